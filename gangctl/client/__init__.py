@@ -1,1 +1,1 @@
-"""The only package that talks to an API server: configuration, transport, verbs on raw JSON, watch."""
+"""The only package with requests to an API server: configuration, transport, verbs on raw JSON, watch."""

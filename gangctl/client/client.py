@@ -26,7 +26,7 @@ Object = dict[str, Any]
 JsonPatch = list[dict[str, Any]]
 Propagation = Literal["Foreground", "Background", "Orphan"]
 
-# Called with verb, resource (``jobs.batch``) and text for every warning the server sends along.
+# Called with verb, resource (``jobs.batch``) and text for every warning of the server.
 WarningHook = Callable[[str, str, str], None]
 # Called before every request that would change something; raises to stop it.
 WriteGuard = Callable[[], None]
@@ -64,10 +64,9 @@ EVERYTHING = Selection()
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """How a client behaves; one transport serves clients with different settings.
+    """Options of a client; one transport serves clients with different settings.
 
-    ``throttled=False`` is for the few calls that must not wait behind others, such
-    as renewing a Lease.
+    ``throttled=False`` is for the few calls that must not wait behind others, such as renewing a Lease.
     """
 
     field_manager: str = "gangctl"
@@ -130,9 +129,9 @@ class Client:
     ) -> AsyncGenerator[Page, None]:
         """Yield a collection, ``limit`` objects at a time, all as of one resourceVersion.
 
-        A collection that takes longer to read than the server keeps history (five
-        minutes) ends with :class:`~gangctl.errors.GoneError`: begin again. With ``ahead`` the next
-        page is asked for while the caller is at work on this one, so that nobody waits for the other.
+        A collection that takes longer to read than the server keeps history (five minutes) ends with
+        :class:`~gangctl.errors.GoneError`: begin again. With ``ahead`` the next page is requested while the caller
+        processes this one, so that neither waits for the other.
         """
         query = {**selection.query(), "limit": str(limit)}
         path = resource.path(namespace)
@@ -227,7 +226,7 @@ class Client:
         dry_run: bool = False,
         timeout_seconds: float | None = None,
     ) -> Object:
-        """Replace an object; with ``metadata.resourceVersion`` only if nobody changed it since."""
+        """Replace an object; with ``metadata.resourceVersion`` only if it is unchanged since."""
         namespace = namespace or _namespace_of(resource, body)
         path = resource.path(namespace, _name_of(body), subresource)
         request = Request("PUT", path, "update", resource.qualified_name, body=body, timeout_seconds=timeout_seconds)

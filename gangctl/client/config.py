@@ -1,8 +1,7 @@
-"""Finding the cluster and proving who we are: kubeconfig or service account.
+"""Finds the cluster and its credentials: kubeconfig or service account.
 
-Authentication itself (exec plugins, token files, OIDC) is kubernetes-asyncio's
-work. Its import takes longer than everything else a command does, so it happens
-when a cluster is needed and not before.
+Authentication itself (exec plugins, token files, OIDC) is kubernetes-asyncio's work. Its import takes longer than
+everything else a command does, so it happens only when a cluster is needed.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ _TOKEN_FILE_SECONDS = 60.0
 _EXPIRY_MARGIN_SECONDS = 60.0
 _EXEC_TIMEOUT_SECONDS = TIMEOUT_SECONDS
 _SHORTEST_SECRET = 4
-# After a failed early renewal the old credentials are used on, and the next try is not at every request.
+# After a failed early renewal the old credentials stay in use, and not every request retries.
 _RENEWAL_RETRY_SECONDS = 10.0
 
 _log = structlog.get_logger(__name__)
@@ -59,8 +58,8 @@ class Source(Protocol):
 class ClusterConfig:
     """A cluster, credentials for it that renew themselves, and the namespace to use by default.
 
-    ``origin`` says in words where all this came from. It is what
-    :class:`~gangctl.client.transport.Transport` takes as credentials.
+    ``origin`` describes the source of all this. An instance serves as the credentials of
+    :class:`~gangctl.client.transport.Transport`.
     """
 
     def __init__(self, source: Source, loaded: Loaded, *, namespace: str, origin: str, clock: Clock) -> None:
@@ -97,7 +96,7 @@ class ClusterConfig:
         try:
             await self._load()
         except ConfigError as error:
-            # The server decides whether the old ones still serve; a file may be missing for a moment.
+            # The server decides whether the old ones are still valid; a file may be missing for a moment.
             _log.warning("credentials not renewed", origin=self.origin, error=error.message)
             self._renew_at = self._deadline(_RENEWAL_RETRY_SECONDS)
 
@@ -304,7 +303,7 @@ async def _ask_provider(selected: SelectedContext) -> Credential:
 
 
 def _without(text: str, secrets: object) -> str:
-    """Text without any of the texts that a section holds, its keys apart."""
+    """Text without any of the texts in a section, except its keys."""
     if isinstance(secrets, dict):
         secrets = list(secrets.values())
     if isinstance(secrets, list):
@@ -335,7 +334,7 @@ def _authorization(found: Credential) -> tuple[tuple[str, str], ...]:
 
 
 def _impersonation(selected: SelectedContext) -> tuple[tuple[str, str], ...]:
-    """Return the headers for ``as`` and its companions: acting with more rights than asked for would be worse."""
+    """Return the headers for ``as`` and its companions: acting with more rights than requested would be worse."""
     user = selected.user
     headers = [
         (f"Impersonate-{header}", text)

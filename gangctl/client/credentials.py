@@ -1,4 +1,4 @@
-"""What it takes to be let in: where the server is, and the headers and certificates that prove who we are.
+"""Credentials of a server: its URL, and the headers and certificates that authenticate the client.
 
 No private key is left in a file.
 """
@@ -34,7 +34,7 @@ class Access:
 
 
 class Credentials(Protocol):
-    """Where a transport gets its :class:`Access`, and a newer one when the server says 401."""
+    """Where a transport gets its :class:`Access`, and a newer one after a 401."""
 
     async def access(self) -> Access:
         """Return the credentials to use now."""
@@ -89,7 +89,7 @@ def _make_tls(authority: bytes | None, certificate: bytes | None, key: bytes | N
         context = ssl.create_default_context(cadata=authority.decode("ascii") if authority else None)
     except (ssl.SSLError, ValueError):
         raise ConfigError("certificate-authority: not PEM certificates") from None
-    # Cluster authorities often lack the key identifiers strict mode asks for; Go clients do not ask.
+    # Cluster authorities often lack the key identifiers that strict mode requires; Go clients do not require them.
     context.verify_flags &= ~ssl.VERIFY_X509_STRICT
     if not verify:
         context.check_hostname = False
@@ -103,7 +103,7 @@ def _make_tls(authority: bytes | None, certificate: bytes | None, key: bytes | N
 
 
 def load_pair(context: ssl.SSLContext, certificate: bytes, key: bytes) -> None:
-    """Show the first of these PEM certificates; ValueError says why a pair cannot be used."""
+    """Load the first of these PEM certificates; ValueError explains why a pair cannot be used."""
     with _private_file(certificate.rstrip() + b"\n" + key) as path:
         try:
             # The empty password keeps OpenSSL from asking the terminal about an encrypted key.

@@ -1,7 +1,6 @@
-"""Reading kubeconfig files: merge, select a context, check what will be needed.
+"""Reads kubeconfig files: merge, select a context, check the required fields.
 
-Errors name the file and the key, never a value: values are secrets, and so are
-the lines around a mistake in YAML.
+Errors name the file and the key, never a value: values are secrets, and so are the lines around a mistake in YAML.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ _USER_FILES = ("client-certificate", "client-key", "tokenFile")
 _BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
 _LONGEST_HOST: Final = 253
 FILE_BYTES: Final = 8 * 2**20
-"""Of a kubeconfig; what it points to is smaller still."""
+"""Of a kubeconfig; the files that it names are smaller."""
 MATERIAL_BYTES: Final = 2**20
 
 
@@ -45,7 +44,7 @@ class SelectedContext:
         return ConfigError(f"{self.file}: context {one_line(self.name, 80)!r}: {key}: {problem}", hint=hint)
 
     def material(self, section: Mapping[str, Any], key: str) -> bytes | None:
-        """Return what ``key-data`` holds or ``key`` points to, None when neither is there."""
+        """Return the content of ``key-data`` or of the file at ``key``, None when neither is there."""
         data = section.get(f"{key}-data")
         if data:
             try:
@@ -55,7 +54,7 @@ class SelectedContext:
         return self.file_content(section, key)
 
     def file_content(self, section: Mapping[str, Any], key: str) -> bytes | None:
-        """Return what the file under ``key`` holds, None when none is named."""
+        """Return the content of the file under ``key``, None when none is named."""
         path = section.get(key)
         if not path:
             return None
@@ -72,9 +71,9 @@ class _Entry:
 
 
 def read_file(path: Path, limit: int) -> bytes:
-    """Return what a file holds; OSError when it cannot be read, or has no end within ``limit`` bytes.
+    """Return the content of a file; OSError when it cannot be read, or has no end within ``limit`` bytes.
 
-    A pipe that nobody writes to is empty: nobody is waited for.
+    A pipe without a writer is empty: there is no waiting.
     """
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
@@ -91,8 +90,7 @@ def read_file(path: Path, limit: int) -> bytes:
 def select_context(files: Sequence[Path], context: str | None = None) -> SelectedContext:
     """Merge ``files`` and select ``context``, or the current one.
 
-    As for kubectl, the first file that says something wins, and relative paths
-    start at the file they stand in.
+    As for kubectl, the first file with a value wins, and relative paths start at the directory of their file.
     """
     documents = [(file, _read(file)) for file in files]
     sections = {section: _merge(documents, section) for section in _SECTIONS}
@@ -128,7 +126,7 @@ def _read(file: Path) -> Mapping[str, Any]:
     except OSError as error:
         raise ConfigError(f"{file}: {error.strerror}") from error
     except SourceError as error:
-        # What is wrong with a line quotes it, and it may hold a token.
+        # The message quotes the line, which may hold a token.
         place = f"{file}:{error.line}:{error.column}"
         problem = "not YAML of a kubeconfig: unreadable here, nested too deep, or a key that stands there twice"
         raise ConfigError(f"{place}: {problem}") from None
@@ -185,7 +183,7 @@ def is_server_url(url: str) -> bool:
         usable = parts.scheme in {"http", "https"} and 0 < len(host) <= _LONGEST_HOST and parts.port != 0
     except ValueError:
         return False
-    # Otherwise urlsplit would drop line breaks that are sent all the same.
+    # Otherwise urlsplit would drop line breaks, and the request would still contain them.
     return usable and url.isascii() and url.isprintable() and " " not in url
 
 

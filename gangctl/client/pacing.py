@@ -1,4 +1,4 @@
-"""Time and pace: the clock everything waits on, growing delays, and the client's own rate limit.
+"""Clock, growing delays, and the client's own rate limit.
 
 Everything that waits takes a :class:`Clock`, so tests run hours in no time.
 """
@@ -20,10 +20,10 @@ class Timer(Protocol):
 
 
 class Clock:
-    """The event loop's monotonic clock, and the wall clock for what is shown to people."""
+    """The event loop's monotonic clock, and the wall clock for output to users."""
 
     def now(self) -> float:
-        """Monotonic seconds; only differences mean anything."""
+        """Monotonic seconds; only differences are meaningful."""
         return asyncio.get_running_loop().time()
 
     def wall(self) -> datetime:
@@ -72,7 +72,7 @@ class Backoff:
         self.failures = 0
 
     def next(self) -> float:
-        """Count one more failure and say how long to wait."""
+        """Count one more failure and return the delay."""
         delay = backoff_delay(self.failures, self._base, self._cap)
         self.failures += 1
         return delay * (1 - self._jitter * self._randomness())

@@ -1,7 +1,7 @@
 """Exec plugins of kubeconfig files (``client.authentication.k8s.io``): programs that print credentials.
 
-A plugin is somebody else's program: it may print anything, without end, or never end. What it prints is a secret
-and goes into no message; what it says to people (stderr) goes to the terminal, as with kubectl, or nowhere.
+A plugin is foreign code: it may print anything, endlessly, or never end. Its output is a secret and goes into no
+message; its stderr, which is for the user, goes to the terminal, as with kubectl, or nowhere.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ TIMEOUT_SECONDS: Final = 120.0
 
 @dataclass(frozen=True, slots=True)
 class Credential:
-    """Who we are: a token, a certificate with its key (PEM), or both, and when to ask again.
+    """An identity: a token, a certificate with its key (PEM), or both, and when to ask again.
 
     ``basic`` is the base64 of name and password, which no plugin prints.
     """
@@ -69,7 +69,7 @@ class Plugin:
         )
 
     async def run(self, timeout_seconds: float = TIMEOUT_SECONDS) -> Credential:
-        """Run it; ConfigError says what is wrong with it, and nothing of what it printed."""
+        """Run it; ConfigError describes the failure without any of the output."""
         try:
             code, output = await self._output(timeout_seconds)
         except (FileNotFoundError, NotADirectoryError) as error:
@@ -84,7 +84,7 @@ class Plugin:
             raise ConfigError(f"exec: {self.command}: {problem}") from None
 
     async def _output(self, seconds: float) -> tuple[int, bytes]:
-        """Exit code and standard output. The pipe is ours: whoever inherited its other end is not waited for."""
+        """Exit code and standard output. The pipe is ours: a process that inherited its other end is not awaited."""
         receiving, sending = os.pipe()
         reader = asyncio.StreamReader()
         transport, _ = await asyncio.get_running_loop().connect_read_pipe(
@@ -167,7 +167,7 @@ def _moment(text: object) -> datetime | None:
 
 
 def _is_terminal(stream: str) -> bool:
-    """Whether ``stdin`` or ``stderr`` of this process is a person's."""
+    """Whether ``stdin`` or ``stderr`` of this process is a terminal."""
     opened = getattr(sys, stream)
     return opened is not None and not opened.closed and opened.isatty()
 

@@ -1,7 +1,6 @@
-"""Resources as values: what a REST path is made of, and the ones every part of gangctl may name.
+"""Resources as values: the parts of a REST path, and the resources that every part of gangctl may name.
 
-The resources of the scheduling API differ between generations, so the caller
-makes them from what discovery says.
+The resources of the scheduling API differ between generations, so the caller makes them from discovery.
 """
 
 from __future__ import annotations

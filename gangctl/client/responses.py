@@ -26,9 +26,9 @@ from gangctl.errors import (
     UnauthorizedError,
 )
 
-# A proxy's error page says who it is in its first lines; more would only fill logs.
+# A proxy's error page identifies it in its first lines; more would only fill logs.
 _TEXT_LIMIT = 300
-# Nobody is sent away for longer: a server that says so is mistaken, and would never be asked again.
+# Longer values are capped: they are mistakes, and the server would never be asked again.
 _LONGEST_RETRY_AFTER = 300.0
 _WARNING = re.compile(r'299 \S+ "((?:[^"\\]|\\.)*)"')
 
@@ -55,14 +55,14 @@ def decode_object(body: bytes, status: int) -> dict[str, Any]:
         raise ServerError(status, "UnreadableBody", f"not JSON: {_text(body)}") from error
     if not isinstance(value, dict):
         raise ServerError(status, "UnreadableBody", f"not a JSON object: {_text(body)}")
-    # A line of a watch is no object, its "object" is: the watch's reader looks at each for itself.
+    # A line of a watch is not an object, but its "object" is: the watch's reader checks each.
     if "object" not in value and (wrong := misshapen(value)):
         raise ServerError(status, "UnreadableBody", f"not an object of an API server: {wrong} has another type")
     return value
 
 
 def error_from_body(status: int, headers: Mapping[str, str], body: bytes) -> ApiError:
-    """Make the error of an unsuccessful answer; whatever stands in front of the server may have written the body."""
+    """Make the error of an unsuccessful answer; a proxy in front of the server may have written the body."""
     try:
         value = orjson.loads(body)
     except orjson.JSONDecodeError:
@@ -105,7 +105,7 @@ _BY_STATUS: dict[int, type[ApiError]] = {
     415: InvalidError,
     422: InvalidError,
 }
-# Reasons that say more than the status they come with (k8s.io/apimachinery meta/v1 StatusReason).
+# Reasons that are more specific than their status code (k8s.io/apimachinery meta/v1 StatusReason).
 _BY_REASON: dict[str, type[ApiError]] = {"AlreadyExists": AlreadyExistsError, "Expired": GoneError}
 
 

@@ -1,4 +1,4 @@
-"""The parts of an object that everything relies on: a server that answers with others is no API server."""
+"""The required parts of an object: a server that answers with others is not an API server."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _TEXT_ONLY: Final = frozenset({str})
 
 
 def misshapen(raw: Mapping[str, Any]) -> str:
-    """Path of the first field of a wrong type, empty when there is none: metadata, and that the rest are objects."""
+    """Path of the first field of a wrong type, empty without one: checks metadata, and that the rest are objects."""
     metadata = raw.get("metadata")
     if not isinstance(metadata, dict | None):
         return "metadata"
@@ -29,7 +29,7 @@ def misshapen(raw: Mapping[str, Any]) -> str:
 
 
 def objects(value: object) -> list[dict[str, Any]]:
-    """The objects in what should be a list of them, nothing else."""
+    """The objects in a list, without entries of other types."""
     return [each for each in value if isinstance(each, dict)] if isinstance(value, list) else []
 
 
@@ -49,5 +49,5 @@ def _first_wrong(metadata: Mapping[str, Any]) -> str:
 
 
 def _all_texts(values: Mapping[str, Any]) -> bool:
-    # At one go, as a decoder makes them: there are two dozen in each of 100,000 pods.
+    # In one pass, as a decoder makes them: there are two dozen in each of 100,000 pods.
     return _TEXT_ONLY.issuperset(map(type, values.values())) or all(isinstance(text, str) for text in values.values())

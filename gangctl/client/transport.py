@@ -1,7 +1,7 @@
 """HTTP to one API server: deadlines, status checks, typed errors, retries, renewed credentials, rate limit.
 
-A request is a value (:class:`Request`); the transport alone decides when and how
-often it is sent. What the verbs mean is in :mod:`gangctl.client.client`.
+A request is a value (:class:`Request`); the transport alone decides when and how often it is sent. The meaning of verbs
+is in :mod:`gangctl.client.client`.
 """
 
 from __future__ import annotations
@@ -48,10 +48,9 @@ _SERVICE_UNAVAILABLE = 503
 class Request:
     """One call of the API, as a value.
 
-    ``verb`` and ``resource`` are what metrics call it (``list``, ``jobs.batch``).
-    ``body`` is anything JSON can carry. An ``idempotent`` request may be sent again
-    when nobody knows whether the server acted on it. ``timeout_seconds`` bounds the
-    whole call, retries included; None is the transport's default.
+    ``verb`` and ``resource`` are the labels of metrics (``list``, ``jobs.batch``). ``body`` is any JSON value. An
+    ``idempotent`` request may be sent again when it is unknown whether the server acted on it. ``timeout_seconds``
+    bounds the whole call, retries included; None is the transport's default.
     """
 
     method: str
@@ -108,7 +107,7 @@ class Transport:
         on_request: RequestHook | None = None,
         clock: Clock | None = None,
     ) -> None:
-        """Open nothing yet; ``on_request`` is told of every request sent."""
+        """Open nothing yet; ``on_request`` is called for every request sent."""
         self._credentials = credentials
         self._options = options or TransportOptions()
         self._on_request = on_request
@@ -133,10 +132,9 @@ class Transport:
     ) -> Response:
         """Send ``request`` until it succeeds, cannot succeed, or its time is up.
 
-        ``throttled=False`` skips the rate limit, for the few calls that must not
-        queue behind others. ``guard`` is called right before each attempt and raises to
-        stop it: the right to write may be lost while a request waits for its turn.
-        Raises the :class:`ApiError` that says what happened.
+        ``throttled=False`` skips the rate limit, for the few calls that must not queue behind others. ``guard`` is
+        called right before each attempt and raises to stop it: the right to write may be lost while a request is
+        queued. Raises the matching :class:`ApiError`.
         """
         if throttled:
             await self._bucket.acquire()
@@ -161,11 +159,10 @@ class Transport:
     async def stream(
         self, request: Request, *, read_timeout_seconds: float, throttled: bool = True
     ) -> AsyncIterator[aiohttp.StreamReader]:
-        """Open a long answer, without retries; its status is checked before the caller sees a byte.
+        """Open a long answer, without retries; its status is checked before the caller reads a byte.
 
-        Reading raises :class:`TimeoutError` after ``read_timeout_seconds`` without a
-        byte: what silence means is for the caller to decide. Reading outside
-        :func:`network_errors` raises aiohttp's own errors.
+        Reading raises :class:`TimeoutError` after ``read_timeout_seconds`` without a byte: the caller decides what
+        silence means. Reading outside :func:`network_errors` raises aiohttp's own errors.
         """
         if throttled:
             await self._bucket.acquire()
@@ -186,7 +183,10 @@ class Transport:
         return Response(response.status, body, headers, parse_warnings(response.headers.getall("Warning", [])))
 
     async def _open(self, request: Request, read_timeout: float | None) -> aiohttp.ClientResponse:
-        """Send once, or twice when the credentials were refused and there are newer ones; the answer is a success."""
+        """Send once, or twice when the credentials were refused and there are newer ones.
+
+        Return a successful answer.
+        """
         access = await self._credentials.access()
         try:
             return await self._exchange(request, access, read_timeout)
@@ -239,7 +239,7 @@ class Transport:
     def _opened_session(self) -> aiohttp.ClientSession:
         if self._session is None:
             self._session = aiohttp.ClientSession(
-                # A hundred watches, of as many namespaces, must not keep all other requests waiting.
+                # A hundred watches, of as many namespaces, must not block all other requests.
                 connector=aiohttp.TCPConnector(limit=0, socket_factory=_keepalive_socket),
                 cookie_jar=aiohttp.DummyCookieJar(),
                 headers={
@@ -263,7 +263,7 @@ def _retry_delay(error: ApiError, request: Request, backoff: Backoff) -> float |
     elif isinstance(error, UnavailableError):
         again = error.reason == "ConnectFailed" or (request.idempotent and error.reason == "ConnectionLost")
     elif isinstance(error, ServerError):
-        # A 503 with Retry-After was turned away before anything was done.
+        # The server rejected it with 503 and Retry-After before acting on it.
         turned_away = error.status == _SERVICE_UNAVAILABLE and error.retry_after is not None
         again = turned_away or (request.idempotent and error.reason not in {"UnreadableBody", "ResponseTooLarge"})
     else:
@@ -296,7 +296,7 @@ def network_errors(request: Request) -> Iterator[None]:
     except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError) as error:
         raise UnavailableError(0, "ConnectFailed", f"{what}: {error}") from error
     except aiohttp.ClientResponseError as error:
-        # The text of this one holds the URL, of a proxy too, and with it the proxy's password.
+        # The text of this error holds the URL, of a proxy too, and with it the proxy's password.
         raise UnavailableError(0, "ConnectionLost", f"{what}: HTTP {error.status} {error.message}") from error
     except (aiohttp.ClientError, OSError) as error:
         if isinstance(error, TimeoutError):

@@ -1,7 +1,6 @@
 """One watch connection: from a resourceVersion to the end of the stream, or the error that ended it.
 
-Staying up to date across connections is the informer's work; here nothing is
-retried and nothing is remembered.
+The informer keeps a collection current across connections; here nothing is retried and nothing is remembered.
 """
 
 from __future__ import annotations
@@ -18,8 +17,8 @@ from gangctl.client.responses import decode_object, error_from_status
 from gangctl.client.transport import Request, Transport, network_errors
 from gangctl.errors import ServerError
 
-# A quiet watch is legal: bookmarks come about once a minute (at most 75 s apart), and none come at all for a
-# resource nothing happened to since the server started. So silence ends the connection, without an error.
+# A quiet watch is legal: bookmarks come about once a minute (at most 75 s apart), and none come at all for a resource
+# without changes since the server started. So silence ends the connection, without an error.
 READ_TIMEOUT_SECONDS = 90.0
 # etcd refuses objects above 1.5 MiB; JSON escapes and managed fields may double what the client sees.
 MAX_LINE_BYTES = 4 * 2**20
@@ -43,10 +42,10 @@ class WatchEvent:
 
 @dataclass(frozen=True, slots=True)
 class WatchOptions:
-    """How long one connection lives and how much it may send.
+    """How long one connection lives and how much data it may deliver.
 
-    The server ends it after ``server_seconds`` plus up to as much again, drawn by
-    ``randomness``, so that a fleet of watches does not reconnect at once.
+    The server ends it after ``server_seconds`` plus up to as much again, drawn by ``randomness``, so that many watches
+    do not reconnect at once.
     """
 
     server_seconds: float = 300.0
@@ -68,9 +67,9 @@ async def watch(
 ) -> AsyncGenerator[WatchEvent, None]:
     """Yield what happened after ``resource_version``, until the server ends the stream or is silent too long.
 
-    ``on_contact`` is called when the server accepts the watch and for every event.
-    Raises :class:`GoneError` when the version is too old, however the server says
-    so, and other :class:`ApiError` for other failures, a broken stream included.
+    ``on_contact`` is called when the server accepts the watch and for every event. Raises :class:`GoneError` when the
+    version is too old, in any form of that answer, and other :class:`ApiError` for other failures, a broken stream
+    included.
     """
     options = options or WatchOptions()
     timeout = int(options.server_seconds * (1 + options.randomness()))
