@@ -1,10 +1,9 @@
 """The webhook configurations that gangctl wants, as data.
 
-Their names sort before JobSet's and Kueue's, because webhooks are called in that
-order. matchConditions keep every request that is not about a gang inside the API
-server: a cluster without opted-in JobSets never waits for gangctl, whatever its
-state. What does match is refused while gangctl is away (``failurePolicy: Fail``),
-because a silent miss would start half a gang.
+Their names sort before JobSet's and Kueue's, because webhooks are called in that order. matchConditions keep every
+request that is not about a gang inside the API server: a cluster without opted-in JobSets never waits for gangctl,
+whatever its state. A matching request is refused while gangctl is down (``failurePolicy: Fail``), because a missed one
+would start half a gang.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from gangctl.api.meta import GANG_REF, JOBSET_NAME, MANAGER, PREFIX, SKIP_LABEL,
 
 NAME: Final = "gangctl-gangs"
 JOBS_NAME: Final = "gangctl-jobs"
-"""Of the webhooks for Jobs: needed where the API server does not name their groups (:mod:`.jobpolicy`)."""
+"""The configuration for Jobs: needed where the API server does not name their groups (:mod:`.jobpolicy`)."""
 
 KINDS: Final = ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration")
 
@@ -32,7 +31,7 @@ _HAS_ANNOTATIONS: Final = "has({0}.metadata) && has({0}.metadata.annotations)"
 
 
 def _with_our_keys(name: str) -> str:
-    """CEL: the object ``name`` has a label or an annotation of a gang, a misspelt one too."""
+    """CEL: the object ``name`` has a label or an annotation of a gang, or a misspelt one."""
     others = "".join(f" && !k.startsWith('{prefix}')" for prefix in WRITTEN)
     parts = (
         f"(has({name}.metadata.{part}) && {name}.metadata.{part}.exists(k, k.startsWith('{PREFIX}'){others}))"
@@ -43,7 +42,7 @@ def _with_our_keys(name: str) -> str:
 
 def _about_gangs(name: str) -> str:
     """CEL: the JobSet ``name`` carries any gang configuration or stamp."""
-    # A JobSet may be without a spec: an expression that failed there would refuse it.
+    # A JobSet may lack a spec: an expression that failed on that would refuse it.
     return (
         f"{_with_our_keys(name)} || (has({name}.spec) && (has({name}.spec.gangConfig) || "
         f"(has({name}.spec.replicatedJobs) && {name}.spec.replicatedJobs.exists(r, has(r.gangConfig) || "
@@ -81,7 +80,7 @@ class Endpoint:
     port: int = 443
 
     def client_config(self, path: str, ca_bundle: bytes) -> dict[str, Any]:
-        """``clientConfig`` for one path; an empty bundle is left out, so that nobody's is overwritten."""
+        """``clientConfig`` for one path; an empty bundle is left out, so that an existing one is not overwritten."""
         config: dict[str, Any] = {}
         if self.url:
             config["url"] = self.url.rstrip("/") + path
@@ -102,7 +101,7 @@ class WebhookSettings:
     """Further ``matchExpressions`` from ``--namespace-selector``."""
     failure_policy: FailurePolicy = "Fail"
     jobs_failure_policy: FailurePolicy | None = None
-    """That of the Jobs of gangs that exist, None for the same one."""
+    """The failurePolicy for Jobs of existing gangs, None for the same one."""
     timeout_seconds: int = 10
 
 
@@ -130,7 +129,7 @@ VALIDATING: Final = (
 
 
 def namespace_selector(settings: WebhookSettings) -> dict[str, Any]:
-    """Whose objects are sent at all: break-glass, gangctl's own and kube-system are out, further selectors narrow."""
+    """Selector of the namespaces whose objects are sent: not break-glass ones, gangctl's own and kube-system."""
     break_glass = {"key": SKIP_LABEL, "operator": "NotIn", "values": ["true"]}
     excluded = {
         "key": "kubernetes.io/metadata.name",
@@ -141,7 +140,7 @@ def namespace_selector(settings: WebhookSettings) -> dict[str, Any]:
 
 
 def jobs_failure_policy(settings: WebhookSettings) -> FailurePolicy:
-    """What becomes of a gang's Job when its group cannot be named."""
+    """The failurePolicy for a gang's Job whose group cannot be named."""
     return settings.jobs_failure_policy or settings.failure_policy
 
 
@@ -187,8 +186,8 @@ def configuration(kind: str, name: str, webhooks: Iterable[dict[str, Any]]) -> d
 
 
 def _mutating(hooks: Iterable[_Hook], settings: WebhookSettings, ca_bundle: bytes) -> list[dict[str, Any]]:
-    # Not called again when a later webhook changes the object: JobSet's own always does, and what matters of such a
-    # change the validating webhook sees.
+    # Not called again when a later webhook changes the object: JobSet's own always does, and the validating webhook
+    # checks the relevant part of such a change.
     return [{**_webhook(hook, settings, ca_bundle), "reinvocationPolicy": "Never"} for hook in hooks]
 
 

@@ -1,4 +1,4 @@
-"""Webhook endpoints: the bytes of an AdmissionReview in, the bytes of its answer out."""
+"""Webhook endpoints: from the bytes of an AdmissionReview to the bytes of its answer."""
 
 from __future__ import annotations
 
@@ -11,11 +11,12 @@ from typing import Final
 from gangctl.webhooks.review import AdmissionRequest, AdmissionResponse, decode_review, encode_review
 
 Handler = Callable[[AdmissionRequest], AdmissionResponse | Awaitable[AdmissionResponse]]
-"""Answers at once from memory, or when it has asked somebody."""
+"""Answers from memory, or after a request."""
 
 Endpoint = Callable[[bytes], Awaitable[bytes]]
 Observe = Callable[[str, str, float], None]
-"""Told of every answer: the path, ``allowed``, ``patched``, ``denied`` or ``unready``, and the seconds it took."""
+"""Called for every answer with the path, ``allowed``, ``patched``, ``denied`` or ``unready``, and the seconds it took.
+"""
 
 PATIENCE_SECONDS: Final = 5.0
 """How long a request waits for the caches right after a start; the API server itself waits ten."""
@@ -35,8 +36,8 @@ def build_endpoints(
 ) -> dict[str, Endpoint]:
     """Endpoints by path; each request first waits a little until ``ready`` returns.
 
-    One that has waited in vain is answered with what ``unready`` says for its path. A body
-    that is no AdmissionReview raises :class:`~gangctl.errors.InputError`.
+    After a timeout the answer is ``unready`` of its path. A body that is not an AdmissionReview raises
+    :class:`~gangctl.errors.InputError`.
     """
     return {path: _endpoint(path, handler, ready, observe, unready) for path, handler in handlers.items()}
 

@@ -1,8 +1,8 @@
 """Answers to the requests of the ``gangctl-gangs`` webhooks.
 
-Each handler is: read the objects, ask :mod:`gangctl.gang.admission`, answer. The only
-things looked up are whether somebody else already planned a JobSet, whether a group's
-name is somebody else's, and its queue; all come from the informers.
+Each handler reads the objects, calls :mod:`gangctl.gang.admission`, and answers. It looks up only whether another
+controller already planned a JobSet, whether another owner has a group's name, and the JobSet's queue; all come from the
+informers.
 """
 
 from __future__ import annotations
@@ -45,11 +45,11 @@ _MESSAGE_CHARACTERS: Final = 4096
 
 
 class GangView(Protocol):
-    """What the webhooks know of the cluster; answered from memory."""
+    """The cluster state that the webhooks need; answered from memory."""
 
     @property
     def state(self) -> ApiState:
-        """What discovery last found."""
+        """The last result of discovery."""
         ...
 
     def rules(self, generation: Generation) -> ClusterRules:
@@ -57,16 +57,16 @@ class GangView(Protocol):
         ...
 
     def claimed(self, namespace: str, jobset: str) -> str | None:
-        """Name of somebody else's Workload for this JobSet."""
+        """Name of another controller's Workload for this JobSet."""
         ...
 
     def scheduling(self, kind: Kind, namespace: str, name: str) -> Observed | None:
-        """The Workload or PodGroup of this name, whoever owns it."""
+        """The Workload or PodGroup of this name, with any owner."""
         ...
 
 
 class QueueView(Protocol):
-    """Kueue as this process sees it; answered from memory."""
+    """The state of Kueue in this process; answered from memory."""
 
     @property
     def present(self) -> bool:
@@ -79,7 +79,7 @@ class QueueView(Protocol):
         ...
 
     def check(self, raw: Mapping[str, Any], namespace: str) -> tuple[tuple[FieldError, ...], tuple[str, ...]]:
-        """Errors that refuse a new JobSet, and warnings; of a queue that does not exist there is one of the two.
+        """Errors that refuse a new JobSet, and warnings; a missing queue gives one of the two.
 
         ``raw`` is the final object, which has a queue; the namespace is that of the request.
         """
@@ -89,14 +89,14 @@ class QueueView(Protocol):
 class GangAdmission:
     """The three endpoints.
 
-    ``fail_open`` lets an opted-in JobSet pass, without a gang, where no gang can be made. With ``gate``, Kueue is asked
-    to hold those that get one, and are in a queue, back until gangctl takes its gate off.
+    ``fail_open`` admits an opted-in JobSet, without a gang, where no gang can be made. With ``gate``, JobSets that get
+    a gang, and are in a queue, get an admission gate that holds them back until gangctl removes it.
     """
 
     def __init__(
         self, view: GangView, *, queues: QueueView | None = None, fail_open: bool = False, gate: bool = False
     ) -> None:
-        """Answer from ``view`` and, where there is any, from what is known of ``queues``."""
+        """Answer from ``view`` and, if given, from ``queues``."""
         self._view = view
         self._queues = queues
         self._fail_open = fail_open
@@ -111,7 +111,7 @@ class GangAdmission:
         }
 
     def mutate_jobset(self, request: AdmissionRequest) -> AdmissionResponse:
-        """CREATE: decide and stamp. UPDATE: give back stamps that a full PUT lost."""
+        """CREATE: decide and stamp. UPDATE: restore stamps that a full PUT removed."""
         raw = request.object or {}
         jobset, errors = read_opted_in(raw)
         if request.operation == "UPDATE":
@@ -122,9 +122,9 @@ class GangAdmission:
         return _answer(self._create(raw, jobset, request.namespace), jobset)
 
     def validate_jobset(self, request: AdmissionRequest) -> AdmissionResponse:
-        """CREATE: the final object carries its stamps, and its queue can take it, as far as can be told.
+        """CREATE: the final object carries its stamps, and its queue can admit it, as far as is known.
 
-        UPDATE: nothing changed that the gang cannot follow; what Kueue changes, it can.
+        UPDATE: nothing changed that the gang cannot follow, except changes that Kueue makes.
         """
         jobset, errors = read_opted_in(request.object or {})
         if errors:
@@ -137,7 +137,7 @@ class GangAdmission:
         if resolution.errors:
             return _answer(Admission(errors=resolution.errors), jobset)
         if jobset.managed_elsewhere:
-            # Told here and not before: Kueue sets the field after the mutating webhook has run.
+            # Reported only here: Kueue sets the field after the mutating webhook has run.
             return _answer(Admission(warnings=_warnings(resolution.notices)), jobset)
         if self._stands_down(jobset, request.namespace):
             return _answer(ALLOWED, jobset)
@@ -147,7 +147,7 @@ class GangAdmission:
         return _answer(replace(queued, errors=(*check_stamped(jobset, resolution), *queued.errors)), jobset)
 
     def mutate_job(self, request: AdmissionRequest) -> AdmissionResponse:
-        """CREATE: make the Job's pods name their group. UPDATE: give back a reference that got lost."""
+        """CREATE: make the Job's pods name their group. UPDATE: restore a lost reference."""
         raw = request.object or {}
         if request.operation == "UPDATE":
             return AdmissionResponse.allow(repair_patch(request.old_object or {}, raw))
@@ -176,7 +176,7 @@ class GangAdmission:
         return check_consistency(raw, jobset, resolution, facts)
 
     def _queued(self, raw: Object, jobset: JobSet, resolution: Resolution, namespace: str) -> Admission:
-        """What is wrong with the queue of a new JobSet, or with the two of them together."""
+        """Errors and warnings about the queue of a new JobSet, or about the two together."""
         found = self._consistency(raw, jobset, resolution)
         errors, warnings = found.errors, _warnings(found.notices)
         if jobset.queue and resolution.config.asks_for_gangs and self._queues is not None and self._queues.present:
@@ -188,7 +188,7 @@ class GangAdmission:
         resolution = self._resolve(jobset)
         warnings = _warnings(resolution.notices)
         if resolution.errors:
-            # All that is wrong at once: what Kueue could not take either would be the next refusal.
+            # All errors at once: otherwise Kueue's would be the next refusal.
             errors = self._consistency(raw, jobset, resolution).errors
             return Admission(errors=(*resolution.errors, *errors))
         if jobset.managed_elsewhere:
@@ -209,7 +209,7 @@ class GangAdmission:
         return Admission(errors=(FieldError("metadata.annotations", ErrorKind.FORBIDDEN, detail),))
 
     def _taken(self, reference: Reference, namespace: str, raw: Object, generation: Generation) -> FieldError | None:
-        """An error when the group that the pods would join is somebody else's."""
+        """An error when the group that the pods would join belongs to another owner."""
         groups = generation.capabilities.pod_groups
         kind: Kind = "PodGroup" if groups else "Workload"
         name = reference.group if groups else reference.workload

@@ -1,7 +1,7 @@
 """The MutatingAdmissionPolicy through which the API server itself names the group of a gang's Jobs.
 
 Kubernetes 1.36 and newer serve ``admissionregistration.k8s.io/v1 MutatingAdmissionPolicy``: there the Jobs of a gang
-are created, and restarted, whether gangctl answers or not. What the CEL here computes is what
+are created, and restarted, even while gangctl is down. The CEL here computes what
 :func:`gangctl.gang.plan.job_reference` computes of a Job, from the stamp and the labels that JobSet puts on it.
 """
 
@@ -34,7 +34,7 @@ from gangctl.webhooks.configurations import (
 POLICY: Final = "MutatingAdmissionPolicy"
 BINDING: Final = "MutatingAdmissionPolicyBinding"
 PROOF_NAME: Final = "gangctl-gangs-proof"
-"""The binding for the Jobs, dry runs all of them, by which gangctl finds out that the policy is in effect."""
+"""The binding for dry-run Jobs, by which gangctl finds out that the policy is in effect."""
 
 _API_VERSION: Final = "admissionregistration.k8s.io/v1"
 _POD: Final = "spec.template.spec"
@@ -46,9 +46,9 @@ def _reference(name: str) -> str:
 
 _CONDITIONS: Final = (
     STAMPED_CONDITION,
-    # A group that a person chose stays. 1.35's field is pruned where this policy is served.
+    # A group that the user chose stays. 1.35's field is pruned where this policy is served.
     {"name": "names-no-group", "expression": f"!{_reference('object')}"},
-    # An UPDATE gets back what the Job was created with, and nothing that it never had: the template is immutable.
+    # An UPDATE restores what the Job was created with, and adds nothing else: the template is immutable.
     {"name": "new-or-named-one", "expression": f"request.operation == 'CREATE' || {_reference('oldObject')}"},
 )
 

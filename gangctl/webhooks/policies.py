@@ -1,12 +1,11 @@
-"""Answers to the requests of the ``gangctl-policies`` webhooks: what the policies in force say of a JobSet.
+"""Answers to the requests of the ``gangctl-policies`` webhooks: the verdict of the policies in force on a JobSet.
 
-A handler makes a :class:`~gangctl.policy.review.Review` of the request, has it evaluated, and words the verdict.
-Nothing is looked up but from memory, and nothing is written: a dry run is evaluated like any other request.
+A handler makes a :class:`~gangctl.policy.review.Review` of the request, has it evaluated, and formats the verdict. All
+lookups are from memory, and nothing is written: a dry run is evaluated like any other request.
 
-Answers to the requests of the ``gangctl-defaults`` webhook: what policies give a JobSet that says nothing itself.
-A queue or a gang mode is settled when a JobSet is created, so a default that was missed is missed for good.
-That is why the failurePolicy of the policy that sets it also holds here, for gangctl away and for match
-conditions that have no answer.
+Also answers the requests of the ``gangctl-defaults`` webhook: the fields that policies set on a JobSet without them. A
+queue or a gang mode is fixed when a JobSet is created, so a missed default cannot be added later. That is why the
+failurePolicy of the policy that sets it also applies here, while gangctl is down and when match conditions fail.
 """
 
 from __future__ import annotations
@@ -41,7 +40,7 @@ _DIGEST_CHARACTERS: Final = 8
 
 
 class PolicyView(Protocol):
-    """What the webhooks know of the policies and of the cluster."""
+    """The policies and cluster state that the webhooks need."""
 
     @property
     def in_force(self) -> PolicySet:
@@ -64,11 +63,11 @@ class PolicyView(Protocol):
         """A namespace by name; None where it is not known even after a moment."""
 
     async def evaluate(self, review: Review, policies: Collection[str] | None = None) -> tuple[Outcome, ...]:
-        """What each policy in force says, or each that is named; in bounded time."""
+        """Outcome of each policy in force, or of each named one; in bounded time."""
 
 
 class PolicyAdmission:
-    """Both endpoints: they differ in what happens while they cannot answer."""
+    """Both endpoints: they differ in their answer while they cannot evaluate."""
 
     def __init__(self, view: PolicyView) -> None:
         """Answer from ``view``."""
@@ -79,11 +78,11 @@ class PolicyAdmission:
         return {VALIDATE_FAIL: self.validate_or_refuse, VALIDATE_IGNORE: self.validate_or_pass}
 
     async def validate_or_refuse(self, request: AdmissionRequest) -> AdmissionResponse:
-        """Evaluate; some policy must not be passed by."""
+        """Evaluate; some policy fails closed."""
         return await self._validate(request, VALIDATE_FAIL)
 
     async def validate_or_pass(self, request: AdmissionRequest) -> AdmissionResponse:
-        """Evaluate; no policy minds being passed by when that is impossible."""
+        """Evaluate; every policy fails open."""
         return await self._validate(request, VALIDATE_IGNORE)
 
     async def _validate(self, request: AdmissionRequest, path: str) -> AdmissionResponse:
@@ -91,9 +90,9 @@ class PolicyAdmission:
             return AdmissionResponse.allow()
         namespace = await self._view.namespace(request.namespace) if request.namespace else None
         if request.namespace and namespace is None:
-            # Whose labels are unknown might be somebody's that no policy leaves alone.
+            # An unknown namespace may have labels that no policy excludes.
             return unready(path, f"namespace {one_line(request.namespace, _NAME_CHARACTERS)} has not been seen yet")
-        # Others may be in force by now; from here on nothing is waited for until the evaluator has taken the review.
+        # The set in force may have changed; from here on nothing is awaited until the evaluator has taken the review.
         in_force = self._view.in_force
         review = review_of(request, self._view, namespace, in_force.policies)
         verdict = merge(await self._view.evaluate(review))
@@ -105,7 +104,7 @@ def _any(in_force: PolicySet) -> bool:
 
 
 def read_by(policies: Iterable[LoadedPolicy]) -> frozenset[str]:
-    """Variables that some policy reads: what nobody reads need not be computed."""
+    """Variables that some policy reads: the others need not be computed."""
     return frozenset[str]().union(*(policy.reads for policy in policies))
 
 
@@ -135,7 +134,7 @@ def _fit(request: AdmissionRequest, view: PolicyView) -> FitReport | None:
 
 
 def unready(path: str, why: str = "gangctl has just started and does not know the policies yet") -> AdmissionResponse:
-    """The answer of a path that cannot evaluate: a refusal that passes, or a warning."""
+    """The answer of a path that cannot evaluate: a refusal that is temporary, or a warning."""
     if path == VALIDATE_IGNORE:
         return AdmissionResponse.allow(warnings=[f"GangPolicies were not evaluated: {why}"])
     text = f"GangPolicies cannot be evaluated: {why}: try again in a few seconds"
@@ -143,7 +142,7 @@ def unready(path: str, why: str = "gangctl has just started and does not know th
 
 
 def skipped(outcomes: Iterable[Outcome], broken: Iterable[BrokenPolicy]) -> list[str]:
-    """Warnings of policies that say nothing because they cannot be used, and whose failurePolicy is Ignore."""
+    """Warnings of policies that cannot be used, and whose failurePolicy is Ignore."""
     passing = {policy.name: policy.reason for policy in broken if not policy.fail_closed}
     return [
         f"GangPolicy '{each.policy}' was left out: {passing[each.policy]}"
@@ -153,7 +152,7 @@ def skipped(outcomes: Iterable[Outcome], broken: Iterable[BrokenPolicy]) -> list
 
 
 def answer(verdict: Verdict, warnings: Iterable[str] = ()) -> AdmissionResponse:
-    """The verdict as the API server takes it: the first denial leads, ``causes`` has every one."""
+    """The verdict as an admission answer: the first denial is the message, ``causes`` has every one."""
     told = [*verdict.warnings, *warnings]
     notes = {annotation_key(key): value for key, value in verdict.audit_annotations.items()}
     if verdict.allowed:
@@ -172,7 +171,7 @@ def cause_of(entry: Mapping[str, Any]) -> Cause:
 
 
 def annotation_key(key: str) -> str:
-    """``POLICY/KEY`` as the API server takes it behind the webhook's name and a slash: no slash, 63 characters.
+    """``POLICY/KEY`` as the API server accepts it behind the webhook's name and a slash: no slash, 63 characters.
 
     A policy's name has no underscore, so the first one separates.
     """
@@ -185,14 +184,14 @@ def annotation_key(key: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Entry:
-    """What a policy needs to be asked for."""
+    """A policy with the requests that it needs."""
 
     closed: bool
     operations: frozenset[str]
 
 
 def demand_of(in_force: PolicySet) -> Demand:
-    """What has to be registered for these policies; one that cannot be used has to be told of."""
+    """The webhooks that these policies need; a policy that cannot be used also needs them."""
     entries = [_entry(each) for each in in_force.policies if each.validates] + [
         _entry(each) for each in in_force.broken
     ]
@@ -233,7 +232,7 @@ class DefaultsAdmission:
         if request.namespace and namespace is None:
             name = one_line(request.namespace, 63)
             return defaults_unready(policies, f"namespace {name} has not been seen yet")
-        # Others may be in force by now; from here on nothing is waited for until the evaluator has taken the review.
+        # The set in force may have changed; from here on nothing is awaited until the evaluator has taken the review.
         policies = self._policies()
         conditional = [each for each in policies if each.spec.match_conditions]
         review = review_of(request, self._view, namespace, conditional)
@@ -256,7 +255,7 @@ def _refuse(finding: Finding) -> AdmissionResponse:
 
 
 def defaults_unready(policies: Iterable[LoadedPolicy], why: str) -> AdmissionResponse:
-    """The answer where nothing can be said: a refusal that passes if one of the policies is fail-closed."""
+    """The answer without an evaluation: a temporary refusal if one of the policies fails closed."""
     if any(policy.fail_closed for policy in policies):
         text = f"defaults of GangPolicies cannot be found out: {why}: try again in a few seconds"
         return AdmissionResponse.deny(HTTPStatus.SERVICE_UNAVAILABLE, "ServiceUnavailable", text)

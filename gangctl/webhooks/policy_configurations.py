@@ -1,10 +1,10 @@
-"""The configurations through which policies are asked, as data: they follow what the policies need.
+"""The webhook configurations for policies, as data: they follow the needs of the policies.
 
-No policy, no webhook: a cluster without GangPolicies never waits for gangctl here. An operation that
-some policy with failurePolicy Fail is about is sent to the entry that fails with gangctl, one that only
-policies with Ignore are about to the other. Never to both: whichever answers evaluates by all policies, so
-that one answer holds every violation, the first policy by name leads it, and nothing is evaluated twice.
-Which objects a policy matches (its selectors and matchConditions) gangctl decides itself.
+No policy, no webhook: a cluster without GangPolicies never waits for gangctl here. An operation of some policy with
+failurePolicy Fail is sent to the entry that fails with gangctl, one of policies with Ignore alone to the other. Never
+to both: each entry evaluates all policies, so that one answer holds every violation, the first policy by name leads it,
+and nothing is evaluated twice. gangctl itself decides which objects a policy matches (its selectors and
+matchConditions).
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ VALIDATE_IGNORE: Final = "/validate/policies/ignore"
 MUTATE_DEFAULTS: Final = "/mutate/defaults"
 
 OPERATIONS: Final = ("CREATE", "UPDATE", "DELETE")
-"""What there is to ask about JobSets, in the order in which configurations name it."""
+"""The operations on JobSets, in the order in which configurations name them."""
 
 
 @dataclass(frozen=True, slots=True)
 class Demand:
-    """What policies have to be asked for: operations by failurePolicy, and whether any sets defaults.
+    """The webhooks that policies need: operations by failurePolicy, and whether any sets defaults.
 
-    ``defaults`` is None without such a policy, ``Fail`` when one of them says so: a gang mode or queue
-    that was missed is missed for the life of the JobSet, so the author who forbids it is heeded.
+    ``defaults`` is None without such a policy, ``Fail`` if one of them has that: a gang mode or queue cannot be added
+    after the creation of the JobSet, so the strictest author decides.
     """
 
     fail: frozenset[str] = frozenset()
@@ -42,11 +42,11 @@ class Demand:
 
 
 def build_policy_configurations(settings: WebhookSettings, demand: Demand, ca_bundle: bytes) -> list[dict[str, Any]]:
-    """The mutating and the validating configuration; one that nothing needs has no webhooks."""
+    """The mutating and the validating configuration; one that is not needed has no webhooks."""
     defaults, policies = [], []
     if demand.defaults is not None:
         hook = _webhook(settings, "defaults.gangctl.dev", MUTATE_DEFAULTS, ["CREATE"], ca_bundle)
-        # What later webhooks change is not defaulted again: the object's own value wins, wherever it comes from.
+        # Changes by later webhooks are not defaulted again: the object's own value wins, from any source.
         defaults.append({**hook, "failurePolicy": demand.defaults, "reinvocationPolicy": "Never"})
     entries: tuple[tuple[FailurePolicy, str, frozenset[str]], ...] = (
         ("Fail", VALIDATE_FAIL, demand.fail),
@@ -70,7 +70,7 @@ def _webhook(
         "clientConfig": settings.endpoint.client_config(path, ca_bundle),
         "matchPolicy": "Equivalent",
         "namespaceSelector": whose(settings),
-        # Not its subresources: what the JobSet controller writes there is no request of a person's.
+        # Not its subresources: the JobSet controller writes there, not a user.
         "rules": [rule(JOBSETS, operations)],
         "sideEffects": "None",
         "timeoutSeconds": settings.timeout_seconds,

@@ -1,7 +1,7 @@
-"""Keeps the webhook configurations and the policy for Jobs as they should be, and says whether they are.
+"""Keeps the webhook configurations and the policy for Jobs as they should be, and reports whether they are.
 
-Whoever edits or deletes one gets it repaired; whoever owns them (GitOps) gets only the
-caBundle kept up. Nothing is written while nothing differs.
+After an edit or a deletion by another client it repairs them; where another owner (GitOps) manages them it updates only
+the caBundle. Nothing is written while nothing differs.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ from gangctl.errors import AlreadyExistsError, ApiError, ConfigError, ConflictEr
 from gangctl.runtime.informer import Informer
 
 FINGERPRINT: Final = "gangctl.dev/configuration"
-"""Annotation with a hash of what was wanted when it was written: tells what another version left behind."""
+"""Annotation with a hash of the wanted object when it was written: identifies leftovers of another version."""
 
 
 def contains(live: Any, wanted: Any) -> bool:
-    """Whether ``live`` has every field of ``wanted``; what else it has, the server or others have set.
+    """Whether ``live`` has every field of ``wanted``; further fields come from the server or other clients.
 
     Lists must have the same length, and absent is the same as empty.
     """
@@ -50,9 +50,9 @@ def contains(live: Any, wanted: Any) -> bool:
 
 
 def replaced(live: Mapping[str, Any], wanted: Mapping[str, Any]) -> Object:
-    """``wanted`` in the place of ``live``: as fresh as it was read, with the labels and annotations that others put on.
+    """``wanted`` in the place of ``live``: with its resourceVersion, and foreign labels and annotations.
 
-    Where ``wanted`` has no caBundle, the one that is there stays: somebody injects it.
+    Where ``wanted`` has no caBundle, the existing one stays: another component injects it.
     """
     target: Object = {**live, **copy.deepcopy(dict(wanted))}
     before = live.get("metadata") or {}
@@ -80,7 +80,7 @@ def with_authorities(live: Mapping[str, Any], authorities: bytes) -> Object:
 
 
 def _webhooks(live: Mapping[str, Any]) -> list[Object]:
-    """The webhooks of what somebody may have written by hand into a server that lets them."""
+    """The webhooks of an object that may be malformed, since a server without validation accepts it."""
     webhooks = live.get("webhooks")
     return [each for each in webhooks if isinstance(each, dict)] if isinstance(webhooks, list) else []
 
@@ -91,7 +91,7 @@ def _client_config(webhook: Mapping[str, Any]) -> Object:
 
 
 def fingerprinted(wanted: Object) -> Object:
-    """The same with an annotation that says what it is, whatever the authorities are."""
+    """The same with an annotation that identifies it, independent of the authorities."""
     plain = copy.deepcopy(wanted)
     for webhook in plain.get("webhooks") or []:
         webhook["clientConfig"].pop("caBundle", None)
@@ -121,10 +121,10 @@ _ATTEMPTS: Final = 5
 
 
 class Registration(StrEnum):
-    """Who looks after the configurations: gangctl, somebody else but for the caBundle, or somebody else altogether.
+    """Who manages the configurations: gangctl, another owner except for the caBundle, or another owner altogether.
 
-    With ``fill`` somebody else makes them, and gangctl fills in the webhooks, which only it knows: that takes
-    no right to create configurations, which cannot be granted by name.
+    With ``fill`` another owner creates them, and gangctl fills in the webhooks, which only it knows: that needs no
+    permission to create configurations, which cannot be granted by name.
     """
 
     MANAGE = "manage"
@@ -135,10 +135,10 @@ class Registration(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class RegistrarOptions:
-    """Looks happen when something is said to have changed, and every ``poll_seconds``.
+    """Checks happen after each sign of a change, and every ``poll_seconds``.
 
-    After a write or a failure the next look waits, longer each time up to
-    ``cap_delay_seconds``: two owners that undo each other's work do it slowly.
+    After a write or a failure the next check waits, longer each time up to ``cap_delay_seconds``: two owners that undo
+    each other's work do it slowly.
     """
 
     poll_seconds: float = 30.0
@@ -163,11 +163,10 @@ class Configurations(Protocol):
 
 
 class Registrar:
-    """Run :meth:`run` in a task, and tell :meth:`trust` which authorities count, at first and whenever that changes.
+    """Run :meth:`run` in a task, and call :meth:`trust` with the trusted authorities, at first and on every change.
 
-    ``refresh`` reads the authorities anew: before a write, because another replica may
-    have rotated them a moment ago. ``may_write`` is asked before each write; a replica
-    that may not only looks.
+    ``refresh`` reads the authorities again: before a write, because another replica may have rotated them a moment ago.
+    ``may_write`` is called before each write; a replica without permission only checks.
     """
 
     def __init__(
@@ -198,20 +197,20 @@ class Registrar:
         self._woken = asyncio.Event()
 
     def registered(self) -> bool:
-        """Whether API servers would call us, and trust the answer, when last looked at."""
+        """Whether API servers would call us, and trust the answer, at the last check."""
         return self._problem is None
 
     def problem(self) -> str | None:
-        """What is wrong with the registration, None when nothing is: a readiness check."""
+        """What is wrong with the registration, None if nothing is: a readiness check."""
         return self._problem
 
     def trust(self, authorities: bytes) -> None:
-        """Register this PEM bundle from now on; empty when the caBundle is somebody else's business."""
+        """Register this PEM bundle from now on; empty when another component manages the caBundle."""
         self._authorities = authorities
         self.wake()
 
     def wake(self) -> None:
-        """Look again soon: something may have changed."""
+        """Check again soon: something may have changed."""
         self._woken.set()
 
     async def run(self) -> None:
@@ -223,7 +222,7 @@ class Registrar:
             try:
                 wrote = await self.look()
             except (ApiError, ConfigError) as error:
-                # What was registered still is, as far as anybody knows: a replica does not turn unready with the API.
+                # The last known registration counts: a replica does not turn unready with the API.
                 if str(error) != trouble:
                     _log.warning("webhook configurations not looked after", error=str(error))
                 trouble = str(error)
@@ -243,7 +242,7 @@ class Registrar:
                 timer.cancel()
 
     async def look(self) -> bool:
-        """Look at every configuration once, and repair what differs; whether anything was written."""
+        """Check every configuration once, and repair differences; return whether anything was written."""
         if self._mode is Registration.NONE or self._authorities is None:
             return False
         for _ in range(_ATTEMPTS):
@@ -259,7 +258,7 @@ class Registrar:
         return False
 
     async def unregister(self, objects: Iterable[Object]) -> None:
-        """Delete these (kind and name), if they are ours to delete."""
+        """Delete these (kind and name), if gangctl may delete them."""
         if self._mode is not Registration.MANAGE:
             return
         for each in objects:
@@ -271,7 +270,7 @@ class Registrar:
         self._set_problem("unregistered")
 
     async def _rotated(self) -> bool:
-        """Whether the authorities turn out to be others than those we went by."""
+        """Whether the authorities differ from those used so far."""
         if self._refresh is None:
             return False
         before, self._authorities = self._authorities, await self._refresh()
@@ -293,7 +292,7 @@ class Registrar:
             return _Look(resource, wanted if manage else None, f"{_title(wanted)} is missing", _Way.CREATE)
         if manage and not needed:
             return _Look(resource, wanted, f"{_title(wanted)} is not needed", _Way.DELETE)
-        # Whose name was asked for: what is written back goes there.
+        # The requested name: the write must go there.
         metadata = {**(live.get("metadata") or {}), "name": wanted["metadata"]["name"]}
         live = {**live, "apiVersion": wanted["apiVersion"], "kind": wanted["kind"], "metadata": metadata}
         target = replaced(live, wanted) if ours else with_authorities(live, self._authorities or b"")
@@ -301,7 +300,7 @@ class Registrar:
         return _Look(resource, target, "" if same else f"{_title(wanted)} is not as wanted")
 
     async def _repair(self, look: _Look) -> str:
-        """Create, update or delete one configuration; what is still wrong with it."""
+        """Create, update or delete one configuration; return what is still wrong with it."""
         if look.body is None:
             return look.difference
         try:
@@ -313,7 +312,7 @@ class Registrar:
                 case _Way.DELETE:
                     await self._client.delete(look.resource, look.body["metadata"]["name"])
         except (AlreadyExistsError, ConflictError, NotFoundError):
-            # Somebody else was quicker; the next look sees what they did.
+            # Another client wrote first; the next check sees the result.
             return look.difference
         done = "webhooks unregistered" if look.way is _Way.DELETE else "webhooks registered"
         _log.info(done, configuration=_title(look.body), because=look.difference)
@@ -334,7 +333,7 @@ class _Way(Enum):
 
 @dataclass(frozen=True, slots=True)
 class _Look:
-    """What is wrong with a configuration ("" when nothing is), and what would repair it, None when that is not ours."""
+    """What is wrong with a configuration ("" when nothing is), and its repair, None when that is not ours."""
 
     resource: Resource
     body: Object | None
@@ -343,7 +342,7 @@ class _Look:
 
 
 async def watch_configurations(client: Client, registrar: Registrar, configurations: list[Object]) -> None:
-    """Wake ``registrar`` whenever somebody touches one of ``configurations`` (kind and name), until cancelled."""
+    """Wake ``registrar`` whenever one of ``configurations`` (kind and name) changes, until cancelled."""
     async with asyncio.TaskGroup() as group:
         for each in configurations:
             # By name, so that RBAC can grant it by name.

@@ -1,9 +1,8 @@
-"""AdmissionReview ``admission.k8s.io/v1``: what the API server asks, and what it accepts as an answer.
+"""AdmissionReview ``admission.k8s.io/v1``: the API server's requests, and the answers that it accepts.
 
-Pure: bytes in, values out, and back. The rules for answers are the API server's
-own (``k8s.io/apiserver/pkg/admission/plugin/webhook/request`` and
-``pkg/endpoints/filters/warning.go``): an answer that breaks one counts as a failed
-call, or is dropped without a word.
+Pure: bytes in, values out, and back. The rules for answers are the API server's own
+(``k8s.io/apiserver/pkg/admission/plugin/webhook/request`` and ``pkg/endpoints/filters/warning.go``): an answer that
+breaks one counts as a failed call, or is dropped silently.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ WARNINGS_CHARACTERS: Final = 4096
 _MORE_RESERVE: Final = 40
 
 MAX_VALUES: Final = 1_000_000
-"""Decoded, seven megabytes of empty lists take forty times as much memory as the text did."""
+"""Decoded, seven megabytes of empty lists take forty times the memory of their text."""
 
 _BAD_REQUEST: Final = 400
 
@@ -57,7 +56,7 @@ class RequestedResource:
 
 @dataclass(frozen=True, slots=True)
 class User:
-    """Who asks, as the API server authenticated them."""
+    """The user of the request, as authenticated by the API server."""
 
     username: str = ""
     uid: str = ""
@@ -86,7 +85,7 @@ class AdmissionRequest:
     dry_run: bool = False
     options: Mapping[str, Any] = field(default_factory=dict)
     variable: Mapping[str, Any] = field(default_factory=dict)
-    """The request as CEL's ``request`` has it: as it was sent, without the objects and the call's own uid."""
+    """The request as CEL's ``request``: as it was sent, without the objects and the call's own uid."""
 
 
 def decode_review(body: bytes) -> AdmissionRequest:
@@ -132,7 +131,7 @@ def decode_review(body: bytes) -> AdmissionRequest:
 
 
 def _with_objects(request: AdmissionRequest) -> AdmissionRequest:
-    """The request, when it carries the objects that its operation promises."""
+    """The request, if it carries the objects that its operation requires."""
     if request.object is None and request.operation in {"CREATE", "UPDATE"}:
         raise InputError(f"request.object is missing, {request.operation} has one")
     if request.old_object is None and request.operation in {"UPDATE", "DELETE"}:
@@ -154,7 +153,7 @@ def _user(request: _Fields) -> User:
 
 
 class _Fields:
-    """Fields of one object of the review; a wrong type raises, because then the caller is no API server."""
+    """Fields of one object of the review; a wrong type raises, because then the caller is not an API server."""
 
     def __init__(self, value: Mapping[str, Any], path: str) -> None:
         self._value = value
@@ -186,7 +185,7 @@ _NAMES: Final = {dict: "an object", list: "a list", str: "a string", bool: "true
 
 
 def _shown(value: object) -> str:
-    """A short name for a value that is not what was expected; never the content of an object."""
+    """A short name for an unexpected value; never the content of an object."""
     if value is None:
         return "nothing"
     if isinstance(value, dict | list):
@@ -226,7 +225,7 @@ class AdmissionResponse:
         warnings: Iterable[str] = (),
         audit_annotations: Mapping[str, str] | None = None,
     ) -> AdmissionResponse:
-        """Let the request pass, changed by a JSON patch (of a mutating webhook only: elsewhere it fails the call)."""
+        """Admit the request, changed by a JSON patch (of a mutating webhook only: elsewhere it fails the call)."""
         return cls(
             allowed=True,
             patch=tuple(patch or ()),
@@ -308,10 +307,10 @@ def _encodable(text: str) -> str:
 
 
 def limit_warnings(warnings: Iterable[str]) -> tuple[str, ...]:
-    """Warnings that reach the user whole: one line each, none twice, none empty, within the API server's limits.
+    """Warnings that reach the user complete: one line each, none twice, none empty, within the API server's limits.
 
-    Each is cut at 256 characters; together they have at most 4096, the last one then says how many are missing.
-    The API server drops a warning with a control character without telling anybody.
+    Each is cut at 256 characters; together they have at most 4096, the last one then has the number of missing ones.
+    The API server silently drops a warning with a control character.
     """
     texts = list(dict.fromkeys(filter(None, map(_one_line, warnings))))
     if sum(map(len, texts)) <= WARNINGS_CHARACTERS:
