@@ -1,1 +1,1 @@
-"""Evaluates policies in bounded time: on the event loop what is cheap, the rest in processes that can be killed."""
+"""Evaluates policies in bounded time: cheap ones on the event loop, the others in processes that can be killed."""

@@ -35,13 +35,13 @@ from gangctl.policy.verdict import Outcome
 _log = structlog.get_logger(__name__)
 
 _GRACE_SECONDS: Final = 0.1
-"""The pool has settled everything by then; what it has not is settled here."""
+"""The pool has settled everything by then; the rest is settled here."""
 _OVERRUN: Final = 2.0
-"""Looks at the clock are a tenth of a millisecond apart: a policy that is this much later spent it in one call."""
+"""Clock checks are a tenth of a millisecond apart: a policy that is this much later spent it in one call."""
 
 
 class PolicyEvaluator:
-    """An async context; :meth:`install` puts policies in force, :meth:`evaluate` asks them."""
+    """An async context; :meth:`install` puts policies in force, :meth:`evaluate` evaluates them."""
 
     def __init__(self, options: EvaluatorOptions | None = None, *, observer: EvaluatorObserver | None = None) -> None:
         """Start without policies."""
@@ -67,7 +67,7 @@ class PolicyEvaluator:
 
     @property
     def policies(self) -> PolicySet:
-        """What is in force."""
+        """The set in force."""
         return self._snapshot.policies
 
     async def load(self, document: Object) -> LoadedPolicy:
@@ -83,7 +83,7 @@ class PolicyEvaluator:
     async def prepare(self, policies: PolicySet) -> None:
         """Have the workers load a set that is to be installed next, so that no review waits for that.
 
-        It takes no longer than the options' ``ahead_seconds``, and returns at once where workers are not started ahead.
+        It takes at most the options' ``ahead_seconds``, and returns at once where workers are not started ahead.
         """
         coming = snapshot_of(policies)
         if not self._options.ahead or coming.keys <= self._snapshot.keys:
@@ -111,7 +111,8 @@ class PolicyEvaluator:
     async def evaluate(self, review: Review, policies: Collection[str] | None = None) -> tuple[Outcome, ...]:
         """The outcome of each policy in force now, in the set's order; only of the named ones, if names are given.
 
-        Never later than the options' ``request_seconds`` and a moment: a policy without an outcome by then is an error.
+        Returns shortly after the options' ``request_seconds`` at the latest: a policy without an outcome by then is an
+        error.
         """
         snapshot = self._snapshot
         exceptions = snapshot.policies.exceptions
@@ -133,7 +134,7 @@ class PolicyEvaluator:
         return (*(request.outcomes[entry.key] for entry in entries), *refused)
 
     def _begin(self, request: EvaluationRequest) -> None:
-        """Settle what takes no time, evaluate a small review as far as its time slice goes, and submit the rest."""
+        """Settle what takes no time, evaluate a small review within its time slice, and submit the rest."""
         review, exceptions = request.review, request.snapshot.policies.exceptions
         evaluation = Evaluation(review)
         for entry in [*request.pending.values()]:
@@ -152,12 +153,12 @@ class PolicyEvaluator:
     def _evaluate_locally(self, request: EvaluationRequest, evaluation: Evaluation) -> None:
         """Evaluate policies on the event loop until the time slice is over.
 
-        The policy at hand is then evaluated from its beginning in the pool. One with a penalty is tried, too, after all
-        others: it may have got that for another object of the same size.
+        The interrupted policy is then evaluated from its beginning in the pool. One with a penalty is tried, too, after
+        all others: the penalty may come from another object of the same size.
         """
         time_slice = TimeSlice(self._options.slice_seconds, time.thread_time)
         exceptions = request.snapshot.policies.exceptions
-        # One that needs the whole slice leaves none to those behind it.
+        # One that needs the whole slice would leave none to those behind it.
         order = sorted(
             request.pending.values(),
             key=lambda entry: ((entry.key, "small") in self.pool.slow, self._seconds.get(entry.key, 0.0)),
@@ -174,7 +175,7 @@ class PolicyEvaluator:
                 # The pool evaluates it.
                 pass
             except Exception as error:  # noqa: BLE001 -- the pool evaluates it, in a process that may end
-                # Without its words, which may hold whole objects.
+                # Without its message, which may hold whole objects.
                 _log.error("policy failed on the event loop", policy=entry.policy.name, error=type(error).__name__)
                 self.pool.harmful.add(entry.key)
             else:

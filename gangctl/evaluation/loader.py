@@ -1,4 +1,4 @@
-"""Loads policies into worker processes, and knows which worker has which."""
+"""Loads policies into worker processes, and tracks which worker has which."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from gangctl.policy.snapshot import Entry, Snapshot
 from gangctl.runtime.workerprocess import WorkerDiedError, WorkerProcess, WorkerSpec
 
 _RETRY_SECONDS: Final = 5.0
-"""A policy that a worker could not load is not tried again for so long."""
+"""The least time before a policy that a worker could not load is tried again."""
 _NICENESS: Final = 5
-"""The event loop goes first: it answers everybody."""
+"""The event loop has priority: it answers all requests."""
 SERVICE: Final = "gangctl.evaluation.worker:Service"
 
 
@@ -54,9 +54,9 @@ class WorkerLoader:
         self._unloadable: Penalties[str] = Penalties(_RETRY_SECONDS, clock.now)
         self._loaded: dict[WorkerProcess, set[str]] = {}
         self.current: Snapshot | None = None
-        """What is in force: workers keep nothing else for longer than one task."""
+        """The set in force: workers keep nothing else for longer than one task."""
         self.coming: Snapshot | None = None
-        """What will be in force next."""
+        """The next set."""
 
     def loadable(self, entry: Entry) -> bool:
         """Whether workers could load the policy, or have not tried lately."""
@@ -73,7 +73,7 @@ class WorkerLoader:
     async def load(self, worker: WorkerProcess, snapshot: Snapshot, entries: Collection[Entry]) -> None:
         """Make sure that the worker has these entries and the snapshot's exceptions.
 
-        :class:`PolicyLoadError` when one cannot be loaded in time: only :meth:`WorkerProcess.kill` remains.
+        :class:`PolicyLoadError` when one cannot be loaded in time: after that only :meth:`WorkerProcess.kill` is valid.
         """
         if worker not in self._loaded:
             self._loaded[worker] = set()

@@ -10,11 +10,11 @@ from gangctl.evaluation.options import EvaluatorOptions, Size
 from gangctl.policy.review import Review
 
 STEPS_PER_LOOK: Final = 128
-"""A tenth of a millisecond between two looks at the clock."""
+"""A tenth of a millisecond between two clock checks."""
 
 
 class SliceOverError(Exception):
-    """The time slice is used up; no verdict follows from that."""
+    """The time slice is used up; this is no verdict."""
 
 
 class TimeSlice:

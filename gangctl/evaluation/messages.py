@@ -54,4 +54,4 @@ class Evaluated(NamedTuple):
 
 
 CLASSES: Final[frozenset[type]] = frozenset({Action, Finding, Outcome, Result, Evaluated, frozenset})
-"""What answers are made of: nothing else is unpickled from a worker."""
+"""Classes in answers: nothing else is unpickled from a worker."""

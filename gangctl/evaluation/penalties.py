@@ -1,4 +1,4 @@
-"""Penalties that end by themselves, for policies that took too much time or ended a worker."""
+"""Penalties with an expiry, for policies that took too much time or ended a worker."""
 
 from __future__ import annotations
 

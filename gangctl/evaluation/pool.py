@@ -1,9 +1,9 @@
-"""A pool of worker processes with one fair queue: evaluates what takes long, and kills what takes too long.
+"""A pool of worker processes with one fair queue: evaluates slow policies, and kills those that exceed their limit.
 
 A task is some policies of one review. Small reviews, large ones, and policies with a penalty are separate classes of
 the queue. The first worker serves small reviews only, the last one serves all classes, so that small reviews never wait
-for others. A worker that has to be killed, or ends by itself, is blamed on the policy it was evaluating; the other
-policies of the task go on with another worker.
+for others. The end of a worker, killed or not, is blamed on the policy it was evaluating; the other policies of the
+task continue with another worker.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ from gangctl.runtime.workers import Workers
 _log = structlog.get_logger(__name__)
 
 _GRACE_SECONDS: Final = 0.05
-"""A worker looks at the clock itself; it is killed when it is this much later."""
+"""A worker checks the clock itself; it is killed when it is this much later."""
 _POLL_SECONDS: Final = 0.005
-"""Looks at a worker's CPU time are no closer together."""
+"""The least time between two checks of a worker's CPU time."""
 _MINIMUM_SECONDS: Final = 0.03
 """A policy that was killed at the end of its review gets no penalty for less CPU time than this."""
 _ATTEMPTS: Final = 3
@@ -90,9 +90,9 @@ class Pool:
         self.loader = WorkerLoader(options, clock)
         self._queue: FairQueue[Task] = FairQueue(options.waiting)
         self.slow: Penalties[tuple[str, Size]] = Penalties(options.penalty_seconds, clock.now)
-        """Policies, by key, that took too much of a review of that size lately."""
+        """Policies, by key, that recently took too much of a review of that size."""
         self.harmful: Penalties[str] = Penalties(options.penalty_seconds, clock.now)
-        """Policies that must not run on the event loop: they could not be stopped, or ended their process."""
+        """Policies that must not run on the event loop: they cannot be stopped there, or ended their process."""
         self.workers = Workers(
             worker_spec(options),
             size=options.workers + options.spares,
@@ -163,7 +163,7 @@ class Pool:
             try:
                 await self._evaluate(worker, queue, task)
             except _Ended as ended:
-                # Before the worker is gone: no other may be given the same policy meanwhile.
+                # Before the worker is gone: no other may get the same policy meanwhile.
                 self._blame(queue, task, ended)
                 await self.workers.discard(worker)
             except BaseException:
@@ -174,7 +174,10 @@ class Pool:
         self._fail_all(task, EvalKind.OTHER, CRASHED)
 
     def _sort_out(self, queue: Queue, task: Task) -> None:
-        """Keep what still has to be evaluated here: some policies may have got a penalty since the task was queued."""
+        """Return what still has to be evaluated here.
+
+        Some policies may have got a penalty since the task was queued.
+        """
         request = task.request
         pending = [entry for entry in task.entries if entry.key in request.pending]
         slow = {each.key for each in pending if queue != "penalized" and (each.key, request.size) in self.slow}
@@ -220,7 +223,8 @@ class Pool:
     ) -> Answer | None:
         """The next answer; the worker is killed when it has used ``limit`` CPU seconds, or at the deadline.
 
-        What began just before the deadline may go on for a moment: killing a worker costs everybody more.
+        A policy that began just before the deadline may continue for a moment: killing a worker delays all reviews
+        more.
         """
         now = self._clock.now()
         cpu, end, spent = worker.cpu_seconds(), max(deadline, now + self._options.slow_seconds), 0.0
@@ -287,7 +291,7 @@ class Pool:
             request.fail(entry, EvalKind.OTHER, CRASHED)
 
     def _unread(self, task: Task, exited: Exit | None) -> None:
-        """Settle a review that no worker could read; the first worker may have ended for its own reasons."""
+        """Settle a review that no worker could read; the first worker may have ended for another reason."""
         task.unread += 1
         if exited is None or not (exited.killed or (exited.for_memory and task.unread > 1)):
             return

@@ -1,4 +1,4 @@
-"""One review while its policies are evaluated: which have an outcome, and until when the others may take."""
+"""One review while its policies are evaluated: the outcomes so far, and the deadline of the others."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class EvaluationRequest:
         self.size: Size = "large"
         self.outcomes: dict[str, Outcome] = {}
         self.queues: dict[str, Queue] = {}
-        """Where each policy was put last."""
+        """The last queue of each policy."""
         self.pending: dict[str, Entry] = {entry.key: entry for entry in entries}
         self._done = asyncio.Event()
         self._closed = False
@@ -47,7 +47,7 @@ class EvaluationRequest:
             self._done.set()
 
     def fail(self, entry: Entry, kind: EvalKind, message: str) -> None:
-        """Settle a policy that gave no outcome, by its failurePolicy."""
+        """Settle a policy without an outcome, by its failurePolicy."""
         exceptions = self.snapshot.policies.exceptions
         self.settle(entry, unanswered(entry.policy, self.review, kind, message, exceptions))
 

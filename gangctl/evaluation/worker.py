@@ -1,4 +1,4 @@
-"""What a worker process of the pool runs: it loads policies from their documents, and evaluates reviews by them."""
+"""The service of the pool's worker processes: it loads policies from their documents, and evaluates reviews by them."""
 
 from __future__ import annotations
 
