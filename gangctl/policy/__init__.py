@@ -1,5 +1,5 @@
-"""The functional core of policies: what a GangPolicy means, and what it says of one request.
+"""The functional core of policies: the meaning of a GangPolicy, and its outcome for one request.
 
-Pure like :mod:`gangctl.gang`: no I/O, no clock, no randomness. Time is an argument, and
-what an expression may spend is a :class:`~gangctl.cel.meter.StepMeter` of the caller.
+Pure like :mod:`gangctl.gang`: no I/O, no clock, no randomness. Time is an argument, and the caller's
+:class:`~gangctl.cel.meter.StepMeter` limits the cost of expressions.
 """

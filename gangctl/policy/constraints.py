@@ -1,4 +1,4 @@
-"""Which requests a policy is about: ``MatchResources`` of ``admissionregistration.k8s.io/v1`` and its selectors."""
+"""Which requests a policy applies to: ``MatchResources`` of ``admissionregistration.k8s.io/v1`` and its selectors."""
 
 from __future__ import annotations
 

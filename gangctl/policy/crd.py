@@ -1,8 +1,7 @@
-"""CustomResourceDefinitions of GangPolicy and GangPolicyException, written from the models.
+"""CustomResourceDefinitions of GangPolicy and GangPolicyException, generated from the models.
 
-The models say what the fields are, this module what an API server wants to know beyond
-that: which lists are maps or sets, which defaults it writes, and the rules over several
-fields, in CEL that stays within the cost that it allows (``apiextensions.k8s.io/v1``).
+The models define the fields; this module adds what an API server needs beyond that: which lists are maps or sets, which
+defaults it writes, and the rules over several fields, in CEL within its cost limit (``apiextensions.k8s.io/v1``).
 """
 
 from __future__ import annotations
@@ -47,7 +46,7 @@ _WRITTEN_DEFAULTS: Final[Mapping[type[BaseModel], Mapping[str, Any]]] = {
     MatchResources: {"matchPolicy": "Equivalent"},
     ResourceRule: {"scope": "*"},
 }
-"""Defaults that the API server writes into the object, so that everybody sees them; the others are gangctl's own."""
+"""Defaults that the API server writes into the object, visible to all users; the others are gangctl's own."""
 
 _LISTS: Final[Mapping[type[BaseModel], Mapping[str, Mapping[str, Any]]]] = {
     GangPolicySpec: {
@@ -159,7 +158,7 @@ def definitions() -> dict[str, dict[str, Any]]:
                 # All of it as JSON: of several results of a path only the first would be shown.
                 column("Policies", ".spec.policies", "Policies and rules that it is an exception from."),
                 column("Owner", ".spec.owner", "Who answers for it."),
-                # Of the type date, kubectl would show how long ago it was.
+                # With the type date, kubectl would show how long ago it was.
                 column("Expires", ".spec.expiresAt", "When it ends."),
                 column("Age", ".metadata.creationTimestamp", "", "date"),
             ],
@@ -181,7 +180,7 @@ def definition(
     columns: list[dict[str, Any]],
     status: bool = True,
 ) -> dict[str, Any]:
-    """The definition of a cluster-scoped kind; ``status`` is whether its status is written apart from the rest."""
+    """The definition of a cluster-scoped kind; ``status`` adds the status subresource."""
     schema = schema_of(model)
     return definition_of(
         model.__name__, plural, schema, scope="Cluster", short_names=short_names, columns=columns, status=status
@@ -245,7 +244,7 @@ def _models() -> dict[str, type[BaseModel]]:
 
 
 def _structural(schema: Schema, definitions: Mapping[str, Schema]) -> Schema:
-    """One schema without references, titles and null, which the API server's own rules replace."""
+    """One schema without references, titles and null, for which structural schemas have other rules."""
     if "$ref" in schema:
         target = definitions[schema["$ref"].rpartition("/")[2]]
         return _structural({**target, **{key: value for key, value in schema.items() if key != "$ref"}}, definitions)

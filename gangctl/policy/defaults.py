@@ -1,7 +1,7 @@
-"""What JobSets get at CREATE where they say nothing themselves, and from which policy.
+"""Defaults that policies add to JobSets at CREATE, with the policy that each comes from.
 
-The JobSet's own value always wins. Policies that agree are one, policies that disagree
-are an error that names them both: no rule for which one wins would be guessed right.
+The JobSet's own value always wins. Policies that agree count as one, policies that disagree are an error that names
+them both: users could not guess any precedence.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _NOTHING: Final[Mapping[str, Any]] = {}
 class Source:
     """Where a value comes from.
 
-    ``places`` has for each of the policies the entry of its queue map, or nothing where the field itself says it.
+    ``places`` has for each of the policies the entry of its queue map, or nothing where the field itself sets it.
     """
 
     value: Any
@@ -43,7 +43,7 @@ class Source:
     places: tuple[str, ...]
 
     def __str__(self) -> str:
-        """The value, and who gave it."""
+        """The value, and the policies that set it."""
         authors = (
             f"{policy} ({place})" if place else policy for policy, place in zip(self.policies, self.places, strict=True)
         )
@@ -52,10 +52,10 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class Applied:
-    """What is added to a JobSet.
+    """The additions to a JobSet.
 
-    ``patch`` are JSON patch operations. ``conflicts`` are defaults on which policies disagree;
-    with any of them there is no patch. ``sources`` says by field path what was given, and by whom.
+    ``patch`` are JSON patch operations. ``conflicts`` are defaults on which policies disagree; with any of them there
+    is no patch. ``sources`` has the added values and their policies by field path.
     """
 
     patch: tuple[Operation, ...] = ()
@@ -65,7 +65,7 @@ class Applied:
 
 @dataclass(frozen=True, slots=True)
 class _Wish:
-    """What a policy wants for a field; ``place`` is where it says so, if not in the field of that name."""
+    """The value of a policy for a field; ``place`` is its path in the policy, if not the field of that name."""
 
     policy: str
     value: Any
@@ -73,13 +73,13 @@ class _Wish:
 
     @property
     def author(self) -> str:
-        """As conflicts call it."""
+        """The policy's name in conflicts."""
         return f"GangPolicy '{self.policy}'" + (f" ({self.place})" if self.place else "")
 
 
 @dataclass(slots=True)
 class _Ballot:
-    """Values that policies want for one field, with who wants them."""
+    """Values of policies for one field, with the policies of each."""
 
     votes: dict[Any, list[str]] = field(default_factory=dict)
 
@@ -87,11 +87,11 @@ class _Ballot:
         self.votes.setdefault(wish.value, []).append(wish.author)
 
     def result(self) -> Any:
-        """The value that all want, None when none wants any; only without a :meth:`dispute`."""
+        """The common value, None without any; only without a :meth:`dispute`."""
         return next(iter(self.votes), None)
 
     def dispute(self, path: str) -> FieldError | None:
-        """What is wrong when they want several."""
+        """The error when there are several values."""
         if len(self.votes) < 2:  # noqa: PLR2004 - it takes two
             return None
         wishes = ", ".join(
@@ -113,7 +113,7 @@ def without_answer(outcome: Outcome) -> tuple[Finding, ...]:
 def applying(policies: Iterable[LoadedPolicy], review: Review, outcomes: Iterable[Outcome] = ()) -> list[LoadedPolicy]:
     """The policies with defaults for this request, by name.
 
-    One with matchConditions gives defaults only where an outcome says that it applies.
+    One with matchConditions gives defaults only where an outcome shows that it applies.
     """
     matched = {outcome.policy for outcome in outcomes if outcome.matched and not without_answer(outcome)}
     return sorted(
@@ -129,7 +129,7 @@ def applying(policies: Iterable[LoadedPolicy], review: Review, outcomes: Iterabl
 
 
 def defaults_of(policies: Iterable[LoadedPolicy], review: Review, outcomes: Iterable[Outcome] = ()) -> Applied:
-    """What the JobSet of a CREATE gets; nothing for other operations and for what is no JobSet.
+    """The defaults of the JobSet of a CREATE; nothing for other operations and other objects.
 
     ``outcomes`` are those of the policies with matchConditions, which are left out without one.
     """
@@ -140,7 +140,7 @@ def defaults_of(policies: Iterable[LoadedPolicy], review: Review, outcomes: Iter
         return Applied()
     jobset, malformed = read_jobset(review.object)
     if malformed or not isinstance(_metadata(review.object, "labels"), dict):
-        return Applied()  # it will be refused for that
+        return Applied()  # the JobSet will be refused for that
     return _Draft(jobset, review.object, Candidate(jobset, review.object, review)).apply(
         [(each.name, each.spec.defaults) for each in chosen if each.spec.defaults]
     )
@@ -148,7 +148,7 @@ def defaults_of(policies: Iterable[LoadedPolicy], review: Review, outcomes: Iter
 
 @dataclass(slots=True)
 class _Draft:
-    """Defaults in the making."""
+    """The defaults under construction."""
 
     jobset: JobSet
     raw: Object
@@ -178,9 +178,10 @@ class _Draft:
         return Applied(tuple(diff(self.raw, changed)), sources=self.sources)
 
     def _queue_wishes(self, policies: Sequence[tuple[str, Defaults]], own: str | None) -> dict[str, list[_Wish]]:
-        """What policies want for the labels that Kueue reads, by key; ``own`` is the queue that the JobSet has.
+        """Values for the labels that Kueue reads, by key; ``own`` is the queue that the JobSet has.
 
-        A priority class of the queue map goes with the queue beside it: who is in another one does not get it.
+        A priority class of the queue map applies only with the queue beside it: a JobSet in another queue does not get
+        it.
         """
         wishes: dict[str, list[_Wish]] = {QUEUE_NAME: [], PRIORITY_CLASS: []}
         for name, defaults in policies:
@@ -194,7 +195,7 @@ class _Draft:
         return {key: [wish for wish in found if wish.value is not None] for key, found in wishes.items()}
 
     def _settled(self, path: str, wishes: Sequence[_Wish]) -> Any:
-        """The value that all of these policies want for a field, None when none does or they disagree."""
+        """The common value of these policies for a field, None when none has one or they disagree."""
         ballot = _Ballot()
         for wish in wishes:
             ballot.add(wish)
@@ -207,7 +208,7 @@ class _Draft:
         return ballot.result()
 
     def _modes(self, policies: Sequence[tuple[str, Defaults]]) -> tuple[str | None, str | None]:
-        """The mode of the JobSet and that of each ReplicatedJob, None where it is left as it is."""
+        """The mode of the JobSet and that of each ReplicatedJob, None where it stays as it is."""
         if not _may_get_mode(self.jobset):
             return None, None
         path = f"metadata.annotations[{GANG_MODE}]"
@@ -250,7 +251,7 @@ def _metadata(raw: Object, key: str) -> Any:
 
 
 def _may_get_mode(jobset: JobSet) -> bool:
-    """Whether nobody has said yet who schedules these pods: no mode, no Workload of JobSet, no group of its own."""
+    """Whether no scheduler is chosen for these pods yet: no mode, no Workload of JobSet, no group of its own."""
     return not (
         jobset.native_scheduling
         or GANG_MODE in jobset.annotations
@@ -270,7 +271,7 @@ def _asks_for_gangs(jobset: JobSet, mode: str | None, each_mode: str | None) -> 
 
 
 def _own_options(raw: Object) -> dict[str, Any] | None:
-    """The options that the JobSet has; None when they cannot be read, which its own webhook will say."""
+    """The options that the JobSet has; None when they cannot be read, which the gangs' webhook reports."""
     text = _metadata(raw, "annotations").get(GANG_OPTIONS)
     if text is None:
         return {}

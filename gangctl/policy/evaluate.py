@@ -1,8 +1,7 @@
-"""What one policy says of one request: the semantics of ValidatingAdmissionPolicy, step by step.
+"""The outcome of one policy for one request: the semantics of ValidatingAdmissionPolicy, step by step.
 
-Match, then for each parameter object: match conditions, rules with their messages, audit
-annotations; variables when they are first read. Source of every rule and word:
-``k8s.io/apiserver``, ``pkg/admission/plugin/policy``.
+Match, then for each parameter object: match conditions, rules with their messages, audit annotations; variables when
+they are first read. Source of every rule and text: ``k8s.io/apiserver``, ``pkg/admission/plugin/policy``.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ from gangctl.policy.verdict import Finding, Outcome, Result
 
 BROKEN: Final = "Broken"
 NO_PARAMS: Final = "NoParams"
-"""Errors beside those of expressions."""
+"""Errors other than those of expressions."""
 
 WHOLE_POLICY: Final = "spec"
 PARAMS: Final = "spec.paramRef"
@@ -48,7 +47,7 @@ _NAMESPACE_METADATA: Final = frozenset(
         "finalizers",
     }
 )
-"""What ``namespaceObject.metadata`` shows."""
+"""The visible fields of ``namespaceObject.metadata``."""
 _NOT_IN_REQUEST: Final = frozenset({"uid", "object", "oldObject"})
 
 
@@ -56,7 +55,7 @@ class Evaluation:
     """One request, read once for all policies that are evaluated on it."""
 
     def __init__(self, review: Review) -> None:
-        """Bind nothing yet: a request that no policy is about costs nothing."""
+        """Bind nothing yet: a request to which no policy applies costs nothing."""
         self.review = review
         self._bound: Bindings | None = None
 
@@ -77,7 +76,7 @@ class Evaluation:
         return self._bound
 
     def evaluate(self, policy: LoadedPolicy, meter: StepMeter, exceptions: Sequence[LoadedException] = ()) -> Outcome:
-        """What one policy says; ``meter`` is the request's."""
+        """The outcome of one policy; ``meter`` is the request's."""
         review = self.review
         if reason := matches(policy, review):
             return Outcome(policy.name, matched=False, skipped=reason, actions=policy.actions)
@@ -124,12 +123,12 @@ def evaluate(
     meter: StepMeter,
     exceptions: Sequence[LoadedException] = (),
 ) -> Outcome:
-    """What one policy says of one request; several policies share an :class:`Evaluation` instead."""
+    """The outcome of one policy for one request; several policies share an :class:`Evaluation` instead."""
     return Evaluation(review).evaluate(policy, meter, exceptions)
 
 
 def refused_by_broken(policy: BrokenPolicy, review: Review, exceptions: Sequence[LoadedException] = ()) -> Outcome:
-    """What follows from a policy that could not be loaded, as its failurePolicy says."""
+    """The outcome of a policy that could not be loaded, by its failurePolicy."""
     if reason := matches(policy, review):
         return Outcome(policy.name, matched=False, skipped=reason, actions=policy.actions)
     finding = Finding(policy.name, WHOLE_POLICY, Result.ERROR, policy.reason, error=BROKEN)
@@ -146,7 +145,7 @@ def refused_by_broken(policy: BrokenPolicy, review: Review, exceptions: Sequence
 def unanswered(
     policy: LoadedPolicy, review: Review, kind: EvalKind, message: str, exceptions: Sequence[LoadedException] = ()
 ) -> Outcome:
-    """What follows from a policy that applies and got no answer: it was killed, or used up the request's budget."""
+    """The outcome of a policy that applies and was not evaluated: it was killed, or used up the request's budget."""
     finding = Finding(policy.name, WHOLE_POLICY, Result.ERROR, message, error=str(kind))
     return _exempted(_erroneous(policy, finding), exceptions, review)
 
@@ -172,7 +171,7 @@ def _counts(finding: Finding, policy: LoadedPolicy) -> bool:
 
 
 def _exempted(outcome: Outcome, exceptions: Sequence[LoadedException], review: Review) -> Outcome:
-    """The outcome with what exceptions cover marked, and out of its violations."""
+    """The outcome with findings under an exception marked, and not among its violations."""
     if not outcome.violations or not exceptions:
         return outcome
     found = {
@@ -198,7 +197,7 @@ def _joined(pairs: Iterable[tuple[str, str]]) -> tuple[tuple[str, str], ...]:
 
 
 def namespace_object(review: Review) -> Object | None:
-    """``namespaceObject``: null without a namespace; of its metadata what Kubernetes shows, and no type."""
+    """``namespaceObject``: null without a namespace; with the metadata fields that Kubernetes shows, and no type."""
     namespace = review.namespace
     if namespace is None or not review.request.get("namespace"):
         return None
@@ -212,7 +211,7 @@ def namespace_object(review: Review) -> Object | None:
 
 
 class _Variables(Mapping[str, Any]):
-    """``variables``: each computed when it is first read, and never again, whether it failed or not."""
+    """``variables``: each computed when it is first read, and only once, even if it failed."""
 
     def __init__(self, run: _Run) -> None:
         self._run = run
@@ -252,7 +251,7 @@ class _Run:
     variables: Mapping[str, Any] = field(default_factory=dict)
 
     def evaluate(self) -> None:
-        """Fill the findings, or say why there are none."""
+        """Fill the findings, or record why there are none."""
         values: dict[str, Any] = {} if self.params is None else {"params": self.params}
         bindings = self.evaluation.bindings
         self.bindings = {**bindings, **values} if values else bindings
@@ -278,7 +277,7 @@ class _Run:
         return plain(self.value(expression))
 
     def _conditions_hold(self) -> bool:
-        """One that is false decides, whatever else fails; otherwise what fails is one error."""
+        """A false condition decides, even if others fail; otherwise the failures are one error."""
         failed: list[tuple[Expression, EvalError]] = []
         for index, condition in enumerate(self.policy.programs.match_conditions):
             try:
@@ -311,7 +310,7 @@ class _Run:
         return self._made(rule.id, Result.FAIL, self._message(rule), reason=rule.reason)
 
     def _message(self, rule: Rule) -> str:
-        """What messageExpression says if that is fit to be said, else message, else the expression itself."""
+        """The value of messageExpression if it is a valid message, else message, else the expression itself."""
         said = "" if rule.message_expression is None else self._said(rule.message_expression)
         return said or rule.message.strip() or f"failed expression: {rule.condition.text.strip()}"
 
@@ -319,7 +318,7 @@ class _Run:
         try:
             value = self._plain(expression)
         except EvalError:
-            return ""  # as natively: why is nobody's business but the author's, whom lint and test tell
+            return ""  # as natively: the reason is for the policy's author, to whom lint and test report it
         text = value.strip() if isinstance(value, str) else ""
         return "" if "\n" in text or len(text.encode(errors="replace")) > MESSAGE_BYTES else text
 

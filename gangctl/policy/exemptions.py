@@ -1,4 +1,4 @@
-"""Exceptions: what a GangPolicyException allows, to whom, and until when."""
+"""Exceptions: what a GangPolicyException allows, for which JobSets, and until when."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from gangctl.policy.review import Review
 
 @dataclass(frozen=True, slots=True)
 class LoadedException:
-    """An exception that can be asked; ``source`` is its document."""
+    """An exception ready for evaluation; ``source`` is its document."""
 
     name: str
     spec: GangPolicyExceptionSpec
@@ -25,11 +25,11 @@ class LoadedException:
 
     @property
     def expires_at(self) -> datetime:
-        """When it ends by itself."""
+        """When it expires."""
         return self.spec.expires_at
 
     def expired(self, now: datetime) -> bool:
-        """Whether it has ended."""
+        """Whether it has expired."""
         return now >= self.spec.expires_at
 
 
@@ -40,10 +40,10 @@ def load_exception(document: Mapping[str, Any]) -> LoadedException:
 
 
 def covers(exception: LoadedException, policy: str, rule: str, review: Review) -> bool:
-    """Whether the exception allows this request what the rule of the policy forbids.
+    """Whether the exception allows this request although the rule of the policy forbids it.
 
-    A ``rule`` that is no rule's id stands for the policy as a whole (its parameters, say):
-    only an exception without ``rules`` covers that.
+    A ``rule`` that is not a rule's id stands for the policy as a whole (its parameters, say): only an exception without
+    ``rules`` covers that.
     """
     if exception.expired(review.now) or not _names_rule(exception.spec, policy, rule):
         return False
@@ -66,10 +66,9 @@ def _names_rule(spec: GangPolicyExceptionSpec, policy: str, rule: str) -> bool:
 
 
 def _fits(pattern: str, review: Review) -> bool:
-    """Whether a name, or the beginning of a name before ``*``, is the object's.
+    """Whether a name, or the prefix of a name before ``*``, is the object's.
 
-    An object that has no name yet is known by its generateName: a pattern fits when every
-    name that begins so would fit.
+    An object without a name yet has its generateName: a pattern matches when every name with that prefix would.
     """
     prefix, star, _ = pattern.partition("*")
     name = str(review.request.get("name") or _metadata(review).get("name") or "")

@@ -1,4 +1,4 @@
-"""JobSets that exist already, as a request that would create them now."""
+"""Reviews of existing JobSets, as if they were created now."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ _RESOURCE: Final = {"group": "jobset.x-k8s.io", "version": "v1alpha2", "resource
 def review_of_existing(
     jobset: Object, namespace: Object | None, gang: Object | None, now: datetime, fit: Object | None = None
 ) -> Review:
-    """The review of a stored JobSet, but for its params.
+    """The review of a stored JobSet, without params.
 
-    Who created it is not known any more: ``request.userInfo`` is empty, and ``dryRun`` true, because
-    nothing will come of it.
+    Its creator is not known any more: ``request.userInfo`` is empty, and ``dryRun`` true, because the request has no
+    effect.
     """
     metadata = jobset.get("metadata") or {}
     request: dict[str, Any] = {

@@ -1,4 +1,4 @@
-"""``fit``: what a policy sees of whether a JobSet can ever be admitted, and its CEL type.
+"""The variable ``fit``: whether a JobSet can ever be admitted, as policies see it, and its CEL type.
 
 It equals ``gangctl fit -o json`` of that JobSet.
 """
@@ -21,14 +21,14 @@ COMPUTED: Final = {"gang": GANG_TYPE, "fit": FIT_TYPE}
 
 
 class Fit(Protocol):
-    """Somebody who knows of queues."""
+    """Answers from the state of queues."""
 
     def __call__(self, raw: Mapping[str, Any], namespace: str, *, new: bool = True) -> FitReport:
         """Whether a JobSet (of this namespace, where it names none) can be admitted; ``new`` if it is being created."""
 
 
 def unknown_fit(raw: Mapping[str, Any], namespace: str, why: Sequence[str]) -> FitReport:
-    """The answer where there is nobody to ask about queues: a rule that forbids never lets it pass."""
+    """The answer without any state of queues: a rule that checks it never passes."""
     jobset, _ = read_jobset(raw)
     return {
         "apiVersion": API_VERSION,

@@ -1,4 +1,4 @@
-"""``gang``: what a policy sees of the gang that a JobSet becomes, and its CEL type.
+"""The variable ``gang``: the gang that a JobSet becomes, as policies see it, and its CEL type.
 
 It equals ``gangctl plan -o json`` of that JobSet, because the same functions make it.
 """
@@ -17,13 +17,13 @@ from gangctl.gang.validate import MAX_JOBS
 from gangctl.policy.reporttypes import type_of
 
 GENERATED: Final = "xxxxx"
-"""Stands for what the API server will append to ``generateName``."""
+"""Placeholder for the suffix that the API server will append to ``generateName``."""
 
 
 def gang_of(raw: Mapping[str, Any], rules: ClusterRules) -> PlanReport | None:
-    """The plan of a JobSet, or None for what cannot be planned: malformed, refused, or without bounds.
+    """The plan of a JobSet, or None for one that cannot be planned: malformed, refused, or without bounds.
 
-    What is wrong with it is told by who refuses it; a policy sees null.
+    The webhook that refuses it reports the reason; a policy sees null.
     """
     jobset, malformed = read_jobset(raw)
     if malformed or sum(rj.replicas for rj in jobset.replicated_jobs) > MAX_JOBS:

@@ -1,4 +1,7 @@
-"""From documents to policies that can be evaluated: all expressions checked and compiled, all problems told at once."""
+"""From documents to policies that can be evaluated.
+
+Checks and compiles all expressions, and reports all problems at once.
+"""
 
 from __future__ import annotations
 
@@ -34,14 +37,13 @@ from gangctl.policy.verdict import Action
 
 _NOTHING: Final[Mapping[str, Type]] = {}
 DEFAULT_MINOR: Final = "1.37"
-"""Whose CEL counts where nobody names another, and always for GangPolicies: gangctl evaluates them, not the cluster."""
+"""The default CEL version, and always that of GangPolicies: gangctl evaluates them, not the cluster."""
 
 
 def load_policy(document: Mapping[str, Any]) -> LoadedPolicy:
     """A GangPolicy as it can be evaluated, with the CEL of Kubernetes 1.37 whatever the cluster has.
 
-    :class:`PolicyError` with all problems: fields that are wrong, expressions that Kubernetes
-    or gangctl refuses.
+    :class:`PolicyError` with all problems: fields that are wrong, expressions that Kubernetes or gangctl refuses.
     """
     try:
         model = read_model(document, GangPolicy)
@@ -64,7 +66,7 @@ def load_policy(document: Mapping[str, Any]) -> LoadedPolicy:
 
 
 def _refusal(document: Object, model: GangPolicy | None, problems: list[Problem]) -> PolicyError:
-    """The error, and what is left of the policy."""
+    """The error, with the parts of the policy that could be read."""
     metadata = document.get("metadata")
     name = metadata.get("name") if isinstance(metadata, dict) else None
     name = name if isinstance(name, str) and name else "(without a name)"
@@ -73,7 +75,7 @@ def _refusal(document: Object, model: GangPolicy | None, problems: list[Problem]
 
 
 def fails_closed(document: Object) -> bool:
-    """``failurePolicy`` of a document of whatever shape."""
+    """``failurePolicy`` of a document of any shape."""
     spec = document.get("spec")
     return not isinstance(spec, dict) or spec.get("failurePolicy") != "Ignore"
 
@@ -96,9 +98,9 @@ def refusal(
 def compile_spec(
     spec: GangPolicySpec, minor: str, problems: list[Problem], computed: Mapping[str, Type] = _NOTHING
 ) -> Programs:
-    """Compile every expression; what is wrong is appended to ``problems``, and the programs then lack something.
+    """Compile every expression; problems are appended to ``problems``, and the programs are then incomplete.
 
-    ``computed`` are the types of variables that are gangctl's own.
+    ``computed`` are the types of gangctl's own variables.
     """
     return _Compiler(_environment(spec, minor, computed), problems).programs(spec)
 
@@ -106,7 +108,7 @@ def compile_spec(
 def warnings_of(
     spec: GangPolicySpec, programs: Programs, minor: str, computed: Mapping[str, Type] = _NOTHING
 ) -> tuple[Problem, ...]:
-    """Probable mistakes in the expressions of a policy that is about JobSets only; of others nothing is known."""
+    """Probable mistakes in the expressions of a policy that matches only JobSets; none for other policies."""
     if not is_about_jobsets(spec.match_constraints):
         return ()
     return tuple(type_warnings(programs, _environment(spec, minor, computed)))
@@ -133,7 +135,7 @@ class _Compiler:
         variables: dict[str, Expression] = {}
         for index, variable in enumerate(spec.variables):
             compiled = self._compile(variable.expression, f"spec.variables[{index}].expression")
-            # One that is wrong is still a name: what reads it is not wrong for that.
+            # The name of a wrong variable still exists: expressions that read it are not wrong for that.
             self.variables[variable.name] = DYN if compiled is None else stored(compiled.checked.type)
             if compiled is not None:
                 variables[variable.name] = compiled
@@ -163,7 +165,7 @@ class _Compiler:
     def _compile(self, text: str, path: str, *returns: Type) -> Expression | None:
         """An expression of exactly one of these types (dyn is none of them, as natively), of any without."""
         if not text.strip():
-            return None  # told by its field
+            return None  # its field reports it
         try:
             checked = check(text, self.environment(self.variables), returns=returns)
             return Expression(path, checked, compile_expression(checked))

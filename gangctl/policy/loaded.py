@@ -1,4 +1,4 @@
-"""Policies that can be evaluated, and what is wrong with those that cannot."""
+"""Policies that can be evaluated, and the problems of those that cannot."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from gangctl.policy.verdict import Action
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """One thing wrong with a policy: where, and for an expression where in its text.
+    """One problem of a policy: its field, and for an expression the place in its text.
 
     ``path`` is a field path such as ``spec.validations[0].expression``; ``kind`` is an
-    :class:`~gangctl.errors.ErrorKind` or a :class:`~gangctl.cel.faults.CompileKind`.
-    ``offset`` and ``length`` count code points of ``expression`` and are None for other fields.
-    ``binding`` is the name of a native policy's binding where the path is in that.
+    :class:`~gangctl.errors.ErrorKind` or a :class:`~gangctl.cel.faults.CompileKind`. ``offset`` and ``length`` count
+    code points of ``expression`` and are None for other fields. ``binding`` is the name of a native policy's binding
+    where the path is in that.
     """
 
     path: str
@@ -40,7 +40,7 @@ class Problem:
 
 
 def problem_of_field(error: FieldError, binding: str = "") -> Problem:
-    """A problem that is not in an expression."""
+    """A problem outside of expressions."""
     return Problem(error.path, error.detail, str(error.kind), binding=binding)
 
 
@@ -52,8 +52,8 @@ def problem_of_expression(path: str, text: str, error: CompileError) -> Problem:
 class PolicyError(GangctlError):
     """A policy that cannot be used: CLI exit code 2, a condition of its status; failurePolicy decides meanwhile.
 
-    ``problems`` are all there are. ``broken`` is what is left of the policy: enough to say
-    which requests it was about.
+    ``problems`` are all there are. ``broken`` has the readable parts of the policy: enough to know which requests it
+    matches.
     """
 
     code = "InvalidPolicy"
@@ -71,14 +71,14 @@ class PolicyError(GangctlError):
 class BrokenPolicy:
     """A policy that could not be loaded.
 
-    It applies where its constraints say so; without any, which includes a policy not even
-    whose shape is right, to every JobSet that is created or updated.
+    It applies where its constraints match; without any, which includes a policy of a wrong shape, to every JobSet that
+    is created or updated.
     """
 
     name: str
     source: Object
     reason: str
-    """What is said to those whose requests it refuses."""
+    """The message for requests that it refuses."""
     spec: GangPolicySpec
     """The fields that were read, or those of a policy that has none."""
     fail_closed: bool
@@ -88,7 +88,7 @@ class BrokenPolicy:
 
 @dataclass(frozen=True, slots=True)
 class Expression:
-    """A compiled expression and the field it stands in."""
+    """A compiled expression and its field."""
 
     path: str
     checked: Checked
@@ -136,9 +136,9 @@ class Programs:
 class LoadedPolicy:
     """A policy that can be evaluated.
 
-    ``source`` is the document (of a native policy both, as a ``v1`` List), from which
-    another process loads it again. ``name`` is a native policy's and its binding's with a
-    slash between them. ``warnings`` are probable mistakes that Kubernetes would only warn of, too.
+    ``source`` is the document (of a native policy both, as a ``v1`` List), from which another process loads it again.
+    ``name`` is a native policy's and its binding's with a slash between them. ``warnings`` are probable mistakes, for
+    which Kubernetes only warns, too.
     """
 
     name: str
@@ -152,22 +152,22 @@ class LoadedPolicy:
 
     @property
     def fail_closed(self) -> bool:
-        """Whether what cannot be evaluated counts as broken."""
+        """Whether a failed evaluation counts as a violation."""
         return self.spec.failure_policy == "Fail"
 
     @property
     def actions(self) -> frozenset[Action]:
-        """What follows when a rule is broken."""
+        """The consequences of a broken rule."""
         return frozenset(map(Action, self.spec.validation_actions))
 
     @property
     def rules(self) -> tuple[str, ...]:
-        """Ids of the rules: what findings, exceptions and reports call them."""
+        """Ids of the rules in findings, exceptions and reports."""
         return tuple(rule.id for rule in self.programs.rules)
 
     @property
     def validates(self) -> bool:
-        """Whether it says anything about a request beyond its defaults."""
+        """Whether it validates requests, beyond its defaults."""
         return bool(self.programs.rules or self.programs.audit_annotations)
 
     @property

@@ -1,8 +1,8 @@
-"""Whether a policy is about a request: rules, names and selectors, before any expression.
+"""Whether a policy matches a request: rules, names and selectors, before any expression.
 
 The rules of ``MatchResources`` as the API server reads them (``k8s.io/apiserver``,
-``pkg/admission/plugin/policy/matching``), for requests as they are made: which other
-versions of an API a cluster would convert to is not known here, so ``Equivalent`` is ``Exact``.
+``pkg/admission/plugin/policy/matching``), for requests as they are made: the cluster's conversions between API versions
+are not known here, so ``Equivalent`` is ``Exact``.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ JOBSET_RULES: Final = (
         {"apiGroups": [JOBSET_GROUP], "apiVersions": ["*"], "operations": ["CREATE", "UPDATE"], "resources": [JOBSETS]}
     ),
 )
-"""What a GangPolicy without rules is about."""
+"""The match of a GangPolicy without rules."""
 
 APPLIES: Final = ""
 
 
 class Bounded(Protocol):
-    """What is about some requests: a GangPolicy as it was read, or a policy that was loaded."""
+    """Something that matches some requests: a GangPolicy as it was read, or a policy that was loaded."""
 
     @property
     def spec(self) -> GangPolicySpec:
@@ -37,11 +37,11 @@ class Bounded(Protocol):
 
     @property
     def narrowing(self) -> MatchResources | None:
-        """``matchResources`` of a native binding, which have to fit as well."""
+        """``matchResources`` of a native binding, which have to match as well."""
 
 
 def matches(policy: Bounded, review: Review) -> str:
-    """:data:`APPLIES` (the empty string), or what keeps the policy from applying, in the words of its fields."""
+    """:data:`APPLIES` (the empty string), or why the policy does not apply, by the names of its fields."""
     constraints = policy.spec.match_constraints
     if reason := _misses(constraints, constraints.resource_rules or JOBSET_RULES, review):
         return reason
@@ -62,11 +62,11 @@ def _misses(constraints: MatchResources, rules: Iterable[ResourceRule], review: 
 
 
 _ORDER: Final = ("resource", "scope", "operation", "resourceNames")
-"""What may keep a rule from covering a request, the furthest away first."""
+"""Reasons why a rule does not cover a request, the furthest from a match first."""
 
 
 def _nearest(reasons: list[str]) -> str:
-    """Why no rule covers a request, as said by the one that came closest; no rules cover everything."""
+    """Why no rule covers a request: the reason of the nearest one; no rules cover everything."""
     if not reasons or APPLIES in reasons:
         return APPLIES
     return max(reasons, key=_ORDER.index)
@@ -94,7 +94,7 @@ def _has(values: Iterable[str], value: str) -> bool:
 
 
 def _names(pattern: str, review: Review) -> bool:
-    """Whether ``pods``, ``pods/status``, ``pods/*``, ``*/status``, ``*`` or ``*/*`` names what is asked for."""
+    """Whether ``pods``, ``pods/status``, ``pods/*``, ``*/status``, ``*`` or ``*/*`` names the requested resource."""
     wanted, _, part = pattern.partition("/")
     resource = review.request.get("resource") or {}
     return wanted in {"*", resource.get("resource")} and part in {"*", review.request.get("subResource") or ""}
@@ -110,7 +110,7 @@ def _is_namespaced(review: Review) -> bool:
 
 
 def labels_of(obj: Mapping[str, Any] | None) -> dict[str, str]:
-    """Labels of an object of whatever shape; what is no label is left out."""
+    """Labels of an object of any shape; invalid labels are left out."""
     metadata = (obj or {}).get("metadata")
     labels = metadata.get("labels") if isinstance(metadata, dict) else None
     if not isinstance(labels, dict):
@@ -119,7 +119,7 @@ def labels_of(obj: Mapping[str, Any] | None) -> dict[str, str]:
 
 
 def selects_namespace(selector: LabelSelector, review: Review) -> bool:
-    """Whether the selector fits the Namespace of the request; it says nothing about cluster-scoped objects.
+    """Whether the selector matches the Namespace of the request; it does not limit cluster-scoped objects.
 
     Of an unknown Namespace only the name is known, which is a label of every Namespace.
     """
@@ -135,7 +135,7 @@ def selects_namespace(selector: LabelSelector, review: Review) -> bool:
 
 
 def selects_object(selector: LabelSelector, review: Review) -> bool:
-    """Whether the selector fits the labels of the object, new or old."""
+    """Whether the selector matches the labels of the object, new or old."""
     if selector.selects_everything:
         return True
     return any(selector.matches(labels_of(each)) for each in (review.object, review.old_object) if each is not None)

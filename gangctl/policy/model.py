@@ -33,7 +33,7 @@ POLICY_KIND: Final = "GangPolicy"
 EXCEPTION_KIND: Final = "GangPolicyException"
 
 MESSAGE_BYTES: Final = 5 * 1024
-"""Of a message, written or computed: ``MaxEvaluatedMessageExpressionSizeBytes`` of the API server."""
+"""Of a message, literal or computed: ``MaxEvaluatedMessageExpressionSizeBytes`` of the API server."""
 EXPRESSION_CHARACTERS: Final = 4 * 1024
 POLICY_CHARACTERS: Final = 64 * 1024
 """Of all expressions of a policy together."""
@@ -49,7 +49,7 @@ _RFC3339: Final = re.compile(r"\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d(\.\d+)?([Zz]|[-
 
 
 def _written_time(value: Any) -> Any:
-    """Only as ``metav1.Time`` is written: pydantic would take a number for seconds, too."""
+    """Only the format of ``metav1.Time``: pydantic would also accept a number of seconds."""
     if isinstance(value, datetime) or (isinstance(value, str) and _RFC3339.fullmatch(value)):
         return value
     raise ValueError("must be a time such as 2026-12-31T00:00:00Z")
@@ -58,10 +58,10 @@ def _written_time(value: Any) -> Any:
 Time = Annotated[AwareDatetime, BeforeValidator(_written_time)]
 Expression = Annotated[str, StringConstraints(min_length=1, max_length=EXPRESSION_CHARACTERS)]
 QueueName = Annotated[str, StringConstraints(max_length=NAME_CHARACTERS)]
-"""As long as a LocalQueue's may be; that a label holds less is said by :mod:`gangctl.policy.reading`."""
+"""As long as a LocalQueue's may be; :mod:`gangctl.policy.reading` checks the shorter limit of labels."""
 ValidationAction = Literal["Deny", "Warn", "Audit"]
 StatusReason = Literal["Forbidden", "Invalid", "RequestEntityTooLarge"]
-"""Kubernetes documents Unauthorized, too, and refuses it."""
+"""Kubernetes also documents Unauthorized, and refuses it."""
 
 
 class MatchCondition(Part):

@@ -1,7 +1,7 @@
-"""ValidatingAdmissionPolicy and ValidatingAdmissionPolicyBinding as they are, evaluated as the API server would.
+"""ValidatingAdmissionPolicy and ValidatingAdmissionPolicyBinding, unchanged, evaluated as by the API server.
 
-Each binding of a policy is a policy of its own here, named ``POLICY/BINDING``: it has
-actions, parameters and a narrower match of its own. They may be about any resource.
+Each binding of a policy is a separate policy here, named ``POLICY/BINDING``: it has its own actions, parameters and
+narrower match. They may match any resource.
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ class Pair:
 
 
 def is_native(document: Mapping[str, Any]) -> bool:
-    """Whether a document claims to be a native policy or binding, in whatever version."""
+    """Whether a document is a native policy or binding by its kind, in any version."""
     group, _, version = str(document.get("apiVersion", "")).partition("/")
     return group == GROUP and bool(version) and document.get("kind") in {POLICY_KIND, BINDING_KIND}
 
@@ -140,8 +140,8 @@ def _flat(documents: Iterable[Object]) -> Iterator[Object]:
 def load_native(documents: Iterable[Mapping[str, Any]], minor: str = DEFAULT_MINOR) -> list[LoadedPolicy]:
     """Every policy with each of its bindings; one that has none denies, and is named as the policy.
 
-    :class:`~gangctl.policy.loaded.PolicyError` for the first that cannot be used;
-    :func:`pair` and :func:`load_pair` tell of each.
+    :class:`~gangctl.policy.loaded.PolicyError` for the first that cannot be used; :func:`pair` and :func:`load_pair`
+    report on each.
     """
     pairs, _ = pair(documents)
     return [load_pair(each, minor) for each in pairs]
@@ -190,14 +190,14 @@ def _read(document: Object, model: type[Model], problems: list[Problem], binding
 
 
 def _without_nulls(value: Any) -> Any:
-    """The API server reads null as absent in the types that are its own."""
+    """The API server reads null as absent in its own types."""
     if isinstance(value, dict):
         return {key: _without_nulls(each) for key, each in value.items() if each is not None}
     return [_without_nulls(each) for each in value] if isinstance(value, list) else value
 
 
 def _joined(policy: PolicySpec, binding: BindingSpec | None) -> GangPolicySpec:
-    """Both in the fields of a GangPolicy, whose limits do not count here."""
+    """Both in the fields of a GangPolicy, whose limits do not apply here."""
     return GangPolicySpec.model_construct(
         match_constraints=policy.match_constraints,
         match_conditions=policy.match_conditions,
@@ -224,7 +224,7 @@ def _validation(native: NativeValidation) -> Validation:
 
 
 def _check_policy(policy: NativePolicy, spec: GangPolicySpec) -> Iterator[FieldError]:
-    # What comes from the binding is checked there, under its own name.
+    # The binding's fields are checked there, under its own name.
     own = spec.model_copy(update={"param_ref": None, "validation_actions": ("Deny",)})
     yield from check_spec(own, policy.metadata.name)
     if not policy.spec.match_constraints.resource_rules:

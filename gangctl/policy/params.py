@@ -23,7 +23,7 @@ Scope = Literal["Namespaced", "Cluster"]
 
 
 class ParamsError(Exception):
-    """Parameters that cannot be had: the policy cannot be evaluated, and failurePolicy decides."""
+    """Parameters that are not available: the policy cannot be evaluated, and failurePolicy decides."""
 
 
 class ParamCatalogue(Protocol):
@@ -35,7 +35,10 @@ class ParamCatalogue(Protocol):
     def find(
         self, api_version: str, kind: str, namespace: str, *, name: str = "", selector: LabelSelector | None = None
     ) -> Sequence[Object]:
-        """The object of that name, or all that the selector fits; ``namespace`` is empty for a cluster-scoped kind."""
+        """The object of that name, or all that the selector matches.
+
+        ``namespace`` is empty for a cluster-scoped kind.
+        """
 
 
 class Parametrised(Protocol):
@@ -58,8 +61,8 @@ def takes_params(spec: GangPolicySpec) -> bool:
 def resolve(policy: Parametrised, review: Review, catalogue: ParamCatalogue) -> tuple[Object, ...]:
     """The parameters of one policy, in the order of their names.
 
-    Empty where it takes none, and where there are none and that is allowed.
-    :class:`ParamsError` for everything that failurePolicy has to decide.
+    Empty where it takes none, and where there are none and that is allowed. :class:`ParamsError` for everything that
+    failurePolicy has to decide.
     """
     kind, reference = policy.spec.param_kind, policy.spec.param_ref
     if kind is None or reference is None:
@@ -81,7 +84,7 @@ def resolve(policy: Parametrised, review: Review, catalogue: ParamCatalogue) -> 
 
 
 def _typed(obj: Object, api_version: str, kind: str) -> Object:
-    """With the type that lists leave out of their items."""
+    """The object with the type that lists leave out of their items."""
     return obj if "kind" in obj and "apiVersion" in obj else {**obj, "apiVersion": api_version, "kind": kind}
 
 
@@ -102,7 +105,7 @@ class Evaluated(Parametrised, Protocol):
 
 
 def with_params(review: Review, policies: Iterable[Evaluated], catalogue: ParamCatalogue) -> Review:
-    """The review with the parameters of every policy that applies, and with why those of some cannot be had."""
+    """The review with the parameters of every policy that applies, and the errors where they are not available."""
     params: dict[str, tuple[Object, ...]] = dict(review.params)
     errors: dict[str, str] = dict(review.param_errors)
     for policy in policies:

@@ -1,6 +1,6 @@
-"""Which entry of a policy's queue map a new JobSet fits: ``spec.defaults.queues`` of a GangPolicy.
+"""Which entry of a policy's queue map matches a new JobSet: ``spec.defaults.queues`` of a GangPolicy.
 
-The JobSet is looked at as it was written: what policies give it in the same moment changes no entry's mind.
+The JobSet is matched as it was written: defaults of the same request do not change the match.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ PLACE: Final = "spec.defaults.queues"
 
 @dataclass(frozen=True, slots=True)
 class Chosen:
-    """The entry that fits, and where it stands in its policy."""
+    """The matching entry, and its place in the policy."""
 
     choice: QueueChoice
     path: str
@@ -31,7 +31,7 @@ class Chosen:
 
 @dataclass(slots=True)
 class Candidate:
-    """A JobSet that is about to be created, as queue maps of any number of policies look at it."""
+    """A JobSet that is being created, as the queue maps of all policies see it."""
 
     jobset: JobSet
     raw: Object
@@ -40,7 +40,7 @@ class Candidate:
     """Indexes of the pod templates that request a resource, by its name."""
 
     def choose(self, choices: Sequence[QueueChoice]) -> Chosen | None:
-        """The first entry that fits."""
+        """The first entry that matches."""
         for index, choice in enumerate(choices):
             if self._fits(choice.match):
                 return Chosen(choice, f"{PLACE}[{index}]")
@@ -63,7 +63,7 @@ class Candidate:
         return next((rj.priority_class for rj in self.jobset.replicated_jobs if rj.priority_class), "")
 
     def _is_after(self, accelerator: Accelerator) -> bool:
-        """Whether the pods of one ReplicatedJob want all of it; whether it has any pods now does not count."""
+        """Whether the pods of one ReplicatedJob request all of it; whether it has any pods now does not matter."""
         wanted = accelerator.node_labels.items()
         requesting = self._requesting(accelerator.resource) if accelerator.resource else None
         return any(

@@ -1,7 +1,7 @@
-"""From documents to models: what is wrong with a policy or an exception before any expression is compiled.
+"""From documents to models: the errors of a policy or an exception before any expression is compiled.
 
-The rules are those of the API server for ValidatingAdmissionPolicy and its bindings
-(``k8s.io/kubernetes``, ``pkg/apis/admissionregistration/validation``), and a few of gangctl's own.
+The rules are those of the API server for ValidatingAdmissionPolicy and its bindings (``k8s.io/kubernetes``,
+``pkg/apis/admissionregistration/validation``), and a few of gangctl's own.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ Model = TypeVar("Model", bound=BaseModel)
 
 
 def read_model(document: Mapping[str, Any], model: type[Model]) -> Model:
-    """A document without its status as a model; ValidationError when types, sizes or words are wrong."""
+    """A document without its status as a model; ValidationError when types, sizes or values are wrong."""
     try:
         return model.model_validate({key: value for key, value in document.items() if key != "status"})
     except PydanticError as problem:
@@ -55,7 +55,7 @@ def read_model(document: Mapping[str, Any], model: type[Model]) -> Model:
 
 
 def read_policy(document: Mapping[str, Any]) -> GangPolicy:
-    """A GangPolicy whose fields are right, its expressions apart; ValidationError with everything that is wrong."""
+    """A GangPolicy with valid fields, except for its expressions; ValidationError with all errors."""
     policy = read_model(document, GangPolicy)
     if errors := check_policy(policy):
         raise ValidationError(errors)
@@ -63,7 +63,7 @@ def read_policy(document: Mapping[str, Any]) -> GangPolicy:
 
 
 def read_exception(document: Mapping[str, Any]) -> GangPolicyException:
-    """A GangPolicyException; ValidationError with everything that is wrong."""
+    """A GangPolicyException; ValidationError with all errors."""
     exception = read_model(document, GangPolicyException)
     if errors := list(_check_exception(exception)):
         raise ValidationError(errors)
@@ -71,7 +71,7 @@ def read_exception(document: Mapping[str, Any]) -> GangPolicyException:
 
 
 def check_policy(policy: GangPolicy) -> list[FieldError]:
-    """What is wrong with a GangPolicy that has the right shape."""
+    """The errors of a GangPolicy that has the right shape."""
     spec = policy.spec
     errors = [*_check_name(policy.metadata.name), *check_spec(spec, policy.metadata.name)]
     for field, rules in (
@@ -95,7 +95,7 @@ def check_policy(policy: GangPolicy) -> list[FieldError]:
 
 
 def check_spec(spec: GangPolicySpec, name: str) -> list[FieldError]:
-    """What is wrong with the fields that native policies have, too; ``name`` is the policy's."""
+    """The errors of the fields that native policies have, too; ``name`` is the policy's."""
     errors = list(check_constraints(spec.match_constraints, "spec.matchConstraints"))
     errors += _check_match_conditions(spec)
     errors += _check_variables(spec)
@@ -129,7 +129,7 @@ def _check_name(name: str) -> Iterator[FieldError]:
 
 
 def _duplicates(values: Iterable[str], place: str, key: str = "") -> Iterator[FieldError]:
-    """Errors for each value that an earlier entry has, the empty one apart; ``key`` is the field of the entries."""
+    """Errors for each value of an earlier entry, except the empty one; ``key`` is the field of the entries."""
     seen: set[str] = set()
     for index, value in enumerate(values):
         if value and value in seen:
@@ -187,7 +187,7 @@ def _check_audit_annotations(spec: GangPolicySpec, name: str) -> Iterator[FieldE
 
 
 def check_actions(actions: Sequence[str], path: str) -> Iterator[FieldError]:
-    """What is wrong with ``validationActions``."""
+    """The errors of ``validationActions``."""
     yield from _duplicates(actions, path)
     if {"Deny", "Warn"} <= set(actions):
         detail = "must not contain both Deny and Warn: the answer would say the same thing twice"
@@ -195,14 +195,14 @@ def check_actions(actions: Sequence[str], path: str) -> Iterator[FieldError]:
 
 
 def check_selector(selector: LabelSelector, path: str) -> Iterator[FieldError]:
-    """What is wrong with a label selector."""
+    """The errors of a label selector."""
     yield from check_labels(selector.match_labels, f"{path}.matchLabels")
     for index, term in enumerate(selector.match_expressions):
         yield from check_term(term.key, term.operator, term.values, f"{path}.matchExpressions[{index}]")
 
 
 def check_constraints(constraints: MatchResources, path: str) -> Iterator[FieldError]:
-    """What is wrong with ``matchConstraints``, or ``matchResources`` of a binding."""
+    """The errors of ``matchConstraints``, or ``matchResources`` of a binding."""
     yield from check_selector(constraints.namespace_selector, f"{path}.namespaceSelector")
     yield from check_selector(constraints.object_selector, f"{path}.objectSelector")
     for index, rule in enumerate(constraints.resource_rules):
@@ -227,7 +227,7 @@ def _check_rule(rule: ResourceRule, path: str) -> Iterator[FieldError]:
 
 
 def _check_resources(resources: Sequence[str], path: str) -> Iterator[FieldError]:
-    """No entry may cover what another one covers."""
+    """No entry may cover another one."""
     if len(resources) > 1 and "*/*" in resources:
         yield FieldError(path, ErrorKind.INVALID, 'if "*/*" is present, nothing else must be')
     if "*" in resources and any("/" not in each and each != "*" for each in resources):
@@ -260,7 +260,7 @@ def _check_param_kind(kind: ParamKind) -> Iterator[FieldError]:
 
 
 def check_param_ref(reference: ParamRef, path: str) -> Iterator[FieldError]:
-    """What is wrong with ``paramRef``."""
+    """The errors of ``paramRef``."""
     if reference.name and reference.selector is not None:
         yield FieldError(f"{path}.selector", ErrorKind.FORBIDDEN, "name and selector are mutually exclusive")
     if not reference.name and reference.selector is None:

@@ -1,6 +1,6 @@
-"""PolicyReports (``wgpolicyk8s.io/v1alpha2``, of the Kubernetes policy working group): what a scan found, by namespace.
+"""PolicyReports (``wgpolicyk8s.io/v1alpha2``, of the Kubernetes policy working group): results of a scan, by namespace.
 
-One report a namespace, with everything that is broken, cannot be evaluated or is exempt, and how many rules are kept.
+One report per namespace, with all violations, errors and exemptions, and the number of passed rules.
 """
 
 from __future__ import annotations
@@ -25,21 +25,21 @@ MOST_RESULTS: Final = 1000
 CATEGORY: Final = "policies.gangctl.dev/category"
 SEVERITY: Final = "policies.gangctl.dev/severity"
 SEVERITIES: Final = ("high", "medium", "low")
-"""What every published version of the schema takes."""
+"""The values that every published version of the schema accepts."""
 
 _TEXT: Final = 1024
 
 
 @dataclass(slots=True)
 class Report:
-    """Of one namespace while a scan goes on."""
+    """The report of one namespace during a scan."""
 
     summary: Counter[str] = field(default_factory=Counter)
     results: list[dict[str, Any]] = field(default_factory=list)
     left_out: int = 0
 
     def add(self, outcomes: Iterable[Outcome], jobset: Object, annotations: Mapping[str, Mapping[str, str]]) -> None:
-        """Add what policies say of one JobSet; ``annotations`` are those of the policies by name."""
+        """Add the outcomes of one JobSet; ``annotations`` are those of the policies by name."""
         for outcome in outcomes:
             for finding in outcome.findings if outcome.matched else ():
                 result = _result(finding, outcome)
@@ -54,7 +54,7 @@ class Report:
     def build(self, namespace: str, before: Mapping[str, Any] | None, now: int) -> dict[str, Any]:
         """The whole object, equal to ``before`` when the scan found the same.
 
-        A result that the report before has keeps its time, a new one gets ``now`` (Unix seconds).
+        A result of the previous report keeps its time, a new one gets ``now`` (Unix seconds).
         """
         known = {_identity(each): each.get("timestamp") for each in (before or {}).get("results") or ()}
         results = [
@@ -71,7 +71,7 @@ class Report:
 
 
 def _result(finding: Finding, outcome: Outcome) -> str:
-    """Broken is ``fail`` where admission would refuse it, else ``warn``; exempt is ``skip``."""
+    """A violation is ``fail`` where admission would refuse it, else ``warn``; exempt is ``skip``."""
     if finding.result is Result.FAIL:
         return "fail" if Action.DENY in outcome.actions else "warn"
     return {Result.PASS: "pass", Result.ERROR: "error"}.get(finding.result, "skip")
@@ -114,6 +114,6 @@ def _severity(annotations: Mapping[str, Any]) -> str:
 
 
 def _identity(entry: Mapping[str, Any]) -> tuple[object, ...]:
-    """What makes two results the same one."""
+    """Equal for results that count as the same."""
     uids = tuple(each.get("uid") for each in entry.get("resources") or ())
     return (*(entry.get(key) for key in ("policy", "rule", "result", "message")), uids)

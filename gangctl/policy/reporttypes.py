@@ -13,7 +13,7 @@ _PLAIN: Final[dict[object, Type]] = {str: STRING, int: INT, bool: BOOL}
 
 
 def type_of(kind: Any) -> Type:
-    """The CEL type of one type of a report; what may be null is dyn, because CEL's null is a type of its own."""
+    """The CEL type of one type of a report; a nullable one is dyn, because CEL's null is a separate type."""
     if kind in _PLAIN:
         return _PLAIN[kind]
     if is_typeddict(kind):

@@ -28,7 +28,7 @@ class PolicySet:
 
 
 class Source(NamedTuple):
-    """What another process loads a policy from."""
+    """The data from which another process loads a policy."""
 
     document: Object
     native: bool
@@ -72,7 +72,7 @@ def _policy_key(policy: LoadedPolicy) -> str:
 
 
 def _text(document: Object) -> bytes:
-    """The document without what changes when nothing of its meaning does."""
+    """The document without fields that do not change its meaning."""
     metadata = document.get("metadata")
     kept = {key: value for key, value in document.items() if key not in {"metadata", "status"}}
     if isinstance(metadata, dict):

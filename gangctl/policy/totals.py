@@ -1,7 +1,6 @@
-"""What a scan of the JobSets that exist adds up to: counts and newest violations of every policy.
+"""Totals of a scan of the existing JobSets: counts and newest violations of every policy.
 
-Nothing in it depends on when the scan ran, so that a scan which finds what the last one
-found changes no status.
+Nothing in them depends on the time of the scan, so that a scan with equal results changes no status.
 """
 
 from __future__ import annotations
@@ -43,7 +42,7 @@ class Totals:
     """A heap, the oldest first."""
 
     def add(self, outcome: Outcome, jobset: Object) -> None:
-        """Count what the policy says of one JobSet."""
+        """Count the outcome for one JobSet."""
         for finding in outcome.findings:
             self.counts[finding.result] += 1
             if finding.result is Result.FAIL or finding.result is Result.ERROR:
@@ -56,10 +55,10 @@ class Totals:
             heapq.heappushpop(self.newest, violation)
 
     def status(self, before: Mapping[str, Any], now: str) -> dict[str, Any] | None:
-        """What to merge into the policy's status, None when it says so already.
+        """What to merge into the policy's status, None when it is equal.
 
-        ``before`` is that status. A violation that it has keeps its time; ``now`` (RFC 3339)
-        is that of new ones, and of the scan.
+        ``before`` is that status. A violation in it keeps its time; ``now`` (RFC 3339) is that of new ones, and of the
+        scan.
         """
         known = {_identity(each): each.get("time") for each in before.get("violations") or [] if isinstance(each, dict)}
         violations = [_entry(each, known, now) for each in sorted(self.newest, reverse=True)]
@@ -70,12 +69,12 @@ class Totals:
 
 
 def withdrawn(before: Mapping[str, Any]) -> dict[str, None] | None:
-    """What to merge into the status of a policy that is not scanned any more, None when it says nothing of a scan."""
+    """What to merge into the status of a policy that is no longer scanned, None when it has no results."""
     return dict.fromkeys(key for key in _TOLD if before.get(key) is not None) or None
 
 
 def violated(jobset: Object, rule: str, result: Result, message: str) -> Violated:
-    """One violation as it is told; what others wrote is cut to one line."""
+    """One violation as reported; text of others is cut to one line."""
     metadata = jobset.get("metadata") or {}
     return Violated(
         str(metadata.get("creationTimestamp", "")),
@@ -105,7 +104,7 @@ def _identity(entry: Mapping[str, Any]) -> tuple[object, ...]:
 
 
 def count(outcomes: Iterable[Outcome], jobset: Object, totals: Mapping[str, Totals]) -> None:
-    """Add what every policy says of one JobSet to the policies' totals."""
+    """Add the outcomes of every policy for one JobSet to the policies' totals."""
     for outcome in outcomes:
         own = totals.get(outcome.policy)
         if own is not None and outcome.matched:

@@ -1,7 +1,7 @@
-"""Probable mistakes in expressions about JobSets: fields that no JobSet has, types that never fit.
+"""Probable mistakes in expressions about JobSets: fields that no JobSet has, types that never match.
 
-Kubernetes only warns of them (``status.typeChecking``), because another version of the API
-may have the field; so they are warnings here, too, and the policy is in force.
+Kubernetes only warns of them (``status.typeChecking``), because another version of the API may have the field; so they
+are warnings here, too, and the policy is in force.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from gangctl.policy.match import JOBSETS
 from gangctl.policy.reporttypes import TYPE_PREFIX
 
 EnvironmentOf = Callable[[Mapping[str, Type]], Environment]
-"""The environment of an expression by the variables that it may read."""
+"""The environment of an expression, from the types of the variables that it may read."""
 
 _STORED: Final = frozenset(
     {"bool", "int", "uint", "double", "string", "bytes", "null_type", DURATION.name, TIMESTAMP.name}
@@ -27,7 +27,7 @@ _STORED: Final = frozenset(
 
 
 def stored(type_: Type) -> Type:
-    """The type by which a variable is known to later expressions: the API server forgets all but the plain ones.
+    """The type of a variable in later expressions: the API server forgets all but the plain ones.
 
     Those of ``gang`` and ``fit`` and their parts, which it does not know, are kept.
     """
@@ -44,7 +44,7 @@ def is_about_jobsets(constraints: MatchResources) -> bool:
 
 
 def type_warnings(programs: Programs, environment: EnvironmentOf) -> Iterator[Problem]:
-    """What the types of JobSets say against the expressions of a policy that is about nothing else."""
+    """The type errors in the expressions of a policy that matches only JobSets."""
     for condition in programs.match_conditions:
         yield from _warning(condition, environment({}))
     variables: dict[str, Type] = {}

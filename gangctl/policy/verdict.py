@@ -1,4 +1,4 @@
-"""What policies say of a request."""
+"""Outcomes of policies for a request, and the verdict."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ class Action(StrEnum):
 
 
 class Result(StrEnum):
-    """Of one rule for one request."""
+    """The result of one rule for one request."""
 
     PASS = "pass"  # noqa: S105 - a verdict
     FAIL = "fail"
     ERROR = "error"
-    """It has no answer; failurePolicy decides what that means."""
+    """It could not be evaluated; failurePolicy decides."""
     EXEMPT = "exempt"
-    """It failed, and an exception covers that."""
+    """It failed, and an exception covers the failure."""
 
 
 CODES: Final = {"Unauthorized": 401, "Forbidden": 403, "Invalid": 422, "RequestEntityTooLarge": 413}
@@ -35,8 +35,8 @@ CODES: Final = {"Unauthorized": 401, "Forbidden": 403, "Invalid": 422, "RequestE
 class Finding:
     """One rule's result. ``rule`` is its name, or its index where it has none.
 
-    ``message`` is what the author wrote (message, messageExpression) or the native default;
-    of an error its class and place. ``params`` names the parameter object, if any.
+    ``message`` is the author's text (message, messageExpression) or the native default; of an error its class and
+    place. ``params`` names the parameter object, if any.
     """
 
     policy: str
@@ -50,15 +50,15 @@ class Finding:
     exception: str = ""
     """Name of the exception that covers it."""
     always: bool = False
-    """It denies whatever validationActions say, as natively: parameters are missing, an auditAnnotation failed."""
+    """It denies for any validationActions, as natively: parameters are missing, an auditAnnotation failed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What one policy says: picklable.
+    """The outcome of one policy: picklable.
 
-    ``matched`` is whether it applied at all; ``skipped`` says why not, in a few words.
-    ``violations`` are what has consequences: fails, and errors where failurePolicy is Fail.
+    ``matched`` is whether it applied at all; ``skipped`` is the reason if not, in a few words. ``violations`` are the
+    findings with consequences: fails, and errors where failurePolicy is Fail.
     """
 
     policy: str
@@ -82,7 +82,7 @@ class Verdict:
 
     @property
     def allowed(self) -> bool:
-        """Whether the request may go on."""
+        """Whether the request is admitted."""
         return not self.denials
 
     @property
@@ -92,18 +92,18 @@ class Verdict:
 
 
 def show(finding: Finding) -> str:
-    """A violation as a sentence for people: in the words of kube-apiserver, of a GangPolicy too."""
+    """A violation as a sentence for users: in kube-apiserver's wording, for a GangPolicy too."""
     return f"{_titled(finding.policy)} denied request: {finding.message}"
 
 
 def _titled(policy: str) -> str:
-    """What a policy is called; a native one has the name of its binding, and no GangPolicy's has a slash."""
+    """The title of a policy; a native one has the name of its binding, and no GangPolicy's has a slash."""
     name, native, binding = policy.partition("/")
     return f"ValidatingAdmissionPolicy '{name}' with binding '{binding}'" if native else f"GangPolicy '{name}'"
 
 
 def merge(outcomes: Iterable[Outcome]) -> Verdict:
-    """One verdict of what every policy said."""
+    """One verdict from the outcomes of every policy."""
     ordered = sorted(outcomes, key=lambda outcome: outcome.policy)
     denials: list[Finding] = []
     warnings: list[str] = []
