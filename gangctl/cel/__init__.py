@@ -1,1 +1,1 @@
-"""CEL as Kubernetes speaks it: checked once by gangctl, compiled to closures of Python."""
+"""CEL as Kubernetes defines it: checked once by gangctl, compiled to closures of Python."""

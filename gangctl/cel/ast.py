@@ -16,7 +16,7 @@ class Span:
 
 @dataclass(frozen=True, slots=True)
 class Literal:
-    """A constant; ``kind`` tells 1 from 1u, and 'a' from b'a'."""
+    """A constant; ``kind`` distinguishes 1 from 1u, and 'a' from b'a'."""
 
     span: Span
     kind: OneOf["null", "bool", "int", "uint", "double", "string", "bytes"]
@@ -56,8 +56,8 @@ class Index:
 class Call:
     """A function or, with ``target``, a method; operators by CEL's names (``_+_``, ``!_``, ``_?_:_``, ``@in``).
 
-    ``target`` is None for a function. A namespaced function has its whole name (``sets.contains``).
-    ``name_span`` is where the name or the operator stands.
+    ``target`` is None for a function. A namespaced function has its whole name (``sets.contains``). ``name_span`` is
+    the place of the name or the operator.
     """
 
     span: Span

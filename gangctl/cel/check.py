@@ -1,4 +1,4 @@
-"""Refuses at load what kube-apiserver refuses, and text that is too long or nested too deeply to be read."""
+"""Refuses at load the expressions that kube-apiserver refuses, and text that is too long or nested too deeply."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from gangctl.cel.unify import same
 def check(text: str, environment: Environment, *, returns: Sequence[Type] = ()) -> Checked:
     """The expression with its type; CompileError with a place in ``text`` if it cannot be used.
 
-    ``returns`` are the types that it may have (a validation is BOOL, a message STRING, an
-    audit annotation STRING or NULL); none means any. ``dyn`` is not taken for a bool, as natively.
+    ``returns`` are the types that it may have (a validation is BOOL, a message STRING, an audit annotation STRING or
+    NULL); none means any. ``dyn`` does not count as a bool, as natively.
     """
     node = parse(text, environment.minor)
     inference = Inference(environment)

@@ -11,11 +11,11 @@ from gangctl.cel.types import Type
 
 @dataclass(frozen=True, slots=True)
 class Environment:
-    """What an expression may name.
+    """The names available to an expression.
 
-    ``roots`` are the variables and their types (``object`` is dyn, as natively);
-    ``variables`` those below ``variables.``, which come before the expression.
-    ``minor`` is the Kubernetes minor whose libraries count, such as ``"1.37"``.
+    ``roots`` are the variables and their types (``object`` is dyn, as natively); ``variables`` those below
+    ``variables.``, which come before the expression. ``minor`` is the Kubernetes minor whose libraries apply, such as
+    ``"1.37"``.
     """
 
     roots: Mapping[str, Type]
@@ -34,4 +34,4 @@ class Checked:
     variables: frozenset[str]
     functions: frozenset[str]
     types: Mapping[int, Type] = field(default_factory=dict, repr=False, compare=False)
-    """What every part of ``node`` is, by its ``id``."""
+    """The type of every part of ``node``, by its ``id``."""

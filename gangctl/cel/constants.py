@@ -1,6 +1,7 @@
-"""Conditions that have the same answer for everything: what hides behind them is never reached.
+"""Conditions with a constant result: the code behind them is never reached.
 
-Only what is certain is told. A part that fails at run time does not change it: ``false && x`` is false even then.
+Only certain results are returned. A part that fails at run time does not change them: ``false && x`` is false even
+then.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ _OPERATIONS: Final = frozenset({"CREATE", "UPDATE", "DELETE", "CONNECT"})
 
 
 def truth(node: Node) -> bool | None:
-    """What a condition always is, where it has an answer at all; None where that depends."""
+    """The constant result of a condition; None if it has none."""
     if isinstance(node, Literal):
         return node.value if isinstance(node.value, bool) else None
     if isinstance(node, Comprehension):
@@ -47,7 +48,7 @@ def truth(node: Node) -> bool | None:
 
 
 def _loop(node: Comprehension) -> bool | None:
-    """``all`` of a condition that always holds holds, and ``exists`` of one that never does does not."""
+    """``all`` of a condition that is always true is true, and ``exists`` of one that is always false is false."""
     inner = truth(node.arguments[0]) if node.arguments else None
     empty = isinstance(node.target, ListOf) and not node.target.elements
     empty = empty or (isinstance(node.target, MapOf) and not node.target.entries)
@@ -86,7 +87,7 @@ def _connected(node: Call, *, decisive: bool) -> bool | None:
 
 
 def _against_literal(node: Node, operator: str) -> tuple[str, object] | None:
-    """What is compared with which text, of ``x == 'a'``."""
+    """The operand and the text that it is compared with, of ``x == 'a'``."""
     if not isinstance(node, Call) or node.function != operator:
         return None
     left, right = node.arguments

@@ -1,4 +1,4 @@
-"""Conversions of constants, which an API server carries out when it compiles: what fails there is refused."""
+"""Conversions of constants, which an API server performs when it compiles: a failing one is refused."""
 
 from __future__ import annotations
 
@@ -129,7 +129,7 @@ def _within(value: object, low: int, high: int) -> int:
 
 
 def _truncated(value: float, low: int, high: int) -> int:
-    """Both bounds are out: the doubles next to them are beyond 64 bits."""
+    """Both bounds are excluded: the doubles next to them are beyond 64 bits."""
     if not low < value < high:
         raise ValueError
     return int(value)

@@ -32,11 +32,11 @@ INDEX: Final = "__optional_index"
 FIELD: Final = "__field"
 ENTRY: Final = "__optional_entry"
 SUGAR: Final = frozenset({SELECT, INDEX, FIELD, ENTRY})
-"""Names that only rewriting makes; who writes them is refused by the parser."""
+"""Names that only rewriting makes; the parser refuses them in the user's text."""
 
 _ENDS_VALUE: Final = frozenset({"name", "int", "uint", "float", "string", "bytes"})
 WORDS: Final = frozenset({"true", "false", "null", "in"})
-"""Words of the language, which are no names, not even of fields."""
+"""Keywords of the language, which are not names, not even of fields."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +48,7 @@ class Desugared:
     tokens: tuple[Token, ...]
 
     def original(self, offset: int) -> int:
-        """The offset in what was written, of an offset in :attr:`text`: the beginning of a token that was rewritten."""
+        """The offset in the original text of one in :attr:`text`: the beginning of a token that was rewritten."""
         index = bisect_right(self.starts, offset) - 1
         if index < 0:
             return 0
@@ -57,7 +57,7 @@ class Desugared:
 
 
 def desugar(text: str) -> Desugared:
-    """``text`` in the words of cel-python's grammar; CompileError for what is no token at all.
+    """``text`` for cel-python's grammar; CompileError at anything that is not a token.
 
     Between two tokens that were apart there is one blank, or one newline where there was one.
     """
@@ -85,7 +85,7 @@ def plain(text: str) -> list[Token]:
 
 
 def no_name(token: Token) -> CompileError:
-    """The refusal of a word of the language where a field is expected."""
+    """The refusal of a keyword where a field is expected."""
     message = f"'{token.text}' is a word of the language and no name"
     hint = f"write .`{token.text}` or ['{token.text}']"
     return CompileError(CompileKind.SYNTAX, message, token.start, token.end - token.start, hint=hint)
@@ -101,7 +101,7 @@ def _word(token: Token) -> str:
 
 @dataclass(slots=True)
 class _Bracket:
-    """An open bracket: how it was opened, and what of a ``?`` entry in it is still open."""
+    """An open bracket: how it was opened, and the state of a ``?`` entry in it."""
 
     opening: str
     closing: str
@@ -244,7 +244,7 @@ class _Rewriter:
         yield from self._entry()
 
     def _after_value(self) -> bool:
-        """Whether what came before is a value: then ``[`` indexes it."""
+        """Whether a value precedes: then ``[`` indexes it."""
         if self.previous is None:
             return False
         if self.previous.kind in _ENDS_VALUE:

@@ -1,4 +1,4 @@
-"""What expressions of policies may name, typed as kube-apiserver types it for a ValidatingAdmissionPolicy."""
+"""The names in expressions of policies, typed as kube-apiserver types them for a ValidatingAdmissionPolicy."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ NAMESPACE: Final = Type(
 """``namespaceObject``; without ownerReferences and managedFields, as natively."""
 
 AUTHORIZER: Final = AUTHORIZER_FUNCTIONS[0].parameters[0]
-"""``authorizer``: declared, so that its refusal says what it is."""
+"""``authorizer``: declared so that its refusal can name it."""
 
 
 _NOTHING: Final[Mapping[str, Type]] = {}
@@ -89,8 +89,8 @@ def admission(
 ) -> Environment:
     """The environment of matchConditions, variables, validations, messages and audit annotations.
 
-    ``params`` exists where the policy has a paramKind. ``computed`` are the types of what
-    gangctl adds: nothing for a native policy. ``variables`` are those declared before.
+    ``params`` exists where the policy has a paramKind. ``computed`` are the types of gangctl's own variables: none for
+    a native policy. ``variables`` are those declared before.
     """
     roots = {
         "object": DYN,
@@ -106,5 +106,5 @@ def admission(
 
 
 def with_variable(environment: Environment, name: str, checked: Checked) -> Environment:
-    """The environment of what comes after ``variables.name``."""
+    """The environment of expressions after ``variables.name``."""
     return replace(environment, variables={**environment.variables, name: checked.type})

@@ -1,4 +1,4 @@
-"""What can be wrong with an expression: before it runs (:class:`CompileError`) and while it does (:class:`EvalError`).
+"""Errors of an expression: before it runs (:class:`CompileError`) and while it does (:class:`EvalError`).
 
 Neither ever quotes a message of Python: those may hold whole objects.
 """
@@ -20,7 +20,7 @@ class CompileKind(StrEnum):
     LIMIT = "Limit"
     """Too long, too deep or possibly too costly."""
     UNSUPPORTED = "Unsupported"
-    """Kubernetes knows it, gangctl does not."""
+    """Kubernetes supports it, gangctl does not."""
 
 
 class EvalKind(StrEnum):
@@ -32,9 +32,9 @@ class EvalKind(StrEnum):
     DIVIDE_BY_ZERO = "DivideByZero"
     OVERFLOW = "Overflow"
     INVALID_ARGUMENT = "InvalidArgument"
-    """A value that a function does not take: ``quantity('x')``, ``timestamp('now')``, ``int('a')``."""
+    """A value that a function does not accept: ``quantity('x')``, ``timestamp('now')``, ``int('a')``."""
     BUDGET_EXCEEDED = "BudgetExceeded"
-    """Steps, or the size of a value."""
+    """The limit of steps, or of the size of a value."""
     DEADLINE_EXCEEDED = "DeadlineExceeded"
     OTHER = "Other"
 
@@ -42,12 +42,12 @@ class EvalKind(StrEnum):
 class CompileError(Exception):
     """An expression that cannot be used.
 
-    ``offset`` counts code points from the expression's beginning, ``length`` those that
-    are wrong (at least 1); ``hint`` says what to do.
+    ``offset`` counts code points from the expression's beginning, ``length`` the wrong ones (at least 1); ``hint`` is
+    the remedy.
     """
 
     def __init__(self, kind: CompileKind, message: str, offset: int, length: int = 1, *, hint: str = "") -> None:
-        """Keep the parts; the message is made one line."""
+        """Keep the parts; the message becomes one line."""
         self.kind = kind
         self.message = one_line(message)
         self.offset = offset
@@ -60,7 +60,7 @@ class EvalError(Exception):
     """An expression that has no value for this request; ``offset`` is -1 where that is not known."""
 
     def __init__(self, kind: EvalKind, message: str, offset: int = -1) -> None:
-        """Keep the parts; the message is made one line."""
+        """Keep the parts; the message becomes one line."""
         self.kind = kind
         self.message = one_line(message, 256)
         self.offset = offset

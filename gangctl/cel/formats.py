@@ -1,4 +1,4 @@
-"""Constant texts of ``format``: each clause has an argument of a type that it can show, as the API server demands."""
+"""Constant texts of ``format``: each clause has an argument of a type that it can show, as the API server requires."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from gangctl.cel.faults import CompileError, CompileKind
 from gangctl.cel.types import Type
 
 LONGEST_PRECISION: Final = 100
-"""Digits after the point that a clause may ask for."""
+"""Largest precision of a clause."""
 
 _CLAUSE: Final = re.compile(r"%(?:%|(?P<precision>\.[0-9]*)?(?P<letter>.?))", re.DOTALL)
 _NUMBERS: Final = frozenset({"int", "uint"})
@@ -29,7 +29,7 @@ _TAKES: Final[Mapping[str, frozenset[str]]] = {
 
 
 def check_format(text: Literal, arguments: Node, types: Mapping[int, Type]) -> None:
-    """Refuse a constant text whose clauses do not fit the arguments, as far as those are a literal."""
+    """Refuse a constant text whose clauses do not match the arguments, if those are a literal."""
     if not isinstance(text.value, str):
         return
     elements = arguments.elements if isinstance(arguments, ListOf) else None

@@ -1,7 +1,7 @@
-"""cel-python's grammar, asked token by token.
+"""cel-python's grammar, fed token by token.
 
-Its own lexer is left out: see :mod:`gangctl.cel.tokens`. Positions in the tree are
-indexes of tokens, so that every node leads to the exact place of its operator.
+Its own lexer is not used: see :mod:`gangctl.cel.tokens`. Positions in the tree are indexes of tokens, so that every
+node leads to the exact place of its operator.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ RESERVED: Final = frozenset(
         "while",
     ]
 )
-"""Words that may be fields, but neither variables nor functions."""
+"""Keywords that may be fields, but neither variables nor functions."""
 
 _KINDS: Final = {
     "float": "FLOAT_LIT",
@@ -63,7 +63,7 @@ _EXPECTED: Final = {
 
 
 def parse_tokens(tokens: Sequence[Token]) -> Tree[Terminal]:
-    """cel-python's tree; CompileError at the first token that cannot stand where it is."""
+    """cel-python's tree; CompileError at the first token that the grammar does not allow."""
     from lark import UnexpectedToken  # noqa: PLC0415 - it takes its time to load
 
     lark, names = _lark()
@@ -139,7 +139,7 @@ def _hint(expected: set[str]) -> str:
 
 
 def _check_depth(tree: Tree[Terminal], tokens: Sequence[Token]) -> None:
-    """Refuse trees that cel-python's evaluator could not walk."""
+    """Refuse trees that are too deep for cel-python's evaluator."""
     from lark import Tree  # noqa: PLC0415 - it takes its time to load
 
     waiting = [(tree, 1)]

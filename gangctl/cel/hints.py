@@ -1,4 +1,4 @@
-"""What somebody may have meant."""
+"""Suggestions for misspelt names."""
 
 from __future__ import annotations
 

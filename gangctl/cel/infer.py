@@ -1,4 +1,4 @@
-"""Types of every part of an expression, by cel-go's rules; the first thing that does not fit is refused."""
+"""Types of every part of an expression, by cel-go's rules; the first mismatch is refused."""
 
 from __future__ import annotations
 
@@ -40,10 +40,10 @@ _LITERALS: Final = {
 
 
 class Inference:
-    """One expression's inference: :attr:`types` by ``id`` of the node, and what the expression uses."""
+    """One expression's inference: :attr:`types` by ``id`` of the node, and the names that the expression uses."""
 
     def __init__(self, environment: Environment) -> None:
-        """Nothing is known yet."""
+        """Start without types."""
         self.types: dict[int, Type] = {}
         self.reads: set[str] = set()
         self.variables: set[str] = set()
@@ -175,7 +175,7 @@ class Inference:
         return self._resolve(node.function, target, arguments, node.name_span)
 
     def _resolve(self, function: str, target: Type | None, arguments: Sequence[Type], span: Span) -> Type:
-        """The result of all overloads that fit; dyn where they differ."""
+        """The result of all overloads that match; dyn where they differ."""
         result: Type | None = None
         for overload in FUNCTIONS[function]:
             if overload.method != (target is not None):
@@ -222,7 +222,7 @@ class Inference:
         resolved = self._unifier.resolved(type_)
         if is_optional(resolved):
             return resolved.parameters[0]
-        # kube-apiserver panics over dyn here, except within a format: whether it takes it depends on what is around.
+        # kube-apiserver panics over dyn here, except within a format: the context decides whether it is accepted.
         kind = CompileKind.UNSUPPORTED if resolved.name == "dyn" else CompileKind.TYPE
         hint = "write object.?field or optional.of(...)"
         return _refuse(kind, f"an entry with '?' takes an optional value, but this is {resolved}", node.span, hint)
@@ -247,7 +247,7 @@ class Inference:
         return self._loop_result(node, target, key, scope[node.names[0]], inner[-1])
 
     def _loop_variables(self, node: Comprehension, target: Type) -> tuple[dict[str, Type], Type]:
-        """What the variables are, and the type of keys."""
+        """The types of the variables, and the type of keys."""
         if target.name == "list":
             key, value = types.INT, target.parameters[0]
             one = value
@@ -313,10 +313,10 @@ class Inference:
 
 
 def _field_span(node: Select) -> Span:
-    """The field alone where it stands at the end, as it does outside of has()."""
+    """The field alone if it ends the node, as it does outside of has()."""
     if node.test:
         return node.span
-    # What is no name stands in backticks.
+    # A field that is not an identifier is in backticks.
     marks = 0 if node.field.isidentifier() else 2
     return Span(max(node.span.start, node.span.end - len(node.field) - marks), node.span.end)
 

@@ -1,4 +1,4 @@
-"""What an expression may be at most, whatever it says: checked before anything costly is done with it."""
+"""Size limits of an expression: checked before any costly step."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _OPENING: Final = {"(": ")", "[": "]", "{": "}"}
 
 
 def check_text(text: str) -> None:
-    """Refuse what is too long to be looked at, and halves of characters, which no document can hold."""
+    """Refuse text that is too long, and lone surrogates, which no document can hold."""
     if len(text) > CHARACTERS:
         message = f"the expression has {len(text)} characters, at most {CHARACTERS} are allowed"
         raise CompileError(CompileKind.LIMIT, message, CHARACTERS, hint="put parts of it into variables")
@@ -50,7 +50,7 @@ def check_nesting(tokens: Sequence[Token]) -> None:
 
 
 def too_deep(what: str, offset: int) -> CompileError:
-    """The refusal of what is nested too deeply."""
+    """The refusal of a part that is nested too deeply."""
     return CompileError(CompileKind.LIMIT, f"the expression has {what}", offset, hint="put parts of it into variables")
 
 

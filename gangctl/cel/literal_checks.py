@@ -1,4 +1,4 @@
-"""Constants that can only fail: refused at load, as natively."""
+"""Constants that always fail: refused at load, as natively."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from gangctl.cel.walk import children
 
 _NO_KEYS: Final = frozenset({"null_type", "bytes", "type", "google.protobuf.Duration", "google.protobuf.Timestamp"})
 _KEYS: Final = frozenset({"dyn", "string", "int", "uint", "double", "bool"})
-"""Types of keys of a map. A server takes others, but nothing is found under them."""
+"""Types of keys of a map. A server accepts others, but no lookup finds them."""
 _BYTE: Final = re.compile(r"(?<!\\)(?:\\\\)*\\C")
 
 
@@ -28,7 +28,7 @@ def check_literals(node: Node, types: Mapping[int, Type]) -> None:
         each, formatted = waiting.pop()
         if isinstance(each, Call):
             _check_call(each, types)
-            # What a format shows may be of any types.
+            # The arguments of a format may have different types.
             formatted = formatted or each.function == "format"
         elif isinstance(each, Index):
             _check_key(each.index, types)
@@ -69,7 +69,7 @@ def _check_pattern(node: Node) -> None:
         return
     try:
         if _BYTE.search(node.value):
-            # RE2 has it, Go has not.
+            # RE2 supports it, Go does not.
             raise _malformed(node, "a pattern cannot match single bytes by \\C")
         compiled(node.value)
     except EvalError as error:
@@ -81,7 +81,7 @@ def _check_pattern(node: Node) -> None:
 
 
 def _check_same(items: Sequence[tuple[Node, bool]], types: Mapping[int, Type]) -> None:
-    """Elements have the very same type; optional ones that of what may be in them."""
+    """Elements have exactly the same type; for an optional one its value's type counts."""
     first: Type | None = None
     for node, optional in items:
         type_ = types[id(node)]

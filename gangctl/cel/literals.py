@@ -23,7 +23,7 @@ _PLAIN: Final = {'"': '\\"', "\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t"
 
 
 def string_value(token: Token) -> str:
-    """What a string literal means; CompileError for an escaped code point that does not exist."""
+    """The value of a string literal; CompileError for an escaped code point that does not exist."""
     body, raw = _body(token.text)
     if raw:
         return body
@@ -40,7 +40,7 @@ def string_value(token: Token) -> str:
 
 
 def bytes_value(token: Token) -> bytes:
-    r"""What a bytes literal means; CompileError for ``\u``, which bytes do not have."""
+    r"""The value of a bytes literal; CompileError for ``\u``, which bytes do not have."""
     body, raw = _body(token.text[1:])
     if raw:
         return _utf8(body, token)
@@ -75,7 +75,7 @@ def _body(text: str) -> tuple[str, bool]:
 
 
 def _pieces(body: str) -> list[tuple[str | None, int | None, str]]:
-    """Plain text, or a number and the letter that announced it."""
+    """Plain text, or a number and the letter before it."""
     pieces: list[tuple[str | None, int | None, str]] = []
     position = 0
     while position < len(body):
@@ -127,7 +127,7 @@ def _range(message: str, token: Token) -> CompileError:
 
 
 def quoted(value: str) -> str:
-    """A string literal in the only form that every reader of CEL reads alike: double quotes, few escapes."""
+    """A string literal in a form that every CEL parser reads equally: double quotes, few escapes."""
     return '"' + "".join(map(_character, value)) + '"'
 
 

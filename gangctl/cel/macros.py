@@ -1,4 +1,4 @@
-"""Macros: calls that mean a loop, a binding or a test, told by name and number of arguments as cel-go does."""
+"""Macros: calls that are a loop, a binding or a test, identified by name and number of arguments as in cel-go."""
 
 from __future__ import annotations
 
@@ -28,16 +28,16 @@ VARIABLES: Final = {
     ("transformMapEntry", 3): 2,
     ("transformMapEntry", 4): 2,
 }
-"""How many variables a macro with so many arguments has."""
+"""The number of variables of a macro, by its number of arguments."""
 
 LOOPS: Final = frozenset(name for name, _ in VARIABLES) - {"optMap", "optFlatMap"}
-"""Macros that visit every element; the others look at one value at most."""
+"""Macros that visit every element; the others visit one value at most."""
 
 _BIND_ARGUMENTS: Final = 3
 
 
 def expand(call: Call) -> Node:
-    """The macro that ``call`` means, or the call itself; CompileError for a macro with the wrong arguments."""
+    """The macro of ``call``, or the call itself; CompileError for a macro with the wrong arguments."""
     if call.target is None:
         return _has(call) if call.function == "has" and len(call.arguments) == 1 else call
     if isinstance(call.target, Name) and call.target.name == "cel" and call.function == "bind":

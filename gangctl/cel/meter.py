@@ -1,4 +1,4 @@
-"""What evaluations may spend: steps, and time of an injected clock."""
+"""Limits of evaluations: steps, and time of an injected clock."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ REQUEST_STEPS: Final = 1_000_000
 REQUEST_SECONDS: Final = 1.0
 
 STEPS_PER_LOOK: Final = 1_024
-"""How many steps pass between two looks at the clock: some tenths of a millisecond."""
+"""How many steps pass between two clock checks: some tenths of a millisecond."""
 
 EXHAUSTED: Final = frozenset({EvalKind.BUDGET_EXCEEDED, EvalKind.DEADLINE_EXCEEDED})
 """Errors that nothing absorbs: not ``||``, not ``exists``."""
 
 
 class StepMeter:
-    """Steps and a deadline, for one expression or for all that share it.
+    """Steps and a deadline, for one expression or for several that share it.
 
-    A meter with a ``parent`` spends from both, so a request's meter sees every step of its policies' expressions.
-    Each looks at the clock on its own count: many short expressions reach their request's deadline too.
+    A meter with a ``parent`` spends from both, so a request's meter counts every step of its policies' expressions.
+    Each checks the clock on its own count: many short expressions also reach their request's deadline.
     """
 
     __slots__ = ("_clock", "_deadline", "_parent", "_steps", "_unlooked", "spent")
@@ -58,7 +58,7 @@ class StepMeter:
     def step(self, count: int = 1) -> None:
         """Spend ``count`` steps here and of every meter above.
 
-        EvalError BUDGET_EXCEEDED when there are not so many left, DEADLINE_EXCEEDED when it is too late.
+        EvalError BUDGET_EXCEEDED when there are fewer left, DEADLINE_EXCEEDED when it is too late.
         """
         meter: StepMeter | None = self
         while meter is not None:
@@ -66,7 +66,7 @@ class StepMeter:
             meter = meter._parent  # noqa: SLF001 - the same class
 
     def look(self) -> None:
-        """Look at the clock now, here and of every meter above; EvalError DEADLINE_EXCEEDED when it is too late."""
+        """Check the clock now, here and of every meter above; EvalError DEADLINE_EXCEEDED when it is too late."""
         meter: StepMeter | None = self
         while meter is not None:
             meter._unlooked = STEPS_PER_LOOK  # noqa: SLF001 - the same class

@@ -1,4 +1,4 @@
-"""Words for calls that do not exist."""
+"""Messages for calls that do not exist."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _MACROS: Final = frozenset({*(name for name, _ in VARIABLES), "has"})
 
 
 def unknown_function(call: Call, table: Mapping[str, Sequence[Overload]]) -> CompileError:
-    """The refusal of a name that no function has."""
+    """The refusal of an unknown function name."""
     name = call.function
     message = f"there is no function '{name}'"
     hint = did_you_mean(name, {*(each for each in table if each[0].isalpha()), *_MACROS})
@@ -36,7 +36,7 @@ def unknown_function(call: Call, table: Mapping[str, Sequence[Overload]]) -> Com
 def no_overload(
     function: str, arguments: Sequence[Type], overloads: Sequence[Overload], span: Span, *, method: bool
 ) -> CompileError:
-    """The refusal of arguments that a function does not take."""
+    """The refusal of arguments that a function does not accept."""
     operator = _operator(function)
     if operator:
         message = f"'{operator}' does not take {' and '.join(map(str, arguments))}"

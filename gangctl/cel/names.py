@@ -17,11 +17,11 @@ _TYPES: Final = {
 } | {"list": list_of(DYN), "map": map_of(DYN, DYN), "type": Type("type", (DYN,))}
 
 UNSUPPORTED: Final = frozenset({"net.IP", "net.CIDR", "optional_type"})
-"""Names of types that kube-apiserver knows, but gangctl does not."""
+"""Names of types that kube-apiserver supports, but gangctl does not."""
 
 
 def type_named(name: str) -> Type | None:
-    """``type(int)`` of ``int``: what a name means as a value, if it is a type's."""
+    """``type(int)`` of ``int``: the value of a type's name; None for other names."""
     found = _TYPES.get(name)
     return None if found is None else Type("type", (found,))
 

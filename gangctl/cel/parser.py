@@ -1,4 +1,4 @@
-"""Text to tree: cel-python's grammar for the shape, CEL's own rules for everything that grammar is loose about."""
+"""Text to tree: cel-python's grammar for the shape, CEL's own rules where that grammar is too permissive."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ _WITHOUT_BACKTICKS: Final = frozenset({"1.35", "1.36"})
 
 
 def parse(text: str, minor: str = "1.37") -> Node:
-    """The tree of an expression with macros told from calls; CompileError of kind SYNTAX, LIMIT or UNSUPPORTED.
+    """The tree of an expression with macros expanded; CompileError of kind SYNTAX, LIMIT or UNSUPPORTED.
 
     ``minor`` is that of Kubernetes, whose grammar has fields in backticks since 1.37.
     """
@@ -69,7 +69,7 @@ def parse(text: str, minor: str = "1.37") -> Node:
 
 
 def _check_names(text: str, words: Sequence[Token]) -> None:
-    """Refuse names that only rewriting makes: what it made stands in the place of something else."""
+    """Refuse names that only rewriting makes: in the user's text they would be mistaken for rewritten ones."""
     for word in words:
         if word.kind == "name" and word.text in SUGAR and text[word.start : word.end] == word.text:
             message = f"the name '{word.text}' is taken"
@@ -137,7 +137,7 @@ class _Reader:
         return Call(self._span(tree), "_?_:_", None, parts, question)
 
     def _logic(self, tree: Branch) -> Node:
-        """``a && b && c`` as a balanced tree, as cel-go makes it: chains of any length stay flat."""
+        """``a && b && c`` as a balanced tree, as in cel-go: chains of any length stay flat."""
         function = "_||_" if tree.data == "conditionalor" else "_&&_"
         terms: list[Branch] = []
         operators: list[int] = []
@@ -158,7 +158,7 @@ class _Reader:
         return Call(self._span(tree), _OPERATORS[operator.data], None, arguments, place)
 
     def _unary(self, tree: Branch) -> Node:
-        """``!!a`` is ``a``, ``!-a`` is no CEL."""
+        """``!!a`` is ``a``, ``!-a`` is not CEL."""
         operator, operand = _branches(tree)
         count = 1
         while operand.data == "unary" and len(operand.children) > 1:
@@ -260,7 +260,7 @@ class _Reader:
         return MapOf(self._span(tree), tuple(entries), frozenset(optional))
 
     def _entry(self, item: Branch) -> Branch | None:
-        """What is optional about an element that was written with ``?``."""
+        """The optional part of an element that was written with ``?``."""
         inner = _inner(item)
         if inner.data != "ident_arg" or self._word(_positions(inner)[0]).text != ENTRY:
             return None
@@ -281,7 +281,7 @@ class _Reader:
 
 
 def _inner(tree: Branch) -> Branch:
-    """The node below levels of the grammar that hold nothing else."""
+    """The node below grammar levels with a single child."""
     while len(tree.children) == 1 and tree.data in _THROUGH:
         tree = _branches(tree)[0]
     return tree

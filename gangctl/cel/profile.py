@@ -1,6 +1,6 @@
-"""What an expression may cost: how many of its parts run once, per element, per pair of elements, ...
+"""The possible cost of an expression: how many of its parts run once, per element, per pair of elements, ...
 
-An estimate for people who write policies; what an expression does cost is counted while it runs (``meter.py``).
+An estimate for authors of policies; the actual cost is counted at run time (``meter.py``).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from gangctl.cel.types import Type
 from gangctl.cel.walk import children
 
 _BY_TYPE: Final = frozenset({"_==_", "_!=_", "_+_"})
-"""Operators that take long only for what is long."""
+"""Operators that are slow only for long operands."""
 _SHORT: Final = frozenset(
     {"bool", "int", "uint", "double", "null_type", "google.protobuf.Timestamp", "google.protobuf.Duration"}
 )
@@ -28,12 +28,11 @@ _PER_ELEMENT: Final = frozenset({"distinct", "sets.contains", "sets.equivalent",
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """What an expression may cost at most, for objects of any size.
+    """The greatest cost of an expression, for objects of any size.
 
-    ``nodes`` is the size of the tree. Each entry of ``work`` is the number of nodes that are
-    evaluated once per element of so many nested lists: ``work[0]`` once, ``work[1]`` per
-    element, ``work[2]`` per pair, ... ``scans`` counts calls whose time grows with a string
-    or list (``matches``, ``contains``, ``in``), in the same form.
+    ``nodes`` is the size of the tree. Each entry of ``work`` is the number of nodes that are evaluated once per element
+    of so many nested lists: ``work[0]`` once, ``work[1]`` per element, ``work[2]`` per pair, ... ``scans`` counts calls
+    whose time grows with a string or list (``matches``, ``contains``, ``in``), in the same form.
     """
 
     nodes: int
@@ -41,7 +40,7 @@ class Profile:
     scans: tuple[int, ...]
 
     def bound(self, elements: int) -> int:
-        """Steps for objects whose longest list or map has so many elements."""
+        """Steps for objects whose longest list or map has ``elements`` entries."""
         steps = 0
         for depth, (work, scans) in enumerate(zip(self.work, self.scans, strict=True)):
             steps += (work + 8 * scans) * max(1, elements) ** depth

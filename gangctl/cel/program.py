@@ -1,4 +1,4 @@
-"""Compiled expressions: what was checked, as closures that are called for each request."""
+"""Compiled expressions: checked expressions as closures that are called for each request."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ class Program:
         self._code = code
 
     def evaluate(self, bindings: Bindings, variables: Mapping[str, Any], meter: StepMeter) -> Any:
-        """The expression's value, or EvalError: Python's messages, which may hold whole objects, stay here.
+        """The expression's value, or EvalError; Python's messages, which may hold whole objects, are dropped.
 
-        ``variables`` is what ``variables.x`` reads: a mapping that computes what it is asked for, and may raise
+        ``variables`` is the value of ``variables``: a mapping that computes its values on access, and may raise
         EvalError. It is read only where the expression gets there.
         """
         frame = Frame(bindings, variables, meter)

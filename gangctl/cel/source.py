@@ -1,4 +1,4 @@
-"""Places in an expression, for people."""
+"""Places in an expression, for users."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Place:
 
 
 def place(text: str, offset: int) -> Place:
-    """Where an offset in code points is; one behind the end is the end."""
+    """The place of an offset in code points; an offset behind the end is the end."""
     offset = max(0, min(offset, len(text)))
     before = text[:offset]
     return Place(before.count("\n") + 1, offset - (before.rfind("\n") + 1) + 1)

@@ -1,4 +1,4 @@
-"""An expression's tree as text: reading it again gives the same tree."""
+"""An expression's tree as text, which parses to the same tree."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _OPERATOR: Final = re.compile(r"_?(?P<sign>[^A-Za-z\[]+?)_")
 
 
 def show(node: Node) -> str:
-    """The expression, with brackets around every operand that is no single thing."""
+    """The expression, with brackets around every compound operand."""
     kinds: dict[type[Node], Callable[..., str]] = {
         Literal: _literal,
         Name: lambda name: str(name.name),
@@ -97,7 +97,7 @@ def _method(target: Node, name: str, arguments: Sequence[str]) -> str:
 
 
 def _single(node: Node) -> str:
-    """Something that an operator can stand beside, and a dot behind."""
+    """An operand that needs no brackets beside an operator or before a dot."""
     text = show(node)
     if isinstance(node, _ALONE) or (isinstance(node, Literal) and node.kind in {"string", "bytes"}):
         return text

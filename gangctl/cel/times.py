@@ -1,6 +1,6 @@
-"""Timestamps and durations as cel-go has them: nanoseconds, years 1 to 9999, durations of 64 bits.
+"""Timestamps and durations as in cel-go: nanoseconds, years 1 to 9999, durations of 64 bits.
 
-The parsers take what RFC 3339 and Go's ``time.ParseDuration`` take, and look at no more than 64 characters.
+The parsers accept RFC 3339 and the format of Go's ``time.ParseDuration``, and read at most 64 characters.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ _CYCLE_YEARS: Final = 400
 _CYCLE: Final = 146_097 * 86_400
 """Seconds after which the calendar repeats, days of the week included."""
 _MARGIN: Final = 2 * 86_400
-"""Seconds from the first and the last moment within which local time may be in the year 0 or 10000."""
+"""Distance from the first and the last timestamp within which local time may be in the year 0 or 10000."""
 _MOST_HOURS: Final = 24
 _MOST_MINUTES: Final = 60
-"""Of the offset in a timestamp: Go takes both, and refuses what is above."""
+"""Limits of the offset in a timestamp: Go accepts both values, and refuses greater ones."""
 
 UNITS: Final = {
     "ns": 1,
@@ -50,9 +50,9 @@ _ZONE: Final = re.compile(r"[A-Za-z][A-Za-z0-9_+-]*(?:/[A-Za-z0-9_+-]+)*")
 
 @dataclass(frozen=True, slots=True, order=True)
 class Timestamp(Extension):
-    """A moment: nanoseconds since 1970-01-01T00:00:00Z.
+    """A point in time: nanoseconds since 1970-01-01T00:00:00Z.
 
-    ``offset`` is that of its text from UTC, in seconds: kept as it was written, and no part of what it is.
+    ``offset`` is that of its text from UTC, in seconds: kept as written, and not compared.
     """
 
     KIND: ClassVar[str] = "google.protobuf.Timestamp"
@@ -92,7 +92,7 @@ def _positional(number: Decimal) -> str:
 
 
 def _calendar(seconds: int) -> tuple[int, datetime]:
-    """Of seconds since 1970 the year, and the date and time in the year between 1 and 400 that is like it."""
+    """The year of seconds since 1970, and the date and time in the equivalent year between 1 and 400."""
     cycles, rest = divmod(seconds - EARLIEST // SECOND, _CYCLE)
     moment = datetime(1, 1, 1, tzinfo=UTC) + timedelta(seconds=rest)
     return moment.year + cycles * _CYCLE_YEARS, moment
@@ -113,7 +113,7 @@ def timestamp_of(nanoseconds: int, offset: int = 0) -> Timestamp:
 
 
 def duration_of(nanoseconds: int) -> Duration:
-    """A duration; OverflowError where 64 bits of nanoseconds do not hold it."""
+    """A duration; OverflowError beyond 64 bits of nanoseconds."""
     if not INT_MIN <= nanoseconds <= INT_MAX:
         raise OverflowError("duration of more than 64 bits of nanoseconds")
     return Duration(nanoseconds)
@@ -129,7 +129,7 @@ def parse_timestamp(text: str) -> Timestamp:
         raise ValueError("not an RFC 3339 timestamp")
     year, month, day, hour, minute, second = (int(part) for part in found.groups()[:6])
     fraction, sign, hours, minutes = found.groups()[6:]
-    # Python has no year 0, which a moment of the year 1 may have at its offset.
+    # Python has no year 0, but a timestamp of the year 1 may be in it at its offset.
     cycles = 0 if year else 1
     moment = datetime(year + cycles * _CYCLE_YEARS, month, day, hour, minute, second, tzinfo=UTC)
     offset = 0
@@ -145,7 +145,7 @@ def parse_timestamp(text: str) -> Timestamp:
 def parse_duration(text: str) -> Duration:
     """Go's ``time.ParseDuration``: ``1h30m``, ``-1.5s``, ``0``.
 
-    ValueError for anything else, OverflowError where 64 bits of nanoseconds do not hold it.
+    ValueError for anything else, OverflowError beyond 64 bits of nanoseconds.
     """
     if len(text) > LONGEST_TEXT:
         raise ValueError("not a duration")
@@ -192,7 +192,7 @@ def zone(name: str) -> tzinfo:
 
 
 def local(moment: Timestamp, name: str = "UTC") -> tuple[int, datetime]:
-    """The year and, in one with the same calendar, date and time of day to seconds; ValueError for no such zone.
+    """The year and, in an equivalent year, date and time of day to seconds; ValueError for an unknown zone.
 
     ``name`` is that of an IANA time zone, or an offset such as ``-02:00``.
     """
@@ -209,7 +209,7 @@ def local(moment: Timestamp, name: str = "UTC") -> tuple[int, datetime]:
 
 
 def _written_offset(text: str) -> int:
-    """Seconds east of UTC, of hours and minutes of any number: those of 64 bits go round where they overflow."""
+    """Seconds east of UTC, from hours and minutes of any size: beyond 64 bits they wrap around."""
     found = _OFFSET.fullmatch(text) if len(text) <= LONGEST_TEXT else None
     if found is None:
         raise ValueError("no such offset from UTC")

@@ -1,7 +1,7 @@
-"""The words of an expression, exactly as CEL's grammar has them.
+"""The tokens of an expression, exactly as CEL's grammar defines them.
 
-cel-python's own lexer is looser than the language in places (raw strings that end in a
-backslash, ``1.``, keywords as fields), so nothing of it is relied on.
+cel-python's own lexer is more permissive than the language in places (raw strings that end in a backslash, ``1.``,
+keywords as fields), so it is not used.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _BAD_ESCAPE: Final = re.compile(rf"(?:{_ESCAPE}|[^\\])*?(?P<bad>\\(?!{_ESCAPE[2:
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """One word; ``start`` and ``end`` in code points of the text."""
+    """One token; ``start`` and ``end`` in code points of the text."""
 
     kind: Kind
     text: str
@@ -52,7 +52,7 @@ class Token:
 
 
 def tokens(text: str) -> Iterator[Token]:
-    """The words of ``text`` without blanks and comments; CompileError at the first thing that is none."""
+    """The tokens of ``text`` without blanks and comments; CompileError at the first invalid one."""
     position = 0
     while position < len(text):
         found = _TOKEN.match(text, position)
@@ -76,7 +76,7 @@ def _no_token(text: str, position: int) -> CompileError:
 
 
 def _bad_string(text: str, position: int, opening: re.Match[str]) -> CompileError:
-    """An escape that does not exist, or a string without an end: the only ways in which no string matches."""
+    """An escape that does not exist, or a string without an end: the only reasons why no string matches."""
     if "r" not in opening.group().lower():
         bad = _BAD_ESCAPE.match(text, opening.end())
         quote = opening.group().lstrip("bBrR")

@@ -1,8 +1,8 @@
-"""What only shows when ``object`` is known to be a JobSet: fields that do not exist, types that never fit.
+"""Errors that show only when ``object`` is known to be a JobSet: fields that do not exist, types that never match.
 
-Natively that is type checking, whose findings are warnings: at run time ``object`` is dyn, and
-another version of JobSet may have more fields. ``jobset.json`` is written by ``python -m
-tests.cel.jobset_types`` from the CRD and the OpenAPI documents of real API servers.
+Natively that is type checking, whose findings are warnings: at run time ``object`` is dyn, and another version of
+JobSet may have more fields. ``jobset.json`` is written by ``python -m tests.cel.jobset_types`` from the CRD and the
+OpenAPI documents of real API servers.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def for_jobsets(environment: Environment) -> Environment:
 
 
 def typed_check(text: str, environment: Environment) -> Typed:
-    """What type checking says of an expression that :func:`~gangctl.cel.check.check` has accepted.
+    """The result of type checking an expression that :func:`~gangctl.cel.check.check` has accepted.
 
     ``environment`` comes from :func:`for_jobsets`; its variables may have the types that this found for them.
     """

@@ -14,7 +14,7 @@ class Type:
     name: str
     parameters: tuple[Type, ...] = ()
     fields: Mapping[str, Type] | None = None
-    """Of an object with declared fields (``gang``, ``request``): what may be selected; None when anything may."""
+    """Of an object with declared fields (``gang``, ``request``): the selectable fields; None allows any."""
 
     def __str__(self) -> str:
         if not self.parameters:

@@ -1,8 +1,7 @@
-"""Type inference: which types fit each other, and what type variables become by it.
+"""Type inference: which types match, and the types that type variables get.
 
-The rules are cel-go's, since what it accepts is the question: ``dyn`` fits everything,
-null fits objects, times and opaque types, and a variable takes the more general of what
-it meets.
+The rules are cel-go's, because its acceptance counts: ``dyn`` matches everything, null matches objects, times and
+opaque types, and a variable gets the more general of its types.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ _VARIABLE: Final = "%"
 
 
 def is_variable(type_: Type) -> bool:
-    """Whether a type is one that inference has yet to find."""
+    """Whether a type is a variable of the inference."""
     return type_.name.startswith(_VARIABLE)
 
 
@@ -29,7 +28,7 @@ def is_optional(type_: Type) -> bool:
 
 
 def same(one: Type, other: Type) -> bool:
-    """Whether two types are the same; objects are by their names."""
+    """Whether two types are the same; objects are compared by name."""
     return (
         one.name == other.name
         and len(one.parameters) == len(other.parameters)
@@ -38,7 +37,7 @@ def same(one: Type, other: Type) -> bool:
 
 
 class Unifier:
-    """Type variables of one expression and what they stand for."""
+    """Type variables of one expression and their values."""
 
     def __init__(self) -> None:
         """Without any variable."""
@@ -69,7 +68,7 @@ class Unifier:
         return Type(type_.name, tuple(self._renamed(each, names) for each in type_.parameters), type_.fields)
 
     def assign(self, types: Sequence[Type], to: Sequence[Type]) -> bool:
-        """Whether each type fits its counterpart; what that means for variables is kept only if all do."""
+        """Whether each type matches its counterpart; changes of variables are kept only if all do."""
         mark = len(self._journal)
         if self._all_fit(types, to):
             return True
@@ -82,7 +81,7 @@ class Unifier:
         return False
 
     def resolved(self, type_: Type, *, free: bool = True) -> Type:
-        """A type with what is known of its variables; unless ``free``, those that nothing is known of are dyn."""
+        """A type with its variables replaced by their values; unless ``free``, unknown ones become dyn."""
         if is_variable(type_):
             bound = self._bound.get(type_.name)
             if bound is not None:
@@ -110,7 +109,7 @@ class Unifier:
         return one.name == other.name and (one.name == "type" or self._all_fit(one.parameters, other.parameters))
 
     def _substitutes(self, type_: Type, variable: Type) -> bool:
-        """Whether ``variable`` may stand for ``type_``."""
+        """Whether ``variable`` may be replaced by ``type_``."""
         if same(type_, variable):
             return True
         bound = self._bound.get(variable.name)
@@ -146,7 +145,7 @@ def _nullable(type_: Type) -> bool:
 
 
 def more_general(one: Type, other: Type) -> Type:
-    """The one that says less, of two that fit each other."""
+    """The more general of two types that match."""
     return one if _says_less(one, other) else other
 
 

@@ -1,8 +1,8 @@
 """Every function that kube-apiserver declares for expressions of a ValidatingAdmissionPolicy.
 
-They are the same in 1.35, 1.36 and 1.37. What a minor introduces counts from the next one on: new
-expressions are compiled for the version before the server's own, so that a rollback does not break
-them. So ``includes`` of lists comes in 1.38.
+They are the same in 1.35, 1.36 and 1.37. A function that a minor introduces is available from the next one on: new
+expressions are compiled for the version before the server's own, so that a rollback does not break them. So
+``includes`` of lists comes in 1.38.
 """
 
 from __future__ import annotations

@@ -54,7 +54,7 @@ LISTS: Final[tuple[Overload, ...]] = (
 )
 
 SORTED: Final = _SORTED
-"""What ``sort`` and the keys of the macro ``sortBy`` may be."""
+"""The element types of ``sort``, and the key types of the macro ``sortBy``."""
 
 SETS: Final[tuple[Overload, ...]] = overloads(
     (f"sets.{each}(list(T), list(T)) -> bool" for each in ("contains", "equivalent", "intersects")), scans=True

@@ -135,4 +135,4 @@ AUTHORIZER: Final[tuple[Overload, ...]] = overloads(
     Decision::reason() -> string
     """
 )
-"""Needs a question to the API server for each call: declared so that the refusal can be precise."""
+"""Each call needs a request to the API server: declared so that the refusal can be precise."""

@@ -1,4 +1,4 @@
-"""Signatures of functions, read from the form in which the tables of this package have them."""
+"""Signatures of functions, parsed from the tables of this package."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ _SIGNATURE: Final = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Overload:
-    """One way to call a function; of a ``method`` the first parameter is the target.
+    """One signature of a function; of a ``method`` the first parameter is the target.
 
-    ``scans`` tells that its time grows with its input.
+    ``scans`` means that its time grows with its input.
     """
 
     name: str

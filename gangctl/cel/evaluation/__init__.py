@@ -1,4 +1,4 @@
-"""What a checked expression means: closures of Python over JSON as it is, under a meter.
+"""Evaluates checked expressions: closures of Python over plain JSON, under a meter.
 
 The grammar is cel-python's; types, functions, costs and evaluation follow Kubernetes.
 """

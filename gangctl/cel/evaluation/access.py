@@ -13,7 +13,7 @@ from gangctl.cel.library.values import NONE, Optional, Uint, invalid
 
 
 def select(operand: Code, field: str, offset: int) -> Code:
-    """``operand.field``: the step that is taken most often, so that it is one function."""
+    """``operand.field``: the most frequent step, and therefore one function."""
 
     def run(frame: Frame) -> Any:
         frame.unpaid += 1
@@ -44,7 +44,7 @@ def _there(found: Any, field: str) -> Any:
 
 
 _AS_THEY_ARE = frozenset({str, bool, dict, float, type(None)})
-"""Types of JSON that :func:`decoded` leaves alone."""
+"""Types of JSON that :func:`decoded` does not change."""
 
 
 def _variable(frame: Frame, name: str) -> Any:
@@ -54,7 +54,7 @@ def _variable(frame: Frame, name: str) -> Any:
     except KeyError as error:
         raise EvalError(EvalKind.NO_SUCH_KEY, f"no such key: {name}") from error
     except EvalError as error:
-        # Its place is one in another text, and the error may be raised again for another expression.
+        # Its place belongs to another text, and the error may be raised again for another expression.
         raise EvalError(error.kind, error.message) from error
 
 
@@ -95,7 +95,7 @@ def index(operand: Code, key: Code, offset: int) -> Code:
 
 
 def index_optional(operand: Code, key: Code, offset: int) -> Code:
-    """``operand[?key]``; the key is evaluated only where there is something to look into."""
+    """``operand[?key]``; the key is evaluated only where the operand has a value."""
 
     def run(frame: Frame) -> Optional:
         value = _optional(operand(frame))
@@ -109,20 +109,20 @@ def _optional(value: Any) -> Optional:
 
 
 def _chained(operand: Optional, key: Any) -> Optional:
-    """What follows ``.?``: a value that is there, or none."""
+    """The operand of a chain after ``.?``: its value, or none."""
     value = _entry(operand.value, key) if operand.present else MISSING
     return NONE if value is MISSING else Optional(present=True, value=value)
 
 
 def _key(key: Any, offset: int) -> Any:
-    """What stands in brackets: a string, a number or a bool."""
+    """The value in brackets: a string, a number or a bool."""
     if type(key) not in KEYS:
         raise EvalError(EvalKind.NO_SUCH_OVERLOAD, "a value of this type cannot be an index", offset)
     return key
 
 
 def _entry(operand: Any, key: Any) -> Any:
-    """An entry of a map or element of a list, or MISSING: also where there are no entries at all, as natively."""
+    """An entry of a map or element of a list, or MISSING: also for values without entries, as natively."""
     if isinstance(operand, Mapping):
         value = find(operand, key)
     elif isinstance(operand, (list, tuple)):
@@ -134,7 +134,7 @@ def _entry(operand: Any, key: Any) -> Any:
 
 
 def _position(key: Any) -> int:
-    """Which element a number means; any number that is whole."""
+    """The element that a number selects; any whole number does."""
     cls = type(key)
     if cls is int or cls is Uint:
         return int(key)

@@ -1,4 +1,4 @@
-"""From the tree of a checked expression to Python closures: compiled once for a policy, called for each request."""
+"""From the tree of a checked expression to Python closures: compiled once per policy, called for each request."""
 
 from __future__ import annotations
 
@@ -27,22 +27,22 @@ TYPES: Final = {
         *("kubernetes.Quantity", "kubernetes.URL", "kubernetes.Semver", "kubernetes.NamedFormat", "net.IP", "net.CIDR"),
     )
 }
-"""What the names of types mean where nothing else has that name."""
+"""The values of type names, unless a variable has the same name."""
 
 _LOGIC: Final = {"_&&_": False, "_||_": True}
-"""By which value of an operand each is decided."""
+"""The operand value that decides each operator."""
 _ZEROS: Final = {DOUBLE.name: 0.0, UINT.name: Uint(0), DURATION.name: Duration(0)}
-"""Sums of nothing, by the type that the elements are declared to have."""
+"""Sums of empty lists, by the declared type of the elements."""
 _STRICT: Final = frozenset({"int", "string", "timestamp", "min", "max", "isSorted"})
-"""What works on text too, and must not where a time is declared."""
+"""Functions that also accept text, but must not where a time is declared."""
 _SIZED: Final = (str, bytes, list)
 _PYTHON: Final = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
 
 
 def compile_node(node: Node, types: Mapping[int, Type]) -> Code:
-    """The code of a tree, of whose parts ``types`` are the types by ``id``.
+    """The code of a tree; ``types`` are the types of its parts by ``id``.
 
-    CompileError of kind UNSUPPORTED for a function that nothing implements.
+    CompileError of kind UNSUPPORTED for a function that is not implemented.
     """
     match node:
         case Literal():
@@ -106,7 +106,7 @@ def _select(node: Select, types: Mapping[int, Type]) -> Code:
 
 
 def _dotted(node: Node) -> str:
-    """``google.protobuf.Timestamp`` of its selections, or nothing."""
+    """``google.protobuf.Timestamp`` from its selections, or empty."""
     if isinstance(node, Name):
         return node.name
     if isinstance(node, Select) and not node.test and not node.optional:
@@ -323,7 +323,7 @@ def _comprehension(node: Comprehension, types: Mapping[int, Type]) -> Code:
 
 
 def _place(node: Node) -> int:
-    """Where an error of a part is shown."""
+    """The place at which an error of a part is shown."""
     if isinstance(node, Call):
         return node.name_span.start
     if isinstance(node, Select):

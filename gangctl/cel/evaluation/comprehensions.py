@@ -1,4 +1,4 @@
-"""Macros as closures: what is evaluated once per element, ``optMap``, and ``cel.bind``."""
+"""Macros as closures: loops over elements, ``optMap``, and ``cel.bind``."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from gangctl.cel.meter import EXHAUSTED
 
 @dataclass(frozen=True, slots=True)
 class Loop:
-    """A macro's one or two variables, its predicates, if it has any, and what it makes of an element.
+    """A macro's one or two variables, its predicates, if any, and the transformation of an element.
 
-    ``offset`` is where a predicate that is no bool is shown.
+    ``offset`` is the place of the error of a predicate that is not a bool.
     """
 
     names: tuple[str, ...]
@@ -36,7 +36,7 @@ Macro = Callable[[Frame, Loop, Any], Any]
 
 
 def comprehension(macro: str, target: Code, loop: Loop) -> Code:
-    """A macro over ``target``, with what its variables hid put back afterwards."""
+    """A macro over ``target``; hidden variables are restored afterwards."""
     body = MACROS[macro]
 
     def run(frame: Frame) -> Any:
@@ -73,7 +73,10 @@ def bind(name: str, value: Code, body: Code) -> Code:
 
 
 def _elements(frame: Frame, loop: Loop, target: Any) -> Iterator[Any]:
-    """Each element, or key of a map, while the variable has its value; of two the index or key goes to the first."""
+    """Each element, or key of a map, while the variable has its value.
+
+    Of two variables the first is the index or key.
+    """
     names = frame.names
     if isinstance(target, Mapping):
         entries: Any = target.items() if len(loop.names) > 1 else target
@@ -101,12 +104,12 @@ def _holds(frame: Frame, loop: Loop) -> bool:
 
 
 def _chosen(frame: Frame, loop: Loop) -> bool:
-    """Whether an element is taken: where there is no predicate beside the result, each is."""
+    """Whether an element is taken: without a predicate, each is."""
     return len(loop.parts) == 1 or _holds(frame, loop)
 
 
 def _decided(frame: Frame, loop: Loop, target: Any, *, by: bool) -> bool:
-    """Whether some element's predicate is ``by``: then errors of others do not count, otherwise the first one does."""
+    """Whether some element's predicate is ``by``, despite errors of others; otherwise the first error is raised."""
     failure: EvalError | None = None
     for _ in _elements(frame, loop, target):
         try:

@@ -1,4 +1,4 @@
-"""``int()``, ``string()``, ``timestamp()``, ... as cel-go converts, and strict where cel-python is not."""
+"""``int()``, ``string()``, ``timestamp()``, ... as cel-go converts; stricter than cel-python."""
 
 from __future__ import annotations
 
@@ -68,14 +68,14 @@ def to_uint(value: Any) -> Uint:
 
 
 def _truncated(value: float, least: float, most: float) -> int:
-    """The whole part of a double between two others, which are not among what is taken."""
+    """The whole part of a double between two bounds, both excluded."""
     if not least < value < most:
         raise EvalError(EvalKind.OVERFLOW, "the double is outside of the integers")
     return int(value)
 
 
 def _within(value: int, check: Callable[[int], int], message: str) -> int:
-    """What a string says, which is a wrong argument where a number would be an overflow."""
+    """The number in a string: out of range it is an invalid argument, where a number would be an overflow."""
     try:
         return check(value)
     except EvalError as error:

@@ -1,4 +1,4 @@
-"""One evaluation of a compiled expression: what its names mean, and what it has spent."""
+"""One evaluation of a compiled expression: the values of its names, and its cost so far."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ STEPS_PER_PAYMENT: Final = 64
 
 
 class Frame:
-    """The state of one evaluation; nothing of it is shared between evaluations.
+    """The state of one evaluation, which shares nothing with others.
 
-    ``names`` are the variables in scope, ``variables`` is what the name ``variables`` means. ``unpaid`` are steps that
-    the meter has not been charged yet.
+    ``names`` are the variables in scope, ``variables`` is the value of the name ``variables``. ``unpaid`` are steps
+    that the meter has not been charged yet.
     """
 
     __slots__ = ("meter", "names", "unpaid", "variables")
@@ -41,7 +41,7 @@ class Frame:
             self.meter.step(steps)
 
     def look(self) -> None:
-        """Look at the clock now, whatever has been spent."""
+        """Check the clock now, independent of the steps spent."""
         self.settle()
         self.meter.look()
 

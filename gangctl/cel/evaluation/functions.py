@@ -1,4 +1,4 @@
-"""Which Python function is behind a name, and how many steps a call of it costs beside the visits of its arguments."""
+"""The Python function of each CEL name, and the steps that a call costs beside the visits of its arguments."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ _STANDARD_METHODS: Final[Mapping[str, Callable[..., Any]]] = {
 
 
 def resolve(name: str, *, member: bool) -> Function | None:
-    """The function of an expression's call; None when there is none."""
+    """The function of a call; None when there is none."""
     standard = (_STANDARD_METHODS if member else _STANDARD_FUNCTIONS).get(name)
     library = (registry.METHODS if member else registry.FUNCTIONS).get(name)
     if standard is None:
@@ -66,7 +66,7 @@ def resolve(name: str, *, member: bool) -> Function | None:
 
 
 def strict(function: Function) -> Function:
-    """For times by their declaration: the fields of ``namespaceObject`` that are declared so hold text, as natively."""
+    """The function without overloads for text: the declared times of ``namespaceObject`` hold text, as natively."""
 
     def call(*arguments: Any) -> Any:
         value = arguments[-1]
@@ -100,7 +100,7 @@ def _reading(arguments: Sequence[Any]) -> int:
 
 
 def _searching(arguments: Sequence[Any]) -> int:
-    """RE2's time grows with the text and with the program that it makes of the pattern, and so does that of making it.
+    """The steps of RE2: its time grows with the text and with the compiled pattern, and so does that of compiling it.
 
     EvalError when one search could take much longer than any expression may: it cannot be stopped.
     """
@@ -115,5 +115,5 @@ def _searching(arguments: Sequence[Any]) -> int:
 
 
 def _each(arguments: Sequence[Any]) -> int:
-    """A library function may look at every element."""
+    """A library function may read every element."""
     return _reading(arguments) + sum(len(value) for value in arguments if isinstance(value, (list, Mapping)))

@@ -1,4 +1,4 @@
-"""Numbers of JSON as Kubernetes decodes them: what 64 bits do not hold is a double."""
+"""Numbers of JSON as Kubernetes decodes them: a number beyond 64 bits is a double."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from gangctl.cel.library.values import INT_MAX, INT_MIN
 
 
 def decoded(value: Any) -> Any:
-    """A value out of an object or list; of a list of numbers, with all of them decoded."""
+    """A value from an object or list; a list with all its numbers decoded."""
     cls = type(value)
     if cls is int:
         return value if INT_MIN <= value <= INT_MAX else float(value)

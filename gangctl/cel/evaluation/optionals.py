@@ -1,6 +1,6 @@
-"""``optional.of()`` and what can be asked of one.
+"""``optional.of()`` and the methods of optionals.
 
-``or``, ``orValue`` and the macros are the evaluator's, which evaluates no more than it must.
+The evaluator implements ``or``, ``orValue`` and the macros, because they evaluate only the needed operands.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ def of(value: Any) -> Optional:
 
 
 def of_non_zero(value: Any) -> Optional:
-    """``optional.ofNonZeroValue(value)``: none for null, 0, false and whatever is empty."""
+    """``optional.ofNonZeroValue(value)``: none for null, 0, false and empty values."""
     if isinstance(value, Duration):
         zero = not value.nanoseconds
     elif isinstance(value, Timestamp):
@@ -42,7 +42,7 @@ def value_of(value: Any) -> Any:
 
 
 def unwrap(values: Any) -> list[Any]:
-    """``values.unwrapOpt()``: the values of those that have one."""
+    """``values.unwrapOpt()``: the values of the optionals that have one."""
     if type(values) is not list:
         raise no_such_overload("unwrapOpt")
     return [value.value for value in values if _optional(value, "unwrapOpt").present]

@@ -20,9 +20,9 @@ _STRING: Final = registry.FUNCTIONS["string"]
 def plain(value: Any) -> Any:
     """JSON where it has the type, as CEL's specification converts the others.
 
-    Keys of maps become strings; bytes Base64; a timestamp, duration or type its text; an optional
-    its value or null; doubles that JSON does not have their names.
-    What has no text in CEL, such as a quantity, is the name of its type.
+    Keys of maps become strings; bytes Base64; a timestamp, duration or type its text; an optional its value or null;
+    doubles that JSON does not have their names. A value without text in CEL, such as a quantity, is the name of its
+    type.
     """
     cls = type(value)
     if value is None or cls is bool or cls is str or cls is int:

@@ -1,4 +1,4 @@
-"""Strings: what CEL's own functions ask of them. Regular expressions are the library's."""
+"""Functions of strings. Regular expressions are in the library."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Networks: ``cidr('10.0.0.0/8')``, kept with the bits of the host as they were written."""
+"""Networks: ``cidr('10.0.0.0/8')``, with the host bits as written."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _PREFIX: Final = re.compile(r"0|[1-9][0-9]{0,2}", re.ASCII)
 
 @dataclass(frozen=True, slots=True)
 class Cidr(Extension):
-    """An address and how many of its bits are the network's."""
+    """An address and the length of its prefix."""
 
     KIND: ClassVar[str] = "net.CIDR"
     address: IPv4Address | IPv6Address
@@ -30,7 +30,7 @@ class Cidr(Extension):
 
 
 def parse(text: str) -> Cidr:
-    """The network that ``text`` is; ValueError when it is none."""
+    """Parse a network; ValueError when ``text`` is none."""
     head, slash, bits = text.rpartition("/")
     if not slash or not _PREFIX.fullmatch(bits):
         raise ValueError("not an address and the length of a prefix")

@@ -28,9 +28,9 @@ def _free(_: int) -> None:
 
 
 def same(left: Any, right: Any, charge: Charge = _free) -> bool | None:
-    """Whether two values are equal; None where asking is an error: a quantity, address, ... and something else.
+    """Whether two values are equal; None where the comparison is an error: a quantity, address, ... and something else.
 
-    Such an error within lists and maps counts as equal, which is what Kubernetes makes of it.
+    Such an error within lists and maps counts as equal, as in Kubernetes.
     """
     cls, other = type(left), type(right)
     if cls is other and (cls is str or cls is int or cls is bool):
@@ -76,7 +76,7 @@ def _same_maps(left: Mapping[Any, Any], right: Mapping[Any, Any], charge: Charge
 
 
 def equal(left: object, right: object, charge: Charge = _free) -> bool:
-    """Whether ``left == right``; values that cannot be compared are unlike."""
+    """Whether ``left == right``; values that cannot be compared are unequal."""
     charge(1)
     return same(left, right, charge) is True
 
@@ -99,13 +99,13 @@ def _as_double(double: float, whole: int) -> float | int:
 
 
 def compare(left: object, right: object) -> int | None:
-    """-1, 0 or 1; None for values without an order among each other (unlike types, NaN, lists)."""
+    """-1, 0 or 1; None for values without a common order (different types, NaN, lists)."""
     one, other = kind(left), kind(right)
     if one in _NUMBERS and other in _NUMBERS:
         return order(left, right)
     if one != other or one not in _ORDERED:
         return None
-    # The kinds are alike, which no type checker can see; Python orders strings as UTF-8 does, by code points.
+    # The kinds are the same, which no type checker can see; Python orders strings as UTF-8 does, by code points.
     a: Any = left
     b: Any = right
     return int(a > b) - int(a < b)
@@ -117,7 +117,7 @@ def ordered(name: str) -> bool:
 
 
 def key_of(value: Any) -> Hashable | None:
-    """Something that is equal for values that are; None for values that must be compared.
+    """A key that is equal for equal values; None for values that must be compared.
 
     Those are lists, maps, NaN, and numbers so large that a double is equal to several integers.
     """

@@ -1,4 +1,4 @@
-"""IP addresses: ``ip('10.0.0.1')``. Neither zones nor IPv4 addresses in IPv6's clothes are addresses here."""
+"""IP addresses: ``ip('10.0.0.1')``. Zones and IPv4-mapped IPv6 addresses are refused."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Ip(Extension):
 
 
 def parse(text: str) -> IPv4Address | IPv6Address:
-    """The address that ``text`` is; ValueError when it is none."""
+    """Parse an address; ValueError when ``text`` is none."""
     if len(text) > LONGEST or "%" in text:
         raise ValueError("not an IP address")
     try:
@@ -62,7 +62,7 @@ def _is_link_local_multicast(ip: Ip) -> bool:
 
 
 def _is_global_unicast(ip: Ip) -> bool:
-    """Private addresses count: only what can never be a single host's does not."""
+    """Private addresses count; addresses that can never belong to a single host do not."""
     address = ip.address
     return not (
         address.is_unspecified

@@ -1,4 +1,4 @@
-"""Functions of lists: those of Kubernetes, and those of CEL's extension that came with Kubernetes 1.34."""
+"""Functions of lists: those of Kubernetes, and those of CEL's extension since Kubernetes 1.34."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ LONGEST_RANGE: Final = 100_000
 
 
 def _first_must_be_ordered(values: Sequence[Any], name: str) -> None:
-    """At run time Kubernetes tells the type of a list by its first element."""
+    """At run time Kubernetes takes the type of a list from its first element."""
     if values and not ordered(kind(values[0])):
         raise no_such_overload(name)
 
@@ -50,7 +50,7 @@ def _is_sorted(values: Sequence[Any]) -> bool:
 
 
 def _sum(values: Sequence[Any], zero: object = 0) -> object:
-    """``zero`` is the sum of nothing: of the type that the list is declared to have."""
+    """``zero`` is the sum of an empty list, of the declared type of the list."""
     if not values:
         return zero
     name = kind(values[0])
@@ -123,7 +123,7 @@ def _flatten(spending: Spending, values: Sequence[Any], depth: int = 1) -> list[
     flat: list[Any] = []
     for value in values:
         if depth and kind(value) == "list":
-            # The same list may stand in another one any number of times.
+            # The same list may occur in another one any number of times.
             spending.charge(len(value))
             flat.extend(_flatten(spending, value, depth - 1))
             bounded(len(flat), "flatten")

@@ -1,4 +1,4 @@
-"""Maps whose keys are not all strings, and how a key is found in any map."""
+"""Maps whose keys are not all strings, and the lookup of a key in any map."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import Any, Final
 from gangctl.cel.library.values import INT_MAX, INT_MIN, UINT_MAX, Uint, invalid
 
 MISSING: Final = object()
-"""What :func:`find` gives for a key that is not there: None is a value."""
+"""The result of :func:`find` for an absent key: None is a value."""
 
 NUMBERS: Final = frozenset({int, Uint, float})
 KEYS: Final = frozenset({str, bool}) | NUMBERS
-"""Types of keys that can be asked for."""
+"""Types of keys that can be looked up."""
 _HELD: Final = KEYS | {type(None)}
 
 
@@ -38,13 +38,13 @@ class KeyedMap(Mapping[Any, Any]):
         return repr(list(self.items()))
 
     def enter(self, key: Any, value: Any) -> None:
-        """Put an entry in the place of one with the same key; EvalError for what cannot be a key."""
+        """Add an entry, or replace one with the same key; EvalError for an invalid key."""
         if type(key) not in _HELD:
             raise invalid("a value of this type cannot be the key of a map")
         self._entries[type(key), key] = value
 
     def find(self, key: Any) -> Any:
-        """The value or :data:`MISSING`: of a whole number also under the int or uint, but not under the double."""
+        """The value or :data:`MISSING`; a whole number also finds the int or uint, but not the double."""
         for cls in (type(key), *_others(key)):
             found = self._entries.get((cls, key), MISSING)
             if found is not MISSING:

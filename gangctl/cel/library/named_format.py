@@ -1,4 +1,4 @@
-"""Formats by name: ``format.dns1123Label().validate(name)`` is an optional list of what is wrong."""
+"""Formats by name: ``format.dns1123Label().validate(name)`` is an optional list of problems."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ class NamedFormat(Extension):
     name: str
 
     def problems(self, text: str) -> list[str]:
-        """What is wrong with ``text``."""
+        """The problems of ``text``."""
         return _CHECKS[self.name](text)
 
 
 def _too_long(limit: int, unit: str = "characters") -> str:
-    """The API server counts bytes in any case; only labels and their keys say so."""
+    """The API server always counts bytes; only the messages of label values and key names say so."""
     return f"must be no more than {limit} {unit}"
 
 
@@ -51,7 +51,7 @@ def _size(text: str) -> int:
 
 
 def _unlike(message: str, pattern: str, *examples: str) -> str:
-    """The message with which the API server says that a name does not match a pattern."""
+    """The API server's message for a name that does not match a pattern."""
     shown = " or ".join(f"'{example}', " for example in examples)
     return f"{message} (e.g. {shown}regex used for validation is '{pattern}')"
 
@@ -128,7 +128,7 @@ def _label_value(text: str) -> list[str]:
 
 
 def _prefix_of(check: Callable[[str], list[str]]) -> Callable[[str], list[str]]:
-    """The check of a name to which something is appended: it may end in a dash."""
+    """The check of a name with a suffix to be appended: it may end in a dash."""
 
     def checked(text: str) -> list[str]:
         return check(f"{text[:-2]}a" if len(text) > 1 and text.endswith("-") else text)
@@ -149,7 +149,7 @@ def _is_date(text: str) -> bool:
     if form is None:
         return False
     try:
-        # Go knows a year 0.
+        # Go accepts the year 0.
         date(int(form[1]) or _LEAP_YEAR, int(form[2]), int(form[3]))
     except ValueError:
         return False

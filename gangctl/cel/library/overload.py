@@ -1,4 +1,4 @@
-"""A function of CEL: a name, and what it does for arguments of which kinds."""
+"""A function of CEL: a name, and its implementation for each kind of arguments."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ ANY: Final = "dyn"
 
 
 class Spending(Protocol):
-    """What a call may spend while it is at work."""
+    """Limits the cost of a call while it runs."""
 
     def charge(self, steps: int) -> None:
         """Spend steps; EvalError when they, or the time, are used up."""
 
     def look(self) -> None:
-        """Look at the clock now; EvalError when the time is used up."""
+        """Check the clock now; EvalError when the time is used up."""
 
 
 class Free:
@@ -28,7 +28,7 @@ class Free:
         """Nothing is counted."""
 
     def look(self) -> None:
-        """There is all the time."""
+        """The time is not limited."""
 
 
 FREE: Final = Free()
@@ -63,11 +63,11 @@ class Function:
         return tuple(sorted({len(overload.parameters) for overload in self.overloads}))
 
     def __call__(self, *arguments: object) -> Any:
-        """The value, whatever it costs."""
+        """The value, without a limit of its cost."""
         return self.call(FREE, *arguments)
 
     def call(self, spending: Spending, *arguments: object) -> Any:
-        """The value, for what it costs."""
+        """The value; ``spending`` is charged for it."""
         kinds = tuple(map(kind, arguments))
         try:
             chosen = self._chosen[kinds]

@@ -1,10 +1,9 @@
 """Quantities (``500m``, ``1.5Gi``) as ``k8s.io/apimachinery`` ``resource.Quantity`` has them, for CEL.
 
-:mod:`gangctl.api.quantity` reads what objects hold; this one answers as the API server
-does, down to what it makes of ``Ki`` without a number, and to ``isInteger()`` being false
-for ``2000m``: there a quantity is an integer of 64 bits and a power of ten, or, where that
-does not suffice, a decimal number of any size (``exact`` is False for those), and
-``isInteger`` and ``asInteger`` know the first alone.
+:mod:`gangctl.api.quantity` reads the values of objects; this module answers as the API server does, including ``Ki``
+without a number, and ``isInteger()`` being false for ``2000m``: there a quantity is an integer of 64 bits and a power
+of ten, or, where that does not suffice, a decimal number of any size (``exact`` is False for those), and ``isInteger``
+and ``asInteger`` support only the first.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ LARGEST_EXPONENT: Final = 4096
 """Powers of ten beyond which a quantity is refused, for reasons of memory."""
 
 _PARSED: Final = 2048
-"""Quantities that are kept: every container asks for the same few."""
+"""Size of the cache: all containers use the same few quantities."""
 
 _FORM: Final = re.compile(r"([+-]?)([0-9]*)(?:\.([0-9]*))?([eEinumkKMGTP]*[+-]?[0-9]*)", re.ASCII)
 _DECIMAL: Final = {"": 0, "n": -9, "u": -6, "m": -3, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
@@ -80,7 +79,7 @@ def _aligned(left: Quantity, right: Quantity) -> tuple[int, int, int]:
 
 @lru_cache(_PARSED)
 def parse(text: str) -> Quantity:
-    """The quantity that ``text`` is; ValueError when it is none."""
+    """Parse a quantity; ValueError when ``text`` is none."""
     form = _FORM.fullmatch(text) if 0 < len(text) <= LONGEST else None
     if form is None:
         raise ValueError("not a quantity")
@@ -124,7 +123,7 @@ def _parse_binary(sign: int, whole: str, fraction: str, power: int, *, has_digit
 
 
 def _decimal(sign: int, number: int, exponent: int) -> Quantity:
-    """Nothing finer than a billionth: rounded up, so that who asks for some gets some."""
+    """Nothing finer than a billionth: rounded up, so that a positive amount stays positive."""
     if not number:
         return Quantity(0, exponent, exact=False)
     shift = exponent - _NANO
@@ -145,7 +144,7 @@ def _is_quantity(text: str) -> bool:
     except ValueError:
         return False
     except EvalError:
-        # Too large to compute with, but one.
+        # Too large to compute with, but a valid quantity.
         return True
     return True
 

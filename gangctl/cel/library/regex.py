@@ -1,4 +1,4 @@
-"""Regular expressions by RE2, which takes time in proportion to the text whatever the pattern is."""
+"""Regular expressions by RE2, whose time is proportional to the text for every pattern."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from gangctl.cel.library.values import bounded, invalid
 LONGEST_PATTERN: Final = 512
 """Bytes of a pattern."""
 SHORT: Final = 256
-"""Characters that are searched in less time than a look at the clock takes."""
+"""Characters that are searched in less time than a clock check takes."""
 _MEMORY: Final = 1 << 20
 """Bytes of a compiled pattern: ``((a{99}){99}){99}`` is short, too."""
 _PATTERNS: Final = 512
@@ -23,9 +23,9 @@ _PATTERNS: Final = 512
 
 @lru_cache(_PATTERNS)
 def compiled(pattern: str | bytes) -> Any:
-    """A pattern for re2; EvalError when it is none or too large.
+    """A pattern for re2; EvalError when it is invalid or too large.
 
-    As bytes, it is still one of UTF-8: re2 is three times as fast where it need not count code points.
+    As bytes, it is still UTF-8: re2 is three times as fast where it need not count code points.
     """
     if len(pattern.encode() if isinstance(pattern, str) else pattern) > LONGEST_PATTERN:
         raise EvalError(EvalKind.BUDGET_EXCEEDED, f"a pattern has more than {LONGEST_PATTERN} bytes")
@@ -48,9 +48,9 @@ def _find(text: str, pattern: str) -> str:
 
 
 def _find_all(spending: Spending, text: str, pattern: str, limit: int = -1) -> list[str]:
-    """Matches that do not overlap; an empty one next to the one before it does not count.
+    """Matches that do not overlap; an empty one next to the one before it is skipped.
 
-    Each may take a look at all that is left of the text (``a.*z|a``), so that the clock is looked at before it.
+    Each may read all the rest of the text (``a.*z|a``), so the clock is checked before each.
     """
     found: list[str] = []
     end = -1

@@ -1,12 +1,10 @@
-"""Every function of the library by the name that the tree of an expression calls it (``ast.Call.function``).
+"""Every function of the library by its name in the tree of an expression (``ast.Call.function``).
 
-A name may stand in both tables: ``ip('10.0.0.1')`` is one of :data:`FUNCTIONS`,
-``cidr('10.0.0.0/8').ip()`` one of :data:`METHODS`. Namespaced functions have their whole
-name (``sets.contains``). Of CEL's own functions only the overloads for Kubernetes' types
-are here (``string(ip)``), and ``matches``, whose patterns are compiled once.
+A name may be in both tables: ``ip('10.0.0.1')`` is one of :data:`FUNCTIONS`, ``cidr('10.0.0.0/8').ip()`` one of
+:data:`METHODS`. Namespaced functions have their whole name (``sets.contains``). Of CEL's own functions only the
+overloads for Kubernetes' types are here (``string(ip)``), and ``matches``, whose patterns are compiled once.
 
-``x.sortBy(e, key)`` is a macro: the method ``@sortByAssociatedKeys`` of the list, called
-with the list of keys.
+``x.sortBy(e, key)`` is a macro: the method ``@sortByAssociatedKeys`` of the list, called with the list of keys.
 """
 
 from __future__ import annotations

@@ -21,7 +21,7 @@ _PARTS: Final = 3
 @total_ordering
 @dataclass(frozen=True, slots=True, eq=False)
 class Semver(Extension):
-    """A version; ordered by precedence, to which ``build`` does not belong."""
+    """A version; ordered by precedence, which ignores ``build``."""
 
     KIND: ClassVar[str] = "kubernetes.Semver"
     major: int
@@ -31,7 +31,7 @@ class Semver(Extension):
     build: tuple[str, ...] = ()
 
     def precedence(self) -> tuple[object, ...]:
-        """What versions are ordered by: numbers before words, a pre-release before its release."""
+        """The sort key of versions: numbers before words, a pre-release before its release."""
         words = tuple((isinstance(part, str), part) for part in self.pre)
         return (self.major, self.minor, self.patch, not self.pre, words)
 
@@ -46,7 +46,7 @@ class Semver(Extension):
 
 
 def parse(text: str) -> Semver:
-    """The version that ``text`` is; ValueError when it is none."""
+    """Parse a version; ValueError when ``text`` is none."""
     if len(text) > LONGEST:
         raise ValueError("too long")
     parts = text.split(".", _PARTS - 1)

@@ -10,7 +10,7 @@ from gangctl.cel.library.overload import Overload, Spending, function, metered
 
 
 def _membership(spending: Spending, values: Sequence[Any]) -> Callable[[object], bool]:
-    """Whether something is among ``values``: found at once, but for lists and maps, which are compared."""
+    """A membership test for ``values``: constant time except for lists and maps, which are compared."""
     keys = {key for value in values if (key := key_of(value)) is not None}
     compared = [value for value in values if key_of(value) is None]
 

@@ -1,4 +1,4 @@
-"""``'%s has %d'.format([name, count])`` as the API server formats, which is as people in the US write numbers.
+"""``'%s has %d'.format([name, count])`` as the API server formats: with the number format of the US.
 
 ``%f`` groups thousands, infinity is a sign, and ``%e`` writes a power of ten. The number after the point is the
 precision for ``%f``; for ``%e``, which always gives six digits, it is the width.
@@ -42,7 +42,7 @@ _BASIC_PLANE: Final = 0x10000
 
 
 def format_string(spending: Spending, template: str, arguments: Sequence[Any]) -> str:
-    """``template`` with each clause replaced by the next argument, or EvalError where it does not take that."""
+    """``template`` with each clause replaced by the next argument, or EvalError where it does not accept that."""
     parts: list[str] = []
     size = position = used = 0
     while (percent := template.find("%", position)) >= 0:
@@ -141,7 +141,7 @@ def double_text(value: float) -> str:
 def _literal(spending: Spending, value: object) -> str:
     """A value inside of a list or map, as CEL writes it, with six digits for a double.
 
-    It is paid for as it is walked through: what is written in a few characters may be a list of a list of ...
+    The cost is charged during the walk: a few characters may stand for a list of a list of ...
     """
     name = kind(value)
     spending.charge(1 + (len(value) >> _QUOTED_SHIFT if isinstance(value, str | bytes) else 0))
@@ -178,7 +178,7 @@ def _fixed_literal(value: float) -> str:
 
 
 def quoted(text: str) -> str:
-    """Text in quotation marks, with what cannot be seen escaped, as Go's ``%q``."""
+    """Text in quotation marks, with invisible characters escaped, as Go's ``%q``."""
     return f'"{"".join(map(_escaped, text))}"'
 
 
@@ -216,7 +216,7 @@ def _special(value: float) -> str | None:
 def _fixed(value: object, precision: int | None) -> str:
     number = _double("f", value)
     places = DIGITS if precision is None else precision
-    # Adding zero takes the sign from a zero.
+    # Adding zero removes the sign of a zero.
     return _special(number) or f"{number + 0.0:,.{places}f}"
 
 

@@ -1,4 +1,4 @@
-"""Functions of strings: version 2 of CEL's extension, as Kubernetes has it. Positions count code points."""
+"""Functions of strings: version 2 of CEL's extension, as in Kubernetes. Positions count code points."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def _index_of(text: str, sought: str, start: int = 0) -> int:
 
 
 def _last_index_of(text: str, sought: str) -> int:
-    """As ``str.rfind``, whose time may grow with the product of both lengths, where that of ``find`` does not."""
+    """Like ``str.rfind``, whose time may grow with the product of both lengths, unlike that of ``find``."""
     found = text[::-1].find(sought[::-1])
     return -1 if found < 0 else len(text) - found - len(sought)
 

@@ -1,6 +1,6 @@
 """URLs: ``url('https://example.com:80/path?k=v')``, read as Go's ``net/url`` reads them.
 
-Go works on bytes and keeps what is no UTF-8; so does this, by way of surrogate escapes.
+Go works on bytes and keeps invalid UTF-8; so does this, by surrogate escapes.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _IN_HOST: Final = _UNRESERVED | frozenset(b"!$&'()*+,;=:[]<>\"")
 _IN_FRAGMENT: Final = _UNRESERVED | frozenset(b"$&+,/:;=?@!()*")
 _IN_USERINFO: Final = _UNRESERVED | frozenset(b"$&+,;=")
 _LEFT_ALONE: Final = frozenset(b"!$&'()*+,;=:@[]%")
-"""What is not escaped anew when it was not escaped before."""
+"""Characters that are not escaped if they were not escaped before."""
 
 _SCHEME: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)?:", re.ASCII)
 _USERINFO: Final = re.compile(r"[A-Za-z0-9._:~!$&'()*+,;=%@-]*", re.ASCII)
@@ -52,7 +52,7 @@ class Url(Extension):
 def parse_request(text: str) -> Url:
     """An absolute URL, or a path from the root; ValueError when it is neither.
 
-    A fragment is refused nowhere, but taken for a part of the path or query.
+    A fragment is never refused, but read as a part of the path or query.
     """
     if not text:
         raise ValueError("empty url")
@@ -60,7 +60,7 @@ def parse_request(text: str) -> Url:
 
 
 def parse(text: str) -> Url:
-    """What CEL's ``url(text)`` is; ValueError when there is none."""
+    """The value of CEL's ``url(text)``; ValueError when there is none."""
     parse_request(text)
     head, _, fragment = text.partition("#")
     return _parse(head, request=False, fragment=fragment)
@@ -116,7 +116,7 @@ def _scheme(text: str) -> tuple[str, str]:
 
 
 def _authority(scheme: str, text: str) -> tuple[str, str]:
-    """User and password as they are written with their ``@``, and the host with its port."""
+    """User and password as written, with their ``@``, and the host with its port."""
     userinfo, at, host = text.rpartition("@")
     host = _host(scheme, host)
     if not at:
@@ -169,7 +169,7 @@ def _unescape(text: str, *, plus: bytes = b"+") -> bytes:
 
 
 def _unescape_host(text: str) -> bytes:
-    """In a host only what is not ASCII may be escaped."""
+    """In a host only non-ASCII bytes may be escaped."""
     for escape in re.findall(r"%[0-7][0-9A-Fa-f]", text):
         if escape != "%25":
             raise ValueError(f"invalid URL escape {quoted(escape)}")
@@ -232,7 +232,7 @@ def _url(text: str) -> Url:
     try:
         return parse(text)
     except ValueError:
-        # What is wrong with it holds parts of it.
+        # The message would quote parts of it.
         raise invalid("url: not an absolute URL") from None
 
 

@@ -23,7 +23,7 @@ from typing import Any, ClassVar, Final
 from gangctl.cel.faults import EvalError, EvalKind
 
 LARGEST: Final = 1024 * 1024
-"""Bytes of a string or elements of a list that a function may make."""
+"""Bytes of a string or elements of a list in the result of a function."""
 COPIED_SHIFT: Final = 6
 """Copying 64 characters or elements is a step."""
 INT_MIN: Final = -(2**63)
@@ -32,7 +32,7 @@ UINT_MAX: Final = 2**64 - 1
 
 
 class Uint(int):
-    """An unsigned integer: ``1u`` is not the type that ``1`` is, though they are equal."""
+    """An unsigned integer: ``1u`` and ``1`` have different types, though they are equal."""
 
     __slots__ = ()
 
@@ -50,14 +50,14 @@ NONE: Final = Optional(present=False)
 
 @dataclass(frozen=True, slots=True)
 class TypeValue:
-    """What ``type(x)`` gives."""
+    """The result of ``type(x)``."""
 
     name: str
 
 
 @dataclass(frozen=True, slots=True)
 class Extension:
-    """Base of the types that Python has not; ``KIND`` is CEL's name of the type."""
+    """Base of the types that Python does not have; ``KIND`` is CEL's name of the type."""
 
     KIND: ClassVar[str]
     STRICT: ClassVar[bool] = True
@@ -82,7 +82,7 @@ _known: dict[type, str] = {}
 
 
 def kind(value: object) -> str:
-    """The name of a value's CEL type, without parameters; TypeError for what is no CEL value."""
+    """The name of a value's CEL type, without parameters; TypeError for other values."""
     found = _known.get(type(value))
     if found is None:
         found = _known[type(value)] = _kind_of_class(type(value))
@@ -99,12 +99,12 @@ def _kind_of_class(cls: type) -> str:
 
 
 def invalid(message: str) -> EvalError:
-    """An argument that a function does not take; messages never hold the values of a request."""
+    """An argument that a function does not accept; messages never hold the values of a request."""
     return EvalError(EvalKind.INVALID_ARGUMENT, message)
 
 
 def no_such_overload(name: str) -> EvalError:
-    """A function that does not exist for the types at hand."""
+    """A function without an overload for these types."""
     return EvalError(EvalKind.NO_SUCH_OVERLOAD, f"no such overload: {name}")
 
 
