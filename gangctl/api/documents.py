@@ -1,9 +1,8 @@
-"""Manifests: text of YAML or JSON documents to plain data that knows where each field was written.
+"""Manifests: parses text of YAML or JSON documents to plain data, and records where each field was written.
 
-Reads what ``kubectl apply -f`` reads and gives the data that the API server would
-get, but refuses what Kubernetes resolves in silence (duplicate keys), and what
-could stop the process (deep nesting, aliases that multiply, size). Every refusal
-is one :class:`~gangctl.api.sourcetext.SourceError`, ``source:line:column: message``.
+Reads what ``kubectl apply -f`` reads and gives the data that the API server would get, but refuses what Kubernetes
+resolves silently (duplicate keys), and what could stop the process (deep nesting, aliases that multiply, size). Every
+refusal is one :class:`~gangctl.api.sourcetext.SourceError`, ``source:line:column: message``.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ _BYTE_ORDER_MARK: Final = "\ufeff"
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """How large a text may be in UTF-8 bytes, how deep its values may nest, how many there and from aliases may be.
+    """Limits of a text: UTF-8 bytes, nesting of values, number of values, and of those from aliases.
 
     A hundred characters that an alias repeats count as one value more.
     """
@@ -57,18 +56,17 @@ class Document:
     def position(self, path: FieldPath | str) -> tuple[int, int]:
         """Line and column, from 1, where a field is written: its key, or the entry of a list.
 
-        For a field that is not there, the nearest one around it that is. What an alias
-        or ``<<`` brought in is found where it was written. InputError when the path is
-        text that cannot be read.
+        For a missing field, the nearest existing one around it. Fields from an alias or ``<<`` have the place where
+        they were written. InputError when the path is text that cannot be read.
         """
         place, _ = self._find((FieldPath.parse(path) if isinstance(path, str) else path).steps)
         return self._origin.position(place if isinstance(place, int) else place[0])
 
     def position_in(self, path: FieldPath | str, offset: int) -> tuple[int, int]:
-        """Line and column of one character of the text in a field, however that text is quoted, folded or indented.
+        """Line and column of one character of the text in a field, with any quoting, folding or indentation.
 
-        ``offset`` counts code points of the value, its length is its end. Where the field
-        holds no text, or is not there, as :meth:`position`.
+        ``offset`` counts code points of the value, its length is its end. Where the field holds no text, or is missing,
+        as :meth:`position`.
         """
         steps = (FieldPath.parse(path) if isinstance(path, str) else path).steps
         place, value = self._find(steps)
@@ -84,7 +82,7 @@ class Document:
         return self._origin.line(line)
 
     def _find(self, steps: Sequence[Step]) -> tuple[Place, Any]:
-        """The place of a field and its value, or of the nearest one around it, whose value is then None."""
+        """The place of a field and its value, or of the nearest one around it, with the value None."""
         place: Place = self._place
         value: Any = self.value
         for step in steps:
@@ -101,13 +99,13 @@ class Document:
         return not isinstance(place, int) and isinstance(place[1], dict)
 
     def where(self, path: FieldPath | str = "") -> str:
-        """Write the position of a field as ``source:line:column``, as compilers and editors do."""
+        """The position of a field as ``source:line:column``, as compilers and editors write it."""
         line, column = self.position(path)
         return f"{self.source}:{line}:{column}"
 
 
 def _key(step: Step) -> str:
-    """What a step is called in a map."""
+    """The map key of a step."""
     return str(step.position) if isinstance(step, Index) else step.key if isinstance(step, Key) else step.name
 
 
@@ -116,7 +114,10 @@ def _inner_value(value: Any, step: Step) -> Any:
 
 
 def _part(parts: Parts, step: Step) -> Place | None:
-    """The place one step further; the notation does not tell the key "0" from the index 0, so the data decides."""
+    """The place one step further.
+
+    The notation does not distinguish the key "0" from the index 0, so the data decides.
+    """
     if isinstance(parts, dict):
         return parts.get(_key(step))
     if isinstance(step, Index) and step.position < len(parts):
@@ -127,8 +128,7 @@ def _part(parts: Parts, step: Step) -> Place | None:
 def parse_documents(text: str | bytes, source: str, *, limits: Limits = DEFAULT_LIMITS) -> list[Document]:
     """All objects in a text of YAML or JSON documents, those of a ``kind: List`` one by one.
 
-    ``source`` names the text in messages. Empty documents are skipped. SourceError, an
-    InputError, on the first thing that is wrong.
+    ``source`` names the text in messages. Empty documents are skipped. SourceError, an InputError, on the first error.
     """
     origin = SourceText(_decode(text, source, limits.max_bytes), source)
     return [document for built, offset in _read(origin, limits) for document in _objects(origin, built, offset)]
@@ -167,7 +167,7 @@ def _check_size(nothing: SourceText, size: int, max_bytes: int) -> None:
 
 
 def _read(origin: SourceText, limits: Limits) -> list[tuple[Built, int]]:
-    """Read as JSON what looks like it, and as YAML what is not JSON after all, as kubectl does."""
+    """Read as JSON what looks like it, and as YAML what turns out not to be JSON, as kubectl does."""
     looks_like_json = origin.text.lstrip(" \t\r\n").startswith(("{", "["))
     yaml = YamlReader(origin, limits.max_depth, limits.max_values, limits.max_expanded)
     if not looks_like_json:
@@ -180,7 +180,7 @@ def _read(origin: SourceText, limits: Limits) -> list[tuple[Built, int]]:
         try:
             return list(yaml.read())
         except SourceError as not_yaml:
-            # The reader that came further knew better what the text is.
+            # The error of the reader that came further fits the text better.
             raise (not_json if not_json.offset >= not_yaml.offset else not_yaml) from None
 
 

@@ -38,7 +38,7 @@ class JsonReader:
         self._at = 0
 
     def read(self) -> Iterator[tuple[Built, int]]:
-        """Yield each document's value and its offset; SourceError on the first thing that is wrong."""
+        """Yield each document's value and its offset; SourceError on the first error."""
         self._skip_space()
         while self._at < len(self._text):
             builder = TreeBuilder(self._source, self._max_depth, self._allowance)
@@ -78,7 +78,7 @@ class JsonReader:
                 self._key(builder)
 
     def _after_value(self, builder: TreeBuilder, closers: list[str]) -> None:
-        """Read what may stand behind a value, and the next value if there is one."""
+        """Read the separators after a value, and the next value if there is one."""
         character = self._peek()
         if character == closers[-1]:
             self._at += 1

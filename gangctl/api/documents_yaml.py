@@ -1,7 +1,7 @@
-"""YAML text to values with places, by the events of libyaml.
+"""YAML text to values with places, from the events of libyaml.
 
-Events instead of ``compose``: libyaml's composer recurses in C, and a text of a
-hundred thousand brackets ends the process.
+Events instead of ``compose``: libyaml's composer recurses in C, and a text of a hundred thousand brackets ends the
+process.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from gangctl.api.scalars import Scalar, json_number, key_text, resolve_plain
 from gangctl.api.sourcetext import SourceError, SourceText
 from gangctl.api.valuetree import MERGE, Allowance, Built, TreeBuilder, weight
 
-# What libyaml reads (YAML 1.1, 5.1); anything else it reports by byte and without a line.
+# The characters of YAML 1.1 (5.1) that libyaml reads; others it reports by byte and without a line.
 _UNREADABLE: Final = re.compile("[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufefe\uff00-\ufffd\U00010000-\U0010ffff]")
 
 _TAG: Final = "tag:yaml.org,2002:"
@@ -48,7 +48,7 @@ class YamlReader:
         self._open: list[str | None] = []
 
     def read(self) -> Iterator[tuple[Built, int]]:
-        """Yield each document's value and its offset; SourceError on the first thing that is wrong."""
+        """Yield each document's value and its offset; SourceError on the first error."""
         unreadable = _UNREADABLE.search(self._source.text)
         if unreadable is not None:
             character = unreadable[0]
@@ -94,7 +94,7 @@ class YamlReader:
         self._name(event.anchor, None)
 
     def _name(self, anchor: str | None, built: Built | None) -> None:
-        """Remember what ``&anchor`` names; None while it is still being read."""
+        """Remember the value of ``&anchor``; None while it is still being read."""
         if anchor is not None:
             self._anchors[anchor] = built
 

@@ -1,4 +1,4 @@
-"""Objects to text: always the same text for the same objects, and text that reads back as the same data."""
+"""Objects to text: the same text for the same objects, which parses to the same data."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ _UNLIMITED: Final = 2**31 - 1
 def to_json(objects: Iterable[Mapping[str, Any]]) -> str:
     """One JSON document with a newline at its end: the object, or a ``v1`` ``List`` of none or several.
 
-    ValueError when a value is not JSON data: a key that is no string, a number that
-    64 bits or JSON do not hold, half a character, any other type.
+    ValueError when a value is not JSON data: a key that is not a string, a number outside of 64 bits or JSON, a lone
+    surrogate, any other type.
     """
     plain = [_ordered(each) for each in objects]
     document = plain[0] if len(plain) == 1 else {"apiVersion": "v1", "kind": "List", "metadata": {}, "items": plain}
@@ -53,13 +53,13 @@ def to_yaml(objects: Iterable[Mapping[str, Any]]) -> str:
 
 
 def _ordered(value: Mapping[str, Any]) -> dict[str, Any]:
-    """The fields by which people know an object come first; the others, and everything deeper, stay as given."""
+    """The identifying fields of an object come first; the others, and everything deeper, keep their order."""
     first = {name: value[name] for name in _FIRST if name in value}
     return {name: _plain(each, FieldPath().child(name)) for name, each in {**first, **value}.items() if _is_key(name)}
 
 
 def _plain(value: Any, path: FieldPath) -> Any:
-    """The same JSON data with numbers as Kubernetes reads them back; ValueError names the field that is none."""
+    """The same JSON data with numbers as Kubernetes reads them back; ValueError names the field of an invalid one."""
     match value:
         case None | bool():
             return value
@@ -91,10 +91,10 @@ _UNQUOTED: Final[dict[type, str]] = {
 
 
 class _Dumper(yaml.CSafeDumper):
-    """libyaml's emitter, told what a plain scalar means to Kubernetes."""
+    """libyaml's emitter, with Kubernetes' meaning of plain scalars."""
 
     def resolve(self, kind: type[yaml.Node], value: Any, implicit: Any) -> str:
-        """Say which tag a plain scalar reads as; libyaml quotes a string for which it is not ``!!str``."""
+        """Return the tag of a plain scalar; libyaml quotes a string for which it is not ``!!str``."""
         usual = str(super().resolve(kind, value, implicit))  # type: ignore[no-untyped-call]
         if kind is not yaml.ScalarNode or not implicit[0]:
             return usual
@@ -105,12 +105,12 @@ class _Dumper(yaml.CSafeDumper):
         return _TAG + "merge" if value == MERGE else usual
 
     def ignore_aliases(self, data: Any) -> bool:  # noqa: ARG002 - part of the protocol
-        """Write everything out: no anchors in what people read."""
+        """Write everything out: no anchors in output for users."""
         return True
 
 
 def _string(dumper: _Dumper, value: str) -> yaml.Node:
-    # libyaml falls back to quotes by itself when a block cannot carry the text.
+    # libyaml uses quotes by itself when a block cannot represent the text.
     return dumper.represent_scalar(_STR, value, style="|" if "\n" in value else None)
 
 

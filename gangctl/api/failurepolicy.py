@@ -9,10 +9,10 @@ from typing import Any, Final
 from gangctl.api.reader import Reader
 
 _MAX_RULES: Final = 20
-"""As the definition of JobSets has it."""
+"""The limit in the definition of JobSets."""
 
 _CONDITIONS: Final = ("targetReplicatedJobs", "onJobFailureReasons", "onJobFailureMessagePatterns")
-"""Fields that narrow a rule; one without any is for all failures."""
+"""Fields that narrow a rule; one without any applies to all failures."""
 
 _DEFAULT: Final = "RestartJobSet"
 """The action where no rule matches a failed Job."""
@@ -23,15 +23,18 @@ _COUNTED: Final = frozenset({"RestartJobSet", "RestartJob"})
 
 @dataclass(frozen=True, slots=True)
 class Restarts:
-    """What may happen when a Job fails."""
+    """The possible restarts when a Job fails."""
 
     whole: bool = False
-    """All Jobs of the JobSet may be created anew."""
+    """All Jobs of the JobSet may be recreated."""
     alone: tuple[tuple[str, ...], ...] = ()
-    """ReplicatedJobs of which the failed Job alone may be: an entry for each rule that says so, empty for all."""
+    """ReplicatedJobs whose failed Job alone may be recreated.
+
+    An entry for each rule with that action, empty for all.
+    """
 
     def of_job(self, replicated_job: str) -> bool:
-        """Whether a failed Job of this ReplicatedJob may be created anew by itself."""
+        """Whether a failed Job of this ReplicatedJob may be recreated alone."""
         return any(not targets or replicated_job in targets for targets in self.alone)
 
 
@@ -52,7 +55,7 @@ def read_restarts(spec: Reader, status: Mapping[str, Any]) -> Restarts:
 
 
 def _actions(policy: Reader) -> Iterator[tuple[str, tuple[str, ...]]]:
-    """The actions that can be reached and the ReplicatedJobs that each is for: a rule for all failures is the last."""
+    """The reachable actions and the ReplicatedJobs that each applies to: a rule for all failures is the last."""
     for rule in policy.children("rules", _MAX_RULES):
         targets = rule.value.get("targetReplicatedJobs")
         names = tuple(map(str, targets)) if isinstance(targets, list) else ()

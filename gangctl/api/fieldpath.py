@@ -48,10 +48,10 @@ class Key:
 
 Step = Child | Index | Key
 
-# What can stand behind a dot and be found again by parse(): everything but the three signs of the notation.
+# Names that can follow a dot and be found again by parse(): everything but the three signs of the notation.
 _NAME = r"[^.\[\]]+"
 _PLAIN = re.compile(_NAME)
-# A key may hold dots and brackets of its own, so it ends at the first bracket that something else can follow.
+# A key may hold dots and brackets of its own, so it ends at the first bracket before a valid continuation.
 _STEP = re.compile(rf"\.?(?P<name>{_NAME})|\[(?P<index>0|[1-9][0-9]{{0,9}})\]|\[(?P<key>.*?)\](?=[.\[]|\Z)", re.DOTALL)
 
 
@@ -59,16 +59,15 @@ _STEP = re.compile(rf"\.?(?P<name>{_NAME})|\[(?P<index>0|[1-9][0-9]{{0,9}})\]|\[
 class FieldPath:
     """An immutable path: the empty one is the object itself, every method returns a longer one.
 
-    Equal paths are equal values, so they serve as dictionary keys. Text and path are
-    two forms of one value, ``FieldPath.parse(str(p)) == p``, but for two things the
-    notation cannot tell apart: a map key made of digits reads as an index, and a key
-    that contains ``].`` or ``][`` ends there.
+    Equal paths are equal values, so they serve as dictionary keys. Text and path are two forms of one value,
+    ``FieldPath.parse(str(p)) == p``, except for two ambiguities of the notation: a map key made of digits reads as an
+    index, and a key that contains ``].`` or ``][`` ends there.
     """
 
     steps: tuple[Step, ...] = ()
 
     def child(self, *names: str) -> FieldPath:
-        """The field reached by ``names`` in turn; a name that cannot stand behind a dot becomes a key."""
+        """The field reached by ``names`` in turn; a name that cannot follow a dot becomes a key."""
         steps = (Child(name) if _PLAIN.fullmatch(name) else Key(name) for name in names)
         return FieldPath((*self.steps, *steps))
 
@@ -87,7 +86,7 @@ class FieldPath:
 
     @classmethod
     def parse(cls, text: str) -> FieldPath:
-        """Read the written form; a leading dot is allowed, "" is the object itself, InputError on anything else."""
+        """Parse the written form; a leading dot is allowed, "" is the object itself, InputError on anything else."""
         steps: list[Step] = []
         at = 0
         while at < len(text):

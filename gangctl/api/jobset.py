@@ -1,10 +1,9 @@
-"""What gangctl reads of a JobSet (``jobset.x-k8s.io/v1alpha2``): a small frozen projection of the raw object.
+"""The parts of a JobSet (``jobset.x-k8s.io/v1alpha2``) that gangctl reads: a small frozen projection of the object.
 
-It serves three masters: the webhooks (where the CRD's schema has not been
-checked yet, so every type may be wrong), the informer (which keeps 10,000 of them)
-and the CLI (which reads files). Reading never raises: what is malformed is
-reported with its field path and replaced by the API's default, so that the
-caller decides whether that is a 422, an exit code 2 or an event.
+It has three users: the webhooks (where the CRD's schema has not been checked yet, so every type may be wrong), the
+informer (which keeps 10,000 of them) and the CLI (which reads files). Reading never raises: a malformed field is
+reported with its path and replaced by the API's default, so that the caller decides whether that is a 422, an exit code
+2 or an event.
 """
 
 from __future__ import annotations
@@ -33,11 +32,11 @@ SCHEDULING_REFERENCES: Final = ("schedulingGroup", "workloadRef")
 """Pod spec fields that put a pod into a gang: Kubernetes 1.36 and later, and 1.35."""
 
 MAX_REPLICATED_JOBS: Final = 10_000
-"""No object that etcd takes has more; a request that nobody has checked yet may."""
+"""No object that fits into etcd has more; a request that is not validated yet may."""
 _MAX_DEPENDENCIES: Final = 50
 
 SHRINKING: Final = ("backoffLimitPerIndex", "successPolicy")
-"""Fields of a Job's spec with which some of its pods may fail for good, or end, and the Job does not fail."""
+"""Fields of a Job's spec with which some of its pods may fail permanently, or end, and the Job does not fail."""
 
 _KEPT: Final = (GANG_MODE, GANG_OPTIONS, GANG_REF, EXCLUSIVE_TOPOLOGY, NODE_SELECTOR_STRATEGY, ADMISSION_GATED_BY)
 """Annotations that the projection keeps: others may be large (``last-applied-configuration``)."""
@@ -62,18 +61,18 @@ class ReplicatedJob:
     gang_config: str | None
     """``gangConfig.gangMode`` (KEP-1068), where a CRD or a file keeps it."""
     scheduling_reference: str
-    """Which pod spec field of :data:`SCHEDULING_REFERENCES` the user has set, or empty."""
+    """The pod spec field of :data:`SCHEDULING_REFERENCES` that the user has set, or empty."""
     priority_class: str
     scheduler: str
     shrinks_by: tuple[str, ...] = ()
-    """Fields of the Job's spec, of :data:`SHRINKING`, with which it goes on, or ends well, with fewer pods."""
+    """Fields of the Job's spec, of :data:`SHRINKING`, with which it continues, or succeeds, with fewer pods."""
     job_scheduling: bool = False
     """The Job's own ``spec.scheduling`` is set: the Job controller makes a gang of the Job (KEP-5547)."""
     restarted: tuple[int, ...] = ()
     """Restarts of single Jobs by index (failure policy action RestartJob), empty without any."""
 
     def job_restarts(self, index: int) -> int:
-        """How often one Job was restarted by itself."""
+        """How often one Job was restarted alone."""
         return self.restarted[index] if index < len(self.restarted) else 0
 
     @property
@@ -119,11 +118,11 @@ class JobSet:
     suspended_at: str = ""
     """When its suspension took effect, RFC 3339; empty where it is not suspended, or no condition says so."""
     resumed_at: str = ""
-    """When it was resumed; empty where it never was suspended, or is."""
+    """When it was resumed; empty where it never was suspended, or is suspended."""
     restarting_at: str = ""
     """When the restart began after which not all Jobs have been ready yet; empty before JobSet 0.12."""
     unread: tuple[tuple[str, str], ...] = ()
-    """Keys with gangctl's prefix that gangctl does not read where they are: field path of the map, and key."""
+    """Keys with gangctl's prefix that have no meaning in their place: field path of the map, and key."""
 
     @property
     def key(self) -> tuple[str, str]:
@@ -132,7 +131,7 @@ class JobSet:
 
     @property
     def gates(self) -> tuple[str, ...]:
-        """Names of those without whose word Kueue does not queue it."""
+        """Names in the admission gates: Kueue does not queue it until each is removed."""
         names = self.annotations.get(ADMISSION_GATED_BY, "").split(",")
         return tuple(name.strip() for name in names if name.strip())
 
@@ -148,7 +147,7 @@ def _annotations(metadata: Reader) -> Mapping[str, str]:
 
 
 def _unread(metadata: Reader, read: Container[str]) -> list[tuple[str, str]]:
-    """Keys with gangctl's prefix in labels and annotations that mean nothing there."""
+    """Keys with gangctl's prefix in labels and annotations that have no meaning there."""
     found = []
     for part in ("annotations", "labels"):
         values = metadata.value.get(part)
@@ -203,7 +202,7 @@ def _replicated_job(
 
 
 def _end(status: Mapping[str, Any]) -> Mapping[str, Any] | None:
-    """The condition that says that it finished; made up where only ``terminalState`` does."""
+    """The condition Completed or Failed; synthesized where only ``terminalState`` is set."""
     conditions = status.get("conditions")
     for each in conditions if isinstance(conditions, list) else ():
         if isinstance(each, dict) and each.get("type") in ("Completed", "Failed") and each.get("status") == "True":
@@ -213,7 +212,7 @@ def _end(status: Mapping[str, Any]) -> Mapping[str, Any] | None:
 
 
 def _since(status: Mapping[str, Any], condition: str, *, holds: bool) -> str:
-    """Since when a condition is true, or false; empty where it is not, or not there."""
+    """Since when a condition is true, or false; empty where it has another status, or is missing."""
     conditions = status.get("conditions")
     for each in conditions if isinstance(conditions, list) else ():
         if isinstance(each, dict) and each.get("type") == condition:
@@ -226,7 +225,7 @@ def _text(end: Mapping[str, Any] | None, key: str) -> str:
 
 
 def read_jobset(raw: Mapping[str, Any]) -> tuple[JobSet, tuple[FieldError, ...]]:
-    """Project a raw JobSet; the errors name every field whose type is not the API's."""
+    """Project a raw JobSet; the errors name every field whose type differs from the API's."""
     errors: list[FieldError] = []
     root = Reader(raw, "", errors)
     metadata = root.child("metadata")

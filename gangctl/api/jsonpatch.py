@@ -1,8 +1,7 @@
-"""JSON patches (RFC 6902) between two JSON values, as an admission webhook answers with.
+"""JSON patches (RFC 6902) between two JSON values, for the answers of admission webhooks.
 
-Only ``add``, ``replace`` and ``remove``, always the same operations in the same
-order for the same two values, and as few as an element-wise comparison finds: what
-did not change is not named, so that webhooks of others keep what they wrote there.
+Only ``add``, ``replace`` and ``remove``, always the same operations in the same order for the same two values, and as
+few as an element-wise comparison finds: unchanged fields are not named, so that changes by other webhooks stay.
 """
 
 from __future__ import annotations
@@ -63,7 +62,7 @@ def _list_changes(old: Sequence[Any], new: Sequence[Any], path: tuple[str | int,
     paired = min(old_end, new_end)
     for index in range(start, paired):
         yield from _changes(old[index], new[index], (*path, index))
-    # From the back, because a removal moves what follows it.
+    # In reverse order, because a removal moves the entries behind it.
     for index in range(old_end - 1, paired - 1, -1):
         yield {"op": "remove", "path": pointer((*path, index))}
     for index in range(paired, new_end):

@@ -1,4 +1,4 @@
-"""Labels and what selects them (``metav1.LabelSelector``): the words, and whether a term holds.
+"""Labels and label selectors (``metav1.LabelSelector``): their syntax, and whether a term matches.
 
 Source: ``k8s.io/apimachinery``, ``pkg/apis/meta/v1/validation`` and ``pkg/util/validation``.
 """
@@ -49,7 +49,7 @@ def is_label_value(text: str) -> bool:
 
 
 def holds(key: str, operator: Operator, values: Sequence[str], labels: Mapping[str, str]) -> bool:
-    """Whether a term is true of these labels; NotIn is true of what lacks the key."""
+    """Whether a term matches these labels; NotIn matches labels without the key."""
     if operator == "Exists":
         return key in labels
     if operator == "DoesNotExist":
@@ -58,26 +58,26 @@ def holds(key: str, operator: Operator, values: Sequence[str], labels: Mapping[s
 
 
 def check_labels(labels: Mapping[str, str], path: str) -> Iterator[FieldError]:
-    """What is wrong with ``matchLabels``."""
+    """The errors of ``matchLabels``."""
     for key, value in labels.items():
         yield from check_key(key, path)
         yield from check_value(value, f"{path}[{one_line(key, _SHOWN)}]")
 
 
 def check_key(key: str, path: str) -> Iterator[FieldError]:
-    """What is wrong with the key of a label."""
+    """The errors of a label key."""
     if not is_qualified_name(key):
         yield FieldError(path, ErrorKind.INVALID, f'"{one_line(key, _SHOWN)}" is no label key: {KEY_RULE}')
 
 
 def check_value(value: str, path: str) -> Iterator[FieldError]:
-    """What is wrong with the value of a label."""
+    """The errors of a label value."""
     if not is_label_value(value):
         yield FieldError(path, ErrorKind.INVALID, f'"{one_line(value, _SHOWN)}" is no label value: {VALUE_RULE}')
 
 
 def check_term(key: str, operator: Operator, values: Sequence[str], path: str) -> Iterator[FieldError]:
-    """What is wrong with an entry of ``matchExpressions``."""
+    """The errors of an entry of ``matchExpressions``."""
     yield from check_key(key, f"{path}.key")
     if operator in {"In", "NotIn"}:
         if not values:

@@ -1,7 +1,7 @@
-"""Names of annotations, labels and identities that gangctl reads or writes, each spelled once.
+"""Names of annotations, labels and identities that gangctl reads or writes, each defined once.
 
-The ``jobset.sigs.k8s.io`` keys are set by the JobSet controller on every Job and
-pod it creates (JobSet API ``jobset.x-k8s.io/v1alpha2``); the ``gangctl.dev`` keys are ours.
+The ``jobset.sigs.k8s.io`` keys are set by the JobSet controller on every Job and pod it creates (JobSet API
+``jobset.x-k8s.io/v1alpha2``); the ``gangctl.dev`` keys are ours.
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ from typing import Any, Final
 MANAGER: Final = "gangctl"
 
 PREFIX: Final = "gangctl.dev/"
-"""Of every annotation and label that is gangctl's."""
+"""Of all annotations and labels of gangctl."""
 
 GANG_MODE: Final = "gangctl.dev/gang-mode"
-"""On a JobSet or on ``replicatedJobs[].template.metadata``: what a person asks for."""
+"""On a JobSet or on ``replicatedJobs[].template.metadata``: the user's request."""
 
 GANG_OPTIONS: Final = "gangctl.dev/gang-options"
 """On a JobSet: JSON object with the options of the gang."""
@@ -26,16 +26,16 @@ QUEUE_NAME: Final = "kueue.x-k8s.io/queue-name"
 """On a JobSet, and only there: the LocalQueue of Kueue that it waits in."""
 
 ADMISSION_GATED_BY: Final = "kueue.x-k8s.io/admission-gated-by"
-"""On a JobSet: names, separated by commas, of those without whose word Kueue does not queue it."""
+"""On a JobSet: comma-separated names of gates; Kueue does not queue it until each is removed."""
 
 SKIP_LABEL: Final = "gangctl.dev/skip"
 """On a Namespace, value ``"true"``: nothing in it is ever sent to gangctl's webhooks (break-glass)."""
 
 PROOF_LABEL: Final = "gangctl.dev/proof"
-"""On the Jobs that gangctl creates as dry runs: nothing stores one."""
+"""On the dry-run Jobs that gangctl creates: none is stored."""
 
 WRITTEN: Final = ("gangctl.dev/pathways-", "gangctl.dev/canary", "gangctl.dev/demo")
-"""How the keys begin that gangctl's own JobSets carry: they ask for no gang, and are no mistakes."""
+"""Prefixes of the keys on gangctl's own JobSets: they ask for no gang, and are no mistakes."""
 
 JOBSET_GROUP: Final = "jobset.x-k8s.io"
 JOBSET_API_VERSION: Final = "jobset.x-k8s.io/v1alpha2"
@@ -71,6 +71,6 @@ def controller_owner(metadata: dict[str, Any]) -> dict[str, Any] | None:
 
 
 def is_jobset_owner(reference: dict[str, Any]) -> bool:
-    """Whether an ownerReference names a JobSet, whatever version of its API it was written with."""
+    """Whether an ownerReference names a JobSet, in any version of its API."""
     group, _, version = str(reference.get("apiVersion", "")).partition("/")
     return bool(version) and group == JOBSET_GROUP and reference.get("kind") == "JobSet"

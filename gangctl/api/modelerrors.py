@@ -1,4 +1,4 @@
-"""What pydantic says of a document, as field errors with the paths that the API server would write."""
+"""The errors of pydantic for a document, as field errors with the paths that the API server would write."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ _KINDS: Final = {
 
 
 def field_errors(problem: ValidationError) -> list[FieldError]:
-    """One error for each thing that is wrong, at most fifty; values are quoted cut to a few words."""
+    """One error for each problem, at most fifty; quoted values are cut to a few words."""
     details = problem.errors(include_url=False)[:_MOST_ERRORS]
-    # Entries that are wrong are not counted, so that a list of them seems to be too short, too.
+    # Invalid entries are not counted, so a list of them also appears to be too short.
     inside = {each["loc"][:length] for each in details for length in range(1, len(each["loc"]))}
     details = [each for each in details if each["type"] != "too_short" or each["loc"] not in inside]
     return [FieldError(_path(each["loc"]), _kind(each["type"]), _words(each)) for each in details]

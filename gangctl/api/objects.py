@@ -1,4 +1,4 @@
-"""Kubernetes objects as JSON, and what names one."""
+"""Types of Kubernetes objects as JSON, and of their keys."""
 
 from __future__ import annotations
 
@@ -9,4 +9,4 @@ Object = Mapping[str, Any]
 """An object as it was read; it is never changed."""
 
 Key = tuple[str, str]
-"""Namespace and name; the namespace of what is cluster-scoped is empty."""
+"""Namespace and name; the namespace of a cluster-scoped object is empty."""

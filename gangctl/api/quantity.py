@@ -1,8 +1,8 @@
 """Kubernetes quantities (``500m``, ``1.5Gi``, ``2e3``) as exact numbers.
 
-The rules are those of ``k8s.io/apimachinery`` ``resource.Quantity``: nothing finer than
-a billionth, rounded up so that who asks for some gets some, nothing above int64.
-Arithmetic is on fractions: a sum of requests must not depend on the order of adding.
+The rules are those of ``k8s.io/apimachinery`` ``resource.Quantity``: nothing finer than a billionth, rounded up so that
+a positive amount stays positive, nothing above int64. Arithmetic is on fractions: a sum of requests must not depend on
+the order of adding.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _MILLI: Final = 1000
 _FINEST: Final = 10**9
 _FOUR_DIGITS: Final = 10**4
 _LONGEST: Final = 100
-"""Characters. The API server reads longer ones, nobody writes them, and reading digits takes time."""
+"""Characters. The API server reads longer ones, users do not write them, and reading digits takes time."""
 
 _SUFFIXES: Final[dict[str, Fraction]] = {
     "n": Fraction(1, 10**9),
@@ -34,7 +34,7 @@ _FORM: Final = re.compile(
 
 
 def _power_of_ten(exponent: int) -> Fraction:
-    """10 ** exponent, within the bounds that make a difference after rounding and capping."""
+    """10 ** exponent, within the bounds that matter after rounding and capping."""
     bounded = max(-2 * _LONGEST, min(2 * _LONGEST, exponent))
     return Fraction(10) ** bounded
 
@@ -67,7 +67,7 @@ def milli(value: Fraction) -> int:
 
 
 def show_milli(value: int) -> str:
-    """Milli-units as a person writes them: ``1500`` is ``1.5``, ``250`` is ``250m``."""
+    """Milli-units for users: ``1500`` is ``1.5``, ``250`` is ``250m``."""
     units, rest = divmod(value, _MILLI)
     if not rest:
         return str(units)

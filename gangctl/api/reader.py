@@ -11,7 +11,7 @@ from gangctl.errors import ErrorKind, FieldError
 _EMPTY: Final[Mapping[str, Any]] = {}
 _INT32_MAX: Final = 2**31 - 1
 _MOST_ERRORS: Final = 100
-"""In one object: no one repairs more at a time, and a hostile object must not cost more than an honest one."""
+"""In one object: no one repairs more at a time, and a hostile object must not cost more than a valid one."""
 _PLAIN_KEY: Final = re.compile(r"[-A-Za-z0-9_./]{1,317}")
 _SHOWN_BITS: Final = 64
 
@@ -40,7 +40,7 @@ class Reader:
     def __init__(
         self, value: Mapping[str, Any], path: str, errors: list[FieldError], above: Reader | None = None
     ) -> None:
-        """Read ``value`` found at ``path``, counted from the object ``above``; what is wrong goes into ``errors``."""
+        """Read ``value`` found at ``path``, counted from the object ``above``; problems are appended to ``errors``."""
         self.value = value
         self.errors = errors
         self._above = above
@@ -48,7 +48,7 @@ class Reader:
 
     @property
     def path(self) -> str:
-        """Where it is in the whole object. Written when it is asked for: what is right needs no path."""
+        """Where it is in the whole object. Computed on access: valid fields need no path."""
         return self._step if self._above is None else self._above._path(self._step)  # noqa: SLF001 - its own kind
 
     def _path(self, key: str) -> str:

@@ -1,4 +1,4 @@
-"""JSON Schema of reports, from the TypedDicts that they are made as."""
+"""JSON Schema of reports, from their TypedDicts."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _PLAIN: Final[dict[object, dict[str, Any]]] = {
 
 @dataclass(frozen=True, slots=True)
 class Minimum:
-    """Beside the description of a number: the least that it may be, where that is not 0."""
+    """Annotation of a number, beside its description: the minimum, where that is not 0."""
 
     least: int
 
@@ -31,7 +31,7 @@ class Definitions(dict[str, dict[str, Any]]):
     """Schemas by the name of their TypedDict, as under ``$defs``."""
 
     def __init__(self) -> None:
-        """None yet."""
+        """Start empty."""
         super().__init__()
         self._kinds: dict[str, Any] = {}
 

@@ -1,8 +1,7 @@
 """Where each character of a text value was written: indentation, folding, quotes and escapes undone.
 
-An editor wants the line and column of the third word of an expression, and the
-expression stands in a block scalar, folded over lines or in quotes. White space is
-the only thing that YAML changes freely, so the characters between are matched in order.
+An editor needs the line and column of the third word of an expression, while the expression is in a block scalar,
+folded over lines or in quotes. YAML changes only white space freely, so the characters between are matched in order.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ _ESCAPES: Final = dict(
 )
 
 Unit = tuple[int, str]
-"""A character of the value, or white space that may be one, and where it was written."""
+"""A character of the value, or possible white space, and where it was written."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +66,7 @@ def _written(text: str, at: int, *, behind_key: bool) -> _Written | None:
 
 @lru_cache(maxsize=8)
 def _scalars(text: str) -> tuple[dict[int, _Written], dict[int, _Written]]:
-    """The scalars of a text by where they begin, and by where the node before them begins: their key."""
+    """The scalars of a text by their beginning, and by the beginning of the node before them: their key."""
     alone: dict[int, _Written] = {}
     following: dict[int, _Written] = {}
     anchors: dict[str, _Written] = {}
@@ -87,7 +86,7 @@ def _scalars(text: str) -> tuple[dict[int, _Written], dict[int, _Written]]:
                 following[before] = written
             before = event.start_mark.index if is_scalar else None
     except yaml.YAMLError:
-        # JSON that is not YAML: what came before is still right.
+        # JSON that is not YAML: the scalars so far are still valid.
         return alone, following
     finally:
         parser.dispose()
@@ -119,7 +118,7 @@ def _units(text: str, written: _Written, value: str) -> Iterator[Unit]:
 
 
 def _block(text: str, start: int, end: int, value: str) -> Iterator[Unit]:
-    """Characters of a block without its indentation, which is what its first line has more than the value's first."""
+    """Characters of a block without its indentation: the surplus of its first line over the value's first."""
     indentation: int | None = None
     at = start
     for line in text[start:end].splitlines(keepends=True):
@@ -158,9 +157,9 @@ def _unescaped(escape: str) -> str:
 
 
 def _align(units: list[Unit], value: str, start: int) -> list[int] | None:
-    """Give every character the place of its unit, passing over white space that was folded away.
+    """Assign to every character the place of its unit, skipping white space that was folded away.
 
-    The end is behind the last character that shows.
+    The end is behind the last visible character.
     """
     placed: list[int] = []
     index = 0

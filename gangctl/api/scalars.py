@@ -1,8 +1,7 @@
-"""What a YAML scalar means to Kubernetes: the rules of ``sigs.k8s.io/yaml`` (go-yaml v2, then JSON).
+"""The value of a YAML scalar in Kubernetes: the rules of ``sigs.k8s.io/yaml`` (go-yaml v2, then JSON).
 
-YAML 1.1 booleans, C-like integers, no base 60, and no dates: a timestamp stays the
-string it was. Floats without a fraction become integers, because on their way
-through JSON they lose the point.
+YAML 1.1 booleans, C-like integers, no base 60, and no dates: a timestamp stays a string. Floats without a fraction
+become integers, because the conversion to JSON drops the point.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ Scalar = str | int | float | bool | None
 
 _INT64 = range(-(2**63), 2**63)
 _UINT64_MAX: Final = 2**64 - 1
-# No 64-bit integer is longer; int() of a text without bound is a way to stop the process.
+# No 64-bit integer is longer; int() of unbounded text could block the process.
 _INTEGER_CHARACTERS: Final = 80
 
 _WORDS: Final[dict[str, Scalar]] = {
@@ -36,13 +35,13 @@ _INTEGER: Final = re.compile(
 _SCIENTIFIC_BELOW: Final = -4
 _SCIENTIFIC_FROM: Final = 6
 _BASES: Final = {"x": 16, "b": 2, "o": 8, "d": 10}
-# After a leading dot, underscores may only stand between digits; elsewhere they are dropped wherever they are.
+# After a leading dot, underscores are allowed only between digits; elsewhere they are dropped anywhere.
 _STRAY_UNDERSCORE: Final = re.compile(r"(?<![0-9])_|_(?![0-9])")
 _FLOAT: Final = re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?")
 
 
 def resolve_plain(text: str) -> Scalar:
-    """The value of an unquoted scalar as YAML has it; :func:`json_number` makes the float among them one of JSON."""
+    """The value of an unquoted scalar in YAML; :func:`json_number` converts floats to JSON."""
     if text[:1] in _NUMBER_STARTS:
         return _WORDS.get(text) or _number(text)
     return _WORDS.get(text, text)
@@ -65,10 +64,10 @@ def _number(text: str) -> int | float | str:
 
 
 def json_number(value: float) -> int | float | None:
-    """A float as it comes out of JSON, None when JSON has no such number.
+    """A float after conversion through JSON, None when JSON has no such number.
 
-    Without a fraction it is written as an integer, and read as one if 64 bits hold it.
-    A float whose shortest decimal form is not its exact value stays what it is.
+    Without a fraction it is written as an integer, and read as one if it fits into 64 bits. A float whose shortest
+    decimal form is not its exact value stays unchanged.
     """
     if not math.isfinite(value):
         return None
@@ -86,7 +85,7 @@ def key_text(value: Scalar) -> str | None:
 
 
 def _short_float(value: float) -> str:
-    """The shortest text that a 32-bit float of this value reads back from, as Go's ``%g`` writes it.
+    """The shortest text that parses to this value as a 32-bit float, as Go's ``%g`` writes it.
 
     Thirty-two bits, because that is what ``sigs.k8s.io/yaml`` does to float keys.
     """

@@ -1,8 +1,8 @@
-"""The scheduling API of Kubernetes, free of versions: generations, what each can do, and neutral objects.
+"""The scheduling API of Kubernetes, independent of versions: generations, their capabilities, and neutral objects.
 
-No Kubernetes minor serves two of the shapes and there is no conversion between
-them, so everything above works on these neutral values and an adapter
-(``scheduling_v1alpha1``, ``scheduling_v1alpha2``, ``scheduling_v1beta1``) turns them into JSON.
+No Kubernetes minor serves two of the shapes and there is no conversion between them, so everything above works on these
+neutral values and an adapter (``scheduling_v1alpha1``, ``scheduling_v1alpha2``, ``scheduling_v1beta1``) turns them into
+JSON.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Capabilities:
     """Differences between the generations that decisions depend on."""
 
     pod_groups: bool
-    """Groups are objects of their own, and pods name them in ``schedulingGroup``."""
+    """Groups are separate objects, and pods name them in ``schedulingGroup``."""
     min_count_mutable: bool
     constraints: bool
     """Topology constraints and disruption mode exist."""
@@ -106,7 +106,7 @@ class Workload:
 class PodGroup(NamedTuple):
     """One gang at run time; its policy is a copy of the template's.
 
-    A tuple, because that is made in a third of the time: a JobSet may have thousands, made anew at each look at it.
+    A tuple, because that is made in a third of the time: a JobSet may have thousands, made again in each reconcile.
     """
 
     namespace: str
@@ -117,7 +117,7 @@ class PodGroup(NamedTuple):
 
 
 class Reference(NamedTuple):
-    """What a pod carries so that it belongs to a group; 1.35 says it by Workload, template and replica key."""
+    """The field with which a pod joins a group; 1.35 has Workload, template and replica key."""
 
     workload: str
     template: str
@@ -125,7 +125,7 @@ class Reference(NamedTuple):
     replica_key: str | None
 
     def named(self, generation: Generation) -> str:
-        """As :func:`named_group` tells the group of pods that carry it."""
+        """The group's name, as :func:`named_group` returns it for pods with this reference."""
         if generation.capabilities.pod_groups:
             return self.group
         return f"{self.workload}/{self.template}/{self.replica_key or ''}"
@@ -134,7 +134,7 @@ class Reference(NamedTuple):
 def named_group(pod_spec: Mapping[str, Any]) -> str:
     """The group that pods name: a PodGroup, on 1.35 ``WORKLOAD/TEMPLATE/REPLICA_KEY``; empty without one.
 
-    Total, whatever the shape of the fields.
+    Never raises, for any shape of the fields.
     """
     if name := _text(pod_spec.get("schedulingGroup"), "podGroupName"):
         return name
@@ -150,7 +150,7 @@ def _text(value: object, key: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Observed:
-    """What gangctl keeps of a Workload or PodGroup it has seen.
+    """What gangctl keeps of a Workload or PodGroup that it has observed.
 
     ``min_counts`` holds (template name, minCount) in list order; a PodGroup's own is under the empty name.
     """
@@ -173,7 +173,7 @@ class Observed:
     priority_class: str = ""
     topology_key: str = ""
     scheduled: Scheduled | None = None
-    """What the scheduler said of a PodGroup, None as long as it said nothing."""
+    """The scheduler's condition on a PodGroup, None as long as there is none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,11 +194,11 @@ class SchedulingAdapter(Protocol):
     """Field of the pod spec that carries the reference."""
 
     def workload(self, workload: Workload) -> dict[str, Any]:
-        """The Workload as to be created."""
+        """The Workload to create."""
         ...
 
     def pod_group(self, group: PodGroup) -> dict[str, Any]:
-        """The PodGroup as to be created."""
+        """The PodGroup to create."""
         ...
 
     def reference(self, reference: Reference) -> dict[str, str]:
@@ -213,8 +213,8 @@ class SchedulingAdapter(Protocol):
 def metadata(namespace: str, name: str, owner: Owner) -> dict[str, Any]:
     """Metadata of an object controlled by a JobSet.
 
-    ``blockOwnerDeletion`` is false: a foreground deletion of the JobSet must not hang on a
-    PodGroup's finalizer where the protection controller is off.
+    ``blockOwnerDeletion`` is false: a foreground deletion of the JobSet must not wait for a PodGroup's finalizer where
+    the protection controller is off.
     """
     reference = {
         "apiVersion": JOBSET_API_VERSION,
@@ -231,7 +231,7 @@ def metadata(namespace: str, name: str, owner: Owner) -> dict[str, Any]:
 
 
 def controller_ref(owner: Owner) -> dict[str, str]:
-    """``spec.controllerRef`` of a Workload: informational, but others look for it."""
+    """``spec.controllerRef`` of a Workload: informational, but other controllers look for it."""
     return {"apiGroup": JOBSET_GROUP, "kind": "JobSet", "name": owner.name}
 
 

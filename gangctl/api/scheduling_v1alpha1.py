@@ -32,7 +32,7 @@ class V1Alpha1:
         }
 
     def pod_group(self, group: PodGroup) -> dict[str, Any]:
-        """There is no such kind: the planner never asks."""
+        """There is no such kind: the planner never calls this."""
         raise TypeError(f"{self.generation} has no PodGroup kind, cannot build {group.name}")
 
     def reference(self, reference: Reference) -> dict[str, str]:

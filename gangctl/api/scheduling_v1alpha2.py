@@ -30,11 +30,11 @@ class V1Alpha2:
     reference_field = "schedulingGroup"
 
     def __init__(self) -> None:
-        """Have at hand what every object needs."""
+        """Precompute the common fields of all objects."""
         self._api_version = self.generation.api_version
 
     def _with_policy(self, spec: dict[str, Any], template: Template) -> dict[str, Any]:
-        """``spec`` itself, with the policy after what it has."""
+        """``spec`` itself, with the policy appended."""
         spec["schedulingPolicy"] = {"gang": {"minCount": template.min_count}}
         if template.topology_key:
             spec["schedulingConstraints"] = {"topology": [{"key": template.topology_key}]}

@@ -1,4 +1,4 @@
-"""Text that a person wrote, and where in it something is: lines and columns as editors count them."""
+"""Text of a user, and positions in it: lines and columns as editors count them."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ class SourceError(InputError):
     """
 
     def __init__(self, source: SourceText, offset: int, message: str, *, hint: str = "") -> None:
-        """Say what is wrong at ``offset`` of ``source``."""
+        """Describe the error at ``offset`` of ``source``."""
         self.offset = offset
         self.line, self.column = source.position(offset)
         super().__init__(f"{source.name}:{self.line}:{self.column}: {message}", hint=hint)
 
 
 class SourceText:
-    """``text`` and the ``name`` under which people know it: a file's path, ``-`` for standard input."""
+    """``text`` and its ``name`` for users: a file's path, ``-`` for standard input."""
 
     def __init__(self, text: str, name: str) -> None:
-        """Keep the text; line starts are looked up when first asked for."""
+        """Keep the text; line starts are computed on first use."""
         self.text = text
         self.name = name
 

@@ -1,8 +1,7 @@
 """Builds plain JSON data from a stream of parse events, and remembers where each field was written.
 
-Both readers of documents feed it, so that YAML and JSON give the same data, the
-same positions and the same refusals. It keeps a stack of its own instead of
-recursing: the text decides how deep it goes.
+Both readers of documents feed it, so that YAML and JSON give the same data, the same positions and the same refusals.
+It keeps a stack of its own instead of recursing, because the text decides the depth.
 """
 
 from __future__ import annotations
@@ -19,11 +18,11 @@ Parts = dict[str, "Place"] | list["Place"]
 
 MERGE: Final = "<<"
 _WEIGHT: Final = 100
-"""Characters that count as much as one value: aliases repeat long texts as well as many values."""
+"""Characters that count as one value: aliases repeat long texts as well as many values."""
 
 
 class Built(NamedTuple):
-    """A finished value: data, places of its parts, how many values it weighs, how deep they nest."""
+    """A finished value: data, places of its parts, its weight in values, its depth."""
 
     value: Any
     parts: Parts | None
@@ -32,16 +31,16 @@ class Built(NamedTuple):
 
 
 def weight(value: object) -> int:
-    """What a scalar or a key counts for: one value, and more when it is long text."""
+    """The weight of a scalar or a key: one value, and more when it is long text."""
     return 1 + len(value) // _WEIGHT if isinstance(value, str) else 1
 
 
 class TooManyValuesError(SourceError):
-    """More values than anybody reads: another reader would not find fewer."""
+    """More values than allowed: the other reader would not find fewer."""
 
 
 class Allowance:
-    """How many values a whole text may still have: each takes time and memory that its few characters do not show."""
+    """How many more values a whole text may have: each costs time and memory beyond its few characters."""
 
     def __init__(self, source: SourceText, most: int) -> None:
         """Allow ``most`` over all documents of ``source``."""
@@ -50,7 +49,7 @@ class Allowance:
         self._left = most
 
     def spend(self, offset: int) -> None:
-        """Take one; SourceError at ``offset`` when there is none left."""
+        """Count one value; SourceError at ``offset`` when there is none left."""
         self._left -= 1
         if self._left < 0:
             raise TooManyValuesError(self._source, offset, f"more than {self._most} values", hint="split it into files")
@@ -101,14 +100,14 @@ class TreeBuilder:
         self._stack.append(_Container(value, {} if isinstance(value, dict) else [], offset))
 
     def close(self) -> Built:
-        """End the innermost container and give it to the one around it."""
+        """End the innermost container and add it to the one around it."""
         done = self._stack.pop()
         built = Built(done.value, done.parts, done.size, done.depth + 1)
         self.add(built, done.offset)
         return built
 
     def key(self, key: str, offset: int) -> None:
-        """Name the next value of the innermost object."""
+        """Set the key of the next value of the innermost object."""
         top = self._stack[-1]
         first = top.explicit.setdefault(key, offset)
         if first != offset:
@@ -122,7 +121,7 @@ class TreeBuilder:
         top.size += weight(key) - 1
 
     def merge_key(self, offset: int) -> None:
-        """Announce that the next value's entries are to be merged into the innermost object."""
+        """Merge the next value's entries into the innermost object."""
         top = self._stack[-1]
         top.merging, top.key_offset = True, offset
 
@@ -132,7 +131,7 @@ class TreeBuilder:
         self.add(Built(value, None, weight(value), 0), offset)
 
     def add(self, built: Built, offset: int) -> None:
-        """Add a finished value: to the list, under the key that was named, or as the document itself."""
+        """Add a finished value: to the list, under the current key, or as the document itself."""
         if len(self._stack) + built.depth > self._max_depth:
             raise self._too_deep(offset)
         if not self._stack:
@@ -153,7 +152,7 @@ class TreeBuilder:
             top.key = None
 
     def _merge(self, top: _Container, built: Built, offset: int) -> None:
-        """``<<``: the entries of a mapping, or of a list of them in which the first one to have a key wins."""
+        """``<<``: the entries of a mapping, or of a list of them in which the first one with a key wins."""
         if isinstance(built.value, list) and isinstance(built.parts, list):
             sources = list(zip(built.value, [_inner(part) for part in built.parts], strict=True))
         else:
@@ -163,7 +162,7 @@ class TreeBuilder:
                 raise self._source.error(offset, "<< takes a mapping or a list of mappings")
             for key in value:
                 if key in top.explicit:
-                    # YAML says the key that is written wins, go-yaml v2 says the last one does.
+                    # In YAML a written key wins, in go-yaml v2 the last one does.
                     raise self._source.error(
                         top.explicit[key],
                         f"key {key!r} is also merged by the << below it, and Kubernetes would use that one",
