@@ -28,7 +28,7 @@ class Fit(Protocol):
 
 
 def unknown_fit(raw: Mapping[str, Any], namespace: str, why: Sequence[str]) -> FitReport:
-    """The answer without any state of queues: a rule that checks it never passes."""
+    """The answer without the state of queues: verdict ``unknown``, which a rule that forbids does not admit."""
     jobset, _ = read_jobset(raw)
     return {
         "apiVersion": API_VERSION,
