@@ -58,12 +58,12 @@ def main(quick: bool = False) -> Findings:
     metrics.leads()
     gangs = [gang(number) for number in range(count)]
     for each in gangs:
-        metrics.stands(None, each)
+        metrics.on_status_change(None, each)
     table = Table("scrape", [f"{count:,} gangs, {QUEUES} queues", "series", "bytes", "median", "budget"])
     moves = [(each, replace(each, since=each.since + 1)) for each in gangs]
     began = time.perf_counter()
     for before, now in moves:
-        metrics.stands(before, now)
+        metrics.on_status_change(before, now)
     change = (time.perf_counter() - began) / len(moves)
     table.add("one gang moves", "", "", f"{change * 1_000_000:.0f} µs", "")
     collected = [_collect(registry) for _ in range(rounds)]

@@ -17,7 +17,7 @@ POLICY_SECONDS: Final = 1.0
 REQUEST_STEPS: Final = 1_000_000
 REQUEST_SECONDS: Final = 1.0
 
-STEPS_PER_LOOK: Final = 1_024
+STEPS_PER_CLOCK_CHECK: Final = 1_024
 """How many steps pass between two clock checks: some tenths of a millisecond."""
 
 EXHAUSTED: Final = frozenset({EvalKind.BUDGET_EXCEEDED, EvalKind.DEADLINE_EXCEEDED})
@@ -69,7 +69,7 @@ class StepMeter:
         """Check the clock now, here and of every meter above; EvalError DEADLINE_EXCEEDED when it is too late."""
         meter: StepMeter | None = self
         while meter is not None:
-            meter._unlooked = STEPS_PER_LOOK  # noqa: SLF001 - the same class
+            meter._unlooked = STEPS_PER_CLOCK_CHECK  # noqa: SLF001 - the same class
             meter._spend(0)  # noqa: SLF001 - the same class
             meter = meter._parent  # noqa: SLF001 - the same class
 
@@ -78,7 +78,7 @@ class StepMeter:
         if self.spent > self._steps:
             raise EvalError(EvalKind.BUDGET_EXCEEDED, f"more than {self._steps} steps")
         self._unlooked += count
-        if self._unlooked >= STEPS_PER_LOOK:
+        if self._unlooked >= STEPS_PER_CLOCK_CHECK:
             self._unlooked = 0
             if self._clock() >= self._deadline:
                 raise EvalError(EvalKind.DEADLINE_EXCEEDED, "out of time")

@@ -146,12 +146,12 @@ def _nullable(type_: Type) -> bool:
 
 def more_general(one: Type, other: Type) -> Type:
     """The more general of two types that match."""
-    return one if _says_less(one, other) else other
+    return one if _is_more_general(one, other) else other
 
 
-def _says_less(one: Type, other: Type) -> bool:
+def _is_more_general(one: Type, other: Type) -> bool:
     if one.name == "dyn" or is_variable(one):
         return True
     if other.name == "dyn" or is_variable(other) or one.name != other.name:
         return False
-    return one.name == "type" or all(map(_says_less, one.parameters, other.parameters))
+    return one.name == "type" or all(map(_is_more_general, one.parameters, other.parameters))

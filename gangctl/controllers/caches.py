@@ -253,7 +253,7 @@ class GangCaches:
 
     def _on_scheduling(self, kind: Kind) -> Callable[[Observed | None, Observed | None], None]:
         def on_change(old: Observed | None, new: Observed | None) -> None:
-            self.overlay.saw(kind, old, new)
+            self.overlay.observed_change(kind, old, new)
             for observed in _distinct(old, new):
                 for jobset in {observed.owner_jobset, observed.claims_jobset} - {""}:
                     self._enqueue((observed.namespace, jobset), 0.0)

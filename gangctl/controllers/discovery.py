@@ -113,7 +113,7 @@ class DiscoveryLoop:
         period_seconds: float = PERIOD_SECONDS,
         doubt_seconds: float = DOUBT_SECONDS,
     ) -> None:
-        """Check every ``period_seconds``, and at once when :meth:`hurry` is called.
+        """Check every ``period_seconds``, and at once when :meth:`trigger` is called.
 
         When gang scheduling, or the policy that writes references, has disappeared, check again after ``doubt_seconds``
         before reporting it.
@@ -123,20 +123,20 @@ class DiscoveryLoop:
         self._on_change = on_change
         self._period = period_seconds
         self._doubt = doubt_seconds
-        self._hurry = asyncio.Event()
+        self._trigger = asyncio.Event()
         self.state = ApiState(None, "discovery has not finished yet")
         self.settled = asyncio.Event()
         """Set once the first check has succeeded."""
 
-    def hurry(self) -> None:
+    def trigger(self) -> None:
         """Check now: there is a sign of a change."""
-        self._hurry.set()
+        self._trigger.set()
 
     async def run(self) -> None:
         """Check until cancelled; without an answer of the server the state stays, and the next try comes soon."""
         again = Backoff(_AGAIN_SECONDS, self._period)
         while True:
-            self._hurry.clear()
+            self._trigger.clear()
             try:
                 await self._settle(await self._look())
                 if self.state.policies and not self.state.by_policy:
@@ -149,7 +149,7 @@ class DiscoveryLoop:
                 log.warning("discovery failed", error=str(error), status=error.status)
                 pause = min(again.next(), self._period)
             try:
-                await asyncio.wait_for(self._hurry.wait(), pause)
+                await asyncio.wait_for(self._trigger.wait(), pause)
             except TimeoutError:
                 continue
 

@@ -14,7 +14,7 @@ from gangctl.api.objects import Key
 from gangctl.client.client import Client
 from gangctl.client.resources import JOBSETS
 from gangctl.controllers.caches import GangCaches
-from gangctl.controllers.checks.standing import Standings
+from gangctl.controllers.checks.statuses import Statuses
 from gangctl.controllers.projections import project_jobset
 from gangctl.controllers.reporter import RecordEvent
 from gangctl.errors import ApiError, NotFoundError
@@ -48,16 +48,16 @@ class GateKeeper:
         caches: GangCaches,
         workloads: Store[QueuedWorkload],
         *,
-        standings: Standings,
-        say: RecordEvent,
+        statuses: Statuses,
+        record: RecordEvent,
     ) -> None:
         """The store of Kueue's Workloads has the index ``owner``."""
         self._reader = reader
         self._writer = writer
         self._caches = caches
         self._workloads = workloads
-        self._standings = standings
-        self._say = say
+        self._statuses = statuses
+        self._record_event = record
 
     @staticmethod
     def awaits(jobset: JobSet) -> bool:
@@ -88,7 +88,7 @@ class GateKeeper:
             return None
         found = self._workloads.by_index("owner", jobset.uid)
         workload = max(found, key=lambda each: (each.created, each.name), default=None)
-        return _Observed(jobset, workload, self._standings.of_objects(jobset))
+        return _Observed(jobset, workload, self._statuses.of_objects(jobset))
 
     async def _apply(self, observed: _Observed, decision: GateDecision) -> Action:
         """Remove the gate, and report it; raises ApiError when the API server refuses that."""
@@ -113,14 +113,16 @@ class GateKeeper:
     def _report_ignored(self, jobset: JobSet, decision: GateDecision) -> None:
         if decision.move is Move.TELL:
             text = f"Gate {GATE} has no effect: {decision.message}. Kueue before 0.19, or AdmissionGatedBy off?"
-            self._say(jobset, Notice(Reason.GATE_NOT_HONOURED, text))
+            self._record_event(jobset, Notice(Reason.GATE_NOT_HONOURED, text))
 
     def _report_refused(self, jobset: JobSet, error: ApiError) -> None:
         text = f"Gate {GATE} stays, the API server refused to take it off ({error.reason}): {error}"
-        self._say(jobset, Notice(Reason.FAILED_CREATE, text))
+        self._record_event(jobset, Notice(Reason.FAILED_CREATE, text))
 
     def _report_opened(self, observed: _Observed) -> None:
-        self._say(observed.jobset, Notice(Reason.GATE_REMOVED, f"Gate {GATE} is open: {observed.standing.message}"))
+        self._record_event(
+            observed.jobset, Notice(Reason.GATE_REMOVED, f"Gate {GATE} is open: {observed.standing.message}")
+        )
 
     async def _live(self, jobset: JobSet) -> JobSet | None:
         """The current JobSet from the API server, if it still has the gate: caches of two kinds may differ in age."""

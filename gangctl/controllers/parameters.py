@@ -151,7 +151,7 @@ class _Source(InformerObserver):
         self._task: asyncio.Task[None] | None = None
         self._informer: Informer[dict[str, Any]] | None = None
         self._trouble = "not looked for yet"
-        self._told: InformerObserver | None = None
+        self._informer_observer: InformerObserver | None = None
         self.resource: Resource | None = None
         self.settled = asyncio.Event()
         """Set when it is synced or has failed."""
@@ -178,20 +178,20 @@ class _Source(InformerObserver):
 
     def restarted(self, reason: str) -> None:
         """Record why the informer starts again."""
-        if self._told is not None:
-            self._told.restarted(reason)
+        if self._informer_observer is not None:
+            self._informer_observer.restarted(reason)
         if self._informer is not None and not self._informer.synced.is_set():
             absent = reason == "absent"
-            self._say(f"{self._wanted} {'is not served' if absent else f'cannot be read: {reason}'}")
+            self._set_trouble(f"{self._wanted} {'is not served' if absent else f'cannot be read: {reason}'}")
             if absent:
                 self.resource = None
 
     def broken(self, what: str) -> None:
         """Record an object that the informer does not understand."""
-        if self._told is not None:
-            self._told.broken(what)
+        if self._informer_observer is not None:
+            self._informer_observer.broken(what)
 
-    def _say(self, trouble: str) -> None:
+    def _set_trouble(self, trouble: str) -> None:
         changed = trouble != self._trouble or not self.settled.is_set()
         self._trouble = trouble
         self.settled.set()
@@ -201,7 +201,7 @@ class _Source(InformerObserver):
 
     async def _run(self) -> None:
         resource = await self._discovered()
-        self._told = self._observer(resource)
+        self._informer_observer = self._observer(resource)
         namespace = self._wanted.namespace if resource.namespaced else ""
         name = self._wanted.name
         self._informer = Informer(
@@ -234,7 +234,7 @@ class _Source(InformerObserver):
                     if each.get("kind") == self._wanted.kind and "/" not in str(each.get("name", "/")):
                         namespaced = bool(each.get("namespaced"))
                         return Resource(group, version, str(each["name"]), self._wanted.kind, namespaced=namespaced)
-                self._say(f"{self._wanted} is not served")
+                self._set_trouble(f"{self._wanted} is not served")
             except ApiError as error:
-                self._say(f"{self._wanted} cannot be discovered: {type(error).__name__}")
+                self._set_trouble(f"{self._wanted} cannot be discovered: {type(error).__name__}")
             await asyncio.sleep(self._look_seconds)

@@ -14,7 +14,7 @@ import structlog
 
 from gangctl.api.objects import Object
 from gangctl.controllers.parameters import Parameters, wanted_by
-from gangctl.controllers.policy_sources import NOBODY, Identity, PolicySources, identity
+from gangctl.controllers.policy_sources import UNKNOWN_IDENTITY, Identity, PolicySources, identity
 from gangctl.errors import ConfigError, ValidationError, one_line
 from gangctl.policy.exemptions import LoadedException, load_exception
 from gangctl.policy.loaded import BrokenPolicy, LoadedPolicy, PolicyError, Problem
@@ -33,7 +33,7 @@ UNREADABLE: Final = "InternalError"
 """Kind of a problem that is an error of gangctl."""
 
 
-class Bench(Protocol):
+class Evaluator(Protocol):
     """The part of a :class:`~gangctl.evaluation.evaluator.PolicyEvaluator` that is needed here."""
 
     async def load(self, document: Object) -> LoadedPolicy:
@@ -50,7 +50,7 @@ class PolicyKeeper:
         self,
         sources: PolicySources,
         parameters: Parameters,
-        bench: Bench,
+        evaluator: Evaluator,
         *,
         on_swap: Callable[[], None] = lambda: None,
         on_news: Callable[[Key], None] = lambda _: None,
@@ -58,7 +58,7 @@ class PolicyKeeper:
         """``on_swap`` is called when another set is in force, ``on_news`` for objects whose status may have changed."""
         self._sources = sources
         self._parameters = parameters
-        self._bench = bench
+        self._evaluator = evaluator
         self._on_swap = on_swap
         self._on_news = on_news
         self._dirty = asyncio.Event()
@@ -74,12 +74,12 @@ class PolicyKeeper:
 
     def policy(self, name: str, generation: int) -> Held | None:
         """The result of loading this generation of a policy; None while it is not loaded."""
-        known, held = self._policies.get(name, (NOBODY, None))
+        known, held = self._policies.get(name, (UNKNOWN_IDENTITY, None))
         return held if generation == known.generation else None
 
     def exception(self, name: str, generation: int) -> HeldException | None:
         """The result of loading this generation of an exception; None while it is not loaded."""
-        known, held = self._exceptions.get(name, (NOBODY, None))
+        known, held = self._exceptions.get(name, (UNKNOWN_IDENTITY, None))
         return held if generation == known.generation else None
 
     async def run(self) -> None:
@@ -112,7 +112,7 @@ class PolicyKeeper:
                 self._on_news((kind, name))
 
     async def _swap(self, policies: PolicySet) -> None:
-        await self._bench.install(policies)
+        await self._evaluator.install(policies)
         self.current = policies
         counts = {"policies": len(policies.policies), "broken": len(policies.broken)}
         _log.info("policies in force", **counts, exceptions=len(policies.exceptions))
@@ -135,7 +135,7 @@ class PolicyKeeper:
 
     async def _load_one(self, name: str, document: Object) -> Held:
         try:
-            return await self._bench.load(document)
+            return await self._evaluator.load(document)
         except PolicyError as error:
             _log.warning("policy broken", policy=name, problem=one_line(str(error.problems[0])))
             return error

@@ -91,7 +91,7 @@ class PolicySources:
     def subscribe(self, on_change: Callable[[tuple[str, str]], None]) -> None:
         """Call ``on_change`` with kind and name of each policy or exception that changes, its status included."""
         for kind, source in self._documents.items():
-            source.informer.subscribe(_teller(kind, on_change))
+            source.informer.subscribe(_notifier(kind, on_change))
 
     def keys(self) -> list[tuple[str, str]]:
         """Kind and name of every policy and exception."""
@@ -159,13 +159,15 @@ class PolicySources:
                     waiting.set_result(None)
 
 
-def _teller(kind: str, on_change: Callable[[tuple[str, str]], None]) -> Callable[[Object | None, Object | None], None]:
-    def tell(old: Object | None, new: Object | None) -> None:
+def _notifier(
+    kind: str, on_change: Callable[[tuple[str, str]], None]
+) -> Callable[[Object | None, Object | None], None]:
+    def notify(old: Object | None, new: Object | None) -> None:
         changed = new or old
         if changed is not None:
             on_change((kind, changed["metadata"]["name"]))
 
-    return tell
+    return notify
 
 
 class Identity(NamedTuple):
@@ -177,7 +179,7 @@ class Identity(NamedTuple):
     """Annotations that reports copy, which change without a new generation."""
 
 
-NOBODY: Final = Identity("", 0)
+UNKNOWN_IDENTITY: Final = Identity("", 0)
 
 
 def identity(document: Object) -> Identity:
@@ -185,5 +187,5 @@ def identity(document: Object) -> Identity:
     metadata = document["metadata"]
     annotations = metadata.get("annotations")
     notes = annotations if isinstance(annotations, dict) else {}
-    told = frozenset((key, str(notes[key])) for key in (CATEGORY, SEVERITY) if key in notes)
-    return Identity(str(metadata.get("uid", "")), int(metadata.get("generation") or 0), told)
+    copied = frozenset((key, str(notes[key])) for key in (CATEGORY, SEVERITY) if key in notes)
+    return Identity(str(metadata.get("uid", "")), int(metadata.get("generation") or 0), copied)

@@ -48,9 +48,9 @@ def _condition(kind: str, status: bool, reason: str, message: str, generation: i
 def policy_status(held: Held, generation: int, trouble: str = "") -> dict[str, Any]:
     """The status of a policy, without times; ``trouble`` is why its parameters cannot be read."""
     if isinstance(held, PolicyError):
-        told = [place(each) for each in held.problems[:_MOST_PROBLEMS]]
-        told += [f"and {len(held.problems) - len(told)} more"] if len(held.problems) > len(told) else []
-        message = f"{'; '.join(told)}. {_consequence(closed=held.broken.fail_closed)}"
+        shown = [place(each) for each in held.problems[:_MOST_PROBLEMS]]
+        shown += [f"and {len(held.problems) - len(shown)} more"] if len(held.problems) > len(shown) else []
+        message = f"{'; '.join(shown)}. {_consequence(closed=held.broken.fail_closed)}"
         return _status(READY, _condition(READY, False, _reason(held.problems[0]), message, generation), ())
     if trouble:
         message = f"{trouble}. {_consequence(closed=held.fail_closed)}"
@@ -72,9 +72,9 @@ def _consequence(*, closed: bool) -> str:
 
 
 def _status(kind: str, condition: dict[str, Any], warnings: Iterable[Problem]) -> dict[str, Any]:
-    told = [{"fieldRef": one_line(each.path, _TEXT), "warning": place(each)} for each in warnings][:_MOST_WARNINGS]
+    shown = [{"fieldRef": one_line(each.path, _TEXT), "warning": place(each)} for each in warnings][:_MOST_WARNINGS]
     status = {"observedGeneration": condition["observedGeneration"], "conditions": [condition]}
-    return {**status, "typeChecking": {"expressionWarnings": told} if told else None} if kind == READY else status
+    return {**status, "typeChecking": {"expressionWarnings": shown} if shown else None} if kind == READY else status
 
 
 def exception_status(held: HeldException, generation: int, now: datetime, policies: Iterable[str]) -> dict[str, Any]:

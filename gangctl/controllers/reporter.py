@@ -160,9 +160,9 @@ class GangMetrics:
 class GangReporter:
     """Reports the result of each step of a reconcile."""
 
-    def __init__(self, say: RecordEvent, metrics: GangMetrics) -> None:
-        """Record events by ``say``, and counts in ``metrics``."""
-        self._say = say
+    def __init__(self, record: RecordEvent, metrics: GangMetrics) -> None:
+        """Record events by ``record``, and counts in ``metrics``."""
+        self._record_event = record
         self._metrics = metrics
         self._reported: dict[Key, str] = {}
         """UIDs of the JobSets whose creation this process has reported."""
@@ -177,7 +177,7 @@ class GangReporter:
     def unavailable(self, jobset: JobSet, assessment: Assessment, reason: str) -> None:
         """No gang can be made on this cluster."""
         if not jobset.finished and (assessment.plan is not None or assessment.unstamped):
-            self._say(jobset, Notice(Reason.API_UNAVAILABLE, f"No gang can be made: {reason}."))
+            self._record_event(jobset, Notice(Reason.API_UNAVAILABLE, f"No gang can be made: {reason}."))
 
     def planned(self, jobset: JobSet, desired: Desired, foreign: str | None) -> None:
         """Report the decision; ``foreign`` is another owner's Workload for this JobSet."""
@@ -194,8 +194,8 @@ class GangReporter:
             notices.append(Notice(Reason.NOT_GANGED, message))
         # The decision at a JobSet's creation is reported once, the lack of a gang for as long as it lives.
         if notices and (assessment.unstamped or self._is_new(jobset)):
-            self._say_all(jobset, notices)
-        self._say_all(jobset, desired.notices)
+            self._record_all(jobset, notices)
+        self._record_all(jobset, desired.notices)
 
     def retired(self, jobset: JobSet) -> None:
         """Its objects are about to be deleted."""
@@ -220,21 +220,23 @@ class GangReporter:
         if jobset.restarts and not before:
             # The groups of a restart are routine, and get no event.
             changes = [each for each in changes if not (isinstance(each, Create) and each.again)]
-        self._say_all(jobset, () if interrupted else events_of(plan, changes, generation))
+        self._record_all(jobset, () if interrupted else events_of(plan, changes, generation))
 
     def rejected(self, jobset: JobSet, plan: GangPlan, conflict: OwnershipConflictError) -> None:
         """Another owner has one of the names."""
         self._metrics.translated(level_of(plan), "rejected")
-        self._say(jobset, Notice(Reason.NAME_CONFLICT, f"{conflict}: gangctl never adopts it."))
+        self._record_event(jobset, Notice(Reason.NAME_CONFLICT, f"{conflict}: gangctl never adopts it."))
 
     def failed(
         self, jobset: JobSet, plan: GangPlan, error: ApiError, done: Sequence[Change], generation: Generation
     ) -> None:
         """The API server refused a write, after those that were ``done``."""
         self._metrics.translated(level_of(plan), "failed")
-        self._say(jobset, Notice(Reason.FAILED_CREATE, f"The API server refused a write ({error.reason}): {error}"))
+        self._record_event(
+            jobset, Notice(Reason.FAILED_CREATE, f"The API server refused a write ({error.reason}): {error}")
+        )
         # The next attempt finds these done and would not report them; a creation is reported when it is complete.
-        self._say_all(jobset, events_of(plan, [each for each in done if not isinstance(each, Create)], generation))
+        self._record_all(jobset, events_of(plan, [each for each in done if not isinstance(each, Create)], generation))
 
     def present(
         self, jobset: JobSet, plan: GangPlan, difference: Difference, generation: Generation, *, interrupted: bool
@@ -248,8 +250,8 @@ class GangReporter:
         else:
             self._complete[jobset.key] = (jobset.uid, jobset.restarts)
         if interrupted and not difference.conflicts:
-            self._say(jobset, created(plan, generation.capabilities))
-        self._say_all(jobset, obstacles(difference, generation))
+            self._record_event(jobset, created(plan, generation.capabilities))
+        self._record_all(jobset, obstacles(difference, generation))
 
     def stuck(self, jobset: JobSet, group: str, wanted: int, left: int) -> None:
         """A replacement pod can never be scheduled, because minCount cannot follow."""
@@ -257,11 +259,11 @@ class GangReporter:
             f"A pod of gang {group} can never start: {wanted} pods are required, and at most {left} can still exist "
             "since others have finished. minCount is fixed before Kubernetes 1.37: restart the JobSet."
         )
-        self._say(jobset, Notice(Reason.GANG_TAIL_BLOCKED, message))
+        self._record_event(jobset, Notice(Reason.GANG_TAIL_BLOCKED, message))
 
-    def _say_all(self, jobset: JobSet, notices: Sequence[Notice]) -> None:
+    def _record_all(self, jobset: JobSet, notices: Sequence[Notice]) -> None:
         for notice in notices:
-            self._say(jobset, notice)
+            self._record_event(jobset, notice)
 
     def _is_complete(self, jobset: JobSet) -> bool:
         return self._complete.get(jobset.key) == (jobset.uid, jobset.restarts)

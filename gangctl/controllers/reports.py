@@ -45,7 +45,7 @@ class Reports:
         self._reader = reader
         self._writer = writer
         self._now = now
-        self._told = ""
+        self._reported = ""
 
     @asynccontextmanager
     async def scan(self, annotations: Mapping[str, Mapping[str, str]]) -> AsyncIterator[Scan]:
@@ -62,11 +62,11 @@ class Reports:
         except (NotFoundError, ForbiddenError) as error:
             # A cluster without this kind is normal; one that lacks only the permission is logged once.
             problem = "" if isinstance(error, NotFoundError) else str(error)
-            if problem and problem != self._told:
+            if problem and problem != self._reported:
                 _log.warning("no policy reports", error=problem)
-            self._told = problem
+            self._reported = problem
             return None
-        self._told = ""
+        self._reported = ""
         return {each["metadata"]["namespace"]: each for each in page.items if each["metadata"]["name"] == NAME}
 
 
@@ -107,7 +107,7 @@ class Scan:
             except NotFoundError:
                 continue
             except (ForbiddenError, InvalidError) as error:
-                _tell(namespace, error)
+                _log_refusal(namespace, error)
 
     async def _close(self) -> None:
         report, namespace = self._report, self._namespace
@@ -127,10 +127,10 @@ class Scan:
         except (NotFoundError, AlreadyExistsError, ConflictError, ForbiddenError, InvalidError) as error:
             # The namespace may be terminating, its quota used up, or the name another owner's: other namespaces get
             # their reports all the same, and this one may after the next scan.
-            _tell(namespace, error)
+            _log_refusal(namespace, error)
 
 
-def _tell(namespace: str, error: ApiError) -> None:
+def _log_refusal(namespace: str, error: ApiError) -> None:
     _log.warning("policy report not written", namespace=namespace, error=str(error), status=error.status)
 
 

@@ -64,7 +64,7 @@ class Overlay:
         """Remember that a delete was accepted."""
         self.wrote(kind, replace(observed, deleting=True))
 
-    def saw(self, kind: Kind, old: Observed | None, new: Observed | None) -> None:
+    def observed_change(self, kind: Kind, old: Observed | None, new: Observed | None) -> None:
         """Handle the informer's event: a deletion, or the object at some version, settles older entries."""
         if new is not None:
             self.view(kind, new.namespace, new.name, new)

@@ -9,7 +9,7 @@ from gangctl.cel.meter import REQUEST_STEPS, StepMeter
 from gangctl.evaluation.options import EvaluatorOptions, Size
 from gangctl.policy.review import Review
 
-STEPS_PER_LOOK: Final = 128
+STEPS_PER_CLOCK_CHECK: Final = 128
 """A tenth of a millisecond between two clock checks."""
 
 
@@ -47,7 +47,7 @@ class _SliceMeter(StepMeter):
     def _spend(self, count: int) -> None:
         self.spent += count
         self._unlooked += count
-        if self._unlooked >= STEPS_PER_LOOK:
+        if self._unlooked >= STEPS_PER_CLOCK_CHECK:
             self._unlooked = 0
             if self._clock() >= self._deadline or self.spent > self._steps:
                 raise SliceOverError

@@ -10,13 +10,13 @@ from gangctl.api.jobset import JobSet
 from gangctl.api.objects import Key
 from gangctl.controllers.checks.activity import Checks
 from gangctl.controllers.checks.parameters import parameter_source
-from gangctl.controllers.checks.standing import Standings
+from gangctl.controllers.checks.statuses import Statuses
 from gangctl.controllers.checks.workloads import WorkloadChecks
 from gangctl.controllers.gates import GateKeeper
 from gangctl.controllers.queues.sources import QueueSources
 from gangctl.kueue.checks import is_ours, of_jobset, reserved
 from gangctl.kueue.objects import AdmissionCheck, QueuedWorkload
-from gangctl.manager.gangs import GangPart, Outside, error_policy
+from gangctl.manager.gangs import Dependencies, GangPart, error_policy
 from gangctl.manager.policies import PolicyPart
 from gangctl.runtime.controller import Action, Controller, ControllerOptions
 from gangctl.runtime.metrics import RuntimeMetrics
@@ -34,28 +34,28 @@ class CheckPart:
 
     def __init__(
         self,
-        outside: Outside,
+        dependencies: Dependencies,
         gangs: GangPart,
         sources: QueueSources,
         policies: PolicyPart | None,
     ) -> None:
         """Make everything, start nothing."""
-        clients, settings, metrics = outside.clients, outside.settings, outside.metrics
-        sight = None if policies is None else policies.sight
-        standings = Standings(clients.reader, gangs.caches, sight, state=lambda: gangs.state, rules=gangs.rules)
+        clients, settings, metrics = dependencies.clients, dependencies.settings, dependencies.metrics
+        scan_view = None if policies is None else policies.scan_view
+        statuses = Statuses(clients.reader, gangs.caches, scan_view, state=lambda: gangs.state, rules=gangs.rules)
         self._gangs = gangs
         self._sources = sources
         self._policies = policies
         self._check: _CheckMode | None = None
         self._gate: GateKeeper | None = None
         if settings.kueue_check:
-            self._check = _CheckMode(outside, gangs, sources, standings)
+            self._check = _CheckMode(dependencies, gangs, sources, statuses)
             if policies is not None:
-                policies.on_swap(self._check.look_again)
+                policies.on_swap(self._check.recheck)
         if settings.kueue_gate:
             workloads = sources.workloads.store
             self._gate = GateKeeper(
-                clients.reader, clients.writer, gangs.caches, workloads, standings=standings, say=gangs.say
+                clients.reader, clients.writer, gangs.caches, workloads, statuses=statuses, record=gangs.record_event
             )
             self._gates = _controller(GATES, self._gate.reconcile, WORKERS, metrics, gangs.share.admits)
         if self._check is not None or self._gate is not None:
@@ -123,19 +123,24 @@ class _CheckMode:
 
     def __init__(
         self,
-        outside: Outside,
+        dependencies: Dependencies,
         gangs: GangPart,
         sources: QueueSources,
-        standings: Standings,
+        statuses: Statuses,
     ) -> None:
-        clients, metrics = outside.clients, outside.metrics
+        clients, metrics = dependencies.clients, dependencies.metrics
         self._gangs = gangs
         self._checks = sources.checks.informer
         self.parameters = parameter_source(clients.reader, self._parameters_changed, observer=metrics.informer_observer)
         metrics.track_informer(self.parameters.informer)
         self._ours = Checks(clients.reader, clients.writer, self._checks.store, self.parameters)
         self.loop = WorkloadChecks(
-            outside.applier, sources.workloads.store, self._ours, gangs.caches, standings=standings, say=gangs.say
+            dependencies.applier,
+            sources.workloads.store,
+            self._ours,
+            gangs.caches,
+            statuses=statuses,
+            record=gangs.record_event,
         )
         self._activity: Controller[str] = _controller(ACTIVITY, self._ours.reconcile, 1, metrics)
         self._workloads: Controller[Key] = _controller(
@@ -155,14 +160,14 @@ class _CheckMode:
         await known()
         await self._checks.synced.wait()
         self.loop.begin()
-        self.look_again()
+        self.recheck()
         await self._workloads.run()
 
     def enqueue(self, key: Key) -> None:
         """Check one Workload of Kueue."""
         self._workloads.enqueue(key)
 
-    def look_again(self) -> None:
+    def recheck(self) -> None:
         """Check every Workload that may be held back, and its gang, which may be required only now."""
         for workload in self.loop.waiting():
             self._workloads.enqueue((workload.namespace, workload.name))
@@ -178,12 +183,12 @@ class _CheckMode:
         changed = new or old
         if changed is not None and is_ours(changed.controller):
             self._activity.enqueue(changed.name)
-            self.look_again()
+            self.recheck()
 
     def _parameters_changed(self) -> None:
         for name in self._ours.names():
             self._activity.enqueue(name)
-        self.look_again()
+        self.recheck()
 
 
 def _held(workload: QueuedWorkload | None) -> frozenset[str]:

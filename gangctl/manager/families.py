@@ -12,7 +12,7 @@ from typing import Any, Final
 from gangctl.client.client import Client
 from gangctl.client.credentials import StaticCredentials
 from gangctl.client.transport import Transport
-from gangctl.manager.gangs import Clients, Outside
+from gangctl.manager.gangs import Clients, Dependencies
 from gangctl.manager.parts import compose
 from gangctl.manager.processmetrics import ProcessMetrics
 from gangctl.manager.settings import load_settings
@@ -42,7 +42,7 @@ async def composed_families() -> tuple[Family, ...]:
     ProcessMetrics(catalogue, settings)
     client = Client(Transport(StaticCredentials(NOWHERE)))
     compose(
-        Outside(
+        Dependencies(
             Clients(client, client),
             settings,
             own_namespace="gangctl-system",

@@ -42,7 +42,7 @@ class Clients:
 
 
 @dataclass(frozen=True, slots=True)
-class Outside:
+class Dependencies:
     """Dependencies that the parts share with the rest of the process."""
 
     clients: Clients
@@ -74,20 +74,20 @@ class GangPart:
 
     def __init__(
         self,
-        outside: Outside,
+        dependencies: Dependencies,
         suspended: Callable[[JobSet], Lifecycle],
     ) -> None:
         """Make everything, start nothing; in the event loop that everything will run in.
 
         ``suspended`` returns which objects a suspended JobSet keeps.
         """
-        clients, settings, metrics = outside.clients, outside.settings, outside.metrics
-        self.share = outside.share
+        clients, settings, metrics = dependencies.clients, dependencies.settings, dependencies.metrics
+        self.share = dependencies.share
         self.suspended = suspended
         self._schedulers = frozenset(settings.gang_scheduler)
-        self._recorder = outside.recorder
+        self._recorder = dependencies.recorder
         self._clients = clients
-        self._gang_metrics = GangMetrics(outside.registry)
+        self._gang_metrics = GangMetrics(dependencies.registry)
         self._followers: list[Callable[[Key], None]] = []
         self._on_state: list[Callable[[ApiState], None]] = []
         self._followed: Generation | None = None
@@ -100,13 +100,13 @@ class GangPart:
             on_lost=self._on_lost,
         )
         self.discovery = DiscoveryLoop(
-            clients.reader, outside.own_namespace, self._on_generation, period_seconds=settings.discovery_period
+            clients.reader, dependencies.own_namespace, self._on_generation, period_seconds=settings.discovery_period
         )
         reconciler = GangController(
             self.caches,
             self._writer,
             PodReader(clients.reader),
-            GangReporter(self.say, self._gang_metrics),
+            GangReporter(self.record_event, self._gang_metrics),
             state=lambda: self.discovery.state,
             rules=self.rules,
             suspended=suspended,
@@ -151,7 +151,7 @@ class GangPart:
         """Wait until the webhooks can answer from memory."""
         await self.discovery.settled.wait()
 
-    def say(self, jobset: JobSet, notice: Notice) -> None:
+    def record_event(self, jobset: JobSet, notice: Notice) -> None:
         """Record an event on a JobSet; never waits."""
         regarding = ObjectReference(JOBSET_API_VERSION, "JobSet", jobset.namespace, jobset.name, jobset.uid)
         kind: EventType = "Warning" if notice.is_warning else "Normal"
@@ -165,7 +165,7 @@ class GangPart:
         """Call this with each state that discovery finds, the first included."""
         self._on_state.append(found)
 
-    def look_again(self, concerned: Callable[[JobSet], bool]) -> None:
+    def recheck(self, concerned: Callable[[JobSet], bool]) -> None:
         """Reconcile these: something else that they depend on has changed."""
         for jobset in self.caches.jobsets.store.values():
             if concerned(jobset):
@@ -193,7 +193,7 @@ class GangPart:
 
     def _on_lost(self) -> None:
         # An upgrade of the cluster changes what it serves, and this is the first sign of it.
-        self.discovery.hurry()
+        self.discovery.trigger()
 
     async def _on_generation(self, state: ApiState) -> None:
         self._gang_metrics.found(state)

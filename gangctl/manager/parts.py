@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from gangctl.api.jobset import JobSet
 from gangctl.gang.assess import Lifecycle
 from gangctl.manager.checks import CheckPart
-from gangctl.manager.gangs import GangPart, Outside
+from gangctl.manager.gangs import Dependencies, GangPart
 from gangctl.manager.pathways import PathwaysPart
 from gangctl.manager.policies import PolicyPart, without_queues
 from gangctl.manager.queues import QueuePart
@@ -52,23 +52,23 @@ class Parts:
         return self.policies.evaluating() if self.policies is not None else nullcontext()
 
 
-def compose(outside: Outside) -> Parts:
+def compose(dependencies: Dependencies) -> Parts:
     """Make the parts in the event loop that everything will run in; nothing is started."""
-    settings = outside.settings
-    queues = QueuePart(outside) if settings.kueue != "off" else None
-    gangs = GangPart(outside, queues.suspended if queues is not None else _retired)
+    settings = dependencies.settings
+    queues = QueuePart(dependencies) if settings.kueue != "off" else None
+    gangs = GangPart(dependencies, queues.suspended if queues is not None else _retired)
     if queues is not None:
-        queues.attend(gangs)
+        queues.connect(gangs)
     policies = None
     if settings.policies != "off":
-        policies = PolicyPart(outside, gangs, fit=queues.view.fit if queues is not None else without_queues)
+        policies = PolicyPart(dependencies, gangs, fit=queues.view.fit if queues is not None else without_queues)
     checks = None
     if queues is not None and (settings.kueue_check or settings.kueue_gate):
-        checks = CheckPart(outside, gangs, queues.sources, policies)
+        checks = CheckPart(dependencies, gangs, queues.sources, policies)
         queues.early = checks.awaits
-    readiness = ReadinessPart(outside, gangs, queues) if settings.readiness != "off" else None
-    pathways = PathwaysPart(outside, gangs) if settings.pathways else None
-    webhooks = WebhookPart(outside, gangs, policies, queues.view if queues is not None else None)
+    readiness = ReadinessPart(dependencies, gangs, queues) if settings.readiness != "off" else None
+    pathways = PathwaysPart(dependencies, gangs) if settings.pathways else None
+    webhooks = WebhookPart(dependencies, gangs, policies, queues.view if queues is not None else None)
     return Parts(gangs, queues, policies, checks, readiness, pathways, webhooks)
 
 

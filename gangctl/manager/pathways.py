@@ -5,7 +5,7 @@ from __future__ import annotations
 from gangctl.controllers.pathways.controller import NAME, PathwaysController
 from gangctl.controllers.pathways.metrics import PathwaysMetrics
 from gangctl.gang.reasons import Notice
-from gangctl.manager.gangs import GangPart, Outside, error_policy
+from gangctl.manager.gangs import Dependencies, GangPart, error_policy
 from gangctl.pathways.options import PathwaysOptions
 from gangctl.pathways.result import Setting
 from gangctl.pathways.status.facts import PathwaysFacts
@@ -16,18 +16,18 @@ from gangctl.runtime.events import Event, EventType, ObjectReference
 class PathwaysPart:
     """Wires the parts for PathwaysJobs."""
 
-    def __init__(self, outside: Outside, gangs: GangPart) -> None:
+    def __init__(self, dependencies: Dependencies, gangs: GangPart) -> None:
         """Make everything, start nothing."""
-        clients, metrics = outside.clients, outside.metrics
+        clients, metrics = dependencies.clients, dependencies.metrics
         self._gangs = gangs
-        self._recorder = outside.recorder
+        self._recorder = dependencies.recorder
         self.controller = PathwaysController(
             clients.reader,
             clients.writer,
-            self._say,
+            self._record_event,
             setting=self._setting,
-            options=outside.settings.pathways_options or PathwaysOptions(),
-            metrics=PathwaysMetrics(outside.registry),
+            options=dependencies.settings.pathways_options or PathwaysOptions(),
+            metrics=PathwaysMetrics(dependencies.registry),
             error_policy=error_policy,
             informer_observer=metrics.informer_observer,
             controller_observer=metrics.controller_observer(NAME),
@@ -53,7 +53,7 @@ class PathwaysPart:
             return Setting(gangs=False, topology=False)
         return Setting(topology=generation.capabilities.constraints)
 
-    def _say(self, job: PathwaysFacts, notice: Notice) -> None:
+    def _record_event(self, job: PathwaysFacts, notice: Notice) -> None:
         regarding = ObjectReference(API_VERSION, KIND, job.namespace, job.name, job.uid)
         kind: EventType = "Warning" if notice.is_warning else "Normal"
         self._recorder.record(Event(regarding, notice.reason.value, notice.message, "Reconcile", kind))

@@ -22,7 +22,7 @@ from gangctl.controllers.scan import PolicyScan, ScanMetrics, ScanOptions
 from gangctl.evaluation.options import EvaluatorOptions
 from gangctl.fit.report import FitReport
 from gangctl.gang.resolve import ClusterRules
-from gangctl.manager.gangs import GangPart, Outside, error_policy
+from gangctl.manager.gangs import Dependencies, GangPart, error_policy
 from gangctl.manager.policymetrics import PolicyMetrics
 from gangctl.policy.existing import review_of_existing
 from gangctl.policy.fitvariable import Fit, unknown_fit
@@ -92,7 +92,7 @@ def without_queues(raw: Object, namespace: str, *, new: bool = True) -> FitRepor
     return unknown_fit(raw, namespace, ["gangctl does not look at Kueue"])
 
 
-class Sight:
+class ReplicaScanView:
     """The :class:`~gangctl.controllers.scan.ScanView` of a replica: the same policies as for admission."""
 
     def __init__(
@@ -147,15 +147,15 @@ class Sight:
 class PolicyPart:
     """Wires the parts for policies; it is also the :class:`~gangctl.webhooks.policies.PolicyView`."""
 
-    def __init__(self, outside: Outside, gangs: GangPart, *, fit: Fit) -> None:
+    def __init__(self, dependencies: Dependencies, gangs: GangPart, *, fit: Fit) -> None:
         """Make everything, start nothing.
 
         ``fit`` returns whether a JobSet (of a namespace, where it names none) can be admitted by its queue.
         """
-        clients, metrics = outside.clients, outside.metrics
+        clients, metrics = dependencies.clients, dependencies.metrics
         self._gangs = gangs
         self.fit = fit
-        self._metrics = PolicyMetrics(outside.registry)
+        self._metrics = PolicyMetrics(dependencies.registry)
         self._on_swap: list[Callable[[], None]] = []
         self._lazy = _LazyEvaluator(EvaluatorOptions(), self._metrics)
         self._sources = PolicySources(clients.reader, self._wake, observer=metrics.informer_observer)
@@ -171,23 +171,23 @@ class PolicyPart:
             error_policy=error_policy,
             observer=metrics.controller_observer(NAME),
         )
-        self.sight = Sight(
+        self.scan_view = ReplicaScanView(
             self._keeper,
             self._sources,
             self._parameters,
             evaluate=self._lazy.evaluate,
             rules=self.cluster_rules,
             fit=fit,
-            webhooks=outside.settings.webhooks(outside.own_namespace),
+            webhooks=dependencies.settings.webhooks(dependencies.own_namespace),
             now=self.now,
         )
         self._scan = PolicyScan(
             clients.reader,
             clients.writer,
-            self.sight,
+            self.scan_view,
             Reports(clients.reader, clients.writer, now=self.now),
-            options=ScanOptions(period_seconds=outside.settings.policy_scan_period),
-            metrics=ScanMetrics(outside.registry, self.sight.scanned),
+            options=ScanOptions(period_seconds=dependencies.settings.policy_scan_period),
+            metrics=ScanMetrics(dependencies.registry, self.scan_view.scanned),
             now=self.now,
         )
         for informer in self._sources.informers:

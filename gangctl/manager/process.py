@@ -31,13 +31,13 @@ from gangctl.client.transport import Transport, TransportOptions
 from gangctl.controllers.checks.workloads import FIELD_MANAGER
 from gangctl.errors import ApiError, LeadershipLostError, NotFoundError
 from gangctl.manager import logs
-from gangctl.manager.gangs import Clients, Outside
+from gangctl.manager.gangs import Clients, Dependencies
 from gangctl.manager.parts import Parts, Work, compose
 from gangctl.manager.processmetrics import ProcessMetrics
 from gangctl.manager.securemetrics import SecureMetrics
 from gangctl.manager.settings import ControllerSettings, split_address
 from gangctl.manager.webhooks import listening
-from gangctl.runtime.election import ElectionOptions, LeaseElection, ShardElection, leadership_told
+from gangctl.runtime.election import ElectionOptions, LeaseElection, ShardElection, unwrapped_leadership_loss
 from gangctl.runtime.events import EventRecorder
 from gangctl.runtime.metrics import RuntimeMetrics
 from gangctl.runtime.probes import Check, ProbeServer
@@ -107,7 +107,7 @@ class Process:
         self._client = Client(transport)
         self._identity = f"{os.environ.get('POD_NAME') or socket.gethostname()}_{secrets.token_hex(4)}"
         self._stop = asyncio.Event()
-        self._hurry = asyncio.Event()
+        self._quick_stop = asyncio.Event()
         self._leading: asyncio.Task[None] | None = None
         self._parts: Parts | None = None
 
@@ -130,7 +130,7 @@ class Process:
 
     def stop(self) -> None:
         """Request the end; a second time, for a quick one."""
-        (self._hurry if self._stop.is_set() else self._stop).set()
+        (self._quick_stop if self._stop.is_set() else self._stop).set()
 
     def _ending(self) -> str | None:
         return "ending" if self._stop.is_set() else None
@@ -177,13 +177,13 @@ class Process:
             return
         self._parts.webhooks.begin_drain()
         self._leading.cancel()
-        hurry = asyncio.create_task(self._hurry.wait(), name="hurry")
+        quick_stop = asyncio.create_task(self._quick_stop.wait(), name="quick-stop")
         # Cancelling all the rest before the Lease is released would interrupt the release.
         await asyncio.gather(
-            asyncio.wait({hurry}, timeout=self._shutdown_delay()),
+            asyncio.wait({quick_stop}, timeout=self._shutdown_delay()),
             asyncio.wait({self._leading}),
         )
-        hurry.cancel()
+        quick_stop.cancel()
 
     def _shutdown_delay(self) -> float:
         if self._settings.shutdown_delay is not None:
@@ -203,7 +203,7 @@ class Process:
         guard = election.ensure_leading if election is not None else None
         writer = Client(self._transport, Settings(guard=guard))
         parts = compose(
-            Outside(
+            Dependencies(
                 Clients(self._client, writer),
                 self._settings,
                 own_namespace,
@@ -296,7 +296,7 @@ async def _lead(election: ShardElection | None, parts: Sequence[Work]) -> None:
 
 async def _together(parts: Iterable[Work]) -> None:
     """Run all at once; when one reports lost leadership, all end with that."""
-    with leadership_told():
+    with unwrapped_leadership_loss():
         async with asyncio.TaskGroup() as group:
             for part in parts:
                 group.create_task(part())

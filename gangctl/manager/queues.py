@@ -9,9 +9,9 @@ from gangctl.api.jobset import JobSet
 from gangctl.api.objects import Key
 from gangctl.controllers.queues.sources import QueueSources
 from gangctl.controllers.queues.verdicts import VerdictMetrics, Verdicts, reader
-from gangctl.controllers.queues.view import EVERYBODY, QueueView
+from gangctl.controllers.queues.view import ALL, QueueView
 from gangctl.gang.assess import Lifecycle, while_suspended
-from gangctl.manager.gangs import GangPart, Outside, error_policy
+from gangctl.manager.gangs import Dependencies, GangPart, error_policy
 from gangctl.runtime.controller import Controller, ControllerOptions
 
 NAME: Final = "verdicts"
@@ -21,10 +21,10 @@ WORKERS: Final = 2
 class QueuePart:
     """Wires the parts for Kueue; :attr:`view` answers webhooks, policies and controllers."""
 
-    def __init__(self, outside: Outside) -> None:
-        """Make everything that needs no gangs; :meth:`attend` makes the rest. Nothing is started."""
-        clients, settings, metrics = outside.clients, outside.settings, outside.metrics
-        self._outside = outside
+    def __init__(self, dependencies: Dependencies) -> None:
+        """Make everything that needs no gangs; :meth:`connect` makes the rest. Nothing is started."""
+        clients, settings, metrics = dependencies.clients, dependencies.settings, dependencies.metrics
+        self._dependencies = dependencies
         self.sources = QueueSources(
             clients.reader,
             self._presence_changed,
@@ -36,7 +36,7 @@ class QueuePart:
         self.early: Callable[[JobSet], bool] = lambda _: False
         """Whose groups are made before the first start: those that an enabled mode holds back."""
         self.verdicts: Verdicts | None = None
-        """Verdicts of waiting JobSets, once :meth:`attend` was called."""
+        """Verdicts of waiting JobSets, once :meth:`connect` was called."""
         self._gangs: GangPart | None = None
         self._on_presence: list[Callable[[], None]] = []
         self._controller: Controller[Key] | None = None
@@ -47,16 +47,16 @@ class QueuePart:
         """Which objects a suspended JobSet keeps."""
         return while_suspended(jobset, queues=self.view.known, early=self.early(jobset))
 
-    def attend(self, gangs: GangPart) -> None:
+    def connect(self, gangs: GangPart) -> None:
         """Make the verdicts on the JobSets of ``gangs``, and notify their controller when Kueue comes or goes."""
         self._gangs = gangs
         self.verdicts = Verdicts(
             gangs.caches.jobsets,
             self.view,
-            reader(self._outside.clients.reader),
-            gangs.say,
+            reader(self._dependencies.clients.reader),
+            gangs.record_event,
             self._enqueue,
-            metrics=VerdictMetrics(self._outside.registry),
+            metrics=VerdictMetrics(self._dependencies.registry),
         )
         self._controller = Controller(
             NAME,
@@ -64,7 +64,7 @@ class QueuePart:
             admits=gangs.share.admits,
             options=ControllerOptions(workers=WORKERS),
             error_policy=error_policy,
-            observer=self._outside.metrics.controller_observer(NAME),
+            observer=self._dependencies.metrics.controller_observer(NAME),
         )
 
     def follow(self, on_never: Callable[[Key], None], on_presence: Callable[[], None]) -> None:
@@ -103,8 +103,8 @@ class QueuePart:
 
     def _presence_changed(self) -> None:
         if self._gangs is not None:
-            self._gangs.look_again(lambda jobset: bool(jobset.queue) and jobset.suspend)
+            self._gangs.recheck(lambda jobset: bool(jobset.queue) and jobset.suspend)
         if self.verdicts is not None:
-            self.verdicts.changed(EVERYBODY)
+            self.verdicts.changed(ALL)
         for call in self._on_presence:
             call()

@@ -5,17 +5,17 @@ from __future__ import annotations
 import asyncio
 
 from gangctl.controllers.queues.view import Affected
-from gangctl.controllers.readiness.controller import Door, Gangs, ReadinessController
+from gangctl.controllers.readiness.controller import Gangs, LocalQueueKey, ReadinessController
 from gangctl.controllers.readiness.events import ReadinessEvents
 from gangctl.controllers.readiness.gangcopies import GANGS
 from gangctl.controllers.readiness.gangobjects import NAME as OBJECTS
 from gangctl.controllers.readiness.gangobjects import GangObjects
 from gangctl.controllers.readiness.observer import ReadinessObserver
-from gangctl.controllers.readiness.queues import QueueStandings
-from gangctl.controllers.readiness.sources import InhabitedNamespaces, ReadinessSources
+from gangctl.controllers.readiness.queues import QueueStatuses
+from gangctl.controllers.readiness.sources import ActiveNamespaces, ReadinessSources
 from gangctl.kueue.checks import of_jobset
 from gangctl.kueue.objects import QueuedWorkload
-from gangctl.manager.gangs import Clients, GangPart, Outside
+from gangctl.manager.gangs import Clients, Dependencies, GangPart
 from gangctl.manager.queues import QueuePart
 from gangctl.manager.readinessmetrics import ReadinessMetrics
 from gangctl.readiness.assembly import is_followed
@@ -26,9 +26,9 @@ from gangctl.runtime.metrics import RuntimeMetrics
 class ReadinessPart:
     """Wires the parts for readiness; :attr:`controller` has the readiness of each JobSet."""
 
-    def __init__(self, outside: Outside, gangs: GangPart, queues: QueuePart | None) -> None:
+    def __init__(self, dependencies: Dependencies, gangs: GangPart, queues: QueuePart | None) -> None:
         """Make everything, start nothing."""
-        clients, metrics = outside.clients, outside.metrics
+        clients, metrics = dependencies.clients, dependencies.metrics
         self._gangs = gangs
         self._queues = queues
         share = gangs.share
@@ -36,15 +36,15 @@ class ReadinessPart:
             clients.reader,
             self._known,
             observer=metrics.informer_observer,
-            namespaces=InhabitedNamespaces(gangs.caches.jobsets, share) if share.divided else None,
+            namespaces=ActiveNamespaces(gangs.caches.jobsets, share) if share.divided else None,
         )
         for source in reversed(self._sources.all):
             # Only one informer of events is listed, under their common name: that of refused pods, which come first.
             metrics.track_informer(source.informer)
-        self._objects = _gang_objects(clients, gangs, metrics) if outside.settings.gang_objects else None
+        self._objects = _gang_objects(clients, gangs, metrics) if dependencies.settings.gang_objects else None
         observers: list[ReadinessObserver] = [
-            ReadinessMetrics(outside.registry),
-            ReadinessEvents(gangs.say, gangs.caches.jobset),
+            ReadinessMetrics(dependencies.registry),
+            ReadinessEvents(gangs.record_event, gangs.caches.jobset),
         ]
         if self._objects is not None:
             observers.append(self._objects)
@@ -54,7 +54,7 @@ class ReadinessPart:
             self._sources,
             evaluate,
             observers,
-            queues=QueueStandings(queues.view, self._never, self._head_changed) if queues is not None else None,
+            queues=QueueStatuses(queues.view, self._never, self._head_changed) if queues is not None else None,
             share=share,
         )
         gangs.follow(self.controller.mark)
@@ -88,15 +88,15 @@ class ReadinessPart:
         return verdicts.never(key) if verdicts is not None else ""
 
     def _head_changed(self, cluster_queue: str) -> None:
-        self.controller.mark_at(lambda door: self._leads_to(door) == cluster_queue)
+        self.controller.mark_at(lambda queue_key: self._leads_to(queue_key) == cluster_queue)
 
     def _affected(self, affected: Affected) -> None:
         for key in affected.jobsets:
             self.controller.mark(key)
-        self.controller.mark_at(lambda door: affected.concerns(door, self._leads_to(door)))
+        self.controller.mark_at(lambda queue_key: affected.concerns(queue_key, self._leads_to(queue_key)))
 
-    def _leads_to(self, door: Door) -> str:
-        return self._queues.view.cluster_queue_of(door) if self._queues is not None else ""
+    def _leads_to(self, queue_key: LocalQueueKey) -> str:
+        return self._queues.view.cluster_queue_of(queue_key) if self._queues is not None else ""
 
     def _workload_changed(self, old: QueuedWorkload | None, new: QueuedWorkload | None) -> None:
         changed = new or old

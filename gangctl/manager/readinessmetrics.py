@@ -79,7 +79,7 @@ class ReadinessMetrics(ReadinessObserver):
         for family in _LIMITED:
             self._dropped.labels(family.name)
         self.forget()
-        registry.register(_Standing(self))
+        registry.register(_Gauges(self))
 
     def forget(self) -> None:
         """End the series of existing gangs: this replica no longer follows them."""
@@ -92,7 +92,7 @@ class ReadinessMetrics(ReadinessObserver):
         """Measure what ends from now on; another leader has measured what ended before."""
         self._starts = Starts(self._wall())
 
-    def stands(self, before: Readiness | None, now: Readiness | None) -> None:
+    def on_status_change(self, before: Readiness | None, now: Readiness | None) -> None:
         """Count one JobSet under its new readiness, and the transitions on the way."""
         stated = now or before
         if stated is None:
@@ -157,7 +157,7 @@ class ReadinessMetrics(ReadinessObserver):
                 self._dropped.labels(family.name).inc(times)
 
 
-class _Standing(Collector):
+class _Gauges(Collector):
     """The gauges, computed at each scrape."""
 
     def __init__(self, metrics: ReadinessMetrics) -> None:

@@ -16,7 +16,7 @@ from gangctl.client.pacing import Backoff
 from gangctl.errors import ApiError, ConfigError
 from gangctl.gang.generation import ApiState
 from gangctl.manager.certificates import own_certificates
-from gangctl.manager.gangs import GangPart, Outside
+from gangctl.manager.gangs import Dependencies, GangPart
 from gangctl.manager.policies import PolicyPart
 from gangctl.runtime.authority import expires
 from gangctl.runtime.certsource import CertificateSource, ClientAuthorities, DirectoryCertificates, Serving
@@ -53,18 +53,18 @@ class WebhookPart:
 
     def __init__(
         self,
-        outside: Outside,
+        dependencies: Dependencies,
         gangs: GangPart,
         policies: PolicyPart | None,
         queues: QueueView | None,
     ) -> None:
         """Make everything, start nothing."""
-        client, settings, own_namespace = outside.clients.reader, outside.settings, outside.own_namespace
-        may_write = outside.may_register
+        client, settings, own_namespace = dependencies.clients.reader, dependencies.settings, dependencies.own_namespace
+        may_write = dependencies.may_register
         self._policies = policies
         self._client = client
         self._settings = settings
-        self._metrics = _WebhookMetrics(outside.registry)
+        self._metrics = _WebhookMetrics(dependencies.registry)
         self._source = self._certificates(own_namespace)
         client_ca = settings.webhook_client_ca
         self._clients = ClientAuthorities(Path(client_ca)) if client_ca is not None else None
@@ -78,7 +78,7 @@ class WebhookPart:
             mode=Registration(settings.webhook_registration),
             refresh=self._refreshed,
             may_write=may_write,
-            wrote=gangs.discovery.hurry,
+            wrote=gangs.discovery.trigger,
         )
         gangs.on_state(self._found)
         self._policy_registrar = Registrar(

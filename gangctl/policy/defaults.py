@@ -64,7 +64,7 @@ class Applied:
 
 
 @dataclass(frozen=True, slots=True)
-class _Wish:
+class _Proposal:
     """The value of a policy for a field; ``place`` is its path in the policy, if not the field of that name."""
 
     policy: str
@@ -78,13 +78,13 @@ class _Wish:
 
 
 @dataclass(slots=True)
-class _Ballot:
+class _Proposals:
     """Values of policies for one field, with the policies of each."""
 
     votes: dict[Any, list[str]] = field(default_factory=dict)
 
-    def add(self, wish: _Wish) -> None:
-        self.votes.setdefault(wish.value, []).append(wish.author)
+    def add(self, proposal: _Proposal) -> None:
+        self.votes.setdefault(proposal.value, []).append(proposal.author)
 
     def result(self) -> Any:
         """The common value, None without any; only without a :meth:`dispute`."""
@@ -94,10 +94,12 @@ class _Ballot:
         """The error when there are several values."""
         if len(self.votes) < 2:  # noqa: PLR2004 - it takes two
             return None
-        wishes = ", ".join(
+        proposals = ", ".join(
             f"{author} sets {_shown(value)}" for value, authors in self.votes.items() for author in authors
         )
-        detail = f"policies disagree on the default: {wishes}; write a value of your own, or repair one of the policies"
+        detail = (
+            f"policies disagree on the default: {proposals}; write a value of your own, or repair one of the policies"
+        )
         return FieldError(path, ErrorKind.INVALID, detail)
 
 
@@ -159,11 +161,11 @@ class _Draft:
     def apply(self, policies: Sequence[tuple[str, Defaults]]) -> Applied:
         """Decide field by field, then write them all."""
         own = _metadata(self.raw, "labels")
-        wishes = self._queue_wishes(policies, own.get(QUEUE_NAME))
+        proposals = self._queue_proposals(policies, own.get(QUEUE_NAME))
         labels = {
             key: value
             for key in (QUEUE_NAME, PRIORITY_CLASS)
-            if key not in own and (value := self._settled(f"metadata.labels[{key}]", wishes[key]))
+            if key not in own and (value := self._settled(f"metadata.labels[{key}]", proposals[key]))
         }
         annotations: dict[str, str] = {}
         mode, each_mode = self._modes(policies)
@@ -177,35 +179,38 @@ class _Draft:
         changed = _with_metadata(_with_metadata(changed, "labels", labels), "annotations", annotations)
         return Applied(tuple(diff(self.raw, changed)), sources=self.sources)
 
-    def _queue_wishes(self, policies: Sequence[tuple[str, Defaults]], own: str | None) -> dict[str, list[_Wish]]:
+    def _queue_proposals(self, policies: Sequence[tuple[str, Defaults]], own: str | None) -> dict[str, list[_Proposal]]:
         """Values for the labels that Kueue reads, by key; ``own`` is the queue that the JobSet has.
 
         A priority class of the queue map applies only with the queue beside it: a JobSet in another queue does not get
         it.
         """
-        wishes: dict[str, list[_Wish]] = {QUEUE_NAME: [], PRIORITY_CLASS: []}
+        proposals: dict[str, list[_Proposal]] = {QUEUE_NAME: [], PRIORITY_CLASS: []}
         for name, defaults in policies:
-            queue, priority = _Wish(name, defaults.queue), _Wish(name, defaults.priority_class)
+            queue, priority = _Proposal(name, defaults.queue), _Proposal(name, defaults.priority_class)
             if (chosen := self.candidate.choose(defaults.queues)) is not None:
-                queue = _Wish(name, chosen.choice.queue, chosen.path)
+                queue = _Proposal(name, chosen.choice.queue, chosen.path)
                 if chosen.choice.priority_class is not None and own in {None, queue.value}:
-                    priority = _Wish(name, chosen.choice.priority_class, chosen.path)
-            wishes[QUEUE_NAME].append(queue)
-            wishes[PRIORITY_CLASS].append(priority)
-        return {key: [wish for wish in found if wish.value is not None] for key, found in wishes.items()}
+                    priority = _Proposal(name, chosen.choice.priority_class, chosen.path)
+            proposals[QUEUE_NAME].append(queue)
+            proposals[PRIORITY_CLASS].append(priority)
+        return {key: [proposal for proposal in found if proposal.value is not None] for key, found in proposals.items()}
 
-    def _settled(self, path: str, wishes: Sequence[_Wish]) -> Any:
+    def _settled(self, path: str, proposals: Sequence[_Proposal]) -> Any:
         """The common value of these policies for a field, None when none has one or they disagree."""
-        ballot = _Ballot()
-        for wish in wishes:
-            ballot.add(wish)
-        if dispute := ballot.dispute(path):
+        candidates = _Proposals()
+        for proposal in proposals:
+            candidates.add(proposal)
+        if dispute := candidates.dispute(path):
             self.conflicts.append(dispute)
             return None
-        if wishes:
-            policies, places = tuple(wish.policy for wish in wishes), tuple(wish.place for wish in wishes)
-            self.sources[path] = Source(ballot.result(), policies, places)
-        return ballot.result()
+        if proposals:
+            policies, places = (
+                tuple(proposal.policy for proposal in proposals),
+                tuple(proposal.place for proposal in proposals),
+            )
+            self.sources[path] = Source(candidates.result(), policies, places)
+        return candidates.result()
 
     def _modes(self, policies: Sequence[tuple[str, Defaults]]) -> tuple[str | None, str | None]:
         """The mode of the JobSet and that of each ReplicatedJob, None where it stays as it is."""
@@ -213,13 +218,13 @@ class _Draft:
             return None, None
         path = f"metadata.annotations[{GANG_MODE}]"
         each_path = f"spec.replicatedJobs[*].template.{path}"
-        wishes = _wishes(policies, "gang_mode")
-        each_wishes = _wishes(policies, "replicated_job_gang_mode")
-        mode, each_mode = self._settled(path, wishes), self._settled(each_path, each_wishes)
+        proposals = _proposals(policies, "gang_mode")
+        each_proposals = _proposals(policies, "replicated_job_gang_mode")
+        mode, each_mode = self._settled(path, proposals), self._settled(each_path, each_proposals)
         if mode == GangMode.GANG and each_mode in {GangMode.GANG, GangMode.REPLICATED_GANG}:
-            wanted = f"{each_wishes[0].author} sets {each_mode} on each replicated job"
+            wanted = f"{each_proposals[0].author} sets {each_mode} on each replicated job"
             detail = (
-                f"policies disagree on the default: {wishes[0].author} sets Gang on the JobSet, {wanted}; "
+                f"policies disagree on the default: {proposals[0].author} sets Gang on the JobSet, {wanted}; "
                 "write a mode of your own, or repair one of the policies"
             )
             self.conflicts.append(FieldError(path, ErrorKind.INVALID, detail))
@@ -230,19 +235,19 @@ class _Draft:
         own = _own_options(self.raw)
         if not gangs or own is None:
             return ""
-        wishes: dict[str, list[_Wish]] = {}
+        proposals: dict[str, list[_Proposal]] = {}
         for name, defaults in policies:
             options = {} if defaults.options is None else defaults.options.model_dump(by_alias=True, exclude_unset=True)
             for key, value in options.items():
                 if key not in own and value is not None:
-                    wishes.setdefault(key, []).append(_Wish(name, value))
+                    proposals.setdefault(key, []).append(_Proposal(name, value))
         path = f"metadata.annotations[{GANG_OPTIONS}]"
-        added = {key: self._settled(f"{path}.{key}", wishes[key]) for key in sorted(wishes)}
+        added = {key: self._settled(f"{path}.{key}", proposals[key]) for key in sorted(proposals)}
         return orjson.dumps({**own, **added}).decode() if added else ""
 
 
-def _wishes(policies: Sequence[tuple[str, Defaults]], field_name: str) -> list[_Wish]:
-    return [_Wish(name, value) for name, each in policies if (value := getattr(each, field_name)) is not None]
+def _proposals(policies: Sequence[tuple[str, Defaults]], field_name: str) -> list[_Proposal]:
+    return [_Proposal(name, value) for name, each in policies if (value := getattr(each, field_name)) is not None]
 
 
 def _metadata(raw: Object, key: str) -> Any:

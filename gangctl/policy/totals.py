@@ -17,7 +17,7 @@ from gangctl.policy.status import NEWEST_VIOLATIONS
 from gangctl.policy.verdict import Outcome, Result
 
 _TEXT: Final = 1024
-_TOLD: Final = ("results", "violations", "lastScanTime")
+_WRITTEN: Final = ("results", "violations", "lastScanTime")
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -70,7 +70,7 @@ class Totals:
 
 def withdrawn(before: Mapping[str, Any]) -> dict[str, None] | None:
     """What to merge into the status of a policy that is no longer scanned, None when it has no results."""
-    return dict.fromkeys(key for key in _TOLD if before.get(key) is not None) or None
+    return dict.fromkeys(key for key in _WRITTEN if before.get(key) is not None) or None
 
 
 def violated(jobset: Object, rule: str, result: Result, message: str) -> Violated:

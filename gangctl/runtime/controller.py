@@ -17,7 +17,7 @@ import structlog
 
 from gangctl.client.pacing import Clock
 from gangctl.errors import ApiError, GangctlError, LeadershipLostError, is_transient
-from gangctl.runtime.election import leadership_told
+from gangctl.runtime.election import unwrapped_leadership_loss
 from gangctl.runtime.queue import ControllerObserver, WorkQueue
 
 K = TypeVar("K", bound=Hashable)
@@ -112,8 +112,8 @@ class Controller(Generic[K]):
         self._reconcile = reconcile
         self._options = options or ControllerOptions()
         self._error_policy = error_policy
-        self._told: OrderedDict[tuple[K, str], float] = OrderedDict()
-        self.queue.leave()
+        self._reported: OrderedDict[tuple[K, str], float] = OrderedDict()
+        self.queue.pause()
 
     def enqueue(self, key: K, after_seconds: float = 0.0) -> None:
         """Ask for a reconcile of ``key``."""
@@ -124,14 +124,14 @@ class Controller(Generic[K]):
 
         Raises :class:`LeadershipLostError` when a reconcile does: all workers must end.
         """
-        self.queue.attend()
+        self.queue.resume()
         try:
-            with leadership_told():
+            with unwrapped_leadership_loss():
                 async with asyncio.TaskGroup() as group:
                     for number in range(self._options.workers):
                         group.create_task(self._work(), name=f"{self.name}-{number}")
         finally:
-            self.queue.leave()
+            self.queue.pause()
 
     async def _work(self) -> None:
         while True:
@@ -154,7 +154,7 @@ class Controller(Generic[K]):
         except Exception as error:  # noqa: BLE001 -- told below, and tried again unless it is terminal
             failed = True
             action = self._error_policy(key, error)
-            self._tell(key, error, action)
+            self._log_error(key, error, action)
         result = self._follow(key, action, failed=failed)
         self._observer.reconciled(result, self._clock.now() - started)
 
@@ -178,7 +178,7 @@ class Controller(Generic[K]):
             return "requeued"
         return "failed" if failed else "done"
 
-    def _tell(self, key: K, error: Exception, action: Action) -> None:
+    def _log_error(self, key: K, error: Exception, action: Action) -> None:
         kind = error_kind(error)
         self._observer.failed(kind)
         what = {"controller": self.name, "key": str(key), "kind": kind, "error": str(error), "again": action.backoff}
@@ -192,9 +192,9 @@ class Controller(Generic[K]):
     def _first_in_window(self, what: tuple[K, str]) -> bool:
         now = self._clock.now()
         oldest = now - self._options.log_window_seconds
-        while self._told and next(iter(self._told.values())) <= oldest:
-            self._told.popitem(last=False)
-        if what in self._told:
+        while self._reported and next(iter(self._reported.values())) <= oldest:
+            self._reported.popitem(last=False)
+        if what in self._reported:
             return False
-        self._told[what] = now
+        self._reported[what] = now
         return True

@@ -35,7 +35,7 @@ _log = structlog.get_logger(__name__)
 
 
 @contextmanager
-def leadership_told() -> Iterator[None]:
+def unwrapped_leadership_loss() -> Iterator[None]:
     """Wraps a TaskGroup: if its tasks failed with lost leadership alone, raises the first of these errors."""
     try:
         yield
@@ -347,7 +347,7 @@ class ShardElection:
         try:
             await self._elections[number].hold(lead)
         finally:
-            self._share.leave()
+            self._share.release()
 
     async def _elected(self) -> int:
         """Win one. The first shard must always have a leader, so every candidate tries it first."""

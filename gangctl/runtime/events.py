@@ -69,8 +69,8 @@ class Event:
     @property
     def name(self) -> str:
         """The name that all recorders give this event: part of the object's, and a hash of the content."""
-        told = f"{self.regarding.uid}\n{self.reason}\n{self.note}"
-        digest = hashlib.sha256(told.encode("utf-8", "replace")).hexdigest()[:16]
+        sent_at = f"{self.regarding.uid}\n{self.reason}\n{self.note}"
+        digest = hashlib.sha256(sent_at.encode("utf-8", "replace")).hexdigest()[:16]
         return f"{self.regarding.name[:_NAME_PREFIX_LENGTH].rstrip('.-')}.{digest}"
 
     @property
@@ -118,7 +118,7 @@ class EventRecorder:
         self._recorded = recorded
         self._clock = clock or Clock()
         self._queue: asyncio.Queue[Event] = asyncio.Queue(self._options.queue_size)
-        self._told: OrderedDict[tuple[str, str], float] = OrderedDict()
+        self._reported: OrderedDict[tuple[str, str], float] = OrderedDict()
         self._dropping = False
 
     def record(self, event: Event) -> None:
@@ -128,7 +128,7 @@ class EventRecorder:
         try:
             self._queue.put_nowait(event)
         except asyncio.QueueFull:
-            self._told.pop((event.namespace, event.name), None)
+            self._reported.pop((event.namespace, event.name), None)
             self._recorded("dropped")
             if not self._dropping:
                 self._dropping = True
@@ -156,13 +156,13 @@ class EventRecorder:
     def _is_news(self, event: Event) -> bool:
         """Whether to write the event now; remembers that it was."""
         key, now = (event.namespace, event.name), self._clock.now()
-        told = self._told.get(key)
-        if told is not None and now - told < self._options.remember_seconds:
+        sent_at = self._reported.get(key)
+        if sent_at is not None and now - sent_at < self._options.remember_seconds:
             return False
-        self._told[key] = now
-        self._told.move_to_end(key)
-        while len(self._told) > self._options.remember:
-            self._told.popitem(last=False)
+        self._reported[key] = now
+        self._reported.move_to_end(key)
+        while len(self._reported) > self._options.remember:
+            self._reported.popitem(last=False)
         return True
 
     async def _write(self, event: Event) -> None:
@@ -193,7 +193,7 @@ class EventRecorder:
             return "unwelcome"
         if is_transient(error) and not last:
             return ""
-        self._told.pop((event.namespace, event.name), None)
+        self._reported.pop((event.namespace, event.name), None)
         _log.warning(
             "event not written",
             namespace=event.namespace,

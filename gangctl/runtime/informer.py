@@ -179,7 +179,7 @@ class Informer(Generic[T]):
                     if key is not None:
                         seen.add(key)
         if self._listed:
-            self._tell(self.store.retain(seen, self._namespace))
+            self._notify(self.store.retain(seen, self._namespace))
         self._listed = True
         self._version = version
         self._absent = False
@@ -231,9 +231,9 @@ class Informer(Generic[T]):
             self._observer.broken("project")
             return key
         if value is None:
-            self._tell(self.store.discard(key))
+            self._notify(self.store.discard(key))
             return None
-        self._tell(self.store.put(key, Entry(uid, version, value)))
+        self._notify(self.store.put(key, Entry(uid, version, value)))
         return key
 
     def _forget(self, raw: dict[str, Any]) -> None:
@@ -242,14 +242,14 @@ class Informer(Generic[T]):
         except InputError as error:
             self._not_understood(error)
         else:
-            self._tell(self.store.discard(key))
+            self._notify(self.store.discard(key))
 
     def _not_understood(self, error: InputError, **whose: str) -> None:
         """Log it for one object, and continue with the others."""
         self._log.warning("object not understood", error=error.message, **whose)
         self._observer.broken("project")
 
-    def _tell(self, changes: list[Change[T]]) -> None:
+    def _notify(self, changes: list[Change[T]]) -> None:
         for old, new in changes:
             for handler in self._handlers:
                 try:

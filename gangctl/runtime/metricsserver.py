@@ -143,7 +143,7 @@ class AccessReviewer:
                 text = f'user "{name}" may not get {self._path}{self._hint}'
                 return self._refused(HTTPStatus.FORBIDDEN, text)
         except ApiError as error:
-            self._tell(error)
+            self._log_error(error)
             text = "the API server does not say who you are: try again later, and see the log of gangctl"
             raise Refusal(HTTPStatus.SERVICE_UNAVAILABLE, text) from error
         self._trouble = ""
@@ -159,7 +159,7 @@ class AccessReviewer:
         status = answer.get("status")
         return status if isinstance(status, dict) else {}
 
-    def _tell(self, error: ApiError) -> None:
+    def _log_error(self, error: ApiError) -> None:
         """Log an error once; with its text only if a permission is missing, because others may quote a token."""
         words = error.message if isinstance(error, ForbiddenError) else type(error).__name__
         if words != self._trouble:

@@ -78,7 +78,7 @@ class WorkQueue(Generic[K]):
         self._clock = clock or Clock()
         self._randomness = randomness
         self._line: OrderedDict[K, float] = OrderedDict()  # when each was queued
-        self._aside: dict[K, None] = {}  # queued in this order on resume
+        self._parked: dict[K, None] = {}  # queued in this order on resume
         self._attended = True
         self._processing: dict[K, float] = {}  # when each was taken
         self._again: set[K] = set()
@@ -95,21 +95,21 @@ class WorkQueue(Generic[K]):
         """For how many seconds each key that was taken has been processed."""
         return [self._clock.now() - since for since in self._processing.values()]
 
-    def leave(self) -> None:
-        """No worker takes keys any more: queued and new keys are parked until :meth:`attend`.
+    def pause(self) -> None:
+        """No worker takes keys any more: queued and new keys are parked until :meth:`resume`.
 
         A standby has no work, and keys that other replicas process have not waited here.
         """
         self._attended = False
-        self._aside |= dict.fromkeys(self._line)
+        self._parked |= dict.fromkeys(self._line)
         self._line.clear()
         self._observer.dropped()
 
-    def attend(self) -> None:
+    def resume(self) -> None:
         """Workers take keys again: queue the parked ones."""
         self._attended = True
-        aside, self._aside = self._aside, {}
-        for key in aside:
+        parked, self._parked = self._parked, {}
+        for key in parked:
             self.add(key)
 
     def add(self, key: K) -> None:
@@ -120,7 +120,7 @@ class WorkQueue(Generic[K]):
         if key in self._processing:
             self._again.add(key)
         elif not self._attended:
-            self._aside[key] = None
+            self._parked[key] = None
         elif key not in self._line:
             self._line[key] = self._clock.now()
             self._observer.added(len(self._line))

@@ -97,7 +97,7 @@ class WebhookServer(Listener):
         super().__init__("webhooks", self._call, address, tls=tls, options=options)
         self._routes = dict(routes)
         self._limits = limits or WebhookLimits()
-        self._room = asyncio.Semaphore(self._limits.max_at_once)
+        self._slots = asyncio.Semaphore(self._limits.max_at_once)
         self._bodies = _Bodies(self._limits.max_held_bytes)
         self._known_clients = known_clients
         self._clock = clock
@@ -117,7 +117,7 @@ class WebhookServer(Listener):
         body = bytearray()
         try:
             await self._read(request, body, min(seconds, self._limits.read_seconds))
-            async with asyncio.timeout(seconds - (self._clock() - began)), self._room:
+            async with asyncio.timeout(seconds - (self._clock() - began)), self._slots:
                 answer = await handler(bytes(body))
         except TimeoutError as error:
             raise Refusal(HTTPStatus.GATEWAY_TIMEOUT, f"no answer within {seconds:g} s") from error

@@ -71,7 +71,7 @@ class Share:
         """Manage this shard from now on."""
         self._number = number
 
-    def leave(self) -> None:
+    def release(self) -> None:
         """Manage none of several shards any more."""
         if self.divided:
             self._number = None

@@ -120,7 +120,7 @@ class WorkerProcess:
         self._answers = Reader(spec.classes)
         self._killed = False
         self._cpu_seconds = 0.0
-        self._stderr = asyncio.create_task(self._tell(), name=f"{spec.name}-stderr")
+        self._stderr = asyncio.create_task(self._log_output(), name=f"{spec.name}-stderr")
         self.exited: asyncio.Task[Exit] = asyncio.create_task(self._end(), name=f"{spec.name}-exit")
         """Done when the process has ended and is reaped; wait for it behind a shield."""
 
@@ -274,21 +274,21 @@ class WorkerProcess:
         # A process that was killed while it ended for another reason counts as ended for that one.
         return Exit(code, self._killed and code == -signal.SIGKILL)
 
-    async def _tell(self) -> None:
+    async def _log_output(self) -> None:
         """Log the process' output, a few lines of bounded length; read all of it, so that it never blocks."""
         stderr = self._process.stderr
         if stderr is None:
             raise AssertionError("workers are started with a pipe")
-        told, rest = 0, b""
+        logged, rest = 0, b""
         while chunk := await stderr.read(4096):
             *lines, rest = (rest + chunk).split(b"\n")
             rest = rest[: 4 * _STDERR_CHARACTERS]
-            for line in lines[: _STDERR_LINES - told]:
-                told += self._tell_line(line)
-        if told < _STDERR_LINES:
-            self._tell_line(rest)
+            for line in lines[: _STDERR_LINES - logged]:
+                logged += self._log_line(line)
+        if logged < _STDERR_LINES:
+            self._log_line(rest)
 
-    def _tell_line(self, line: bytes) -> bool:
+    def _log_line(self, line: bytes) -> bool:
         text = one_line(line.decode("utf-8", "replace").strip(), _STDERR_CHARACTERS)
         if text:
             _log.warning("worker says", worker=self.spec.name, pid=self.pid, line=text)

@@ -197,7 +197,7 @@ class Workers:
             if self._last_death is not None and self._last_death != waited_for:
                 waited_for = self._last_death
                 await self._clock.sleep(self._backoff.next())
-            await self._bury()
+            await self._drop_ended()
             if self._stale:
                 await self._prepared(self._stale.popleft())
             elif self._in_use and len(self._ready) + len(self._lent) < self._size:
@@ -205,7 +205,7 @@ class Workers:
             else:
                 await self._changed.wait()
 
-    async def _bury(self) -> None:
+    async def _drop_ended(self) -> None:
         """Drop idle ones that ended by themselves."""
         for idle in (self._ready, self._stale):
             for process in [each for each in idle if not each.alive]:

@@ -18,7 +18,7 @@ Observe = Callable[[str, str, float], None]
 """Called for every answer with the path, ``allowed``, ``patched``, ``denied`` or ``unready``, and the seconds it took.
 """
 
-PATIENCE_SECONDS: Final = 5.0
+WAIT_SECONDS: Final = 5.0
 """How long a request waits for the caches right after a start; the API server itself waits ten."""
 
 _UNREADY: Final = AdmissionResponse.deny(
@@ -53,7 +53,7 @@ def _endpoint(
         began = time.perf_counter()
         request = decode_review(body)
         try:
-            async with asyncio.timeout(PATIENCE_SECONDS):
+            async with asyncio.timeout(WAIT_SECONDS):
                 await ready()
         except TimeoutError:
             answer, verdict = unready(path), "unready"

@@ -139,7 +139,7 @@ class GangAdmission:
         if jobset.managed_elsewhere:
             # Reported only here: Kueue sets the field after the mutating webhook has run.
             return _answer(Admission(warnings=_warnings(resolution.notices)), jobset)
-        if self._stands_down(jobset, request.namespace):
+        if self._defers_to(jobset, request.namespace):
             return _answer(ALLOWED, jobset)
         queued = self._queued(request.object or {}, jobset, resolution, request.namespace)
         if generation is None and self._fail_open:
@@ -168,7 +168,7 @@ class GangAdmission:
         generation = self._view.state.generation
         return resolve(jobset, self._view.rules(generation or ClusterRules().generation))
 
-    def _stands_down(self, jobset: JobSet, namespace: str) -> str | None:
+    def _defers_to(self, jobset: JobSet, namespace: str) -> str | None:
         return self._view.claimed(namespace, jobset.name) if jobset.name else None
 
     def _consistency(self, raw: Object, jobset: JobSet, resolution: Resolution) -> Consistency:
@@ -195,7 +195,7 @@ class GangAdmission:
             return ALLOWED
         if not any(resolution.stamps):
             return Admission(tuple(unstamped(raw, jobset)), warnings)
-        if foreign := self._stands_down(jobset, namespace):
+        if foreign := self._defers_to(jobset, namespace):
             text = f"ForeignWorkload: Workload {foreign} is for this JobSet already, gangctl leaves it alone"
             return Admission(tuple(unstamped(raw, jobset)), (*warnings, text))
         state = self._view.state

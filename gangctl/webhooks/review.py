@@ -316,12 +316,12 @@ def limit_warnings(warnings: Iterable[str]) -> tuple[str, ...]:
     if sum(map(len, texts)) <= WARNINGS_CHARACTERS:
         return tuple(texts)
     kept: list[str] = []
-    room = WARNINGS_CHARACTERS - _MORE_RESERVE
+    left = WARNINGS_CHARACTERS - _MORE_RESERVE
     for text in texts:
-        if len(text) > room:
+        if len(text) > left:
             break
         kept.append(text)
-        room -= len(text)
+        left -= len(text)
     return (*kept, f"{len(texts) - len(kept)} more warnings are not shown")
 
 

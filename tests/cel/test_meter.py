@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from gangctl.cel.faults import EvalError, EvalKind
-from gangctl.cel.meter import STEPS_PER_LOOK, StepMeter
+from gangctl.cel.meter import STEPS_PER_CLOCK_CHECK, StepMeter
 
 
 class Clock:
@@ -35,7 +35,7 @@ def test_steps_are_counted_and_end() -> None:
 def test_the_clock_is_looked_at_once_in_so_many_steps() -> None:
     clock = Clock()
     meter = StepMeter(10**6, 200.0, clock)
-    for _ in range(10 * STEPS_PER_LOOK):
+    for _ in range(10 * STEPS_PER_CLOCK_CHECK):
         meter.step()
     assert clock.looks == 10
 
@@ -43,7 +43,7 @@ def test_the_clock_is_looked_at_once_in_so_many_steps() -> None:
 def test_a_deadline_is_noticed_at_the_next_look() -> None:
     clock = Clock()
     meter = StepMeter(10**6, 101.0, clock)
-    meter.step(STEPS_PER_LOOK - 1)
+    meter.step(STEPS_PER_CLOCK_CHECK - 1)
     clock.now = 101.0
     assert kind(meter) is EvalKind.DEADLINE_EXCEEDED
 
@@ -63,8 +63,8 @@ def test_an_expression_has_less_time_than_its_policy() -> None:
     request = StepMeter.request(clock)
     slow = request.policy().expression()
     clock.now += 0.1
-    assert kind(slow, STEPS_PER_LOOK) is EvalKind.DEADLINE_EXCEEDED
-    request.policy().expression().step(STEPS_PER_LOOK)
+    assert kind(slow, STEPS_PER_CLOCK_CHECK) is EvalKind.DEADLINE_EXCEEDED
+    request.policy().expression().step(STEPS_PER_CLOCK_CHECK)
 
 
 def test_many_short_expressions_reach_the_deadline_of_their_request() -> None:
@@ -75,10 +75,10 @@ def test_many_short_expressions_reach_the_deadline_of_their_request() -> None:
         clock.now += 0.01
         policy.expression().step(100)
     clock.now += 0.01
-    assert kind(policy.expression(), STEPS_PER_LOOK) is EvalKind.DEADLINE_EXCEEDED
+    assert kind(policy.expression(), STEPS_PER_CLOCK_CHECK) is EvalKind.DEADLINE_EXCEEDED
 
     one_each = StepMeter.request(clock, seconds=1.0)
-    for _ in range(STEPS_PER_LOOK - 1):
+    for _ in range(STEPS_PER_CLOCK_CHECK - 1):
         one_each.expression().step()
     clock.now += 1.0
     assert kind(one_each.expression()) is EvalKind.DEADLINE_EXCEEDED

@@ -44,21 +44,21 @@ def test_an_accepted_delete_shows_until_the_object_is_gone() -> None:
     found = seen(overlay, OLD)
     assert found is not None
     assert found.deleting
-    overlay.saw("Workload", OLD, None)
+    overlay.observed_change("Workload", OLD, None)
     assert seen(overlay, None) is None
 
 
 def test_the_event_of_a_delete_may_overtake_its_answer() -> None:
     overlay = Overlay(Clock())
-    overlay.saw("Workload", OLD, None)
+    overlay.observed_change("Workload", OLD, None)
     overlay.deleted("Workload", OLD)
     assert seen(overlay, None) is None
 
 
 def test_an_object_that_came_and_went_before_the_answer_is_gone() -> None:
     overlay = Overlay(Clock())
-    overlay.saw("Workload", None, OLD)
-    overlay.saw("Workload", OLD, None)
+    overlay.observed_change("Workload", None, OLD)
+    overlay.observed_change("Workload", OLD, None)
     overlay.wrote("Workload", OLD)
     assert seen(overlay, None) is None
 
@@ -66,10 +66,10 @@ def test_an_object_that_came_and_went_before_the_answer_is_gone() -> None:
 def test_the_successor_under_the_same_name_is_another_object() -> None:
     overlay = Overlay(Clock())
     overlay.deleted("Workload", OLD)
-    overlay.saw("Workload", OLD, None)
+    overlay.observed_change("Workload", OLD, None)
     overlay.wrote("Workload", AGAIN)
     assert seen(overlay, None) == AGAIN
-    overlay.saw("Workload", OLD, None)
+    overlay.observed_change("Workload", OLD, None)
     assert seen(overlay, None) == AGAIN
 
 

@@ -293,7 +293,7 @@ async def test_annotations_that_reports_repeat_are_the_present_ones(room: Room) 
 async def idle(queue: WorkQueue[tuple[str, str]]) -> None:
     """Wait until every key that has come into line is dealt with."""
     await asyncio.sleep(0)
-    while queue._line or queue._aside or queue._processing:  # noqa: ASYNC110 - a queue does not say when it is idle
+    while queue._line or queue._parked or queue._processing:  # noqa: ASYNC110 - a queue does not say when it is idle
         await asyncio.sleep(0)
 
 

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from gangctl.controllers.readiness.events import SAID_ELSEWHERE
+from gangctl.controllers.readiness.events import RECORDED_ELSEWHERE
 from gangctl.gang.reasons import Notice, Reason
 from gangctl.readiness.causes.ranking import TIERS, WAITING
 from tests.docpages import ROOT
@@ -65,7 +65,7 @@ def test_causes_are_marked_and_nothing_else() -> None:
 
 def test_what_others_say_of_a_cause_is_an_event_of_its_own() -> None:
     events = {reason for reason, row in told(JOBSET) if "event" in row[2].split(", ")}
-    assert SAID_ELSEWHERE - events == {Reason.SUSPENDED}
+    assert RECORDED_ELSEWHERE - events == {Reason.SUSPENDED}
 
 
 def test_causes_lead_to_the_runbook_of_their_alert() -> None:

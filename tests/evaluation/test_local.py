@@ -9,7 +9,7 @@ import pytest
 
 from gangctl.cel.faults import EvalError
 from gangctl.cel.meter import REQUEST_STEPS
-from gangctl.evaluation.local import STEPS_PER_LOOK, SliceOverError, TimeSlice, size_of
+from gangctl.evaluation.local import STEPS_PER_CLOCK_CHECK, SliceOverError, TimeSlice, size_of
 from gangctl.evaluation.options import EvaluatorOptions
 from tests.evaluation.scripted import review
 from tests.rows import each
@@ -29,20 +29,20 @@ def test_a_slice_ends_with_its_time_and_decides_nothing() -> None:
     clock = Hand()
     time_slice = TimeSlice(1.0, clock)
     meter = time_slice.meter()
-    meter.step(STEPS_PER_LOOK)
+    meter.step(STEPS_PER_CLOCK_CHECK)
     before, clock.time = time_slice.over, 1.0
     assert (before, time_slice.over) == (False, True)
     with pytest.raises(SliceOverError):
-        meter.step(STEPS_PER_LOOK)
+        meter.step(STEPS_PER_CLOCK_CHECK)
 
 
 def test_what_is_left_of_the_slice_is_that_of_all_policies() -> None:
     clock = Hand()
     time_slice = TimeSlice(1.0, clock)
-    time_slice.meter().step(STEPS_PER_LOOK)
+    time_slice.meter().step(STEPS_PER_CLOCK_CHECK)
     clock.time = 2.0
     with pytest.raises(SliceOverError):
-        time_slice.meter().step(STEPS_PER_LOOK)
+        time_slice.meter().step(STEPS_PER_CLOCK_CHECK)
 
 
 def test_an_expression_ends_the_slice_of_its_policy() -> None:
@@ -50,7 +50,7 @@ def test_an_expression_ends_the_slice_of_its_policy() -> None:
     expression = TimeSlice(0.05, clock).meter().expression()
     clock.time = 0.06
     with pytest.raises(SliceOverError):
-        expression.step(STEPS_PER_LOOK)
+        expression.step(STEPS_PER_CLOCK_CHECK)
 
 
 def test_steps_of_an_expression_are_its_own() -> None:

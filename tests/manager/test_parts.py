@@ -14,7 +14,7 @@ from gangctl.client.credentials import StaticCredentials
 from gangctl.client.transport import Transport
 from gangctl.errors import ConfigError
 from gangctl.gang.assess import Lifecycle
-from gangctl.manager.gangs import Clients, Outside
+from gangctl.manager.gangs import Clients, Dependencies
 from gangctl.manager.parts import Parts, compose
 from gangctl.manager.settings import load_settings
 from gangctl.runtime.events import EventRecorder
@@ -37,7 +37,7 @@ def composed(**flags: Any) -> Parts:
         "may_register": lambda: True,
         "share": Share(flags.get("shards", 1)),
     }
-    return compose(Outside(**outside))
+    return compose(Dependencies(**outside))
 
 
 def suspended(*, queue: str) -> JobSet:
@@ -115,7 +115,7 @@ async def test_each_shard_has_its_keys_and_the_first_what_is_of_no_namespace(num
     parts.checks._check.declare = declare  # type: ignore[method-assign]
     leading = [asyncio.create_task(part()) for part in (parts.policies.lead, parts.checks.lead)]
     queue = parts.gangs.controller.queue
-    queue.attend()
+    queue.resume()
     for namespace in (mine, others):
         parts.gangs.controller.enqueue((namespace, "js"))
     assert (len(queue), await queue.get()) == (1, (mine, "js"))

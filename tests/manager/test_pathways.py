@@ -35,14 +35,14 @@ def shown(registry: CollectorRegistry) -> dict[tuple[str, str], float]:
 
 def test_each_is_counted_where_it_stands(registry: CollectorRegistry) -> None:
     metrics = PathwaysMetrics(registry)
-    metrics.stands(None, job(None))
-    metrics.stands(None, job(Phase.RUNNING, name="other"))
+    metrics.on_status_change(None, job(None))
+    metrics.on_status_change(None, job(Phase.RUNNING, name="other"))
     assert shown(registry) == {("a", "new"): 1, ("a", "running"): 1}
-    metrics.stands(job(None), job(Phase.RUNNING))
+    metrics.on_status_change(job(None), job(Phase.RUNNING))
     assert shown(registry) == {("a", "running"): 2}
-    metrics.stands(job(Phase.RUNNING), None)
+    metrics.on_status_change(job(Phase.RUNNING), None)
     assert shown(registry) == {("a", "running"): 1}
-    metrics.stood_down(down=True)
+    metrics.set_deferring(deferring=True)
     assert registry.get_sample_value("gangctl_pathways_standing_down") == 1
     metrics.forget()
     assert shown(registry) == {}
@@ -53,14 +53,14 @@ def test_namespaces_beyond_the_most_are_counted_together_and_make_room(registry:
     metrics = PathwaysMetrics(registry)
     names: Iterator[str] = (f"n{number}" for number in count())
     first = next(names)
-    metrics.stands(None, job(Phase.PENDING, first))
+    metrics.on_status_change(None, job(Phase.PENDING, first))
     for _ in range(MOST_NAMESPACES + 2):
-        metrics.stands(None, job(Phase.PENDING, next(names)))
+        metrics.on_status_change(None, job(Phase.PENDING, next(names)))
     found = shown(registry)
     assert len(found) == MOST_NAMESPACES + 1
     assert found[OTHERS, "pending"] == 3
-    metrics.stands(job(Phase.PENDING, first), None)
-    metrics.stands(job(Phase.PENDING, f"n{MOST_NAMESPACES}"), job(Phase.FAILED, f"n{MOST_NAMESPACES}"))
+    metrics.on_status_change(job(Phase.PENDING, first), None)
+    metrics.on_status_change(job(Phase.PENDING, f"n{MOST_NAMESPACES}"), job(Phase.FAILED, f"n{MOST_NAMESPACES}"))
     found = shown(registry)
     assert (found[OTHERS, "pending"], found[f"n{MOST_NAMESPACES}", "failed"]) == (2, 1)
 

@@ -24,7 +24,7 @@ class Room:
         assert self.parts.readiness is not None
         self.part: ReadinessPart = self.parts.readiness
         self.part.controller._active = True
-        self.part.controller._stand(KEY, standing("js", namespace="t", local_queue="q", phase=GangPhase.QUEUED))
+        self.part.controller._set_status(KEY, standing("js", namespace="t", local_queue="q", phase=GangPhase.QUEUED))
 
     def marked(self) -> list[tuple[str, str]]:
         requeue_timers = self.part.controller._requeue_timers
@@ -51,17 +51,17 @@ async def test_a_workload_of_kueue_concerns_its_jobset(room: Room) -> None:
 @pytest.mark.parametrize(
     ("affected", "concerned"),
     [
-        (Affected(everybody=True), True),
+        (Affected(every_jobset=True), True),
         (Affected(jobsets=frozenset({KEY})), True),
-        (Affected(doors=frozenset({("t", "q")})), True),
-        (Affected(doors=frozenset({("t", "other")})), False),
+        (Affected(local_queues=frozenset({("t", "q")})), True),
+        (Affected(local_queues=frozenset({("t", "other")})), False),
         (Affected(namespaces=frozenset({"t"})), True),
         (Affected(cluster_queues=frozenset({"cq"})), False),
     ],
 )
 async def test_a_queue_concerns_those_at_its_door(room: Room, affected: Affected, concerned: bool) -> None:
     assert room.parts.queues is not None
-    room.parts.queues.view._tell(affected)
+    room.parts.queues.view._notify(affected)
     assert room.marked() == ([KEY] if concerned else [])
 
 
@@ -74,7 +74,7 @@ async def test_a_verdict_concerns_whom_it_is_about(room: Room) -> None:
 
 async def test_kueue_that_comes_concerns_those_who_are_in_a_queue(room: Room) -> None:
     assert room.parts.queues is not None
-    room.part.controller._stand(("t", "alone"), standing("alone", namespace="t", local_queue=""))
+    room.part.controller._set_status(("t", "alone"), standing("alone", namespace="t", local_queue=""))
     room.parts.queues._presence_changed()
     assert room.marked() == [KEY]
 

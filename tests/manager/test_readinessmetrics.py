@@ -45,7 +45,7 @@ class World:
 
     def tell(self, *story: Readiness) -> None:
         for now in story:
-            self.metrics.stands(None, now)
+            self.metrics.on_status_change(None, now)
 
 
 @pytest.fixture
@@ -79,7 +79,7 @@ def test_series_end_when_the_last_gang_goes(world: World) -> None:
     gang = standing("js", Reason.NOT_GANGED, phase=GangPhase.DEGRADED)
     world.tell(gang)
     assert any(sample.labels.get("namespace") == "ns" for sample in samples(world.registry))
-    world.metrics.stands(gang, None)
+    world.metrics.on_status_change(gang, None)
     assert not [sample for sample in samples(world.registry) if "namespace" in sample.labels]
 
 
@@ -186,7 +186,7 @@ def test_what_was_collected_stays_as_it_was_while_it_is_written_down(world: Worl
     then = list(world.registry.collect())
     before = sorted(str(sample) for family in world.registry.collect() for sample in family.samples)
     world.seconds += 100
-    world.metrics.stands(gang, replace(gang, phase=GangPhase.READY, causes=(), local_queue="another"))
+    world.metrics.on_status_change(gang, replace(gang, phase=GangPhase.READY, causes=(), local_queue="another"))
     world.tell(standing("other"))
     written = [sample for family in then for sample in family.samples]
     gauges = [str(sample) for sample in written if "ns" in sample.labels.values()]

@@ -20,7 +20,7 @@ from gangctl.evaluation.evaluator import PolicyEvaluator
 from gangctl.evaluation.options import EvaluatorOptions
 from gangctl.fit.report import FitReport
 from gangctl.gang.resolve import ClusterRules
-from gangctl.manager.policies import Sight
+from gangctl.manager.policies import ReplicaScanView
 from gangctl.policy.exemptions import load_exception
 from gangctl.policy.fitvariable import unknown_fit
 from gangctl.policy.review import Review
@@ -220,7 +220,7 @@ def given(raw: dict[str, Any], stored: dict[str, Any]) -> set[str]:
 
 async def scanned(view: View, stored: dict[str, Any]) -> list[dict[str, Any]]:
     """What the background scan says of it."""
-    sight = Sight(
+    scan_view = ReplicaScanView(
         cast("PolicyKeeper", view),
         cast("PolicySources", view),
         view.catalogue,
@@ -230,7 +230,7 @@ async def scanned(view: View, stored: dict[str, Any]) -> list[dict[str, Any]]:
         webhooks=WebhookSettings(Endpoint(url="https://gangctl.example")),
         now=view.now,
     )
-    outcomes = await sight.evaluate(stored)
+    outcomes = await scan_view.evaluate(stored)
     assert outcomes is not None
     return [outcome_of(each) for each in merge(outcomes).outcomes]
 

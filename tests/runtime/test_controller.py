@@ -259,7 +259,7 @@ async def test_lost_leadership_ends_all_work(rig: Rig) -> None:
     controller.enqueue("b")
     with pytest.raises(LeadershipLostError):
         await rig.tasks[0]
-    controller.queue.attend()
+    controller.queue.resume()
     assert sorted(controller.queue._line) == ["a", "b"]
 
 

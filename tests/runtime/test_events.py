@@ -198,7 +198,7 @@ async def test_memory_is_bounded(rig: Rig) -> None:
     recorder = rig.recorder(RecorderOptions(remember=10), running=False)
     for number in range(100):
         recorder.record(replace(EVENT, note=str(number)))
-    assert len(recorder._told) == 10
+    assert len(recorder._reported) == 10
 
 
 def test_events_of_cluster_scoped_objects_are_in_default() -> None:

@@ -8,7 +8,7 @@ from collections.abc import Coroutine
 import pytest
 
 from gangctl.errors import LeadershipLostError
-from gangctl.runtime.election import leadership_told
+from gangctl.runtime.election import unwrapped_leadership_loss
 
 
 async def _lose() -> None:
@@ -30,11 +30,11 @@ async def _all(*works: Coroutine[None, None, None]) -> None:
 
 
 async def test_tasks_that_end_with_leadership_say_so_and_nothing_else() -> None:
-    with pytest.raises(LeadershipLostError, match="another one leads"), leadership_told():
+    with pytest.raises(LeadershipLostError, match="another one leads"), unwrapped_leadership_loss():
         await _all(_within(), _lose())
 
 
 async def test_what_goes_wrong_beside_lost_leadership_is_not_hidden() -> None:
-    with pytest.raises(ExceptionGroup) as raised, leadership_told():
+    with pytest.raises(ExceptionGroup) as raised, unwrapped_leadership_loss():
         await _all(_lose(), _fail())
     assert raised.value.subgroup(ValueError) is not None

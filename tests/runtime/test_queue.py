@@ -54,12 +54,12 @@ class QueueMachine(RuleBasedStateMachine):
         self.queue.forget(key)
 
     @rule()
-    def leave(self) -> None:
-        self.queue.leave()
+    def pause(self) -> None:
+        self.queue.pause()
 
     @rule()
-    def attend(self) -> None:
-        self.queue.attend()
+    def resume(self) -> None:
+        self.queue.resume()
 
     @precondition(lambda self: len(self.queue) > 0)
     @rule()
@@ -98,17 +98,17 @@ class QueueMachine(RuleBasedStateMachine):
             if when > self.clock.now():
                 assert key in self.queue._delayed
             else:
-                assert key in self.queue._line or key in self.queue._again or key in self.queue._aside
+                assert key in self.queue._line or key in self.queue._again or key in self.queue._parked
 
     @invariant()
     def nothing_is_in_two_places(self) -> None:
-        assert not {*self.queue._line, *self.queue._aside} & set(self.queue._processing)
-        assert not set(self.queue._line) & set(self.queue._aside)
+        assert not {*self.queue._line, *self.queue._parked} & set(self.queue._processing)
+        assert not set(self.queue._line) & set(self.queue._parked)
         assert set(self.queue._processing) == self.working >= self.queue._again
 
     @invariant()
     def there_is_a_line_only_where_somebody_takes_from_it(self) -> None:
-        assert not (self.queue._line if not self.queue._attended else self.queue._aside)
+        assert not (self.queue._line if not self.queue._attended else self.queue._parked)
 
 
 TestQueueMachine = QueueMachine.TestCase
@@ -192,7 +192,7 @@ async def test_observer_hears_depth_and_latency(clock: VirtualClock) -> None:
     clock.tick(3)
     await queue.get()
     queue.add_failed("a")
-    queue.leave()
+    queue.pause()
     assert log.lines == [("added", 1), ("added", 2), ("taken", 1, 3.0), ("retried",), ("dropped",)]
 
 

@@ -54,14 +54,14 @@ def test_of_several_shards_none_is_looked_after_before_one_is_led() -> None:
     assert not share.first
     share.take(1)
     assert {share.holds(f"n{number}") for number in range(100)} == {True, False}
-    share.leave()
+    share.release()
     assert not any(share.holds(f"n{number}") for number in range(100))
 
 
 def test_without_shards_everything_is_looked_after_leading_or_not() -> None:
     share = Share()
     share.take(0)
-    share.leave()
+    share.release()
     assert (share.holds("any"), share.first, share.divided) == (True, True, False)
 
 

@@ -35,7 +35,7 @@ async def test_handlers_answer_at_once_or_later() -> None:
 
 
 async def test_who_is_not_ready_says_what_is_chosen_for_the_path(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(endpoints, "PATIENCE_SECONDS", 0.01)
+    monkeypatch.setattr(endpoints, "WAIT_SECONDS", 0.01)
     never = asyncio.Event()
     seen: list[str] = []
     built = build_endpoints(

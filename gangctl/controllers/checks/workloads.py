@@ -17,7 +17,7 @@ from gangctl.api.jobset import JobSet
 from gangctl.api.objects import Key
 from gangctl.client.client import Client
 from gangctl.controllers.checks.activity import Checks
-from gangctl.controllers.checks.standing import Standings
+from gangctl.controllers.checks.statuses import Statuses
 from gangctl.controllers.queues.kinds import QUEUED_WORKLOADS
 from gangctl.controllers.reporter import RecordEvent
 from gangctl.errors import ConflictError, NotFoundError
@@ -84,8 +84,8 @@ class WorkloadChecks:
         checks: Checks,
         jobsets: JobSets,
         *,
-        standings: Standings,
-        say: RecordEvent,
+        statuses: Statuses,
+        record: RecordEvent,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
         jitter: Callable[[], float] = random.random,
     ) -> None:
@@ -94,12 +94,12 @@ class WorkloadChecks:
         self._workloads = workloads
         self._checks = checks
         self._jobsets = jobsets
-        self._standings = standings
-        self._say = say
+        self._statuses = statuses
+        self._record_event = record
         self._now = now
         self._jitter = jitter
         self._started = now()
-        self._told: dict[Key, tuple[str, str]] = {}
+        self._reported: dict[Key, tuple[str, str]] = {}
         """State and time of the last transition that this process has reported, by Workload."""
 
     def begin(self) -> None:
@@ -146,7 +146,7 @@ class WorkloadChecks:
         """A Workload that waits for gangctl's checks, and its JobSet."""
         workload = self._workloads.get(*key)
         if workload is None:
-            self._told.pop(key, None)
+            self._reported.pop(key, None)
             return None
         entries = [entry for entry in workload.checks if self._checks.ours(entry.name)]
         if not entries or not reserved(workload):
@@ -174,7 +174,7 @@ class WorkloadChecks:
         if jobset is None or jobset.deleting:
             return None
         try:
-            return await self._standings.of(jobset)
+            return await self._statuses.of(jobset)
         except NotFoundError:
             return None
 
@@ -209,7 +209,7 @@ class WorkloadChecks:
 
     def _report_again(self, observed: _Observed) -> None:
         """Record recent transitions of an earlier process; an event that exists already is not written twice."""
-        if observed.key in self._told:
+        if observed.key in self._reported:
             return
         for entry in observed.entries:
             since = moment(entry.since)
@@ -219,9 +219,9 @@ class WorkloadChecks:
 
     def _announce(self, observed: _Observed, check: str, state: State, message: str, since: str) -> None:
         if observed.jobset is not None:
-            self._told[observed.key] = (state.value, since)
+            self._reported[observed.key] = (state.value, since)
             text = f"AdmissionCheck {check} {state} at {since}: {message}"
-            self._say(observed.jobset, Notice(_REASONS[state], text))
+            self._record_event(observed.jobset, Notice(_REASONS[state], text))
 
 
 def _since(entry: CheckState, state: State, now: datetime) -> str:

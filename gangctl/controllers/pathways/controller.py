@@ -21,7 +21,7 @@ from gangctl.client.resources import JOBSETS, LEASES, Resource
 from gangctl.controllers.pathways.copies import PATHWAYS_JOBS, PathwaysCopy, project_jobset, project_pathways_job
 from gangctl.controllers.pathways.metrics import PathwaysMetrics
 from gangctl.controllers.pathways.nodes import HeadNodes
-from gangctl.controllers.pathways.plan import Create, Leave, Tell, created, obstacle, plan
+from gangctl.controllers.pathways.plan import Create, Report, Skip, created, obstacle, plan
 from gangctl.controllers.pathways.upstream import Upstream
 from gangctl.errors import AlreadyExistsError, ApiError, ConflictError, NotFoundError
 from gangctl.gang.reasons import Notice, Reason
@@ -43,7 +43,7 @@ from gangctl.runtime.controller import (
     requeue,
     retry,
 )
-from gangctl.runtime.election import leadership_told
+from gangctl.runtime.election import unwrapped_leadership_loss
 from gangctl.runtime.informer import Informer, InformerObserver
 from gangctl.runtime.queue import ControllerObserver
 from gangctl.runtime.shards import Share
@@ -67,7 +67,7 @@ class PathwaysController:
         self,
         reader: Client,
         writer: Client,
-        say: Callable[[PathwaysFacts, Notice], None],
+        record: Callable[[PathwaysFacts, Notice], None],
         *,
         setting: Callable[[], Setting],
         options: PathwaysOptions,
@@ -86,7 +86,7 @@ class PathwaysController:
         share = share or Share()
         self._reader = reader
         self._writer = writer
-        self._say = say
+        self._record_event = record
         self._setting = setting
         self._options = options
         self._metrics = metrics or PathwaysMetrics(CollectorRegistry())
@@ -134,7 +134,7 @@ class PathwaysController:
     async def run(self) -> None:
         """Follow and write until cancelled, and then forget everything."""
         try:
-            with leadership_told():
+            with unwrapped_leadership_loss():
                 async with asyncio.TaskGroup() as group:
                     for informer in (self.jobs, self.jobsets):
                         group.create_task(informer.run(), name=f"pathways-{informer.resource.plural}")
@@ -164,12 +164,12 @@ class PathwaysController:
         )
 
     def _upstream_changed(self) -> None:
-        self._metrics.stood_down(down=self.upstream.leads)
+        self._metrics.set_deferring(deferring=self.upstream.leads)
         if not self.upstream.leads:
             self.look_at_all()
 
     def _job_changed(self, old: PathwaysCopy | None, new: PathwaysCopy | None) -> None:
-        self._metrics.stands(old.facts if old is not None else None, new.facts if new is not None else None)
+        self._metrics.on_status_change(old.facts if old is not None else None, new.facts if new is not None else None)
         copy = new or old
         if copy is None:
             return
@@ -216,9 +216,9 @@ class PathwaysController:
 
         try:
             match plan(copy.facts, jobset, drafted):
-                case Leave():
+                case Skip():
                     return await_change()
-                case Tell(found, notices):
+                case Report(found, notices):
                     await self._conclude(copy, found, notices)
                     return await_change()
                 case Create(prepared, notices):
@@ -334,7 +334,7 @@ class PathwaysController:
 
     def _report(self, facts: PathwaysFacts, events: Iterable[Notice]) -> None:
         for notice in events:
-            self._say(facts, notice)
+            self._record_event(facts, notice)
 
 
 def _same_but_status(old: PathwaysCopy, new: PathwaysCopy) -> bool:

@@ -27,25 +27,25 @@ class PathwaysMetrics:
             ["namespace", "phase"],
             registry=registry,
         )
-        self._standing_down = Gauge(
+        self._deferring = Gauge(
             "gangctl_pathways_standing_down",
             "Whether the upstream controller of PathwaysJobs holds its Lease, so that they are left to it, 1 or 0.",
             registry=registry,
         )
         self._jobs = PlacedGauge(jobs, MOST_NAMESPACES)
 
-    def stands(self, before: PathwaysFacts | None, now: PathwaysFacts | None) -> None:
+    def on_status_change(self, before: PathwaysFacts | None, now: PathwaysFacts | None) -> None:
         """Count a PathwaysJob as it is stored: None before it was known, and after it is gone."""
         for job, step in ((before, -1), (now, 1)):
             if job is not None:
                 phase = job.status.phase
                 self._jobs.add((job.namespace,), NEW if phase is None else phase.value.lower(), step=step)
 
-    def stood_down(self, *, down: bool) -> None:
+    def set_deferring(self, *, deferring: bool) -> None:
         """Record whether the upstream controller leads."""
-        self._standing_down.set(down)
+        self._deferring.set(deferring)
 
     def forget(self) -> None:
         """End every series: this replica no longer counts."""
         self._jobs.clear()
-        self._standing_down.set(0)
+        self._deferring.set(0)

@@ -20,12 +20,12 @@ GONE: Final = Obstacle(
 
 
 @dataclass(frozen=True, slots=True)
-class Leave:
+class Skip:
     """Nothing is done, and nothing is recorded."""
 
 
 @dataclass(frozen=True, slots=True)
-class Tell:
+class Report:
     """The status should follow from the findings; ``notices`` are recorded besides what is new in it."""
 
     found: JobSetFacts | Obstacle
@@ -40,7 +40,7 @@ class Create:
     notices: tuple[Notice, ...] = ()
 
 
-Plan = Leave | Tell | Create
+Plan = Skip | Report | Create
 
 
 def plan(facts: PathwaysFacts, jobset: JobSetFacts | None, draft: Callable[[], Draft | Obstacle]) -> Plan:
@@ -48,18 +48,18 @@ def plan(facts: PathwaysFacts, jobset: JobSetFacts | None, draft: Callable[[], D
     status = facts.status
     if facts.deleting:
         # Its JobSet is deleted with it.
-        return Leave()
+        return Skip()
     if jobset is not None:
-        return Tell(jobset, _about(facts, jobset, draft))
+        return Report(jobset, _about(facts, jobset, draft))
     if status.end is not None:
-        return Tell(GONE)
+        return Report(GONE)
     made = draft()
     if isinstance(made, Obstacle):
-        return Tell(made)
+        return Report(made)
     if not had_jobset(status):
         return Create(made)
     if made.job.options.ttl_seconds_after_finished is not None:
-        return Tell(GONE)
+        return Report(GONE)
     return Create(made, (_again(status),))
 
 

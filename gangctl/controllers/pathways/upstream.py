@@ -80,14 +80,14 @@ class Upstream:
         self._on_change = on_change
         self._clock = clock or Clock()
         self._seen: dict[str, _Seen] = {}
-        self._told: bool | None = None
+        self._reported: bool | None = None
         self._held = asyncio.Event()
         self.informer: Informer[LeaseFacts] = Informer(
             client,
             LEASES,
             read_lease,
             selection=_OF_UPSTREAM,
-            on_synced=self._weigh,
+            on_synced=self._update,
             observer=observer,
             clock=self._clock,
         )
@@ -118,14 +118,14 @@ class Upstream:
             self.informer.forget()
             self._seen.clear()
             self._held.clear()
-            self._told = None
+            self._reported = None
 
     def _changed(self, old: LeaseFacts | None, new: LeaseFacts | None) -> None:
         if new is not None:
             self._note(new)
         elif old is not None:
             self._seen.pop(old.namespace, None)
-        self._weigh()
+        self._update()
 
     def _note(self, lease: LeaseFacts) -> None:
         seen = self._seen.get(lease.namespace)
@@ -134,14 +134,14 @@ class Upstream:
         elif seen is None or seen.facts.renewal != lease.renewal:
             self._seen[lease.namespace] = _Seen(lease, self._clock.now())
 
-    def _weigh(self) -> None:
+    def _update(self) -> None:
         """Notify the first time, and on every change."""
         leads = self.leads
         if leads:
             self._held.set()
         else:
             self._held.clear()
-        if not self.known or leads is self._told:
+        if not self.known or leads is self._reported:
             return
         if leads:
             _log.warning(
@@ -150,9 +150,9 @@ class Upstream:
                 namespaces=sorted(namespace for namespace, seen in self._seen.items() if not seen.dead),
                 hint="scale its Deployment to 0, and gangctl takes over",
             )
-        elif self._told is not None:
+        elif self._reported is not None:
             _log.info("the upstream controller of PathwaysJobs does not run any more: gangctl takes over")
-        self._told = leads
+        self._reported = leads
         self._on_change()
 
     async def _await_deaths(self) -> None:
@@ -183,5 +183,5 @@ class Upstream:
         now = self._clock.now()
         for seen in self._seen.values():
             seen.dead = seen.dead or seen.expires <= now
-        self._weigh()
+        self._update()
         return True

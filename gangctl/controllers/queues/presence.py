@@ -20,7 +20,7 @@ from gangctl.errors import ApiError
 from gangctl.kueue.names import GROUP, VERSION
 
 PERIOD_SECONDS: Final = 30.0
-LOOKS_OF_DOUBT: Final = 3
+ABSENT_CHECKS: Final = 3
 """Absence counts after this many checks in a row."""
 _AGAIN_SECONDS: Final = 0.5
 _DOCUMENT: Final = f"apis/{GROUP}/{VERSION}"
@@ -34,11 +34,11 @@ class Presence:
     def __init__(
         self, client: Client, on_change: Callable[[], None], *, period_seconds: float = PERIOD_SECONDS
     ) -> None:
-        """Check every ``period_seconds``, and at once when :meth:`hurry` is called."""
+        """Check every ``period_seconds``, and at once when :meth:`trigger` is called."""
         self._client = client
         self._on_change = on_change
         self._period = period_seconds
-        self._hurry = asyncio.Event()
+        self._trigger = asyncio.Event()
         self._missed = 0
         self._trouble = ""
         self._limit_read = ""
@@ -51,15 +51,15 @@ class Presence:
         self.podset_limit: int | None = None
         """How many podsets a Workload of Kueue may have, by its definition."""
 
-    def hurry(self) -> None:
+    def trigger(self) -> None:
         """Check now: there is a sign of a change."""
-        self._hurry.set()
+        self._trigger.set()
 
     async def run(self) -> None:
         """Check until cancelled; without an answer of the server the state stays, and the next try comes soon."""
         again = Backoff(_AGAIN_SECONDS, self._period)
         while True:
-            self._hurry.clear()
+            self._trigger.clear()
             try:
                 await self._look()
                 again.reset()
@@ -69,7 +69,7 @@ class Presence:
                     log.warning("cannot look for Kueue", error=str(error), status=error.status)
                 pause, self._trouble = min(again.next(), self._period), str(error)
             try:
-                await asyncio.wait_for(self._hurry.wait(), pause)
+                await asyncio.wait_for(self._trigger.wait(), pause)
             except TimeoutError:
                 continue
 
@@ -83,7 +83,7 @@ class Presence:
             await self._read_limit()
             return
         self._missed += 1
-        if self._missed >= LOOKS_OF_DOUBT and self.present is not False:
+        if self._missed >= ABSENT_CHECKS and self.present is not False:
             self._settle(False, frozenset())
 
     def _settle(self, present: bool, served: frozenset[str]) -> None:

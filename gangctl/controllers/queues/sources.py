@@ -89,7 +89,10 @@ class QueueSources:
             kinds.QUEUED_WORKLOADS,
             read_workload,
             Store(
-                {"owner": lambda w: [w.owner_uid] if w.owner_uid else [], "door": lambda w: [(w.namespace, w.queue)]}
+                {
+                    "owner": lambda w: [w.owner_uid] if w.owner_uid else [],
+                    "local_queue": lambda w: [(w.namespace, w.queue)],
+                }
             ),
         )
         self.checks: Source[AdmissionCheck] = self._source(kinds.ADMISSION_CHECKS, read_check)
@@ -170,15 +173,15 @@ class QueueSources:
             resource,
             project,
             observer=self._observer(resource),
-            on_change=self._tell_known,
-            on_absent=self.presence.hurry,
+            on_change=self._notify_known,
+            on_absent=self.presence.trigger,
             store=store,
             namespace=namespace,
             selection=selection,
             options=self._options,
         )
 
-    def _tell_known(self) -> None:
+    def _notify_known(self) -> None:
         for call in self._on_known:
             call()
 

@@ -19,7 +19,7 @@ from gangctl.api.objects import Key, Object
 from gangctl.client.client import Client, Selection
 from gangctl.client.pacing import Clock
 from gangctl.client.resources import JOBSETS
-from gangctl.controllers.queues.view import Affected, Door, QueueView, told_by
+from gangctl.controllers.queues.view import Affected, LocalQueueKey, QueueView, reportable_reason
 from gangctl.controllers.reporter import RecordEvent
 from gangctl.fit.report import FitReport
 from gangctl.gang.config import read_config
@@ -35,7 +35,7 @@ UNKNOWN_SECONDS: Final = 60.0
 PACE_SECONDS: Final = 0.02
 """A change may concern thousands: pauses between reads keep requests for gangs from waiting."""
 MOST_QUEUES: Final = 500
-SAY_SECONDS: Final = 60.0
+EVENT_INTERVAL_SECONDS: Final = 60.0
 """The least time between two events on one JobSet, however often its verdict changes."""
 
 NEVER: Final = "never"
@@ -46,7 +46,7 @@ VERDICTS: Final = (NEVER, BLOCKED, WAITING, UNKNOWN)
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class WaitStatus:
     """How one JobSet waits; ``verdict`` is one of :data:`VERDICTS`."""
 
     namespace: str
@@ -69,7 +69,7 @@ class VerdictMetrics:
         )
         self._waiting = PlacedGauge(gauge, MOST_QUEUES)
 
-    def stands(self, before: Standing | None, now: Standing | None) -> None:
+    def on_status_change(self, before: WaitStatus | None, now: WaitStatus | None) -> None:
         """Count one JobSet under its new status: None means that it does not wait."""
         for each, step in ((before, -1), (now, 1)):
             if each is not None:
@@ -78,7 +78,7 @@ class VerdictMetrics:
 
 
 @dataclass(frozen=True, slots=True)
-class _Told:
+class _Reported:
     uid: str
     cause: tuple[object, ...]
     at: float
@@ -92,7 +92,7 @@ class Verdicts:
         jobsets: Informer[JobSet],
         view: QueueView,
         read: Callable[[Key], Awaitable[Object | None]],
-        say: RecordEvent,
+        record: RecordEvent,
         enqueue: Callable[[Key, float], None],
         *,
         metrics: VerdictMetrics | None = None,
@@ -102,16 +102,16 @@ class Verdicts:
         self._jobsets = jobsets
         self._view = view
         self._read = read
-        self._say = say
+        self._record_event = record
         self._enqueue = enqueue
         self._metrics = metrics or VerdictMetrics(CollectorRegistry())
         self._clock = clock or Clock()
-        self._doors: dict[Door, dict[Key, None]] = {}
+        self._local_queues: dict[LocalQueueKey, dict[Key, None]] = {}
         """JobSets that wait, by LocalQueue."""
-        self._standing: dict[Key, Standing] = {}
+        self._statuses: dict[Key, WaitStatus] = {}
         self._never: dict[Key, str] = {}
         self._followers: list[Callable[[Key], None]] = []
-        self._told: dict[Key, _Told] = {}
+        self._reported: dict[Key, _Reported] = {}
         self._affected = Affected()
         self._flushing = False
         jobsets.subscribe(self._on_jobset)
@@ -126,7 +126,7 @@ class Verdicts:
 
     def waiting(self) -> list[Key]:
         """Every JobSet that waits in some LocalQueue."""
-        return [key for keys in self._doors.values() for key in keys]
+        return [key for keys in self._local_queues.values() for key in keys]
 
     def never(self, key: Key) -> str:
         """Why a waiting JobSet can never be admitted, with the arithmetic; empty where that was not found."""
@@ -138,26 +138,26 @@ class Verdicts:
 
     def forget(self) -> None:
         """Drop all counts: another replica leads."""
-        for key in list(self._standing):
-            self._stand(key, None)
-        self._told.clear()
+        for key in list(self._statuses):
+            self._set_status(key, None)
+        self._reported.clear()
         self._never.clear()
 
     async def reconcile(self, key: Key) -> Action:
         """Evaluate one JobSet, count it, and record what is wrong."""
         jobset = self._jobsets.store.get(*key)
         if jobset is None or not self._waits(jobset):
-            self._stand(key, None)
+            self._set_status(key, None)
             self._note_never(key, "")
-            self._told.pop(key, None)
+            self._reported.pop(key, None)
             return await_change()
         raw = await self._read(key)
         if raw is None or (raw.get("metadata") or {}).get("uid") != jobset.uid:
             return await_change()
         report = self._view.ever(raw, jobset.namespace, new=False)
-        self._stand(key, Standing(jobset.namespace, jobset.queue, report["clusterQueue"], _verdict(report)))
+        self._set_status(key, WaitStatus(jobset.namespace, jobset.queue, report["clusterQueue"], _verdict(report)))
         self._note_never(key, report["message"].rstrip(".") if report["verdict"] == NEVER else "")
-        later = self._tell(jobset, report)
+        later = self._report(jobset, report)
         if later > 0:
             return requeue(later)
         return requeue(UNKNOWN_SECONDS) if report["verdict"] == "unknown" else await_change()
@@ -168,12 +168,12 @@ class Verdicts:
             return False
         return not any(workload.holds("QuotaReserved") for workload in self._view.workloads_of(jobset.uid))
 
-    def _stand(self, key: Key, now: Standing | None) -> None:
-        before = self._standing.pop(key, None)
+    def _set_status(self, key: Key, now: WaitStatus | None) -> None:
+        before = self._statuses.pop(key, None)
         if now is not None:
-            self._standing[key] = now
+            self._statuses[key] = now
         if before != now:
-            self._metrics.stands(before, now)
+            self._metrics.on_status_change(before, now)
 
     def _note_never(self, key: Key, why: str) -> None:
         if why == self._never.get(key, ""):
@@ -185,35 +185,35 @@ class Verdicts:
         for follow in self._followers:
             follow(key)
 
-    def _tell(self, jobset: JobSet, report: FitReport) -> float:
+    def _report(self, jobset: JobSet, report: FitReport) -> float:
         """Record what is wrong once for each cause; returns the seconds until the next try, 0 for never."""
-        reason = told_by(report)
+        reason = reportable_reason(report)
         if reason is None:
             return 0.0
         cause = _cause(reason, report)
-        told, now = self._told.get(jobset.key), self._clock.now()
-        if told is not None and told.uid == jobset.uid:
-            if told.cause == cause:
+        reported, now = self._reported.get(jobset.key), self._clock.now()
+        if reported is not None and reported.uid == jobset.uid:
+            if reported.cause == cause:
                 return 0.0
-            if now - told.at < SAY_SECONDS:
-                return SAY_SECONDS - (now - told.at)
-        self._told[jobset.key] = _Told(jobset.uid, cause, now)
-        self._say(jobset, Notice(reason, report["message"]))
+            if now - reported.at < EVENT_INTERVAL_SECONDS:
+                return EVENT_INTERVAL_SECONDS - (now - reported.at)
+        self._reported[jobset.key] = _Reported(jobset.uid, cause, now)
+        self._record_event(jobset, Notice(reason, report["message"]))
         return 0.0
 
     def _on_jobset(self, old: JobSet | None, new: JobSet | None) -> None:
         if old is not None:
-            keys = self._doors.get((old.namespace, old.queue), {})
+            keys = self._local_queues.get((old.namespace, old.queue), {})
             keys.pop(old.key, None)
             if not keys:
-                self._doors.pop((old.namespace, old.queue), None)
+                self._local_queues.pop((old.namespace, old.queue), None)
         changed = new or old
         if changed is None:
             return
         waits = new is not None and _may_wait(new)
         if waits:
-            self._doors.setdefault((changed.namespace, changed.queue), {})[changed.key] = None
-        if waits or changed.key in self._standing:
+            self._local_queues.setdefault((changed.namespace, changed.queue), {})[changed.key] = None
+        if waits or changed.key in self._statuses:
             # A JobSet applied together with its queue may be seen before the queue.
             self._enqueue(changed.key, DEBOUNCE_SECONDS)
 
@@ -222,8 +222,8 @@ class Verdicts:
         affected, self._affected = self._affected, Affected()
         for key in affected.jobsets:
             self._enqueue(key, 0.0)
-        for door, keys in self._doors.items():
-            if affected.concerns(door, self._view.cluster_queue_of(door)):
+        for queue_key, keys in self._local_queues.items():
+            if affected.concerns(queue_key, self._view.cluster_queue_of(queue_key)):
                 for key in keys:
                     self._enqueue(key, 0.0)
 
@@ -250,7 +250,7 @@ def _may_wait(jobset: JobSet) -> bool:
 
 
 def _verdict(report: FitReport) -> str:
-    match told_by(report):
+    match reportable_reason(report):
         case Reason.NEVER_FITS:
             return NEVER
         case Reason.QUEUE_BLOCKED:

@@ -24,7 +24,7 @@ from gangctl.kueue.consistency import KueueFacts
 from gangctl.kueue.objects import AdmissionCheck, ClusterQueue, Cohort, LocalQueue, QueuedWorkload, ResourceFlavor
 from gangctl.policy.fitvariable import unknown_fit
 
-Door = tuple[str, str]
+LocalQueueKey = tuple[str, str]
 """Namespace and LocalQueue, there or not."""
 
 _NAMESPACE_NAME: Final = "kubernetes.io/metadata.name"
@@ -35,33 +35,33 @@ _NAMESPACE_NAME: Final = "kubernetes.io/metadata.name"
 class Affected:
     """The JobSets whose verdicts a change may alter: all, those of a namespace, those in some LocalQueues, or a few."""
 
-    everybody: bool = False
+    every_jobset: bool = False
     jobsets: frozenset[tuple[str, str]] = frozenset()
     """Namespace and name of each."""
     namespaces: frozenset[str] = frozenset()
-    doors: frozenset[Door] = frozenset()
+    local_queues: frozenset[LocalQueueKey] = frozenset()
     cluster_queues: frozenset[str] = frozenset()
 
-    def concerns(self, door: Door, cluster_queue: str) -> bool:
+    def concerns(self, queue_key: LocalQueueKey, cluster_queue: str) -> bool:
         """Whether JobSets in a LocalQueue, which points to this ClusterQueue, are among them."""
         return (
-            self.everybody
-            or door[0] in self.namespaces
-            or door in self.doors
+            self.every_jobset
+            or queue_key[0] in self.namespaces
+            or queue_key in self.local_queues
             or (cluster_queue != "" and cluster_queue in self.cluster_queues)
         )
 
     def __or__(self, other: Affected) -> Affected:
         return Affected(
-            self.everybody or other.everybody,
+            self.every_jobset or other.every_jobset,
             self.jobsets | other.jobsets,
             self.namespaces | other.namespaces,
-            self.doors | other.doors,
+            self.local_queues | other.local_queues,
             self.cluster_queues | other.cluster_queues,
         )
 
 
-EVERYBODY: Final = Affected(everybody=True)
+ALL: Final = Affected(every_jobset=True)
 
 
 class QueueView:
@@ -83,9 +83,9 @@ class QueueView:
         sources.priorities.informer.subscribe(self._keep)
         sources.limit_ranges.informer.subscribe(self._on_limit_range)
         sources.namespaces.informer.subscribe(self._on_namespace)
-        sources.runtime_classes.informer.subscribe(lambda _old, _new: self._tell(EVERYBODY))
+        sources.runtime_classes.informer.subscribe(lambda _old, _new: self._notify(ALL))
         sources.configuration.informer.subscribe(self._on_configuration)
-        sources.on_known(lambda: self._tell(EVERYBODY))
+        sources.on_known(lambda: self._notify(ALL))
 
     def subscribe(self, on_change: Callable[[Affected], None]) -> None:
         """Call ``on_change`` with the affected JobSets of each change, after the change is visible here."""
@@ -114,18 +114,18 @@ class QueueView:
         """Kueue's Workloads that a JobSet of this UID controls: never by name, which others may have."""
         return self._sources.workloads.store.by_index("owner", uid)
 
-    def cluster_queue_of(self, door: Door) -> str:
+    def cluster_queue_of(self, queue_key: LocalQueueKey) -> str:
         """The ClusterQueue that a LocalQueue points to, empty where there is no such LocalQueue."""
-        found = self.snapshot.local_queue(*door)
+        found = self.snapshot.local_queue(*queue_key)
         return found.cluster_queue if found is not None else ""
 
-    def obstacle(self, door: Door) -> Blocked | None:
+    def obstacle(self, queue_key: LocalQueueKey) -> Blocked | None:
         """What blocks a LocalQueue for all JobSets; None where it is open, and where that cannot be known."""
         if not self.known or self._missing():
             return None
-        local_queue = self.snapshot.local_queue(*door)
+        local_queue = self.snapshot.local_queue(*queue_key)
         queue = self.snapshot.quotas.queue(local_queue.cluster_queue) if local_queue is not None else None
-        return blocked(door[1], local_queue, queue, self.labels(door[0]))
+        return blocked(queue_key[1], local_queue, queue, self.labels(queue_key[0]))
 
     def labels(self, namespace: str) -> Mapping[str, str] | None:
         """Labels of a namespace, None where they are not known."""
@@ -133,9 +133,17 @@ class QueueView:
 
     def inside(self, cluster_queue: str) -> list[QueuedWorkload]:
         """Kueue's Workloads of every LocalQueue that points to a ClusterQueue."""
-        doors = (door for door in self._sources.local_queues.store.values() if door.cluster_queue == cluster_queue)
+        local_queues = (
+            local_queue
+            for local_queue in self._sources.local_queues.store.values()
+            if local_queue.cluster_queue == cluster_queue
+        )
         store = self._sources.workloads.store
-        return [each for door in doors for each in store.by_index("door", (door.namespace, door.name))]
+        return [
+            each
+            for local_queue in local_queues
+            for each in store.by_index("local_queue", (local_queue.namespace, local_queue.name))
+        ]
 
     def fit(self, raw: Object, namespace: str, *, new: bool = True) -> FitReport:
         """Whether a JobSet (of this namespace, where it names none) can be admitted, ever and now; never raises.
@@ -153,7 +161,7 @@ class QueueView:
     def check(self, raw: Object, namespace: str) -> tuple[tuple[FieldError, ...], tuple[str, ...]]:
         """Warnings for a new JobSet that will not be admitted; it is not refused, since quotas may change."""
         report = self.ever(raw, namespace)
-        reason = told_by(report)
+        reason = reportable_reason(report)
         return (), (f"{reason}: {report['message']}",) if reason is not None else ()
 
     def _fit(self, snapshot: Snapshot, raw: Object, namespace: str, *, new: bool) -> FitReport:
@@ -180,7 +188,7 @@ class QueueView:
         snapshot.limits_known = self._sources.limit_ranges.known
         snapshot.take_runtime_classes(classes.store.values() if classes.known else None)
 
-    def _tell(self, affected: Affected) -> None:
+    def _notify(self, affected: Affected) -> None:
         for listener in self._listeners:
             listener(affected)
 
@@ -199,13 +207,13 @@ class QueueView:
             return
         before = self._tree([name])
         self._keep(old, new)
-        self._tell(Affected(cluster_queues=before | self._tree([name])))
+        self._notify(Affected(cluster_queues=before | self._tree([name])))
 
     def _on_cohort(self, old: Cohort | None, new: Cohort | None) -> None:
         name = new.name if new is not None else old.name if old is not None else ""
         before = self._tree(self._under(name))
         self._keep(old, new)
-        self._tell(Affected(cluster_queues=before | self._tree(self._under(name))))
+        self._notify(Affected(cluster_queues=before | self._tree(self._under(name))))
 
     def _on_workload(self, old: QueuedWorkload | None, new: QueuedWorkload | None) -> None:
         if new is not None:
@@ -214,7 +222,7 @@ class QueueView:
             self.snapshot.drop(old)
         changed = new or old
         if changed is not None and _reserved(old) != _reserved(new):
-            self._tell(Affected(jobsets=frozenset({(changed.namespace, changed.owner_name)})))
+            self._notify(Affected(jobsets=frozenset({(changed.namespace, changed.owner_name)})))
 
     def _tree(self, names: Iterable[str]) -> frozenset[str]:
         """These ClusterQueues, and all that share quota with one of them."""
@@ -243,13 +251,13 @@ class QueueView:
         changed = new or old
         if changed is None or (old is not None and new is not None and replace(old, pending=new.pending) == new):
             return
-        self._tell(Affected(doors=frozenset({(changed.namespace, changed.name)})))
+        self._notify(Affected(local_queues=frozenset({(changed.namespace, changed.name)})))
 
     def _on_flavor(self, old: ResourceFlavor | None, new: ResourceFlavor | None) -> None:
         self._keep(old, new)
         name = new.name if new is not None else old.name if old is not None else ""
         using = {queue.name for queue in self.snapshot.quotas.queues() if name in _flavors(queue)}
-        self._tell(Affected(cluster_queues=frozenset(using)))
+        self._notify(Affected(cluster_queues=frozenset(using)))
 
     def _on_check(self, old: AdmissionCheck | None, new: AdmissionCheck | None) -> None:
         """A check of MultiKueue rules out the verdict never."""
@@ -259,7 +267,7 @@ class QueueView:
         name = new.name if new is not None else old.name if old is not None else ""
         queues = self.snapshot.quotas.queues()
         using = {queue.name for queue in queues if any(use.name == name for use in queue.checks)}
-        self._tell(Affected(cluster_queues=frozenset(using)))
+        self._notify(Affected(cluster_queues=frozenset(using)))
 
     def _on_limit_range(self, old: Object | None, new: Object | None) -> None:
         for snapshot in (self.snapshot, self._unused):
@@ -269,19 +277,19 @@ class QueueView:
                 snapshot.drop_limit_range(old)
         changed = new or old
         if changed is not None:
-            self._tell(Affected(namespaces=frozenset({changed["metadata"]["namespace"]})))
+            self._notify(Affected(namespaces=frozenset({changed["metadata"]["namespace"]})))
 
     def _on_namespace(self, old: Mapping[str, str] | None, new: Mapping[str, str] | None) -> None:
         name = (new or old or {}).get(_NAMESPACE_NAME, "")
-        self._tell(Affected(namespaces=frozenset({name})))
+        self._notify(Affected(namespaces=frozenset({name})))
 
     def _on_configuration(self, _old: str | None, new: str | None) -> None:
         for snapshot in (self.snapshot, self._unused):
             snapshot.take_configuration(new)
-        self._tell(EVERYBODY)
+        self._notify(ALL)
 
 
-def told_by(report: FitReport) -> Reason | None:
+def reportable_reason(report: FitReport) -> Reason | None:
     """The reason to report to the user for a fit; None where there is nothing to report."""
     if report["verdict"] == "never":
         return Reason.NEVER_FITS

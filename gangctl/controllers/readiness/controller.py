@@ -21,7 +21,7 @@ from gangctl.api.scheduling import Generation
 from gangctl.client.pacing import Clock
 from gangctl.controllers.caches import GangCaches
 from gangctl.controllers.readiness.observer import ReadinessObserver
-from gangctl.controllers.readiness.queues import QueueStandings
+from gangctl.controllers.readiness.queues import QueueStatuses
 from gangctl.controllers.readiness.requeue_timers import RequeueTimers
 from gangctl.controllers.readiness.sources import ReadinessSources
 from gangctl.gang.assess import Lifecycle, assess
@@ -33,7 +33,7 @@ from gangctl.readiness.facts import NodeFacts, PodFacts, Refused, Snapshot
 from gangctl.readiness.result import Readiness
 from gangctl.runtime.shards import Share
 
-Door = tuple[str, str]
+LocalQueueKey = tuple[str, str]
 """Namespace and LocalQueue."""
 
 _GROUPS: Final = ("workloads", "podgroups")
@@ -69,7 +69,7 @@ class ReadinessController:
         evaluate: Evaluate,
         observers: Sequence[ReadinessObserver],
         *,
-        queues: QueueStandings | None = None,
+        queues: QueueStatuses | None = None,
         clock: Clock | None = None,
         share: Share | None = None,
     ) -> None:
@@ -87,7 +87,7 @@ class ReadinessController:
         self._requeue_timers: RequeueTimers[Key] = RequeueTimers(self._look, clock=self._clock)
         self._active = False
         self._known: dict[Key, Readiness] = {}
-        self._doors: dict[Door, dict[Key, None]] = {}
+        self._local_queues: dict[LocalQueueKey, dict[Key, None]] = {}
         """Unfinished JobSets by LocalQueue."""
         self._broken: set[Key] = set()
         gangs.caches.informers["jobs"].subscribe(self._on_job)
@@ -105,10 +105,10 @@ class ReadinessController:
         """Check every JobSet: something that all depend on has changed. Direct changes of a JobSet have priority."""
         self._mark_later(self._gangs.caches.jobsets.store.keys())
 
-    def mark_at(self, concerned: Callable[[Door], bool] = lambda _: True) -> None:
+    def mark_at(self, concerned: Callable[[LocalQueueKey], bool] = lambda _: True) -> None:
         """Check the unfinished JobSets of the matching LocalQueues, with the same priority."""
-        for door, keys in self._doors.items():
-            if concerned(door):
+        for queue_key, keys in self._local_queues.items():
+            if concerned(queue_key):
                 self._mark_later(keys)
 
     def readiness(self, key: Key) -> Readiness | None:
@@ -120,7 +120,7 @@ class ReadinessController:
 
         Those sync first: the webhooks answer from them, and 100,000 pods would delay that.
         """
-        self._tell(lambda observer: observer.leads())
+        self._notify(lambda observer: observer.leads())
         try:
             await known()
             async with asyncio.TaskGroup() as group:
@@ -138,7 +138,7 @@ class ReadinessController:
     def _forget(self) -> None:
         self._active = False
         self._requeue_timers.clear()
-        for kept in (self._known, self._doors, self._broken):
+        for kept in (self._known, self._local_queues, self._broken):
             kept.clear()
         if self._queues is not None:
             self._queues.forget()
@@ -151,10 +151,10 @@ class ReadinessController:
         jobset = self._gangs.caches.jobset(key)
         before = self._known.get(key)
         if before is not None and (jobset is None or jobset.uid != before.uid):
-            self._stand(key, None)
+            self._set_status(key, None)
             before = None
         if jobset is None or not is_followed(jobset):
-            self._stand(key, None)
+            self._set_status(key, None)
             self._requeue_timers.again(key, None)
             self._broken.discard(key)
             return
@@ -167,33 +167,33 @@ class ReadinessController:
                 _log.exception("readiness not computed", namespace=key[0], name=key[1])
             return
         self._broken.discard(key)
-        news = self._stand(key, now)
+        news = self._set_status(key, now)
         self._requeue_timers.again(key, None if now.look_again is None else now.look_again - wall.timestamp())
         done = self._clock.now()
-        self._tell(lambda observer: observer.evaluated(done - began, done - since if news else None))
+        self._notify(lambda observer: observer.evaluated(done - began, done - since if news else None))
 
-    def _stand(self, key: Key, now: Readiness | None) -> bool:
+    def _set_status(self, key: Key, now: Readiness | None) -> bool:
         """Store the result and notify observers; False when only the time of the next check is new."""
         before = self._known.pop(key, None)
         if now is not None:
             self._known[key] = now
         if before == now or (before is not None and now is not None and _timeless(before) == _timeless(now)):
             return False
-        self._move(key, _door(before), _door(now))
-        self._tell(lambda observer: observer.stands(before, now))
+        self._move(key, _queue_key(before), _queue_key(now))
+        self._notify(lambda observer: observer.on_status_change(before, now))
         return True
 
-    def _move(self, key: Key, old: Door | None, new: Door | None) -> None:
+    def _move(self, key: Key, old: LocalQueueKey | None, new: LocalQueueKey | None) -> None:
         if old == new:
             return
-        if old is not None and (keys := self._doors.get(old)) is not None:
+        if old is not None and (keys := self._local_queues.get(old)) is not None:
             keys.pop(key, None)
             if not keys:
-                del self._doors[old]
+                del self._local_queues[old]
         if new is not None:
-            self._doors.setdefault(new, {})[key] = None
+            self._local_queues.setdefault(new, {})[key] = None
 
-    def _tell(self, what: Callable[[ReadinessObserver], None]) -> None:
+    def _notify(self, what: Callable[[ReadinessObserver], None]) -> None:
         for observer in self._observers:
             try:
                 what(observer)
@@ -259,7 +259,7 @@ def _timeless(readiness: Readiness) -> Readiness:
     return replace(readiness, look_again=None)
 
 
-def _door(readiness: Readiness | None) -> Door | None:
+def _queue_key(readiness: Readiness | None) -> LocalQueueKey | None:
     if readiness is None or not readiness.local_queue or readiness.phase.over:
         return None
     return readiness.namespace, readiness.local_queue

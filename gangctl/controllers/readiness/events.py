@@ -22,17 +22,17 @@ from gangctl.kueue.moments import span
 from gangctl.readiness.phases import GangPhase
 from gangctl.readiness.result import Cause, Readiness
 
-PATIENCE_SECONDS: Final = 30.0
+LASTING_SECONDS: Final = 30.0
 """A cause that ends sooner gets no event."""
-SAY_SECONDS: Final = 60.0
+EVENT_INTERVAL_SECONDS: Final = 60.0
 """The least time between two events on one JobSet."""
-NEWS_SECONDS: Final = 120.0
+RECENT_SECONDS: Final = 120.0
 """Another replica reported a gang that has been ready for longer: this one has just begun to lead."""
 PACE_SECONDS: Final = 0.02
 BURST: Final = 300
 """This many events at once, then one every :data:`PACE_SECONDS`: a closed queue blocks thousands."""
 
-SAID_ELSEWHERE: Final = frozenset(
+RECORDED_ELSEWHERE: Final = frozenset(
     {
         Reason.NEVER_FITS,
         Reason.QUEUE_BLOCKED,
@@ -49,7 +49,7 @@ SAID_ELSEWHERE: Final = frozenset(
 
 
 @dataclass(slots=True)
-class _Told:
+class _Reported:
     """What has been recorded on one JobSet in one attempt."""
 
     uid: str
@@ -64,23 +64,25 @@ class _Told:
 
 
 class ReadinessEvents(ReadinessObserver):
-    """Records events by ``say``; ``jobset`` finds a JobSet that exists."""
+    """Records events by ``record``; ``jobset`` finds a JobSet that exists."""
 
-    def __init__(self, say: RecordEvent, jobset: Callable[[Key], JobSet | None], *, clock: Clock | None = None) -> None:
+    def __init__(
+        self, record: RecordEvent, jobset: Callable[[Key], JobSet | None], *, clock: Clock | None = None
+    ) -> None:
         """Start with nothing recorded."""
-        self._say = say
+        self._record_event = record
         self._jobset = jobset
         self._clock = clock or Clock()
         self._latest: dict[Key, Readiness] = {}
-        self._told: dict[Key, _Told] = {}
-        self._spoke: dict[Key, float] = {}
+        self._reported: dict[Key, _Reported] = {}
+        self._last_recorded: dict[Key, float] = {}
         """When the last event was recorded on each JobSet."""
         self._timers: dict[Key, Timer] = {}
-        self._turns: dict[Key, float] = {}
+        self._slots: dict[Key, float] = {}
         """Time slots of pending events, so that not all are recorded at once."""
-        self._last_turn = 0.0
+        self._last_slot = 0.0
 
-    def stands(self, before: Readiness | None, now: Readiness | None) -> None:
+    def on_status_change(self, before: Readiness | None, now: Readiness | None) -> None:
         """Record what is new, now or when it is due."""
         if now is None:
             if before is not None:
@@ -88,87 +90,87 @@ class ReadinessEvents(ReadinessObserver):
             return
         self._latest[now.key] = now
         self._note(now, first=before is None)
-        self._attend(now.key)
+        self._record_due(now.key)
 
     def forget(self) -> None:
         """Drop all pending events."""
         for timer in self._timers.values():
             timer.cancel()
-        for kept in (self._latest, self._told, self._spoke, self._turns, self._timers):
+        for kept in (self._latest, self._reported, self._last_recorded, self._slots, self._timers):
             kept.clear()
 
     def _drop(self, key: Key) -> None:
         if (timer := self._timers.pop(key, None)) is not None:
             timer.cancel()
-        for kept in (self._latest, self._told, self._spoke, self._turns):
+        for kept in (self._latest, self._reported, self._last_recorded, self._slots):
             kept.pop(key, None)
 
     def _note(self, now: Readiness, *, first: bool) -> None:
         """Update what is remembered of a JobSet."""
-        told = self._told.get(now.key)
-        if told is None or (told.uid, told.attempt) != (now.uid, now.attempt):
-            told = self._told[now.key] = _Told(now.uid, now.attempt)
+        reported = self._reported.get(now.key)
+        if reported is None or (reported.uid, reported.attempt) != (now.uid, now.attempt):
+            reported = self._reported[now.key] = _Reported(now.uid, now.attempt)
         if now.phase is GangPhase.READY:
-            told.degraded = False
-            told.causes.clear()
-            old = self._clock.wall().timestamp() - _ready_since(now) > NEWS_SECONDS
-            told.ready = told.ready or (first and old)
-        if told.blocked_by != now.blocked_by:
-            told.blocked_by, told.blocked_since = now.blocked_by, self._clock.now()
+            reported.degraded = False
+            reported.causes.clear()
+            old = self._clock.wall().timestamp() - _ready_since(now) > RECENT_SECONDS
+            reported.ready = reported.ready or (first and old)
+        if reported.blocked_by != now.blocked_by:
+            reported.blocked_by, reported.blocked_since = now.blocked_by, self._clock.now()
 
-    def _attend(self, key: Key) -> None:
+    def _record_due(self, key: Key) -> None:
         """Record everything that is due, and schedule the rest."""
         if (timer := self._timers.pop(key, None)) is not None:
             timer.cancel()
-        while (found := self._next(self._latest[key], self._told[key])) is not None:
+        while (found := self._next(self._latest[key], self._reported[key])) is not None:
             at, reason = found
             now = self._clock.now()
-            if key in self._spoke:
-                at = max(at, self._spoke[key] + SAY_SECONDS)
+            if key in self._last_recorded:
+                at = max(at, self._last_recorded[key] + EVENT_INTERVAL_SECONDS)
             if at <= now:
-                at = self._turn(key, now)
+                at = self._slot(key, now)
             if at > now:
-                self._timers[key] = self._clock.call_later(at - now, lambda: self._attend(key))
+                self._timers[key] = self._clock.call_later(at - now, lambda: self._record_due(key))
                 return
-            self._tell(key, reason)
+            self._record(key, reason)
 
-    def _turn(self, key: Key, now: float) -> float:
+    def _slot(self, key: Key, now: float) -> float:
         """When its event may be recorded; it keeps the slot until then."""
-        if key not in self._turns:
-            self._last_turn = max(self._last_turn, now - BURST * PACE_SECONDS) + PACE_SECONDS
-            self._turns[key] = self._last_turn
-        return self._turns[key]
+        if key not in self._slots:
+            self._last_slot = max(self._last_slot, now - BURST * PACE_SECONDS) + PACE_SECONDS
+            self._slots[key] = self._last_slot
+        return self._slots[key]
 
-    def _next(self, readiness: Readiness, told: _Told) -> tuple[float, Reason] | None:
+    def _next(self, readiness: Readiness, reported: _Reported) -> tuple[float, Reason] | None:
         """The next event, and when at the earliest."""
         now = self._clock.now()
         if readiness.phase is GangPhase.READY:
-            return None if told.ready else (now, Reason.GANG_READY)
-        if readiness.phase is GangPhase.DEGRADED and not told.degraded:
+            return None if reported.ready else (now, Reason.GANG_READY)
+        if readiness.phase is GangPhase.DEGRADED and not reported.degraded:
             return now, Reason.GANG_DEGRADED
         reason = readiness.blocked_by
-        if reason is None or reason in SAID_ELSEWHERE or reason in told.causes:
+        if reason is None or reason in RECORDED_ELSEWHERE or reason in reported.causes:
             return None
-        return told.blocked_since + PATIENCE_SECONDS, reason
+        return reported.blocked_since + LASTING_SECONDS, reason
 
-    def _tell(self, key: Key, reason: Reason) -> None:
-        readiness, told = self._latest[key], self._told[key]
-        self._turns.pop(key, None)
+    def _record(self, key: Key, reason: Reason) -> None:
+        readiness, reported = self._latest[key], self._reported[key]
+        self._slots.pop(key, None)
         match reason:
             case Reason.GANG_READY:
-                told.ready = True
+                reported.ready = True
                 message = _ready(readiness)
             case Reason.GANG_DEGRADED:
-                told.degraded = True
+                reported.degraded = True
                 message = _degraded(readiness)
             case _:
-                told.causes.add(reason)
+                reported.causes.add(reason)
                 message = _why(_blocking(readiness))
         jobset = self._jobset(key)
         if jobset is None or jobset.uid != readiness.uid or jobset.deleting:
             return
-        self._spoke[key] = self._clock.now()
-        self._say(jobset, Notice(reason, message))
+        self._last_recorded[key] = self._clock.now()
+        self._record_event(jobset, Notice(reason, message))
 
 
 def _ready_since(readiness: Readiness) -> int:

@@ -34,7 +34,7 @@ from gangctl.readiness.report import GangStatus, gang_status
 from gangctl.readiness.result import Readiness
 from gangctl.runtime.controller import Action, Controller, ControllerOptions, await_change, requeue
 from gangctl.runtime.controller import retry as again
-from gangctl.runtime.election import leadership_told
+from gangctl.runtime.election import unwrapped_leadership_loss
 from gangctl.runtime.informer import Informer, InformerObserver
 from gangctl.runtime.queue import ControllerObserver
 from gangctl.runtime.shards import Share
@@ -102,7 +102,7 @@ class GangObjects(ReadinessObserver):
             clock=self._clock,
         )
 
-    def stands(self, before: Readiness | None, now: Readiness | None) -> None:
+    def on_status_change(self, before: Readiness | None, now: Readiness | None) -> None:
         """Schedule the write."""
         if now is not None:
             self._wanted[now.key] = now
@@ -119,7 +119,7 @@ class GangObjects(ReadinessObserver):
     async def run(self) -> None:
         """Follow the objects and write them until cancelled; then forget everything. On the leader only."""
         try:
-            with leadership_told():
+            with unwrapped_leadership_loss():
                 async with asyncio.TaskGroup() as group:
                     group.create_task(self.informer.run(), name="gangs")
                     group.create_task(self._controller.run(), name=NAME)

@@ -15,7 +15,7 @@ class ReadinessObserver:
     def leads(self) -> None:
         """This replica reports from now on: also what happened after this moment and is observed later."""
 
-    def stands(self, before: Readiness | None, now: Readiness | None) -> None:
+    def on_status_change(self, before: Readiness | None, now: Readiness | None) -> None:
         """Handle a JobSet whose readiness has changed.
 
         ``before`` is None for one that was not followed, ``now`` for one that is no longer followed. Both have the same
@@ -26,7 +26,7 @@ class ReadinessObserver:
         """Forget every JobSet, without any change to them: this replica no longer leads, another one reports."""
 
     def evaluated(self, seconds: float, lag_seconds: float | None) -> None:
-        """Record the duration of one evaluation, after :meth:`stands`.
+        """Record the duration of one evaluation, after :meth:`on_status_change`.
 
         ``lag_seconds`` is the time from the first unseen change until the notification, None if nothing was new.
         """

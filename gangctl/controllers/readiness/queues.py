@@ -31,7 +31,7 @@ class _Head:
     until: datetime
 
 
-class QueueStandings:
+class QueueStatuses:
     """Answers from ``view``; ``never`` returns why a JobSet can never be admitted, where that was found.
 
     ``on_head`` is called with the name of a ClusterQueue whose head has changed.
@@ -50,11 +50,13 @@ class QueueStandings:
         """The facts of a JobSet with this many pods left; None without a queue, and without Kueue."""
         if not jobset.queue or not self._view.present:
             return None
-        door = jobset.namespace, jobset.queue
+        queue_key = jobset.namespace, jobset.queue
         workload = current(self._view.workloads_of(jobset.uid))
-        cluster_queue = (workload.cluster_queue if workload is not None else "") or self._view.cluster_queue_of(door)
+        cluster_queue = (workload.cluster_queue if workload is not None else "") or self._view.cluster_queue_of(
+            queue_key
+        )
         waits = not jobset.finished and (workload is None or phase_of(workload).waits)
-        obstacle = self._view.obstacle(door) if waits else None
+        obstacle = self._view.obstacle(queue_key) if waits else None
         never = self._never(jobset.key) if waits and jobset.suspend else ""
         head = self._head(cluster_queue, now)
         if workload is None:

@@ -24,12 +24,12 @@ from gangctl.controllers.source import LOOK_SECONDS, Source
 from gangctl.readiness.facts import NodeFacts, PodFacts, Refused
 from gangctl.readiness.reading import REFUSING_KINDS, read_node, read_pod, read_refusal
 from gangctl.runtime.informer import Informer, InformerObserver, InformerOptions
+from gangctl.runtime.pernamespace import Namespaces, PerNamespaceInformer
 from gangctl.runtime.shards import Share
-from gangctl.runtime.spread import Namespaces, SpreadInformer
 from gangctl.runtime.store import Store
 
 
-class InhabitedNamespaces:
+class ActiveNamespaces:
     """Follows JobSets from the moment it is made."""
 
     def __init__(self, jobsets: Informer[JobSet], share: Share) -> None:
@@ -150,7 +150,7 @@ class ReadinessSources:
     ) -> Source[T]:
         kind: Callable[..., Informer[T]] = Informer[T]
         if self._namespaces is not None and resource.namespaced:
-            kind = partial(SpreadInformer[T], namespaces=self._namespaces)
+            kind = partial(PerNamespaceInformer[T], namespaces=self._namespaces)
 
         return Source(
             self._client,

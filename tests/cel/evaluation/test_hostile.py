@@ -7,7 +7,7 @@ import pytest
 from gangctl.cel.evaluation.frame import STEPS_PER_PAYMENT
 from gangctl.cel.faults import CompileError, EvalError, EvalKind
 from gangctl.cel.library.values import LARGEST
-from gangctl.cel.meter import EXPRESSION_STEPS, STEPS_PER_LOOK, StepMeter
+from gangctl.cel.meter import EXPRESSION_STEPS, STEPS_PER_CLOCK_CHECK, StepMeter
 from tests.cel.evaluation.evaluating import error, evaluate, program
 from tests.rows import each
 
@@ -37,7 +37,7 @@ def test_a_million_iterations_end_at_the_deadline() -> None:
     clock.meter = StepMeter(10**9, 0.1, clock)
     assert error(LOOP, object=list(range(100)), meter=clock.meter).kind is EvalKind.DEADLINE_EXCEEDED
     late = clock.meter.spent - 100_000
-    assert 0 <= late <= STEPS_PER_LOOK + STEPS_PER_PAYMENT
+    assert 0 <= late <= STEPS_PER_CLOCK_CHECK + STEPS_PER_PAYMENT
 
 
 def test_a_million_iterations_end_with_their_steps() -> None:

@@ -35,7 +35,7 @@ FOREIGN = "example.com/budget"
 
 
 @dataclass
-class Standings:
+class Statuses:
     """Says what the test has it say."""
 
     now: Standing = DONE
@@ -52,7 +52,7 @@ class Yard:
     caches: GangCaches
     sandbox: Sandbox
     uid: str = ""
-    standings: Standings = field(default_factory=Standings)
+    statuses: Statuses = field(default_factory=Statuses)
     events: list[str] = field(default_factory=list)
     workloads: Store[QueuedWorkload] = field(default_factory=lambda: Store({"owner": lambda each: [each.owner_uid]}))
 
@@ -63,8 +63,8 @@ class Yard:
             self.client,
             self.caches,
             self.workloads,
-            standings=self.standings,  # type: ignore[arg-type]  # the one question that is asked
-            say=self._say,
+            statuses=self.statuses,  # type: ignore[arg-type]  # the one question that is asked
+            record=self._say,
         )
 
     def _say(self, jobset: JobSet, notice: Notice) -> None:
@@ -138,7 +138,7 @@ async def test_it_waits_for_the_gang_and_for_kueue(yard: Yard) -> None:
     await yard.create()
     await yard.keeper.reconcile(KEY)
     yard.queue(GATE)
-    yard.standings.now = UNDER_WAY
+    yard.statuses.now = UNDER_WAY
     await yard.keeper.reconcile(KEY)
     assert await yard.gates() == GATE
     assert (yard.patches(), yard.events) == (0, [])
@@ -148,10 +148,10 @@ async def test_it_waits_for_the_gang_and_for_kueue(yard: Yard) -> None:
 async def test_a_kueue_that_minds_no_gates_is_told_of(yard: Yard, *, reserved: bool) -> None:
     await yard.create()
     yard.queue(*([GATE] if reserved else []), reserved=reserved)
-    yard.standings.now = UNDER_WAY
+    yard.statuses.now = UNDER_WAY
     await yard.keeper.reconcile(KEY)
     assert (await yard.gates(), yard.events) == (GATE, ["AdmissionGateNotHonoured"])
-    yard.standings.now = DONE
+    yard.statuses.now = DONE
     await yard.keeper.reconcile(KEY)
     assert await yard.gates() is None
     assert set(yard.events) == {"AdmissionGateNotHonoured"}

@@ -53,7 +53,7 @@ class Context:
             caches=caches,
             state=None,
             rules=ClusterRules,
-            say=lambda _jobset, _notice: None,
+            record=lambda _jobset, _notice: None,
             follow=self.followers.append,
             controller=SimpleNamespace(enqueue=self._ask),
             share=Share(),
@@ -87,9 +87,9 @@ class Context:
         """Have one of the three be seen."""
         match what:
             case "workload":
-                self.workloads._tell(self.workloads.store.put(("t", "wl"), Entry("u", "1", WAITING)))
+                self.workloads._notify(self.workloads.store.put(("t", "wl"), Entry("u", "1", WAITING)))
             case "check":
-                self.checks._tell(self.checks.store.put(("", "gang"), Entry("c", "1", CHECK)))
+                self.checks._notify(self.checks.store.put(("", "gang"), Entry("c", "1", CHECK)))
             case _:
                 self.jobsets[KEY] = JOBSET
                 # The gang's own controller looks at whatever changes about a JobSet, and others follow.

@@ -89,7 +89,7 @@ async def test_hands_off(world: World, status: dict[str, Any]) -> None:
     written = world.writes()
     assert await world.look() == await_change()
     assert world.writes() == written
-    assert world.standings.asked == 0
+    assert world.statuses.asked == 0
     assert not world.loop.awaits(next(iter(world.jobsets.seen.values())))
 
 
@@ -103,7 +103,7 @@ async def test_hands_off_who_is_deactivated(world: World) -> None:
 
 async def test_an_eviction_in_the_same_moment_wins(world: World) -> None:
     await world.queued(entry("gang"))
-    world.standings.now = DENIED
+    world.statuses.now = DENIED
     stale = world.workloads.store.entry(("t", "wl"))
     assert stale is not None
     await world.as_kueue(conditions=[condition("QuotaReserved"), condition("Evicted")], admissionChecks=[entry("gang")])
@@ -116,11 +116,11 @@ async def test_an_eviction_in_the_same_moment_wins(world: World) -> None:
 
 async def test_a_retry_has_a_delay_and_is_kueues_turn_then(world: World) -> None:
     await world.queued(entry("gang"))
-    world.standings.now = DENIED
+    world.statuses.now = DENIED
     await world.look()
     found = await world.state()
     assert (found["state"], found["requeueAfterSeconds"]) == ("Retry", 60)
-    world.standings.now = Standing(Progress.DONE, "fine after all")
+    world.statuses.now = Standing(Progress.DONE, "fine after all")
     await world.look()
     assert (await world.state())["state"] == "Retry"
     assert world.events == [("js", "AdmissionCheckRetry")]
@@ -146,7 +146,7 @@ async def test_an_owner_of_another_kind_passes_without_a_look(world: World) -> N
     await world.queued(entry("gang"), kind="Job")
     await world.look()
     assert (await world.state())["state"] == "Ready"
-    assert world.standings.asked == 0
+    assert world.statuses.asked == 0
     assert world.events == []
 
 
@@ -170,7 +170,7 @@ async def test_a_check_that_is_not_active_says_nothing(world: World) -> None:
 
 async def test_who_waits_is_looked_at_again_in_time(world: World) -> None:
     await world.queued(entry("gang"))
-    world.standings.now = UNDER_WAY
+    world.statuses.now = UNDER_WAY
     action = await world.look()
     assert action.after_seconds is not None
     assert 0 < action.after_seconds <= 5
@@ -179,7 +179,7 @@ async def test_who_waits_is_looked_at_again_in_time(world: World) -> None:
 
 async def test_time_without_a_gangctl_does_not_count(world: World) -> None:
     await world.queued(entry("gang"))
-    world.standings.now = UNDER_WAY
+    world.statuses.now = UNDER_WAY
     # The reservation is years old, and this process has just begun to lead.
     await world.look()
     assert (await world.state())["state"] == "Pending"
@@ -190,7 +190,7 @@ async def test_time_without_a_gangctl_does_not_count(world: World) -> None:
 
 async def test_a_word_about_waiting_is_no_transition(world: World) -> None:
     await world.queued(entry("gang"))
-    world.standings.now = UNDER_WAY
+    world.statuses.now = UNDER_WAY
     await clocked(world, datetime.now(UTC) + timedelta(seconds=10)).reconcile(("t", "wl"))
     found = await world.state()
     assert (found["state"], found["lastTransitionTime"]) == ("Pending", entry("gang")["lastTransitionTime"])
@@ -205,8 +205,8 @@ def clocked(world: World, later: datetime) -> WorkloadChecks:
         world.workloads.store,
         world.activity,
         world.jobsets,
-        standings=world.standings,  # type: ignore[arg-type]  # the one question that is asked
-        say=lambda _jobset, _notice: None,
+        statuses=world.statuses,  # type: ignore[arg-type]  # the one question that is asked
+        record=lambda _jobset, _notice: None,
         now=lambda: times[-1],
         jitter=lambda: 0.0,
     )

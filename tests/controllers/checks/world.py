@@ -54,7 +54,7 @@ def entry(name: str, state: str = "Pending", message: str = "", **more: Any) -> 
 
 
 @dataclass
-class Standings:
+class Statuses:
     """Says what the test has it say."""
 
     now: Standing = DONE
@@ -82,7 +82,7 @@ class World:
         self.sandbox = sandbox
         self.client = Client(transport)
         self.kueue = Client(transport, Settings(field_manager=KUEUE))
-        self.standings = Standings()
+        self.statuses = Statuses()
         self.jobsets = JobSets()
         self.events: list[tuple[str, str]] = []
         self.workloads: Informer[QueuedWorkload] = Informer(
@@ -106,8 +106,8 @@ class World:
             self.workloads.store,
             self.activity,
             self.jobsets,
-            standings=self.standings,  # type: ignore[arg-type]  # the one question that is asked
-            say=self._say,
+            statuses=self.statuses,  # type: ignore[arg-type]  # the one question that is asked
+            record=self._say,
             jitter=lambda: 0.0,
         )
         self.loop = loop

@@ -50,14 +50,14 @@ class Watcher(PathwaysMetrics, ControllerObserver):
         self.phases: dict[tuple[str, str], str] = {}
         self.errors: list[str] = []
 
-    def stands(self, before: PathwaysFacts | None, now: PathwaysFacts | None) -> None:
+    def on_status_change(self, before: PathwaysFacts | None, now: PathwaysFacts | None) -> None:
         if before is not None:
             del self.phases[before.key]
         if now is not None:
             self.phases[now.key] = str(now.status.phase)
 
-    def stood_down(self, *, down: bool) -> None:
-        self.down.append(down)
+    def set_deferring(self, *, deferring: bool) -> None:
+        self.down.append(deferring)
 
     def failed(self, kind: str) -> None:
         self.errors.append(kind)

@@ -44,7 +44,7 @@ class Ground:
         self.put(self.sources.configuration, kinds.CONFIG_NAME, "kueue-system", data={kinds.CONFIG_KEY: CONFIGURATION})
         self.flavor("f")
         self.queue("cq", 4)
-        self.door("q", "cq")
+        self.queue_key("q", "cq")
         self.view.subscribe(self.affected.append)
 
     @staticmethod
@@ -72,7 +72,7 @@ class Ground:
         status = {"conditions": [condition], "pendingWorkloads": pending}
         self.put(self.sources.cluster_queues, name, spec=spec, status=status)
 
-    def door(self, name: str, cluster_queue: str, namespace: str = "t", **spec: Any) -> None:
+    def queue_key(self, name: str, cluster_queue: str, namespace: str = "t", **spec: Any) -> None:
         self.put(self.sources.local_queues, name, namespace, spec={"clusterQueue": cluster_queue, **spec})
 
     def workload(self, jobset_name: str, *, reserved: bool, queue: str = "cq") -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
-from gangctl.controllers.queues.presence import LOOKS_OF_DOUBT, PERIOD_SECONDS
+from gangctl.controllers.queues.presence import ABSENT_CHECKS, PERIOD_SECONDS
 from tests.controllers.queues.definitions import KUEUE, definition
 from tests.faults.virtual_time import run
 from tests.faults.world import ADMIN, World, world
@@ -15,7 +15,7 @@ QUEUED = jobset("js", rj("w", 1, 2, 2, mode="Gang"))
 QUEUED["metadata"]["labels"] = {"kueue.x-k8s.io/queue-name": "q"}
 PLAIN = jobset("plain", rj("w", 1, 2, 2, mode="Gang"))
 
-BELIEVED_SECONDS = PERIOD_SECONDS * LOOKS_OF_DOUBT
+BELIEVED_SECONDS = PERIOD_SECONDS * ABSENT_CHECKS
 """After so long an absence is believed."""
 DEFINITIONS = "customresourcedefinitions.apiextensions.k8s.io"
 
@@ -136,7 +136,7 @@ def test_kueue_that_is_away_for_a_moment_costs_nothing_and_one_that_is_gone_is_g
         await suspend(here)
         await here.rest(10)
         await remove(here)
-        await here.rest(PERIOD_SECONDS * (LOOKS_OF_DOUBT - 1.5))
+        await here.rest(PERIOD_SECONDS * (ABSENT_CHECKS - 1.5))
         await install(here)
         await here.rest(1000)
         assert await uids(here) == before

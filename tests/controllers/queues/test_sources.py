@@ -16,7 +16,7 @@ from gangctl.client.config import load_cluster
 from gangctl.client.resources import CUSTOM_RESOURCE_DEFINITIONS, Resource
 from gangctl.client.transport import Transport
 from gangctl.controllers.queues import kinds
-from gangctl.controllers.queues.presence import LOOKS_OF_DOUBT, Presence, podset_limit
+from gangctl.controllers.queues.presence import ABSENT_CHECKS, Presence, podset_limit
 from gangctl.controllers.queues.sources import QueueSources
 from gangctl.errors import ServerError
 from gangctl.sandbox.faults import Match, error
@@ -229,13 +229,13 @@ async def test_an_api_server_that_cannot_be_asked_changes_nothing() -> None:
     discovery = Discovery()
     discovery.served, discovery.failing = sorted(kinds.ESSENTIAL), True
     async with looking(discovery) as (presence, heard):
-        await asked(discovery, LOOKS_OF_DOUBT + 2)
+        await asked(discovery, ABSENT_CHECKS + 2)
         assert (presence.present, heard) == (None, [])
         discovery.failing = False
         await asked(discovery, 2)
         assert (presence.present, heard) == (True, [True])
         discovery.failing = True
-        await asked(discovery, LOOKS_OF_DOUBT + 2)
+        await asked(discovery, ABSENT_CHECKS + 2)
         assert (presence.present, heard) == (True, [True])
 
 
@@ -244,14 +244,14 @@ async def test_an_absence_of_a_moment_is_none() -> None:
     discovery.served = sorted(kinds.ESSENTIAL)
     async with looking(discovery) as (presence, heard):
         await asked(discovery, 2)
-        presence._missed = LOOKS_OF_DOUBT - 2
+        presence._missed = ABSENT_CHECKS - 2
         discovery.served = ["clusterqueues"]
         await asked(discovery, 1)
         discovery.served = sorted(kinds.ESSENTIAL)
         await asked(discovery, 3)
         assert (presence.present, heard) == (True, [True])
         discovery.served = []
-        await asked(discovery, LOOKS_OF_DOUBT + 1)
+        await asked(discovery, ABSENT_CHECKS + 1)
         assert (presence.present, heard) == (False, [True, False])
 
 

@@ -13,12 +13,12 @@ from gangctl.api.jobset import JobSet
 from gangctl.client.pacing import Clock, Timer
 from gangctl.controllers.queues.verdicts import (
     DEBOUNCE_SECONDS,
+    EVENT_INTERVAL_SECONDS,
     MOST_QUEUES,
-    SAY_SECONDS,
     UNKNOWN_SECONDS,
-    Standing,
     VerdictMetrics,
     Verdicts,
+    WaitStatus,
 )
 from gangctl.gang.reasons import Notice, Reason
 from gangctl.runtime.controller import Action
@@ -128,9 +128,9 @@ async def test_another_cause_is_told_but_not_too_often(room: Room) -> None:
     await room.evaluate("big")
     room.ground.queue("cq", 3)
     action = await room.evaluate("big")
-    assert action.after_seconds == pytest.approx(SAY_SECONDS)
+    assert action.after_seconds == pytest.approx(EVENT_INTERVAL_SECONDS)
     assert len(room.said) == 1
-    room.clock.move(SAY_SECONDS)
+    room.clock.move(EVENT_INTERVAL_SECONDS)
     await room.evaluate("big")
     assert room.said == [("big", Reason.NEVER_FITS)] * 2
 
@@ -149,7 +149,7 @@ async def test_a_blocked_queue_is_told_and_counted_for_what_it_is(room: Room) ->
     await room.evaluate("js")
     assert room.said == [("js", Reason.QUEUE_BLOCKED)]
     assert room.counts() == {("nowhere", "", "blocked"): 1}
-    room.ground.door("nowhere", "cq")
+    room.ground.queue_key("nowhere", "cq")
     assert room.settled() == ["js"]
     await room.evaluate("js")
     assert room.counts() == {("nowhere", "cq", "waiting"): 1}
@@ -189,7 +189,7 @@ async def test_what_is_not_known_is_looked_at_again_by_itself(room: Room) -> Non
 
 async def test_only_those_that_a_change_concerns_are_looked_at_again(room: Room) -> None:
     room.ground.queue("other", 4)
-    room.ground.door("r", "other")
+    room.ground.queue_key("r", "other")
     room.ground.jobset("here", 1)
     room.ground.jobset("there", 1, "r")
     room.settled()
@@ -241,9 +241,9 @@ async def test_who_does_not_lead_any_more_counts_nothing(room: Room) -> None:
 def test_queues_beyond_many_are_counted_together() -> None:
     registry = CollectorRegistry()
     metrics = VerdictMetrics(registry)
-    standings = [Standing("t", f"q{number}", "cq", "never") for number in range(MOST_QUEUES + 3)]
+    standings = [WaitStatus("t", f"q{number}", "cq", "never") for number in range(MOST_QUEUES + 3)]
     for standing in standings:
-        metrics.stands(None, standing)
+        metrics.on_status_change(None, standing)
 
     def shown() -> Counter[str]:
         samples = [sample for family in registry.collect() for sample in family.samples]
@@ -252,5 +252,5 @@ def test_queues_beyond_many_are_counted_together() -> None:
     assert len(shown()) == MOST_QUEUES + 1
     assert shown()[OTHERS] == 3
     for standing in standings:
-        metrics.stands(standing, None)
+        metrics.on_status_change(standing, None)
     assert shown() == Counter()

@@ -112,7 +112,7 @@ def concerned(ground: Ground) -> frozenset[str]:
     found = Affected()
     while ground.affected:
         found |= ground.affected.pop()
-    assert not found.everybody
+    assert not found.every_jobset
     return found.cluster_queues
 
 

@@ -16,7 +16,7 @@ from gangctl.client.transport import Transport
 from gangctl.controllers.caches import GangCaches
 from gangctl.controllers.readiness.controller import Gangs, ReadinessController
 from gangctl.controllers.readiness.observer import ReadinessObserver
-from gangctl.controllers.readiness.queues import QueueStandings
+from gangctl.controllers.readiness.queues import QueueStatuses
 from gangctl.controllers.readiness.sources import ReadinessSources
 from gangctl.gang.generation import ApiState
 from gangctl.gang.resolve import ClusterRules
@@ -56,7 +56,7 @@ class Notes(ReadinessObserver):
     def leads(self) -> None:
         self.led += 1
 
-    def stands(self, before: Readiness | None, now: Readiness | None) -> None:
+    def on_status_change(self, before: Readiness | None, now: Readiness | None) -> None:
         self.told.append((before, now))
 
     def evaluated(self, seconds: float, lag_seconds: float | None) -> None:
@@ -83,7 +83,7 @@ class Ground:
         self,
         how: Callable[[Snapshot, float, Readiness | None], Readiness] = _EVALUATE,
         *,
-        queues: Callable[[Ground], QueueStandings] | None = None,
+        queues: Callable[[Ground], QueueStatuses] | None = None,
         observers: tuple[ReadinessObserver, ...] = (),
     ) -> None:
         client = Client(Transport(StaticCredentials("http://127.0.0.1:1", token="none")))

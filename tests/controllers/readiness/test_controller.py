@@ -211,7 +211,7 @@ async def test_one_that_nobody_understands_hides_no_other() -> None:
 
 async def test_one_observer_that_fails_silences_no_other() -> None:
     class Broken(ReadinessObserver):
-        def stands(self, before: Readiness | None, now: Readiness | None) -> None:
+        def on_status_change(self, before: Readiness | None, now: Readiness | None) -> None:
             raise ValueError(f"{before} {now}")
 
     ground = Ground(observers=(Broken(),))

@@ -15,10 +15,10 @@ from hypothesis import strategies as st
 from gangctl.api.jobset import JobSet, read_jobset
 from gangctl.controllers.readiness.events import (
     BURST,
+    EVENT_INTERVAL_SECONDS,
+    LASTING_SECONDS,
     PACE_SECONDS,
-    PATIENCE_SECONDS,
-    SAID_ELSEWHERE,
-    SAY_SECONDS,
+    RECORDED_ELSEWHERE,
     ReadinessEvents,
 )
 from gangctl.gang.reasons import Notice, Reason
@@ -50,7 +50,7 @@ class Room:
         now = standing(name, *reasons, **known)
         raw = jobset(name, rj("w", 1, 4, 4, mode="Gang"), uid=now.uid)
         self.jobsets[name] = read_jobset(raw)[0]
-        self.events.stands(self.last.get(name), now)
+        self.events.on_status_change(self.last.get(name), now)
         self.last[name] = now
 
     def ready(self, after: int = 5, **known: Any) -> None:
@@ -93,14 +93,14 @@ def test_its_time_in_the_queue_is_told_apart(room: Room) -> None:
 
 def test_what_ends_soon_is_not_told(room: Room) -> None:
     room.stands(Reason.UNSCHEDULABLE)
-    assert room.wait(PATIENCE_SECONDS - 1) == []
+    assert room.wait(LASTING_SECONDS - 1) == []
     room.stands(cause(Reason.STARTING, blocking=False))
     assert room.wait(600) == []
 
 
 def test_what_lasts_is_told_once(room: Room) -> None:
     room.stands(Reason.UNSCHEDULABLE)
-    assert room.wait(PATIENCE_SECONDS) == [Reason.UNSCHEDULABLE]
+    assert room.wait(LASTING_SECONDS) == [Reason.UNSCHEDULABLE]
     for _ in range(20):
         room.stands(Reason.UNSCHEDULABLE, cause(Reason.STARTING, blocking=False), counts=Counts(created=_))
         assert room.wait(60) == []
@@ -110,10 +110,10 @@ def test_patience_begins_anew_with_another_cause_and_once_a_minute_is_enough(roo
     room.stands(Reason.UNSCHEDULABLE)
     assert room.wait(20) == []
     room.stands(Reason.IMAGE_PULL)
-    assert room.wait(PATIENCE_SECONDS - 1) == []
+    assert room.wait(LASTING_SECONDS - 1) == []
     assert room.wait(1) == [Reason.IMAGE_PULL]
     room.stands(Reason.CRASH_LOOP)
-    assert room.wait(SAY_SECONDS - 1) == []
+    assert room.wait(EVENT_INTERVAL_SECONDS - 1) == []
     assert room.wait(1) == [Reason.CRASH_LOOP]
 
 
@@ -133,7 +133,7 @@ def test_after_it_was_ready_a_cause_is_told_again(room: Room) -> None:
     assert room.wait(100) == [Reason.GANG_READY]
     room.stands(Reason.NODE_LOST, phase=GangPhase.DEGRADED)
     assert room.reasons() == [Reason.GANG_DEGRADED]
-    assert room.wait(SAY_SECONDS) == [Reason.NODE_LOST]
+    assert room.wait(EVENT_INTERVAL_SECONDS) == [Reason.NODE_LOST]
 
 
 def test_a_degraded_gang_is_told_of_with_its_cause_at_once(room: Room) -> None:
@@ -177,7 +177,7 @@ def test_a_new_leader_tells_what_its_predecessor_may_not_have_told(room: Room) -
     assert room.reasons() == [Reason.GANG_READY]
 
 
-@pytest.mark.parametrize("reason", sorted(SAID_ELSEWHERE))
+@pytest.mark.parametrize("reason", sorted(RECORDED_ELSEWHERE))
 def test_what_others_say_is_not_said_twice(room: Room, reason: Reason) -> None:
     room.stands(reason)
     assert room.wait(600) == []
@@ -185,7 +185,7 @@ def test_what_others_say_is_not_said_twice(room: Room, reason: Reason) -> None:
 
 def test_what_has_gone_hears_nothing(room: Room) -> None:
     room.stands(Reason.UNSCHEDULABLE)
-    room.events.stands(room.last["js"], None)
+    room.events.on_status_change(room.last["js"], None)
     room.stands(Reason.IMAGE_PULL, name="deleted")
     del room.jobsets["deleted"]
     room.stands(Reason.IMAGE_PULL, name="another")
@@ -206,7 +206,7 @@ def test_who_leads_no_longer_says_nothing(room: Room) -> None:
 def test_a_thousand_that_are_blocked_at_once_are_told_of_one_after_another(room: Room) -> None:
     for index in range(1000):
         room.stands(Reason.UNSCHEDULABLE, name=f"js-{index}")
-    assert len(room.wait(PATIENCE_SECONDS)) == BURST
+    assert len(room.wait(LASTING_SECONDS)) == BURST
     second = len(room.wait(1))
     assert second == pytest.approx(1 / PACE_SECONDS, abs=1)
     assert len(room.wait(60)) == 1000 - BURST - second
@@ -231,8 +231,8 @@ def test_never_more_than_once_a_minute_whatever_happens(
         room.clock.tick(seconds)
     room.clock.tick(600)
     times = [at for _, _, _, at in room.said]
-    assert all(later - earlier >= SAY_SECONDS for earlier, later in pairwise(times))
-    assert not {reason for _, reason, _, _ in room.said} & SAID_ELSEWHERE
+    assert all(later - earlier >= EVENT_INTERVAL_SECONDS for earlier, later in pairwise(times))
+    assert not {reason for _, reason, _, _ in room.said} & RECORDED_ELSEWHERE
 
 
 def test_times_are_those_of_the_gang_and_not_of_the_moment() -> None:

@@ -33,7 +33,7 @@ def test_one_is_made_for_a_jobset_and_goes_with_it() -> None:
     async def acts(context: Context) -> None:
         first = await context.jobset()
         async with context.running() as objects:
-            objects.stands(None, first)
+            objects.on_status_change(None, first)
             await asyncio.sleep(5)
             gang = await context.gang()
             assert gang is not None
@@ -49,7 +49,7 @@ def test_one_is_made_for_a_jobset_and_goes_with_it() -> None:
             }
             assert context.writes() == ["create", "patch status"]
             await context.delete_jobset()
-            objects.stands(first, None)
+            objects.on_status_change(first, None)
             await asyncio.sleep(LONG_SECONDS)
             assert await context.gang() is None
         assert context.writes() == ["create", "patch status"], "the garbage collector has done the rest"
@@ -70,13 +70,13 @@ def test_the_last_of_many_changes_is_written_once_a_second() -> None:
 
         context.api.store.listen(note)
         async with context.running() as objects:
-            objects.stands(None, before)
+            objects.on_status_change(None, before)
             await asyncio.sleep(2)
             written.clear()
             began = loop.time()
             for number in range(100):
                 now = at(before, GangPhase.PARTIALLY_READY, ready=number % 7)
-                objects.stands(before, now)
+                objects.on_status_change(before, now)
                 before = now
                 await asyncio.sleep(0.1)
             await asyncio.sleep(LONG_SECONDS)
@@ -94,11 +94,11 @@ def test_causes_alone_are_written_every_ten_seconds_and_a_phase_does_not_wait_fo
     async def acts(context: Context) -> None:
         first = at(await context.jobset(), GangPhase.UNSCHEDULABLE)
         async with context.running() as objects:
-            objects.stands(None, first)
+            objects.on_status_change(None, first)
             await asyncio.sleep(2)
             count = len(context.writes())
             for number in range(20):
-                objects.stands(first, because(first, f"look {number}"))
+                objects.on_status_change(first, because(first, f"look {number}"))
                 await asyncio.sleep(0.25)
             assert len(context.writes()) == count
             await asyncio.sleep(5)
@@ -106,10 +106,10 @@ def test_causes_alone_are_written_every_ten_seconds_and_a_phase_does_not_wait_fo
             gang = await context.gang()
             assert gang is not None
             assert gang["status"]["message"] == "look 19"
-            objects.stands(first, because(first, "again"))
+            objects.on_status_change(first, because(first, "again"))
             await asyncio.sleep(2)
             assert len(context.writes()) == count + 1
-            objects.stands(first, at(first, GangPhase.READY, 8))
+            objects.on_status_change(first, at(first, GangPhase.READY, 8))
             await asyncio.sleep(0.5)
             assert await context.phase() == "Ready"
 
@@ -121,23 +121,23 @@ def test_what_stands_there_is_not_written_again() -> None:
         stands = [at(await context.jobset(f"js-{n}"), GangPhase.PARTIALLY_READY, n) for n in range(5)]
         async with context.running() as objects:
             for each in stands:
-                objects.stands(None, each)
+                objects.on_status_change(None, each)
             await asyncio.sleep(5)
             count = len(context.writes())
             for each in stands:
-                objects.stands(each, dataclasses.replace(each, look_again=5.0))
+                objects.on_status_change(each, dataclasses.replace(each, look_again=5.0))
             await asyncio.sleep(LONG_SECONDS)
             assert len(context.writes()) == count == 10
         async with context.running() as objects:
             # A gangctl that has just started may not know since when it is so.
             for each in stands:
-                objects.stands(None, dataclasses.replace(each, since=each.since + 1000))
+                objects.on_status_change(None, dataclasses.replace(each, since=each.since + 1000))
             await asyncio.sleep(LONG_SECONDS)
             assert len(context.writes()) == count
             gang = await context.gang("js-1")
             assert gang is not None
             assert gang["status"]["since"] == gang_status(stands[1])["since"]
-            objects.stands(None, at(stands[1], GangPhase.READY, 8))
+            objects.on_status_change(None, at(stands[1], GangPhase.READY, 8))
             await asyncio.sleep(2)
             assert len(context.writes()) == count + 1
 
@@ -148,19 +148,19 @@ def test_a_replica_that_stops_leading_writes_and_deletes_nothing_and_goes_on_lat
     async def acts(context: Context) -> None:
         first = await context.jobset()
         async with context.running() as objects:
-            objects.stands(None, first)
+            objects.on_status_change(None, first)
             await asyncio.sleep(5)
-            objects.stands(first, None)
+            objects.on_status_change(first, None)
             await asyncio.sleep(LONG_SECONDS)
         context.leads = False
         task = asyncio.create_task(objects.run())
-        objects.stands(None, at(first, GangPhase.READY, 8))
+        objects.on_status_change(None, at(first, GangPhase.READY, 8))
         with pytest.raises(LeadershipLostError):
             await task
         assert context.writes() == ["create", "patch status"]
         context.leads = True
         task = asyncio.create_task(objects.run())
-        objects.stands(None, at(first, GangPhase.DEGRADED, 7))
+        objects.on_status_change(None, at(first, GangPhase.DEGRADED, 7))
         await asyncio.sleep(5)
         assert await context.phase() == "Degraded"
         task.cancel()
@@ -176,7 +176,7 @@ def test_ready_keeps_the_time_of_its_transition() -> None:
         phases = (GangPhase.PENDING, GangPhase.STARTING, GangPhase.READY, GangPhase.DEGRADED)
         async with context.running() as objects:
             for number, phase in enumerate(phases):
-                objects.stands(None, dataclasses.replace(first, phase=phase, since=first.since + number))
+                objects.on_status_change(None, dataclasses.replace(first, phase=phase, since=first.since + number))
                 await asyncio.sleep(5)
                 gang = await context.gang()
                 assert gang is not None
@@ -193,7 +193,7 @@ def test_what_others_do_to_it_is_undone() -> None:
         first = await context.jobset()
         kind = context.api.kind(GANGS)
         async with context.running() as objects:
-            objects.stands(None, first)
+            objects.on_status_change(None, first)
             await asyncio.sleep(5)
             lie = {"status": {"phase": "Ready"}}
             await context.api.patch(kind, NAMESPACE, "js", lie, "merge", SYSTEM, subresource="status")
@@ -201,7 +201,7 @@ def test_what_others_do_to_it_is_undone() -> None:
             assert await context.phase() == "Pending"
             label = {"metadata": {"labels": {"team": "ml"}}}
             await context.api.patch(kind, NAMESPACE, "js", label, "merge", SYSTEM)
-            objects.stands(first, at(first, GangPhase.READY, 8))
+            objects.on_status_change(first, at(first, GangPhase.READY, 8))
             await asyncio.sleep(5)
             gang = await context.gang()
             assert gang is not None
@@ -226,16 +226,16 @@ def test_an_object_of_somebody_else_is_left_alone_and_told_of_once(owned: bool) 
         made = await context.api.create(context.api.kind(GANGS), NAMESPACE, foreign, SYSTEM)
         async with context.running() as objects:
             for number in range(5):
-                objects.stands(None, at(first, GangPhase.PARTIALLY_READY, number))
+                objects.on_status_change(None, at(first, GangPhase.PARTIALLY_READY, number))
                 await asyncio.sleep(LONG_SECONDS)
             context.unfollowed.add("js")
-            objects.stands(first, None)
+            objects.on_status_change(first, None)
             await asyncio.sleep(LONG_SECONDS)
             assert await context.gang() == made
             assert context.writes() == []
             assert context.errors.kinds == ["OwnershipConflictError"]
             context.unfollowed.clear()
-            objects.stands(None, first)
+            objects.on_status_change(None, first)
             await context.api.delete(context.api.kind(GANGS), NAMESPACE, "js", SYSTEM, DeleteOptions())
             await asyncio.sleep(5)
             assert await context.phase() == "Pending"
@@ -248,12 +248,12 @@ def test_one_that_took_the_place_of_ours_unseen_is_left_alone() -> None:
         first, kind = await context.jobset(), context.api.kind(GANGS)
         context.sandbox.faults.add(Match(USER, frozenset({"watch"}), GANGS), Silence())
         async with context.running() as objects:
-            objects.stands(None, first)
+            objects.on_status_change(None, first)
             await asyncio.sleep(5)
             await context.api.delete(kind, NAMESPACE, "js", SYSTEM, DeleteOptions())
             foreign: Object = {"apiVersion": "gangctl.dev/v1alpha1", "kind": "Gang", "metadata": {"name": "js"}}
             made = await context.api.create(kind, NAMESPACE, foreign, SYSTEM)
-            objects.stands(first, at(first, GangPhase.READY, 8))
+            objects.on_status_change(first, at(first, GangPhase.READY, 8))
             await asyncio.sleep(LONG_SECONDS)
             assert await context.gang() == made
             assert context.errors.kinds == ["OwnershipConflictError"]
@@ -265,12 +265,12 @@ def test_one_of_an_earlier_jobset_is_waited_out() -> None:
     async def acts(context: Context) -> None:
         first = await context.jobset()
         async with context.running() as objects:
-            objects.stands(None, first)
+            objects.on_status_change(None, first)
             await asyncio.sleep(5)
             await context.delete_jobset()
             second = await context.jobset()
-            objects.stands(first, None)
-            objects.stands(None, second)
+            objects.on_status_change(first, None)
+            objects.on_status_change(None, second)
             await asyncio.sleep(30)
             gang = await context.gang()
             assert gang is not None
@@ -285,12 +285,12 @@ def test_one_of_a_jobset_that_does_not_ask_any_more_is_deleted(restarted: str) -
     async def acts(context: Context) -> None:
         first, stays = await context.jobset(), await context.jobset("stays")
         async with context.running() as objects:
-            objects.stands(None, first)
-            objects.stands(None, stays)
+            objects.on_status_change(None, first)
+            objects.on_status_change(None, stays)
             await asyncio.sleep(5)
             if not restarted:
                 context.unfollowed.add("js")
-                objects.stands(first, None)
+                objects.on_status_change(first, None)
                 await asyncio.sleep(5)
         if restarted:
             context.unfollowed.add("js")
@@ -315,7 +315,7 @@ def test_without_the_definition_it_is_said_once_and_looked_for_again() -> None:
         first = await context.jobset()
         with capture_logs() as said:
             async with context.running() as objects:
-                objects.stands(None, first)
+                objects.on_status_change(None, first)
                 await asyncio.sleep(LONG_SECONDS)
                 assert context.writes() == []
                 await context.define()
@@ -324,7 +324,7 @@ def test_without_the_definition_it_is_said_once_and_looked_for_again() -> None:
                 await context.api.delete(
                     context.api.kind(DEFINITIONS), "", "gangs.gangctl.dev", SYSTEM, DeleteOptions()
                 )
-                objects.stands(first, at(first, GangPhase.READY, 8))
+                objects.on_status_change(first, at(first, GangPhase.READY, 8))
                 await asyncio.sleep(LONG_SECONDS)
                 await context.define()
                 await asyncio.sleep(60)
@@ -352,7 +352,7 @@ def test_refusals_end_nothing_and_are_tried_again(verb: str, fault: Refuse) -> N
         with capture_logs() as said:
             async with context.running() as objects:
                 for each in stands:
-                    objects.stands(None, each)
+                    objects.on_status_change(None, each)
                 await asyncio.sleep(LONG_SECONDS)
                 assert {await context.phase(each.name) for each in stands} == {"Pending"}
         told = [each for each in said if each["event"] == "Gang objects cannot be written"]
@@ -368,7 +368,7 @@ def test_a_namespace_that_ends_takes_no_more() -> None:
         error = StatusError(403, "Forbidden", "it ends", details={"causes": [{"reason": "NamespaceTerminating"}]})
         context.sandbox.faults.add(Match(USER, frozenset({"create"}), GANGS), Refuse(error), times=100)
         async with context.running() as objects:
-            objects.stands(None, first)
+            objects.on_status_change(None, first)
             await asyncio.sleep(LONG_SECONDS)
             assert context.writes() == ["create"]
 

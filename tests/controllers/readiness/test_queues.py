@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from gangctl.api.jobset import JobSet, read_jobset
-from gangctl.controllers.readiness.queues import HEAD_SECONDS, QueueStandings, current
+from gangctl.controllers.readiness.queues import HEAD_SECONDS, QueueStatuses, current
 from gangctl.kueue.blocked import Blockage
 from gangctl.kueue.objects import Condition, QueuedWorkload
 from gangctl.kueue.stuck import Trouble
@@ -24,7 +24,7 @@ class Room:
         self.ground = Ground()
         self.never: dict[tuple[str, str], str] = {}
         self.heads: list[str] = []
-        self.standings = QueueStandings(self.ground.view, lambda key: self.never.get(key, ""), self.heads.append)
+        self.standings = QueueStatuses(self.ground.view, lambda key: self.never.get(key, ""), self.heads.append)
 
     def jobset(self, name: str, queue: str = "q", *, suspend: bool = True) -> JobSet:
         raw = self.ground.jobset(name, 2, queue, suspend=suspend)

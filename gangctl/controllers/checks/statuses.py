@@ -34,7 +34,7 @@ class Policies(Protocol):
         """Outcomes for one JobSet; None where policies do not apply."""
 
 
-class Standings:
+class Statuses:
     """Answers from the caches; reads a whole JobSet only if there are policies that evaluate it."""
 
     def __init__(

@@ -11,7 +11,7 @@ import pytest
 from gangctl.client.client import Client
 from gangctl.client.resources import PODS
 from gangctl.runtime.informer import InformerOptions
-from gangctl.runtime.spread import SpreadInformer
+from gangctl.runtime.pernamespace import PerNamespaceInformer
 from tests.client.clock import VirtualClock, until
 from tests.client.server import ScriptedServer, Stream, hang, page, thing
 
@@ -45,7 +45,7 @@ class Ground:
             self.serve(name, stream, f"{name}-1")
         self.told: list[tuple[str | None, str | None]] = []
         self.completions = 0
-        self.informer = SpreadInformer(
+        self.informer = PerNamespaceInformer(
             client,
             PODS,
             lambda raw: str(raw["metadata"]["name"]),

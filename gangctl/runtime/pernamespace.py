@@ -38,7 +38,7 @@ class _Followed(Generic[T]):
     since: float
 
 
-class SpreadInformer(Informer[T]):
+class PerNamespaceInformer(Informer[T]):
     """An informer with a separate watch for each active namespace, of a kind that every API server has.
 
     It is synced when all namespaces that were active at its start have been listed; later ones are listed in addition.
@@ -106,7 +106,7 @@ class SpreadInformer(Informer[T]):
                     self._changed.clear()
                     wanted = set(self._namespaces.current())
                     for namespace in [each for each in self._followed if each not in wanted]:
-                        await self._leave(namespace)
+                        await self._stop(namespace)
                     for namespace in sorted(wanted - self._followed.keys()):
                         informer = self._one(namespace)
                         task = group.create_task(informer.run(), name=f"{self.resource.plural} of {namespace}")
@@ -116,11 +116,11 @@ class SpreadInformer(Informer[T]):
         finally:
             self._followed.clear()
 
-    async def _leave(self, namespace: str) -> None:
+    async def _stop(self, namespace: str) -> None:
         task = self._followed.pop(namespace).task
         task.cancel()
         await asyncio.wait({task})
-        self._tell(self.store.retain((), namespace))
+        self._notify(self.store.retain((), namespace))
 
     def _note_synced(self) -> None:
         if not self.synced.is_set() and all(one.informer.synced.is_set() for one in self._followed.values()):

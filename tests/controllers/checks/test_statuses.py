@@ -10,7 +10,7 @@ import pytest
 
 from gangctl.api.jobset import JobSet, read_jobset
 from gangctl.api.scheduling import Generation, Observed
-from gangctl.controllers.checks.standing import Standings
+from gangctl.controllers.checks.statuses import Statuses
 from gangctl.gang.diff import Kind
 from gangctl.gang.generation import ApiState
 from gangctl.gang.plan import make_plan, stored_stamps
@@ -81,8 +81,8 @@ class Reader:
         return {"metadata": {"name": name}}
 
 
-def standings(caches: Caches, policies: Policies | None = None, state: ApiState | None = None) -> Standings:
-    return Standings(
+def statuses(caches: Caches, policies: Policies | None = None, state: ApiState | None = None) -> Statuses:
+    return Statuses(
         Reader(),  # type: ignore[arg-type]  # reads, and no more
         caches,  # type: ignore[arg-type]  # the questions that are asked
         policies,
@@ -98,7 +98,7 @@ DENIAL = Finding("p", "r", Result.FAIL, "too large")
 def test_done_when_every_object_is_there(*, suspend: bool) -> None:
     caches = Caches()
     caches.fill(stamped())
-    found = standings(caches).of_objects(stamped(suspend=suspend))
+    found = statuses(caches).of_objects(stamped(suspend=suspend))
     assert found.progress is Progress.DONE
     assert "with 2 groups" in found.message
 
@@ -109,7 +109,7 @@ def test_what_is_missing_is_named(kind: Kind) -> None:
     caches.fill(stamped())
     gone = next(key for key in caches.objects if key[0] == kind)
     del caches.objects[gone]
-    found = standings(caches).of_objects(stamped())
+    found = statuses(caches).of_objects(stamped())
     assert found.progress is Progress.UNDER_WAY
     assert f"{kind} {gone[1]}" in found.message
 
@@ -117,7 +117,7 @@ def test_what_is_missing_is_named(kind: Kind) -> None:
 def test_an_object_of_somebody_else_is_not_ours() -> None:
     caches = Caches()
     caches.fill(stamped(), owner="other")
-    found = standings(caches).of_objects(stamped())
+    found = statuses(caches).of_objects(stamped())
     assert found.progress is Progress.UNDER_WAY
     assert "has another owner" in found.message
 
@@ -125,11 +125,11 @@ def test_an_object_of_somebody_else_is_not_ours() -> None:
 def test_an_object_that_goes_is_not_there() -> None:
     caches = Caches()
     caches.fill(stamped(), deleting=True)
-    assert standings(caches).of_objects(stamped()).progress is Progress.UNDER_WAY
+    assert statuses(caches).of_objects(stamped()).progress is Progress.UNDER_WAY
 
 
 def test_without_the_api_there_is_no_gang_to_be_had() -> None:
-    found = standings(Caches(), state=ApiState(None, reason="it is not served")).of_objects(stamped())
+    found = statuses(Caches(), state=ApiState(None, reason="it is not served")).of_objects(stamped())
     assert found.progress is Progress.UNDER_WAY
     assert "it is not served" in found.message
 
@@ -144,17 +144,17 @@ def test_without_the_api_there_is_no_gang_to_be_had() -> None:
 )
 async def test_there_may_be_nothing_to_wait_for(made: JobSet) -> None:
     policies = Policies()
-    assert (await standings(Caches(), policies).of(made)).progress is Progress.NOTHING_TO_DO
+    assert (await statuses(Caches(), policies).of(made)).progress is Progress.NOTHING_TO_DO
     assert policies.asked == []
 
 
 async def test_policies_are_asked_last() -> None:
     caches = Caches()
     policies = Policies((Outcome("p", matched=True, actions=frozenset({Action.DENY}), violations=(DENIAL,)),))
-    assert (await standings(caches, policies).of(stamped())).progress is Progress.UNDER_WAY
+    assert (await statuses(caches, policies).of(stamped())).progress is Progress.UNDER_WAY
     assert policies.asked == []
     caches.fill(stamped())
-    found = await standings(caches, policies).of(stamped())
+    found = await statuses(caches, policies).of(stamped())
     assert found.progress is Progress.DENIED
     assert "too large" in found.message
     assert policies.asked == ["js"]
@@ -172,12 +172,12 @@ async def test_policies_are_asked_last() -> None:
 async def test_only_a_denial_denies(policies: Policies) -> None:
     caches = Caches()
     caches.fill(stamped())
-    assert (await standings(caches, policies).of(stamped())).progress is Progress.DONE
+    assert (await statuses(caches, policies).of(stamped())).progress is Progress.DONE
 
 
 async def test_without_policies_nothing_is_read() -> None:
     caches = Caches()
     caches.fill(stamped())
     policies = Policies(any=False)
-    assert (await standings(caches, policies).of(stamped())).progress is Progress.DONE
+    assert (await statuses(caches, policies).of(stamped())).progress is Progress.DONE
     assert policies.asked == []

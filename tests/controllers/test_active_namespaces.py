@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from gangctl.api.jobset import JobSet
 from gangctl.controllers.projections import project_jobset
-from gangctl.controllers.readiness.sources import InhabitedNamespaces
+from gangctl.controllers.readiness.sources import ActiveNamespaces
 from gangctl.runtime.informer import Handler
 from gangctl.runtime.shards import Share
 from tests.jobsets import jobset, rj
@@ -43,7 +43,7 @@ def test_they_are_those_of_the_jobsets_that_there_are(changes: list[tuple[str, s
     jobsets: Any = JobSets()
     share = Share(total)
     share.take(total - 1)
-    found = InhabitedNamespaces(jobsets, share)
+    found = ActiveNamespaces(jobsets, share)
     told: list[set[str]] = []
     found.subscribe(lambda: told.append(set(found.current())))
     last: set[str] = set()
