@@ -65,7 +65,7 @@ class StepMeter:
             meter._spend(count)  # noqa: SLF001 - the same class
             meter = meter._parent  # noqa: SLF001 - the same class
 
-    def look(self) -> None:
+    def check_clock(self) -> None:
         """Check the clock now, here and of every meter above; EvalError DEADLINE_EXCEEDED when it is too late."""
         meter: StepMeter | None = self
         while meter is not None:

@@ -54,7 +54,7 @@ async def prove(client: Client, generation: Generation, namespace: str) -> ApiSt
     return evaluate_proof(generation, stored)
 
 
-async def look(client: Client, own_namespace: str) -> ApiState:
+async def discover(client: Client, own_namespace: str) -> ApiState:
     """Discover the generation, and prove by dry runs that pods keep their reference, and who writes it.
 
     Raises :class:`ApiError` when the server does not answer. A refused proof counts as no proof.
@@ -138,7 +138,7 @@ class DiscoveryLoop:
         while True:
             self._trigger.clear()
             try:
-                await self._settle(await self._look())
+                await self._settle(await self._check())
                 if self.state.policies and not self.state.by_policy:
                     # An API server takes a moment to notice a policy.
                     pause = min(again.next(), self._period)
@@ -153,11 +153,11 @@ class DiscoveryLoop:
             except TimeoutError:
                 continue
 
-    async def _look(self) -> ApiState:
-        found = await look(self._client, self._own_namespace)
+    async def _check(self) -> ApiState:
+        found = await discover(self._client, self._own_namespace)
         if (self.state.available and not found.available) or (self.state.by_policy and not found.by_policy):
             await asyncio.sleep(self._doubt)
-            found = await look(self._client, self._own_namespace)
+            found = await discover(self._client, self._own_namespace)
         return found
 
     async def _settle(self, found: ApiState) -> None:

@@ -18,7 +18,7 @@ from gangctl.client.client import Client, Selection
 from gangctl.client.resources import Resource
 from gangctl.controllers.caches import Observer
 from gangctl.controllers.policy_sources import typed
-from gangctl.controllers.source import LOOK_SECONDS
+from gangctl.controllers.source import RETRY_SECONDS
 from gangctl.errors import ApiError
 from gangctl.policy.constraints import LabelSelector
 from gangctl.policy.match import labels_of
@@ -81,13 +81,13 @@ class Parameters:
         on_change: Callable[[], None] = lambda: None,
         *,
         observer: Observer = lambda _: InformerObserver(),
-        look_seconds: float = LOOK_SECONDS,
+        retry_seconds: float = RETRY_SECONDS,
     ) -> None:
         """Watch nothing yet; ``on_change`` is called when objects become readable or unreadable."""
         self._client = client
         self._on_change = on_change
         self._observer = observer
-        self._look_seconds = look_seconds
+        self._retry_seconds = retry_seconds
         self._sources: dict[Wanted, _Source] = {}
 
     async def follow(self, wanted: Iterable[Wanted]) -> None:
@@ -96,7 +96,7 @@ class Parameters:
         gone = [self._sources.pop(each) for each in list(self._sources) if each not in keep]
         await asyncio.gather(*(source.stop() for source in gone))
         for each in keep - self._sources.keys():
-            source = _Source(self._client, each, self._on_change, self._observer, self._look_seconds)
+            source = _Source(self._client, each, self._on_change, self._observer, self._retry_seconds)
             self._sources[each] = source
             source.start()
         tasks = {asyncio.create_task(source.settled.wait()) for source in self._sources.values()}
@@ -141,13 +141,13 @@ class _Source(InformerObserver):
     """One kind's informer, once the kind is discovered."""
 
     def __init__(
-        self, client: Client, wanted: Wanted, on_change: Callable[[], None], observer: Observer, look_seconds: float
+        self, client: Client, wanted: Wanted, on_change: Callable[[], None], observer: Observer, retry_seconds: float
     ) -> None:
         self._client = client
         self._wanted = wanted
         self._on_change = on_change
         self._observer = observer
-        self._look_seconds = look_seconds
+        self._retry_seconds = retry_seconds
         self._task: asyncio.Task[None] | None = None
         self._informer: Informer[dict[str, Any]] | None = None
         self._trouble = "not looked for yet"
@@ -213,7 +213,7 @@ class _Source(InformerObserver):
             selection=Selection(self._wanted.labels or None, f"metadata.name={name}" if name else None),
             on_synced=self._on_synced,
             observer=self,
-            options=InformerOptions(cap_delay_seconds=self._look_seconds),
+            options=InformerOptions(cap_delay_seconds=self._retry_seconds),
         )
         self.resource = resource
         await self._informer.run()
@@ -237,4 +237,4 @@ class _Source(InformerObserver):
                 self._set_trouble(f"{self._wanted} is not served")
             except ApiError as error:
                 self._set_trouble(f"{self._wanted} cannot be discovered: {type(error).__name__}")
-            await asyncio.sleep(self._look_seconds)
+            await asyncio.sleep(self._retry_seconds)

@@ -14,7 +14,7 @@ from gangctl.api.objects import Object
 from gangctl.client.client import Client
 from gangctl.client.resources import NAMESPACES, Resource
 from gangctl.controllers.caches import Observer
-from gangctl.controllers.source import DOUBT_SECONDS, LOOK_SECONDS, Source
+from gangctl.controllers.source import DOUBT_SECONDS, RETRY_SECONDS, Source
 from gangctl.policy.model import API_VERSION, EXCEPTION_KIND, POLICY_KIND
 from gangctl.policy.reports import CATEGORY, SEVERITY
 from gangctl.runtime.informer import Informer, InformerObserver, InformerOptions
@@ -57,7 +57,7 @@ class PolicySources:
         """Make the informers; :meth:`run` runs them."""
         self._on_change = on_change
         self._waiting: dict[str, set[asyncio.Future[None]]] = {}
-        settings = options or InformerOptions(cap_delay_seconds=LOOK_SECONDS)
+        settings = options or InformerOptions(cap_delay_seconds=RETRY_SECONDS)
         self._documents = {
             resource.kind: Source(
                 client,

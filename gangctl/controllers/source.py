@@ -13,7 +13,7 @@ from gangctl.runtime.store import Store
 
 T = TypeVar("T")
 
-LOOK_SECONDS: Final = 10.0
+RETRY_SECONDS: Final = 10.0
 """How often a missing or forbidden kind is tried again."""
 DOUBT_SECONDS: Final = 15.0
 """An API server that starts may deny for a moment what it serves: a kind is gone after two denials."""

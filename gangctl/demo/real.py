@@ -21,7 +21,7 @@ from gangctl.client.resources import (
     PODS,
 )
 from gangctl.client.transport import Transport
-from gangctl.controllers.discovery import look
+from gangctl.controllers.discovery import discover
 from gangctl.demo import nodes
 from gangctl.demo.acts import Act, Attend, Patience
 from gangctl.demo.child import Controller
@@ -114,7 +114,7 @@ async def _check(client: Client, config: ClusterConfig, options: RealOptions) ->
         raise ClusterUnavailableError(
             f"{config.server} has no JobSets ({JOBSETS.api_version})", hint="install JobSet 0.10 or later"
         )
-    state = await look(client, config.namespace or "default")
+    state = await discover(client, config.namespace or "default")
     if state.generation is None:
         raise ClusterUnavailableError(state.reason, hint="gangctl demo without --kubeconfig simulates a cluster")
     if options.start_controller:

@@ -33,7 +33,7 @@ class PathwaysPart:
             controller_observer=metrics.controller_observer(NAME),
             share=gangs.share,
         )
-        gangs.follow(self.controller.look)
+        gangs.follow(self.controller.jobset_changed)
         # The informer of all JobSets is listed, which every replica has.
         for informer in (self.controller.jobs, self.controller.upstream.informer):
             metrics.track_informer(informer)

@@ -48,7 +48,7 @@ class ReadinessPart:
         ]
         if self._objects is not None:
             observers.append(self._objects)
-            gangs.follow(self._objects.look)
+            gangs.follow(self._objects.jobset_changed)
         self.controller = ReadinessController(
             Gangs(gangs.caches, lambda: gangs.state, gangs.rules, gangs.suspended),
             self._sources,

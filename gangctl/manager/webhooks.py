@@ -131,7 +131,7 @@ class WebhookPart:
         if (missing := self._policies.unready()) is not None:
             return missing
         problem = self._policy_registrar.problem()
-        if problem is not None and self._policy_registrar.looked and not self._may_write():
+        if problem is not None and self._policy_registrar.checked and not self._may_write():
             return None
         self._policies_registered = problem is None
         return problem
@@ -186,7 +186,7 @@ class WebhookPart:
         pauses, trouble = Backoff(RETRY_SECONDS, WITHDRAWAL_SECONDS), ""
         while True:
             try:
-                await self._policy_registrar.look()
+                await self._policy_registrar.check()
             except ApiError as error:
                 if str(error) != trouble:
                     log.warning("registrations of policies not looked after", error=str(error))
@@ -197,9 +197,9 @@ class WebhookPart:
 
     def _certificates(self, own_namespace: str) -> CertificateSource:
         if self._settings.cert_dir is not None:
-            return DirectoryCertificates(Path(self._settings.cert_dir), observe=self._metrics.looked)
+            return DirectoryCertificates(Path(self._settings.cert_dir), observe=self._metrics.polled)
         hosts = self._settings.certificate_hosts(own_namespace)
-        return own_certificates(self._client, self._settings, own_namespace, hosts, self._metrics.looked)
+        return own_certificates(self._client, self._settings, own_namespace, hosts, self._metrics.polled)
 
     async def _first(self) -> Serving:
         """The initial certificates; none yet while the API server does not answer."""
@@ -295,7 +295,7 @@ class _WebhookMetrics:
             buckets=(0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1, 5),
             registry=registry,
         )
-        self._looks = Counter(
+        self._polls = Counter(
             "gangctl_certificate_looks",
             "Looks at the webhooks' certificates by result: ok, failed (the old ones are served).",
             ["result"],
@@ -325,6 +325,6 @@ class _WebhookMetrics:
         """Count an answer."""
         self._seconds.labels(path, verdict).observe(seconds)
 
-    def looked(self, well: bool) -> None:
+    def polled(self, well: bool) -> None:
         """Count a poll of the certificates."""
-        self._looks.labels("ok" if well else "failed").inc()
+        self._polls.labels("ok" if well else "failed").inc()

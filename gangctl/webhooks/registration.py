@@ -192,7 +192,7 @@ class Registrar:
         self._clock = clock or Clock()
         self._authorities: bytes | None = None
         self._problem: str | None = None if mode is Registration.NONE else "not looked at yet"
-        self.looked = False
+        self.checked = False
         """Whether the configurations could be read, at least once."""
         self._woken = asyncio.Event()
 
@@ -220,7 +220,7 @@ class Registrar:
         while True:
             self._woken.clear()
             try:
-                wrote = await self.look()
+                wrote = await self.check()
             except (ApiError, ConfigError) as error:
                 # The last known registration counts: a replica does not turn unready with the API.
                 if str(error) != trouble:
@@ -241,20 +241,20 @@ class Registrar:
             finally:
                 timer.cancel()
 
-    async def look(self) -> bool:
+    async def check(self) -> bool:
         """Check every configuration once, and repair differences; return whether anything was written."""
         if self._mode is Registration.NONE or self._authorities is None:
             return False
         for _ in range(_ATTEMPTS):
             different = [each for each in await self._live() if each.difference]
-            mendable = [each for each in different if each.body is not None] if self._may_write() else []
-            if mendable and await self._rotated():
+            repairable = [each for each in different if each.body is not None] if self._may_write() else []
+            if repairable and await self._rotated():
                 continue
-            left = [each.difference for each in different if each not in mendable]
-            left += [await self._repair(each) for each in mendable]
-            self.looked = True
+            left = [each.difference for each in different if each not in repairable]
+            left += [await self._repair(each) for each in repairable]
+            self.checked = True
             self._set_problem(next(filter(None, left), None))
-            return bool(mendable)
+            return bool(repairable)
         return False
 
     async def unregister(self, objects: Iterable[Object]) -> None:
@@ -276,10 +276,10 @@ class Registrar:
         before, self._authorities = self._authorities, await self._refresh()
         return before != self._authorities
 
-    async def _live(self) -> list[_Look]:
-        return [await self._look_at(wanted) for wanted in self._wanted(self._authorities or b"")]
+    async def _live(self) -> list[_Finding]:
+        return [await self._check_one(wanted) for wanted in self._wanted(self._authorities or b"")]
 
-    async def _look_at(self, plain: Object) -> _Look:
+    async def _check_one(self, plain: Object) -> _Finding:
         manage, ours = self._mode is Registration.MANAGE, self._mode is not Registration.CA_ONLY
         wanted = fingerprinted(plain) if ours else plain
         resource = _RESOURCES[wanted["kind"]]
@@ -288,34 +288,34 @@ class Registrar:
             live = await self._client.get(resource, wanted["metadata"]["name"])
         except NotFoundError:
             if not needed:
-                return _Look(resource, None, "")
-            return _Look(resource, wanted if manage else None, f"{_title(wanted)} is missing", _Way.CREATE)
+                return _Finding(resource, None, "")
+            return _Finding(resource, wanted if manage else None, f"{_title(wanted)} is missing", _Way.CREATE)
         if manage and not needed:
-            return _Look(resource, wanted, f"{_title(wanted)} is not needed", _Way.DELETE)
+            return _Finding(resource, wanted, f"{_title(wanted)} is not needed", _Way.DELETE)
         # The requested name: the write must go there.
         metadata = {**(live.get("metadata") or {}), "name": wanted["metadata"]["name"]}
         live = {**live, "apiVersion": wanted["apiVersion"], "kind": wanted["kind"], "metadata": metadata}
         target = replaced(live, wanted) if ours else with_authorities(live, self._authorities or b"")
         same = contains(live, wanted if ours else target)
-        return _Look(resource, target, "" if same else f"{_title(wanted)} is not as wanted")
+        return _Finding(resource, target, "" if same else f"{_title(wanted)} is not as wanted")
 
-    async def _repair(self, look: _Look) -> str:
+    async def _repair(self, finding: _Finding) -> str:
         """Create, update or delete one configuration; return what is still wrong with it."""
-        if look.body is None:
-            return look.difference
+        if finding.body is None:
+            return finding.difference
         try:
-            match look.way:
+            match finding.way:
                 case _Way.CREATE:
-                    await self._client.create(look.resource, look.body)
+                    await self._client.create(finding.resource, finding.body)
                 case _Way.UPDATE:
-                    await self._client.update(look.resource, look.body)
+                    await self._client.update(finding.resource, finding.body)
                 case _Way.DELETE:
-                    await self._client.delete(look.resource, look.body["metadata"]["name"])
+                    await self._client.delete(finding.resource, finding.body["metadata"]["name"])
         except (AlreadyExistsError, ConflictError, NotFoundError):
             # Another client wrote first; the next check sees the result.
-            return look.difference
-        done = "webhooks unregistered" if look.way is _Way.DELETE else "webhooks registered"
-        _log.info(done, configuration=_title(look.body), because=look.difference)
+            return finding.difference
+        done = "webhooks unregistered" if finding.way is _Way.DELETE else "webhooks registered"
+        _log.info(done, configuration=_title(finding.body), because=finding.difference)
         self._wrote()
         return ""
 
@@ -332,7 +332,7 @@ class _Way(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class _Look:
+class _Finding:
     """What is wrong with a configuration ("" when nothing is), and its repair, None when that is not ours."""
 
     resource: Resource

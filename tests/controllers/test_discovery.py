@@ -9,7 +9,7 @@ from contextlib import suppress
 from aiohttp import web
 
 from gangctl.client.client import Client
-from gangctl.controllers.discovery import DiscoveryLoop, look
+from gangctl.controllers.discovery import DiscoveryLoop, discover
 from gangctl.gang.generation import ApiState
 from tests.client.server import ScriptedServer, obj, page, status
 
@@ -58,7 +58,7 @@ async def test_objects_that_cannot_be_decoded_are_told_and_nothing_is_promised(
 ) -> None:
     serve(server, SERVED)
     server.on("GET", f"{ROOT}/v1beta1/podgroups", status(400, "BadRequest", LEFTOVER))
-    state = await look(client, "home")
+    state = await discover(client, "home")
     assert not state.available
     assert "cannot read the Workload objects that an earlier Kubernetes stored as scheduling.k8s.io/v1alpha2" in (
         state.reason
@@ -69,7 +69,7 @@ async def test_objects_that_cannot_be_decoded_are_told_and_nothing_is_promised(
 async def test_one_object_of_each_kind_is_asked_for(server: ScriptedServer, client: Client) -> None:
     serve(server, SERVED)
     server.on("GET", f"{ROOT}/v1beta1/workloads", page({"metadata": {"name": "js"}}, token="more", remaining=9999))
-    assert (await look(client, "home")).available
+    assert (await discover(client, "home")).available
     assert [seen.query["limit"] for seen in server.asked("GET") if "limit" in seen.query] == ["1", "1"]
 
 

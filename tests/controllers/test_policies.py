@@ -64,7 +64,7 @@ class Room:
         self.client = client
         self.bench = Bench()
         self.sources = PolicySources(client, self._wake, options=QUICK, doubt_seconds=0.3)
-        self.parameters = Parameters(client, self._wake, look_seconds=0.05)
+        self.parameters = Parameters(client, self._wake, retry_seconds=0.05)
         self.keeper = PolicyKeeper(self.sources, self.parameters, self.bench, on_news=self._enqueue)
         writer = PolicyStatusWriter(client, self.sources, self.keeper, self.parameters)
         self.statuses: Controller[Key] = Controller("policies", writer.reconcile, options=ControllerOptions(workers=1))

@@ -24,7 +24,7 @@ from gangctl.client.credentials import StaticCredentials
 from gangctl.client.resources import JOBS, JOBSETS, LEASES, PODS, SECRETS, Resource
 from gangctl.client.responses import error_from_body, retry_after_seconds
 from gangctl.client.transport import Transport, TransportOptions
-from gangctl.controllers.discovery import look
+from gangctl.controllers.discovery import discover
 from gangctl.controllers.gangs import PodReader
 from gangctl.controllers.projections import project_job, project_jobset, project_scheduling
 from gangctl.errors import ApiError, ConfigError
@@ -315,7 +315,7 @@ def test_any_discovery(path: str, data: st.DataObject) -> None:
             server.on("GET", item, obj(value))
             server.on("POST", item, obj(value))
         with suppress(ApiError):
-            assert isinstance(await look(client, "d"), ApiState)
+            assert isinstance(await discover(client, "d"), ApiState)
 
     asyncio.run(asked(play))
 
@@ -337,7 +337,7 @@ def test_any_webhook_configuration(data: st.DataObject, mode: Registration) -> N
         registrar = Registrar(client, partial(build_configurations, SETTINGS), mode=mode)
         registrar.trust(b"pem")
         with suppress(ApiError, ConfigError):
-            await registrar.look()
+            await registrar.check()
 
     asyncio.run(asked(play))
 
@@ -351,7 +351,7 @@ async def test_a_configuration_without_kind_and_name_is_repaired_under_its_own(m
             server.on("PUT", path, obj({}))
         registrar = Registrar(client, partial(build_configurations, SETTINGS), mode=mode)
         registrar.trust(b"pem")
-        await registrar.look()
+        await registrar.check()
         assert [seen.path for seen in server.asked("PUT")] == paths
 
     await asked(play)

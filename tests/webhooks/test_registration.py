@@ -144,8 +144,8 @@ async def test_a_second_replica_writes_nothing(api: FakeConfigurations, clock: V
     replicas = [registrar(api, clock) for _ in range(3)]
     for each in replicas:
         each.trust(b"ours")
-    await asyncio.gather(*(each.look() for each in replicas))
-    await asyncio.gather(*(each.look() for each in replicas))
+    await asyncio.gather(*(each.check() for each in replicas))
+    await asyncio.gather(*(each.check() for each in replicas))
     assert len(api.writes) == 2
     assert all(each.registered() for each in replicas)
 
@@ -180,13 +180,13 @@ async def test_what_somebody_changed_is_repaired(
 ) -> None:
     each = registrar(api, clock)
     each.trust(b"ours")
-    await each.look()
+    await each.check()
     before = copy.deepcopy(api.objects[resource.kind]["webhooks"])
     changed = copy.deepcopy(api.objects[resource.kind])
     changed["metadata"]["labels"]["team"] = "infra"
     damage(changed)
     api.put(resource, changed)
-    assert await each.look()
+    assert await each.check()
     assert api.objects[resource.kind]["webhooks"] == before
     assert api.objects[resource.kind]["metadata"]["labels"]["team"] == "infra"
     assert api.writes[2:] == [f"update {resource.kind}"]
@@ -216,11 +216,11 @@ async def test_what_another_version_left_behind_goes(api: FakeConfigurations, cl
 
     old = Registrar(api, earlier, clock=clock)
     old.trust(b"ours")
-    await old.look()
+    await old.check()
     new = registrar(api, clock)
     new.trust(b"ours")
-    assert await new.look()
-    assert not await new.look()
+    assert await new.check()
+    assert not await new.check()
     selectors = [each["webhooks"][0]["objectSelector"] for each in api.objects.values()]
     assert selectors == [{}, {}]
 
@@ -246,10 +246,10 @@ async def test_authorities_are_read_anew_before_a_write(api: FakeConfigurations,
 
     quick = registrar(api, clock)
     quick.trust(b"old+new")
-    await quick.look()
+    await quick.check()
     late = registrar(api, clock, refresh=refresh)
     late.trust(b"old")
-    assert not await late.look()
+    assert not await late.check()
     assert late.registered()
     assert api.trusted() == {b"old+new"}
     assert len(api.writes) == 2
@@ -259,13 +259,13 @@ async def test_a_replica_that_may_not_write_only_looks(api: FakeConfigurations, 
     leader = False
     standby = registrar(api, clock, may_write=lambda: leader)
     standby.trust(b"ours")
-    assert not await standby.look()
+    assert not await standby.check()
     assert standby.problem() == f"MutatingWebhookConfiguration {NAME} is missing"
     leader = True
-    assert await standby.look()
+    assert await standby.check()
     leader = False
     standby.trust(b"new")
-    await standby.look()
+    await standby.check()
     assert standby.problem() == f"MutatingWebhookConfiguration {NAME} is not as wanted"
     assert len(api.writes) == 2
 
@@ -280,12 +280,12 @@ async def test_a_lost_race_is_looked_at_again(api: FakeConfigurations, clock: Vi
             api.put(resource, configuration)
 
     api.before_write = interfere
-    assert await each.look()
+    assert await each.check()
     assert each.problem() == f"MutatingWebhookConfiguration {NAME} is missing"
     api.before_write = interfere
-    assert await each.look()
+    assert await each.check()
     assert each.problem() == f"MutatingWebhookConfiguration {NAME} is not as wanted"
-    assert await each.look()
+    assert await each.check()
     assert each.registered()
     assert api.trusted() == {b"ours"}
 
@@ -326,15 +326,15 @@ async def test_what_is_not_needed_is_not_made_and_goes(api: FakeConfigurations, 
     sometimes = Sometimes(needed=False)
     each = Registrar(api, sometimes, clock=clock)
     each.trust(b"ours")
-    assert not await each.look()
+    assert not await each.check()
     assert (each.registered(), api.objects) == (True, {})
     sometimes.needed = True
-    assert await each.look()
+    assert await each.check()
     assert len(api.objects) == 2
     sometimes.needed = False
-    assert await each.look()
+    assert await each.check()
     assert (each.registered(), api.objects) == (True, {})
-    assert not await each.look()
+    assert not await each.check()
 
 
 async def test_who_may_not_write_has_looked_all_the_same(api: FakeConfigurations, clock: VirtualClock) -> None:
@@ -343,27 +343,27 @@ async def test_who_may_not_write_has_looked_all_the_same(api: FakeConfigurations
     api.trouble = ServerError(500, "InternalError", "away")
     async with running(each):
         await clock.advance(1)
-        assert (each.looked, each.registered()) == (False, False)
+        assert (each.checked, each.registered()) == (False, False)
         api.trouble = None
         await clock.advance(60)
-    assert (each.looked, each.registered(), api.writes) == (True, False, [])
+    assert (each.checked, each.registered(), api.writes) == (True, False, [])
 
 
 async def test_what_others_made_is_filled_and_emptied(api: FakeConfigurations, clock: VirtualClock) -> None:
     sometimes = Sometimes(needed=False)
     each = Registrar(api, sometimes, mode=Registration.FILL, clock=clock)
     each.trust(b"ours")
-    assert not await each.look()
+    assert not await each.check()
     assert each.registered()
     sometimes.needed = True
-    assert not await each.look()
+    assert not await each.check()
     assert each.problem() == f"MutatingWebhookConfiguration {NAME} is missing"
     for resource, configuration in zip(BOTH, wanted(b""), strict=True):
         api.put(resource, {**configuration, "webhooks": []})
-    assert await each.look()
+    assert await each.check()
     assert (each.registered(), api.trusted()) == (True, {b"ours"})
     sometimes.needed = False
-    assert await each.look()
+    assert await each.check()
     assert [live["webhooks"] for live in api.objects.values()] == [[], []]
     await each.unregister(wanted(b""))
     assert len(api.objects) == 2
@@ -397,13 +397,13 @@ async def test_authorities_that_others_inject_stay(api: FakeConfigurations, cloc
     for mode in (Registration.MANAGE, Registration.CA_ONLY):
         each = registrar(api, clock, mode=mode)
         each.trust(b"")
-        await each.look()
+        await each.check()
         for resource in BOTH:
             live = api.objects[resource.kind]
             for webhook in live["webhooks"]:
                 webhook["clientConfig"]["caBundle"] = base64.b64encode(b"injected").decode()
             api.put(resource, live)
-        assert not await each.look()
+        assert not await each.check()
         assert (each.registered(), api.trusted()) == (True, {b"injected"})
 
 
@@ -419,7 +419,7 @@ async def test_no_registration_at_all(api: FakeConfigurations, clock: VirtualClo
 async def test_unregistering(api: FakeConfigurations, clock: VirtualClock) -> None:
     each = registrar(api, clock)
     each.trust(b"ours")
-    await each.look()
+    await each.check()
     await each.unregister(wanted(b""))
     await each.unregister(wanted(b""))
     assert api.objects == {}

@@ -97,14 +97,14 @@ async def test_configurations_are_written_once_and_repaired(client: Client, name
     registrar = Registrar(client, wanted, options=RegistrarOptions(poll_seconds=600))
     registrar.trust(authorities)
     try:
-        assert await registrar.look()
+        assert await registrar.check()
         assert registrar.registered()
         first = await versions()
         for _ in range(3):
-            assert not await registrar.look()
+            assert not await registrar.check()
         another = Registrar(client, wanted)
         another.trust(authorities)
-        assert not await another.look()
+        assert not await another.check()
         assert await versions() == first
 
         async with beside(registrar.run(), watch_configurations(client, registrar, wanted(b""))):
@@ -215,7 +215,7 @@ async def test_no_admission_fails_while_certificates_rotate(plane_1_37: ControlP
         async with one.serving() as first, two.serving() as second:
             wanted = calls_to([first, second], f"{namespace}-rotation", namespace)
             registrars = [replica.register(wanted) for replica in (one, two)]
-            assert await registrars[0].look()
+            assert await registrars[0].check()
             sources = [replica.source.run(replica.deliver) for replica in (one, two)]
             try:
                 async with beside(*sources, *(each.run() for each in registrars)):

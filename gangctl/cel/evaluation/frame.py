@@ -40,10 +40,10 @@ class Frame:
         if steps:
             self.meter.step(steps)
 
-    def look(self) -> None:
+    def check_clock(self) -> None:
         """Check the clock now, independent of the steps spent."""
         self.settle()
-        self.meter.look()
+        self.meter.check_clock()
 
 
 Code = Callable[[Frame], Any]

@@ -17,7 +17,7 @@ class Spending(Protocol):
     def charge(self, steps: int) -> None:
         """Spend steps; EvalError when they, or the time, are used up."""
 
-    def look(self) -> None:
+    def check_clock(self) -> None:
         """Check the clock now; EvalError when the time is used up."""
 
 
@@ -27,7 +27,7 @@ class Free:
     def charge(self, steps: int) -> None:
         """Nothing is counted."""
 
-    def look(self) -> None:
+    def check_clock(self) -> None:
         """The time is not limited."""
 
 

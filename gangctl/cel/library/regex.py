@@ -59,7 +59,7 @@ def _find_all(spending: Spending, text: str, pattern: str, limit: int = -1) -> l
             break
         spending.charge(1)
         if len(text) - match.start() > SHORT:
-            spending.look()
+            spending.check_clock()
         start, stop = match.span()
         if start == stop == end:
             continue

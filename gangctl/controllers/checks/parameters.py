@@ -12,7 +12,7 @@ from typing import Any, Final
 from gangctl.client.client import Client
 from gangctl.client.resources import Resource
 from gangctl.controllers.caches import Observer
-from gangctl.controllers.source import DOUBT_SECONDS, LOOK_SECONDS, Source
+from gangctl.controllers.source import DOUBT_SECONDS, RETRY_SECONDS, Source
 from gangctl.errors import FieldError
 from gangctl.kueue.names import PARAMETERS_KIND
 from gangctl.kueue.parameters import (
@@ -67,7 +67,7 @@ def parameter_source(
         observer=observer(GANG_ADMISSION_PARAMETERS),
         on_change=on_change,
         doubt_seconds=doubt_seconds,
-        options=options or InformerOptions(cap_delay_seconds=LOOK_SECONDS),
+        options=options or InformerOptions(cap_delay_seconds=RETRY_SECONDS),
     )
     source.informer.subscribe(lambda _old, _new: on_change())
     return source

@@ -107,7 +107,7 @@ class PathwaysController:
             PATHWAYS_JOBS,
             share.within(project_pathways_job),
             on_absent=self._absent,
-            on_synced=self.look_at_all,
+            on_synced=self.recheck_all,
             observer=informer_observer(PATHWAYS_JOBS),
             clock=self._clock,
         )
@@ -116,7 +116,7 @@ class PathwaysController:
             reader,
             JOBSETS,
             share.within(project_jobset),
-            on_synced=self.look_at_all,
+            on_synced=self.recheck_all,
             observer=informer_observer(JOBSETS),
             clock=self._clock,
         )
@@ -147,12 +147,12 @@ class PathwaysController:
                 each.clear()
             self._metrics.forget()
 
-    def look(self, key: Key) -> None:
+    def jobset_changed(self, key: Key) -> None:
         """Handle a change of any JobSet, with any owner: a name may be free again."""
         if key in self._conflicts:
             self._controller.enqueue(key)
 
-    def look_at_all(self) -> None:
+    def recheck_all(self) -> None:
         """Handle a change that all PathwaysJobs depend on."""
         for key in self.jobs.store.keys():  # noqa: SIM118 - a store is no mapping
             self._controller.enqueue(key)
@@ -166,7 +166,7 @@ class PathwaysController:
     def _upstream_changed(self) -> None:
         self._metrics.set_deferring(deferring=self.upstream.leads)
         if not self.upstream.leads:
-            self.look_at_all()
+            self.recheck_all()
 
     def _job_changed(self, old: PathwaysCopy | None, new: PathwaysCopy | None) -> None:
         self._metrics.on_status_change(old.facts if old is not None else None, new.facts if new is not None else None)

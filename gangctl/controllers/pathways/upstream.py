@@ -165,10 +165,10 @@ class Upstream:
                 continue
             if left > 0:
                 await self._clock.sleep(left)
-            elif not await self._look():
+            elif not await self._read_again():
                 await self._clock.sleep(AGAIN_SECONDS)
 
-    async def _look(self) -> bool:
+    async def _read_again(self) -> bool:
         """Read the Leases once more; those that are unchanged have no live holder. False without an answer."""
         try:
             page = await self._client.list(LEASES, selection=_OF_UPSTREAM)

@@ -61,7 +61,7 @@ class Presence:
         while True:
             self._trigger.clear()
             try:
-                await self._look()
+                await self._check()
                 again.reset()
                 pause, self._trouble = self._period, ""
             except ApiError as error:
@@ -73,7 +73,7 @@ class Presence:
             except TimeoutError:
                 continue
 
-    async def _look(self) -> None:
+    async def _check(self) -> None:
         resources = await self._client.discovery.resources(GROUP, VERSION)
         self.answered.set()
         served = frozenset(name for each in resources if "/" not in (name := str(each.get("name", "/"))))

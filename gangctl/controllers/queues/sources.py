@@ -18,7 +18,7 @@ from gangctl.controllers.caches import Observer
 from gangctl.controllers.policy_sources import project_whole
 from gangctl.controllers.queues import kinds
 from gangctl.controllers.queues.presence import PERIOD_SECONDS, Presence
-from gangctl.controllers.source import LOOK_SECONDS, Source
+from gangctl.controllers.source import RETRY_SECONDS, Source
 from gangctl.kueue.names import KUEUE_NAMESPACE
 from gangctl.kueue.objects import (
     AdmissionCheck,
@@ -70,13 +70,13 @@ class QueueSources:
         namespace: str = KUEUE_NAMESPACE,
         observer: Observer = lambda _: InformerObserver(),
         period_seconds: float = PERIOD_SECONDS,
-        look_seconds: float = LOOK_SECONDS,
+        retry_seconds: float = RETRY_SECONDS,
     ) -> None:
         """Watch nothing yet; ``namespace`` is Kueue's."""
         self._client = client
         self._on_presence = on_presence
         self._observer = observer
-        self._options = InformerOptions(cap_delay_seconds=look_seconds)
+        self._options = InformerOptions(cap_delay_seconds=retry_seconds)
         self._running: dict[str, asyncio.Task[None]] = {}
         self._tasks: asyncio.TaskGroup | None = None
         self._on_known: list[Callable[[], None]] = []

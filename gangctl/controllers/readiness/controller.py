@@ -84,7 +84,7 @@ class ReadinessController:
         self._observers = observers
         self._queues = queues
         self._clock = clock or Clock()
-        self._requeue_timers: RequeueTimers[Key] = RequeueTimers(self._look, clock=self._clock)
+        self._requeue_timers: RequeueTimers[Key] = RequeueTimers(self._check, clock=self._clock)
         self._active = False
         self._known: dict[Key, Readiness] = {}
         self._local_queues: dict[LocalQueueKey, dict[Key, None]] = {}
@@ -145,7 +145,7 @@ class ReadinessController:
         for observer in self._observers:
             observer.forget()
 
-    def _look(self, key: Key, since: float) -> None:
+    def _check(self, key: Key, since: float) -> None:
         """Evaluate one JobSet, and notify observers if its readiness is new."""
         began = self._clock.now()
         jobset = self._gangs.caches.jobset(key)

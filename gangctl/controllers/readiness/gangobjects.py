@@ -88,7 +88,7 @@ class GangObjects(ReadinessObserver):
             GANGS,
             share.within(_project),
             on_absent=self._absent,
-            on_synced=self._look_at_all,
+            on_synced=self._check_all,
             observer=informer_observer,
             clock=self._clock,
         )
@@ -111,7 +111,7 @@ class GangObjects(ReadinessObserver):
             self._wanted.pop(before.key, None)
             self._controller.enqueue(before.key)
 
-    def look(self, key: Key) -> None:
+    def jobset_changed(self, key: Key) -> None:
         """Handle a change of a JobSet: it may no longer be one that has a Gang."""
         if key not in self._wanted and key in self.informer.store:
             self._controller.enqueue(key)
@@ -134,7 +134,7 @@ class GangObjects(ReadinessObserver):
             hint="kubectl apply -k manifests/gang-objects/crds",
         )
 
-    def _look_at_all(self) -> None:
+    def _check_all(self) -> None:
         for key in self._wanted:
             self._controller.enqueue(key)
 

@@ -29,22 +29,22 @@ SOONEST_SECONDS: Final = 1.0
 
 
 class RequeueTimers(Generic[K]):
-    """Calls ``look(key, since)`` for each changed key; ``since`` is the time of the first of its changes.
+    """Calls ``check(key, since)`` for each changed key; ``since`` is the time of the first of its changes.
 
     No key is checked twice within ``rest_seconds``. ``since`` is a time of the clock's monotonic seconds.
     """
 
     def __init__(
         self,
-        look: Callable[[K, float], None],
+        check: Callable[[K, float], None],
         *,
         together_seconds: float = TOGETHER_SECONDS,
         rest_seconds: float = REST_SECONDS,
         slice_seconds: float = SLICE_SECONDS,
         clock: Clock | None = None,
     ) -> None:
-        """Start empty; ``look`` must not raise."""
-        self._look = look
+        """Start empty; ``check`` must not raise."""
+        self._check = check
         self._together = together_seconds
         self._rest = rest_seconds
         self._slice = slice_seconds
@@ -117,7 +117,7 @@ class RequeueTimers(Generic[K]):
                 self._changed[key] = since
                 continue
             before = self._clock.now()
-            self._look(key, since)
+            self._check(key, since)
             now = self._clock.now()
             self._resting[key] = now + max(self._rest, (now - before) / SHARE)
             if now - began >= self._slice:

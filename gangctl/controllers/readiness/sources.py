@@ -20,7 +20,7 @@ from gangctl.api.objects import Key
 from gangctl.client.client import EVERYTHING, Client, Selection
 from gangctl.client.resources import EVENTS, NODES, PODS, Resource
 from gangctl.controllers.caches import Observer
-from gangctl.controllers.source import LOOK_SECONDS, Source
+from gangctl.controllers.source import RETRY_SECONDS, Source
 from gangctl.readiness.facts import NodeFacts, PodFacts, Refused
 from gangctl.readiness.reading import REFUSING_KINDS, read_node, read_pod, read_refusal
 from gangctl.runtime.informer import Informer, InformerObserver, InformerOptions
@@ -77,7 +77,7 @@ class ReadinessSources:
         on_known: Callable[[], None] = lambda: None,
         *,
         observer: Observer = lambda _: InformerObserver(),
-        look_seconds: float = LOOK_SECONDS,
+        retry_seconds: float = RETRY_SECONDS,
         namespaces: Namespaces | None = None,
     ) -> None:
         """Follow nothing yet; pods and refusals of these ``namespaces`` only, if not of all."""
@@ -85,7 +85,7 @@ class ReadinessSources:
         self._client = client
         self._on_known = on_known
         self._observer = observer
-        self._options = InformerOptions(page_size=PAGE_SIZE, cap_delay_seconds=look_seconds)
+        self._options = InformerOptions(page_size=PAGE_SIZE, cap_delay_seconds=retry_seconds)
         self.pods: Source[PodFacts] = self._source(
             PODS, read_pod, Store({"jobset": _jobset_of, "node": _node_of}), _UNFINISHED
         )

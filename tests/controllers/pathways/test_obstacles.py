@@ -39,7 +39,7 @@ def test_a_foreign_jobset_is_left_alone_until_it_is_gone() -> None:
             # Not at the moment at which it would look anyway.
             await asyncio.sleep(10)
             await context.delete(kind=JOBSETS)
-            context.controller.look((NAMESPACE, "pw"))
+            context.controller.jobset_changed((NAMESPACE, "pw"))
             await asyncio.sleep(1)
             assert await context.phase() == "Pending: WaitingForHead"
 

@@ -34,7 +34,7 @@ class Room:
         self.sandbox = sandbox
         self.client = client
         self.told: list[bool | None] = []
-        self.sources = QueueSources(client, self._heard, period_seconds=0.05, look_seconds=0.05)
+        self.sources = QueueSources(client, self._heard, period_seconds=0.05, retry_seconds=0.05)
 
     def _heard(self) -> None:
         self.told.append(self.sources.present)

@@ -301,7 +301,7 @@ def test_one_of_a_jobset_that_does_not_ask_any_more_is_deleted(restarted: str) -
                 await asyncio.sleep(5)
                 for key, each in known.items():
                     context.cache[key] = each
-                    objects.look(key)
+                    objects.jobset_changed(key)
                 await asyncio.sleep(5)
         assert await context.gang() is None
         assert await context.gang("stays") is not None

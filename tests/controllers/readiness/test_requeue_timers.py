@@ -23,9 +23,9 @@ class Rig:
         self.clock = VirtualClock()
         self.looks: list[tuple[float, str, float]] = []
         self.costs: dict[str, float] = {}
-        self.requeue_timers: RequeueTimers[str] = RequeueTimers(self._look, clock=self.clock)
+        self.requeue_timers: RequeueTimers[str] = RequeueTimers(self._check, clock=self.clock)
 
-    def _look(self, key: str, since: float) -> None:
+    def _check(self, key: str, since: float) -> None:
         self.looks.append((self.clock.now() - 1000, key, since - 1000))
         self.clock.tick(self.costs.get(key, 0.0))
 
@@ -87,12 +87,12 @@ async def test_the_first_change_that_was_not_seen_is_what_counts(rig: Rig) -> No
 async def test_a_change_during_a_look_is_not_lost() -> None:
     clock, seen = VirtualClock(), list[str]()
 
-    def look(key: str, _: float) -> None:
+    def check(key: str, _: float) -> None:
         seen.append(key)
         if len(seen) == 1:
             requeue_timers.mark(key)
 
-    requeue_timers: RequeueTimers[str] = RequeueTimers(look, clock=clock)
+    requeue_timers: RequeueTimers[str] = RequeueTimers(check, clock=clock)
     task = asyncio.create_task(requeue_timers.run())
     requeue_timers.mark("a")
     await clock.advance(5)
@@ -185,13 +185,13 @@ async def test_others_get_their_turn_while_thousands_are_looked_at() -> None:
     """Work of a second, during which somebody else wants the event loop every millisecond."""
     done = list[int]()
 
-    def look(key: int, _: float) -> None:
+    def check(key: int, _: float) -> None:
         until_then = time.perf_counter() + 0.0005
         while time.perf_counter() < until_then:
             pass
         done.append(key)
 
-    requeue_timers: RequeueTimers[int] = RequeueTimers(look)
+    requeue_timers: RequeueTimers[int] = RequeueTimers(check)
     task = asyncio.create_task(requeue_timers.run())
     for key in range(2000):
         requeue_timers.mark(key)

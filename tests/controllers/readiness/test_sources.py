@@ -98,7 +98,7 @@ async def test_only_what_is_needed_is_asked_for(cluster: Cluster, client: Client
 async def test_without_it_the_rest_is_known_and_it_says_so_once(kind: str, cluster: Cluster, client: Client) -> None:
     cluster.refused = {kind}
     known: list[None] = []
-    sources = ReadinessSources(client, lambda: known.append(None), look_seconds=0.05)
+    sources = ReadinessSources(client, lambda: known.append(None), retry_seconds=0.05)
     with capture_logs() as logs:
         async with running(sources):
             assert len(sources.pods_of(("ns", "js"))) == 2
@@ -117,7 +117,7 @@ async def test_without_it_the_rest_is_known_and_it_says_so_once(kind: str, clust
 
 async def test_without_pods_nothing_is_known(cluster: Cluster, client: Client) -> None:
     cluster.refused = {"pods"}
-    sources = ReadinessSources(client, look_seconds=0.05)
+    sources = ReadinessSources(client, retry_seconds=0.05)
     task = asyncio.create_task(sources.run())
     known = asyncio.create_task(sources.known())
     await cluster.server.until(lambda: cluster.server.count("GET", PATHS["pods"]) >= 3)
