@@ -1,1 +1,1 @@
-"""Wire types: how Kubernetes objects look in JSON, and nothing about what gangctl does with them. No I/O."""
+"""Wire types: the JSON form of Kubernetes objects, independent of what gangctl does with them. No I/O."""

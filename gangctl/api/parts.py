@@ -1,4 +1,4 @@
-"""Parts of objects that nobody has checked: what is of another type than any API server makes it counts as missing."""
+"""Parts of objects that are not validated: a value of another type than API servers write counts as missing."""
 
 from __future__ import annotations
 

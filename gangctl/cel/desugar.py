@@ -35,7 +35,7 @@ SUGAR: Final = frozenset({SELECT, INDEX, FIELD, ENTRY})
 """Names that only rewriting makes; the parser refuses them in the user's text."""
 
 _ENDS_VALUE: Final = frozenset({"name", "int", "uint", "float", "string", "bytes"})
-WORDS: Final = frozenset({"true", "false", "null", "in"})
+KEYWORDS: Final = frozenset({"true", "false", "null", "in"})
 """Keywords of the language, which are not names, not even of fields."""
 
 
@@ -80,7 +80,7 @@ def desugar(text: str) -> Desugared:
 
 
 def plain(text: str) -> list[Token]:
-    """The tokens of ``text`` with the sugar rewritten; a token that was added has the place of what it stands for."""
+    """The tokens of ``text`` with the sugar rewritten; an added token has the place of the one it replaces."""
     return list(_Rewriter(list(tokens(text))).run())
 
 
@@ -160,7 +160,7 @@ class _Rewriter:
         yield dot
         if name is None or name.kind not in {"name", "escaped"} or (name.kind == "name" and not optional):
             return
-        if name.text in WORDS:
+        if name.text in KEYWORDS:
             raise no_name(name)
         self.at += 2 if optional else 1
         field = name.text.strip("`")

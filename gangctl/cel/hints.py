@@ -28,7 +28,7 @@ _ELSEWHERE: Final = {
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
-    """A sentence with the nearest known word, or nothing."""
+    """A sentence with the nearest known name, or nothing."""
     if word in _ELSEWHERE:
         return _ELSEWHERE[word]
     near = get_close_matches(word, sorted(known), n=1, cutoff=0.7)

@@ -28,7 +28,7 @@ SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 SERVICE_ACCOUNT_VARIABLE = "GANGCTL_SERVICE_ACCOUNT_DIR"
 """Names another directory with ``token``, ``ca.crt`` and ``namespace``: a projected volume mounted elsewhere."""
 
-# Projected tokens are replaced long before they expire; client-go looks once a minute too.
+# Projected tokens are replaced long before they expire; client-go also checks once a minute.
 _TOKEN_FILE_SECONDS = 60.0
 # Ask an exec plugin again shortly before its token expires, and wait this long for it (it may open a browser).
 _EXPIRY_MARGIN_SECONDS = 60.0
@@ -49,10 +49,10 @@ class Loaded:
 
 
 class Source(Protocol):
-    """Where credentials are read from, again and again."""
+    """Where credentials are read from, repeatedly."""
 
     async def load(self) -> Loaded:
-        """Read them; :class:`ConfigError` says what is wrong where."""
+        """Read them; :class:`ConfigError` names the file and the error."""
 
 
 class ClusterConfig:
@@ -197,7 +197,7 @@ class ServiceAccountSource:
 
 
 class KubeconfigSource:
-    """One context of kubeconfig files, read anew each time so that a changed file or token is seen."""
+    """One context of kubeconfig files, read again each time so that a changed file or token is noticed."""
 
     def __init__(self, files: list[Path], context: str | None, clock: Clock) -> None:
         """Use ``context`` of the merged ``files``, or the current one."""
@@ -294,11 +294,11 @@ async def _ask_provider(selected: SelectedContext) -> Credential:
             await KubeConfigLoader(document, config_base_path="").load_and_set(configuration)
     except TimeoutError as error:
         raise selected.fail("user", f"no credentials within {_EXEC_TIMEOUT_SECONDS:.0f} s") from error
-    except Exception as error:  # noqa: BLE001 -- the library raises what it met: its own errors, KeyError, aiohttp's
+    except Exception as error:  # noqa: BLE001 -- the library raises many types: its own errors, KeyError, aiohttp's
         provider = selected.user["auth-provider"]
         secrets = provider.get("config") if isinstance(provider, dict) else provider
-        said = _without(f"{type(error).__name__}: {error}", secrets)
-        raise selected.fail("user", f"no credentials: {one_line(said, 300)}") from None
+        text = _without(f"{type(error).__name__}: {error}", secrets)
+        raise selected.fail("user", f"no credentials: {one_line(text, 300)}") from None
     return Credential(_bearer(configuration).removeprefix("Bearer "))
 
 

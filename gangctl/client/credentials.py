@@ -61,7 +61,7 @@ class StaticCredentials:
 
 
 class TlsCache:
-    """The TLS context of some certificates, made anew only when they change: a new context means new connections."""
+    """The TLS context of some certificates, made again only when they change: a new context means new connections."""
 
     def __init__(self) -> None:
         """Hold nothing yet."""

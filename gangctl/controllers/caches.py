@@ -168,7 +168,7 @@ class GangCaches:
             self._scheduling = cache
             self._task = asyncio.create_task(cache.run(), name=f"scheduling-{generation}")
             await cache.settled()
-        for namespace, name in self.jobsets.store.keys():  # noqa: SIM118 - a store is no mapping
+        for namespace, name in self.jobsets.store.keys():  # noqa: SIM118 - a store is not a mapping
             self._enqueue((namespace, name), 0.0)
 
     async def _stop_scheduling(self) -> None:

@@ -31,7 +31,7 @@ from gangctl.gang.generation import (
 )
 
 PERIOD_SECONDS: Final = 30.0
-DOUBT_SECONDS: Final = 2.0
+CONFIRM_SECONDS: Final = 2.0
 """A starting API server does not list all its resources at once: a loss counts after two checks."""
 
 _AGAIN_SECONDS: Final = 0.5
@@ -111,18 +111,18 @@ class DiscoveryLoop:
         on_change: Callable[[ApiState], Awaitable[None]],
         *,
         period_seconds: float = PERIOD_SECONDS,
-        doubt_seconds: float = DOUBT_SECONDS,
+        confirm_seconds: float = CONFIRM_SECONDS,
     ) -> None:
         """Check every ``period_seconds``, and at once when :meth:`trigger` is called.
 
-        When gang scheduling, or the policy that writes references, has disappeared, check again after ``doubt_seconds``
-        before reporting it.
+        When gang scheduling, or the policy that writes references, has disappeared, report it only after a second
+        check, ``confirm_seconds`` later.
         """
         self._client = client
         self._own_namespace = own_namespace
         self._on_change = on_change
         self._period = period_seconds
-        self._doubt = doubt_seconds
+        self._confirm_seconds = confirm_seconds
         self._trigger = asyncio.Event()
         self.state = ApiState(None, "discovery has not finished yet")
         self.settled = asyncio.Event()
@@ -156,7 +156,7 @@ class DiscoveryLoop:
     async def _check(self) -> ApiState:
         found = await discover(self._client, self._own_namespace)
         if (self.state.available and not found.available) or (self.state.by_policy and not found.by_policy):
-            await asyncio.sleep(self._doubt)
+            await asyncio.sleep(self._confirm_seconds)
             found = await discover(self._client, self._own_namespace)
         return found
 

@@ -53,14 +53,14 @@ class PolicyKeeper:
         evaluator: Evaluator,
         *,
         on_swap: Callable[[], None] = lambda: None,
-        on_news: Callable[[Key], None] = lambda _: None,
+        on_status_change: Callable[[Key], None] = lambda _: None,
     ) -> None:
-        """``on_swap`` is called when another set is in force, ``on_news`` for objects whose status may have changed."""
+        """``on_swap`` is called when another set is in force, ``on_status_change`` when a status may have changed."""
         self._sources = sources
         self._parameters = parameters
         self._evaluator = evaluator
         self._on_swap = on_swap
-        self._on_news = on_news
+        self._on_status_change = on_status_change
         self._dirty = asyncio.Event()
         self._policies: dict[str, tuple[Identity, Held]] = {}
         self._exceptions: dict[str, tuple[Identity, HeldException]] = {}
@@ -109,7 +109,7 @@ class PolicyKeeper:
             await self._swap(PolicySet(self.current.generation + 1, loaded, exceptions=allowed, broken=broken))
         for kind, names in ((POLICY_KIND, policies), (EXCEPTION_KIND, exceptions)):
             for name in names:
-                self._on_news((kind, name))
+                self._on_status_change((kind, name))
 
     async def _swap(self, policies: PolicySet) -> None:
         await self._evaluator.install(policies)
@@ -141,7 +141,7 @@ class PolicyKeeper:
             return error
         except ConfigError:
             raise
-        except Exception as error:  # noqa: BLE001 -- one policy that nobody can read must not hide all the others
+        except Exception as error:  # noqa: BLE001 -- an unreadable policy must not block the others
             _log.exception("policy not understood", policy=name)
             return _unreadable(name, document, error)
 

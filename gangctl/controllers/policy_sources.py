@@ -14,7 +14,7 @@ from gangctl.api.objects import Object
 from gangctl.client.client import Client
 from gangctl.client.resources import NAMESPACES, Resource
 from gangctl.controllers.caches import Observer
-from gangctl.controllers.source import DOUBT_SECONDS, RETRY_SECONDS, Source
+from gangctl.controllers.source import CONFIRM_SECONDS, RETRY_SECONDS, Source
 from gangctl.policy.model import API_VERSION, EXCEPTION_KIND, POLICY_KIND
 from gangctl.policy.reports import CATEGORY, SEVERITY
 from gangctl.runtime.informer import Informer, InformerObserver, InformerOptions
@@ -52,7 +52,7 @@ class PolicySources:
         *,
         observer: Observer = lambda _: InformerObserver(),
         options: InformerOptions | None = None,
-        doubt_seconds: float = DOUBT_SECONDS,
+        confirm_seconds: float = CONFIRM_SECONDS,
     ) -> None:
         """Make the informers; :meth:`run` runs them."""
         self._on_change = on_change
@@ -65,8 +65,8 @@ class PolicySources:
                 typed(resource),
                 observer=observer(resource),
                 on_change=on_change,
-                doubt_seconds=doubt_seconds,
-                doubts_nothing=False,
+                confirm_seconds=confirm_seconds,
+                confirm_empty=False,
                 options=settings,
             )
             for resource in (GANG_POLICIES, GANG_POLICY_EXCEPTIONS)
@@ -98,7 +98,7 @@ class PolicySources:
         return [
             (kind, name)
             for kind, source in self._documents.items()
-            for _, name in source.store.keys()  # noqa: SIM118 - a store is no mapping
+            for _, name in source.store.keys()  # noqa: SIM118 - a store is not a mapping
         ]
 
     async def run(self) -> None:

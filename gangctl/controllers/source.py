@@ -15,7 +15,7 @@ T = TypeVar("T")
 
 RETRY_SECONDS: Final = 10.0
 """How often a missing or forbidden kind is tried again."""
-DOUBT_SECONDS: Final = 15.0
+CONFIRM_SECONDS: Final = 15.0
 """An API server that starts may deny for a moment what it serves: a kind is gone after two denials."""
 
 _NOT_READ: Final = "not read yet"
@@ -33,22 +33,22 @@ class Source(InformerObserver, Generic[T]):
         observer: InformerObserver,
         on_change: Callable[[], None] = lambda: None,
         on_absent: Callable[[], None] = lambda: None,
-        doubt_seconds: float | None = None,
-        doubts_nothing: bool = True,
+        confirm_seconds: float | None = None,
+        confirm_empty: bool = True,
         informer: Callable[..., Informer[T]] = Informer,
         **settings: Any,
     ) -> None:
         """``observer`` is notified of what the informer meets; ``settings`` are those of an :class:`Informer`.
 
         ``on_change`` is also called when everything becomes known, ``on_absent`` when the server begins to deny the
-        kind. With ``doubt_seconds`` it counts as :attr:`missing` after that delay, which is a change, too; without
-        ``doubts_nothing`` at once where nothing of the kind is known.
+        kind. With ``confirm_seconds`` it counts as :attr:`missing` after that delay, which is a change, too; without
+        ``confirm_empty`` at once where nothing of the kind is known.
         """
         self._observer = observer
         self._on_change = on_change
         self._on_absent = on_absent
-        self._doubt_seconds = doubt_seconds
-        self._doubts_nothing = doubts_nothing
+        self._confirm_seconds = confirm_seconds
+        self._confirm_empty = confirm_empty
         self._absent = False
         self._reason = _NOT_READ
         self.missing = False
@@ -83,10 +83,10 @@ class Source(InformerObserver, Generic[T]):
         if reason == "absent" and not self._absent:
             self._absent = True
             self._on_absent()
-            if self._doubt_seconds is None:
+            if self._confirm_seconds is None:
                 return
-            if self._doubts_nothing or len(self.store):
-                asyncio.get_running_loop().call_later(self._doubt_seconds, self._believe)
+            if self._confirm_empty or len(self.store):
+                asyncio.get_running_loop().call_later(self._confirm_seconds, self._believe)
             else:
                 self._believe()
 

@@ -29,7 +29,7 @@ class Evaluate(NamedTuple):
 
     Answered by :data:`READ` when the review has been read, then by one :class:`Evaluated` per policy, in order.
     ``policy_seconds`` bounds the CPU time of each policy, ``seconds`` the wall-clock time of all of them, as far as an
-    evaluation looks at the clock.
+    evaluation checks the clock.
     """
 
     review: Review

@@ -29,7 +29,7 @@ T = TypeVar("T", bound=Waiting)
 
 
 class FairQueue(Generic[T]):
-    """Groups take turns; in a group its sources take turns; each source is first in, first out.
+    """Groups alternate; in a group its sources alternate; each source is first in, first out.
 
     For one event loop, with any number of consumers.
     """

@@ -182,7 +182,7 @@ class GangPart:
         await self.synced()
         # A cluster may lack JobSets, and the set of informers may change: neither is waited for.
         await self.caches.informers["jobs"].synced.wait()
-        for key in self.caches.jobsets.store.keys():  # noqa: SIM118 - a store is no mapping
+        for key in self.caches.jobsets.store.keys():  # noqa: SIM118 - a store is not a mapping
             self.controller.enqueue(key)
         await self.controller.run()
 

@@ -80,7 +80,7 @@ class _LazyEvaluator:
 
     async def _made(self) -> PolicyEvaluator:
         if self._evaluator is None:
-            from gangctl.evaluation.evaluator import PolicyEvaluator  # noqa: PLC0415 -- it is large, and most clusters may do without
+            from gangctl.evaluation.evaluator import PolicyEvaluator  # noqa: PLC0415 -- it is large, and most clusters do not need it
 
             made = PolicyEvaluator(self._options, observer=self._metrics)
             self._evaluator = await self._stack.enter_async_context(made)
@@ -161,7 +161,7 @@ class PolicyPart:
         self._sources = PolicySources(clients.reader, self._wake, observer=metrics.informer_observer)
         self._parameters = Parameters(clients.reader, self._parameters_changed, observer=metrics.informer_observer)
         self._keeper = PolicyKeeper(
-            self._sources, self._parameters, self._lazy, on_swap=self._swapped, on_news=self._enqueue
+            self._sources, self._parameters, self._lazy, on_swap=self._swapped, on_status_change=self._enqueue
         )
         writer = PolicyStatusWriter(clients.writer, self._sources, self._keeper, self._parameters, self.now)
         self._controller: Controller[Key] = Controller(
@@ -262,7 +262,7 @@ class PolicyPart:
         if not self._gangs.share.first:
             return
         await self.synced()
-        for key in self._sources.keys():  # noqa: SIM118 - it is no mapping
+        for key in self._sources.keys():  # noqa: SIM118 - it is not a mapping
             self._controller.enqueue(key)
         async with asyncio.TaskGroup() as group:
             group.create_task(self._controller.run(), name="policy-status")

@@ -119,7 +119,7 @@ LAG: Final = Family(
     "Seconds from the first change of a gang that was not reckoned with until its new readiness was published.",
 )
 
-STANDING: Final = (
+SCRAPED: Final = (
     GANGS,
     PODS,
     STRANDED,

@@ -165,7 +165,7 @@ class _Gauges(Collector):
 
     def describe(self) -> Iterable[Metric]:
         """Every possible family."""
-        return [family.metric() for family in families.STANDING]
+        return [family.metric() for family in families.SCRAPED]
 
     def collect(self) -> Iterable[Metric]:
         """The current values."""

@@ -294,7 +294,7 @@ def _listenable(host: str) -> str:
 
 
 def split_address(address: str) -> tuple[str, int]:
-    """``HOST:PORT``, ``[IPv6]:PORT`` or ``:PORT`` as host and port; ValueError says what is allowed."""
+    """``HOST:PORT``, ``[IPv6]:PORT`` or ``:PORT`` as host and port; ValueError lists the allowed forms."""
     host, separator, port = address.rpartition(":")
     if not separator or not port.isdigit() or int(port) > 65535:  # noqa: PLR2004 - the largest TCP port
         raise ValueError(f'"{address}" must look like HOST:PORT')

@@ -311,10 +311,10 @@ class _Run:
 
     def _message(self, rule: Rule) -> str:
         """The value of messageExpression if it is a valid message, else message, else the expression itself."""
-        said = "" if rule.message_expression is None else self._said(rule.message_expression)
-        return said or rule.message.strip() or f"failed expression: {rule.condition.text.strip()}"
+        message = "" if rule.message_expression is None else self._computed_message(rule.message_expression)
+        return message or rule.message.strip() or f"failed expression: {rule.condition.text.strip()}"
 
-    def _said(self, expression: Expression) -> str:
+    def _computed_message(self, expression: Expression) -> str:
         try:
             value = self._plain(expression)
         except EvalError:

@@ -218,7 +218,7 @@ class GangPolicySpec(Part):
 
     @property
     def selects_namespaces(self) -> bool:
-        """Whether a selector looks at the labels of the Namespace; expressions may do so besides."""
+        """Whether a selector reads the labels of the Namespace; expressions may do so besides."""
         choices = () if self.defaults is None else self.defaults.queues
         selectors = [self.match_constraints.namespace_selector, *(each.match.namespace_selector for each in choices)]
         return not all(each is None or each.selects_everything for each in selectors)

@@ -55,12 +55,12 @@ def retry(at_least_seconds: float = 0.0) -> Action:
 ErrorPolicy = Callable[[Hashable, Exception], Action]
 
 
-def default_error_policy(key: Hashable, error: Exception) -> Action:  # noqa: ARG001 -- other policies look at the key
+def default_error_policy(key: Hashable, error: Exception) -> Action:  # noqa: ARG001 -- other policies use the key
     """Terminal errors wait for a change; all others are retried, not before the server's ``Retry-After``."""
     if not is_transient(error):
         return await_change()
-    wish = error.retry_after if isinstance(error, ApiError) else None
-    return retry(wish or 0.0)
+    delay = error.retry_after if isinstance(error, ApiError) else None
+    return retry(delay or 0.0)
 
 
 def error_kind(error: BaseException) -> str:
@@ -151,7 +151,7 @@ class Controller(Generic[K]):
             action = await self._bounded(key)
         except LeadershipLostError:
             raise
-        except Exception as error:  # noqa: BLE001 -- told below, and tried again unless it is terminal
+        except Exception as error:  # noqa: BLE001 -- reported below, and retried unless it is terminal
             failed = True
             action = self._error_policy(key, error)
             self._log_error(key, error, action)

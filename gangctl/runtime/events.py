@@ -143,7 +143,7 @@ class EventRecorder:
             event = await self._queue.get()
             try:
                 await self._write(event)
-            except Exception as error:  # noqa: BLE001 -- one odd event must not silence all later ones
+            except Exception as error:  # noqa: BLE001 -- one invalid event must not block all later ones
                 self._recorded("refused")
                 _log.error("event not written", regarding=event.regarding.name, reason=event.reason, exc_info=error)
             finally:

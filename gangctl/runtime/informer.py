@@ -28,7 +28,8 @@ T = TypeVar("T")
 Handler = Callable[[T | None, T | None], None]
 Projection = Callable[[dict[str, Any]], T | None]
 
-# A server restored from a backup refuses versions it has not reached again; a list tells it from a short outage.
+# A server restored from a backup refuses versions it has not reached again; a list distinguishes that from a short
+# outage.
 _REFUSALS_BEFORE_RELIST = 5
 _PASSING = {0, 429, 503}  # no answer, too busy, starting or stopping: no evidence about the version
 
@@ -143,7 +144,7 @@ class Informer(Generic[T]):
         """Keep the store in sync until cancelled."""
         while True:
             self._opened = None
-            reason, wish = "ended", 0.0
+            reason, delay = "ended", 0.0
             try:
                 if not self._version:
                     await self._relist()
@@ -152,16 +153,16 @@ class Informer(Generic[T]):
                 # The store stays: a new list will show the differences.
                 self._version, reason = "", "gone"
             except NotFoundError:
-                reason, wish = "absent", self._options.cap_delay_seconds
+                reason, delay = "absent", self._options.cap_delay_seconds
                 self._note_absence()
             except ApiError as error:
-                reason, wish = type(error).__name__, error.retry_after or 0.0
+                reason, delay = type(error).__name__, error.retry_after or 0.0
                 self._note_trouble(error)
             self._observer.restarted(reason)
             if self._watched_seconds() >= self._options.steady_seconds:
                 self._backoff.reset()
                 self._refusals, self._trouble = 0, ""
-            await self._clock.sleep(max(wish, self._backoff.next()))
+            await self._clock.sleep(max(delay, self._backoff.next()))
 
     async def _relist(self) -> None:
         """Read the whole collection page by page and drop what it no longer holds."""
@@ -226,7 +227,7 @@ class Informer(Generic[T]):
         except InputError as error:
             self._not_understood(error, namespace=key[0], name=key[1])
             return key
-        except Exception:  # noqa: BLE001 -- one object nobody can read must not hide all the others
+        except Exception:  # noqa: BLE001 -- one unreadable object must not block the others
             self._log.exception("object not understood", namespace=key[0], name=key[1])
             self._observer.broken("project")
             return key
@@ -254,7 +255,7 @@ class Informer(Generic[T]):
             for handler in self._handlers:
                 try:
                     handler(old, new)
-                except Exception:  # noqa: BLE001 -- the other handlers must hear of it
+                except Exception:  # noqa: BLE001 -- the other handlers must be notified
                     self._log.exception("handler failed")
                     self._observer.broken("handler")
 

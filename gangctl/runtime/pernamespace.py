@@ -96,7 +96,7 @@ class PerNamespaceInformer(Informer[T]):
             return 0.0 if self.synced.is_set() else None
         now = self._clock.now()
         ages = ((one.informer.contact_age(), now - one.since) for one in self._followed.values())
-        return max(asked if heard is None else heard for heard, asked in ages)
+        return max(running if age is None else age for age, running in ages)
 
     async def run(self) -> None:
         """Keep the store in sync until cancelled; may run again only after :meth:`forget`."""

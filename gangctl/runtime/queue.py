@@ -77,7 +77,7 @@ class WorkQueue(Generic[K]):
         self._observer = observer or ControllerObserver()
         self._clock = clock or Clock()
         self._randomness = randomness
-        self._line: OrderedDict[K, float] = OrderedDict()  # when each was queued
+        self._queued: OrderedDict[K, float] = OrderedDict()  # when each was queued
         self._parked: dict[K, None] = {}  # queued in this order on resume
         self._attended = True
         self._processing: dict[K, float] = {}  # when each was taken
@@ -89,7 +89,7 @@ class WorkQueue(Generic[K]):
 
     def __len__(self) -> int:
         """How many keys are queued now, without delayed and parked ones."""
-        return len(self._line)
+        return len(self._queued)
 
     def working(self) -> list[float]:
         """For how many seconds each key that was taken has been processed."""
@@ -101,8 +101,8 @@ class WorkQueue(Generic[K]):
         A standby has no work, and keys that other replicas process have not waited here.
         """
         self._attended = False
-        self._parked |= dict.fromkeys(self._line)
-        self._line.clear()
+        self._parked |= dict.fromkeys(self._queued)
+        self._queued.clear()
         self._observer.dropped()
 
     def resume(self) -> None:
@@ -121,9 +121,9 @@ class WorkQueue(Generic[K]):
             self._again.add(key)
         elif not self._attended:
             self._parked[key] = None
-        elif key not in self._line:
-            self._line[key] = self._clock.now()
-            self._observer.added(len(self._line))
+        elif key not in self._queued:
+            self._queued[key] = self._clock.now()
+            self._observer.added(len(self._queued))
             self._wake()
 
     def add_after(self, key: K, seconds: float) -> None:
@@ -157,7 +157,7 @@ class WorkQueue(Generic[K]):
 
     async def get(self) -> K:
         """Wait for a key and take it; :meth:`done` must follow."""
-        while not self._line:
+        while not self._queued:
             waiter = asyncio.get_running_loop().create_future()
             self._waiters.append(waiter)
             try:
@@ -177,10 +177,10 @@ class WorkQueue(Generic[K]):
             self.add(key)
 
     def _take(self) -> K:
-        key, since = self._line.popitem(last=False)
+        key, since = self._queued.popitem(last=False)
         now = self._clock.now()
         self._processing[key] = now
-        self._observer.taken(len(self._line), now - since)
+        self._observer.taken(len(self._queued), now - since)
         return key
 
     def _due(self, key: K) -> None:
@@ -199,5 +199,5 @@ class WorkQueue(Generic[K]):
         if waiter.cancelled() or not waiter.done():
             if waiter in self._waiters:
                 self._waiters.remove(waiter)
-        elif self._line:
+        elif self._queued:
             self._wake()

@@ -138,8 +138,8 @@ class WebhookServer(Listener):
             raise self._too_large()
 
     def _deadline(self, request: web.BaseRequest) -> float:
-        told = _GO_SECONDS.fullmatch(request.query.get("timeout", ""))
-        seconds = float(told[1]) if told else 0.0
+        timeout = _GO_SECONDS.fullmatch(request.query.get("timeout", ""))
+        seconds = float(timeout[1]) if timeout else 0.0
         return min(seconds or self._limits.handler_seconds, self._limits.handler_seconds)
 
     async def _read(self, request: web.BaseRequest, body: bytearray, seconds: float) -> None:

@@ -53,7 +53,7 @@ def main() -> None:
         os._exit(EXIT_MEMORY)
     except (BrokenPipeError, ConnectionResetError):
         os._exit(EXIT_ORPHANED)
-    except Exception as error:  # noqa: BLE001 -- told without its words, which may hold whole objects
+    except Exception as error:  # noqa: BLE001 -- logged without its message, which may hold whole objects
         last = traceback.extract_tb(error.__traceback__)[-1]
         sys.stderr.write(f"{type(error).__name__} in {last.name} ({last.filename}:{last.lineno})\n")
         sys.stderr.flush()
@@ -93,7 +93,7 @@ def _serve(channel: socket.socket, service: Service, limit: int, cpu_seconds: fl
     channel.sendall(pack(Kind.HELLO, None, limit))
     while (request := _receive(channel, limit)) is not None:
         _limit_cpu(cpu_seconds)
-        for answer in service(pickle.loads(request)):  # noqa: S301 -- from who started this process
+        for answer in service(pickle.loads(request)):  # noqa: S301 -- from the starter of this process
             channel.sendall(pack(Kind.ANSWER, answer, limit))
         channel.sendall(pack(Kind.END, None, limit))
 

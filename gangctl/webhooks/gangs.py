@@ -180,8 +180,8 @@ class GangAdmission:
         found = self._consistency(raw, jobset, resolution)
         errors, warnings = found.errors, _warnings(found.notices)
         if jobset.queue and resolution.config.asks_for_gangs and self._queues is not None and self._queues.present:
-            refused, told = self._queues.check(raw, namespace)
-            errors, warnings = (*errors, *refused), (*warnings, *told)
+            refused, listed = self._queues.check(raw, namespace)
+            errors, warnings = (*errors, *refused), (*warnings, *listed)
         return Admission(warnings=warnings, errors=errors)
 
     def _create(self, raw: Object, jobset: JobSet, namespace: str) -> Admission:
@@ -232,8 +232,8 @@ def _answer(admission: Admission, jobset: JobSet) -> AdmissionResponse:
 
 
 def _refuse(kind: str, name: str, errors: tuple[FieldError, ...]) -> AdmissionResponse:
-    told = errors[:_MOST_CAUSES]
-    message = f'{kind} "{one_line(name, 253)}" is invalid: ' + "; ".join(str(error) for error in told)
-    if len(errors) > len(told):
-        message += f"; and {len(errors) - len(told)} more"
-    return AdmissionResponse.deny(UNPROCESSABLE, "Invalid", one_line(message, _MESSAGE_CHARACTERS), told)
+    listed = errors[:_MOST_CAUSES]
+    message = f'{kind} "{one_line(name, 253)}" is invalid: ' + "; ".join(str(error) for error in listed)
+    if len(errors) > len(listed):
+        message += f"; and {len(errors) - len(listed)} more"
+    return AdmissionResponse.deny(UNPROCESSABLE, "Invalid", one_line(message, _MESSAGE_CHARACTERS), listed)

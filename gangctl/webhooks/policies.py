@@ -153,16 +153,18 @@ def skipped(outcomes: Iterable[Outcome], broken: Iterable[BrokenPolicy]) -> list
 
 def answer(verdict: Verdict, warnings: Iterable[str] = ()) -> AdmissionResponse:
     """The verdict as an admission answer: the first denial is the message, ``causes`` has every one."""
-    told = [*verdict.warnings, *warnings]
+    shown_warnings = [*verdict.warnings, *warnings]
     notes = {annotation_key(key): value for key, value in verdict.audit_annotations.items()}
     if verdict.allowed:
-        return AdmissionResponse.allow(warnings=told, audit_annotations=notes)
+        return AdmissionResponse.allow(warnings=shown_warnings, audit_annotations=notes)
     first = verdict.denials[0]
     causes = [cause_of(cause(finding)) for finding in verdict.denials[:_MOST_CAUSES]]
     if len(verdict.denials) > _MOST_CAUSES:
-        told.append(f"{len(verdict.denials) - _MOST_CAUSES} more violations are not listed")
+        shown_warnings.append(f"{len(verdict.denials) - _MOST_CAUSES} more violations are not listed")
     message = one_line(show(first), _MESSAGE_CHARACTERS)
-    return AdmissionResponse.deny(verdict.code, first.reason, message, causes, warnings=told, audit_annotations=notes)
+    return AdmissionResponse.deny(
+        verdict.code, first.reason, message, causes, warnings=shown_warnings, audit_annotations=notes
+    )
 
 
 def cause_of(entry: Mapping[str, Any]) -> Cause:

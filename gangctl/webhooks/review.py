@@ -89,7 +89,7 @@ class AdmissionRequest:
 
 
 def decode_review(body: bytes) -> AdmissionRequest:
-    """Read the JSON body of a webhook call; InputError (HTTP 400) says which field is missing or wrong."""
+    """Read the JSON body of a webhook call; InputError (HTTP 400) names the missing or wrong field."""
     if sum(body.count(sign) for sign in (b",", b"[", b"{")) > MAX_VALUES:
         raise InputError(f"the body holds more than {MAX_VALUES} values")
     try:

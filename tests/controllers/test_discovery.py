@@ -44,7 +44,7 @@ async def states(client: Client, count: int) -> list[ApiState]:
         if len(told) >= count:
             enough.set()
 
-    loop = DiscoveryLoop(client, "home", on_change, period_seconds=0.01, doubt_seconds=0.01)
+    loop = DiscoveryLoop(client, "home", on_change, period_seconds=0.01, confirm_seconds=0.01)
     task = asyncio.create_task(loop.run())
     await asyncio.wait_for(enough.wait(), 300)
     task.cancel()

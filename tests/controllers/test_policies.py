@@ -63,9 +63,9 @@ class Room:
         self.sandbox = sandbox
         self.client = client
         self.bench = Bench()
-        self.sources = PolicySources(client, self._wake, options=QUICK, doubt_seconds=0.3)
+        self.sources = PolicySources(client, self._wake, options=QUICK, confirm_seconds=0.3)
         self.parameters = Parameters(client, self._wake, retry_seconds=0.05)
-        self.keeper = PolicyKeeper(self.sources, self.parameters, self.bench, on_news=self._enqueue)
+        self.keeper = PolicyKeeper(self.sources, self.parameters, self.bench, on_status_change=self._enqueue)
         writer = PolicyStatusWriter(client, self.sources, self.keeper, self.parameters)
         self.statuses: Controller[Key] = Controller("policies", writer.reconcile, options=ControllerOptions(workers=1))
         self.sources.subscribe(self._enqueue)
@@ -293,7 +293,7 @@ async def test_annotations_that_reports_repeat_are_the_present_ones(room: Room) 
 async def idle(queue: WorkQueue[tuple[str, str]]) -> None:
     """Wait until every key that has come into line is dealt with."""
     await asyncio.sleep(0)
-    while queue._line or queue._parked or queue._processing:  # noqa: ASYNC110 - a queue does not say when it is idle
+    while queue._queued or queue._parked or queue._processing:  # noqa: ASYNC110 - a queue does not say when it is idle
         await asyncio.sleep(0)
 
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from gangctl.manager.readinessfamilies import STANDING, WITHOUT_SERIES
+from gangctl.manager.readinessfamilies import SCRAPED, WITHOUT_SERIES
 from tests.controlplane.api import UNREACHABLE
 from tests.controlplane.components.prometheus import Prometheus, QueryRefused
 from tests.controlplane.plane import ControlPlane
@@ -265,7 +265,7 @@ class _Context:
 
     async def _end(self) -> None:
         await self.tenancy.end()
-        names = re.compile("|".join(family.name for family in STANDING if family is not WITHOUT_SERIES))
+        names = re.compile("|".join(family.name for family in SCRAPED if family is not WITHOUT_SERIES))
 
         async def gone() -> bool:
             # gangctl itself is asked: Prometheus would let go of what nobody tells any more by itself, some time later.

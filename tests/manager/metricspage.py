@@ -322,7 +322,7 @@ def series_at_most(family: Family) -> int:
     sets = READINESS[family.name].sets
     if family.type == "histogram":
         return sets * (len(family.buckets) + 3)
-    return sets if family in gangs.STANDING else sets * (2 if family.type == "counter" else 1)
+    return sets if family in gangs.SCRAPED else sets * (2 if family.type == "counter" else 1)
 
 
 def _sums(found: Mapping[str, Family]) -> str:

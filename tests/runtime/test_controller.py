@@ -260,7 +260,7 @@ async def test_lost_leadership_ends_all_work(rig: Rig) -> None:
     with pytest.raises(LeadershipLostError):
         await rig.tasks[0]
     controller.queue.resume()
-    assert sorted(controller.queue._line) == ["a", "b"]
+    assert sorted(controller.queue._queued) == ["a", "b"]
 
 
 async def test_an_observer_that_fails_is_not_silent(clock: VirtualClock) -> None:

@@ -98,17 +98,17 @@ class QueueMachine(RuleBasedStateMachine):
             if when > self.clock.now():
                 assert key in self.queue._delayed
             else:
-                assert key in self.queue._line or key in self.queue._again or key in self.queue._parked
+                assert key in self.queue._queued or key in self.queue._again or key in self.queue._parked
 
     @invariant()
     def nothing_is_in_two_places(self) -> None:
-        assert not {*self.queue._line, *self.queue._parked} & set(self.queue._processing)
-        assert not set(self.queue._line) & set(self.queue._parked)
+        assert not {*self.queue._queued, *self.queue._parked} & set(self.queue._processing)
+        assert not set(self.queue._queued) & set(self.queue._parked)
         assert set(self.queue._processing) == self.working >= self.queue._again
 
     @invariant()
     def there_is_a_line_only_where_somebody_takes_from_it(self) -> None:
-        assert not (self.queue._line if not self.queue._attended else self.queue._parked)
+        assert not (self.queue._queued if not self.queue._attended else self.queue._parked)
 
 
 TestQueueMachine = QueueMachine.TestCase

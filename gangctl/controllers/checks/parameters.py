@@ -12,7 +12,7 @@ from typing import Any, Final
 from gangctl.client.client import Client
 from gangctl.client.resources import Resource
 from gangctl.controllers.caches import Observer
-from gangctl.controllers.source import DOUBT_SECONDS, RETRY_SECONDS, Source
+from gangctl.controllers.source import CONFIRM_SECONDS, RETRY_SECONDS, Source
 from gangctl.errors import FieldError
 from gangctl.kueue.names import PARAMETERS_KIND
 from gangctl.kueue.parameters import (
@@ -57,7 +57,7 @@ def parameter_source(
     *,
     observer: Observer = lambda _: InformerObserver(),
     options: InformerOptions | None = None,
-    doubt_seconds: float = DOUBT_SECONDS,
+    confirm_seconds: float = CONFIRM_SECONDS,
 ) -> Source[Read]:
     """Parameters by name; ``on_change`` is called whenever what is known of one of them changes."""
     source: Source[Read] = Source(
@@ -66,7 +66,7 @@ def parameter_source(
         _project,
         observer=observer(GANG_ADMISSION_PARAMETERS),
         on_change=on_change,
-        doubt_seconds=doubt_seconds,
+        confirm_seconds=confirm_seconds,
         options=options or InformerOptions(cap_delay_seconds=RETRY_SECONDS),
     )
     source.informer.subscribe(lambda _old, _new: on_change())

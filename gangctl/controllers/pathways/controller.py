@@ -154,7 +154,7 @@ class PathwaysController:
 
     def recheck_all(self) -> None:
         """Handle a change that all PathwaysJobs depend on."""
-        for key in self.jobs.store.keys():  # noqa: SIM118 - a store is no mapping
+        for key in self.jobs.store.keys():  # noqa: SIM118 - a store is not a mapping
             self._controller.enqueue(key)
 
     def _absent(self) -> None:

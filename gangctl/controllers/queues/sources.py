@@ -136,7 +136,7 @@ class QueueSources:
         self._on_known.append(call)
 
     def unknown(self) -> list[str]:
-        """What cannot be read, each in a few words."""
+        """What cannot be read, each as a short text."""
         return [trouble for source in self.all if (trouble := source.trouble())]
 
     def unsettled(self) -> list[str]:

@@ -161,7 +161,7 @@ class ReadinessController:
         wall = self._clock.wall()
         try:
             now = self._evaluate(self._snapshot(jobset, wall), wall.timestamp(), before, kept=True)
-        except Exception:  # noqa: BLE001 -- one JobSet that nobody understands must not hide all the others
+        except Exception:  # noqa: BLE001 -- an error of one JobSet must not block the others
             if key not in self._broken:
                 self._broken.add(key)
                 _log.exception("readiness not computed", namespace=key[0], name=key[1])
@@ -197,7 +197,7 @@ class ReadinessController:
         for observer in self._observers:
             try:
                 what(observer)
-            except Exception:  # noqa: BLE001 -- the other observers must hear of it
+            except Exception:  # noqa: BLE001 -- the other observers must be notified
                 _log.exception("observer of readiness failed", observer=type(observer).__name__)
 
     def _snapshot(self, jobset: JobSet, now: datetime) -> Snapshot:

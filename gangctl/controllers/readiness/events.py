@@ -186,8 +186,8 @@ def _ready(readiness: Readiness) -> str:
         moments.append((readiness.admitted_at, "it was admitted"))
     took = [f"{span(timedelta(seconds=since - at))} after {what}" for at, what in moments if 0 < at <= since]
     again = [f"in restart {readiness.attempt}"] if readiness.attempt else []
-    said = "Its pod is ready" if count == 1 else f"All {count} pods are ready"
-    return ", ".join([said, *again, *([" and ".join(took)] if took else [])])
+    ready_pods = "Its pod is ready" if count == 1 else f"All {count} pods are ready"
+    return ", ".join([ready_pods, *again, *([" and ".join(took)] if took else [])])
 
 
 def _degraded(readiness: Readiness) -> str:

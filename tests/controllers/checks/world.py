@@ -94,7 +94,7 @@ class World:
         )
         self.checks: Informer[AdmissionCheck] = Informer(self.client, ADMISSION_CHECKS, read_check, options=QUICK)
         self.told = 0
-        self.parameters = parameter_source(self.client, self._parameters_changed, options=QUICK, doubt_seconds=0.2)
+        self.parameters = parameter_source(self.client, self._parameters_changed, options=QUICK, confirm_seconds=0.2)
         self.activity = Checks(self.client, self.client, self.checks.store, self.parameters)
         self.applier = Client(transport, Settings(field_manager=FIELD_MANAGER))
         self.loop = self.process()
