@@ -11,7 +11,7 @@ from typing import Any, Final
 MANAGER: Final = "gangctl"
 
 PREFIX: Final = "gangctl.dev/"
-"""Of all annotations and labels of gangctl."""
+"""Prefix of all annotations and labels of gangctl."""
 
 GANG_MODE: Final = "gangctl.dev/gang-mode"
 """On a JobSet or on ``replicatedJobs[].template.metadata``: the user's request."""

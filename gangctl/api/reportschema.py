@@ -24,7 +24,7 @@ class Minimum:
 
 
 SIGNED: Final = Minimum(-(2**31))
-"""Of 32 bits that may be negative, such as a priority."""
+"""Minimum of a signed 32-bit number, such as a priority."""
 
 
 class Definitions(dict[str, dict[str, Any]]):

@@ -11,15 +11,18 @@ from gangctl.cel.tokens import Token
 from gangctl.cel.walk import children
 
 CHARACTERS: Final = 4096
-"""Of an expression's text."""
+"""Length of an expression's text."""
 NODES: Final = 1000
-"""Of its tree, with macros counted as written."""
+"""Nodes of its tree, with macros counted as written."""
 NESTING: Final = 30
 """Brackets within brackets."""
 DEPTH: Final = 100
-"""Of the tree: ``a + b + c`` is one deeper than ``a + b``; ``&&`` and ``||`` are balanced, so they hardly count."""
+"""Depth of the tree: ``a + b + c`` is one deeper than ``a + b``.
+
+``&&`` and ``||`` are balanced, so they hardly count.
+"""
 GRAMMAR_DEPTH: Final = 340
-"""Of cel-python's own tree of it, whose evaluator takes up to six Python frames for each."""
+"""Depth of cel-python's own tree, whose evaluator takes up to six Python frames for each level."""
 
 _OPENING: Final = {"(": ")", "[": "]", "{": "}"}
 

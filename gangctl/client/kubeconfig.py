@@ -24,7 +24,7 @@ _USER_FILES = ("client-certificate", "client-key", "tokenFile")
 _BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
 _LONGEST_HOST: Final = 253
 FILE_BYTES: Final = 8 * 2**20
-"""Of a kubeconfig; the files that it names are smaller."""
+"""Limit of a kubeconfig; the files that it names are smaller."""
 MATERIAL_BYTES: Final = 2**20
 
 

@@ -21,7 +21,7 @@ from gangctl.errors import ConfigError, one_line
 
 OUTPUT_BYTES: Final = 2**20
 TIMEOUT_SECONDS: Final = 120.0
-"""It may open a browser."""
+"""The plugin may open a browser."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -85,7 +85,7 @@ class PolicySources:
 
     @property
     def informers(self) -> list[Informer[dict[str, Any]]]:
-        """All of them."""
+        """Every informer."""
         return [*(source.informer for source in self._documents.values()), self.namespaces]
 
     def subscribe(self, on_change: Callable[[tuple[str, str]], None]) -> None:

@@ -31,7 +31,7 @@ class EvaluationRequest:
 
     @property
     def namespace(self) -> str:
-        """Of the object."""
+        """Namespace of the object."""
         return str(self.review.request.get("namespace") or "")
 
     @property

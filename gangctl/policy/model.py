@@ -33,10 +33,10 @@ POLICY_KIND: Final = "GangPolicy"
 EXCEPTION_KIND: Final = "GangPolicyException"
 
 MESSAGE_BYTES: Final = 5 * 1024
-"""Of a message, literal or computed: ``MaxEvaluatedMessageExpressionSizeBytes`` of the API server."""
+"""Limit of a message, literal or computed: ``MaxEvaluatedMessageExpressionSizeBytes`` of the API server."""
 EXPRESSION_CHARACTERS: Final = 4 * 1024
 POLICY_CHARACTERS: Final = 64 * 1024
-"""Of all expressions of a policy together."""
+"""Limit of all expressions of a policy together."""
 MATCH_CONDITIONS: Final = 64
 AUDIT_ANNOTATIONS: Final = 20
 RULES: Final = 64

@@ -35,7 +35,7 @@ class Violated:
 
 @dataclass(slots=True)
 class Totals:
-    """Of one policy: results by kind, and the violations of the JobSets that were created last."""
+    """Totals of one policy: results by kind, and the violations of the JobSets that were created last."""
 
     counts: Counter[Result] = field(default_factory=Counter)
     newest: list[Violated] = field(default_factory=list)

@@ -73,7 +73,7 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """Of all policies together; ``denials`` in the order of the policies' names, the first one leads."""
+    """The verdict of all policies; ``denials`` in the order of the policies' names, the first one leads."""
 
     outcomes: tuple[Outcome, ...] = ()
     denials: tuple[Finding, ...] = ()

@@ -171,7 +171,7 @@ class WorkerProcess:
 
     @property
     def pid(self) -> int:
-        """Of the process, also when it is gone."""
+        """Process id, also after its end."""
         return self._process.pid
 
     @property

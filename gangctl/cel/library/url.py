@@ -18,7 +18,7 @@ from gangctl.cel.library.values import Extension, invalid
 LONGEST: Final = 64 * 1024
 """Characters of a URL."""
 MOST_PARAMETERS: Final = 10_000
-"""Of a query; with more it has none, as natively."""
+"""Limit of a query; one with more counts as empty, as natively."""
 
 _UNRESERVED: Final = frozenset((ascii_letters + digits + "-_.~").encode())
 _IN_PATH: Final = _UNRESERVED | frozenset(b"$&+,/:;=@")

@@ -21,7 +21,7 @@ class PathwaysCopy:
 
     facts: PathwaysFacts
     version: str
-    """Its resourceVersion."""
+    """The object's resourceVersion."""
     raw: dict[str, Any]
     """The input of rendering; must not be changed."""
 

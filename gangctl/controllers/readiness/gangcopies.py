@@ -104,7 +104,7 @@ class GangCopy:
     gist: tuple[str, str]
     """Phase and ready pods."""
     digest: bytes
-    """Of its status, see :func:`digest`."""
+    """Digest of its status, see :func:`digest`."""
     condition: tuple[str, str]
     """Status of its condition Ready, and since when."""
 
