@@ -1,8 +1,8 @@
-"""What the webhooks answer, as pure functions of the objects in the request.
+"""Responses of the webhooks, as pure functions of the objects in the request.
 
-A JobSet's gang is decided once, at CREATE, and written into stamps; a Job's reference
-follows from the Job's own metadata, so that the Job webhook looks nothing up that it
-could miss. Everything refused says where and what to do.
+The JobSet webhook decides the gang once, at CREATE, and writes it into stamps. A Job's
+reference follows from the Job's own metadata, so that the Job webhook needs no lookup.
+Each error has a field path and a remedy.
 """
 
 from __future__ import annotations
@@ -89,12 +89,12 @@ def stamp_patch(raw: Mapping[str, Any], stamps: tuple[Stamp | None, ...]) -> Pat
 
 
 def unstamped(raw: Mapping[str, Any], jobset: JobSet) -> Patch:
-    """JSON patch that removes whatever stamps a raw JobSet came with."""
+    """JSON patch that removes all stamps from a raw JobSet."""
     return stamp_patch(raw, (None,) * len(jobset.replicated_jobs)) if jobset.replicated_jobs else []
 
 
 def check_stamped(jobset: JobSet, resolution: Resolution) -> tuple[FieldError, ...]:
-    """Errors when the final object at CREATE lacks the stamps that its configuration calls for.
+    """Errors when the final object at CREATE lacks the stamps that its configuration requires.
 
     It happens when another webhook changes the configuration after gangctl's has run.
     """
@@ -111,7 +111,7 @@ def check_stamped(jobset: JobSet, resolution: Resolution) -> tuple[FieldError, .
 
 
 def _configuration(jobset: JobSet) -> dict[str, str | None]:
-    """Everything a person wrote about gangs, by field path."""
+    """The user's gang configuration, by field path."""
     values = {f"metadata.annotations[{key}]": jobset.annotations.get(key) for key in (GANG_MODE, GANG_OPTIONS)}
     values["spec.gangConfig.gangMode"] = jobset.gang_config
     for rj in jobset.replicated_jobs:
@@ -133,7 +133,7 @@ def _changed_configuration(old: JobSet, new: JobSet) -> list[FieldError]:
 
 
 def _resized(old: JobSet, new: JobSet, generation: Generation | None) -> list[FieldError]:
-    """Elastic resizes that the gang cannot follow."""
+    """Errors for elastic resizes that the gang does not support."""
     errors = []
     stamps, _ = stored_stamps(old)
     config, _ = read_config(old)
@@ -161,7 +161,7 @@ def _resized(old: JobSet, new: JobSet, generation: Generation | None) -> list[Fi
 
 
 def _unschedulable(jobset: JobSet, stamps: Sequence[Stamp | None], generation: Generation) -> list[FieldError]:
-    """What stands in the way of the groups that these stamps mean."""
+    """Errors that prevent scheduling of the groups of these stamps."""
     groups: dict[str, list[ReplicatedJob]] = {}
     for rj, stamp in zip(jobset.replicated_jobs, stamps, strict=False):
         if stamp is not None:
@@ -171,7 +171,7 @@ def _unschedulable(jobset: JobSet, stamps: Sequence[Stamp | None], generation: G
 
 
 def _deadlocked(old: JobSet, new: JobSet, generation: Generation | None) -> list[FieldError]:
-    """Obstacles that an update adds: more pods per Job, or JobSet annotations, next to exclusive placement."""
+    """Errors that an update adds: more pods per Job, or JobSet annotations, next to exclusive placement."""
     if generation is None:
         return []
     stamps, _ = stored_stamps(old)
@@ -182,7 +182,7 @@ def _deadlocked(old: JobSet, new: JobSet, generation: Generation | None) -> list
 def restamp_patch(raw_new: Mapping[str, Any], old: JobSet, new: JobSet) -> Patch:
     """JSON patch that gives an updated JobSet the stamps it was created with, where a full PUT lost them.
 
-    The text is restored as it was, whoever wrote it: any other is a change of the immutable template.
+    The original text is restored, because any other text changes the immutable template.
     """
     by_name = {rj.name: rj.annotations.get(GANG_REF) for rj in old.replicated_jobs}
     wanted = [by_name.get(rj.name) for rj in new.replicated_jobs]
@@ -190,14 +190,14 @@ def restamp_patch(raw_new: Mapping[str, Any], old: JobSet, new: JobSet) -> Patch
 
 
 def check_update(old: JobSet, new: JobSet, generation: Generation | None) -> tuple[FieldError, ...]:
-    """Errors of a JobSet UPDATE that its gang cannot follow; an object that is being deleted is left to go."""
+    """Errors of a JobSet UPDATE that its gang does not support; none while the object is being deleted."""
     if new.deleting or new.managed_elsewhere:
         return ()
     return (*_changed_configuration(old, new), *_resized(old, new, generation), *_deadlocked(old, new, generation))
 
 
 def read_opted_in(raw: Mapping[str, Any]) -> tuple[JobSet, tuple[FieldError, ...]]:
-    """Project a JobSet from an admission request; a list of ReplicatedJobs is asked for as the CRD does."""
+    """Project a JobSet from an admission request; a list of ReplicatedJobs is required, as in the CRD."""
     jobset, errors = read_jobset(raw)
     if not errors and not jobset.replicated_jobs:
         path = "spec.replicatedJobs"
@@ -206,7 +206,7 @@ def read_opted_in(raw: Mapping[str, Any]) -> tuple[JobSet, tuple[FieldError, ...
 
 
 def _within(raw: Mapping[str, Any], *keys: str) -> dict[str, Any]:
-    """The object under ``keys``, empty where anything on the way is not an object."""
+    """The object under ``keys``, empty if a value on the path is not an object."""
     value: Any = raw
     for key in keys:
         value = value.get(key) if isinstance(value, dict) else None
@@ -219,7 +219,7 @@ def _pod_spec(raw_job: Mapping[str, Any]) -> Mapping[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class _Identity:
-    """Which Job of which JobSet it is, and of which attempt."""
+    """JobSet, index and attempt of a Job."""
 
     jobset: str
     uid: str
@@ -229,7 +229,7 @@ class _Identity:
 
 
 def _job_identity(meta: Mapping[str, Any]) -> _Identity | FieldError:
-    """What a Job's labels say of it, proved by its controller reference."""
+    """The identity in a Job's labels, verified against its controller reference."""
     labels = _within(meta, "labels")
     owner = controller_owner(dict(meta)) or {}
     name, uid = owner.get("name"), owner.get("uid")
@@ -252,7 +252,7 @@ def _job_identity(meta: Mapping[str, Any]) -> _Identity | FieldError:
 def reference_of_job(raw_job: Mapping[str, Any]) -> Reference | FieldError | None:
     """The group of a Job's pods from its metadata: None without a stamp or where the user chose a group.
 
-    None too where there is no pod spec to write it into: the API server refuses such a Job by itself.
+    Also None without a pod spec: the API server rejects such a Job.
     """
     meta = _within(raw_job, "metadata")
     if not isinstance(_within(raw_job, "spec", "template").get("spec"), dict):
@@ -291,7 +291,7 @@ def repair_patch(old_job: Mapping[str, Any], new_job: Mapping[str, Any]) -> Patc
     if not isinstance(new, dict) or any(new.get(field) for field in SCHEDULING_REFERENCES):
         return []
     old = {field: _within(_pod_spec(old_job), field) for field in SCHEDULING_REFERENCES}
-    # What is not made of texts is no reference, and could be anything.
+    # A value that is not a map of strings is not a reference.
     return [
         {"op": "add", "path": f"/spec/template/spec/{field}", "value": dict(reference)}
         for field, reference in old.items()

@@ -1,8 +1,8 @@
-"""A stored JobSet as the controller sees it: the plan its stamps mean, and what a person should know.
+"""The assessment of a stored JobSet: the plan of its stamps, and notices for the user.
 
-The stamps decide, because Job templates that were stamped cannot change any more. The
-configuration is resolved again only to explain: why nothing is stamped, or that
-somebody got past the webhook and wrote a configuration that has no effect.
+The stamps are authoritative, because stamped Job templates are immutable. The
+configuration is resolved again only to explain why there are no stamps, or that
+a configuration was written past the webhook and has no effect.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ class Lifecycle(StrEnum):
 
     PRESENT = "Present"
     KEPT = "Kept"
-    """What there is, as it is: it waits in a queue, and comes back."""
+    """Keep what exists: the JobSet waits in a queue and will be resumed."""
     RETIRED = "Retired"
-    """Nothing, once its pods are gone."""
+    """Nothing, after its pods are gone."""
     UNTOUCHED = "Untouched"
-    """Somebody else's business, or about to be collected with its owner."""
+    """Do not manage: another controller does, or the garbage collector deletes it with its owner."""
 
 
 @dataclass(frozen=True, slots=True)
 class Assessment:
-    """``unstamped`` says that a gang was asked for and could have been made, but no stamp is there."""
+    """``unstamped`` means that a valid gang was requested, but there is no stamp."""
 
     lifecycle: Lifecycle
     plan: GangPlan | None
@@ -42,10 +42,10 @@ class Assessment:
 def while_suspended(jobset: JobSet, *, queues: bool | None, early: bool = False) -> Lifecycle:
     """What should exist for a JobSet while it is suspended.
 
-    ``queues`` is whether the cluster has Kueue, None while that is not known. Who waits in one of its queues was
-    suspended by Kueue, which will start it, perhaps again: its groups outlive eviction, so that pods, references and
-    groups go on naming each other. Before the first start there are none, unless they are wanted ``early``. What is
-    not known deletes nothing. Without Kueue nobody but a person suspends, as if there were no queue's name on it.
+    ``queues`` is whether the cluster has Kueue, None if unknown; unknown deletes nothing. Kueue suspends a JobSet that
+    waits in a queue, and resumes it later. Its groups stay after an eviction, so that the references of its pods
+    remain valid. Before the first start there are no groups, unless ``early`` is set. Without Kueue the queue name is
+    ignored, because only the user suspends JobSets.
     """
     if not jobset.queue or queues is False:
         return Lifecycle.RETIRED
@@ -61,9 +61,9 @@ def _lifecycle(jobset: JobSet, suspended: Lifecycle) -> Lifecycle:
 
 
 def assess(jobset: JobSet, rules: ClusterRules, suspended: Lifecycle = Lifecycle.RETIRED) -> Assessment:
-    """What the stored JobSet means; total, whatever was written past the webhook.
+    """Assess a stored JobSet; total, also for a JobSet that bypassed the webhook.
 
-    ``suspended`` is what :func:`while_suspended` says.
+    ``suspended`` is the result of :func:`while_suspended`.
     """
     lifecycle = _lifecycle(jobset, suspended)
     if lifecycle is Lifecycle.UNTOUCHED:

@@ -1,7 +1,7 @@
-"""What a person asked for: GangConfig, from annotations or from ``gangConfig`` (KEP-1068).
+"""The user's GangConfig, from annotations or from ``gangConfig`` (KEP-1068).
 
-Both notations mean the same; both given and different is an error, because no
-rule for which one wins would be guessed right by everybody.
+Both notations mean the same. If both are given and differ, that is an error, because
+any order of precedence would surprise some users.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ _NO_OPTIONS: Final = GangOptions()
 
 @dataclass(frozen=True, slots=True)
 class GangConfig:
-    """Modes as asked for: ``replicated_jobs`` has one entry per ReplicatedJob in list order, None is unset."""
+    """Modes as requested: ``replicated_jobs`` has one entry per ReplicatedJob in list order, None is unset."""
 
     jobset: GangMode | None
     replicated_jobs: tuple[GangMode | None, ...]
@@ -91,7 +91,7 @@ class GangConfig:
 
     @property
     def asks_for_gangs(self) -> bool:
-        """Whether any level asks for a gang."""
+        """Whether any level requests a gang."""
         return self.jobset is GangMode.GANG or any(m not in {None, GangMode.OFF} for m in self.replicated_jobs)
 
 
@@ -128,7 +128,7 @@ def _merge(
     allowed: tuple[GangMode, ...],
     errors: list[FieldError],
 ) -> GangMode | None:
-    """One mode out of two notations; each argument is (value, field path)."""
+    """One mode from two notations; each argument is (value, field path)."""
     values = [_mode(value, path, allowed, errors) for value, path in (annotation, field) if value is not None]
     if annotation[0] is not None and field[0] is not None and annotation[0] != field[0]:
         detail = f"is {_shown(annotation[0])} but {field[1]} is {_shown(field[0])}: write one of them, or both the same"
@@ -159,7 +159,7 @@ def _option_kind(error: dict[str, Any]) -> ErrorKind:
 
 
 def read_options(text: str, path: str, errors: list[FieldError]) -> GangOptions:
-    """Parse the JSON of ``gangctl.dev/gang-options``; on errors the defaults are returned with them."""
+    """Parse the JSON of ``gangctl.dev/gang-options``; on errors the result has the defaults."""
     try:
         return GangOptions.model_validate_json(text)
     except PydanticError as problem:
@@ -177,7 +177,7 @@ def read_options(text: str, path: str, errors: list[FieldError]) -> GangOptions:
 
 
 def read_config(jobset: JobSet) -> tuple[GangConfig, tuple[FieldError, ...]]:
-    """The gang configuration of a JobSet and what is wrong with how it is written."""
+    """The gang configuration of a JobSet, and errors in its notation."""
     errors: list[FieldError] = []
     annotation = f"metadata.annotations[{GANG_MODE}]"
     field = "spec.gangConfig.gangMode"

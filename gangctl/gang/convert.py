@@ -1,7 +1,7 @@
 """The same gang in another notation: annotations, ``gangConfig`` (KEP-1068), or ``spec.scheduling`` (KEP-969).
 
-Lossless, or refused with the reason. Everything else in the JobSet stays as it is, and
-nothing is changed in place: aliases of a YAML file may make two ReplicatedJobs one object.
+The conversion is lossless, or fails with the reason. Other fields of the JobSet stay, and
+nothing is changed in place: YAML aliases may make two ReplicatedJobs one object.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from gangctl.gang.native_write import ROOT, write_scheduling
 
 
 class Notation(StrEnum):
-    """How a gang is written down."""
+    """Notation of a gang."""
 
     ANNOTATIONS = "annotations"
     GANGCONFIG = "gangconfig"
@@ -32,7 +32,7 @@ class Notation(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Conversion:
-    """The JobSet in its new notation; as it was, when there are ``errors``."""
+    """The JobSet in its new notation; unchanged if there are ``errors``."""
 
     value: Object
     errors: tuple[FieldError, ...] = ()
@@ -42,7 +42,7 @@ _RIVAL: Final = "scheduleAtOnce"
 
 
 def _check_words(value: object, path: FieldPath) -> Iterable[FieldError]:
-    """Errors in one place where ``gangConfig`` may stand."""
+    """Errors in one ``gangConfig`` field."""
     if not isinstance(value, dict):
         return
     hint = 'is not known: write gangMode: "Gang" in gangConfig, or the annotation ' + GANG_MODE
@@ -60,7 +60,7 @@ def _check_words(value: object, path: FieldPath) -> Iterable[FieldError]:
 
 
 def check_words(raw: Mapping[str, Any]) -> tuple[FieldError, ...]:
-    """Words near a gang configuration that gangctl does not know and therefore must not ignore."""
+    """Errors for unknown keys next to a gang configuration, which must not be ignored."""
     spec = raw.get("spec")
     path = FieldPath().child("spec")
     errors = list(_check_words(spec, path))
@@ -71,7 +71,7 @@ def check_words(raw: Mapping[str, Any]) -> tuple[FieldError, ...]:
 
 
 def _intent(raw: Mapping[str, Any], jobset: JobSet) -> tuple[GangConfig, tuple[FieldError, ...]]:
-    """The one configuration that a JobSet's notations agree on."""
+    """The configuration of a JobSet, with errors if its notations differ."""
     config, errors = read_config(jobset)
     native = (raw.get("spec") or {}).get("scheduling")
     if errors or native is None:

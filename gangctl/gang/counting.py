@@ -2,7 +2,7 @@
 
 A Job runs min(parallelism, completions) pods at a time, not ``parallelism``:
 with fewer completions the rest is never created, and a gang that counted them
-would wait for ever (KEP-1068 review, edge cases 1 to 5 of the scheduling API).
+would wait permanently (KEP-1068 review, edge cases 1 to 5 of the scheduling API).
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ from gangctl.api.jobset import JobSet, ReplicatedJob
 def is_sequenced(jobset: JobSet, members: Sequence[ReplicatedJob]) -> bool:
     """Whether JobSet creates the Jobs of ``members`` one after another: a deadlock if they are one gang.
 
-    With startupPolicy InOrder it always does. With dependsOn it does when a member
-    depends on another member, be it through ReplicatedJobs that are not in the gang;
-    depending only on unlinked delays the gang without splitting it.
+    With startupPolicy InOrder it always does. With dependsOn it does if a member
+    depends on another member, directly or through ReplicatedJobs outside the gang.
+    A dependency only on ReplicatedJobs outside the gang delays the gang without splitting it.
     """
     if jobset.in_order:
         return True
     names = {rj.name for rj in members}
     edges = {rj.name: rj.depends_on for rj in jobset.replicated_jobs}
-    # Shared by all members: what led from one of them to no other leads from none.
+    # Shared by all members: a path from one that reached no other member reaches none from the rest.
     seen: set[str] = set()
     for rj in members:
         waiting = list(rj.depends_on)
@@ -62,11 +62,11 @@ def pods_that_can_exist(
 ) -> int:
     """Pods that an unfinished Job can still have at once (``manageJob`` of Kubernetes' Job controller).
 
-    ``succeeded`` of its pods succeeded, and ``failed_indexes`` of its indexes failed for good: they are past
-    ``backoffLimitPerIndex``, and no pod is made for them any more. A Job without completions (a work queue) starts no
-    pod once one has succeeded, so that every success lowers its number for good.
+    ``succeeded`` of its pods succeeded, and ``failed_indexes`` of its indexes failed permanently: they exceeded
+    ``backoffLimitPerIndex``, and get no more pods. A Job without completions (a work queue) starts no
+    pod after one has succeeded, so that every success lowers its number permanently.
 
-    A suspended Job counts as if it ran: its pods come back when it is resumed, and have to find their group whole.
+    A suspended Job counts as running: its pods are created again on resume, and need a complete group.
     """
     at_once = pods_per_job(parallelism, completions)
     target = at_once if completions is None else completions

@@ -14,15 +14,15 @@ from gangctl.gang.progress import JobProgress, target_min_counts
 from gangctl.gang.reasons import Notice
 from gangctl.gang.resolve import ClusterRules
 from gangctl.gang.stamp import Scope, Stamp
-from gangctl.gang.unlinked import find_unlinked, tell, without
+from gangctl.gang.unlinked import find_unlinked, unlinked_notices, without
 
 
 def spare_groups(plan: GangPlan) -> tuple[PodGroup, ...]:
-    """The groups that a restart would name which the failure policy still allows; none where it allows none.
+    """The groups of the next restart; none if the failure policy allows no restart.
 
-    They are created while the attempt before them runs, so that a JobSet that restarts while gangctl is away starts
-    again as a whole. Until then no pod names them, and the scheduler has nothing to do.
-    They wait for all their pods, whatever became of those of this attempt.
+    They are created during the attempt before them, so that a JobSet that restarts while gangctl is down still starts
+    all or nothing. Until then no pod names them, and the scheduler ignores them.
+    Their minCount includes all pods, also those that finished in this attempt.
     """
     templates = {template.name: template for template in plan.workload.templates}
     spares: dict[str, PodGroup] = {}
@@ -47,11 +47,11 @@ def _next_names(plan: GangPlan, rj: ReplicatedJob, stamp: Stamp) -> Iterator[str
 
 @dataclass(frozen=True, slots=True)
 class Desired:
-    """What there should be, and what a person should know of the Jobs that are left out.
+    """The desired objects, and notices about the Jobs that are left out.
 
-    ``plan`` is for the Jobs whose pods can name their group, None without a gang; whether its objects should exist now
-    says the lifecycle. ``min_counts`` holds each PodGroup's minCount by name. ``spares`` are the groups of the next
-    attempt, which should exist once the gang runs.
+    ``plan`` is for the Jobs whose pods can name their group, None without a gang; the lifecycle decides whether its
+    objects should exist now. ``min_counts`` holds each PodGroup's minCount by name. ``spares`` are the groups of the
+    next attempt, which should exist when the gang runs.
     """
 
     assessment: Assessment
@@ -62,9 +62,9 @@ class Desired:
 
 
 def desire(jobset: JobSet, jobs: Sequence[JobProgress], rules: ClusterRules, suspended: Lifecycle) -> Desired:
-    """What should exist now; ``jobs`` may be of an earlier JobSet of this name, too.
+    """The objects that should exist now; ``jobs`` may include those of an earlier JobSet of this name.
 
-    ``suspended`` is what :func:`~gangctl.gang.assess.while_suspended` says.
+    ``suspended`` is the result of :func:`~gangctl.gang.assess.while_suspended`.
     """
     assessment = assess(jobset, rules, suspended)
     plan = assessment.plan
@@ -72,7 +72,7 @@ def desire(jobset: JobSet, jobs: Sequence[JobProgress], rules: ClusterRules, sus
         return Desired(assessment)
     own = [job for job in jobs if job.jobset_uid == plan.uid]
     unlinked = find_unlinked(plan, own, rules.generation)
-    notices = () if jobset.finished else tell(unlinked, rules.generation)
+    notices = () if jobset.finished else unlinked_notices(unlinked, rules.generation)
     spares = spare_groups(plan) if rules.generation.capabilities.pod_groups else ()
     plan = without(plan, unlinked)
     return Desired(assessment, plan, target_min_counts(plan, own), notices, spares)

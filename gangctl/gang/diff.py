@@ -1,9 +1,9 @@
-"""Desired against observed: the writes that are missing, in the order in which they are safe.
+"""The writes that bring the observed objects to the desired state, in a safe order.
 
-The order matters. A Workload comes before its PodGroups (1.36 refuses the reverse);
-a growing minCount is raised in the Workload first and then in the PodGroups, a
-shrinking one the other way round, so that no group is ever asked for more pods than
-its template says; a PodGroup goes before its Workload.
+A Workload is created before its PodGroups (1.36 rejects the reverse order). A minCount
+is raised in the Workload first and then in the PodGroups, and lowered in the reverse
+order, so that no group requires more pods than its template allows. A PodGroup is
+deleted before its Workload.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ Conflicts = tuple[tuple[Kind, str], ...]
 
 @dataclass(frozen=True, slots=True)
 class Create:
-    """Create an object that does not exist. ``again`` says that its Workload had been there before."""
+    """Create an object that does not exist. ``again`` means that its Workload existed before."""
 
     kind: Kind
     wanted: Workload | PodGroup
     again: bool = False
     spare: bool = False
-    """It is of the next attempt: routine, not worth an event."""
+    """It is of the next attempt: no event is recorded."""
 
     @property
     def name(self) -> str:
@@ -44,7 +44,7 @@ class SetMinCounts:
     observed: Observed
     counts: tuple[tuple[int, str, int, int], ...]
     progress: bool = False
-    """The change follows pods that finished: routine, not worth an event."""
+    """The change follows pods that finished: no event is recorded."""
 
     @property
     def name(self) -> str:
@@ -59,7 +59,7 @@ class Delete:
     kind: Kind
     observed: Observed
     progress: bool = False
-    """It is of an earlier attempt: routine, not worth an event."""
+    """It is of an earlier attempt: no event is recorded."""
 
     @property
     def name(self) -> str:
@@ -74,8 +74,8 @@ Change = Create | SetMinCounts | Delete
 class Existing:
     """What exists for one JobSet: the object under its Workload's name, and PodGroups by name.
 
-    ``groups`` holds the PodGroups under the plan's names, whoever owns them, and all others
-    that the JobSet controls.
+    ``groups`` holds the PodGroups with names of the plan, regardless of their owners, and all
+    others that the JobSet controls.
     """
 
     workload: Observed | None = None
@@ -84,14 +84,14 @@ class Existing:
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """Changes in order; ``conflicts`` are names that somebody else's objects hold; ``frozen`` cannot be changed."""
+    """Changes in order; ``conflicts`` are names of other owners' objects; ``frozen`` cannot be changed."""
 
     changes: tuple[Change, ...] = ()
     conflicts: Conflicts = ()
     frozen: tuple[tuple[Kind, str, int, int], ...] = ()
     """(kind, name, minCount, wanted) where this generation's minCount is immutable."""
     going: frozenset[str] = frozenset()
-    """Names of conflicts that are being deleted: a PodGroup stays as long as pods name it, and those may be ours."""
+    """Names of conflicts that are being deleted: a PodGroup stays while pods name it, possibly pods of this JobSet."""
 
 
 def _workload_changes(workload: Workload, found: Observed) -> list[Change]:
@@ -124,7 +124,7 @@ def _lowers(change: Change) -> bool:
 
 
 def _lowered(plan: GangPlan, existing: Existing, targets: Mapping[str, int]) -> Iterator[SetMinCounts]:
-    """Lower minCounts, which no Workload has to allow."""
+    """Lower minCounts, which need no change of the Workload."""
     for group in plan.groups:
         have = existing.groups.get(group.name)
         if have is None or have.owner_uid != plan.uid:
@@ -141,9 +141,9 @@ def _runs(plan: GangPlan, existing: Existing) -> bool:
 
 
 def _beside(plan: GangPlan, spares: Sequence[PodGroup], existing: Existing) -> Iterator[Change]:
-    """What has to happen to the other groups of the JobSet: those of earlier attempts, and of the next one.
+    """Changes of the JobSet's other groups: those of earlier attempts, and of the next one.
 
-    The latter are created once the gang runs, off the way of others that start.
+    The latter are created after the gang runs, so that they do not delay other gangs that start.
     """
     planned = {group.name for group in (*plan.groups, *spares)}
     families = {family(name) for name in planned}
@@ -167,13 +167,13 @@ def diff(
     capabilities: Capabilities,
     spares: Sequence[PodGroup] = (),
 ) -> Difference:
-    """Changes that make what exists equal to the plan; ``targets`` holds each PodGroup's minCount by name.
+    """Changes from the existing objects to the plan; ``targets`` holds each PodGroup's minCount by name.
 
     ``spares`` are the groups of the next attempt.
 
-    Only minCount is compared: it is all that gangctl sets and Kubernetes lets change. What the
-    server fills in or drops never counts as drift. The minCount of a group that is being deleted is
-    followed like any other: pods that name it keep it, and are scheduled by it.
+    Only minCount is compared: it is the only mutable field that gangctl sets. Fields that the
+    server defaults or drops are no drift. The minCount of a group that is being deleted is
+    updated too: the group exists while pods name it, and the scheduler uses it.
     """
     found = existing.workload
     if found is not None and found.owner_uid != plan.uid:
@@ -219,7 +219,7 @@ def _freeze(
 
 
 def retire(uid: str, existing: Existing) -> tuple[Change, ...]:
-    """Deletes of everything that the JobSet with this UID controls: PodGroups first, then the Workload."""
+    """Deletes of all objects that the JobSet with this UID controls: PodGroups first, then the Workload."""
     changes: list[Change] = [
         Delete("PodGroup", o) for o in existing.groups.values() if o.owner_uid == uid and not o.deleting
     ]

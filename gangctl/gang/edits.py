@@ -9,7 +9,7 @@ Object = dict[str, Any]
 
 
 def with_key(values: Mapping[str, Any], key: str, value: object, *, after: str | None = None) -> Object:
-    """A copy with ``key`` set, removed when ``value`` is None; a new key stands behind ``after``, else first."""
+    """A copy with ``key`` set, removed when ``value`` is None; a new key is inserted after ``after``, else first."""
     if value is None:
         return {name: item for name, item in values.items() if name != key}
     if key in values:
@@ -29,7 +29,7 @@ def with_metadata(
 ) -> Object:
     """A copy of an object with annotations or labels set, or removed where the value is None.
 
-    What becomes empty by that goes; what was empty before stays.
+    A map that becomes empty is removed; one that was empty before stays.
     """
     meta = holder.get("metadata") or {}
     before = meta.get(field) or {}

@@ -1,10 +1,10 @@
-"""Exclusive placement (one Job per topology domain) written as pod affinity, which a gang does not deadlock with.
+"""Exclusive placement (one Job per topology domain) written as pod affinity, which does not deadlock a gang.
 
-JobSet's annotation admits the followers of a Job once their leader has a node, and the leader of a gang gets one only
-together with its followers. Pod affinity says the same to the scheduler alone: all pods of a Job in one domain, and no
-pod of another Job there. ``matchLabelKeys`` and ``mismatchLabelKeys`` (KEP-3633, on by default since Kubernetes 1.31)
-compare JobSet's label ``job-key`` without knowing its value. As JobSet does it, only pods of the same priority are kept
-away: preemption looks at one node at a time.
+With JobSet's annotation the followers of a Job are admitted after their leader has a node, but the leader of a gang is
+scheduled only together with its followers. Pod affinity expresses the same rule for the scheduler: all pods of a Job in
+one domain, and no pod of another Job there. ``matchLabelKeys`` and ``mismatchLabelKeys`` (KEP-3633, on by default since
+Kubernetes 1.31) compare JobSet's label ``job-key`` without knowing its value. As in JobSet, only pods of the same
+priority are excluded: preemption considers one node at a time.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ from gangctl.gang.edits import Object, with_key, with_metadata
 _REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
 _MOST_TERMS: Final = 1000
 _OF_JOBSETS: Final = {"matchExpressions": [{"key": JOBSET_NAME, "operator": "Exists"}]}
-"""By another label than those that are compared: the API server takes none in both places."""
+"""Not one of the compared labels: the API server rejects a label in both places."""
 
 
 def replace_exclusive_topology(raw: Object, generation: Generation | None = None) -> Conversion:
     """A JobSet whose gangs would deadlock with exclusive placement, with pod affinity in its place.
 
-    Others stay as they are. Where ``generation`` has topology constraints, and every gang is one Job, option
-    ``topologyKey`` lets the scheduler try whole domains, too. An error for pods that require other pods already.
+    Other JobSets are unchanged. If ``generation`` has topology constraints, and every gang is one Job, option
+    ``topologyKey`` makes the scheduler try whole domains, too. An error for pods that require other pods already.
     """
     jobset, malformed = read_jobset(raw)
     config, wrong = read_config(jobset)
@@ -48,7 +48,7 @@ def replace_exclusive_topology(raw: Object, generation: Generation | None = None
     ganged = [rj for rj in jobset.replicated_jobs if rj.index in keys and _mode(config, rj) is not GangMode.OFF]
     if not any(job_pods(rj) > 1 for rj in ganged):
         return Conversion(raw)
-    errors = [each for rj in jobset.replicated_jobs if rj.index in keys for each in _in_the_way(raw, rj)]
+    errors = [each for rj in jobset.replicated_jobs if rj.index in keys for each in _affinity_errors(raw, rj)]
     if errors:
         return Conversion(raw, tuple(errors))
     entries = list(raw["spec"]["replicatedJobs"])
@@ -93,8 +93,8 @@ def _each_gang_is_a_job(jobset: JobSet, config: GangConfig, keys: dict[int, str]
     )
 
 
-def _in_the_way(raw: Object, rj: ReplicatedJob) -> list[FieldError]:
-    """What an affinity holds that is of another type, or that another term cannot stand beside."""
+def _affinity_errors(raw: Object, rj: ReplicatedJob) -> list[FieldError]:
+    """Values of an affinity that have the wrong type, or that conflict with another term."""
     errors: list[FieldError] = []
     pods = Reader(raw["spec"]["replicatedJobs"][rj.index], rj.path, errors)
     for part in ("template", "spec", "template", "spec", "affinity"):

@@ -1,11 +1,11 @@
 """Which generation of the scheduling API a cluster serves, and whether it keeps the pods' reference.
 
-Discovery alone proves nothing: an API server drops the field of a disabled gate
-without a word, and keeps it while the API group is off and no group can exist. So
-the served resources choose the generation, and a dry-run create of a tiny Job shows
-that the reference survives. Only both together let gangctl make a promise. A second
-dry run, of a Job with a stamp and no reference, shows whether the API server writes
-references by itself (:mod:`gangctl.webhooks.jobpolicy`).
+Discovery alone is not enough: an API server silently drops the field of a disabled
+gate, and keeps it while the API group is off and no group can exist. So the served
+resources choose the generation, and a dry-run create of a small Job shows that the
+reference is stored. gangctl makes gangs only if both hold. A second dry run,
+of a Job with a stamp and no reference, shows whether the API server writes references
+by itself (:mod:`gangctl.webhooks.jobpolicy`).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from gangctl.gang.plan import job_reference
 from gangctl.gang.stamp import Scope, Stamp
 
 PROOF_NAME: Final = "gangctl-proof"
-# k8s.io/apimachinery runtime.notRegisteredErr, within whatever the storage says around it.
+# k8s.io/apimachinery runtime.notRegisteredErr, inside a message of the storage layer.
 _NOT_REGISTERED: Final = re.compile(
     r'no kind "(?P<kind>\w{1,63})" is registered for version "(?P<version>[\w./]{1,80})"'
 )
@@ -33,14 +33,14 @@ _NEWEST_FIRST: Final = (Generation.V1BETA1, Generation.V1ALPHA2, Generation.V1AL
 
 @dataclass(frozen=True, slots=True)
 class ApiState:
-    """The generation that can be relied on, or None and the reason why gangs are impossible here."""
+    """The generation to use, or None and the reason why this cluster supports no gangs."""
 
     generation: Generation | None
     reason: str = ""
     policies: bool = False
     """MutatingAdmissionPolicies are served, as v1."""
     by_policy: bool = False
-    """One of them writes the reference into the Jobs of gangs: no webhook has to."""
+    """One of them writes the reference into the Jobs of gangs: no webhook is needed."""
 
     @property
     def available(self) -> bool:
@@ -69,10 +69,10 @@ def pick_generation(served: Mapping[str, frozenset[str]]) -> ApiState:
 
 
 def evaluate_unreadable(message: str) -> ApiState | None:
-    """The verdict on why objects cannot be listed, None when it is anything but what this is about.
+    """The verdict if a list fails because of stored objects of another generation, None for other errors.
 
     There is no conversion between the generations. Objects that an earlier minor stored cannot be
-    decoded, and a single one keeps the API server from serving, and from watching, any of its kind.
+    decoded, and a single one prevents the API server from listing and watching its kind.
     """
     found = _NOT_REGISTERED.search(message)
     if found is None:
@@ -120,7 +120,7 @@ def stamped_proof_job(namespace: str) -> dict[str, Any]:
 
 
 def names_its_group(stored: Mapping[str, Any]) -> bool:
-    """Whether the API server wrote the reference into :func:`stamped_proof_job` that belongs there."""
+    """Whether the API server wrote the expected reference into :func:`stamped_proof_job`."""
     pod: object = stored
     for key in ("spec", "template", "spec"):
         pod = pod.get(key) if isinstance(pod, dict) else None
@@ -129,7 +129,7 @@ def names_its_group(stored: Mapping[str, Any]) -> bool:
 
 
 def evaluate_proof(generation: Generation, stored: Mapping[str, Any]) -> ApiState:
-    """The verdict on what the API server would have stored of :func:`proof_job`."""
+    """The verdict on the API server's response to a dry run of :func:`proof_job`."""
     field = ADAPTERS[generation].reference_field
     kept: object = stored
     for key in ("spec", "template", "spec", field):

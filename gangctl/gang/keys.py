@@ -20,7 +20,7 @@ _SHOWN: Final = 64
 
 
 def check_keys(jobset: JobSet) -> tuple[Notice, ...]:
-    """A notice for each key that has no effect, with what was probably meant."""
+    """A notice for each key that has no effect, with the key that was probably meant."""
     return tuple(
         Notice(Reason.UNKNOWN_KEY, f"{path}[{one_line(key, _SHOWN)}] has no effect: {_why(key)}.")
         for path, key in jobset.unread

@@ -1,14 +1,14 @@
-"""Names of the objects gangctl creates: readable, unique, stable and never anybody else's.
+"""Names of the objects gangctl creates: readable, unique, stable and never those of other objects.
 
     Workload   BASE-UID                      train-0f5a6f3e-7c21
     group      BASE-UID-ATTEMPT              train-workers-0f5a6f3e-7c21-0
     replica    BASE-UID-INDEX-ATTEMPT        train-workers-0f5a6f3e-7c21-3-0
 
-The digits of the UID make a JobSet that is deleted and created again under its old name get new groups while the old
+With the digits of the UID, a JobSet that is deleted and created again under its old name gets new groups while the old
 ones still terminate. The attempt counts the restarts of the JobSet (label ``jobset.sigs.k8s.io/restart-attempt``): a
-restart names new groups, so that no pod of it can start before gangctl has made them whole. Where a replica is a gang,
-restarts of its Job alone count behind a dot. A group's name is computed from what its Job carries and nothing else; the
-base, which is of a ReplicatedJob or of the JobSet, stands in the stamp.
+restart names new groups, so that none of its pods can start before gangctl has created them. If a replica is a gang,
+a suffix after a dot counts the restarts of its Job alone. A group's name is computed only from its Job's metadata; the
+base, which belongs to a ReplicatedJob or to the JobSet, is in the stamp.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ import re
 from typing import Final
 
 MAX_LENGTH: Final = 63
-"""Short enough for a label value, although the objects would allow 253."""
+"""Short enough for a label value; object names allow 253."""
 
 UID_PLACEHOLDER: Final = "00000000-0000-0000-0000-000000000000"
-"""Stands in for the UID when a JobSet that does not exist yet is previewed."""
+"""Replaces the UID in previews of a JobSet that does not exist yet."""
 
 UID_LENGTH: Final = 13
 """Of a UID: twelve hexadecimal digits and the dash between them."""
 
 BASE_LENGTH: Final = 32
-"""Leaves room for the UID, an index and an attempt of ten digits."""
+"""Leaves space for the UID, an index and an attempt of ten digits."""
 
 _HASH: Final = 8
 _DNS_LABEL: Final = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
@@ -53,10 +53,10 @@ def _with_uid(base: str, uid: str) -> str:
 
 
 def base_name(jobset: str, replicated_job: str | None = None) -> str:
-    """How the names of a ReplicatedJob's groups begin, or those of the JobSet's one group: a DNS label.
+    """Prefix of the names of a ReplicatedJob's groups, or of the JobSet's one group: a DNS label.
 
-    What is cut, or has characters that a name cannot have, ends in a hash: no other ReplicatedJob of the JobSet may
-    come to the same.
+    A base that was cut, or had invalid characters replaced, ends in a hash, so that it differs from those of the
+    JobSet's other ReplicatedJobs.
     """
     whole = jobset if replicated_job is None else f"{jobset}-{replicated_job}"
     if len(whole) <= BASE_LENGTH and is_dns_label(whole):
@@ -67,7 +67,7 @@ def base_name(jobset: str, replicated_job: str | None = None) -> str:
 
 
 def workload_name(jobset: str, uid: str) -> str:
-    """Name of the JobSet's Workload; two JobSets whose names begin alike differ in their UIDs."""
+    """Name of the JobSet's Workload; the UID distinguishes JobSets with a common prefix."""
     readable = _readable(jobset).lstrip("-")[: MAX_LENGTH - UID_LENGTH - 1].rstrip("-")
     return _with_uid(readable or "gang", uid)
 
@@ -81,7 +81,7 @@ def group_name(base: str, uid: str, attempt: int, index: int | None = None, job_
 
 
 def family(named: str) -> str:
-    """What the names of one group have in common in all attempts; see :func:`~gangctl.api.scheduling.named_group`."""
+    """Common prefix of the names of one group in all attempts; see :func:`~gangctl.api.scheduling.named_group`."""
     head, slash, key = named.rpartition("/")
     if not slash:
         return named.rpartition("-")[0]
@@ -93,7 +93,7 @@ def template_names(replicated_jobs: tuple[str, ...]) -> tuple[str, ...]:
     """Template names for ReplicatedJobs, in their order: the name itself where it is a DNS label.
 
     JobSet validates only the composed Job name, so that ``x-`` or an empty name can occur; these
-    become ``rj<ordinal>``, or with a hash where that is another ReplicatedJob's name.
+    become ``rj<ordinal>``, with a hash if that is another ReplicatedJob's name.
     """
     taken = set(replicated_jobs)
     names = []

@@ -1,7 +1,7 @@
 """JobSet's own gang scheduling, ``spec.scheduling`` (KEP-969), as GangConfig.
 
-It can say more than GangConfig. What GangConfig has no word for is refused with its
-field path, because a gang that silently lost a constraint would be another gang.
+It has more options than GangConfig. Options that GangConfig lacks are rejected with
+their field path, because a gang must not silently lose a constraint.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _ENTRY_FIELDS: Final = ("targetReplicatedJobs", *_SHARED_FIELDS, "job")
 
 @dataclass(slots=True)
 class _Gang:
-    """What one policy block says."""
+    """One policy block."""
 
     path: str
     members: tuple[str, ...]
@@ -35,7 +35,7 @@ class _Gang:
 
 @dataclass(slots=True)
 class _Parse:
-    """Reading in progress."""
+    """State of a conversion."""
 
     jobset: JobSet
     errors: list[FieldError] = field(default_factory=list)
@@ -44,7 +44,7 @@ class _Parse:
         self.errors.append(FieldError(path, kind, detail))
 
     def mapping(self, value: object, path: str, allowed: Sequence[str]) -> Mapping[str, Any]:
-        """An object without other keys than ``allowed``; keys with null are absent."""
+        """An object with no keys except ``allowed``; keys with null are absent."""
         if not isinstance(value, dict):
             self.refuse(path, f"must be an object, got {type(value).__name__}", ErrorKind.TYPE_INVALID)
             return {}
@@ -86,7 +86,7 @@ def _read_topology(parse: _Parse, block: Mapping[str, Any], path: str) -> str | 
 
 
 def _read_block(parse: _Parse, block: Mapping[str, Any], path: str, gang: _Gang, pods: int) -> _Gang:
-    """Policy, constraints and disruption mode of one gang of so many ``pods``."""
+    """Policy, constraints and disruption mode of one gang with ``pods`` pods."""
     policy, details = parse.choice(
         block.get("schedulingPolicy", {"gang": {}}), f"{path}.schedulingPolicy", ("gang", "basic")
     )
@@ -191,7 +191,7 @@ def _read_top(parse: _Parse, scheduling: Mapping[str, Any]) -> list[_Gang]:
 
 
 def read_scheduling(jobset: JobSet, value: object) -> tuple[GangConfig, tuple[FieldError, ...]]:
-    """The GangConfig with the meaning of ``spec.scheduling``, or the reasons why there is none."""
+    """The GangConfig equivalent to ``spec.scheduling``, or errors if there is none."""
     parse = _Parse(jobset)
     scheduling = parse.mapping(value, ROOT, (*_SHARED_FIELDS, "replicatedJobs"))
     by_entries = bool(scheduling.get("replicatedJobs"))

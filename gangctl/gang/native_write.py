@@ -66,8 +66,8 @@ def _groups(jobset: JobSet, scheduling: Mapping[str, Any]) -> int:
     )
 
 
-def _unsayable(jobset: JobSet, config: GangConfig) -> list[FieldError]:
-    """What GangConfig says and ``spec.scheduling`` cannot."""
+def _unsupported(jobset: JobSet, config: GangConfig) -> list[FieldError]:
+    """Errors for parts of GangConfig that ``spec.scheduling`` cannot express."""
     errors = []
     path = f"metadata.annotations[{GANG_OPTIONS}]"
     if config.options.sequenced == "reject":
@@ -88,8 +88,8 @@ def _unsayable(jobset: JobSet, config: GangConfig) -> list[FieldError]:
 
 
 def write_scheduling(jobset: JobSet, config: GangConfig) -> tuple[dict[str, Any] | None, tuple[FieldError, ...]]:
-    """``spec.scheduling`` with the meaning of ``config``; None without a gang, which it says by being absent."""
-    errors = _unsayable(jobset, config)
+    """``spec.scheduling`` equivalent to ``config``; None without a gang."""
+    errors = _unsupported(jobset, config)
     scheduling: dict[str, Any] = {}
     if config.jobset is GangMode.GANG:
         scheduling = _jobset_wide(jobset, config)

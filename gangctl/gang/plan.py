@@ -1,7 +1,7 @@
 """The plan: templates, groups and the group of every Job, for one JobSet with its stamps.
 
-It is neutral of API generations, and of one attempt: a restart of the JobSet is another
-plan with other groups. ``minCount`` is always the number of pods that exist at once, so
+It does not depend on the API generation. It is for one attempt: a restart of the JobSet
+has another plan with other groups. ``minCount`` is always the number of pods that exist at once, so
 that a gang starts with all its pods or not at all.
 """
 
@@ -33,7 +33,7 @@ class PlannedJob:
 
 @dataclass(frozen=True, slots=True)
 class GangPlan:
-    """What one JobSet becomes. ``stamps`` has one entry per ReplicatedJob."""
+    """Plan of one JobSet. ``stamps`` has one entry per ReplicatedJob."""
 
     jobset: JobSet
     uid: str
@@ -61,7 +61,7 @@ class GangPlan:
 
 
 def replica_key(attempt: int, index: int | None, job_attempt: int = 0) -> str:
-    """What tells groups of one template apart on 1.35, which has no PodGroups: a DNS label."""
+    """Distinguishes the groups of one template on 1.35, which has no PodGroups: a DNS label."""
     if index is None:
         return f"{attempt}"
     return f"{index}-{attempt}" + (f"-{job_attempt}" if job_attempt else "")
@@ -81,7 +81,7 @@ def group_names(uid: str, attempt: int, rj: ReplicatedJob, stamp: Stamp | None) 
 def job_reference(
     jobset: str, uid: str, index: int, stamp: Stamp, *, attempt: int = 0, job_attempt: int = 0
 ) -> Reference:
-    """The reference of one Job's pods; needs nothing that is not in the Job's own metadata."""
+    """The reference of one Job's pods, from the Job's own metadata alone."""
     own = index if stamp.scope is Scope.JOB else None
     group = naming.group_name(stamp.base, uid, attempt, own, job_attempt)
     key = replica_key(attempt, own, job_attempt)
@@ -89,7 +89,7 @@ def job_reference(
 
 
 def stored_stamps(jobset: JobSet) -> tuple[tuple[Stamp | None, ...], tuple[FieldError, ...]]:
-    """The stamps that a JobSet carries, and those that gangctl cannot have written."""
+    """The stamps of a JobSet, and errors for those that gangctl cannot have written."""
     stamps: list[Stamp | None] = []
     errors: list[FieldError] = []
     for rj in jobset.replicated_jobs:

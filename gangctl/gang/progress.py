@@ -1,9 +1,9 @@
-"""How far a running gang has come, and what its minCount must be for the rest of the way.
+"""Progress of a running gang, and the minCount that its remaining pods need.
 
-A pod that has finished leaves the scheduler's count of its group. Once one pod of a
-gang has succeeded, or failed for good, a replacement for another would wait for ever for a quorum that
-cannot be met again (kubernetes issue 142330). Where minCount can change it follows
-the pods that can still exist; elsewhere gangctl can only say that the gang is stuck.
+The scheduler does not count finished pods of a group. After one pod of a gang has
+succeeded, or failed permanently, a replacement for another would wait permanently for a
+quorum that cannot be met (kubernetes issue 142330). If minCount is mutable, gangctl sets
+it to the pods that can still exist; otherwise gangctl only reports that the gang is stuck.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from gangctl.gang.plan import GangPlan
 
 @dataclass(frozen=True, slots=True)
 class JobProgress:
-    """What gangctl keeps of a child Job; ``attempt`` is the JobSet restart it was created in."""
+    """The facts that gangctl stores of a child Job; ``attempt`` is the JobSet restart it was created in."""
 
     namespace: str
     name: str
@@ -38,11 +38,11 @@ class JobProgress:
     group: str = ""
     """The group that its pods name (:func:`~gangctl.api.scheduling.named_group`), empty without one."""
     failed_indexes: int = 0
-    """Indexes past ``backoffLimitPerIndex``: no pod is made for them any more."""
+    """Indexes that exceeded ``backoffLimitPerIndex``: they get no more pods."""
     job_attempt: int = 0
     """How often this Job alone was restarted."""
     decided: bool = False
-    """Its success policy was met (condition SuccessCriteriaMet): its other pods end, and no pod is made any more."""
+    """Its success policy was met (condition SuccessCriteriaMet): its other pods end, and it gets no more pods."""
 
     @property
     def key(self) -> tuple[str, int]:
@@ -51,15 +51,15 @@ class JobProgress:
 
 
 def is_of_attempt(job: JobProgress, rj: ReplicatedJob, restarts: int) -> bool:
-    """Whether a Job is of the attempt that its JobSet is in, and of its own last one."""
+    """Whether a Job is of its JobSet's current attempt, and of its own last one."""
     return job.attempt == restarts and job.job_attempt == rj.job_restarts(job.index)
 
 
 def job_pods_left(rj: ReplicatedJob, job: JobProgress | None, restarts: int) -> int:
     """Pods one Job can still have at once in the attempt ``restarts``; one of another attempt counts in full.
 
-    A Job of an earlier attempt is about to be replaced. One of a later attempt is seen before its JobSet, and its pods
-    name groups of which there is no plan yet.
+    A Job of an earlier attempt is about to be replaced. One of a later attempt arrived before the update of its JobSet,
+    and its pods name groups that are not planned yet.
     """
     if job is None or job.deleting or not is_of_attempt(job, rj, restarts):
         return job_pods(rj)

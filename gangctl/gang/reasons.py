@@ -1,4 +1,4 @@
-"""The closed list of reasons that gangctl gives, in events, warnings and the CLI alike."""
+"""The closed list of reasons of events, warnings and the CLI."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ class Reason(StrEnum):
     RESTARTING = "Restarting"
     UNKNOWN = "Unknown"
 
-    # What does not get on by itself in Kueue: gangctl.kueue.stuck.Trouble, by the same names.
+    # Kueue problems that need an action: gangctl.kueue.stuck.Trouble, by the same names.
     FAILED_TO_START = "FailedToStart"
     DEACTIVATED = "Deactivated"
     PODS_NOT_READY = "PodsNotReady"
@@ -95,7 +95,7 @@ class Reason(StrEnum):
     TOO_MANY_PODSETS = "TooManyPodSets"
     WORKLOAD_MISSING = "WorkloadMissing"
 
-    # What is said on a PathwaysJob (gangctl/pathways); Suspended, Restarting and NameConflict are above.
+    # Reasons of events on a PathwaysJob (gangctl/pathways); Suspended, Restarting and NameConflict are above.
     JOBSET_CREATED = "JobSetCreated"
     JOBSET_CREATE_FAILED = "JobSetCreateFailed"
     JOBSET_GONE = "JobSetGone"
@@ -144,7 +144,7 @@ _NORMAL = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Notice:
-    """Something a person should know about one JobSet: an event, a response warning, a line of ``gangctl plan``.
+    """Information for the user about one JobSet: an event, a response warning, a line of ``gangctl plan``.
 
     The message is made one printable line of bounded length.
     """

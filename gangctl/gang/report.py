@@ -1,7 +1,7 @@
 """The plan of one JobSet as plain data: what ``gangctl plan -o json`` prints and what policies see as ``gang``.
 
-The shape is published (``docs/plan.schema.json``, written from the types below), so every
-key is always there, and quantities are integers: milli-CPU, bytes, counts.
+The schema is published (``docs/plan.schema.json``, generated from the types below), so every
+key is always present, and quantities are integers: milli-CPU, bytes, counts.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ class PlanReport(TypedDict):
 
 @dataclass(frozen=True, slots=True)
 class Planned:
-    """A JobSet with everything that was decided about it; ``plan`` is None without gangs."""
+    """A JobSet with all decisions about it; ``plan`` is None without gangs."""
 
     jobset: JobSet
     plan: GangPlan | None

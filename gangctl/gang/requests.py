@@ -1,4 +1,4 @@
-"""What one pod asks of a node: the sum the scheduler makes of its containers.
+"""Requests of one pod: the scheduler's sum over its containers.
 
 The rules are those of ``k8s.io/component-helpers`` ``resource.PodRequests`` and of the API
 server's defaulting: a missing request is the limit, init containers run one after
@@ -24,7 +24,7 @@ _HUGE_PAGES: Final = "hugepages-"
 
 
 def read_list(value: object, path: FieldPath, errors: list[FieldError]) -> Requests:
-    """A ResourceList: quantities by name of the resource; what is none is left out, with an error at ``path``."""
+    """A ResourceList: quantities by resource name; an invalid quantity is left out, with an error at ``path``."""
     if value is None:
         return {}
     if not isinstance(value, dict):
@@ -56,7 +56,7 @@ def _limits_and_requests(value: object, path: FieldPath, errors: list[FieldError
 
 
 def _containers(pod_spec: Mapping[str, Any], field: str, errors: list[FieldError]) -> list[tuple[Requests, bool]]:
-    """Requests of each container with whether it is a sidecar; what is no container at all is the API server's case."""
+    """Requests of each container with whether it is a sidecar; the API server rejects invalid entries."""
     entries = pod_spec.get(field)
     found = []
     for index, entry in enumerate(entries if isinstance(entries, list) else ()):
@@ -108,13 +108,13 @@ def pod_requests(pod_spec: Mapping[str, Any]) -> tuple[Requests, tuple[FieldErro
 
 
 def as_integers(requests: Requests) -> dict[str, int]:
-    """Milli-CPU, bytes and counts, ``cpu`` and ``memory`` first and always there, the others by name."""
+    """Milli-CPU, bytes and counts, ``cpu`` and ``memory`` first and always present, the others by name."""
     integers = {"cpu": milli(requests.get("cpu", Fraction())), "memory": whole(requests.get("memory", Fraction()))}
     return integers | {name: whole(requests[name]) for name in sorted(requests) if name not in integers}
 
 
 def times(requests: Mapping[str, int], pods: int) -> dict[str, int]:
-    """The requests of so many equal pods."""
+    """The requests of a number of equal pods."""
     return {name: min(amount * pods, MAX) for name, amount in requests.items()}
 
 

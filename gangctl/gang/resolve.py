@@ -1,9 +1,9 @@
-"""What a gang configuration becomes: one stamp per ReplicatedJob, or the reasons why not.
+"""From a gang configuration to one stamp per ReplicatedJob, or errors.
 
-Runs once, at JobSet CREATE; from then on the stamps are the truth. The rules are
+This runs once, at JobSet CREATE; afterwards the stamps are authoritative. The rules are
 KEP-1068's with the reviewers' corrections: a JobSet-wide gang with sequenced
-startup is split per ReplicatedJob (it would wait for pods that wait for it), and
-what can never be scheduled is refused instead of left pending.
+startup is split per ReplicatedJob, because its pods would wait for each other, and
+a gang that can never be scheduled is rejected instead of left pending.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ JOBSET_TEMPLATE: Final = "jobset"
 
 @dataclass(frozen=True, slots=True)
 class ClusterRules:
-    """What decisions depend on besides the JobSet itself."""
+    """Inputs of decisions besides the JobSet itself."""
 
     generation: Generation = NEWEST
     gang_schedulers: frozenset[str] = frozenset({DEFAULT_SCHEDULER})
@@ -55,7 +55,7 @@ class Resolution:
 
 @dataclass(slots=True)
 class _Draft:
-    """Resolution in the making."""
+    """State of a resolution."""
 
     jobset: JobSet
     config: GangConfig
@@ -157,8 +157,8 @@ def _leave_empty(draft: _Draft) -> None:
         draft.drop(empty)
 
 
-def _tell_what_shrinks(draft: _Draft) -> None:
-    """Some pods may end for good while the others go on: all or nothing then holds for the start alone."""
+def _warn_of_shrinking(draft: _Draft) -> None:
+    """Notices if some pods may end permanently while others run: only the start is all or nothing."""
     shrinking = [rj for rj in draft.members() if rj.shrinks_by and replicated_job_pods(rj) > 1]
     if not shrinking:
         return
@@ -178,7 +178,7 @@ def _tell_what_shrinks(draft: _Draft) -> None:
 
 
 def _check(draft: _Draft) -> None:
-    """Rules on the groups as they now stand."""
+    """Check the resulting groups."""
     members = draft.members()
     draft.errors += check_job_scheduling(members)
     shared = [rj for rj in members if draft.scopes[rj.index] is Scope.JOBSET]
@@ -195,7 +195,7 @@ def _check(draft: _Draft) -> None:
 
 def _stamps(draft: _Draft) -> tuple[Stamp | None, ...]:
     names = template_names(tuple(rj.name for rj in draft.jobset.replicated_jobs))
-    # The name that is made of generateName is not known when the stamp is written.
+    # The API server generates the name after the stamp is written.
     jobset = draft.jobset.generate_name.rstrip("-.") or draft.jobset.name
     stamps: list[Stamp | None] = []
     for rj, name in zip(draft.jobset.replicated_jobs, names, strict=True):
@@ -216,7 +216,7 @@ _STEPS: Final = (
     _split_sequenced,
     _leave_empty,
     _check,
-    _tell_what_shrinks,
+    _warn_of_shrinking,
 )
 
 
@@ -231,25 +231,25 @@ def _managed_elsewhere(jobset: JobSet) -> Notice:
 def resolve(jobset: JobSet, rules: ClusterRules) -> Resolution:
     """Decide which ReplicatedJobs share which gang.
 
-    Total: whatever is wrong is in ``errors``, with field paths. A JobSet that asks for no
-    gang, that another controller manages, or that JobSet schedules natively gets no stamp,
-    and each of these but the first has a notice that says so.
+    Total: problems are in ``errors``, with field paths. A JobSet that requests no gang,
+    that another controller manages, or that JobSet schedules natively gets no stamp,
+    and each of these but the first has a notice.
     """
     config, errors = read_config(jobset)
     nothing: tuple[None, ...] = (None,) * len(jobset.replicated_jobs)
-    told = check_keys(jobset)
+    notices = check_keys(jobset)
     if jobset.managed_elsewhere:
         if config.asks_for_gangs:
-            told = (*told, _managed_elsewhere(jobset))
-        return Resolution(nothing, config, told)
+            notices = (*notices, _managed_elsewhere(jobset))
+        return Resolution(nothing, config, notices)
     if errors:
-        return Resolution(nothing, config, told, errors)
+        return Resolution(nothing, config, notices, errors)
     if not config.asks_for_gangs:
-        return Resolution(nothing, config, told)
+        return Resolution(nothing, config, notices)
     if jobset.native_scheduling:
         message = "gangctl defers to it: JobSet itself creates the Workload of a JobSet with spec.scheduling."
-        return Resolution(nothing, config, (*told, Notice(Reason.UPSTREAM_SCHEDULING, message)))
-    draft = _Draft(jobset, config, rules, notices=list(told))
+        return Resolution(nothing, config, (*notices, Notice(Reason.UPSTREAM_SCHEDULING, message)))
+    draft = _Draft(jobset, config, rules, notices=list(notices))
     for step in _STEPS:
         step(draft)
         if draft.errors:

@@ -1,10 +1,10 @@
-"""The stamp: what was decided at JobSet CREATE, written where it cannot change any more.
+"""The stamp: the decision at JobSet CREATE, in an immutable annotation.
 
 Annotation ``gangctl.dev/gang-ref`` on ``replicatedJobs[].template.metadata`` survives
 every JobSet CRD, is copied by JobSet onto each Job, and is immutable after CREATE by
-JobSet's own webhook: a Job's metadata alone says which group its pods belong to. It is
-three words, ``SCOPE/TEMPLATE/BASE``: CEL, which parses no JSON, can read it, and it is
-there as a whole or not at all.
+JobSet's own webhook: a Job's metadata alone determines the group of its pods. It has
+three parts, ``SCOPE/TEMPLATE/BASE``, because CEL cannot parse JSON; it is never
+incomplete.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Scope(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Stamp:
-    """Scope of the gang, name of its template in the Workload, and how the names of its groups begin."""
+    """Scope of the gang, name of its template in the Workload, and prefix of the names of its groups."""
 
     scope: Scope
     template: str

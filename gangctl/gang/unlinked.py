@@ -1,10 +1,10 @@
-"""Jobs that have no group reference: they exist, and their pods do not name the group that was planned for them.
+"""Jobs without a group reference: their pods do not name the group that was planned for them.
 
-A pod template is settled when its Job is made. Kubernetes 1.36 does not know the field in
-which pods of 1.35 named their gang, so the Jobs that live through that upgrade lose it; a
-Job that was made past the webhook never had it; another webhook may have named another
-group. Pods of such a Job, present and future, are scheduled without the gang. Nothing may
-wait for them: a group counts the pods that can name it.
+The pod template of a Job is immutable. Kubernetes 1.36 does not have the field in which
+pods of 1.35 named their gang, so Jobs that exist during that upgrade lose it. A Job that
+bypassed the webhook never had it. Another webhook may have set another group. Pods of such
+a Job, present and future, are scheduled without the gang. No group may wait for them: a
+group counts only the pods that can name it.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _LISTED: Final = 4
 def find_unlinked(plan: GangPlan, jobs: Iterable[JobProgress], generation: Generation) -> tuple[JobProgress, ...]:
     """Jobs of the plan whose pods do not name the group that was planned, as ``generation`` has it.
 
-    Those that are about to be replaced are none, nor are those of an attempt that is not planned yet.
+    Without Jobs that are about to be replaced, and those of an attempt that is not planned yet.
     """
     seen = {job.key: job for job in jobs if job.jobset_uid == plan.uid and not job.deleting}
     by_name = {rj.name: rj for rj in plan.jobset.replicated_jobs}
@@ -42,7 +42,7 @@ def find_unlinked(plan: GangPlan, jobs: Iterable[JobProgress], generation: Gener
 
 
 def without(plan: GangPlan, unlinked: Sequence[JobProgress]) -> GangPlan:
-    """The plan for the other Jobs: no group waits for pods of unlinked Jobs; one of these only is left out."""
+    """The plan for the other Jobs: no group counts pods of unlinked Jobs; a group without other pods is removed."""
     if not unlinked:
         return plan
     lean = replace(plan, unlinked=frozenset(job.key for job in unlinked))
@@ -59,12 +59,12 @@ def without(plan: GangPlan, unlinked: Sequence[JobProgress]) -> GangPlan:
 
 
 def names_another(job: JobProgress, generation: Generation) -> bool:
-    """Whether the pods of an unlinked Job name a group, as ``generation`` has it, and not merely one of other times."""
+    """Whether the pods of an unlinked Job name a group in the format of ``generation``."""
     return bool(job.group) and ("/" in job.group) is not generation.capabilities.pod_groups
 
 
-def tell(unlinked: Iterable[JobProgress], generation: Generation) -> tuple[Notice, ...]:
-    """What a person should know about unlinked Jobs that are not finished."""
+def unlinked_notices(unlinked: Iterable[JobProgress], generation: Generation) -> tuple[Notice, ...]:
+    """Notices about unlinked Jobs that are not finished."""
     unfinished = [job for job in unlinked if not job.complete]
     notices = []
     if without_group := _listed(job for job in unfinished if not names_another(job, generation)):

@@ -1,4 +1,4 @@
-"""Gangs that could never be scheduled, told apart from those that only wait."""
+"""Checks for gangs that can never be scheduled."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def _variants(group: Iterable[ReplicatedJob], values: Iterable[str]) -> str:
 
 
 def check_schedulers(group: Group) -> list[FieldError]:
-    """All pods of one group must use one scheduler: no scheduler places another's pods."""
+    """All pods of one group must use one scheduler: a scheduler places only its own pods."""
     schedulers = [rj.scheduler or DEFAULT_SCHEDULER for rj in group]
     odd = next((rj for rj, name in zip(group, schedulers, strict=True) if name != schedulers[0]), None)
     if odd is None:
@@ -57,7 +57,7 @@ def _check_priority(group: Group, capabilities: Capabilities) -> tuple[list[Fiel
 
 
 def _check_exclusive(jobset: JobSet, group: Group) -> list[FieldError]:
-    """Exclusive placement by webhook admits a Job's followers only once its leader is scheduled.
+    """Exclusive placement by webhook admits a Job's followers only after its leader is scheduled.
 
     The leader of a gang is scheduled only with its followers, so any Job with more than one pod deadlocks.
     """
@@ -81,7 +81,7 @@ def _check_exclusive(jobset: JobSet, group: Group) -> list[FieldError]:
 def check_groups(
     jobset: JobSet, groups: Iterable[Group], capabilities: Capabilities
 ) -> tuple[list[FieldError], list[Notice]]:
-    """Rules on the pods that share a group; a ReplicatedJob without replicas has no pods and breaks none."""
+    """Rules on the pods that share a group; a ReplicatedJob without replicas has no pods and is not checked."""
     errors: list[FieldError] = []
     notices: list[Notice] = []
     for group in groups:
@@ -96,7 +96,7 @@ def check_groups(
 
 
 def check_options(options: GangOptions, generation: Generation) -> list[FieldError]:
-    """Options that the served generation cannot express are refused, not dropped."""
+    """Errors for options that the served generation does not support."""
     path = f"metadata.annotations[{GANG_OPTIONS}]"
     errors = []
     if not generation.capabilities.constraints:
@@ -128,7 +128,7 @@ def check_job_scheduling(members: Iterable[ReplicatedJob]) -> list[FieldError]:
 
 
 def check_jobs(jobset: JobSet) -> list[FieldError]:
-    """The number of Jobs, in or out of gangs, that one JobSet may have: replicas alone could ask for two billion."""
+    """The number of Jobs, in or out of gangs, that one JobSet may have: replicas alone could be two billion."""
     jobs = sum(rj.replicas for rj in jobset.replicated_jobs)
     if jobs <= MAX_JOBS:
         return []

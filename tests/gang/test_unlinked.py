@@ -8,7 +8,7 @@ from gangctl.api.scheduling import Generation
 from gangctl.gang.plan import GangPlan
 from gangctl.gang.progress import JobProgress, target_min_counts
 from gangctl.gang.reasons import Reason
-from gangctl.gang.unlinked import find_unlinked, tell, without
+from gangctl.gang.unlinked import find_unlinked, unlinked_notices, without
 from tests.gang.pipeline import GENERATIONS, some_plan
 from tests.jobsets import jobset, rj
 from tests.rows import each
@@ -93,12 +93,12 @@ def test_a_restart_makes_all_jobs_anew() -> None:
 
 
 def test_what_is_told() -> None:
-    (notice,) = tell([job("w", index) for index in range(6)], V1ALPHA2)
+    (notice,) = unlinked_notices([job("w", index) for index in range(6)], V1ALPHA2)
     assert notice.reason is Reason.FIELD_DROPPED
     assert notice.is_warning
     assert "js-w-0, js-w-1, js-w-2, js-w-3 and 2 more name no gang" in notice.message
-    assert tell([job("w", 0, complete=True)], V1ALPHA2) == ()
-    assert tell([], V1ALPHA2) == ()
+    assert unlinked_notices([job("w", 0, complete=True)], V1ALPHA2) == ()
+    assert unlinked_notices([], V1ALPHA2) == ()
 
 
 @each(
@@ -111,5 +111,5 @@ def test_what_is_told() -> None:
     ],
 )
 def test_what_another_group_is_told_as(group: str, generation: Generation, words: str) -> None:
-    (notice,) = tell([job("w", 0, group)], generation)
+    (notice,) = unlinked_notices([job("w", 0, group)], generation)
     assert f"Pods of Jobs js-w-0 {words}" in notice.message
