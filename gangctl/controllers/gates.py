@@ -19,7 +19,7 @@ from gangctl.controllers.projections import project_jobset
 from gangctl.controllers.reporter import RecordEvent
 from gangctl.errors import ApiError, NotFoundError
 from gangctl.gang.reasons import Notice, Reason
-from gangctl.kueue.checks import Standing
+from gangctl.kueue.checks import Status
 from gangctl.kueue.gates import GateDecision, Move, decide_gate, gated, is_opened, ungate_patch
 from gangctl.kueue.names import GATE
 from gangctl.kueue.objects import QueuedWorkload
@@ -35,7 +35,7 @@ class _Observed:
 
     jobset: JobSet
     workload: QueuedWorkload | None
-    standing: Standing
+    standing: Status
 
 
 class GateKeeper:

@@ -1,6 +1,6 @@
 """Quantities as Kueue counts them: ``cpu`` in milli-CPU, everything else in whole units, both rounded up.
 
-Source: Kueue ``pkg/resources`` (Amount, ResourceValue). What does not fit into int64 is without bound for a quota.
+Source: Kueue ``pkg/resources`` (Amount, ResourceValue). A quota that does not fit into int64 is unlimited.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ from typing import Any, Final
 from gangctl.api.quantity import MAX, milli, parse_quantity, whole
 
 UNLIMITED: Final = MAX
-"""An amount that stands for no bound at all."""
+"""The amount of an unlimited quota."""
 
 _MOST_CPU: Final = Fraction(MAX // 1000)
 
 
 def amount(resource: str, quantity: Fraction) -> int:
-    """The integer that Kueue counts with, at most int64."""
+    """The integer that Kueue uses, at most int64."""
     return milli(quantity) if resource == "cpu" else whole(quantity)
 
 
@@ -30,11 +30,11 @@ def quota_amount(resource: str, quantity: Fraction) -> int:
 
 
 def read_quantity(value: object) -> Fraction | None:
-    """A quantity as JSON carries it, a text or a number; None where it is none."""
+    """A quantity in JSON, a string or a number; None if it is invalid."""
     if isinstance(value, bool) or not isinstance(value, str | int | float):
         return None
     try:
-        # repr of a float is what was written, or as good as it: 0.1 is a tenth.
+        # repr of a float is as in the source: 0.1 is a tenth.
         return parse_quantity(value) if isinstance(value, str) else _number(value)
     except ValueError:
         return None
@@ -47,7 +47,7 @@ def _number(value: float) -> Fraction:
 
 
 def read_amounts(value: object) -> dict[str, int]:
-    """A ResourceList; entries that are no quantities are left out."""
+    """A ResourceList; invalid quantities are left out."""
     entries: Mapping[Any, Any] = value if isinstance(value, dict) else {}
     amounts = {}
     for name, written in entries.items():

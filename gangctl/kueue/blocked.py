@@ -1,6 +1,6 @@
-"""Why a queue admits nothing at all now, whatever is asked of it: none of these is a never.
+"""Why a queue admits nothing at present, for any request; ``never`` is not one of these.
 
-The first reason in Kueue's own order is given: what it names must be put right before any other shows.
+The result is the first reason in Kueue's own order: others show only after it is fixed.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ class Blockage(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Blocked:
-    """``message`` is one sentence that names the object in the way and what to do about it."""
+    """``message`` is one sentence with the blocking object and a remedy."""
 
     reason: Blockage
     message: str
 
 
 def selects(selector: tuple[SelectorTerm, ...] | None, labels: Mapping[str, str]) -> bool:
-    """Whether a namespaceSelector takes a namespace with these labels; None, one that is left out, takes none."""
+    """Whether a namespaceSelector takes a namespace with these labels; None, an absent selector, takes none."""
     return selector is not None and all(_holds(term, labels) for term in selector)
 
 
@@ -56,10 +56,10 @@ def blocked(
     cluster_queue: ClusterQueue | None,
     namespace_labels: Mapping[str, str] | None,
 ) -> Blocked | None:
-    """What keeps everything out of a LocalQueue, or None if it is open.
+    """Why a LocalQueue admits nothing, or None if it is open.
 
-    ``local_queue`` and ``cluster_queue`` are None where they do not exist. Labels that are None are not known, which
-    blocks nobody; the same holds for a ClusterQueue that has no Active condition yet.
+    ``local_queue`` and ``cluster_queue`` are None if they do not exist. Unknown labels are None, and block
+    nothing; the same holds for a ClusterQueue that has no Active condition yet.
     """
     if local_queue is None:
         return Blocked(
@@ -80,7 +80,7 @@ def blocked(
 
 
 def _queue_blocked(queue: ClusterQueue) -> Blocked | None:
-    """What is in the way of everybody in a ClusterQueue."""
+    """Why a ClusterQueue admits nothing."""
     if queue.deleting:
         return Blocked(
             Blockage.CLUSTER_QUEUE_TERMINATING,
@@ -91,7 +91,7 @@ def _queue_blocked(queue: ClusterQueue) -> Blocked | None:
             Blockage.CLUSTER_QUEUE_STOPPED,
             f'ClusterQueue "{queue.name}" is stopped (stopPolicy {queue.stop_policy}); it admits again with None',
         )
-    # "Stopped" is what Kueue said before stopPolicy was taken back; its next look is a moment away.
+    # "Stopped" is from before stopPolicy was removed; Kueue updates the condition soon.
     if queue.active is not None and not queue.active.status and queue.active.reason != "Stopped":
         return Blocked(
             Blockage.CLUSTER_QUEUE_INACTIVE,
@@ -101,7 +101,7 @@ def _queue_blocked(queue: ClusterQueue) -> Blocked | None:
 
 
 def _sentence(message: str) -> str:
-    """Kueue's message without its common beginning and its full stop."""
+    """Kueue's message without its common prefix and its full stop."""
     return message.removeprefix("Can't admit new workloads: ").rstrip(".") or "it does not say why"
 
 

@@ -1,7 +1,7 @@
-"""What Kueue was told about requests, namespaces and frameworks: its ``Configuration``, as far as a fit depends on it.
+"""Kueue's ``Configuration``, as far as a fit depends on it: requests, namespaces and frameworks.
 
 Source: ``config.kueue.x-k8s.io/v1beta2``, ConfigMap ``kueue-manager-config``, key ``controller_manager_config.yaml``.
-It is Kueue's file: what gangctl cannot read is no error here, but then nothing may be refused that leans on it.
+It is Kueue's file: unreadable parts are no error here, but a rejection must not depend on them.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from gangctl.kueue.objects import SelectorTerm
 from gangctl.kueue.reading import read_selector
 
 FILE: Final = "controller_manager_config.yaml"
-"""Key of the ConfigMap, and the name of the text in messages."""
+"""Key of the ConfigMap, and the file name in messages."""
 
 _GROUP: Final = "config.kueue.x-k8s.io"
 _READY_TIMEOUT: Final = 1800
@@ -37,19 +37,19 @@ _SECONDS: Final[dict[str, Fraction]] = {
 
 @dataclass(frozen=True, slots=True)
 class Transformation:
-    """What a resource of a pod becomes before it is counted; ``outputs`` are per unit, and may be negative."""
+    """Transformation of a pod's resource before it is counted; ``outputs`` are per unit, and may be negative."""
 
     input: str
     keep: bool = True
-    """Strategy Retain: the input is counted beside the outputs."""
+    """Strategy Retain: the input is counted in addition to the outputs."""
     outputs: Mapping[str, Fraction] = field(default_factory=dict)
     multiply_by: str = ""
-    """Another resource of the pod, whose amount multiplies the outputs where the pod asks for it."""
+    """Another resource of the pod, whose amount multiplies the outputs if the pod requests it."""
 
 
 @dataclass(frozen=True, slots=True)
 class PodsReady:
-    """``waitForPodsReady``. ``on`` is None where nothing is said: then it is on since Kueue 0.19, and off before."""
+    """``waitForPodsReady``. ``on`` is None if unset: then it is on since Kueue 0.19, and off before."""
 
     on: bool | None = None
     timeout: int = _READY_TIMEOUT
@@ -62,27 +62,27 @@ def _all_but(*namespaces: str) -> tuple[SelectorTerm, ...]:
 
 @dataclass(frozen=True, slots=True)
 class KueueConfiguration:
-    """The defaults are those of Kueue's own: a configuration that says nothing."""
+    """The defaults are those of Kueue for an empty configuration."""
 
     known: bool = True
     unreadable: str = ""
-    """Why it is not known, in a few words."""
+    """Why it is unknown, in a few words."""
     exclude_prefixes: tuple[str, ...] = ()
     transformations: tuple[Transformation, ...] = ()
     quota_check: Literal["", "IgnoreUndeclared"] = ""
     managed_namespaces: tuple[SelectorTerm, ...] | None = _all_but("kube-system", KUEUE_NAMESPACE)
-    """None where it is not known."""
+    """None if unknown."""
     wait_for_pods_ready: PodsReady = PodsReady()
     frameworks: tuple[str, ...] = ("batch/job",)
     multikueue: bool = False
-    """Whether anything is said about MultiKueue; whether a ClusterQueue uses it, its AdmissionChecks say."""
+    """Whether MultiKueue is configured; the AdmissionChecks of a ClusterQueue decide whether it is used."""
     dra: bool = False
     """Whether devices of claims are counted (``deviceClassMappings``)."""
     gates: Mapping[str, bool] = field(default_factory=dict)
-    """``featureGates`` that are set here; flags of the process may set others."""
+    """``featureGates`` in the file; flags of the process may set others."""
 
     def gate(self, name: str, *, default: bool) -> bool:
-        """Whether a feature is on, as far as the file says it."""
+        """Whether the file enables a feature."""
         return self.gates.get(name, default)
 
 
@@ -92,7 +92,7 @@ def _unknown(why: str) -> KueueConfiguration:
 
 
 def read_configuration(text: str | None) -> KueueConfiguration:
-    """Read the file; None is one that was not found. Never raises: what cannot be read makes it not known."""
+    """Read the file; None if it was not found. Never raises: an unreadable file makes it unknown."""
     if text is None:
         return _unknown("Kueue's configuration was not found")
     try:
@@ -134,7 +134,7 @@ def _read(documents: Sequence[Document]) -> KueueConfiguration:
 
 
 def _shown(value: object) -> str:
-    """A value for a message; Python refuses to print integers of thousands of digits."""
+    """A value for a message; Python does not format integers of thousands of digits."""
     return repr(value[:80]) if isinstance(value, str) else f"of type {type(value).__name__}"
 
 
@@ -200,7 +200,7 @@ def _pods_ready(raw: Mapping[str, Any], gates: Mapping[str, bool]) -> PodsReady:
 
 
 def _seconds(value: object) -> int:
-    """A duration of Go, rounded up to seconds; nothing, and zero, is Kueue's default."""
+    """A duration of Go, rounded up to seconds; absent or zero is Kueue's default."""
     if value is None:
         return _READY_TIMEOUT
     if not isinstance(value, str) or _DURATION.fullmatch(value) is None:

@@ -1,8 +1,8 @@
-"""What a gang and a queue of Kueue cannot be together, told when the JobSet is created.
+"""Conflicts of a gang with its Kueue queue, reported when the JobSet is created.
 
-Whatever is refused here would come to nothing later and say so nowhere a user looks: a start that
-fails for good, a gang in parts, two schedulers that want different nodes. What Kueue's own webhook
-refuses with a message of its own (how topology requests are written, groups of podsets) is left to it.
+Without these checks the JobSet would fail later without a visible message: a start that fails
+permanently, a gang in parts, two schedulers that choose different nodes. Errors that Kueue's own
+webhook reports (syntax of topology requests, groups of podsets) are left to it.
 """
 
 from __future__ import annotations
@@ -33,26 +33,26 @@ from gangctl.kueue.names import (
 )
 
 FEWEST_PODSETS: Final = 8
-"""That every Kueue takes in one Workload: 8 up to 0.17, 10 in 0.18, 18 since 0.19."""
+"""Podsets that every Kueue allows in one Workload: 8 up to 0.17, 10 in 0.18, 18 since 0.19."""
 
 _TRUE: Final = frozenset({"1", "t", "T", "true", "TRUE", "True"})
-"""What Go's ``strconv.ParseBool`` takes for true."""
+"""Values that Go's ``strconv.ParseBool`` reads as true."""
 _SHOWN: Final = 64
 
 
 @dataclass(frozen=True, slots=True)
 class KueueFacts:
-    """What is known of the cluster's Kueue; the defaults are those of one of which nothing is known."""
+    """Known facts of the cluster's Kueue; the defaults are for an unknown one."""
 
     podset_limit: int | None = None
     """Podsets that a Workload of Kueue may have."""
     pods_ready_seconds: int | None = None
-    """Timeout of ``waitForPodsReady``; None where it is off or not known."""
+    """Timeout of ``waitForPodsReady``; None if it is off or unknown."""
 
 
 @dataclass(frozen=True, slots=True)
 class Consistency:
-    """``errors`` refuse the JobSet at CREATE; ``notices`` are what its author should know."""
+    """``errors`` reject the JobSet at CREATE; ``notices`` are for its author."""
 
     errors: tuple[FieldError, ...] = ()
     notices: tuple[Notice, ...] = ()
@@ -62,10 +62,10 @@ CONSISTENT: Final = Consistency()
 
 
 def check_consistency(raw: Any, jobset: JobSet, resolution: Resolution, facts: KueueFacts) -> Consistency:
-    """What cannot work together in a JobSet that asks for gangs; of any other nothing is said.
+    """Conflicts in a JobSet that requests gangs; none for others.
 
-    ``raw`` is the final object, of whatever shape, of which ``jobset`` is the projection. Without a queue on the
-    JobSet only labels that put parts of the gang into queues count. A ``resolution`` with errors has no stamps:
+    ``raw`` is the final object, of any shape, and ``jobset`` its projection. Without a queue on the
+    JobSet only labels that put parts of the gang into queues are checked. A ``resolution`` with errors has no stamps:
     then the rules that depend on groups are left out.
     """
     if not resolution.config.asks_for_gangs or jobset.managed_elsewhere:
@@ -120,7 +120,7 @@ def _check_places(parts: Sequence[_Part]) -> Iterator[FieldError]:
 
 
 def _check_injected(parts: Sequence[_Part]) -> Iterator[FieldError]:
-    """Kueue merges these keys into pod templates at the start, and gives up for good over another value."""
+    """Kueue merges these keys into pod templates at the start, and fails permanently on another value."""
     for part in parts:
         for field, keys in (("labels", INJECTED_LABELS), ("annotations", INJECTED_ANNOTATIONS)):
             present = part.pod.strings(field)
@@ -135,7 +135,7 @@ def _check_injected(parts: Sequence[_Part]) -> Iterator[FieldError]:
 
 
 def _check_partial(raw: Any, parts: Sequence[_Part]) -> Iterator[FieldError]:
-    """Kueue has neither elastic slices nor partial admission for JobSets, and a gang has no use for them."""
+    """Kueue supports neither elastic slices nor partial admission for JobSets, and gangs do not use them."""
     for meta in (Reader(raw, "", []).child("metadata"), *(part.job for part in parts)):
         notes = meta.strings("annotations")
         if notes.get(ELASTIC_JOB) == "true":
@@ -160,23 +160,23 @@ def _check_topology(jobset: JobSet, resolution: Resolution, parts: Sequence[_Par
     shared = [notes.get(PODSET_GROUP, "") for rj, stamp, notes, _ in gangs if _has_pods(rj, stamp, Scope.JOBSET)]
     together = len(shared) < 2 or (shared[0] != "" and len(set(shared)) == 1)  # noqa: PLR2004 - one is together
     for rj, stamp, notes, path in gangs:
-        asked = _asked_topology(notes)
-        if not asked or _same_level(key, rj, stamp, notes, together=together):
+        requested = _requested_topology(notes)
+        if not requested or _same_level(key, rj, stamp, notes, together=together):
             continue
         detail = (
             f'asks Kueue for a topology, and option topologyKey of {GANG_OPTIONS} asks kube-scheduler for "{key}": '
             "Kueue picks the nodes first, and where they are not in one domain of that label the gang never starts. "
             + _way_out(key, stamp, notes, together=together)
         )
-        yield FieldError(f"{path}.annotations[{asked}]", ErrorKind.FORBIDDEN, detail)
+        yield FieldError(f"{path}.annotations[{requested}]", ErrorKind.FORBIDDEN, detail)
 
 
 def _has_pods(rj: ReplicatedJob, stamp: Stamp, scope: Scope) -> bool:
     return stamp.scope is scope and replicated_job_pods(rj) > 0
 
 
-def _asked_topology(notes: dict[str, str]) -> str:
-    """The annotation by which a podset asks for topology, empty without one."""
+def _requested_topology(notes: dict[str, str]) -> str:
+    """The annotation by which a podset requests a topology, empty without one."""
     for key in (TOPOLOGY_REQUIRED, TOPOLOGY_PREFERRED, SLICE_TOPOLOGY):
         if key in notes:
             return key
@@ -184,14 +184,14 @@ def _asked_topology(notes: dict[str, str]) -> str:
 
 
 def _same_level(key: str, rj: ReplicatedJob, stamp: Stamp, notes: dict[str, str], *, together: bool) -> bool:
-    """Whether all pods of a group are in one domain of ``key`` wherever Kueue places the podset."""
+    """Whether Kueue places all pods of a group in one domain of ``key``."""
     if notes.get(TOPOLOGY_REQUIRED) == key:
         return stamp.scope is not Scope.JOBSET or together
     return stamp.scope is Scope.JOB and notes.get(SLICE_TOPOLOGY) == key and _whole_jobs(rj, notes.get(SLICE_SIZE, ""))
 
 
 def _whole_jobs(rj: ReplicatedJob, size: str) -> bool:
-    """Whether a slice holds whole Jobs."""
+    """Whether a slice consists of whole Jobs."""
     pods = job_pods(rj)
     return pods > 0 and size.isdecimal() and len(size) < _SHOWN and int(size) > 0 and int(size) % pods == 0
 
@@ -207,7 +207,7 @@ def _way_out(key: str, stamp: Stamp, notes: dict[str, str], *, together: bool) -
 
 
 def _check_podsets(jobset: JobSet, facts: KueueFacts) -> tuple[list[FieldError], list[Notice]]:
-    """Every ReplicatedJob is a podset, with pods or without; a Workload with too many cannot be made."""
+    """Every ReplicatedJob is a podset, with pods or without; Kueue cannot create a Workload with too many."""
     count, limit = len(jobset.replicated_jobs), facts.podset_limit
     if count <= (FEWEST_PODSETS if limit is None else limit):
         return [], []

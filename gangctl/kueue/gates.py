@@ -1,8 +1,8 @@
-"""Gangctl's name in ``kueue.x-k8s.io/admission-gated-by``: put on at CREATE, taken off once the gang is there.
+"""gangctl's name in ``kueue.x-k8s.io/admission-gated-by``: set at CREATE, removed after the gang is created.
 
-Kueue (``AdmissionGatedBy``, on since 0.19) takes no gate that comes later, and copies the annotation onto the
-Workload that it makes: one without it means that Kueue does not know gates, and will start the JobSet whenever
-it likes. The functions are pure; names of others are never touched, and keep their order and their spelling.
+Kueue (``AdmissionGatedBy``, on since 0.19) accepts no gate after CREATE, and copies the annotation onto the
+Workload that it creates: a Workload without it means that Kueue does not support gates, and may start the JobSet
+at any time. The functions are pure; other names keep their order and their spelling.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any, Final
 from gangctl.api.jobset import JobSet
 from gangctl.api.jsonpatch import pointer
 from gangctl.api.meta import ADMISSION_GATED_BY, QUEUE_NAME
-from gangctl.kueue.checks import Progress, Standing
+from gangctl.kueue.checks import Progress, Status
 from gangctl.kueue.names import GATE, MULTIKUEUE_ORIGIN, PREBUILT_WORKLOAD
 from gangctl.kueue.objects import QueuedWorkload
 
@@ -25,10 +25,10 @@ _ANNOTATION: Final = pointer(("metadata", "annotations", ADMISSION_GATED_BY))
 
 
 def gate_patch(raw: Mapping[str, Any]) -> Patch:
-    """JSON patch that puts the gate on a raw JobSet that is about to be created; none where it would be of no use.
+    """JSON patch that adds the gate to a raw JobSet at CREATE; empty if it would have no effect.
 
-    That is where it is in no queue, has the gate already, and where its Workload was there before it: Kueue made
-    it on another cluster (MultiKueue) or somebody else here.
+    That is the case if it has no queue, has the gate already, or if its Workload existed before it: created by Kueue
+    on another cluster (MultiKueue), or by another client here.
     """
     metadata = raw.get("metadata")
     metadata = metadata if isinstance(metadata, dict) else {}
@@ -46,7 +46,7 @@ def gate_patch(raw: Mapping[str, Any]) -> Patch:
 
 
 def ungate_patch(jobset: JobSet) -> Patch:
-    """JSON patch that takes the gate off, and fails if it is another JobSet or somebody else changed the list."""
+    """JSON patch that removes the gate, and fails for another JobSet or if another client changed the list."""
     value = jobset.annotations.get(ADMISSION_GATED_BY, "")
     left = ",".join(name for name in value.split(",") if name.strip() and name.strip() != GATE)
     patch: Patch = [
@@ -73,27 +73,27 @@ class Move(StrEnum):
     WAIT = "Wait"
     OPEN = "Open"
     TELL = "Tell"
-    """Say that nobody minds the gate, and take it off."""
+    """Report that Kueue ignores the gate, and remove it."""
 
 
 @dataclass(frozen=True, slots=True)
 class GateDecision:
-    """What to do, and why, in words for people."""
+    """What to do, with a message for users."""
 
     move: Move
     message: str = ""
 
 
 def gated(jobset: JobSet) -> bool:
-    """Whether Kueue, if it knows gates, waits for gangctl's word."""
+    """Whether Kueue, if it supports gates, waits for gangctl."""
     return GATE in jobset.gates and not jobset.deleting and not jobset.finished
 
 
-def decide_gate(jobset: JobSet, workload: QueuedWorkload | None, standing: Standing) -> GateDecision:
-    """What becomes of the gate of a :func:`gated` JobSet.
+def decide_gate(jobset: JobSet, workload: QueuedWorkload | None, status: Status) -> GateDecision:
+    """Decide about the gate of a :func:`gated` JobSet.
 
-    It stays until Kueue has shown that it minds it, so that no Kueue that does not is taken for one that does.
-    ``workload`` is the JobSet's, None before Kueue has made it.
+    It stays until the Workload shows whether Kueue respects it.
+    ``workload`` is the JobSet's, None before Kueue has created it.
     """
     if not jobset.suspend:
         return GateDecision(Move.TELL, "it runs, although gangctl has not let it yet")
@@ -103,11 +103,11 @@ def decide_gate(jobset: JobSet, workload: QueuedWorkload | None, standing: Stand
         return GateDecision(Move.TELL, f"Kueue has reserved quota in {workload.cluster_queue} nevertheless")
     if GATE not in workload.gates:
         return GateDecision(Move.TELL, "Kueue made its Workload without the gate")
-    if standing.progress in {Progress.DONE, Progress.NOTHING_TO_DO}:
-        return GateDecision(Move.OPEN, standing.message)
-    return GateDecision(Move.WAIT, standing.message)
+    if status.progress in {Progress.DONE, Progress.NOTHING_TO_DO}:
+        return GateDecision(Move.OPEN, status.message)
+    return GateDecision(Move.WAIT, status.message)
 
 
-def is_opened(decision: GateDecision, standing: Standing) -> bool:
-    """Whether the gate comes off now; one that Kueue does not respect stays until the gang is there, too."""
-    return decision.move is not Move.WAIT and standing.progress in {Progress.DONE, Progress.NOTHING_TO_DO}
+def is_opened(decision: GateDecision, status: Status) -> bool:
+    """Whether to remove the gate now; one that Kueue ignores also stays until the gang is created."""
+    return decision.move is not Move.WAIT and status.progress in {Progress.DONE, Progress.NOTHING_TO_DO}

@@ -1,4 +1,4 @@
-"""The times that Kueue writes, RFC 3339 in whole seconds, and spans of time in words."""
+"""Times of Kueue, RFC 3339 in whole seconds, and durations as text."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ DAY: Final = 24 * HOUR
 
 
 def moment(text: str) -> datetime | None:
-    """The time that is written, in UTC; None where nothing or no time is."""
+    """The time in a text, in UTC; None if there is none."""
     try:
         found = datetime.fromisoformat(text)
     except ValueError:
@@ -21,7 +21,7 @@ def moment(text: str) -> datetime | None:
 
 
 def age(text: str, now: datetime) -> timedelta | None:
-    """How long ago a time was, never less than nothing; None where there is no time."""
+    """How long ago a time was, at least zero; None without a time."""
     found = moment(text)
     return None if found is None else max(timedelta(), now - found)
 
@@ -37,10 +37,10 @@ def span(length: timedelta) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Telling:
-    """How texts tell times: as spans to whoever asked at ``now``, by themselves in what is ``kept`` and read later.
+class TimeFormat:
+    """Format of times in texts: relative to ``now``, or absolute in texts that are ``kept`` and read later.
 
-    A text that is kept is the same at every moment, and never says "3s ago" of what was long ago when it is read.
+    A stored text does not depend on the time of writing, and has no "3s ago" that is wrong when it is read.
     """
 
     now: datetime

@@ -1,4 +1,4 @@
-"""Names that Kueue gives meaning to: labels, annotations, gates.
+"""Names that Kueue defines: labels, annotations, gates.
 
 Source: Kueue ``pkg/controller/constants`` and ``apis/kueue/v1beta2`` of v0.19. The two keys that the
 projection of a JobSet keeps are in :mod:`gangctl.api.meta`.
@@ -32,14 +32,14 @@ INJECTED_LABELS: Final = (
     "kueue.x-k8s.io/local-queue-name",
     "kueue.x-k8s.io/cluster-queue-name",
 )
-"""Written into pod templates when a JobSet starts, which fails for good where one has another value already."""
+"""Kueue writes them into pod templates at the start, which fails permanently if one has another value."""
 INJECTED_ANNOTATIONS: Final = ("kueue.x-k8s.io/workload",)
 
 KUEUE_NAMESPACE: Final = "kueue-system"
-"""Where Kueue's own manifests put it, and its ConfigMap."""
+"""Namespace and ConfigMap of Kueue's own manifests."""
 
 DEFAULT_QUEUE: Final = "default"
-"""LocalQueue that Kueue gives a JobSet without a queue where one of this name exists in the namespace."""
+"""LocalQueue that Kueue sets on a JobSet without a queue, if it exists in the namespace."""
 
 GATE: Final = "gangctl.dev/gang"
 """gangctl's name in ``admission-gated-by``."""

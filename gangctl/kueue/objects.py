@@ -1,7 +1,7 @@
-"""Kueue's objects as gangctl keeps them: small, frozen, total.
+"""Kueue's objects as gangctl stores them: small, frozen, total.
 
 Amounts are integers: ``cpu`` in milli-CPU, everything else in whole units (bytes, devices,
-pods), rounded up as Kueue does. What an object leaves out has the API's default here.
+pods), rounded up as Kueue does. Absent fields have the API's default.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ Amounts = Mapping[str, int]
 
 @dataclass(frozen=True, slots=True)
 class Quota:
-    """Of one resource in one flavor; a limit that is None is none. They hold only in a cohort."""
+    """Quota of one resource in one flavor; None is no limit. Limits hold only in a cohort."""
 
     nominal: int = 0
     borrowing_limit: int | None = None
@@ -33,7 +33,7 @@ class FlavorQuotas:
 
 @dataclass(frozen=True, slots=True)
 class ResourceGroup:
-    """Resources that are taken from one flavor together; the order of flavors is that in which they are tried."""
+    """Resources that come from one flavor together; Kueue tries flavors in this order."""
 
     resources: tuple[str, ...]
     flavors: tuple[FlavorQuotas, ...]
@@ -54,7 +54,7 @@ Strategy = Literal["BestEffortFIFO", "StrictFIFO"]
 
 @dataclass(frozen=True, slots=True)
 class CheckUse:
-    """An AdmissionCheck that a ClusterQueue asks for; without flavors, whatever the flavor."""
+    """An AdmissionCheck of a ClusterQueue; without flavors, for all flavors."""
 
     name: str
     on_flavors: tuple[str, ...] = ()
@@ -72,7 +72,7 @@ class Condition:
 
 @dataclass(frozen=True, slots=True)
 class ClusterQueue:
-    """``selector`` is None where namespaceSelector is left out, which selects no namespace; () selects all."""
+    """``selector`` is None if namespaceSelector is absent, which selects no namespace; () selects all."""
 
     name: str
     cohort: str = ""
@@ -103,7 +103,7 @@ class Cohort:
 
 @dataclass(frozen=True, slots=True)
 class LocalQueue:
-    """The door of a namespace to a ClusterQueue."""
+    """A LocalQueue: a namespace's reference to a ClusterQueue."""
 
     namespace: str
     name: str
@@ -126,7 +126,7 @@ class ResourceFlavor:
 
 @dataclass(frozen=True, slots=True)
 class PodSetAssignment:
-    """What a podset got: flavors by resource, and the amounts of all of its pods."""
+    """Assignment of a podset: flavors by resource, and the amounts of all of its pods."""
 
     name: str
     flavors: Mapping[str, str]
@@ -147,7 +147,7 @@ class CheckState:
 
 @dataclass(frozen=True, slots=True)
 class QueuedWorkload:
-    """A Workload of Kueue (``workloads.kueue.x-k8s.io``), never to be taken for one of ``scheduling.k8s.io``.
+    """A Workload of Kueue (``workloads.kueue.x-k8s.io``), not one of ``scheduling.k8s.io``.
 
     ``pods`` are counts by name of the podset. ``version`` is the resourceVersion.
     """
@@ -177,7 +177,7 @@ class QueuedWorkload:
     requeue_at: str = ""
     requeue_count: int = 0
     gates: tuple[str, ...] = ()
-    """Names of ``admission-gated-by``, which a Kueue that knows gates copies from the job."""
+    """Names of ``admission-gated-by``, which a Kueue with gates copies from the job."""
 
     def holds(self, condition: str) -> bool:
         """Whether a condition is True."""
@@ -199,11 +199,11 @@ class AdmissionCheck:
 
 @dataclass(frozen=True, slots=True)
 class PriorityClass:
-    """A WorkloadPriorityClass: Kueue's own, no priority of pods."""
+    """A WorkloadPriorityClass: Kueue's own, not the priority of pods."""
 
     name: str
     value: int
 
 
 PODS: Final = "pods"
-"""A resource that every pod asks for once, where some group of the ClusterQueue covers it."""
+"""A resource that every pod requests once, if a group of the ClusterQueue covers it."""

@@ -1,11 +1,11 @@
-"""In which order Kueue tries what waits in a ClusterQueue.
+"""Order in which Kueue tries the pending Workloads of a ClusterQueue.
 
 Priority first, then the time of queueing, then the UID (``baseCompareFunc`` of Kueue's ``pkg/cache/queue``, v0.19). A
-StrictFIFO queue tries its head only, until that is admitted. A BestEffortFIFO queue sets aside what does not fit, and
-takes all of it back in the same order as soon as quota or quotas change: so one order holds for both.
+StrictFIFO queue tries its head only, until that is admitted. A BestEffortFIFO queue skips Workloads that do not fit,
+and retries all of them in the same order when usage or quotas change: so one order holds for both.
 
-The shares of AdmissionFairSharing and the boosts of priority (alpha) cannot be read from the Workloads: with those the
-order is another.
+The shares of AdmissionFairSharing and the boosts of priority (alpha) are not in the Workloads: with those the
+order differs.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ _QUEUED: Final = frozenset({Phase.PENDING, Phase.BACKOFF, Phase.WAITING_FOR_PODS
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a Workload stands in line, counted from 0 as Kueue's visibility API does.
+    """Position of a Workload in its queue, from 0 as in Kueue's visibility API.
 
-    ``skipped`` is what others may overtake: it backs off, or Kueue has set it aside because it does not fit now.
+    Others may overtake a ``skipped`` one: it backs off, or Kueue skipped it because it does not fit now.
     """
 
     workload: QueuedWorkload
@@ -38,10 +38,10 @@ class Place:
 
 
 def queued_at(workload: QueuedWorkload, *, by_eviction: bool = True) -> datetime:
-    """The time that its place depends on: of its creation, or of an eviction that sends it to the end of the line.
+    """The time that determines its position: of its creation, or of an eviction that moves it to the end of the queue.
 
-    ``by_eviction`` is False where Kueue's ``waitForPodsReady.requeuingStrategy.timestamp`` is Creation: then only
-    admission checks send it there.
+    ``by_eviction`` is False if Kueue's ``waitForPodsReady.requeuingStrategy.timestamp`` is Creation: then only
+    evictions by admission checks do that.
     """
     eviction = eviction_of(workload)
     late = {ADMISSION_CHECK, PODS_READY_TIMEOUT} if by_eviction else {ADMISSION_CHECK}
@@ -50,7 +50,7 @@ def queued_at(workload: QueuedWorkload, *, by_eviction: bool = True) -> datetime
 
 
 def is_queued(workload: QueuedWorkload) -> bool:
-    """Whether it is in line at all: not held back by a gate or by its owner, not deactivated, without quota."""
+    """Whether it is in the queue: without gates, not suspended by its owner, not deactivated, without quota."""
     return phase_of(workload, queue_open=True) in _QUEUED and not (
         workload.deleting or workload.holds("WaitingForReplacementPods")
     )
@@ -59,7 +59,7 @@ def is_queued(workload: QueuedWorkload) -> bool:
 def in_order(
     workloads: Iterable[QueuedWorkload], cluster_queue: ClusterQueue, *, by_eviction: bool = True
 ) -> list[QueuedWorkload]:
-    """Those in line among the Workloads of one ClusterQueue, first the one that Kueue tries first."""
+    """The pending Workloads of one ClusterQueue, in the order in which Kueue tries them."""
     sticky = cluster_queue.strategy == "BestEffortFIFO"
 
     def place(workload: QueuedWorkload) -> tuple[bool, int, datetime, str]:
@@ -80,7 +80,7 @@ def _makes_room(workload: QueuedWorkload) -> bool:
 
 
 def places(ordered: Sequence[QueuedWorkload], cluster_queue: ClusterQueue) -> dict[str, Place]:
-    """The place of each, by UID, of Workloads that :func:`in_order` has put in order."""
+    """The position of each Workload, by UID, in the order of :func:`in_order`."""
     seen: Counter[tuple[str, str]] = Counter()
     found: dict[str, Place] = {}
     for position, workload in enumerate(ordered):
@@ -91,7 +91,7 @@ def places(ordered: Sequence[QueuedWorkload], cluster_queue: ClusterQueue) -> di
 
 
 def head_of(ordered: Sequence[QueuedWorkload], cluster_queue: ClusterQueue) -> QueuedWorkload | None:
-    """The Workload that all others of a StrictFIFO queue wait for; None where nobody keeps the others waiting."""
+    """The Workload that blocks all others of a StrictFIFO queue, or None."""
     if cluster_queue.strategy != "StrictFIFO":
         return None
     return next((workload for workload in ordered if not _skipped(workload, cluster_queue)), None)

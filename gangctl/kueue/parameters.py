@@ -1,7 +1,7 @@
-"""What people write to tune an AdmissionCheck of gangctl's: GangAdmissionParameters of ``gangctl.dev/v1alpha1``.
+"""Parameters of gangctl's AdmissionChecks: GangAdmissionParameters of ``gangctl.dev/v1alpha1``.
 
-An AdmissionCheck names one in ``spec.parameters``; without parameters every default holds. The
-CustomResourceDefinition is written from the models (:mod:`gangctl.controllers.checks.parameters`).
+An AdmissionCheck names one in ``spec.parameters``; without parameters the defaults hold. The
+CustomResourceDefinition is generated from the models (:mod:`gangctl.controllers.checks.parameters`).
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class GangAdmissionParametersSpec(_Part):
 class GangAdmissionParameters(_Part):
     """Parameters of AdmissionChecks whose controllerName is gangctl.dev/gang-ready."""
 
-    # The rest of metadata, and what the API server adds, is of no interest.
+    # Other metadata, and fields that the API server adds, are ignored.
     model_config = ConfigDict(extra="ignore", frozen=True, alias_generator=to_camel)
 
     api_version: Literal["gangctl.dev/v1alpha1"]
@@ -65,7 +65,7 @@ DEFAULTS: Final = GangAdmissionParametersSpec()
 
 
 def read_parameters(raw: Mapping[str, Any]) -> GangAdmissionParametersSpec | tuple[FieldError, ...]:
-    """The parameters of a raw object, or everything that is wrong with them."""
+    """The parameters of a raw object, or all errors in them."""
     try:
         return GangAdmissionParameters.model_validate({**raw, "kind": PARAMETERS_KIND, "apiVersion": API_VERSION}).spec
     except ValidationError as problem:

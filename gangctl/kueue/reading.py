@@ -1,7 +1,7 @@
 """Kueue's objects (``kueue.x-k8s.io/v1beta2``) from raw JSON to the small ones of :mod:`gangctl.kueue.objects`.
 
-Reading is total: what has the wrong type is as if it were left out, so that one odd object cannot stop a cache.
-Only what has no name is refused, with InputError: nothing could refer to it. Pod templates are never kept.
+Reading is total: a value of the wrong type counts as absent, so that one invalid object cannot stop a cache.
+Only an object without a name raises InputError: nothing could refer to it. Pod templates are not stored.
 """
 
 from __future__ import annotations
@@ -42,9 +42,9 @@ _OPERATORS: Final[dict[object, Literal["In", "NotIn", "Exists", "DoesNotExist"]]
 
 
 def read_selector(value: object) -> tuple[SelectorTerm, ...] | None:
-    """The terms of a ``metav1.LabelSelector``; none at all (``{}``) select everything.
+    """The terms of a ``metav1.LabelSelector``; an empty one (``{}``) selects everything.
 
-    None where there is no selector, and where it is not one: Kueue lets nothing in by a selector it cannot read.
+    None if there is no valid selector: Kueue admits nothing by an invalid one.
     """
     if not isinstance(value, dict):
         return None
@@ -88,7 +88,7 @@ def _text(raw: Mapping[str, Any], key: str, default: str = "") -> str:
 
 
 def _name(raw: Mapping[str, Any], key: str) -> str:
-    """A text that many objects repeat."""
+    """A text that many objects share."""
     return sys.intern(_text(raw, key))
 
 
@@ -260,10 +260,10 @@ def _counts(entries: Iterable[Mapping[str, Any]], default: int) -> dict[str, int
 
 def _assignment(raw: Mapping[str, Any], pods: Mapping[str, int], reclaimable: Mapping[str, int]) -> PodSetAssignment:
     name = _name(raw, "name")
-    asked = pods.get(name, 0)
-    count = max(0, _integer(raw, "count", asked))
+    requested = pods.get(name, 0)
+    count = max(0, _integer(raw, "count", requested))
     usage = read_amounts(raw.get("resourceUsage"))
-    left = max(0, asked - reclaimable.get(name, 0))
+    left = max(0, requested - reclaimable.get(name, 0))
     if left < count:
         usage = {resource: total // count * left for resource, total in usage.items()}
     return PodSetAssignment(
@@ -277,8 +277,8 @@ def _assignment(raw: Mapping[str, Any], pods: Mapping[str, int], reclaimable: Ma
 def read_workload(raw: Mapping[str, Any]) -> QueuedWorkload:
     """The projection of a Kueue Workload; InputError when it has no name.
 
-    ``usage`` of an assignment is what is held now: less what ``status.reclaimablePods`` gave back already,
-    while its ``count`` stays what was admitted.
+    ``usage`` of an assignment is the present usage, without ``status.reclaimablePods``;
+    its ``count`` is the admitted one.
     """
     metadata = _metadata(raw, "Workload")
     spec, status = object_at(raw, "spec"), object_at(raw, "status")

@@ -1,8 +1,8 @@
-"""Where a Workload of Kueue stands: one closed list of phases, whichever vocabulary of reasons Kueue speaks.
+"""State of a Kueue Workload: one closed list of phases, for both sets of condition reasons.
 
 Kueue 0.19 has two: the older one (Pending, Inadmissible, Waiting), and that of KEP-10852 behind the gate
 ``UnadmittedWorkloadsObservability``. A phase follows from the status of conditions first and from a reason second, and
-is the same under both; what a reason says beyond that is told beside it, as Kueue says it.
+is the same with both; a more specific reason is shown in addition, as Kueue wrote it.
 Source: Kueue ``apis/kueue/v1beta2`` of v0.19.
 """
 
@@ -15,7 +15,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Final
 
-from gangctl.kueue.moments import Telling, moment
+from gangctl.kueue.moments import TimeFormat, moment
 from gangctl.kueue.objects import Condition, QueuedWorkload
 
 PODS_READY_TIMEOUT: Final = "PodsReadyTimeout"
@@ -23,7 +23,7 @@ ADMISSION_CHECK: Final = "AdmissionCheck"
 DEACTIVATED: Final = "Deactivated"
 
 BACKED_OFF: Final = frozenset({PODS_READY_TIMEOUT, ADMISSION_CHECK})
-"""Evictions after which some time must pass; after others the Workload is queued at once, or not by itself at all."""
+"""Evictions with a backoff; after others the Workload is queued at once, or not by itself."""
 STOPPED: Final = frozenset({"ClusterQueueStopped", "LocalQueueStopped"})
 """Evictions that last as long as the queue is stopped."""
 
@@ -57,9 +57,9 @@ _PREEMPTED_FOR: Final[Mapping[str, str]] = {
 
 @dataclass(frozen=True, slots=True)
 class Eviction:
-    """Why Kueue took quota back, from the condition Evicted and what stands beside it.
+    """Why Kueue evicted a Workload, from the condition Evicted and related ones.
 
-    ``reason`` is Kueue's without its cause; ``cause`` is what it was due to, or how it was preempted.
+    ``reason`` is Kueue's without its cause; ``cause`` is the underlying cause, or how it was preempted.
     """
 
     reason: str
@@ -69,7 +69,7 @@ class Eviction:
 
     @property
     def words(self) -> str:
-        """What follows "evicted": its cause in words, or Kueue's reason where that is not known."""
+        """Text after "evicted": its cause, or Kueue's reason if that is unknown."""
         words = _WORDS.get(self.reason, f"({self.reason})")
         if self.reason == "Preempted":
             return f"{words} {_PREEMPTED_FOR[self.cause]}" if self.cause in _PREEMPTED_FOR else words
@@ -108,12 +108,12 @@ class Phase(StrEnum):
 
     @property
     def sentence(self) -> str:
-        """What it means, for people."""
+        """Description for users."""
         return _SENTENCES[self]
 
     @property
     def waits(self) -> bool:
-        """Whether it has no quota, and might get some."""
+        """Whether it has no quota, and may get some."""
         return self in _WAITS
 
 
@@ -145,7 +145,7 @@ _PENDING_REASONS: Final = frozenset(
         "NoMatchingFlavor",
         "TopologyPlacementFailed",
         "WaitingForPreemptedWorkloads",
-        # Told by something else than the reason, which lags behind: spec.active, and where the queue stands.
+        # Not from the reason, which lags behind: from spec.active, and the state of the queue.
         "Deactivated",
         "Inadmissible",
         "Misconfigured",
@@ -159,13 +159,13 @@ _OF_THE_QUEUE: Final = re.compile(
     r"|workload namespace |invalid namespace selector"
 )
 _OF_THE_PODS: Final = re.compile(r"resources validation failed|resources didn't satisfy LimitRange")
-"""What the older vocabulary calls Pending although the newer one calls it Suspended or Misconfigured: only the message
-tells, which is the same in both."""
+"""Pending in the older set, but Suspended or Misconfigured in the newer one: only the message, which is the same in
+both, distinguishes these."""
 
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """``reason`` and ``message`` are Kueue's own, ``since`` is RFC 3339, ``detail`` says what follows from the rest."""
+    """``reason`` and ``message`` are Kueue's own, ``since`` is RFC 3339, ``detail`` is derived from the rest."""
 
     phase: Phase
     reason: str = ""
@@ -175,17 +175,17 @@ class Status:
 
     @property
     def label(self) -> str:
-        """The phase, with a reason that no known Kueue gives beside it."""
+        """The phase, with the reason if gangctl does not know it."""
         known = self.phase is not Phase.PENDING or self.reason in _PENDING_REASONS
         return str(self.phase) if known else f"{self.phase} ({self.reason})"
 
 
 def phase_of(workload: QueuedWorkload, *, queue_open: bool | None = None) -> Phase:
-    """Where it stands.
+    """The phase of a Workload.
 
-    ``queue_open`` says whether the queue admits anything at all (:func:`gangctl.kueue.blocked.blocked`), where the
-    caller knows: a Workload learns of a queue that was closed or opened only when Kueue looks at it again, and a new
-    one has no conditions at all.
+    ``queue_open`` is whether the queue admits anything (:func:`gangctl.kueue.blocked.blocked`), if the caller
+    knows: Kueue updates a Workload after its queue was stopped or opened only when it syncs the Workload again, and a
+    new one has no conditions.
     """
     finished = workload.conditions.get("Finished")
     if finished is not None and finished.status:
@@ -205,7 +205,7 @@ def _unreserved(workload: QueuedWorkload, queue_open: bool | None) -> Phase:
     quota = workload.conditions.get("QuotaReserved", Condition(status=False))
     if quota.reason == "OnHold":
         return Phase.ON_HOLD
-    # Kueue says by turns that it is gated and that its queue is closed: what does not change decides.
+    # Kueue alternates between "gated" and "queue stopped": the constant fact decides.
     if queue_open is False:
         return Phase.BLOCKED
     if workload.gates or quota.reason == "AdmissionGated":
@@ -231,7 +231,7 @@ def _is_blocked(workload: QueuedWorkload, quota: Condition, *, known_open: bool)
 
 
 def is_backed_off(workload: QueuedWorkload) -> bool:
-    """Whether it was evicted and may not be tried before ``requeue_at``."""
+    """Whether it was evicted and is not tried before ``requeue_at``."""
     requeued = workload.conditions.get("Requeued")
     if requeued is None:
         return bool(workload.requeue_at)
@@ -239,9 +239,9 @@ def is_backed_off(workload: QueuedWorkload) -> bool:
 
 
 def status_of(workload: QueuedWorkload, now: datetime, *, queue_open: bool | None = None, kept: bool = False) -> Status:
-    """The phase with what is known about it; ``now`` is what a backoff's end is compared with.
+    """The phase with its details; a backoff's end is compared with ``now``.
 
-    ``kept`` texts name times (:class:`~gangctl.kueue.moments.Telling`).
+    ``kept`` texts contain absolute times (:class:`~gangctl.kueue.moments.TimeFormat`).
     """
     phase = phase_of(workload, queue_open=queue_open)
     condition = _deciding(workload, phase)
@@ -250,7 +250,7 @@ def status_of(workload: QueuedWorkload, now: datetime, *, queue_open: bool | Non
         reason=condition.reason,
         message=condition.message,
         since=condition.since or workload.created,
-        detail=_detail(workload, phase, Telling(now, kept)),
+        detail=_detail(workload, phase, TimeFormat(now, kept)),
     )
 
 
@@ -265,16 +265,16 @@ _DECIDING: Final[Mapping[Phase, str]] = {
 
 
 def _deciding(workload: QueuedWorkload, phase: Phase) -> Condition:
-    """The condition that says why; without one, one that says nothing."""
+    """The condition with the reason, or an empty one."""
     found = workload.conditions.get(_DECIDING.get(phase, "QuotaReserved"))
     if phase is Phase.QUOTA_RESERVED:
-        # Since when it waits for checks is since when it has the quota, and with no checks yet nothing else is said.
+        # It waits for checks since it has reserved quota; before there are checks, no other condition has the time.
         reserved = workload.conditions["QuotaReserved"]
         return reserved if found is None else Condition(found.status, found.reason, found.message, reserved.since)
     return found if found is not None else Condition(status=False)
 
 
-def _detail(workload: QueuedWorkload, phase: Phase, when: Telling) -> str:
+def _detail(workload: QueuedWorkload, phase: Phase, when: TimeFormat) -> str:
     match phase:
         case Phase.QUOTA_RESERVED:
             return _checks(workload, when)
@@ -292,18 +292,18 @@ def _detail(workload: QueuedWorkload, phase: Phase, when: Telling) -> str:
             return "" if eviction is None else f"evicted {eviction.words}"
 
 
-def _checks(workload: QueuedWorkload, when: Telling) -> str:
+def _checks(workload: QueuedWorkload, when: TimeFormat) -> str:
     waiting = [check for check in workload.checks if check.state != "Ready"]
     if not waiting:
         return ""
     shown = ", ".join(f"{c.name} ({c.state}: {c.message})" if c.message else f"{c.name} ({c.state})" for c in waiting)
     words = f"waits for {'check' if len(waiting) == 1 else 'checks'} {shown}"
-    # A check that is to be tried again later keeps the quota until then: Kueue looks at the time first.
+    # A check with a retry delay keeps the quota until then: Kueue checks the time first.
     end = moment(workload.requeue_at) if any(check.state == "Retry" for check in waiting) else None
-    return f"{words}; it is evicted {when.ahead(end)}" if end is not None and _is_told(end, when) else words
+    return f"{words}; it is evicted {when.ahead(end)}" if end is not None and _is_shown(end, when) else words
 
 
-def _backoff(workload: QueuedWorkload, when: Telling) -> str:
+def _backoff(workload: QueuedWorkload, when: TimeFormat) -> str:
     eviction = eviction_of(workload) or Eviction("")
     why = f"evicted {eviction.words}; " if eviction.reason else ""
     end = moment(workload.requeue_at)
@@ -311,14 +311,14 @@ def _backoff(workload: QueuedWorkload, when: Telling) -> str:
         "is tried again"
         if end is None
         else f"is tried again {when.ahead(end)}"
-        if _is_told(end, when)
+        if _is_shown(end, when)
         else "is about to be tried again"
     )
     return f"{why}{again}{f', for the {_ordinal(workload.requeue_count)} time' if workload.requeue_count else ''}"
 
 
-def _is_told(end: datetime, when: Telling) -> bool:
-    """Whether the end of a backoff is worth a word: it is to come, or is told as the time that it is."""
+def _is_shown(end: datetime, when: TimeFormat) -> bool:
+    """Whether to show the end of a backoff: it is in the future, or shown as an absolute time."""
     return when.kept or end > when.now
 
 

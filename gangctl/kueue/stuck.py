@@ -1,7 +1,7 @@
-"""What does not get on by itself in Kueue, by name, with what shows it and what helps.
+"""Kueue problems that do not end by themselves, by name, with evidence and remedy.
 
-Each function looks at one thing that can be stuck: a Workload, the head of a strict queue, a JobSet that has no
-Workload at all. Waiting for quota is none of these: that ends when others finish.
+Each function checks one object that can be stuck: a Workload, the head of a strict queue, a JobSet without a
+Workload. Waiting for quota is not a problem: it ends when others finish.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from enum import StrEnum
 from typing import Final
 
 from gangctl.kueue.blocked import Blocked
-from gangctl.kueue.moments import Telling, age, moment, span
+from gangctl.kueue.moments import TimeFormat, age, moment, span
 from gangctl.kueue.objects import ClusterQueue, Condition, QueuedWorkload
 from gangctl.kueue.order import head_of
 from gangctl.kueue.states import DEACTIVATED, PODS_READY_TIMEOUT, Phase, eviction_of, phase_of
 
 JOBSET_FRAMEWORK: Final = "jobset.x-k8s.io/jobset"
-PATIENCE: Final = timedelta(minutes=5)
-"""How long Kueue may take for what usually takes seconds."""
+TIMEOUT: Final = timedelta(minutes=5)
+"""How long Kueue may take for actions that usually take seconds."""
 
 
 class Trouble(StrEnum):
@@ -44,7 +44,7 @@ class Trouble(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Stuck:
-    """``evidence`` is what was seen, ``remedy`` what to do; both are one sentence without its full stop."""
+    """``evidence`` is what was observed, ``remedy`` what to do; both are one sentence without its full stop."""
 
     trouble: Trouble
     evidence: str
@@ -58,7 +58,7 @@ class Stuck:
 
 @dataclass(frozen=True, slots=True)
 class Owner:
-    """What is known of the job that a Workload is for; ``pods`` that exist and have not finished, None if unknown."""
+    """Facts of the job of a Workload; ``pods`` exist and have not finished, None if unknown."""
 
     finished: bool = False
     pods: int | None = None
@@ -71,25 +71,25 @@ def stuck_workload(
     *,
     blocked: Blocked | None = None,
     ready_timeout: timedelta | None = None,
-    patience: timedelta = PATIENCE,
+    timeout: timedelta = TIMEOUT,
     kept: bool = False,
 ) -> Stuck | None:
-    """What keeps one Workload from getting on, or None.
+    """The problem of one Workload, or None.
 
-    ``blocked`` is what closes its queue. ``ready_timeout`` is that of Kueue's ``waitForPodsReady``, None where that is
-    off or not known. ``kept`` texts name times (:class:`~gangctl.kueue.moments.Telling`).
+    ``blocked`` is why its queue is closed. ``ready_timeout`` is that of Kueue's ``waitForPodsReady``, None if that is
+    off or unknown. ``kept`` texts contain absolute times (:class:`~gangctl.kueue.moments.TimeFormat`).
     """
-    when = Telling(now, kept)
+    when = TimeFormat(now, kept)
     phase = phase_of(workload, queue_open=None if blocked is None else False)
     if phase.waits:
         return _waiting(workload, phase, when, blocked)
     match phase:
         case Phase.EVICTING:
-            return _evicting(workload, owner, when, patience) or _finished(workload, owner, now, patience)
+            return _evicting(workload, owner, when, timeout) or _finished(workload, owner, now, timeout)
         case Phase.QUOTA_RESERVED:
-            return _finished(workload, owner, now, patience)
+            return _finished(workload, owner, now, timeout)
         case Phase.ADMITTED:
-            return _finished(workload, owner, now, patience) or _not_ready(workload, when, ready_timeout)
+            return _finished(workload, owner, now, timeout) or _not_ready(workload, when, ready_timeout)
         case Phase.DEACTIVATED:
             return _deactivated(workload)
         case Phase.FAILED:
@@ -98,7 +98,7 @@ def stuck_workload(
             return None
 
 
-def _waiting(workload: QueuedWorkload, phase: Phase, when: Telling, blocked: Blocked | None) -> Stuck | None:
+def _waiting(workload: QueuedWorkload, phase: Phase, when: TimeFormat, blocked: Blocked | None) -> Stuck | None:
     eviction = eviction_of(workload)
     if blocked is not None:
         return Stuck(Trouble.QUEUE_BLOCKED, blocked.message, "nothing in this queue is admitted until then")
@@ -123,10 +123,10 @@ def _waiting(workload: QueuedWorkload, phase: Phase, when: Telling, blocked: Blo
     )
 
 
-def _evicting(workload: QueuedWorkload, owner: Owner, when: Telling, patience: timedelta) -> Stuck | None:
+def _evicting(workload: QueuedWorkload, owner: Owner, when: TimeFormat, timeout: timedelta) -> Stuck | None:
     evicted = workload.conditions.get("Evicted")
     since = None if evicted is None or not evicted.status else moment(evicted.since)
-    if owner.pods != 0 or since is None or when.now - since < patience:
+    if owner.pods != 0 or since is None or when.now - since < timeout:
         return None
     return Stuck(
         Trouble.EVICTED_HOLDS_QUOTA,
@@ -135,9 +135,9 @@ def _evicting(workload: QueuedWorkload, owner: Owner, when: Telling, patience: t
     )
 
 
-def _finished(workload: QueuedWorkload, owner: Owner, now: datetime, patience: timedelta) -> Stuck | None:
+def _finished(workload: QueuedWorkload, owner: Owner, now: datetime, timeout: timedelta) -> Stuck | None:
     since = age(workload.conditions["QuotaReserved"].since, now)
-    if not owner.finished or owner.pods or since is None or since < patience:
+    if not owner.finished or owner.pods or since is None or since < timeout:
         return None
     return Stuck(
         Trouble.FINISHED_HOLDS_QUOTA,
@@ -146,7 +146,7 @@ def _finished(workload: QueuedWorkload, owner: Owner, now: datetime, patience: t
     )
 
 
-def _not_ready(workload: QueuedWorkload, when: Telling, timeout: timedelta | None) -> Stuck | None:
+def _not_ready(workload: QueuedWorkload, when: TimeFormat, timeout: timedelta | None) -> Stuck | None:
     ready = workload.conditions.get("PodsReady")
     if ready is None or ready.status or timeout is None:
         return None
@@ -163,7 +163,7 @@ def _not_ready(workload: QueuedWorkload, when: Telling, timeout: timedelta | Non
 
 
 def _deactivated(workload: QueuedWorkload) -> Stuck | None:
-    """Only Kueue's own doing: who deactivates a Workload on purpose knows of it."""
+    """Only deactivation by Kueue: a user who deactivates a Workload knows it."""
     eviction = eviction_of(workload)
     if eviction is None or eviction.reason != DEACTIVATED or not eviction.cause:
         return None
@@ -195,8 +195,8 @@ def blocking_head(
 ) -> Stuck | None:
     """The head of a StrictFIFO queue that others wait for although Kueue has found that it does not fit.
 
-    ``ordered`` is as :func:`gangctl.kueue.order.in_order` puts it; ``never`` are UIDs of those that can never fit.
-    ``kept`` texts name times (:class:`~gangctl.kueue.moments.Telling`).
+    ``ordered`` is the result of :func:`gangctl.kueue.order.in_order`; ``never`` are UIDs of those that can never fit.
+    ``kept`` texts contain absolute times (:class:`~gangctl.kueue.moments.TimeFormat`).
     """
     head = head_of(ordered, cluster_queue)
     if head is None or (len(ordered) == 1 and head.uid not in never):
@@ -213,7 +213,7 @@ def blocking_head(
     else:
         evidence = f'{name} does not fit now, and is the head of StrictFIFO ClusterQueue "{cluster_queue.name}"'
         remedy = "it goes once quota is free; queueingStrategy BestEffortFIFO would let others pass"
-    waited = f" {Telling(now, kept).lasting(since)}" if since is not None else ""
+    waited = f" {TimeFormat(now, kept).lasting(since)}" if since is not None else ""
     return Stuck(Trouble.HEAD_BLOCKS_QUEUE, f"{evidence}{waited}; {behind} behind it wait", remedy)
 
 
@@ -226,16 +226,16 @@ def without_workload(
     managed: bool | None = None,
     priority_class: str = "",
     priority_classes: Collection[str] | None = None,
-    patience: timedelta = timedelta(seconds=30),
+    timeout: timedelta = timedelta(seconds=30),
     made: str = "",
 ) -> Stuck | None:
-    """Why a queued, suspended JobSet has no Workload of Kueue after ``waited``; what is None is not known.
+    """Why a queued, suspended JobSet has no Workload of Kueue after ``waited``; None is unknown.
 
-    ``managed`` says whether Kueue's ``managedJobsNamespaceSelector`` takes its namespace, ``priority_class`` is the
+    ``managed`` is whether Kueue's ``managedJobsNamespaceSelector`` selects its namespace, ``priority_class`` is the
     JobSet's label and ``priority_classes`` those that exist, ``frameworks`` those of ``integrations``.
-    ``made`` is told instead of ``waited`` where it is given: when the JobSet was made.
+    ``made`` is when the JobSet was created: if given, it is shown instead of ``waited``.
     """
-    if waited < patience:
+    if waited < timeout:
         return None
     if frameworks is not None and JOBSET_FRAMEWORK not in frameworks:
         return Stuck(

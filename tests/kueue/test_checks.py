@@ -12,16 +12,16 @@ from hypothesis import strategies as st
 
 from gangctl.api.meta import JOBSET_API_VERSION
 from gangctl.kueue.checks import (
+    MESSAGE_DELAY_SECONDS,
     NOTHING,
-    PATIENCE_SECONDS,
     Decision,
     Progress,
-    Standing,
     State,
+    Status,
     decide,
     digest_of,
+    message_digest,
     of_jobset,
-    remembered,
     reserved,
     retry_delay,
     waiting_since,
@@ -31,10 +31,10 @@ from gangctl.kueue.parameters import DEFAULTS, GangAdmissionParametersSpec, read
 from tests.kueue.workloads import NOW, ago, no, queued, yes
 from tests.rows import each
 
-DONE = Standing(Progress.DONE, "Workload x with 2 groups is there.")
-UNDER_WAY = Standing(Progress.UNDER_WAY, "Not there yet: PodGroup y.")
-DENIED = Standing(Progress.DENIED, "GangPolicy 'p' denied request: too large")
-NOTHING_TO_DO = Standing(Progress.NOTHING_TO_DO, "The JobSet has no gang.")
+DONE = Status(Progress.DONE, "Workload x with 2 groups is there.")
+UNDER_WAY = Status(Progress.UNDER_WAY, "Not there yet: PodGroup y.")
+DENIED = Status(Progress.DENIED, "GangPolicy 'p' denied request: too large")
+NOTHING_TO_DO = Status(Progress.NOTHING_TO_DO, "The JobSet has no gang.")
 GIVEN = (PodSetAssignment("w", {"cpu": "spot"}, {"cpu": 4000}, 4),)
 PENDING = CheckState("c", "Pending")
 
@@ -47,7 +47,7 @@ def holding(**changes: Any) -> QueuedWorkload:
 
 def decided(
     workload: QueuedWorkload,
-    standing: Standing = DONE,
+    status: Status = DONE,
     entry: CheckState = PENDING,
     *,
     waited: float = 0.0,
@@ -57,7 +57,7 @@ def decided(
     return decide(
         workload,
         entry,
-        standing,
+        status,
         GangAdmissionParametersSpec(**parameters),
         since=NOW - timedelta(seconds=waited),
         now=NOW,
@@ -78,20 +78,20 @@ SKIPPED = {
 
 
 @each("workload", SKIPPED.values(), ids=SKIPPED.keys())
-@each("standing", [DONE, UNDER_WAY, DENIED, NOTHING_TO_DO], ids=lambda s: s.progress)
+@each("status", [DONE, UNDER_WAY, DENIED, NOTHING_TO_DO], ids=lambda s: s.progress)
 @each("state", ["Pending", "Ready", "Retry", "Rejected"])
 def test_nothing_is_said_of_who_holds_no_quota_or_is_losing_it(
-    workload: QueuedWorkload, standing: Standing, state: str
+    workload: QueuedWorkload, status: Status, state: str
 ) -> None:
     assert not reserved(workload)
-    assert decided(workload, standing, CheckState("c", state), waited=9999) == NOTHING
+    assert decided(workload, status, CheckState("c", state), waited=9999) == NOTHING
 
 
-@pytest.mark.parametrize("standing", [DONE, NOTHING_TO_DO], ids=lambda s: s.progress)
-def test_ready_once_everything_is_there(standing: Standing) -> None:
-    decision = decided(holding(), standing)
+@pytest.mark.parametrize("status", [DONE, NOTHING_TO_DO], ids=lambda s: s.progress)
+def test_ready_once_everything_is_there(status: Status) -> None:
+    decision = decided(holding(), status)
     assert decision.state is State.READY
-    assert decision.message.startswith(standing.message)
+    assert decision.message.startswith(status.message)
     assert decision.retry_seconds is None
 
 
@@ -103,7 +103,7 @@ def test_a_ready_is_for_one_admission() -> None:
     assert doubt.state is State.PENDING
     again = decided(second, entry=CheckState("c", "Pending", doubt.message))
     assert again.state is State.READY
-    assert remembered(again.message) == digest_of(second) != digest_of(first)
+    assert message_digest(again.message) == digest_of(second) != digest_of(first)
 
 
 def test_a_ready_that_somebody_else_wrote_is_none() -> None:
@@ -129,9 +129,9 @@ def test_what_is_used_and_where_it_stands_are_no_other_admission() -> None:
 
 
 @each("entry", [PENDING, CheckState("c", "Ready", "stale")], ids=["pending", "stale"])
-@each("standing", [UNDER_WAY, DENIED], ids=lambda s: s.progress)
-def test_what_runs_is_never_stopped(entry: CheckState, standing: Standing) -> None:
-    assert decided(holding(Admitted=yes()), standing, entry, waited=9999, on_failure="Reject") == NOTHING
+@each("status", [UNDER_WAY, DENIED], ids=lambda s: s.progress)
+def test_what_runs_is_never_stopped(entry: CheckState, status: Status) -> None:
+    assert decided(holding(Admitted=yes()), status, entry, waited=9999, on_failure="Reject") == NOTHING
 
 
 def test_a_check_that_comes_after_the_start_is_answered() -> None:
@@ -139,22 +139,22 @@ def test_a_check_that_comes_after_the_start_is_answered() -> None:
 
 
 @each("state", ["Retry", "Rejected"])
-@each("standing", [DONE, DENIED], ids=lambda s: s.progress)
-def test_after_retry_and_rejected_it_is_kueues_turn(state: str, standing: Standing) -> None:
-    assert decided(holding(), standing, CheckState("c", state)) == NOTHING
+@each("status", [DONE, DENIED], ids=lambda s: s.progress)
+def test_after_retry_and_rejected_it_is_kueues_turn(state: str, status: Status) -> None:
+    assert decided(holding(), status, CheckState("c", state)) == NOTHING
 
 
 def test_a_short_wait_is_not_worth_a_write() -> None:
     decision = decided(holding(), UNDER_WAY, waited=1)
-    assert (decision.state, decision.again_seconds) == (None, PATIENCE_SECONDS - 1)
+    assert (decision.state, decision.requeue_seconds) == (None, MESSAGE_DELAY_SECONDS - 1)
 
 
 def test_a_long_wait_is_told_once() -> None:
     told = decided(holding(), UNDER_WAY, waited=10)
-    assert (told.state, told.again_seconds) == (State.PENDING, 50)
+    assert (told.state, told.requeue_seconds) == (State.PENDING, 50)
     assert told.message.startswith(UNDER_WAY.message)
     quiet = decided(holding(), UNDER_WAY, CheckState("c", "Pending", told.message), waited=20)
-    assert quiet == Decision(again_seconds=40)
+    assert quiet == Decision(requeue_seconds=40)
 
 
 def test_quota_is_given_back_after_the_timeout() -> None:
@@ -164,7 +164,7 @@ def test_quota_is_given_back_after_the_timeout() -> None:
 
 
 def test_patience_is_not_longer_than_the_timeout() -> None:
-    assert decided(holding(), UNDER_WAY, waited=0, timeout_seconds=2).again_seconds == 2
+    assert decided(holding(), UNDER_WAY, waited=0, timeout_seconds=2).requeue_seconds == 2
 
 
 def test_what_policies_deny_is_not_waited_for() -> None:
@@ -174,9 +174,9 @@ def test_what_policies_deny_is_not_waited_for() -> None:
     assert DENIED.message in decision.message
 
 
-@pytest.mark.parametrize(("standing", "waited"), [(DENIED, 0), (UNDER_WAY, 99)], ids=["denied", "late"])
-def test_a_failure_may_be_final(standing: Standing, waited: float) -> None:
-    decision = decided(holding(), standing, waited=waited, on_failure="Reject")
+@pytest.mark.parametrize(("status", "waited"), [(DENIED, 0), (UNDER_WAY, 99)], ids=["denied", "late"])
+def test_a_failure_may_be_final(status: Status, waited: float) -> None:
+    decision = decided(holding(), status, waited=waited, on_failure="Reject")
     assert (decision.state, decision.retry_seconds) == (State.REJECTED, None)
 
 
@@ -229,9 +229,9 @@ def test_whose_gang_it_is_about() -> None:
 
 
 def test_messages_are_bounded_and_keep_their_digest() -> None:
-    decision = decided(holding(), Standing(Progress.DONE, "x\n" * 40_000))
+    decision = decided(holding(), Status(Progress.DONE, "x\n" * 40_000))
     assert len(decision.message) < 2000
-    assert remembered(decision.message) == digest_of(holding())
+    assert message_digest(decision.message) == digest_of(holding())
 
 
 def test_parameters_are_read_with_their_defaults() -> None:

@@ -12,7 +12,7 @@ from gangctl.api.scheduling import Generation, Observed
 from gangctl.gang.diff import Kind
 from gangctl.gang.generation import ApiState
 from gangctl.gang.resolve import ClusterRules
-from gangctl.kueue.checks import Progress, Standing
+from gangctl.kueue.checks import Progress, Status
 from gangctl.kueue.gates import Move, decide_gate, gate_patch, gated, ungate_patch
 from gangctl.kueue.names import GATE, MULTIKUEUE_ORIGIN, PREBUILT_WORKLOAD
 from gangctl.webhooks.gangs import GangAdmission
@@ -22,8 +22,8 @@ from tests.jobsets import jobset, rj
 from tests.kueue.workloads import no, queued, yes
 from tests.rows import each
 
-DONE = Standing(Progress.DONE, "all there")
-UNDER_WAY = Standing(Progress.UNDER_WAY, "not yet")
+DONE = Status(Progress.DONE, "all there")
+UNDER_WAY = Status(Progress.UNDER_WAY, "not yet")
 FOREIGN = "example.com/quota-team"
 
 
@@ -118,11 +118,11 @@ HELD = queued("js", gates=(GATE,))
 
 
 @each(
-    ("standing", "workload", "move"),
+    ("status", "workload", "move"),
     [
         (DONE, None, Move.WAIT),
         (DONE, HELD, Move.OPEN),
-        (Standing(Progress.NOTHING_TO_DO, "no gang"), HELD, Move.OPEN),
+        (Status(Progress.NOTHING_TO_DO, "no gang"), HELD, Move.OPEN),
         (UNDER_WAY, HELD, Move.WAIT),
         (DONE, queued("js"), Move.TELL),
         (DONE, queued("js", gates=(FOREIGN,)), Move.TELL),
@@ -131,10 +131,8 @@ HELD = queued("js", gates=(GATE,))
         (DONE, queued("js", gates=(GATE,), QuotaReserved=no("AdmissionGated")), Move.OPEN),
     ],
 )
-def test_the_gate_opens_for_a_gang_that_is_there_if_kueue_minds_it(
-    standing: Standing, workload: Any, move: Move
-) -> None:
-    assert decide_gate(read(raw({ADMISSION_GATED_BY: GATE})), workload, standing).move is move
+def test_the_gate_opens_for_a_gang_that_is_there_if_kueue_minds_it(status: Status, workload: Any, move: Move) -> None:
+    assert decide_gate(read(raw({ADMISSION_GATED_BY: GATE})), workload, status).move is move
 
 
 def test_who_runs_was_not_held_back() -> None:

@@ -25,12 +25,12 @@ from gangctl.gang.reasons import Notice, Reason
 from gangctl.kueue.checks import (
     Decision,
     Progress,
-    Standing,
     State,
+    Status,
     decide,
     digest_of,
+    message_digest,
     of_jobset,
-    remembered,
     reserved,
     waiting_since,
 )
@@ -139,7 +139,7 @@ class WorkloadChecks:
                 # Kueue wrote first; the cache will show the result.
                 return requeue(CONFLICT_RETRY_SECONDS)
             self._report(observed, decisions, now)
-        again = [each.again_seconds for each in decisions.values() if each.again_seconds is not None]
+        again = [each.requeue_seconds for each in decisions.values() if each.requeue_seconds is not None]
         return requeue(min(again)) if again else await_change()
 
     def _observe(self, key: Key) -> _Observed | None:
@@ -165,12 +165,12 @@ class WorkloadChecks:
             return {}
         return {entry.name: self._decide(observed.workload, entry, standing) for entry in observed.entries}
 
-    async def _standing(self, observed: _Observed) -> Standing | None:
+    async def _standing(self, observed: _Observed) -> Status | None:
         """The status of its JobSet; None if the JobSet is not cached, or is deleted and the Workload soon will be."""
         workload, jobset = observed.workload, observed.jobset
         if not of_jobset(workload):
             owner = f"a {workload.owner_kind}" if workload.owner_kind else "nothing"
-            return Standing(Progress.NOTHING_TO_DO, f"The Workload belongs to {owner}: gangctl makes gangs of JobSets.")
+            return Status(Progress.NOTHING_TO_DO, f"The Workload belongs to {owner}: gangctl makes gangs of JobSets.")
         if jobset is None or jobset.deleting:
             return None
         try:
@@ -178,7 +178,7 @@ class WorkloadChecks:
         except NotFoundError:
             return None
 
-    def _decide(self, workload: QueuedWorkload, entry: CheckState, standing: Standing) -> Decision:
+    def _decide(self, workload: QueuedWorkload, entry: CheckState, standing: Status) -> Decision:
         parameters = self._checks.parameters(entry.name)
         if parameters is None:
             # Kueue admits nothing in a queue whose check is not active, so waiting is safe.
@@ -214,7 +214,7 @@ class WorkloadChecks:
         for entry in observed.entries:
             since = moment(entry.since)
             new = since is not None and self._now() - since < NEW
-            if new and entry.state in _REASONS and remembered(entry.message) == digest_of(observed.workload):
+            if new and entry.state in _REASONS and message_digest(entry.message) == digest_of(observed.workload):
                 self._announce(observed, entry.name, State(entry.state), entry.message, entry.since)
 
     def _announce(self, observed: _Observed, check: str, state: State, message: str, since: str) -> None:

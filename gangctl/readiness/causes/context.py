@@ -1,4 +1,4 @@
-"""What every finder of causes looks at, and how it words what it finds."""
+"""Input of all functions that find causes, and helpers for their texts."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from gangctl.api.scheduling import Capabilities
 from gangctl.errors import one_line
 from gangctl.gang.assess import Lifecycle
 from gangctl.gang.reasons import Reason
-from gangctl.kueue.moments import Telling, span
+from gangctl.kueue.moments import TimeFormat, span
 from gangctl.readiness.facts import PodFacts, Snapshot
 from gangctl.readiness.membership import Group
 from gangctl.readiness.reading import unix
 from gangctl.readiness.result import Cause, Readiness
 
 QUICK: Final = 15
-"""Seconds within which a controller or the scheduler does what takes it one look."""
+"""Seconds within which a controller or the scheduler does what takes one sync."""
 SOON: Final = 30
-"""Seconds within which it does what takes it several, or a retry."""
+"""Seconds within which it does what takes several syncs, or a retry."""
 LATE: Final = 60
-"""Seconds after which nothing explains any more that a condition is not written."""
+"""Seconds after which a missing condition is no longer normal."""
 LONG: Final = 300
-"""Seconds after which containers that start, or pods that end, are no longer what is usual."""
+"""Seconds after which starting containers, or terminating pods, are no longer normal."""
 
 MESSAGE_CHARACTERS: Final = 400
 LINE_CHARACTERS: Final = 600
@@ -37,7 +37,7 @@ LISTED: Final = 4
 
 @dataclass(frozen=True, slots=True)
 class Until:
-    """Time alone may change what a finder says, at ``at`` (Unix seconds)."""
+    """Time alone may change the result of a finder, at ``at`` (Unix seconds)."""
 
     at: float
 
@@ -48,7 +48,7 @@ Finder = Callable[["Context"], Iterator[Finding]]
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """One JobSet that is not as it should be. ``groups`` are those that still want something."""
+    """One JobSet that is not ready. ``groups`` are those that are not settled."""
 
     snapshot: Snapshot
     groups: Sequence[Group]
@@ -57,17 +57,17 @@ class Context:
     count: int
     """Groups of the JobSet, settled ones included."""
     kept: bool = False
-    """Whether texts are kept and read later: they name times then (:class:`~gangctl.kueue.moments.Telling`)."""
+    """Whether texts are stored: they contain times then (:class:`~gangctl.kueue.moments.TimeFormat`)."""
 
     @property
     def capabilities(self) -> Capabilities | None:
-        """Of the API that the cluster serves; None without one."""
+        """Capabilities of the API that the cluster serves; None without one."""
         generation = self.snapshot.api.generation
         return None if generation is None else generation.capabilities
 
     @property
     def suspended(self) -> bool:
-        """Whether no pod of it may run now."""
+        """Whether its pods must not run now."""
         return self.snapshot.jobset.suspend
 
     @property
@@ -84,30 +84,30 @@ class Context:
 
     @property
     def free_since(self) -> int:
-        """When it was free to start: made, admitted by its queue, or resumed."""
+        """When it was allowed to start: created, admitted by its queue, or resumed."""
         jobset = self.snapshot.jobset
         return max(self.readiness.admitted_at or unix(jobset.created), unix(jobset.resumed_at))
 
     @property
     def clock(self) -> datetime:
-        """What time it is, as far as there is a date for it."""
+        """The present time, limited to valid dates."""
         return _dated(self.now)
 
     def ago(self, at: int) -> str:
-        """When that was."""
-        return self._telling.ago(_dated(at))
+        """When something happened."""
+        return self._time_format.ago(_dated(at))
 
     def lasting(self, since: int) -> str:
         """How long it has been so."""
-        return self._telling.lasting(_dated(since))
+        return self._time_format.lasting(_dated(since))
 
     def old(self, made: int) -> str:
-        """How old something is that was made then, with its verb."""
-        return f"was made {self.ago(made)}" if self.kept else f"is {span(self._telling.now - _dated(made))} old"
+        """The age of an object, with a verb."""
+        return f"was made {self.ago(made)}" if self.kept else f"is {span(self._time_format.now - _dated(made))} old"
 
     @property
-    def _telling(self) -> Telling:
-        return Telling(self.clock, self.kept)
+    def _time_format(self) -> TimeFormat:
+        return TimeFormat(self.clock, self.kept)
 
     def kubectl(self, words: str) -> str:
         """A command of kubectl in the namespace of the JobSet."""
@@ -134,7 +134,7 @@ class Context:
         since: int = 0,
         blocking: bool = True,
     ) -> Cause:
-        """A cause whose texts are single bounded lines; ``groups`` that are all of the JobSet are not listed."""
+        """A cause whose texts are single bounded lines; ``groups`` are empty if they are all of the JobSet."""
         lines = dict.fromkeys(sentence(line, LINE_CHARACTERS) for line in evidence)
         names = sorted({group.name for group in groups})
         names = names if len(names) < self.count else []
@@ -161,14 +161,14 @@ def sentence(text: str, limit: int) -> str:
 
 
 def listed(names: Iterable[str]) -> str:
-    """The first of some names in order, and how many more there are."""
+    """The first names in order, and the number of the others."""
     ordered = sorted(set(names))
     more = len(ordered) - LISTED
     return ", ".join(ordered[:LISTED]) + (f" and {more} more" if more > 0 else "")
 
 
 def some(count: int, noun: str) -> str:
-    """A number of things.
+    """A count with its noun.
 
     >>> some(1, "pod"), some(3, "pod")
     ('1 pod', '3 pods')
@@ -177,7 +177,7 @@ def some(count: int, noun: str) -> str:
 
 
 def are(count: int, noun: str, singular: str, plural: str) -> str:
-    """A number of things with its verb.
+    """A count with its noun and verb.
 
     >>> are(1, "pod", "waits", "wait")
     '1 pod waits'
@@ -186,7 +186,7 @@ def are(count: int, noun: str, singular: str, plural: str) -> str:
 
 
 def oldest(times: Iterable[int]) -> int:
-    """The earliest of some times, 0 where none is known."""
+    """The earliest time, 0 if none is known."""
     return min((each for each in times if each > 0), default=0)
 
 
@@ -196,5 +196,5 @@ def unplaced(group: Group) -> list[PodFacts]:
 
 
 def gated(pod: PodFacts) -> bool:
-    """Whether the scheduler leaves a pod alone because of gates on it."""
+    """Whether the scheduler ignores a pod because of its scheduling gates."""
     return not pod.node and (bool(pod.gates) or pod.refused == "SchedulingGated")

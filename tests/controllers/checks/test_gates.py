@@ -19,7 +19,7 @@ from gangctl.controllers.caches import GangCaches
 from gangctl.controllers.gates import GateKeeper
 from gangctl.errors import ApiError, InvalidError
 from gangctl.gang.reasons import Notice
-from gangctl.kueue.checks import Progress, Standing
+from gangctl.kueue.checks import Progress, Status
 from gangctl.kueue.names import GATE
 from gangctl.kueue.objects import Condition, QueuedWorkload
 from gangctl.runtime.store import Entry, Store
@@ -29,8 +29,8 @@ from tests.controlplane.wait import wait_for
 from tests.jobsets import jobset, rj
 
 KEY = ("t", "js")
-DONE = Standing(Progress.DONE, "all there")
-UNDER_WAY = Standing(Progress.UNDER_WAY, "not yet")
+DONE = Status(Progress.DONE, "all there")
+UNDER_WAY = Status(Progress.UNDER_WAY, "not yet")
 FOREIGN = "example.com/budget"
 
 
@@ -38,9 +38,9 @@ FOREIGN = "example.com/budget"
 class Statuses:
     """Says what the test has it say."""
 
-    now: Standing = DONE
+    now: Status = DONE
 
-    def of_objects(self, _: JobSet) -> Standing:
+    def of_objects(self, _: JobSet) -> Status:
         return self.now
 
 

@@ -20,7 +20,7 @@ from gangctl.controllers.checks.workloads import FIELD_MANAGER, WorkloadChecks
 from gangctl.controllers.queues.kinds import ADMISSION_CHECKS, QUEUED_WORKLOADS
 from gangctl.errors import NotFoundError
 from gangctl.gang.reasons import Notice
-from gangctl.kueue.checks import Progress, Standing
+from gangctl.kueue.checks import Progress, Status
 from gangctl.kueue.names import CHECK_CONTROLLER
 from gangctl.kueue.objects import AdmissionCheck, QueuedWorkload
 from gangctl.kueue.reading import read_check, read_workload
@@ -35,7 +35,7 @@ from tests.jobsets import jobset, rj
 Object = dict[str, Any]
 
 QUICK = InformerOptions(base_delay_seconds=0.02, cap_delay_seconds=0.05)
-DONE = Standing(Progress.DONE, "all there")
+DONE = Status(Progress.DONE, "all there")
 KUEUE = "kueue-admission"
 SINCE = "2026-01-01T00:00:00Z"
 
@@ -57,10 +57,10 @@ def entry(name: str, state: str = "Pending", message: str = "", **more: Any) -> 
 class Statuses:
     """Says what the test has it say."""
 
-    now: Standing = DONE
+    now: Status = DONE
     asked: int = 0
 
-    async def of(self, _: JobSet) -> Standing:
+    async def of(self, _: JobSet) -> Status:
         self.asked += 1
         return self.now
 
