@@ -1,1 +1,1 @@
-"""The functional core of readiness: how far a gang has come, and why it is no further."""
+"""The functional core of readiness: the progress of a gang, and the causes that delay it."""

@@ -1,8 +1,8 @@
-"""How many gangs stand where, kept up to date as each of them moves: what gauges are made of.
+"""Counts of gangs by phase, queue and cause, updated with each change: the values of gauges.
 
-A change costs the same however many gangs there are. What would have too many series is cut off when it is read: those
-that came first are shown for as long as they live, the rest is one row of :data:`OTHERS`, and a freed place goes to the
-one that has waited longest. So the sums are exact whatever is shown.
+The cost of a change does not depend on the number of gangs. The number of series is limited on reading: the first keys
+keep their own rows while they exist, the others share one row of :data:`OTHERS`, and a freed row goes to the key that
+has waited longest. So the sums are always exact.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ K = TypeVar("K", bound=Hashable)
 P = TypeVar("P", bound=Hashable)
 
 _SLACK: Final = 16
-"""How many entries of a heap may be stale before it is worth while to count."""
+"""Stale entries of a heap that are tolerated before it is rebuilt."""
 
 
 class Oldest(Generic[K]):
-    """Keys with a time each, and the first of these times.
+    """Keys with a time each, and the earliest of these times.
 
-    Each change costs the logarithm of how many there are; what was taken out or moved stays in the heap until it comes
-    up, or until it is half of it.
+    A change costs O(log n). Removed and moved entries stay in the heap until they reach its top, or until they are
+    half of it.
     """
 
     def __init__(self) -> None:
@@ -39,11 +39,11 @@ class Oldest(Generic[K]):
         self._heap: list[tuple[int, K]] = []
 
     def __len__(self) -> int:
-        """How many keys there are."""
+        """The number of keys."""
         return len(self._times)
 
     def put(self, key: K, time: int) -> None:
-        """Add a key, or give it another time."""
+        """Add a key, or change its time."""
         if self._times.get(key) == time:
             return
         self._times[key] = time
@@ -54,7 +54,7 @@ class Oldest(Generic[K]):
             heapq.heappush(self._heap, (time, key))
 
     def remove(self, key: K) -> None:
-        """Take a key out that is in it."""
+        """Remove an existing key."""
         del self._times[key]
 
     def first(self) -> int:
@@ -74,7 +74,7 @@ class _Meter:
 
 
 class Lapse(Generic[K, P]):
-    """Seconds that keys spend in places, by place. Sums only grow, on any clock that does."""
+    """Seconds that keys spend in places, by place. Sums never decrease if the clock does not."""
 
     def __init__(self, most: int, others: P) -> None:
         """Places beyond ``most`` are counted as ``others``, and stay there."""
@@ -84,7 +84,7 @@ class Lapse(Generic[K, P]):
         self._where: dict[K, P] = {}
 
     def enter(self, key: K, place: P, now: float) -> bool:
-        """Begin to count a key, which is nowhere yet; returns whether the place is counted on its own."""
+        """Start to count a new key; returns whether its place is counted separately."""
         own = place in self._meters or len(self._meters) - (self._others in self._meters) < self._most
         counted = place if own else self._others
         meter = self._meters.setdefault(counted, _Meter(read_at=now))
@@ -94,7 +94,7 @@ class Lapse(Generic[K, P]):
         return own
 
     def leave(self, key: K, now: float) -> None:
-        """Stop to count a key, wherever it is."""
+        """Stop counting a key."""
         place = self._where.pop(key, None)
         if place is not None:
             meter = self._meters[place]
@@ -102,13 +102,13 @@ class Lapse(Generic[K, P]):
             meter.running -= 1
 
     def seconds(self, now: float) -> Iterator[tuple[P, float]]:
-        """What has come together in each place."""
+        """The seconds of each place."""
         for place, meter in self._meters.items():
             _read(meter, now)
             yield place, meter.seconds
 
     def keep(self, wanted: Callable[[P], bool]) -> None:
-        """Forget places that are not wanted any more and in which nothing runs; the others stay."""
+        """Remove unneeded places that have no keys; the others stay."""
         gone = [place for place, meter in self._meters.items() if not meter.running and not wanted(place)]
         for place in gone:
             if place != self._others:
@@ -124,7 +124,7 @@ OTHERS: Final = "(others)"
 
 
 class Queue(NamedTuple):
-    """Where gangs are counted together; the queues are empty for those without one."""
+    """Key of one count of gangs; the queues are empty for those without one."""
 
     namespace: str
     local_queue: str
@@ -136,7 +136,7 @@ THE_OTHERS: Final = Queue(OTHERS, OTHERS, OTHERS)
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """How many have a row of their own: JobSets, queues, pairs of queue and reason, namespaces."""
+    """How many have their own rows: JobSets, queues, pairs of queue and reason, namespaces."""
 
     gangs: int = 2000
     queues: int = 500
@@ -154,23 +154,23 @@ class Row:
 
     @property
     def pods(self) -> Counts:
-        """The pods of all of them."""
+        """The sum of their pods."""
         return Counts(*self.sums)
 
     def add(self, readiness: Readiness) -> None:
-        """Count one more."""
+        """Add one gang."""
         self.phases[readiness.phase] += 1
         self._sum(readiness.counts, 1)
         self.gangs += 1
 
     def remove(self, readiness: Readiness) -> None:
-        """Count one less."""
+        """Remove one gang."""
         _less(self.phases, readiness.phase)
         self._sum(readiness.counts, -1)
         self.gangs -= 1
 
     def merge(self, other: Row) -> None:
-        """Count those of ``other``, too."""
+        """Add the counts of ``other``."""
         self.phases.update(other.phases)
         self._sum(other.pods, 1)
         self.gangs += other.gangs
@@ -181,20 +181,20 @@ class Row:
 
 
 class Blocked(NamedTuple):
-    """The gangs of one queue that one cause keeps: how many, and since when the first of them is."""
+    """The gangs of one queue with one cause: their number, and the earliest start."""
 
     gangs: int
     since: int
 
 
 class Aggregates:
-    """Every gang that is followed, and the sums over them."""
+    """All observed gangs, and the sums over them."""
 
     def __init__(self, limits: Limits | None = None) -> None:
-        """Start without any gang."""
+        """Start without gangs."""
         self.limits = limits or Limits()
         self.dropped: Counter[str] = Counter()
-        """How often something new found no row of its own, by the fields of :class:`Limits`."""
+        """How often a new key got no row of its own, by the fields of :class:`Limits`."""
         self._gangs: dict[Key, Readiness] = {}
         self._rows: dict[Queue, Row] = {}
         self._blocked: dict[tuple[Queue, Reason], Oldest[Key]] = {}
@@ -202,16 +202,16 @@ class Aggregates:
         self._namespaces: Counter[str] = Counter()
 
     def __len__(self) -> int:
-        """How many gangs there are."""
+        """The number of gangs."""
         return len(self._gangs)
 
     def stands(self, before: Readiness | None, now: Readiness | None) -> None:
-        """Count one JobSet elsewhere; what it counted before is what was counted last, not ``before``."""
+        """Move one JobSet to another count; its last counted values are removed, not those of ``before``."""
         stated = now or before
         if stated is None:
             return
         counted = self._gangs.get(stated.key)
-        # First in, then out: a row must not end in between, and lose its place.
+        # Add before removing: the row must not become empty in between, and lose its place.
         if now is not None:
             self._add(now)
         if counted is not None:
@@ -220,20 +220,20 @@ class Aggregates:
             self._came("gangs", len(self._gangs))
 
     def last(self, key: Key) -> Readiness | None:
-        """What was told last of one JobSet."""
+        """The last reported readiness of one JobSet."""
         return self._gangs.get(key)
 
     def has(self, queue: Queue) -> bool:
-        """Whether there are gangs of this queue."""
+        """Whether this queue has gangs."""
         return queue in self._rows
 
     def gangs(self) -> list[Readiness]:
-        """The JobSets that have rows of their own."""
+        """The JobSets that have their own rows."""
         return list(islice(self._gangs.values(), self.limits.gangs))
 
     @property
     def without_row(self) -> int:
-        """How many JobSets have none."""
+        """The number of JobSets without a row."""
         return max(0, len(self._gangs) - self.limits.gangs)
 
     def rows(self) -> Iterator[tuple[Queue, Row]]:
@@ -247,7 +247,7 @@ class Aggregates:
             yield THE_OTHERS, others
 
     def blocked(self) -> Mapping[tuple[Queue, Reason], Blocked]:
-        """The gangs that something keeps, by queue and reason."""
+        """The gangs with a cause, by queue and reason."""
         own = set(islice(self._rows, self.limits.queues))
         found: dict[tuple[Queue, Reason], Blocked] = {}
         shown = 0
@@ -314,18 +314,18 @@ class Aggregates:
 
 
 def queue_of(readiness: Readiness) -> Queue:
-    """Where a gang is counted."""
+    """The count that a gang belongs to."""
     return Queue(readiness.namespace, readiness.local_queue, readiness.cluster_queue)
 
 
 def _blocked(readiness: Readiness) -> tuple[Reason, int] | None:
-    """What keeps it, and since when; as long as its phase lasts where that is not known."""
+    """The cause and its start; the start of the phase if that is unknown."""
     cause = next((cause for cause in readiness.causes if cause.blocking), None)
     return (cause.reason, cause.since or readiness.since) if cause is not None else None
 
 
 def _keeps(now: Readiness | None, queue: Queue, reason: Reason) -> bool:
-    """Whether it is counted in the same place as before: then it was put there anew already."""
+    """Whether the count is the same as before: then it was already added again."""
     return now is not None and queue_of(now) == queue and now.blocked_by is reason
 
 

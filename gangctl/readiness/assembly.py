@@ -1,4 +1,4 @@
-"""From collections of facts to the snapshot of one JobSet, wherever they come from: informers, a listing, files."""
+"""The snapshot of one JobSet from collections of facts: informers, a listing, or files."""
 
 from __future__ import annotations
 
@@ -22,27 +22,27 @@ _NOTHING: Final[Mapping[str, bool]] = MappingProxyType({})
 
 @dataclass(frozen=True, slots=True)
 class Collections:
-    """Questions to what is known of a cluster; each answers at once, and from one moment if it can."""
+    """Lookups in a cluster's objects; they never block, and if possible use one point in time."""
 
     jobs: Callable[[Key], Iterable[JobProgress]]
-    """Child Jobs of JobSets of a name, past ones of the name too."""
+    """Child Jobs of JobSets with a name, also of earlier ones with that name."""
     pods: Callable[[Key], Iterable[PodFacts]]
-    """Pods of JobSets of a name."""
+    """Pods of JobSets with a name."""
     groups: Callable[[str, str, Sequence[str]], Mapping[str, Observed]]
     """PodGroups of a namespace that the JobSet with this UID controls or that have one of these names."""
     workload: Callable[[str, str], Observed | None]
     """The Workload of ``scheduling.k8s.io`` of a namespace and a name."""
     claimed: Callable[[str, str], str | None]
-    """Name of somebody else's Workload for the JobSet of a namespace and a name."""
+    """Name of another owner's Workload for the JobSet of a namespace and a name."""
     refused: Callable[[str, str, str], Refused | None] = lambda _namespace, _kind, _name: None
-    """The last refusal that the Job or JobSet of a namespace, kind and name met."""
+    """The last denied creation of the Job or JobSet of a namespace, kind and name."""
     nodes: Callable[[], Mapping[str, NodeFacts] | None] = lambda: None
     groups_known: bool = True
     """Whether Workloads and PodGroups may be read."""
 
 
 def is_followed(jobset: JobSet) -> bool:
-    """Whether there is a gang to speak of: one was asked for, or is stamped."""
+    """Whether a gang was requested, or is stamped."""
     return any(GANG_REF in rj.annotations for rj in jobset.replicated_jobs) or read_config(jobset)[0].asks_for_gangs
 
 
@@ -53,9 +53,9 @@ def assemble(
     collections: Collections,
     *,
     queue: QueueFacts | None = None,
-    room: Mapping[str, bool] = _NOTHING,
+    fits_now: Mapping[str, bool] = _NOTHING,
 ) -> Snapshot:
-    """Everything that belongs to one JobSet; what belongs to an earlier one of its name is left out."""
+    """All facts of one JobSet, without those of an earlier one of its name."""
     plan, namespace = assessment.plan, jobset.namespace
     names = [group.name for group in plan.groups] if plan is not None else []
     jobs = [job for job in collections.jobs(jobset.key) if job.jobset_uid == jobset.uid]
@@ -74,15 +74,15 @@ def assemble(
         refused=[each for each in refusals if each is not None and _concerns(each, jobset)],
         foreign_workload=collections.claimed(namespace, jobset.name) or "",
         groups_known=collections.groups_known,
-        room=room,
+        fits_now=fits_now,
     )
 
 
 def _expected(jobset: JobSet, jobs: Sequence[JobProgress]) -> Sequence[JobProgress]:
-    """Jobs whose pods may be refused now: what an earlier attempt met is over."""
+    """Jobs whose pods may be denied now, without those of earlier attempts."""
     return [job for job in jobs if not job.complete and not job.deleting and job.attempt >= jobset.restarts]
 
 
 def _concerns(refused: Refused, jobset: JobSet) -> bool:
-    """A JobSet that was made anew under its name has met nothing yet."""
+    """Ignore denials of an earlier JobSet of this name."""
     return refused.kind != "JobSet" or refused.uid in {"", jobset.uid}

@@ -1,7 +1,6 @@
-"""What is counted as it happens to a gang: a change of phase, and that it was ready and is not any more.
+"""Events of gangs that are counted: changes of phase, and disturbances of ready gangs; and durations of starts.
 
-How long starts take, measured as gangs come to stand where they wanted to.
-Nothing is measured twice: not when a gang becomes ready again, and not by a leader for what happened before it led.
+Nothing is measured twice: not when a gang becomes ready again, and not by a new leader for events before it led.
 """
 
 from __future__ import annotations
@@ -18,19 +17,19 @@ from gangctl.readiness.result import Readiness
 VAGUE: Final = frozenset(
     {Reason.NOT_READY, Reason.STARTING, Reason.PODS_MISSING, Reason.PODS_TERMINATING, Reason.UNKNOWN}
 )
-"""Reasons that say what is seen of a disturbance first, and not where it comes from."""
+"""Reasons that describe the first symptom of a disturbance, not its origin."""
 
 
 class Disruptions:
-    """Finds that a gang which was ready is not any more, once each time, by what came to light as the reason."""
+    """Detects once that a ready gang is no longer ready, with the reason found."""
 
     def __init__(self) -> None:
-        """Start without any."""
+        """Start without disturbances."""
         self._open: dict[Key, Reason] = {}
-        """Disturbed gangs of which only a vague reason is known."""
+        """Disturbed gangs with only a vague reason."""
 
     def stands(self, before: Readiness | None, now: Readiness | None) -> Reason | None:
-        """The reason of a disturbance that is to be counted now."""
+        """The reason of a disturbance to count now."""
         stated = now or before
         if stated is None:
             return None
@@ -49,14 +48,14 @@ class Disruptions:
 
 
 def transition(before: Readiness | None, now: Readiness | None) -> tuple[GangPhase, GangPhase] | None:
-    """From which phase to which a JobSet went; None when it stayed, came or left."""
+    """Old and new phase of a JobSet; None if it is unchanged, new or gone."""
     if before is None or now is None or before.uid != now.uid or before.phase is now.phase:
         return None
     return before.phase, now.phase
 
 
 class Span(Enum):
-    """What is measured of a start."""
+    """Measured durations of a start."""
 
     TO_SCHEDULED = "from creation to the last node"
     TO_READY = "from creation to the last ready pod"
@@ -66,7 +65,7 @@ class Span(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """One span of one gang, in seconds."""
+    """One duration of one gang, in seconds."""
 
     span: Span
     seconds: int
@@ -74,40 +73,40 @@ class Measured:
 
 @dataclass(slots=True)
 class _Measurements:
-    """What was measured of one JobSet, or may have been by another leader."""
+    """Durations of one JobSet that were measured, possibly by another leader."""
 
     uid: str
     scheduled: bool = False
     ready: bool = False
     admitted_at: int = -1
-    """The admission that was measured last."""
+    """The last measured admission."""
     start: tuple[int, int] = (-1, -1)
-    """The start that was measured last: attempt and admission."""
+    """The last measured start: attempt and admission."""
 
 
 class Starts:
     """Measures starts: once for each JobSet from its creation, once for each admission, and the spread of each attempt.
 
-    What a restarted JobSet took is not measured from its creation, unless it has never been ready.
+    A restarted JobSet is not measured from its creation, unless it has never been ready.
     """
 
     def __init__(self, since: float) -> None:
-        """Measure what comes after ``since``, Unix seconds: when this replica began to lead."""
-        # Kubernetes has whole seconds.
+        """Measure events after ``since``, Unix seconds: when this replica became the leader."""
+        # Times of Kubernetes are in whole seconds.
         self._since = int(since)
         self._known: dict[Key, _Measurements] = {}
 
     def forget(self, key: Key) -> None:
-        """Forget a JobSet that is gone."""
+        """Remove a deleted JobSet."""
         self._known.pop(key, None)
 
     def stands(self, now: Readiness) -> list[Measured]:
-        """What is to be measured, now that a gang stands there."""
+        """The durations to record for the present state of a gang."""
         known = self._known.get(now.key)
         if known is None or known.uid != now.uid:
             known = self._known[now.key] = _Measurements(now.uid)
             if now.attempt:
-                # Nobody knows what the attempts before came to.
+                # The result of earlier attempts is unknown.
                 known.scheduled = known.ready = True
                 known.admitted_at = now.admitted_at
         measured = self._placed(now, known)
@@ -137,7 +136,7 @@ class Starts:
         return measured
 
     def _spans(self, *spans: tuple[Span, int, int]) -> list[Measured]:
-        """Those of which both ends are known, and the later one is not older than what this replica saw."""
+        """Durations with both ends known, whose end this replica observed."""
         return [
             Measured(span, max(0, end - begin)) for span, begin, end in spans if begin and end and end >= self._since
         ]

@@ -1,15 +1,15 @@
-"""How far a JobSet's gangs have come, and why they are no further: the one function that everything asks.
+"""The readiness of a JobSet's gangs, with causes: one function for the controller and the CLI.
 
-Pure and deterministic: the same snapshot has the same answer, whoever asks, but for what only a memory can tell.
+Pure and deterministic: the result depends only on the snapshot and the previous result.
 
-The phase of one group of a JobSet that is neither suspended nor finished.
-A group *needs* as many pods as have to be placed together (:attr:`Group.needed`) to be placed at all, and *wants* all
-that should exist now to be ready. Both are the same but for gangs that have grown beyond their minCount where that
-cannot change: what they have beyond it never strands them, but they are ready only with it.
+The phase of one group is for a JobSet that is neither suspended nor finished.
+A group *needs* the pods that have to be placed together (:attr:`Group.needed`) to be placed at all, and *wants* all
+pods that should exist now to be ready. Both are equal except for gangs that have grown beyond an immutable minCount:
+additional pods never strand them, but they are ready only with these.
 
-From the phases of its groups to that of the JobSet: of the group that is least far, and of those that run the worst.
-Groups that have succeeded hold nothing back. Neither do those whose stage has not come, as long as others have some way
-to go; but a JobSet is not ready without them.
+The phase of the JobSet is that of its least advanced group; of running groups, the worst. Succeeded groups do not
+count. Neither do groups that wait for their startup stage, while others are still starting; but a JobSet is not ready
+without them.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ from gangctl.readiness.totals import Totals, totals
 
 
 def phase_of_group(group: Group, totals: Totals, attempt: int, *, been_ready: bool, counting: bool) -> GangPhase:
-    """How far it has come; total.
+    """The phase of a group; total.
 
-    ``been_ready`` says whether it was ready before in this attempt, and ``counting`` that the pods which are missing
-    may merely have finished, and keep it from nothing.
+    ``been_ready`` is whether it was ready before in this attempt; ``counting`` that the missing pods may have finished,
+    and do not degrade it.
     """
     counts = totals.counts
     if group.finished:
@@ -55,18 +55,18 @@ def phase_of_group(group: Group, totals: Totals, attempt: int, *, been_ready: bo
 
 
 def _is_leaving(group: Group, attempt: int) -> bool:
-    """Whether something of an earlier attempt is still there."""
+    """Whether objects of an earlier attempt still exist."""
     return bool(group.earlier) or any(job.attempt < attempt for job in group.leaving_jobs)
 
 
 def _unplaced(group: Group, totals: Totals) -> GangPhase:
-    """All pods that it needs exist, and not all of these have nodes."""
+    """The phase if all needed pods exist, and not all of them have nodes."""
     if totals.free < group.needed:
         return GangPhase.GATED
     if totals.bound_placed:
         return GangPhase.PARTIALLY_PLACED
-    said = group.pod_group.scheduled if group.pod_group is not None else None
-    if totals.refused or (said is not None and not said.status):
+    scheduled = group.pod_group.scheduled if group.pod_group is not None else None
+    if totals.refused or (scheduled is not None and not scheduled.status):
         return GangPhase.UNSCHEDULABLE
     return GangPhase.SCHEDULING
 
@@ -88,14 +88,14 @@ ORDER: Final = (
     GangPhase.READY,
     GangPhase.SUCCEEDED,
 )
-"""What decides comes first."""
+"""Sort key of phases: the deciding one first."""
 _RANK: Final = {phase: rank for rank, phase in enumerate(ORDER)}
 _FROM_THE_FIRST: Final = frozenset({GangPhase.DEGRADED, GangPhase.RESTARTING, GangPhase.FAILED})
-"""Phases that a JobSet enters with the first of its groups; others with the last."""
+"""Phases that a JobSet enters with its first group; others with the last."""
 
 
 def rolled_up(groups: Sequence[GroupReadiness], to_come: Collection[str]) -> tuple[GangPhase, int]:
-    """Phase of a JobSet, and since when it is in it; ``to_come`` are names of groups whose stage has not come."""
+    """Phase of a JobSet, and since when it is in it; ``to_come`` are groups that wait for their startup stage."""
     if not groups:
         return GangPhase.PENDING, 0
     phase, since = _least(groups)
@@ -114,21 +114,21 @@ def _least(groups: Sequence[GroupReadiness]) -> tuple[GangPhase, int]:
 
 
 def all_done(times: Sequence[int]) -> int:
-    """When the last of several things was done, 0 as long as one of them is not."""
+    """The latest of several times, 0 if one of them is 0."""
     return max(times, default=0) if all(times) else 0
 
 
 COUNTING_SECONDS: Final = 5
-"""How long a Job may take to count a pod that has succeeded. Finished pods are not followed: until then one that is
-missing may have succeeded, and a gang that runs to its end is not degraded."""
+"""How long a Job may take to count a succeeded pod. Finished pods are not watched: until then a missing pod may have
+succeeded, and the gang is not degraded."""
 
 
 def evaluate(snapshot: Snapshot, now: float, before: Readiness | None = None, *, kept: bool = False) -> Readiness:
-    """What is known of one JobSet as phases, counts, times and causes; total.
+    """Phases, counts, times and causes of one JobSet; total.
 
-    ``now`` and the times are Unix seconds. ``before`` is what was found the last time, if this process looked before.
-    It tells what no object does: that a gang was ready, and when something began of which the traces are gone.
-    ``kept`` is for what is written down: its texts name times, others say how long ago these were.
+    ``now`` and the times are Unix seconds. ``before`` is this process' previous result, if any. It has facts that no
+    object has: that a gang was ready, and times whose traces are gone.
+    ``kept`` is for stored texts: they contain times, others durations.
     """
     groups = members(snapshot)
     free_at = _free_at(snapshot)
@@ -152,7 +152,7 @@ def evaluate(snapshot: Snapshot, now: float, before: Readiness | None = None, *,
 
 @dataclass(frozen=True, slots=True)
 class _Found:
-    """Groups, and the JobSet's phase."""
+    """The groups, and the JobSet's phase."""
 
     groups: Sequence[GroupReadiness]
     phase: GangPhase
@@ -161,7 +161,7 @@ class _Found:
 
 
 def _free_at(snapshot: Snapshot) -> int:
-    """When it was free to start: admitted by Kueue, resumed or created; 0 while it is not."""
+    """When it was allowed to start: admitted by Kueue, resumed or created; 0 if it is not."""
     jobset = snapshot.jobset
     if jobset.suspend and not jobset.finished:
         return 0
@@ -172,9 +172,9 @@ def _free_at(snapshot: Snapshot) -> int:
 
 
 def _memory(jobset: JobSet, free_at: int, before: Readiness | None) -> Readiness | None:
-    """What was found before, if that was of the same attempt, and not before a suspension.
+    """The previous result, if it is of the same attempt and not from before a suspension.
 
-    Of what is over Kueue may have forgotten when it was admitted.
+    For a finished JobSet Kueue may no longer have the time of admission.
     """
     if before is None or before.attempt != jobset.restarts:
         return None
@@ -186,7 +186,7 @@ def _by_name(readiness: Readiness | None) -> Mapping[str, GroupReadiness]:
 
 
 def _finished(jobset: JobSet, groups: Sequence[Group], now: int, before: Readiness | None) -> _Found:
-    """Over, as the JobSet says; groups whose pods had all succeeded before it failed have succeeded."""
+    """The finished JobSet; groups whose pods all succeeded before it failed have succeeded."""
     succeeded = jobset.outcome != "Failed"
     outcome = GangPhase.SUCCEEDED if succeeded else GangPhase.FAILED
     since = unix(jobset.finished_at) or _same(before, outcome) or now
@@ -206,7 +206,7 @@ def _suspended(snapshot: Snapshot, groups: Sequence[Group], now: int, before: Re
     phase = GangPhase.SUSPENDED
     if jobset.queue and snapshot.queue is not None:
         phase = GangPhase.GATED if jobset.gates else GangPhase.QUEUED
-    # What has run has not waited since it was made; JobSet is about to write since when.
+    # A group that ran has not waited since its creation; JobSet is about to write the time.
     made = 0 if jobset.resumed_at else unix(jobset.created)
     since = unix(jobset.suspended_at) or _same(before, phase) or made or now
     found = [_group(group, phase, since, totals(group, runs=False).counts, None) for group in groups]
@@ -218,7 +218,7 @@ def _same(before: Readiness | None, phase: GangPhase) -> int:
 
 
 def _group(group: Group, phase: GangPhase, since: int, counts: Counts, before: GroupReadiness | None) -> GroupReadiness:
-    """One that does not run: what it has been through is over."""
+    """A JobSet that does not run, without its earlier times."""
     return GroupReadiness(
         name=group.name,
         template=group.template,
@@ -250,7 +250,7 @@ def _running(snapshot: Snapshot, groups: Sequence[Group], now: int, memory: Read
 
 
 def _recovered(snapshot: Snapshot) -> bool:
-    """Whether Kueue has seen all pods ready since it admitted the JobSet: it remembers, where it waits for them."""
+    """Whether Kueue observed all pods ready since admission: it records that with waitForPodsReady."""
     workload = snapshot.queue.workload if snapshot.queue is not None else None
     ready = workload.conditions.get("PodsReady") if workload is not None else None
     if ready is None or snapshot.jobset.restarts:
@@ -282,7 +282,7 @@ def _running_group(group: Group, life: Life, *, deleting: bool, recovered: bool)
 
 
 def _been_ready(group: Group, found: Traces, before: GroupReadiness | None, *, recovered: bool) -> bool:
-    """Whether it was ready before in this attempt. One that has grown since has not, as large as it is now."""
+    """Whether it was ready before in this attempt, with at least its present size."""
     if before is None:
         return recovered or shows_readiness(group, found)
     if before.been_ready:
@@ -291,7 +291,7 @@ def _been_ready(group: Group, found: Traces, before: GroupReadiness | None, *, r
 
 
 def _missing_since(group: Group, sum_: Totals, life: Life) -> int:
-    """Since when nothing is wrong but that pods are missing which may have succeeded; 0 where it is not so."""
+    """Since when the only problem is missing pods that may have succeeded; 0 otherwise."""
     counts, before = sum_.counts, life.before
     if before is None or before.phase is not GangPhase.READY or group.leaving:
         return 0

@@ -1,6 +1,6 @@
-"""What is known of one JobSet and of what belongs to it, at one moment: the input of readiness.
+"""Facts of one JobSet and its objects at one point in time: the input of readiness.
 
-Everything here is small, because a controller keeps 100,000 pods of it. Times are Unix seconds, 0 where there is
+The classes are small, because a controller stores 100,000 pods. Times are Unix seconds, 0 if there is
 none: Kubernetes writes whole seconds.
 """
 
@@ -21,7 +21,7 @@ from gangctl.kueue.stuck import Stuck
 
 @dataclass(frozen=True, slots=True)
 class PodFacts:
-    """What readiness needs of a pod; finished ones are usually left out, their Jobs count them."""
+    """Facts of a pod; finished ones are usually left out, because their Jobs count them."""
 
     namespace: str
     name: str
@@ -30,9 +30,9 @@ class PodFacts:
     replicated_job: str
     job_index: int
     attempt: int
-    """JobSet restart in which it was made."""
+    """JobSet restart in which it was created."""
     group: str
-    """Which group it names: the PodGroup; on 1.35 ``WORKLOAD/PODGROUP/KEY``; empty for none."""
+    """The group that it names: the PodGroup; on 1.35 ``WORKLOAD/PODGROUP/KEY``; empty for none."""
     scheduler: str
     priority: int
     created: int
@@ -51,19 +51,19 @@ class PodFacts:
     refused_at: int = 0
     ready: bool = False
     ready_at: int = 0
-    """Last transition of condition Ready, to whatever it is now."""
+    """Last transition of condition Ready."""
     waiting: str = ""
-    """Why its first container that is not ready waits (``ImagePullBackOff``), or how it ended (``OOMKilled``)."""
+    """Waiting (``ImagePullBackOff``) or termination reason (``OOMKilled``) of its first container that is not ready."""
     waiting_message: str = ""
     restarts: int = 0
-    """Of its containers, together."""
+    """Sum over its containers."""
     disrupted: str = ""
     """Reason of condition DisruptionTarget while that is True: ``PreemptionByScheduler``, ``TerminationByKubelet``."""
 
 
 @dataclass(frozen=True, slots=True)
 class NodeFacts:
-    """Whether a node can be counted on; ``reason`` is why it is not ready, ``since`` when it became so."""
+    """Whether a node is ready; ``reason`` is why it is not ready, ``since`` when it became so."""
 
     name: str
     ready: bool
@@ -74,11 +74,11 @@ class NodeFacts:
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """What a controller could not create: the last event FailedCreate of a Job, or JobCreationFailed of a JobSet."""
+    """A denied creation by a controller: the last event FailedCreate of a Job, or JobCreationFailed of a JobSet."""
 
     namespace: str
     kind: str
-    """``Job`` or ``JobSet``: what the event is about."""
+    """``Job`` or ``JobSet``: the kind of the event's object."""
     name: str
     uid: str
     message: str
@@ -87,7 +87,7 @@ class Refused:
 
 @dataclass(frozen=True, slots=True)
 class QueueFacts:
-    """Where a JobSet stands in Kueue; ``workload`` is None where Kueue has made none (yet)."""
+    """State of a JobSet in Kueue; ``workload`` is None if Kueue has created none (yet)."""
 
     local_queue: str
     cluster_queue: str
@@ -95,23 +95,23 @@ class QueueFacts:
     blocked: Blocked | None = None
     stuck: Stuck | None = None
     never: str = ""
-    """Why it can never be admitted, with the arithmetic; empty where that is not known to be so."""
+    """Why it can never be admitted, with the arithmetic; empty if unknown."""
 
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """One JobSet with everything that belongs to it, by the same name and UID, as far as it is known.
+    """One JobSet with all known objects that belong to it, by its name and UID.
 
-    What may not be read, or is not followed, is None, and no conclusion is drawn from it.
+    Objects that are forbidden to read, or not watched, are None, and ignored.
     """
 
     jobset: JobSet
     assessment: Assessment
-    """What its stamps mean (:func:`gangctl.gang.assess.assess`)."""
+    """The assessment of its stamps (:func:`gangctl.gang.assess.assess`)."""
     jobs: Sequence[JobProgress]
-    """Of this very JobSet."""
+    """Jobs of this JobSet."""
     pods: Sequence[PodFacts]
-    """Of its name; those of earlier attempts too, as long as they are there."""
+    """Pods with its name, including existing ones of earlier attempts."""
     groups: Mapping[str, Observed]
     """PodGroups by name that it controls or that have a name of its plan; empty before 1.36."""
     workload: Observed | None
@@ -123,8 +123,8 @@ class Snapshot:
     """Every node by name."""
     refused: Sequence[Refused] = ()
     foreign_workload: str = ""
-    """Name of somebody else's Workload for this JobSet."""
+    """Name of another owner's Workload for this JobSet."""
     groups_known: bool = True
-    """Whether Workloads and PodGroups may be read; otherwise there are none here, from which nothing follows."""
-    room: Mapping[str, bool] = field(default_factory=dict)
-    """By group: whether its pods that have no node would fit now. Of a group that is not in it that is not known."""
+    """Whether Workloads and PodGroups may be read; otherwise they are empty here, and ignored."""
+    fits_now: Mapping[str, bool] = field(default_factory=dict)
+    """By group: whether its pods without a node would fit now. Unknown for other groups."""

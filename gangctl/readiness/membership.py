@@ -1,8 +1,8 @@
-"""Which pods and Jobs belong to which gang, of a JobSet as it is now and not of one that had its name before.
+"""Members of gangs: pods and Jobs of the present JobSet, not of an earlier one with its name.
 
-A pod is in the group that it names, whatever the attempt: the name holds digits of the JobSet's UID, so that pods of a
-JobSet that was deleted and created again under its name are told apart. One that names none is in its Job's, unless it
-is older than the JobSet. Pods of ReplicatedJobs without a gang are in no group, beside those that have one.
+A pod is in the group that it names, in any attempt: the name has digits of the JobSet's UID, which distinguish it from
+a JobSet that was deleted and created again under its name. A pod that names none is in its Job's group, unless it is
+older than the JobSet. If any ReplicatedJob has a gang, pods of those without one are in no group.
 """
 
 from __future__ import annotations
@@ -27,10 +27,9 @@ from gangctl.readiness.reading import unix
 
 
 def stages_to_come(jobset: JobSet, jobs: Iterable[JobProgress]) -> frozenset[str]:
-    """Names of the ReplicatedJobs whose turn has not come in this attempt.
+    """Names of the ReplicatedJobs whose startup stage has not begun in this attempt.
 
-    That is seen by their having no Job while one that goes before them has not finished: JobSet makes all Jobs of a
-    stage the moment its turn comes.
+    They have no Job while an earlier one has not finished: JobSet creates all Jobs of a stage when it begins.
     """
     if not jobset.in_order and not any(rj.depends_on for rj in jobset.replicated_jobs):
         return frozenset()
@@ -48,7 +47,7 @@ def stages_to_come(jobset: JobSet, jobs: Iterable[JobProgress]) -> frozenset[str
         if rj.name not in begun and any(name in unfinished for name in first):
             to_come.add(rj.name)
         if rj.name in unfinished and not earlier:
-            # One that has not finished is enough for all that come after it.
+            # One unfinished ReplicatedJob delays all later ones.
             earlier.append(rj.name)
     return frozenset(to_come)
 
@@ -57,44 +56,44 @@ JobKey = tuple[str, int]
 """ReplicatedJob and index."""
 
 FINISHED: Final = frozenset({"Succeeded", "Failed"})
-"""``status.phase`` of pods that hold nothing any more."""
+"""``status.phase`` of pods that hold no resources."""
 
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """One gang at run time, with what belongs to it. Pods are in the order in which the snapshot has them."""
+    """One gang at run time, with its members. Pods are in the order of the snapshot."""
 
     name: str
-    """As the plan has it; of a JobSet without a plan, which is looked at as one group, the JobSet's."""
+    """Name in the plan; a JobSet without a plan is one group with the JobSet's name."""
     template: str
     """Empty without a plan."""
     scope: Scope | None
-    """None without a plan: nothing places these pods together."""
+    """None without a plan: the pods are not placed together."""
     planned: tuple[PlannedJob, ...]
     """Its Jobs, in the order of the JobSet."""
     jobs: tuple[JobProgress, ...] = ()
-    """Those that exist, of this attempt and not being deleted."""
+    """Existing Jobs of this attempt that are not being deleted."""
     leaving_jobs: tuple[JobProgress, ...] = ()
-    """Those that exist of an earlier attempt, or are being deleted."""
+    """Existing Jobs of an earlier attempt, or that are being deleted."""
     pods: tuple[PodFacts, ...] = ()
-    """Of this attempt, neither finished nor being deleted."""
+    """Pods of this attempt, neither finished nor being deleted."""
     leaving: tuple[PodFacts, ...] = ()
-    """Of this attempt, not finished and being deleted."""
+    """Pods of this attempt, not finished and being deleted."""
     earlier: tuple[PodFacts, ...] = ()
-    """Of earlier attempts, not finished."""
+    """Unfinished pods of earlier attempts."""
     over: tuple[PodFacts, ...] = ()
-    """Of this attempt and finished; usually not all that have: their Jobs count them."""
+    """Finished pods of this attempt; usually not all, because their Jobs count them."""
     unlinked: frozenset[JobKey] = frozenset()
-    """Jobs whose pods name no group although one was planned: nothing places these with the others."""
+    """Jobs whose pods name no group although one was planned: they are not placed with the others."""
     pod_group: Observed | None = None
-    """None where it is missing, somebody else's or on its way out; always on 1.35, which has none."""
+    """None if it is missing, has another owner or is being deleted; always on 1.35, which has none."""
     desired: int = 0
-    """Pods that exist at once when none has finished."""
+    """Pods that exist at once if none has finished."""
     minimum: int = 0
-    """minCount as it is now: the observed one, else the plan's; all that are wanted where nothing enforces one."""
+    """Present minCount: the observed one, else the plan's; all wanted pods if none is enforced."""
     needed: int = 0
-    """Pods that have to be placed before any can start: the minimum, or all that can still exist where these are fewer;
-    of a sequenced JobSet without a plan, those whose stage has come."""
+    """Pods that have to be placed before any can start: the minimum, or all that can still exist if these are fewer;
+    of a sequenced JobSet without a plan, those of started stages."""
     wanted: int = 0
     """Pods that should exist now."""
     succeeded: int = 0
@@ -102,24 +101,24 @@ class Group:
 
     @property
     def replicated_jobs(self) -> tuple[str, ...]:
-        """Names of the ReplicatedJobs whose pods are in it, in the order of the JobSet."""
+        """Names of the ReplicatedJobs with pods in it, in the order of the JobSet."""
         return tuple(dict.fromkeys(job.replicated_job for job in self.planned))
 
     @property
     def finished(self) -> bool:
-        """Whether it had pods and will have none again in this attempt."""
+        """Whether it had pods and gets no more in this attempt."""
         return self.desired > 0 and self.wanted == 0
 
     @property
     def bound(self) -> tuple[PodFacts, ...]:
-        """Those of :attr:`pods` that are placed together: without unlinked Jobs' pods, unless there are no others."""
+        """Pods that are placed together: without those of unlinked Jobs, unless there are no others."""
         if not self.unlinked or len(self.unlinked) == len(self.planned):
             return self.pods
         return tuple(pod for pod in self.pods if (pod.replicated_job, pod.job_index) not in self.unlinked)
 
 
 def plan_of(snapshot: Snapshot) -> GangPlan | None:
-    """The plan of its stamps. That of a JobSet on its way out too, of which nothing should be made any more."""
+    """The plan of its stamps, also of a JobSet that is being deleted."""
     if snapshot.assessment.plan is not None or not snapshot.jobset.deleting:
         return snapshot.assessment.plan
     stamps, _ = stored_stamps(snapshot.jobset)
@@ -148,7 +147,7 @@ def members(snapshot: Snapshot) -> tuple[Group, ...]:
 
 @dataclass(frozen=True, slots=True)
 class _Known:
-    """What is the same for all groups of a JobSet."""
+    """Facts common to all groups of a JobSet."""
 
     snapshot: Snapshot
     replicated_jobs: Mapping[str, ReplicatedJob]
@@ -168,7 +167,7 @@ class _Draft:
     jobs: dict[JobKey, JobProgress] = field(default_factory=dict)
     pods: list[PodFacts] = field(default_factory=list)
     attempts: dict[JobKey, int] = field(default_factory=dict)
-    """The latest attempt of a Job that is seen of its pods."""
+    """The latest attempt of a Job among its pods."""
 
 
 def _planned_drafts(plan: GangPlan) -> list[_Draft]:
@@ -185,7 +184,7 @@ def _planned_drafts(plan: GangPlan) -> list[_Draft]:
 
 
 def _whole_draft(jobset: JobSet) -> list[_Draft]:
-    """One group of all Jobs, up to as many as a JobSet with gangs may have: ``replicas`` alone may say two billion."""
+    """One group of all Jobs, limited to the maximum for gangs: ``replicas`` may be two billion."""
     jobs = (
         PlannedJob(f"{jobset.name}-{rj.name}-{index}", rj.name, index, job_pods(rj), None)
         for rj in jobset.replicated_jobs
@@ -201,7 +200,7 @@ def _named(reference: Reference) -> Iterable[str]:
 
 
 class _Roll:
-    """Tells for each Job and pod which group it is in."""
+    """Finds the group of each Job and pod."""
 
     def __init__(self, jobset: JobSet, drafts: Iterable[_Draft]) -> None:
         self._jobset = jobset
@@ -215,13 +214,13 @@ class _Roll:
                     self._by_name.update(dict.fromkeys(_named(job.reference), draft))
 
     def enter_job(self, job: JobProgress) -> None:
-        """Of this very JobSet, by its UID."""
+        """Whether a Job belongs to this JobSet, by its UID."""
         draft = self._by_job.get(job.key)
         if draft is not None and job.jobset_uid == self._jobset.uid:
             draft.jobs[job.key] = job
 
     def enter_pod(self, pod: PodFacts) -> None:
-        """Of this very JobSet, by what it names or when it was made."""
+        """Whether a pod belongs to this JobSet, by its group name or creation time."""
         if pod.jobset != self._jobset.name or pod.namespace != self._jobset.namespace:
             return
         key = (pod.replicated_job, pod.job_index)
@@ -237,8 +236,8 @@ class _Roll:
     def _is_strange(self, pod: PodFacts, draft: _Draft, job: JobProgress | None) -> bool:
         """Whether it is of an earlier JobSet of the name: it names that one's group, or is older than this one.
 
-        It may name the group that somebody gave its Job in place of the planned one. Without a plan the name of a
-        group tells nothing: who wrote the JobSet may have written it.
+        A webhook may have given its Job another group than the planned one. Without a plan the name of a group is
+        no evidence: the user may have written it.
         """
         if pod.group and draft.scope is not None:
             return job is None or job.group != pod.group
@@ -292,7 +291,7 @@ def _group(known: _Known, draft: _Draft) -> Group:
 
 
 def _sorted_pods(draft: _Draft, restarts: int) -> tuple[list[PodFacts], list[PodFacts], list[PodFacts], list[PodFacts]]:
-    """Pods, those leaving, those of earlier attempts, and those that are over; see :class:`Group`."""
+    """Active, terminating, earlier and finished pods; see :class:`Group`."""
     pods: list[PodFacts] = []
     leaving: list[PodFacts] = []
     earlier: list[PodFacts] = []
@@ -313,7 +312,7 @@ def _sorted_pods(draft: _Draft, restarts: int) -> tuple[list[PodFacts], list[Pod
 
 
 def _progress(draft: _Draft, over: Iterable[PodFacts]) -> dict[JobKey, JobProgress]:
-    """The Jobs, with pods counted that have succeeded and that their Job has not counted yet."""
+    """The Jobs, with succeeded pods that their Job has not counted yet."""
     succeeded: dict[JobKey, int] = {}
     for pod in over:
         if pod.phase == "Succeeded":

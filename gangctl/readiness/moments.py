@@ -1,12 +1,12 @@
-"""When a group entered its phase, was placed and became ready: from the times that others wrote.
+"""When a group entered its phase, was placed and became ready: from times in its objects.
 
-So a controller that is restarted says the same as before. What is remembered helps where nothing is written: when a
-gang that is degraded lost its first pod, if that has been replaced since.
+So a restarted controller reports the same times. The previous result is used only if no object has the time, for
+example when a degraded gang lost a pod that has been replaced since.
 
-Whether a group was ready before: from what is remembered, else from what its pods show.
-A controller that was restarted remembers nothing, but a pod that is lost leaves traces: its condition Ready turned
-false long after it was placed, or the pod in its place was made after the gang had been placed. The gang was ready when
-all the others were ready before the first of that happened.
+Whether a group was ready before: from the previous result, else from its pods.
+A restarted controller has no previous result, but a lost pod leaves traces: its condition Ready became false long
+after it was placed, or its replacement was created after the gang had been placed. The gang was ready if all other
+pods were ready before the first of these.
 """
 
 from __future__ import annotations
@@ -22,47 +22,47 @@ from gangctl.readiness.result import GroupReadiness
 from gangctl.readiness.totals import Totals, nth
 
 FIRST_STATUS_SECONDS: Final = 30
-"""Within that time after a pod was placed its kubelet writes Ready for the first time, as false."""
+"""Time after placement within which the kubelet writes Ready for the first time, as false."""
 RESTARTED_SECONDS: Final = 5
-"""The same for pods whose containers have started again: these were up once."""
+"""The same for pods whose containers have restarted: these ran before."""
 
 
 @dataclass(slots=True)
 class Traces:
-    """What pods show. ``ready_by`` is when the last of those became ready that still are."""
+    """Evidence in pods. ``ready_by`` is when the last of the ready pods became ready."""
 
     ready: int = 0
     ready_by: int = 0
     turned: int = 0
-    """Pods that were ready, and are not."""
+    """Pods that were ready, and no longer are."""
     replaced: int = 0
-    """Pods made after the gang was placed, that have not been ready themselves."""
+    """Pods created after the gang was placed that have not been ready."""
     never: int = 0
-    """Pods that have not been ready, of those that the gang began with."""
+    """Initial pods of the gang that have not been ready."""
     lost_at: int = 0
-    """When the first pod was lost, of those lost after the others were ready; 0 where none was."""
+    """When the first pod was lost after the others were ready; 0 if none was."""
 
     @property
     def complete(self) -> bool:
-        """Whether, by what they show, all pods were ready before the first was lost."""
+        """Whether all pods were ready before the first was lost."""
         return self.never == 0 and self.ready + self.turned > 0 and not 0 < self.lost_at < self.ready_by
 
 
 def scheduled_at(group: Group) -> int:
-    """When the scheduler placed the gang, by its PodGroup; 0 where it has not.
+    """When the scheduler placed the gang, by its PodGroup; 0 if it has not.
 
-    The condition is never taken back, and groups outlive restarts and evictions: where all pods are younger it is of an
-    earlier life.
+    The condition is never reset, and groups survive restarts and evictions: if all pods are younger it is of an earlier
+    start.
     """
-    said = group.pod_group.scheduled if group.pod_group is not None else None
-    if said is None or not said.status:
+    scheduled = group.pod_group.scheduled if group.pod_group is not None else None
+    if scheduled is None or not scheduled.status:
         return 0
-    since = unix(said.since)
+    since = unix(scheduled.since)
     return since if any(pod.created <= since for pod in (*group.pods, *group.leaving)) else 0
 
 
 def traces(group: Group) -> Traces:
-    """What the pods of this attempt show."""
+    """Evidence in the pods of this attempt."""
     found = Traces()
     begun = _begun(group)
     lost: list[int] = []
@@ -83,7 +83,7 @@ def traces(group: Group) -> Traces:
 
 
 def shows_readiness(group: Group, found: Traces) -> bool:
-    """Whether a group that is not ready was ready once, by the traces of its pods alone."""
+    """Whether a group that is not ready was ready before, by its pods alone."""
     missing = group.wanted - len(group.pods) - len(group.leaving)
     if missing > 0 and not _begun(group):
         return False
@@ -98,9 +98,9 @@ def _turned(pod: PodFacts) -> bool:
 
 
 def _begun(group: Group) -> int:
-    """When the gang was placed, so that pods made later stand in for others; 0 where that cannot be told.
+    """When the gang was placed, so that later pods are replacements; 0 if unknown.
 
-    It cannot for what grows, or is made in stages: there pods are made later that stand in for none, unless their Jobs
+    It is unknown for gangs that grow, or start in stages: there later pods are no replacements, unless their Jobs
     have lost some.
     """
     known = scheduled_at(group)
@@ -111,19 +111,19 @@ def _begun(group: Group) -> int:
 
 
 _LASTING: Final = frozenset({GangPhase.DEGRADED, GangPhase.RESTARTING, GangPhase.SUCCEEDED})
-"""Phases of which the traces go away while they last: who has seen their beginning knows best."""
+"""Phases whose traces disappear while they last: the previous result is preferred."""
 
 
 @dataclass(frozen=True, slots=True)
 class Life:
-    """What is known of a group besides its pods."""
+    """Facts of a group besides its pods."""
 
     begun: int
-    """When its JobSet was free to start, or began its last restart."""
+    """When its JobSet was allowed to start, or began its last restart."""
     attempt: int
     now: int
     before: GroupReadiness | None
-    """What was found of it in this very attempt."""
+    """Its previous result in this attempt."""
 
 
 def since(phase: GangPhase, group: Group, totals: Totals, found: Traces, life: Life) -> int:
@@ -133,22 +133,22 @@ def since(phase: GangPhase, group: Group, totals: Totals, found: Traces, life: L
         return same
     written = _written(phase, group, totals, found, life)
     if phase is GangPhase.READY:
-        # Once pods finish, the last of those that are left may have become ready earlier.
+        # After pods finish, the last of the remaining ones may have become ready earlier.
         return max(written, same) or life.now
     return written or same or life.now
 
 
 def _written(phase: GangPhase, group: Group, totals: Totals, found: Traces, life: Life) -> int:
-    """What times in the cluster say, 0 where they say nothing."""
+    """The time from objects in the cluster, 0 if they have none."""
     match phase:
         case GangPhase.PENDING | GangPhase.WAITING_FOR_PODS:
             return life.begun or (totals.created_at[0] if totals.created_at else 0)
         case GangPhase.SCHEDULING | GangPhase.GATED:
             return nth(totals.created_at, group.needed)
         case GangPhase.UNSCHEDULABLE:
-            said = group.pod_group.scheduled if group.pod_group is not None else None
-            told = unix(said.since) if said is not None and not said.status else 0
-            return totals.refused_at or max(told, nth(totals.created_at, group.needed))
+            scheduled = group.pod_group.scheduled if group.pod_group is not None else None
+            rejected_at = unix(scheduled.since) if scheduled is not None and not scheduled.status else 0
+            return totals.refused_at or max(rejected_at, nth(totals.created_at, group.needed))
         case GangPhase.PARTIALLY_PLACED:
             return nth(totals.placed_at, 1)
         case GangPhase.STARTING:
@@ -163,12 +163,12 @@ def _written(phase: GangPhase, group: Group, totals: Totals, found: Traces, life
             lost = (pod.ready_at for pod in group.earlier if not pod.ready)
             return life.begun or max(lost, default=0)
         case _:
-            # A pod that ends is not ready from then on.
+            # A terminated pod is not ready.
             return max((pod.ready_at for pod in group.over), default=0)
 
 
 def placed_at(group: Group, totals: Totals, been_ready: bool, life: Life) -> int:
-    """When the last pod that was needed got its node, the first time in this attempt; 0 before that."""
+    """When the last needed pod got its node, the first time in this attempt; 0 before that."""
     if life.before is not None and life.before.placed_at:
         return life.before.placed_at
     if group.finished:
@@ -188,7 +188,7 @@ def first_ready_at(totals: Totals, life: Life) -> int:
 
 
 def ready_at(group: Group, totals: Totals, been_ready: bool, life: Life) -> int:
-    """When the last pod became ready, the first time in this attempt; 0 until all are."""
+    """When the last pod became ready, the first time in this attempt; 0 before that."""
     if life.before is not None and life.before.ready_at:
         return life.before.ready_at
     if not been_ready:

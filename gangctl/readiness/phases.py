@@ -1,6 +1,6 @@
 """The phases of a gang: one closed list for metrics, events, the command line and ``Gang`` objects.
 
-A JobSet's phase is the one of its groups that is least far; of the groups that run, the one in the worst state.
+A JobSet's phase is that of its least advanced group; of running groups, the worst.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Final
 
 
 class GangPhase(StrEnum):
-    """Stable, CamelCase, in the order of a life; :attr:`label` in metrics."""
+    """Stable, CamelCase, in the order of the lifecycle; :attr:`label` in metrics."""
 
     SUSPENDED = "Suspended"
     QUEUED = "Queued"
@@ -31,22 +31,22 @@ class GangPhase(StrEnum):
 
     @property
     def label(self) -> str:
-        """As a metric's label has it."""
+        """Value of the metrics label."""
         return self.value.lower()
 
     @property
     def sentence(self) -> str:
-        """What it means, for people."""
+        """Description for users."""
         return _SENTENCES[self]
 
     @property
     def over(self) -> bool:
-        """Whether nothing more will happen."""
+        """Whether the phase is final."""
         return self in {GangPhase.SUCCEEDED, GangPhase.FAILED}
 
     @property
     def settled(self) -> bool:
-        """Whether there is nothing to explain: it is as it should be, or over."""
+        """Whether no cause is needed: the gang is ready or finished."""
         return self is GangPhase.READY or self.over
 
 

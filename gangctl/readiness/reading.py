@@ -1,6 +1,6 @@
-"""Pods, nodes and events as the API server writes them, made facts: total, whatever their shape, and small.
+"""Facts from raw pods, nodes and events: total for objects of any shape, and small.
 
-A controller keeps 100,000 pods, so what repeats among them is one object: names of namespaces, JobSets, groups and
+A controller stores 100,000 pods, so equal values share one object: names of namespaces, JobSets, groups and
 nodes, messages, times.
 """
 
@@ -21,22 +21,22 @@ from gangctl.readiness.facts import NodeFacts, PodFacts, Refused
 H = TypeVar("H", bound=Hashable)
 
 FAILED_CREATE: Final = "FailedCreate"
-"""Reason of the Job controller's event: a pod could not be made."""
+"""Reason of the Job controller's event: a pod could not be created."""
 JOB_CREATION_FAILED: Final = "JobCreationFailed"
-"""Reason of JobSet's event: a Job could not be made."""
+"""Reason of JobSet's event: a Job could not be created."""
 REFUSING_KINDS: Final[Mapping[str, str]] = {FAILED_CREATE: "Job", JOB_CREATION_FAILED: "JobSet"}
-"""What events of these reasons have to be about; ReplicaSets and others tell of FailedCreate, too."""
+"""Kinds of objects of these events; ReplicaSets and others have FailedCreate events, too."""
 
 NEVER_UPDATED: Final = "NodeStatusNeverUpdated"
-"""How the node lifecycle controller calls a node whose kubelet has never reported."""
+"""Reason of the node lifecycle controller for a node whose kubelet has never reported."""
 
 _NUMBER_DIGITS: Final = 9
 _SAME: Final = 8192
 _CRASH_LOOP: Final = "CrashLoopBackOff"
 _DULL: Final = frozenset({"ContainerCreating", "PodInitializing", "Completed"})
-"""Why a container waits or has ended, where another container may say more."""
+"""Unspecific reasons: another container may have a better one."""
 _RAN: Final = frozenset({"Error", "OOMKilled", "Completed"})
-"""How containers end that have run: the message is their own then, perhaps the end of a log, and is not repeated."""
+"""Termination reasons whose message is the container's own, perhaps from its log: it is not shown."""
 
 
 def read_pod(raw: Object) -> PodFacts | None:
@@ -81,7 +81,7 @@ def read_pod(raw: Object) -> PodFacts | None:
 
 
 def read_node(raw: Object) -> NodeFacts:
-    """The facts of one node. One that has never reported is not ready since it was made."""
+    """The facts of one node. One that has never reported is not ready since its creation."""
     metadata, spec, status = (_object(raw.get(part)) for part in ("metadata", "spec", "status"))
     never = {"reason": NEVER_UPDATED, "lastTransitionTime": metadata.get("creationTimestamp")}
     condition = next((each for each in _objects(status.get("conditions")) if each.get("type") == "Ready"), never)
@@ -96,7 +96,7 @@ def read_node(raw: Object) -> NodeFacts:
 
 
 def read_refusal(raw: Object) -> Refused | None:
-    """What an event of ``events.k8s.io/v1`` says could not be made; None for events about anything else."""
+    """The denied creation in an event of ``events.k8s.io/v1``; None for other events."""
     about = _object(raw.get("regarding"))
     kind = _name(about.get("kind"))
     if not kind or REFUSING_KINDS.get(_text(raw.get("reason"))) != kind:
@@ -112,7 +112,7 @@ def read_refusal(raw: Object) -> Refused | None:
 
 
 def event_seen_at(raw: Object) -> int:
-    """When what an event of ``events.k8s.io/v1`` tells happened last, Unix seconds; 0 where it does not say."""
+    """Last occurrence of an event of ``events.k8s.io/v1``, Unix seconds; 0 if unknown."""
     times = (
         _object(raw.get("series")).get("lastObservedTime"),
         raw.get("deprecatedLastTimestamp"),
@@ -123,13 +123,13 @@ def event_seen_at(raw: Object) -> int:
 
 
 def unix(text: object) -> int:
-    """Unix seconds of a time in RFC 3339, 0 where there is none."""
+    """Unix seconds of a time in RFC 3339, 0 if there is none."""
     return _unix(text) if isinstance(text, str) else 0
 
 
 @lru_cache(_SAME)
 def _unix(text: str) -> int:
-    # Remembered, because the pods of a gang have the same times: one number for all of them.
+    # Cached, because the pods of a gang have equal times: they share one number.
     try:
         found = datetime.fromisoformat(text)
         moment = found if found.tzinfo is not None else found.replace(tzinfo=UTC)
@@ -139,10 +139,10 @@ def _unix(text: str) -> int:
 
 
 def _waiting(status: Object) -> tuple[str, str]:
-    """Why the first container that is not ready waits, or how it ended; one that merely starts tells less than others.
+    """Waiting or termination reason of the first container that is not ready; starting containers come last.
 
-    Containers that start over and over are told by how they ended last: the server's own message has the pod's name
-    and a time in it.
+    Containers that restart repeatedly have their last termination reason: the kubelet's message contains the pod's
+    name and a time.
     """
     dull = ("", "")
     for container in _containers(status):
@@ -161,7 +161,7 @@ def _waiting(status: Object) -> tuple[str, str]:
 
 
 def _ending(ended: Object) -> str:
-    """How a container ended: its reason and exit code."""
+    """Termination reason and exit code of a container."""
     if not ended:
         return ""
     return _message(f"{_text(ended.get('reason')) or 'Ended'}, exit code {_integer(ended.get('exitCode'))}")
@@ -186,17 +186,17 @@ def _text(value: object) -> str:
 
 
 def _name(value: object) -> str:
-    """A text that others have, too."""
+    """A shared text."""
     return sys.intern(value) if isinstance(value, str) else ""
 
 
 def _message(value: object) -> str:
-    """What others wrote, on one line of bounded length."""
+    """A text of another component, on one line of bounded length."""
     return sys.intern(one_line(value)) if isinstance(value, str) else ""
 
 
 def _number(value: object) -> int:
-    """The number in a label, 0 where there is none."""
+    """The number in a label, 0 if there is none."""
     text = _text(value)
     return int(text) if text.isascii() and text.isdigit() and len(text) <= _NUMBER_DIGITS else 0
 
@@ -207,5 +207,5 @@ def _integer(value: object) -> int:
 
 @lru_cache(_SAME)
 def _same(value: H) -> H:
-    """One object for all that are equal. Never for mixed types: 1 and True are equal, too."""
+    """One object for all equal values. Not for mixed types: 1 and True are equal."""
     return value

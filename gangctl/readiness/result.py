@@ -1,6 +1,6 @@
-"""What readiness finds: counts and phases of each group and of the JobSet, and the causes in order of likelihood.
+"""Result of readiness: counts and phases of each group and of the JobSet, and the causes in order of likelihood.
 
-Times are Unix seconds, 0 where there is none.
+Times are Unix seconds, 0 if there is none.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ class Counts:
     desired: int = 0
     """As configured: pods that exist at once when none has finished."""
     minimum: int = 0
-    """minCount as it is now: pods that have to be placed together."""
+    """Present minCount: pods that have to be placed together."""
     wanted: int = 0
-    """Pods that should exist now: those desired without those that have finished for good."""
+    """Pods that should exist now: those desired without those that finished permanently."""
     created: int = 0
     """Pods of this attempt that exist and have not finished; terminating ones are not counted."""
     placed: int = 0
-    """Of these, on a node."""
+    """Existing pods on a node."""
     ready: int = 0
-    """Of these, ready."""
+    """Existing pods that are ready."""
     finished: int = 0
     """Pods that have succeeded."""
     stranded: int = 0
-    """Pods that hold a node while fewer pods of their group do than have to start together."""
+    """Pods with a node while their group has fewer placed pods than have to start together."""
 
     def __add__(self, other: Counts) -> Counts:
         return Counts(
@@ -52,27 +52,27 @@ class GroupReadiness:
     name: str
     template: str
     replicated_jobs: tuple[str, ...]
-    """Whose pods are in it, in the order of the JobSet."""
+    """ReplicatedJobs with pods in it, in the order of the JobSet."""
     phase: GangPhase
     since: int
     counts: Counts
     placed_at: int = 0
-    """When the last pod that was needed got its node, 0 before that."""
+    """When the last needed pod got its node, 0 before that."""
     first_ready_at: int = 0
     ready_at: int = 0
     """When the first and the last pod became ready; the latter 0 until all are."""
     been_ready: bool = False
     """Whether it has been ready in this attempt."""
     missing_since: int = 0
-    """Since when pods are missing of which their Jobs may tell in a moment that they have succeeded."""
+    """Since when pods are missing that their Jobs may soon count as succeeded."""
 
 
 @dataclass(frozen=True, slots=True)
 class Cause:
     """Why a gang is not ready.
 
-    ``message`` is one sentence without its full stop; ``evidence`` are facts as they were seen, each one line, the most
-    telling first; ``remedy`` says what to do, and ``command`` is the next one to run (both may be empty).
+    ``message`` is one sentence without its full stop; ``evidence`` are observed facts, each one line, the most relevant
+    first; ``remedy`` is what to do, and ``command`` is the next command to run (both may be empty).
     """
 
     reason: Reason
@@ -81,17 +81,17 @@ class Cause:
     remedy: str = ""
     command: str = ""
     groups: tuple[str, ...] = ()
-    """Groups it holds back; empty for all of the JobSet."""
+    """Affected groups; empty for all of the JobSet."""
     pods: int = 0
-    """How many pods it holds back, as far as that can be said."""
+    """Number of affected pods, as far as known."""
     since: int = 0
     blocking: bool = True
-    """False for what ends by itself: containers that start, a turn in a queue that comes."""
+    """False if it ends by itself: containers that start, waiting in a queue."""
 
 
 @dataclass(frozen=True, slots=True)
 class Readiness:
-    """How far one JobSet has come. ``causes`` are ranked, the most likely first; a settled phase has none."""
+    """Readiness of one JobSet. ``causes`` are ranked, the most likely first; a settled phase has none."""
 
     namespace: str
     name: str
@@ -108,17 +108,17 @@ class Readiness:
     attempt: int = 0
     created_at: int = 0
     admitted_at: int = 0
-    """When it was free to start: admitted by Kueue, or created."""
+    """When it was allowed to start: admitted by Kueue, or created."""
     placed_at: int = 0
     first_ready_at: int = 0
     ready_at: int = 0
-    """As those of the groups: when the last of them was complete, 0 until all are."""
+    """As those of the groups: the latest of their times, 0 until all have one."""
     been_ready: bool = False
     """Whether it has been ready in this attempt."""
     lost: Cause | None = None
-    """Why it is a gang in name only, whatever its phase: another time, some of its pods may start without the rest."""
+    """Why all-or-nothing is not guaranteed, in any phase: some of its pods may start without the rest."""
     look_again: float | None = None
-    """When time alone changes the answer, Unix seconds."""
+    """When time alone changes the result, Unix seconds."""
 
     @property
     def key(self) -> tuple[str, str]:
@@ -127,10 +127,10 @@ class Readiness:
 
     @property
     def reason(self) -> Reason | None:
-        """The most likely cause, None where there is nothing to explain."""
+        """The most likely cause, None if there is none."""
         return self.causes[0].reason if self.causes else None
 
     @property
     def blocked_by(self) -> Reason | None:
-        """The most likely cause that does not end by itself; None as long as it gets on."""
+        """The most likely cause that does not end by itself; None if there is none."""
         return next((cause.reason for cause in self.causes if cause.blocking), None)

@@ -1,4 +1,4 @@
-"""What the pods of one group add up to, in one pass over them: a gang may have 10,000."""
+"""Totals over the pods of one group, in one pass: a gang may have 10,000."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from gangctl.readiness.result import Counts
 
 @dataclass(frozen=True, slots=True)
 class Totals:
-    """Counts for people, and of the pods that are placed together (:attr:`Group.bound`) what phases follow from.
+    """Counts for users, and facts of the pods that are placed together (:attr:`Group.bound`), which determine phases.
 
-    Times are in order.
+    Times are sorted.
     """
 
     counts: Counts
@@ -21,23 +21,23 @@ class Totals:
     """Pods placed together that exist."""
     bound_placed: int
     free: int
-    """Of those that exist, on a node or without a gate on them."""
+    """Existing pods on a node or without gates."""
     refused: int
-    """Of those without a node, those that the scheduler has looked at in vain."""
+    """Pods without a node that the scheduler has rejected."""
     refused_at: int
-    """When the first of these was refused, 0 where that is not known."""
+    """When the first of these was rejected, 0 if unknown."""
     created_at: Sequence[int]
     """Of the pods placed together."""
     placed_at: Sequence[int]
-    """Of the pods placed together; the time of creation where it is not known."""
+    """Of the pods placed together; the creation time if unknown."""
     ready_at: Sequence[int]
-    """Of all pods that are ready."""
+    """Of all ready pods."""
 
 
 def totals(group: Group, *, runs: bool) -> Totals:
-    """The sum. ``runs`` is whether its pods should run: of a gang that is to end nobody waits for anybody.
+    """The sum. ``runs`` is whether its pods should run: pods of a gang that should end do not wait.
 
-    A pod is ready only on a node, so that never more are ready than placed.
+    A pod is ready only on a node, so that there are never more ready than placed pods.
     """
     bound = group.bound
     placed = bound_placed = free = refused = refused_at = 0
@@ -78,7 +78,7 @@ def totals(group: Group, *, runs: bool) -> Totals:
 
 
 def nth(times: Sequence[int], number: int) -> int:
-    """When that many of them had come: the time of the last of these; 0 where there are not as many.
+    """The time at which the given number was reached; 0 if there are fewer times.
 
     >>> nth([10, 20, 30], 2), nth([10], 2), nth([10], 0)
     (20, 0, 0)

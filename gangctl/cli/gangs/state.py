@@ -119,7 +119,7 @@ class GangState:
         own = self.pods.by_index("jobset", key)
         queue = self.queues.facts(jobset, found.raw, datetime.fromtimestamp(now, UTC), pods=len(own))
         fits_now = self.fits_now.get(key, {})
-        return assemble(jobset, self.assessment(jobset), self.api, self._collections(), queue=queue, room=fits_now)
+        return assemble(jobset, self.assessment(jobset), self.api, self._collections(), queue=queue, fits_now=fits_now)
 
     def readiness(self, key: Key, now: float, before: Readiness | None = None) -> Readiness | None:
         """How far one JobSet has come; None where there is none of the name."""

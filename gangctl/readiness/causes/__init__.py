@@ -1,6 +1,6 @@
-"""Why a gang is not ready: causes with what shows them and what helps, the most likely first.
+"""Why a gang is not ready: causes with evidence and remedy, the most likely first.
 
-Each cause is a small function of a module by subject; :mod:`.ranking` puts them in order.
+Each cause is a small function in a module by subject; :mod:`.ranking` sorts them.
 """
 
 from __future__ import annotations
@@ -59,19 +59,19 @@ PROMISES: Final[Mapping[Reason, Finder]] = {
     Reason.FIELD_DROPPED: api.field_dropped,
     Reason.SCHEDULING_GATE_OFF: scheduler.scheduling_gate_off,
 }
-"""What breaks the promise that a gang starts whole; gangs that are ready without it have it, too."""
+"""Causes that break the all-or-nothing guarantee, also reported for ready gangs."""
 
 MOST_CAUSES: Final = 16
-"""Kept of one JobSet: the likeliest. Hundreds of groups may each be refused in their own words."""
+"""Causes kept per JobSet: the most likely. Hundreds of groups may have different messages."""
 
 
 def find_causes(
     snapshot: Snapshot, groups: Sequence[Group], readiness: Readiness, now: float, *, kept: bool = False
 ) -> tuple[tuple[Cause, ...], float | None]:
-    """Why it is not ready, and when (Unix seconds) time alone will have changed that; total.
+    """Why it is not ready, and when (Unix seconds) time alone changes the result; total.
 
-    ``groups`` are all of the JobSet (:func:`gangctl.readiness.membership.members`); ``readiness`` is the one found for
-    them, without causes. ``kept`` texts name times, others say how long ago these were.
+    ``groups`` are all of the JobSet (:func:`gangctl.readiness.membership.members`); ``readiness`` is theirs,
+    without causes. ``kept`` texts contain times, others durations.
     """
     context = _context(snapshot, groups, readiness, now, kept=kept)
     found = [each for finder in FINDERS for each in finder(context)]
@@ -83,7 +83,7 @@ def find_causes(
 def find_broken_promises(
     snapshot: Snapshot, groups: Sequence[Group], readiness: Readiness, now: float, *, kept: bool = False
 ) -> tuple[tuple[Cause, ...], float | None]:
-    """As :func:`find_causes`, and only what makes it a gang in name: also of one that is ready."""
+    """As :func:`find_causes`, only causes that break the guarantee: also of a ready gang."""
     context = _context(snapshot, groups, readiness, now, kept=kept)
     return _ranked([each for finder in PROMISES.values() for each in finder(context)], now)
 
@@ -100,7 +100,7 @@ def _ranked(found: Sequence[Finding], now: float) -> tuple[tuple[Cause, ...], fl
 
 
 def _unknown(context: Context) -> Iterator[Finding]:
-    """The last resort. What another controller runs is not known here, and is nobody's trouble."""
+    """The fallback cause. A JobSet that another controller manages has none."""
     snapshot, jobset = context.snapshot, context.snapshot.jobset
     if jobset.managed_elsewhere:
         yield context.cause(

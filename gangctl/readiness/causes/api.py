@@ -1,4 +1,4 @@
-"""What is wrong with the promise itself: no API, no stamps, pods that do not name their group."""
+"""Causes that break the all-or-nothing guarantee: no API, no stamps, pods that do not name their group."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ _SHOWN: Final = 4
 
 
 def _unplaced(context: Context) -> int:
-    """Pods that run should have and that have no node, made or not."""
+    """Number of wanted pods without a node, existing or not."""
     if not context.runs:
         return 0
     return sum(max(0, group.wanted - sum(1 for pod in group.pods if pod.node)) for group in context.groups)
 
 
 def api_unavailable(context: Context) -> Iterator[Finding]:
-    """The cluster cannot make gangs: what was stamped waits, what was not is scheduled pod by pod."""
+    """The cluster does not support gangs: stamped JobSets wait, others are scheduled pod by pod."""
     api = context.snapshot.api
     if api.available:
         return
     pods = _unplaced(context)
     if context.suspended and GATE in context.snapshot.jobset.gates:
-        # Kueue waits for groups that cannot be made.
+        # Kueue waits for groups that cannot be created.
         pods = sum(group.wanted for group in context.groups)
     yield context.cause(
         Reason.API_UNAVAILABLE,
@@ -47,7 +47,7 @@ def api_unavailable(context: Context) -> Iterator[Finding]:
 
 
 def not_ganged(context: Context) -> Iterator[Finding]:
-    """A gang was asked for, and the JobSet has no stamp, nor a Workload of somebody else: pods come one by one."""
+    """A gang was requested, but the JobSet has no stamp and no Workload: pods are scheduled one by one."""
     assessment, jobset = context.snapshot.assessment, context.snapshot.jobset
     if assessment.plan is not None or jobset.deleting or jobset.managed_elsewhere or context.snapshot.foreign_workload:
         return
@@ -84,7 +84,7 @@ def not_ganged(context: Context) -> Iterator[Finding]:
 
 
 def field_dropped(context: Context) -> Iterator[Finding]:
-    """Pods of a planned group that do not name it: they are scheduled without it, and never count."""
+    """Pods of a planned group that do not name it: they are scheduled without it, and not counted."""
     generation = context.snapshot.api.generation
     if generation is None:
         return

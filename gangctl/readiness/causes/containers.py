@@ -1,4 +1,4 @@
-"""What keeps pods that have a node from being ready."""
+"""Causes for pods with a node that are not ready."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _CONFIG: Final = frozenset(
     }
 )
 _STARTS: Final = frozenset({"", "ContainerCreating", "PodInitializing"})
-"""Reasons as ``pkg/kubelet`` writes them; whatever else a container waits for, or ended with, is a crash."""
+"""Reasons as ``pkg/kubelet`` writes them; all other reasons are crashes."""
 
 
 _REMEDIES: Final = {
@@ -47,7 +47,7 @@ _REMEDIES: Final = {
 
 
 def troubles(context: Context) -> Iterator[Finding]:
-    """Containers that cannot start or do not stay."""
+    """Containers that cannot start or that crash."""
     found: dict[tuple[Reason, str], list[tuple[Group, PodFacts]]] = {}
     for group in context.groups:
         for pod in group.pods:
@@ -67,7 +67,7 @@ def _trouble(context: Context, reason: Reason, waiting: str, found: Sequence[tup
     pods = [pod for _, pod in found]
     first = min(pods, key=lambda pod: pod.name)
     restarts = sum(pod.restarts for pod in pods)
-    said = sorted({pod.waiting_message for pod in pods if pod.waiting_message})
+    messages = sorted({pod.waiting_message for pod in pods if pod.waiting_message})
     count = some(len(pods), "pod")
     match reason:
         case Reason.IMAGE_PULL:
@@ -81,7 +81,7 @@ def _trouble(context: Context, reason: Reason, waiting: str, found: Sequence[tup
         reason,
         message,
         evidence=[
-            *(f"{waiting}: {each}" for each in said[:3]),
+            *(f"{waiting}: {each}" for each in messages[:3]),
             f"pods {listed(pod.name for pod in pods)} on {listed(pod.node for pod in pods)}",
             *([f"restarted {some(restarts, 'time')}"] if restarts else []),
         ],
@@ -96,7 +96,7 @@ def _trouble(context: Context, reason: Reason, waiting: str, found: Sequence[tup
 
 
 def starting(context: Context) -> Iterator[Finding]:
-    """Containers that are being created: usual, unless it takes long."""
+    """Containers that are being created: normal, unless it takes long."""
     found = [
         (group, pod)
         for group in context.groups

@@ -1,4 +1,4 @@
-"""What the messages of refused creations mean: who refused, and what helps.
+"""Interpretation of messages of denied creations: who denied them, and what helps.
 
 The texts are those of Kubernetes' admission plugins (``k8s.io/apiserver`` ``pkg/admission``, ``plugin/pkg/admission``),
 unchanged for years and compared with real API servers in the tests.
@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from typing import Final
 
 _NAME: Final = r"(?P<name>[a-z0-9][-a-z0-9.]{0,252})"
-"""What can be the name of an object: it goes into a command that people copy, and events are written by anybody."""
+"""A valid object name: it is part of a command that users copy, and any client may write events."""
 OWN: Final = ".gangctl.dev"
-"""Webhooks of gangctl are named below this."""
+"""Suffix of the names of gangctl's webhooks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +26,7 @@ class Denial:
     command: str = ""
     namespaced: bool = True
     follower: bool = False
-    """JobSet's own refusal of pods before the leader of their Job has a node."""
+    """JobSet's denial of pods before the leader of their Job has a node."""
 
 
 def _unanswered(found: re.Match[str]) -> Denial:
@@ -142,7 +142,7 @@ _KNOWN: Final[tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], Denial]], .
 
 
 def read_denial(message: str) -> Denial:
-    """Who refused, as far as the message tells; total."""
+    """Who denied the creation, as far as the message contains it; total."""
     for pattern, denial in _KNOWN:
         found = pattern.search(message)
         if found is not None:

@@ -1,4 +1,4 @@
-"""What keeps Jobs and pods from being made: refusals, stages whose turn has not come, controllers that do nothing."""
+"""Causes for missing Jobs and pods: denials, startup stages that have not begun, controllers that do nothing."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _REFUSED_JOB: Final = re.compile(r'job "(?P<name>[^"]{1,253})" creation failed')
 
 
 def _expected(context: Context, group: Group) -> Iterator[tuple[PlannedJob, JobProgress | None, int]]:
-    """Each planned Job of a group, the one that exists of it, and the pods that it should have now."""
+    """Each planned Job of a group, the existing Job, and the pods that it should have now."""
     by_name = {rj.name: rj for rj in context.snapshot.jobset.replicated_jobs}
     jobs = {job.key: job for job in group.jobs}
     for planned in group.planned:
@@ -33,7 +33,7 @@ def _expected(context: Context, group: Group) -> Iterator[tuple[PlannedJob, JobP
 
 
 def _there(group: Group) -> Mapping[JobKey, int]:
-    """Pods by Job, those on their way out included: the next one may wait for them to be gone."""
+    """Pods by Job, including terminating ones: a replacement may wait until they are gone."""
     count: dict[JobKey, int] = {}
     for pod in (*group.pods, *group.leaving, *group.earlier):
         count[pod.replicated_job, pod.job_index] = count.get((pod.replicated_job, pod.job_index), 0) + 1
@@ -41,10 +41,10 @@ def _there(group: Group) -> Mapping[JobKey, int]:
 
 
 def _stages(context: Context) -> Mapping[str, tuple[str, ...]]:
-    """ReplicatedJobs whose turn has not come, with those that they wait for.
+    """ReplicatedJobs whose startup stage has not begun, with those that they wait for.
 
-    Which status a dependsOn asks for is not kept, so one that waits for another that is ready may wait for its end.
-    JobSet has begun with a stage, too, once a Job of it was refused.
+    The required status of a dependsOn is not stored, so one that waits for a ready one may wait for its end.
+    A stage has also begun if one of its Jobs was denied.
     """
     jobset = context.snapshot.jobset
     waits: dict[str, tuple[str, ...]] = {}
@@ -88,7 +88,7 @@ def _ready_pods(context: Context, name: str) -> int:
 
 
 def waiting_for_stage(context: Context) -> Iterator[Finding]:
-    """ReplicatedJobs that start only after others: nothing is wrong with that."""
+    """ReplicatedJobs that start only after others: this is normal."""
     if not context.runs:
         return
     waits = _stages(context)
@@ -117,7 +117,7 @@ def waiting_for_stage(context: Context) -> Iterator[Finding]:
 
 
 def job_creation_refused(context: Context) -> Iterator[Finding]:
-    """JobSet tried to make a Job, and was refused; it tries again and again."""
+    """JobSet's creation of a Job was denied; JobSet retries."""
     if not context.runs:
         return
     missing = _missing_jobs(context)
@@ -158,7 +158,7 @@ def _command(context: Context, denial: Denial) -> str:
 
 
 def pod_creation_refused(context: Context) -> Iterator[Finding]:
-    """The Job controller tried to make a pod, and was refused; it tries again, after longer and longer times."""
+    """The Job controller's creation of a pod was denied; it retries with backoff."""
     if not context.runs:
         return
     by_denial: dict[Denial, list[tuple[Group, PlannedJob, int, Refused]]] = {}
@@ -183,7 +183,7 @@ def pod_creation_refused(context: Context) -> Iterator[Finding]:
 
 
 def _short_jobs(context: Context) -> Iterator[tuple[Group, PlannedJob, int, Refused]]:
-    """Jobs that have fewer pods than they should, and met a refusal."""
+    """Jobs that have fewer pods than they should, and a denial."""
     refused = {each.name: each for each in context.snapshot.refused if each.kind == "Job"}
     if not refused:
         return
@@ -196,7 +196,7 @@ def _short_jobs(context: Context) -> Iterator[tuple[Group, PlannedJob, int, Refu
 
 
 def exclusive_deadlock(context: Context) -> Iterator[Finding]:
-    """Exclusive placement by JobSet's webhook: followers wait for their leader, the leader for the whole gang."""
+    """Exclusive placement by JobSet's webhook: followers wait for their leader, the leader waits for the whole gang."""
     keys = _exclusive(context)
     if not context.runs or not keys:
         return
@@ -258,15 +258,15 @@ def _exclusive(context: Context) -> Mapping[str, str]:
 
 
 def pods_missing(context: Context) -> Iterator[Finding]:
-    """Fewer pods exist than should, and nobody says why: controllers that are slow, or do not run."""
+    """Fewer pods exist than should, without an error: a controller is slow, or does not run."""
     if not context.runs:
         return
     waits = _stages(context)
     refused = {planned.name for _, planned, _, _ in _short_jobs(context)}
-    # JobSet makes no other Job, either, as long as one is refused.
+    # JobSet creates no other Jobs while one is denied.
     no_jobs = any(isinstance(each, Cause) for each in job_creation_refused(context))
-    # Nor does it before what is left of the attempt before has gone; that is told, once it takes long, if the JobSet
-    # says since when it restarts.
+    # Nor does it before objects of the previous attempt are gone; that is reported after a while, if the JobSet
+    # has the time of its restart.
     leaving = bool(context.snapshot.jobset.restarting_at) and any(g.earlier or g.leaving_jobs for g in context.groups)
     exclusive = _exclusive(context)
     jobs: list[str] = []
@@ -287,10 +287,10 @@ def pods_missing(context: Context) -> Iterator[Finding]:
         if len(jobs) + len(short) > before:
             held.append(group)
     if held:
-        yield from _tell_missing(context, held, jobs, short)
+        yield from _missing_cause(context, held, jobs, short)
 
 
-def _tell_missing(
+def _missing_cause(
     context: Context, held: list[Group], jobs: Sequence[str], short: Sequence[tuple[PlannedJob, JobProgress, int, int]]
 ) -> Iterator[Finding]:
     since = max(context.free_since, context.readiness.since, *(pod.created for group in held for pod in group.pods), 0)

@@ -1,7 +1,7 @@
-"""What is wrong with the Workload and the PodGroups of a gang: foreign, missing, on their way out.
+"""Problems of the Workload and the PodGroups of a gang: other owners, missing, being deleted.
 
-A minimum that cannot be reached: the scheduler waits for pods that will never be.
-It does so before a pod enters its queue, so that there is no condition and no event to read: only counting shows it.
+A minimum that cannot be reached: the scheduler waits for pods that will never exist.
+It does so before a pod enters its queue, without a condition or an event: only counting pods shows it.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ from gangctl.readiness.membership import Group
 PROTECTION: Final = "scheduling.k8s.io/podgroup-protection"
 PODGROUPS: Final = "podgroups.scheduling.k8s.io"
 WORKLOADS: Final = "workloads.scheduling.k8s.io"
-"""Written in full: Kueue has Workloads, too."""
+"""With the API group, because Kueue has Workloads, too."""
 
 
 def gangs(context: Context) -> Sequence[Group]:
-    """Groups for which an object has to be there."""
+    """Groups that need an object."""
     if context.capabilities is None:
         return ()
     return [group for group in context.groups if group.scope is not None and len(group.unlinked) < len(group.planned)]
 
 
 def name_conflict(context: Context) -> Iterator[Finding]:
-    """Somebody else's object has a name that was planned: gangctl neither takes it over nor deletes it."""
+    """Another owner's object has a planned name: gangctl neither adopts nor deletes it."""
     snapshot, plan = context.snapshot, context.snapshot.assessment.plan
     if plan is None or context.capabilities is None or not context.runs:
         return
@@ -75,7 +75,7 @@ def _owner(found: Observed) -> str:
 
 
 def pod_group_missing(context: Context) -> Iterator[Finding]:
-    """The object that pods name is not there: the scheduler leaves them alone until it is."""
+    """The object that pods name is missing: the scheduler ignores the pods until it exists."""
     snapshot, capabilities = context.snapshot, context.capabilities
     present = snapshot.groups_known and snapshot.assessment.lifecycle is Lifecycle.PRESENT
     if capabilities is None or not context.runs or not present:
@@ -114,7 +114,7 @@ def pod_group_missing(context: Context) -> Iterator[Finding]:
 
 
 def pod_group_terminating(context: Context) -> Iterator[Finding]:
-    """Its PodGroup is being deleted, and the next of the name cannot be made before it is gone."""
+    """Its PodGroup is being deleted, and cannot be created again before it is gone."""
     capabilities, uid = context.capabilities, context.snapshot.jobset.uid
     if capabilities is None or not capabilities.pod_groups or not context.runs:
         return
@@ -139,13 +139,13 @@ def pod_group_terminating(context: Context) -> Iterator[Finding]:
         command=context.kubectl(f"get {PODGROUPS} {min(going)} -o yaml"),
         groups=held,
         pods=len(waiting),
-        # Pods that name a group on its way out are scheduled all the same: what the scheduler says counts then.
+        # Pods of a group that is being deleted are still scheduled: the scheduler's conditions apply.
         blocking=not keepers or (bool(waiting) and not any(pod.refused for pod in waiting)),
     )
 
 
 def foreign_workload(context: Context) -> Iterator[Finding]:
-    """Somebody else has made a Workload for this JobSet, which gangctl respects; pods that it has not are alone."""
+    """Another owner's Workload exists for this JobSet, which gangctl respects; other pods have no gang."""
     name = context.snapshot.foreign_workload
     if not name:
         return
@@ -168,7 +168,7 @@ def foreign_workload(context: Context) -> Iterator[Finding]:
 
 
 def where(context: Context, group: Group) -> str:
-    """The object that holds a group's minCount, as kubectl names it."""
+    """The object with a group's minCount, as kubectl names it."""
     if context.capabilities is not None and not context.capabilities.pod_groups:
         plan = context.snapshot.assessment.plan
         return f"{WORKLOADS} {plan.workload.name if plan is not None else ''}".strip()
@@ -176,28 +176,28 @@ def where(context: Context, group: Group) -> str:
 
 
 def unreachable_minimum(context: Context) -> Iterator[Finding]:
-    """Pods wait for a quorum that those which can still exist do not make."""
+    """Pods wait for a quorum that the pods which can still exist do not reach."""
     if not context.runs:
         return
     tails: list[tuple[Group, int]] = []
     others: list[tuple[Group, int]] = []
     for group in gangs(context):
         possible = _possible(context, group)
-        # The scheduler counts pods on their way out, too, as long as they are there.
+        # The scheduler also counts terminating pods, while they exist.
         counted = len(group.bound) + len(group.leaving) + len(group.earlier)
         waits = any(not pod.node for pod in group.bound)
         if waits and max(possible, counted) < group.minimum:
             ended = group.succeeded + _failed(group) > 0 and group.minimum <= group.desired
             (tails if ended else others).append((group, possible))
     mutable = context.capabilities is not None and context.capabilities.min_count_mutable
-    for found, tell in ((tails, _tail), (others, _too_many)):
+    for found, cause_of in ((tails, _tail), (others, _too_many)):
         if not found:
             continue
         since = oldest(pod.created for group, _ in found for pod in group.bound if not pod.node)
         if mutable and context.now - since < QUICK:
             yield Until(since + QUICK)
         else:
-            yield tell(context, found, since, mutable=mutable)
+            yield cause_of(context, found, since, mutable=mutable)
 
 
 def _possible(context: Context, group: Group) -> int:

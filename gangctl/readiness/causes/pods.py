@@ -1,4 +1,4 @@
-"""Pods that are held back, on their way out, taken away, or on nodes that cannot be counted on any more."""
+"""Pods that are gated, terminating, disrupted, or on nodes that are not ready."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ _KUEUE_GATES: Final = {
     "kueue.x-k8s.io/admission": "Kueue takes it off once it admits the pod",
     "kueue.x-k8s.io/elastic-job": "Kueue takes it off once it admits what the job has grown by",
 }
-"""Scheduling gates whose owner is known, and when it takes them off."""
+"""Scheduling gates of known owners, and when these remove them."""
 
 
 def pods_gated(context: Context) -> Iterator[Finding]:
-    """Pods with scheduling gates: the scheduler does not look at them, and their gang waits for them."""
+    """Pods with scheduling gates: the scheduler ignores them, and their gang waits for them."""
     if not context.runs:
         return
     found = [(group, pod) for group in context.groups for pod in group.pods if gated(pod)]
@@ -54,7 +54,7 @@ def pods_gated(context: Context) -> Iterator[Finding]:
 
 
 def restarting(context: Context) -> Iterator[Finding]:
-    """The JobSet starts anew."""
+    """The JobSet restarts."""
     jobset = context.snapshot.jobset
     earlier = [pod for group in context.groups for pod in group.earlier]
     leaving = [job for group in context.groups for job in group.leaving_jobs]
@@ -63,7 +63,7 @@ def restarting(context: Context) -> Iterator[Finding]:
     if not (earlier or leaving or context.readiness.phase is GangPhase.RESTARTING):
         return
     since = unix(jobset.restarting_at)
-    # Without the condition of newer JobSets it is not known since when, and pods end in time.
+    # Without the condition of newer JobSets the start is unknown, and pods terminate in time.
     late = bool(since) and context.now - since >= LONG and bool(earlier or leaving)
     if since and not late:
         yield Until(since + LONG)
@@ -91,7 +91,7 @@ def _names(things: Iterable[PodFacts | JobProgress]) -> str:
 
 
 def pods_terminating(context: Context) -> Iterator[Finding]:
-    """Pods on their way out: who comes after them has to wait, and a JobSet that is deleted goes with them."""
+    """Terminating pods: their replacements have to wait, or their JobSet is being deleted."""
     jobset = context.snapshot.jobset
     found = [(group, pod) for group in context.groups for pod in group.leaving]
     if not jobset.deleting and (not found or not context.runs):
@@ -129,7 +129,7 @@ _HELP: Final = {
 
 
 def preempted(context: Context) -> Iterator[Finding]:
-    """Pods with the condition DisruptionTarget: they are on their way out, or ended because of it."""
+    """Pods with the condition DisruptionTarget: they terminate, or have ended because of it."""
     by_reason: dict[str, list[tuple[Group, PodFacts]]] = {}
     for group in context.groups:
         for pod in (*group.pods, *group.leaving, *group.over):
@@ -153,7 +153,7 @@ def preempted(context: Context) -> Iterator[Finding]:
 
 
 def node_lost(context: Context) -> Iterator[Finding]:
-    """Pods on nodes that are not ready, or gone; those that should end there never do by themselves."""
+    """Pods on nodes that are not ready, or gone; there they do not terminate by themselves."""
     nodes = context.snapshot.nodes
     if nodes is None:
         return

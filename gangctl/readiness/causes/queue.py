@@ -1,4 +1,4 @@
-"""What keeps a JobSet in its queue of Kueue, and what Kueue itself does not get over."""
+"""Causes for a JobSet that waits in its Kueue queue, and problems that Kueue does not resolve."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from gangctl.readiness.reading import unix
 
 
 def suspended(context: Context) -> Iterator[Finding]:
-    """Suspended, with no queue that could take it up."""
+    """Suspended, without a queue that could resume it."""
     jobset = context.snapshot.jobset
     if not jobset.suspend or context.snapshot.queue is not None:
         return
@@ -41,7 +41,7 @@ WORKLOADS: Final = "workloads.kueue.x-k8s.io"
 
 
 def in_queue(context: Context) -> Iterator[Finding]:
-    """Where it stands in Kueue, unless that is admitted and started."""
+    """Its state in Kueue, unless it is admitted and started."""
     facts, jobset = context.snapshot.queue, context.snapshot.jobset
     if facts is None or jobset.deleting:
         return
@@ -54,7 +54,7 @@ def in_queue(context: Context) -> Iterator[Finding]:
     if status.phase.waits and (facts.never or facts.blocked is not None):
         yield from _closed(context, facts, status)
     elif facts.stuck is None or facts.stuck.trouble is Trouble.PODS_NOT_READY:
-        yield from _standing(context, facts, facts.workload, status)
+        yield from _phase_causes(context, facts, facts.workload, status)
 
 
 def _pods(context: Context) -> int:
@@ -70,7 +70,7 @@ def _fit(context: Context) -> str:
 
 
 def _stuck(context: Context, facts: QueueFacts) -> Iterator[Finding]:
-    """What Kueue does not get over, by the name that the queue commands give it."""
+    """Problems that Kueue does not resolve, by the names of the queue commands."""
     stuck = facts.stuck
     if stuck is None or (stuck.trouble is Trouble.QUEUE_BLOCKED and facts.blocked is not None):
         return
@@ -78,7 +78,7 @@ def _stuck(context: Context, facts: QueueFacts) -> Iterator[Finding]:
     yield context.cause(
         Reason(stuck.trouble.value),
         stuck.evidence,
-        evidence=_kueue_says(facts.workload),
+        evidence=_kueue_conditions(facts.workload),
         remedy=stuck.remedy,
         command=_describe(context, facts)
         if facts.workload is None
@@ -88,20 +88,20 @@ def _stuck(context: Context, facts: QueueFacts) -> Iterator[Finding]:
     )
 
 
-def _kueue_says(workload: QueuedWorkload | None) -> list[str]:
-    """Its conditions that are not as an admitted one has them, in Kueue's own words."""
+def _kueue_conditions(workload: QueuedWorkload | None) -> list[str]:
+    """Its conditions that differ from those of an admitted one, with Kueue's messages."""
     if workload is None:
         return ["it has no Workload of Kueue"]
-    told = []
+    texts = []
     for name in ("QuotaReserved", "Admitted", "Evicted", "Requeued", "PodsReady", "Finished"):
         found = workload.conditions.get(name)
         if found is not None and (found.status is (name in {"Evicted", "Finished"})):
-            told.append(f"{name}={found.status}, reason {found.reason or 'none'}: {found.message or 'no message'}")
-    return told
+            texts.append(f"{name}={found.status}, reason {found.reason or 'none'}: {found.message or 'no message'}")
+    return texts
 
 
 def _without_workload(context: Context, facts: QueueFacts) -> Iterator[Finding]:
-    """Kueue makes the Workload a moment after the JobSet; until then its queue may be closed already."""
+    """Kueue creates the Workload shortly after the JobSet; the queue may already be stopped."""
     jobset = context.snapshot.jobset
     if not jobset.suspend:
         return
@@ -125,13 +125,13 @@ def _without_workload(context: Context, facts: QueueFacts) -> Iterator[Finding]:
 
 
 def _closed(context: Context, facts: QueueFacts, status: Status) -> Iterator[Finding]:
-    """Never, or not before somebody opens the queue."""
-    # That there are too many podsets is a never that no quota helps.
+    """It never fits, or not before the queue is opened."""
+    # Too many podsets never fit, with any quota.
     if facts.never and (facts.stuck is None or facts.stuck.trouble is not Trouble.TOO_MANY_PODSETS):
         yield context.cause(
             Reason.NEVER_FITS,
             "its queue can never admit it, whatever else finishes",
-            evidence=[facts.never, *_kueue_says(facts.workload)],
+            evidence=[facts.never, *_kueue_conditions(facts.workload)],
             remedy="make it smaller, use another queue, or have the quota of this one raised",
             command=_fit(context),
             pods=_pods(context),
@@ -141,7 +141,7 @@ def _closed(context: Context, facts: QueueFacts, status: Status) -> Iterator[Fin
         yield context.cause(
             Reason.QUEUE_BLOCKED,
             f"its queue admits nothing now: {facts.blocked.message.partition(';')[0]}",
-            evidence=[facts.blocked.message, *_kueue_says(facts.workload)],
+            evidence=[facts.blocked.message, *_kueue_conditions(facts.workload)],
             remedy="ask its owner to open it, or use another one: nothing in it is admitted until then",
             command=_describe(context, facts),
             pods=_pods(context),
@@ -193,10 +193,10 @@ _WAITS: Final[dict[Phase, tuple[Reason, bool, str, str]]] = {
         "delete the JobSet and create it again",
     ),
 }
-"""Reason, whether it does not end by itself, what it means, and what helps."""
+"""Reason, whether it does not end by itself, meaning, and remedy."""
 
 
-def _standing(context: Context, facts: QueueFacts, workload: QueuedWorkload, status: Status) -> Iterator[Finding]:
+def _phase_causes(context: Context, facts: QueueFacts, workload: QueuedWorkload, status: Status) -> Iterator[Finding]:
     match status.phase:
         case Phase.GATED:
             yield from _gated(context, workload, status)
@@ -211,7 +211,7 @@ def _standing(context: Context, facts: QueueFacts, workload: QueuedWorkload, sta
             yield context.cause(
                 reason,
                 message,
-                evidence=[f'LocalQueue "{facts.local_queue}"', *_told(status), *_kueue_says(workload)],
+                evidence=[f'LocalQueue "{facts.local_queue}"', *_status_detail(status), *_kueue_conditions(workload)],
                 remedy=remedy,
                 command=_fit(context)
                 if reason is Reason.WAITING_FOR_QUOTA
@@ -224,12 +224,12 @@ def _standing(context: Context, facts: QueueFacts, workload: QueuedWorkload, sta
             return
 
 
-def _told(status: Status) -> list[str]:
+def _status_detail(status: Status) -> list[str]:
     return [status.detail] if status.detail else []
 
 
 def _gated(context: Context, workload: QueuedWorkload, status: Status) -> Iterator[Finding]:
-    """Gates on the JobSet: gangctl's own goes once the groups are there, others when their owners want."""
+    """Gates on the JobSet: gangctl removes its own after it creates the groups; owners remove others."""
     gates = workload.gates or context.snapshot.jobset.gates
     others = [gate for gate in gates if gate != GATE]
     since = unix(status.since) or context.free_since
@@ -242,7 +242,7 @@ def _gated(context: Context, workload: QueuedWorkload, status: Status) -> Iterat
         f"it is not queued before gate {names} is removed from it"
         if names
         else "it is not queued before it is ungated",
-        evidence=[f"annotation kueue.x-k8s.io/admission-gated-by: {', '.join(gates)}", *_kueue_says(workload)],
+        evidence=[f"annotation kueue.x-k8s.io/admission-gated-by: {', '.join(gates)}", *_kueue_conditions(workload)],
         remedy=f"ask the owner of {names}; if there is none, take the name out of the annotation"
         if others
         else "gangctl removes its own gate once the groups are there: see whether its controller runs",
@@ -254,15 +254,15 @@ def _gated(context: Context, workload: QueuedWorkload, status: Status) -> Iterat
 
 
 def _checks(context: Context, workload: QueuedWorkload, status: Status) -> Iterator[Finding]:
-    """It holds quota, and its admission checks are not all ready."""
+    """It has reserved quota, and its admission checks are not all ready."""
     waiting = [check for check in workload.checks if check.state != "Ready"]
     refused = any(check.state in {"Retry", "Rejected"} for check in waiting)
     names = ", ".join(check.name for check in waiting)
-    said = [f"check {c.name} is {c.state}{f': {c.message}' if c.message else ''}" for c in waiting]
+    states = [f"check {c.name} is {c.state}{f': {c.message}' if c.message else ''}" for c in waiting]
     yield context.cause(
         Reason.WAITING_FOR_CHECK,
         f"it holds quota, and waits for admission check {names}" if names else "it holds quota, and is about to start",
-        evidence=[*said, *_told(status)],
+        evidence=[*states, *_status_detail(status)],
         remedy="wait for the controller of the check, named by spec.controllerName of the AdmissionCheck"
         if not refused
         else "put right what the check says: Kueue gives the quota back, and queues it again",
@@ -276,7 +276,7 @@ def _checks(context: Context, workload: QueuedWorkload, status: Status) -> Itera
 
 
 def _admitted(context: Context, workload: QueuedWorkload, status: Status) -> Iterator[Finding]:
-    """Admitted, and still suspended: Kueue unsuspends it in the next moment, if it can."""
+    """Admitted, and still suspended: Kueue is about to unsuspend it."""
     if not context.suspended:
         return
     since = unix(status.since)
@@ -304,7 +304,7 @@ def _evicting(context: Context, workload: QueuedWorkload, status: Status) -> Fin
     return context.cause(
         Reason.PREEMPTED if preempted else Reason.QUEUE_BACKOFF,
         f"Kueue has evicted it {words}, and its pods are on their way out",
-        evidence=[eviction.message if eviction is not None else "", *_kueue_says(workload)],
+        evidence=[eviction.message if eviction is not None else "", *_kueue_conditions(workload)],
         remedy="wait: it is queued again; a higher WorkloadPriorityClass, or quota of its own, keeps it from preemption"
         if preempted
         else "wait for its pods to end; it holds its quota until then",

@@ -1,10 +1,10 @@
-"""In which order causes are given: the most likely first.
+"""Order of causes: the most likely first.
 
-What can never end by itself and explains everything after it comes first: without an API there are no groups, without
-groups the scheduler says nothing. A refusal of the scheduler is taken as it is only once nothing made it inevitable;
-lost nodes come after it, because what is lost is replaced and then refused in turn; then containers, which can fail
-only on a node. What ends by itself, a turn in a queue or containers that start, is always behind what does not, and
-what holds nothing back now, such as a lost guarantee while all pods run, is told last.
+Causes that never end by themselves and explain all others come first: without an API there are no groups, without
+groups the scheduler writes no condition. A rejection by the scheduler counts only if no earlier cause explains it. Lost
+nodes come after it, because their pods are replaced and then rejected. Then come containers, which can fail only on a
+node. Causes that end by themselves, such as a queue or starting containers, come after those that do not. Causes that
+delay nothing now, such as a lost guarantee while all pods run, come last.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ TIERS: Final[tuple[tuple[str, tuple[Reason, ...]], ...]] = (
     ),
     ("nothing was found", (Reason.UNKNOWN,)),
 )
-"""Of what does not end by itself: why these are here, and which; within a tier, who holds back more pods is first."""
+"""Tiers of causes that do not end by themselves; within a tier, the one with more affected pods is first."""
 
 WAITING: Final[tuple[Reason, ...]] = (
     Reason.WAITING_FOR_CHECK,
@@ -79,14 +79,14 @@ WAITING: Final[tuple[Reason, ...]] = (
     Reason.NOT_READY,
     Reason.WAITING_FOR_STAGE,
 )
-"""Of what ends by itself, what has to end first; reasons that are not listed hold nothing back, and come last."""
+"""Causes that end by themselves, in the order in which they end; unlisted reasons delay nothing, and come last."""
 
 _TIER: Final = {reason: place for place, (_, reasons) in enumerate(TIERS) for reason in reasons}
 _WAIT: Final = {reason: place for place, reason in enumerate(WAITING)}
 
 
 def place_of(cause: Cause) -> tuple[object, ...]:
-    """What causes are sorted by; total, so that the order in which they were found does not matter."""
+    """Sort key of causes; a total order, so that the order of finding does not matter."""
     places = _TIER if cause.blocking else _WAIT
     return (
         not cause.blocking,

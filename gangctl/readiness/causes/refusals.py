@@ -1,4 +1,4 @@
-"""What the scheduler's messages mean, in few words: which resource, how many nodes, how many pods would have had room.
+"""Short forms of the scheduler's messages: which resource, how many nodes, how many pods would have fitted.
 
 The texts are those of ``pkg/scheduler`` of Kubernetes 1.35 to 1.37; the tests have them from real schedulers.
 """
@@ -45,44 +45,44 @@ _SHORT: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """What is in the messages about one group; numbers that are not told are None."""
+    """Content of the messages about one group; missing numbers are None."""
 
     nodes: int | None = None
-    """Nodes that the scheduler looked at."""
+    """Nodes that the scheduler considered."""
     reasons: tuple[tuple[int, str], ...] = ()
-    """How many of them were ruled out and why, in short; the most first."""
+    """How many of them were rejected and why, in short; the most first."""
     minimum: int | None = None
     placed: int | None = None
-    """Pods of the minimum for which it found room before it gave up."""
+    """Pods of the minimum that it could place before it gave up."""
     placements: int | None = None
     """Topology domains that it tried; 1 where there is no constraint."""
     no_domain: bool = False
-    """No node has the topology's label, or none that the pods may use."""
+    """No node, or no usable node, has the topology's label."""
     priorities: tuple[int, int] | None = None
     """Priority of pods and of their group, where these differ."""
 
     @property
     def short(self) -> str:
-        """In few words."""
-        told = []
+        """A short text."""
+        parts = []
         if self.minimum is not None and self.placed:
-            told.append(f"room for {self.placed} of {self.minimum} pods")
+            parts.append(f"room for {self.placed} of {self.minimum} pods")
         if self.reasons:
-            told.append(
+            parts.append(
                 f"of {self.nodes} node{'' if self.nodes == 1 else 's'}, "
                 + ", ".join(f"{count} {what}" for count, what in self.reasons[:4])
             )
-        return "; ".join(told)
+        return "; ".join(parts)
 
 
 def read_refusal(messages: Iterable[str]) -> Refusal:
-    """What all messages about one group say together; total, whatever they are and in whichever order."""
+    """Combined content of all messages about one group; total, and independent of their order."""
     return _read(tuple(sorted({each for each in messages if each})))
 
 
 @lru_cache(_SAME)
 def _read(texts: tuple[str, ...]) -> Refusal:
-    # Remembered, because groups of a JobSet that are refused are mostly refused in the same words.
+    # Cached, because rejected groups of a JobSet mostly have the same message.
     nodes: int | None = None
     reasons: dict[str, int] = {}
     for text in texts:
@@ -128,5 +128,5 @@ def _shortened(what: str) -> str:
 
 
 def of_the_group(message: str) -> bool:
-    """Whether a pod's message only says that its group waits, and nothing of nodes."""
+    """Whether a pod's message is only about its waiting group, not about nodes."""
     return any(words in message for words in _OF_THE_GROUP) and _NODES.search(message) is None

@@ -1,6 +1,6 @@
-"""What the scheduler says of a group, and what it means that it says nothing.
+"""Causes from the scheduler's conditions of a group, and from missing conditions.
 
-A scheduler that does not know groups: it places pods of a gang one by one, and nothing else tells of that.
+A scheduler without gang scheduling places pods of a gang one by one; only missing conditions show that.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from gangctl.readiness.reading import unix
 _BACKOFF: Final = 10
 """Seconds that the scheduler waits at most before it tries again what may fit now (podMaxBackoffSeconds)."""
 _FLUSH: Final = 300
-"""Seconds after which it tries again whatever nothing was seen to help (flushUnschedulablePodsLeftover)."""
+"""Seconds after which it retries all unschedulable pods (flushUnschedulablePodsLeftover)."""
 _ERROR: Final = "SchedulerError"
 
 
 @dataclass(frozen=True, slots=True)
 class _Refused:
-    """A group that the scheduler has refused: its pods without a node, and all that was said."""
+    """A group that the scheduler rejected: its pods without a node, and all messages."""
 
     group: Group
     pods: Sequence[PodFacts]
@@ -46,24 +46,24 @@ def _refused_groups(context: Context) -> Iterator[_Refused]:
         held = any(gated(pod) for pod in waiting)
         refused = [pod for pod in waiting if pod.refused and not gated(pod)]
         if held:
-            # What waits only for pods with gates was refused because of these.
+            # A group that waits only for gated pods was rejected because of these.
             refused = [pod for pod in refused if not of_the_group(pod.refusal)]
-        told = group.pod_group.scheduled if group.pod_group is not None else None
-        told = None if told is None or told.status or held or not waiting else told
-        if not refused and told is None:
+        condition = group.pod_group.scheduled if group.pod_group is not None else None
+        condition = None if condition is None or condition.status or held or not waiting else condition
+        if not refused and condition is None:
             continue
-        messages = [pod.refusal for pod in refused] + ([told.message] if told is not None else [])
-        since = oldest([*(pod.refused_at for pod in refused), unix(told.since) if told is not None else 0])
-        error = any(pod.refused == _ERROR for pod in refused) or (told is not None and told.reason == _ERROR)
+        messages = [pod.refusal for pod in refused] + ([condition.message] if condition is not None else [])
+        since = oldest([*(pod.refused_at for pod in refused), unix(condition.since) if condition is not None else 0])
+        error = any(pod.refused == _ERROR for pod in refused) or (condition is not None and condition.reason == _ERROR)
         yield _Refused(group, waiting, messages, error, since, read_refusal(messages))
 
 
 def refused(context: Context) -> Iterator[Finding]:
-    """The scheduler has looked, and said no."""
+    """The scheduler rejected the group."""
     buckets: dict[tuple[Reason, str], list[_Refused]] = {}
     for each in _refused_groups(context):
         reason = _reason(context, each)
-        # A backoff is told once for all groups, a refusal once for each different one.
+        # A backoff is reported once for all groups, a rejection once for each different one.
         short = "" if reason in {Reason.SCHEDULER_BACKOFF, Reason.PRIORITY_MISMATCH} else _short(each)
         buckets.setdefault((reason, short), []).append(each)
     for (reason, short), found in buckets.items():
@@ -86,7 +86,7 @@ def _reason(context: Context, each: _Refused) -> Reason:
         return Reason.PRIORITY_MISMATCH
     if each.error:
         return Reason.SCHEDULER_ERROR
-    if context.snapshot.room.get(each.group.name) is True:
+    if context.snapshot.fits_now.get(each.group.name) is True:
         return Reason.SCHEDULER_BACKOFF
     if _topology_key(each.group) and (each.refusal.no_domain or (each.refusal.placements or 0) > 1):
         return Reason.TOPOLOGY_TOO_SMALL
@@ -98,7 +98,7 @@ def _topology_key(group: Group) -> str:
 
 
 def _priorities(context: Context, group: Group) -> set[int]:
-    """Priorities of pods that their group does not have, where the scheduler minds."""
+    """Priorities of pods that differ from their group's, if the scheduler checks that."""
     capabilities, found = context.capabilities, group.pod_group
     if capabilities is None or not capabilities.uniform_priority or found is None or found.priority is None:
         return set()
@@ -109,8 +109,8 @@ def _short(each: _Refused) -> str:
     return each.refusal.short or max(each.messages, key=lambda message: (len(message), message), default="")
 
 
-def _said(found: Sequence[_Refused]) -> list[str]:
-    """The scheduler's own words, those about nodes first."""
+def _messages(found: Sequence[_Refused]) -> list[str]:
+    """The scheduler's messages, those about nodes first."""
     messages = sorted({message for each in found for message in each.messages if message})
     return [f"scheduler: {message}" for message in sorted(messages, key=of_the_group)[:3]]
 
@@ -137,7 +137,7 @@ def _unschedulable(context: Context, found: Sequence[_Refused], short: str) -> F
         Reason.UNSCHEDULABLE,
         f"the scheduler finds no nodes for {_who(found)}{together}" + (f": {short}" if short else ""),
         evidence=[
-            *_said(found),
+            *_messages(found),
             *([f"refused for the first time {context.ago(since)}"] if since else []),
         ],
         remedy=_help(found[0].refusal),
@@ -180,7 +180,7 @@ def _topology(context: Context, found: Sequence[_Refused], short: str) -> Findin
     return context.cause(
         Reason.TOPOLOGY_TOO_SMALL,
         message,
-        evidence=[*([f"in the domain tried first: {short}"] if refusal.short else []), *_said(found)],
+        evidence=[*([f"in the domain tried first: {short}"] if refusal.short else []), *_messages(found)],
         remedy=remedy,
         command=f"kubectl get nodes -L {quote(key)}",
         groups=[each.group for each in found],
@@ -193,7 +193,7 @@ def _error(context: Context, found: Sequence[_Refused], short: str) -> Finding:
     return context.cause(
         Reason.SCHEDULER_ERROR,
         f"the scheduler fails on {_who(found)}: {short or 'it does not say why'}",
-        evidence=_said(found),
+        evidence=_messages(found),
         remedy="put right what it says; an error of the scheduler itself is in its log",
         command=_describe(context, found),
         groups=[each.group for each in found],
@@ -203,7 +203,7 @@ def _error(context: Context, found: Sequence[_Refused], short: str) -> Finding:
 
 
 def _backoff(context: Context, found: Sequence[_Refused]) -> Iterator[Finding]:
-    """It was refused, and would fit now: for long that cannot be."""
+    """It was rejected, but would fit now: this should not last long."""
     since = oldest(each.since for each in found)
     late = context.now - since >= _FLUSH + _BACKOFF
     if not late:
@@ -211,7 +211,7 @@ def _backoff(context: Context, found: Sequence[_Refused]) -> Iterator[Finding]:
     yield context.cause(
         Reason.SCHEDULER_BACKOFF,
         f"the scheduler has refused {_who(found)}, and by gangctl's count there is room now",
-        evidence=[f"refused for the first time {context.ago(since)}", *_said(found)],
+        evidence=[f"refused for the first time {context.ago(since)}", *_messages(found)],
         remedy=f"wait: it tries again within {_BACKOFF} s of what may help, and after {_FLUSH // 60} minutes in any "
         "case; if it goes on refusing, something counts that gangctl does not see, such as volumes or affinity",
         command=_describe(context, found),
@@ -236,7 +236,7 @@ def _priority(context: Context, found: Sequence[_Refused]) -> Finding:
     return context.cause(
         Reason.PRIORITY_MISMATCH,
         "the scheduler refuses a gang whose pods have another priority than their PodGroup",
-        evidence=[*evidence, *_said(found)],
+        evidence=[*evidence, *_messages(found)],
         remedy="both are fixed once made: give all pods of the gang one priorityClassName, leave spec.priority to the "
         "cluster, and create the JobSet again; a changed PriorityClass or global default does this, too",
         command=context.kubectl("get pods -o custom-columns=NAME:.metadata.name,PRIORITY:.spec.priority"),
@@ -247,7 +247,7 @@ def _priority(context: Context, found: Sequence[_Refused]) -> Finding:
 
 
 def scheduler_silent(context: Context) -> Iterator[Finding]:
-    """All is there, and the scheduler says nothing: it is about to look, or nobody looks."""
+    """All objects exist, but the scheduler wrote no condition: it is about to, or does not run."""
     if not context.runs:
         return
     quiet: list[tuple[Group, list[PodFacts], int]] = []
@@ -266,7 +266,7 @@ def scheduler_silent(context: Context) -> Iterator[Finding]:
 
 
 def _is_quiet(context: Context, group: Group) -> bool:
-    """Whether it is the scheduler's turn, and it has said nothing."""
+    """Whether the scheduler should act, and wrote no condition."""
     if any(gated(pod) or (pod.refused and not pod.node) for pod in group.pods):
         return False
     if group.scope is None:
@@ -276,8 +276,8 @@ def _is_quiet(context: Context, group: Group) -> bool:
         return False
     if capabilities.pod_groups and context.snapshot.groups_known and group.name not in context.snapshot.groups:
         return False
-    told = group.pod_group.scheduled if group.pod_group is not None else None
-    if told is not None and not told.status:
+    condition = group.pod_group.scheduled if group.pod_group is not None else None
+    if condition is not None and not condition.status:
         return False
     return len(group.bound) + len(group.leaving) + len(group.earlier) >= group.minimum
 
@@ -320,14 +320,14 @@ def _silent(context: Context, found: Sequence[tuple[Group, list[PodFacts], int]]
 
 
 def scheduling_gate_off(context: Context) -> Iterator[Finding]:
-    """Pods were placed, and of their group the scheduler has said nothing: it does not look at groups.
+    """Pods were placed, but their group has no condition: the scheduler does not support groups.
 
-    It writes the group's condition in the cycle in which it places the pods (from Kubernetes 1.36 on), and places none
-    before it has room for the minimum.
+    From Kubernetes 1.36 on it writes the group's condition in the cycle in which it places the pods, and places none
+    before the minimum fits.
     """
     if context.capabilities is None or not context.runs:
         return
-    evaluate = _partial_since if not context.capabilities.pod_groups else _unsaid_since
+    evaluate = _partial_since if not context.capabilities.pod_groups else _without_condition_since
     partly: list[tuple[Group, int]] = []
     whole: list[tuple[Group, int]] = []
     for group in gangs(context):
@@ -341,27 +341,27 @@ def scheduling_gate_off(context: Context) -> Iterator[Finding]:
         else:
             (partly if partial else whole).append((group, since))
     if partly:
-        yield _tell(context, partly, partial=True)
+        yield _gate_off(context, partly, partial=True)
     if whole:
-        yield _tell(context, whole, partial=False)
+        yield _gate_off(context, whole, partial=False)
 
 
 def _placed(group: Group) -> int:
     return sum(1 for pod in group.bound if pod.node)
 
 
-def _unsaid_since(group: Group) -> int:
-    """Since when pods are placed of a group without any condition, 0 if that proves nothing."""
+def _without_condition_since(group: Group) -> int:
+    """Since when pods of a group without a condition are placed, 0 if that proves nothing."""
     placed = [pod.placed_at for pod in group.bound if pod.node and pod.placed_at]
     found = group.pod_group
     if found is None or found.scheduled is not None or not placed:
         return 0
-    # A group that was made anew has no condition either, and need not get one while its pods run.
+    # A group that was created again has no condition either, and may get none while its pods run.
     return max(placed) if unix(found.created) <= min(placed) else 0
 
 
 def _partial_since(group: Group) -> int:
-    """Since when a group is placed in part although all its pods were there at the time; before 1.36 that is all."""
+    """Since when a group is placed in part although all its pods existed; the only evidence before 1.36."""
     placed = [pod for pod in group.bound if pod.node and pod.placed_at]
     left = [pod for pod in group.bound if not pod.node]
     clean = not (group.succeeded or group.leaving or group.earlier or group.over)
@@ -371,7 +371,7 @@ def _partial_since(group: Group) -> int:
     return max(pod.placed_at for pod in placed) if all(0 < pod.created <= first for pod in left) else 0
 
 
-def _tell(context: Context, found: Sequence[tuple[Group, int]], *, partial: bool) -> Finding:
+def _gate_off(context: Context, found: Sequence[tuple[Group, int]], *, partial: bool) -> Finding:
     groups = [group for group, _ in found]
     since = min(at for _, at in found)
     capabilities = context.capabilities

@@ -143,7 +143,7 @@ def snapshots(draw: st.DrawFn) -> Snapshot:
         queue=draw(queues()),
         refused=refused,
         nodes=draw(st.sampled_from([None, {"n0": NodeFacts("n0", ready=False, reason="Unknown", since=NOW - 9)}])),
-        room=draw(st.sampled_from([{}, dict.fromkeys(context.groups(), True)])),
+        fits_now=draw(st.sampled_from([{}, dict.fromkeys(context.groups(), True)])),
         foreign_workload=draw(st.sampled_from(["", "theirs"])),
         workload=draw(st.sampled_from([None, context.workload()])),
         api=ApiState(generation, "" if generation else "the cluster serves no Workloads"),

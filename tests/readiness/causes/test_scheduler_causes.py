@@ -137,32 +137,32 @@ def test_room_helps_nobody_on_whom_the_scheduler_fails() -> None:
     context = Context(jobset("js", rj("w", 1, 2, 2), mode="Gang"))
     (group,) = context.groups()
     pods = context.pods(PENDING, refused="SchedulerError", refusal="connection refused", refused_at=PLACED_AT)
-    assert reasons(context.snapshot(pods, room={group: True})) == [Reason.SCHEDULER_ERROR]
+    assert reasons(context.snapshot(pods, fits_now={group: True})) == [Reason.SCHEDULER_ERROR]
 
 
 def test_a_refusal_after_which_there_is_room_again() -> None:
     context = Context(jobset("js", rj("w", 1, 4, 4), mode="Gang"))
     (group,) = context.groups()
     pods = context.pods(REFUSED, refused_at=NOW - 20)
-    readiness = evaluate(context.snapshot(pods, room={group: True}), NOW)
+    readiness = evaluate(context.snapshot(pods, fits_now={group: True}), NOW)
     (cause,) = readiness.causes
     assert cause.reason is Reason.SCHEDULER_BACKOFF
     assert not cause.blocking
     assert "10 s" in cause.remedy
     assert readiness.look_again == NOW + 290
-    assert the(Reason.SCHEDULER_BACKOFF, context.snapshot(context.pods(REFUSED), room={group: True})).blocking
+    assert the(Reason.SCHEDULER_BACKOFF, context.snapshot(context.pods(REFUSED), fits_now={group: True})).blocking
 
 
 @pytest.mark.parametrize("room", [{}, {"other": True}])
 def test_room_that_is_not_known_is_no_backoff(room: dict[str, bool]) -> None:
     context = Context(jobset("js", rj("w", 1, 4, 4), mode="Gang"))
-    assert reasons(context.snapshot(context.pods(REFUSED), room=room)) == [Reason.UNSCHEDULABLE]
+    assert reasons(context.snapshot(context.pods(REFUSED), fits_now=room)) == [Reason.UNSCHEDULABLE]
 
 
 def test_a_gang_that_has_no_room_is_no_backoff() -> None:
     context = Context(jobset("js", rj("w", 1, 4, 4), mode="Gang"))
     (group,) = context.groups()
-    assert reasons(context.snapshot(context.pods(REFUSED), room={group: False})) == [Reason.UNSCHEDULABLE]
+    assert reasons(context.snapshot(context.pods(REFUSED), fits_now={group: False})) == [Reason.UNSCHEDULABLE]
 
 
 def test_a_scheduler_that_nobody_runs_is_named() -> None:
