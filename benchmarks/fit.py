@@ -16,7 +16,7 @@ from benchmarks.result import Figure, Findings, Observed, percentile
 from benchmarks.table import Table
 from benchmarks.yardsticks import json_round_trip
 from gangctl.fit.snapshot import Held, Snapshot
-from gangctl.fit.verdict import Ask, fit
+from gangctl.fit.verdict import FitRequest, fit
 from gangctl.kueue.objects import (
     ClusterQueue,
     Cohort,
@@ -110,19 +110,19 @@ def world() -> list[Held]:
     ]
 
 
-def gang(cpu: int, gpu: int = 1, step: int = 0) -> Ask:
+def gang(cpu: int, gpu: int = 1, step: int = 0) -> FitRequest:
     """Ten podsets of four pods, each ``step`` milli-CPU larger than the one before."""
     entries = [
         pods(f"part-{number}", 4, cpu=f"{cpu * 1000 + step * number}m", memory="2Gi", gpu=str(gpu))
         for number in range(PODSETS)
     ]
-    return Ask(jobset("js", *entries), NAMESPACE, {}, QUEUE)
+    return FitRequest(jobset("js", *entries), NAMESPACE, {}, QUEUE)
 
 
-def puzzle() -> Ask:
+def puzzle() -> FitRequest:
     """Ten podsets before a queue whose flavors hold as much together, where it takes very long to find that out."""
     entries = [pods(f"part-{number}", 1, cpu=str(size)) for number, size in enumerate(PIECES)]
-    return Ask(jobset("js", *entries), NAMESPACE, {}, "puzzle")
+    return FitRequest(jobset("js", *entries), NAMESPACE, {}, "puzzle")
 
 
 def puzzling() -> list[Held]:
@@ -161,7 +161,7 @@ def tell(table: Table, what: str, verdict: str, times: list[float], budget: floa
     table.add(what, verdict, f"{statistics.median(times):.2f}", f"{p99:.2f}", share)
 
 
-def questions(snapshot: Snapshot) -> dict[str, Ask]:
+def questions(snapshot: Snapshot) -> dict[str, FitRequest]:
     """What is asked, from what fits to what cannot be found out."""
     most = full(snapshot)
     return {
@@ -180,18 +180,18 @@ def main(quick: bool = False) -> Findings:
     table = Table("fit", ["question", "verdict", "median ms", "p99 ms", f"of {BUDGET:.0f} ms (p99)"])
     held = world()
     snapshot = Snapshot(held, runtime_classes=(), queue_limit=18, configuration=CONFIGURATION)
-    asked = questions(snapshot)
+    requests = questions(snapshot)
     took: list[list[float]] = []
     verdicts = {}
-    for name, ask in asked.items():
-        report = fit(ask, snapshot)
+    for name, request in requests.items():
+        report = fit(request, snapshot)
         verdicts[name] = report["verdict"]
-        took.append(measure(partial(fit, ask, snapshot), rounds))
+        took.append(measure(partial(fit, request, snapshot), rounds))
         tell(table, name, f"{report['verdict']}, {report['reason']}", took[-1])
     first = next(each for each in held if isinstance(each, ClusterQueue))
     last = [each for each in held if isinstance(each, ClusterQueue) and each.cohort][-1]
     for name, changed in (("its own queue", first), ("another queue of the tree", last)):
-        took.append(measure(_changing(snapshot, changed, asked[NEVER]), rounds))
+        took.append(measure(_changing(snapshot, changed, requests[NEVER]), rounds))
         tell(table, f"the same too large by far, after a change of {name}", "never", took[-1])
 
     def anew() -> Snapshot:
@@ -199,7 +199,7 @@ def main(quick: bool = False) -> Findings:
 
     fresh = []
     for _ in range(times_fresh):
-        fresh += measure(partial(fit, asked["small gang"], anew()), 1)
+        fresh += measure(partial(fit, requests["small gang"], anew()), 1)
     tell(table, "small gang, the first question to a new index", "", fresh)
     tell(table, "the index itself, read objects in", "", measure(anew, times_fresh), None)
     table.remarks.append(
@@ -208,7 +208,7 @@ def main(quick: bool = False) -> Findings:
         "verdict is `unknown`."
     )
     everything = [value for times in took for value in times]
-    beside = (json_round_trip(asked[NEVER].jobset, rounds) * 1000,) * len(took)
+    beside = (json_round_trip(requests[NEVER].jobset, rounds) * 1000,) * len(took)
     return Findings(
         table,
         [
@@ -218,12 +218,12 @@ def main(quick: bool = False) -> Findings:
     )
 
 
-def _changing(snapshot: Snapshot, changed: ClusterQueue, ask: Ask) -> Callable[[], None]:
+def _changing(snapshot: Snapshot, changed: ClusterQueue, request: FitRequest) -> Callable[[], None]:
     """Change a queue, back and forth, and ask."""
     larger = itertools.cycle([replace(changed, groups=groups(40 + number % 2, 16)) for number in range(2)])
 
     def change_and_ask() -> None:
         snapshot.take(next(larger))
-        fit(ask, snapshot)
+        fit(request, snapshot)
 
     return change_and_ask

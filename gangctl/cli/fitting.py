@@ -11,7 +11,7 @@ from gangctl.cli.kueuesnapshot import PlacedPod, Stock, in_use
 from gangctl.cli.manifests import Problems, read_manifests
 from gangctl.cli.messages import note
 from gangctl.fit import verdict
-from gangctl.fit.knowledge import Ask
+from gangctl.fit.clusterstate import FitRequest
 from gangctl.fit.nodes import node_fit
 from gangctl.fit.report import FitReport
 from gangctl.gang.report import requests_per_pod
@@ -20,11 +20,11 @@ from gangctl.kueue.objects import QueuedWorkload
 from gangctl.kueue.states import status_of
 
 
-def onto_nodes(ask: Ask, stock: Stock, without: Callable[[PlacedPod], bool]) -> FitReport:
+def onto_nodes(request: FitRequest, stock: Stock, without: Callable[[PlacedPod], bool]) -> FitReport:
     """Whether the nodes, which are all there will ever be, can hold a JobSet; some pods count as if they were gone."""
     used = None if stock.pods is None else in_use(stock.pods, without)
-    surroundings = stock.snapshot().surroundings(ask.namespace)
-    return node_fit(ask, stock.nodes, surroundings, used=used, fixed_nodes=True)
+    surroundings = stock.snapshot().surroundings(request.namespace)
+    return node_fit(request, stock.nodes, surroundings, used=used, fixed_nodes=True)
 
 
 def together(queued: FitReport, nodes: FitReport) -> FitReport:
@@ -110,12 +110,12 @@ def subjects_of(question: Question, home: str) -> list[Subject]:
 
 def answer_of(subject: Subject, stock: Stock, *, fixed_nodes: bool) -> Answer:
     """What is said of one JobSet; ``fixed_nodes`` asks the nodes too, as all there will ever be."""
-    ask = verdict.Ask(
+    request = verdict.FitRequest(
         subject.raw, subject.namespace, stock.namespaces.get(subject.namespace), subject.queue, subject.new
     )
-    report = verdict.fit(ask, stock.snapshot(without=subject.owns))
+    report = verdict.fit(request, stock.snapshot(without=subject.owns))
     if fixed_nodes:
-        nodes = onto_nodes(ask, stock, subject.has)
+        nodes = onto_nodes(request, stock, subject.has)
         report = nodes if report["reason"] == "NotQueued" else together(report, nodes)
     now = datetime.now(UTC)
     own = [workload for workload in stock.workloads() if subject.owns(workload)]

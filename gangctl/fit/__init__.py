@@ -1,1 +1,1 @@
-"""Whether a JobSet can ever be admitted and scheduled, can be now, and what is in the way: quotas and node shapes."""
+"""Whether a JobSet can be admitted and scheduled, ever and now, and what prevents it: quotas and node shapes."""

@@ -1,4 +1,4 @@
-"""What podsets ask of a ClusterQueue: which amounts, together with whom, from which flavors.
+"""Demands of podsets on a ClusterQueue: amounts, common podsets, and flavors.
 
 All podsets of one ``podset-group-name`` take the same flavors, and all resources of one resource group come from one
 flavor (Kueue 0.19, ``pkg/scheduler/flavorassigner``).
@@ -28,7 +28,7 @@ class Member:
 class Needs:
     """``demands[i]`` is of the podsets ``owners[i]`` (indexes of members); ``refused[m]`` is of the m-th member.
 
-    ``undeclared`` names the podsets that ask for a resource which no resource group has: nothing gives it to them.
+    ``undeclared`` names the podsets that request a resource which is in no resource group.
     """
 
     demands: tuple[Demand, ...]
@@ -38,18 +38,18 @@ class Needs:
 
 
 Refuses = Callable[[Member, str, ResourceGroup], str]
-"""Why a flavor, by name, gives nothing of a resource group to a podset; empty when it may."""
+"""Why a podset may not use a flavor for a resource group, by flavor; empty if it may."""
 
 
 def with_pods(requests: Amounts, queue: ClusterQueue) -> dict[str, int]:
-    """Requests of one pod in a ClusterQueue: for one of ``pods`` too, where the queue counts them."""
+    """Requests of one pod in a ClusterQueue, including one of ``pods`` if the queue counts them."""
     if any(PODS in group.resources for group in queue.groups):
         return {**requests, PODS: 1}
     return dict(requests)
 
 
 def needs_of(members: Sequence[Member], queue: ClusterQueue, refuses: Refuses, *, lenient: bool = False) -> Needs:
-    """The demands of a gang, in the order in which Kueue meets them; ``lenient`` passes over undeclared resources."""
+    """The demands of a gang, in Kueue's order; ``lenient`` ignores undeclared resources."""
     parts: dict[str, int] = {}
     for index, group in enumerate(queue.groups):
         for resource in group.resources:
@@ -77,7 +77,7 @@ def needs_of(members: Sequence[Member], queue: ClusterQueue, refuses: Refuses, *
 
 
 def _totals(member: Member) -> dict[str, int]:
-    """What all pods of a podset ask for; nothing is left out, which needs no flavor."""
+    """Requests of all pods of a podset; zero amounts are left out, because they need no flavor."""
     totals = {resource: amount * member.podset.pods for resource, amount in member.requests.items()}
     return {resource: amount for resource, amount in totals.items() if amount > 0}
 
@@ -91,7 +91,7 @@ def _groups(members: Sequence[Member]) -> list[tuple[int, ...]]:
 
 
 class _Eligibility:
-    """Flavors that all podsets of a group may use; what is refused is noted for each."""
+    """Flavors that all podsets of a group may use; rejections are recorded for each."""
 
     def __init__(
         self, members: Sequence[Member], queue: ClusterQueue, refuses: Refuses, refused: Sequence[dict[str, str]]
@@ -104,7 +104,7 @@ class _Eligibility:
     def flavors(self, sharing: Sequence[int], part: int) -> tuple[str, ...]:
         usable = []
         for flavor in self._groups[part].flavors:
-            # Each podset is asked, whatever another said: every refusal is reported.
+            # Check each podset, because every rejection is reported.
             refusals = [self._refusal(index, flavor.name, part) for index in sharing]
             if not any(refusals):
                 usable.append(flavor.name)

@@ -1,7 +1,7 @@
-"""Whether pods of a podset may use a ResourceFlavor, whatever it has left; and the same of a single node.
+"""Whether pods of a podset may use a ResourceFlavor, or a single node, regardless of usage.
 
 Source: Kueue ``pkg/scheduler/flavorassigner`` of v0.19, which takes the rules of taints and of required node affinity
-from the scheduler (``k8s.io/component-helpers``), but looks only at labels that the flavor itself defines.
+from the scheduler (``k8s.io/component-helpers``), but checks only labels that the flavor itself defines.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ def refusal(
     levels: Sequence[str] | None = None,
     topology_aware: bool = True,
 ) -> str:
-    """Why Kueue gives a flavor to none of these pods, in a few words without the flavor's name; empty where it may.
+    """Why these pods may not use a flavor, in a few words without the flavor's name; empty if they may.
 
     ``counted`` and ``group`` are the podset's requests and the resource group that the flavor is tried for: without
-    them a flavor without topology is not refused. ``tas_only`` is :func:`all_with_topology` of the ClusterQueue.
-    ``levels`` are node labels of the flavor's Topology. What is None is not known and refuses nobody: see
+    them a flavor without topology is not rejected. ``tas_only`` is :func:`all_with_topology` of the ClusterQueue.
+    ``levels`` are node labels of the flavor's Topology. None is unknown, and rejects nothing: see
     :func:`uncertainty`. ``topology_aware`` is Kueue's gate TopologyAwareScheduling.
     """
     if flavor is None:
@@ -53,13 +53,13 @@ def refusal(
 
 
 def all_with_topology(queue: ClusterQueue, flavor: Callable[[str], ResourceFlavor | None]) -> bool:
-    """Whether every flavor of a ClusterQueue has a topology: then pods get one without asking for it."""
+    """Whether every flavor of a ClusterQueue has a topology: then pods get one without requesting it."""
     found = [flavor(each.name) for group in queue.groups for each in group.flavors]
     return all(each is not None and each.topology for each in found)
 
 
 def uncertainty(podset: PodSet, flavor: ResourceFlavor | None, levels: Sequence[str] | None) -> str:
-    """What is not known about a flavor that :func:`refusal` lets pass; empty where nothing is missing."""
+    """Unknown facts about a flavor that :func:`refusal` allows; empty if there are none."""
     if flavor is not None and flavor.topology and podset.levels and levels is None:
         return f'the levels of Topology "{flavor.topology}" are not known'
     return ""
@@ -77,7 +77,7 @@ def _placement_refusal(
     if not podset.topology:
         return "it is only for pods that ask for a topology" if flavor.topology and tas_only is False else ""
     if not flavor.topology:
-        # A flavor may provide what transformations made, beside the one that provides the nodes.
+        # A flavor may provide transformed resources, besides the one that provides the nodes.
         concerned = counted is not None and group is not None and not counted.asked.isdisjoint(group.resources)
         return f"it has no topology, and these pods ask for one ({_short(podset.topology)})" if concerned else ""
     missing = [level for level in podset.levels if level not in levels] if levels is not None else []
@@ -87,7 +87,7 @@ def _placement_refusal(
 def untolerated(
     taints: Sequence[Mapping[str, Any]], tolerations: Sequence[Mapping[str, Any]]
 ) -> Mapping[str, Any] | None:
-    """The first taint that keeps pods away and that none of the tolerations is for."""
+    """The first taint that repels pods without a matching toleration."""
     for taint in taints:
         if taint.get("effect") in _REPELLING and not any(tolerates(each, taint) for each in tolerations):
             return taint
@@ -95,7 +95,7 @@ def untolerated(
 
 
 def tolerates(toleration: Mapping[str, Any], taint: Mapping[str, Any]) -> bool:
-    """Whether a toleration is for a taint, whatever its effect does."""
+    """Whether a toleration matches a taint, with any effect."""
     effect, key = toleration.get("effect"), toleration.get("key")
     if (effect and effect != taint.get("effect")) or (key and key != taint.get("key")):
         return False
@@ -114,11 +114,11 @@ def tolerates(toleration: Mapping[str, Any], taint: Mapping[str, Any]) -> bool:
 def affinity_allows(
     pod_spec: Mapping[str, Any], labels: Mapping[str, str], *, only_keys: Collection[str] | None = None
 ) -> bool:
-    """Whether nodeSelector and required node affinity take a node with these labels.
+    """Whether nodeSelector and required node affinity match a node with these labels.
 
-    With ``only_keys``, whatever is asked of other labels is as if it were not asked, as Kueue looks at a flavor; a term
-    that asks for nothing else takes everything. ``matchFields`` are never looked at, and a requirement that the API
-    server would refuse takes everything: nothing here is refused by mistake.
+    With ``only_keys``, requirements on other labels are ignored, as Kueue does for a flavor; a term without other
+    requirements matches everything. ``matchFields`` are ignored, and a requirement that the API server would reject
+    matches everything, so that nothing is rejected by mistake.
     """
     for key, value in object_at(pod_spec, "nodeSelector").items():
         if (only_keys is None or key in only_keys) and isinstance(value, str) and labels.get(key) != value:
@@ -139,7 +139,7 @@ def _is_about(requirement: Mapping[str, Any], keys: Collection[str]) -> bool:
 def _terms(pod_spec: Mapping[str, Any]) -> Iterator[tuple[list[dict[str, Any]], bool]]:
     """Requirements of each term of the required node affinity, one of which has to hold.
 
-    With each, whether it says anything: by a term that does not, the scheduler takes no node.
+    With each, whether it is non-empty: an empty term matches no node.
     """
     affinity = object_at(object_at(pod_spec, "affinity"), "nodeAffinity")
     for term in objects_at(object_at(affinity, "requiredDuringSchedulingIgnoredDuringExecution"), "nodeSelectorTerms"):
@@ -177,7 +177,7 @@ def _integer(value: object) -> int | None:
 
 
 def _unmet(pod_spec: Mapping[str, Any], labels: Mapping[str, str]) -> str:
-    """What pods ask of labels that a flavor has otherwise."""
+    """Label requirements of pods that a flavor does not meet."""
     selector = object_at(pod_spec, "nodeSelector")
     unmet = [key for key in labels if isinstance(selector.get(key), str) and selector[key] != labels[key]]
     if unmet:

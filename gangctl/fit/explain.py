@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from gangctl.fit.demands import Member, Needs
-from gangctl.fit.now import Pair, Rooms
+from gangctl.fit.now import Capacity, Pair
 from gangctl.fit.relief import relief
-from gangctl.fit.search import Demand, Room, Terms, greedy
+from gangctl.fit.search import Available, Demand, Terms, greedy
 from gangctl.fit.words import figure, joined, quoted, show, show_all
 from gangctl.kueue.objects import Amounts, ClusterQueue, QueuedWorkload
 
@@ -18,25 +18,25 @@ _NAMED = 3
 
 @dataclass(frozen=True, slots=True)
 class Gang:
-    """A JobSet's podsets beside what they need of a ClusterQueue."""
+    """A JobSet's podsets, and their demands on a ClusterQueue."""
 
     members: Sequence[Member]
     needs: Needs
     queue: ClusterQueue
-    rooms: Rooms
+    capacity: Capacity
 
     def names(self, indexes: Sequence[int]) -> str:
         """Podsets by name, quoted."""
         return quoted(self.members[index].podset.name for index in indexes)
 
     def part(self, number: int) -> tuple[list[Demand], list[tuple[int, ...]]]:
-        """Demands of one resource group, and whose they are."""
+        """Demands of one resource group, and their podsets."""
         chosen = [index for index, demand in enumerate(self.needs.demands) if demand.part == number]
         return [self.needs.demands[index] for index in chosen], [self.needs.owners[index] for index in chosen]
 
 
 def undeclared(gang: Gang) -> str:
-    """Resources that nothing in the queue has."""
+    """Resources that no resource group of the queue has."""
     parts = [
         f"{gang.names(indexes)} {_ask(indexes)} for {resource}" for resource, indexes in gang.needs.undeclared.items()
     ]
@@ -47,7 +47,7 @@ def undeclared(gang: Gang) -> str:
 
 
 def no_flavor(gang: Gang) -> str:
-    """Podsets for which every flavor is refused."""
+    """Podsets that may use no flavor."""
     parts = []
     for demand, owners in zip(gang.needs.demands, gang.needs.owners, strict=True):
         if not demand.flavors:
@@ -69,20 +69,20 @@ def exceeds(gang: Gang, parts: Sequence[int]) -> str:
 
 
 def _exceeds(gang: Gang, demands: Sequence[Demand], owners: Sequence[tuple[int, ...]]) -> str:
-    room = gang.rooms.ceiling
+    available = gang.capacity.ceiling
     for demand, indexes in zip(demands, owners, strict=True):
-        if not any(_short(demand, flavor, room) == {} for flavor in demand.flavors):
+        if not any(_short(demand, flavor, available) == {} for flavor in demand.flavors):
             return f"{_one(gang, demand, indexes)}; {_advice(gang, demands, owners)}"
     return f"{_several(gang, demands, owners)}; {_advice(gang, demands, owners)}"
 
 
 def _one(gang: Gang, demand: Demand, owners: Sequence[int]) -> str:
-    """One demand that no flavor could hold, beside the flavor that comes nearest."""
-    room = gang.rooms.ceiling
-    short = {flavor: _short(demand, flavor, room) for flavor in demand.flavors}
+    """One demand that exceeds every flavor, with the nearest flavor."""
+    available = gang.capacity.ceiling
+    short = {flavor: _short(demand, flavor, available) for flavor in demand.flavors}
     nearest = min(short, key=lambda flavor: (_far(short[flavor], demand.amounts), demand.flavors.index(flavor)))
     resource = max(short[nearest], key=lambda name: short[nearest][name] / demand.amounts[name])
-    ceiling = gang.rooms.ceilings[nearest, resource]
+    ceiling = gang.capacity.ceilings[nearest, resource]
     others = "" if len(short) == 1 else ", nor have the other flavors room for all of it"
     return (
         f"{gang.names(owners)} {_ask(owners)} for {show(resource, demand.amounts[resource])} in all, "
@@ -92,8 +92,8 @@ def _one(gang: Gang, demand: Demand, owners: Sequence[int]) -> str:
 
 
 def _several(gang: Gang, demands: Sequence[Demand], owners: Sequence[tuple[int, ...]]) -> str:
-    """Demands that fit one by one and not together."""
-    room = gang.rooms.ceiling
+    """Demands that fit separately but not together."""
+    available = gang.capacity.ceiling
     flavors = list(dict.fromkeys(flavor for demand in demands for flavor in demand.flavors))
     everybody = gang.names([index for indexes in owners for index in indexes])
     sums: dict[str, int] = {}
@@ -101,10 +101,10 @@ def _several(gang: Gang, demands: Sequence[Demand], owners: Sequence[tuple[int, 
         for resource, amount in demand.amounts.items():
             sums[resource] = sums.get(resource, 0) + amount
     for resource, total in sums.items():
-        amounts = [room.get((flavor, resource), 0) for flavor in flavors]
+        amounts = [available.get((flavor, resource), 0) for flavor in flavors]
         there = sum(amount or 0 for amount in amounts)
         if None not in amounts and total > there:
-            limit = f" ({gang.rooms.ceilings[flavors[0], resource].limit})" if len(flavors) == 1 else ""
+            limit = f" ({gang.capacity.ceilings[flavors[0], resource].limit})" if len(flavors) == 1 else ""
             which = "flavor" if len(flavors) == 1 else "flavors"
             return (
                 f"{everybody} ask for {show(resource, total)} together, and {which} {quoted(flavors)} can never give "
@@ -120,37 +120,37 @@ def _sizes(gang: Gang, demand: Demand, owners: Sequence[int]) -> str:
 
 
 def _ceilings(gang: Gang, flavor: str) -> str:
-    amounts = {pair[1]: each.amount for pair, each in gang.rooms.ceilings.items() if pair[0] == flavor}
+    amounts = {pair[1]: each.amount for pair, each in gang.capacity.ceilings.items() if pair[0] == flavor}
     return joined([f"{'any' if n is None else figure(name, n)} {name}" for name, n in amounts.items()])
 
 
 def _advice(gang: Gang, demands: Sequence[Demand], owners: Sequence[tuple[int, ...]]) -> str:
-    """What would help."""
-    found = relief(demands, gang.rooms.ceiling)
+    """Changes that would help."""
+    found = relief(demands, gang.capacity.ceiling)
     more = f'{show_all(found.more)} more in flavor "{found.flavor}" would do' if found else ""
     fewer = _fewer(gang, demands[0], owners[0]) if len(demands) == 1 and len(owners[0]) == 1 else ""
     return ", and so would ".join(part for part in (more, fewer) if part) or "ask for less, or split the JobSet"
 
 
 def _fewer(gang: Gang, demand: Demand, owners: Sequence[int]) -> str:
-    """How many pods of a single podset would fit."""
+    """Number of pods of a single podset that would fit."""
     member = gang.members[owners[0]]
     most = 0
     for flavor in demand.flavors:
         pods = member.podset.pods
         for resource in demand.amounts:
-            there = gang.rooms.ceilings[flavor, resource].amount
+            there = gang.capacity.ceilings[flavor, resource].amount
             if there is not None:
                 pods = min(pods, there // member.requests[resource])
         most = max(most, pods)
     return f"{show('pods', most)} instead of {member.podset.pods}" if most else ""
 
 
-def _short(demand: Demand, flavor: str, room: Room) -> dict[str, int]:
-    """By how much a flavor is too small for a demand alone."""
+def _short(demand: Demand, flavor: str, available: Available) -> dict[str, int]:
+    """Amounts by which a flavor is too small for a demand alone."""
     short = {}
     for resource, amount in demand.amounts.items():
-        there = room.get((flavor, resource), 0)
+        there = available.get((flavor, resource), 0)
         if there is not None and amount > there:
             short[resource] = amount - there
     return short
@@ -161,7 +161,7 @@ def _far(short: Amounts, of: Amounts) -> float:
 
 
 def late(gang: Gang, choice: Sequence[str], terms: Terms, *, movable: bool) -> str:
-    """It fits, but not at the first try; ``movable`` says whether the order of replicated jobs is free."""
+    """It fits, but not at the first try; ``movable`` is whether the replicated jobs may be reordered."""
     return (
         f"it fits ({_where(gang, choice)}), but Kueue, which gives flavors in the order of the replicated jobs, finds "
         "this only when it tries again, and others that come and go may make it begin anew; "
@@ -170,7 +170,7 @@ def late(gang: Gang, choice: Sequence[str], terms: Terms, *, movable: bool) -> s
 
 
 def missed(gang: Gang, choice: Sequence[str], terms: Terms, *, movable: bool) -> str:
-    """It would fit, but Kueue does not see it at any try."""
+    """It would fit, but Kueue does not find it at any try."""
     return (
         f"it would fit ({_where(gang, choice)}), but Kueue gives flavors in the order of the replicated jobs, and does "
         f"not find this at any of its tries; {_better(gang, terms, movable=movable)}"
@@ -188,15 +188,15 @@ def _better(gang: Gang, terms: Terms, *, movable: bool) -> str:
 
 
 def _order(gang: Gang, terms: Terms) -> str | None:
-    """An order in which Kueue would find it: the biggest first."""
+    """An order with which Kueue would find it: the largest first."""
     demands, owners = gang.needs.demands, gang.needs.owners
     groups = list(dict.fromkeys(owners))
 
     def weight(group: tuple[int, ...]) -> float:
         own = [demand for demand, whose in zip(demands, owners, strict=True) if whose == group]
-        room = terms.ceiling
+        available = terms.ceiling
         shares = [
-            amount / (room.get((flavor, resource), 0) or amount)
+            amount / (available.get((flavor, resource), 0) or amount)
             for demand in own
             for flavor in demand.flavors
             for resource, amount in demand.amounts.items()
@@ -212,7 +212,7 @@ def _order(gang: Gang, terms: Terms) -> str | None:
 
 
 def waiting(short: Mapping[Pair, int], holders: Sequence[tuple[QueuedWorkload, Amounts]], victims: int) -> str:
-    """What is missing now, who has it, and whether anybody may be pushed out."""
+    """Amounts that are missing now, their holders, and how many of these may be preempted."""
     missing = joined([f'{show(resource, amount)} in flavor "{flavor}"' for (flavor, resource), amount in short.items()])
     text = f"{missing or 'quota that others borrow'} short now"
     if holders:

@@ -1,4 +1,4 @@
-"""The nodes of a cluster as a floor to put pods on: shapes, who takes whom, and whether it is enough."""
+"""Placement of pods on the nodes of a cluster: shapes, eligible nodes, and whether they are enough."""
 
 from __future__ import annotations
 
@@ -19,22 +19,22 @@ _PASSING: Final = (
     "ToBeDeletedByClusterAutoscaler",
     "DeletionCandidateOfClusterAutoscaler",
 )
-"""Taints that come and go by themselves, by their beginning: a node is not ready, drained, short of memory."""
+"""Prefixes of taints that components add and remove: a node is not ready, drained, short of memory."""
 _MOST_COPIES: Final = 200
 
 
 @dataclass(frozen=True, slots=True)
 class NodeShape:
-    """A node as far as its room for pods goes. ``away`` says that it takes no new pods at the moment.
+    """Capacity of a node for pods. ``away`` means that it accepts no new pods at present.
 
-    ``room`` is the most that it has when all is well, empty where nobody has said yet; ``allocatable`` what it has now,
-    if that is less: devices fail and come back.
+    ``capacity`` is the most that it can have, empty before the kubelet reports it; ``allocatable`` is the present
+    amount, if that is less: devices fail and return.
     """
 
     name: str
     labels: Mapping[str, str]
     taints: tuple[Mapping[str, Any], ...]
-    room: Amounts
+    capacity: Amounts
     allocatable: Amounts | None = None
     away: bool = False
 
@@ -60,7 +60,7 @@ def read_node(raw: Mapping[str, Any]) -> NodeShape:
 
 
 def takes(node: NodeShape, podset: PodSet) -> bool:
-    """Whether labels and taints of a node let these pods in; pods that name their node are asked by nobody."""
+    """Whether labels and taints of a node allow these pods; pods with a nodeName are not checked."""
     spec = podset.pod_spec
     if spec.get("nodeName"):
         return True
@@ -71,14 +71,14 @@ def takes(node: NodeShape, podset: PodSet) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Together:
-    """Pods that must all be on nodes at once, in one domain of a label if there is one: counts by index of podset."""
+    """Pods that have to run at once, in one domain of a label if there is one: counts by index of podset."""
 
     pods: Mapping[int, int]
     topology: str = ""
 
 
 class Floor:
-    """Nodes, and the podsets of one JobSet; nodes are known by their index."""
+    """Nodes, and the podsets of one JobSet; nodes are identified by index."""
 
     def __init__(
         self,
@@ -87,31 +87,31 @@ class Floor:
         nodes: Sequence[NodeShape],
         used: Mapping[str, Amounts] | None,
     ) -> None:
-        """``requests`` are of one pod of each podset, ``used`` what is in use by name of the node, if that is known."""
+        """``requests`` are of one pod of each podset, ``used`` is the usage by node name, if known."""
         self.podsets = podsets
         self.nodes = nodes
         self.resources = (PODS, *sorted({name for each in requests for name, amount in each.items() if amount > 0}))
         self._used = used
         self._sizes = [self._vector({**each, PODS: 1}, 0) for each in requests]
-        self._rooms = [self._room(node) for node in nodes]
+        self._capacities = [self._capacity(node) for node in nodes]
         self.takers = self._all_takers()
 
     def _vector(self, amounts: Amounts, default: int) -> Vector:
         return tuple(max(0, amounts.get(name, default if name == PODS else 0)) for name in self.resources)
 
-    def _room(self, node: NodeShape) -> Vector:
-        """What an empty node has; what nobody has said is without bound."""
-        return self._vector(node.room, UNLIMITED) if node.room else (UNLIMITED,) * len(self.resources)
+    def _capacity(self, node: NodeShape) -> Vector:
+        """Capacity of an empty node; unlimited if unknown."""
+        return self._vector(node.capacity, UNLIMITED) if node.capacity else (UNLIMITED,) * len(self.resources)
 
     def _free(self, node: NodeShape) -> Vector:
         taken = (self._used or {}).get(node.name, {})
-        now = node.room if node.allocatable is None else node.allocatable
+        now = node.capacity if node.allocatable is None else node.allocatable
         return tuple(
             max(0, now.get(name, UNLIMITED if name == PODS else 0) - taken.get(name, 0)) for name in self.resources
         )
 
     def _all_takers(self) -> list[frozenset[int]]:
-        """Podsets that each node takes; asked once for each kind of node."""
+        """Podsets that each node accepts; computed once for each kind of node."""
         known: dict[tuple[str, str], frozenset[int]] = {}
         takers = []
         for node in self.nodes:
@@ -122,16 +122,16 @@ class Floor:
         return takers
 
     def has_place(self, index: int) -> bool:
-        """Whether any node, with nothing else on it, holds a pod of a podset."""
+        """Whether a pod of a podset fits on any empty node."""
         return any(
-            index in takers and most(self._sizes[index], room) != 0
-            for room, takers in zip(self._rooms, self.takers, strict=True)
+            index in takers and most(self._sizes[index], capacity) != 0
+            for capacity, takers in zip(self._capacities, self.takers, strict=True)
         )
 
     def proofs(self, gang: Together) -> list[Excess] | None:
-        """Why each domain cannot hold a gang, or None where some may: kinds are in the order of the gang's podsets.
+        """Why each domain cannot hold a gang, or None if some may: kinds are in the order of the gang's podsets.
 
-        Empty without any domain.
+        Empty without domains.
         """
         proofs = []
         for domain in self._domains(gang.topology):
@@ -154,7 +154,7 @@ class Floor:
         members = sorted(gang.pods)
         shapes: dict[tuple[Vector, frozenset[int]], int] = {}
         for number in domain:
-            shape = self._rooms[number], self.takers[number]
+            shape = self._capacities[number], self.takers[number]
             shapes[shape] = shapes.get(shape, 0) + 1
         kinds = [
             Kind(
@@ -164,16 +164,16 @@ class Floor:
             )
             for index in members
         ]
-        return excess(kinds, [Class(room, count) for (room, _), count in shapes.items()])
+        return excess(kinds, [Class(capacity, count) for (capacity, _), count in shapes.items()])
 
     def placeable(self, gangs: Sequence[Together]) -> bool:
-        """Whether each gang alone finds its place on empty nodes."""
-        empty = {number: self._rooms[number] for number, node in enumerate(self.nodes) if node.room}
+        """Whether each gang alone fits on empty nodes."""
+        empty = {number: self._capacities[number] for number, node in enumerate(self.nodes) if node.capacity}
         return all(self._put(gang, empty) is not None for gang in gangs)
 
     def placeable_now(self, gangs: Sequence[Together]) -> bool:
-        """Whether all pods find a place at once beside what is there; gangs with a topology each in one domain."""
-        free = {number: self._free(node) for number, node in enumerate(self.nodes) if node.room and not node.away}
+        """Whether all pods fit at once with the present usage; gangs with a topology each in one domain."""
+        free = {number: self._free(node) for number, node in enumerate(self.nodes) if node.capacity and not node.away}
         rest = {index: podset.pods for index, podset in enumerate(self.podsets)}
         for gang in gangs:
             copies = min((rest[index] // pods for index, pods in gang.pods.items()), default=0) if gang.topology else 0
@@ -188,13 +188,13 @@ class Floor:
         return self._put(Together(rest), free) is not None
 
     def _put(self, gang: Together, free: Mapping[int, Vector]) -> dict[int, Vector] | None:
-        """What is left on the nodes of the first domain that a gang finds its place in."""
+        """Remaining capacity on the nodes of the first domain in which a gang fits."""
         members = [index for index, pods in sorted(gang.pods.items()) if pods]
         sizes, counts = [self._sizes[index] for index in members], [gang.pods[index] for index in members]
         for domain in self._domains(gang.topology):
-            rooms = {number: free[number] for number in domain if number in free}
-            allowed = [[number for number in rooms if index in self.takers[number]] for index in members]
-            left = place(sizes, counts, allowed, rooms)
+            vectors = {number: free[number] for number in domain if number in free}
+            allowed = [[number for number in vectors if index in self.takers[number]] for index in members]
+            left = place(sizes, counts, allowed, vectors)
             if left is not None:
                 return left
         return None

@@ -1,7 +1,7 @@
-"""LimitRanges of a namespace as Kueue sums them up: what containers get by default, and what it lets nobody exceed.
+"""LimitRanges of a namespace as Kueue merges them: defaults of containers, and maxima.
 
 Source: Kueue ``pkg/util/limitrange`` and ``pkg/workload/resources.go``; the defaults of a LimitRange itself are the API
-server's (``pkg/apis/core/v1``), for one that no API server has seen.
+server's (``pkg/apis/core/v1``), for one from a file.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ class Limits:
     default: Amounts = field(default_factory=dict)
     default_request: Amounts = field(default_factory=dict)
     contested: set[str] = field(default_factory=set)
-    """Resources for which several LimitRanges have different defaults: Kueue takes any, here it is the least."""
+    """Resources for which several LimitRanges have different defaults: Kueue uses any, here it is the least."""
 
 
 def summed_up(limit_ranges: Iterable[Mapping[str, Any]]) -> dict[str, Limits]:
-    """The strictest of all LimitRanges, by type. Total: entries that cannot be read are left out."""
+    """The strictest of all LimitRanges, by type. Total: invalid entries are left out."""
     summary: dict[str, Limits] = {}
     for limit_range in limit_ranges:
         spec = limit_range.get("spec")

@@ -1,8 +1,8 @@
-"""Whether the nodes of a cluster can hold a gang, whatever queue it waits in.
+"""Whether the nodes of a cluster can hold a gang, regardless of its queue.
 
-Of nodes only their shapes are looked at: resources, labels, taints. Affinity between pods, ports and volumes are left
-out, which can only make room look larger: what is never here is never at all. Nodes come and go, though, so never is
-said only of nodes that somebody calls fixed. What is drained or not ready now may be back tomorrow, and counts.
+Only the shapes of nodes are considered: resources, labels, taints. Affinity between pods, ports and volumes are
+ignored, which can only overestimate capacity: ``never`` here is always correct. Nodes may be added, though, so the
+verdict is ``never`` only if the user declares the nodes fixed. Nodes that are drained or not ready now count.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from dataclasses import replace
 
 from gangctl.api.jobset import JobSet, read_jobset
 from gangctl.errors import one_line
+from gangctl.fit.clusterstate import FitRequest
 from gangctl.fit.floor import Floor, NodeShape, Together, read_node
-from gangctl.fit.knowledge import Ask
 from gangctl.fit.packing import Excess
 from gangctl.fit.podsets import podsets_of
 from gangctl.fit.report import API_VERSION, KIND, FitReport, LimitReport, Verdict
@@ -31,7 +31,7 @@ __all__ = ["NodeShape", "Together", "gangs_of", "node_fit", "read_node"]
 
 
 def gangs_of(jobset: JobSet) -> tuple[Together, ...]:
-    """The gangs of a JobSet, as its stamps or else its configuration have them; of equal ones only the first."""
+    """The gangs of a JobSet, from its stamps or else its configuration; of equal ones only the first."""
     stamps, _ = stored_stamps(jobset)
     resolution = resolve(jobset, ClusterRules())
     stamps = stamps if any(stamps) else resolution.stamps
@@ -49,21 +49,21 @@ def gangs_of(jobset: JobSet) -> tuple[Together, ...]:
 
 
 def node_fit(
-    ask: Ask,
+    request: FitRequest,
     nodes: Iterable[NodeShape],
     surroundings: Surroundings,
     *,
     used: Mapping[str, Amounts] | None = None,
     fixed_nodes: bool = False,
 ) -> FitReport:
-    """Whether the nodes can ever hold each gang of a JobSet, and whether all of its pods have room now.
+    """Whether the nodes can ever hold each gang of a JobSet, and whether all of its pods fit now.
 
-    ``used`` are requests of the pods on each node, by its name; None where that is not known. Kueue's configuration
-    in ``surroundings`` does not matter here. Without ``fixed_nodes`` what the nodes cannot hold is not known.
+    ``used`` are requests of the pods on each node, by its name; None if unknown. Kueue's configuration in
+    ``surroundings`` is ignored. Without ``fixed_nodes`` a gang that the nodes cannot hold is ``unknown``.
     """
-    jobset, _ = read_jobset(ask.jobset)
+    jobset, _ = read_jobset(request.jobset)
     plain = replace(surroundings, configuration=KueueConfiguration())
-    podsets = podsets_of(ask.jobset)
+    podsets = podsets_of(request.jobset)
     counted = [requests_of(podset, plain) for podset in podsets]
     requests = [each.requests for each in counted]
     unknown = list(dict.fromkeys(why for each in counted for why in each.unknown))
@@ -73,7 +73,7 @@ def node_fit(
     return {
         "apiVersion": API_VERSION,
         "kind": KIND,
-        "metadata": {"name": jobset.name or jobset.generate_name, "namespace": jobset.namespace or ask.namespace},
+        "metadata": {"name": jobset.name or jobset.generate_name, "namespace": jobset.namespace or request.namespace},
         "verdict": verdict,
         "reason": reason,
         "message": one_line(message[:1].upper() + message[1:] + "."),
@@ -101,7 +101,7 @@ def node_fit(
 def _evaluate(
     floor: Floor, gangs: Sequence[Together], unknown: list[str], *, in_use: bool, fixed_nodes: bool
 ) -> tuple[Verdict, str, str]:
-    """Verdict, reason and message; what is found not to be known is added."""
+    """Verdict, reason and message; adds unknown facts."""
     impossible = _impossible(floor, gangs)
     if impossible:
         reason, message = impossible
@@ -130,10 +130,10 @@ def _not_known(unknown: Sequence[str]) -> str:
 
 
 def _impossible(floor: Floor, gangs: Sequence[Together]) -> tuple[str, str] | None:
-    """Reason and message for the first single pod, or gang, that empty nodes provably never hold."""
+    """Reason and message for the first single pod, or gang, that provably never fits on empty nodes."""
     for index, podset in enumerate(floor.podsets):
         if podset.pods and not floor.has_place(index):
-            return "NeverNoNode", _homeless(floor, index)
+            return "NeverNoNode", _no_node(floor, index)
     for gang in gangs:
         proofs = floor.proofs(gang)
         if proofs:
@@ -144,7 +144,7 @@ def _impossible(floor: Floor, gangs: Sequence[Together]) -> tuple[str, str] | No
     return None
 
 
-def _homeless(floor: Floor, index: int) -> str:
+def _no_node(floor: Floor, index: int) -> str:
     name = floor.podsets[index].name
     taking = sum(index in takers for takers in floor.takers)
     if not taking:
@@ -169,7 +169,7 @@ def _exceeds(floor: Floor, gang: Together, proof: Excess) -> str:
 
 
 def _limits(floor: Floor, requests: Sequence[Amounts], used: Mapping[str, Amounts] | None) -> list[LimitReport]:
-    """Each resource on all nodes that take any of the pods."""
+    """Each resource on all nodes that accept any of the pods."""
     usable = [node for node, takers in zip(floor.nodes, floor.takers, strict=True) if takers]
     reports: list[LimitReport] = []
     for resource in floor.resources:
@@ -177,7 +177,7 @@ def _limits(floor: Floor, requests: Sequence[Amounts], used: Mapping[str, Amount
             podset.pods * (1 if resource == PODS else each.get(resource, 0))
             for podset, each in zip(floor.podsets, requests, strict=True)
         )
-        there = sum(node.room.get(resource, 0) for node in usable)
+        there = sum(node.capacity.get(resource, 0) for node in usable)
         taken = sum((used or {}).get(node.name, {}).get(resource, 0) for node in usable)
         reports.append(
             {

@@ -1,4 +1,4 @@
-"""What stands between a gang that can fit and its admission: what is in use, and by whom."""
+"""What delays the admission of a gang that can fit: usage, and its holders."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from gangctl.fit.quotas import Ceiling, Quotas
-from gangctl.fit.search import Demand, Mode, Room, Step, Terms
+from gangctl.fit.search import Available, Demand, Mode, Step, Terms
 from gangctl.kueue.amounts import UNLIMITED
 from gangctl.kueue.objects import Amounts, ClusterQueue, QueuedWorkload
 
@@ -14,22 +14,22 @@ Pair = tuple[str, str]
 
 
 @dataclass(frozen=True, slots=True)
-class Rooms:
-    """All that a ClusterQueue has of the flavors and resources that a gang could use."""
+class Capacity:
+    """Quota of a ClusterQueue in the flavors and resources that a gang could use."""
 
     ceilings: Mapping[Pair, Ceiling]
     nominal: Mapping[Pair, int]
     used: Mapping[Pair, int]
-    free: Room
+    free: Available
 
     @property
-    def ceiling(self) -> Room:
+    def ceiling(self) -> Available:
         """The ceilings' amounts."""
         return {pair: ceiling.amount for pair, ceiling in self.ceilings.items()}
 
 
-def rooms_of(quotas: Quotas, queue: ClusterQueue, demands: Sequence[Demand]) -> Rooms:
-    """What there is for these demands."""
+def capacity_of(quotas: Quotas, queue: ClusterQueue, demands: Sequence[Demand]) -> Capacity:
+    """The quota for these demands."""
     pairs = {(flavor, resource) for demand in demands for flavor in demand.flavors for resource in demand.amounts}
     nominal = {
         (flavor.name, resource): quota.nominal
@@ -38,7 +38,7 @@ def rooms_of(quotas: Quotas, queue: ClusterQueue, demands: Sequence[Demand]) -> 
         for resource, quota in flavor.resources.items()
     }
     free = {pair: quotas.available(queue.name, *pair) for pair in pairs}
-    return Rooms(
+    return Capacity(
         {pair: quotas.ceiling(queue.name, *pair) for pair in sorted(pairs)},
         {pair: nominal.get(pair, 0) for pair in pairs},
         {pair: quotas.used(queue.name, *pair) for pair in pairs},
@@ -46,23 +46,23 @@ def rooms_of(quotas: Quotas, queue: ClusterQueue, demands: Sequence[Demand]) -> 
     )
 
 
-def when_empty(queue: ClusterQueue, rooms: Rooms) -> Terms:
-    """How Kueue chooses with nothing in use."""
+def when_empty(queue: ClusterQueue, capacity: Capacity) -> Terms:
+    """Kueue's choice with nothing in use."""
     return Terms(
-        ceiling=rooms.ceiling,
-        free=rooms.ceiling,
-        own=rooms.nominal if queue.cohort else rooms.ceiling,
+        ceiling=capacity.ceiling,
+        free=capacity.ceiling,
+        own=capacity.nominal if queue.cohort else capacity.ceiling,
         stop_at_borrowing=queue.when_can_borrow != "TryNextFlavor",
     )
 
 
-def as_it_is(queue: ClusterQueue, rooms: Rooms, *, preempting: bool) -> Terms:
-    """How Kueue chooses now."""
-    own = {pair: max(0, amount - rooms.used[pair]) for pair, amount in rooms.nominal.items()}
+def as_it_is(queue: ClusterQueue, capacity: Capacity, *, preempting: bool) -> Terms:
+    """Kueue's choice now."""
+    own = {pair: max(0, amount - capacity.used[pair]) for pair, amount in capacity.nominal.items()}
     return Terms(
-        ceiling=rooms.ceiling,
-        free=rooms.free,
-        own=own if queue.cohort else rooms.ceiling,
+        ceiling=capacity.ceiling,
+        free=capacity.free,
+        own=own if queue.cohort else capacity.ceiling,
         stop_at_borrowing=queue.when_can_borrow != "TryNextFlavor",
         stop_at_preemption=queue.when_can_preempt == "Preempt",
         preempting=preempting,
@@ -70,7 +70,7 @@ def as_it_is(queue: ClusterQueue, rooms: Rooms, *, preempting: bool) -> Terms:
 
 
 def taken(demands: Sequence[Demand], steps: Sequence[Step]) -> dict[Pair, int]:
-    """What a gang would take by flavor and resource."""
+    """Amounts that a gang would use by flavor and resource."""
     sums: dict[Pair, int] = {}
     for demand, step in zip(demands, steps, strict=True):
         for resource, amount in demand.amounts.items():
@@ -78,25 +78,25 @@ def taken(demands: Sequence[Demand], steps: Sequence[Step]) -> dict[Pair, int]:
     return sums
 
 
-def lacking(demands: Sequence[Demand], steps: Sequence[Step], rooms: Rooms) -> dict[Pair, int]:
-    """By how much each flavor and resource that the gang would take is short now."""
+def lacking(demands: Sequence[Demand], steps: Sequence[Step], capacity: Capacity) -> dict[Pair, int]:
+    """Missing amounts now of each flavor and resource that the gang would use."""
     short = {}
     for pair, amount in taken(demands, steps).items():
-        there = rooms.free[pair]
+        there = capacity.free[pair]
         if there is not None and amount > there:
             short[pair] = amount - there
     return short
 
 
 def may_ever_preempt(queue: ClusterQueue) -> bool:
-    """Whether the queue's policies let anybody push others out."""
+    """Whether the queue's policies allow preemption."""
     return queue.within_queue != "Never" or queue.reclaim != "Never"
 
 
 def may_preempt(
     queue: ClusterQueue, holders: Sequence[tuple[QueuedWorkload, Amounts]], priority: int | None
 ) -> list[QueuedWorkload]:
-    """Whom a Workload of this priority may push out; None, a priority that is not known, only where none counts."""
+    """Workloads that one of this priority may preempt; None is an unknown priority."""
     return [
         holder
         for holder, _ in holders
@@ -113,23 +113,23 @@ def _outranked(policy: str, priority: int | None, of: int) -> bool:
         case "LowerPriority":
             return priority is not None and of < priority
         case "LowerOrNewerEqualPriority":
-            # Who is of equal priority is older: it runs, and this one is only asked about.
+            # A holder of equal priority is older: it runs already.
             return priority is not None and of < priority
     return False
 
 
 def fits_now(steps: Sequence[Step]) -> bool:
-    """Whether there is room for everything."""
+    """Whether everything fits."""
     return all(step.mode is Mode.FIT for step in steps)
 
 
 def reason_now(steps: Sequence[Step]) -> str:
-    """Whether others must go first, or end."""
+    """Whether preemption is needed, or the end of others."""
     return "WaitsForQuota" if any(step.mode is Mode.WAIT for step in steps) else "NeedsPreemption"
 
 
 def settled(found: Sequence[tuple[Step, ...] | None]) -> tuple[Step, ...] | None:
-    """The try with which Kueue is content: all fits, or fits once others are pushed out; else the first that waits."""
+    """The try that Kueue uses: all fits, or fits after preemption; else the first that waits."""
     waits = [steps for steps in found if steps is not None]
     for steps in waits:
         if all(step.mode is not Mode.WAIT for step in steps):

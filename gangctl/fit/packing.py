@@ -1,7 +1,7 @@
-"""Pods of several kinds on nodes of several shapes: bounds that prove, and a placement that shows.
+"""Pods of several kinds on nodes of several shapes: upper bounds, and a placement.
 
-Kinds and nodes are vectors over the same resources, ``pods`` among them, of which every pod takes one. Between a bound
-that does not refuse and a placement that does not succeed nothing is known: packing is hard.
+Kinds and nodes are vectors over the same resources, including ``pods``, of which every pod uses one. If neither a bound
+is exceeded nor a placement is found, the result is unknown: packing is NP-hard.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ Vector = tuple[int, ...]
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """So many equal pods, and the classes of nodes (indexes) that would take them, whatever else is there."""
+    """A number of equal pods, and the classes of nodes (indexes) that accept them, regardless of usage."""
 
     size: Vector
     count: int
@@ -23,17 +23,17 @@ class Kind:
 
 @dataclass(frozen=True, slots=True)
 class Class:
-    """So many equal nodes."""
+    """A number of equal nodes."""
 
-    room: Vector
+    capacity: Vector
     count: int
 
 
 @dataclass(frozen=True, slots=True)
 class Excess:
-    """Why a set of kinds can not be on the nodes at once: ``wanted`` is more than ``there``.
+    """Why a set of kinds cannot be on the nodes at once: ``wanted`` is more than ``there``.
 
-    Amounts of resource number ``resource``; pods where that is None.
+    Amounts of resource number ``resource``; pods if that is None.
     """
 
     kinds: tuple[int, ...]
@@ -42,14 +42,14 @@ class Excess:
     there: int
 
 
-def most(size: Vector, room: Vector) -> int:
-    """Pods of one size that an empty node holds; those without size are without number, which is -1."""
-    counts = [there // asked for asked, there in zip(size, room, strict=True) if asked > 0]
+def most(size: Vector, capacity: Vector) -> int:
+    """Number of pods of one size that fit on an empty node; -1, unlimited, for pods without size."""
+    counts = [there // asked for asked, there in zip(size, capacity, strict=True) if asked > 0]
     return min(counts, default=-1)
 
 
 def excess(kinds: Sequence[Kind], classes: Sequence[Class]) -> Excess | None:
-    """A proof that these pods can not all be on these nodes at once, or None: then they may, or may not."""
+    """A proof that these pods do not all fit on these nodes at once, or None if there is no proof."""
     for index, kind in enumerate(kinds):
         found = _alone(index, kind, classes)
         if found is not None:
@@ -64,7 +64,7 @@ def excess(kinds: Sequence[Kind], classes: Sequence[Class]) -> Excess | None:
 def _alone(index: int, kind: Kind, classes: Sequence[Class]) -> Excess | None:
     there = 0
     for number in kind.classes:
-        fits = most(kind.size, classes[number].room)
+        fits = most(kind.size, classes[number].capacity)
         if fits < 0:
             return None
         there += fits * classes[number].count
@@ -72,7 +72,7 @@ def _alone(index: int, kind: Kind, classes: Sequence[Class]) -> Excess | None:
 
 
 def _subsets(kinds: Sequence[Kind]) -> list[tuple[int, ...]]:
-    """Kinds that have to do with the same nodes: for each, all that can be nowhere else; and all."""
+    """Sets of kinds that compete for nodes: for each kind, all that are limited to its nodes; and all kinds."""
     found = dict.fromkeys(
         tuple(other for other, each in enumerate(kinds) if each.classes <= kind.classes) for kind in kinds
     )
@@ -83,16 +83,16 @@ def _subsets(kinds: Sequence[Kind]) -> list[tuple[int, ...]]:
 def _together(subset: tuple[int, ...], kinds: Sequence[Kind], classes: Sequence[Class]) -> Excess | None:
     usable = sorted(frozenset().union(*(kinds[index].classes for index in subset)))
     for resource in range(len(kinds[subset[0]].size)):
-        rooms = [(classes[number].room[resource], classes[number].count) for number in usable]
+        capacities = [(classes[number].capacity[resource], classes[number].count) for number in usable]
         wanted = sum(kinds[index].size[resource] * kinds[index].count for index in subset)
-        there = sum(room * count for room, count in rooms)
+        there = sum(capacity * count for capacity, count in capacities)
         if wanted > there:
             return Excess(subset, resource, wanted, there)
         sizes = {kinds[index].size[resource] for index in subset} - {0}
         for size in sizes:
             big = tuple(index for index in subset if kinds[index].size[resource] >= size)
             pods = sum(kinds[index].count for index in big)
-            places = sum(room // size * count for room, count in rooms)
+            places = sum(capacity // size * count for capacity, count in capacities)
             if pods > places:
                 return Excess(big, None, pods, places)
     return None
@@ -101,9 +101,9 @@ def _together(subset: tuple[int, ...], kinds: Sequence[Kind], classes: Sequence[
 def place(
     sizes: Sequence[Vector], counts: Sequence[int], allowed: Sequence[Sequence[int]], free: Mapping[int, Vector]
 ) -> dict[int, Vector] | None:
-    """What is left on each node once all pods are on it, the biggest first and each on the first node that takes it.
+    """Remaining capacity of each node after first-fit-decreasing placement of all pods.
 
-    None where this way finds no place for one. ``allowed`` are the nodes that each kind may be on.
+    None if one does not fit this way. ``allowed`` are the nodes that each kind may be on.
     """
     left = dict(free)
     totals = [sum(column) or 1 for column in zip(*free.values(), strict=True)]

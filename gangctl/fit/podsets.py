@@ -1,7 +1,7 @@
-"""The podsets that Kueue makes of a JobSet: one for each replicated job, in order.
+"""The podsets that Kueue creates for a JobSet: one for each replicated job, in order.
 
 Source: Kueue ``pkg/controller/jobs/jobset`` and ``pkg/controller/jobframework/tas.go``. Kueue reserves the full count
-of each podset or nothing; a podset without pods is one.
+of each podset or nothing; a podset may have no pods.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ class PodSet:
     pods: int
     template: Mapping[str, Any] = field(repr=False)
     group: str = ""
-    """Podsets of one group take the same flavors; alone where it is empty."""
+    """Podsets of one group use the same flavors; empty without a group."""
     topology: str = ""
-    """What is asked of the placement, such as ``required rack``; empty where nothing is."""
+    """The placement request, such as ``required rack``; empty without one."""
     levels: tuple[str, ...] = ()
-    """Node labels of the levels that the placement names."""
+    """Node labels of the levels in the placement request."""
 
     @property
     def pod_spec(self) -> Mapping[str, Any]:
@@ -53,7 +53,7 @@ def _count(raw: Mapping[str, Any], key: str) -> int | None:
 
 
 def podsets_of(jobset: Mapping[str, Any]) -> tuple[PodSet, ...]:
-    """Podsets of a raw JobSet. Total: what has the wrong type is as if it were left out."""
+    """Podsets of a raw JobSet. Total: a value of the wrong type counts as absent."""
     entries = object_at(jobset, "spec").get("replicatedJobs")
     return tuple(
         _podset(entry if isinstance(entry, dict) else _NOTHING, index)
@@ -84,7 +84,7 @@ def _podset(entry: Mapping[str, Any], index: int) -> PodSet:
 
 
 def _placement(annotations: Mapping[str, str]) -> tuple[str, tuple[str, ...]]:
-    """What is asked of the placement, in words, and the levels that it names."""
+    """The placement request as text, and its levels."""
     words: list[str] = []
     levels: list[object] = []
     for key, word in ((TOPOLOGY_REQUIRED, "required"), (TOPOLOGY_PREFERRED, "preferred")):
@@ -105,7 +105,7 @@ def _placement(annotations: Mapping[str, str]) -> tuple[str, tuple[str, ...]]:
 
 
 def _layers(written: str) -> list[object]:
-    """Levels of slices within slices, which are written as JSON."""
+    """Levels of nested slices, which are in JSON."""
     try:
         layers = json.loads(written)
     except (ValueError, RecursionError):

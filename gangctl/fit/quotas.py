@@ -1,7 +1,7 @@
-"""How much of a resource a ClusterQueue can have, ever and now: the index of all quotas and of who uses them.
+"""How much of a resource a ClusterQueue can use, ever and now: an index of all quotas and their usage.
 
-It changes with every event of a watch and is asked at every admission, so sums are kept, not computed: a change costs
-as many steps as there are cohorts above what changed.
+It changes with every watch event and is read at every admission, so sums are stored: the cost of a change is the
+number of cohorts above the changed object.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ _MOST_NAMED: Final = 8
 
 @dataclass(frozen=True, slots=True)
 class Ceiling:
-    """The most that could be had with nothing in use; ``amount`` is None where there is no bound.
+    """The maximum with nothing in use; ``amount`` is None if it is unlimited.
 
-    ``limit`` names what sets it, such as ``borrowingLimit of ClusterQueue "a"``.
+    ``limit`` names the field that limits it, such as ``borrowingLimit of ClusterQueue "a"``.
     """
 
     amount: int | None
@@ -29,7 +29,7 @@ class Ceiling:
 
 
 def held_pairs(workload: QueuedWorkload) -> dict[Pair, int]:
-    """What a workload holds by flavor and resource: nothing without a reservation, or once it has finished."""
+    """Usage of a workload by flavor and resource: empty without a reservation, or after it has finished."""
     held: dict[Pair, int] = {}
     if not workload.cluster_queue or not workload.holds("QuotaReserved") or workload.holds("Finished"):
         return held
@@ -43,20 +43,20 @@ def held_pairs(workload: QueuedWorkload) -> dict[Pair, int]:
 
 
 class Quotas:
-    """ClusterQueues, Cohorts and what workloads hold of them, changed one object at a time."""
+    """ClusterQueues, Cohorts and the usage of workloads, updated one object at a time."""
 
     def __init__(self) -> None:
-        """Begin without any object."""
+        """Start without objects."""
         self._queues: dict[str, ClusterQueue] = {}
         self._cohorts: dict[str, Cohort] = {}
         self._queue_nodes: dict[str, Node] = {}
         self._cohort_nodes: dict[str, Node] = {}
         self._workloads: dict[str, QueuedWorkload] = {}
         self._holders: dict[str, dict[str, dict[Pair, int]]] = {}
-        """Of each ClusterQueue, there or not: by UID of the workload, what it holds."""
+        """Usage by ClusterQueue, existing or not, and by UID of the workload."""
 
     def set_queue(self, queue: ClusterQueue) -> None:
-        """Add a ClusterQueue, or put it in the place of the one of this name."""
+        """Add a ClusterQueue, or replace the one of this name."""
         before = self._queues.get(queue.name)
         self._queues[queue.name] = queue
         if before is not None and before.groups == queue.groups and before.cohort == queue.cohort:
@@ -73,14 +73,14 @@ class Quotas:
         self._lift(node, {*old, *node.pairs()})
 
     def remove_queue(self, name: str) -> None:
-        """Take a ClusterQueue out; what its workloads hold counts again if it comes back."""
+        """Remove a ClusterQueue; the usage of its workloads counts again if it is created again."""
         self._queues.pop(name, None)
         node = self._queue_nodes.pop(name, None)
         if node is not None:
             self._part(node)
 
     def set_cohort(self, cohort: Cohort) -> None:
-        """Add a Cohort object, or put it in the place of the one of this name."""
+        """Add a Cohort object, or replace the one of this name."""
         before = self._cohorts.get(cohort.name)
         if before == cohort:
             return
@@ -93,7 +93,7 @@ class Quotas:
             self._lift(node, {*old, *node.quotas})
 
     def remove_cohort(self, name: str) -> None:
-        """Take a Cohort object out; named by others, it stays as a root without quotas."""
+        """Remove a Cohort object; if others name it, it stays as a root without quotas."""
         if self._cohorts.pop(name, None) is None:
             return
         node = self._cohort_nodes[name]
@@ -113,11 +113,11 @@ class Quotas:
         return iter(self._queues.values())
 
     def cohort(self, name: str) -> Cohort | None:
-        """The Cohort object of this name; a cohort may be without one."""
+        """The Cohort object of this name, if the cohort has one."""
         return self._cohorts.get(name)
 
     def set_usage(self, workload: QueuedWorkload) -> None:
-        """Count what a workload holds now, in the place of what it held before."""
+        """Replace the usage of a workload."""
         held = held_pairs(workload)
         before = self._workloads.get(workload.uid)
         if before is not None:
@@ -132,7 +132,7 @@ class Quotas:
         self._use(workload.cluster_queue, held, 1)
 
     def remove_usage(self, uid: str) -> None:
-        """Forget a workload and what it held."""
+        """Remove a workload and its usage."""
         workload = self._workloads.pop(uid, None)
         if workload is None:
             return
@@ -143,21 +143,21 @@ class Quotas:
         self._use(workload.cluster_queue, held, -1)
 
     def cycle(self, queue: str) -> bool:
-        """Whether the cohorts above a ClusterQueue are a cycle: nothing in it is admitted then."""
+        """Whether the cohorts above a ClusterQueue are a cycle: then it admits nothing."""
         node = self._queue_nodes.get(queue)
         return node is not None and node.in_cycle()
 
     def covers(self, queue: str, flavor: str, resource: str) -> bool:
-        """Whether a ClusterQueue takes this resource from this flavor at all, whatever its cohort has of it."""
+        """Whether a ClusterQueue has this resource in this flavor, regardless of its cohort."""
         known = self._queues.get(queue)
         return known is not None and any(
             resource in group.resources and any(each.name == flavor for each in group.flavors) for group in known.groups
         )
 
     def ceiling(self, queue: str, flavor: str, resource: str) -> Ceiling:
-        """The most of a resource that a ClusterQueue could ever have in a flavor, by borrowing too.
+        """The most of a resource that a ClusterQueue could ever use in a flavor, including borrowing.
 
-        Without bound where it cannot be told: the ClusterQueue is not known, or its cohorts are a cycle.
+        Unlimited if it is unknown: there is no such ClusterQueue, or its cohorts are a cycle.
         """
         node = self._queue_nodes.get(queue)
         if node is None:
@@ -178,14 +178,14 @@ class Quotas:
         return Ceiling(None if amount >= UNLIMITED else amount, limit)
 
     def used(self, queue: str, flavor: str, resource: str) -> int:
-        """What the workloads of a ClusterQueue hold."""
+        """Usage of the workloads of a ClusterQueue."""
         node = self._queue_nodes.get(queue)
         return node.used.get((flavor, resource), 0) if node else 0
 
     def available(self, queue: str, flavor: str, resource: str) -> int:
-        """What a ClusterQueue could have now without preemption, by borrowing too; UNLIMITED at most.
+        """What a ClusterQueue could use now without preemption, including borrowing; UNLIMITED at most.
 
-        Negative where more is in use than there is, since quotas shrank: then not even nothing fits.
+        Negative if the usage exceeds the quota, after quotas were lowered.
         """
         node = self._queue_nodes.get(queue)
         if node is None or not self.covers(queue, flavor, resource):
@@ -207,7 +207,7 @@ class Quotas:
         return tuple(sorted(each.name for each in node.above()[-1].below() if each.is_queue))
 
     def withholding(self, queue: str, flavor: str, resource: str) -> tuple[str, ...]:
-        """Whose lendingLimit keeps quota from a ClusterQueue, such as ``ClusterQueue "b"``, the first few by name."""
+        """Owners of lendingLimits that apply to a ClusterQueue, such as ``ClusterQueue "b"``, the first by name."""
         node = self._queue_nodes.get(queue)
         if node is None:
             return ()
@@ -217,10 +217,10 @@ class Quotas:
         return tuple(sorted(map(str, others))[:_MOST_NAMED])
 
     def holders(self, queue: str, pairs: Collection[Pair]) -> list[tuple[QueuedWorkload, Amounts]]:
-        """Who holds something of these pairs where a ClusterQueue could have it: in itself or in its cohorts.
+        """Workloads that use these pairs in a ClusterQueue or in its cohorts.
 
-        Amounts are by resource, over the flavors of ``pairs``. Those in the queue itself come first, then the least
-        important.
+        Amounts are by resource, over the flavors of ``pairs``. Those in the queue itself come first, then those of the
+        lowest priority.
         """
         wanted = set(pairs)
         found: list[tuple[QueuedWorkload, Amounts]] = [
@@ -270,7 +270,7 @@ class Quotas:
         node.parent.children.add(node)
 
     def _part(self, node: Node) -> None:
-        """Take a node out of its parent, which goes too if nothing else names it."""
+        """Remove a node from its parent, and the parent too if nothing else names it."""
         parent = node.parent
         if parent is None:
             return
@@ -284,7 +284,7 @@ class Quotas:
             self._cohort_nodes.pop(node.name, None)
 
     def _move(self, node: Node, parent: str) -> None:
-        """Give a cohort another parent. Where a cycle comes or goes, all that it joins is summed up anew."""
+        """Change the parent of a cohort. If a cycle appears or disappears, its nodes are summed again."""
         before = node.above()[-1].below() if node.in_cycle() else []
         self._part(node)
         if parent:
@@ -303,12 +303,12 @@ def _root_limit(path: list[Node]) -> str:
 
 
 def _free(node: Node, pair: Pair) -> int:
-    """What is left at a root."""
+    """Remaining quota at a root."""
     return minus(node.subtree(pair), node.usage(pair))
 
 
 def _free_below(node: Node, pair: Pair, above: int) -> int:
-    """What is left at a node of which the parent has so much left."""
+    """Remaining quota at a node, from that of its parent."""
     local, usage = node.local(pair), node.usage(pair)
     borrowing = node.quota(pair).borrowing_limit
     if borrowing is not None:

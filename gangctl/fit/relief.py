@@ -1,4 +1,4 @@
-"""The smallest change of quota that would let a gang in: more of one flavor."""
+"""The smallest increase of quota with which a gang would fit: more of one flavor."""
 
 from __future__ import annotations
 
@@ -7,31 +7,31 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from gangctl.fit.search import Demand, Room, search
+from gangctl.fit.search import Available, Demand, search
 
 _TRIED: Final = 6
 _SUMS: Final = 4096
 _BUDGET: Final = 12_000
-"""Steps of all searches together: an explanation must not cost more than the answer."""
+"""Steps of all searches together: an explanation must not cost more than the verdict."""
 
 _Pair = tuple[str, str]
 
 
 @dataclass(frozen=True, slots=True)
 class Relief:
-    """So much more in one flavor is enough: amounts by resource."""
+    """A sufficient increase of one flavor: amounts by resource."""
 
     flavor: str
     more: Mapping[str, int]
 
 
-def relief(demands: Sequence[Demand], room: Room, budget: int = _BUDGET) -> Relief | None:
-    """The least that, added to one flavor, would be enough for demands of one part that do not fit.
+def relief(demands: Sequence[Demand], available: Available, budget: int = _BUDGET) -> Relief | None:
+    """The least sufficient increase of one flavor for demands of one part that do not fit.
 
-    One resource of it if that helps, else several. None where one flavor alone does not help, or where that is too
-    hard to tell.
+    Of one resource if that helps, else of several. None if no single flavor helps, or if the search runs
+    out of steps.
     """
-    trial = _Trial(demands, room, budget)
+    trial = _Trial(demands, available, budget)
     singles = sorted((trial.share(pair, need), pair) for pair, need in trial.missing.items())
     found = trial.best([(pair,) for _, pair in singles[:_TRIED]])
     if found is not None:
@@ -42,30 +42,32 @@ def relief(demands: Sequence[Demand], room: Room, budget: int = _BUDGET) -> Reli
 
 
 class _Trial:
-    """Searches with more room, as many as the budget allows."""
+    """Searches with increased quota, as many as the budget allows."""
 
-    def __init__(self, demands: Sequence[Demand], room: Room, budget: int) -> None:
+    def __init__(self, demands: Sequence[Demand], available: Available, budget: int) -> None:
         self._demands = demands
-        self._room = room
+        self._available = available
         self._left = budget
-        self.missing = {pair: need for pair in _pairs(demands) if (need := _missing(demands, room, pair)) is not None}
+        self.missing = {
+            pair: need for pair in _pairs(demands) if (need := _missing(demands, available, pair)) is not None
+        }
 
     def share(self, pair: _Pair, amount: int) -> float:
-        """An amount beside what there is."""
-        return amount / (self._room.get(pair) or 1)
+        """An amount relative to the existing one."""
+        return amount / (self._available.get(pair) or 1)
 
     def best(self, choices: Sequence[tuple[_Pair, ...]]) -> Relief | None:
-        """The least of these pairs that is enough; the first choices are the likeliest."""
+        """The least sufficient increase of these pairs; the first choices are the likeliest."""
         found: Relief | None = None
         least = float("inf")
         for pairs in choices:
             if sum(self.share(pair, self.missing[pair]) for pair in pairs) >= least:
                 continue
-            if not self._fits({**self._room, **dict.fromkeys(pairs)}):
+            if not self._fits({**self._available, **dict.fromkeys(pairs)}):
                 continue
             more = self._smallest(pairs)
             if self._left <= 0:
-                # What is found on the last steps may be more than enough.
+                # The result of the last steps may be more than enough.
                 return found
             share = sum(self.share(pair, amount) for pair, amount in more.items())
             if share < least:
@@ -74,36 +76,36 @@ class _Trial:
         return found
 
     def _smallest(self, pairs: tuple[_Pair, ...]) -> dict[_Pair, int]:
-        """How much more of each pair, one after the other, while those that come later are without bound."""
-        wider: dict[_Pair, int | None] = {**self._room, **dict.fromkeys(pairs)}
+        """Increase of each pair, one after the other, while later ones are unlimited."""
+        wider: dict[_Pair, int | None] = {**self._available, **dict.fromkeys(pairs)}
         more = {}
         for pair in pairs:
-            there = self._room.get(pair, 0) or 0
+            there = self._available.get(pair, 0) or 0
             more[pair] = self._least(wider, pair, there)
             wider[pair] = there + more[pair]
         return more
 
-    def _least(self, room: Room, pair: _Pair, there: int) -> int:
+    def _least(self, available: Available, pair: _Pair, there: int) -> int:
         sizes = [demand.amounts.get(pair[1], 0) for demand in self._demands]
         candidates = _candidates(sizes, there, self.missing[pair])
 
         def enough(more: int) -> bool:
-            return self._fits({**room, pair: there + more})
+            return self._fits({**available, pair: there + more})
 
         if len(candidates) == 1 or enough(candidates[0]):
             return candidates[0]
         return candidates[bisect_left(candidates, True, lo=1, hi=len(candidates) - 1, key=enough)]
 
-    def _fits(self, room: Room) -> bool:
+    def _fits(self, available: Available) -> bool:
         if self._left <= 0:
             return False
-        found = search(self._demands, room, self._left)
+        found = search(self._demands, available, self._left)
         self._left -= found.steps
         return found.choice is not None
 
 
 def _candidates(sizes: Sequence[int], there: int, need: int) -> list[int]:
-    """What may be the least, in order; the last is enough for all. A flavor is full with some of the demands in it."""
+    """Candidates for the least increase, in order; the last is enough for all."""
     sums = {0}
     for size in sizes:
         sums |= {each + size for each in sums}
@@ -119,28 +121,29 @@ def _pairs(demands: Sequence[Demand]) -> list[_Pair]:
     return list(dict.fromkeys(pairs))
 
 
-def _missing(demands: Sequence[Demand], room: Room, pair: _Pair) -> int | None:
-    """The least that can be missing of a pair, None of one without bound.
+def _missing(demands: Sequence[Demand], available: Available, pair: _Pair) -> int | None:
+    """A lower bound of the missing amount of a pair, None if it is unlimited.
 
-    It is what the sum over all flavors lacks, and what those lack who can go nowhere else.
+    It is the shortage over all flavors, and that of demands with no other flavor.
     """
     flavor, resource = pair
-    there = room.get(pair, 0)
+    there = available.get(pair, 0)
     if there is None:
         return None
     askers = [demand for demand in demands if demand.amounts.get(resource, 0) > 0]
     bound = 0
-    amounts = [room.get((name, resource), 0) for name in {name for demand in askers for name in demand.flavors}]
+    amounts = [available.get((name, resource), 0) for name in {name for demand in askers for name in demand.flavors}]
     if None not in amounts:
         bound = sum(demand.amounts[resource] for demand in askers) - sum(amount or 0 for amount in amounts)
     captive = [
         demand.amounts[resource]
         for demand in askers
-        if not any(_alone(demand, name, room) for name in demand.flavors if name != flavor) and flavor in demand.flavors
+        if not any(_alone(demand, name, available) for name in demand.flavors if name != flavor)
+        and flavor in demand.flavors
     ]
     return max(0, bound, sum(captive) - there)
 
 
-def _alone(demand: Demand, flavor: str, room: Room) -> bool:
-    amounts = ((room.get((flavor, resource), 0), amount) for resource, amount in demand.amounts.items())
+def _alone(demand: Demand, flavor: str, available: Available) -> bool:
+    amounts = ((available.get((flavor, resource), 0), amount) for resource, amount in demand.amounts.items())
     return all(there is None or amount <= there for there, amount in amounts)

@@ -1,7 +1,7 @@
-"""What one pod of a podset asks for as Kueue counts it, and what of it Kueue refuses whatever there is of quota.
+"""Requests of one pod of a podset as Kueue counts them, and those that Kueue rejects with any quota.
 
-The sum over containers is the scheduler's (:mod:`gangctl.gang.requests`); before it, Kueue fills in what the API server
-would, and after it, it takes out and turns into others what its configuration says. Source: Kueue
+The sum over containers is the scheduler's (:mod:`gangctl.gang.requests`). Before it, Kueue applies the defaults of the
+API server; after it, Kueue excludes and transforms resources as configured. Source: Kueue
 ``pkg/workload/resources.go`` and ``pkg/workload/workload.go`` of v0.19.
 """
 
@@ -25,7 +25,7 @@ _MOST_SHOWN: Final = 4
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """What else decides about the requests of a namespace's pods, as raw objects; None where it is not known."""
+    """Other objects that change the requests of a namespace's pods, raw; None if unknown."""
 
     limit_ranges: Sequence[Mapping[str, Any]] | None = ()
     runtime_classes: Mapping[str, Mapping[str, Any]] | None = None
@@ -35,20 +35,20 @@ class Surroundings:
 
 @dataclass(frozen=True, slots=True)
 class Counted:
-    """``requests`` are of one pod: only what it asks for, rounded up, without the pod itself (``pods``).
+    """``requests`` are of one pod, rounded up, without the pod itself (``pods``).
 
-    ``problems`` are what Kueue refuses at every attempt, ``unknown`` what the requests may be wrong about.
+    ``problems`` are errors that Kueue rejects at every attempt, ``unknown`` facts that may change the requests.
     """
 
     requests: dict[str, int]
     problems: tuple[str, ...] = ()
     unknown: tuple[str, ...] = ()
     asked: frozenset[str] = frozenset()
-    """Resources that the pod itself asks for, before they are left out or turned into others."""
+    """Resources that the pod itself requests, before exclusion and transformation."""
 
 
 def requests_of(podset: PodSet, surroundings: Surroundings) -> Counted:
-    """Requests of one pod of a podset. Total: what cannot be read is left out and told in ``unknown``."""
+    """Requests of one pod of a podset. Total: unreadable values are left out and listed in ``unknown``."""
     counting = _Counting(podset, surroundings)
     spec = counting.filled_in()
     found, errors = pod_requests(spec)
@@ -78,13 +78,13 @@ def _transformed(requests: Requests, transformations: Sequence[Transformation]) 
             factor = value * requests.get(transformation.multiply_by, Fraction(1))
             for output, each in transformation.outputs.items():
                 made[output] = made.get(output, Fraction()) + factor * each
-    # What is made may cancel out among itself, but takes nothing from what was asked for.
+    # Outputs may cancel each other out, but do not reduce requested resources.
     return kept | {name: kept.get(name, Fraction()) + max(value, Fraction()) for name, value in made.items()}
 
 
 @dataclass(slots=True)
 class _Counting:
-    """One podset on its way to its requests."""
+    """State while counting one podset."""
 
     podset: PodSet
     surroundings: Surroundings
@@ -147,14 +147,14 @@ class _Counting:
         }
 
     def look_for_devices(self, found: Requests) -> None:
-        """Devices of claims are counted by mappings that gangctl does not follow."""
+        """Kueue counts devices of claims by mappings that gangctl does not support."""
         if self.podset.pod_spec.get("resourceClaims"):
             self.unknown.append(f"{self.name} claims devices (resourceClaims), which are not counted here")
         elif self.surroundings.configuration.dra and any("/" in name for name in found):
             self.unknown.append("Kueue may count extended resources as devices (deviceClassMappings)")
 
     def check(self, spec: Mapping[str, Any], total: Requests) -> None:
-        """Find what Kueue refuses at every attempt."""
+        """Find errors that Kueue rejects at every attempt."""
         container_limits, pod_limits = self.limits.get(CONTAINER), self.limits.get(POD)
         for what, resources in _parts(spec):
             requests, limits = _list(resources, "requests"), _list(resources, "limits")
@@ -176,7 +176,7 @@ class _Counting:
 
 
 def _parts(spec: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """Everything in a pod that has requests and limits, and what to call it."""
+    """All parts of a pod with requests and limits, with their names."""
     for kind, word in (("initContainers", "init container"), ("containers", "container")):
         entries = spec.get(kind)
         for index, entry in enumerate(entries if isinstance(entries, list) else ()):
@@ -189,7 +189,7 @@ def _parts(spec: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
 
 
 def _list(resources: Mapping[str, Any], key: str) -> Requests:
-    """Quantities that can be read; what is wrong with the others was told already."""
+    """Valid quantities; errors in the others were recorded already."""
     errors: list[FieldError] = []
     return read_list(resources.get(key), FieldPath(), errors)
 
@@ -199,5 +199,5 @@ def _merged(one: Requests, other: Requests, choose: Callable[[Fraction, Fraction
 
 
 def _written(amounts: Mapping[str, Fraction]) -> dict[str, str]:
-    """As quantities, exact to the billionth, which is the finest there is."""
+    """As quantities, exact to the billionth, the finest unit."""
     return {name: f"{(value * 10**9).numerator}n" for name, value in amounts.items()}

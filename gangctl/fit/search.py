@@ -1,9 +1,9 @@
-"""Choices of one flavor for each demand that leave no flavor with more than it has room for.
+"""Choices of one flavor for each demand that exceed the available amount of no flavor.
 
-Two answers. :func:`search` proves: it finds a choice, shows that there is none, or runs out of steps and says so.
-:func:`tries` foretells: it walks as Kueue does, in the order of the podsets and of the flavors, and never turns back
-within one try; the next one begins where each podset stopped looking (Kueue 0.19, ``pkg/scheduler/flavorassigner``).
-So it may find late a choice that exists, or miss it.
+:func:`search` is exact: it finds a choice, proves that there is none, or reports that it ran out of steps.
+:func:`tries` predicts Kueue: it assigns in the order of the podsets and of the flavors, without backtracking within
+one try; the next try starts where each podset stopped (Kueue 0.19, ``pkg/scheduler/flavorassigner``).
+So it may find an existing choice late, or miss it.
 """
 
 from __future__ import annotations
@@ -19,21 +19,21 @@ BUDGET: Final = 20_000
 """Comparisons of a demand with a flavor, 10 to 20 ms."""
 
 MOST: Final = 64
-"""Demands that are searched at all. Kueue takes 18 podsets."""
+"""Maximum number of demands to search. Kueue allows 18 podsets."""
 
 _MOST_TRIES: Final = 64
 
-Room = Mapping[tuple[str, str], int | None]
-"""What there is by flavor and resource; None is without bound, what is left out is nothing."""
+Available = Mapping[tuple[str, str], int | None]
+"""Available amounts by flavor and resource; None is unlimited, an absent pair is 0."""
 
 
 @dataclass(frozen=True, slots=True)
 class Demand:
-    """What podsets that share their flavors ask of one resource group, in all.
+    """Total request of podsets that share their flavors, for one resource group.
 
     ``flavors`` are those that these pods may use, in the order in which they are tried. Demands of different ``part``
-    (index of the resource group) never meet: no two groups have a resource in common. ``sharing`` numbers the podsets
-    whose demand it is: those of one number get all they ask for or nothing.
+    (index of the resource group) are independent: no two groups have a resource in common. ``sharing`` identifies
+    the podsets of the demand: those of one number get all that they request or nothing.
     """
 
     amounts: Amounts
@@ -41,7 +41,7 @@ class Demand:
     part: int = 0
     sharing: int = -1
     among: tuple[str, ...] = ()
-    """All flavors of the resource group; empty where these pods may use all of them."""
+    """All flavors of the resource group; empty if these pods may use all of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,15 +53,15 @@ class Found:
     steps: int = field(default=0, compare=False)
 
 
-def search(demands: Sequence[Demand], room: Room, budget: int = BUDGET) -> Found:
-    """A choice that keeps every sum within ``room``, if there is one; a demand for nothing gets no flavor."""
+def search(demands: Sequence[Demand], available: Available, budget: int = BUDGET) -> Found:
+    """A choice that keeps every sum within ``available``, if there is one; an empty demand gets no flavor."""
     choice = [""] * len(demands)
     exhausted, steps = False, 0
     for part in sorted({demand.part for demand in demands}):
         members = [
             index for index, demand in enumerate(demands) if demand.part == part and any(demand.amounts.values())
         ]
-        packing = _Packing([demands[index] for index in members], room, budget - steps)
+        packing = _Packing([demands[index] for index in members], available, budget - steps)
         placed = packing.solve()
         steps += packing.steps
         if placed is not None:
@@ -78,9 +78,9 @@ _State = tuple[tuple[int, ...], ...]
 
 
 class _Packing:
-    """Vector packing of one part, depth first: first whoever has the fewest flavors left, then the biggest."""
+    """Vector packing of one part, depth first: first the demand with the fewest flavors left, then the largest."""
 
-    def __init__(self, demands: Sequence[Demand], room: Room, budget: int) -> None:
+    def __init__(self, demands: Sequence[Demand], available: Available, budget: int) -> None:
         self.steps = 0
         self.exhausted = False
         self._budget = budget
@@ -88,7 +88,7 @@ class _Packing:
         self._sizes = [tuple(max(0, demand.amounts.get(name, 0)) for name in resources) for demand in demands]
         self._total = [sum(column) for column in zip(*self._sizes, strict=True)]
         self._names = sorted({flavor for demand in demands for flavor in demand.flavors})
-        self._free = [self._capped(flavor, resources, room) for flavor in self._names]
+        self._free = [self._capped(flavor, resources, available) for flavor in self._names]
         known = {flavor: index for index, flavor in enumerate(self._names)}
         self._allowed = [
             [known[flavor] for flavor in dict.fromkeys(demand.flavors) if _fits(size, self._free[known[flavor]])]
@@ -101,16 +101,16 @@ class _Packing:
         classes = {group: index for index, group in enumerate(dict.fromkeys(users))}
         self._classes = [classes[group] for group in users]
 
-    def _capped(self, flavor: str, resources: Sequence[str], room: Room) -> tuple[int, ...]:
-        """Room of a flavor, no more of it than all demands together ask for."""
-        amounts = (room.get((flavor, name), 0) for name in resources)
+    def _capped(self, flavor: str, resources: Sequence[str], available: Available) -> tuple[int, ...]:
+        """Available amounts of a flavor, at most the total of all demands."""
+        amounts = (available.get((flavor, name), 0) for name in resources)
         return tuple(
             total if amount is None else max(0, min(amount, total))
             for amount, total in zip(amounts, self._total, strict=True)
         )
 
     def _alike(self) -> list[int]:
-        """The kind of each demand: those of one kind may change places."""
+        """The kind of each demand: those of one kind are interchangeable."""
         kinds: dict[tuple[tuple[int, ...], tuple[int, ...]], int] = {}
         pairs = zip(self._sizes, self._allowed, strict=True)
         return [kinds.setdefault((size, tuple(allowed)), len(kinds)) for size, allowed in pairs]
@@ -127,7 +127,7 @@ class _Packing:
         if not waiting:
             return True
         options = self._options(waiting)
-        if options is None or not self._roomy(waiting):
+        if options is None or not self._may_fit(waiting):
             return False
         key = self._key(waiting)
         if key in self._failed:
@@ -154,7 +154,7 @@ class _Packing:
         return False
 
     def _options(self, waiting: Sequence[int]) -> dict[int, list[int]] | None:
-        """Flavors that still have room for each demand alone; None where one has none."""
+        """Flavors in which each demand alone still fits; None if one has none."""
         options = {}
         for item in waiting:
             self.steps += len(self._allowed[item])
@@ -163,8 +163,8 @@ class _Packing:
                 return None
         return options
 
-    def _roomy(self, waiting: Sequence[int]) -> bool:
-        """Whether the demands could fit if they could be cut in pieces, and each size if only its number counted."""
+    def _may_fit(self, waiting: Sequence[int]) -> bool:
+        """Whether the demands could fit if they were divisible, and each size if only its number counted."""
         usable = sorted({flavor for item in waiting for flavor in self._allowed[item]})
         for resource in range(len(self._total)):
             free = [self._free[flavor][resource] for flavor in usable]
@@ -172,7 +172,7 @@ class _Packing:
             if sum(sizes) > sum(free):
                 return False
             for count, size in enumerate(sizes, start=1):
-                # The last of equal ones says it for all of them.
+                # The last of equal ones represents all of them.
                 if size and (count == len(sizes) or sizes[count] != size):
                     self.steps += len(free)
                     if sum([amount // size for amount in free]) < count:
@@ -180,7 +180,7 @@ class _Packing:
         return True
 
     def _key(self, waiting: Sequence[int]) -> tuple[tuple[int, ...], tuple[tuple[int, tuple[int, ...]], ...]]:
-        """What is left to do, whichever of several alike it is left to do for."""
+        """Remaining search state, equal for interchangeable demands."""
         self.steps += len(self._free)
         kinds = tuple(sorted([self._kinds[item] for item in waiting]))
         return kinds, tuple(sorted(zip(self._classes, self._free, strict=True)))
@@ -194,7 +194,7 @@ def _fits(size: Sequence[int], free: Sequence[int]) -> bool:
 
 
 class Mode(IntEnum):
-    """How Kueue would give a flavor now, the worst first."""
+    """How Kueue would assign a flavor now, the worst first."""
 
     NO_FIT = 0
     WAIT = 1
@@ -204,15 +204,15 @@ class Mode(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """By what Kueue chooses in one ClusterQueue.
+    """Parameters of Kueue's choice in one ClusterQueue.
 
-    ``ceiling`` is what could ever be had, ``free`` what can be had now, ``own`` what can be had without borrowing.
-    ``preempting`` says whether others may have to make room.
+    ``ceiling`` is the maximum, ``free`` is available now, ``own`` is available without borrowing.
+    ``preempting`` is whether preemption is possible.
     """
 
-    ceiling: Room
-    free: Room
-    own: Room
+    ceiling: Available
+    free: Available
+    own: Available
     stop_at_borrowing: bool = True
     stop_at_preemption: bool = False
     preempting: bool = False
@@ -220,19 +220,19 @@ class Terms:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A flavor that a demand got, and how."""
+    """The flavor of a demand, and its mode."""
 
     flavor: str
     mode: Mode
 
 
 def greedy(demands: Sequence[Demand], terms: Terms) -> tuple[Step, ...] | None:
-    """What Kueue gives each demand at its first try, in their order; None once one gets nothing at all."""
+    """Kueue's assignment of each demand at its first try, in order; None if one gets nothing."""
     return next(tries(demands, terms))
 
 
 def tries(demands: Sequence[Demand], terms: Terms) -> Iterator[tuple[Step, ...] | None]:
-    """What Kueue gives at one try after the other, until it begins again as it began before."""
+    """Kueue's assignments at successive tries, until they repeat."""
     begun: set[tuple[int, ...]] = set()
     starts = (0,) * len(demands)
     while starts not in begun and len(begun) < _MOST_TRIES:
@@ -244,7 +244,7 @@ def tries(demands: Sequence[Demand], terms: Terms) -> Iterator[tuple[Step, ...] 
 def _walk(
     demands: Sequence[Demand], terms: Terms, starts: Sequence[int]
 ) -> tuple[tuple[Step, ...] | None, tuple[int, ...]]:
-    """One try, and where the next begins to look for each demand."""
+    """One try, and the start of the next one for each demand."""
     taken: dict[tuple[str, str], int] = {}
     steps: list[Step] = []
     following = [0] * len(demands)
@@ -267,13 +267,13 @@ def _walk(
 
 
 def _try(demand: Demand, terms: Terms, taken: Mapping[tuple[str, str], int], start: int) -> tuple[Step, int]:
-    """The first flavor at which Kueue stops looking, or the best of all; and where it goes on."""
+    """The first flavor at which Kueue stops, or the best of all; and where it continues."""
     best, best_rank = Step("", Mode.NO_FIT), (Mode.NO_FIT, 0)
     among = demand.among or demand.flavors
     for index, flavor in enumerate(among[start:], start=start + 1):
         if flavor not in demand.flavors:
             continue
-        mode, borrows = _standing(flavor, demand.amounts, terms, taken)
+        mode, borrows = _mode(flavor, demand.amounts, terms, taken)
         stops = mode is Mode.FIT or (mode is Mode.PREEMPT and terms.stop_at_preemption)
         if stops and (not borrows or terms.stop_at_borrowing):
             return Step(flavor, mode), index % len(among)
@@ -283,8 +283,8 @@ def _try(demand: Demand, terms: Terms, taken: Mapping[tuple[str, str], int], sta
     return best, 0
 
 
-def _standing(flavor: str, amounts: Amounts, terms: Terms, taken: Mapping[tuple[str, str], int]) -> tuple[Mode, bool]:
-    """The worst of what the resources get from one flavor, and whether any of it is borrowed."""
+def _mode(flavor: str, amounts: Amounts, terms: Terms, taken: Mapping[tuple[str, str], int]) -> tuple[Mode, bool]:
+    """The worst mode of the resources in one flavor, and whether any of it is borrowed."""
     worst, borrows = Mode.FIT, False
     for resource, amount in amounts.items():
         pair = (flavor, resource)
@@ -297,6 +297,6 @@ def _standing(flavor: str, amounts: Amounts, terms: Terms, taken: Mapping[tuple[
     return worst, borrows
 
 
-def _within(amount: int, room: Room, pair: tuple[str, str]) -> bool:
-    there = room.get(pair, 0)
+def _within(amount: int, available: Available, pair: tuple[str, str]) -> bool:
+    there = available.get(pair, 0)
     return there is None or amount <= there

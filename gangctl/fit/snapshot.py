@@ -1,7 +1,7 @@
-"""The cluster as a fit sees it, in plain collections: filled from lists at once, or kept current one change at a time.
+"""The cluster state of a fit in plain collections: filled from lists, or updated one change at a time.
 
-It is the :class:`~gangctl.fit.knowledge.Knowledge` of the CLI and of a running gangctl alike, so that both give the
-same answer. A change of one object costs what that object is in the way of, not what the cluster has.
+It is the :class:`~gangctl.fit.clusterstate.ClusterState` of the CLI and of the controller, so that both give the
+same result. The cost of a change depends on the changed object, not on the size of the cluster.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from gangctl.kueue.objects import (
 )
 
 Held = ClusterQueue | Cohort | LocalQueue | ResourceFlavor | QueuedWorkload | AdmissionCheck | PriorityClass
-"""What a snapshot holds as it is."""
+"""Objects that a snapshot stores unchanged."""
 
 
 class Snapshot:
-    """What is known of the cluster; ``unknown`` says what is not, and is asked each time."""
+    """Known objects of the cluster; ``unknown`` returns unknown ones, and is called each time."""
 
     def __init__(
         self,
@@ -41,10 +41,10 @@ class Snapshot:
         queue_limit: int | None = None,
         unknown: Callable[[], Sequence[str]] = lambda: (),
     ) -> None:
-        """Take all of it.
+        """Add all objects.
 
-        LimitRanges and RuntimeClasses are raw; those that are None are not known. ``configuration`` is the text of
-        Kueue's, None where it is not known.
+        LimitRanges and RuntimeClasses are raw, and None if unknown. ``configuration`` is the text of
+        Kueue's, None if unknown.
         """
         self.quotas = Quotas()
         self.queued = queued
@@ -66,7 +66,7 @@ class Snapshot:
             self.take_runtime_classes(runtime_classes)
 
     def take(self, held: Held) -> None:
-        """Learn of an object, new or changed."""
+        """Add or update an object."""
         match held:
             case ClusterQueue():
                 self.quotas.set_queue(held)
@@ -84,7 +84,7 @@ class Snapshot:
                 self._priorities[held.name] = held.value
 
     def drop(self, held: Held) -> None:
-        """Learn that an object is gone; harmless when it was not known."""
+        """Remove an object, if it exists."""
         match held:
             case ClusterQueue():
                 self.quotas.remove_queue(held.name)
@@ -103,7 +103,7 @@ class Snapshot:
 
     @contextmanager
     def without(self, workloads: Iterable[QueuedWorkload]) -> Iterator[None]:
-        """For as long as the block runs, these hold nothing: what a JobSet has itself is not in its way."""
+        """Ignore the usage of these inside the block: a JobSet does not compete with itself."""
         own = list(workloads)
         for each in own:
             self.drop(each)
@@ -114,12 +114,12 @@ class Snapshot:
                 self.take(each)
 
     def take_limit_range(self, raw: Object) -> None:
-        """Learn of a LimitRange, new or changed."""
+        """Add or update a LimitRange."""
         metadata = raw["metadata"]
         self._limit_ranges.setdefault(metadata.get("namespace") or "", {})[metadata["name"]] = raw
 
     def drop_limit_range(self, raw: Object) -> None:
-        """Learn that a LimitRange is gone."""
+        """Remove a LimitRange."""
         namespace = raw["metadata"].get("namespace") or ""
         there = self._limit_ranges.get(namespace, {})
         there.pop(raw["metadata"]["name"], None)
@@ -127,11 +127,11 @@ class Snapshot:
             self._limit_ranges.pop(namespace, None)
 
     def take_runtime_classes(self, raws: Iterable[Object] | None) -> None:
-        """These are all RuntimeClasses that there are; None: they are not known."""
+        """Set all RuntimeClasses; None if they are unknown."""
         self._runtime_classes = None if raws is None else {raw["metadata"]["name"]: raw for raw in raws}
 
     def take_configuration(self, text: str | None) -> None:
-        """This is Kueue's configuration; None: it is not known."""
+        """Set Kueue's configuration; None if it is unknown."""
         self._configuration = read_configuration(text)
 
     @property
@@ -140,26 +140,26 @@ class Snapshot:
         return self._configuration
 
     def local_queue(self, namespace: str, name: str) -> LocalQueue | None:
-        """A LocalQueue, or None where it does not exist."""
+        """A LocalQueue, or None if it does not exist."""
         return self._local_queues.get((namespace, name))
 
     def flavor(self, name: str) -> ResourceFlavor | None:
-        """A ResourceFlavor, or None where it does not exist."""
+        """A ResourceFlavor, or None if it does not exist."""
         return self._flavors.get(name)
 
     def check(self, name: str) -> AdmissionCheck | None:
-        """An AdmissionCheck, or None where it does not exist or is not known."""
+        """An AdmissionCheck, or None if it does not exist or is unknown."""
         return self._checks.get(name)
 
     def priority(self, name: str) -> int | None:
-        """Value of a WorkloadPriorityClass, or None where it does not exist or is not known."""
+        """Value of a WorkloadPriorityClass, or None if it does not exist or is unknown."""
         return self._priorities.get(name)
 
     def surroundings(self, namespace: str) -> Surroundings:
-        """What changes the requests of pods in a namespace; Kueue's configuration among it."""
+        """Objects that change the requests of pods in a namespace, including Kueue's configuration."""
         ranges = tuple(self._limit_ranges.get(namespace, {}).values()) if self.limits_known else None
         return Surroundings(ranges, self._runtime_classes, self._configuration)
 
     def unknown(self) -> Sequence[str]:
-        """What could not be read, each in a few words."""
+        """Objects that could not be read, each in a few words."""
         return self._unknown()

@@ -1,7 +1,7 @@
 """One ClusterQueue or Cohort in the tree of quotas, and Kueue's arithmetic in it.
 
 Source: Kueue ``pkg/cache/scheduler/resource_node.go`` and ``pkg/resources/amount.go``. A pair is a flavor and a
-resource; every sum is about one pair and knows nothing of the others.
+resource; sums of different pairs are independent.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ _LEAST: Final = -UNLIMITED - 1
 
 
 def plus(one: int, other: int) -> int:
-    """The sum, where what is without bound stays so."""
+    """The sum, in which unlimited stays unlimited."""
     return min(one + other, UNLIMITED) if one < UNLIMITED and other < UNLIMITED else UNLIMITED
 
 
 def minus(one: int, other: int) -> int:
-    """The difference, where what is without bound stays so, and without bound less as much is nothing."""
+    """The difference, in which unlimited stays unlimited, and unlimited minus unlimited is 0."""
     if one >= UNLIMITED:
         return 0 if other >= UNLIMITED else UNLIMITED
     return _LEAST if other >= UNLIMITED else max(one - other, _LEAST)
@@ -34,13 +34,13 @@ def minus(one: int, other: int) -> int:
 
 @dataclass(slots=True)
 class Total:
-    """A sum whose parts come and go, exact in any order: parts without bound are counted, not added."""
+    """A sum of changing parts, exact in any order: unlimited parts are counted, not added."""
 
     bounded: int = 0
     unlimited: int = 0
 
     def replace(self, old: int, new: int) -> None:
-        """Take out one part, and put in another; 0 is none."""
+        """Replace one part by another; 0 is none."""
         for part, sign in ((old, -1), (new, 1)):
             if part >= UNLIMITED:
                 self.unlimited += sign
@@ -67,8 +67,8 @@ def quotas_of(groups: Iterable[ResourceGroup]) -> dict[Pair, Quota]:
 class Node:
     """A ClusterQueue or a Cohort, explicit or only named by others.
 
-    ``lent`` and ``drawn`` are what the children put into this node: quota that they do not keep for themselves, and
-    usage beyond what they keep. ``given`` is the same of this node, as its parent has it now.
+    ``lent`` and ``drawn`` are from the children: quota that they do not reserve for themselves, and usage beyond
+    that. ``given`` is the same of this node, as its parent has it now.
     """
 
     name: str
@@ -77,7 +77,7 @@ class Node:
     parent: Node | None = None
     children: set[Node] = field(default_factory=set)
     used: dict[Pair, int] = field(default_factory=dict)
-    """By the workloads of a ClusterQueue itself."""
+    """Usage by the workloads of a ClusterQueue itself."""
     lent: dict[Pair, Total] = field(default_factory=dict)
     drawn: dict[Pair, Total] = field(default_factory=dict)
     given: dict[Pair, tuple[int, int]] = field(default_factory=dict)
@@ -86,32 +86,32 @@ class Node:
         return f'{"ClusterQueue" if self.is_queue else "Cohort"} "{self.name}"'
 
     def quota(self, pair: Pair) -> Quota:
-        """Its own quota, which is nothing where it has none."""
+        """Its own quota, 0 if it has none."""
         return self.quotas.get(pair, NO_QUOTA)
 
     def subtree(self, pair: Pair) -> int:
-        """Its own quota with what its children let others have."""
+        """Its own quota plus what its children lend."""
         total = self.lent.get(pair)
         nominal = self.quota(pair).nominal
         return plus(nominal, total.value) if total else nominal
 
     def local(self, pair: Pair) -> int:
-        """The part of :meth:`subtree` that the lendingLimit keeps from the parent."""
+        """The part of :meth:`subtree` that the lendingLimit withholds from the parent."""
         limit = self.quota(pair).lending_limit
         return 0 if limit is None else max(0, minus(self.subtree(pair), limit))
 
     def usage(self, pair: Pair) -> int:
-        """What counts against :meth:`subtree`."""
+        """Usage of :meth:`subtree`."""
         total = self.drawn.get(pair)
         own = self.used.get(pair, 0)
         return plus(own, total.value) if total else own
 
     def pairs(self) -> set[Pair]:
-        """Pairs that it, or what is under it, has something to say about."""
+        """Pairs of it and of its descendants."""
         return {*self.quotas, *self.used, *self.lent, *self.drawn}
 
     def above(self) -> list[Node]:
-        """This node and those above it, up to the root, or up to the first one that comes twice, left out."""
+        """This node and its ancestors, up to the root, or up to the first repeated one, excluded."""
         path: list[Node] = []
         seen: set[Node] = set()
         node: Node | None = self
@@ -122,11 +122,11 @@ class Node:
         return path
 
     def in_cycle(self) -> bool:
-        """Whether the way up never ends."""
+        """Whether its ancestors are a cycle."""
         return self.above()[-1].parent is not None
 
     def below(self) -> list[Node]:
-        """This node and all under it, each once."""
+        """This node and its descendants, each once."""
         found = {self: None}
         waiting = [self]
         while waiting:
@@ -137,14 +137,14 @@ class Node:
         return list(found)
 
     def lift(self, pairs: Iterable[Pair]) -> None:
-        """Tell the nodes above what this one gives them now. Not for a node whose way up never ends."""
+        """Update the sums of the ancestors of this node. Not for a node in a cycle."""
         for pair in pairs:
             node = self
             while node.parent is not None and node._give(pair):
                 node = node.parent
 
     def _give(self, pair: Pair) -> bool:
-        """Bring up to date what the parent has of this node; False when it was."""
+        """Update the parent's sums of this node; False if they are current."""
         local = self.local(pair)
         new = minus(self.subtree(pair), local), max(0, minus(self.usage(pair), local))
         old = self.given.get(pair, (0, 0))
@@ -163,7 +163,7 @@ class Node:
         return True
 
     def withdraw(self) -> None:
-        """Take all that this node gave out of the nodes above it."""
+        """Remove this node's amounts from its ancestors."""
         parent, given, self.given = self.parent, self.given, {}
         if parent is None:
             return
@@ -175,7 +175,7 @@ class Node:
         parent.lift(given)
 
     def forget(self) -> None:
-        """Drop everything that came from the children or went to the parent."""
+        """Reset the amounts from the children and to the parent."""
         self.lent.clear()
         self.drawn.clear()
         self.given.clear()

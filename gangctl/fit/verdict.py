@@ -1,8 +1,8 @@
 """Whether a queue of Kueue can ever admit a JobSet, and whether it can now.
 
-``never`` is a proof: no choice of flavors keeps what the gang asks for within what the queue could ever have, with
-nothing in use. Everything that this proof leans on must be known; otherwise the answer is ``unknown``. A queue that
-admits nobody at the moment is no never either, nor is a gang that Kueue's own walk over the flavors misses.
+``never`` is a proof: every choice of flavors exceeds what the queue could ever use, with nothing else admitted. All
+facts of this proof must be known; otherwise the verdict is ``unknown``. It is not ``never`` if the queue admits
+nothing at present, or if Kueue's assignment of flavors misses an existing choice.
 """
 
 from __future__ import annotations
@@ -14,18 +14,18 @@ from typing import Final
 from gangctl.api.jobset import JobSet, read_jobset
 from gangctl.errors import one_line
 from gangctl.fit import explain
+from gangctl.fit.clusterstate import ClusterState, FitRequest
 from gangctl.fit.demands import Member, Needs, Refuses, needs_of, with_pods
 from gangctl.fit.eligibility import all_with_topology, refusal
-from gangctl.fit.knowledge import Ask, Knowledge
 from gangctl.fit.now import (
-    Rooms,
+    Capacity,
     as_it_is,
+    capacity_of,
     fits_now,
     lacking,
     may_ever_preempt,
     may_preempt,
     reason_now,
-    rooms_of,
     settled,
     when_empty,
 )
@@ -41,20 +41,20 @@ from gangctl.kueue.names import DEFAULT_QUEUE, MULTIKUEUE, PRIORITY_CLASS
 from gangctl.kueue.objects import Amounts, ClusterQueue, QueuedWorkload, ResourceGroup
 from gangctl.kueue.stuck import JOBSET_FRAMEWORK
 
-__all__ = ["Ask", "Knowledge", "fit"]
+__all__ = ["ClusterState", "FitRequest", "fit"]
 
 MOST_PODSETS: Final = 18
-"""That the newest Kueue takes."""
+"""Maximum of the newest Kueue."""
 
 _MOST_HOLDERS: Final = 50
 
 
 @dataclass(slots=True)
 class _Case:
-    """One JobSet on its way to a verdict; what is found on the way is kept for the report."""
+    """State of one verdict, with facts for the report."""
 
-    ask: Ask
-    knowledge: Knowledge
+    request: FitRequest
+    cluster: ClusterState
     jobset: JobSet
     queue: str
     cluster_queue: str = ""
@@ -63,7 +63,7 @@ class _Case:
     unknown: list[str] = field(default_factory=list)
     members: Sequence[Member] = ()
     needs: Needs | None = None
-    rooms: Rooms | None = None
+    capacity: Capacity | None = None
     steps: Sequence[Step] = ()
     holders: list[HolderReport] = field(default_factory=list)
 
@@ -77,7 +77,7 @@ class _Case:
             "kind": KIND,
             "metadata": {
                 "name": self.jobset.name or self.jobset.generate_name,
-                "namespace": self.jobset.namespace or self.ask.namespace,
+                "namespace": self.jobset.namespace or self.request.namespace,
             },
             "verdict": verdict,
             "reason": reason,
@@ -103,7 +103,7 @@ class _Case:
         }
 
     def never(self, reason: str, message: str, *, blocking: bool = True) -> FitReport:
-        """Never, unless something that is not known could make it something else."""
+        """``never``, unless an unknown fact could change that."""
         if self.unknown:
             words = f"as far as is known it can never be admitted: {message}; but not known: {'; '.join(self.unknown)}"
             return self.answer("unknown", "Unknown", words)
@@ -131,15 +131,15 @@ class _Case:
             _limit("", resource, sum(self._total(index, resource) for index in indexes))
             for resource, indexes in self.needs.undeclared.items()
         ]
-        for (flavor, resource), ceiling in self.rooms.ceilings.items() if self.rooms else ():
+        for (flavor, resource), ceiling in self.capacity.ceilings.items() if self.capacity else ():
             asked = sum(d.amounts.get(resource, 0) for d in self.needs.demands if flavor in d.flavors)
             most = UNLIMITED if ceiling.amount is None else ceiling.amount
             limit = _limit(flavor, resource, asked, most, ceiling.limit)
-            if self.rooms:
+            if self.capacity:
                 pair = flavor, resource
-                free = self.rooms.free[pair]
-                limit["nominal"] = _shown(self.rooms.nominal[pair])
-                limit["used"] = _shown(self.rooms.used[pair])
+                free = self.capacity.free[pair]
+                limit["nominal"] = _shown(self.capacity.nominal[pair])
+                limit["used"] = _shown(self.capacity.used[pair])
                 limit["free"] = UNLIMITED if free is None else _shown(free)
             limits.append(limit)
         return limits
@@ -164,18 +164,18 @@ def _limit(flavor: str, resource: str, asked: int, ceiling: int = 0, words: str 
 
 
 def _shown(amount: int) -> int:
-    """An amount as the report may carry it: of int64, and no debt."""
+    """An amount for the report: of int64, and not negative."""
     return max(0, min(amount, UNLIMITED))
 
 
-def fit(ask: Ask, knowledge: Knowledge, budget: int = BUDGET) -> FitReport:
-    """The answer for one JobSet; total, whatever the object."""
-    jobset, _ = read_jobset(ask.jobset)
-    configuration = knowledge.surroundings(ask.namespace).configuration
-    case = _Case(ask, knowledge, jobset, ask.queue)
+def fit(request: FitRequest, cluster: ClusterState, budget: int = BUDGET) -> FitReport:
+    """The report on one JobSet; total for any object."""
+    jobset, _ = read_jobset(request.jobset)
+    configuration = cluster.surroundings(request.namespace).configuration
+    case = _Case(request, cluster, jobset, request.queue)
     abandoned = _abandoned(case, configuration)
-    may_default = ask.new and not case.queue and not abandoned
-    if may_default and knowledge.local_queue(ask.namespace, DEFAULT_QUEUE) is not None:
+    may_default = request.new and not case.queue and not abandoned
+    if may_default and cluster.local_queue(request.namespace, DEFAULT_QUEUE) is not None:
         case.queue = DEFAULT_QUEUE
     outside = _outside(case, configuration)
     if outside:
@@ -184,24 +184,24 @@ def fit(ask: Ask, knowledge: Knowledge, budget: int = BUDGET) -> FitReport:
         case.blocked = abandoned
         return case.answer("not-now", "QueueBlocked", abandoned)
     case.unknown = list(dict.fromkeys(_unknown(case, configuration)))
-    local = knowledge.local_queue(ask.namespace, case.queue)
-    queue = knowledge.quotas.queue(local.cluster_queue) if local is not None else None
+    local = cluster.local_queue(request.namespace, case.queue)
+    queue = cluster.quotas.queue(local.cluster_queue) if local is not None else None
     case.cluster_queue = local.cluster_queue if local is not None else ""
-    obstacle = blocked(case.queue, local, queue, ask.namespace_labels)
+    obstacle = blocked(case.queue, local, queue, request.namespace_labels)
     if obstacle is not None or queue is None:
         case.blocked = obstacle.message if obstacle is not None else "the ClusterQueue does not exist"
         return case.answer("not-now", "QueueBlocked", case.blocked)
-    if knowledge.quotas.cycle(queue.name):
+    if cluster.quotas.cycle(queue.name):
         case.blocked = f'the cohorts of ClusterQueue "{queue.name}" form a cycle, in which nothing is admitted'
         return case.answer("not-now", "QueueBlocked", case.blocked)
     case.strict = queue.strategy == "StrictFIFO"
-    case.unknown += _unknown_checks(queue, knowledge)
+    case.unknown += _unknown_checks(queue, cluster)
     return _in_queue(case, queue, configuration, budget)
 
 
 def _outside(case: _Case, configuration: KueueConfiguration) -> str:
-    """Why no queue holds the JobSet back; empty when one does."""
-    if not case.knowledge.queued:
+    """Why no queue delays the JobSet; empty if one does."""
+    if not case.cluster.queued:
         return "there is no Kueue in this cluster: no quota holds it back"
     if not case.queue:
         return "it names no queue: no quota holds it back"
@@ -211,25 +211,25 @@ def _outside(case: _Case, configuration: KueueConfiguration) -> str:
 
 
 def _abandoned(case: _Case, configuration: KueueConfiguration) -> str:
-    """Why nobody will ever start it, though its label has it suspended: that webhook asks for no namespace."""
-    selector, labels = configuration.managed_namespaces, case.ask.namespace_labels
+    """Why it is never started: Kueue's webhook suspends it by its label, in any namespace."""
+    selector, labels = configuration.managed_namespaces, case.request.namespace_labels
     if configuration.known and selector is not None and labels is not None and not selects(selector, labels):
         return "Kueue suspends JobSets with a queue, and does not manage this namespace (managedJobsNamespaceSelector)"
     return ""
 
 
 def _unknown(case: _Case, configuration: KueueConfiguration) -> Iterable[str]:
-    yield from case.knowledge.unknown()
+    yield from case.cluster.unknown()
     if not configuration.known:
         yield configuration.unreadable or "Kueue's configuration"
     if case.jobset.managed_by == MULTIKUEUE:
         yield "what the clusters have on which MultiKueue runs it"
 
 
-def _unknown_checks(queue: ClusterQueue, knowledge: Knowledge) -> list[str]:
-    """A queue that hands its JobSets on to other clusters."""
+def _unknown_checks(queue: ClusterQueue, cluster: ClusterState) -> list[str]:
+    """A queue that dispatches its JobSets to other clusters."""
     for use in queue.checks:
-        check = knowledge.check(use.name)
+        check = cluster.check(use.name)
         if check is not None and check.controller == MULTIKUEUE:
             return [f'what the clusters have to which MultiKueue (AdmissionCheck "{use.name}") sends it']
     return []
@@ -237,14 +237,14 @@ def _unknown_checks(queue: ClusterQueue, knowledge: Knowledge) -> list[str]:
 
 def _in_queue(case: _Case, queue: ClusterQueue, configuration: KueueConfiguration, budget: int) -> FitReport:
     """The verdict on a JobSet whose queue is open."""
-    podsets = podsets_of(case.ask.jobset)
-    limit = case.knowledge.queue_limit
+    podsets = podsets_of(case.request.jobset)
+    limit = case.cluster.queue_limit
     if limit is None and len(podsets) > FEWEST_PODSETS:
         case.unknown.append(f"how many podsets this Kueue takes ({FEWEST_PODSETS} to {MOST_PODSETS} by version)")
     most = MOST_PODSETS if limit is None else limit
     if len(podsets) > most:
         message = f"it has {len(podsets)} replicated jobs, and Kueue takes at most {most}; split the JobSet"
-        # No Workload is made of it, so that none is ever in front of others.
+        # Kueue creates no Workload for it, so that it never blocks others.
         return case.never("NeverMisconfigured", message, blocking=False)
     problems = _count(case, podsets, queue)
     if problems:
@@ -252,11 +252,11 @@ def _in_queue(case: _Case, queue: ClusterQueue, configuration: KueueConfiguratio
     case.needs = needs_of(
         case.members,
         queue,
-        _refuses(case.knowledge, queue, configuration),
+        _refuses(case.cluster, queue, configuration),
         lenient=configuration.quota_check == "IgnoreUndeclared",
     )
-    case.rooms = rooms_of(case.knowledge.quotas, queue, case.needs.demands)
-    gang = explain.Gang(case.members, case.needs, queue, case.rooms)
+    case.capacity = capacity_of(case.cluster.quotas, queue, case.needs.demands)
+    gang = explain.Gang(case.members, case.needs, queue, case.capacity)
     if case.needs.undeclared:
         return case.never("NeverUndeclaredResource", explain.undeclared(gang))
     if not all(demand.flavors for demand in case.needs.demands):
@@ -265,8 +265,8 @@ def _in_queue(case: _Case, queue: ClusterQueue, configuration: KueueConfiguratio
 
 
 def _count(case: _Case, podsets: Sequence[PodSet], queue: ClusterQueue) -> list[str]:
-    """Count what the podsets ask for; what Kueue refuses whatever the quota."""
-    surroundings = case.knowledge.surroundings(case.ask.namespace)
+    """Count the requests of the podsets, and find errors that Kueue rejects with any quota."""
+    surroundings = case.cluster.surroundings(case.request.namespace)
     members, problems = [], []
     for podset in podsets:
         counted = requests_of(podset, surroundings)
@@ -277,15 +277,15 @@ def _count(case: _Case, podsets: Sequence[PodSet], queue: ClusterQueue) -> list[
     return problems
 
 
-def _refuses(knowledge: Knowledge, queue: ClusterQueue, configuration: KueueConfiguration) -> Refuses:
-    """Which flavors are none for whom, with what is known here; levels of topologies are not."""
-    tas_only = all_with_topology(queue, knowledge.flavor)
+def _refuses(cluster: ClusterState, queue: ClusterQueue, configuration: KueueConfiguration) -> Refuses:
+    """Rejections of flavors by podset; levels of topologies are unknown here."""
+    tas_only = all_with_topology(queue, cluster.flavor)
     topology_aware = configuration.gate("TopologyAwareScheduling", default=True)
 
     def refuses(member: Member, flavor: str, group: ResourceGroup) -> str:
         return refusal(
             member.podset,
-            knowledge.flavor(flavor),
+            cluster.flavor(flavor),
             counted=member.counted,
             group=group,
             tas_only=tas_only,
@@ -296,9 +296,9 @@ def _refuses(knowledge: Knowledge, queue: ClusterQueue, configuration: KueueConf
 
 
 def _by_quota(case: _Case, gang: explain.Gang, budget: int) -> FitReport:
-    """The verdict on a gang that Kueue does not refuse whatever the quota."""
+    """The verdict on a gang without errors that Kueue rejects with any quota."""
     demands = gang.needs.demands
-    terms = when_empty(gang.queue, gang.rooms)
+    terms = when_empty(gang.queue, gang.capacity)
     empty = list(tries(demands, terms))
     found = next((steps for steps in empty if steps is not None), None)
     if found is None:
@@ -318,9 +318,9 @@ def _by_quota(case: _Case, gang: explain.Gang, budget: int) -> FitReport:
 
 
 def _when(case: _Case, gang: explain.Gang, empty: tuple[Step, ...] | None, *, late: bool, budget: int) -> FitReport:
-    """The verdict on a gang for which there can be room; ``late`` if Kueue's first try would not find it."""
+    """The verdict on a gang that can fit; ``late`` if Kueue's first try would not find it."""
     demands, queue = gang.needs.demands, gang.queue
-    terms = when_empty(queue, gang.rooms)
+    terms = when_empty(queue, gang.capacity)
     movable = not any(rj.depends_on for rj in case.jobset.replicated_jobs)
     now = _settled_now(case, gang, empty)
     if now is not None and fits_now(now):
@@ -335,8 +335,8 @@ def _when(case: _Case, gang: explain.Gang, empty: tuple[Step, ...] | None, *, la
         message = explain.missed(gang, choice, terms, movable=movable)
         return case.answer("not-now", "FitsReordered", message, blocking=case.strict, reorder=True)
     case.steps = empty if now is None else now
-    short = lacking(demands, case.steps, gang.rooms)
-    holding = case.knowledge.quotas.holders(queue.name, short.keys())
+    short = lacking(demands, case.steps, gang.capacity)
+    holding = case.cluster.quotas.holders(queue.name, short.keys())
     case.holders = [_holder(holder, amounts) for holder, amounts in holding[:_MOST_HOLDERS]]
     victims = may_preempt(queue, holding, _priority(case))
     reason = "WaitsForQuota" if now is None else reason_now(now)
@@ -345,18 +345,18 @@ def _when(case: _Case, gang: explain.Gang, empty: tuple[Step, ...] | None, *, la
 
 
 def _settled_now(case: _Case, gang: explain.Gang, empty: tuple[Step, ...] | None) -> tuple[Step, ...] | None:
-    """What Kueue would give now, by preemption too where that is possible; None where nothing."""
+    """Kueue's assignment now, with preemption if that is possible; None if there is none."""
     demands, queue = gang.needs.demands, gang.queue
-    now = settled(list(tries(demands, as_it_is(queue, gang.rooms, preempting=False))))
+    now = settled(list(tries(demands, as_it_is(queue, gang.capacity, preempting=False))))
     looks_on = queue.when_can_preempt != "Preempt"
     if not may_ever_preempt(queue) or (looks_on and now is not None and fits_now(now)):
         return now
     tried = now or empty
-    # Where Kueue rather preempts than looks on, whoever is in any of the flavors counts.
-    pairs = lacking(demands, tried, gang.rooms).keys() if looks_on and tried else gang.rooms.ceilings.keys()
-    if not may_preempt(queue, case.knowledge.quotas.holders(queue.name, pairs), _priority(case)):
+    # If Kueue preempts before it tries other flavors, holders in all flavors count.
+    pairs = lacking(demands, tried, gang.capacity).keys() if looks_on and tried else gang.capacity.ceilings.keys()
+    if not may_preempt(queue, case.cluster.quotas.holders(queue.name, pairs), _priority(case)):
         return now
-    return settled(list(tries(demands, as_it_is(queue, gang.rooms, preempting=True))))
+    return settled(list(tries(demands, as_it_is(queue, gang.capacity, preempting=True))))
 
 
 def _holder(holder: QueuedWorkload, amounts: Amounts) -> HolderReport:
@@ -375,10 +375,10 @@ def _unsure(case: _Case) -> str:
 
 
 def _priority(case: _Case) -> int | None:
-    """Priority of the Workload that Kueue makes; None where it is not known."""
-    metadata = case.ask.jobset.get("metadata")
+    """Priority of the Workload that Kueue creates; None if unknown."""
+    metadata = case.request.jobset.get("metadata")
     labels = metadata.get("labels") if isinstance(metadata, dict) else None
     name = labels.get(PRIORITY_CLASS) if isinstance(labels, dict) else None
     if isinstance(name, str) and name:
-        return case.knowledge.priority(name)
+        return case.cluster.priority(name)
     return None if any(rj.priority_class for rj in case.jobset.replicated_jobs) else 0

@@ -1,4 +1,4 @@
-"""Amounts and names in a person's words."""
+"""Amounts and names as text for users."""
 
 from __future__ import annotations
 

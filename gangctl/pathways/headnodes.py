@@ -21,11 +21,11 @@ def check_head(rendering: Rendering, nodes: Iterable[NodeShape]) -> Notice | Non
     """
     head = next(each for each in podsets_of(rendering.jobset) if each.name == HEAD)
     wanted = {name: amount for name, amount in rendering.head_requests.items() if amount > 0}
-    candidates = [node for node in nodes if node.room and takes(node, head)]
+    candidates = [node for node in nodes if node.capacity and takes(node, head)]
     if not candidates or any(_holds(node, wanted) for node in candidates):
         return None
     nearest = max(candidates, key=lambda node: (_share(node, wanted), node.name))
-    has = joined([show(name, nearest.room.get(name, 0)) for name in wanted])
+    has = joined([show(name, nearest.capacity.get(name, 0)) for name in wanted])
     count = f"{len(candidates)} nodes take" if len(candidates) > 1 else "1 node takes"
     message = (
         f"The head's pod requests {show_all(wanted)}: {count} it by labels and taints, none is that large. "
@@ -36,12 +36,12 @@ def check_head(rendering: Rendering, nodes: Iterable[NodeShape]) -> Notice | Non
 
 
 def _holds(node: NodeShape, wanted: Mapping[str, int]) -> bool:
-    return all(node.room.get(name, 0) >= amount for name, amount in wanted.items())
+    return all(node.capacity.get(name, 0) >= amount for name, amount in wanted.items())
 
 
 def _share(node: NodeShape, wanted: Mapping[str, int]) -> float:
     """How much of what is most missing the node has."""
-    return min(node.room.get(name, 0) / amount for name, amount in wanted.items())
+    return min(node.capacity.get(name, 0) / amount for name, amount in wanted.items())
 
 
 def head_requests_in_words(requests: Mapping[str, Any]) -> str:

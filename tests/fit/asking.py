@@ -7,7 +7,7 @@ from typing import Any
 
 from gangctl.fit.report import FitReport
 from gangctl.fit.snapshot import Held, Snapshot
-from gangctl.fit.verdict import Ask, fit
+from gangctl.fit.verdict import FitRequest, fit
 from gangctl.kueue.objects import ClusterQueue, LocalQueue, ResourceFlavor
 from tests.jobsets import jobset
 
@@ -57,7 +57,7 @@ def ask(
     snapshot: Snapshot, *entries: dict[str, Any], labels: Mapping[str, str] | None = None, **spec: Any
 ) -> FitReport:
     """The answer about a JobSet with these replicated jobs."""
-    return fit(Ask(jobset("js", *entries, **spec), NAMESPACE, labels or {}, QUEUE), snapshot)
+    return fit(FitRequest(jobset("js", *entries, **spec), NAMESPACE, labels or {}, QUEUE), snapshot)
 
 
 def taken_flavors(report: FitReport, resource: str = "cpu") -> Sequence[str]:

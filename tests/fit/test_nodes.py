@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from gangctl.api.jobset import read_jobset
 from gangctl.cli.schema import schema_of
-from gangctl.fit.knowledge import Ask
+from gangctl.fit.clusterstate import FitRequest
 from gangctl.fit.nodes import NodeShape, gangs_of, node_fit, read_node
 from gangctl.fit.packing import Class, Kind, excess, place
 from gangctl.fit.report import FitReport
@@ -49,7 +49,7 @@ def ask(
     used: Mapping[str, Mapping[str, int]] | None = None,
     fixed: bool = True,
 ) -> FitReport:
-    report = node_fit(Ask(raw, NAMESPACE, None, ""), floor, PLAIN, used=used, fixed_nodes=fixed)
+    report = node_fit(FitRequest(raw, NAMESPACE, None, ""), floor, PLAIN, used=used, fixed_nodes=fixed)
     assert violations(report, schema_of("fit")) == []
     return report
 
@@ -114,7 +114,7 @@ class TestVerdicts:
     def test_what_cannot_be_counted_is_not_known(self) -> None:
         spec = {"runtimeClassName": "heavy"}
         report = node_fit(
-            Ask(gang(cpu(5, 4, spec=spec)), NAMESPACE, None, ""), nodes(4), Surroundings(), fixed_nodes=True
+            FitRequest(gang(cpu(5, 4, spec=spec)), NAMESPACE, None, ""), nodes(4), Surroundings(), fixed_nodes=True
         )
         assert gist(report) == ("unknown", "Unknown")
 
@@ -178,7 +178,7 @@ class TestNodes:
     def test_reading(self) -> None:
         shape = read_node(self.RAW)
         assert (shape.name, shape.labels, shape.taints, shape.away) == ("n", {"a": "b"}, (), True)
-        assert shape.room == {"cpu": 4500, "memory": 2**30, "pods": 110, "x.com/gpu": 8}
+        assert shape.capacity == {"cpu": 4500, "memory": 2**30, "pods": 110, "x.com/gpu": 8}
         assert shape.allocatable is not None
         assert shape.allocatable["x.com/gpu"] == 6
 

@@ -6,16 +6,16 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from gangctl.fit.relief import Relief, relief
-from gangctl.fit.search import Demand, Room
-from tests.fit.test_search import RESOURCES, brute_force, flavors, rooms
+from gangctl.fit.search import Available, Demand
+from tests.fit.test_search import RESOURCES, amounts_available, brute_force, flavors
 from tests.strategies import PROPERTY
 
 amounts = st.dictionaries(st.sampled_from(RESOURCES), st.integers(1, 6), min_size=1, max_size=2)
 demands = st.lists(st.builds(Demand, amounts, flavors), min_size=1, max_size=5)
 
 
-def wider(room: Room, found: Relief, less: int = 0) -> Room:
-    grown = dict(room)
+def wider(available: Available, found: Relief, less: int = 0) -> Available:
+    grown = dict(available)
     for resource, amount in found.more.items():
         there = grown.get((found.flavor, resource), 0)
         assert there is not None, "what is without bound needs no more"
@@ -24,23 +24,23 @@ def wider(room: Room, found: Relief, less: int = 0) -> Room:
 
 
 @PROPERTY
-@given(demands, rooms)
-def test_enough_and_no_more_than_that(asked: list[Demand], room: Room) -> None:
-    assume(not brute_force(asked, room))
-    found = relief(asked, room)
+@given(demands, amounts_available)
+def test_enough_and_no_more_than_that(asked: list[Demand], available: Available) -> None:
+    assume(not brute_force(asked, available))
+    found = relief(asked, available)
     if found is None:
         return
-    assert brute_force(asked, wider(room, found))
+    assert brute_force(asked, wider(available, found))
     if len(found.more) == 1:
-        assert not brute_force(asked, wider(room, found, less=1))
+        assert not brute_force(asked, wider(available, found, less=1))
 
 
 @PROPERTY
-@given(demands, rooms, st.integers(0, 60))
-def test_however_few_steps_it_is_enough(asked: list[Demand], room: Room, budget: int) -> None:
-    assume(not brute_force(asked, room))
-    found = relief(asked, room, budget)
-    assert found is None or brute_force(asked, wider(room, found))
+@given(demands, amounts_available, st.integers(0, 60))
+def test_however_few_steps_it_is_enough(asked: list[Demand], available: Available, budget: int) -> None:
+    assume(not brute_force(asked, available))
+    found = relief(asked, available, budget)
+    assert found is None or brute_force(asked, wider(available, found))
 
 
 def test_where_one_flavor_is_not_enough() -> None:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gangctl.fit.search import MOST, Demand, Found, Mode, Room, Step, Terms, greedy, search, tries
+from gangctl.fit.search import MOST, Available, Demand, Found, Mode, Step, Terms, greedy, search, tries
 from tests.strategies import PROPERTY
 
 FLAVORS = ("f1", "f2", "f3")
@@ -24,25 +24,25 @@ def of_cpu(**amounts: int | None) -> dict[tuple[str, str], int | None]:
     return {(flavor, "cpu"): amount for flavor, amount in amounts.items()}
 
 
-def holds(demands: Sequence[Demand], room: Room, choice: Sequence[str]) -> bool:
+def holds(demands: Sequence[Demand], available: Available, choice: Sequence[str]) -> bool:
     taken: dict[tuple[str, str], int] = {}
     for demand, flavor in zip(demands, choice, strict=True):
         for resource, amount in demand.amounts.items():
             taken[flavor, resource] = taken.get((flavor, resource), 0) + amount
-    bounds = {pair: room.get(pair, 0) for pair in taken}
+    bounds = {pair: available.get(pair, 0) for pair in taken}
     return all(bound is None or taken[pair] <= bound for pair, bound in bounds.items())
 
 
-def brute_force(demands: Sequence[Demand], room: Room) -> bool:
+def brute_force(demands: Sequence[Demand], available: Available) -> bool:
     options = [demand.flavors if any(demand.amounts.values()) else ("",) for demand in demands]
     asked = [demand if any(demand.amounts.values()) else Demand({}, ("",)) for demand in demands]
-    return any(holds(asked, room, choice) for choice in itertools.product(*options))
+    return any(holds(asked, available, choice) for choice in itertools.product(*options))
 
 
 amounts = st.dictionaries(st.sampled_from(RESOURCES), st.integers(0, 6), max_size=2)
 flavors = st.lists(st.sampled_from(FLAVORS), unique=True, max_size=3).map(tuple)
 demands = st.lists(st.builds(Demand, amounts, flavors), max_size=6)
-rooms = st.dictionaries(
+amounts_available = st.dictionaries(
     st.tuples(st.sampled_from(FLAVORS), st.sampled_from(RESOURCES)), st.none() | st.integers(0, 14), max_size=6
 )
 parted = st.lists(
@@ -58,28 +58,28 @@ parted = st.lists(
 
 class TestSearch:
     @PROPERTY
-    @given(demands, rooms)
-    def test_equals_brute_force(self, asked: list[Demand], room: Room) -> None:
-        found = search(asked, room)
+    @given(demands, amounts_available)
+    def test_equals_brute_force(self, asked: list[Demand], available: Available) -> None:
+        found = search(asked, available)
         assert not found.exhausted
-        assert (found.choice is not None) == brute_force(asked, room)
+        assert (found.choice is not None) == brute_force(asked, available)
 
     @PROPERTY
-    @given(parted, rooms)
-    def test_parts_do_not_meet(self, asked: list[Demand], room: Room) -> None:
-        assert (search(asked, room).choice is not None) == brute_force(asked, room)
+    @given(parted, amounts_available)
+    def test_parts_do_not_meet(self, asked: list[Demand], available: Available) -> None:
+        assert (search(asked, available).choice is not None) == brute_force(asked, available)
 
     @PROPERTY
-    @given(demands, rooms, st.integers(0, 40))
-    def test_however_few_steps_what_is_said_is_true(self, asked: list[Demand], room: Room, budget: int) -> None:
+    @given(demands, amounts_available, st.integers(0, 40))
+    def test_with_few_steps_the_result_is_true(self, asked: list[Demand], available: Available, budget: int) -> None:
         """K6: nothing is called impossible that brute force can do, and a choice is one."""
-        found = search(asked, room, budget)
+        found = search(asked, available, budget)
         if found.choice is not None:
             meant = [d if any(d.amounts.values()) else Demand({}, ("",)) for d in asked]
-            assert holds(meant, room, found.choice)
+            assert holds(meant, available, found.choice)
             assert all(f in (*d.flavors, "") for d, f in zip(asked, found.choice, strict=True))
         elif not found.exhausted:
-            assert not brute_force(asked, room)
+            assert not brute_force(asked, available)
 
     def test_turns_back_where_kueue_does_not(self) -> None:
         assert search([cpu(6), cpu(10)], of_cpu(f1=10, f2=6)) == Found(("f2", "f1"))
@@ -93,13 +93,13 @@ class TestSearch:
     def test_pigeons_are_counted_not_tried(self) -> None:
         """Eighteen of six that fit once into each of seventeen flavors of different size."""
         names = [f"f{n}" for n in range(17)]
-        room = of_cpu(**{name: 6 + n % 5 for n, name in enumerate(names)}) | of_cpu(big=11)
-        assert search([cpu(6, *names, "big")] * 19, room, budget=2000) == Found(None)
+        available = of_cpu(**{name: 6 + n % 5 for n, name in enumerate(names)}) | of_cpu(big=11)
+        assert search([cpu(6, *names, "big")] * 19, available, budget=2000) == Found(None)
 
     def test_what_takes_too_many_steps_is_not_known(self) -> None:
         sizes = [15 + 2 * n for n in range(18)]
-        room = of_cpu(**{f"f{n}": sum(sizes) // 6 + n % 2 for n in range(6)})
-        assert search([cpu(size, *(f"f{n}" for n in range(6))) for size in sizes], room, budget=50) == Found(
+        available = of_cpu(**{f"f{n}": sum(sizes) // 6 + n % 2 for n in range(6)})
+        assert search([cpu(size, *(f"f{n}" for n in range(6))) for size in sizes], available, budget=50) == Found(
             None, exhausted=True
         )
 
@@ -108,13 +108,13 @@ class TestSearch:
 
     def test_a_part_without_a_choice_settles_it_whatever_the_others_cost(self) -> None:
         sizes = [15 + 2 * n for n in range(18)]
-        room = of_cpu(**{f"f{n}": sum(sizes) // 6 + n % 2 for n in range(6)})
+        available = of_cpu(**{f"f{n}": sum(sizes) // 6 + n % 2 for n in range(6)})
         hard = [cpu(size, *(f"f{n}" for n in range(6))) for size in sizes]
-        assert search([*hard, Demand({"gpu": 1}, ("f1",), part=1)], room, budget=50) == Found(None)
+        assert search([*hard, Demand({"gpu": 1}, ("f1",), part=1)], available, budget=50) == Found(None)
 
 
-def terms(room: Room, **more: object) -> Terms:
-    return Terms(room, **{"free": room, "own": room, **more})  # type: ignore[arg-type]
+def terms(available: Available, **more: object) -> Terms:
+    return Terms(available, **{"free": available, "own": available, **more})  # type: ignore[arg-type]
 
 
 class TestGreedy:
@@ -131,26 +131,26 @@ class TestGreedy:
         assert steps == (Step("f2", Mode.FIT),)
 
     def test_preemption_in_the_first_is_taken_where_the_queue_says_so(self) -> None:
-        room, free = of_cpu(f1=10, f2=10), of_cpu(f1=5, f2=6)
-        stopping = terms(room, free=free, preempting=True, stop_at_preemption=True)
+        available, free = of_cpu(f1=10, f2=10), of_cpu(f1=5, f2=6)
+        stopping = terms(available, free=free, preempting=True, stop_at_preemption=True)
         assert greedy([cpu(6)], stopping) == (Step("f1", Mode.PREEMPT),)
-        assert greedy([cpu(6)], terms(room, free=free, preempting=True)) == (Step("f2", Mode.FIT),)
+        assert greedy([cpu(6)], terms(available, free=free, preempting=True)) == (Step("f2", Mode.FIT),)
 
     def test_borrowing_is_left_for_the_next_where_the_queue_says_so(self) -> None:
-        room, own = of_cpu(f1=10, f2=10), of_cpu(f1=5, f2=10)
-        assert greedy([cpu(6)], terms(room, own=own)) == (Step("f1", Mode.FIT),)
-        assert greedy([cpu(6)], terms(room, own=own, stop_at_borrowing=False)) == (Step("f2", Mode.FIT),)
-        only_one = greedy([cpu(6, "f1")], terms(room, own=own, stop_at_borrowing=False))
+        available, own = of_cpu(f1=10, f2=10), of_cpu(f1=5, f2=10)
+        assert greedy([cpu(6)], terms(available, own=own)) == (Step("f1", Mode.FIT),)
+        assert greedy([cpu(6)], terms(available, own=own, stop_at_borrowing=False)) == (Step("f2", Mode.FIT),)
+        only_one = greedy([cpu(6, "f1")], terms(available, own=own, stop_at_borrowing=False))
         assert only_one == (Step("f1", Mode.FIT),)
 
     def test_what_waits_is_counted_too(self) -> None:
-        room = of_cpu(f1=10)
-        assert greedy([cpu(6, "f1"), cpu(5, "f1")], terms(room, free=of_cpu(f1=0))) is None
-        waiting = greedy([cpu(6, "f1"), cpu(4, "f1")], terms(room, free=of_cpu(f1=0)))
+        available = of_cpu(f1=10)
+        assert greedy([cpu(6, "f1"), cpu(5, "f1")], terms(available, free=of_cpu(f1=0))) is None
+        waiting = greedy([cpu(6, "f1"), cpu(4, "f1")], terms(available, free=of_cpu(f1=0)))
         assert waiting == (Step("f1", Mode.WAIT),) * 2
 
     @pytest.mark.parametrize(
-        ("sizes", "room", "found"),
+        ("sizes", "available", "found"),
         [
             ((6, 10), (10, 6), [None, ("f2", "f1")]),
             ((1, 4, 3), (7, 2), [None, None]),
@@ -158,10 +158,10 @@ class TestGreedy:
         ],
     )
     def test_the_next_try_goes_on_where_the_last_stopped(
-        self, sizes: tuple[int, ...], room: tuple[int, int], found: list[tuple[str, ...] | None]
+        self, sizes: tuple[int, ...], available: tuple[int, int], found: list[tuple[str, ...] | None]
     ) -> None:
         """Kueue admits the first gang at its second try, and never finds the choice that the second one has."""
-        walks = list(tries([cpu(size) for size in sizes], terms(of_cpu(f1=room[0], f2=room[1]))))
+        walks = list(tries([cpu(size) for size in sizes], terms(of_cpu(f1=available[0], f2=available[1]))))
         names = [None if steps is None else tuple(step.flavor for step in steps) for steps in walks]
         assert names[: len(found)] == found
         assert len(names) < 5
@@ -178,9 +178,9 @@ class TestGreedy:
         assert list(tries(asked, terms(of_cpu(f1=1, f2=1)))) == [None]
 
     @PROPERTY
-    @given(demands, rooms)
-    def test_never_finds_what_search_denies(self, asked: list[Demand], room: Room) -> None:
-        steps = greedy(asked, terms(room))
+    @given(demands, amounts_available)
+    def test_never_finds_what_search_denies(self, asked: list[Demand], available: Available) -> None:
+        steps = greedy(asked, terms(available))
         if steps is not None:
-            assert search(asked, room).choice is not None
+            assert search(asked, available).choice is not None
             assert all(step.mode is Mode.FIT for step in steps)

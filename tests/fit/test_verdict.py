@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from gangctl.cli.schema import schema_of
 from gangctl.fit.report import FitReport
 from gangctl.fit.snapshot import Held, Snapshot
-from gangctl.fit.verdict import Ask, fit
+from gangctl.fit.verdict import FitRequest, fit
 from gangctl.kueue.names import MULTIKUEUE, PRIORITY_CLASS
 from gangctl.kueue.objects import (
     AdmissionCheck,
@@ -52,7 +52,7 @@ def gist(report: FitReport) -> tuple[str, str]:
 
 class TestNotQueued:
     def test_without_a_queue(self) -> None:
-        report = fit(Ask(jobset("js", cpu(99)), NAMESPACE, {}, ""), known(queue()))
+        report = fit(FitRequest(jobset("js", cpu(99)), NAMESPACE, {}, ""), known(queue()))
         assert gist(report) == ("fits", "NotQueued")
         assert (report["queue"], report["limits"]) == ("", [])
 
@@ -62,8 +62,8 @@ class TestNotQueued:
     def test_the_default_queue_takes_who_is_new(self) -> None:
         snapshot = known(queue(), LocalQueue(NAMESPACE, "default", "a"))
         raw = jobset("js", cpu(99))
-        assert gist(fit(Ask(raw, NAMESPACE, {}, ""), snapshot)) == ("never", "NeverExceedsQuota")
-        assert gist(fit(Ask(raw, NAMESPACE, {}, "", new=False), snapshot)) == ("fits", "NotQueued")
+        assert gist(fit(FitRequest(raw, NAMESPACE, {}, ""), snapshot)) == ("never", "NeverExceedsQuota")
+        assert gist(fit(FitRequest(raw, NAMESPACE, {}, "", new=False), snapshot)) == ("fits", "NotQueued")
 
     def test_a_framework_that_kueue_does_not_manage(self) -> None:
         text = CONFIGURATION.replace("batch/job, jobset.x-k8s.io/jobset", "batch/job")
@@ -86,8 +86,8 @@ class TestBlocked:
         text = CONFIGURATION + "managedJobsNamespaceSelector: {matchLabels: {team: x}}\n"
         snapshot = known(queue(), LocalQueue(NAMESPACE, "default", "a"), configuration=text)
         raw = jobset("js", cpu(99))
-        assert gist(fit(Ask(raw, NAMESPACE, {"team": "y"}, ""), snapshot)) == ("fits", "NotQueued")
-        assert gist(fit(Ask(raw, NAMESPACE, {"team": "x"}, ""), snapshot)) == ("never", "NeverExceedsQuota")
+        assert gist(fit(FitRequest(raw, NAMESPACE, {"team": "y"}, ""), snapshot)) == ("fits", "NotQueued")
+        assert gist(fit(FitRequest(raw, NAMESPACE, {"team": "x"}, ""), snapshot)) == ("never", "NeverExceedsQuota")
 
     STOPPED = LocalQueue(NAMESPACE, QUEUE, "a", stop_policy="Hold")
     INACTIVE = Condition(status=False, reason="FlavorNotFound", message="Can't admit new workloads: no flavor f1.")
@@ -114,7 +114,7 @@ class TestBlocked:
             assert words in report["message"]
 
     def test_labels_that_are_not_known_block_nobody(self) -> None:
-        ask_unlabelled = Ask(jobset("js", cpu(1)), NAMESPACE, None, QUEUE)
+        ask_unlabelled = FitRequest(jobset("js", cpu(1)), NAMESPACE, None, QUEUE)
         assert gist(fit(ask_unlabelled, known(queue(selector=(self.NOBODY,))))) == ("fits", "Fits")
 
 
@@ -199,7 +199,7 @@ class TestUnknown:
         flavors: dict[str, dict[str, Written]] = {f"f{n}": {"cpu": (sum(sizes) // 6 + n % 2) * 1000} for n in range(6)}
         entries = [pods(f"w{size}", 1, cpu=str(size)) for size in sizes]
         raw = jobset("js", *entries)
-        report = fit(Ask(raw, NAMESPACE, {}, QUEUE), known(queue(groups=(group(flavors),))), budget=100)
+        report = fit(FitRequest(raw, NAMESPACE, {}, QUEUE), known(queue(groups=(group(flavors),))), budget=100)
         assert gist(report) == ("unknown", "Unknown")
         assert "too many choices" in report["message"]
 
@@ -285,7 +285,7 @@ class TestNotNow:
         snapshot = known(queue(within_queue="LowerPriority"), self.FULL, *classes)
         raw = jobset("js", cpu(10))
         raw["metadata"]["labels"] = {PRIORITY_CLASS: "mine"}
-        assert gist(fit(Ask(raw, NAMESPACE, {}, QUEUE), snapshot)) == ("not-now", reason)
+        assert gist(fit(FitRequest(raw, NAMESPACE, {}, QUEUE), snapshot)) == ("not-now", reason)
 
     def test_quota_that_was_lent_is_taken_back(self) -> None:
         lent = holder("u", "b", {("f1", "cpu"): 15_000})
@@ -447,7 +447,7 @@ class TestProperties:
     @PROPERTY
     @given(hostile_jobsets())
     def test_anything_has_an_answer(self, raw: dict[str, Any]) -> None:
-        report = fit(Ask(raw, NAMESPACE, {}, QUEUE), known(queue()))
+        report = fit(FitRequest(raw, NAMESPACE, {}, QUEUE), known(queue()))
         assert violations(report, schema_of("fit")) == []
 
     def test_podsets_of_a_group_stay_together(self) -> None:

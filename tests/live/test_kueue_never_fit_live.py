@@ -12,7 +12,7 @@ import pytest
 
 from gangctl.fit.report import FitReport
 from gangctl.fit.snapshot import Held, Snapshot
-from gangctl.fit.verdict import Ask, fit
+from gangctl.fit.verdict import FitRequest, fit
 from gangctl.kueue.objects import QueuedWorkload
 from gangctl.kueue.reading import read_cluster_queue, read_cohort, read_flavor, read_local_queue, read_workload
 from tests.controlplane.api import path_of
@@ -166,7 +166,7 @@ async def test_never_means_never(observed: bool) -> None:
     for each in trees:
         raw = created[each.name]
         workload = workloads[raw["metadata"]["uid"]]
-        told[each.name] = fit(Ask(raw, NAMESPACE, {}, each.name, new=False), knowledge)
+        told[each.name] = fit(FitRequest(raw, NAMESPACE, {}, each.name, new=False), knowledge)
         reserved[each.name] = workload.holds("QuotaReserved")
         reasons[each.name] = workload.conditions["QuotaReserved"].reason
     count = Counter((report["reason"], reserved[name]) for name, report in told.items())

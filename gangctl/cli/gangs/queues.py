@@ -114,7 +114,9 @@ class _View(QueueIndex):
             return ""
         if jobset.uid not in self._never:
             labels = self.stock.namespaces.get(jobset.namespace)
-            report = verdict.fit(verdict.Ask(raw, jobset.namespace, labels, jobset.queue, new=False), self._unused)
+            report = verdict.fit(
+                verdict.FitRequest(raw, jobset.namespace, labels, jobset.queue, new=False), self._unused
+            )
             self._never[jobset.uid] = report["message"].rstrip(".") if report["verdict"] == "never" else ""
         return self._never[jobset.uid]
 

@@ -25,7 +25,7 @@ from gangctl.cli.kueuesnapshot import Stock
 from gangctl.cli.manifests import Problems, read_pathways_manifest
 from gangctl.cli.policy.bundle import name_of
 from gangctl.fit.report import FitReport
-from gangctl.fit.verdict import Ask, fit
+from gangctl.fit.verdict import FitRequest, fit
 from gangctl.gang.resolve import ClusterRules
 from gangctl.kueue.objects import QueuedWorkload
 from gangctl.pathways.reading.pathwaysjob import is_pathways_job
@@ -260,7 +260,7 @@ def fit_of(stock: Stock, setting: Setting) -> Fit:
 
     def answer(raw: Object, namespace: str) -> FitReport:
         labels = labels_of(namespace_object(namespace, setting)) | dict(stock.namespaces.get(namespace, {}))
-        return fit(Ask(raw, namespace, labels, read_jobset(raw)[0].queue), snapshot)
+        return fit(FitRequest(raw, namespace, labels, read_jobset(raw)[0].queue), snapshot)
 
     return answer
 
@@ -277,6 +277,6 @@ def fit_of_existing(stock: Stock) -> Fit:
         labels = stock.namespaces.get(namespace)
         known = None if labels is None else {NAMESPACE_NAME: namespace, **labels}
         with snapshot.without(held.get(jobset.uid, ()) if jobset.uid else ()):
-            return fit(Ask(raw, namespace, known, jobset.queue, new=False), snapshot)
+            return fit(FitRequest(raw, namespace, known, jobset.queue, new=False), snapshot)
 
     return answer

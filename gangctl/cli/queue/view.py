@@ -158,8 +158,8 @@ class View(QueueIndex):
         if raw is None:
             return False
         labels = self.stock.namespaces.get(workload.namespace)
-        ask = verdict.Ask(raw, workload.namespace, labels, workload.queue, new=False)
-        return verdict.fit(ask, self.snapshot)["verdict"] == "never"
+        request = verdict.FitRequest(raw, workload.namespace, labels, workload.queue, new=False)
+        return verdict.fit(request, self.snapshot)["verdict"] == "never"
 
     def _forgotten(self, doors: Collection[tuple[str, str]]) -> list[str]:
         """JobSets of these LocalQueues without a Workload of Kueue, each in a sentence."""

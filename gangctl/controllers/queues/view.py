@@ -14,7 +14,7 @@ from gangctl.api.jobset import read_jobset
 from gangctl.api.objects import Object
 from gangctl.controllers.queues.sources import QueueSources
 from gangctl.errors import FieldError
-from gangctl.fit.knowledge import Ask
+from gangctl.fit.clusterstate import FitRequest
 from gangctl.fit.report import FitReport
 from gangctl.fit.snapshot import Snapshot
 from gangctl.fit.verdict import MOST_PODSETS, fit
@@ -169,9 +169,9 @@ class QueueView:
         home = jobset.namespace or namespace
         if missing := self._missing():
             return unknown_fit(raw, namespace, missing)
-        ask = Ask(raw, home, self.labels(home), jobset.queue, new)
+        request = FitRequest(raw, home, self.labels(home), jobset.queue, new)
         self._complete(snapshot)
-        return fit(ask, snapshot)
+        return fit(request, snapshot)
 
     def _missing(self) -> list[str]:
         """The sources without which no verdict is possible."""
