@@ -1,8 +1,8 @@
 """The command line: ``gangctl`` and ``kubectl gang``.
 
-Every command is composition: read input, call the pure functions that the controller and
-the webhooks call too, print. Start-up is part of the interface, so nothing heavier than
-click is imported before the command that was asked for is known (``program``).
+Every command reads input, calls the pure functions that the controller and the webhooks
+also call, and prints the result. For a fast start-up, only click is imported before the
+command is known (``program``).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The child Jobs that JobSet creates, as far as gangs are concerned: metadata, and the reference in the pod template.
+"""The child Jobs that JobSet creates, reduced to metadata and the reference in the pod template.
 
 Labels and annotations are those of JobSet 0.12 with the feature gate RestartJob off, as the sandbox's JobSet has them.
 """
@@ -18,7 +18,7 @@ DEFAULT_NAMESPACE: Final = "default"
 
 
 def _mapping(value: object, *keys: str) -> Mapping[str, Any]:
-    """The object below ``value`` at ``keys``; empty where there is none."""
+    """The object below ``value`` at ``keys``; empty if there is none."""
     for key in keys:
         value = value.get(key) if isinstance(value, Mapping) else None
     return value if isinstance(value, Mapping) else {}
@@ -59,7 +59,7 @@ def _made_by_jobset(raw: Mapping[str, Any], planned: Planned, uid: str) -> dict[
 
 
 def child_jobs(raw: Mapping[str, Any], planned: Planned, uid: str) -> list[dict[str, Any]]:
-    """Every child Job in JobSet's order, as the API server would store it, cut down to metadata and reference."""
+    """Every child Job in JobSet's order, as the API server would store it, reduced to metadata and reference."""
     jobset = planned.jobset
     made = _made_by_jobset(raw, planned, uid)
     stamps = planned.plan.stamps if planned.plan else (None,) * len(jobset.replicated_jobs)

@@ -1,4 +1,4 @@
-"""Asking a cluster: the connection of a kubeconfig, and what the API server supports."""
+"""Connections to a cluster: from a kubeconfig, and what the API server supports."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ from gangctl.gang.generation import pick_generation
 T = TypeVar("T")
 
 COMPLETION_SECONDS: Final = 2.0
-"""How long a person waits for a shell."""
+"""Timeout of shell completion."""
 
 
 def ask_cluster(flags: ClusterFlags, question: Callable[[Client, str], Awaitable[T]]) -> T:
-    """Answer a question by a cluster: ``question`` gets a client and the context's namespace."""
+    """Run ``question`` against a cluster, with a client and the context's namespace."""
     return connect(flags, lambda client, config: question(client, config.namespace or "default"))
 
 
 def connect(flags: ClusterFlags, question: Callable[[Client, ClusterConfig], Awaitable[T]]) -> T:
-    """The same for who wants to know which cluster it is."""
+    """The same, with the cluster's configuration."""
     structlog.configure(logger_factory=structlog.PrintLoggerFactory(file=sys.stderr))
 
     async def ask() -> T:
@@ -45,9 +45,9 @@ def connect(flags: ClusterFlags, question: Callable[[Client, ClusterConfig], Awa
 
 
 async def discover_generation(client: Client, namespace: str) -> Generation:
-    """The generation that a cluster serves, proved by a dry run in ``namespace`` where that is allowed.
+    """The generation that a cluster serves, verified by a dry run in ``namespace`` if that is allowed.
 
-    Raises :class:`ClusterUnavailableError` when no gang can be made there.
+    Raises :class:`ClusterUnavailableError` if the cluster does not support gangs.
     """
     state = pick_generation(await served_resources(client))
     if state.generation is not None:
@@ -61,9 +61,9 @@ async def discover_generation(client: Client, namespace: str) -> Generation:
 
 
 def names_of(context: click.Context, resource: Resource, incomplete: str) -> list[str]:
-    """Objects of the namespace and cluster that the flags so far point at, in order.
+    """Objects of the namespace and cluster that the flags select so far, in order.
 
-    None where they cannot be read: completion has nowhere to complain.
+    Empty if they cannot be read: completion cannot report errors.
     """
     namespace, kubeconfig, name = (context.params.get(each) for each in ("namespace", "kubeconfig", "context"))
 

@@ -1,4 +1,4 @@
-"""Completion: scripts for the shells, and the protocol by which kubectl asks its plugins."""
+"""Completion: scripts for the shells, and kubectl's completion protocol for plugins."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _HINTS: Final = {
 
 
 class Directive(IntEnum):
-    """What kubectl's shell may do besides offering the candidates (``cobra.ShellCompDirective``)."""
+    """Directives for kubectl's shell besides the candidates (``cobra.ShellCompDirective``)."""
 
     FILES = 0
     NO_FILES = 4
@@ -36,7 +36,7 @@ def completion(shell: str) -> None:
     """
     found = get_completion_class(shell)
     assert found is not None  # noqa: S101 -- click knows the shells of the table
-    # The base class: bash's own asks bash for its version, which has been new enough for years.
+    # The base class, because bash's own runs bash to check its version.
     click.echo(ShellComplete.source(found(program, {}, "gangctl", COMPLETE_VARIABLE)))
     click.echo(f"hint: {_HINTS[shell]}", err=True)
 
@@ -53,7 +53,7 @@ def candidates(words: Sequence[str]) -> tuple[list[str], Directive]:
 
 
 def complete_for_kubectl(words: Sequence[str]) -> None:
-    """Answer kubectl: candidates, then the directive."""
+    """Print candidates for kubectl, then the directive."""
 
     def answer() -> None:
         lines, directive = candidates(words or [""])

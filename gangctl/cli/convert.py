@@ -36,7 +36,7 @@ def _check_queue(ctx: click.Context, param: click.Parameter, value: str | None) 
 def _convert(
     documents: Sequence[Document], notation: Notation, place: Callable[[Object], Conversion] | None
 ) -> list[dict[str, Any]]:
-    """The objects with their JobSets in a notation, and placed anew; InvalidInputError when one cannot be."""
+    """The objects with converted JobSets; InvalidInputError if one cannot be converted."""
     problems = Problems()
     objects: list[dict[str, Any]] = []
     notes: list[str] = []
@@ -59,7 +59,7 @@ def _convert(
 
 
 def _migrate(documents: Sequence[Document], system: System, queue: str) -> list[dict[str, Any]]:
-    """The objects without what is for another scheduler; InvalidInputError when one cannot be."""
+    """The objects without parts for another scheduler; InvalidInputError if one cannot be converted."""
     migration = migrate([document.value for document in documents], system, queue=queue)
     problems = Problems()
     for position, document in enumerate(documents):

@@ -1,4 +1,4 @@
-"""``gangctl demo``: what gangs are for, in half a minute; ``gangctl sandbox``: a simulated cluster to try things on."""
+"""``gangctl demo``: a demonstration of gangs; ``gangctl sandbox``: a simulated cluster for experiments."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def demo(  # noqa: PLR0917 -- one for each option
 
 
 def _confirmation(*, yes: bool) -> Callable[[list[str]], None]:
-    """Say what is going to be made, and ask, unless the answer was given in advance."""
+    """Print what will be created, and ask for confirmation, unless a flag gave it."""
 
     def confirm(intentions: list[str]) -> None:
         for line in intentions:
@@ -104,7 +104,7 @@ def _confirmation(*, yes: bool) -> Callable[[list[str]], None]:
 
 @contextlib.contextmanager
 def _display(form: str, record: str | None) -> Iterator[Display]:
-    """A moving table in a terminal, lines elsewhere; beside a JSON document they go to stderr."""
+    """A live table in a terminal, else lines; with JSON output they go to stderr."""
     from gangctl.demo.display import Lines, Several  # noqa: PLC0415 -- as above
 
     with contextlib.ExitStack() as stack:
@@ -144,7 +144,7 @@ def until_interrupted(work: Coroutine[Any, Any, T]) -> T:
     """Run ``work``; SIGTERM ends it as Ctrl-C does: in order, with exit code 130."""
     import structlog  # noqa: PLC0415 -- a tenth of a second that --help need not wait for
 
-    # What simulated controllers and client log on the way is for developers; stdout belongs to the answer.
+    # Logs of simulated controllers and client are for developers; stdout is for the result.
     structlog.configure(
         wrapper_class=structlog.make_filtering_bound_logger(logging.WARNING),
         logger_factory=structlog.PrintLoggerFactory(file=sys.stderr),
@@ -199,6 +199,6 @@ def sandbox(kube: str, kubeconfig_out: str | None, nodes: int, port: int) -> Non
             click.echo("# containers. Pods run until they are deleted. Ctrl-C ends it, and all that is in it.")
             click.echo(f"export KUBECONFIG={file.absolute()}")
 
-        # Ctrl-C is how it ends, not how it fails.
+        # Ctrl-C is the normal end, not a failure.
         with suppress(KeyboardInterrupt):
             until_interrupted(simulate(Simulation(kube, file, nodes, port), ready))

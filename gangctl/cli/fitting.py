@@ -1,4 +1,4 @@
-"""The JobSets that ``gangctl fit`` is asked about, and what it answers of one: by its queue, and by the nodes."""
+"""The JobSets for ``gangctl fit``, and the report on one: by its queue, and by the nodes."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from gangctl.kueue.states import status_of
 
 
 def onto_nodes(request: FitRequest, stock: Stock, without: Callable[[PlacedPod], bool]) -> FitReport:
-    """Whether the nodes, which are all there will ever be, can hold a JobSet; some pods count as if they were gone."""
+    """Whether the fixed set of nodes can hold a JobSet; some pods are ignored."""
     used = None if stock.pods is None else in_use(stock.pods, without)
     surroundings = stock.snapshot().surroundings(request.namespace)
     return node_fit(request, stock.nodes, surroundings, used=used, fixed_nodes=True)
@@ -50,7 +50,7 @@ def together(queued: FitReport, nodes: FitReport) -> FitReport:
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """What was asked, where the cluster is not part of it."""
+    """Options, without the cluster."""
 
     name: str | None
     filenames: Sequence[str]
@@ -63,7 +63,7 @@ class Question:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """One JobSet's report, and lines on what it is doing."""
+    """One JobSet's report, and lines on its state."""
 
     report: FitReport
     remarks: tuple[str, ...] = ()
@@ -71,7 +71,7 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """A JobSet that is asked about; ``new`` when it is not in the cluster yet."""
+    """A JobSet to check; ``new`` if it is not in the cluster yet."""
 
     raw: dict[str, Any]
     name: str
@@ -81,7 +81,7 @@ class Subject:
     new: bool = True
 
     def owns(self, workload: QueuedWorkload) -> bool:
-        """Whether a Workload of Kueue is this JobSet's own: what it holds is not in its way."""
+        """Whether a Workload of Kueue is this JobSet's own: its usage is ignored."""
         if self.uid and workload.owner_uid:
             return workload.owner_uid == self.uid
         named = (workload.owner_kind, workload.namespace, workload.owner_name)
@@ -93,7 +93,7 @@ class Subject:
 
 
 def subjects_of(question: Question, home: str) -> list[Subject]:
-    """The JobSets of the files, at ``home`` without a namespace; InvalidInputError with all errors of all of them."""
+    """The JobSets of the files, in ``home`` without a namespace; InvalidInputError with all errors."""
     problems = Problems()
     subjects = []
     for manifest in read_manifests(question.filenames, question.namespace):
@@ -109,7 +109,7 @@ def subjects_of(question: Question, home: str) -> list[Subject]:
 
 
 def answer_of(subject: Subject, stock: Stock, *, fixed_nodes: bool) -> Answer:
-    """What is said of one JobSet; ``fixed_nodes`` asks the nodes too, as all there will ever be."""
+    """The report on one JobSet; ``fixed_nodes`` also checks the nodes, as a fixed set."""
     request = verdict.FitRequest(
         subject.raw, subject.namespace, stock.namespaces.get(subject.namespace), subject.queue, subject.new
     )
@@ -123,8 +123,8 @@ def answer_of(subject: Subject, stock: Stock, *, fixed_nodes: bool) -> Answer:
 
 
 def _remark(workload: QueuedWorkload, now: datetime) -> str:
-    """What Kueue has made of the JobSet, which is not counted as in use."""
+    """Kueue's Workload of the JobSet, which does not count as usage."""
     status = status_of(workload, now)
     since = age(status.since, now)
-    told = ", ".join(part for part in (status.reason, status.message or status.phase.sentence) if part)
-    return f"Kueue: {status.label}{f' for {span(since)}' if since is not None else ''} ({told})"
+    text = ", ".join(part for part in (status.reason, status.message or status.phase.sentence) if part)
+    return f"Kueue: {status.label}{f' for {span(since)}' if since is not None else ''} ({text})"

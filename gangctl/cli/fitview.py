@@ -1,4 +1,4 @@
-"""The report of a fit as a person reads it: one sentence, the quotas, the podsets, and who holds what."""
+"""The report of a fit as text: one sentence, the quotas, the podsets, and the holders."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ WIDTH: Final = 78
 
 
 def amount(resource: str, value: int) -> str:
-    """An amount in the unit of its resource, or that there is no bound."""
+    """An amount in the unit of its resource, or that it is unlimited."""
     return "no bound" if value >= UNLIMITED else figure(resource, value)
 
 
@@ -27,7 +27,7 @@ def amounts(values: Iterable[tuple[str, int]]) -> str:
 
 
 def fit_sections(report: FitReport, remarks: Iterable[str] = ()) -> list[Section]:
-    """What to print; ``remarks`` are lines on what the JobSet is doing now."""
+    """The sections to print; ``remarks`` are lines on the JobSet's present state."""
     identity = report["metadata"]
     place = f"{identity['namespace']}/{identity['name']}" if identity["namespace"] else identity["name"]
     lines = wrapped(report["message"])
@@ -77,7 +77,7 @@ def _podsets(podsets: Iterable[PodSetReport]) -> Section:
 
 
 def _chosen(podset: PodSetReport) -> list[str]:
-    """Resources by the flavor that they would come from."""
+    """Resources by the flavor that Kueue would assign."""
     by_flavor: dict[str, list[str]] = {}
     for resource, flavor in podset["flavors"].items():
         by_flavor.setdefault(flavor, []).append(resource)

@@ -1,4 +1,4 @@
-"""Reading what ``-f`` names: files, directories and stdin, as documents with their positions; what all of them are."""
+"""Read the inputs of ``-f``: files, directories and stdin, as documents with their positions."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ SUFFIXES: Final = (".yaml", ".yml", ".json")
 STDIN: Final = "<stdin>"
 
 _READ_BYTES: Final = 64 * 2**20
-"""Of one source: far above what the parser takes, so that a pipe without end is not read to it."""
+"""Limit of one source: far above the parser's, and stops at an endless pipe."""
 
 _WRITER_SECONDS: Final = 10.0
-"""How long a named pipe is watched for somebody who writes to it."""
+"""Timeout for the writer of a named pipe."""
 _LOOK_SECONDS: Final = 0.05
 
 
@@ -49,13 +49,13 @@ def _below(directory: Path) -> list[Path]:
 
 
 def _is_special(path: Path) -> bool:
-    """Whether what is below a directory is a pipe or a device: named on purpose these are read, found they are not."""
+    """Whether a path below a directory is a pipe or a device: these are read only if named explicitly."""
     return path.exists() and not path.is_file()
 
 
 def _content(path: Path) -> bytes:
-    """What a file holds, as far as anybody wants to know it; OSError when it cannot be read."""
-    # A pipe is opened without waiting for its writer, who then has a while to come.
+    """Content of a file, up to the limit; OSError if it cannot be read."""
+    # A pipe is opened without waiting for its writer, which has a timeout.
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     with os.fdopen(descriptor, "rb") as file:
         first = _await_writer(descriptor, path) if stat.S_ISFIFO(os.fstat(descriptor).st_mode) else b""
@@ -64,13 +64,13 @@ def _content(path: Path) -> bytes:
 
 
 def _await_writer(descriptor: int, path: Path) -> bytes:
-    """What could be read at once, when there is a writer at last; InputError when none comes."""
+    """The first data after a writer has opened the pipe; InputError if there is none."""
     end = time.monotonic() + _WRITER_SECONDS
     while not select.select([descriptor], [], [], _LOOK_SECONDS)[0]:
         try:
             if first := os.read(descriptor, 1):
                 return first
-        except BlockingIOError:  # somebody has it open, and has not written yet
+        except BlockingIOError:  # a writer has it open, and has not written yet
             return b""
         if time.monotonic() >= end:
             raise InputError(f"{path}: nothing was written to this pipe for {_WRITER_SECONDS:g} s")
@@ -78,7 +78,7 @@ def _await_writer(descriptor: int, path: Path) -> bytes:
 
 
 def _expand(filename: str) -> list[str | Path]:
-    """The sources that one ``-f`` names; stdin is the only one that is no path."""
+    """The sources that one ``-f`` names; stdin is the only one that is not a path."""
     if filename == "-":
         return [filename]
     if not filename:
@@ -104,7 +104,7 @@ def _read(source: str | Path) -> list[Document]:
 
 
 def _collect(filename: str, seen: set[str | Path], problems: list[InputError]) -> list[Document]:
-    """The documents of what one ``-f`` names and no earlier one did."""
+    """The documents of one ``-f``, without those of earlier ones."""
     documents: list[Document] = []
     try:
         sources = [source for source in _expand(filename) if source not in seen]
@@ -121,7 +121,7 @@ def _collect(filename: str, seen: set[str | Path], problems: list[InputError]) -
 
 
 def read_documents(filenames: Sequence[str]) -> list[Document]:
-    """Every document of every source, each source once; what cannot be read is reported for all of them together."""
+    """Every document of every source, each source once; read errors are reported together."""
     problems: list[InputError] = []
     seen: set[str | Path] = set()
     documents = [document for filename in filenames for document in _collect(filename, seen, problems)]
@@ -136,7 +136,7 @@ def read_documents(filenames: Sequence[str]) -> list[Document]:
 
 
 def kind_of(value: Mapping[str, Any]) -> tuple[str, str]:
-    """API group and kind of an object, as far as it says them."""
+    """API group and kind of an object, if present."""
     version = value.get("apiVersion")
     group, slash, _ = str(version if isinstance(version, str) else "").partition("/")
     kind = value.get("kind")
@@ -149,19 +149,19 @@ def kind_in_words(document: Document) -> str:
 
 
 def count_kinds(documents: Iterable[Document]) -> str:
-    """How many documents there are of each kind: ``2 ConfigMap, 1 Service``."""
+    """The number of documents of each kind: ``2 ConfigMap, 1 Service``."""
     kinds = Counter(kind_in_words(document) for document in documents)
     return ", ".join(f"{count} {kind}" for kind, count in sorted(kinds.items()))
 
 
 def note_skipped(documents: Iterable[Document]) -> None:
-    """Say of which kinds there was something that is of no use, if there was."""
+    """Print the kinds of ignored documents, if there are any."""
     if others := count_kinds(documents):
         note(f"skipped {others}")
 
 
 def placed(raw: dict[str, Any], namespace: str | None) -> dict[str, Any]:
-    """The object in a namespace, if one is given and it names none."""
+    """The object with the given namespace, if it has none."""
     metadata = raw.get("metadata") or {}
     if not namespace or not isinstance(metadata, dict) or metadata.get("namespace"):
         return raw
@@ -169,10 +169,10 @@ def placed(raw: dict[str, Any], namespace: str | None) -> dict[str, Any]:
 
 
 def position(document: Document, path: str) -> tuple[int, int]:
-    """Line and column of a field, or of the object where the path cannot be read."""
+    """Line and column of a field, or of the object if the path is not found."""
     try:
         return document.position(path)
-    except InputError:  # a key that the notation of paths cannot carry
+    except InputError:  # a key that field paths cannot express
         return document.position("")
 
 

@@ -1,6 +1,6 @@
-"""What of a JobSet in a file the API server and JobSet would refuse.
+"""Errors of a JobSet in a file that the API server or JobSet would reject.
 
-A file has been through no schema and no webhook. What those would refuse is refused here too, so that a plan is never
+A file was not checked by a schema or a webhook. Errors are found here too, so that a plan is never
 shown for a JobSet that cannot be created.
 """
 
@@ -18,7 +18,7 @@ from gangctl.gang.convert import check_words
 from gangctl.gang.validate import MAX_JOBS
 
 GENERATED: Final = "xxxxx"
-"""Stands for the five characters that the API server appends to ``generateName``."""
+"""Placeholder for the five characters that the API server appends to ``generateName``."""
 
 _JOB_NAME: Final = re.compile(r"[a-z]([-a-z0-9]{0,61}[a-z0-9])?")
 _NO_LABEL: Final = 'is no DNS label: lower case letters, digits and "-", starting with a letter, at most 63 characters'
@@ -42,7 +42,7 @@ def _check_identity(raw: Mapping[str, Any], jobset: JobSet) -> Iterator[FieldErr
 
 
 def _check_job_name(jobset: JobSet, rj: ReplicatedJob, job_spec: Mapping[str, Any]) -> Iterator[FieldError]:
-    """JobSet refuses names whose longest Job or pod is no DNS label (RFC 1035); its own name is at fault first."""
+    """JobSet rejects names whose longest Job or pod name is no DNS label (RFC 1035); check its own name first."""
     job = f"{jobset.name}-{rj.name}-{max(0, rj.replicas - 1)}"
     names = [("Job", job)]
     if rj.completions and job_spec.get("completionMode") != "NonIndexed":
@@ -71,7 +71,7 @@ def _check_replicated_jobs(raw: Mapping[str, Any], jobset: JobSet) -> Iterator[F
 
 
 def check_jobset(raw: Mapping[str, Any]) -> tuple[JobSet, tuple[FieldError, ...], bool]:
-    """A JobSet as it was read, what is wrong with it, and whether its types are right."""
+    """A JobSet as it was read, its errors, and whether its types are valid."""
     jobset, malformed = read_jobset(raw)
     if malformed:
         return jobset, malformed, False

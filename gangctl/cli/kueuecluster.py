@@ -1,4 +1,4 @@
-"""Reading from a cluster what fits and queues are computed from, for people who may see only some of it."""
+"""Read the objects for fits and queues from a cluster, for users who may read only some of them."""
 
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ PAGE: Final = 200
 
 
 async def has_kueue(client: Client) -> bool:
-    """Whether the cluster serves what Kueue needs."""
+    """Whether the cluster serves Kueue's API."""
     served = {str(each.get("name")) for each in await client.discovery.resources(GROUP, VERSION)}
     return served >= kinds.ESSENTIAL
 
 
 async def read_kueue(client: Client, namespaces: Iterable[str] | None, *, kueue_namespace: str) -> Stock:
-    """What the cluster has; ``namespaces`` are those whose LocalQueues matter, None all.
+    """The objects of the cluster; ``namespaces`` are those whose LocalQueues are read, None all.
 
-    Raises ClusterUnavailableError where there is no Kueue. What may not be read is named in the stock; without
-    ClusterQueues and LocalQueues there is no answer, and the server's refusal is raised.
+    Raises ClusterUnavailableError without Kueue. Objects that may not be read are named in the stock; for
+    ClusterQueues and LocalQueues the server's error is raised.
     """
     if not await has_kueue(client):
         raise ClusterUnavailableError(f"the cluster does not have Kueue ({GROUP}/{VERSION})", hint=HINT)
@@ -60,7 +60,7 @@ async def read_kueue(client: Client, namespaces: Iterable[str] | None, *, kueue_
 
 
 async def read_other_doors(client: Client, stock: Stock, namespace: str) -> None:
-    """LocalQueues of other namespaces than this one: what came through them waits in the same line."""
+    """LocalQueues of other namespaces: their Workloads wait in the same ClusterQueue."""
     try:
         page = await client.list(kinds.LOCAL_QUEUES)
     except ForbiddenError as refused:
@@ -72,14 +72,14 @@ async def read_other_doors(client: Client, stock: Stock, namespace: str) -> None
 
 
 async def read_pod_surroundings(client: Client, namespaces: Iterable[str]) -> Stock:
-    """What changes the requests of pods, where there is no Kueue."""
+    """Objects that change the requests of pods, without Kueue."""
     stock = Stock()
     await _of_pods(client, stock, sorted(set(namespaces)))
     return stock
 
 
 async def read_nodes(client: Client, stock: Stock) -> None:
-    """The nodes, and what is in use on them; ForbiddenError where the nodes may not be read."""
+    """The nodes, and their usage; ForbiddenError if the nodes may not be read."""
     await _take(client, stock, NODES)
     stock.pods = []
     try:
@@ -111,7 +111,7 @@ async def _take(
 
 
 async def _try(client: Client, stock: Stock, resource: Resource, namespace: str | None = None) -> bool:
-    """Read a collection, or say in the stock that it is not known."""
+    """Read a collection, or mark it as unknown in the stock."""
     try:
         await _take(client, stock, resource, namespace)
     except (ForbiddenError, NotFoundError) as error:
@@ -123,7 +123,7 @@ async def _try(client: Client, stock: Stock, resource: Resource, namespace: str 
 
 
 async def _priorities(client: Client, stock: Stock) -> None:
-    """They decide who may be preempted, and nothing about never."""
+    """They decide about preemption, not about ``never``."""
     try:
         await _take(client, stock, kinds.PRIORITY_CLASSES)
     except (ForbiddenError, NotFoundError):
@@ -136,7 +136,7 @@ async def _runtime_classes(client: Client, stock: Stock) -> None:
 
 
 async def _configuration(client: Client, stock: Stock, namespace: str) -> None:
-    """Kueue's own. That it is not known is told by its being None."""
+    """Kueue's own configuration; None if it is unknown."""
     try:
         raw = await client.get(kinds.CONFIG_MAPS, kinds.CONFIG_NAME, namespace)
     except (ForbiddenError, NotFoundError):
@@ -145,7 +145,7 @@ async def _configuration(client: Client, stock: Stock, namespace: str) -> None:
 
 
 async def _labels(client: Client, stock: Stock, namespaces: list[str] | None) -> None:
-    """Labels of namespaces, which a ClusterQueue selects by. Where they may not be read, they are not known."""
+    """Labels of namespaces, for the selectors of ClusterQueues; unknown if they may not be read."""
     if namespaces is None:
         await _try(client, stock, NAMESPACES)
         return
@@ -158,7 +158,7 @@ async def _labels(client: Client, stock: Stock, namespaces: list[str] | None) ->
 
 
 async def _workloads(client: Client, stock: Stock, namespaces: list[str] | None) -> None:
-    """Those of all namespaces, because they use the same quota; of the own ones where the others may not be read."""
+    """Workloads of all namespaces, because they share quota; of the own ones if others may not be read."""
     try:
         await _take(client, stock, kinds.QUEUED_WORKLOADS)
     except ForbiddenError as refused:
@@ -172,13 +172,13 @@ async def _workloads(client: Client, stock: Stock, namespaces: list[str] | None)
 async def _limit(client: Client, stock: Stock) -> None:
     try:
         document = await client.discovery.openapi_v3(f"apis/{GROUP}/{VERSION}")
-    except (ForbiddenError, NotFoundError):  # a size limit that is not known refuses nobody
+    except (ForbiddenError, NotFoundError):  # an unknown size limit rejects nothing
         return
     stock.queue_limit = podset_limit(document)
 
 
 def fit_in_cluster(question: Question, cluster: ClusterFlags) -> list[Answer]:
-    """The answers by a cluster; ClusterUnavailableError where there is nothing that could be asked."""
+    """The reports from a cluster; ClusterUnavailableError without Kueue and nodes."""
 
     async def ask(client: Client, own_namespace: str) -> list[Answer]:
         home = question.namespace or own_namespace
@@ -191,7 +191,7 @@ def fit_in_cluster(question: Question, cluster: ClusterFlags) -> list[Answer]:
 
 
 async def _stock_for(client: Client, question: Question, places: set[str]) -> Stock:
-    """What the cluster has; without Kueue only where its nodes are asked."""
+    """The objects of the cluster; without Kueue only if its nodes are checked."""
     if not question.fixed_nodes or await has_kueue(client):
         stock = await read_kueue(client, places, kueue_namespace=question.kueue_namespace)
     else:
@@ -202,7 +202,7 @@ async def _stock_for(client: Client, question: Question, places: set[str]) -> St
 
 
 async def _stored(client: Client, question: Question, namespace: str) -> Subject:
-    """The JobSet of the cluster; InputError when there is none of this name."""
+    """The JobSet of the cluster; InputError if it does not exist."""
     name = question.name or ""
     try:
         raw = await client.get(JOBSETS, name, namespace)

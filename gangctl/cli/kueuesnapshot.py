@@ -1,4 +1,4 @@
-"""What fits and queues are computed from, collected from files or from a cluster: Kueue's objects, small and typed."""
+"""Input of fits and queues, from files or from a cluster: Kueue's objects, small and typed."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _OVER: Final = frozenset({"Succeeded", "Failed"})
 
 @dataclass(frozen=True, slots=True)
 class PlacedPod:
-    """What a pod requests on its node; ``jobset`` is the name of its JobSet, or empty."""
+    """Requests of a pod on its node; ``jobset`` is the name of its JobSet, or empty."""
 
     namespace: str
     jobset: str
@@ -47,7 +47,7 @@ class PlacedPod:
 
 
 def placed_pods(raw: Mapping[str, Any]) -> Iterator[PlacedPod]:
-    """The pod, if it takes room on a node. What cannot be read of its requests is nothing."""
+    """The pod, if it uses capacity of a node. Invalid requests count as 0."""
     metadata, spec, status = (object_at(raw, key) for key in ("metadata", "spec", "status"))
     node = spec.get("nodeName")
     if isinstance(node, str) and node and str(status.get("phase")) not in _OVER:
@@ -57,7 +57,7 @@ def placed_pods(raw: Mapping[str, Any]) -> Iterator[PlacedPod]:
 
 
 def in_use(pods: Iterable[PlacedPod], without: Callable[[PlacedPod], bool]) -> dict[str, Amounts]:
-    """What is requested on each node, by its name, but for some pods."""
+    """Requests on each node, by its name, except some pods."""
     used: dict[str, Counter[str]] = {}
     for pod in pods:
         if not without(pod):
@@ -66,7 +66,7 @@ def in_use(pods: Iterable[PlacedPod], without: Callable[[PlacedPod], bool]) -> d
 
 
 DEFAULT_NAMESPACE: Final = "default"
-"""Of what names none in files, as kubectl has it."""
+"""Namespace of objects in files without one, as in kubectl."""
 _CONFIGURATION_GROUP: Final = "config.kueue.x-k8s.io"
 _READERS: Final[Mapping[str, Callable[[Mapping[str, Any]], Held]]] = {
     "ClusterQueue": read_cluster_queue,
@@ -89,13 +89,13 @@ _FIELDS: Final[Mapping[str, frozenset[str]]] = {
     "LocalQueue": frozenset({"clusterQueue", "fairSharing", "stopPolicy"}),
     "ResourceFlavor": frozenset({"nodeLabels", "nodeTaints", "tolerations", "topologyName"}),
 }
-"""Fields of ``spec`` in v1beta2: a file has been through no schema, and the older ``cohort`` would say nothing."""
+"""Fields of ``spec`` in v1beta2: a file was not checked by a schema, and the older ``cohort`` would be ignored."""
 _QUOTAS: Final = ("nominalQuota", "borrowingLimit", "lendingLimit")
 T = TypeVar("T")
 
 
 def key_of(raw: Object) -> tuple[str, str, str]:
-    """Kind, namespace and name; a name that is no text is none."""
+    """Kind, namespace and name; a name that is no string is empty."""
     metadata = object_at(raw, "metadata")
     namespace, name = metadata.get("namespace"), metadata.get("name")
     return (
@@ -107,27 +107,27 @@ def key_of(raw: Object) -> tuple[str, str, str]:
 
 @dataclass(slots=True)
 class Stock:
-    """Everything that was found. Workloads that have finished are kept apart: they hold and wait for nothing."""
+    """All objects found. Finished Workloads are separate: they have no usage and do not wait."""
 
     held: list[Held] = field(default_factory=list)
     finished: list[QueuedWorkload] = field(default_factory=list)
     limit_ranges: list[Object] = field(default_factory=list)
     runtime_classes: list[Object] | None = None
-    """None where they are not known."""
+    """None if unknown."""
     namespaces: dict[str, Mapping[str, str]] = field(default_factory=dict)
     """Labels by name, of those that are known."""
     nodes: list[NodeShape] = field(default_factory=list)
     pods: list[PlacedPod] | None = None
-    """Those that are on nodes and have not ended; None where they are not known."""
+    """Pods that are on nodes and have not ended; None if unknown."""
     configuration: str | None = None
-    """The text of Kueue's; None where it is not known."""
+    """The text of Kueue's configuration; None if unknown."""
     queue_limit: int | None = None
     unknown: list[str] = field(default_factory=list)
-    """What could turn a never into something else."""
+    """Unknown facts that could change a ``never``."""
     priority_classes_known: bool = True
 
     def take(self, raw: Object) -> bool:
-        """Keep an object if it is of a kind that matters; InputError when it has no name."""
+        """Store an object of a relevant kind; InputError if it has no name."""
         group, kind = kind_of(raw)
         if group == GROUP and kind in _READERS:
             self._hold(_READERS[kind](raw))
@@ -162,7 +162,7 @@ class Stock:
         elif each.holds("Finished"):
             self.finished.append(each)
         else:
-            # Files that a person wrote have no UIDs, and two Workloads must not be taken for one.
+            # Objects in files may have no UIDs, and two Workloads must stay distinct.
             self.held.append(each if each.uid else replace(each, uid=f"{each.namespace}/{each.name}"))
 
     def of(self, kind: type[T]) -> Iterator[T]:
@@ -179,7 +179,7 @@ class Stock:
         return sorted(found, key=lambda queue: (queue.namespace, queue.name))
 
     def priority_classes(self) -> frozenset[str] | None:
-        """Names of the WorkloadPriorityClasses, None where they are not known."""
+        """Names of the WorkloadPriorityClasses, None if unknown."""
         return frozenset(each.name for each in self.of(PriorityClass)) if self.priority_classes_known else None
 
     def workloads(self) -> list[QueuedWorkload]:
@@ -187,7 +187,7 @@ class Stock:
         return list(self.of(QueuedWorkload))
 
     def snapshot(self, without: Callable[[QueuedWorkload], bool] = lambda _: False) -> Snapshot:
-        """All of it as fits are asked of it; ``without`` says which Workloads count as if they held nothing."""
+        """The snapshot for fits; ``without`` selects Workloads whose usage is ignored."""
         return Snapshot(
             (each for each in self.held if not (isinstance(each, QueuedWorkload) and without(each))),
             limit_ranges=self.limit_ranges,
@@ -195,18 +195,18 @@ class Stock:
             configuration=self.configuration,
             queued=bool(self.held),
             queue_limit=self.queue_limit,
-            # Answers of a cluster come in any order.
+            # A cluster's lists have any order.
             unknown=lambda: tuple(sorted(self.unknown)),
         )
 
 
 def read_stock(filenames: Sequence[str]) -> Stock:
-    """What files hold, as :func:`stock_of` has it."""
+    """The objects of files, as with :func:`stock_of`."""
     return stock_of(read_documents(filenames))
 
 
 def stock_of(documents: Iterable[Document]) -> Stock:
-    """What documents hold; other kinds are skipped with a note, and InvalidInputError tells all that is wrong."""
+    """The objects of documents; other kinds are skipped with a note; InvalidInputError with all errors."""
     stock = Stock()
     lines: list[str] = []
     others: list[Document] = []
@@ -237,20 +237,20 @@ _NAMESPACED: Final = frozenset({"LocalQueue", "Workload", "LimitRange", "Pod"})
 
 
 def _with_namespace(raw: dict[str, Any]) -> dict[str, Any]:
-    """What names no namespace is in the one called default."""
+    """Objects without a namespace are in ``default``."""
     named = kind_of(raw)[1] in _NAMESPACED and isinstance(raw.get("metadata"), dict)
     return placed(raw, DEFAULT_NAMESPACE if named else None)
 
 
 def _evaluate_completeness(stock: Stock) -> Stock:
-    """Files are all there is, but for what nobody has thought of putting into them."""
+    """Files are complete, except kinds that they do not contain at all."""
     if any(queue.groups for queue in stock.of(ClusterQueue)) and not any(True for _ in stock.of(ResourceFlavor)):
         stock.unknown.append("ResourceFlavors (the files have none)")
     return stock
 
 
 def _problems(document: Document, raw: Object) -> Iterator[str]:
-    """What the API server would refuse, as far as an answer would be wrong for it."""
+    """Errors that the API server would reject, if they would make a result wrong."""
     if path := misshapen(raw):
         yield f"{document.where(path)}: {path}: has the wrong type"
         return

@@ -1,6 +1,6 @@
-"""JobSets among the documents that were read: checked as the API server and JobSet would, given a namespace, planned.
+"""JobSets of the input: checked like the API server and JobSet do, with a namespace, and planned.
 
-A PathwaysJob counts as the JobSet that it becomes; what is wrong with either is told at the PathwaysJob's own fields.
+A PathwaysJob counts as the JobSet that it becomes; errors of either are reported at the PathwaysJob's own fields.
 """
 
 from __future__ import annotations
@@ -38,54 +38,54 @@ _BARE_WORD: Final = 'in YAML a bare Off, On, Yes or No is a boolean; write it in
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """One JobSet of the input, and what is wrong with it as a JobSet, gangs apart."""
+    """One JobSet of the input, and its errors as a JobSet, without gangs."""
 
     document: Document
     raw: dict[str, Any]
     jobset: JobSet
     errors: tuple[FieldError, ...]
     readable: bool = True
-    """Whether its types are right, so that it can be looked into further."""
+    """Whether its types are valid, so that it can be checked further."""
     translation: Translation | None = None
     """Of a PathwaysJob, whose JobSet ``raw`` is."""
 
     @property
     def kind(self) -> str:
-        """Of the object that a person wrote."""
+        """Of the object in the input."""
         return JOBSET if self.translation is None else PATHWAYS_JOB
 
     @property
     def notices(self) -> tuple[Notice, ...]:
-        """What is to be said of a PathwaysJob and its rendering."""
+        """Notices about a PathwaysJob and its rendering."""
         return () if self.translation is None else self.translation.notices
 
     def at_source(self, errors: Iterable[FieldError]) -> list[FieldError]:
-        """Errors of the JobSet as errors of what a person wrote."""
+        """Errors of the JobSet as errors of the input object."""
         return list(errors) if self.translation is None else _at_source(self.translation, errors)
 
     @property
     def title(self) -> str:
-        """Namespace and name, as a person calls it."""
+        """Namespace and name, for messages."""
         return f"{self.jobset.namespace}/{self.jobset.name}" if self.jobset.namespace else self.jobset.name
 
 
 class Problems:
-    """Errors of all documents, collected until the input has been read to its end."""
+    """Errors of all documents, collected until the end of the input."""
 
     def __init__(self) -> None:
-        """None yet."""
+        """Start without errors."""
         self._lines: list[str] = []
         self._objects: Counter[str] = Counter()
 
     def add(self, document: Document, errors: Iterable[FieldError]) -> bool:
-        """Keep the errors of one document, and say whether there are any."""
+        """Add the errors of one document, and return whether there are any."""
         lines = [f"{where(document, error.path)}: {error}" for error in errors]
         self._lines += lines
         self._objects[kind_in_words(document)] += bool(lines)
         return bool(lines)
 
     def raise_if_any(self) -> None:
-        """InvalidInputError with everything that was collected."""
+        """InvalidInputError with all collected errors."""
         if self._lines:
             errors = plural(len(self._lines), "error")
             counts = sorted(self._objects.items())
@@ -95,7 +95,7 @@ class Problems:
 
 
 def is_jobset(document: Document) -> bool:
-    """Whether a document claims to be a JobSet, in whatever version."""
+    """Whether a document is a JobSet, in any version."""
     group, _, _ = str(document.value.get("apiVersion", "")).partition("/")
     return group == JOBSET_GROUP and document.value.get("kind") == "JobSet"
 
@@ -105,7 +105,7 @@ def _is_ours(document: Document) -> bool:
 
 
 def describe_others(documents: Sequence[Document]) -> str:
-    """What is neither JobSet nor PathwaysJob, counted by kind; InputError when there is nothing else."""
+    """Other objects than JobSets and PathwaysJobs, counted by kind; InputError if there are only these."""
     others = [document for document in documents if not _is_ours(document)]
     counts = count_kinds(others)
     if len(others) == len(documents):
@@ -171,7 +171,7 @@ def read_manifests(filenames: Sequence[str], namespace: str | None, generation: 
 
 @dataclass(frozen=True, slots=True)
 class PlannedManifest:
-    """A JobSet of the input, what was decided about it, and the report on that."""
+    """A JobSet of the input, the decisions about it, and the report."""
 
     manifest: Manifest
     planned: Planned
@@ -179,13 +179,13 @@ class PlannedManifest:
 
 
 def cluster_rules(kube: str | None, cluster: ClusterFlags, gang_schedulers: Sequence[str] = ()) -> ClusterRules:
-    """What decisions depend on besides the manifests."""
+    """Inputs of decisions besides the manifests."""
     generation = _generation(kube, cluster)
     return ClusterRules(generation, frozenset(gang_schedulers)) if gang_schedulers else ClusterRules(generation)
 
 
 def _generation(kube: str | None, cluster: ClusterFlags) -> Generation:
-    """The API generation to answer for: as asked, as discovered where a cluster is named, else the newest."""
+    """The API generation to use: from the flag, from a named cluster, else the newest."""
     if kube is not None:
         return generation_of_minor(kube) or NEWEST
     if not cluster.given:

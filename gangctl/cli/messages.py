@@ -1,4 +1,4 @@
-"""What goes to stderr: errors, hints and notes. Stdout belongs to the answer alone."""
+"""Output on stderr: errors, hints and notes. stdout is only for the result."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["InvalidInputError", "note", "plural", "print_error", "printable"]
 
 
 class InvalidInputError(InputError):
-    """Everything that is wrong with the input, one line each: ``file:line:column: field.path: detail``."""
+    """All errors of the input, one line each: ``file:line:column: field.path: detail``."""
 
     def __init__(self, lines: list[str], summary: str, *, hint: str = "") -> None:
         """Keep the lines; ``summary`` is the message."""
@@ -20,7 +20,7 @@ class InvalidInputError(InputError):
 
 
 def plural(count: int, noun: str) -> str:
-    """How many there are of something.
+    """A count with its noun.
 
     >>> plural(1, "pod"), plural(2, "pod")
     ('1 pod', '2 pods')
@@ -29,12 +29,12 @@ def plural(count: int, noun: str) -> str:
 
 
 def note(text: str) -> None:
-    """Print something that is good to know and changes nothing."""
+    """Print a note that does not affect the result."""
     click.echo(f"note: {printable(text)}", err=True)
 
 
 def print_error(error: GangctlError) -> None:
-    """Print an error, its details before it and its hint after it."""
+    """Print an error, with details before it and a hint after it."""
     for line in getattr(error, "lines", ()):
         click.echo(printable(line), err=True)
     for number, line in enumerate(error.message.splitlines() or [error.code]):

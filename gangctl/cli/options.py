@@ -1,4 +1,4 @@
-"""The flags that mean the same everywhere."""
+"""Flags that several commands share."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ FILENAMES: Final = ("-f", "--filename", "filenames")
 Decorator = Callable[[F], F]
 
 KUBERNETES: Final = ("1.35", "1.36", "1.37")
-"""Minors that gangctl speaks; the API's own list would have to be imported for every ``--help``."""
+"""Minors that gangctl supports; a copy, because ``--help`` must not import the API's list."""
 
 _NAMESPACE: Final = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 
 
 def check_namespace(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:  # noqa: ARG001
-    """Refuse what cannot be the name of a namespace."""
+    """Reject invalid names of namespaces."""
     if value is not None and not _NAMESPACE.fullmatch(value):
         raise click.BadParameter(f'"{value}" is not the name of a namespace')
     return value
@@ -53,7 +53,7 @@ def files(command: F) -> F:
 
 
 def namespace(command: F) -> F:
-    """``-n``: the namespace of what does not name one."""
+    """``-n``: the namespace of objects without one."""
     return click.option(
         "-n",
         "--namespace",
@@ -99,7 +99,7 @@ def kubernetes(command: F) -> F:
 
 @dataclass(frozen=True, slots=True)
 class ClusterFlags:
-    """Which cluster to ask: None is what kubectl would take."""
+    """The cluster to use: None is kubectl's default."""
 
     kubeconfig: str | None = None
     context: str | None = None
@@ -111,7 +111,7 @@ class ClusterFlags:
 
 
 def cluster(command: F) -> F:
-    """``--kubeconfig`` and ``--context``: which cluster to ask, as :class:`ClusterFlags`."""
+    """``--kubeconfig`` and ``--context``: the cluster to use, as :class:`ClusterFlags`."""
 
     @click.option("--kubeconfig", metavar="FILE", type=click.Path(), help="Kubeconfig to use.")
     @click.option("--context", metavar="NAME", help="Context of the kubeconfig to use.")
@@ -123,7 +123,7 @@ def cluster(command: F) -> F:
 
 
 def colour(command: F) -> F:
-    """``--no-color``, which click's context has for whoever prints."""
+    """``--no-color``, which is stored in click's context."""
 
     def decide(ctx: click.Context, _param: click.Parameter, value: bool) -> None:
         ctx.color = False if value else None

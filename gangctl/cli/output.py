@@ -1,4 +1,4 @@
-"""Printing answers: documents for programs, tables for people, on a terminal in colours and fitted to its width."""
+"""Print results: documents for programs, tables for users, on a terminal in colours and fitted to its width."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def print_answer(
     sections: Callable[[], Sequence[Section]] | None = None,
     names: Iterable[Mapping[str, Any]] | None = None,
 ) -> None:
-    """Print an answer in a form of ``-o``; ``names`` are the objects that it names, where these are others."""
+    """Print a result in a format of ``-o``; ``names`` are the objects for ``-o name``, if these differ."""
     if form == "table" and sections is not None:
         print_sections(sections())
     elif form == "name":
@@ -35,7 +35,7 @@ def print_answer(
 
 
 def answer_no() -> NoReturn:
-    """End with the exit code of an answer that is no."""
+    """Exit with the code of a failed check."""
     raise click.exceptions.Exit(1)
 
 
@@ -60,7 +60,7 @@ _NARROWEST: Final = 12
 
 
 def wrapped(text: str, first: str = "", following: str = "") -> list[str]:
-    """A text in lines as wide as people read, names whole: what the first line begins with, and what the others do."""
+    """A text in lines of readable width, with names unbroken, and prefixes of the first and of other lines."""
     return wrap(
         text,
         _TEXT_WIDTH,
@@ -82,19 +82,19 @@ class Table:
 
     @property
     def widths(self) -> tuple[int, ...]:
-        """What every column but the last needs."""
+        """Widths of all columns but the last."""
         columns = range(len(self.headers) - 1)
         return tuple(max(len(row[column]) for row in (self.headers, *self.rows)) for column in columns)
 
     @property
     def offset(self) -> int:
-        """Where the last column begins."""
+        """Start of the last column."""
         return sum(width + len(GAP) for width in self.widths)
 
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """What a person reads about one object: a title, lines, perhaps a table, and warnings."""
+    """Text about one object: a title, lines, an optional table, and warnings."""
 
     title: str
     lines: tuple[str, ...] = ()
@@ -103,20 +103,20 @@ class Section:
 
 
 def without_colour() -> bool:
-    """Whether somebody said no to colours by ``--no-color``."""
+    """Whether ``--no-color`` disables colours."""
     context = click.get_current_context(silent=True)
     return context is not None and context.color is False
 
 
 def wants_colour() -> bool:
-    """Whether stdout is a terminal of somebody who did not say no to colours."""
+    """Whether stdout is a terminal, and colours are not disabled."""
     if without_colour() or os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb":
         return False
     return sys.stdout.isatty()
 
 
 def print_sections(sections: Sequence[Section]) -> None:
-    """Print for a person: in colours and fitted to the width on a terminal, else plain text that scripts can cut."""
+    """Print text: in colours and fitted to the width on a terminal, else plain text that scripts can parse."""
     if wants_colour():
         print_on_terminal(sections)
         return
@@ -134,7 +134,7 @@ def plain_lines(section: Section) -> list[str]:
 
 
 def _plain_table(table: Table) -> list[str]:
-    """Columns as wide as they need to be, the last one wrapped to what is left of the line."""
+    """Columns as wide as needed, the last one wrapped to the rest of the line."""
     rows = [table.headers, *table.rows]
     widths, offset = table.widths, table.offset
     left = max(_WIDTH - len(INDENT) - offset, _NARROWEST)
@@ -151,7 +151,7 @@ def _plain_table(table: Table) -> list[str]:
 
 
 def _rich_table(table: Table, width: int) -> RichTable:
-    """Names stay whole and the last column wraps; where even that is too wide, every cell folds."""
+    """Names stay unbroken and the last column wraps; if that is too wide, every cell folds."""
     from rich.table import Table as RichTable  # noqa: PLC0415 -- rich, only where it shows
     from rich.text import Text  # noqa: PLC0415
 
@@ -171,7 +171,7 @@ def _rich_table(table: Table, width: int) -> RichTable:
 
 
 def drawn(sections: Sequence[Section], width: int) -> Iterator[RenderableType]:
-    """Sections for a terminal so wide, one blank line between them; names are text, never markup."""
+    """Sections for a terminal width, separated by blank lines; names are text, never markup."""
     from rich.padding import Padding  # noqa: PLC0415 -- rich, only where it shows
     from rich.text import Text  # noqa: PLC0415
 

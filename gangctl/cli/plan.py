@@ -1,4 +1,4 @@
-"""``gangctl plan``: which gangs a JobSet becomes."""
+"""``gangctl plan``: the gangs of a JobSet."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from gangctl.gang.report import GroupReport, PlanReport
 from gangctl.gang.requests import together
 
 SHOWN_GROUPS = 8
-"""Groups of one template in a table; the others are alike but for their index."""
+"""Groups of one template in a table; others differ only by their index."""
 
 
 @click.command()
@@ -51,7 +51,7 @@ def plan(
 
 
 def runtime_objects(planned: Iterable[PlannedManifest]) -> list[dict[str, object]]:
-    """What a gang is at run time: PodGroups, on Kubernetes 1.35 the Workload that stands for them."""
+    """Objects of a gang at run time: PodGroups, on Kubernetes 1.35 the Workload."""
     found = []
     for each in planned:
         if each.planned.plan is not None:
@@ -82,12 +82,12 @@ def _section(each: PlannedManifest) -> Section:
 
 
 def _why_none(each: PlannedManifest) -> str:
-    """Where one is asked for, a warning says what is in the way."""
+    """If a gang is requested, a warning has the reason."""
     return "" if read_config(each.planned.jobset)[0].asks_for_gangs else ": none is asked for"
 
 
 def _details(report: PlanReport) -> list[str]:
-    """What the table has no column for."""
+    """Details without a column in the table."""
     lines = []
     constraints = {(t["topologyKey"], t["disruption"], t["priorityClassName"]) for t in report["templates"]}
     for topology, disruption, priority in sorted(constraints):

@@ -1,7 +1,7 @@
-"""The program: its commands, each imported when it is asked for, and the exit code of whatever happens.
+"""The program: its commands, each imported on use, and the exit codes.
 
-Exit codes: 0 fine, 1 the answer is no, 2 bad input or usage, 3 the cluster cannot be
-reached or lacks the API, 70 a bug in gangctl, 130 interrupted, 141 nobody reads the output.
+Exit codes: 0 success, 1 check failed, 2 bad input or usage, 3 the cluster cannot be
+reached or lacks the API, 70 a bug in gangctl, 130 interrupted, 141 the output was closed.
 """
 
 from __future__ import annotations
@@ -53,17 +53,17 @@ COMPLETE_VARIABLE: Final = "_GANGCTL_COMPLETE"
 
 
 def program_name(path: str) -> str:
-    """How a person called the program; kubectl runs its plugins under the name ``kubectl-NAME``."""
+    """The command name that the user typed; kubectl runs its plugins under the name ``kubectl-NAME``."""
     return "kubectl gang" if PurePath(path).stem == "kubectl-gang" else "gangctl"
 
 
 class LazyGroup(click.Group):
-    """A group that lists its commands from a table, and imports only the one that was asked for."""
+    """A group that lists its commands from a table, and imports only the one in use."""
 
     def __init__(self, *args: Any, table: Commands, **settings: Any) -> None:
         """``table`` has module and one-line help by name; the command is the module's attribute of that name.
 
-        Where that is a word of Python, it is ``command``.
+        If that is a Python keyword, it is ``command``.
         """
         super().__init__(*args, **settings)
         self.table = table
@@ -102,7 +102,7 @@ class Program(LazyGroup):
     def main(  # type: ignore[override]  # click allows not to exit; this program always does
         self, args: Sequence[str] | None = None, prog_name: str | None = None, **_: Any
     ) -> NoReturn:
-        """Run, and exit with the code of what happened."""
+        """Run, and exit with the code of the result."""
         name = prog_name or "gangctl"
         if instruction := os.environ.get(COMPLETE_VARIABLE):
             from click.shell_completion import shell_complete  # noqa: PLC0415 -- only while completing
@@ -117,7 +117,7 @@ class Program(LazyGroup):
 
 
 def exit_code(run: Callable[[], object]) -> int:
-    """Run something and say what a shell should know of it; nothing passes but the end of the process itself."""
+    """Run something and return its exit code; only SystemExit passes."""
     try:
         run()
     except click.exceptions.Exit as end:
@@ -149,7 +149,7 @@ def _print_usage_error(error: click.ClickException) -> None:
 
 
 def _close_stdout() -> None:
-    """Let the interpreter's last flush go nowhere."""
+    """Redirect the interpreter's last flush to the null device."""
     try:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except (OSError, ValueError):  # pragma: no cover -- stdout is no file, as in a test
@@ -159,8 +159,8 @@ def _close_stdout() -> None:
 def _print_bug(bug: Exception) -> int:
     if os.environ.get("GANGCTL_DEBUG"):
         traceback.print_exception(bug)
-    said = printable(str(bug).partition("\n")[0])
-    click.echo(f"error: internal error: {type(bug).__name__}: {said}", err=True)
+    text = printable(str(bug).partition("\n")[0])
+    click.echo(f"error: internal error: {type(bug).__name__}: {text}", err=True)
     click.echo("hint: this is a bug in gangctl; GANGCTL_DEBUG=1 shows where", err=True)
     return INTERNAL_ERROR
 

@@ -1,6 +1,6 @@
-"""The JSON Schemas of what commands print, written from the types of the reports: ``docs/NAME.schema.json``.
+"""The JSON Schemas of command output, generated from the types of the reports: ``docs/NAME.schema.json``.
 
-A schema is of one object: where ``-o json`` prints several, they are the items of a ``List``.
+A schema is for one object: if ``-o json`` prints several, they are the items of a ``List``.
 """
 
 from __future__ import annotations
@@ -68,11 +68,11 @@ _REPORTS: Final[Mapping[str, tuple[str, Any]]] = {
 
 
 def schema_of(name: str) -> dict[str, Any]:
-    """The schema of a name, which is that of one object."""
+    """The schema of a name, for one object."""
     title, report = _REPORTS[name]
     definitions = Definitions()
     root = object_schema(report, definitions)
     schema = {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": title, **root, "$defs": definitions}
-    if name == "gang":  # in the cluster its metadata has more in it, as every object's
+    if name == "gang":  # in the cluster its metadata has more fields
         del schema["$defs"]["GangMetadata"]["additionalProperties"]
     return schema

@@ -66,7 +66,7 @@ def translate(
     if uid is not None:
         _check_owner(uid, planned)
     objects = [each for one in planned for each in _objects(one, with_jobs=with_jobs, uid=uid)]
-    _say_what_is_missing(planned, uid=uid, with_jobs=with_jobs)
+    _note_missing(planned, uid=uid, with_jobs=with_jobs)
     print_answer(form, objects)
 
 
@@ -105,7 +105,7 @@ def _objects(each: PlannedManifest, *, with_jobs: bool, uid: str | None) -> list
     return objects
 
 
-def _say_what_is_missing(planned: Sequence[PlannedManifest], *, uid: str | None, with_jobs: bool) -> None:
+def _note_missing(planned: Sequence[PlannedManifest], *, uid: str | None, with_jobs: bool) -> None:
     for each in planned:
         jobset = each.manifest.jobset
         for warning in each.report["warnings"]:

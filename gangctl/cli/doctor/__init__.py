@@ -1,5 +1,5 @@
-"""``gangctl doctor`` says whether a cluster is able to run gangs.
+"""``gangctl doctor`` checks whether a cluster can run gangs.
 
-``subjects.py`` names what is looked at, ``gathering/`` reads it into ``facts.py``, ``checks/`` evaluates the facts
-(pure), ``report.py`` prints the results; ``canary.py`` makes two tiny JobSets and watches them.
+``subjects.py`` names the checks, ``gathering/`` reads their facts into ``facts.py``, ``checks/`` evaluates the facts
+(pure), ``report.py`` prints the results; ``canary.py`` creates two small JobSets and watches them.
 """

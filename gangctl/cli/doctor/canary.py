@@ -1,4 +1,4 @@
-"""Makes two tiny gangs, watches what becomes of them, and takes them away again, whatever happens meanwhile."""
+"""Creates two small gangs, watches them, and always deletes them."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _CLEANUP_SECONDS: Final = 30.0
 
 @dataclass(frozen=True, slots=True)
 class CanaryOptions:
-    """``timeout`` is how long each step may take, ``hold`` how long nothing may be placed of the torn one (seconds)."""
+    """``timeout`` is the limit of each step, ``hold`` how long the torn one is watched for placed pods (seconds)."""
 
     namespace: str
     timeout: float = 30.0
@@ -38,12 +38,12 @@ class CanaryOptions:
 
 
 async def run_canary(client: Client, options: CanaryOptions) -> Fact[Canary]:
-    """Both JobSets at once, and afterwards neither; :class:`Unseen` where a right is missing."""
+    """Run both JobSets at once, and delete both; :class:`Unseen` if a right is missing."""
     run = _Run(client, options, pick_generation(await served_resources(client)).generation)
     stem = f"gangctl-canary-{secrets.token_hex(3)}"
     names = (f"{stem}-whole", f"{stem}-torn")
     try:
-        # Both to their ends, also where one of them fails: nothing is created any more when they are removed.
+        # Wait for both, also if one of them fails: nothing may be created during deletion.
         whole, torn = await all_of(
             (
                 run.watch(names[0], gang_of_two(names[0]), _is_placed),
@@ -53,7 +53,7 @@ async def run_canary(client: Client, options: CanaryOptions) -> Fact[Canary]:
         if any(pod.refused for pod in torn.pods):
             torn = await run.hold(torn)
     except ApiError as error:
-        # Whoever may not go on must not leave anything behind either.
+        # Clean up also after a missing right.
         left = await run.remove()
         found = unseen(error)
         return replace(found, why=f"{found.why}; left behind: {', '.join(left)}") if left else found
@@ -64,13 +64,13 @@ async def run_canary(client: Client, options: CanaryOptions) -> Fact[Canary]:
 
 
 def _is_placed(jobset: CanaryJobSet) -> bool:
-    """All there is to see of the one that fits."""
+    """All observed facts of the one that fits."""
     everybody = len(jobset.pods) == PODS_OF_ONE and all(pod.node for pod in jobset.pods)
     return jobset.suspended or (everybody and bool(jobset.groups))
 
 
 def _is_refused(jobset: CanaryJobSet) -> bool:
-    """The scheduler has looked at it, and has not found room, or has placed a part of it."""
+    """The scheduler rejected it, or placed a part of it."""
     return jobset.suspended or any(pod.refused or pod.node for pod in jobset.pods)
 
 
@@ -83,7 +83,7 @@ class _Run:
     """Names of JobSets that may exist."""
 
     async def watch(self, name: str, manifest: dict[str, Any], done: Callable[[CanaryJobSet], bool]) -> CanaryJobSet:
-        """Create it, and look again and again until it is ``done`` or the time is over."""
+        """Create it, and poll until it is ``done`` or the timeout expires."""
         self.made.add(name)
         try:
             created = await self.client.create(JOBSETS, manifest, self.options.namespace)
@@ -97,19 +97,19 @@ class _Run:
         return await self._until(jobset, done, self.options.timeout)
 
     async def hold(self, jobset: CanaryJobSet) -> CanaryJobSet:
-        """Look on: a pod that is placed now is placed alone."""
+        """Keep watching: a pod that is placed now is placed alone."""
         return await self._until(jobset, lambda seen: any(pod.node for pod in seen.pods), self.options.hold)
 
     async def _until(self, jobset: CanaryJobSet, done: Callable[[CanaryJobSet], bool], seconds: float) -> CanaryJobSet:
         loop = asyncio.get_running_loop()
         began = loop.time()
         while True:
-            jobset = await self._look(replace(jobset, seconds=loop.time() - began))
+            jobset = await self._observe(replace(jobset, seconds=loop.time() - began))
             if done(jobset) or jobset.seconds >= seconds:
                 return jobset
             await asyncio.sleep(_LOOK_SECONDS)
 
-    async def _look(self, jobset: CanaryJobSet) -> CanaryJobSet:
+    async def _observe(self, jobset: CanaryJobSet) -> CanaryJobSet:
         namespace = self.options.namespace
         stored = await self.client.get(JOBSETS, jobset.name, namespace)
         pods = await self.client.list(PODS, namespace, selection=Selection(f"{JOBSET_NAME}={jobset.name}"))
@@ -136,7 +136,7 @@ class _Run:
         return [(str(kind), resource) for kind, resource in scheduling_resources(self.generation).items()]
 
     async def remove(self) -> list[str]:
-        """Delete what was made and wait until nothing of it is left; what is, for as long as that was waited for."""
+        """Delete the objects and wait until they are gone; returns those that remain after the timeout."""
         loop = asyncio.get_running_loop()
         deadline = loop.time() + max(self.options.timeout, _CLEANUP_SECONDS)
         names = sorted(self.made)
@@ -154,7 +154,7 @@ class _Run:
     async def _leftovers(self, name: str) -> list[str]:
         namespace = self.options.namespace
         left = []
-        # There is none: an earlier look has deleted it, or its creation was refused. What it left may be there yet.
+        # It is gone or was never created. Its child objects may still exist.
         with contextlib.suppress(NotFoundError):
             await self.client.delete(JOBSETS, name, namespace, propagation="Background")
             left.append(f"JobSet {namespace}/{name}")

@@ -92,14 +92,14 @@ def command(
 
 
 def _chosen(only: tuple[str, ...], *, canary: bool) -> list[Subject]:
-    """What is looked at; of the canary only where one is with_canary."""
+    """Subjects to check; those of the canary only if it is enabled."""
     if (wanted := sorted(_CANARY & set(only))) and not canary:
         raise click.UsageError(f"--only {wanted[0]} needs --canary")
     return [each for each in SUBJECTS if (each.id in only or not only) and (canary or each.id not in _CANARY)]
 
 
 def _agreement(*, yes: bool) -> Callable[[str], None]:
-    """Asks before the canary is created, if there is somebody to ask."""
+    """Asks for confirmation before the canary is created, on a terminal."""
 
     def agree(namespace: str) -> None:
         if yes or not sys.stdin.isatty():

@@ -1,4 +1,4 @@
-"""What a cluster was found to be, as plain data; of what could not be learned it is said why. Pure."""
+"""Facts of a cluster as plain data, or why they could not be read. Pure."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Unseen:
-    """Something that was not learned: why, and the right that would have been needed if that is it."""
+    """A fact that could not be read: why, and the missing right, if any."""
 
     why: str
     right: str = ""
@@ -26,10 +26,10 @@ Fact: TypeAlias = T | Unseen
 
 
 class UnseenError(Exception):
-    """A check needs what was not learned."""
+    """A check needs a fact that could not be read."""
 
     def __init__(self, unseen: Unseen) -> None:
-        """Keep why."""
+        """Store the reason."""
         super().__init__(unseen.why)
         self.unseen = unseen
 
@@ -63,7 +63,7 @@ class JobPolicy:
 
 @dataclass(frozen=True, slots=True)
 class Deployment:
-    """As much of one as tells who runs, and how many of it are ready."""
+    """Name, images and readiness of a Deployment."""
 
     namespace: str
     name: str
@@ -82,7 +82,7 @@ class Deployment:
 
 @dataclass(frozen=True, slots=True)
 class Lease:
-    """Who leads a shard; times in Unix seconds."""
+    """The leader of a shard; times in Unix seconds."""
 
     holder: str
     renewed: int
@@ -91,7 +91,7 @@ class Lease:
 
 @dataclass(frozen=True, slots=True)
 class Trouble:
-    """A cause that keeps a gang from being one, as ``gangctl why`` finds it."""
+    """A cause that breaks a gang's guarantee, as ``gangctl why`` finds it."""
 
     gang: str
     reason: Reason
@@ -109,13 +109,13 @@ class Gangs:
     count: int
     troubles: tuple[Trouble, ...] = ()
     groups_heard: int = 0
-    """PodGroups of which the scheduler has said something."""
+    """PodGroups with a condition of the scheduler."""
     jobs_with_reference: int = 0
     jobsets_with_status: int = 0
     jobsets_without_status: tuple[str, ...] = ()
-    """JobSets that their controller has said nothing of, though it had time to."""
+    """JobSets without a status, after the controller had time to write one."""
     left_out: tuple[str, ...] = ()
-    """Right that is missing, for each collection that was not read."""
+    """Missing right of each collection that was not read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,17 +129,17 @@ class Leaving:
 
 @dataclass(frozen=True, slots=True)
 class DryRun:
-    """What became of a JobSet that asks for a gang, sent with dryRun=All."""
+    """Result of a JobSet that requests a gang, sent with dryRun=All."""
 
     stamped: bool = False
     defaulted: bool = False
-    """JobSet's webhook has filled in its defaults."""
+    """Whether JobSet's webhook set its defaults."""
     refusal: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Gated:
-    """A JobSet that Kueue leaves alone for the sake of gangctl's gate, since when (Unix seconds)."""
+    """A JobSet that Kueue ignores because of gangctl's gate, since when (Unix seconds)."""
 
     name: str
     since: int
@@ -147,7 +147,7 @@ class Gated:
 
 @dataclass(frozen=True, slots=True)
 class Right:
-    """Whether the asking person may do something, and which command does it."""
+    """Whether the user has a right, and which commands need it."""
 
     verb: str
     resource: str
@@ -157,7 +157,7 @@ class Right:
 
     @property
     def title(self) -> str:
-        """As people speak of it."""
+        """The right as text."""
         return right(self.verb, self.resource, self.namespace)
 
 
@@ -180,7 +180,7 @@ class CanaryPod:
     node: str
     placed_at: str = ""
     refused: str = ""
-    """What the scheduler says of why it has no node."""
+    """The scheduler's message if it has no node."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,19 +193,19 @@ class CanaryJobSet:
     stamped: bool = False
     suspended: bool = False
     groups: tuple[str, ...] = ()
-    """Names of the objects that stand for its gang."""
+    """Names of the objects of its gang."""
     pods: tuple[CanaryPod, ...] = ()
     seconds: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
 class Canary:
-    """Both JobSets: all pods of ``whole`` fit, one of ``torn`` does not; and what deleting them left behind."""
+    """Both JobSets: all pods of ``whole`` fit, one of ``torn`` does not; and objects that remained after deletion."""
 
     whole: CanaryJobSet
     torn: CanaryJobSet
     held_seconds: float
-    """How long the torn one was watched after the scheduler had refused a pod of it."""
+    """How long the torn one was watched after the scheduler rejected one of its pods."""
     left_behind: tuple[str, ...] = ()
 
 
@@ -214,7 +214,7 @@ NOT_READ: Final = Unseen("it was not asked for")
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """Everything there is to evaluate. ``namespace`` is where dry runs are made, ``now`` in Unix seconds."""
+    """Input of all checks. ``namespace`` is for dry runs, ``now`` in Unix seconds."""
 
     now: float = 0.0
     namespace: str = "default"
@@ -223,7 +223,7 @@ class Facts:
     served: Fact[Mapping[str, frozenset[str]]] = NOT_READ
     """Plural resource names by version of scheduling.k8s.io."""
     stored: Fact[Mapping[str, str]] = NOT_READ
-    """Why objects cannot be listed by resource; empty where they can."""
+    """Why objects cannot be listed, by resource; empty if they can."""
     pod_field: Fact[PodField] = NOT_READ
     job_policy: Fact[JobPolicy] = NOT_READ
     jobset_versions: Fact[tuple[str, ...]] = NOT_READ
@@ -242,7 +242,7 @@ class Facts:
     dry_run: Fact[DryRun] = NOT_READ
     gangs: Fact[Gangs] = NOT_READ
     job_workloads: Fact[tuple[str, ...]] = NOT_READ
-    """Workloads that a Job controls which is a JobSet's."""
+    """Workloads that are controlled by a Job of a JobSet."""
     leaving: Fact[tuple[Leaving, ...]] = NOT_READ
     kueue_versions: Fact[tuple[str, ...]] = NOT_READ
     kueue_configuration: Fact[KueueConfiguration] = NOT_READ

@@ -12,14 +12,14 @@ LABEL: Final = "gangctl.dev/canary"
 IMAGE: Final = "registry.k8s.io/pause:3.10"
 _REQUESTS: Final = {"cpu": "1m", "memory": "1Mi"}
 _LIFE_SECONDS: Final = 600
-"""A canary whose owner was killed fails by itself after that, and is deleted by JobSet a minute later."""
+"""Deadline of a canary if the doctor was killed: then it fails, and JobSet deletes it a minute later."""
 FITS: Final = "fits"
 NEVER: Final = "never"
-"""ReplicatedJobs of the JobSet of which one pod fits and the other does not."""
+"""ReplicatedJobs of the JobSet with one pod that fits and one that does not."""
 
 
 def gang_of_two(name: str, *, torn: bool = False) -> dict[str, Any]:
-    """A gang of two tiny pods; ``torn`` gives one of them a nodeSelector that no node has."""
+    """A gang of two small pods; ``torn`` gives one of them a nodeSelector that no node has."""
     second = (NEVER, {LABEL: "no-node-has-this"}) if torn else ("too", {})
     return {
         "apiVersion": JOBSET_API_VERSION,
@@ -76,6 +76,6 @@ def is_stamped(stored: Mapping[str, Any]) -> bool:
 
 
 def is_defaulted(stored: Mapping[str, Any]) -> bool:
-    """Whether JobSet's webhook has filled in what its schema leaves open."""
+    """Whether JobSet's webhook set defaults that its schema does not have."""
     modes = [(each.get("spec") or {}).get("completionMode") for each in _templates(stored)]
     return bool(modes) and all(modes)

@@ -1,4 +1,4 @@
-"""What a check says, and how a check is carried out. Pure."""
+"""Result of a check, and how it is run. Pure."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _MOST_EVIDENCE: Final = 8
 
 
 class Verdict(StrEnum):
-    """From the best to the worst but for the last: what is unknown is neither."""
+    """From the best to the worst; unknown is outside of this order."""
 
     OK = "ok"
     WARNING = "warning"
@@ -26,7 +26,7 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """A verdict in a sentence, what it was seen by, what to do about it, and the next command."""
+    """A verdict with a sentence, evidence, a remedy, and the next command."""
 
     verdict: Verdict
     message: str
@@ -37,7 +37,7 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """``facts`` are the fields of :class:`Facts` that ``evaluate`` looks at: nothing else is read for it."""
+    """``facts`` are the fields of :class:`Facts` that ``evaluate`` uses: only these are read for it."""
 
     facts: tuple[str, ...]
     evaluate: Callable[[Facts], Outcome]
@@ -45,34 +45,34 @@ class Check:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """A subject and what was found of it."""
+    """A subject and its outcome."""
 
     subject: Subject
     outcome: Outcome
 
 
 def ok(message: str, *evidence: str) -> Outcome:
-    """All is well."""
+    """The check passed."""
     return Outcome(Verdict.OK, message, evidence)
 
 
 def warning(message: str, evidence: Iterable[str] = (), *, remedy: str, command: str = "") -> Outcome:
-    """Gangs run, and somebody should look."""
+    """Gangs run, but the user should check something."""
     return Outcome(Verdict.WARNING, message, tuple(evidence), remedy, command)
 
 
 def failed(message: str, evidence: Iterable[str] = (), *, remedy: str, command: str = "") -> Outcome:
-    """Gangs do not run as promised."""
+    """Gangs do not work."""
     return Outcome(Verdict.FAILED, message, tuple(evidence), remedy, command)
 
 
 def unknown(message: str, evidence: Iterable[str] = (), *, remedy: str = "", command: str = "") -> Outcome:
-    """Nothing follows from what was seen."""
+    """The facts prove nothing."""
     return Outcome(Verdict.UNKNOWN, message, tuple(evidence), remedy, command)
 
 
 def of_unseen(fact: Unseen) -> Outcome:
-    """What was not learned, with the right that would tell."""
+    """A fact that could not be read, with the missing right."""
     if fact.right:
         message = f"you may not {fact.right}"
         return unknown(message, remedy=f"ask your administrator, or get the right to {fact.right}")
@@ -80,7 +80,7 @@ def of_unseen(fact: Unseen) -> Outcome:
 
 
 def examine(subject: Subject, check: Check, facts: Facts) -> Result:
-    """Carry a check out; every text is a single bounded line."""
+    """Run a check; every text is a single bounded line."""
     try:
         found = check.evaluate(facts)
     except UnseenError as error:
@@ -93,7 +93,7 @@ def examine(subject: Subject, check: Check, facts: Facts) -> Result:
 
 
 def overall(results: Iterable[Result]) -> Verdict:
-    """The worst that was found; unknown only where nothing else was."""
+    """The worst verdict; unknown only if there is no other."""
     found = {each.outcome.verdict for each in results}
     order = (Verdict.FAILED, Verdict.WARNING, Verdict.OK)
     return next((each for each in order if each in found), Verdict.UNKNOWN)

@@ -1,4 +1,4 @@
-"""What the doctor found, as a document and as people read it."""
+"""The doctor's report, as a document and as text."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def _check(result: Result) -> CheckReport:
 
 
 def sections(report: DoctorReport) -> list[Section]:
-    """A heading for each area, a line for each check; of those that are not ok everything that is known."""
+    """A heading for each area, a line for each check; all details of those that are not ok."""
     counts = Counter(each["verdict"] for each in report["checks"])
     summary = ", ".join(f"{counts[verdict.value]} {verdict.value}" for verdict in Verdict if counts[verdict.value])
     found = [Section(f"Doctor of {report['cluster']}: {summary}")]
@@ -87,5 +87,5 @@ def _lines(check: CheckReport) -> Iterator[str]:
     if check["remedy"]:
         yield from wrapped(f"What to do: {check['remedy']}", deeper, deeper + INDENT)
     if check["command"]:
-        # Never wrapped: it is there to be copied.
+        # Never wrapped, because users copy it.
         yield f"{deeper}$ {check['command']}"

@@ -1,4 +1,4 @@
-"""One look at a cluster: the facts are read, the canary created, the checks carried out."""
+"""One run of the doctor: read the facts, create the canary, run the checks."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ READERS: Final[Mapping[str, Callable[[Gatherer], Awaitable[Any]]]] = {
 
 
 async def gather(client: Client, place: Place, names: Iterable[str]) -> Facts:
-    """Read these facts; the version is always asked for first, and shows whether anybody answers."""
+    """Read these facts; the version comes first, and shows whether the cluster is reachable."""
     gatherer = Gatherer(client, place, READERS)
     await gatherer.fact("version")
     found = await gatherer.gather(sorted(set(names) & READERS.keys()))
@@ -57,20 +57,20 @@ async def gather(client: Client, place: Place, names: Iterable[str]) -> Facts:
 
 @dataclass(frozen=True, slots=True)
 class Asking:
-    """What was asked for."""
+    """Options of a run."""
 
     subjects: Sequence[Subject]
     namespace: str | None
     gangctl_namespace: str | None
     kueue_namespace: str
     canary: float | None
-    """How long each step of it may take in seconds; None without one."""
+    """Timeout of each step of the canary in seconds; None without one."""
     agree: Callable[[str], None]
     """Called with the canary's namespace before anything is created; raises to stop it."""
 
 
 def look(cluster: ClusterFlags, asking: Asking) -> DoctorReport:
-    """Look at the cluster of a kubeconfig."""
+    """Check the cluster of a kubeconfig."""
 
     async def ask(client: Client, config: ClusterConfig) -> DoctorReport:
         home = asking.namespace or config.namespace or "default"
@@ -81,7 +81,7 @@ def look(cluster: ClusterFlags, asking: Asking) -> DoctorReport:
 
 
 async def examine_all(client: Client, namespace: str, asking: Asking) -> list[Result]:
-    """Carry out every check that was asked for."""
+    """Run every selected check."""
     place = Place(namespace, asking.gangctl_namespace, asking.kueue_namespace)
     facts = await gather(client, place, [name for each in asking.subjects for name in CHECKS[each.id].facts])
     if asking.canary is not None:

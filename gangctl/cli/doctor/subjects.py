@@ -1,4 +1,4 @@
-"""What the doctor looks at, by the names that ``--only`` takes; nothing here is imported that ``--help`` waits for."""
+"""Subjects of the doctor, by the names for ``--only``; without slow imports, for ``--help``."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Area(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """One check: its name, the question that it answers, and what is tried for that."""
+    """One check: its name, its question, and how it is answered."""
 
     id: str
     area: Area

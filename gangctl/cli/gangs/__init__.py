@@ -1,1 +1,1 @@
-"""Gangs as people ask for them: ``gangctl get``, ``describe``, ``explain``, ``wait`` and ``top``."""
+"""Commands about gangs: ``gangctl get``, ``describe``, ``explain``, ``wait`` and ``top``."""

@@ -1,4 +1,4 @@
-"""Which gangs a command is asked about, and where they are read: a cluster, or files that stand in for one."""
+"""The gangs that a command selects, and their source: a cluster, or files instead of one."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ HOW_TO_ASK: Final = 'annotation gangctl.dev/gang-mode: "Gang" asks for one, when
 
 @dataclass(frozen=True, slots=True)
 class Asking:
-    """What was asked for."""
+    """Options of a command."""
 
     names: tuple[str, ...] = ()
     namespace: str | None = None
@@ -42,24 +42,24 @@ class Asking:
 
     @property
     def offline(self) -> bool:
-        """Whether files are asked."""
+        """Whether files are the source."""
         return bool(self.filenames)
 
     def now(self) -> float:
-        """The moment that is asked about, Unix seconds."""
+        """The time of the report, Unix seconds."""
         return (self.at or datetime.now(UTC)).timestamp()
 
 
 @dataclass(slots=True)
 class Found:
-    """What there is, and which gangs of it were asked for."""
+    """The state, and the selected gangs."""
 
     state: GangState
     keys: list[Key]
 
 
 def places(command: F) -> F:
-    """``-n``, ``-A``, and what says where to read."""
+    """``-n``, ``-A``, and the flags of the source."""
     command = click.option("-A", "--all-namespaces", "everywhere", is_flag=True, help="Gangs of all namespaces.")(
         command
     )
@@ -67,7 +67,7 @@ def places(command: F) -> F:
 
 
 def of_namespace(command: F) -> F:
-    """``-n``, and what says where to read, for commands about gangs of one namespace."""
+    """``-n``, and the flags of the source, for commands about gangs of one namespace."""
     return click.option(
         "-n",
         "--namespace",
@@ -93,7 +93,7 @@ def files(command: F) -> F:
 
 
 def selector(command: F) -> F:
-    """``-l``: which JobSets by their labels."""
+    """``-l``: a label selector of JobSets."""
     return click.option(
         "-l",
         "--selector",
@@ -104,7 +104,7 @@ def selector(command: F) -> F:
 
 
 def asked(names: Sequence[str] = (), *, at: datetime | None = None, **flags: Any) -> Asking:
-    """Everything that was asked, checked; what excludes each other is a usage error."""
+    """The validated options; conflicting ones are a usage error."""
     asking = Asking(tuple(dict.fromkeys(names)), at=at.replace(tzinfo=UTC) if at is not None else None, **flags)
     if asking.namespace and asking.everywhere:
         raise click.UsageError("--namespace excludes --all-namespaces")
@@ -120,7 +120,7 @@ def asked(names: Sequence[str] = (), *, at: datetime | None = None, **flags: Any
 
 
 def complete_names(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:  # noqa: ARG001
-    """Names of JobSets of the cluster that the flags so far point at; none where it does not answer at once."""
+    """Names of JobSets of the cluster that the flags select so far; empty if it does not respond at once."""
     from gangctl.cli.cluster import names_of  # noqa: PLC0415 -- only while completing
     from gangctl.client.resources import JOBSETS  # noqa: PLC0415
 
@@ -128,7 +128,7 @@ def complete_names(ctx: click.Context, param: click.Parameter, incomplete: str) 
 
 
 def one_of(found: Found, name: str) -> Key:
-    """The only gang of a name; InputError where files have it in several namespaces."""
+    """The only gang of a name; InputError if files have it in several namespaces."""
     if len(found.keys) > 1:
         namespaces = ", ".join(namespace for namespace, _ in found.keys)
         raise InputError(f"the files have JobSet {name} in several namespaces", hint=f"-n says which: {namespaces}")
@@ -136,7 +136,7 @@ def one_of(found: Found, name: str) -> Key:
 
 
 def find(asking: Asking, more: Callable[[Reader, list[Key]], Awaitable[None]] | None = None) -> Found:
-    """Read what was asked for; ``more`` reads what else is wanted of a cluster."""
+    """Read the selected gangs; ``more`` reads other objects from a cluster."""
     if asking.offline:
         from gangctl.cli.gangs.files import read_files  # noqa: PLC0415 -- --help does without
 
@@ -152,7 +152,7 @@ def find(asking: Asking, more: Callable[[Reader, list[Key]], Awaitable[None]] | 
 
 
 def live(asking: Asking, question: Callable[[Reader, list[Key]], Awaitable[T]], *, watching: bool = False) -> T:
-    """Answer a question by a cluster from which the gangs were read; ``watching`` says that gangs may come later."""
+    """Run a function on the cluster of the gangs; ``watching`` allows gangs that are created later."""
     from gangctl.cli.cluster import ask_cluster  # noqa: PLC0415 -- half a second that files do without
     from gangctl.cli.gangs.cluster import Reader, Scope  # noqa: PLC0415
 
@@ -171,10 +171,10 @@ def live(asking: Asking, question: Callable[[Reader, list[Key]], Awaitable[T]], 
 
 
 class UnknownNameError(InputError):
-    """There is no JobSet of a name."""
+    """No JobSet has a given name."""
 
     def __init__(self, namespace: str | None, name: str, others: Sequence[str]) -> None:
-        """``others`` are the names that there are."""
+        """``others`` are the existing names."""
         close = get_close_matches(name, others, n=3)
         asked_for = f"{namespace}/{name}" if namespace else name
         hint = f"did you mean {' or '.join(close)}?" if close else "gangctl get -A names the gangs there are"
@@ -183,7 +183,7 @@ class UnknownNameError(InputError):
 
 
 def pick(state: GangState, asking: Asking, namespace: str | None) -> list[Key]:
-    """The gangs that were asked for, in order; InputError for a name that is none."""
+    """The selected gangs, in order; InputError for an unknown name."""
     from gangctl.readiness.assembly import is_followed  # noqa: PLC0415 -- --help does without
 
     here = [each for each in state.jobsets.values() if namespace in {None, each.jobset.namespace}]
@@ -207,7 +207,7 @@ def pick(state: GangState, asking: Asking, namespace: str | None) -> list[Key]:
 
 
 def _selected(asking: Asking, raw: dict[str, Any]) -> bool:
-    """Whether the labels are those asked for; a server has looked already."""
+    """Whether the labels match the selector; a server has checked already."""
     if not asking.selector or not asking.offline:
         return True
     from gangctl.sandbox.selectors import label_test  # noqa: PLC0415 -- only with files and -l

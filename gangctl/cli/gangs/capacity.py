@@ -1,4 +1,4 @@
-"""Whether the pods of a group that the scheduler refused would fit now, by the nodes and by what is on them."""
+"""Whether the pods of a group that the scheduler rejected would fit now, by the nodes and their usage."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from gangctl.readiness.facts import PodFacts
 
 
 def fits_now(state: GangState, key: Key, stock: Stock) -> Mapping[str, bool]:
-    """By group of a JobSet; without those of which it is not known, and those that nobody refused."""
+    """By group of a JobSet; without unknown ones, and those that were not rejected."""
     found = state.jobsets.get(*key)
     plan = state.assessment(found.jobset).plan if found is not None else None
     if found is None or plan is None or stock.pods is None:
@@ -41,9 +41,9 @@ def fits_now(state: GangState, key: Key, stock: Stock) -> Mapping[str, bool]:
 
 
 def _pods_without_node(state: GangState, key: Key, plan: GangPlan) -> dict[str, list[PodFacts]]:
-    """Pods without a node of groups of which the scheduler has refused some.
+    """Pods without a node of groups of which the scheduler rejected some.
 
-    Where some pods of a group with a topology have nodes, the others must join them, which is not looked at here.
+    If some pods of a group with a topology have nodes, the others must join them, which is not checked here.
     """
     names = {group.name for group in plan.groups}
     found: dict[str, list[PodFacts]] = {}

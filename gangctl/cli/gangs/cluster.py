@@ -1,6 +1,6 @@
-"""Reading gangs from a cluster with the person's own rights: what may not be read is left out, and that is said.
+"""Read gangs from a cluster with the user's own rights: forbidden collections are left out, and reported.
 
-Each collection comes with what is kept of it, to be listed once or to be watched.
+Each collection has a projection, for a single list or a watch.
 """
 
 from __future__ import annotations
@@ -37,25 +37,25 @@ from gangctl.runtime.store import Entry, Store
 T = TypeVar("T")
 _UNFINISHED: Final = "status.phase!=Succeeded,status.phase!=Failed"
 _MOST_NAMED: Final = 50
-"""JobSets that a selector names; of more, all are read."""
+"""Maximum of JobSets named by a field selector; for more, all are read."""
 
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """Which JobSets are asked about: ``namespace`` None is all, without ``names`` all of them."""
+    """Selected JobSets: ``namespace`` None is all, without ``names`` all of them."""
 
     namespace: str | None
     names: tuple[str, ...] = ()
     selector: str | None = None
 
     def has(self, key: tuple[str, str]) -> bool:
-        """Whether a JobSet of this namespace and name is asked about, whatever its labels."""
+        """Whether a JobSet of this namespace and name is selected, with any labels."""
         return self.namespace in {None, key[0]} and (not self.names or key[1] in self.names)
 
 
 @dataclass(frozen=True, slots=True)
 class Source(Generic[T]):
-    """One collection: where it is, what is kept of each object, and where."""
+    """One collection: its resource, the projection of each object, and its store."""
 
     resource: Resource
     project: Callable[[dict[str, Any]], T | None]
@@ -64,7 +64,7 @@ class Source(Generic[T]):
     selection: Selection = EVERYTHING
 
     async def read(self, client: Client) -> None:
-        """Take all of it, once; what the server itself would not have let in is left out."""
+        """List it once; objects that the server would reject are left out."""
         pages = client.pages(self.resource, self.namespace, selection=self.selection)
         async with aclosing(pages):
             async for page in pages:
@@ -72,7 +72,7 @@ class Source(Generic[T]):
                     take(self.store, self.project, item)
 
     async def try_read(self, client: Client) -> str:
-        """Take all of it if it may be read, and say in a few words why not, else nothing."""
+        """List it if allowed, and return the reason in a few words if not."""
         try:
             await self.read(client)
         except ForbiddenError:
@@ -83,7 +83,7 @@ class Source(Generic[T]):
 
 
 def take(store: Store[T], project: Callable[[dict[str, Any]], T | None], raw: dict[str, Any]) -> bool:
-    """Keep what is wanted of an object, and say whether anything is."""
+    """Store the projection of an object, and return whether it is relevant."""
     value = project(raw)
     if value is None:
         return False
@@ -94,7 +94,7 @@ def take(store: Store[T], project: Callable[[dict[str, Any]], T | None], raw: di
 
 
 def project_stored(raw: dict[str, Any]) -> StoredJobSet:
-    """A JobSet; InputError for what no CRD let in."""
+    """A JobSet; InputError for one that no CRD allows."""
     jobset, errors = read_jobset(raw)
     if errors:
         raise InputError(f"JobSet {jobset.namespace}/{jobset.name}: {errors[0]}")
@@ -102,7 +102,7 @@ def project_stored(raw: dict[str, Any]) -> StoredJobSet:
 
 
 def jobset_source(state: GangState, scope: Scope) -> Source[StoredJobSet]:
-    """The JobSets that are asked about."""
+    """The selected JobSets."""
     one = scope.names[0] if len(scope.names) == 1 else ""
     selection = Selection(scope.selector, f"metadata.name={one}" if one else None)
 
@@ -138,7 +138,7 @@ def node_source(state: GangState) -> Source[Any]:
 
 
 def queue_sources(state: GangState, scope: Scope) -> Iterator[Source[Any]]:
-    """What of Kueue changes while one waits."""
+    """Kueue's objects that change during a wait."""
     queues = state.queues
     yield Source(kinds.LOCAL_QUEUES, read_local_queue, queues.local_queues, scope.namespace)
     yield Source(kinds.QUEUED_WORKLOADS, read_workload, queues.workloads, scope.namespace)
@@ -156,12 +156,12 @@ NO_JOBSETS: Final = "the cluster does not serve JobSets (jobset.x-k8s.io/v1alpha
 
 
 class Reader:
-    """Reads a scope of a cluster into a state; :attr:`readable` is what could be, and can be watched."""
+    """Reads a scope of a cluster into a state; :attr:`readable` are readable collections, which can be watched."""
 
     def __init__(
         self, client: Client, scope: Scope, *, kueue_namespace: str = KUEUE_NAMESPACE, watching: bool = False
     ) -> None:
-        """Nothing is read yet. Who is ``watching`` wants queues that nobody is in yet, too."""
+        """Start empty. With ``watching``, queues without gangs are read, too."""
         self.client = client
         self.scope = scope
         self.state = GangState()
@@ -171,9 +171,9 @@ class Reader:
         self._left_out: list[str] = []
 
     async def read(self) -> GangState:
-        """Everything that says how far the gangs of the scope are.
+        """Read all objects for the readiness of the gangs of the scope.
 
-        Raises ClusterUnavailableError where there are no JobSets, ForbiddenError where these may not be read.
+        Raises ClusterUnavailableError without the JobSet API, ForbiddenError if JobSets may not be read.
         """
         jobsets = jobset_source(self.state, self.scope)
         try:
@@ -192,7 +192,7 @@ class Reader:
         return self.state
 
     async def look_closely(self, keys: Iterable[Key]) -> None:
-        """What is wanted of few gangs: whether the API keeps what pods say, and whether there is room for them now."""
+        """Additional facts for few gangs: whether the API stores the reference, and whether their pods fit now."""
         wanted = list(keys)
         await self._prove({namespace for namespace, _ in wanted})
         if not any(pod.refused for key in wanted for pod in self.state.pods.by_index("jobset", key)):
@@ -205,8 +205,8 @@ class Reader:
         for key in wanted:
             self.state.fits_now[key] = fits_now(self.state, key, stock)
 
-    async def hear(self, key: Key) -> None:
-        """The events of a JobSet and of its groups, where they may be read."""
+    async def read_events(self, key: Key) -> None:
+        """Read the events of a JobSet and of its groups, if allowed."""
         found = self.state.jobsets.get(*key)
         plan = self.state.assessment(found.jobset).plan if found is not None else None
         groups = [group.name for group in plan.groups] if plan is not None else []
@@ -216,21 +216,21 @@ class Reader:
             note("events may not be read")
 
     async def names(self, namespace: str | None) -> list[str]:
-        """The names of all JobSets: of the others than those that were asked for nothing has been read."""
+        """The names of all JobSets, including those that were not selected."""
         return [str(item["metadata"].get("name")) for item in (await self.client.list(JOBSETS, namespace)).items]
 
     async def _read_all(self, sources: Sequence[Source[Any]]) -> list[str]:
-        """Why each could not be read, empty for those that could."""
-        told = await asyncio.gather(*(source.try_read(self.client) for source in sources))
-        for source, trouble in zip(sources, told, strict=True):
+        """Why each could not be read, empty for readable ones."""
+        errors = await asyncio.gather(*(source.try_read(self.client) for source in sources))
+        for source, trouble in zip(sources, errors, strict=True):
             if trouble:
                 self._left_out.append(trouble)
             else:
                 self.readable.append(source)
-        return list(told)
+        return list(errors)
 
     async def _prove(self, namespaces: Iterable[str]) -> None:
-        """Ask by a dry run whether pods keep their group. Who may not create Jobs is not answered."""
+        """Check by a dry run whether pods keep their group. Unknown without the right to create Jobs."""
         generation = self.state.api.generation
         for namespace in sorted(namespaces) if generation is not None else ():
             assert generation is not None  # noqa: S101 -- for mypy
@@ -241,7 +241,7 @@ class Reader:
             return
 
     async def _read_queues(self) -> None:
-        """Kueue, where any of the gangs has a queue."""
+        """Read Kueue's objects, if any of the gangs has a queue."""
         jobsets = (each.jobset for each in self.state.jobsets.values())
         places = {jobset.namespace for jobset in jobsets if jobset.queue and is_followed(jobset)}
         queues = self.state.queues
@@ -258,7 +258,7 @@ class Reader:
             self._left_out.append(f"what closes queues and what never fits ({refused})")
 
     async def _own_queues(self, namespaces: Iterable[str] | None) -> Stock:
-        """What a person may usually read of Kueue: the doors and the Workloads of a namespace."""
+        """Objects of Kueue that users may usually read: LocalQueues and Workloads of a namespace."""
         stock = Stock()
         for namespace in namespaces if namespaces is not None else (None,):
             for resource in (kinds.LOCAL_QUEUES, kinds.QUEUED_WORKLOADS):

@@ -1,4 +1,4 @@
-"""``gangctl top`` on a terminal: the summary, drawn again when anything changes and as time goes by."""
+"""``gangctl top`` on a terminal: the summary, redrawn on changes and periodically."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from gangctl.cli.gangs.watching import Watch
 from gangctl.cli.output import drawn, without_colour
 
 _TICK_SECONDS: Final = 1.0
-"""Ages grow without anything having changed."""
+"""Interval of redraws without a change, because ages grow."""
 
 
 def show(asking: Asking, console: Console | None = None) -> None:
-    """Show it until Ctrl-C, which is how it ends well."""
+    """Show it until Ctrl-C, the normal end."""
     screen = console or Console(highlight=False, no_color=without_colour() or None)
 
     async def follow(reader: Reader, _keys: list[Key]) -> None:

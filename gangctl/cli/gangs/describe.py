@@ -1,4 +1,4 @@
-"""``gangctl describe``: one gang as a tree, its nodes, why it is not ready, and what was told of it."""
+"""``gangctl describe``: one gang as a tree, its nodes, why it is not ready, and its events."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def command(*, name: str, group: str | None, form: str, **flags: Any) -> None:
     async def more(reader: Reader, keys: list[Key]) -> None:
         await reader.look_closely(keys)
         for key in keys:
-            await reader.hear(key)
+            await reader.read_events(key)
 
     wanted = asking.asked((name,), **flags)
     found = asking.find(wanted, more)

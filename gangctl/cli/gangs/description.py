@@ -1,6 +1,6 @@
-"""What ``gangctl describe`` tells of one gang, as data and as a person reads it.
+"""Output of ``gangctl describe`` about one gang, as data and as text.
 
-The shape of the data is published (``docs/describe.schema.json``): every key is always there.
+The schema is published (``docs/describe.schema.json``): every key is always present.
 """
 
 from __future__ import annotations
@@ -48,13 +48,13 @@ class DescribedGang(Gang):
 
 @dataclass(frozen=True, slots=True)
 class Description:
-    """One gang, or one of its groups, with all that belongs to it."""
+    """One gang, or one of its groups, with all related objects."""
 
     gang: Readiness
     inventory: Inventory
     events: Sequence[Event]
     outcome: str
-    """What the JobSet itself says of its end."""
+    """The JobSet's message about its end."""
 
     def as_object(self) -> DescribedGang:
         """The Gang, with its details."""
@@ -84,8 +84,8 @@ def describe(state: GangState, key: Key, group: str, now: float) -> Description:
             groups=tuple(each for each in gang.groups if each.name == only),
             causes=tuple(cause for cause in gang.causes if not cause.groups or only in cause.groups),
         )
-    told = last(state.events, key, [each.name for each in gang.groups])
-    return Description(gang, inventory_of(snapshot, only), told, state.outcome(key))
+    events = last(state.events, key, [each.name for each in gang.groups])
+    return Description(gang, inventory_of(snapshot, only), events, state.outcome(key))
 
 
 def _group_name(gang: Readiness, wanted: str) -> str:
@@ -102,7 +102,7 @@ def _group_name(gang: Readiness, wanted: str) -> str:
 
 
 def description_sections(described: Description, now: float) -> list[Section]:
-    """All of it, for a terminal."""
+    """The sections for a terminal."""
     gang, inventory = described.gang, described.inventory
     sections = [
         Section(headline(gang, now), tuple(_lines(described, now))),

@@ -1,4 +1,4 @@
-"""Gangs from files: what ``kubectl get jobsets,jobs,pods,podgroups -o yaml`` prints stands in for a cluster."""
+"""Gangs from files: what ``kubectl get jobsets,jobs,pods,podgroups -o yaml`` prints, instead of a cluster."""
 
 from __future__ import annotations
 
@@ -32,16 +32,16 @@ _CLUSTER_SCOPED: Final = frozenset(
 )
 _EVENT_GROUPS: Final = frozenset({"", "events.k8s.io"})
 _NAME: Final = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
-"""As every API server has names of these kinds. They are in the commands that people copy from the answer."""
+"""Valid names of these kinds. They are part of commands that users copy from the output."""
 
 
 def read_files(filenames: Sequence[str]) -> GangState:
-    """What files hold; InvalidInputError tells all that is wrong with them."""
+    """The state from files; InvalidInputError with all errors."""
     return state_of(read_documents(filenames))
 
 
 def state_of(documents: Iterable[Document]) -> GangState:
-    """What documents hold; other kinds are skipped with a note."""
+    """The state from documents; other kinds are skipped with a note."""
     taking = _Taking(list(documents))
     lines: list[str] = []
     others: list[Document] = []
@@ -80,7 +80,7 @@ class _Taking:
         self._state.groups_known = generation is not None
 
     def take(self, raw: dict[str, Any]) -> bool:
-        """Keep an object, and say whether it is of any use; InputError where it cannot be read."""
+        """Store an object, and return whether it is relevant; InputError if it cannot be read."""
         group, kind = kind_of(raw)
         if not (raw.get("metadata") or {}).get("name"):
             # Kueue's configuration has none; of anything else it is an error.
@@ -93,7 +93,7 @@ class _Taking:
         of_gangs = project(raw) if project is not None else None
         if of_gangs is not None:
             self._seen.add(kind)
-        # Nodes and pods say what is ready, and what room there is.
+        # Nodes and pods determine readiness and free capacity.
         of_queues = self._stock.take(raw) if (group, kind) != ("batch", "Job") else False
         return project is not None or of_queues
 
@@ -145,7 +145,7 @@ class _Taking:
 
 
 def _check_names(raw: Mapping[str, Any]) -> None:
-    """Refuse what was never in a cluster under its name."""
+    """Reject objects with names that no cluster allows."""
     metadata = raw.get("metadata") or {}
     for field in ("name", "namespace"):
         value = metadata.get(field)
@@ -154,12 +154,12 @@ def _check_names(raw: Mapping[str, Any]) -> None:
 
 
 def _unfinished(raw: dict[str, Any]) -> PodFacts | None:
-    """Finished pods are counted by their Jobs, as they are where a cluster is read."""
+    """Finished pods are counted by their Jobs, as with a cluster."""
     found = read_pod(raw)
     return None if found is None or found.phase in FINISHED else found
 
 
 def _with_namespace(raw: dict[str, Any]) -> dict[str, Any]:
-    """What names no namespace is in the one called default."""
+    """Objects without a namespace are in ``default``."""
     named = kind_of(raw)[1] not in _CLUSTER_SCOPED and isinstance(raw.get("metadata"), dict)
     return placed(raw, DEFAULT_NAMESPACE if named else None)

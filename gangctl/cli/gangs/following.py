@@ -1,4 +1,4 @@
-"""``gangctl get --watch``: each gang again whenever it stands differently."""
+"""``gangctl get --watch``: print each gang again when it changes."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ from gangctl.readiness.result import Readiness
 
 GONE: Final = "(deleted)"
 _WIDTHS: Final = (12, 20, 16, 7, 18, 12, 6)
-"""At least, for what comes later; the last column needs none."""
+"""Minimum widths of columns, for later rows; the last column needs none."""
 
 
 def print_changes(asking: Asking, phases: Collection[GangPhase], form: str) -> None:
-    """Print gangs until Ctrl-C; with ``phases`` only while they are in, or come out of, one of these."""
+    """Print gangs until Ctrl-C; with ``phases`` only while they are in, or leave, one of these."""
 
     async def follow(reader: Reader, _keys: list[Key]) -> None:
         printer = _Printer(form)
@@ -49,7 +49,7 @@ def _in(gang: Readiness | None, phases: Collection[GangPhase]) -> bool:
 
 
 def _differs(before: Readiness | None, after: Readiness | None) -> bool:
-    """Whether a person would see a difference."""
+    """Whether the output differs."""
     if before is None or after is None:
         return before is not after
     return _cells(before) != _cells(after)

@@ -1,6 +1,6 @@
-"""What a gang consists of, as plain data: groups, their Jobs, the pods of these and the nodes they are on.
+"""Objects of a gang as plain data: groups, their Jobs, their pods and nodes.
 
-The shape is published (``docs/describe.schema.json``): every key is always there.
+The schema is published (``docs/describe.schema.json``): every key is always present.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def inventory_of(snapshot: Snapshot, only: str = "") -> Inventory:
 
 
 def pod_state(pod: PodFacts) -> str:
-    """How far one pod is, in a word."""
+    """The state of one pod, in a word."""
     if pod.deleting:
         return "Terminating"
     if pod.gates:
@@ -135,7 +135,7 @@ def _is_alone(pod: PodFacts, groups: Sequence[Group]) -> bool:
 
 
 def _alone(snapshot: Snapshot, groups: Sequence[Group]) -> GroupDetail | None:
-    """Jobs of ReplicatedJobs without a gang, as far as they exist."""
+    """Existing Jobs of ReplicatedJobs without a gang."""
     covered = {name for group in groups for name in group.replicated_jobs}
     pods = _by_job(pod for pod in snapshot.pods if _is_alone(pod, groups))
     jobs = [
@@ -147,7 +147,7 @@ def _alone(snapshot: Snapshot, groups: Sequence[Group]) -> GroupDetail | None:
 
 
 def _nodes(pods: Iterable[PodFacts], nodes: Mapping[str, NodeFacts] | None) -> list[NodeDetail]:
-    """Nodes that are not as they should be come first."""
+    """Nodes with problems come first."""
     placed = [pod for pod in pods if pod.node]
     count, ready = Counter(pod.node for pod in placed), Counter(pod.node for pod in placed if pod.ready)
     found: list[NodeDetail] = [

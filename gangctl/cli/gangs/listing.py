@@ -15,12 +15,12 @@ from gangctl.readiness.report import gang_object
 
 
 class PhaseChoice(click.ParamType[GangPhase]):
-    """A phase by its name, or as metrics have it: in lower case."""
+    """A phase by its name, or in lower case as in metrics."""
 
     name = "phase"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> GangPhase:
-        """The phase; a usage error names all there are."""
+        """The phase; a usage error names all phases."""
         found = next((phase for phase in GangPhase if str(value).lower() == phase.label), None)
         if found is None:
             self.fail(f'"{value}" is no phase; there are {", ".join(GangPhase)}', param, ctx)

@@ -1,4 +1,4 @@
-"""Where gangs stand in the queues of Kueue, as far as those may be read."""
+"""State of gangs in the queues of Kueue, as far as these may be read."""
 
 from __future__ import annotations
 
@@ -22,28 +22,28 @@ from gangctl.runtime.store import Entry, Store
 
 @dataclass(slots=True)
 class Queues:
-    """Kueue's objects; ``stock`` is None where there is no Kueue, or nothing of it may be read."""
+    """Kueue's objects; ``stock`` is None without Kueue, or if none of them may be read."""
 
     stock: Stock | None = None
     present: bool | None = None
-    """Whether the cluster has Kueue, None where that is not known."""
+    """Whether the cluster has Kueue, None if unknown."""
     queues_known: bool = False
-    """Whether ClusterQueues may be read: without them nothing is closed and nothing never fits."""
+    """Whether ClusterQueues may be read: without them no queue is closed and no verdict is ``never``."""
     local_queues: Store[LocalQueue] = field(default_factory=Store)
     cluster_queues: Store[ClusterQueue] = field(default_factory=Store)
     workloads: Store[QueuedWorkload] = field(default_factory=Store)
-    """These three are what is watched; until then they are empty, and ``stock`` has all there is."""
+    """Watched objects; before a watch they are empty, and ``stock`` has all objects."""
     _view: _View | None = None
 
     def seed(self, namespace: str | None) -> None:
-        """Let watching begin with what is known, so that nothing is missing before it has seen everything."""
+        """Start watching with the known objects, so that none is missing before the first sync."""
         for each in (*self.stock.held, *self.stock.finished) if self.stock is not None else ():
             store: Store[Any] | None = self._store_of(each, namespace)
             if store is not None:
                 store.put((getattr(each, "namespace", ""), each.name), Entry(getattr(each, "uid", ""), "", each))
 
     def _store_of(self, held: Held, namespace: str | None) -> Store[Any] | None:
-        """Where an object is watched; None for what is not."""
+        """The watched store of an object; None for others."""
         if isinstance(held, ClusterQueue):
             return self.cluster_queues if self.queues_known else None
         if isinstance(held, LocalQueue | QueuedWorkload) and namespace in {None, held.namespace}:
@@ -51,7 +51,7 @@ class Queues:
         return None
 
     def refresh(self, namespace: str | None) -> None:
-        """Take over what watching has changed; ``namespace`` is the one that is watched, None all."""
+        """Apply watched changes; ``namespace`` is the watched one, None all."""
         self._view = None
         if self.stock is None:
             return
@@ -62,7 +62,7 @@ class Queues:
         self.stock.finished += [each for each in self.workloads.values() if each.holds("Finished")]
 
     def facts(self, jobset: JobSet, raw: Mapping[str, Any], now: datetime, *, pods: int) -> QueueFacts | None:
-        """What readiness needs to know of the queue of a JobSet that has so many pods left; None without one."""
+        """Queue facts for the readiness of a JobSet, with its number of remaining pods; None without a queue."""
         if not jobset.queue or self.stock is None:
             return None
         if self._view is None:
@@ -71,7 +71,7 @@ class Queues:
 
 
 class _View(QueueIndex):
-    """The objects of one moment, by the JobSets that they are about."""
+    """The objects at one point in time, by their JobSets."""
 
     def __init__(self, stock: Stock, *, queues_known: bool) -> None:
         super().__init__(stock)
@@ -80,7 +80,7 @@ class _View(QueueIndex):
         self._of = {workload.owner_uid: workload for workload in stock.workloads()}
         self._never: dict[str, str] = {}
         for workload in stock.finished:
-            # One that Kueue could not start is finished, too, and is all that tells of it.
+            # A Workload that Kueue could not start is finished, too, and has the only record of that.
             if workload.conditions["Finished"].reason == Trouble.FAILED_TO_START:
                 self._of.setdefault(workload.owner_uid, workload)
 
@@ -109,7 +109,7 @@ class _View(QueueIndex):
         )
 
     def _why_never(self, jobset: JobSet, raw: Mapping[str, Any]) -> str:
-        """The verdict of ``gangctl fit`` with nothing in use: who uses what turns nothing into never."""
+        """The verdict of ``gangctl fit`` with nothing in use: ``never`` does not depend on usage."""
         if not self._queues_known:
             return ""
         if jobset.uid not in self._never:

@@ -1,4 +1,4 @@
-"""Everything that was found about gangs, by kind and name: of a cluster, once or kept current, or of files."""
+"""All objects of gangs, by kind and name: from a cluster, once or watched, or from files."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ NOTHING_SERVED: Final = ApiState(None, "the generation of the scheduling API is 
 
 @dataclass(frozen=True, slots=True)
 class StoredJobSet:
-    """A JobSet as it is stored, and what is read of it."""
+    """A JobSet as it is stored, and its projection."""
 
     jobset: JobSet
     raw: dict[str, Any] = field(repr=False)
@@ -39,7 +39,7 @@ class StoredJobSet:
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """An event about some object."""
+    """An event about an object."""
 
     namespace: str
     kind: str
@@ -48,7 +48,7 @@ class Event:
     reason: str
     note: str
     at: int
-    """Unix seconds of the last time that it was seen."""
+    """Last occurrence, Unix seconds."""
     count: int = 1
 
 
@@ -85,7 +85,7 @@ class _Named(Mapping[str, NodeFacts]):
 
 @dataclass(slots=True)
 class GangState:
-    """One place for what is known. Stores of what may not be read stay empty, and it is said beside them."""
+    """All known objects. Stores of forbidden collections stay empty, and are listed separately."""
 
     api: ApiState = NOTHING_SERVED
     jobsets: Store[StoredJobSet] = field(default_factory=Store)
@@ -103,7 +103,7 @@ class GangState:
     groups_known: bool = True
     nodes_known: bool = False
     fits_now: dict[Key, Mapping[str, bool]] = field(default_factory=dict)
-    """By JobSet and group: whether its pods that have no node would fit now."""
+    """By JobSet and group: whether its pods without a node would fit now."""
 
     def followed(self) -> list[Key]:
         """The JobSets that are gangs, in the order of their names."""
@@ -111,7 +111,7 @@ class GangState:
         return sorted(jobset.key for jobset in found if is_followed(jobset))
 
     def snapshot(self, key: Key, now: float) -> Snapshot | None:
-        """Everything about one JobSet; None where there is none of the name."""
+        """The snapshot of one JobSet; None if it does not exist."""
         found = self.jobsets.get(*key)
         if found is None:
             return None
@@ -122,12 +122,12 @@ class GangState:
         return assemble(jobset, self.assessment(jobset), self.api, self._collections(), queue=queue, fits_now=fits_now)
 
     def readiness(self, key: Key, now: float, before: Readiness | None = None) -> Readiness | None:
-        """How far one JobSet has come; None where there is none of the name."""
+        """The readiness of one JobSet; None if it does not exist."""
         snapshot = self.snapshot(key, now)
         return None if snapshot is None else evaluate(snapshot, now, before)
 
     def assessment(self, jobset: JobSet) -> Assessment:
-        """What the stamps of a JobSet mean here."""
+        """The assessment of a JobSet here."""
         rules = ClusterRules(self.api.generation or ClusterRules().generation)
         return assess(jobset, rules, while_suspended(jobset, queues=self.queues.present))
 
@@ -149,7 +149,7 @@ class GangState:
         return {each.name: each for each in found}
 
     def _claimed(self, namespace: str, jobset: str) -> str | None:
-        """What a JobSet of this name controls is gangctl's."""
+        """Objects that a JobSet of this name controls are gangctl's."""
         claims = self.workloads.by_index("claims", (namespace, jobset))
         return next((each.name for each in claims if each.owner_jobset != jobset), None)
 
@@ -158,7 +158,7 @@ class GangState:
         return max(store.by_index("about", (namespace, name)), key=lambda each: each.at, default=None)
 
     def outcome(self, key: Key) -> str:
-        """What the JobSet itself says of how it ended; empty as long as it has not."""
+        """The JobSet's message about its end; empty while it has not finished."""
         found = self.jobsets.get(*key)
         if found is None or not found.jobset.finished:
             return ""
@@ -168,11 +168,11 @@ class GangState:
 
 MOST: Final = 10
 _MOST_GROUPS: Final = 8
-"""Groups whose events are asked for; a JobSet may have hundreds."""
+"""Maximum of groups whose events are read; a JobSet may have hundreds."""
 
 
 async def read_events(client: Client, key: Key, groups: Sequence[str]) -> list[Event]:
-    """What was told of a JobSet and of its groups; ForbiddenError where that may not be read."""
+    """Events of a JobSet and of its groups; ForbiddenError if they may not be read."""
     namespace, jobset = key
     found: list[Event] = []
     for kind, name in [("JobSet", jobset), *(("PodGroup", group) for group in groups[:_MOST_GROUPS])]:
@@ -183,7 +183,7 @@ async def read_events(client: Client, key: Key, groups: Sequence[str]) -> list[E
 
 
 def read_event(raw: Object) -> Event:
-    """What one event of ``events.k8s.io/v1`` tells; total."""
+    """One event of ``events.k8s.io/v1``; total."""
     about, metadata, series = (object_at(raw, key) for key in ("regarding", "metadata", "series"))
     count = series.get("count") or raw.get("deprecatedCount")
     return Event(
@@ -199,7 +199,7 @@ def read_event(raw: Object) -> Event:
 
 
 def modern(raw: Object) -> dict[str, Any]:
-    """An event of ``v1``, which ``kubectl get events`` prints, in the words of ``events.k8s.io/v1``."""
+    """An event of ``v1``, which ``kubectl get events`` prints, with the fields of ``events.k8s.io/v1``."""
     if "involvedObject" not in raw:
         return dict(raw)
     renamed = {

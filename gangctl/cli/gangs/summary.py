@@ -1,6 +1,6 @@
-"""What runs and what waits, by queue: gangs by phase, pods, what is requested, and who waits longest.
+"""Running and waiting gangs by queue: phases, pods, requests, and the longest waiting one.
 
-The shape of the data is published (``docs/top.schema.json``, written from the types below): every key is always there.
+The schema is published (``docs/top.schema.json``, generated from the types below): every key is always present.
 """
 
 from __future__ import annotations
@@ -79,14 +79,14 @@ class Summary(TypedDict):
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """One gang, and what its pods request together."""
+    """One gang, and the total requests of its pods."""
 
     gang: Readiness
     requests: dict[str, int]
 
 
 def seen(state: GangState, gang: Readiness) -> Seen:
-    """A gang with what its JobSet asks for; nothing once it is over."""
+    """A gang with the requests of its JobSet; none after it has finished."""
     found = state.jobsets.get(*gang.key)
     if found is None or gang.phase.over:
         return Seen(gang, {})
@@ -97,7 +97,7 @@ def seen(state: GangState, gang: Readiness) -> Seen:
 
 
 def summarise(gangs: Iterable[Seen]) -> Summary:
-    """All of it, whatever causes trouble first."""
+    """The whole summary, problems first."""
     listed = list(gangs)
     by_queue: dict[tuple[str, str, str], list[Seen]] = {}
     for each in listed:
@@ -118,7 +118,7 @@ def summarise(gangs: Iterable[Seen]) -> Summary:
 
 
 def _worst_first(queue: QueueSummary) -> tuple[int, int, str, str, str]:
-    # "~" is behind every year: queues in which nobody waits come last.
+    # "~" sorts after every year: queues without waiting gangs come last.
     return (
         -queue["pods"]["stranded"],
         -queue["blocked"],
@@ -149,7 +149,7 @@ def _queue(key: tuple[str, str, str], own: Sequence[Seen]) -> QueueSummary:
 
 
 def _phases(gangs: Iterable[Seen]) -> dict[str, int]:
-    """How many gangs are in each phase, in the order of a life."""
+    """Gangs in each phase, in the order of the lifecycle."""
     count = Counter(each.gang.phase for each in gangs)
     return {phase.value: count[phase] for phase in GangPhase if count[phase]}
 
@@ -181,7 +181,7 @@ _HEADERS: Final = ("NAMESPACE", "QUEUE", "GANGS", "BLOCKED", "READY", "STRANDED"
 
 
 def summary_sections(summary: Summary, now: float) -> list[Section]:
-    """Everything: all together, each queue, and who waits."""
+    """All sections: totals, each queue, and waiting gangs."""
     pods = summary["pods"]
     if not summary["gangs"]:
         return [Section("no gang")]

@@ -1,4 +1,4 @@
-"""``gangctl top``: what runs and what waits; on a terminal it goes on showing it."""
+"""``gangctl top``: running and waiting gangs; on a terminal it updates continuously."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A gang drawn as a tree; what is equal is counted, what is unusual is named."""
+"""A gang as a tree; equal entries are counted, unusual ones are named."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from gangctl.readiness.reading import unix
 from gangctl.readiness.result import GroupReadiness, Readiness
 
 FEW: Final = 3
-"""So many equal pods or Jobs are named; of more, only their number is told."""
+"""Up to this number equal pods or Jobs are named; more are only counted."""
 MOST_GROUPS: Final = 32
 
 

@@ -1,4 +1,4 @@
-"""Gangs as people read them: rows, ages, causes, and why one is not running."""
+"""Gangs as text: rows, ages, causes, and why one is not running."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ HEADERS: Final = ("NAMESPACE", "NAME", "PHASE", "READY", "REASON", "QUEUE", "SIN
 
 
 def ago(at: int, now: float) -> str:
-    """How long ago a moment was; a dash for none."""
+    """How long ago a time was; a dash for none."""
     return span(timedelta(seconds=max(0.0, now - at))) if at else NONE
 
 
@@ -43,7 +43,7 @@ def gang_table(gangs: Sequence[Readiness], now: float) -> Table:
 
 
 def gang_titles(gangs: Sequence[Readiness]) -> str:
-    """How many there are, and of how many pods."""
+    """The number of gangs and of their pods."""
     if not gangs:
         return "no gang"
     ready, wanted = (sum(getattr(each.counts, name) for each in gangs) for name in ("ready", "wanted"))
@@ -56,7 +56,7 @@ def sentence(text: str) -> str:
 
 
 def cause_lines(cause: Cause, now: float) -> Iterator[str]:
-    """Why, what shows it, what to do and the next command, each wrapped."""
+    """Cause, evidence, remedy and the next command, each wrapped."""
     held = [
         cause.reason.value,
         "" if cause.blocking else "ends by itself" if cause.reason in WAITING else "holds nothing back",
@@ -72,7 +72,7 @@ def cause_lines(cause: Cause, now: float) -> Iterator[str]:
     if cause.remedy:
         yield from wrapped(f"What to do: {cause.remedy[:1].lower()}{cause.remedy[1:]}", INDENT, INDENT)
     if cause.command:
-        # Never wrapped: it is there to be copied.
+        # Never wrapped, because users copy it.
         yield f"{INDENT}$ {cause.command}"
 
 
@@ -86,7 +86,7 @@ def _some(names: Sequence[str]) -> str:
 
 
 def is_no(gang: Readiness) -> bool:
-    """Whether the answer to "does it run?" is no, and will be."""
+    """Whether it does not run, and will not without a change."""
     return gang.phase is GangPhase.FAILED or gang.blocked_by is not None
 
 
@@ -98,7 +98,7 @@ def headline(gang: Readiness, now: float) -> str:
 
 
 def explanation(gang: Readiness, outcome: str, now: float) -> list[Section]:
-    """All causes, the most likely first; of a settled gang, that it is."""
+    """All causes, the most likely first; for a settled gang, its phase."""
     lines = [gang.phase.sentence]
     if outcome:
         lines.append(one_line(sentence(outcome)))
@@ -113,7 +113,7 @@ def explanation(gang: Readiness, outcome: str, now: float) -> list[Section]:
 
 
 def _luck(gang: Readiness, now: float) -> list[Section]:
-    """What broke the promise that it starts whole, of a gang that is ready all the same."""
+    """What breaks the all-or-nothing guarantee of a gang that is ready."""
     if gang.phase is not GangPhase.READY or gang.lost is None:
         return []
     return [Section("Why it is no gang", tuple(cause_lines(gang.lost, now)))]

@@ -1,4 +1,4 @@
-"""Waiting for gangs: when the wait is over, and what is told on the way."""
+"""Wait for gangs: the end of the wait, and progress messages."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ ENDLESS: Final = frozenset(
         Reason.NAMESPACE_NOT_MANAGED,
     }
 )
-"""Causes that stay until a person changes something: with ``--fail-fast`` nobody waits for that."""
+"""Causes that stay until the user changes something: ``--fail-fast`` ends the wait."""
 _SCHEDULED: Final = frozenset(
     {
         *(GangPhase.STARTING, GangPhase.PARTIALLY_READY, GangPhase.READY),
@@ -64,61 +64,61 @@ _GOALS: Final[Mapping[str, frozenset[GangPhase]]] = {
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What is waited for, and how long (seconds)."""
+    """The goal of the wait, and its timeout in seconds."""
 
     goal: str
     timeout: float
     fail_fast: bool = False
 
     def reached(self, gang: Readiness) -> bool:
-        """Whether a gang is there."""
+        """Whether a gang reached the goal."""
         return gang.phase in _GOALS[self.goal]
 
     def hopeless(self, gang: Readiness) -> bool:
-        """Whether it will not get there, as far as anybody waits for it."""
+        """Whether it will not reach the goal without a change."""
         if gang.phase is GangPhase.FAILED:
             return True
         return self.fail_fast and any(cause.blocking and cause.reason in ENDLESS for cause in gang.causes)
 
 
 class NotReachedError(GangctlError):
-    """The wait is over, and a gang is not where it was wanted: exit code 1."""
+    """The wait ended, and a gang did not reach the goal: exit code 1."""
 
     code = "NotReached"
 
 
 @dataclass(slots=True)
 class _Wait:
-    """How far the wait is."""
+    """State of the wait."""
 
     wanted: Wanted
     state: GangState
     keys: Sequence[Key]
     there: dict[Key, Readiness] = field(default_factory=dict)
     last: dict[Key, Readiness] = field(default_factory=dict)
-    told: dict[Key, str] = field(default_factory=dict)
+    printed: dict[Key, str] = field(default_factory=dict)
 
     @property
     def over(self) -> bool:
-        """Whether all are there: one that was scheduled or ready has been, whatever becomes of it while others come."""
+        """Whether all reached the goal: one that reached it counts, even if it changes later."""
         return len(self.there) == len(self.keys)
 
     def learn(self, changes: Changes) -> None:
-        """Tell what is new; NotReachedError when one will never be there."""
+        """Print changes; NotReachedError if one will never reach the goal."""
         for key, _, gang in changes:
             if key not in self.keys:
                 continue
             if gang is None:
                 raise NotReachedError(f"JobSet {_name(key)} was deleted, or asks for no gang any more")
             self.last[key] = gang
-            self._tell(key, gang)
+            self._print_progress(key, gang)
             if self.wanted.reached(gang):
                 self.there[key] = gang
             elif key not in self.there and self.wanted.hopeless(gang):
                 raise self._error(key, gang, f"will not be {self.wanted.goal}")
 
     def too_late(self) -> NotReachedError:
-        """The error that says which are not there yet."""
+        """The error with the gangs that did not reach the goal."""
         missing = [key for key in self.keys if key not in self.there]
         first = missing[0]
         others = f" (nor {', '.join(_name(key) for key in missing[1:])})" if missing[1:] else ""
@@ -135,10 +135,10 @@ class _Wait:
         hint = f"{remedy}; {look} says more" if remedy else f"{look} says more"
         return NotReachedError(f"gang {_name(key)} {what}: {gang.phase.value}: {why}", hint=hint)
 
-    def _tell(self, key: Key, gang: Readiness) -> None:
+    def _print_progress(self, key: Key, gang: Readiness) -> None:
         line = f"{_name(key)}: {progress(gang)}"
-        if self.told.get(key) != line:
-            self.told[key] = line
+        if self.printed.get(key) != line:
+            self.printed[key] = line
             click.echo(printable(line), err=True)
 
 
@@ -154,7 +154,7 @@ def progress(gang: Readiness) -> str:
 
 
 def wait_for_gangs(asking: Asking, wanted: Wanted, form: str) -> None:
-    """Wait, and print how the gangs stand at the end; NotReachedError where not all are there."""
+    """Wait, and print the final state of the gangs; NotReachedError if not all reached the goal."""
 
     async def wait(reader: Reader, keys: list[Key]) -> tuple[_Wait, NotReachedError | None]:
         waiting = _Wait(wanted, reader.state, keys)

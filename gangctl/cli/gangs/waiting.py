@@ -1,4 +1,4 @@
-"""``gangctl wait``: until gangs are where they are wanted, told step by step."""
+"""``gangctl wait``: wait until gangs reach a goal, with progress messages."""
 
 from __future__ import annotations
 

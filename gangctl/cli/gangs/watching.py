@@ -1,4 +1,4 @@
-"""Gangs that are watched: whatever changes of them is looked at again, and nobody asks twice."""
+"""Watched gangs: each change triggers a new evaluation, without polling."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ from gangctl.readiness.result import Readiness
 from gangctl.runtime.informer import Informer
 
 SETTLE_SECONDS: Final = 0.1
-"""Changes come in flocks: they are looked at once for all of them."""
+"""Changes come in bursts: they are evaluated together."""
 
 Changes = list[tuple[Key, Readiness | None, Readiness | None]]
-"""Of each gang how it stood and how it stands; None before it was there, and after it is gone."""
+"""Old and new readiness of each gang; None before it exists, and after its deletion."""
 
 
 @dataclass(slots=True)
 class _Dirty:
-    """What has to be looked at again."""
+    """Keys to evaluate again."""
 
     keys: set[Key]
     everything: bool = False
@@ -39,7 +39,7 @@ class _Dirty:
 
 
 class Watch:
-    """Watches what a reader has read; :attr:`last` is how each gang was seen last."""
+    """Watches the collections of a reader; :attr:`last` is the last readiness of each gang."""
 
     def __init__(self, reader: Reader) -> None:
         """Nothing is watched before :meth:`turns`."""
@@ -51,7 +51,7 @@ class Watch:
         self._changed.set()
 
     async def turns(self, tick: float | None = None) -> AsyncGenerator[Changes]:
-        """What changed, each time that anything did; first all of it. With ``tick`` also nothing, so often (seconds).
+        """Yield changes; first all gangs. With ``tick`` also empty changes at this interval (seconds).
 
         Close it with ``aclosing``: it runs the watches.
         """
@@ -64,7 +64,7 @@ class Watch:
         try:
             while True:
                 if await self._wait(tick):
-                    yield self._look()
+                    yield self._evaluate()
                 else:
                     yield []
         finally:
@@ -73,7 +73,7 @@ class Watch:
             await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _wait(self, tick: float | None) -> bool:
-        """Wait for a change, or for the time at which time alone changes an answer; False for a mere tick."""
+        """Wait for a change, or until time alone changes a result; False for a tick."""
         again = min((each.look_again for each in self.last.values() if each.look_again), default=None)
         due = None if again is None else max(0.0, again - _now())
         limits = [limit for limit in (tick, due) if limit is not None]
@@ -87,7 +87,7 @@ class Watch:
         await asyncio.sleep(SETTLE_SECONDS)
         return True
 
-    def _look(self) -> Changes:
+    def _evaluate(self) -> Changes:
         dirty, self._dirty = self._dirty, _Dirty(set())
         self._changed.clear()
         if dirty.queues:
@@ -99,7 +99,7 @@ class Watch:
             before = self.last.get(key)
             found = self._state.jobsets.get(*key)
             is_gang = found is not None and is_followed(found.jobset)
-            # What is remembered of one JobSet says nothing of the next one of its name.
+            # The readiness of a deleted JobSet does not apply to the next one of its name.
             same = found is not None and before is not None and found.jobset.uid == before.uid
             after = self._state.readiness(key, now, before if same else None) if is_gang else None
             if after is None:
@@ -142,7 +142,7 @@ class Watch:
         return changed
 
     def _keys(self, changed: object) -> set[Key] | None:
-        """Whom an object concerns; None for all."""
+        """The JobSets that an object affects; None for all."""
         match changed:
             case StoredJobSet():
                 return {changed.jobset.key}
@@ -161,7 +161,7 @@ def _now() -> float:
 
 
 def _quiet() -> None:
-    """What informers tell of their work is for logs; troubles are for people, too."""
+    """Informer events go to logs; problems are also shown to the user."""
     structlog.configure(
         logger_factory=structlog.PrintLoggerFactory(file=sys.stderr),
         wrapper_class=structlog.make_filtering_bound_logger(logging.WARNING),

@@ -1,4 +1,4 @@
-"""What a cluster says to an installation: what would be refused there, and what is good to know."""
+"""Checks of a cluster before an installation: objects that it would reject, and notes."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _GROUPS: Final = sorted({JOBSET_GROUP} | {each.suggested_by for each in COMPONEN
 
 @dataclass(frozen=True, slots=True)
 class Served:
-    """What of the cluster matters here: the state of its scheduling API, and the versions of each group."""
+    """Facts of the cluster: the state of its scheduling API, and the versions of each group."""
 
     state: ApiState
     versions: Mapping[str, tuple[str, ...]]
@@ -36,7 +36,7 @@ class Served:
 
 
 def look(cluster: ClusterFlags) -> Served:
-    """Ask a cluster, by discovery alone: that takes no right that not everybody has."""
+    """Read a cluster by discovery alone, which every user may do."""
     return ask_cluster(cluster, _ask)
 
 
@@ -48,7 +48,7 @@ async def _ask(client: Client, _namespace: str) -> Served:
 
 
 def refuse(served: Served, names: Iterable[str], *, out_of_cluster: bool = False) -> None:
-    """Raise ClusterUnavailableError for objects that the API server would not know."""
+    """Raise ClusterUnavailableError for objects of kinds that the API server does not serve."""
     chosen = _chosen(names)
     if not (served.policies or out_of_cluster or JOB_WEBHOOK in chosen):
         raise ClusterUnavailableError(
@@ -65,30 +65,30 @@ def refuse(served: Served, names: Iterable[str], *, out_of_cluster: bool = False
 
 
 def advice(served: Served, names: Iterable[str]) -> list[str]:
-    """What is good to know, in a sentence each."""
-    said = []
+    """Notes, one sentence each."""
+    notes = []
     generation = served.state.generation
     if generation is None:
-        said.append(f"no gang can be made in this cluster yet: {served.state.reason}")
+        notes.append(f"no gang can be made in this cluster yet: {served.state.reason}")
     else:
-        said.append(
+        notes.append(
             f"the cluster serves {generation.api_version}; gangctl finds that out by itself, also after upgrades"
         )
     if not served.versions.get(JOBSET_GROUP):
-        said.append(f"the cluster does not serve {JOBSET_GROUP}: gangctl waits until JobSet is installed")
+        notes.append(f"the cluster does not serve {JOBSET_GROUP}: gangctl waits until JobSet is installed")
     chosen = _chosen(names)
     if served.policies and JOB_WEBHOOK in chosen:
-        said.append(
+        notes.append(
             f"the cluster serves {MUTATING_ADMISSION_POLICIES.qualified_name}: without --component {JOB_WEBHOOK.name} "
             "the Jobs of gangs do not wait for gangctl"
         )
     for each in chosen:
         if each.suggested_by and not each.api and not served.versions.get(each.suggested_by):
-            said.append(f"component {each.name} does nothing before {each.needs} is installed")
+            notes.append(f"component {each.name} does nothing before {each.needs} is installed")
     for each in COMPONENTS:
         if each not in chosen and each.suggested_by and served.versions.get(each.suggested_by):
-            said.append(f"the cluster serves {each.suggested_by}: --component {each.name} adds {each.adds}")
-    return said
+            notes.append(f"the cluster serves {each.suggested_by}: --component {each.name} adds {each.adds}")
+    return notes
 
 
 def _chosen(names: Iterable[str]) -> list[Component]:

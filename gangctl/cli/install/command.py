@@ -1,4 +1,4 @@
-"""``gangctl install``: what makes gangctl run in a cluster, for ``kubectl apply``; and what to delete."""
+"""``gangctl install``: the objects of an installation, for ``kubectl apply``; and those to delete."""
 
 from __future__ import annotations
 
@@ -127,7 +127,7 @@ def command(
     if uninstall:
         objects = removal(objects, namespace, everything=everything, job_policy=job_policy)
     else:
-        _tell(objects)
+        _print_notes(objects)
     print_answer(form, objects)
 
 
@@ -140,7 +140,7 @@ def _agree(
     uninstall: bool,
     everything: bool,
 ) -> None:
-    """UsageError for what cannot be meant together."""
+    """UsageError for conflicting options."""
     given = ["--flag" if name == "flags" else f"--{name.replace('_', '-')}" for name, value in changes.items() if value]
     if out_of_cluster and (components or given):
         raise click.UsageError(
@@ -159,7 +159,7 @@ def _agree(
 
 
 def _agree_on_shards(components: Sequence[str], shards: int | None, changes: Mapping[str, Any]) -> None:
-    """UsageError for a number of shards that is said twice, or for which there are too few replicas."""
+    """UsageError for a number of shards that is set twice, or exceeds the replicas."""
     if shards == 1 and "shards" in components:
         raise click.UsageError("--component shards is two shards: leave it out, or --shards 1")
     if any(re.match(r"(--)?shards=", text) for text in changes["flags"]):
@@ -174,7 +174,7 @@ def _agree_on_shards(components: Sequence[str], shards: int | None, changes: Map
 
 
 def _flags(changes: Mapping[str, Any]) -> tuple[str, ...]:
-    """The flags of the controller, each as ``--NAME=VALUE``; UsageError for what looks different."""
+    """The flags of the controller, each as ``--NAME=VALUE``; UsageError for another format."""
     found = []
     for text in changes["flags"]:
         flag = _FLAG.fullmatch(text)
@@ -187,7 +187,7 @@ def _flags(changes: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def _check_flags(objects: Sequence[Mapping[str, Any]]) -> None:
-    """InputError for flags that the controller would refuse."""
+    """InputError for flags that the controller would reject."""
     from gangctl.errors import ConfigError  # noqa: PLC0415
     from gangctl.manager.settings import load_settings  # noqa: PLC0415 -- pydantic, only where flags are given
 
@@ -208,7 +208,7 @@ def _check_flags(objects: Sequence[Mapping[str, Any]]) -> None:
 
 
 def _ask(cluster: options.ClusterFlags, components: Sequence[str], *, out_of_cluster: bool) -> bool:
-    """Ask the cluster, and say what it has; whether it serves MutatingAdmissionPolicies."""
+    """Check the cluster, and print notes; returns whether it serves MutatingAdmissionPolicies."""
     from gangctl.cli.install.cluster import advice, look, refuse  # noqa: PLC0415 -- the client, only where it is asked
 
     served = look(cluster)
@@ -218,8 +218,8 @@ def _ask(cluster: options.ClusterFlags, components: Sequence[str], *, out_of_clu
     return served.policies
 
 
-def _tell(objects: Sequence[Mapping[str, Any]]) -> None:
-    """Say what somebody would notice only in the middle of the night."""
+def _print_notes(objects: Sequence[Mapping[str, Any]]) -> None:
+    """Print notes about problems that would show only later."""
     replicas = [each["spec"]["replicas"] for each in objects if each["kind"] == "Deployment"]
     budgets = [each["spec"]["minAvailable"] for each in objects if each["kind"] == "PodDisruptionBudget"]
     for count, least in zip(replicas, budgets, strict=True):

@@ -1,4 +1,4 @@
-"""What may be added to gangctl in a cluster, by the names of the directories under ``manifests/``."""
+"""Optional components of gangctl in a cluster, by the names of the directories under ``manifests/``."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from typing import Final
 
 @dataclass(frozen=True, slots=True)
 class Component:
-    """One component: what it ``adds``, and what it ``needs`` to be of use.
+    """One component: what it ``adds``, and what it ``needs`` to have an effect.
 
-    Without ``api`` (GROUP/VERSION) an API server refuses its objects, because it does not know their kinds.
+    Without ``api`` (GROUP/VERSION) an API server rejects its objects, because it does not serve their kinds.
     ``suggested_by`` is a group: a cluster that serves it is one for which the component is meant.
     """
 
@@ -23,7 +23,7 @@ class Component:
 
     @property
     def value(self) -> str:
-        """What it is called among the values of the Helm chart.
+        """Its name in the values of the Helm chart.
 
         >>> Component("monitoring/secured", "").value
         'monitoringSecured'
@@ -80,6 +80,6 @@ COMPONENTS: Final = (
         "the label on those namespaces",
     ),
 )
-"""In the order in which their patches are made."""
+"""In the order of their patches."""
 
 NAMES: Final = tuple(each.name for each in COMPONENTS)

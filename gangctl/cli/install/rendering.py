@@ -1,4 +1,4 @@
-"""The objects of an installation, the same that kustomize makes of the same components, and what to delete. Pure."""
+"""The objects of an installation, equal to kustomize's for the same components, and those to delete. Pure."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _UPDATED_AT_A_TIME: Final = 1
 
 
 def divided(each: Object, shards: int) -> Object:
-    """An object of the manifests as it is for so many shards: with a replica more, and a drain leaves each a leader.
+    """An object of the manifests for a number of shards: with one more replica, so that a drain leaves each a leader.
 
     For one shard it stays as it is.
     """
@@ -45,7 +45,7 @@ def divided(each: Object, shards: int) -> Object:
 
 
 def with_room(each: Object, replicas: int) -> Object:
-    """An object of the manifests, a quota with room for so many replicas and the one that an update has beside them."""
+    """An object of the manifests, a quota for a number of replicas and the additional one of an update."""
     if each["kind"] != "ResourceQuota":
         return each
     least = int(each["spec"]["hard"]["pods"])
@@ -69,7 +69,7 @@ def _replaced(each: Object, values: dict[str, Any]) -> Object:
 NAMESPACE: Final = "gangctl-system"
 """The namespace in the manifests."""
 _OWN_NAMESPACE: Final = re.compile(rf"(?<![\w-]){NAMESPACE}(?![\w-])")
-# The order in which kustomize sorts kinds: whatever is named by others comes before them, webhooks come last of all.
+# The order in which kustomize sorts kinds: referenced kinds come before others, webhooks come last.
 _FIRST: Final = (
     *("Namespace", "ResourceQuota", "CustomResourceDefinition", "ServiceAccount"),
     *("Role", "ClusterRole", "RoleBinding", "ClusterRoleBinding"),
@@ -80,10 +80,10 @@ _LAST: Final = ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration"
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """What somebody wants: names of components in any order, and what is to differ from the manifests (None: nothing).
+    """Options of an installation: names of components in any order, and changes to the manifests (None: none).
 
-    ``flags`` are arguments of ``gangctl controller``, each as ``--NAME=VALUE``: one that is there already is replaced.
-    Several ``shards`` are the component of this name, made for as many.
+    ``flags`` are arguments of ``gangctl controller``, each as ``--NAME=VALUE``: an existing one is replaced.
+    Several ``shards`` use the component of this name, for that number.
     """
 
     components: frozenset[str] = frozenset()
@@ -116,7 +116,7 @@ def render(choice: Choice) -> list[Object]:
 
 
 def place(each: Object) -> tuple[int, str, str, str]:
-    """What objects are sorted by."""
+    """Sort key of objects."""
     group, _, _ = str(each["apiVersion"]).rpartition("/")
     kind, name = str(each["kind"]), str(each["metadata"]["name"])
     if kind in _FIRST:
@@ -133,7 +133,7 @@ def _shipped() -> Mapping[str, Any]:
 
 
 def _patched(objects: Iterable[Object], patches: Iterable[Mapping[str, Any]]) -> list[Object]:
-    """Each patch made on what it is for; that may be nothing, as with kustomize. Without operations it deletes."""
+    """Apply each patch to its targets, possibly none, as with kustomize. A patch without operations deletes."""
     found = list(objects)
     for patch in patches:
         target, operations = (patch["kind"], patch["name"]), patch["operations"]
@@ -161,13 +161,13 @@ def _deployed(deployment: Object, choice: Choice) -> Object:
 
 
 def with_flags(arguments: Iterable[str], flags: Sequence[str]) -> list[str]:
-    """Arguments, and behind them the flags, which take the place of those of the same name."""
+    """Arguments, then the flags, which replace those of the same name."""
     names = {flag.partition("=")[0] for flag in flags}
     return [*(each for each in arguments if each.partition("=")[0] not in names), *flags]
 
 
 def _moved(each: Object, namespace: str) -> Object:
-    """The same in another namespace: wherever the manifests name theirs, selectors and expressions included."""
+    """The same in another namespace: in all references, selectors and expressions included."""
     moved: Object = _each_string(each, lambda text: _OWN_NAMESPACE.sub(namespace, text))
     return moved
 
@@ -196,11 +196,11 @@ _JOB_POLICY: Final = (
 
 
 def removal(objects: Iterable[Object], namespace: str, *, everything: bool, job_policy: bool = True) -> list[Object]:
-    """Identities in the order in which to delete them: webhooks first, so that none is left that nobody answers.
+    """Identities in the order of deletion: webhooks first, so that none remains without a server.
 
-    Without ``job_policy`` the API server knows no MutatingAdmissionPolicies. What gangctl has made for itself goes when
-    it has no right any more to make it again. With ``everything`` come, last, what may hold things of other people: the
-    definitions, with every object of their kinds, and the namespace.
+    Without ``job_policy`` the API server serves no MutatingAdmissionPolicies. Objects that gangctl created for itself
+    are deleted after its rights to create them. With ``everything``, objects that may contain data of users come last:
+    the definitions, with every object of their kinds, and the namespace.
     """
     # Outside of a cluster gangctl registers itself.
     registered = (*_REGISTRATIONS, *(_JOB_POLICY if job_policy else ()))

@@ -41,7 +41,7 @@ class Seen:
 
 @dataclass(frozen=True, slots=True)
 class JobStatus:
-    """What is to be said of it."""
+    """Notes for the user."""
 
     seen: Seen
     status: Status
@@ -185,14 +185,14 @@ def _connecting(job: JobStatus, flags: Sequence[str]) -> list[str]:
 
 def _warnings(job: JobStatus) -> list[str]:
     seen = job.seen
-    said = []
+    lines = []
     if seen.foreign:
-        said.append(f"JobSet {seen.namespace}/{seen.name} has another owner, and is left alone.")
+        lines.append(f"JobSet {seen.namespace}/{seen.name} has another owner, and is left alone.")
     if seen.pathways_job is not None and job.derived:
-        said.append("No controller has written a status: this is what its JobSet says.")
+        lines.append("No controller has written a status: this is what its JobSet says.")
     if job.phase == UNSEEN:
-        said.append("No controller has looked at it: is gangctl running with --pathways?")
-    return said
+        lines.append("No controller has looked at it: is gangctl running with --pathways?")
+    return lines
 
 
 def _head_spec(jobset: Object) -> Object:

@@ -142,7 +142,7 @@ def command(
         raise InputError("stdin can be read only once", hint="give --queues a file")
     asked = _read(policy_files, filenames, old_files, param_files, namespace_files)
     loaded = load(asked.bundle, kube)
-    _say_what_is_odd(loaded, asked.bundle, action or Action.DENY)
+    _print_notes(loaded, asked.bundle, action or Action.DENY)
     subjects, params = _subjects(asked, loaded)
     setting = Setting(
         now=now(),
@@ -257,7 +257,7 @@ def evaluate_all(loaded: Loaded, subjects: Sequence[Sent], inquiry: Inquiry) -> 
     return found
 
 
-def _say_what_is_odd(loaded: Loaded, bundle: Bundle, action: str) -> None:
+def _print_notes(loaded: Loaded, bundle: Bundle, action: str) -> None:
     for name in loaded.unbound:
         note(f"no binding of {name} among the files: evaluated as if bound with validationActions [{action}]")
     for name in orphans(bundle):

@@ -71,10 +71,10 @@ def fault_of_message(policy: LoadedPolicy, rule_id: str, review: Review) -> str:
         bindings, meter = _bound(evaluation, one), StepMeter.request(time.monotonic).policy()
         variables = Variables(policy, bindings, meter)
         try:
-            said = plain(rule.message_expression.program.evaluate(bindings, variables, meter.expression()))
+            message = plain(rule.message_expression.program.evaluate(bindings, variables, meter.expression()))
         except EvalError as error:
             return f"{error.kind}: {error.message}"
-        text = said.strip() if isinstance(said, str) else ""
+        text = message.strip() if isinstance(message, str) else ""
         if not text or "\n" in text:
             return "it has more than one line" if text else "it is empty"
     return ""

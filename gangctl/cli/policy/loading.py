@@ -83,14 +83,14 @@ class Remark:
     def lines(self) -> list[str]:
         """For a person: the place and the message, the line of the file, the caret, the hint."""
         line, column = self.position
-        told = [f"{self.document.source}:{line}:{column}: {self.severity}: {self.message} ({self.code})"]
+        lines = [f"{self.document.source}:{line}:{column}: {self.severity}: {self.message} ({self.code})"]
         if text := self.document.line_at(line):
             end_line, end_column = self.end
             width = (end_column if end_line == line else len(text) + 1) - column
-            told += underlined(text, column, max(1, width))
+            lines += underlined(text, column, max(1, width))
         if self.hint:
-            told.append(f"    hint: {self.hint}")
-        return [printable(each) for each in told]
+            lines.append(f"    hint: {self.hint}")
+        return [printable(each) for each in lines]
 
     def as_data(self) -> dict[str, Any]:
         """For a program."""

@@ -238,7 +238,7 @@ class _Run:
             start = time.perf_counter()
             for finding in outcome.findings:
                 if finding.result is Result.FAIL:
-                    self._tell_of_message(index, policy, finding.rule, met)
+                    self._note_message_error(index, policy, finding.rule, met)
 
     def _outcome(self, policy: LoadedPolicy, met: Met) -> Outcome:
         (outcome,) = self.evaluator.evaluate(met.request.review, [policy.name])
@@ -254,7 +254,7 @@ class _Run:
         seconds = time.perf_counter() - start
         self.tests.tested.append(Tested(self.file, index, subject, seen, failure, seconds))
 
-    def _tell_of_message(self, index: int, policy: LoadedPolicy, rule: str, met: Met) -> None:
+    def _note_message_error(self, index: int, policy: LoadedPolicy, rule: str, met: Met) -> None:
         """Tell of a messageExpression that does not work: admission falls back without a word."""
         fault = fault_of_message(policy, rule, met.request.review)
         if fault:

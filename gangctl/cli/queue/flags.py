@@ -1,4 +1,4 @@
-"""Where the verbs of ``gangctl queue`` read from: a cluster, or files that stand in for one."""
+"""Sources of ``gangctl queue``: a cluster, or files instead of one."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ def queue_files(command: F) -> F:
 
 @dataclass(slots=True)
 class Found:
-    """What there is; ``home`` is the namespace asked for."""
+    """The objects; ``home`` is the selected namespace."""
 
     stock: Stock
     home: str
     jobsets: JobSets = field(default_factory=JobSets)
-    """None are known where they may not be read, or files were."""
+    """Unknown if they may not be read, or if files are the source."""
 
 
 def read(
@@ -43,7 +43,7 @@ def read(
     kueue_namespace: str = KUEUE_NAMESPACE,
     more: Callable[[Client, Found], Awaitable[None]] | None = None,
 ) -> Found:
-    """Read files or a cluster, in a namespace or the context's; ``more`` adds what else is wanted of a cluster."""
+    """Read files or a cluster, in a namespace or the context's; ``more`` reads other objects from a cluster."""
     if files:
         if cluster.given:
             raise click.UsageError("--queues stands in for a cluster: leave it out, or --kubeconfig and --context")

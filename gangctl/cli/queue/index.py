@@ -1,4 +1,4 @@
-"""Kueue's objects of one moment by what they belong to, for whoever says how a queue or a JobSet in one stands."""
+"""Index of Kueue's objects at one point in time, for the state of a queue or of a JobSet in one."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class QueueIndex:
     """LocalQueues by namespace and name, ClusterQueues by name, and the Workloads in each of these."""
 
     def __init__(self, stock: Stock) -> None:
-        """Sort what was found."""
+        """Index the objects."""
         self.stock = stock
         self.snapshot = stock.snapshot()
         self.cluster_queues = stock.cluster_queues()
@@ -30,29 +30,29 @@ class QueueIndex:
             self.inside.setdefault(self.cluster_queue_of(workload), []).append(workload)
 
     def cluster_queue_of(self, workload: QueuedWorkload) -> str:
-        """Where it holds quota, else where its LocalQueue leads; empty where there is none."""
+        """The ClusterQueue of its quota, else that of its LocalQueue; empty if there is none."""
         local = self.local_queues.get((workload.namespace, workload.queue))
         return workload.cluster_queue or (local.cluster_queue if local is not None else "")
 
     def ordered(self, queue: ClusterQueue) -> list[QueuedWorkload]:
-        """What waits in a ClusterQueue, first what Kueue tries first."""
+        """Waiting Workloads of a ClusterQueue, in the order in which Kueue tries them."""
         return in_order(self.inside.get(queue.name, ()), queue)
 
     def obstacle(self, namespace: str, name: str) -> Blocked | None:
-        """What keeps everything in a LocalQueue from being admitted."""
+        """Why a LocalQueue admits nothing."""
         local = self.local_queues.get((namespace, name))
         queue = self.cluster_queues.get(local.cluster_queue) if local is not None else None
         return blocked(name, local, queue, self.stock.namespaces.get(namespace))
 
     @property
     def ready_timeout(self) -> timedelta | None:
-        """How long Kueue waits for the pods of what it has admitted; None where it does not."""
+        """How long Kueue waits for the pods of an admitted Workload; None if it does not."""
         configuration = self.snapshot.configuration
         ready = configuration.wait_for_pods_ready
         return timedelta(seconds=ready.timeout) if configuration.known and ready.on else None
 
     def unqueued(self, jobset: JobSet, raw: Mapping[str, Any], now: datetime) -> Stuck | None:
-        """Why Kueue has made no Workload for a JobSet with a queue; None as long as that is nothing unusual."""
+        """Why Kueue has created no Workload for a JobSet with a queue; None while that is normal."""
         waited = age(jobset.created, now)
         if waited is None or not jobset.suspend or jobset.finished:
             return None

@@ -19,26 +19,26 @@ _OVER = frozenset({"Succeeded", "Failed"})
 
 @dataclass(slots=True)
 class JobSets:
-    """JobSets with a queue by UID, raw, and how many pods those have left that Kueue has evicted."""
+    """JobSets with a queue by UID, raw, and the number of remaining pods of evicted ones."""
 
     raw: dict[str, dict[str, Any]] = field(default_factory=dict)
     pods: dict[str, int] = field(default_factory=dict)
 
     def owner(self, workload: QueuedWorkload) -> Owner:
-        """What is known of the job of a Workload."""
+        """Known facts of the job of a Workload."""
         raw = self.raw.get(workload.owner_uid)
         finished = raw is not None and read_jobset(raw)[0].finished
         return Owner(finished, self.pods.get(workload.owner_uid))
 
 
 async def read_jobsets(client: Client, stock: Stock, namespace: str | None) -> JobSets:
-    """What the cluster has; nothing of it is known where it may not be read."""
+    """The JobSets of the cluster; unknown if they may not be read."""
     found = JobSets()
     try:
         page = await client.list(JOBSETS, namespace, selection=Selection(label_selector=QUEUE_NAME))
         found.raw = {str(item["metadata"].get("uid")): item for item in page.items}
         for workload in stock.workloads():
-            # Whether a Workload that was evicted holds its quota for nothing, only its pods can tell.
+            # Only the pods of an evicted Workload show whether it holds its quota unnecessarily.
             if workload.owner_uid in found.raw and workload.holds("Evicted") and workload.holds("QuotaReserved"):
                 found.pods[workload.owner_uid] = await _pods(client, workload)
     except (ForbiddenError, NotFoundError):

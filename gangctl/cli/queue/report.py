@@ -1,7 +1,7 @@
-"""What ``gangctl queue`` answers, as plain data: every key is always there; amounts are milli-CPU, bytes and counts.
+"""Output of ``gangctl queue`` as plain data: every key is always present; amounts are milli-CPU, bytes and counts.
 
-The shape is published (``docs/queue-list.schema.json`` and ``docs/queue-describe.schema.json``, written from the types
-below).
+The schema is published (``docs/queue-list.schema.json`` and ``docs/queue-describe.schema.json``, generated from the
+types below).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Reports of queues as a person reads them."""
+"""Reports of queues as text."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def _borrowers(borrowers: Iterable[BorrowerReport]) -> Section:
 
 
 def _members(report: QueueDescription, now: datetime) -> Section:
-    """The gangs, and whatever else is in the queue, as what it is."""
+    """The gangs, and other objects in the queue with their kinds."""
     several = report["queue"] == "ClusterQueue"
     headers = ("POS", "GANG", *(("QUEUE",) if several else ()), "PRIORITY", "PODS", "PHASE", "SINCE", "WAITS FOR")
     rows = tuple(
@@ -118,7 +118,7 @@ def _members(report: QueueDescription, now: datetime) -> Section:
 
 
 def _name(member: MemberReport, *, several: bool) -> str:
-    """A JobSet by its name alone, anything else as what it is."""
+    """A JobSet by its name alone, others with their kind."""
     name = f"{member['namespace']}/{member['name']}" if several else member["name"]
     return name if member["kind"] == "JobSet" else f"{member['kind']} {name}"
 
@@ -132,7 +132,7 @@ _SILENT: Final = frozenset({"Admitted", "Succeeded", "Failed"})
 
 
 def _reason(member: MemberReport) -> str:
-    """What it waits for: what follows from its state, else what Kueue says."""
+    """What it waits for: from its state, else Kueue's message."""
     if member["detail"]:
         return member["detail"]
     if member["phase"] in _SILENT:

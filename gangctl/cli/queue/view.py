@@ -1,4 +1,4 @@
-"""From Kueue's objects to the reports: state, quotas, and what is in a queue in which order."""
+"""From Kueue's objects to the reports: state, quotas, and the order of a queue."""
 
 from __future__ import annotations
 
@@ -44,22 +44,22 @@ _STATES: Final[Mapping[Blockage, State]] = {
 
 
 class View(QueueIndex):
-    """The objects of one moment, with the JobSets where they are known."""
+    """The objects at one point in time, with the JobSets if known."""
 
     def __init__(self, stock: Stock, now: datetime, jobsets: JobSets | None = None) -> None:
-        """``now`` is the moment."""
+        """``now`` is that time."""
         super().__init__(stock)
         self.now = now
         self.jobsets = jobsets or JobSets()
 
     @property
     def quotas(self) -> Quotas:
-        """All quotas, and what is in use of them."""
+        """All quotas, and their usage."""
         return self.snapshot.quotas
 
     def of_cluster_queue(self, queue: ClusterQueue) -> QueueReport:
         """The summary of a ClusterQueue."""
-        # A door that is open, so that only what is behind it can be in the way.
+        # An open LocalQueue, so that only the ClusterQueue can block.
         obstacle = blocked("", LocalQueue("", "", queue.name), queue, None)
         report = self._summary(queue, obstacle, self.inside.get(queue.name, ()))
         return {**report, "metadata": {"name": queue.name, "namespace": ""}, "queue": "ClusterQueue"}
@@ -138,7 +138,7 @@ class View(QueueIndex):
         }
 
     def _stuck(self, report: QueueReport, queue: ClusterQueue | None, ordered: Sequence[QueuedWorkload]) -> list[str]:
-        """What keeps the whole queue waiting, and JobSets that are not even in it."""
+        """Problems that block the whole queue, and JobSets without a Workload."""
         stuck = []
         head = head_of(ordered, queue) if queue is not None else None
         if queue is not None and head is not None:
@@ -153,7 +153,7 @@ class View(QueueIndex):
         return stuck + self._forgotten(doors)
 
     def _never(self, workload: QueuedWorkload) -> bool:
-        """Whether a Workload that waits is of a JobSet that can never fit."""
+        """Whether a waiting Workload is of a JobSet that can never fit."""
         raw = self.jobsets.raw.get(workload.owner_uid)
         if raw is None:
             return False
@@ -222,7 +222,7 @@ _HOLDING: Final = frozenset({Phase.ADMITTED, Phase.QUOTA_RESERVED, Phase.EVICTIN
 
 
 def _rank(member: MemberReport) -> tuple[int, int, str, str]:
-    """What holds quota, oldest first; what is in line; what is not."""
+    """Workloads with quota, oldest first; waiting ones; others."""
     if member["phase"] in _HOLDING:
         return 0, 0, member["since"], member["workload"]
     if member["position"] is not None:

@@ -1,4 +1,4 @@
-"""The checks by the names of their subjects: which facts each needs, and what it makes of them. Pure."""
+"""The checks by the names of their subjects: the facts each needs, and its evaluation. Pure."""
 
 from __future__ import annotations
 

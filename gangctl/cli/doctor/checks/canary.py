@@ -1,4 +1,4 @@
-"""What the canary has shown. Pure."""
+"""Checks of the canary's facts. Pure."""
 
 from __future__ import annotations
 

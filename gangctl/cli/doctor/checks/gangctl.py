@@ -28,7 +28,7 @@ def _ours(facts: Facts) -> list[Object]:
 
 
 def registered(facts: Facts) -> Outcome:
-    """What is registered is what this version of gangctl wants; flags may choose failurePolicy and namespaces."""
+    """The registered configuration is that of this version; flags may choose failurePolicy and namespaces."""
     found = _ours(facts)
     if not found:
         return failed(
@@ -63,7 +63,7 @@ def registered(facts: Facts) -> Outcome:
 
 
 def authority(facts: Facts) -> Outcome:
-    """Without a caBundle API servers trust nobody's answer."""
+    """Without a caBundle API servers trust no webhook."""
     found = hooks.ours(seen(facts.configurations))
     if not found:
         return unknown(NOT_THERE)
@@ -97,7 +97,7 @@ def authority(facts: Facts) -> Outcome:
 
 
 def _bundle(bundle: object, now: float) -> tuple[str, float]:
-    """What is wrong with a caBundle, and when (Unix seconds) the last certificate in it ends."""
+    """Problem of a caBundle, and when (Unix seconds) its last certificate expires."""
     if not bundle or not isinstance(bundle, str):
         return "has no caBundle", 0.0
     try:
@@ -132,7 +132,7 @@ def order(facts: Facts) -> Outcome:
 
 
 def replicas(facts: Facts) -> Outcome:
-    """Who answers, where gangctl runs in the cluster."""
+    """Ready replicas, if gangctl runs in the cluster."""
     found = _ours(facts)
     if not found:
         return unknown(NOT_THERE)
@@ -168,7 +168,7 @@ def _behind(deployments: tuple[Deployment, ...], services: set[tuple[str, str]])
 
 
 def admission(facts: Facts) -> Outcome:
-    """The whole way of a request, as the API server goes it."""
+    """The whole path of a request, through the API server."""
     found = seen(facts.dry_run)
     what = f"a JobSet with gangctl.dev/gang-mode: Gang, dryRun=All in namespace {facts.namespace}"
     if found.refusal:
@@ -198,7 +198,7 @@ def admission(facts: Facts) -> Outcome:
 
 
 def skipped(facts: Facts) -> Outcome:
-    """Break-glass is meant to be taken back."""
+    """Break-glass is temporary."""
     found = seen(facts.skipped)
     if not found:
         return ok(f"no namespace has the label {SKIP_LABEL}")

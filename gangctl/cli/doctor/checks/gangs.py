@@ -1,4 +1,4 @@
-"""What the gangs of a cluster show of its scheduler and controllers: causes that ``gangctl why`` finds. Pure."""
+"""Checks of scheduler and controllers by the gangs of a cluster: causes that ``gangctl why`` finds. Pure."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from gangctl.gang.generation import pick_generation
 from gangctl.gang.reasons import Reason
 
 _LONG_SECONDS: Final = 300
-"""After which pods that end, or a finalizer that nobody takes off, are no longer what is usual."""
+"""Time after which terminating pods, or a remaining finalizer, are no longer normal."""
 CANARY: Final = "gangctl doctor --canary"
 
 
@@ -27,7 +27,7 @@ def _lines(troubles: Sequence[Trouble]) -> list[str]:
 
 
 def _seen_in_part(gangs: Gangs, *left_out: str) -> Outcome | None:
-    """Nothing follows from gangs that are seen in part."""
+    """Partially readable gangs prove nothing."""
     missing = [each for each in gangs.left_out if not left_out or any(word in each for word in left_out)]
     if missing:
         return unknown("not everything needed was read", missing, remedy="get these rights, or ask your administrator")
@@ -35,7 +35,7 @@ def _seen_in_part(gangs: Gangs, *left_out: str) -> Outcome | None:
 
 
 def scheduler_gate(facts: Facts) -> Outcome:
-    """A group that the scheduler has said something of is the proof; pods placed without a word are the opposite."""
+    """A group with a condition of the scheduler is proof; pods placed without one prove the opposite."""
     gangs = seen(facts.gangs)
     if blind := _with(gangs, Reason.SCHEDULING_GATE_OFF):
         return failed(
@@ -99,7 +99,7 @@ def job_controller_gangs(facts: Facts) -> Outcome:
 
 
 def priorities(facts: Facts) -> Outcome:
-    """The scheduler of 1.37 refuses a group whose pods have another priority."""
+    """The scheduler of 1.37 rejects a group whose pods have another priority."""
     return _of_reason(
         facts,
         {Reason.PRIORITY_MISMATCH},
@@ -120,7 +120,7 @@ def _of_reason(
 
 
 def terminating_groups(facts: Facts) -> Outcome:
-    """A finalizer holds a group as long as pods name it; nobody takes it off where the controller's gate is off."""
+    """A finalizer protects a group while pods name it; if the controller's gate is off, it is never removed."""
     found = seen(facts.leaving)
     long = [each for each in found if facts.now - each.since > _LONG_SECONDS]
     if long:
@@ -137,7 +137,7 @@ def terminating_groups(facts: Facts) -> Outcome:
 
 
 def in_name_only(facts: Facts) -> Outcome:
-    """What was admitted past gangctl, or lost its reference in an upgrade."""
+    """JobSets that bypassed gangctl, or lost their reference in an upgrade."""
     reasons = {Reason.NOT_GANGED, Reason.FIELD_DROPPED, Reason.POD_GROUP_MISSING, Reason.MIN_COUNT_UNREACHABLE}
     gangs = seen(facts.gangs)
     found = _with(gangs, *reasons)

@@ -1,4 +1,4 @@
-"""Whose webhook configuration is whose, and what of gangctl's own differs from what this version wants. Pure."""
+"""Owners of webhook configurations, and differences of gangctl's own from this version's. Pure."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def title(configuration: Object) -> str:
 
 
 def webhooks(configuration: Object) -> list[dict[str, Any]]:
-    """Its webhooks, of whatever shape others have left them in."""
+    """Its webhooks, of any shape."""
     return objects(configuration.get("webhooks"))
 
 
@@ -57,18 +57,18 @@ def service_of(webhook: Mapping[str, Any]) -> tuple[str, str] | None:
 
 
 def ours(configurations: Sequence[Object], *, gangs_only: bool = False) -> list[Object]:
-    """Gangctl's own; ``gangs_only`` leaves out those that come and go with policies."""
+    """gangctl's own; ``gangs_only`` excludes those that depend on policies."""
     wanted = {NAME, JOBS_NAME} if gangs_only else OURS
     return [each for each in configurations if name_of(each) in wanted]
 
 
 def of_kueue(configurations: Sequence[Object]) -> list[Object]:
-    """Kueue's, whatever its chart was called."""
+    """Kueue's, with any release name of its chart."""
     return [each for each in configurations if name_of(each) not in OURS and "kueue" in name_of(each)]
 
 
 def of_jobset(configurations: Sequence[Object]) -> list[Object]:
-    """JobSet's: they are about JobSets, and nobody else's that is known."""
+    """JobSet's: they are about JobSets, and of no other known owner."""
     others = {name_of(each) for each in of_kueue(configurations)} | OURS
     return [each for each in configurations if name_of(each) not in others and "jobset" in name_of(each)]
 
@@ -80,7 +80,7 @@ def services(configurations: Sequence[Object]) -> set[tuple[str, str]]:
 
 
 def place(webhook: Mapping[str, Any]) -> str:
-    """Where API servers find it, in words."""
+    """Its address for API servers, as text."""
     service = service_of(webhook)
     return f"Service {service[0]}/{service[1]}" if service else f"URL {_url(webhook)[0]}"
 
@@ -88,7 +88,7 @@ def place(webhook: Mapping[str, Any]) -> str:
 def differences(found: Sequence[Object]) -> Iterator[str]:
     """How gangctl's configurations differ from what this version would register with any flags."""
     live = {title(each): each for each in found}
-    # Whether the one for Jobs has to be there is another question.
+    # Another check decides whether the one for Jobs is needed.
     of_jobs = build_job_webhooks(NO_SETTINGS, b"")
     for wanted in (*build_configurations(NO_SETTINGS, b""), *([of_jobs] if title(of_jobs) in live else ())):
         configuration = live.get(title(wanted))
@@ -111,7 +111,7 @@ def differences(found: Sequence[Object]) -> Iterator[str]:
 
 
 def _same(live: object, wanted: object) -> bool:
-    """What is not wanted, API servers fill in as empty."""
+    """API servers default unset fields to empty values."""
     return contains(live, wanted) if wanted else not live
 
 
@@ -140,7 +140,7 @@ def _breaks_glass(webhook: Mapping[str, Any]) -> bool:
 
 
 def excluded(webhook: Mapping[str, Any]) -> set[str]:
-    """Namespaces that it is never asked about, by name."""
+    """Excluded namespaces, by name."""
     found: set[str] = set()
     for term in _terms(webhook):
         values = term.get("values")

@@ -1,4 +1,4 @@
-"""Who names the group of a gang's Jobs: the API server by gangctl's policy, else gangctl's webhook. Pure."""
+"""The writer of group references in Jobs: the API server by gangctl's policy, else gangctl's webhook. Pure."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _SHOW: Final = "kubectl get mutatingadmissionpolicies,mutatingadmissionpolicybin
 
 
 def job_groups(facts: Facts) -> Outcome:
-    """Where the API server can, it should: its Jobs do not wait for gangctl."""
+    """The API server should, if it can: then Jobs do not wait for gangctl."""
     state = pick_generation(seen(facts.served))
     if state.generation is None:
         return unknown(f"no gang can be made: {state.reason}")

@@ -1,4 +1,4 @@
-"""The JobSet controller beside which gangctl works. Pure."""
+"""Checks of the JobSet controller. Pure."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from gangctl.cli.doctor.facts import Deployment, Facts, Unseen, seen
 from gangctl.cli.doctor.outcome import Outcome, failed, ok, unknown, warning
 
 OLDEST: Final = (0, 10)
-"""Release of JobSet from which on gangctl is tested."""
+"""Oldest release of JobSet that gangctl is tested with."""
 _TAG: Final = re.compile(r":v?(\d{1,4})\.(\d{1,4})(?:\.\d{1,5})?(?:[-+@]|\Z)")
 _INSTALL: Final = "install JobSet 0.10 or later: https://jobset.sigs.k8s.io/docs/installation"
 _CALLING: Final = re.compile(r'failed calling webhook "([^"]{1,200})"')
 
 
 def release(image: str) -> tuple[int, int] | None:
-    """Major and minor of an image's tag; None where it tells none.
+    """Major and minor of an image's tag; None if it has none.
 
     >>> release("registry.k8s.io/jobset/jobset:v0.12.0@sha256:ab")
     (0, 12)
@@ -30,7 +30,7 @@ def release(image: str) -> tuple[int, int] | None:
 
 
 def releases(deployments: Iterable[Deployment]) -> list[tuple[int, int]]:
-    """Releases that images tell, the oldest first."""
+    """Releases in tags of images, the oldest first."""
     found = (release(image) for each in deployments for image in each.images)
     return sorted(each for each in found if each is not None)
 
@@ -55,7 +55,7 @@ def api(facts: Facts) -> Outcome:
 
 
 def controller(facts: Facts) -> Outcome:
-    """A Deployment beside the webhook tells; else what the controller wrote of JobSets."""
+    """By a Deployment behind the webhook; else by statuses that the controller wrote."""
     namespaces = {namespace for namespace, _ in hooks.services(hooks.of_jobset(seen(facts.configurations)))}
     deployments = [] if isinstance(facts.deployments, Unseen) else facts.deployments
     beside = [each for each in deployments if each.namespace in namespaces and _is_jobset(each)]
@@ -76,15 +76,15 @@ def controller(facts: Facts) -> Outcome:
 
 
 def _about_updates(facts: Facts, known: tuple[int, int]) -> list[str]:
-    """A controller that was built against another minor's Job sends it back without the field that it does not know."""
+    """A controller built against another minor's API writes Jobs without the fields that it lacks."""
     minor = "" if isinstance(facts.version, Unseen) else minor_of(facts.version)
     if keeps_reference(known, minor):
         return []
-    told = (
+    evidence = (
         f"JobSet {_dotted(known)} sends Jobs back without their pods' reference on Kubernetes {minor}, when it "
         "suspends and resumes; gangctl's webhook jobs-repair puts it back"
     )
-    return [told]
+    return [evidence]
 
 
 def keeps_reference(release: tuple[int, int], minor: str) -> bool:
@@ -131,7 +131,7 @@ def _by_its_work(facts: Facts, evidence: list[str]) -> Outcome:
 
 
 def webhooks(facts: Facts) -> Outcome:
-    """They fail closed: while they do not answer, no JobSet and none of their pods can be created."""
+    """They fail closed: while they are down, no JobSet and none of their pods can be created."""
     found = hooks.of_jobset(seen(facts.configurations))
     if not found:
         return failed(

@@ -1,4 +1,4 @@
-"""Kubernetes itself: its version, its scheduling API, and whether pods keep what they say of their group. Pure."""
+"""Checks of Kubernetes: version, scheduling API, and whether pods keep their group reference. Pure."""
 
 from __future__ import annotations
 
@@ -27,20 +27,20 @@ def minor_of(version: str) -> str:
 
 
 def version(facts: Facts) -> Outcome:
-    """Minors that gangctl speaks; a newer one may well serve what gangctl knows."""
-    said = seen(facts.version)
-    minor = minor_of(said)
+    """Supported minors; a newer one may still serve a supported API."""
+    version = seen(facts.version)
+    minor = minor_of(version)
     if minor in _MINORS:
-        return ok(f"Kubernetes {minor}", f"gitVersion {said}")
+        return ok(f"Kubernetes {minor}", f"gitVersion {version}")
     if _number(minor) > _number(_MINORS[-1]):
         return warning(
             f"Kubernetes {minor} is newer than those that this gangctl was tested with ({_KNOWN})",
-            [f"gitVersion {said}"],
+            [f"gitVersion {version}"],
             remedy="look for a newer gangctl; as long as scheduling-api and pod-field are ok, gangs are made",
         )
     return failed(
         f"gangctl knows Kubernetes {_KNOWN}",
-        [f"gitVersion {said}"],
+        [f"gitVersion {version}"],
         remedy="upgrade the cluster: earlier minors have no API for gangs",
         command="kubectl version",
     )
@@ -71,7 +71,7 @@ def _wanted(facts: Facts) -> str:
 
 
 def pod_field(facts: Facts) -> Outcome:
-    """A field of a disabled gate is dropped without a word, and kept where no group can exist."""
+    """A field of a disabled gate is dropped silently, and kept even if no group can exist."""
     generation = pick_generation(seen(facts.served)).generation
     found = seen(facts.pod_field)
     if found.kept is None:
@@ -95,7 +95,7 @@ def pod_field(facts: Facts) -> Outcome:
 
 
 def _by_what_exists(facts: Facts) -> Outcome:
-    """Without a dry run, Jobs that have the field prove it; a schema has it whether the gate is on or not."""
+    """Without a dry run, Jobs that have the field prove it; the schema has it regardless of the gate."""
     found = seen(facts.pod_field)
     jobs = 0 if isinstance(facts.gangs, Unseen) else facts.gangs.jobs_with_reference
     if jobs:
@@ -109,7 +109,7 @@ def _by_what_exists(facts: Facts) -> Outcome:
 
 
 def stored_objects(facts: Facts) -> Outcome:
-    """Objects of an earlier minor cannot be decoded, and one of them is enough to lose all of the kind."""
+    """Objects of an earlier minor cannot be decoded, and a single one prevents listing its kind."""
     stored = seen(facts.stored)
     broken = {resource: text for resource, text in stored.items() if text}
     if not stored:

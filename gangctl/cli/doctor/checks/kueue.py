@@ -1,4 +1,4 @@
-"""Kueue beside gangctl. Pure."""
+"""Checks of Kueue. Pure."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from gangctl.kueue.names import API_VERSION, CHECK_CONTROLLER, GATE, GROUP, PARA
 
 FRAMEWORK: Final = "jobset.x-k8s.io/jobset"
 OLDEST: Final = (0, 19)
-"""Release of Kueue from which on gangctl is tested, and gates are honoured."""
+"""Oldest release of Kueue that gangctl is tested with, and that respects gates."""
 _ABSENT: Final = "Kueue is not installed here: there is nothing to look at"
 _LATE_SECONDS: Final = 60
 
@@ -76,7 +76,7 @@ def configuration(facts: Facts) -> Outcome:
 
 
 def checks(facts: Facts) -> Outcome:
-    """An AdmissionCheck without its controller, and a gate that nobody opens, hold JobSets for ever."""
+    """An AdmissionCheck without its controller, or a gate that is never opened, blocks JobSets permanently."""
     if not seen(facts.kueue_versions):
         return ok(_ABSENT)
     mine = [each for each in seen(facts.kueue_checks) if each.controller == CHECK_CONTROLLER]

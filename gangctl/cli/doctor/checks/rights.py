@@ -1,4 +1,4 @@
-"""What the asking person may do. Pure."""
+"""Checks of the user's rights. Pure."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from gangctl.cli.doctor.outcome import Outcome, ok, warning
 
 
 def rights(facts: Facts) -> Outcome:
-    """Rights that are missing, each with the commands that want it."""
+    """Missing rights, each with the commands that need it."""
     asked = seen(facts.rights)
     missing: dict[str, list[str]] = defaultdict(list)
     for each in asked:

@@ -1,4 +1,4 @@
-"""Who leads which shard of gangctl. Pure."""
+"""Checks of the leaders of gangctl's shards. Pure."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def is_ours(name: str) -> bool:
 
 
 def shards_of(deployments: Fact[tuple[Deployment, ...]], namespace: str) -> int | None:
-    """Into how many shards the gangctl of a namespace divides namespaces; None where no Deployment tells."""
+    """The number of shards of the gangctl in a namespace; None if no Deployment has it."""
     if isinstance(deployments, Unseen):
         return None
     own = [each.shards for each in deployments if each.namespace == namespace and "gangctl" in each.name]
@@ -29,7 +29,7 @@ def shards_of(deployments: Fact[tuple[Deployment, ...]], namespace: str) -> int 
 
 
 def leader(facts: Facts) -> Outcome:
-    """Whether somebody writes Workloads and PodGroups, in the namespaces of every shard."""
+    """Whether every shard has a leader that writes Workloads and PodGroups."""
     leases, namespace = seen(facts.leases), seen(facts.gangctl_namespace)
     if not leases:
         return unknown(
@@ -44,24 +44,24 @@ def leader(facts: Facts) -> Outcome:
 
 
 def _by_leases(leases: Mapping[str, Lease]) -> int:
-    """As many shards as the last Lease tells of; some of an earlier, higher number may be left."""
+    """The number of shards in the last Lease; Leases of an earlier, higher number may remain."""
     return 1 + max(int(other[1]) if (other := _OTHERS.fullmatch(name)) else 0 for name in leases)
 
 
 def _of_one(lease: Lease | None, namespace: str, now: float) -> Outcome:
     if lease is not None and _leads(lease, now):
-        return ok(f"{lease.holder} leads", _told(lease, now))
-    nobody = lease is None or not lease.holder
+        return ok(f"{lease.holder} leads", _lease_text(lease, now))
+    vacant = lease is None or not lease.holder
     return failed(
-        "no replica leads: groups of new gangs are not made" if nobody else "the leader does not renew its Lease",
-        [_told(lease, now)],
+        "no replica leads: groups of new gangs are not made" if vacant else "the leader does not renew its Lease",
+        [_lease_text(lease, now)],
         remedy="see whether gangctl runs, and reaches the API server: runbook GangctlNoLeader",
         command=f"kubectl -n {namespace} get lease gangctl -o yaml",
     )
 
 
 def _of_several(leases: list[Lease | None], namespace: str, now: float) -> Outcome:
-    evidence = [f"shard {number}: {_told(lease, now)}" for number, lease in enumerate(leases)]
+    evidence = [f"shard {number}: {_lease_text(lease, now)}" for number, lease in enumerate(leases)]
     missing = [str(number) for number, lease in enumerate(leases) if lease is None or not _leads(lease, now)]
     if not missing:
         return ok(f"each of {len(leases)} shards has a leader", *evidence)
@@ -83,7 +83,7 @@ def _age(lease: Lease, now: float) -> int:
     return max(0, int(now) - lease.renewed)
 
 
-def _told(lease: Lease | None, now: float) -> str:
+def _lease_text(lease: Lease | None, now: float) -> str:
     if lease is None:
         return "there is no Lease"
     return f'holder "{lease.holder}", renewed {_age(lease, now)} s ago, good for {lease.seconds} s'

@@ -1,1 +1,1 @@
-"""Reading the facts from a cluster with the asking person's own rights. Nothing is written but dry runs."""
+"""Read the facts from a cluster with the user's own rights. Only dry runs are sent."""

@@ -1,4 +1,4 @@
-"""What Kubernetes serves, and what it keeps."""
+"""What Kubernetes serves, and which fields it stores."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from gangctl.gang.build import ADAPTERS
 from gangctl.gang.generation import evaluate_proof, names_its_group, pick_generation, proof_job, stamped_proof_job
 
 PROBE: Final = "gangctl-doctor"
-"""Name of what is sent with dryRun=All."""
+"""Name of objects sent with dryRun=All."""
 
 
 async def version(gatherer: Gatherer) -> str:
@@ -41,12 +41,12 @@ async def stored(gatherer: Gatherer) -> dict[str, str]:
     """Why the first object of each kind cannot be listed."""
     found = await generation(gatherer)
     resources = list(scheduling_resources(found).values()) if found is not None else []
-    told = await all_of(_first(gatherer, each) for each in resources)
-    return {resource.qualified_name: text for resource, text in zip(resources, told, strict=True)}
+    errors = await all_of(_first(gatherer, each) for each in resources)
+    return {resource.qualified_name: text for resource, text in zip(resources, errors, strict=True)}
 
 
 async def _first(gatherer: Gatherer, resource: Resource) -> str:
-    """Why none can be listed: in no namespace, or in the one that is asked about."""
+    """Why none can be listed: in no namespace, or in the selected one."""
     try:
         return await _first_of(gatherer.client, resource, None)
     except ForbiddenError:
@@ -65,11 +65,11 @@ async def _first_of(client: Client, resource: Resource, namespace: str | None) -
 
 
 async def pod_field(gatherer: Gatherer) -> PodField:
-    """Whether pods keep their reference: by a dry run, or as far as the schema tells without the right to one."""
+    """Whether pods keep their reference: by a dry run, or by the schema without that right."""
     found = await generation(gatherer)
     if found is not None:
         return await _prove(gatherer, found) or await _by_schema(gatherer, found)
-    # No group can exist, whatever it would be called: each name that is kept all the same is a trap.
+    # No group can exist: a field that is stored anyway blocks its pods.
     tried = [await _prove(gatherer, each) for each in (Generation.V1BETA1, Generation.V1ALPHA1)]
     proved = [each for each in tried if each is not None]
     return next((each for each in proved if each.kept), proved[0] if proved else None) or await _by_schema(
@@ -136,7 +136,7 @@ async def jobset_schedules(gatherer: Gatherer) -> bool:
 
 
 async def dry_run(gatherer: Gatherer) -> DryRun:
-    """What becomes of a JobSet that asks for a gang."""
+    """Result of a dry run of a JobSet that requests a gang."""
     namespace = gatherer.place.namespace
     if JOBSETS.version not in await gatherer.seen("jobset_versions"):
         return DryRun(refusal=f"{JOBSET_API_VERSION} is not served")

@@ -1,4 +1,4 @@
-"""The gangs of a cluster, and what ``gangctl why`` would say of each; groups that are on their way out."""
+"""The gangs of a cluster with the causes of ``gangctl why``, and groups that are being deleted."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from gangctl.readiness.reading import unix
 from gangctl.readiness.result import Readiness
 
 _NEW_SECONDS: Final = 60
-"""Within which a JobSet's controller says something of a new one."""
+"""Seconds within which JobSet's controller writes the status of a new JobSet."""
 
 
 async def gangs(gatherer: Gatherer) -> Gangs:
-    """Of all namespaces, else of the one that is asked about."""
+    """Of all namespaces, else of the selected one."""
     reader, where = Reader(gatherer.client, Scope(None)), "in the cluster"
     try:
         state = await reader.read()
@@ -37,11 +37,11 @@ async def gangs(gatherer: Gatherer) -> Gangs:
 
 
 def summary(state: GangState, now: float, where: str, read: list[str]) -> Gangs:
-    """What a state shows that was read so far."""
+    """Facts of a state as read so far."""
     keys = state.followed()
     found = [state.readiness(key, now) for key in keys]
     stored = [each for each in state.jobsets.values() if now - unix(each.jobset.created) > _NEW_SECONDS]
-    said = {each.jobset.key for each in state.jobsets.values() if each.raw.get("status")}
+    with_status = {each.jobset.key for each in state.jobsets.values() if each.raw.get("status")}
     wanted = ["pods", "jobs.batch"]
     if state.api.generation is not None:
         wanted += [each.qualified_name for each in scheduling_resources(state.api.generation).values()]
@@ -51,9 +51,9 @@ def summary(state: GangState, now: float, where: str, read: list[str]) -> Gangs:
         troubles=tuple(trouble for each in found if each is not None for trouble in _troubles(each)),
         groups_heard=sum(1 for each in state.groups.values() if each.scheduled is not None),
         jobs_with_reference=sum(1 for each in state.jobs.values() if each.group),
-        jobsets_with_status=len(said),
+        jobsets_with_status=len(with_status),
         jobsets_without_status=tuple(
-            sorted("/".join(each.jobset.key) for each in stored if each.jobset.key not in said)
+            sorted("/".join(each.jobset.key) for each in stored if each.jobset.key not in with_status)
         ),
         left_out=tuple(right("list", each) for each in wanted if each not in read),
     )

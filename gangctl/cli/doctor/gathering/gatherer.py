@@ -1,4 +1,4 @@
-"""Asks for each fact once, and says of what could not be learned why, and which right is missing."""
+"""Reads each fact once, and records errors with the missing right."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _DENIED: Final = re.compile(
 
 
 def denied(message: str) -> str:
-    """The right that RBAC missed, empty where it was something else that refused.
+    """The missing right in an RBAC error, empty for other errors.
 
     >>> denied('x is forbidden: User "u" cannot list resource "jobs" in API group "batch" in the namespace "t"')
     'list jobs.batch in namespace t'
@@ -31,19 +31,19 @@ def denied(message: str) -> str:
     if found is None:
         return ""
     resource = f"{found['plural']}.{found['group']}" if found["group"] else found["plural"]
-    # The API server says of a namespace that it is in itself.
+    # For a Namespace, the API server reports its own name as the namespace.
     return right(found["verb"], resource, found["namespace"] if resource != "namespaces" else None)
 
 
 def unseen(error: ApiError) -> Unseen:
-    """Why something was not learned."""
+    """Why a fact could not be read."""
     return Unseen(error.message, denied(error.message))
 
 
 async def all_of(requests: Iterable[Awaitable[T]]) -> list[T]:
-    """What comes of each, all at once and all to their ends; of several failures the first in their order is raised.
+    """Results of all, run concurrently to completion; of several failures the first in order is raised.
 
-    The fastest one would be another each time: whoever asks again is told of the same missing right again.
+    So repeated runs report the same missing right, not that of the fastest call.
     """
     ends = await asyncio.gather(*requests, return_exceptions=True)
     for each in ends:
@@ -54,7 +54,7 @@ async def all_of(requests: Iterable[Awaitable[T]]) -> list[T]:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where to look: ``namespace`` is for dry runs, ``gangctl_namespace`` None to be found out."""
+    """Namespaces: ``namespace`` is for dry runs, ``gangctl_namespace`` None to discover it."""
 
     namespace: str
     gangctl_namespace: str | None
@@ -63,7 +63,7 @@ class Place:
 
 @dataclass(slots=True)
 class Gatherer:
-    """Facts by name, each read by its reader when it is asked for, and remembered."""
+    """Facts by name, each read by its reader on first use, and cached."""
 
     client: Client
     place: Place
@@ -71,7 +71,7 @@ class Gatherer:
     _tasks: dict[str, asyncio.Task[Any]] = field(default_factory=dict)
 
     async def gather(self, names: Iterable[str]) -> dict[str, Any]:
-        """Facts by name; :class:`ApiError` only where the cluster cannot be asked at all."""
+        """Facts by name; :class:`ApiError` only if the cluster is unreachable."""
         wanted = list(names)
         return dict(zip(wanted, await asyncio.gather(*map(self.fact, wanted)), strict=True))
 
@@ -89,7 +89,7 @@ class Gatherer:
         return found
 
     async def list_widely(self, resource: Resource, selection: Selection = EVERYTHING) -> list[dict[str, Any]]:
-        """Objects of all namespaces, else of the one that is asked about; ForbiddenError where neither may be read."""
+        """Objects of all namespaces, else of the selected one; ForbiddenError if neither may be read."""
         try:
             page = await self.client.list(resource, selection=selection)
         except ForbiddenError:

@@ -1,4 +1,4 @@
-"""What is installed beside Kubernetes: webhooks, Deployments, the Lease, Kueue."""
+"""Installed components: webhooks, Deployments, the Lease, Kueue."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _SERVICE: Final = "kubernetes.io/service-name"
 
 
 async def configurations(gatherer: Gatherer) -> tuple[dict[str, Any], ...]:
-    """All of both kinds: others have to come later than gangctl's."""
+    """All of both kinds: others have to run after gangctl's."""
     resources = (MUTATING_WEBHOOK_CONFIGURATIONS, VALIDATING_WEBHOOK_CONFIGURATIONS)
     pages = await all_of(gatherer.client.list(each) for each in resources)
     return tuple(
@@ -63,7 +63,7 @@ async def _ready(gatherer: Gatherer, namespace: str, name: str) -> int:
 
 
 async def gangctl_namespace(gatherer: Gatherer) -> str:
-    """As asked for, where its webhooks' Service is, or as gangctl itself chooses it outside of a cluster."""
+    """From the flag, from its webhooks' Service, or the default outside of a cluster."""
     if gatherer.place.gangctl_namespace is not None:
         return gatherer.place.gangctl_namespace
     everything = await gatherer.fact("configurations")
@@ -77,7 +77,7 @@ async def gangctl_namespace(gatherer: Gatherer) -> str:
 
 
 async def deployments(gatherer: Gatherer) -> tuple[Deployment, ...]:
-    """In the namespaces that may be read of those of gangctl, JobSet and Kueue; ForbiddenError where none may."""
+    """In the readable namespaces of gangctl, JobSet and Kueue; ForbiddenError if there are none."""
     everything = await gatherer.fact("configurations")
     services = hooks.services(everything) if isinstance(everything, tuple) else set()
     known = {OWN_NAMESPACE, JOBSET_NAMESPACE, gatherer.place.kueue_namespace}
@@ -110,12 +110,12 @@ def _deployment(item: dict[str, Any], namespace: str) -> Deployment:
 
 
 def _shards(arguments: list[str]) -> int:
-    """What ``--shards`` says among the arguments of a gangctl; 1 where there is no such flag, or none that it takes."""
+    """The value of ``--shards`` in the arguments of gangctl; 1 if it is absent or invalid."""
     for word, following in zip_longest(arguments, arguments[1:], fillvalue=""):
         flag, _, value = word.partition("=")
-        said = value or following
-        if flag == "--shards" and said.isdecimal() and 1 <= int(said) <= MOST_SHARDS:
-            return int(said)
+        text = value or following
+        if flag == "--shards" and text.isdecimal() and 1 <= int(text) <= MOST_SHARDS:
+            return int(text)
     return 1
 
 
@@ -124,7 +124,7 @@ def _number(value: object, default: int) -> int:
 
 
 async def leases(gatherer: Gatherer) -> dict[str, Lease]:
-    """Those of gangctl's leaders. Who may not list them asks for those of which the Deployment's arguments tell."""
+    """Leases of gangctl's leaders. Without the right to list, those that the Deployment's arguments imply."""
     namespace = await gatherer.seen("gangctl_namespace")
     try:
         page = await gatherer.client.list(LEASES, namespace)
@@ -156,7 +156,7 @@ async def skipped(gatherer: Gatherer) -> tuple[str, ...]:
 
 
 async def kueue_versions(gatherer: Gatherer) -> tuple[str, ...]:
-    """Versions of Kueue's API; none where it is not installed."""
+    """Versions of Kueue's API; none if it is not installed."""
     return tuple(await gatherer.client.discovery.group_versions(GROUP))
 
 
@@ -165,7 +165,7 @@ async def _has_kueue(gatherer: Gatherer) -> bool:
 
 
 async def kueue_configuration(gatherer: Gatherer) -> KueueConfiguration:
-    """As its ConfigMap says it."""
+    """From its ConfigMap."""
     if not await _has_kueue(gatherer):
         return read_configuration(None)
     try:
@@ -185,7 +185,7 @@ async def kueue_checks(gatherer: Gatherer) -> tuple[AdmissionCheck, ...]:
 
 
 async def gated(gatherer: Gatherer) -> tuple[Gated, ...]:
-    """JobSets with gangctl's gate: of all namespaces, else of the one that is asked about."""
+    """JobSets with gangctl's gate: of all namespaces, else of the selected one."""
     if not await _has_kueue(gatherer):
         return ()
     return tuple(

@@ -1,4 +1,4 @@
-"""Which of the rights that gangctl's commands want the asking person has."""
+"""Which of the rights that gangctl's commands need the user has."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ Wanted = tuple[str, Resource, str, str]
 
 
 async def rights(gatherer: Gatherer) -> tuple[Right, ...]:
-    """Ask the API server for each; that is a create which stores nothing."""
+    """Send an access review for each; the API server stores nothing."""
     queues = VERSION in await gatherer.seen("kueue_versions")
     own = await gatherer.fact("gangctl_namespace")
     own = own if isinstance(own, str) else OWN_NAMESPACE
