@@ -1,1 +1,1 @@
-"""The functional core of Pathways: what a PathwaysJob means, and the JobSet that it becomes."""
+"""The functional core of Pathways: from a PathwaysJob to its JobSet."""

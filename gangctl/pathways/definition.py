@@ -1,9 +1,9 @@
-"""The CustomResourceDefinition of PathwaysJob: the API of google/pathways-job v0.1.4, stricter where it let slips pass.
+"""The CustomResourceDefinition of PathwaysJob: the API of google/pathways-job v0.1.4, stricter for invalid objects.
 
-Every object that the upstream controller can run is taken. What it panics on, ignores silently, or learns of only after
-it has begun is refused: no workers, fewer slices than one, a main container that is not there, an edit without effect.
-There is no rule on the whole object: an API server applies such a one to every change of the status, too, and an object
-from before this definition could not be told how it ends. So the length of the name is looked at by gangctl alone.
+Every object that the upstream controller can run is valid. Objects on which it panics, or whose errors it ignores or
+finds late, are rejected: no workers, fewer slices than one, a missing main container, an edit without effect.
+There is no rule on the whole object: an API server applies such a rule to every change of the status, too, and the
+status of an older object could not be written. So only gangctl checks the length of the name.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ VERSION: Final = "v1"
 _LONGEST_TOPOLOGY: Final = 32
 _LONGEST_NAME: Final = 63
 _MOST_CONTAINERS: Final = 64
-"""Of one kind in the user's pod, so that an API server can bound what looking at them costs."""
+"""Maximum of list items in the user's pod, so that an API server can bound the cost of rules."""
 _MOST: Final = {"maximum": 2**31 - 1}
 _UNKNOWN: Final = "x-kubernetes-preserve-unknown-fields"
 _REASON: Final = "^[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?$"
@@ -89,12 +89,12 @@ def _rule(rule: str, message: str) -> dict[str, str]:
 
 
 def _fixed(name: str) -> list[dict[str, str]]:
-    """The value stays; whether the field is there at all is a question of the object that holds it."""
+    """The value is immutable; a rule on the parent object checks presence."""
     return [_rule("self == oldSelf", f"{name} is immutable")]
 
 
 def _stays(name: str, unset: str) -> dict[str, str]:
-    """A field that is left out may be written as what that means, and the other way round, and no other way."""
+    """An absent field may be set to its default, and the other way round; other changes are rejected."""
     now, before = (f"(has({each}.{name}) ? {each}.{name} : {unset})" for each in ("self", "oldSelf"))
     return _rule(f"{now} == {before}", f"{name} is immutable")
 
@@ -104,7 +104,7 @@ def _text(description: str, **more: Any) -> dict[str, Any]:
 
 
 def _number(description: str, least: int, **more: Any) -> dict[str, Any]:
-    """An int32, with its maximum, because API servers before 1.37 take the format for a remark."""
+    """An int32, with its maximum, because API servers before 1.37 do not enforce the format."""
     return {"description": description, "type": "integer", "format": "int32", "minimum": least, **_MOST, **more}
 
 
@@ -237,7 +237,7 @@ def _controller() -> dict[str, Any]:
 
 
 def _template() -> dict[str, Any]:
-    """A pod template of any release of Kubernetes: of its fields only those are named that there are rules about."""
+    """A pod template of any release of Kubernetes: only fields with rules are listed."""
     words = {"type": "object", "additionalProperties": {"type": "string"}}
     container = {
         "type": "object",
@@ -317,7 +317,7 @@ def _variable() -> dict[str, Any]:
 
 
 def _status() -> dict[str, Any]:
-    """Conditions by type, of which upstream has several each, and the two fields of upstream's."""
+    """Conditions, several of one type as upstream has them, and upstream's two fields."""
     return {
         "description": "Where it stands.",
         "type": "object",

@@ -1,4 +1,4 @@
-"""The JobSet that a stored PathwaysJob should become, or why it becomes none."""
+"""The desired JobSet of a stored PathwaysJob, or why there is none."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from gangctl.pathways.words import DIGEST
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """What is to be created, and what a person should know of it."""
+    """The object to create, and notices for the user."""
 
     job: PathwaysJob
     rendering: Rendering
@@ -36,13 +36,13 @@ class Draft:
 
 
 def draft(raw: Mapping[str, Any], options: PathwaysOptions, setting: Setting) -> Draft | Obstacle:
-    """Read, check and render an object that an API server has taken; ``options`` are those of the controller."""
+    """Read, check and render an object that an API server stored; ``options`` are those of the controller."""
     reading = read_pathways_job(raw, options, cluster_checked=True)
     if reading.job is None:
         first = reading.problems[0]
         return Obstacle(first.reason.value, "; ".join(str(each.error) for each in reading.problems))
     rendering = render(reading.job, setting)
-    # Whether the cluster has gangs may change later, and a person's spec is the same.
+    # Whether the cluster has gangs may change later, while the user's spec stays.
     standard = rendering if setting == Setting() else render(reading.job)
     notices = dict.fromkeys((*reading.notices, *rendering.notices))
     return Draft(reading.job, rendering, tuple(notices), _digest(standard.jobset["spec"]))

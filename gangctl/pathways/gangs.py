@@ -1,11 +1,10 @@
-"""Which gangs a PathwaysJob gets: those that were asked for, or those that suit it.
+"""Gangs of a PathwaysJob: the requested ones, or defaults.
 
-A slice is of no use unless it is complete, and a job of several is of no use unless it has all of them: two such jobs
-could each hold slices that the other one waits for, so that all workers are one group. Where a queue of Kueue reserves
-all slices at once, or the job goes on without some (``elasticSlices``), a slice is the unit that is lost and comes
-back, and a group of its own. A colocated head competes with the workers for the same nodes: there all are one group.
-Kueue's topology-aware scheduling places by itself, and a job whose head sits beside workers that may be missing cannot
-be one group; neither gets any.
+A job needs complete slices, and all of them: two jobs could each hold slices that the other one waits for, so that all
+workers are one group. If a queue of Kueue reserves all slices at once, or the job continues without some
+(``elasticSlices``), a slice is the unit that is lost and restarted, and a separate group. A colocated head competes
+with the workers for the same nodes: then all are one group. Kueue's topology-aware scheduling chooses nodes itself, and
+a job with a colocated head and elastic slices cannot be one group; neither gets any.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from gangctl.pathways.job import PathwaysJob
 from gangctl.pathways.options import Slicing, Startup
 
 TOPOLOGY_REQUESTS: Final = "kueue.x-k8s.io/podset-"
-"""Prefix of the annotations by which Kueue is asked to place pods."""
+"""Prefix of the annotations that request a placement by Kueue."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +40,7 @@ NO_GANGS: Final = Gangs(GangMode.OFF, GangMode.OFF)
 
 
 def gangs(job: PathwaysJob) -> Gangs:
-    """The gangs of a job: asked for on either level, or gangctl's choice."""
+    """The gangs of a job: requested on either level, or gangctl's choice."""
     if job.gang_mode is GangMode.GANG:
         return Gangs(GangMode.GANG, GangMode.OFF)
     if job.worker_mode is not None:
@@ -60,30 +59,30 @@ def queued(job: PathwaysJob) -> bool:
 
 
 def _has_topology(job: PathwaysJob) -> bool:
-    """Whether somebody wants each gang in one domain, where several slices do not belong."""
+    """Whether each gang has to be in one domain, which does not fit several slices."""
     return read_options(job.annotations.get(GANG_OPTIONS, "{}"), "", []).topology_key is not None
 
 
 def sliced(job: PathwaysJob) -> bool:
-    """Whether slices are cut out of, or put together from, node pools."""
+    """Whether slices are parts of, or composed of, node pools."""
     return (job.options.slicing or Slicing.NONE) is not Slicing.NONE
 
 
 def placed_by_kueue(job: PathwaysJob) -> bool:
-    """Whether Kueue chooses the workers' nodes: slices are cut out, or an annotation asks for it."""
+    """Whether Kueue chooses the workers' nodes: with dynamic slices, or an annotation."""
     return sliced(job) or asks_for_topology(job.annotations)
 
 
 def asks_for_topology(annotations: Mapping[str, str]) -> bool:
-    """Whether annotations ask Kueue's topology-aware scheduling for a place."""
+    """Whether annotations request Kueue's topology-aware scheduling."""
     return any(key.startswith(TOPOLOGY_REQUESTS) for key in annotations)
 
 
 def together(job: PathwaysJob) -> bool:
-    """Whether head and workers have to be created together, because the head waits for a place beside a worker."""
+    """Whether head and workers have to be created together, because the head waits for a node of a worker."""
     return job.colocated or gangs(job).jobset is GangMode.GANG
 
 
 def startup(job: PathwaysJob) -> Startup:
-    """In which order head and workers are created."""
+    """The order in which head and workers are created."""
     return job.options.startup or (Startup.ANY_ORDER if together(job) else Startup.IN_ORDER)

@@ -1,4 +1,4 @@
-"""Whether any node that could have the head is large enough for it."""
+"""Whether any eligible node is large enough for the head."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from gangctl.pathways.words import HEAD
 
 
 def check_head(rendering: Rendering, nodes: Iterable[NodeShape]) -> Notice | None:
-    """What to say when nodes let the head in and none of them, empty, has what its pod requests.
+    """A notice if there are eligible nodes for the head, and all of them are too small even when empty.
 
-    None when one has, and when no node lets it in: an autoscaler may make some that do. What is in use on the nodes
-    does not matter, nor do pods that will run beside the head.
+    None if one is large enough, and if no node is eligible: an autoscaler may add some. Usage of the nodes
+    is ignored, and so are pods that will run beside the head.
     """
     head = next(each for each in podsets_of(rendering.jobset) if each.name == HEAD)
     wanted = {name: amount for name, amount in rendering.head_requests.items() if amount > 0}
@@ -40,10 +40,10 @@ def _holds(node: NodeShape, wanted: Mapping[str, int]) -> bool:
 
 
 def _share(node: NodeShape, wanted: Mapping[str, int]) -> float:
-    """How much of what is most missing the node has."""
+    """Fraction of the scarcest resource that the node has."""
     return min(node.capacity.get(name, 0) / amount for name, amount in wanted.items())
 
 
 def head_requests_in_words(requests: Mapping[str, Any]) -> str:
-    """What the head's pod asks of its node: ``26 cpu and 140Gi memory``."""
+    """Requests of the head's pod: ``26 cpu and 140Gi memory``."""
     return show_all({name: amount for name, amount in requests.items() if amount > 0})

@@ -1,4 +1,4 @@
-"""A PathwaysJob that has been read and checked: what rendering needs, and nothing that could still be wrong."""
+"""A PathwaysJob that was read and checked: the valid input of rendering."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class ComponentType(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Component:
-    """What a person changes about one component; ``path`` is the field path of the entry."""
+    """The user's changes to one component; ``path`` is the field path of the entry."""
 
     path: str
     image: str = ""
@@ -45,7 +45,7 @@ class Component:
 
 @dataclass(frozen=True, slots=True)
 class PathwaysJob:
-    """What was asked for, defaults filled in, every value known to be allowed."""
+    """The request with defaults, every value valid."""
 
     name: str
     slice: Slice
@@ -72,13 +72,13 @@ class PathwaysJob:
     components: Mapping[ComponentType, Component] = field(default_factory=dict)
     options: PathwaysOptions = _NO_OPTIONS
     gang_mode: GangMode | None = None
-    """Asked for on the PathwaysJob: ``Off``, or ``Gang`` for head and workers together."""
+    """Requested on the PathwaysJob: ``Off``, or ``Gang`` for head and workers together."""
     worker_mode: GangMode | None = None
-    """Asked for its workers."""
+    """Requested for its workers."""
     user_env_wins: bool = False
-    """Whether the main container's own variables win over those that connect it to the proxy, as they do for flags."""
+    """Whether the main container's own variables override those for the proxy, as with flags."""
     sources: Mapping[str, Origin] = field(default_factory=dict)
-    """Where values come from that are not the PathwaysJob's own, by the field path that they would have there."""
+    """Origins of values that are not the PathwaysJob's own, by their field path there."""
 
     @property
     def headless(self) -> bool:
@@ -87,7 +87,7 @@ class PathwaysJob:
 
     @property
     def colocated(self) -> bool:
-        """Whether the head runs beside the workers; without a user pod it does as the mode says, too."""
+        """Whether the head runs beside the workers, also without a user pod."""
         return self.mode is DeploymentMode.COLOCATE
 
     @property
@@ -96,6 +96,6 @@ class PathwaysJob:
         return self.slices * self.slice.vms
 
     def origin(self, path: str) -> Origin:
-        """Where the value comes from that belongs at a field path of the PathwaysJob: of the longest path known."""
+        """The origin of the value at a field path of the PathwaysJob: that of the longest known prefix."""
         known = [each for each in self.sources if path == each or path.startswith((f"{each}.", f"{each}["))]
         return self.sources[max(known, key=len)] if known else Origin(OriginKind.FIELD, path)

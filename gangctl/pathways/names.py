@@ -1,7 +1,7 @@
-"""The subdomain and the longest names that follow from a PathwaysJob's own.
+"""The subdomain and the longest names that are derived from a PathwaysJob's own.
 
 The head's address, ``NAME-pathways-head-0-0.SUBDOMAIN``, is the value of a label, which holds 63 characters. JobSet
-calls the subdomain like itself, so that 22 are left for the name; a subdomain of its own makes room for more.
+uses its own name as subdomain, so that 22 are left for the name; another subdomain allows longer names.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from gangctl.pathways.job import PathwaysJob
 from gangctl.pathways.words import HEAD, NAME_CHARACTERS, WORKER
 
 AUTO: Final = "auto"
-"""Option ``subdomain``: a short one where the name needs it."""
+"""Option ``subdomain``: a short one if the name needs it."""
 LABEL_CHARACTERS: Final = 63
 ADDRESS_CHARACTERS: Final = LABEL_CHARACTERS - len(f"-{HEAD}-0-0.")
-"""Of the name and the subdomain together."""
+"""Maximum length of name and subdomain together."""
 
 _DNS_1035: Final = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?")
 _DIGITS: Final = 7
@@ -25,14 +25,14 @@ _POD_SUFFIX: Final = "-abcde"
 
 
 def is_dns_1035(text: str) -> bool:
-    """Whether a text can be the name of a Service or a Job's pod, its length apart."""
+    """Whether a text is a valid name of a Service or a Job's pod, except for its length."""
     return _DNS_1035.fullmatch(text) is not None
 
 
 def subdomain(job: PathwaysJob) -> str:
-    """The subdomain to write into the JobSet; empty where JobSet's own choice, its name, does.
+    """The subdomain to write into the JobSet; empty if JobSet's default, its name, is sufficient.
 
-    A short one depends on the name alone, so that it stays over restarts and differs between JobSets of a namespace.
+    A short one depends on the name alone: it is stable over restarts, and unique in a namespace.
     """
     asked = job.options.subdomain or ""
     if asked != AUTO:
@@ -43,7 +43,7 @@ def subdomain(job: PathwaysJob) -> str:
 
 
 def address(job: PathwaysJob) -> str:
-    """The host name of the head, as every pod learns it from its label."""
+    """The host name of the head, which every pod gets from its label."""
     return f"{job.name}-{HEAD}-0-0.{subdomain(job) or job.name}"
 
 

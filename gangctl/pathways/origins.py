@@ -1,7 +1,7 @@
-"""Where each field of a rendered object came from.
+"""Origins of the fields of a rendered object.
 
-Whatever is rendered is built as a tree of dicts, lists and values in which a :class:`From` marks that a value, or
-everything below it, has an origin. :func:`plain` is the object without the marks, :func:`origins` the marks by path.
+A rendering is a tree of dicts, lists and values in which a :class:`From` gives a value, or
+everything below it, an origin. :func:`plain` is the object without the marks, :func:`origins` the marks by path.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from gangctl.api.fieldpath import FieldPath
 
 
 class OriginKind(StrEnum):
-    """What kind of place a value comes from."""
+    """Kind of an origin."""
 
     FIELD = "field"
     """A field of the PathwaysJob."""
@@ -24,7 +24,7 @@ class OriginKind(StrEnum):
     OPTION = "option"
     """An entry of the options: annotation, settings of the controller, or a flag of the same name."""
     DEFAULT = "default"
-    """What the API says when the field is left out."""
+    """The API's default."""
     TABLE = "table"
     """The table of accelerators."""
     RULE = "rule"
@@ -33,7 +33,7 @@ class OriginKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Where a value comes from: ``place`` is a field path, a flag, or what names the rule; ``why`` a sentence."""
+    """Where a value comes from: ``place`` is a field path, a flag, or the name of the rule; ``why`` a sentence."""
 
     kind: OriginKind
     place: str
@@ -42,7 +42,7 @@ class Origin:
 
 @dataclass(frozen=True, slots=True)
 class From:
-    """A value, or a tree, with the origin of whatever in it has no nearer one."""
+    """A value, or a tree, with the origin of all its values without a nearer one."""
 
     value: Any
     origin: Origin
@@ -54,17 +54,17 @@ def field(value: Any, path: str, why: str = "") -> From:
 
 
 def rule(value: Any, why: str, place: str = "gangctl") -> From:
-    """A value that a rule demands."""
+    """A value that a rule sets."""
     return From(value, Origin(OriginKind.RULE, place, why))
 
 
 def option(value: Any, name: str, why: str = "") -> From:
-    """A value that an entry of the options chose, by its name in JSON: ``imageRegistry``."""
+    """A value from an entry of the options, by its name in JSON: ``imageRegistry``."""
     return From(value, Origin(OriginKind.OPTION, name, why))
 
 
 def plain(tree: Any) -> Any:
-    """The tree without its marks: dicts, lists and values of its own, shared with nobody."""
+    """The tree without origins, as a deep copy."""
     if isinstance(tree, From):
         return plain(tree.value)
     if isinstance(tree, Mapping):
@@ -75,7 +75,7 @@ def plain(tree: Any) -> Any:
 
 
 def origins(tree: Any) -> dict[str, Origin]:
-    """The origin of every leaf by its field path; one without is a slip of whoever built the tree (ValueError)."""
+    """The origin of every leaf by its field path; ValueError for a leaf without one."""
     return dict(_leaves(tree, FieldPath(), None))
 
 

@@ -1,6 +1,6 @@
-"""What may be wrong with a PathwaysJob: a closed list of reasons, safe to match in scripts and conditions.
+"""Problems of a PathwaysJob: a closed list of reasons, safe to match in scripts and conditions.
 
-Below it, how messages about PathwaysJobs quote, suggest and list.
+Also helpers for messages about PathwaysJobs: quotes, suggestions and lists.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Final
 from gangctl.errors import ErrorKind, FieldError, one_line
 
 MOST_PROBLEMS: Final = 100
-"""Of one object: no one repairs more at a time."""
+"""Maximum of problems of one object."""
 SHOWN: Final = 64
 """Characters of a value in a message."""
 
@@ -23,7 +23,7 @@ class InvalidReason(StrEnum):
     """Why a PathwaysJob, or flags in its place, cannot become a JobSet."""
 
     MALFORMED = "Malformed"
-    """A field of another type than the API's, an unknown enum value, an object that is none."""
+    """A field of another type than the API's, an unknown enum value, a value that is no object."""
     INVALID_NAME = "InvalidName"
     NAME_TOO_LONG = "NameTooLong"
     INVALID_WORKERS = "InvalidWorkers"
@@ -46,18 +46,18 @@ class InvalidReason(StrEnum):
     INVALID_OPTIONS = "InvalidOptions"
     INVALID_GANG_MODE = "InvalidGangMode"
     GANG_DEADLOCK = "GangDeadlock"
-    """A gang that would wait for pods that wait for it."""
+    """A gang in a deadlock with other pods."""
     ELASTIC_GANG = "ElasticGang"
-    """A gang that could not start, or recover, with a slice missing."""
+    """A gang that could not start, or recover, without all slices."""
     INVALID_SLICING = "InvalidSlicing"
     INVALID_IMAGE = "InvalidImage"
     INVALID_JOBSET = "InvalidJobSet"
-    """The JobSet would be refused, by the API server, by JobSet or as a gang."""
+    """The API server, JobSet or gangctl would reject the JobSet."""
 
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """One thing wrong: why, as a reason that stays, and where and what is allowed, for a person."""
+    """One problem: a stable reason, the place, and what is allowed."""
 
     reason: InvalidReason
     error: FieldError
@@ -72,10 +72,10 @@ def problem(reason: InvalidReason, path: str, detail: str, kind: ErrorKind = Err
 
 
 class RefusedValueError(ValueError):
-    """A value that means nothing here; whoever knows its field makes it a :class:`Problem`."""
+    """An invalid value; the caller, which knows its field, converts it to a :class:`Problem`."""
 
     def __init__(self, reason: InvalidReason, detail: str) -> None:
-        """``detail`` quotes the value and says what is allowed."""
+        """``detail`` has the value and what is allowed."""
         super().__init__(detail)
         self.reason = reason
         self.detail = detail
@@ -87,7 +87,7 @@ def quoted(value: object) -> str:
 
 
 def near(word: str, known: Iterable[str]) -> str:
-    """What somebody may have meant by a word, as the end of a sentence; empty where nothing is near."""
+    """The probably intended word, as the end of a sentence; empty if none is near."""
     words = sorted(known)
     found = get_close_matches(word[:SHOWN], words, n=1, cutoff=0.6)
     found = found or [each for each in words if word and each.startswith(word)]

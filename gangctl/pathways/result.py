@@ -1,4 +1,4 @@
-"""What rendering gives, and what it depends on besides the PathwaysJob."""
+"""Result of rendering, and its inputs besides the PathwaysJob."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ class Profile(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """What a rendering depends on besides the PathwaysJob."""
+    """Inputs of a rendering besides the PathwaysJob."""
 
     profile: Profile = Profile.GANG
     gangs: bool = True
     """Whether the cluster has an API for gangs; without one the workers keep exclusive placement."""
     topology: bool = True
-    """Whether a gang can ask for one node pool, which Kubernetes 1.36 and later can express."""
+    """Whether a gang can require one node pool, which needs Kubernetes 1.36 or later."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rendering:
-    """The JobSet, and what a person may want to know of it."""
+    """The JobSet, and notices for the user."""
 
     jobset: Mapping[str, Any]
     origins: Mapping[str, Origin]

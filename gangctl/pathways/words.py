@@ -1,6 +1,6 @@
-"""Names that Pathways, GKE and JobSet know, each spelled once (google/pathways-job v0.1.4, JobSet 0.12).
+"""Names of Pathways, GKE and JobSet, each defined once (google/pathways-job v0.1.4, JobSet 0.12).
 
-Below them the field paths of a PathwaysJob that several modules speak of.
+Also the field paths of a PathwaysJob that several modules use.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ WORKER_MODE: Final = "gangctl.dev/pathways-worker-mode"
 OPTIONS: Final = "gangctl.dev/pathways-options"
 """On a PathwaysJob: JSON object, :class:`~gangctl.pathways.options.PathwaysOptions`."""
 DIGEST: Final = "gangctl.dev/pathways-digest"
-"""On a JobSet that gangctl has made of a PathwaysJob: digest of what was rendered."""
+"""On a JobSet that gangctl rendered from a PathwaysJob: digest of its source."""
 
 NAME_CHARACTERS: Final = 22
 """Of a PathwaysJob: with more, the coordinator's address does not fit into a label (JobSet issue 1056)."""

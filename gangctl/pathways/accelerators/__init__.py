@@ -1,1 +1,1 @@
-"""TPUs by whatever name: machine types, topologies, slices."""
+"""TPUs by all their names: machine types, topologies, slices."""

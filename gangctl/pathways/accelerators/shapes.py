@@ -1,8 +1,8 @@
 """The topologies that TPU slices come in: those of a PathwaysJob, and those that XPK knows.
 
 A PathwaysJob names one of a list per machine type (google/pathways-job v0.1.4). Flags follow the wider rule of
-AI-Hypercomputer/xpk (1.16): up to so many cubes of 4x4x4, each side at most 256 chips. Both are written down here as
-short as they can be read, and made into strings when somebody asks.
+AI-Hypercomputer/xpk (1.16): up to so many cubes of 4x4x4, each side at most 256 chips. Both are stored in a
+compact form, and expanded to strings on use.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _PARTS_OF_A_CUBE: Final = ("2x2x1", "2x2x2", "2x2x4", "2x4x4")
 _CUBE_SIDE: Final = 4
 _LONGEST_SIDE_CUBES: Final = 64
 _CHIPS_OF_VMS_THAT_JOIN: Final = 4
-"""VMs with so many chips make up slices of several."""
+"""VMs with this number of chips can form slices of several VMs."""
 
 _THIRD_SIDES: Final[Mapping[str, str]] = {
     "4x4": "4 8 12 20 28 44 52 68 76 92 116 124 148 164 172 188 212 236 244",
@@ -91,7 +91,7 @@ class CubeRule:
     """How XPK makes topologies of three dimensions: of parts of one cube of 4x4x4, and of whole cubes."""
 
     cubes: int
-    """At most so many."""
+    """Maximum number of cubes."""
     ascending: bool = True
     """Whether the sides have to be in order."""
     single: bool = False
@@ -128,7 +128,7 @@ _COMMON: Final[Mapping[str, str]] = {
     "v5p": "ct5p-hightpu-4t",
     "tpu7x": "tpu7x-standard-4t",
 }
-"""Generations of which only the topologies of this machine type in a PathwaysJob are common; of others all are."""
+"""Generations with common topologies only for this machine type in a PathwaysJob; of others all are common."""
 
 
 def chips(topology: str) -> int:
@@ -137,14 +137,14 @@ def chips(topology: str) -> int:
 
 
 def rule_of(accelerator: Accelerator) -> str:
-    """XPK's rule for a machine type in words; empty where its list is short enough to be its own rule."""
+    """XPK's rule for a machine type as text; empty if its list is short enough to be printed."""
     joins = accelerator.chips_per_vm == _CHIPS_OF_VMS_THAT_JOIN
     return str(_CUBE_RULES[accelerator.generation]) if joins and accelerator.generation in _CUBE_RULES else ""
 
 
 @cache
 def of_job(machine_type: str) -> tuple[str, ...]:
-    """What a PathwaysJob may name for a machine type, ascending by chips; none where it may not name the machine."""
+    """Topologies of a machine type in a PathwaysJob, ascending by chips; none if it does not support the machine."""
     if machine_type not in _LARGER:
         return tuple(_LISTED.get(machine_type, "").split())
     whole = (f"{sides}x{third}" for sides, thirds in _THIRD_SIDES.items() for third in thirds.split())
@@ -153,14 +153,14 @@ def of_job(machine_type: str) -> tuple[str, ...]:
 
 @cache
 def of_generation(generation: str) -> tuple[str, ...]:
-    """What XPK knows of a generation, ascending by chips; those of one size stay in XPK's order."""
+    """XPK's topologies of a generation, ascending by chips; those of one size stay in XPK's order."""
     if generation in _FLAT:
         return tuple(_FLAT[generation].split())
     return tuple(sorted(_CUBE_RULES[generation].topologies(), key=chips))
 
 
 def of_flags(accelerator: Accelerator) -> tuple[str, ...]:
-    """What flags may name for a machine type, ascending by chips."""
+    """Topologies of a machine type in flags, ascending by chips."""
     if accelerator.machine_type in _ONE_VM:
         return (_ONE_VM[accelerator.machine_type],)
     return of_generation(accelerator.generation) if accelerator.chips_per_vm == _CHIPS_OF_VMS_THAT_JOIN else ()
@@ -168,7 +168,7 @@ def of_flags(accelerator: Accelerator) -> tuple[str, ...]:
 
 @cache
 def by_chips(generation: str) -> Mapping[int, str]:
-    """The topology that a size alone stands for: XPK's first of the size, but rather the last common one."""
+    """The topology for a size alone: the last common one, else XPK's first of the size."""
     common = of_job(_COMMON[generation]) if generation in _COMMON else of_generation(generation)
     found: dict[int, str] = {}
     for topology in of_generation(generation):
@@ -178,7 +178,7 @@ def by_chips(generation: str) -> Mapping[int, str]:
 
 
 def near(topology: str, allowed: Sequence[str], count: int = 3) -> tuple[str, ...]:
-    """Those of ``allowed`` that come nearest to a topology in chips, those of the same sides first."""
+    """Those of ``allowed`` nearest to a topology in chips, those with the same sides first."""
     wanted, sides = chips(topology), sorted(topology.split("x"))
     return tuple(
         sorted(allowed, key=lambda each: (sorted(each.split("x")) != sides, abs(chips(each) - wanted)))[:count]

@@ -1,4 +1,4 @@
-"""A TPU slice: so many chips in a topology, on so many VMs."""
+"""A TPU slice: a number of chips in a topology, on a number of VMs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class Accelerator:
     label: str
     """Value of the node label ``cloud.google.com/gke-tpu-accelerator``."""
     key: str
-    """What Pathways calls it: ``tpuv5e``."""
+    """Its name in Pathways: ``tpuv5e``."""
     chips_per_vm: int
     cores_per_chip: int
     """TensorCores, the unit of names such as ``v5p-8``."""
@@ -44,5 +44,5 @@ class Slice:
 
     @property
     def instance_type(self) -> str:
-        """As the resource manager wants to be told: ``tpuv5:2x2x1``."""
+        """As an argument of the resource manager: ``tpuv5:2x2x1``."""
         return f"{self.accelerator.key}:{self.topology}"

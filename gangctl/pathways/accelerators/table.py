@@ -1,6 +1,6 @@
-"""TPUs by whatever name a person gives them: the table of machine types, and the way from a name to its row.
+"""TPUs by all their names: the table of machine types, and the lookup of a name.
 
-Names are looked up, never taken apart and put together again, so that a name nobody knows is refused and not passed on.
+Names are looked up, never parsed and composed, so that an unknown name is rejected and not passed on.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from gangctl.pathways.accelerators.slices import Accelerator
 from gangctl.pathways.problems import SHOWN, InvalidReason, RefusedValueError, quoted
 
 _NEAR: Final = 3
-"""So many names are suggested in place of one that is refused."""
+"""Maximum of names that are suggested for an unknown one."""
 
 
 def _generation(
@@ -81,7 +81,7 @@ FAMILIES: Final[Mapping[str, str]] = {
     "tpu7x": "tpu7x",
     "tpu7": "tpu7",
 }
-"""What people call a generation."""
+"""Names of a generation."""
 
 _KINDS_OF_NAMES: Final = (
     "allowed are a device type (v5p-8, v5p-2x2x1), a machine type (ct5p-hightpu-4t), a label of GKE (tpu-v5p-slice), "
@@ -89,7 +89,7 @@ _KINDS_OF_NAMES: Final = (
 )
 
 _UNREAL_LABELS: Final[Mapping[str, str]] = {"tpu-v5e-slice": "tpu-v5-lite-podslice"}
-"""Labels that some documents have and no node carries: pods that select them wait for ever. And the real ones."""
+"""Labels in some documents that no node has: pods that select them wait permanently. And the real ones."""
 
 _DEVICE_TYPE: Final = re.compile(
     rf"(?P<family>{'|'.join(FAMILIES)})-(?:(?P<size>[1-9][0-9]{{0,6}})|(?P<topology>[0-9]{{1,6}}(?:x[0-9]{{1,6}}){{1,2}}))"
@@ -113,7 +113,7 @@ def single_chip(accelerator: Accelerator) -> Accelerator:
 
 @cache
 def names() -> Mapping[str, Accelerator]:
-    """Every name that means a row without saying a topology: machine types, labels, families, keys."""
+    """Every name of a row without a topology: machine types, labels, families, keys."""
     rows = {each.machine_type: each for each in ACCELERATORS}
     firsts = [default_of(generation) for generation in FAMILIES.values()]
     rows |= {first.label: first for first in firsts}
@@ -142,12 +142,12 @@ def by_machine_type(text: str) -> Accelerator:
 
 
 def find(text: str) -> tuple[Accelerator, str]:
-    """The accelerator that a name means, and the topology that it says, empty where it says none.
+    """The accelerator of a name, and its topology, empty if the name has none.
 
     A name is a device type of XPK (``v5p-8``, ``v5p-2x2x1``), a machine type, a node label of GKE, a family or a key of
-    Pathways; case and blanks around it mean nothing. A slice of one chip is on the machine type with one chip, and
+    Pathways; case and surrounding blanks are ignored. A slice of one chip is on the machine type with one chip, and
     ``v6e-8`` is XPK's, two VMs of four chips, as cluster-toolkit's, one VM of eight, has a machine type to be named by.
-    RefusedValueError for whatever is none of these.
+    RefusedValueError for other names.
     """
     name = text.strip().lower()
     if not name:

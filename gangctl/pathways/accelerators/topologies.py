@@ -1,4 +1,4 @@
-"""Slices by what a person writes: which topologies a machine type has, and what one of them makes."""
+"""Slices by the user's names: the topologies of a machine type, and the slice of a topology."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from gangctl.pathways.problems import InvalidReason, RefusedValueError, quoted
 _TOPOLOGY: Final = re.compile(r"[1-9][0-9]{0,5}(x[1-9][0-9]{0,5}){1,2}")
 _EXAMPLES: Final = {2: "2x4", 3: "2x2x4"}
 _SHOWN: Final = 13
-"""So many topologies are listed in a message; of more, the near ones are."""
+"""Maximum of topologies in a message; of more, only near ones are listed."""
 
 
 def topologies(accelerator: Accelerator, *, strict: bool) -> tuple[str, ...]:
@@ -25,7 +25,7 @@ def topologies(accelerator: Accelerator, *, strict: bool) -> tuple[str, ...]:
 
 
 def normalized(topology: str, accelerator: Accelerator) -> str:
-    """A topology without case and blanks around it; RefusedValueError where it has another form."""
+    """A topology in lower case without surrounding blanks; RefusedValueError for another form."""
     text = topology.strip().lower()
     if _TOPOLOGY.fullmatch(text) and text.count("x") + 1 == accelerator.dimensions:
         return text
@@ -35,7 +35,7 @@ def normalized(topology: str, accelerator: Accelerator) -> str:
 
 
 def slice_of(accelerator: Accelerator, topology: str, *, strict: bool) -> Slice:
-    """The slice of a topology; RefusedValueError where the machine type has none of it.
+    """The slice of a topology; RefusedValueError if the machine type does not have it.
 
     One chip is on the machine type with one chip, whichever was named: ``1x1`` of ``ct6e-standard-4t``, which a
     PathwaysJob may say, selects nodes of ``ct6e-standard-1t``, and a pod that asks for four chips fits on none of them.
@@ -53,7 +53,7 @@ def slice_of(accelerator: Accelerator, topology: str, *, strict: bool) -> Slice:
 
 
 def _unknown(topology: str, accelerator: Accelerator, allowed: tuple[str, ...], *, strict: bool) -> str:
-    """What to say of a topology of the right form that the machine type does not have."""
+    """The message for a valid topology that the machine type does not have."""
     where = " in a PathwaysJob" if strict else ""
     refused = f"{accelerator.machine_type} has no topology {topology}{where}"
     if not allowed:

@@ -1,1 +1,1 @@
-"""The rules for a PathwaysJob, however it was written."""
+"""The rules for a PathwaysJob, from an object or from flags."""

@@ -1,4 +1,4 @@
-"""The rules for a PathwaysJob, however it was written: as an object, or as flags."""
+"""The rules for a PathwaysJob, from an object or from flags."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _BUCKET: Final = re.compile(r"gs://[^/\s]+(/\S*)?")
 
 
 def check(job: PathwaysJob) -> tuple[tuple[Problem, ...], tuple[Notice, ...]]:
-    """Everything that is wrong with a job, and what a person should know of it, both in the order of its fields."""
+    """All problems of a job, and notices for the user, both in the order of its fields."""
     found = Findings(job)
     _check_all(found)
     _check_with_slice(found)
@@ -37,7 +37,7 @@ def check(job: PathwaysJob) -> tuple[tuple[Problem, ...], tuple[Notice, ...]]:
 
 
 def check_without_slice(job: PathwaysJob) -> tuple[Problem, ...]:
-    """What is wrong with a job whatever its slice is, for one whose slice is not known."""
+    """Problems that do not depend on the slice, for a job with an unknown slice."""
     found = Findings(job)
     _check_all(found)
     return tuple(found.problems)
@@ -66,7 +66,7 @@ def _check_with_slice(found: Findings) -> None:
         most = INT32_MAX // job.slice.vms
         detail = f"must be at most {most} with {job.slice.vms} VMs in a slice, got {job.max_slice_restarts}"
         found.refuse(InvalidReason.INVALID_RESTARTS, f"{WORKERS}.maxSliceRestarts", detail)
-    _tell_what_has_no_effect(found)
+    _notice_no_effect(found)
 
 
 def _check_restarts(found: Findings) -> None:
@@ -80,7 +80,7 @@ def _check_restarts(found: Findings) -> None:
 
 
 def _check_directory(found: Findings) -> None:
-    """Pathways keeps what it has to remember in a bucket; an object may come without, flags may not."""
+    """Pathways stores its state in a bucket; it is optional in an object, and required in flags."""
     directory = found.job.pathways_dir
     if _BUCKET.fullmatch(directory):
         return
@@ -91,7 +91,7 @@ def _check_directory(found: Findings) -> None:
         kind = ErrorKind.INVALID if directory else ErrorKind.REQUIRED
         found.refuse(InvalidReason.INVALID_DIRECTORY, DIRECTORY, f"must be {wanted}; {said}", kind)
     else:
-        found.tell(Reason.DIRECTORY_MISSING, f"{origin.place} should be {wanted}; {said}")
+        found.notice(Reason.DIRECTORY_MISSING, f"{origin.place} should be {wanted}; {said}")
 
 
 def _check_slices(found: Findings) -> None:
@@ -112,19 +112,19 @@ def _check_grace(found: Findings) -> None:
         found.refuse(InvalidReason.INVALID_GRACE_PERIOD, path, f"must be at least 0 seconds, got {seconds}")
 
 
-def _tell_what_has_no_effect(found: Findings) -> None:
+def _notice_no_effect(found: Findings) -> None:
     job = found.job
     restarts = found.place(f"{WORKERS}.maxSliceRestarts")
     if not job.elastic_slices and job.max_slice_restarts != DEFAULT_SLICE_RESTARTS:
         message = f"{restarts} ({job.max_slice_restarts}) counts only with {found.place(ELASTIC)} above 0"
-        found.tell(Reason.NO_EFFECT, message)
+        found.notice(Reason.NO_EFFECT, message)
     elif job.elastic_slices and not job.max_slice_restarts:
-        found.tell(Reason.NO_EFFECT, f"{restarts} 0 is as if it were left out: a worker is restarted 4 times")
+        found.notice(Reason.NO_EFFECT, f"{restarts} 0 is as if it were left out: a worker is restarted 4 times")
     if job.headless and job.main_container != DEFAULT_MAIN_CONTAINER:
         path = found.place("spec.controller.mainContainerName")
-        found.tell(Reason.NO_EFFECT, f"{path} names a container of a pod that is not there: there is no template")
+        found.notice(Reason.NO_EFFECT, f"{path} names a container of a pod that is not there: there is no template")
     for key, value in ((GKE_ACCELERATOR, job.slice.accelerator.label), (GKE_TOPOLOGY, job.slice.topology)):
         asked = job.worker_node_selector.get(key, value)
         if asked != value:
             path = found.place(f"{WORKERS}.nodeSelector[{key}]")
-            found.tell(Reason.NO_EFFECT, f"{path} is {quoted(asked)}, but type and topology make it {value}")
+            found.notice(Reason.NO_EFFECT, f"{path} is {quoted(asked)}, but type and topology make it {value}")

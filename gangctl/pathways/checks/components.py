@@ -1,4 +1,4 @@
-"""The containers that gangctl adds: what a person may change about them, and which images they may run."""
+"""The containers that gangctl adds: what the user may change about them, and valid images."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _LONGEST: Final = 512
 
 
 def check_images(found: Findings) -> None:
-    """Where images come from that are not a component's own."""
+    """Registry of images without an image of the component's own."""
     version, registry = found.job.pathways_version, found.job.options.image_registry
     if version and not is_tag(version):
         detail = f"must be the tag of an image, letters, digits, ., _ and -, at most 128; got {quoted(version)}"
@@ -54,7 +54,7 @@ def check_components(found: Findings) -> None:
                 found.refuse(InvalidReason.INVALID_COMPONENT, f"{component.path}.customFlags[{index}]", detail)
         _check_environment(found, component)
         if not (component.image or component.flags or component.env):
-            found.tell(Reason.NO_EFFECT, f"{found.place(component.path)} changes nothing about the {kind}")
+            found.notice(Reason.NO_EFFECT, f"{found.place(component.path)} changes nothing about the {kind}")
 
 
 def _check_environment(found: Findings, component: Component) -> None:
@@ -81,7 +81,7 @@ def is_image(text: str) -> bool:
 
 
 def is_registry(text: str) -> bool:
-    """Whether a text is what can stand before the name of an image: a host, and perhaps a path."""
+    """Whether a text is a valid prefix of an image: a host, and optionally a path."""
     return len(text) <= _LONGEST and _REGISTRY.fullmatch(text) is not None
 
 

@@ -1,4 +1,4 @@
-"""Gangs that could never start beside what else was asked for."""
+"""Gangs that could never start with the other fields of the job."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _GROUPS: Final = ("schedulingGroup", "workloadRef")
 
 
 def check_gangs(found: Findings) -> None:
-    """Every combination that would wait for ever, or that Kubernetes would refuse."""
+    """Every combination that would wait permanently, or that Kubernetes would reject."""
     _check_levels(found)
     _check_elastic(found)
     _check_order(found)
@@ -45,7 +45,7 @@ def _check_levels(found: Findings) -> None:
 
 
 def _check_elastic(found: Findings) -> None:
-    """A group of all slices does not start while one is missing, and must not: that is what it is for."""
+    """A group of all slices does not start while one is missing: that is its purpose."""
     if not found.job.elastic_slices:
         return
     for path, mode in ((GANG_MODE_PATH, found.job.gang_mode), (WORKER_MODE_PATH, found.job.worker_mode)):
@@ -59,7 +59,7 @@ def _check_elastic(found: Findings) -> None:
 
 
 def _check_order(found: Findings) -> None:
-    """Workers that are made once the head is ready are not there for a head that waits for them."""
+    """Workers that are created after the head is ready are missing for a head that waits for them."""
     order = found.job.options.startup
     if order in {None, Startup.ANY_ORDER} or not together(found.job):
         return
@@ -72,7 +72,7 @@ def _check_order(found: Findings) -> None:
 
 
 def _check_exclusive(found: Findings) -> None:
-    """On the PathwaysJob the annotation would hold for every Job of the JobSet."""
+    """On the PathwaysJob the annotation would apply to every Job of the JobSet."""
     annotations = found.job.annotations
     if EXCLUSIVE_TOPOLOGY not in annotations or NODE_SELECTOR_STRATEGY in annotations:
         return
@@ -89,7 +89,7 @@ def _check_exclusive(found: Findings) -> None:
 
 
 def _check_pools(found: Findings) -> None:
-    """A node pool holds one slice, so that a group of several finds no pool for all of it."""
+    """A node pool holds one slice, so that a group of several fits in no pool."""
     text = found.job.annotations.get(GANG_OPTIONS)
     chosen = gangs(found.job)
     if text is None or found.job.slices <= 1 or GangMode.GANG not in {chosen.jobset, chosen.worker}:

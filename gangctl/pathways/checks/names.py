@@ -1,4 +1,4 @@
-"""Names: what Kubernetes will make of a PathwaysJob's own."""
+"""Names that Kubernetes derives from a PathwaysJob's own."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ NAME: Final = "metadata.name"
 
 
 def check_names(found: Findings) -> None:
-    """The name, with the subdomain that was chosen, makes an address that a label can hold."""
+    """The name and the subdomain form an address that fits into a label."""
     job = found.job
     if job.namespace and not is_dns_label(job.namespace):
         detail = f"{quoted(job.namespace)} is not the name of a namespace: lower case letters, digits and -"
@@ -55,7 +55,7 @@ def _check_address(found: Findings) -> None:
 
 
 def check_pod_names(found: Findings) -> None:
-    """The longest pod has a name that can be its host name."""
+    """The longest pod name is a valid host name."""
     longest = longest_pod(found.job)
     over = len(longest) - LABEL_CHARACTERS
     if over > 0:

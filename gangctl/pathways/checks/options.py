@@ -23,7 +23,7 @@ _SUPER: Final = "slices of several cubes exist for tpu7x-standard-4t, with topol
 
 
 def check_options(found: Findings) -> None:
-    """What pydantic does not know of Kubernetes; the subdomain is looked at with the name."""
+    """Rules of Kubernetes beyond the types; the subdomain is checked with the name."""
     options = found.job.options
     for key, value in (options.head_node_selector or {}).items():
         if not _KEY.fullmatch(key) or not _VALUE.fullmatch(value):

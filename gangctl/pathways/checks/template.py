@@ -1,4 +1,4 @@
-"""The user's pod, beside what gangctl adds to it."""
+"""The user's pod, together with the containers that gangctl adds."""
 
 from __future__ import annotations
 
@@ -44,12 +44,12 @@ class Container:
 
     @property
     def name(self) -> str:
-        """Empty where it has none."""
+        """Empty if it has none."""
         return str(self.value.get("name", ""))
 
 
 def check_template(found: Findings) -> None:
-    """The pod of the user's own; there is none when a client connects from outside."""
+    """The user's pod; there is none if a client connects from outside."""
     if found.job.template is None:
         return
     pod = found.job.template.get("spec", {})
@@ -67,7 +67,7 @@ def check_template(found: Findings) -> None:
     others = sorted({*found.job.template.get("metadata", {})} - {"labels", "annotations"})
     if others:
         place = found.place(f"{TEMPLATE}.metadata")
-        found.tell(Reason.NO_EFFECT, f"{place}: of it only labels and annotations are used, not {listed(others)}")
+        found.notice(Reason.NO_EFFECT, f"{place}: of it only labels and annotations are used, not {listed(others)}")
     seconds = pod.get("terminationGracePeriodSeconds", 0)
     if seconds < 0:
         path = f"{POD}.terminationGracePeriodSeconds"
@@ -130,9 +130,9 @@ def _check_resources(found: Findings, path: str, resources: Mapping[str, Any]) -
 
 
 def check_pod_size(found: Findings) -> None:
-    """A pod that says as a whole what it needs leaves room for the containers that gangctl adds.
+    """Pod-level requests include those of the containers that gangctl adds.
 
-    Every quantity has been looked at before.
+    Every quantity was checked before.
     """
     job, pod = found.job, (found.job.template or {}).get("spec", {})
     resources = pod.get("resources", {})
@@ -140,9 +140,9 @@ def check_pod_size(found: Findings) -> None:
     sidecars = [{"restartPolicy": "Always", "resources": plain(each)} for each in added]
     init = [*pod.get("initContainers", ()), *sidecars]
     needed = as_integers(pod_requests({"containers": pod.get("containers", []), "initContainers": init})[0])
-    said, _ = pod_requests({"resources": resources})
-    for name, amount in as_integers(said).items():
-        if name in said and amount < needed.get(name, 0):
+    requests, _ = pod_requests({"resources": resources})
+    for name, amount in as_integers(requests).items():
+        if name in requests and amount < needed.get(name, 0):
             field = "requests" if name in resources.get("requests", {}) else "limits"
             detail = (
                 f"must be at least {show(name, needed[name])}, which its containers request together, "
@@ -164,7 +164,7 @@ def check_amounts(found: Findings, path: str, requests: Mapping[str, Any], limit
 
 
 def _amounts(found: Findings, path: str, written: Mapping[str, Any]) -> Requests:
-    """The quantities that are some."""
+    """The valid quantities."""
     errors: list[FieldError] = []
     sound: dict[str, Any] = {}
     for name, amount in written.items():
@@ -179,7 +179,7 @@ def _amounts(found: Findings, path: str, written: Mapping[str, Any]) -> Requests
 
 
 def _check_ports(found: Findings, containers: Sequence[Container]) -> None:
-    """Ports must be free of Pathways' own, and of one another's where the containers run at the same time.
+    """Ports must differ from Pathways' own, and from each other's if the containers run at the same time.
 
     The head's pod uses the network of its node, so that every port in it is one of the node's.
     """

@@ -1,4 +1,4 @@
-"""What a command line can say about a PathwaysJob."""
+"""Flags of a PathwaysJob on a command line."""
 
 from __future__ import annotations
 

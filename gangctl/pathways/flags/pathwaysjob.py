@@ -1,7 +1,7 @@
 """A PathwaysJob in the flags of a command line.
 
-The flags become a PathwaysJob whose values remember the flags that they came from, so that whatever is wrong with it is
-told in words of the command line. The options of rendering are flags, too, but are read apart from these
+The flags become a PathwaysJob whose values have their flags as origins, so that problems are reported at flags.
+The options of rendering are flags, too, but are read separately
 (:mod:`gangctl.pathways.options`).
 """
 
@@ -45,7 +45,7 @@ from gangctl.pathways.words import (
 XPK_QUEUE: Final = "multislice-queue"
 XPK_PRIORITY: Final = "medium"
 XPK_GRACE_SECONDS: Final = 30
-"""What ``--queue``, ``--priority`` and ``--termination-grace-period-seconds`` are in profile xpk if left out."""
+"""Defaults of ``--queue``, ``--priority`` and ``--termination-grace-period-seconds`` in profile xpk."""
 
 _SPOT: Final = ("cloud.google.com/gke-spot", "true")
 _FLEX: Final = ("cloud.google.com/gke-queued", "true")
@@ -121,7 +121,7 @@ def _chosen(options: PathwaysOptions) -> Iterator[str]:
 
 
 def _checked(job: PathwaysJob, flags: Flags, texts: FlagTexts) -> Reading:
-    """The slice last, because a job without one can still be checked for everything else."""
+    """The slice last, because a job without one can still be checked otherwise."""
     if not flags.workload:
         texts.refuse(InvalidReason.INVALID_NAME, "--workload", "is required: the JobSet's name", ErrorKind.REQUIRED)
     found, flag = _slice(flags, texts)
@@ -132,15 +132,15 @@ def _checked(job: PathwaysJob, flags: Flags, texts: FlagTexts) -> Reading:
         topology = {f"{WORKERS}.topology": flag_origin(flag), WORKERS: flag_origin("--tpu-type")}
         job = replace(job, slice=found, sources={**job.sources, **topology})
         broken, notices = check(job)
-    # What the text of a flag gets wrong is not told again of the field that it fills.
-    told = {(each.error.path, each.reason) for each in texts.problems}
-    others = [each for each in broken if (each.error.path, each.reason) not in told]
+    # An error in a flag is not reported again for its field.
+    reported = {(each.error.path, each.reason) for each in texts.problems}
+    others = [each for each in broken if (each.error.path, each.reason) not in reported]
     problems = (*texts.problems, *others)[:MOST_PROBLEMS]
     return Reading(None, problems) if problems else Reading(job, (), notices)
 
 
 def _slice(flags: Flags, texts: FlagTexts) -> tuple[Slice | None, str]:
-    """The slice, and the flag that said its topology."""
+    """The slice, and the flag with its topology."""
     flag = "--tpu-type"
     if not flags.tpu_type.strip():
         detail = "is required, such as v5p-128; gangctl pathways accelerators lists them"
@@ -288,7 +288,7 @@ def _with_components(job: PathwaysJob, flags: Flags, _: Profile, texts: FlagText
         variables = texts.variables(given["customEnv"], getattr(flags, env)) if "customEnv" in given else {}
         entries = tuple({"name": name, "value": value} for name, value in variables.items())
         components[kind] = Component(path, image=getattr(flags, image), flags=words, env=entries)
-        # An image that is missing is told at the flag that would name it.
+        # A missing image is reported at its flag.
         sources |= {path: flag_origin(next(iter(given.values()))), f"{path}.image": flag_origin(kebab(image))}
         sources |= {f"{path}.{part}": flag_origin(flag) for part, flag in given.items()}
     return replace(job, components=components, sources=sources)

@@ -1,4 +1,4 @@
-"""What stands in the texts of flags: pairs, variables, arguments, quantities; every slip is one problem of its flag."""
+"""Values of flags: pairs, variables, arguments, quantities; every error is one problem of its flag."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ MOST_INT32: Final = 2**31 - 1
 
 _VARIABLE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _NO_TEXT: Final = re.compile("[\0\ud800-\udfff]")
-"""What no process can be given, and what no JSON can hold: bytes that were not UTF-8."""
+"""Characters that neither arguments nor JSON can contain: bytes that were not UTF-8."""
 
 
 @dataclass(frozen=True, slots=True)
 class FlagTexts:
-    """Reads the texts of flags; ``problems`` collects what is wrong with them, at the names of the flags."""
+    """Reads the texts of flags; ``problems`` collects their errors, at the names of the flags."""
 
     problems: list[Problem] = field(default_factory=list)
 
@@ -33,7 +33,7 @@ class FlagTexts:
             self.problems.append(problem(reason, flag, detail, kind))
 
     def text(self, flag: str, text: str) -> None:
-        """A text that a container can be given, which arguments of this process need not be."""
+        """A text that a container can get as an argument."""
         if _NO_TEXT.search(text):
             detail = f"must be text in UTF-8 without characters of code 0, got {quoted(text)}"
             self.refuse(InvalidReason.MALFORMED, flag, detail)
@@ -61,7 +61,7 @@ class FlagTexts:
         return {key: value for key, value in self.pairs(flag, texts).items() if self._is_key(flag, key)}
 
     def variables(self, flag: str, texts: Iterable[str]) -> dict[str, str]:
-        """Environment variables, ``NAME=VALUE`` each; what has no good name is left out."""
+        """Environment variables, ``NAME=VALUE`` each; invalid names are left out."""
         found = self.pairs(flag, texts, InvalidReason.INVALID_ENVIRONMENT)
         return {name: value for name, value in found.items() if self._is_variable(flag, name)}
 
@@ -89,7 +89,7 @@ class FlagTexts:
         return found
 
     def words(self, flag: str, text: str, reason: InvalidReason = InvalidReason.INVALID_COMPONENT) -> tuple[str, ...]:
-        """The words of a text as a shell would part them."""
+        """The words of a text, split like in a shell."""
         try:
             return tuple(shlex.split(text))
         except ValueError as wrong:
@@ -98,7 +98,7 @@ class FlagTexts:
             return ()
 
     def amounts(self, flag: str, texts: Iterable[str]) -> dict[str, dict[str, str]]:
-        """Quantities, ``limits.memory=50G`` each, by list and resource; an empty one stands for none."""
+        """Quantities, ``limits.memory=50G`` each, by list and resource; an empty one means none."""
         found: dict[str, dict[str, str]] = {name: {} for name in RESOURCE_LISTS}
         for path, amount in self.pairs(flag, texts, InvalidReason.INVALID_RESOURCES).items():
             kind, _, resource = path.partition(".")
@@ -117,7 +117,7 @@ class FlagTexts:
             self.refuse(InvalidReason.INVALID_NAME, flag, detail)
 
     def number(self, reason: InvalidReason, flag: str, value: int | None) -> int | None:
-        """A number that the API's fields hold; None where it is none, or not given."""
+        """A number in the range of the API's fields; None if it is invalid, or not given."""
         if value is not None and not 0 <= value <= MOST_INT32:
             self.refuse(reason, flag, f"must be at least 0 and at most {MOST_INT32}, got {quoted(value)}")
             return None

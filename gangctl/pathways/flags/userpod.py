@@ -1,6 +1,6 @@
 """The user's pod as flags describe it: one container, whose shell hands SIGTERM on.
 
-It is built as an object, never as text. What connects it to the proxy is added by rendering, as for any PathwaysJob.
+It is built as an object, never as text. Rendering adds the connection to the proxy, as for any PathwaysJob.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ WRAPPERS: Final = (*Shell, NO_WRAPPER)
 PULL_POLICIES: Final = ("Always", "IfNotPresent", "Never")
 REQUESTS: Final[Mapping[str, str]] = {"cpu": "2", "memory": "8Gi"}
 LIMITS: Final[Mapping[str, str]] = {"cpu": "24", "memory": "100G"}
-"""Of the user's container. Without the requests the limits would count, and the head would fit on few nodes."""
+"""Of the user's container. Without requests the limits would apply, and the head would fit on few nodes."""
 DEBUG_LOGS: Final[Mapping[str, str]] = {
     "TPU_STDERR_LOG_LEVEL": "0",
     "TPU_MIN_LOG_LEVEL": "0",
     "TF_CPP_MIN_LOG_LEVEL": "0",
     "TPU_VMODULE": "real_program_continuator=1",
 }
-"""What XPK exports for ``--enable-debug-logs``."""
+"""Variables that XPK exports for ``--enable-debug-logs``."""
 
 CONTAINER: Final = f"{POD}.containers[0]"
 _TMP: Final = {"name": SHARED_TMP, "hostPath": {"path": "/tmp", "type": "DirectoryOrCreate"}}  # noqa: S108 -- the node's
@@ -55,19 +55,19 @@ _OF_CONTAINER: Final = (
     "env_file",
     "enable_debug_logs",
 )
-"""Flags that say nothing without a container of the user's."""
+"""Flags without an effect if there is no user container."""
 
 
 @dataclass(frozen=True, slots=True)
 class UserPod:
-    """A pod template, and where its fields come from, by path in the PathwaysJob; without one the head is headless."""
+    """A pod template, and the origins of its fields, by path in the PathwaysJob; None if headless."""
 
     template: Mapping[str, Any] | None = None
     sources: Mapping[str, Origin] = field(default_factory=dict)
 
 
 def flag_origin(flag: str, why: str = "") -> Origin:
-    """The origin of what a flag says."""
+    """The origin of a flag's value."""
     return Origin(OriginKind.FLAG, flag, why)
 
 
@@ -77,17 +77,17 @@ def kebab(name: str) -> str:
 
 
 def says(value: object) -> bool:
-    """Whether a flag was given, by the value of its field; a switch that is off is as if it were not."""
+    """Whether a flag was given, by the value of its field; a switch that is off counts as not given."""
     return value is not None and value is not False and value not in ("", ())
 
 
 def origin_of(name: str, value: object) -> Origin:
-    """The origin of what a field of :class:`Flags` says, or of what holds where it says nothing."""
+    """The origin of a field of :class:`Flags`, or of its default."""
     return Origin(OriginKind.FLAG if says(value) else OriginKind.DEFAULT, kebab(name))
 
 
 def build_pod(flags: Flags, profile: Profile, options: PathwaysOptions, texts: FlagTexts) -> UserPod:
-    """The pod that the flags ask for; what is wrong with them is told to ``texts``."""
+    """The pod of the flags; errors are added to ``texts``."""
     if flags.headless:
         _refuse_without_container(flags, texts)
         return UserPod()
@@ -140,7 +140,7 @@ def _check_words(flags: Flags, texts: FlagTexts) -> None:
 
 
 def _rights(flags: Flags, texts: FlagTexts) -> dict[str, Any]:
-    """As whom the pod runs, and by whose right its images are pulled."""
+    """The pod's ServiceAccount, and its image pull secrets."""
     rights: dict[str, Any] = {}
     if flags.service_account:
         texts.name("--service-account", flags.service_account)
@@ -183,7 +183,7 @@ def _resources(flags: Flags, texts: FlagTexts, sources: dict[str, Origin]) -> di
     for name in REQUESTS:
         if not requests[name] or not limits[name] or parse_quantity(requests[name]) <= parse_quantity(limits[name]):
             continue
-        # Only one of the two was asked for, or both are and the check says so: the usual one gives way.
+        # Only one of the two was given, or both are and the check reports it: the default is dropped.
         if name not in asked["requests"]:
             requests[name] = limits[name]
         elif name not in asked["limits"]:
@@ -201,7 +201,7 @@ def _resources(flags: Flags, texts: FlagTexts, sources: dict[str, Origin]) -> di
 def _host_settings(
     flags: Flags, profile: Profile, options: PathwaysOptions, sources: dict[str, Origin]
 ) -> dict[str, Any]:
-    """What XPK gives to the user's container of its node."""
+    """Host access that XPK gives to the user's container."""
     settings: dict[str, Any] = {}
     of_profile = profile is Profile.XPK
     if of_profile if flags.privileged is None else flags.privileged:

@@ -1,19 +1,19 @@
-"""The first process of the user's container: it hands SIGTERM to the command and waits for what the command does then.
+"""The first process of the user's container: it forwards SIGTERM to the command and waits for its end.
 
-A shell that is process 1 of a container does not pass SIGTERM on, and dies of it only when the kubelet kills it; what
-it had started never hears of the end and saves nothing. :func:`wrapped` puts a small script in front. It gets the
-command as an argument, so that the shell reads no character of it twice, and starts it in a process group of its own.
+A shell that is process 1 of a container does not forward SIGTERM, and ends only when the kubelet kills it; its
+children receive no signal and save nothing. :func:`wrapped` adds a small script. It gets the command as an argument,
+so that the shell expands it only once, and starts it in a separate process group.
 
-* Each SIGTERM, or SIGINT, goes to everything in the group, as SIGTERM. Whoever has left the group does not hear of it.
+* Each SIGTERM, or SIGINT, is sent to the process group, as SIGTERM. Processes that left the group do not receive it.
 * After one, the script waits until the group is empty: not only for the first process, which may be a shell that ends
-  before its children do. The kubelet's grace period is the bound, also for children that ignore the signal.
+  before its children do. The kubelet's grace period is the limit, also for children that ignore the signal.
 * The exit code is the command's. Only 0 after a SIGTERM becomes 143: a Job must not count as done because its node
   was taken away.
 * A command of several steps ends with the step that is running, whose exit code is the command's.
 
 The signal also reaches the filters of a pipeline: what writes to ``| tee`` may meet a closed pipe.
 
-What no shell can promise: until the script has set its trap, a millisecond after the start, the kernel drops SIGTERM
+Limits: until the script has set its trap, a millisecond after the start, the kernel drops SIGTERM
 for process 1, and a child that is being forked in the very moment of the signal may miss it.
 """
 
@@ -24,11 +24,11 @@ from enum import StrEnum
 from typing import Final
 
 ARGUMENT_ZERO: Final = "gangctl-run"
-"""What the script is called in the list of processes and in the shell's messages."""
+"""Name of the script in the list of processes and in the shell's messages."""
 
 
 class Shell(StrEnum):
-    """What the image has to have."""
+    """Requirements on the image."""
 
     BASH = "bash"
     """``/bin/bash``, and ``sleep``."""

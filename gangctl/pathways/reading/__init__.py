@@ -1,1 +1,1 @@
-"""From an object that somebody wrote to a PathwaysJob."""
+"""From a raw object to a PathwaysJob."""

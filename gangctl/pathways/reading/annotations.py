@@ -1,4 +1,4 @@
-"""What the annotations of a PathwaysJob ask for: gangs, and options."""
+"""Annotations of a PathwaysJob: gangs, and options."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _MOST_ERRORS: Final = 20
 
 
 def read_modes(annotations: Mapping[str, str], problems: list[Problem]) -> tuple[GangMode | None, GangMode | None]:
-    """The modes asked for: of head and workers together, and of the workers."""
+    """The requested modes: of head and workers together, and of the workers."""
     hint = f"; groups of the workers alone are asked for with {WORKER_MODE}"
     together = _mode(annotations, GANG_MODE, JOBSET_MODES, hint, problems)
     worker = _mode(annotations, WORKER_MODE, REPLICATED_JOB_MODES, "", problems)
@@ -39,13 +39,13 @@ def _mode(
     found = next((mode for mode in allowed if mode == value), None)
     if found is None:
         detail = f"unsupported value {quoted(value)}, allowed (case-sensitive): {listed(allowed)}"
-        told = f"{detail}{hint if value == GangMode.REPLICATED_GANG else ''}"
-        problems.append(problem(InvalidReason.INVALID_GANG_MODE, annotation(key), told, ErrorKind.NOT_SUPPORTED))
+        text = f"{detail}{hint if value == GangMode.REPLICATED_GANG else ''}"
+        problems.append(problem(InvalidReason.INVALID_GANG_MODE, annotation(key), text, ErrorKind.NOT_SUPPORTED))
     return found
 
 
 def read_pathways_options(text: str, problems: list[Problem]) -> PathwaysOptions:
-    """The JSON of annotation ``gangctl.dev/pathways-options``; none are chosen where it is wrong."""
+    """The JSON of annotation ``gangctl.dev/pathways-options``; no options if it is invalid."""
     try:
         return PathwaysOptions.model_validate_json(text, by_alias=True, by_name=False)
     except ValidationError as wrong:

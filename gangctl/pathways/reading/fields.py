@@ -1,4 +1,4 @@
-"""Reading fields of a PathwaysJob, where :class:`~gangctl.api.reader.Reader` is not enough: what nobody knows, too."""
+"""Reading fields of a PathwaysJob beyond :class:`~gangctl.api.reader.Reader`: unknown fields, too."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from gangctl.errors import ErrorKind, FieldError
 from gangctl.pathways.problems import MOST_PROBLEMS, SHOWN, listed, near, quoted
 
 MOST_ENTRIES: Final = 100
-"""Of lists that the API bounds far below."""
+"""Maximum of lists that the API limits far below."""
 _MOST_DEPTH: Final = 64
-"""Of a pod template; the API's own types are not half as deep."""
+"""Maximum depth of a pod template; the API's own types have less than half of it."""
 _MOST_TEXTS: Final = 10_000
 
 
@@ -29,7 +29,7 @@ def place(reader: Reader, key: str) -> str:
 
 
 def signed(reader: Reader, key: str, bits: int = 32) -> int | None:
-    """The integer under ``key``, None when it is absent or null; its sign is looked at later."""
+    """The integer under ``key``, None when it is absent or null; its sign is checked later."""
     value = reader.value.get(key)
     if value is None:
         return None
@@ -86,7 +86,7 @@ def too_deep(value: Any) -> bool:
 
 
 def without_nulls(value: Any) -> Any:
-    """A copy that shares nothing with ``value``, without the fields that are null: to Kubernetes they are not there."""
+    """A deep copy of ``value`` without null fields, which Kubernetes treats as absent."""
     if isinstance(value, Mapping):
         return {key: without_nulls(each) for key, each in value.items() if each is not None}
     if isinstance(value, list):

@@ -1,7 +1,7 @@
-"""From whatever somebody wrote to a PathwaysJob that can be rendered, or to everything that is wrong with it.
+"""From a raw object to a PathwaysJob that can be rendered, or to all its problems.
 
-Types come first. Where every field has the API's, every rule of :mod:`gangctl.pathways.checks` is looked at, too, so
-that one answer names all that is to be repaired.
+Types are checked first. If all are valid, all rules of :mod:`gangctl.pathways.checks` are checked, too, so
+that one result has all problems.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from gangctl.pathways.reading.spec import ANY_SLICE, read_components, read_worke
 from gangctl.pathways.words import API_VERSION, GROUP, KIND, OPTIONS
 
 GENERATED: Final = "xxxxx"
-"""Stands for the five characters that the API server appends to ``generateName``."""
+"""Placeholder for the five characters that the API server appends to ``generateName``."""
 
 _NO_OPTIONS: Final = PathwaysOptions()
 _OBJECT: Final = ("apiVersion", "kind", "metadata", "spec", "status")
@@ -48,7 +48,7 @@ _VARIABLE: Final = ("name", "value", "valueFrom")
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """What was read: ``job`` is None exactly when there are problems."""
+    """The result: ``job`` is None if and only if there are problems."""
 
     job: PathwaysJob | None
     problems: tuple[Problem, ...]
@@ -56,7 +56,7 @@ class Reading:
 
 
 def is_pathways_job(value: Mapping[str, Any]) -> bool:
-    """Whether an object claims to be a PathwaysJob, in whatever version."""
+    """Whether an object is a PathwaysJob, in any version."""
     group, _, _ = str(value.get("apiVersion", "")).partition("/")
     return group == GROUP and value.get("kind") == KIND
 
@@ -64,10 +64,10 @@ def is_pathways_job(value: Mapping[str, Any]) -> bool:
 def read_pathways_job(
     raw: Mapping[str, Any], defaults: PathwaysOptions = _NO_OPTIONS, *, cluster_checked: bool = False
 ) -> Reading:
-    """Read an object that may hold anything; it is not changed, and nothing of it is shared.
+    """Read an object of any content; it is not changed, and the result shares no values with it.
 
-    ``defaults`` are options for jobs that do not say otherwise. ``cluster_checked`` is whether an API server has taken
-    the object, so that it has a name, and fields that are unknown here are those of another release.
+    ``defaults`` are options for jobs without their own. ``cluster_checked`` is whether an API server stored the
+    object, so that it has a name, and unknown fields are those of another release.
     """
     errors: list[FieldError] = []
     problems: list[Problem] = []
@@ -89,7 +89,7 @@ def read_pathways_job(
 
 
 def _left_out(spec: Mapping[str, Any]) -> dict[str, Origin]:
-    """Fields that nobody wrote, and that have a default: what comes of that is not what a person asked for."""
+    """Absent fields with a default: their values are not the user's."""
     groups = spec.get("workers")
     group = groups[0] if isinstance(groups, list) and groups and isinstance(groups[0], Mapping) else {}
     places = {
@@ -101,7 +101,7 @@ def _left_out(spec: Mapping[str, Any]) -> dict[str, Origin]:
 
 
 def _with_types_first(errors: list[FieldError], problems: list[Problem]) -> tuple[Problem, ...]:
-    """What has another type than the API's, and what else is wrong, but for that which follows from it."""
+    """Type errors, and other problems that do not follow from these."""
     places = [error.path for error in errors]
     others = (each for each in problems if not any(each.error.path.startswith(place) for place in places))
     return tuple(islice(chain((Problem(InvalidReason.MALFORMED, error) for error in errors), others), MOST_PROBLEMS))
@@ -118,7 +118,7 @@ def _check_identity(root: Reader, problems: list[Problem]) -> None:
 
 
 def _unknown_fields(raw: Mapping[str, Any]) -> list[FieldError]:
-    """What an API server would have pruned silently: in a file it is a slip of whoever wrote it."""
+    """Fields that an API server would prune silently: in a file they are errors."""
     errors: list[FieldError] = []
     root = Reader(raw, "", errors)
     spec = root.child("spec")
@@ -131,7 +131,7 @@ def _unknown_fields(raw: Mapping[str, Any]) -> list[FieldError]:
         refuse_unknown(component, _COMPONENT)
         for variable in component.children("customEnv", MOST_VARIABLES):
             refuse_unknown(variable, _VARIABLE)
-    # Wrong types are found again by whoever reads the fields.
+    # Wrong types are reported where the fields are read.
     return [error for error in errors if error.kind is ErrorKind.FORBIDDEN]
 
 
@@ -160,7 +160,7 @@ def _read_options(job: PathwaysJob, defaults: PathwaysOptions, problems: list[Pr
     own = _NO_OPTIONS if text is None else read_pathways_options(text, problems)
     job = replace(job, options=own.over(defaults))
     if own.startup is None and together(job):
-        # A wish of the cluster for all jobs, which this one cannot follow: it gets the order that it needs.
+        # A default of the cluster that this job cannot use: it gets the order that it needs.
         job = replace(job, options=job.options.model_copy(update={"startup": None}))
     return job
 

@@ -1,6 +1,6 @@
-"""The shape of the user's pod: nothing that renders it may meet another type than the API's.
+"""Types of the user's pod: rendering relies on the API's types.
 
-The schema of a PathwaysJob lets everything into ``spec.controller.template``, in a cluster, too.
+The schema of a PathwaysJob allows everything in ``spec.controller.template``, also in a cluster.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from gangctl.errors import ErrorKind
 from gangctl.pathways.reading.fields import add, refuse_unknown, signed, texts, too_deep, without_nulls
 
 MOST_VARIABLES: Final = 5_000
-"""Entries of one list in a pod; no object that etcd takes has many more."""
+"""Maximum of entries of one list in a pod; objects in etcd do not have many more."""
 _CONTAINER_WORDS: Final = ("name", "image", "imagePullPolicy", "restartPolicy", "workingDir")
 _POD_WORDS: Final = (
     "restartPolicy",
@@ -31,7 +31,7 @@ _WHILE_SCHEDULING: Final = "DuringSchedulingIgnoredDuringExecution"
 
 
 def read_template(controller: Reader) -> dict[str, Any] | None:
-    """The template, a copy without what is null; None where there is none."""
+    """The template, a copy without nulls; None if there is none."""
     value = controller.value.get("template")
     if value is None:
         return None
@@ -98,7 +98,7 @@ def _read_container(container: Reader) -> None:
 
 
 def read_environment(holder: Reader, key: str) -> tuple[Mapping[str, Any], ...]:
-    """The variables in a list, copies without what is null."""
+    """The variables in a list, copies without nulls."""
     entries = holder.children(key, MOST_VARIABLES)
     for entry in entries:
         entry.optional_string("name")
@@ -109,7 +109,7 @@ def read_environment(holder: Reader, key: str) -> tuple[Mapping[str, Any], ...]:
 
 
 def _read_resources(holder: Reader) -> None:
-    """That there are two maps; what is in them is another question."""
+    """Check that both are maps; their contents are checked elsewhere."""
     resources = holder.child("resources")
     for key in ("requests", "limits"):
         resources.child(key)

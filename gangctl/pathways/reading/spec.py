@@ -1,4 +1,4 @@
-"""Parts of the spec: the group of workers, which are the slices, and what changes the containers that gangctl adds."""
+"""Parts of the spec: the group of workers, which are the slices, and changes to gangctl's containers."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from gangctl.pathways.reading.fields import MOST_ENTRIES, signed, texts
 from gangctl.pathways.reading.podtemplate import read_environment
 
 ANY_SLICE: Final = slice_of(by_machine_type("ct5p-hightpu-4t"), "2x2x1", strict=True)
-"""What a job has while it is read; nobody looks at it before it is replaced."""
+"""Placeholder while a job is read; it is replaced before use."""
 
 
 def read_workers(spec: Reader, job: PathwaysJob, problems: list[Problem]) -> tuple[PathwaysJob, bool]:
-    """The job with its workers, and whether its slice is known; if not, it still has one, which means nothing."""
+    """The job with its workers, and whether its slice is known; if not, it has a placeholder."""
     groups = spec.children("workers", MOST_ENTRIES)
     job = replace(job, slices=max(1, job.elastic_slices + 1))
     if len(groups) != 1:
@@ -66,7 +66,7 @@ def _read_slice(group: Reader, problems: list[Problem]) -> Slice | None:
 
 
 def read_components(spec: Reader, problems: list[Problem]) -> dict[ComponentType, Component]:
-    """The entries of ``spec.customComponents`` by the container that they change."""
+    """The entries of ``spec.customComponents`` by their container."""
     components: dict[ComponentType, Component] = {}
     for entry in spec.children("customComponents", MOST_ENTRIES):
         component = Component(

@@ -1,1 +1,1 @@
-"""A PathwaysJob as a JobSet, each field with where it came from."""
+"""A PathwaysJob as a JobSet, each field with its origin."""

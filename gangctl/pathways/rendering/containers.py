@@ -1,7 +1,7 @@
 """The containers that gangctl adds: resource manager and proxy of the head, the worker, and its sidecar.
 
-Arguments stand in the order of the upstream controller: what Pathways needs, what was switched on, custom flags as
-they were written, one argument each. Later flags win in Pathways, so custom ones do. The environment follows
+Arguments are in the order of the upstream controller: required ones, enabled features, custom flags unchanged, one
+argument each. In Pathways later flags win, so custom ones do. The environment follows
 :mod:`gangctl.pathways.rendering.environment`.
 """
 
@@ -56,7 +56,7 @@ _ELASTIC_FLAG: Final = "num_elastic_slices"
 
 
 def resource_manager(job: PathwaysJob, setting: Setting) -> Tree:
-    """Tells everybody which slices there are; a native sidecar of the head, or a plain container without a user pod."""
+    """Serves the list of slices; a native sidecar of the head, or a plain container without a user pod."""
     arguments = [
         _argument("server_port", RESOURCE_MANAGER_PORT, "where proxy and workers look for it"),
         _scratch(job),
@@ -96,7 +96,7 @@ def proxy(job: PathwaysJob, setting: Setting) -> Tree:
 def worker(job: PathwaysJob, setting: Setting) -> Tree:
     """Runs on every VM of a slice, with all of its chips.
 
-    It asks for nothing else, so that a queue needs no quota of CPU and memory for nodes that are its alone.
+    It has no other requests, so that a queue needs no quota of CPU and memory for its exclusive nodes.
     """
     arguments = [
         _argument("server_port", WORKER_PORTS[0], "where the others look for it"),
@@ -117,7 +117,7 @@ def worker(job: PathwaysJob, setting: Setting) -> Tree:
 
 
 def sidecar(job: PathwaysJob, setting: Setting) -> Tree:
-    """Runs the client's Python beside the worker; only where :func:`has_sidecar`."""
+    """Runs the client's Python beside the worker; only if :func:`has_sidecar`."""
     flags = _flags(job, SIDECAR_CONTAINER)
     return {
         **_start(job, setting, SIDECAR_CONTAINER, native=True),
@@ -129,7 +129,7 @@ def sidecar(job: PathwaysJob, setting: Setting) -> Tree:
 
 
 def has_sidecar(job: PathwaysJob) -> bool:
-    """Whether the workers get a sidecar: it has no image of its own, so one must have been named."""
+    """Whether the workers get a sidecar: it has no default image, so the user has to set one."""
     component = job.components.get(ComponentType.SIDECAR)
     return component is not None and bool(component.image)
 
@@ -140,7 +140,7 @@ def shares_tmp(job: PathwaysJob) -> bool:
 
 
 def component_notices(job: PathwaysJob, setting: Setting) -> tuple[Notice, ...]:
-    """What a person should know about the containers that gangctl adds."""
+    """Notices about the containers that gangctl adds."""
     environments = (_composed(job, setting, container) for container in images(job, setting))
     return (
         *floating(job, setting),
@@ -197,7 +197,7 @@ def _flags(job: PathwaysJob, container: str) -> tuple[From, ...]:
 
 
 def _proxy_flags(job: PathwaysJob, setting: Setting) -> tuple[From, ...]:
-    """Custom flags and the number of slices that may be missing, which stands once: upstream it is last, and wins."""
+    """Custom flags and the number of elastic slices, which is set once: upstream it is last, and wins."""
     custom = _flags(job, PROXY_CONTAINER)
     if not job.elastic_slices:
         return custom

@@ -1,9 +1,8 @@
-"""Environments in which every name stands once, and every reference still finds what it means.
+"""Environments with unique names, in which references keep their values.
 
-Kubernetes expands ``$(NAME)`` from variables declared before, and server-side apply refuses a name that stands
-twice. What gangctl adds stands first, so that a user's values may refer to it, and what is declared twice is settled
-here: the last declaration counts, as it does for the kubelet, except for what makes a PathwaysJob's client a client of
-its proxy.
+Kubernetes expands ``$(NAME)`` from variables declared before, and server-side apply rejects duplicate names.
+gangctl's variables come first, so that a user's values may refer to them. Duplicates are merged here: the last
+declaration counts, as in the kubelet, except for the variables that connect a client to its proxy.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ HEAD_ADDRESS: Final = f"$({HEAD_VARIABLE})"
 ABSL_FLAGS: Final = "ABSL_FLAGS"
 
 INJECTED: Final = (HEAD_VARIABLE, "JAX_PLATFORMS", "JAX_BACKEND_TARGET")
-"""Of a PathwaysJob's main container: with other values it would not be a client of this Pathways."""
+"""Of a PathwaysJob's main container: with other values it would not connect to its proxy."""
 
 _TIMEOUT_FLAG: Final = "--pathways_pipe_unreachable_timeout"
 _TIMEOUT_OPTION: Final = "unreachableTimeoutSeconds"
@@ -42,7 +41,7 @@ class Environment:
 
 
 def constant(name: str, value: str, why: str) -> From:
-    """A variable with a value that a rule demands."""
+    """A variable with a value that a rule sets."""
     return rule({"name": name, "value": value}, why)
 
 
@@ -62,7 +61,7 @@ def head_address() -> From:
 
 
 def main_environment(job: PathwaysJob, container: Mapping[str, Any], path: str) -> Environment:
-    """What the user's main container, at ``path`` of the PathwaysJob, gets and has."""
+    """The variables of the user's main container, at ``path`` of the PathwaysJob."""
     ours = (
         head_address(),
         constant("JAX_PLATFORMS", "proxy", "JAX runs through the proxy"),
@@ -74,7 +73,7 @@ def main_environment(job: PathwaysJob, container: Mapping[str, Any], path: str) 
 
 
 def user_environment(job: PathwaysJob, container: Mapping[str, Any], path: str) -> Environment:
-    """What another container of the user's, at ``path`` of the PathwaysJob, has: each name once."""
+    """The variables of another user container, at ``path`` of the PathwaysJob: each name once."""
     theirs = _declared(job, container.get("env") or (), f"{path}.env")
     return Environment(merged((), theirs), _twice(container["name"], theirs))
 
@@ -82,15 +81,15 @@ def user_environment(job: PathwaysJob, container: Mapping[str, Any], path: str) 
 def component_environment(
     job: PathwaysJob, container: str, ours: Sequence[From], component: Component | None
 ) -> Environment:
-    """What a container of Pathways has: its defaults, and what is custom in place of them or after them."""
+    """The variables of a Pathways container: its defaults, and custom ones, which replace them or follow."""
     theirs = () if component is None else _declared(job, component.env, f"{component.path}.customEnv")
     return _composed(job, container, ours, theirs)
 
 
 def merged(ours: Sequence[From], theirs: Sequence[From], kept: Collection[str] = ()) -> tuple[From, ...]:
-    """Both, each name once where it first stands: the last declaration, but ours of the names that are ``kept``.
+    """Both, each name once at its first position: the last declaration, but ours for ``kept`` names.
 
-    What a value refers to, and was declared before it, stays before it.
+    Variables that a value refers to, and that were declared before it, stay before it.
     """
     fixed = {_name(each) for each in ours if _name(each) in kept}
     declared = list(ours)
@@ -130,7 +129,7 @@ def _needed(
 
 
 def _continued(entry: From, earlier: From | None) -> From:
-    """A declaration that may refer to the one that it replaces: ``A=$(A),b``."""
+    """A declaration that refers to the one that it replaces: ``A=$(A),b``."""
     if earlier is None or "value" not in earlier.value or _name(entry) not in references(_value(entry)):
         return entry
     name, value = _name(entry), _value(earlier)
@@ -156,7 +155,7 @@ def _composed(
 
 
 def _appended(entry: From, flag: str) -> From:
-    """ABSL_FLAGS with one flag more, unless it says already what the flag would say; any other variable as it is."""
+    """ABSL_FLAGS with one more flag, unless it has that flag; other variables unchanged."""
     if _name(entry) != ABSL_FLAGS or "valueFrom" in entry.value or _TIMEOUT_FLAG in _value(entry):
         return entry
     value = option(f"{_value(entry)} {flag}".strip(), _TIMEOUT_OPTION, f"appended to {entry.origin.place}")

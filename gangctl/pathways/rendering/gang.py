@@ -1,4 +1,4 @@
-"""Which gangs a rendering asks for, and by which annotations."""
+"""Gangs of a rendering, and their annotations."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from gangctl.pathways.result import Profile, Setting
 from gangctl.pathways.words import GKE_NODEPOOL, WORKER_MODE, annotation
 
 TOPOLOGY_KEY: Final = "topologyKey"
-"""Option of a gang: the node label of which all of its pods get one value."""
+"""Option of a gang: all of its pods are placed on nodes with one value of this label."""
 
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """The gangs, and the annotations that ask for them; None leaves one away."""
+    """The gangs, and their annotations; None omits one."""
 
     gangs: Gangs
     jobset: From | None = None
@@ -30,12 +30,12 @@ class Choice:
     worker: From | None = None
     """Mode of the workers, on their Job template."""
     options: From | None = None
-    """Options of all gangs, on the JobSet; without them the PathwaysJob's travel as they are."""
+    """Options of all gangs, on the JobSet; without them the PathwaysJob's are copied."""
     notices: tuple[Notice, ...] = ()
 
 
 def choose(job: PathwaysJob, setting: Setting) -> Choice:
-    """What was asked for, where the cluster has an API for gangs, or what suits the job and the profile."""
+    """The requested gangs, if the cluster supports gangs, or defaults for the job and the profile."""
     asked = job.gang_mode is not None or job.worker_mode is not None
     if setting.profile is Profile.XPK and not asked:
         return Choice(NO_GANGS)
@@ -44,8 +44,8 @@ def choose(job: PathwaysJob, setting: Setting) -> Choice:
         off = rule(str(GangMode.OFF), "this cluster has no API for gangs")
         return Choice(NO_GANGS, off, notices=(_no_api(job),))
     choice = _asked(job, wanted) if asked else _chosen(job, wanted)
-    told = () if asked else tuple(_told(job, wanted))
-    return replace(choice, options=_options(job, wanted) if setting.topology else None, notices=told)
+    notices = () if asked else tuple(_choice_notices(job, wanted))
+    return replace(choice, options=_options(job, wanted) if setting.topology else None, notices=notices)
 
 
 def _asked(job: PathwaysJob, wanted: Gangs) -> Choice:
@@ -66,10 +66,10 @@ def _chosen(job: PathwaysJob, wanted: Gangs) -> Choice:
 
 
 def _options(job: PathwaysJob, wanted: Gangs) -> From | None:
-    """The options with the node pool as topology, where every gang is one slice and nothing was said of it.
+    """The options with the node pool as topology, if every gang is one slice and the user set none.
 
-    Affinity alone lets the scheduler try the pool of whichever node it likes best, again and again, although not all
-    nodes of that pool are free; told the topology, it tries the pools one by one.
+    With affinity alone the scheduler repeatedly tries the pool of the best node, although not all nodes of that pool
+    are free; with the topology, it tries the pools one by one.
     """
     of_slice = wanted.worker is GangMode.REPLICATED_GANG or (wanted.worker is GangMode.GANG and job.slices == 1)
     in_one_place = wanted.jobset is GangMode.GANG and job.colocated and job.slices == 1
@@ -91,8 +91,8 @@ def _why_none(job: PathwaysJob) -> str:
     return "a gang of head and workers could not start, or recover, with a slice missing"
 
 
-def _told(job: PathwaysJob, wanted: Gangs) -> Iterator[Notice]:
-    """What a choice that nobody asked for does not promise."""
+def _choice_notices(job: PathwaysJob, wanted: Gangs) -> Iterator[Notice]:
+    """Notices about the limits of a default choice."""
     if job.colocated and job.elastic_slices:
         message = (
             "No gang: one of head and workers could not start, or recover, with a slice missing, and elasticSlices is "

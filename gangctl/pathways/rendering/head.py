@@ -1,7 +1,7 @@
 """The ReplicatedJob of the head: the user's pod with resource manager and proxy, or these two alone.
 
 With a user's pod, resource manager and proxy are native sidecars after the user's own init containers: they run before
-its containers start, restart alone, keep the Job from nothing, and outlive a client that saves its state.
+its containers start, restart separately, do not block the end of the Job, and outlive a client that saves its state.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _DECIDED: Final = frozenset(
     {"hostNetwork", "dnsPolicy", "restartPolicy", "terminationGracePeriodSeconds", "priorityClassName"}
     | {"nodeSelector", "tolerations", "affinity", "initContainers", "containers", "volumes"}
 )
-"""Fields of the user's pod that are not simply passed on."""
+"""Fields of the user's pod that are not copied unchanged."""
 _BEFORE_ENV: Final = ("name", "image", "imagePullPolicy", "restartPolicy", "command", "args", "workingDir")
 _ONE_JOB: Final = "one Job with one pod"
 
@@ -55,7 +55,7 @@ def head(job: PathwaysJob, setting: Setting) -> Tree:
 
 
 def head_notices(job: PathwaysJob) -> tuple[Notice, ...]:
-    """What a person should know about the environments of the user's containers."""
+    """Notices about the environments of the user's containers."""
     pod = user_pod(job)
     found = [
         _environment(job, kind, index, container)
@@ -101,7 +101,7 @@ def _restart_policy(job: PathwaysJob) -> Tree:
 
 
 def _container(job: PathwaysJob, kind: str, index: int, container: Mapping[str, Any]) -> Tree:
-    """A container of the user's: as it is, but for its environment."""
+    """A user container: unchanged, except for its environment."""
     path = f"{POD}.{kind}[{index}]"
     fields = {key: given(job, value, f"{path}.{key}") for key, value in container.items() if key != "env"}
     variables = _environment(job, kind, index, container).variables

@@ -1,7 +1,7 @@
-"""What the head asks of its node.
+"""Requests of the head.
 
 Resource manager and proxy are large, and a head that fits no node starts no slice. So the sizes are written as
-requests, not only as limits, they can be chosen (``headResources``), and their sum is told. Sizes are in units of
+requests, not only as limits, they can be chosen (``headResources``), and their sum is reported. Sizes are in units of
 1000 (``G``) as XPK's are: those of 1024 exceed a quota that was made for them.
 """
 
@@ -36,17 +36,17 @@ def proxy_resources(job: PathwaysJob) -> dict[str, Any]:
 
 
 def head_requests(pod_spec: Mapping[str, Any]) -> dict[str, int]:
-    """What the head's pod asks of its node: milli-CPU, bytes, counts."""
+    """Requests of the head's pod: milli-CPU, bytes, counts."""
     requests, _ = pod_requests(pod_spec)
     return as_integers(requests)
 
 
 def _resources(usual: Mapping[str, str], chosen: Resources | None, place: str) -> dict[str, Any]:
-    """The usual size with what was chosen in place of it; a usual limit grows to the request that was chosen."""
+    """The default size with the chosen values; a default limit grows to the chosen request."""
     asked = _chosen(chosen.requests if chosen else None, f"{place}.requests")
     limited = _chosen(chosen.limits if chosen else None, f"{place}.limits")
     limits = {name: _at_least(amount, asked.get(name)) for name, amount in usual.items()} | limited
-    requests = {name: From(limit.value, _said(limit.origin)) for name, limit in limits.items()} | asked
+    requests = {name: From(limit.value, _request_origin(limit.origin)) for name, limit in limits.items()} | asked
     return {"requests": requests, "limits": limits}
 
 
@@ -64,5 +64,5 @@ def _amount(quantity: str | int) -> Fraction:
     return parse_quantity(quantity) if isinstance(quantity, str) else Fraction(quantity)
 
 
-def _said(limit: Origin) -> Origin:
+def _request_origin(limit: Origin) -> Origin:
     return Origin(limit.kind, limit.place, "as much as the limit, said explicitly")

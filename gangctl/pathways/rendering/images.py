@@ -1,7 +1,7 @@
 """Which image each container of Pathways runs.
 
-A custom image is taken as it is. The others come from one registry in one version: ``pathwaysVersion``, or
-``latest`` where it is left out. The resource manager and the workers are the same program; still, a worker without
+A custom image is used unchanged. The others come from one registry in one version: ``pathwaysVersion``, or
+``latest`` by default. The resource manager and the workers are the same program; still, a worker without
 an image of its own runs the ordinary server image and not the resource manager's custom one, as it does with the
 upstream controller. XPK gives it the resource manager's, and so does its profile.
 """
@@ -30,7 +30,7 @@ _FLOATING: Final = "latest"
 
 
 def images(job: PathwaysJob, setting: Setting) -> Mapping[str, From]:
-    """Images by name of the container, of every container that gangctl adds; the sidecar only where it has one."""
+    """Images by name of the container, of every container that gangctl adds; the sidecar only if it has one."""
     server = job.components.get(ComponentType.SERVER)
     worker = job.components.get(ComponentType.WORKER)
     if setting.profile is Profile.XPK and not (worker and worker.image):

@@ -21,7 +21,7 @@ Tree = dict[str, Any]
 
 
 def jobset(job: PathwaysJob, setting: Setting, choice: Choice) -> Tree:
-    """The whole object. It never says ``suspend``: that is Kueue's."""
+    """The whole object. ``suspend`` is never set, because Kueue owns it."""
     why = "what JobSets are called"
     order = startup(job)
     return {
@@ -61,7 +61,7 @@ def _coordinator() -> Tree:
 
 
 def _startup_policy(job: PathwaysJob, order: Startup) -> Tree:
-    """Absent with ``dependsOn``: JobSet refuses both."""
+    """Absent with ``dependsOn``: JobSet rejects both."""
     if order is Startup.DEPENDS_ON:
         return {}
     if job.options.startup is not None:
@@ -72,7 +72,7 @@ def _startup_policy(job: PathwaysJob, order: Startup) -> Tree:
 
 
 def _success_policy(job: PathwaysJob) -> Tree:
-    """Absent without a user's pod: nothing ever ends by itself there."""
+    """Absent without a user pod: then no container ends by itself."""
     if job.headless:
         return {}
     policy = {"operator": "All", "targetReplicatedJobs": [HEAD]}

@@ -1,8 +1,8 @@
-"""Labels and annotations: which of a PathwaysJob's travel, how far, and which are gangctl's own.
+"""Labels and annotations: which of a PathwaysJob's are copied, to which level, and which are gangctl's own.
 
-What others keep their books with stays behind: an applied configuration would be another object's, and a GitOps tool
-that finds its mark on a JobSet takes it for something to prune. Keys of Kueue and JobSet are requests: each goes to
-the one level that is asked, and no further.
+Bookkeeping keys of other tools are not copied: an applied configuration belongs to another object, and a GitOps tool
+prunes objects that have its labels. Keys of Kueue and JobSet are requests: each is copied to the one level to which it
+applies.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ BOOKKEEPING: Final = (
     "configsync.gke.io/",
     "objectset.rio.cattle.io/",
 )
-"""Prefixes of keys by which kubectl, Helm, Argo CD, Flux, kapp, kpt, Config Sync and Fleet find what is theirs."""
+"""Prefixes of keys by which kubectl, Helm, Argo CD, Flux, kapp, kpt, Config Sync and Fleet find their objects."""
 
 _OWN: Final = "gangctl.dev/"
 _OF_PATHWAYS: Final = "gangctl.dev/pathways-"
@@ -53,7 +53,7 @@ _REQUESTS: Final = (
     "jobset.sigs.k8s.io/",
     "alpha.jobset.sigs.k8s.io/",
 )
-"""Prefixes of keys that ask something of the JobSet, which pods would only repeat, or ask for themselves."""
+"""Prefixes of keys that are requests to JobSet; on pods they would be repeated, or requests of the pods."""
 
 _REQUIRED_TOPOLOGY: Final = "kueue.x-k8s.io/podset-required-topology"
 _SLICE_TOPOLOGY: Final = "kueue.x-k8s.io/podset-slice-required-topology"
@@ -106,14 +106,14 @@ def worker_job_metadata(job: PathwaysJob, choice: Choice) -> Tree:
 
 
 def worker_pod_metadata(job: PathwaysJob, setting: Setting) -> Tree:
-    """``metadata`` of the workers' pods: what Kueue and GKE are asked about their nodes stands only here."""
+    """``metadata`` of the workers' pods: requests to Kueue and GKE about their nodes are only here."""
     labels = {**_own_labels(job), **_xpk_labels(job, setting)}
     asked = _travelling(job, "annotations", _topology_requests(job))
     return {"labels": labels, **_filled("annotations", {**_slice_requests(job), **asked})}
 
 
 def metadata_notices(job: PathwaysJob) -> tuple[Notice, ...]:
-    """What a person should know about where annotations went."""
+    """Notices about the copied annotations."""
     moved = _topology_requests(job)
     if not moved:
         return ()
@@ -124,7 +124,7 @@ def metadata_notices(job: PathwaysJob) -> tuple[Notice, ...]:
 def _travelling(
     job: PathwaysJob, part: str, keys: Mapping[str, str], *, kept_back: tuple[str, ...] = ()
 ) -> dict[str, From]:
-    """What may leave the PathwaysJob, each with its origin."""
+    """Keys that may be copied from the PathwaysJob, each with its origin."""
     stays = (*BOOKKEEPING, _OF_PATHWAYS, *(job.options.drop_metadata or ()), *kept_back)
     travels = {key: value for key, value in keys.items() if not key.startswith(stays)}
     return {key: From(value, job.origin(f"metadata.{part}[{key}]")) for key, value in travels.items()}
@@ -141,7 +141,7 @@ def _topology_requests(job: PathwaysJob) -> dict[str, str]:
 
 
 def _slice_requests(job: PathwaysJob) -> dict[str, From]:
-    """How slices that are no node pools are asked for: of GKE by topology, of Kueue by the node label of a slice."""
+    """How slices that are no node pools are requested: of GKE by topology, of Kueue by the node label of a slice."""
     if not sliced(job):
         return {}
     why = f"slicing: {job.options.slicing}"

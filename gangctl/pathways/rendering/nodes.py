@@ -1,4 +1,4 @@
-"""Which nodes pods may go to: by label, and in spite of taints."""
+"""Eligible nodes of pods: node selectors and tolerations."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _TPU_TOLERATION: Final = {"key": TPU, "operator": "Exists", "effect": "NoSchedul
 
 
 def worker_tolerations() -> list[From]:
-    """What GKE's TPU nodes ask for."""
+    """The taint of GKE's TPU nodes."""
     return [rule(_TPU_TOLERATION, "TPU nodes are tainted")]
 
 

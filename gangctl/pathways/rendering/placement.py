@@ -1,16 +1,16 @@
-"""Where pods go: a slice on a node pool of its own, a head on a node of its own, or both in one place.
+"""Placement of pods: a slice on an exclusive node pool, a head on a separate node, or both on the same nodes.
 
-A pool of TPU nodes is one slice and has as many nodes as the slice has VMs, so that "all of one Job in one pool, and
-nobody else there" is all it takes. JobSet's exclusive placement says so, too, but admits pods only after the first of
-their Job has a node, for which a gang of several pods waits in vain. The same is said here by pod affinity, which
-the scheduler alone needs; JobSet's annotation is added where it cannot deadlock.
+A pool of TPU nodes is one slice and has as many nodes as the slice has VMs, so that "all pods of one Job in one pool,
+and no other pods there" is sufficient. JobSet's exclusive placement does the same, but admits pods only after the
+first of their Job has a node, which deadlocks a gang of several pods. Here pod affinity has the same effect, and
+needs only the scheduler; JobSet's annotation is added if it cannot deadlock.
 
-Every required term matches the pod that has it: a scheduler that looks at such a pod first may put it anywhere, and
-the others follow. Terms that name somebody else would wait for them. As Kubernetes counts only pods that match all
+Every required term matches the pod that has it: the scheduler may place the first such pod anywhere, and the others
+follow. Terms that match only other pods would wait for them. As Kubernetes counts only pods that match all
 required terms of a pod together, none gets two of them that other pods match.
 
-Only pods of the same priority are kept away, as by JobSet: the scheduler preempts node by node, so that one pod of
-less priority on another node of the pool would keep all of those with more from ever having it.
+Only pods of the same priority are excluded, as by JobSet: the scheduler preempts node by node, so that one pod of
+lower priority on another node of the pool would block all pods of higher priority.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def exclusive_head(job: PathwaysJob) -> From | None:
 
 
 def exclusive_workers(job: PathwaysJob, choice: Choice) -> From | None:
-    """The workers' exclusive placement, where it neither deadlocks nor contradicts what else is asked for."""
+    """The workers' exclusive placement, if it neither deadlocks nor conflicts with other options."""
     if job.colocated or sliced(job) or deadlocks(job, choice):
         return None
     return rule(GKE_NODEPOOL, "one slice per node pool")
@@ -63,7 +63,7 @@ def deadlocks(job: PathwaysJob, choice: Choice) -> bool:
 
 
 def placement_notices(job: PathwaysJob, choice: Choice) -> tuple[Notice, ...]:
-    """What a person should know about where pods go."""
+    """Notices about the placement."""
     if job.colocated:
         return _head_notices(job)
     if sliced(job) or not deadlocks(job, choice):
@@ -76,7 +76,7 @@ def placement_notices(job: PathwaysJob, choice: Choice) -> tuple[Notice, ...]:
 
 
 def _head_notices(job: PathwaysJob) -> tuple[Notice, ...]:
-    """Of a colocated head: that its place beside the workers is a wish, where it is no more than that."""
+    """Notice for a colocated head if its placement beside the workers is only preferred."""
     if sliced(job):
         why = "Kueue chooses the workers' nodes, whatever the head needs"
     elif _requires_pods(job):
@@ -89,7 +89,7 @@ def _head_notices(job: PathwaysJob) -> tuple[Notice, ...]:
 
 
 def worker_affinity(job: PathwaysJob, setting: Setting, choice: Choice) -> Tree:
-    """The ``affinity`` of workers, empty where somebody else places them: Kueue slices, JobSet for XPK."""
+    """The ``affinity`` of workers, empty if another component places them: Kueue slices, JobSet for XPK."""
     if sliced(job) or (setting.profile is Profile.XPK and exclusive_workers(job, choice) is not None):
         return {}
     if not job.colocated:
@@ -118,7 +118,7 @@ def head_affinity(job: PathwaysJob) -> Tree:
     pods, strangers = _marked(given.get("podAffinity"), job), _marked(given.get("podAntiAffinity"), job)
     own = _own_pods(job, "head and workers in one node pool")
     if sliced(job) or _requires_pods(job):
-        # Kueue places the workers whatever the head needs; and beside a required term of the user's only pods that
+        # Kueue places the workers regardless of the head; and with a required term of the user's only pods that
         # match both would count, which no worker does.
         weighed = {"weight": rule(_HEAVIEST, "before all else that is only preferred"), "podAffinityTerm": own}
         pods[_PREFERRED] = [*pods.get(_PREFERRED, []), weighed]
@@ -127,7 +127,7 @@ def head_affinity(job: PathwaysJob) -> Tree:
     if sliced(job):
         return {**given, "podAffinity": pods}
     strangers[_REQUIRED] = [*strangers.get(_REQUIRED, []), *_other_jobsets(job)]
-    # In a pool of another priority there may be room for a head, and none for the workers that have to follow it.
+    # In a pool of another priority a head may fit, but not the workers that have to follow it.
     weighed = {"weight": rule(_HEAVIEST, "before all else that is only preferred"), "podAffinityTerm": _anybody(job)}
     strangers[_PREFERRED] = [*strangers.get(_PREFERRED, []), weighed]
     return {**given, "podAffinity": pods, "podAntiAffinity": strangers}
@@ -144,7 +144,7 @@ def _requires_pods(job: PathwaysJob) -> bool:
 
 
 def _marked(part: From | None, job: PathwaysJob) -> dict[str, list[Any]]:
-    """The user's affinity to, or against, pods, taken apart so that terms can be added."""
+    """The user's pod affinity, or anti-affinity, split so that terms can be added."""
     if part is None:
         return {}
     place = part.origin.place

@@ -21,7 +21,7 @@ def user_pod(job: PathwaysJob) -> Mapping[str, Any]:
 
 
 def given(job: PathwaysJob, value: Any, path: str) -> From:
-    """A value of the user's at ``path``, and in it whatever has a source of its own."""
+    """A value of the user's at ``path``, with nested values that have other origins."""
     origin = job.origin(path)
     if not any(each.startswith((f"{path}.", f"{path}[")) for each in job.sources):
         return From(value, origin)
@@ -48,7 +48,7 @@ def worker_grace_period(job: PathwaysJob) -> Tree:
 
 
 def head_grace_period(job: PathwaysJob) -> Tree:
-    """The template's, or the workers': it is in the head that a client saves its state."""
+    """The template's, or the workers': in the head a client saves its state."""
     seconds = user_pod(job).get("terminationGracePeriodSeconds")
     if seconds is None:
         return worker_grace_period(job)
@@ -58,7 +58,7 @@ def head_grace_period(job: PathwaysJob) -> Tree:
 def priority_classes(job: PathwaysJob) -> tuple[Tree, Tree]:
     """``priorityClassName`` of head and workers: the same, unless the PathwaysJob says two.
 
-    A head of lower priority would be preempted, and everything with it.
+    A head of lower priority would be preempted, and the whole job with it.
     """
     of_head, of_workers = user_pod(job).get("priorityClassName"), job.worker_priority_class
     head = From(of_head, job.origin(f"{POD}.priorityClassName")) if of_head else None
@@ -69,7 +69,7 @@ def priority_classes(job: PathwaysJob) -> tuple[Tree, Tree]:
 def shared_tmp(containers: Iterable[Any]) -> list[From]:
     """The volume that is the node's /tmp, where one of gangctl's own containers mounts it.
 
-    No container of the user's gets it for a mount of that name: what a pod has of its node is said by a volume.
+    A user's mount of that name does not get it: access to the node needs an explicit volume.
     """
     mounts = [mount for each in containers for mount in plain(each).get("volumeMounts") or ()]
     if all(mount.get("name") != SHARED_TMP for mount in mounts):

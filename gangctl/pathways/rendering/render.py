@@ -22,7 +22,7 @@ _SETTING: Final = Setting()
 
 
 def render(job: PathwaysJob, setting: Setting = _SETTING) -> Rendering:
-    """The JobSet of a job that has been read and checked; the job is not changed, and shares nothing with it."""
+    """The JobSet of a job that was read and checked; the job is not changed, and no values are shared."""
     choice = choose(job, setting)
     tree = jobset(job, setting, choice)
     rendered = plain(tree)

@@ -25,7 +25,7 @@ from gangctl.pathways.words import HEAD, WORKER
 Tree = dict[str, Any]
 
 RESTARTS_PER_VM: Final = 4
-"""Of a slice that must not be missing."""
+"""Restarts of a slice that is not elastic."""
 
 
 def workers(job: PathwaysJob, setting: Setting, choice: Choice, startup: Startup) -> Tree:

@@ -1,1 +1,1 @@
-"""What is said of a PathwaysJob, and when."""
+"""The status and events of a PathwaysJob."""

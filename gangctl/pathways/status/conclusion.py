@@ -1,6 +1,6 @@
-"""The status of a PathwaysJob, from what is known of its JobSet.
+"""The status of a PathwaysJob, from its JobSet.
 
-Conditions of a JobSet are found by their type: their order says nothing. Of the five that a PathwaysJob has exactly one
+Conditions of a JobSet are found by their type: their order is ignored. Of the five that a PathwaysJob has exactly one
 is True, each is there once, and one whose status stays keeps its time.
 """
 
@@ -14,7 +14,7 @@ from gangctl.errors import one_line
 from gangctl.pathways.status.facts import DEGRADED, Condition, JobSetFacts, Obstacle, PathwaysFacts, Phase, Status
 
 _REASON: Final = re.compile(r"[A-Za-z]([A-Za-z0-9_,:]{0,1022}[A-Za-z0-9_])?")
-"""What the API takes as a reason (metav1.Condition)."""
+"""A valid reason in the API (metav1.Condition)."""
 
 WAITING_FOR_HEAD: Final = "WaitingForHead"
 WAITING_FOR_WORKERS: Final = "WaitingForWorkers"
@@ -29,7 +29,7 @@ _OURS: Final = frozenset({*(phase.value for phase in Phase), DEGRADED})
 
 @dataclass(frozen=True, slots=True)
 class _Verdict:
-    """What is True and why; ``since`` where the JobSet knows better than the clock."""
+    """The True condition and its reason; ``since`` if the JobSet has the time."""
 
     phase: Phase
     reason: str
@@ -39,14 +39,14 @@ class _Verdict:
 
 
 def next_status(before: PathwaysFacts, found: JobSetFacts | Obstacle, now: str) -> Status:
-    """The status that should be stored; the same as before where nothing is different.
+    """The desired status; the same object if nothing changed.
 
-    ``found`` is the JobSet that this PathwaysJob controls, or why there is none. ``now`` is RFC 3339. An end stays,
-    whatever is found.
+    ``found`` is the JobSet that this PathwaysJob controls, or why there is none. ``now`` is RFC 3339. An end is
+    permanent.
     """
     stored = before.status
     verdict = _kept_end(stored, found) or _verdict(found)
-    # What has ended does not react to another spec, and so has not observed it.
+    # A finished job ignores changes of the spec, so that it has not observed them.
     ended = stored.condition(verdict.phase) if stored.end is not None else None
     generation = (ended.generation if ended is not None else 0) or before.generation
     restarts = found.restarts if isinstance(found, JobSetFacts) else stored.restarts
@@ -64,24 +64,24 @@ def next_status(before: PathwaysFacts, found: JobSetFacts | Obstacle, now: str) 
 
 
 def missing_slices(status: Status) -> int:
-    """Slices that an elastic PathwaysJob runs without, as its status says."""
+    """Slices that an elastic PathwaysJob runs without, from its status."""
     degraded = status.condition(DEGRADED)
     count = degraded.message.partition(" ")[0] if degraded is not None and degraded.holds else ""
     return int(count) if count.isascii() and count.isdigit() else 0
 
 
 def _kept_end(stored: Status, found: JobSetFacts | Obstacle) -> _Verdict | None:
-    """The end that was told, in the same words; in those of the JobSet where there are none."""
+    """The recorded end, with its message; else the JobSet's message."""
     if stored.end is None:
         return None
-    told = stored.condition(stored.end)
-    if told is None or not told.holds:
-        told = found.end if isinstance(found, JobSetFacts) and found.end is not None else Condition(stored.end, "True")
-    return _Verdict(stored.end, _reason(told.reason, stored.end), told.message, told.since, final=True)
+    ended = stored.condition(stored.end)
+    if ended is None or not ended.holds:
+        ended = found.end if isinstance(found, JobSetFacts) and found.end is not None else Condition(stored.end, "True")
+    return _Verdict(stored.end, _reason(ended.reason, stored.end), ended.message, ended.since, final=True)
 
 
 def _verdict(found: JobSetFacts | Obstacle) -> _Verdict:
-    """What holds of a PathwaysJob that has not ended: the first that is true."""
+    """The condition of a PathwaysJob that has not ended: the first that is true."""
     if isinstance(found, Obstacle):
         return _Verdict(found.phase, _reason(found.reason, found.phase), one_line(found.message), final=found.final)
     if (end := found.end) is not None:
@@ -103,12 +103,12 @@ def _verdict(found: JobSetFacts | Obstacle) -> _Verdict:
 
 
 def progress(found: JobSetFacts) -> str:
-    """How often a JobSet has been started again, and how often it may be."""
+    """Number of restarts of a JobSet, and their limit."""
     return f"restart {found.restarts} of {found.max_restarts}"
 
 
 def _condition(stored: Status, kind: Phase, verdict: _Verdict, generation: int, now: str) -> Condition:
-    """One of the five; those that are False say in a word what is the case instead."""
+    """One of the five; the reason of those that are False is the present one."""
     holds = kind is verdict.phase
     wanted = Condition(
         kind, "True" if holds else "False", verdict.reason, verdict.message if holds else "", generation=generation
@@ -133,7 +133,7 @@ def _degraded(
 
 
 def _since(stored: Status, wanted: Condition, moment: str) -> Condition:
-    """With the time that stands already, where its status is what it was."""
+    """With the existing time, if its status is unchanged."""
     old = stored.condition(wanted.type)
     kept = old is not None and old.status == wanted.status and old.since
     return replace(wanted, type=str(wanted.type), since=kept or moment)

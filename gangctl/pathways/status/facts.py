@@ -1,4 +1,4 @@
-"""What the status of a PathwaysJob follows from: its JobSet as that stands, and what was said of it before."""
+"""Inputs of the status of a PathwaysJob: its JobSet, and its previous status."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Phase(StrEnum):
 
 
 DEGRADED: Final = "Degraded"
-"""Condition of an elastic PathwaysJob: it runs with fewer slices than it asks for."""
+"""Condition of an elastic PathwaysJob: it runs with fewer slices than requested."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +32,7 @@ class Condition:
     since: str = ""
     """``lastTransitionTime``, RFC 3339."""
     generation: int = 0
-    """``observedGeneration``; 0 where it is not known."""
+    """``observedGeneration``; 0 if unknown."""
 
     @property
     def holds(self) -> bool:
@@ -48,7 +48,7 @@ class Condition:
 
 @dataclass(frozen=True, slots=True)
 class Replicas:
-    """How far the Jobs of one ReplicatedJob are."""
+    """State of the Jobs of one ReplicatedJob."""
 
     wanted: int = 0
     up: int = 0
@@ -73,12 +73,12 @@ class JobSetFacts:
     head: Replicas = Replicas(1)
     workers: Replicas = Replicas()
     elastic: int = 0
-    """Slices that its proxy goes without."""
+    """Number of slices that its proxy tolerates as missing."""
     restarts: int = 0
     max_restarts: int = 0
     terminal_state: str = ""
     digest: str = ""
-    """Of what it was rendered from; empty where gangctl has not made it."""
+    """Digest of its source; empty if gangctl did not create it."""
     deleting: bool = False
 
     @property
@@ -92,7 +92,7 @@ class JobSetFacts:
 
     @property
     def end(self) -> Condition | None:
-        """The condition with which it has ended; made up where only ``terminalState`` says so."""
+        """The condition of its end; synthesized if there is only ``terminalState``."""
         for kind in (Phase.FAILED, Phase.COMPLETED):
             if (found := self.condition(kind)) is not None and found.holds:
                 return found
@@ -106,16 +106,16 @@ class Status:
     conditions: tuple[Condition, ...] = ()
     """As stored by the upstream controller there may be several of one type."""
     restarts: int | None = None
-    """None where nobody has written it."""
+    """None if it was never written."""
     terminal_state: str = ""
 
     def condition(self, kind: str) -> Condition | None:
-        """The condition of that type; of several the last, which is what was appended last."""
+        """The condition of that type; of several the last one."""
         return next((each for each in reversed(self.conditions) if each.type == kind), None)
 
     @property
     def phase(self) -> Phase | None:
-        """What is True; None where nothing has been said yet."""
+        """The condition that is True; None without a status."""
         known = {each.value for each in Phase}
         found = (each.type for each in reversed(self.conditions) if each.holds and each.type in known)
         phase = next(found, None)
@@ -123,7 +123,7 @@ class Status:
 
     @property
     def end(self) -> Phase | None:
-        """How it ended, which stays so.
+        """How it ended, permanently.
 
         Upstream writes ``terminalState: Failed``, and no condition, where a JobSet could not be created, and tries
         again: that is no end.
@@ -134,7 +134,7 @@ class Status:
         return Phase.FAILED if self.terminal_state and failed is not None and failed.holds else None
 
     def as_json(self) -> dict[str, Any]:
-        """The status as a merge patch writes it: null for what must not stay."""
+        """The status as a merge patch: null for fields to remove."""
         status: dict[str, Any] = {"conditions": [each.as_json() for each in self.conditions]}
         status["terminalState"] = self.terminal_state or None
         return status | ({} if self.restarts is None else {"restarts": self.restarts})
@@ -142,7 +142,7 @@ class Status:
 
 @dataclass(frozen=True, slots=True)
 class PathwaysFacts:
-    """A PathwaysJob as far as its status goes."""
+    """A PathwaysJob, reduced to the facts for its status."""
 
     namespace: str
     name: str
@@ -159,7 +159,7 @@ class PathwaysFacts:
 
 @dataclass(frozen=True, slots=True)
 class Obstacle:
-    """Why there is no JobSet; ``final`` where there will be none."""
+    """Why there is no JobSet; ``final`` if there will be none."""
 
     reason: str
     message: str

@@ -1,4 +1,4 @@
-"""The facts in a PathwaysJob and its JobSet as an API server has them; whatever else is in them means nothing."""
+"""Facts from a stored PathwaysJob and its JobSet; other fields are ignored."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def _replicas(job: Object, status: Object) -> Replicas:
 
 
 def _elastic(head: Object) -> int:
-    """Elastic slices by the argument of its proxy, wherever in the head that is."""
+    """Elastic slices by the argument of its proxy, in any container of the head."""
     spec = head
     for key in ("template", "spec", "template", "spec"):
         spec = object_at(spec, key)

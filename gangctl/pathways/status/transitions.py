@@ -1,4 +1,4 @@
-"""What is said of a PathwaysJob when its status changes. Nothing is said of what was so before."""
+"""Events of a PathwaysJob when its status changes. Unchanged conditions have no event."""
 
 from __future__ import annotations
 
@@ -17,27 +17,27 @@ _OBSTACLES: Final = {
 
 
 def notices(before: Status, after: Status, found: JobSetFacts | Obstacle) -> tuple[Notice, ...]:
-    """What is new in ``after``, which follows from ``found``.
+    """Events for the changes in ``after``, which is derived from ``found``.
 
-    What happens again is told in other words each time, by its number or its time: the same words are written once.
+    A repeated event has a different message each time, with a number or a time: equal ones are recorded once.
     """
     if after.phase is None or before.end is not None:
         return ()
     if isinstance(found, Obstacle):
         return _obstacle(before, after)
-    told = []
+    events = []
     if before.phase is Phase.SUSPENDED and after.phase is not Phase.SUSPENDED:
-        told.append(Notice(Reason.RESUMED, f"Not suspended any more since {_since(after, Phase.SUSPENDED)}"))
-    # Where nobody has counted before, another controller has told of them, or nobody.
+        events.append(Notice(Reason.RESUMED, f"Not suspended any more since {_since(after, Phase.SUSPENDED)}"))
+    # Without a previous count, the restarts happened before this controller.
     if before.restarts is not None and (after.restarts or 0) > before.restarts:
-        told.append(Notice(Reason.RESTARTING, progress(found).capitalize()))
+        events.append(Notice(Reason.RESTARTING, progress(found).capitalize()))
     if after.phase is not before.phase:
-        said = _message(after)
+        message = _message(after)
         if after.phase is Phase.SUSPENDED:
-            told.append(Notice(Reason.SUSPENDED, f"Suspended since {_since(after, Phase.SUSPENDED)}: {said}"))
+            events.append(Notice(Reason.SUSPENDED, f"Suspended since {_since(after, Phase.SUSPENDED)}: {message}"))
         elif after.phase in _ENDS:
-            told.append(Notice(_ENDS[after.phase], f"{after.phase}: {said}"))
-    return (*told, *_slices(before, after))
+            events.append(Notice(_ENDS[after.phase], f"{after.phase}: {message}"))
+    return (*events, *_slices(before, after))
 
 
 def _obstacle(before: Status, after: Status) -> tuple[Notice, ...]:
@@ -53,7 +53,7 @@ def _obstacle(before: Status, after: Status) -> tuple[Notice, ...]:
 
 
 def _slices(before: Status, after: Status) -> tuple[Notice, ...]:
-    """What is new about the slices of an elastic one, which counts them only while it runs."""
+    """Changes of the slices of an elastic one, which are counted only while it runs."""
     degraded = after.condition(DEGRADED)
     if degraded is None or after.phase is not Phase.RUNNING:
         return ()
