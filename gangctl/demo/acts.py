@@ -1,4 +1,4 @@
-"""One act: everybody arrives, nothing moves any more, whoever is whole may finish, nothing moves any more."""
+"""One act: create all JobSets, wait until nothing changes, let complete JobSets finish, wait again."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ _ARRIVAL_SECONDS: Final = 60.0
 
 @dataclass(frozen=True, slots=True)
 class Patience:
-    """How long nothing may change before it counts as standing still, in seconds."""
+    """Seconds without a change after which a phase of the act ends."""
 
     quiet: float
     gangs: float
-    """The same once gangs may finish: a scheduler tries those that did not fit again only after a while."""
+    """The same when gangs may finish: the scheduler retries unschedulable ones only after a backoff."""
 
 
 Attend = Callable[[bool], Awaitable[None]]
-"""Awaited at every look: takes care of the pods, and ends those of whole JobSets if it is told that they may."""
+"""Awaited at every poll: runs the pods, and ends those of complete JobSets if allowed."""
 
 
 class Act:
@@ -42,7 +42,7 @@ class Act:
         self._began = 0.0
 
     async def play(self, *, gangs: bool) -> Result:
-        """Play it; the JobSets are left as they are."""
+        """Run it; the JobSets are not deleted."""
         self._began = _now()
         await self._stage.create_jobsets(gangs=gangs)
         full = await self._watch(self._patience.quiet, may_finish=False)
@@ -56,7 +56,7 @@ class Act:
         )
 
     async def _watch(self, patience: float, *, may_finish: bool) -> Sight:
-        """Look until all have finished or nothing has changed for so long; what was seen last."""
+        """Poll until all have finished or nothing has changed for this time; returns the last state."""
         last: Sight | None = None
         changed = _now()
         while True:

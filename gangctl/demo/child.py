@@ -1,4 +1,4 @@
-"""The real ``gangctl controller`` as a process of its own."""
+"""The real ``gangctl controller`` as a child process."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Controller:
     """Runs while the context lasts; entered, it is ready: webhooks registered, caches synced."""
 
     def __init__(self, kubeconfig: str | None, context: str | None, log: Path) -> None:
-        """``kubeconfig`` (None: the usual one) is whose rights it has; ``log`` is where it writes."""
+        """``kubeconfig`` (None: the default one) has its rights; ``log`` is its output file."""
         self._log = log
         webhook, metrics = _free_ports()
         self._ready_url = f"http://127.0.0.1:{metrics}/readyz"
@@ -47,7 +47,7 @@ class Controller:
 
     async def __aenter__(self) -> Self:
         with self._log.open("ab") as log:
-            # A session of its own: Ctrl-C in the terminal is the demo's to handle, in order.
+            # A new session, so that only the demo handles Ctrl-C in the terminal.
             self._process = await asyncio.create_subprocess_exec(
                 *self._command, stdin=asyncio.subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
             )
@@ -100,7 +100,7 @@ async def _answers(session: aiohttp.ClientSession, url: str) -> bool:
 
 
 def _free_ports() -> tuple[int, int]:
-    """Two ports that nobody listens on now."""
+    """Two free ports."""
     with socket.socket() as one, socket.socket() as other:
         one.bind(("127.0.0.1", 0))
         other.bind(("127.0.0.1", 0))

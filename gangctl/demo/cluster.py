@@ -1,4 +1,4 @@
-"""The demo's hands on a cluster: everything goes through gangctl's own client, as on any cluster of a user's."""
+"""The demo's access to a cluster, through gangctl's own client."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ CONTROLLER: Final = "gangctl.dev/gangctl"
 """``reportingController`` of gangctl's events."""
 
 DEMO: Final = "gangctl.dev/demo"
-"""Label of what the demo makes on a cluster."""
+"""Label of objects that the demo creates on a cluster."""
 
 _LOOK_SECONDS: Final = 0.1
 _CLEAR_SECONDS: Final = 60.0
 
 
 class Stage:
-    """One namespace of a cluster, and the places in it: nodes with how many pods of the demo each takes."""
+    """One namespace of a cluster, and its places: the number of demo pods that fit on each node."""
 
     def __init__(self, client: Client, namespace: str, places: Mapping[str, int], placement: Placement) -> None:
-        """Look at ``namespace``, which exists."""
+        """Use ``namespace``, which exists."""
         self.client = client
         self.namespace = namespace
         self.places = places
@@ -35,17 +35,17 @@ class Stage:
         self._ended: set[str] = set()
 
     async def create_jobsets(self, *, gangs: bool) -> None:
-        """Let everybody arrive at once."""
+        """Create all JobSets at once."""
         self._ended.clear()
         bodies = [jobset(name, self._placement, gangs=gangs) for name in NAMES]
         await asyncio.gather(*(self.client.create(JOBSETS, body, self.namespace) for body in bodies))
 
     async def pods(self) -> list[dict[str, Any]]:
-        """All pods there."""
+        """All pods of the namespace."""
         return (await self.client.list(PODS, self.namespace)).items
 
     async def look(self) -> Sight:
-        """See everything at once."""
+        """Read the present state."""
         pods, jobsets, said = await asyncio.gather(self.pods(), self.client.list(JOBSETS, self.namespace), self._said())
         finished = [each["metadata"]["name"] for each in jobsets.items if _is_finished(each)]
         return see(
@@ -53,7 +53,7 @@ class Stage:
         )
 
     async def events(self) -> dict[str, int]:
-        """How often gangctl said what, by reason."""
+        """Number of gangctl's events by reason."""
         counts: dict[str, int] = {}
         for _, reason, _ in await self._said():
             counts[reason] = counts.get(reason, 0) + 1
@@ -66,7 +66,7 @@ class Stage:
             await self.client.delete(JOBSETS, name, self.namespace, propagation="Background")
 
     async def clear(self) -> None:
-        """Take the JobSets away, and wait until their pods are gone."""
+        """Delete the JobSets, and wait until their pods are gone."""
         for name in NAMES:
             with suppress(NotFoundError):
                 await self.client.delete(JOBSETS, name, self.namespace, propagation="Background")

@@ -1,4 +1,4 @@
-"""Where the demo is shown: as lines of text, in a terminal as a table that moves, and to several at once."""
+"""Displays of the demo: lines of text, a live table in a terminal, and several at once."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from gangctl.errors import escaped
 
 
 class Display:
-    """Told what happens; this one shows nothing."""
+    """Base class, which shows nothing."""
 
     def say(self, text: str) -> None:
         """A line of explanation."""
@@ -26,10 +26,10 @@ class Display:
         """An act begins."""
 
     def show(self, sight: Sight, seconds: float) -> None:
-        """How things are, ``seconds`` into the act; called when something changed, and now and then."""
+        """The state ``seconds`` into the act; called on changes, and periodically."""
 
     def end(self, verdict: str) -> None:
-        """The act is over."""
+        """The act has ended."""
 
 
 class Lines(Display):
@@ -104,7 +104,7 @@ _PER_SECOND: Final = 8
 
 
 class LiveTable(Display):
-    """One table for each act; it stays on the screen as it was at the end."""
+    """One table for each act; its final state stays on the screen."""
 
     def __init__(self, console: Console) -> None:
         """Draw on ``console``."""
@@ -129,14 +129,14 @@ class LiveTable(Display):
         self._console.print(Text(f"  {escaped(verdict)}.", style="bold"))
 
     def close(self) -> None:
-        """Give the terminal back as it was, also in the middle of an act."""
+        """Restore the terminal, also in the middle of an act."""
         live, self._live = self._live, None
         if live is not None:
             live.stop()
 
 
 def picture(sight: Sight, seconds: float) -> Group:
-    """JobSets, nodes and what gangctl said last."""
+    """JobSets, nodes and gangctl's last events."""
     table = Table(box=None, pad_edge=False, padding=(0, 3, 0, 0), header_style="bold")
     for header in ("JOBSET", "PODS", "BOUND", "WAITING", "STATE"):
         table.add_column(header, justify="right" if header in {"BOUND", "WAITING"} else "left", no_wrap=True)

@@ -1,4 +1,4 @@
-"""Nodes of the demo's own on a real cluster: objects that only its pods tolerate, and a played kubelet for them."""
+"""The demo's own nodes on a real cluster: objects that only its pods tolerate, and a simulated kubelet for them."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ _BEAT_SECONDS: Final = 10.0
 
 
 def placement(namespace: str) -> scenario.Placement:
-    """Pods of the demo in ``namespace`` run on its own nodes, and nobody else's pods do."""
+    """Only pods of the demo in ``namespace`` run on its own nodes."""
     toleration = {"key": DEMO, "operator": "Equal", "value": namespace, "effect": "NoSchedule"}
     return scenario.Placement(node_selector={DEMO: namespace}, tolerations=(toleration,))
 
 
 @asynccontextmanager
 async def own_nodes(client: Client, namespace: str) -> AsyncIterator[dict[str, int]]:
-    """Add nodes while the context lasts: how many pods each takes. Their Leases are renewed, as by a kubelet."""
+    """Add nodes while the context lasts: the capacity for pods of each. Their Leases are renewed, as by a kubelet."""
     places = {f"{namespace}-{i}": scenario.CPUS // _NODES for i in range(_NODES)}
     try:
         for name, cpus in places.items():
@@ -62,12 +62,12 @@ async def _add(client: Client, name: str, namespace: str, cpus: int) -> None:
     }
     status = {"capacity": resources, "allocatable": resources, "conditions": [ready]}
     await client.merge_patch(NODES, name, {"status": status}, subresource="status")
-    # A cluster taints every new node as not ready, until its controllers have seen that it is.
+    # The node lifecycle controller taints every new node until it is ready.
     await client.merge_patch(NODES, name, {"spec": {"taints": [taint]}})
 
 
 async def _beat(client: Client, names: Sequence[str]) -> None:
-    """Renew the Leases by which the control plane knows that nodes live; they go with the nodes."""
+    """Renew the nodes' Leases, by which the control plane checks nodes; they are deleted with the nodes."""
     while True:
         for name in names:
             spec = {"holderIdentity": name, "leaseDurationSeconds": 40, "renewTime": micro_time(datetime.now(UTC))}
@@ -79,15 +79,15 @@ async def _beat(client: Client, names: Sequence[str]) -> None:
 
 
 class PlayedKubelet:
-    """Runs the demo's pods: one step for each at every look."""
+    """Runs the demo's pods: one step for each at every poll."""
 
     def __init__(self, client: Client, stage: Stage) -> None:
-        """Play for the pods of ``stage``."""
+        """Run the pods of ``stage``."""
         self._client = client
         self._stage = stage
 
     async def attend(self, may_finish: bool) -> None:
-        """Run what is bound, end what is whole if it may, confirm what is deleted."""
+        """Run bound pods, end those of complete JobSets if allowed, confirm deletions."""
         pods = [pod for pod in await self._stage.pods() if pod["spec"].get("nodeName")]
         peers: dict[str, int] = {}
         for pod in pods:
@@ -109,7 +109,7 @@ class PlayedKubelet:
             )
 
     async def _write(self, pod: dict[str, Any], status: dict[str, Any]) -> None:
-        """A merge patch replaces lists: conditions that others wrote go along."""
+        """A merge patch replaces lists: include the conditions of other writers."""
         own = {condition["type"] for condition in status["conditions"]}
         others = [each for each in pod["status"].get("conditions") or [] if each["type"] not in own]
         patch = {

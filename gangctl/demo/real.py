@@ -1,4 +1,4 @@
-"""The demo on a cluster of the user's: in a namespace of its own, which goes away however the demo ends."""
+"""The demo on a cluster of the user's: in a separate namespace, which is always deleted at the end."""
 
 from __future__ import annotations
 
@@ -38,10 +38,10 @@ from gangctl.webhooks.configurations import NAME as WEBHOOKS
 _QUIET_SECONDS: Final = 15.0
 _BACKOFF_SECONDS: Final = 90.0
 _PERMIT_SECONDS: Final = 700.0
-"""On 1.35 incomplete gangs can hold their place for five minutes before the scheduler lets go and tries again."""
+"""On 1.35 incomplete gangs can hold nodes for five minutes before the scheduler releases them and retries."""
 
 Confirm = Callable[[list[str]], None]
-"""Told what is going to be made; returns if that is fine, raises otherwise."""
+"""Called with the planned objects; returns if the user agrees, raises otherwise."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,7 @@ class RealOptions:
 
 
 async def play_on_cluster(options: RealOptions, display: Display, confirm: Confirm) -> Verdict:
-    """Both acts; :class:`ClusterUnavailableError` where they cannot be played."""
+    """Both acts; :class:`ClusterUnavailableError` if the cluster does not support them."""
     config = await load_cluster(kubeconfig=options.kubeconfig, context=options.context)
     async with Transport(config) as transport:
         client = Client(transport)
@@ -93,7 +93,7 @@ async def _play(options: RealOptions, stage: Stage, act: Act, display: Display) 
     async with _gangctl(options):
         with_gangs = await act.play(gangs=True)
         display.end(str(with_gangs))
-        # Its objects are cleaned up after by the gangctl that made them.
+        # gangctl deletes its own objects afterwards.
         await stage.clear()
     return without, with_gangs
 
@@ -109,7 +109,7 @@ async def _gangctl(options: RealOptions) -> AsyncIterator[None]:
 
 
 async def _check(client: Client, config: ClusterConfig, options: RealOptions) -> Generation:
-    """What has to be there: JobSet, the scheduling API, gangctl."""
+    """Check the requirements: JobSet, the scheduling API, gangctl."""
     if not await client.discovery.serves(JOBSETS):
         raise ClusterUnavailableError(
             f"{config.server} has no JobSets ({JOBSETS.api_version})", hint="install JobSet 0.10 or later"
@@ -128,7 +128,7 @@ async def _check(client: Client, config: ClusterConfig, options: RealOptions) ->
             "127.0.0.1 of this machine",
         ) from missing
     except ForbiddenError:
-        # Somebody who may not look at webhooks may still play; the second act shows whether gangctl is there.
+        # Without the right to read webhooks the demo still runs; the second act shows whether gangctl is installed.
         return state.generation
     return state.generation
 
@@ -139,7 +139,7 @@ async def _size(client: Client) -> Size:
 
 
 def _intentions(config: ClusterConfig, version: str, options: RealOptions, found: Size | None) -> list[str]:
-    """What is going to be made on the cluster, for a person to agree to."""
+    """The objects to create on the cluster, for the user's confirmation."""
     lines = [
         f"On {config.server} ({config.origin}, Kubernetes {version}) this will create, and delete at the end:",
         "- a namespace gangctl-demo-...",
@@ -162,7 +162,7 @@ def _intentions(config: ClusterConfig, version: str, options: RealOptions, found
 
 @asynccontextmanager
 async def _namespace(client: Client) -> AsyncIterator[str]:
-    """A namespace of the demo's own."""
+    """The demo's own namespace."""
     labels = {DEMO: "true", "app.kubernetes.io/managed-by": MANAGER}
     made = await client.create(NAMESPACES, {"metadata": {"generateName": "gangctl-demo-", "labels": labels}})
     name = str(made["metadata"]["name"])
@@ -173,7 +173,7 @@ async def _namespace(client: Client) -> AsyncIterator[str]:
 
 
 class _Ending:
-    """Ends JobSets on real nodes: their containers never do by themselves, so a whole one that runs is deleted."""
+    """Ends JobSets on real nodes: their containers never end, so a complete running one is deleted."""
 
     def __init__(self, stage: Stage) -> None:
         self._stage = stage

@@ -1,7 +1,7 @@
 """The scenario: four JobSets of five pods each on eight CPUs, as training jobs that wait for their peers.
 
-First everybody arrives and nobody may finish, until nothing moves any more: eight CPUs
-filled pod by pod hold pods of JobSets that cannot start. Then whoever is whole may finish.
+First all JobSets are created and none may finish, until nothing changes any more: eight
+CPUs filled pod by pod hold pods of JobSets that cannot start. Then complete ones may finish.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ JOBSETS: Final = 4
 PODS: Final = 5
 """Pods of each JobSet: a driver, and the workers."""
 CPUS: Final = 8
-"""Places for pods."""
+"""Number of pods that fit."""
 
 NAMES: Final = tuple(f"train-{i}" for i in range(JOBSETS))
 IMAGE: Final = "registry.k8s.io/pause:3.10"
@@ -23,7 +23,7 @@ IMAGE: Final = "registry.k8s.io/pause:3.10"
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """What each pod asks for, and where it may run."""
+    """Requests and node selection of each pod."""
 
     cpu: str = "1"
     node_selector: dict[str, str] = field(default_factory=dict)

@@ -1,4 +1,4 @@
-"""What can be seen of an act: who holds what, who waits, who is done, what gangctl said; and what follows from both."""
+"""State of an act: running, waiting and finished JobSets, gangctl's events; and the outcome."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class JobSetSight:
 
 @dataclass(frozen=True, slots=True)
 class Sight:
-    """One look at everything."""
+    """The state at one point in time."""
 
     jobsets: tuple[JobSetSight, ...]
     nodes: tuple[tuple[str, int, int], ...]
@@ -44,17 +44,17 @@ class Sight:
 
     @property
     def stranded(self) -> int:
-        """Pods that hold a place for a JobSet that cannot start."""
+        """Pods with a node whose JobSet cannot start."""
         return sum(each.bound for each in self.jobsets if each.state == "half-started")
 
     @property
     def finished(self) -> int:
-        """JobSets that are done."""
+        """Finished JobSets."""
         return sum(each.finished for each in self.jobsets)
 
     @property
     def arrived(self) -> bool:
-        """Whether all pods exist, or have come and gone."""
+        """Whether all pods exist, or have finished."""
         return all(each.finished or each.bound + each.waiting >= PODS for each in self.jobsets)
 
 
@@ -83,7 +83,7 @@ def see(
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """How an act ended: pods stranded when nothing moved any more (the most), JobSets that finished."""
+    """Result of an act: the maximum of stranded pods when nothing changed any more, and finished JobSets."""
 
     gangs: bool
     stranded: int
@@ -93,7 +93,7 @@ class Result:
 
     @property
     def as_expected(self) -> bool:
-        """Without gangs pods strand; with gangs none do, and everybody finishes."""
+        """Without gangs pods strand; with gangs none do, and all JobSets finish."""
         if self.gangs:
             return self.stranded == 0 and self.finished == JOBSETS
         return self.stranded > 0
@@ -117,7 +117,7 @@ class Result:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """Both acts; ``places`` is how many pods the nodes take together."""
+    """Both acts; ``places`` is the number of pods that fit on all nodes."""
 
     kubernetes: str
     simulated: bool
@@ -127,7 +127,7 @@ class Verdict:
 
     @property
     def passed(self) -> bool:
-        """Whether gangs made the difference that they are for."""
+        """Whether gangs prevented stranded pods."""
         return self.without.as_expected and self.with_gangs.as_expected
 
     @property

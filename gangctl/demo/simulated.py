@@ -1,4 +1,4 @@
-"""The demo on the sandbox, where the gangctl in the second act is the real one; and a sandbox that is left running."""
+"""The demo on the sandbox, with the real gangctl in the second act; and a sandbox that keeps running."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Simulation:
 
 
 async def simulate(options: Simulation, ready: Callable[[str], None]) -> None:
-    """Run until cancelled; ``ready`` is told the server's address once everything is there.
+    """Run until cancelled; ``ready`` is called with the server's address after the start.
 
     Raises :class:`ConfigError` when the port is taken or the file cannot be written.
     """
@@ -60,9 +60,9 @@ async def simulate(options: Simulation, ready: Callable[[str], None]) -> None:
 
 
 def write_private(file: Path, text: str) -> None:
-    """Write a new file that nobody else may read, because it holds a token.
+    """Write a new file that only the user may read, because it contains a token.
 
-    :class:`ConfigError` when that fails, also when there is one: nobody's kubeconfig is overwritten.
+    :class:`ConfigError` if that fails, or if the file exists: no kubeconfig is overwritten.
     """
     try:
         with os.fdopen(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, _PRIVATE), "w", encoding="utf-8") as out:
@@ -76,11 +76,11 @@ _NODES: Final = 2
 _PATIENCE: Final = Patience(quiet=1.5, gangs=10.0)
 _WORK_SECONDS: Final = 0.6
 _PAUSE_SECONDS: Final = 0.1
-"""Between the pods that one worker of the Job controller creates: time for the others, as on any cluster."""
+"""Delay between pods that one worker of the Job controller creates, so that workers alternate as on a cluster."""
 
 
 class _Training:
-    """The kubelets' policy: pods work on once all of their JobSet are bound, and end when the demo lets them."""
+    """The kubelets' policy: pods run when all of their JobSet are bound, and end when the demo allows it."""
 
     def __init__(self, simulated: SimulatedControllers) -> None:
         self._simulated = simulated
@@ -90,7 +90,7 @@ class _Training:
         return "Succeeded" if self._may_finish and len(jobset) >= PODS else None
 
     async def attend(self, may_finish: bool) -> None:
-        """Let everybody who is whole end, or nobody."""
+        """Allow complete JobSets to end, or none."""
         before, self._may_finish = self._may_finish, may_finish
         if may_finish and not before:
             self._simulated.kubelet.review()

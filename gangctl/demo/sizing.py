@@ -1,4 +1,4 @@
-"""How large the demo's pods have to be so that nodes that are there have about eight places for them."""
+"""Size of the demo's pods, so that about eight of them fit on existing nodes."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from gangctl.sandbox.simulated.conditions import is_true
 
 _NODES: Final = 2
 _SMALLEST: Final = 10
-"""Milli-CPUs; below it the answer would be about rounding."""
+"""Milli-CPUs; smaller sizes are dominated by rounding."""
 
 _WANTED: Final = (CPUS, CPUS - 1, CPUS + 1, CPUS - 2)
-"""Places, best first: one JobSet fits, two do not, and one always leaves some over for another's pods."""
+"""Places, best first: one JobSet fits, two do not, and one always leaves some free for another's pods."""
 
 _HOSTNAME: Final = "kubernetes.io/hostname"
 _ENDED: Final = frozenset({"Succeeded", "Failed"})
@@ -25,7 +25,7 @@ _ENDED: Final = frozenset({"Succeeded", "Failed"})
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """Milli-CPUs of each pod, and how many pods each node takes."""
+    """Milli-CPUs of each pod, and the number of pods that fit on each node."""
 
     cpu: int
     places: Mapping[str, int]
@@ -33,12 +33,12 @@ class Size:
 
     @property
     def placement(self) -> Placement:
-        """The same, as pods ask for it."""
+        """The same, as a quantity for requests."""
         return Placement(f"{self.cpu}m", hostnames=self.hostnames)
 
 
 def size(nodes: Sequence[Mapping[str, Any]], pods: Iterable[Mapping[str, Any]]) -> Size:
-    """The largest pods of which the two emptiest nodes take about eight.
+    """The largest pods of which about eight fit on the two emptiest nodes.
 
     Raises :class:`ClusterUnavailableError` when too little is free.
     """
