@@ -1,1 +1,1 @@
-"""One way from the gangs of other schedulers to gangctl's annotations: Volcano, KAI, coscheduling."""
+"""One-way migration from gangs of other schedulers to gangctl's annotations: Volcano, KAI, coscheduling."""

@@ -1,4 +1,4 @@
-"""One JobSet on its way: what the other scheduler is told, and what has been found out so far."""
+"""State of one JobSet's migration: its keys for the other scheduler, and the results so far."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _NUMBER: Final = re.compile("0{0,9}[1-9][0-9]{0,9}")
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """What a person should know of a conversion that was made: in which object of the input, at which field."""
+    """A note about a conversion: the object of the input, and the field."""
 
     position: int
     path: str
@@ -28,7 +28,7 @@ class Note:
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """Why there is no conversion: in which object of the input, and what."""
+    """Why there is no conversion: the object of the input, and the error."""
 
     position: int
     error: FieldError
@@ -51,7 +51,7 @@ class Group:
 
 @dataclass(slots=True)
 class Draft:
-    """``position`` is the JobSet's in the input; ``groups`` is what the system makes of it."""
+    """``position`` is the JobSet's in the input; ``groups`` are its groups in the system."""
 
     position: int
     raw: Object
@@ -62,19 +62,19 @@ class Draft:
     queues: list[str] = field(default_factory=list)
     topology_key: str | None = None
     dropped: set[int] = field(default_factory=set)
-    """Objects of the input that this JobSet needs no more."""
+    """Objects of the input that this JobSet no longer needs."""
     leaving: set[int] = field(default_factory=set)
-    """Indexes of the ReplicatedJobs whose ``schedulerName`` goes."""
+    """Indexes of the ReplicatedJobs whose ``schedulerName`` is removed."""
     problems: list[Problem] = field(default_factory=list)
     notes: list[Note] = field(default_factory=list)
 
     @property
     def names(self) -> Names:
-        """The words of the system."""
+        """The names of the system."""
         return NAMES[self.system]
 
     def refuse(self, path: str, detail: str, kind: ErrorKind = ErrorKind.FORBIDDEN) -> None:
-        """Say why there is no conversion."""
+        """Add a reason against the conversion."""
         self.refuse_at(self.position, path, detail, kind)
 
     def refuse_at(self, position: int, path: str, detail: str, kind: ErrorKind = ErrorKind.FORBIDDEN) -> None:
@@ -82,7 +82,7 @@ class Draft:
         self.problems.append(Problem(position, FieldError(path, kind, detail)))
 
     def note(self, path: str, text: str) -> None:
-        """Say what a conversion leaves out, or took for granted."""
+        """Add a note about an omission or assumption of the conversion."""
         self.notes.append(Note(self.position, path, text))
 
     def found(self, key: str, *levels: Level) -> Iterator[Mark]:
@@ -98,12 +98,12 @@ class Draft:
         return [rj for rj in self.jobset.replicated_jobs if rj.scheduler in self.names.schedulers]
 
     def group_of(self, rj: ReplicatedJob) -> Mark | None:
-        """What puts a ReplicatedJob's pods into a PodGroup of somebody's."""
+        """The label or annotation that puts a ReplicatedJob's pods into a PodGroup."""
         marks = self.found(self.names.group_key, Level.POD)
         return next((each for each in marks if each.index == rj.index and each.field == self.names.group_field), None)
 
     def number(self, mark: Mark) -> int | None:
-        """The number in a mark; refused and None when it is none above zero."""
+        """The number in a mark; None, with a problem, if it is not above zero."""
         if _NUMBER.fullmatch(mark.value):
             return int(mark.value)
         self.refuse(mark.path, f'must be a number above 0, got "{mark.value}"', ErrorKind.INVALID)
@@ -116,12 +116,12 @@ def scheduler_path(rj: ReplicatedJob) -> str:
 
 
 def listed(rjs: Iterable[ReplicatedJob]) -> str:
-    """Names of ReplicatedJobs, as messages have them."""
+    """Names of ReplicatedJobs, for messages."""
     return ", ".join(f'"{rj.name}"' for rj in rjs)
 
 
 def check_minimum(draft: Draft, position: int, path: str, minimum: int, pods: int) -> bool:
-    """Whether a group's minimum is all of its pods, which is what a gang of gangctl is; refused when not."""
+    """Whether a group's minimum is all of its pods, as gangctl requires; else adds a problem."""
     if minimum == pods:
         return True
     if minimum < pods:

@@ -1,8 +1,8 @@
-"""What KAI makes of a JobSet: one gang of all its pods, unless an annotation asks for fewer.
+"""KAI's gangs of a JobSet: one of all its pods, unless an annotation sets fewer.
 
 Source: KAI ``pkg/podgrouper/podgrouper/plugins/jobset``: one PodGroup with a subgroup per ReplicatedJob and below
 it one per replica, which needs ``parallelism`` pods. All ReplicatedJobs are needed, with startupPolicy InOrder one.
-Annotation batch-min-member says another number of ReplicatedJobs on the JobSet, of pods per replica on a Job template.
+Annotation batch-min-member changes that number: of ReplicatedJobs on the JobSet, of pods per replica on a Job template.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def _check_one_scheduler(draft: Draft) -> None:
 
 
 def _check_words(draft: Draft) -> None:
-    """Refuse what only KAI can do, and what it does not do by itself."""
+    """Reject features that only KAI has, and those that KAI ignores."""
     for mark in draft.marks:
         if mark.key == draft.names.group_key and (mark.level, mark.field) == (Level.POD, draft.names.group_field):
             detail = (
@@ -81,7 +81,7 @@ def _read_topology(draft: Draft) -> None:
 
 
 def _check_replicas(draft: Draft) -> None:
-    """Refuse replicas that need fewer pods than they have; KAI's own default counts without completions."""
+    """Reject replicas that need fewer pods than they have; KAI's own default counts without completions."""
     for rj in draft.jobset.replicated_jobs:
         mark = draft.on(rj, MIN_MEMBER, Level.JOB)
         minimum = draft.number(mark) if mark else None
@@ -107,7 +107,7 @@ def _add_groups(draft: Draft) -> None:
 
 
 def read_kai(draft: Draft) -> None:
-    """Add the gangs that KAI makes of this JobSet."""
+    """Add KAI's gangs of this JobSet."""
     _check_one_scheduler(draft)
     _check_words(draft)
     _read_topology(draft)

@@ -1,4 +1,4 @@
-"""Kinds that other gang schedulers know and gangctl does not: what to write instead."""
+"""Kinds of other gang schedulers that gangctl does not support: what to write instead."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ _BY_GROUP: Final = {
     "sparkoperator.k8s.io": "its pods are not made by JobSet, and stay with their scheduler",
 }
 _KINDS: Final = {"batch.volcano.sh": "Job"}
-"""The one kind of a group whose others are no workloads."""
+"""The only workload kind of its API group."""
 _JOB: Final = "write a JobSet with this Job as the template of its one replicated job"
 
 
 def _hint(raw: dict[str, Any], system: System) -> str | None:
     group, _, version = str(raw.get("apiVersion", "")).partition("/")
     kind = raw.get("kind")
-    if group == "batch" and version and kind == "Job" and _is_told(raw, system):
+    if group == "batch" and version and kind == "Job" and _has_marks(raw, system):
         return _JOB
     if group in _BY_GROUP and kind == _KINDS.get(group, kind):
         return _BY_GROUP[group]
     return None
 
 
-def _is_told(value: object, system: System) -> bool:
+def _has_marks(value: object, system: System) -> bool:
     """Whether anything in an object is for the system."""
     names, stack = NAMES[system], [value]
     while stack:
@@ -45,7 +45,7 @@ def _is_told(value: object, system: System) -> bool:
 
 
 def check_kind(raw: dict[str, Any], system: System) -> FieldError | None:
-    """Why an object of the input cannot become a gang of gangctl, which are JobSets; None for bystanders."""
+    """Why an object of the input cannot become a gang of gangctl, which are JobSets; None for unrelated objects."""
     hint = _hint(raw, system)
     if hint is None:
         return None

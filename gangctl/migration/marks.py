@@ -1,7 +1,7 @@
-"""Where a JobSet is told to another scheduler: labels, annotations and scheduler names, with their field paths.
+"""Marks of another scheduler on a JobSet: labels, annotations and scheduler names, with their field paths.
 
-JobSet hands what stands on a ReplicatedJob's template to the Jobs, and what stands on the pod template to the
-pods; what stands on the JobSet itself stays there.
+JobSet copies those of a ReplicatedJob's template to the Jobs, and those of the pod template to the
+pods; those of the JobSet itself are not copied.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ FIELDS: Final[tuple[Field, ...]] = ("labels", "annotations")
 
 
 class Level(StrEnum):
-    """On what a label or an annotation ends up."""
+    """The object that gets a label or an annotation."""
 
     JOBSET = "JobSet"
     JOB = "Job"
@@ -39,7 +39,7 @@ class Mark:
 
 
 def child(value: object, key: str) -> Mapping[str, Any]:
-    """The object below a key; an empty one where there is none."""
+    """The object below a key; an empty one if there is none."""
     inner = value.get(key) if isinstance(value, dict) else None
     return inner if isinstance(inner, dict) else {}
 
@@ -64,7 +64,7 @@ def pod_template(entry: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def replicated_jobs(raw: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
-    """The entries of ``spec.replicatedJobs``, whatever is wrong with them."""
+    """The entries of ``spec.replicatedJobs``, valid or not."""
     entries = child(raw, "spec").get("replicatedJobs")
     return [entry if isinstance(entry, dict) else {} for entry in (entries if isinstance(entries, list) else ())]
 
@@ -79,7 +79,7 @@ def _holders(raw: Mapping[str, Any]) -> Iterator[tuple[Level, int, str, Mapping[
 
 
 def read_marks(raw: Mapping[str, Any]) -> Iterator[Mark]:
-    """Every label and annotation of a JobSet and its templates; texts only, see :func:`check_texts`."""
+    """Every label and annotation of a JobSet and its templates; strings only, see :func:`check_texts`."""
     for level, index, path, holder in _holders(raw):
         for field in FIELDS:
             for key, value in child(child(holder, "metadata"), field).items():
@@ -89,7 +89,7 @@ def read_marks(raw: Mapping[str, Any]) -> Iterator[Mark]:
 
 
 def check_texts(raw: Mapping[str, Any], system: System) -> Iterator[FieldError]:
-    """Labels and annotations of the system that are no texts: an API server takes none of them."""
+    """Labels and annotations of the system that are no strings: an API server rejects these."""
     for _, _, path, holder in _holders(raw):
         for field in FIELDS:
             for key, value in child(child(holder, "metadata"), field).items():
@@ -100,7 +100,7 @@ def check_texts(raw: Mapping[str, Any], system: System) -> Iterator[FieldError]:
 
 
 def schedulers(raw: Mapping[str, Any]) -> list[str]:
-    """``schedulerName`` of each ReplicatedJob's pods, empty where it has none."""
+    """``schedulerName`` of each ReplicatedJob's pods, empty if it has none."""
     found = []
     for entry in replicated_jobs(raw):
         found.append(str(child(pod_template(entry), "spec").get("schedulerName") or ""))
@@ -108,7 +108,7 @@ def schedulers(raw: Mapping[str, Any]) -> list[str]:
 
 
 def systems_seen(raw: Mapping[str, Any]) -> dict[System, tuple[str, str]]:
-    """The systems that a JobSet is told to, each with the first thing that says so and its field path."""
+    """The systems with marks on a JobSet, each with its first mark and field path."""
     seen: dict[System, tuple[str, str]] = {}
     for system, names in NAMES.items():
         for index, scheduler in enumerate(schedulers(raw)):

@@ -1,7 +1,7 @@
 """The objects of an input, with the gangs of another scheduler as gangctl's annotations; or the reasons why not.
 
-One way: what is left out is said in a note, and a JobSet whose gang gangctl cannot have is refused, because a gang
-that silently became another one would be found out when it hangs. Nothing is changed in place.
+One way: omissions are reported in notes, and a JobSet whose gang gangctl does not support is rejected, because a
+silently changed gang would be noticed only when it hangs. Nothing is changed in place.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from gangctl.migration.systems import NAMES, System
 
 
 def check_words_of(draft: Draft) -> None:
-    """Refuse words that nobody could have read, and words of a second system, gangctl included."""
+    """Reject names that no component reads, and names of a second system, gangctl included."""
     for error in (*check_texts(draft.raw, draft.system), *check_words(draft.raw)):
         draft.refuse(error.path, error.detail, error.kind)
     title = draft.names.title
@@ -53,7 +53,7 @@ def check_words_of(draft: Draft) -> None:
 
 
 def check_queue(draft: Draft, queue: str) -> None:
-    """Refuse a second queue of Kueue; say which queue is left out when none is asked for."""
+    """Reject a second queue of Kueue; note which queue is left out if none is requested."""
     if queue and draft.jobset.queue not in {"", queue}:
         detail = f'is "{draft.jobset.queue}", not "{queue}": leave --queue out, or this label'
         draft.refuse(f"metadata.labels[{QUEUE_NAME}]", detail, ErrorKind.INVALID)
@@ -64,7 +64,7 @@ def check_queue(draft: Draft, queue: str) -> None:
 
 
 def check_uses(draft: Draft) -> None:
-    """Refuse pods that use a label or an annotation which goes."""
+    """Reject pods that use a label or an annotation that is removed."""
     going = sorted({m.key for m in draft.marks if m.level is Level.POD and draft.names.reads(m.key)})
     for rj, entry in zip(draft.jobset.replicated_jobs, replicated_jobs(draft.raw), strict=True):
         spec = child(pod_template(entry), "spec")
@@ -75,7 +75,7 @@ def check_uses(draft: Draft) -> None:
 
 
 def check_result(draft: Draft, value: Object) -> None:
-    """Refuse what gangctl would refuse at admission, on the newest Kubernetes; say what else it would."""
+    """Reject errors of gangctl's admission, on the newest Kubernetes; add its other notices."""
     resolution = resolve(read_jobset(value)[0], ClusterRules())
     for error in resolution.errors:
         draft.refuse(error.path, error.detail, error.kind)
@@ -110,7 +110,7 @@ def _replicated_job(draft: Draft, entry: Mapping[str, Any], index: int, mode: Ga
 
 
 def rewrite(draft: Draft, config: GangConfig, queue: str) -> Object:
-    """The JobSet as gangctl wants it; ``queue`` is a LocalQueue of Kueue, or empty."""
+    """The JobSet with gangctl's annotations; ``queue`` is a LocalQueue of Kueue, or empty."""
     pairs = zip(draft.raw["spec"].get("replicatedJobs") or (), config.replicated_jobs, strict=True)
     entries = [_replicated_job(draft, entry, index, mode) for index, (entry, mode) in enumerate(pairs)]
     value = _without_marks(draft, draft.raw, Level.JOBSET)
@@ -126,7 +126,7 @@ _UNDERSTOOD: Final[dict[System, frozenset[str]]] = {
     System.KAI: kai.UNDERSTOOD,
     System.COSCHEDULING: frozenset(),
 }
-"""Labels and annotations whose meaning is in the result, or of which something else is said."""
+"""Labels and annotations whose meaning is in the result, or in another note."""
 
 
 def _read(draft: Draft, objects: Sequence[Object], pod_groups: Sequence[PodGroup]) -> None:
@@ -143,7 +143,7 @@ def _read(draft: Draft, objects: Sequence[Object], pod_groups: Sequence[PodGroup
 
 
 def _leave_scheduler(draft: Draft) -> None:
-    """Settle whose ``schedulerName`` goes: the system's own, and that of all members of a gang."""
+    """Choose the ``schedulerName`` fields to remove: the system's own, and those of all members of a gang."""
     members = {rj.index for group in draft.groups for rj in group.members}
     for rj in draft.jobset.replicated_jobs:
         known = rj.scheduler in draft.names.schedulers
@@ -156,21 +156,21 @@ def _leave_scheduler(draft: Draft) -> None:
 
 
 def _note_leftovers(draft: Draft) -> None:
-    """Say which words of the system go without a trace in the result."""
-    told: set[str] = set()
+    """Note names of the system that have no equivalent in the result."""
+    noted: set[str] = set()
     names = draft.names
     for mark in draft.marks:
         if mark.key == names.group_key:
             if (mark.level, mark.field) != (Level.POD, names.group_field):
                 text = f"removed {mark.key}, which {names.title} reads in the {names.group_field} of pods only"
                 draft.note(mark.path, text)
-        elif names.reads(mark.key) and mark.key not in _UNDERSTOOD[draft.system] | told:
-            told.add(mark.key)
+        elif names.reads(mark.key) and mark.key not in _UNDERSTOOD[draft.system] | noted:
+            noted.add(mark.key)
             draft.note(mark.path, f"removed {mark.key}, which only {names.title} reads")
 
 
 def convert_draft(draft: Draft, objects: Sequence[Object], pod_groups: Sequence[PodGroup], queue: str) -> Object:
-    """The JobSet as gangctl wants it; as it was, when the draft has problems afterwards."""
+    """The JobSet with gangctl's annotations; unchanged if the draft has problems afterwards."""
     check_words_of(draft)
     if draft.problems:
         return draft.raw
@@ -195,7 +195,7 @@ class Migration:
     notes: tuple[Note, ...]
     problems: tuple[Problem, ...]
     converted: int
-    """JobSets that were told to the system."""
+    """JobSets with marks of the system."""
 
 
 def _is_jobset(raw: Object) -> bool:
@@ -203,10 +203,10 @@ def _is_jobset(raw: Object) -> bool:
 
 
 def migrate(objects: Sequence[Object], system: System, *, queue: str = "") -> Migration:
-    """Convert the JobSets of an input that are told to ``system``; ``queue`` is a LocalQueue of Kueue to put them into.
+    """Convert the JobSets of an input with marks of ``system``; ``queue`` is a LocalQueue of Kueue to put them into.
 
-    Other JobSets get gangctl's annotations from its other notations, other objects stay as they are. PodGroups of the
-    system that nobody needs any more are dropped.
+    Other JobSets get gangctl's annotations from its other notations, other objects stay as they are. Unused PodGroups
+    of the system are dropped.
     """
     pod_groups = read_pod_groups(objects, NAMES[system])
     values: list[Object | None] = list(objects)

@@ -1,4 +1,4 @@
-"""Gangs as modes: what GangConfig has words for."""
+"""Gangs as modes of GangConfig."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def _mode(group: Group) -> GangMode:
 
 
 def gang_config(draft: Draft) -> GangConfig:
-    """The configuration with the meaning of a draft's groups; refused where there is none."""
+    """The configuration equivalent to a draft's groups; adds a problem if there is none."""
     rjs = draft.jobset.replicated_jobs
     shared = [group for group in draft.groups if len(group.members) > 1]
     config = GangConfig(None, (None,) * len(rjs))

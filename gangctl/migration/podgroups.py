@@ -1,7 +1,7 @@
-"""PodGroups of Volcano and coscheduling: what they say, which JobSets they are for, and the gangs that they make.
+"""PodGroups of Volcano and coscheduling: their fields, their JobSets, and their gangs.
 
 Coscheduling (scheduler-plugins ``pkg/coscheduling/core``) makes one gang of all pods that a label puts into one
-PodGroup: pods count by label and namespace, whoever made them, and start when ``minMember`` of them have a place. The
+PodGroup: pods count by label and namespace, with any owner, and start when ``minMember`` of them have a node. The
 scheduler's name is the cluster's choice.
 """
 
@@ -19,7 +19,7 @@ from gangctl.migration.marks import Mark
 from gangctl.migration.systems import Names
 
 _DERIVED: Final = frozenset({"minMember", "minResources", "queue"})
-"""What gangctl counts itself, or what is told with the queue."""
+"""Fields that gangctl computes, or that are noted with the queue."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +31,7 @@ class PodGroup:
     name: str
     spec: Mapping[str, Any]
     owners: frozenset[str]
-    """Names of the JobSets that own it: it was written by a controller."""
+    """Names of the JobSets that own it: then a controller wrote it."""
 
 
 def _text(value: object) -> str:
@@ -58,7 +58,7 @@ def read_pod_groups(objects: Sequence[Object], names: Names) -> list[PodGroup]:
 
 
 def names_group(value: object, names: Names, group: str) -> bool:
-    """Whether anywhere in an object pods join this PodGroup."""
+    """Whether any pods of an object join this PodGroup."""
     stack = [value]
     while stack:
         here = stack.pop()
@@ -118,7 +118,7 @@ def add_named_group(
     name: str,
     joined: Sequence[tuple[ReplicatedJob, Mark]],
 ) -> PodGroup | None:
-    """Add the gang of the pods that name one PodGroup, or refuse it; the PodGroup, where it is in the input."""
+    """Add the gang of the pods that name one PodGroup, or a problem; returns the PodGroup, if it is in the input."""
     path = joined[0][1].path
     members = tuple(rj for rj, _ in joined)
     if others := ", ".join(_others(draft, objects, name)):
@@ -149,7 +149,7 @@ def add_named_group(
 
 
 def drop(draft: Draft, pod_group: PodGroup) -> None:
-    """Leave a PodGroup out of the output, and say so."""
+    """Omit a PodGroup from the output, with a note."""
     lost = sorted(set(pod_group.spec) - _DERIVED)
     more = f"; its {', '.join(lost)} have no counterpart" if lost else ""
     text = f'dropped {draft.names.title} PodGroup "{pod_group.name}": gangctl makes its own{more}'
@@ -158,7 +158,7 @@ def drop(draft: Draft, pod_group: PodGroup) -> None:
 
 
 def read_coscheduling(draft: Draft, objects: Sequence[Object], pod_groups: Sequence[PodGroup]) -> None:
-    """Add the gangs that coscheduling makes of this JobSet."""
+    """Add coscheduling's gangs of this JobSet."""
     members = named_members(draft, draft.jobset.replicated_jobs)
     for name, joined in members.items():
         add_named_group(draft, objects, pod_groups, name, joined)

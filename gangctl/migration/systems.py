@@ -1,4 +1,4 @@
-"""What other gang schedulers are called, and by which words an object is theirs.
+"""Names of other gang schedulers, and of the labels, annotations and kinds that they read.
 
 Sources: Volcano ``apis/pkg/apis/scheduling/v1beta1/labels.go`` and ``pkg/controllers/podgroup``; KAI
 ``pkg/common/constants`` and ``pkg/podgrouper``; scheduler-plugins ``apis/scheduling/v1alpha1`` and its Helm chart.
@@ -14,7 +14,7 @@ Field = Literal["labels", "annotations"]
 
 
 class System(StrEnum):
-    """A scheduler that makes gangs in its own way."""
+    """Another gang scheduler."""
 
     VOLCANO = "volcano"
     KAI = "kai"
@@ -23,15 +23,15 @@ class System(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Names:
-    """The words of one system."""
+    """The names of one system."""
 
     title: str
     schedulers: frozenset[str]
-    """``schedulerName`` as it is installed."""
+    """The default ``schedulerName``."""
     prefixes: tuple[str, ...]
-    """Of labels and annotations that nobody else reads."""
+    """Prefixes of labels and annotations that only this system reads."""
     group_key: str
-    """What on a pod template names the pods' PodGroup."""
+    """The key on a pod template that names the pods' PodGroup."""
     group_field: Field
     """Which of the two that is."""
     group_api: str

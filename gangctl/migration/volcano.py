@@ -1,7 +1,7 @@
-"""What Volcano makes of a JobSet: it knows none, and groups pods by the PodGroup that they name, else by their Job.
+"""Volcano's gangs of a JobSet: Volcano groups pods by the PodGroup that they name, else by their Job.
 
 Source: Volcano ``pkg/controllers/podgroup``: pods without a group of their own get one per owner, here per Job, whose
-minimum is the annotation group-min-member *of the Job*, and 1 without it, which is no gang.
+minimum is the annotation group-min-member *of the Job*, or 1, which is no gang.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _TOPOLOGY: Final = (
 
 
 def _unseen(draft: Draft) -> None:
-    """Refuse what is said to Volcano on pods that another scheduler places."""
+    """Reject marks of Volcano on pods that another scheduler places."""
     for rj in draft.jobset.replicated_jobs:
         mark = draft.group_of(rj) or draft.on(rj, MIN_MEMBER, Level.JOB)
         if mark and rj.scheduler not in draft.names.schedulers:
@@ -52,7 +52,7 @@ def _add_jobs(draft: Draft, rj: ReplicatedJob) -> bool:
 
 
 def _add_as_meant(draft: Draft, rest: Sequence[ReplicatedJob]) -> bool:
-    """Add the gang that a minimum on the JobSet means, though Volcano never reads it there; False without one."""
+    """Add the gang of a minimum on the JobSet, although Volcano does not read it there; False without one."""
     mark = next(draft.found(MIN_MEMBER, Level.JOBSET), None)
     if mark is None or not rest:
         return False
@@ -86,7 +86,7 @@ def _read_pod_group(draft: Draft, pod_group: PodGroup) -> None:
 
 
 def read_volcano(draft: Draft, objects: Sequence[Object], pod_groups: Sequence[PodGroup]) -> None:
-    """Add the gangs that Volcano makes of this JobSet."""
+    """Add Volcano's gangs of this JobSet."""
     _unseen(draft)
     _read_topology(draft)
     draft.queues += [mark.value for mark in draft.found(QUEUE)]
