@@ -1,4 +1,4 @@
-"""Answers as bytes: objects, lists, Status."""
+"""Responses as bytes: objects, lists, Status."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from gangctl.sandbox.store import Stored
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """An HTTP answer before it is sent."""
+    """An HTTP response before it is sent."""
 
     status: int
     body: bytes
@@ -29,7 +29,7 @@ class Answer:
     headers: dict[str, str] = field(default_factory=dict)
 
     def response(self) -> web.Response:
-        """The answer as it is sent."""
+        """The response as it is sent."""
         headers: CIMultiDict[str] = CIMultiDict(self.headers)
         headers["Cache-Control"] = "no-cache, private"
         for text in dict.fromkeys(self.warnings):
@@ -61,7 +61,7 @@ def of_text(text: str, status: int = 200) -> Answer:
 
 
 def of_page(kind: ResourceKind, page: Page, *, warnings: Sequence[str] = ()) -> Answer:
-    """A list; items of built-in kinds do not say what they are again."""
+    """A list; items of built-in kinds have no apiVersion and kind."""
     metadata: Object = {"resourceVersion": str(page.revision)}
     if page.token:
         metadata["continue"] = page.token
@@ -73,5 +73,5 @@ def of_page(kind: ResourceKind, page: Page, *, warnings: Sequence[str] = ()) -> 
 
 
 def of_success(status: int) -> Object:
-    """The Status of a request that worked and has nothing to show."""
+    """The Status of a successful request without another result."""
     return {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": status}

@@ -1,6 +1,6 @@
 """The verbs of an API server, without HTTP: what simulated controllers call, and what :mod:`http` puts on the wire.
 
-Bodies are copied, and so are the objects handed out: both stay the caller's to change.
+Bodies and returned objects are copied: the caller may change both.
 Failures are :class:`errors.StatusError`. Warnings for the client are appended to the
 ``warnings`` list of the call, if one is given.
 """
@@ -60,17 +60,17 @@ class Api:
         store = Store(remembered)
         self.backend = Backend(store, registry, admission or WebhookAdmission(store))
         self._make_namespaces()
-        # What was before a client could know of it is too old for everybody.
+        # Revisions before the first client are expired.
         self.store.compact()
 
     @property
     def store(self) -> Store:
-        """What is stored; simulated controllers use the verbs instead."""
+        """The store; simulated controllers use the verbs instead."""
         return self.backend.store
 
     @property
     def registry(self) -> Registry:
-        """What is served."""
+        """The registry of served kinds."""
         return self.backend.registry
 
     def kind(self, qualified_name: str, version: str | None = None) -> ResourceKind:
@@ -142,7 +142,7 @@ class Api:
         subresource: str = "",
         warnings: Warnings | None = None,
     ) -> Object:
-        """Patch an object, or its ``subresource``; an apply creates it where it is missing."""
+        """Patch an object, or its ``subresource``; an apply creates a missing one."""
         write = Write(self.backend, kind, namespace, caller, options, _list(warnings), name, subresource)
         stored, _ = await self.patch_stored(write, copy({"patch": patch})["patch"], patch_type)
         return copy(stored.obj)
@@ -199,8 +199,8 @@ class Api:
                 f"{write.namespace if patch['metadata'].get('namespace') else ''}/{patch['metadata'].get('name', '')}"
             )
             subject = f"{place}; {_spelled(kind.api_version, kind.kind)}"
-            told = f"failed to create typed patch object ({subject}): .{unknown[0]}: field not declared in schema"
-            raise errors.StatusError(500, "", told)
+            message = f"failed to create typed patch object ({subject}): .{unknown[0]}: field not declared in schema"
+            raise errors.StatusError(500, "", message)
 
     async def delete(
         self,
@@ -212,7 +212,7 @@ class Api:
         *,
         warnings: Warnings | None = None,
     ) -> Object:
-        """Delete an object: its last state while it waits, otherwise what the server answers (most often a Status)."""
+        """Delete an object; returns its last state while it waits, otherwise the response (usually a Status)."""
         wanted = Deletion(self.backend, kind, namespace, name, caller, options, _list(warnings))
         return copy(deletion.answer(kind, await deletion.delete(wanted)))
 
@@ -227,14 +227,14 @@ class Api:
         fields: str = "",
         warnings: Warnings | None = None,
     ) -> ObjectList:
-        """Delete everything selected; what was deleted."""
+        """Delete all selected objects; returns these."""
         page = reads.page(self.store, kind, namespace, ListQuery(labels, fields))
-        told = _list(warnings)
+        listed = _list(warnings)
         for stored in page.items:
             metadata = stored.obj["metadata"]
             place, name = metadata.get("namespace", ""), metadata["name"]
             try:
-                await deletion.delete(Deletion(self.backend, kind, place, name, caller, options, told))
+                await deletion.delete(Deletion(self.backend, kind, place, name, caller, options, listed))
             except errors.StatusError as error:
                 if error.reason != "NotFound":
                     raise

@@ -1,4 +1,4 @@
-"""Server-side apply: merge what a manager wants, take away what it wants no longer, refuse what others own.
+"""Server-side apply: merge a manager's fields, remove those that it no longer sets, reject conflicts.
 
 As ``structured-merge-diff`` does it, for the lists that :mod:`mergekeys` knows.
 """
@@ -67,7 +67,7 @@ def apply(
 
 
 def _claimable(kind: ResourceKind, wanted: Object, subresource: str) -> Object:
-    """What an apply through this endpoint can own: the status only through its own."""
+    """Fields that an apply through this endpoint can own: the status only through its subresource."""
     found = tracked(wanted)
     if subresource == "status":
         return {key: value for key, value in found.items() if key in {"status", "metadata"}}
@@ -102,8 +102,8 @@ def _conflict(found: list[tuple[Object, Path]]) -> StatusError:
         by_manager.setdefault(_named(entry), []).append(_spelled(path))
     for name in sorted(by_manager):
         lines += [f"conflicts with {name}:", *(f"- {path}" for path in by_manager[name])]
-    told = "\n".join(lines)
-    return errors.apply_conflict(causes, f"Apply failed with {len(found)} conflicts: {told}")
+    text = "\n".join(lines)
+    return errors.apply_conflict(causes, f"Apply failed with {len(found)} conflicts: {text}")
 
 
 def _named(entry: Mapping[str, Any]) -> str:
@@ -116,18 +116,18 @@ def _named(entry: Mapping[str, Any]) -> str:
 
 
 def _spelled(path: Path) -> str:
-    """A path as a person reads it: ``.spec.containers[name="a"].image``."""
-    told = ""
+    """A path as text: ``.spec.containers[name="a"].image``."""
+    message = ""
     for element in path:
         match element[:2]:
             case "f:":
-                told += f".{element[2:]}"
+                message += f".{element[2:]}"
             case "k:":
                 key = orjson.loads(element[2:])
-                told += "[" + ",".join(f"{name}={orjson.dumps(value).decode()}" for name, value in key.items()) + "]"
+                message += "[" + ",".join(f"{name}={orjson.dumps(value).decode()}" for name, value in key.items()) + "]"
             case "v:":
-                told += f"[={element[2:]}]"
-    return told
+                message += f"[={element[2:]}]"
+    return message
 
 
 def _merge(old: Any, wanted: Any, names: Path) -> Any:
@@ -151,7 +151,7 @@ def _merge(old: Any, wanted: Any, names: Path) -> Any:
 
 
 def _remove(value: Any, path: Path) -> None:
-    """Remove a field from an object; what it was in goes with it when it is an item's own mark."""
+    """Remove a field from an object; with an item's own mark, remove the item."""
     for at, element in enumerate(path):
         last = at == len(path) - 1
         if element.startswith("f:"):
@@ -169,7 +169,7 @@ def _remove(value: Any, path: Path) -> None:
 
 
 def _prune(obj: Object, path: Path, owned: Sequence[Object]) -> None:
-    """Remove what got empty by a removal, unless somebody wants it empty."""
+    """Remove values that became empty, unless a manager owns the empty value."""
     names = [element[2:] for element in path if element.startswith("f:")]
     if len(names) != len(path):
         return

@@ -1,4 +1,4 @@
-"""What was asked of the server, in order: one record for each request over HTTP."""
+"""The requests to the server, in order: one record for each request over HTTP."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ WRITES: Final = frozenset({"create", "update", "patch", "delete", "deletecollect
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """One request: who, what, where, and the HTTP status of the answer (0: none was sent)."""
+    """One request: user, verb, object, and the HTTP status of the response (0: none was sent)."""
 
     user: str
     verb: str
@@ -27,7 +27,7 @@ class Record:
 
     @property
     def is_write(self) -> bool:
-        """Whether it could change something."""
+        """Whether it is a write."""
         return self.verb in WRITES and not self.dry_run
 
 
@@ -46,12 +46,12 @@ class Audit:
         return len(self._records)
 
     def add(self, record: Record) -> None:
-        """Take down a request."""
+        """Record a request."""
         self.total += 1
         self._records.append(record)
 
     def since(self, total: int) -> list[Record]:
-        """What came after ``total`` requests, as far as it is kept."""
+        """The requests after the first ``total``, as far as they are kept."""
         new = min(self.total - total, len(self._records))
         return list(self._records)[len(self._records) - new :] if new > 0 else []
 
@@ -60,5 +60,5 @@ class Audit:
         return [record for record in self._records if record.user == user]
 
     def writes_by(self, user: str) -> list[Record]:
-        """The writes of one user: dry runs are none."""
+        """The writes of one user, without dry runs."""
         return [record for record in self._records if record.user == user and record.is_write]

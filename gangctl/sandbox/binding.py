@@ -10,9 +10,9 @@ from gangctl.sandbox.writes import Write
 
 
 async def bind(write: Write, body: Object) -> None:
-    """Set the node of a pod and its condition PodScheduled, and take over the binding's annotations.
+    """Set the node of a pod and its condition PodScheduled, and copy the binding's annotations.
 
-    StatusError: 404 without the pod, 409 when it has a node, is gated or is going away, 422 without a target.
+    StatusError: 404 without the pod, 409 when it has a node, is gated or is being deleted, 422 without a target.
     """
     target = body.get("target") or {}
     node = target.get("name", "")

@@ -1,4 +1,4 @@
-"""What a request's object must say of itself: type, name and namespace as in the URL."""
+"""Checks of a request's object: type, name and namespace as in the URL."""
 
 from __future__ import annotations
 
@@ -38,10 +38,10 @@ def _check_metadata(kind: ResourceKind, body: Object) -> None:
         metadata = body["metadata"] = {}
     if not isinstance(metadata, dict):
         raise wrong_json_type(kind, metadata, f"{kind.kind}.metadata", "v1.ObjectMeta")
-    for field, (wanted, told) in _METADATA_TYPES.items():
+    for field, (wanted, message) in _METADATA_TYPES.items():
         value = metadata.get(field)
         if value is not None and not isinstance(value, wanted):
-            raise wrong_json_type(kind, value, f"ObjectMeta.metadata.{field}", told)
+            raise wrong_json_type(kind, value, f"ObjectMeta.metadata.{field}", message)
         # Go leaves empty values out.
         if not value:
             metadata.pop(field, None)
@@ -86,12 +86,12 @@ _OTHER_NAMESPACE: Final = "the namespace of the provided object does not match t
 
 
 def wipe_system_fields(metadata: Object) -> None:
-    """Remove what a client has no say in when it creates an object."""
+    """Remove fields that a client cannot set on create."""
     for field in (*_OWNED_BY_SERVER, "generation"):
         metadata.pop(field, None)
 
 
 def keep_system_fields(metadata: Object, old: Object) -> None:
-    """Take from the stored object what an update does not change."""
+    """Copy fields from the stored object that an update cannot change."""
     for field in (*_OWNED_BY_SERVER, "generation", "resourceVersion"):
         keep(metadata, old, field)

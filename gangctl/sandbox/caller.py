@@ -1,4 +1,4 @@
-"""Who asks, and with which options: the arguments that every verb shares."""
+"""User and options of a request: the arguments that every verb shares."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Caller:
 
 
 SYSTEM: Final = Caller("system:sandbox", ("system:masters",))
-"""The server's own hands: simulated controllers and the garbage collector."""
+"""The server's own user: simulated controllers and the garbage collector."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,6 @@
-"""Controllers in and beside the sandbox: a queue of keys, and workers that bring one after the other in order.
+"""Controllers in and beside the sandbox: a queue of keys, and workers that reconcile one key at a time.
 
-Level-triggered, as the real ones are: a key says where to look, not what happened.
+Level-triggered, as the real ones are: a key names an object, not an event.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ class Controller(ABC, Generic[K]):
     name: ClassVar[str]
 
     def __init__(self, api: Api) -> None:
-        """Work on ``api``, but not before :meth:`run`."""
+        """Use ``api``, but not before :meth:`run`."""
         self.api = api
         self.caller = Caller(f"system:sandbox:{self.name}", ("system:masters",))
         self.queue: WorkQueue[K] = WorkQueue(policy=_RETRY)
 
     @abstractmethod
     async def reconcile(self, key: K) -> None:
-        """Bring in order what ``key`` stands for; a :class:`StatusError` but 404 means try again later."""
+        """Reconcile the object of ``key``; a :class:`StatusError` other than 404 triggers a retry."""
 
     async def run(self) -> None:
         """Run until cancelled."""
@@ -48,7 +48,7 @@ class Controller(ABC, Generic[K]):
             try:
                 await self.reconcile(key)
             except StatusError as error:
-                # What is gone needs nothing more; a change of it brings the key again.
+                # A deleted object needs nothing more; a change of it queues the key again.
                 if error.code != _NOT_FOUND:
                     delay = self.queue.add_failed(key)
                     _log.debug("tried again", controller=self.name, key=key, error=str(error), again_in=delay)
@@ -59,18 +59,18 @@ class Controller(ABC, Generic[K]):
 
 
 class StoreController(Controller[K]):
-    """A controller of the server's own, called for every change in the store."""
+    """A controller of the server itself, called for every change in the store."""
 
     def __init__(self, api: Api) -> None:
-        """Hear of changes from now on."""
+        """Subscribe to changes."""
         super().__init__(api)
         self.store = api.store
         self.store.listen(self.changed)
 
     @abstractmethod
     def changed(self, storage: str, change: Change) -> None:
-        """Queue what a change makes worth a look."""
+        """Queue the keys that a change affects."""
 
     def kind_of(self, storage: str) -> ResourceKind | None:
-        """A served kind that is stored under this key; None when it is served no more."""
+        """A served kind that is stored under this key; None if it is no longer served."""
         return next((kind for kind in self.api.registry if kind.storage == storage), None)

@@ -1,6 +1,6 @@
-"""CustomResourceDefinitions at work: what they define is served while they are there.
+"""The controller of CustomResourceDefinitions: their resources are served while they exist.
 
-Of JobSets, which are built in with their webhooks, a definition is accepted and changes nothing.
+JobSets are built in with their webhooks: their definition is accepted and has no effect.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class DefinitionController(StoreController[str]):
     name: ClassVar[str] = "crd-controller"
 
     def __init__(self, api: Api) -> None:
-        """Serve nothing yet."""
+        """Start without definitions."""
         self._served: dict[str, tuple[ResourceKind, ...]] = {}
         self._built_in = frozenset(kind.qualified_name for kind in api.registry)
         kind = api.kind(DEFINITIONS)
@@ -44,7 +44,7 @@ class DefinitionController(StoreController[str]):
             self.queue.add(storage)
 
     async def reconcile(self, key: str) -> None:
-        """Serve what a definition asks for, or end it."""
+        """Serve the resource of a definition, or stop serving it."""
         stored = self.store.get(DEFINITIONS, ("", key))
         if stored is None:
             self._withdraw(key)
@@ -85,7 +85,7 @@ class DefinitionController(StoreController[str]):
             self.api.registry.remove(kind)
 
     async def _end(self, definition: Object) -> None:
-        """Delete what it defines, and let it go when nothing is left."""
+        """Delete its objects, and remove the finalizer when none is left."""
         metadata = definition["metadata"]
         if FINALIZER not in metadata.get("finalizers", ()):
             return
@@ -141,9 +141,9 @@ def _kinds(definition: Object) -> list[tuple[ResourceKind, Object]]:
     return found
 
 
-def _set(definition: Object, type_: str, told: tuple[str, str, str]) -> None:
+def _set(definition: Object, type_: str, values: tuple[str, str, str]) -> None:
     """Put a condition in its place; the time is that of the last change of its status."""
-    status, reason, message = told
+    status, reason, message = values
     before = condition(definition, type_)
     since = before["lastTransitionTime"] if before is not None and before["status"] == status else now()
     new = {"type": type_, "status": status, "lastTransitionTime": since, "reason": reason, "message": message}

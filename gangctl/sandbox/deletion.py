@@ -1,6 +1,6 @@
-"""Delete: preconditions, finalizers of propagation, graceful ends of pods, dry runs.
+"""Delete: preconditions, finalizers of propagation, graceful termination of pods, dry runs.
 
-Who waits is the object itself: with finalizers, or with grace, it stays and gets a
+An object with finalizers, or a pod with a grace period, stays and gets a
 deletionTimestamp. The garbage collector and the kubelet do the rest.
 """
 
@@ -36,7 +36,7 @@ JOB_WARNING: Final = (
 
 @dataclass(slots=True)
 class Deletion:
-    """One delete on its way."""
+    """State of one delete."""
 
     backend: Backend
     kind: ResourceKind
@@ -54,14 +54,14 @@ class Deletion:
 
 @dataclass(frozen=True, slots=True)
 class Deleted:
-    """What became of the object: its last state, frozen, and whether it is gone."""
+    """The result: the object's last state, frozen, and whether it is gone."""
 
     stored: Stored
     gone: bool
 
 
 async def delete(deletion: Deletion) -> Deleted:
-    """Delete an object, or mark it; StatusError 404 without it, 409 when a precondition fails, what webhooks say."""
+    """Delete an object, or mark it; StatusError 404 without it, 409 if a precondition fails, or a webhook's."""
     store, kind = deletion.backend.store, deletion.kind
     while True:
         stored = store.get(kind.storage, deletion.key)
@@ -89,7 +89,7 @@ def _carry_out(deletion: Deletion, stored: Stored, old: Object) -> Deleted:
             obj = _marked(kind, old, finalizers, grace) if kind.qualified_name == "pods" else old
             return Deleted(Stored(obj, stored.revision), gone=True)
         if kind.qualified_name == "pods":
-            # Only pods end gracefully, if only in zero seconds: they are marked before they go.
+            # Only pods terminate gracefully, possibly in zero seconds: they are marked before their removal.
             store.put(kind.storage, deletion.key, _marked(kind, old, finalizers, grace))
         return Deleted(in_version(kind, store.remove(kind.storage, deletion.key)), gone=True)
     new = _marked(kind, old, finalizers, grace)
@@ -139,7 +139,7 @@ def _finalizers(deletion: Deletion, old: Object) -> list[str]:
 
 
 def _grace(kind: ResourceKind, old: Object, asked: int | None) -> int:
-    """Seconds that a pod may take to end; everything else goes at once."""
+    """Grace period of a pod in seconds; other objects are deleted at once."""
     if kind.qualified_name != "pods":
         return 0
     grace = asked if asked is not None else _spec(old).get("terminationGracePeriodSeconds", _POD_GRACE)
@@ -148,7 +148,7 @@ def _grace(kind: ResourceKind, old: Object, asked: int | None) -> int:
     grace = max(grace, 1) if grace < 0 else grace
     pending = old["metadata"].get("deletionGracePeriodSeconds")
     if "deletionTimestamp" in old["metadata"] and pending is not None:
-        # A second delete may hurry the end, not put it off; without grace of its own it changes nothing.
+        # A second delete may shorten the grace period, not extend it; without its own one it has no effect.
         return min(grace, pending) if asked is not None else int(pending)
     return int(grace)
 
@@ -228,7 +228,7 @@ def options_object(options: DeleteOptions) -> Object:
 
 
 def answer(kind: ResourceKind, deleted: Deleted) -> Object:
-    """What a DELETE is answered with: the object while it waits, otherwise a Status for most kinds."""
+    """Response of a DELETE: the object while it waits, otherwise a Status for most kinds."""
     obj = deleted.stored.obj
     if not deleted.gone or kind.qualified_name in _RETURNED:
         return obj

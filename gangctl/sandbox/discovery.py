@@ -1,4 +1,4 @@
-"""What the server says of itself: version, health, groups and resources."""
+"""Discovery: version, health, groups and resources."""
 
 from __future__ import annotations
 

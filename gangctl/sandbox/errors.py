@@ -1,4 +1,4 @@
-"""What the server answers instead of an object: ``metav1.Status`` with the words of kube-apiserver.
+"""Error responses: ``metav1.Status`` with the messages of kube-apiserver.
 
 Constructors follow ``k8s.io/apimachinery/pkg/api/errors``: code, reason, message and details of each.
 """
@@ -93,7 +93,7 @@ def no_resource() -> StatusError:
 
 
 def already_exists(kind: ResourceKind, name: str, *, ending: bool = False) -> StatusError:
-    """409 for a CREATE; ``ending`` when the one in the way is being deleted."""
+    """409 for a CREATE; ``ending`` if the existing object is being deleted."""
     message = f'{kind.qualified_name} "{name}" already exists'
     if ending:
         message = f"object is being deleted: {message}"
@@ -126,10 +126,10 @@ def invalid(kind: ResourceKind, name: str, causes: Sequence[Cause]) -> StatusErr
     # Events of both groups are validated as one type, that of the core group.
     group = "" if kind.storage == "events" else kind.group
     subject = f"{kind.kind}.{group}" if group else kind.kind
-    told = [f"{cause.field}: {cause.message}" if cause.field else cause.message for cause in causes]
+    texts = [f"{cause.field}: {cause.message}" if cause.field else cause.message for cause in causes]
     # An aggregate error names equal messages once.
-    told = list(dict.fromkeys(told))
-    listed = told[0] if len(told) == 1 else f"[{', '.join(told)}]"
+    texts = list(dict.fromkeys(texts))
+    listed = texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"
     details = {"name": name, "group": group, "kind": kind.kind}
     found: dict[str, Any] = {key: value for key, value in details.items() if value}
     if causes:
@@ -148,7 +148,7 @@ def bad_request(message: str) -> StatusError:
 
 
 def unauthorized() -> StatusError:
-    """401 for no token, or one that nobody has."""
+    """401 for no token, or an unknown one."""
     return StatusError(401, "Unauthorized", "Unauthorized")
 
 
@@ -162,7 +162,7 @@ def forbidden(kind: ResourceKind, name: str, why: str, causes: Sequence[Cause] =
 
 
 def namespace_terminating(kind: ResourceKind, name: str, namespace: str) -> StatusError:
-    """403 for a CREATE in a namespace that is going away."""
+    """403 for a CREATE in a namespace that is being deleted."""
     why = f"unable to create new content in namespace {namespace} because it is being terminated"
     cause = Cause("NamespaceTerminating", "metadata.namespace", f"namespace {namespace} is being terminated")
     return forbidden(kind, name, why, [cause])
@@ -175,9 +175,9 @@ def method_not_allowed() -> StatusError:
 
 
 def expired(message: str = EXPIRED_MESSAGE, *, token: str = "") -> StatusError:
-    """410 for a resourceVersion, or a continue token, that is older than what the server remembers.
+    """410 for a resourceVersion, or a continue token, that is older than what the server keeps.
 
-    ``token`` goes on with the list without consistency.
+    ``token`` continues the list without consistency.
     """
     error = StatusError(410, "Expired", message)
     if token:
@@ -191,7 +191,7 @@ def too_old(asked: int, oldest: int) -> StatusError:
 
 
 def too_large(asked: int, current: int) -> StatusError:
-    """504 for a resourceVersion that has not been given yet."""
+    """504 for a resourceVersion in the future."""
     cause = Cause("ResourceVersionTooLarge", "", "Too large resource version")
     return StatusError(
         504,
@@ -220,15 +220,15 @@ def unsupported_media_type(accepted: Sequence[str]) -> StatusError:
 
 
 def patch_rejected() -> StatusError:
-    """422 for a JSON patch that does not fit the object; the server does not say more."""
+    """422 for a JSON patch that does not fit the object; the server gives no details."""
     return StatusError(422, "Invalid", "the server rejected our request due to an error in our request", {})
 
 
 def patched_badly(patched: str, why: str) -> StatusError:
     """422 for a patch that leaves what cannot be decoded."""
     cause = Cause("FieldValueInvalid", "patch", f"Invalid value: {orjson.dumps(patched).decode()}: {why}")
-    told = f' "" is invalid: {cause.field}: {cause.message}'
-    return StatusError(422, "Invalid", told, {"causes": [cause.as_json()]})
+    message = f' "" is invalid: {cause.field}: {cause.message}'
+    return StatusError(422, "Invalid", message, {"causes": [cause.as_json()]})
 
 
 def must_be_specified(kind: ResourceKind, name: str) -> StatusError:
@@ -251,7 +251,7 @@ def no_strategic_patch() -> StatusError:
 
 
 def missing_field_manager() -> StatusError:
-    """422 for an apply by nobody."""
+    """422 for an apply without a field manager."""
     cause = Cause("FieldValueRequired", "fieldManager", "Required value: is required for apply patch")
     return invalid_options("PatchOptions", [cause])
 

@@ -16,7 +16,7 @@ from gangctl.sandbox.errors import StatusError
 
 @dataclass(frozen=True, slots=True)
 class Match:
-    """Which requests a rule counts; what is None or empty matches everything.
+    """The requests that a rule counts; None or empty matches everything.
 
     ``verbs`` are get, list, watch, create, update, patch, delete, deletecollection;
     ``resource`` is ``jobs.batch``, ``subresource`` "" means the object itself.
@@ -66,7 +66,7 @@ class CutBefore:
 
 @dataclass(frozen=True, slots=True)
 class CutAfter:
-    """Carry the request out and close the connection without an answer.
+    """Execute the request and close the connection without a response.
 
     On a watch: after ``events`` of them.
     """
@@ -90,9 +90,9 @@ class ExpireWatch:
 
 @dataclass(frozen=True, slots=True)
 class Silence:
-    """Send nothing more on a watch after ``events`` of them, and leave it open: a peer that is gone.
+    """Send nothing more on a watch after ``events`` of them, and leave it open, as with a lost peer.
 
-    Any other request is never answered.
+    Any other request gets no response.
     """
 
     events: int = 0
@@ -114,7 +114,7 @@ def error(code: int = 500, reason: str = "InternalError", message: str = "Intern
 
 
 def conflict() -> Refuse:
-    """409, as if somebody else had written in between."""
+    """409, as after a write by another client."""
     return Refuse(StatusError(409, "Conflict", f"Operation cannot be fulfilled: {errors.OBJECT_MODIFIED}"))
 
 
@@ -162,7 +162,7 @@ class Faults:
         self.rules.clear()
 
     def meet(self, request: Record) -> Action | None:
-        """Count a request that arrived; what to do to it."""
+        """Count a new request; returns the fault to apply."""
         chosen: Rule | None = None
         for rule in self.rules:
             if not rule.match.matches(request):

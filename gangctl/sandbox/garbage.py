@@ -1,8 +1,8 @@
 """The garbage collector: dependents follow their owners, as each deletion's propagation policy wants it.
 
 Follows kube-controller-manager's ``garbagecollector``: an owner that does not exist (any more,
-or under that UID) owns nothing; an object goes when its last owner has gone;
-``foregroundDeletion`` waits for dependents that block it, ``orphan`` sets them free.
+or under that UID) is ignored; an object is deleted after its last owner;
+``foregroundDeletion`` waits for dependents that block it, ``orphan`` removes their references.
 """
 
 from __future__ import annotations
@@ -27,18 +27,18 @@ class Node(NamedTuple):
 
 
 class GarbageCollector(StoreController[Node]):
-    """Deletes what nobody owns any more."""
+    """Deletes objects whose owners are gone."""
 
     name: ClassVar[str] = "generic-garbage-collector"
 
     def __init__(self, api: Api) -> None:
-        """Know nothing yet."""
+        """Start with an empty graph."""
         self._there: dict[str, Node] = {}
         self._dependents: dict[str, dict[Node, None]] = {}
         super().__init__(api)
 
     def changed(self, storage: str, change: Change) -> None:
-        """Keep the graph, and queue whoever a change concerns."""
+        """Update the graph, and queue the objects that a change affects."""
         node, obj = Node(storage, change.key), change.new.obj
         uid = obj["metadata"]["uid"]
         for owner in _owners(change.old.obj) if change.old is not None else ():
@@ -58,7 +58,7 @@ class GarbageCollector(StoreController[Node]):
             self._wake(self._owners_of(change.old.obj))
 
     async def reconcile(self, key: Node) -> None:
-        """Let an owner go that waits for its dependents, or a dependent that has no owner left."""
+        """Finish an owner that waits for its dependents, or delete a dependent without owners."""
         stored = self.store.get(*key)
         kind = self.kind_of(key.storage)
         if stored is None or kind is None:
@@ -87,7 +87,7 @@ class GarbageCollector(StoreController[Node]):
             return
         propagation: Propagation = "Background"
         if waiting and self._dependents.get(obj["metadata"]["uid"]):
-            # The owner waits for everything below it, so its dependent has to wait as well.
+            # The owner waits for all its descendants, so its dependent has to wait as well.
             propagation = "Foreground"
         await self._delete(kind, obj, _by_finalizer(obj) or propagation)
 

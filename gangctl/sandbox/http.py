@@ -1,4 +1,4 @@
-"""The wire: who asks, for what, which fault befalls it, and what is written down of it."""
+"""The HTTP layer: authentication, routing, faults, and audit records."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Front:
     def __init__(
         self, api: Api, find_user: FindUser, *, faults_: Faults, audit: Audit, address: Callable[[], str]
     ) -> None:
-        """``find_user`` knows whom a token belongs to, ``address`` (host and port) where the server is."""
+        """``find_user`` returns the user of a token, ``address`` the host and port of the server."""
         self._api = api
         self._find_user = find_user
         self._faults = faults_
@@ -45,7 +45,7 @@ class Front:
         self.bookmark_seconds = BOOKMARK_SECONDS
 
     def end_watches(self) -> None:
-        """End every watch, as a server that goes down does."""
+        """End every watch, as at a shutdown."""
         for watch in tuple(self._watches):
             watch.end()
 
@@ -121,7 +121,7 @@ class Front:
         return answer.response()
 
     async def _never(self, request: web.BaseRequest, record: Record, *, cut: bool) -> None:
-        """Leave a request without an answer; ends by cancellation when the connection is closed."""
+        """Send no response; ends by cancellation when the connection is closed."""
         self._audit.add(record)
         if cut:
             _cut(request)
@@ -145,7 +145,7 @@ class Front:
             fault=fault if isinstance(fault, _BROKEN_WATCH) else None,
         )
         self._watches.add(watch)
-        # A watch is written down when it begins: it may never end.
+        # A watch is recorded at its start: it may never end.
         self._audit.add(replace(record, code=_OK))
         try:
             return await streams.Stream(request, watch, options, lambda: _cut(request)).run()
@@ -199,6 +199,6 @@ class Front:
 
 
 def _cut(request: web.BaseRequest) -> None:
-    """Close the connection after what was sent; the client sees it end in the middle."""
+    """Close the connection in the middle of a response."""
     if request.transport is not None:
         request.transport.close()

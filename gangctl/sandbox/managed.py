@@ -49,7 +49,7 @@ _BARE_LISTS: Final = frozenset({"containers", "podGroupTemplates", "podGroups", 
 
 
 def manager_of(caller: Caller, options: WriteOptions) -> str:
-    """The manager a write counts for: the one it names, or the name of the client's program."""
+    """The manager of a write: the one it names, or the name of the client's program."""
     if options.field_manager:
         return options.field_manager
     return caller.user_agent.partition("/")[0] or caller.name
@@ -228,16 +228,16 @@ def new_entry(manager: str, operation: Operation, version: str, subresource: str
 
 
 def track(kind: ResourceKind, old: Object | None, new: Object, manager: str, subresource: str = "") -> None:
-    """Write down in ``new`` that an update by ``manager`` changed what differs from ``old``.
+    """Record in ``new`` that an update by ``manager`` changed the fields that differ from ``old``.
 
-    Others lose what it changed.
+    Other managers lose these fields.
     """
     entries: list[Object] = copy({"entries": (old or {}).get("metadata", {}).get("managedFields") or []})["entries"]
     changed = list(changes(tracked(old or {}), tracked(new), (kind.kind,)))
     mine = entry_of(entries, manager, "Update", kind.api_version, subresource)
     for entry in entries:
         for path, present in changed:
-            # What is there no more belongs to nobody.
+            # Removed fields have no manager.
             if entry is not mine or not present:
                 discard(entry["fieldsV1"], path)
     set_now = [path for path, present in changed if present]

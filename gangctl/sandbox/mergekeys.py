@@ -1,4 +1,4 @@
-"""Which lists of the built-in types are maps or sets: by which key their items are told apart.
+"""Which lists of the built-in types are maps or sets: and the keys of their items.
 
 Strategic merge and server-side apply read the same table. It holds the types that the
 sandbox serves; a list that is not in it is replaced as a whole.
@@ -42,9 +42,9 @@ _PATCH_KEYS: Final[Mapping[str, str]] = {
     "ValidatingWebhookConfiguration.webhooks": "name",
 }
 KEY_DEFAULTS: Final[Mapping[str, str]] = {"protocol": "TCP"}
-"""What a key is when an item does not say it."""
+"""Default of a key that an item does not have."""
 
-# Where apply tells items apart differently (x-kubernetes-list-map-keys).
+# Lists with other keys for apply (x-kubernetes-list-map-keys).
 _APPLY_KEYS: Final[Mapping[str, tuple[str, ...]]] = {
     "Service.spec.ports": ("port", "protocol"),
     "containers.ports": ("containerPort", "protocol"),
@@ -69,7 +69,7 @@ def merge_key(path: tuple[str, ...]) -> str | None:
 
 
 def map_keys(path: tuple[str, ...]) -> tuple[str, ...] | None:
-    """The keys that tell items of the list at ``path`` apart for apply; () for a set, None when it is one value."""
+    """The keys of items of the list at ``path`` for apply; () for a set, None when it is one value."""
     for candidate in _candidates(path):
         if candidate in _APPLY_KEYS:
             return _APPLY_KEYS[candidate]

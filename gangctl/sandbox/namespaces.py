@@ -1,4 +1,4 @@
-"""The end of a namespace: everything in it is deleted, and when nothing is left, it goes itself."""
+"""Deletion of a namespace: its objects are deleted first, then the namespace."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ class NamespaceController(StoreController[str]):
     name: ClassVar[str] = "namespace-controller"
 
     def changed(self, storage: str, change: Change) -> None:
-        """A namespace was deleted, or something that lies in one on its way out is gone."""
+        """A namespace was deleted, or an object in a terminating one is gone."""
         namespace = change.key[1] if storage == NAMESPACES else change.key[0]
         if (storage == NAMESPACES and not change.gone) or (change.gone and namespace):
             self.queue.add(namespace)
 
     async def reconcile(self, key: str) -> None:
-        """Delete what is left, or let the namespace go."""
+        """Delete the remaining objects, or finalize the namespace."""
         stored = self.store.get(NAMESPACES, ("", key))
         if stored is None or "deletionTimestamp" not in stored.obj["metadata"]:
             return
@@ -37,7 +37,7 @@ class NamespaceController(StoreController[str]):
             await self.api.update(kind, "", key, final, self.caller, subresource="finalize")
 
     async def _emptied(self, namespace: str) -> bool:
-        """Delete everything that is not on its way out already; whether nothing is left."""
+        """Delete all objects that are not being deleted already; returns whether none is left."""
         left = False
         for kind in {kind.storage: kind for kind in self.api.registry if kind.namespaced}.values():
             for stored in self.store.items(kind.storage, namespace):
@@ -51,5 +51,5 @@ class NamespaceController(StoreController[str]):
                 except StatusError as error:
                     if error.code != _NOT_FOUND:
                         raise
-        # Whatever has gone at once has been seen by `changed`, which brings the namespace here again.
+        # Immediate deletions were seen by `changed`, which queues the namespace again.
         return not left

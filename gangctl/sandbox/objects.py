@@ -1,7 +1,7 @@
 """Objects as plain JSON data: copies, identities, times.
 
-What the store holds is never changed in place: a change is a new dict that may share
-unchanged parts with the one before. Whoever wants to edit an object copies it first.
+Stored objects are never changed in place: a change is a new dict that may share
+unchanged parts with the one before. Callers copy an object before they edit it.
 """
 
 from __future__ import annotations

@@ -74,7 +74,7 @@ def document(registry: Registry, group: str, version: str, schema_of: SchemaOf) 
 
 
 def swagger(minor: str) -> Object:
-    """``/openapi/v2``, which nothing reads where there is v3: a document without content."""
+    """``/openapi/v2``, which clients ignore if there is v3: an empty document."""
     return {"swagger": "2.0", "info": {"title": "Kubernetes", "version": minor}, "paths": {}, "definitions": {}}
 
 
@@ -97,7 +97,7 @@ def _path(kind: ResourceKind) -> str:
 
 
 def _paths(kind: ResourceKind) -> Object:
-    """The one operation that kubectl asks about: whether a patch can be validated and tried by the server."""
+    """The one operation that kubectl checks: whether a patch supports validation and dry runs."""
     if "patch" not in kind.verbs:
         return {}
     parameters = [{"name": name, "in": "query", "schema": {"type": "string"}} for name in _LOOKED_FOR]
@@ -127,7 +127,7 @@ class _Components:
         root = self._fields.root(kind.api_version, kind.kind)
         if kind.custom:
             name = _full_name(kind)
-            # Those of JobSets are built in; nobody had to define them.
+            # Those of JobSets are built in, without a definition.
             self.schemas[name] = self._inline(schema if schema is not None or root is None else jobset_schema())
         elif root is not None:
             name = self._add(root)

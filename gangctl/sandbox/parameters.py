@@ -64,8 +64,8 @@ def write_options(query: Query, verb: str, *, applying: bool = False) -> WriteOp
     validation = query.get("fieldValidation", "")
     if validation not in _VALIDATIONS:
         supported = ", ".join(f'"{each}"' for each in _VALIDATIONS)
-        told = f'Unsupported value: "{validation}": supported values: {supported}'
-        causes.append(Cause("FieldValueNotSupported", "fieldValidation", told))
+        message = f'Unsupported value: "{validation}": supported values: {supported}'
+        causes.append(Cause("FieldValueNotSupported", "fieldValidation", message))
     if applying and not query.get("fieldManager"):
         causes.append(Cause("FieldValueRequired", "fieldManager", "Required value: is required for apply patch"))
     if causes:
@@ -82,8 +82,8 @@ def write_options(query: Query, verb: str, *, applying: bool = False) -> WriteOp
 def _dry_run_causes(value: str) -> list[Cause]:
     if value in {"", "All"}:
         return []
-    told = f'Unsupported value: ["{value}"]: supported values: "All"'
-    return [Cause("FieldValueNotSupported", "dryRun", told)]
+    message = f'Unsupported value: ["{value}"]: supported values: "All"'
+    return [Cause("FieldValueNotSupported", "dryRun", message)]
 
 
 def delete_options(query: Query, body: Object | None) -> DeleteOptions:
@@ -118,8 +118,8 @@ def _propagation(body: Object, dry_run: list[Any]) -> Propagation | None:
     causes = [cause for value in dry_run for cause in _dry_run_causes(str(value))]
     if policy is not None and policy not in _PROPAGATIONS:
         supported = ", ".join(f'"{each}"' for each in (*_PROPAGATIONS, "nil"))
-        told = f'Unsupported value: "{policy}": supported values: {supported}'
-        causes.append(Cause("FieldValueNotSupported", "propagationPolicy", told))
+        message = f'Unsupported value: "{policy}": supported values: {supported}'
+        causes.append(Cause("FieldValueNotSupported", "propagationPolicy", message))
     if causes:
         raise errors.invalid_options("DeleteOptions", causes)
     return next((each for each in _PROPAGATIONS if each == policy), None)

@@ -1,4 +1,4 @@
-"""PodGroups outlive the pods that name them: the controller of ``scheduling.k8s.io/podgroup-protection``.
+"""PodGroups exist while pods name them: the controller of ``scheduling.k8s.io/podgroup-protection``.
 
 The server puts the finalizer on every PodGroup; here it is taken away from one that is being deleted when no pod
 refers to it any more that has not finished.
@@ -25,7 +25,7 @@ class PodGroupProtection(StoreController[Key]):
     name: ClassVar[str] = "podgroup-protection-controller"
 
     def changed(self, storage: str, change: Change) -> None:
-        """A PodGroup is to go, or a pod that named one has finished or gone."""
+        """A PodGroup is being deleted, or a pod that named one has finished or is gone."""
         if storage == _PODGROUPS and not change.gone:
             self.queue.add(change.key)
         elif storage == _PODS and (change.gone or not _needs_group(change.new.obj)):
@@ -34,7 +34,7 @@ class PodGroupProtection(StoreController[Key]):
                 self.queue.add((change.key[0], group))
 
     async def reconcile(self, key: Key) -> None:
-        """Take the finalizer away once nothing needs the group."""
+        """Remove the finalizer when no pod needs the group."""
         stored = self.store.get(_PODGROUPS, key)
         if stored is None or "deletionTimestamp" not in stored.obj["metadata"]:
             return

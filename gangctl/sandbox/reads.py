@@ -1,4 +1,4 @@
-"""Get and list: from now or from a remembered revision, narrowed, in pages."""
+"""Get and list: at the present or a stored revision, filtered, in pages."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class ListQuery:
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """What a list found: frozen objects, the revision it shows, and where to go on."""
+    """Result of a list: frozen objects, its revision, and the continue token."""
 
     items: list[Stored]
     revision: int
@@ -70,7 +70,7 @@ def parse_revision(text: str) -> int:
 
 
 def get(store: Store, kind: ResourceKind, namespace: str, name: str, resource_version: str = "") -> Stored:
-    """One object; 404 without it, 504 when it is asked for at a revision that has not come."""
+    """One object; 404 without it, 504 for a future revision."""
     _not_in_future(store, _list_revision(resource_version))
     stored = store.get(kind.storage, (namespace, name))
     if stored is None:
@@ -81,8 +81,8 @@ def get(store: Store, kind: ResourceKind, namespace: str, name: str, resource_ve
 def page(store: Store, kind: ResourceKind, namespace: str | None, query: ListQuery) -> Page:
     """A page of a list.
 
-    400 for selectors and tokens that cannot be read, 410 when the revision asked for
-    is forgotten, 504 for a future revision.
+    400 for invalid selectors and tokens, 410 if the requested revision
+    has expired, 504 for a future revision.
     """
     chosen = selection(kind, query.labels, query.fields)
     if query.token:
@@ -102,7 +102,7 @@ def page(store: Store, kind: ResourceKind, namespace: str | None, query: ListQue
 
 
 def stale(store: Store, kind: ResourceKind, namespace: str | None, query: ListQuery, revision: int) -> Page:
-    """A list as it was at ``revision``, whatever was asked for: what a lagging watch cache answers."""
+    """A list at ``revision``, ignoring the requested one: the response of a lagging watch cache."""
     items = store.items(kind.storage, namespace, revision)
     return _cut(items, revision, kind, query.limit, selection(kind, query.labels, query.fields))
 
@@ -134,7 +134,7 @@ def _next_page(store: Store, kind: ResourceKind, namespace: str | None, query: L
     if query.resource_version not in {"", "0"}:
         raise errors.bad_request("specifying resource version is not allowed when using continue")
     if revision < 0:
-        # The client chose to go on without consistency.
+        # The client chose to continue without consistency.
         revision = store.revision
     try:
         items = store.items(kind.storage, namespace, revision)
@@ -153,7 +153,7 @@ def _cut(items: list[Stored], revision: int, kind: ResourceKind, limit: int, cho
     last = _key(items[limit - 1])
     # Nothing sorts between a name and the same name with a zero byte.
     token = _write_token(revision, (last[0], last[1] + "\x00"))
-    # How many are left is known only where the store need not read them to tell.
+    # The number of remaining items is known only if the store need not read them.
     remaining = len(items) - limit if chosen.everything else None
     return Page(items[:limit], revision, token, remaining)
 

@@ -1,4 +1,4 @@
-"""Which kinds a server serves at the moment, and what belongs to each."""
+"""The kinds that a server serves at present, and their rules."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Registry:
         self._rules[kind] = rules if rules is not None else rules_for(kind, self.minor, self.gates)
 
     def remove(self, kind: ResourceKind) -> None:
-        """Serve ``kind`` no more; what is stored stays."""
+        """Stop serving ``kind``; stored objects stay."""
         self._kinds.pop((kind.group, kind.version, kind.plural), None)
         self._rules.pop(kind, None)
 
@@ -69,5 +69,5 @@ class Backend:
 
     @property
     def world(self) -> World:
-        """What rules see of everything that is stored."""
+        """The view of stored objects for rules."""
         return World(self.store)

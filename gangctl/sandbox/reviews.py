@@ -1,4 +1,4 @@
-"""Questions that are answered and not stored: access and token reviews. Everybody may do everything here."""
+"""Access and token reviews, which are not stored. Every user may do everything here."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ AUTHENTICATED = "system:authenticated"
 
 
 def answer(kind: ResourceKind, body: Object, caller: Caller, find_user: Callable[[str], Caller | None]) -> Object:
-    """``body`` with a status; ``find_user`` knows whom a token belongs to."""
+    """``body`` with a status; ``find_user`` returns the user of a token."""
     body["apiVersion"], body["kind"] = kind.api_version, kind.kind
     metadata(body)
     match kind.kind:

@@ -36,7 +36,7 @@ _ADMIN_GROUPS: Final = ("system:masters",)
 
 @dataclass(frozen=True)
 class SandboxOptions:
-    """What a sandbox is.
+    """Options of a sandbox.
 
     ``gates`` and ``runtime_config`` are laid over what the minor needs for gangs, as on a control plane;
     ``runtime_config={"scheduling.k8s.io/v1beta1": False}`` serves no Workloads. ``remembered`` bounds the changes of
@@ -56,7 +56,7 @@ class Sandbox:
     """A running server: ``async with Sandbox(SandboxOptions(minor="1.36")) as sandbox``."""
 
     def __init__(self, options: SandboxOptions | None = None) -> None:
-        """Make the server's objects; nothing listens yet. ValueError for an unknown minor."""
+        """Create the server's objects, without listening. ValueError for an unknown minor."""
         self.options: Final = options or SandboxOptions()
         self.api: Final = Api(
             self.options.minor,
@@ -91,7 +91,7 @@ class Sandbox:
 
     @property
     def url(self) -> str:
-        """Where it listens; RuntimeError before it does."""
+        """The address it listens on; RuntimeError before the start."""
         if self._runner is None:
             raise RuntimeError("the sandbox is not open")
         return f"{'https' if self.options.tls else 'http'}://{_HOST}:{self._port}"
@@ -105,7 +105,7 @@ class Sandbox:
         """Listen; again on the same port after :meth:`close`, with everything that is stored."""
         app = web.Application(client_max_size=0)
         app.router.add_route("*", "/{path:.*}", self._front.handle)
-        # What a client no longer waits for is not worth finishing, and a watch that nobody reads must end.
+        # Cancel handlers of disconnected clients, so that watches without a reader end.
         runner = web.AppRunner(app, access_log=None, handler_cancellation=True, shutdown_timeout=0.2)
         await runner.setup()
         tls = ServerTls(_credentials()[1]).context if self.options.tls else None
@@ -150,7 +150,7 @@ class Sandbox:
         return token
 
     def revoke(self, user: str) -> None:
-        """Answer 401 to a user's token from now on."""
+        """Respond 401 to a user's token from now on."""
         token = self._by_user.pop(user, None)
         if token is not None:
             del self._tokens[token]

@@ -1,8 +1,8 @@
 """Objects in memory, one counter of revisions, and a bounded memory of changes.
 
 The counter is shared by everything stored, as etcd's is: a resourceVersion is a
-revision. What is stored is frozen. A watch, an exact list or a continued list asks for
-the past; what is no longer remembered is 410 Expired.
+revision. What is stored is frozen. A watch, an exact list or a continued list reads
+past revisions; expired ones are 410.
 """
 
 from __future__ import annotations
@@ -77,12 +77,12 @@ class Subscription:
             self._arrived.set()
 
     def push(self, change: Change) -> None:
-        """Tell of a change."""
+        """Deliver a change."""
         self._changes.append(change)
         self._arrived.set()
 
     def take(self) -> list[Change]:
-        """What is there now, without waiting."""
+        """The available changes, without waiting."""
         taken = list(self._changes)
         self._changes.clear()
         if not self.ended:
@@ -90,17 +90,17 @@ class Subscription:
         return taken
 
     def end(self) -> None:
-        """Wake whoever waits, for nothing more will come."""
+        """End the subscription, and wake its waiters."""
         self.ended = True
         self.close()
         self._arrived.set()
 
     async def wait(self) -> None:
-        """Until there is something to take, or it ended."""
+        """Wait until there are changes, or it ended."""
         await self._arrived.wait()
 
     def close(self) -> None:
-        """Hear no more."""
+        """Unsubscribe."""
         self._bucket.subscriptions.discard(self)
 
 
@@ -108,7 +108,7 @@ class Bucket:
     """Everything stored under one key of :attr:`ResourceKind.storage`."""
 
     def __init__(self, floor: int, remembered: int) -> None:
-        """Make an empty one that knows no change up to ``floor`` and remembers ``remembered`` of them."""
+        """Make an empty one without changes up to ``floor``, which keeps ``remembered`` changes."""
         self.objects: dict[Key, Stored] = {}
         self.subscriptions: set[Subscription] = set()
         self._history: deque[Change] = deque()
@@ -116,7 +116,7 @@ class Bucket:
         self._remembered = remembered
 
     def record(self, change: Change) -> None:
-        """Carry out a change and tell of it."""
+        """Apply a change and deliver it."""
         if change.gone:
             del self.objects[change.key]
         else:
@@ -134,7 +134,7 @@ class Bucket:
         self._floor = max(self._floor, revision)
 
     def since(self, revision: int) -> list[Change]:
-        """What changed after ``revision``; 410 when that is not remembered."""
+        """The changes after ``revision``; 410 if it has expired."""
         if revision < self._floor:
             raise errors.too_old(revision, self._floor)
         if not self._history or self._history[-1].revision <= revision:
@@ -142,7 +142,7 @@ class Bucket:
         return [change for change in self._history if change.revision > revision]
 
     def at(self, revision: int) -> dict[Key, Stored]:
-        """What was stored at ``revision``; 410 when that is not remembered."""
+        """The objects at ``revision``; 410 if it has expired."""
         objects = dict(self.objects)
         for change in reversed(self.since(revision)):
             if change.old is None:
@@ -156,7 +156,7 @@ class Store:
     """Every object of a server."""
 
     def __init__(self, remembered: int = REMEMBERED) -> None:
-        """Make an empty store that remembers ``remembered`` changes of each resource."""
+        """Make an empty store that keeps ``remembered`` changes of each resource."""
         self.revision = 1
         self._buckets: dict[str, Bucket] = {}
         self._remembered = remembered
@@ -192,7 +192,7 @@ class Store:
         return stored
 
     def remove(self, storage: str, key: Key, last: Object | None = None) -> Stored:
-        """Remove an object; watches are told ``last`` (the stored one otherwise) with the revision of the end."""
+        """Remove an object; watches get ``last`` (the stored one otherwise) with the revision of the removal."""
         bucket = self.bucket(storage)
         old = bucket.objects[key]
         self.revision += 1
@@ -219,7 +219,7 @@ class Store:
         return subscription
 
     def compact(self) -> None:
-        """Forget the past, as etcd's compaction and a full watch cache do: older revisions are 410 from now on."""
+        """Discard past changes, like etcd's compaction and a full watch cache: older revisions are 410 from now on."""
         self._compacted = self.revision
         for bucket in self._buckets.values():
             bucket.forget(self.revision)

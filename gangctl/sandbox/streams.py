@@ -18,7 +18,7 @@ from gangctl.sandbox.store import Stored
 from gangctl.sandbox.watches import EventType, Watch
 
 MINIMUM_SECONDS: Final = 1800.0
-"""How long a watch lives that says nothing about it, at least; at most twice as long."""
+"""Minimum lifetime of a watch without a timeout; the maximum is twice as long."""
 
 LAST_BOOKMARK_SECONDS: Final = 2.0
 CUT_SECONDS: Final = 0.02
@@ -28,7 +28,7 @@ FaultyWatch = faults.CutAfter | faults.EndWatch | faults.ExpireWatch | faults.Si
 
 @dataclass(frozen=True, slots=True)
 class StreamOptions:
-    """``seconds``: its end; ``bookmark_seconds``: between bookmarks, None without them; ``fault``: what befalls it."""
+    """``seconds``: its end; ``bookmark_seconds``: between bookmarks, None without them; ``fault``: an injected one."""
 
     seconds: float | None = None
     bookmark_seconds: float | None = None
@@ -54,7 +54,7 @@ async def begin(request: web.BaseRequest) -> web.StreamResponse:
 
 
 async def refuse(request: web.BaseRequest, error: StatusError) -> web.StreamResponse:
-    """A watch that is nothing but its error, which is how one learns that its revision is too old."""
+    """A watch with only an error event, for a revision that is too old."""
     response = await begin(request)
     await response.write(error_line(error))
     await response.write_eof()
@@ -89,7 +89,7 @@ class Stream:
         """Send until the end."""
         try:
             response = await begin(self._request)
-            with suppress(ConnectionResetError):  # Whoever watched has left.
+            with suppress(ConnectionResetError):  # The client has disconnected.
                 while await self._send(response, self._watch.take()) and not await self._over(response):
                     pass
             return response
@@ -97,7 +97,7 @@ class Stream:
             self._watch.close()
 
     async def _over(self, response: web.StreamResponse) -> bool:
-        """Wait for something to send; whether the watch has had its time instead."""
+        """Wait for events; returns whether the watch timed out instead."""
         loop = asyncio.get_running_loop()
         try:
             async with asyncio.timeout_at(min(self._end, self._next_bookmark)):
@@ -115,7 +115,7 @@ class Stream:
         return True
 
     async def _send(self, response: web.StreamResponse, events: list[tuple[EventType, Stored]]) -> bool:
-        """Send events in one go; whether the watch goes on."""
+        """Send events at once; returns whether the watch continues."""
         if self._fault is not None and len(events) >= self._left:
             await self._write(response, events[: self._left])
             return await self._break(response)
@@ -131,7 +131,7 @@ class Stream:
     async def _break(self, response: web.StreamResponse) -> bool:
         match self._fault:
             case faults.CutAfter():
-                # A client may lose what it has not read when the connection goes; the count is of what it saw.
+                # A client may lose unread data at a disconnect; the count is of received events.
                 await asyncio.sleep(CUT_SECONDS)
                 self._cut()
                 await asyncio.get_running_loop().create_future()

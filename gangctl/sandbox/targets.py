@@ -1,4 +1,4 @@
-"""What a URL and a method ask for: which verb, of which kind, where."""
+"""The target of a URL and a method: verb, kind, namespace and name."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Target:
 
 
 def find(registry: Registry, method: str, path: str) -> Target | None:
-    """What a path under ``/api`` or ``/apis`` asks for; None when it is no resource's path at all.
+    """The target of a path under ``/api`` or ``/apis``; None if it is no resource path.
 
     StatusError 404 for what a known version does not serve, 405 for a verb that the resource does not have.
     """

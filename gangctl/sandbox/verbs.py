@@ -51,7 +51,7 @@ class Exchange:
         return self.target.namespace or ""
 
     def write(self, options: WriteOptions) -> Write:
-        """The write that it asks for."""
+        """The requested write."""
         target = self.target
         return Write(
             self.backend,
@@ -65,16 +65,16 @@ class Exchange:
         )
 
     def deletion(self, options: DeleteOptions) -> Deletion:
-        """The deletion that it asks for."""
+        """The requested deletion."""
         target = self.target
         return Deletion(self.backend, target.kind, self.namespace, target.name, self.caller, options, self.warnings)
 
 
 class Verbs:
-    """What the server does for each verb."""
+    """Handlers of the verbs."""
 
     def __init__(self, api: Api, find_user: FindUser) -> None:
-        """``find_user`` knows whom a token belongs to."""
+        """``find_user`` returns the user of a token."""
         self._api = api
         self._find_user = find_user
         self._verbs: Mapping[str, Callable[[Exchange], Awaitable[Answer]]] = {
@@ -88,7 +88,7 @@ class Verbs:
         }
 
     async def perform(self, exchange: Exchange) -> Answer:
-        """Carry out what is asked; StatusError when that fails."""
+        """Execute the request; StatusError if that fails."""
         return await self._verbs[exchange.target.verb](exchange)
 
     async def _get(self, exchange: Exchange) -> Answer:

@@ -1,7 +1,7 @@
-"""Watches: what changed after a revision, as one selection sees it.
+"""Watches: the changes after a revision, filtered by a selection.
 
-An object that enters the selection is ADDED, one that leaves it DELETED, whatever
-happened to it in the store.
+An object that enters the selection is ADDED, one that leaves it DELETED, for any
+kind of change in the store.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ class WatchQuery:
 
 
 class Watch:
-    """One watch: :meth:`take` what happened, :meth:`wait` for more, :meth:`close` it.
+    """One watch: :meth:`take` events, :meth:`wait` for more, :meth:`close` it.
 
-    410 as StatusError when the revision is forgotten, 400 for selectors.
+    410 as StatusError if the revision has expired, 400 for selectors.
     """
 
     def __init__(self, store: Store, kind: ResourceKind, namespace: str | None, query: WatchQuery) -> None:
-        """Begin after ``query.resource_version``; with "" or "0" with what is there now."""
+        """Start after ``query.resource_version``; with "" or "0" with the present objects."""
         self.kind = kind
         self._namespace = namespace
         self._chosen = selection(kind, query.labels, query.fields)
@@ -60,23 +60,23 @@ class Watch:
         self._after = revision
 
     def take(self) -> list[tuple[EventType, Stored]]:
-        """What happened since the last time, frozen, in order."""
+        """The events since the last call, frozen, in order."""
         events, self._initial = self._initial, []
         for change in self._subscription.take():
-            events += self._told(change)
+            events += self._events(change)
         return events
 
     async def wait(self) -> None:
-        """Until there may be something to take."""
+        """Wait until there may be events."""
         if not self._initial:
             await self._subscription.wait()
 
     def close(self) -> None:
-        """Hear no more."""
+        """Unsubscribe."""
         self._subscription.close()
 
     def end(self) -> None:
-        """End it from the server's side; whoever waits is woken."""
+        """End it from the server's side, and wake its waiters."""
         self._subscription.end()
 
     @property
@@ -85,15 +85,15 @@ class Watch:
         return self._subscription.ended
 
     def bookmark(self, revision: int | None = None, *, initial_events_end: bool = False) -> Stored:
-        """The object of a BOOKMARK: nothing more comes from before its revision, once what is there was taken."""
+        """The object of a BOOKMARK: after the pending events, no earlier revision follows."""
         revision = max(self._store.revision, revision or 0)
         metadata: Object = {"resourceVersion": str(revision)}
         if initial_events_end:
             metadata["annotations"] = {INITIAL_EVENTS_END: "true"}
         return Stored({"kind": self.kind.kind, "apiVersion": self.kind.api_version, "metadata": metadata}, revision)
 
-    def _told(self, change: Change) -> Iterator[tuple[EventType, Stored]]:
-        # A watch from a revision that has not come is silent until then.
+    def _events(self, change: Change) -> Iterator[tuple[EventType, Stored]]:
+        # A watch from a future revision has no events until then.
         if change.revision <= self._after or self._namespace not in {None, change.key[0]}:
             return
         new = in_version(self.kind, change.new)
@@ -105,7 +105,7 @@ class Watch:
             yield "DELETED", new if change.gone or change.old is None else self._left(change.old, change.revision)
 
     def _left(self, old: Stored, revision: int) -> Stored:
-        """What left the selection, as it was in it, at the revision at which it left."""
+        """The last selected state of an object that left the selection, at the revision of the change."""
         obj = in_version(self.kind, old).obj
         return Stored({**obj, "metadata": {**obj["metadata"], "resourceVersion": str(revision)}}, revision)
 

@@ -1,7 +1,7 @@
 """Create, update and patch: decode, drop, default, admit, validate, store.
 
-Webhooks are asked in between, so the world may move on: a write that carries no
-resourceVersion starts again from what is stored then, one that carries it is a conflict.
+Webhooks are called in between, so the stored object may change: a write without a
+resourceVersion is retried on the new state, one with a resourceVersion is a conflict.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _NOT_COUNTED: Final = frozenset({"metadata", "status", "apiVersion", "kind"})
 
 @dataclass(slots=True)
 class Write:
-    """One write on its way: who wants what where; ``warnings`` are for the client."""
+    """State of one write: user, options and target; ``warnings`` are for the client."""
 
     backend: Backend
     kind: ResourceKind
@@ -50,7 +50,7 @@ class Write:
         return self.namespace, self.name
 
     def attributes(self, operation: str, old: Object | None) -> Attributes:
-        """What admission is told."""
+        """The attributes for admission."""
         options: Object = {"apiVersion": "meta.k8s.io/v1", "kind": f"{operation.title()}Options"}
         options |= option_fields(self.options)
         return Attributes(
@@ -94,7 +94,7 @@ async def create(write: Write, body: Object) -> Stored:
     write.name = body["metadata"].get("name", "")
     _drop_and_default(write, body, None)
     if write.operation == "Update":
-        # What admission adds afterwards has no manager.
+        # Fields that admission adds afterwards have no manager.
         managed.track(kind, None, body, managed.manager_of(write.caller, write.options))
     _check_namespace(write)
     body = await _mutate(write, "CREATE", body, None)
@@ -115,7 +115,7 @@ async def _finish_create(write: Write, body: Object) -> Stored:
     rules.admit(body, None, write.subresource, write.backend.world)
     _refuse_invalid(write, body, None)
     await write.backend.admission.validate(write.attributes("CREATE", None), body)
-    # The namespace may have gone while webhooks were asked.
+    # The namespace may have been deleted during the webhook calls.
     _check_namespace(write)
     stored = to_storage(write.kind, body)
     taken = write.backend.store.get(write.kind.storage, write.key)
@@ -136,7 +136,7 @@ def _free_name(write: Write, prefix: str) -> str:
 
 
 async def update(write: Write, body: Object) -> tuple[Stored, bool]:
-    """Replace an object by ``body``; whether it was created instead, which few kinds allow.
+    """Replace an object by ``body``; returns whether it was created instead, which few kinds allow.
 
     StatusError: 404 without it, 409 when ``body`` is based on another version, 422 when invalid.
     """
@@ -148,7 +148,7 @@ async def update(write: Write, body: Object) -> tuple[Stored, bool]:
         raise StatusError(500, "", f'strconv.ParseUint: parsing "{given}": invalid syntax')
     if write.backend.store.get(kind.storage, write.key) is None and kind.create_on_update and not write.subresource:
         return await _create_by_update(write, body), True
-    # Only a write without a version is tried again, and then with what the client sent.
+    # Only a write without a version is retried, with the client's original body.
     source = None if given else orjson.dumps(body)
     attempts = [body]
 
@@ -166,7 +166,7 @@ async def _create_by_update(write: Write, body: Object) -> Stored:
 
 
 async def patch(write: Write, patch_type: PatchType, apply: Callable[[Object], Object]) -> Stored:
-    """Change an object by ``apply``, which takes the frozen old one and makes a new one; 404 without it."""
+    """Change an object by ``apply``, which returns a new one for the frozen old one; 404 without it."""
     write.patching = True
 
     def patched(old: Object) -> Object:
@@ -183,7 +183,7 @@ async def patch(write: Write, patch_type: PatchType, apply: Callable[[Object], O
 
 
 async def change(write: Write, make: Callable[[Object], Object], *, required: bool = False) -> Stored:
-    """Put what ``make`` turns the stored object into in its place, again and again while others come between.
+    """Replace the stored object by the result of ``make``, and retry after concurrent writes.
 
     ``required``: a resourceVersion must be given.
     """
@@ -203,7 +203,7 @@ async def change(write: Write, make: Callable[[Object], Object], *, required: bo
 
 
 def _check_preconditions(write: Write, new: Object, old: Object, *, required: bool) -> bool:
-    """Whether the client said which version ``new`` is based on; 409 when that is not ``old``."""
+    """Whether ``new`` has a resourceVersion; 409 if it is not that of ``old``."""
     metadata, current = new["metadata"], old["metadata"]
     given = metadata.get("resourceVersion", "")
     if not given and required:
@@ -212,7 +212,7 @@ def _check_preconditions(write: Write, new: Object, old: Object, *, required: bo
         raise _other_uid(write, metadata["uid"], current["uid"])
     if given and given != current["resourceVersion"]:
         raise errors.conflict(write.kind, write.name)
-    # What a patch does not touch it has from the stored object.
+    # Fields that a patch does not change come from the stored object.
     return bool(given) and not write.patching
 
 
@@ -250,20 +250,20 @@ def _put(write: Write, new: Object, old: Object, stored: Stored) -> Stored:
     if _ends(new, old):
         if write.options.dry_run:
             return Stored(new, stored.revision)
-        # Watches are told the last state that was stored; whoever ended it sees what it wrote.
+        # Watches get the last stored state; the client that ended it gets what it wrote.
         end = store.remove(kind.storage, write.key)
         new["metadata"]["resourceVersion"] = str(end.revision)
         return Stored(new, end.revision)
     if write.options.dry_run:
         return Stored(new, stored.revision)
     if new == old:
-        # Nothing is written, so that nobody is woken.
+        # Nothing is written, so that no watch gets an event.
         return in_version(kind, stored)
     return in_version(kind, store.put(kind.storage, write.key, to_storage(kind, new)))
 
 
 def _ends(new: Object, old: Object) -> bool:
-    """Whether an update takes the last finalizer from an object that waits for nothing else."""
+    """Whether an update removes the last finalizer of an object that waits for nothing else."""
     metadata = old["metadata"]
     if "deletionTimestamp" not in metadata or new["metadata"].get("finalizers"):
         return False
@@ -273,7 +273,7 @@ def _ends(new: Object, old: Object) -> bool:
 
 
 def _separate(write: Write, new: Object, old: Object) -> Object:
-    """Let a request change only what its endpoint is for: everything but the status, or the status."""
+    """Restrict a request to the fields of its endpoint: everything but the status, or the status."""
     bodies.keep_system_fields(new["metadata"], old["metadata"])
     if write.subresource == "binding":
         return new
@@ -330,12 +330,12 @@ def _count_generation(write: Write, new: Object, old: Object) -> None:
 async def _mutate(write: Write, operation: str, obj: Object, old: Object | None) -> Object:
     mutated = await write.backend.admission.mutate(write.attributes(operation, old), obj)
     if mutated is not obj:
-        _drop_and_default(write, mutated, old, told=False)
+        _drop_and_default(write, mutated, old, warn=False)
         mutated.setdefault("metadata", {})
     return mutated
 
 
-def _drop_and_default(write: Write, obj: Object, old: Object | None, *, told: bool = True) -> None:
+def _drop_and_default(write: Write, obj: Object, old: Object | None, *, warn: bool = True) -> None:
     rules = write.backend.registry.rules(write.kind)
     try:
         unknown = rules.drop(obj, old)
@@ -344,21 +344,21 @@ def _drop_and_default(write: Write, obj: Object, old: Object | None, *, told: bo
             raise
         why = error.message.partition("cannot be handled as a ")[2].partition(": ")[2] or error.message
         raise errors.patched_badly(orjson.dumps(obj).decode(), why) from error
-    if told and unknown:
-        _tell_unknown(write, unknown, obj)
+    if warn and unknown:
+        _report_unknown(write, unknown, obj)
     rules.default(obj)
 
 
-def _tell_unknown(write: Write, unknown: list[str], obj: Object) -> None:
-    told = [f'unknown field "{path}"' for path in unknown]
+def _report_unknown(write: Write, unknown: list[str], obj: Object) -> None:
+    warnings = [f'unknown field "{path}"' for path in unknown]
     if write.options.field_validation == "Strict":
         subject = f'{write.kind.kind} in version "{write.kind.version}" cannot be handled as a {write.kind.kind}: '
-        strict = f"strict decoding error: {', '.join(told)}"
+        strict = f"strict decoding error: {', '.join(warnings)}"
         if write.patching:
             raise errors.patched_badly(orjson.dumps(obj).decode(), strict)
         raise errors.bad_request(subject + strict)
     if write.options.field_validation != "Ignore":
-        write.warnings.extend(told)
+        write.warnings.extend(warnings)
 
 
 def _refuse_invalid(write: Write, new: Object, old: Object | None) -> None:

@@ -14,7 +14,7 @@ Operation = Literal["CREATE", "UPDATE", "DELETE", "CONNECT"]
 
 @dataclass(slots=True)
 class Attributes:
-    """What a webhook is told beside the object; ``warnings`` collects what it says to the client."""
+    """Attributes of a request for webhooks; ``warnings`` collects their warnings for the client."""
 
     operation: Operation
     kind: ResourceKind

@@ -1,4 +1,4 @@
-"""The HTTPS side of webhooks: an AdmissionReview goes out, an AdmissionResponse comes back."""
+"""HTTPS calls of webhooks: sends an AdmissionReview, receives an AdmissionResponse."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ _BODY_BYTES = 3 * 2**20
 
 
 class CallError(Exception):
-    """A webhook gave no answer that can be used; the message ends the server's ``failed calling webhook ...``."""
+    """A webhook gave no usable response; the message ends the server's ``failed calling webhook ...``."""
 
 
 class Calls:
     """Calls webhooks; connections are kept per trusted authority, and belong to one event loop."""
 
     def __init__(self) -> None:
-        """Open nothing yet."""
+        """Start without connections."""
         self._sessions: dict[bytes, aiohttp.ClientSession] = {}
 
     async def close(self) -> None:
@@ -65,7 +65,7 @@ class Calls:
         session = self._sessions.get(authorities)
         if session is None:
             try:
-                # Without authorities of its own a registration means those of the machine.
+                # Without its own authorities a registration uses those of the machine.
                 context = client_context(authorities) if authorities else ssl.create_default_context()
             except ConfigError as error:
                 raise CallError("failed to call webhook: unable to load root certificates") from error
@@ -80,7 +80,7 @@ class Calls:
 
 
 def _why(error: aiohttp.ClientError) -> str:
-    """In the words of Go's HTTP client, as far as there are any."""
+    """The error as Go's HTTP client words it, if possible."""
     if isinstance(error, aiohttp.ClientConnectorCertificateError):
         return "tls: failed to verify certificate: x509: certificate signed by unknown authority"
     if isinstance(error, aiohttp.ClientConnectorError) and isinstance(error.os_error, ConnectionRefusedError):

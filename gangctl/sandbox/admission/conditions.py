@@ -1,4 +1,4 @@
-"""CEL of the API server: ``matchConditions`` of webhooks, and rules of schemas, by the evaluator that policies have."""
+"""CEL of the API server: ``matchConditions`` of webhooks, and rules of schemas, by the evaluator of policies."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from typing import Any, Final
 from gangctl.sandbox.objects import Object
 
 _STEPS: Final = 10_000_000
-"""Of one expression. Time stands still: how fast the machine is does not matter."""
+"""Limits of one expression, without a time limit: independent of the machine's speed."""
 
 
 class ConditionError(Exception):
-    """A condition has no answer for this request: ``condition`` and what is wrong."""
+    """A condition has no result for this request: ``condition`` and the error."""
 
 
 class Conditions:
     """All conditions of one webhook, compiled when the first request has to be evaluated."""
 
     def __init__(self, raw: Iterable[Mapping[str, str]]) -> None:
-        """Keep ``matchConditions`` as they are written."""
+        """Store ``matchConditions`` unchanged."""
         self._raw = [(condition["name"], condition["expression"]) for condition in raw]
 
     def hold(self, variables: Mapping[str, Any]) -> bool:
@@ -42,7 +42,7 @@ class Conditions:
 
 
 def check(expression: str) -> str:
-    """What is wrong with a condition, "" when it compiles."""
+    """The error of a condition, "" if it compiles."""
     try:
         _program(expression, rule=False)
     except ConditionError as error:
@@ -66,7 +66,7 @@ def _program(expression: str, *, rule: bool) -> Callable[[Mapping[str, Any]], bo
     from gangctl.cel.program import compile_expression  # noqa: PLC0415
     from gangctl.cel.types import BOOL, DYN  # noqa: PLC0415
 
-    # The fields of a schema have types, which are not looked at here.
+    # The fields of a schema have types, which are not checked here.
     environment = Environment({"self": DYN, "oldSelf": DYN}) if rule else admission(params=False)
     try:
         program = compile_expression(check_expression(expression, environment, returns=() if rule else (BOOL,)))

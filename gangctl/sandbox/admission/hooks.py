@@ -52,7 +52,7 @@ class Hooks:
     """The registered webhooks, in the order in which they are called: by configuration name, then as listed."""
 
     def __init__(self, store: Store) -> None:
-        """Read from ``store`` whenever asked."""
+        """Read from ``store`` on each call."""
         self._store = store
         self._read: dict[tuple[str, str], tuple[Stored, tuple[Hook, ...]]] = {}
 
@@ -86,7 +86,7 @@ def _hook(raw: Object) -> Hook:
 
 
 def _url(client: Object) -> str:
-    """Where it is called. Nothing resolves Services here: their names lead nowhere, as without a cluster network."""
+    """The URL of a webhook. Services are not resolved: their names are unreachable, as without a cluster network."""
     if client.get("url"):
         return str(client["url"])
     service = client.get("service") or {}

@@ -1,4 +1,4 @@
-"""Admission by webhooks: first the mutating ones after each other, later the validating ones beside each other."""
+"""Admission by webhooks: first the mutating ones in sequence, later the validating ones concurrently."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ _NEVER_SENT: Final = frozenset({MUTATING, VALIDATING})
 
 
 class WebhookAdmission:
-    """Asked before every write that is not the server's own: calls what the registrations in ``store`` ask for."""
+    """Called before every write that is not the server's own: calls the matching webhooks in ``store``."""
 
     def __init__(self, store: Store) -> None:
-        """Call nobody yet."""
+        """Start without connections."""
         self._store = store
         self._hooks = Hooks(store)
         self._calls = Calls()
@@ -38,13 +38,13 @@ class WebhookAdmission:
         await self._calls.close()
 
     async def mutate(self, attributes: Attributes, obj: Object) -> Object:
-        """``obj`` as the mutating webhooks want it; itself when none of them changes it."""
+        """``obj`` after the mutating webhooks; unchanged if none of them changes it."""
         hooks = self._of(MUTATING, attributes)
         again: list[Hook] = []
         for hook in hooks:
             changed = await self._mutated(hook, attributes, obj)
             if changed is not obj:
-                # Only those that have been called before may see the object a second time.
+                # Only those that were called before may get the object a second time.
                 again = [called for called in hooks[: hooks.index(hook)] if called.reinvoked]
                 obj = changed
         for hook in again:
@@ -52,7 +52,7 @@ class WebhookAdmission:
         return obj
 
     async def validate(self, attributes: Attributes, obj: Object | None) -> None:
-        """StatusError of the first webhook, in their order, that refuses; ``obj`` is None for a DELETE."""
+        """StatusError of the first webhook, in their order, that denies; ``obj`` is None for a DELETE."""
         hooks = self._of(VALIDATING, attributes)
         answers = await asyncio.gather(*(self._asked(hook, attributes, obj) for hook in hooks), return_exceptions=True)
         for answer in answers:
@@ -74,7 +74,7 @@ class WebhookAdmission:
             raise errors.internal(f'webhook "{hook.name}" sent a patch that cannot be applied: {error}') from error
 
     async def _asked(self, hook: Hook, attributes: Attributes, obj: Object | None) -> Object | None:
-        """The answer of a webhook that admits; None when it is not asked, or its failure is ignored."""
+        """The response of an admitting webhook; None if it is not called, or its failure is ignored."""
         if not hook.selects(attributes, obj, self._namespace(attributes)):
             return None
         request = _request(attributes, obj)
@@ -100,7 +100,7 @@ class WebhookAdmission:
         return response
 
     def _namespace(self, attributes: Attributes) -> Object | None:
-        """Whose labels the namespaceSelector looks at; None for what lies in no namespace: it is always selected."""
+        """The object whose labels the namespaceSelector checks; None for cluster-scoped objects, which always match."""
         if attributes.kind.storage == "namespaces":
             key = ("", attributes.name)
         elif attributes.kind.namespaced:
@@ -144,7 +144,7 @@ def _resource(kind: ResourceKind) -> Object:
 
 
 def _patched(obj: Object, response: Object) -> Object:
-    """The object after the answer's patch; ValueError or StatusError when that is none."""
+    """The object after the response's patch; ValueError or StatusError when that is none."""
     if response.get("patchType") != "JSONPatch":
         raise ValueError(f"patchType {response.get('patchType')!r} is not JSONPatch")
     try:
@@ -155,13 +155,13 @@ def _patched(obj: Object, response: Object) -> Object:
 
 
 def _denied(name: str, status: Object) -> StatusError:
-    """A refusal in the words of the server: its own, and the webhook's message, reason, code and details."""
+    """A denial as the server words it: its own text, and the webhook's message, reason, code and details."""
     denied = f'admission webhook "{name}" denied the request'
-    told = status.get("message") or status.get("reason")
+    message = status.get("message") or status.get("reason")
     code = status.get("code") or 0
     return StatusError(
         code if code >= HTTPStatus.BAD_REQUEST else int(HTTPStatus.BAD_REQUEST),
         str(status.get("reason") or ""),
-        f"{denied}: {told}" if told else f"{denied} without explanation",
+        f"{denied}: {message}" if message else f"{denied} without explanation",
         status.get("details") or {},
     )

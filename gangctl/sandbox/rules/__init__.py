@@ -1,4 +1,4 @@
-"""What the server does to objects of a kind and demands of them."""
+"""Rules of a kind: decoding, defaults, admission and validation."""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ class KindRules:
 
     ``drop(new, old)`` removes unknown and gated fields in place and returns the paths of unknown ones,
     ``default(new)`` fills in what is missing, ``prepare_create(new)`` and ``prepare_update(new, old,
-    subresource)`` settle what the client has no say in, ``admit`` is built-in admission (changes in
-    place, or StatusError), ``validate`` returns what is wrong.
+    subresource)`` set the fields that the client does not control, ``admit`` is built-in admission (changes in
+    place, or StatusError), ``validate`` returns errors.
     """
 
     drop: Callable[[Object, Object | None], list[str]] = _keep_all

@@ -1,4 +1,4 @@
-"""Which rules belong to which kind."""
+"""The rules of each kind."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ _PREPARATIONS: Final[Mapping[str, Callable[[Object], None]]] = {
 
 
 def rules_of(kind: ResourceKind, minor: str, gates: Gates) -> KindRules:
-    """The rules of a kind; one that is not in the catalogue has its metadata checked, if it is stored at all."""
+    """The rules of a kind; for one that is not in the catalogue only metadata is checked, if it is stored."""
     if kind.plural == "jobsets":
         return jobsets.rules(kind, gates)
     if "get" not in kind.verbs:
@@ -72,7 +72,7 @@ def _decode(kind: ResourceKind, minor: str) -> Drop:
 
 
 def _plain(kind: ResourceKind, minor: str, gates: Gates, decode: Drop) -> KindRules:
-    """Rules of a kind that are the same on every minor; most kinds are taken as they come, but for the name."""
+    """Rules of a kind that are the same on every minor; for most kinds only the name is checked."""
     del minor, gates
     name = _NAMES.get(kind.plural, names.path_segment if kind.group == _ACCESS else names.dns_subdomain)
     validate = _VALIDATIONS.get(kind.plural, partial(validate_metadata, namespaced=kind.namespaced, name=name))

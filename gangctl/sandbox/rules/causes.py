@@ -1,4 +1,4 @@
-"""What is wrong with an object, in the words of ``k8s.io/apimachinery`` ``field.Error``."""
+"""Errors of an object, worded like ``k8s.io/apimachinery`` ``field.Error``."""
 
 from __future__ import annotations
 
@@ -35,10 +35,10 @@ class Causes(list[Cause]):
             self.invalid(path, value, detail)
 
     def unsupported(self, path: str, value: Any, supported: Sequence[str]) -> None:
-        """A value is none of an enumeration; ``supported`` in the order that the server tells."""
-        told = ", ".join(spelled(each) for each in supported)
+        """A value is none of an enumeration; ``supported`` in the server's order."""
+        message = ", ".join(spelled(each) for each in supported)
         self.append(
-            Cause("FieldValueNotSupported", path, f"Unsupported value: {spelled(value)}: supported values: {told}")
+            Cause("FieldValueNotSupported", path, f"Unsupported value: {spelled(value)}: supported values: {message}")
         )
 
     def duplicate(self, path: str, value: Any) -> None:

@@ -47,7 +47,7 @@ def has_rules(schema: Mapping[str, Any]) -> bool:
 
 
 def check_rules(value: Any, old: Any, schema: Mapping[str, Any], path: str, causes: Causes) -> None:
-    """Ask every rule about its part of ``value``; rules about a change only where there was something before."""
+    """Evaluate every rule on its part of ``value``; transition rules only if there is an old value."""
     for rule in schema.get(_RULES, ()):
         _check(rule, value, old, path, causes)
     if isinstance(value, dict):
@@ -83,13 +83,13 @@ def _check(rule: Mapping[str, Any], value: Any, old: Any, path: str, causes: Cau
         causes.append(Cause("FieldValueInvalid", path, f"Invalid value: rule evaluation error: {error}"))
         return
     if not kept:
-        _tell(rule, value, f"{path}{rule.get('fieldPath', '')}", causes)
+        _add_cause(rule, value, f"{path}{rule.get('fieldPath', '')}", causes)
 
 
-def _tell(rule: Mapping[str, Any], value: Any, path: str, causes: Causes) -> None:
+def _add_cause(rule: Mapping[str, Any], value: Any, path: str, causes: Causes) -> None:
     reason = rule.get("reason") or "FieldValueInvalid"
-    told = rule.get("message") or f"failed rule: {rule['rule']}"
+    message = rule.get("message") or f"failed rule: {rule['rule']}"
     # Objects and lists are not quoted, and neither is what has a field of its own to point at.
     if reason == "FieldValueInvalid" and not isinstance(value, dict | list):
-        told = f"{spelled(value)}: {told}"
-    causes.append(Cause(reason, path, f"{_WORDS.get(reason, 'Invalid value')}: {told}"))
+        message = f"{spelled(value)}: {message}"
+    causes.append(Cause(reason, path, f"{_WORDS.get(reason, 'Invalid value')}: {message}"))

@@ -1,4 +1,4 @@
-"""Namespaces, Nodes, Services, Secrets and Leases: what is filled in, and what is refused of a Lease."""
+"""Namespaces, Nodes, Services, Secrets and Leases: defaults, and validation of Leases."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def prepare_service(service: Object) -> None:
 
 
 def default_secret(secret: Object) -> None:
-    """Put ``stringData`` where it belongs, and name the type."""
+    """Merge ``stringData`` into ``data``, and set the type."""
     for key, value in secret.pop("stringData", {}).items():
         secret.setdefault("data", {})[key] = base64.b64encode(value.encode()).decode()
     secret.setdefault("type", "Opaque")
@@ -81,7 +81,7 @@ def default_lease(lease: Object) -> None:
 
 
 def validate_lease(new: Object, old: Object | None) -> Causes:
-    """What is wrong with a Lease."""
+    """Errors of a Lease."""
     causes = validate_metadata(new, old)
     spec = new["spec"]
     if spec.get("leaseDurationSeconds", 1) <= 0:

@@ -40,7 +40,7 @@ def custom_rules(kind: ResourceKind, schema: Schema) -> KindRules:
 
 
 def _check_status(new: Object, old: Object | None, schema: Schema, causes: Causes) -> None:
-    """Nothing but the status is looked at, which the server's words then take for the whole body."""
+    """Only the status is checked; the server's messages use it as the whole body."""
     inner = (schema.get("properties") or {}).get(_STATUS)
     if inner is None or _STATUS not in new:
         return

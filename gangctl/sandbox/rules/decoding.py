@@ -1,4 +1,4 @@
-"""What decoding an object of a built-in type leaves of it: known fields, of the right types, not empty.
+"""Decoding of objects of built-in types: keeps known fields of valid types that are not empty.
 
 The server reads JSON into Go structs and writes it out again, so ``null``, empty lists
 and, for most fields, empty values are gone afterwards.
@@ -66,7 +66,7 @@ class Decoder:
         self._fields, self._kind, self._root = fields, kind, root
 
     def decode(self, obj: Object) -> list[str]:
-        """Drop what is unknown or empty, in place; the paths of what was unknown. 400 for a value of another type."""
+        """Drop unknown and empty fields, in place; returns unknown paths. 400 for a value of another type."""
         unknown: list[str] = []
         self._struct(obj, self._root, "", "", unknown)
         return unknown
@@ -80,31 +80,31 @@ class Decoder:
                 unknown.append(here)
                 del value[name]
                 continue
-            told = f"{plain}.{name}" if plain else name
+            field = f"{plain}.{name}" if plain else name
             found = value[name]
             if found is None:
                 del value[name]
                 continue
-            value[name] = self._value(found, shape, here, (definition, told), unknown)
+            value[name] = self._value(found, shape, here, (definition, field), unknown)
             if _is_nothing(name, value[name], shape):
                 del value[name]
 
-    def _value(self, value: Any, shape: Shape, path: str, told: tuple[str, str], unknown: list[str]) -> Any:
+    def _value(self, value: Any, shape: Shape, path: str, location: tuple[str, str], unknown: list[str]) -> Any:
         if shape.form == "scalar":
-            return self._scalar(value, shape, told)
+            return self._scalar(value, shape, location)
         if not isinstance(value, list if shape.form == "list" else dict):
-            raise self._wrong(value, shape, told)
+            raise self._wrong(value, shape, location)
         if shape.item is None:
-            self._struct(cast("Object", value), shape.name, path, told[1], unknown)
+            self._struct(cast("Object", value), shape.name, path, location[1], unknown)
             return value
         empty: Any = {} if shape.item.form == "struct" else ""
         for key in range(len(value)) if isinstance(value, list) else list(value):
             here = f"{path}[{key}]" if isinstance(value, list) else f"{path}.{key}"
             item = value[key]
-            value[key] = self._value(empty if item is None else item, shape.item, here, told, unknown)
+            value[key] = self._value(empty if item is None else item, shape.item, here, location, unknown)
         return value
 
-    def _scalar(self, value: Any, shape: Shape, told: tuple[str, str]) -> Any:
+    def _scalar(self, value: Any, shape: Shape, location: tuple[str, str]) -> Any:
         match shape.name:
             case "microTime" if isinstance(value, str):
                 self._check_time(value)
@@ -127,14 +127,14 @@ class Decoder:
             case _:
                 fits = True
         if not fits:
-            raise self._wrong(value, shape, told)
+            raise self._wrong(value, shape, location)
         return value
 
     def _check_time(self, text: str) -> None:
         """Go's parser of ``metav1.MicroTime`` wants exactly six digits after the second."""
         if _MICRO_TIME.fullmatch(text) is None:
-            told = f'parsing time "{text}" as "2006-01-02T15:04:05.000000Z07:00": cannot parse "{_rest(text)}" as '
-            raise errors.bad_request(f'{self._subject}{told}"{".000000" if _SECONDS.match(text) else "2006"}"')
+            message = f'parsing time "{text}" as "2006-01-02T15:04:05.000000Z07:00": cannot parse "{_rest(text)}" as '
+            raise errors.bad_request(f'{self._subject}{message}"{".000000" if _SECONDS.match(text) else "2006"}"')
 
     def _quantity(self, value: Any) -> str:
         text = str(value) if isinstance(value, int | float) and not isinstance(value, bool) else value
@@ -147,14 +147,14 @@ class Decoder:
     def _subject(self) -> str:
         return f'{self._kind.kind} in version "{self._kind.version}" cannot be handled as a {self._kind.kind}: '
 
-    def _wrong(self, value: Any, shape: Shape, told: tuple[str, str]) -> errors.StatusError:
+    def _wrong(self, value: Any, shape: Shape, location: tuple[str, str]) -> errors.StatusError:
         names = {bool: "bool", int: "number", float: "number", str: "string", list: "array", dict: "object"}
         found = names.get(type(value), "null")
         if found == "number" and shape.name in _INT_LIMITS:
             found = f"number {value}"
-        struct = told[0].rpartition(".")[2]
+        struct = location[0].rpartition(".")[2]
         return errors.bad_request(
-            f"{self._subject}json: cannot unmarshal {found} into Go struct field {struct}.{told[1]} "
+            f"{self._subject}json: cannot unmarshal {found} into Go struct field {struct}.{location[1]} "
             f"of type {shape.go_type}"
         )
 

@@ -47,7 +47,7 @@ def prepare_create(definition: Object) -> None:
 
 
 def prepare_update(new: Object, old: Object, subresource: str) -> None:
-    """A version that becomes the stored one is remembered as such."""
+    """Add a new storage version to the stored versions."""
     del old
     stored, status = _storage_version(new), new.get("status") or {}
     if not subresource and stored and stored not in status.get("storedVersions", ()):
@@ -60,7 +60,7 @@ def _storage_version(definition: Object) -> str:
 
 
 def validate(new: Object, old: Object | None, subresource: str) -> Causes:
-    """What keeps a definition from being served."""
+    """Why a definition is not served."""
     causes = validate_metadata(new, old, namespaced=False)
     # The server's own finalizer has no prefix.
     causes = Causes(cause for cause in causes if spelled(FINALIZER) not in cause.message)
@@ -80,8 +80,8 @@ def validate(new: Object, old: Object | None, subresource: str) -> Causes:
         if schema_of(version) is None:
             causes.required(f"spec.versions[{index}].schema.openAPIV3Schema")
     if (spec.get("conversion") or {}).get("strategy") == "Webhook":
-        told = "the sandbox converts between versions by apiVersion alone: strategy None"
-        causes.forbidden("spec.conversion.strategy", told)
+        message = "the sandbox converts between versions by apiVersion alone: strategy None"
+        causes.forbidden("spec.conversion.strategy", message)
     return causes
 
 

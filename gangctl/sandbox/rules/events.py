@@ -53,7 +53,7 @@ def default(event: Object) -> None:
 
 
 def validate(new: Object, old: Object | None) -> Causes:
-    """What is wrong with an event; what lies in no namespace is told of in ``default``."""
+    """Errors of an event; events of cluster-scoped objects are in ``default``."""
     causes = validate_metadata(new, old)
     about = new.get("involvedObject" if new["apiVersion"] == "v1" else "regarding", {})
     namespace = about.get("namespace", "")

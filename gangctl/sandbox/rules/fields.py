@@ -80,7 +80,7 @@ class Fields:
     """The definitions of one minor."""
 
     def __init__(self, kinds: Mapping[str, str], definitions: Mapping[str, Mapping[str, Any]]) -> None:
-        """Take the table's entries as they are; they are read when they are asked for."""
+        """Store the table's entries; they are parsed on use."""
         self.kinds = kinds
         self._raw = definitions
         self._read: dict[str, Mapping[str, Shape]] = {}

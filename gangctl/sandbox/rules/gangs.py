@@ -1,4 +1,4 @@
-"""Workloads and PodGroups of the three API generations, in the words of declarative validation.
+"""Workloads and PodGroups of the three API generations, with the messages of declarative validation.
 
 v1alpha1 (1.35) has Workloads alone and fixes them; v1alpha2 (1.36) fixes Workloads and
 PodGroups; v1beta1 (1.37) lets minCount change.
@@ -142,7 +142,7 @@ def _missing(reference: Object, workload: Object | None) -> str:
 
 
 def validate_workload(new: Object, old: Object | None, minor: str) -> Causes:
-    """What is wrong with a Workload, or with a change of one."""
+    """Errors of a Workload, or of a change of one."""
     causes = validate_metadata(new, old)
     spec, field = new.get("spec", {}), _LISTS[minor]
     path, templates = f"spec.{field}", new.get("spec", {}).get(field, [])
@@ -150,7 +150,7 @@ def validate_workload(new: Object, old: Object | None, minor: str) -> Causes:
         causes.invalid("spec", None, "detected multiple priority configurations")
     _controller(spec.get("controllerRef"), causes)
     if old is not None and minor == "1.36" and _changed(new, old, field):
-        # Declarative validation looks no further at what may not change.
+        # Declarative validation checks immutable fields no further.
         causes.invalid(path, None, "field is immutable")
     elif minor == "1.35":
         _groups_1_35(templates, path, causes)
@@ -182,10 +182,10 @@ def _templates(spec: Object, templates: list[Object], minor: str, causes: Causes
     elif not templates and not spec.get("compositePodGroupTemplates"):
         causes.invalid("spec", "", "must specify one of: `podGroupTemplates`, `compositePodGroupTemplates`")
     elif templates and spec.get("compositePodGroupTemplates"):
-        told = "must specify exactly one of: `podGroupTemplates`, `compositePodGroupTemplates`"
-        causes.invalid("spec", "{podGroupTemplates, compositePodGroupTemplates}", told)
+        message = "must specify exactly one of: `podGroupTemplates`, `compositePodGroupTemplates`"
+        causes.invalid("spec", "{podGroupTemplates, compositePodGroupTemplates}", message)
     if len(templates) > MAX_TEMPLATES:
-        # Nothing else is looked at then.
+        # Nothing else is checked then.
         causes.too_many(path, len(templates), MAX_TEMPLATES)
         return
     seen: set[str] = set()
@@ -258,8 +258,8 @@ def _groups_1_35(groups: list[Object], path: str, causes: Causes) -> None:
         if not given:
             causes.required(f"{where}.policy", "exactly one of `basic`, `gang` is required")
         elif len(given) > 1:
-            told = "exactly one of `basic`, `gang` is required, but multiple fields are set"
-            causes.invalid(f"{where}.policy", "{`basic`, `gang`}", told)
+            message = "exactly one of `basic`, `gang` is required, but multiple fields are set"
+            causes.invalid(f"{where}.policy", "{`basic`, `gang`}", message)
         elif "gang" in policy and policy["gang"].get("minCount", 0) < 1:
             causes.invalid(
                 f"{where}.policy.gang.minCount", policy["gang"].get("minCount", 0), "must be greater than zero"
@@ -278,7 +278,7 @@ def _workload_change(new: Object, old: Object, minor: str, causes: Causes) -> No
     if not _changed(new, old, _LISTS[minor]):
         return
     if minor == "1.35":
-        # This one forgets the path, and prints Go structs.
+        # This error has no path, and prints Go structs.
         causes.invalid(
             "podGroups", [_go_struct(each) for each in new["spec"].get("podGroups", ())], "field is immutable"
         )
@@ -327,7 +327,7 @@ def _fixed(new: Object, old: Object, fields: Sequence[str], path: str, causes: C
 
 
 def validate_group(new: Object, old: Object | None, subresource: str, minor: str) -> Causes:
-    """What is wrong with a PodGroup, or with a change of one."""
+    """Errors of a PodGroup, or of a change of one."""
     causes = validate_metadata(new, old)
     if old is None:
         _group_references(new["spec"], causes)

@@ -1,6 +1,6 @@
-"""Jobs: defaults, the generated selector, and what may change, in the words of ``batch/v1`` validation.
+"""Jobs: defaults, the generated selector, and mutable fields, with the messages of ``batch/v1`` validation.
 
-Counts, policies, pods and the status are taken as they come.
+Counts, policies, pods and the status are not checked.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def prepare_create(job: Object) -> None:
 
 
 def admit(kind: ResourceKind, new: Object, old: Object, world: World, gates: Mapping[str, bool]) -> None:
-    """The JobValidation plugin of 1.36: a Job whose gang is promised a number of pods keeps that number."""
+    """The JobValidation plugin of 1.36: the parallelism of a Job in a gang is immutable."""
     if not (gates.get("GenericWorkload") or gates.get("WorkloadWithJob")):
         return
     if new["spec"].get("parallelism") == old["spec"].get("parallelism"):
@@ -83,8 +83,8 @@ def admit(kind: ResourceKind, new: Object, old: Object, world: World, gates: Map
     group = _gang_of(old, world)
     if group is not None:
         name = group["metadata"]["name"]
-        told = f'cannot change parallelism for a Job referencing gang-scheduled PodGroup "{name}"'
-        raise errors.forbidden(kind, new["metadata"]["name"], told)
+        message = f'cannot change parallelism for a Job referencing gang-scheduled PodGroup "{name}"'
+        raise errors.forbidden(kind, new["metadata"]["name"], message)
 
 
 def _gang_of(job: Object, world: World) -> Object | None:
@@ -104,7 +104,7 @@ def _controls(uid: str, obj: Object) -> bool:
 
 
 def validate(new: Object, old: Object | None, subresource: str, minor: str) -> Causes:
-    """What is wrong with a Job, or with a change of its spec."""
+    """Errors of a Job, or of a change of its spec."""
     causes = validate_metadata(_with_own_labels(new) if old is None else new, old)
     if subresource:
         return causes
@@ -136,8 +136,8 @@ def _generated_selector(job: Object, causes: Causes) -> None:
     for keys, value in ((_UID_LABELS, job["metadata"]["uid"]), (_NAME_LABELS, job["metadata"].get("name", ""))):
         for key in reversed(keys):
             if labels.get(key) != value:
-                told = f"must be '{value}'"
-                causes.invalid("spec.template.metadata.labels", labels, told)
+                message = f"must be '{value}'"
+                causes.invalid("spec.template.metadata.labels", labels, message)
     if spec.get("selector") != wanted:
         causes.invalid("spec.selector", spec.get("selector"), "`selector` not auto-generated")
 
@@ -150,7 +150,7 @@ def _selects_own_pods(spec: Object, causes: Causes) -> None:
 
 
 def _pod_template(template: Object, causes: Causes) -> None:
-    # Not metadata.labels: the server says it so.
+    # Not metadata.labels: as in the server.
     validate_labels(template["metadata"].get("labels", {}), "spec.template.labels", causes)
     validate_reference(template["spec"], "spec.template.spec", causes)
 

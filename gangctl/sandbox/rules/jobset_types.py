@@ -100,7 +100,7 @@ def _item(shape: Shape) -> Shape:
 
 def _quantity(value: float | str) -> str:
     text = str(value)
-    # What is none is told of by the schema.
+    # The schema reports other types.
     with suppress(ValueError):
         return canonical(text)
     return text

@@ -1,6 +1,6 @@
-"""What JobSet 0.12's own webhooks fill in of a new JobSet, and refuse of a change.
+"""Defaults of JobSet 0.12's own webhooks for a new JobSet, and rejections of changes.
 
-What they refuse of a new one is left out: the controllers here make of it what they can.
+Rejections of a new one are left out: the simulated controllers do what they can.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def _name_references(pod: Object) -> None:
 
 
 def validate_update(new: Object, old: Object, gates: Mapping[str, bool]) -> Causes:
-    """What the validating webhook refuses of a change: all but what queues and elasticity need."""
+    """Errors of the validating webhook for a change: all but what queues and elasticity need."""
     wrong = Causes()
     earlier_ones, munged = replicated_jobs(old), replicated_jobs(new)
     before = {each["name"]: each for each in earlier_ones}
@@ -93,15 +93,15 @@ def _elastic(replicated: Object, earlier: Object, old: Object, path: str, wrong:
     fields = ("parallelism", "completions")
     changed = [field for field in fields if job.get(field) != before.get(field)]
     if changed and _finished(old):
-        told = "Cannot mutate parallelism or completions when JobSet is in a terminal state (Completed or Failed)"
-        wrong.forbidden(path, told)
+        message = "Cannot mutate parallelism or completions when JobSet is in a terminal state (Completed or Failed)"
+        wrong.forbidden(path, message)
     elif changed:
         for field in changed:
             if job.get(field) is not None and job[field] < 1:
                 wrong.invalid(f"{path}.{field}", job[field], f"{field} must be >= 1")
         if None not in {job.get("parallelism"), job.get("completions")} and job["parallelism"] != job["completions"]:
-            told = "completions must be equal to parallelism for Elastic Indexed Jobs"
-            wrong.invalid(f"{path}.completions", job["completions"], told)
+            message = "completions must be equal to parallelism for Elastic Indexed Jobs"
+            wrong.invalid(f"{path}.completions", job["completions"], message)
     for field in fields:
         keep(job, before, field)
 

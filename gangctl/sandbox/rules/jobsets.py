@@ -30,7 +30,7 @@ def rules(kind: ResourceKind, gates: Mapping[str, bool]) -> KindRules:
             jobset_webhook.default(new)
 
     def validate(new: Object, old: Object | None, subresource: str) -> Sequence[Cause]:
-        """When the CRD finds nothing wrong with a change, the validating webhook is asked, which answers for itself."""
+        """If the CRD finds no errors in a change, the validating webhook is called, with its own messages."""
         causes = crd.validate(new, old, subresource)
         if causes or subresource or old is None:
             return causes

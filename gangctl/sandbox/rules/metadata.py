@@ -1,4 +1,4 @@
-"""``metadata`` of every object, in the order and the words of ``ValidateObjectMeta``."""
+"""``metadata`` of every object, with the order and the messages of ``ValidateObjectMeta``."""
 
 from __future__ import annotations
 
@@ -47,9 +47,9 @@ def _changed(new: Object, old: Object) -> Causes:
             if finalizer not in known:
                 # One message for all of them, spelled as Go prints a slice.
                 added = [each for each in metadata["finalizers"] if each not in known]
-                told = "no new finalizers can be added if the object is being deleted, found new finalizers "
+                message = "no new finalizers can be added if the object is being deleted, found new finalizers "
                 quoted = ", ".join(f'"{each}"' for each in added)
-                causes.forbidden("metadata.finalizers", f"{told}[]string{{{quoted}}}")
+                causes.forbidden("metadata.finalizers", f"{message}[]string{{{quoted}}}")
                 break
     for field in ("name", "namespace", "uid", "creationTimestamp"):
         if metadata.get(field, "") != before.get(field, ""):
@@ -108,5 +108,5 @@ def _finalizers(finalizers: Any, causes: Causes) -> None:
         if "/" not in finalizer and finalizer not in _STANDARD_FINALIZERS:
             causes.invalid(path, finalizer, "name is neither a standard finalizer name nor is it fully qualified")
     if {"orphan", "foregroundDeletion"} <= set(finalizers):
-        told = "finalizer orphan and foregroundDeletion cannot be both set"
-        causes.invalid("metadata.finalizers", list(finalizers), told)
+        message = "finalizer orphan and foregroundDeletion cannot be both set"
+        causes.invalid("metadata.finalizers", list(finalizers), message)

@@ -1,6 +1,6 @@
-"""Syntax of names, labels and the like, in the words of ``k8s.io/apimachinery`` ``util/validation``.
+"""Syntax of names, labels and the like, with the messages of ``k8s.io/apimachinery`` ``util/validation``.
 
-Each check returns what is wrong with a text; nothing when it is fine.
+Each check returns the errors of a text.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ _LABEL_VALUE: Final = f"({_NAME_PART})?"
 
 
 def too_long(limit: int, unit: str = "bytes") -> str:
-    """The words for a text that is longer than ``limit``."""
+    """The message for a text that is longer than ``limit``."""
     return f"must be no more than {limit} {unit}"
 
 
 def _regex(text: str, pattern: str, *examples: str) -> str:
-    told = "".join(f"'{example}',  or " if more else f"'{example}'" for example, more in _more(examples))
-    return f"{text} (e.g. {told}, regex used for validation is '{pattern}')"
+    message = "".join(f"'{example}',  or " if more else f"'{example}'" for example, more in _more(examples))
+    return f"{text} (e.g. {message}, regex used for validation is '{pattern}')"
 
 
 def _more(examples: tuple[str, ...]) -> list[tuple[str, bool]]:
@@ -40,11 +40,11 @@ def dns_label(text: str) -> list[str]:
     if re.fullmatch(_LABEL_1123, text) is None:
         if re.fullmatch(_SUBDOMAIN_1123, text):
             return [*wrong, "must not contain dots"]
-        told = (
+        message = (
             "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', "
             "and must start and end with an alphanumeric character"
         )
-        wrong.append(_regex(told, _LABEL_1123, "my-name", "123-abc"))
+        wrong.append(_regex(message, _LABEL_1123, "my-name", "123-abc"))
     return wrong
 
 
@@ -52,11 +52,11 @@ def dns_subdomain(text: str) -> list[str]:
     """RFC 1123 subdomain, at most 253 characters."""
     wrong = [too_long(SUBDOMAIN_LENGTH, "characters")] if len(text) > SUBDOMAIN_LENGTH else []
     if re.fullmatch(_SUBDOMAIN_1123, text) is None:
-        told = (
+        message = (
             "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', "
             "and must start and end with an alphanumeric character"
         )
-        wrong.append(_regex(told, _SUBDOMAIN_1123, "example.com"))
+        wrong.append(_regex(message, _SUBDOMAIN_1123, "example.com"))
     return wrong
 
 
@@ -72,11 +72,11 @@ def qualified_name(text: str) -> list[str]:
     prefix, slash, name = text.rpartition("/")
     wrong: list[str] = []
     if "/" in prefix:
-        told = (
+        message = (
             "a qualified name must consist of alphanumeric characters, '-', '_' or '.', "
             "and must start and end with an alphanumeric character"
         )
-        examples = _regex(told, _NAME_PART, "MyName", "my.name", "123-abc")
+        examples = _regex(message, _NAME_PART, "MyName", "my.name", "123-abc")
         return [f"{examples} with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')"]
     if slash:
         if not prefix:
@@ -88,11 +88,11 @@ def qualified_name(text: str) -> list[str]:
     elif len(name) > LABEL_LENGTH:
         wrong.append(f"name part {too_long(LABEL_LENGTH)}")
     if re.fullmatch(_NAME_PART, name) is None:
-        told = (
+        message = (
             "name part must consist of alphanumeric characters, '-', '_' or '.', "
             "and must start and end with an alphanumeric character"
         )
-        wrong.append(_regex(told, _NAME_PART, "MyName", "my.name", "123-abc"))
+        wrong.append(_regex(message, _NAME_PART, "MyName", "my.name", "123-abc"))
     return wrong
 
 
@@ -100,9 +100,9 @@ def label_value(text: str) -> list[str]:
     """The value of a label."""
     wrong = [too_long(LABEL_LENGTH)] if len(text) > LABEL_LENGTH else []
     if re.fullmatch(_LABEL_VALUE, text) is None:
-        told = (
+        message = (
             "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', "
             "and must start and end with an alphanumeric character"
         )
-        wrong.append(_regex(told, _LABEL_VALUE, "MyValue", "my_value", "12345"))
+        wrong.append(_regex(message, _LABEL_VALUE, "MyValue", "my_value", "12345"))
     return wrong

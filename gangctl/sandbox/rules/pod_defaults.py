@@ -27,7 +27,7 @@ _CONTAINER_STATUS: Final[Object] = {
 _FILE_MODE: Final = 0o644
 _TOKEN_SECONDS: Final = 3600
 _VOLUMES_WITH_MODE: Final = ("configMap", "secret", "downwardAPI", "projected")
-# What the DefaultTolerationSeconds plugin adds: unless the pod says otherwise it bears a lost node for five minutes.
+# What the DefaultTolerationSeconds plugin adds: by default a pod tolerates a lost node for five minutes.
 _TOLERATED: Final = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
 _TOLERATION_SECONDS: Final = 300
 
@@ -110,7 +110,7 @@ def _default_container(container: Object) -> None:
 
 
 def _default_source(source: Object) -> None:
-    """Where a value or a file comes from that tells of the pod itself."""
+    """Defaults of a downward API reference."""
     if "fieldRef" in source:
         source["fieldRef"].setdefault("apiVersion", "v1")
     if "resourceFieldRef" in source:
@@ -160,7 +160,7 @@ def _default_volume(volume: Object) -> None:
 
 
 def add_default_tolerations(spec: Object) -> None:
-    """Bear a node that is lost for a while, as the admission plugin says."""
+    """Add the default tolerations of the admission plugin."""
     present: list[Any] = spec.get("tolerations", [])
     added = [
         {"key": key, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": _TOLERATION_SECONDS}

@@ -38,7 +38,7 @@ _GATED: Final = {
 
 
 def prepare_create(pod: Object) -> None:
-    """A new pod is pending, whatever its author says."""
+    """A new pod is pending."""
     spec = pod["spec"]
     status: Object = {"phase": "Pending", "qosClass": qos_class(spec)}
     if spec.get("schedulingGates"):
@@ -82,7 +82,7 @@ def _admit_priority(spec: Object, world: World, forbid: Callable[[str], errors.S
 
 
 def validate(new: Object, old: Object | None, subresource: str) -> Causes:
-    """What is wrong with the gang of a new pod, or with a change of one."""
+    """Errors of the gang of a new pod, or of a change of one."""
     causes = validate_metadata(new, old)
     if old is None:
         validate_reference(new["spec"], "spec", causes)
@@ -94,7 +94,7 @@ def validate(new: Object, old: Object | None, subresource: str) -> Causes:
 
 
 def _fixed(spec: Object, *, gated: bool) -> Object:
-    """What may not change; a gated pod may be told more of its node."""
+    """Changes of immutable fields; a gated pod may get more node selection."""
     changeable = {*_CHANGEABLE_FIELDS, *(_PLACE if gated else ())}
     fixed = {key: value for key, value in spec.items() if key not in changeable}
     for field in ("containers", "initContainers"):

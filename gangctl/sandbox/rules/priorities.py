@@ -1,4 +1,4 @@
-"""The numbers that the Priority admission plugin makes of the names of PriorityClasses."""
+"""Priorities from PriorityClasses, as in the Priority admission plugin."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Priority:
 
 
 def resolve(class_name: str, world: World, forbid: Callable[[str], errors.StatusError]) -> Priority:
-    """The priority of a class, or of the global default, or 0; ``forbid`` words the refusal of an unknown one."""
+    """The priority of a class, or of the global default, or 0; ``forbid`` has the message for an unknown one."""
     if class_name in _SYSTEM:
         return Priority(class_name, _SYSTEM[class_name])
     if not class_name:
@@ -45,5 +45,5 @@ def _of(found: Object) -> Priority:
 
 def _global_default(world: World) -> Object | None:
     marked = [each for each in world.all(RESOURCE) if each.get("globalDefault")]
-    # Of several, which only a race makes, the lowest counts.
+    # Of several, which only a race can create, the lowest counts.
     return min(marked, key=lambda each: int(each.get("value", 0)), default=None)

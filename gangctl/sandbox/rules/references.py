@@ -10,7 +10,7 @@ from gangctl.sandbox.rules.causes import Causes
 
 
 def field_of(minor: str) -> str:
-    """What the reference is called: ``workloadRef`` on 1.35, ``schedulingGroup`` later."""
+    """Field of the reference: ``workloadRef`` on 1.35, ``schedulingGroup`` later."""
     return "workloadRef" if minor == "1.35" else "schedulingGroup"
 
 
@@ -19,13 +19,13 @@ def drop_reference(spec: Object, old: Object, minor: str, gates: Mapping[str, bo
     field = field_of(minor)
     if not gates.get("GenericWorkload") and field not in old:
         spec.pop(field, None)
-    # Off on every minor that has it, and nobody here reads it.
+    # Off on every minor that has it, and not read here.
     if "evictionResponders" not in old:
         spec.pop("evictionResponders", None)
 
 
 def validate_reference(spec: Object, path: str, causes: Causes) -> None:
-    """Check the gang that a pod says it belongs to."""
+    """Check the gang that a pod names."""
     group = spec.get("schedulingGroup")
     if group is not None:
         where = f"{path}.schedulingGroup.podGroupName"

@@ -40,7 +40,7 @@ def default(configuration: Object) -> None:
 
 
 def validate(new: Object, old: Object | None) -> Causes:
-    """What is wrong with a configuration."""
+    """Errors of a configuration."""
     causes = validate_metadata(new, old, namespaced=False)
     seen: set[str] = set()
     for index, webhook in enumerate(new.get("webhooks", ())):
@@ -64,8 +64,8 @@ def _webhook(webhook: Object, path: str, causes: Causes, *, mutating: bool) -> N
     else:
         _one_of(webhook, "sideEffects", _SIDE_EFFECTS, path, causes)
     if not 1 <= webhook["timeoutSeconds"] <= _MAX_SECONDS:
-        told = f"the timeout value must be between 1 and {_MAX_SECONDS} seconds"
-        causes.invalid(f"{path}.timeoutSeconds", webhook["timeoutSeconds"], told)
+        message = f"the timeout value must be between 1 and {_MAX_SECONDS} seconds"
+        causes.invalid(f"{path}.timeoutSeconds", webhook["timeoutSeconds"], message)
     for field in ("namespaceSelector", "objectSelector"):
         _selector(webhook[field], f"{path}.{field}", causes)
     _client(webhook["clientConfig"], f"{path}.clientConfig", causes)
@@ -102,12 +102,12 @@ def _rule(rule: Object, path: str, causes: Causes) -> None:
     for index, operation in enumerate(operations):
         if operation not in _OPERATIONS:
             causes.unsupported(f"{path}.operations[{index}]", operation, _OPERATIONS)
-    for field, told in (("apiGroups", "API groups"), ("apiVersions", "API versions")):
+    for field, title in (("apiGroups", "API groups"), ("apiVersions", "API versions")):
         values = rule.get(field, [])
         if not values:
             causes.required(f"{path}.{field}")
         elif len(values) > 1 and "*" in values:
-            causes.invalid(f"{path}.{field}", values, f"if '*' is present, must not specify other {told}")
+            causes.invalid(f"{path}.{field}", values, f"if '*' is present, must not specify other {title}")
     _resources(rule.get("resources", []), f"{path}.resources", causes)
     if rule["scope"] not in _SCOPES:
         causes.unsupported(f"{path}.scope", rule["scope"], _SCOPES)

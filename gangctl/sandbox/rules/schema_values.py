@@ -1,6 +1,6 @@
 """Values and their schemas: types, limits, patterns and enumerations.
 
-Left out are schemas composed of others, formats but for times, and what nobody writes: ``multipleOf`` and the like.
+Left out are schemas composed of others, formats except times, and rare keywords: ``multipleOf`` and the like.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _ROOT_FIELDS: Final = frozenset({"apiVersion", "kind", "metadata"})
 
 
 def check_value(value: Any, schema: Schema, path: str, causes: Causes) -> None:
-    """Tell of everything that keeps ``value`` from being what ``schema`` asks for, but for rules and list keys."""
+    """Add all errors of ``value`` by ``schema``, except those of rules and list keys."""
     if value is None and schema.get("nullable"):
         return
     if not _has_type(value, schema):
@@ -64,14 +64,14 @@ def _has_type(value: Any, schema: Schema) -> bool:
 def _wrong_type(value: Any, schema: Schema, path: str, causes: Causes) -> None:
     wanted = "integer,string" if schema.get(_ANY_NUMBER) else schema.get("type", "")
     found = spelled(_JSON_NAMES.get(type(value), "null"))
-    told = f"{path} in body must be of type {wanted}: {found}"
-    causes.append(Cause("FieldValueTypeInvalid", path, f"Invalid value: {found}: {told}"))
+    message = f"{path} in body must be of type {wanted}: {found}"
+    causes.append(Cause("FieldValueTypeInvalid", path, f"Invalid value: {found}: {message}"))
 
 
 def _text(value: str, schema: Schema, path: str, causes: Causes) -> None:
     if schema.get("format") == "date-time" and not _is_time(value):
-        told = f"{path} in body must be of type date-time: {spelled(value)}"
-        causes.append(Cause("FieldValueTypeInvalid", path, f"Invalid value: {spelled(value)}: {told}"))
+        message = f"{path} in body must be of type date-time: {spelled(value)}"
+        causes.append(Cause("FieldValueTypeInvalid", path, f"Invalid value: {spelled(value)}: {message}"))
     if len(value) > schema.get("maxLength", len(value)):
         causes.too_long(path, schema["maxLength"])
     if len(value) < schema.get("minLength", 0):
@@ -98,8 +98,8 @@ def _is_time(text: str) -> bool:
 def _number(value: float, schema: Schema, path: str, causes: Causes) -> None:
     limit = _INT_LIMITS.get(schema.get("format", ""))
     if limit is not None and schema.get("type") == "integer" and not -limit <= value < limit:
-        told = f"Checked value must be of type integer with format {schema['format']} in {path}"
-        causes.append(Cause("FieldValueInvalid", "<nil>", f'Invalid value: "": {told}'))
+        message = f"Checked value must be of type integer with format {schema['format']} in {path}"
+        causes.append(Cause("FieldValueInvalid", "<nil>", f'Invalid value: "": {message}'))
     minimum, maximum = schema.get("minimum", value), schema.get("maximum", value)
     if value < minimum:
         causes.invalid(path, value, f"{path} in body should be greater than or equal to {minimum}")
@@ -120,8 +120,8 @@ def _object(value: Mapping[str, Any], schema: Schema, path: str, causes: Causes)
     if len(value) > schema.get("maxProperties", len(value)):
         causes.too_many(path, len(value), schema["maxProperties"])
     if len(value) < schema.get("minProperties", 0):
-        told = f"{path} in body should have at least {schema['minProperties']} properties"
-        causes.invalid(path, len(value), told)
+        message = f"{path} in body should have at least {schema['minProperties']} properties"
+        causes.invalid(path, len(value), message)
     for key in schema.get("required") or ():
         if key not in value:
             causes.required(f"{path}.{key}" if path else key)
@@ -129,6 +129,6 @@ def _object(value: Mapping[str, Any], schema: Schema, path: str, causes: Causes)
     others = schema.get("additionalProperties")
     for key, item in value.items():
         inner = known.get(key, others if isinstance(others, Mapping) else None)
-        # What every object has is checked by itself.
+        # Fields of every object are checked separately.
         if inner is not None and (path or key not in _ROOT_FIELDS):
             check_value(item, inner, f"{path}.{key}" if path else key, causes)

@@ -1,6 +1,6 @@
 """Structural schemas of CustomResourceDefinitions: pruning, defaulting, validation.
 
-A schema is the plain JSON of ``openAPIV3Schema``. Words are those of the API extensions server.
+A schema is the plain JSON of ``openAPIV3Schema``. Messages are those of the API extensions server.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ METADATA_FIELDS: Final = frozenset(
 )
 _KEEP: Final = "x-kubernetes-preserve-unknown-fields"
 _ALWAYS_KNOWN: Final = frozenset({"apiVersion", "kind", "metadata"})
-# Rules in CEL are not asked about what has another form than they think.
+# CEL rules are not evaluated on values with type errors.
 _BLOCKING: Final = frozenset(
     {"FieldValueRequired", "FieldValueTooLong", "FieldValueTooMany", "FieldValueTypeInvalid", "FieldValueNotSupported"}
 )
 
 
 def prune(value: Any, schema: Schema, path: str = "", *, root: bool = True) -> list[str]:
-    """Remove what the schema does not know, in place; the paths of what was removed."""
+    """Remove unknown fields, in place; returns their paths."""
     if isinstance(value, list):
         items = schema.get("items") or {}
         return [each for index, item in enumerate(value) for each in prune(item, items, f"{path}[{index}]", root=False)]
@@ -98,7 +98,7 @@ def default(value: Any, schema: Schema) -> None:
 
 
 def validate(value: Any, schema: Schema, old: Any = None, path: str = "", *, whole: Schema | None = None) -> Causes:
-    """What is wrong with a value; ``old`` is what it was, for rules about changes.
+    """Errors of a value; ``old`` is the old one, for transition rules.
 
     ``whole`` is the schema of the object, where ``schema`` is that of a part of it.
     """
@@ -117,7 +117,7 @@ def _join(path: str, key: str) -> str:
 
 
 def _lists(value: Any, schema: Schema, path: str, causes: Causes) -> None:
-    """Items of maps and sets are told apart by their keys."""
+    """Items of maps and sets have unique keys."""
     if isinstance(value, list):
         _distinct(value, _list_keys(schema), path, causes)
         for index, item in enumerate(value):

@@ -1,4 +1,4 @@
-"""What rules may see of the rest of the cluster."""
+"""The view of the cluster for rules."""
 
 from __future__ import annotations
 

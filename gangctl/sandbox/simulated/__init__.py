@@ -1,4 +1,4 @@
-"""Simulated controllers beside an API server: JobSet, Job, scheduler and kubelets, each a task of its own.
+"""Simulated controllers beside an API server: JobSet, Job, scheduler and kubelets, each in a separate task.
 
 async with Sandbox(options) as sandbox, SimulatedControllers(sandbox.api) as simulated:
     await add_nodes(sandbox.api, 2)
@@ -33,7 +33,7 @@ ROLES: Final[tuple[Role, ...]] = ("jobset", "job", "scheduler", "kubelet")
 
 
 class SimulatedControllers:
-    """The chosen simulated controllers while the context lasts; what ended one of them early is raised when it ends."""
+    """The chosen simulated controllers while the context lasts; the error of one is raised at the end."""
 
     def __init__(
         self,
@@ -46,7 +46,7 @@ class SimulatedControllers:
     ) -> None:
         """``policy`` ends pods, ``work_seconds`` after its verdict.
 
-        A worker of the Job controller rests for ``pause_seconds`` after each pod it has created.
+        A worker of the Job controller sleeps for ``pause_seconds`` after each pod it has created.
         """
         self.jobset = JobSetController(api)
         self.job = JobController(api, pause_seconds=pause_seconds)
@@ -77,7 +77,7 @@ class SimulatedControllers:
             task.result()
 
     async def play_on(self) -> None:
-        """Wait as long as everybody plays, which is for ever; a simulated controller that fails is raised."""
+        """Wait permanently; the error of a failing simulated controller is raised."""
         if self._task is not None:
             await asyncio.shield(self._task)
 

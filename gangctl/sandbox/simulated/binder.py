@@ -1,7 +1,7 @@
-"""Plays the scheduler: plain pods first come, first served, gangs all or nothing; by priority, without preemption.
+"""Simulates the scheduler: plain pods in order of arrival, gangs all or nothing; by priority, without preemption.
 
-The order is that of arrival, and nothing waits out a backoff: every change is a chance
-for everybody. Topology constraints of groups are not looked at.
+The order is that of arrival, and there is no backoff: every change triggers a retry of
+all pods. Topology constraints of groups are ignored.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from gangctl.sandbox.api import Api
 from gangctl.sandbox.errors import StatusError
 from gangctl.sandbox.objects import Object, copy, now
 from gangctl.sandbox.simulated import conditions
-from gangctl.sandbox.simulated.capacity import Room, requests_of
+from gangctl.sandbox.simulated.capacity import FreeCapacity, requests_of
 from gangctl.sandbox.simulated.controller import SimulatedController
 from gangctl.sandbox.simulated.events import Recorder
 from gangctl.sandbox.simulated.job_pods import is_deleted, is_ended
@@ -29,7 +29,7 @@ from gangctl.sandbox.simulated.scheduling_groups import (
 )
 
 _EVERYTHING: Final = "everything"
-"""The binder's only key: it always looks at all there is."""
+"""The binder's only key: it always processes all pods."""
 
 _GROUP_CONDITION: Final = {"v1alpha2": "PodGroupScheduled", "v1beta1": "PodGroupInitiallyScheduled"}
 _HOLDS_PRIORITY: Final = frozenset({"v1beta1"})
@@ -39,7 +39,7 @@ _PASSED_BY: Final = frozenset({404, 409})
 
 @dataclass
 class _Turn:
-    """One plain pod, or the waiting pods of one group, whose turn it is."""
+    """One plain pod, or the waiting pods of one group, to schedule next."""
 
     group: GroupKey | None
     waiting: list[Object]
@@ -56,7 +56,7 @@ class Binder(SimulatedController[str]):
     name: ClassVar[str] = "scheduler"
 
     def __init__(self, api: Api) -> None:
-        """Play beside ``api``; which groups there are depends on what it serves."""
+        """Run beside ``api``; the kind of groups depends on what it serves."""
         super().__init__(api)
         self._pods = self.mirror("pods", self._changed, index=_group_index)
         self._nodes = self.mirror("nodes", self._changed)
@@ -72,18 +72,18 @@ class Binder(SimulatedController[str]):
         self.queue.add(_EVERYTHING)
 
     async def reconcile(self, key: str) -> None:  # noqa: ARG002 -- there is only one
-        """Give every waiting pod and group one chance, in order."""
-        room = Room(self._nodes)
+        """Try to schedule every waiting pod and group once, in order."""
+        free = FreeCapacity(self._nodes)
         for pod in self._pods:
             if pod["spec"].get("nodeName") and not is_ended(pod):
-                room.take(pod["spec"]["nodeName"], requests_of(pod))
+                free.take(pod["spec"]["nodeName"], requests_of(pod))
         for turn in sorted(_turns(self._pods), key=lambda turn: -turn.priority):
             policy = self._policy(turn.group)
             if turn.group is None or (policy is not None and not policy.min_count):
                 for pod in turn.waiting:
-                    await self._one_by_one(pod, room)
+                    await self._one_by_one(pod, free)
             elif policy is not None:
-                room = await self._all_or_nothing(turn, policy, room)
+                free = await self._all_or_nothing(turn, policy, free)
 
     def _policy(self, group: GroupKey | None) -> Policy | None:
         if group is None:
@@ -95,37 +95,37 @@ class Binder(SimulatedController[str]):
             return policy_in_workload(self._workloads.get((group[0], group[1])), group[2])
         return None
 
-    async def _one_by_one(self, pod: Object, room: Room) -> None:
+    async def _one_by_one(self, pod: Object, free: FreeCapacity) -> None:
         requests = requests_of(pod)
-        node = room.place(pod, requests)
+        node = free.place(pod, requests)
         if node is None:
-            await self._refuse(pod, room.why_not(pod, requests))
+            await self._refuse(pod, free.why_not(pod, requests))
         else:
             await self._bind(pod, node)
 
-    async def _all_or_nothing(self, turn: _Turn, policy: Policy, room: Room) -> Room:
-        """Bind as many of a group as there is room for, if that makes its quorum; the room that is left."""
+    async def _all_or_nothing(self, turn: _Turn, policy: Policy, free: FreeCapacity) -> FreeCapacity:
+        """Bind as many pods of a group as fit, if that is its quorum; returns the free capacity."""
         assert turn.group is not None  # noqa: S101 -- groups only
         members = [pod for pod in self._pods.indexed(_index(turn.group)) if not is_ended(pod)]
         if len(members) < policy.min_count:
-            return room  # Not even looked at: no condition, no event.
+            return free  # Ignored: no condition, no event.
         if policy.priority is not None and (odd := _odd_priority(members, policy.priority)) is not None:
             await self._refuse_group(turn, odd, reason="SchedulerError")
-            return room
-        draft = room.draft()
+            return free
+        draft = free.draft()
         places = [(pod, draft.place(pod, requests_of(pod))) for pod in turn.waiting]
         bound = sum(bool(pod["spec"].get("nodeName")) for pod in members)
         if bound + sum(node is not None for _, node in places) < policy.min_count:
             first = next(pod for pod, node in places if node is None)
             why = draft.why_not(first, requests_of(first))
             await self._refuse_group(turn, f"{_UNSCHEDULABLE}: {why}", reason="Unschedulable")
-            return room
+            return free
         for pod, node in places:
             if node is None:
                 await self._refuse(pod, draft.why_not(pod, requests_of(pod)))
             else:
                 await self._bind(pod, node)
-        await self._tell_group(turn.group, status="True", reason="Scheduled", message="")
+        await self._write_condition(turn.group, status="True", reason="Scheduled", message="")
         return draft
 
     async def _bind(self, pod: Object, node: str) -> None:
@@ -142,8 +142,8 @@ class Binder(SimulatedController[str]):
             if error.code not in _PASSED_BY:
                 raise
             return
-        told = f"Successfully assigned {namespace}/{name} to {node}"
-        await self._events.say(pod, "v1", "Scheduled", told)
+        message = f"Successfully assigned {namespace}/{name} to {node}"
+        await self._events.record(pod, "v1", "Scheduled", message)
 
     async def _refuse(self, pod: Object, why: str, reason: str = "Unschedulable") -> None:
         old = conditions.find(pod, "PodScheduled") or {}
@@ -158,15 +158,15 @@ class Binder(SimulatedController[str]):
             "lastTransitionTime": since or now(),
         }
         if await self.patch(self._pods, pod, {"status": {"conditions": [condition]}}, "status"):
-            await self._events.say(pod, "v1", "FailedScheduling", why, warning=True)
+            await self._events.record(pod, "v1", "FailedScheduling", why, warning=True)
 
     async def _refuse_group(self, turn: _Turn, why: str, *, reason: str) -> None:
         for pod in turn.waiting:
             await self._refuse(pod, why, reason)
         assert turn.group is not None  # noqa: S101 -- groups only
-        await self._tell_group(turn.group, status="False", reason=reason, message=why)
+        await self._write_condition(turn.group, status="False", reason=reason, message=why)
 
-    async def _tell_group(self, group: GroupKey, *, status: str, reason: str, message: str) -> None:
+    async def _write_condition(self, group: GroupKey, *, status: str, reason: str, message: str) -> None:
         """Write the condition of a PodGroup; True stays."""
         if self._groups is None:
             return
@@ -174,12 +174,12 @@ class Binder(SimulatedController[str]):
         kind = _GROUP_CONDITION[self._groups.kind.version]
         if stored is None or conditions.is_true(stored, kind):
             return
-        told = copy(stored)
+        changed = copy(stored)
         new = {"type": kind, "status": status, "reason": reason, "message": message}
-        if not conditions.put(told.setdefault("status", {}), new):
+        if not conditions.put(changed.setdefault("status", {}), new):
             return
         try:
-            await self.update(self._groups, told, "status")
+            await self.update(self._groups, changed, "status")
         except StatusError as error:
             if error.code not in _PASSED_BY:
                 raise
@@ -192,8 +192,8 @@ def _priority(pod: Object) -> int:
 def _odd_priority(members: Iterable[Object], wanted: int) -> str | None:
     for pod in members:
         if _priority(pod) != wanted:
-            told = "all pods in a single pod group should have the same priority as the pod group's priority"
-            return f"{told}, got {_priority(pod)} and {wanted}"
+            message = "all pods in a single pod group should have the same priority as the pod group's priority"
+            return f"{message}, got {_priority(pod)} and {wanted}"
     return None
 
 
@@ -207,7 +207,7 @@ def _group_index(pod: Object) -> str | None:
 
 
 def _turns(pods: Iterable[Object]) -> list[_Turn]:
-    """Pods that want a node, one by one or with their group, in the order of arrival."""
+    """Pods without a node, alone or with their group, in the order of arrival."""
     turns: list[_Turn] = []
     groups: dict[GroupKey, _Turn] = {}
     for pod in pods:

@@ -1,6 +1,6 @@
-"""What nodes have left, and which pods they take: resources, node selectors, taints.
+"""Free capacity of nodes, and eligible pods: resources, node selectors, taints.
 
-Affinity is not looked at, nor are volumes, ports and topology spread.
+Affinity, volumes, ports and topology spread are ignored.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ _KEEPS_AWAY: Final = frozenset({"NoSchedule", "NoExecute"})
 
 
 def requests_of(pod: Object) -> Resources:
-    """What a pod reserves: its containers together, or one init container if that is more, the overhead, one place.
+    """Requests of a pod: its containers together, or one init container if that is more, the overhead, one pod.
 
-    Limits stand in for requests that are missing, as the API server would have it.
+    Limits replace missing requests, as in the API server's defaulting.
     """
     spec = pod["spec"]
     total = _sum(_requests(container) for container in spec["containers"])
@@ -57,11 +57,11 @@ def _most(one: Resources, other: Resources) -> Resources:
     return {name: max(one.get(name, Fraction(0)), other.get(name, Fraction(0))) for name in {**one, **other}}
 
 
-class Room:
-    """What all nodes have left, while pods are being placed; a copy is a draft."""
+class FreeCapacity:
+    """Free capacity of all nodes, while pods are being placed; a copy is for a trial."""
 
     def __init__(self, nodes: Iterable[Object]) -> None:
-        """Nodes that are not ready, or cordoned, take no pods."""
+        """Nodes that are not ready, or cordoned, accept no pods."""
         self._nodes = {name_of(node): node for node in nodes if _is_open(node)}
         self._total = {name: _allocatable(node) for name, node in self._nodes.items()}
         self._left = {name: dict(resources) for name, resources in self._total.items()}
@@ -69,22 +69,22 @@ class Room:
     def __len__(self) -> int:
         return len(self._nodes)
 
-    def draft(self) -> Room:
-        """A copy to try something on."""
-        other = Room(())
+    def draft(self) -> FreeCapacity:
+        """A copy for a trial."""
+        other = FreeCapacity(())
         other._nodes, other._total = self._nodes, self._total
         other._left = {name: dict(left) for name, left in self._left.items()}
         return other
 
     def take(self, node: str, requests: Resources) -> None:
-        """Reserve what a pod asks for, whether it is there or not."""
+        """Reserve the requests of a pod, even beyond the capacity."""
         left = self._left.get(node)
         if left is not None:
             for name, value in requests.items():
                 left[name] = left.get(name, Fraction(0)) - value
 
     def place(self, pod: Object, requests: Resources) -> str | None:
-        """Reserve a place on the emptiest node that takes the pod: its name, or None."""
+        """Reserve the pod's requests on the emptiest eligible node: its name, or None."""
         fitting = [name for name, node in self._nodes.items() if _admits(node, pod) and self._has(name, requests)]
         if not fitting:
             return None
@@ -93,7 +93,7 @@ class Room:
         return chosen
 
     def why_not(self, pod: Object, requests: Resources) -> str:
-        """Why no node takes a pod, in the words of kube-scheduler."""
+        """Why no node accepts a pod, as in kube-scheduler's message."""
         reasons: dict[str, int] = {}
         for name, node in self._nodes.items():
             for reason in _refusals(node, pod) or self._shortages(name, requests):

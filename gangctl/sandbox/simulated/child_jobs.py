@@ -1,4 +1,4 @@
-"""The Jobs of a JobSet as JobSet 0.12 makes them: names, labels, annotations, pod templates."""
+"""The Jobs of a JobSet as JobSet 0.12 creates them: names, labels, annotations, pod templates."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ def is_true(obj: Mapping[str, Any], kind: str) -> bool:
 
 
 def put(status: Object, new: Object) -> bool:
-    """Write a condition (type, status, reason, message) into a status; whether that changed anything."""
+    """Write a condition (type, status, reason, message) into a status; returns whether it changed."""
     conditions: list[Object] = status.setdefault("conditions", [])
     for at, old in enumerate(conditions):
         if old["type"] == new["type"]:

@@ -1,4 +1,4 @@
-"""The life of every simulated controller: mirrors tell which keys changed, and remember what there is."""
+"""Base of simulated controllers: mirrors store the objects, and queue keys of changes."""
 
 from __future__ import annotations
 
@@ -27,17 +27,17 @@ class SimulatedController(Controller[K]):
         return Mirror(self.api, self.api.kind(resource), notice, index)
 
     async def run(self) -> None:
-        """Play until cancelled."""
+        """Run until cancelled."""
         async with asyncio.TaskGroup() as tasks:
             for number in range(self.workers):
                 tasks.create_task(super().run(), name=f"{self.name}-{number}")
 
     async def create(self, mirror: Mirror, obj: Object) -> Object:
-        """Create an object, which passes admission as anybody's."""
+        """Create an object, through admission."""
         return await self.api.create(mirror.kind, namespace_of(obj), obj, self.caller)
 
     async def update(self, mirror: Mirror, obj: Object, subresource: str = "") -> Object:
-        """Replace an object on the condition that it is still the one that was read."""
+        """Replace an object, if it is unchanged since it was read."""
         return await self.api.update(mirror.kind, *key_of(obj), obj, self.caller, subresource=subresource)
 
     async def delete(
@@ -48,7 +48,7 @@ class SimulatedController(Controller[K]):
         propagation: Propagation = "Background",
         grace_seconds: int | None = None,
     ) -> None:
-        """Delete this very object; that it is gone already, or replaced, is fine."""
+        """Delete exactly this object, if it still exists."""
         options = DeleteOptions(propagation=propagation, grace_seconds=grace_seconds, uid=obj["metadata"]["uid"])
         try:
             await self.api.delete(mirror.kind, *key_of(obj), self.caller, options)
@@ -57,7 +57,7 @@ class SimulatedController(Controller[K]):
                 raise
 
     async def patch(self, mirror: Mirror, obj: Object, patch: Object, subresource: str = "") -> bool:
-        """Patch this very object strategically; False when it is gone, or another one has its name."""
+        """Patch exactly this object strategically; False if it is gone, or another one has its name."""
         metadata = {"uid": obj["metadata"]["uid"], **patch.get("metadata", {})}
         body: Any = {**patch, "metadata": metadata}
         try:

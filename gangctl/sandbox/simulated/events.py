@@ -1,4 +1,4 @@
-"""Events of the played controllers, for ``kubectl describe``: each is said once for an object, not counted."""
+"""Events of the simulated controllers, for ``kubectl describe``: each is recorded once per object, not counted."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _LOST: Final = frozenset({403, 404})
 
 
 class Recorder:
-    """Says what one controller did to an object."""
+    """Records events of one controller."""
 
     def __init__(self, api: Api, caller: Caller, controller: str) -> None:
         """``controller`` is the real one's name."""
@@ -23,17 +23,17 @@ class Recorder:
         self._kind = api.kind("events.events.k8s.io")
         self._caller = caller
         self._controller = controller
-        self._said: dict[tuple[str, str, str], None] = {}
+        self._recorded: dict[tuple[str, str, str], None] = {}
 
-    async def say(self, about: Object, api_version: str, reason: str, note: str, *, warning: bool = False) -> None:
-        """Record an event, unless the same was said of this object. A namespace that is going away takes none."""
+    async def record(self, about: Object, api_version: str, reason: str, note: str, *, warning: bool = False) -> None:
+        """Record an event, unless this object has the same one. A terminating namespace accepts none."""
         metadata = about["metadata"]
-        said = metadata["uid"], reason, note
-        if said in self._said:
+        key = metadata["uid"], reason, note
+        if key in self._recorded:
             return
-        self._said[said] = None
-        if len(self._said) > _REMEMBERED:
-            del self._said[next(iter(self._said))]
+        self._recorded[key] = None
+        if len(self._recorded) > _REMEMBERED:
+            del self._recorded[next(iter(self._recorded))]
         namespace = metadata.get("namespace") or "default"
         event: Object = {
             "apiVersion": "events.k8s.io/v1",

@@ -1,4 +1,4 @@
-"""Plays the Job controller: pods of Indexed and NonIndexed Jobs, counted exactly once.
+"""Simulates the Job controller: pods of Indexed and NonIndexed Jobs, counted exactly once.
 
 Left out: delays before pods that failed are replaced, pod failure policies, success
 policies, backoff limits per index, and the Workloads that it makes of its own with the
@@ -33,14 +33,14 @@ from gangctl.sandbox.simulated.job_pods import (
 from gangctl.sandbox.simulated.mirror import key_of
 
 JobKey = tuple[str, str, str]
-"""Namespace, name and UID: pods of a Job that is gone must be let go too."""
+"""Namespace, name and UID: pods of a deleted Job must be finalized too."""
 
 _CONTROLLER: Final = "kubernetes.io/job-controller"
 _ENDS: Final = {"SuccessCriteriaMet": "Complete", "FailureTarget": "Failed"}
 """How a Job is about to end, and how it has once all its pods have ended."""
 
 _KEEPS_START: Final = frozenset({"1.35"})
-"""Minors without MutableSchedulingDirectivesForSuspendedJobs: a suspended Job still says when it started."""
+"""Minors without MutableSchedulingDirectivesForSuspendedJobs: a suspended Job keeps its startTime."""
 
 
 @dataclass
@@ -82,7 +82,7 @@ class JobController(SimulatedController[JobKey]):
     workers: ClassVar[int] = 5
 
     def __init__(self, api: Api, *, pause_seconds: float = 0.0) -> None:
-        """Play beside ``api``; each worker rests for ``pause_seconds`` after it has created a pod."""
+        """Run beside ``api``; each worker sleeps for ``pause_seconds`` after it has created a pod."""
         super().__init__(api)
         self._jobs = self.mirror("jobs.batch", self._job_changed)
         self._pods = self.mirror("pods", self._pod_changed, index=_job_of)
@@ -99,7 +99,7 @@ class JobController(SimulatedController[JobKey]):
             self.queue.add((pod["metadata"]["namespace"], owner["name"], owner["uid"]))
 
     async def reconcile(self, key: JobKey) -> None:
-        """Bring one Job's pods and status in order."""
+        """Reconcile one Job's pods and status."""
         stored = self._jobs.get(key[:2])
         pods = self._pods.indexed(key[2])
         self._counted -= {pod["metadata"]["uid"] for pod in pods if not is_tracked(pod)}
@@ -130,13 +130,13 @@ class JobController(SimulatedController[JobKey]):
             error = await self._manage(look)
             _complete(look)
             if not look.ending:
-                self._say_suspended(look)
+                self._set_suspended(look)
         await self._write(look, stored)
         if error is not None:
             raise error
 
     def _count(self, look: _Look) -> None:
-        """Bring the counters up to date with the pods that have ended and were not counted yet."""
+        """Update the counters with finished pods that were not counted yet."""
         look.counted = [pod for pod in look.pods if is_tracked(pod) and _has_ended(pod, look)]
         fresh = [pod for pod in look.counted if pod["metadata"]["uid"] not in self._counted]
         valid = range(int(look.job["spec"].get("completions") or 0))
@@ -154,14 +154,14 @@ class JobController(SimulatedController[JobKey]):
         look.status["failed"] = look.count("failed") + len(failed)
 
     def _evaluate(self, look: _Look) -> None:
-        """See whether the Job has failed."""
+        """Check whether the Job has failed."""
         if look.ending:
             return
         if look.count("failed") > int(look.job["spec"]["backoffLimit"]):
             _end(look, "FailureTarget", "BackoffLimitExceeded", "Job has reached the specified backoff limit")
 
     async def _manage(self, look: _Look) -> StatusError | None:
-        """Create and delete pods until as many are active as should be; the error that stopped it."""
+        """Create and delete pods up to the desired number of active ones; returns the error that stopped it."""
         wanted = 0 if look.suspended else _wanted(look)
         going = look.active if look.suspended else surplus(look.job, look.active, wanted)
         for pod in going:
@@ -170,7 +170,7 @@ class JobController(SimulatedController[JobKey]):
         if going:
             gone = {pod["metadata"]["uid"] for pod in going}
             look.active = [pod for pod in look.active if pod["metadata"]["uid"] not in gone]
-            # Of the deleted ones some wait for their kubelet, others are gone at once: their events say which.
+            # Some deleted pods wait for their kubelet, others are gone at once: events report which.
             return None
         replaced = look.terminating if look.job["spec"].get("podReplacementPolicy") == "Failed" else []
         missing = wanted - len(look.active) - len(replaced)
@@ -178,22 +178,22 @@ class JobController(SimulatedController[JobKey]):
             try:
                 look.active.append(await self.create(self._pods, new_pod(look.job, index)))
             except StatusError as error:
-                await self._events.say(look.job, "batch/v1", "FailedCreate", error.message, warning=True)
+                await self._events.record(look.job, "batch/v1", "FailedCreate", error.message, warning=True)
                 return error
             if self._pause:
                 await asyncio.sleep(self._pause)
         return None
 
-    def _say_suspended(self, look: _Look) -> None:
+    def _set_suspended(self, look: _Look) -> None:
         if look.suspended:
-            said = _set(look.job, "Suspended", status="True", reason="JobSuspended", message="Job suspended")
-            if said and self.api.registry.minor not in _KEEPS_START:
+            changed = _set(look.job, "Suspended", status="True", reason="JobSuspended", message="Job suspended")
+            if changed and self.api.registry.minor not in _KEEPS_START:
                 look.status.pop("startTime", None)
         elif _set(look.job, "Suspended", status="False", reason="JobResumed", message="Job resumed"):
             look.status["startTime"] = now()
 
     async def _write(self, look: _Look, stored: Object) -> None:
-        """Write what was counted, let the counted pods go, and only then say that the Job has ended."""
+        """Write the counters, finalize the counted pods, and only then finish the Job."""
         status = look.status
         status["active"] = len(look.active)
         status["ready"] = sum(conditions.is_true(pod, "Ready") for pod in look.active)
@@ -204,7 +204,7 @@ class JobController(SimulatedController[JobKey]):
                 del status[counter]
         if status != stored.get("status"):
             look.job = copy(await self.update(self._jobs, look.job, "status"))
-        # Marked before any is let go: a failure on the way must not count them again.
+        # Recorded before any is finalized: a later error must not count them again.
         self._counted |= {pod["metadata"]["uid"] for pod in look.counted}
         for pod in look.pods if "deletionTimestamp" in look.job["metadata"] else look.counted:
             await self._release(pod)
@@ -220,15 +220,15 @@ class JobController(SimulatedController[JobKey]):
         if kind == "Complete":
             look.status["completionTime"] = now()
         finished = await self.update(self._jobs, look.job, "status")
-        told = ("Completed", "Job completed") if kind == "Complete" else (end["reason"], end["message"])
-        await self._events.say(finished, "batch/v1", *told, warning=kind == "Failed")
+        message = ("Completed", "Job completed") if kind == "Complete" else (end["reason"], end["message"])
+        await self._events.record(finished, "batch/v1", *message, warning=kind == "Failed")
 
     async def _let_go(self, pods: list[Object]) -> None:
         for pod in pods:
             await self._release(pod)
 
     async def _release(self, pod: Object) -> None:
-        """Take the finalizer off a pod, if it has it."""
+        """Remove the finalizer of a pod, if it has it."""
         if not is_tracked(pod):
             return
         await self.patch(self._pods, pod, {"metadata": {"$deleteFromPrimitiveList/finalizers": [FINALIZER]}})
@@ -254,7 +254,7 @@ def _wanted(look: _Look) -> int:
 
 
 def _free_indexes(look: _Look, missing: int, replaced: list[Object]) -> list[int | None]:
-    """The lowest indexes that nobody works on or has finished."""
+    """The lowest indexes without an active or finished pod."""
     taken = completion_indexes.parse(look.status.get("completedIndexes") or "")
     taken |= {index for pod in (*look.active, *replaced) if (index := index_of(pod)) is not None}
     free = (index for index in range(int(look.job["spec"]["completions"])) if index not in taken)
@@ -262,7 +262,7 @@ def _free_indexes(look: _Look, missing: int, replaced: list[Object]) -> list[int
 
 
 def _complete(look: _Look) -> None:
-    """See whether the Job has succeeded."""
+    """Check whether the Job has succeeded."""
     if look.active or "deletionTimestamp" in look.job["metadata"]:
         return
     completions = look.job["spec"].get("completions")
@@ -277,7 +277,7 @@ def _end(look: _Look, ending: str, reason: str, message: str) -> None:
 
 
 def _set(job: Object, kind: str, *, status: str, reason: str, message: str) -> bool:
-    """Write a condition as the Job controller does: a False one only over another; whether that changed anything."""
+    """Write a condition as the Job controller does: False only over an existing one; returns whether it changed."""
     old = conditions.find(job, kind)
     if old is None and status == "False":
         return False

@@ -1,4 +1,4 @@
-"""The pods of a Job as the Job controller makes and evaluates them."""
+"""The pods of a Job as the Job controller creates and evaluates them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from gangctl.sandbox.simulated import conditions
 from gangctl.sandbox.simulated.completion_indexes import INDEX
 
 FINALIZER: Final = "batch.kubernetes.io/job-tracking"
-"""Keeps a pod until the Job controller has counted how it ended."""
+"""Finalizer of a pod until the Job controller has counted its end."""
 
 _INDEX_VARIABLE: Final = "JOB_COMPLETION_INDEX"
 _LONGEST_PREFIX: Final = 58
@@ -57,7 +57,7 @@ def is_tracked(pod: Object) -> bool:
 
 
 def surplus(job: Object, active: Iterable[Object], wanted: int) -> list[Object]:
-    """Which active pods have to go: those without a valid index of their own, then those that have come least far."""
+    """Active pods to delete: those without a valid unique index, then those with the least progress."""
     going: list[Object] = []
     staying: list[Object] = []
     taken: set[int] = set()
@@ -105,11 +105,11 @@ def new_pod(job: Object, index: int | None) -> Object:
         metadata["annotations"][INDEX] = str(index)
         spec["hostname"] = f"{name}-{index}"
         for container in (*(spec.get("initContainers") or []), *spec["containers"]):
-            _tell_index(container)
+            _set_index(container)
     return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
 
 
-def _tell_index(container: dict[str, Any]) -> None:
+def _set_index(container: dict[str, Any]) -> None:
     variables = container.setdefault("env", [])
     if not any(variable["name"] == _INDEX_VARIABLE for variable in variables):
         source = {"fieldRef": {"apiVersion": "v1", "fieldPath": f"metadata.labels['{INDEX}']"}}

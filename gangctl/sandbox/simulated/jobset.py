@@ -1,4 +1,4 @@
-"""Plays the JobSet controller, release 0.12; of its feature gates it knows ElasticJobSet.
+"""Simulates the JobSet controller, release 0.12, with feature gate ElasticJobSet.
 
 Left out: volumeClaimPolicies, the TTL after finish, in-place restarts and restarts of
 single Jobs (both alpha), and the pod webhook of exclusive placement.
@@ -47,11 +47,11 @@ class JobSetController(SimulatedController[Key]):
     """Creates, suspends, resumes, resizes and restarts the Jobs of JobSets."""
 
     name: ClassVar[str] = "jobset"
-    # A webhook that does not answer must not hold up every other JobSet.
+    # A webhook that does not respond must not delay other JobSets.
     workers: ClassVar[int] = 4
 
     def __init__(self, api: Api) -> None:
-        """Play beside ``api``."""
+        """Run beside ``api``."""
         super().__init__(api)
         self._jobsets = self.mirror("jobsets.jobset.x-k8s.io", self._changed)
         self._jobs = self.mirror("jobs.batch", self._owned_changed, index=_jobset_of)
@@ -67,14 +67,14 @@ class JobSetController(SimulatedController[Key]):
             self.queue.add((obj["metadata"]["namespace"], owner["name"]))
 
     async def reconcile(self, key: Key) -> None:
-        """Bring one JobSet's Jobs and status in order, as far as one look at it allows."""
+        """Reconcile one JobSet's Jobs and status once."""
         stored = self._jobsets.get(key)
         if stored is None or "deletionTimestamp" in stored["metadata"]:
             return
         if (stored["spec"].get("managedBy") or JOBSET_CONTROLLER) != JOBSET_CONTROLLER:
             return
         jobset = copy(stored)
-        # A number without omitempty: it is there as soon as there is a status.
+        # A number without omitempty: it is present as soon as there is a status.
         jobset.setdefault("status", {}).setdefault("restarts", 0)
         jobs = OwnedJobs.sort(jobset, self._jobs.indexed(jobset["metadata"]["uid"]))
         jobset["status"]["replicatedJobsStatus"] = replicated_jobs_status(jobset, jobs)
@@ -132,7 +132,7 @@ class JobSetController(SimulatedController[Key]):
         await self.create(self._services, service)
 
     async def _resize(self, jobset: Object, active: list[Object]) -> None:
-        """Let running Jobs follow a ReplicatedJob whose parallelism and completions changed together."""
+        """Update running Jobs of a ReplicatedJob whose parallelism and completions changed together."""
         if not self.api.registry.gates.get("ElasticJobSet"):
             return
         wanted = {each["name"]: each["template"]["spec"] for each in jobset["spec"]["replicatedJobs"]}
@@ -159,16 +159,16 @@ class JobSetController(SimulatedController[Key]):
                 missing = [job for job in children.of(replicated_job) if job["metadata"]["name"] not in taken]
                 await self._create_all(jobset, missing)
             if waits:
-                _say_in_order(jobset)
+                _set_in_order(jobset)
                 return
         if waits:
-            told = "in order startup policy has completed"
+            message = "in order startup policy has completed"
             set_condition(
-                jobset, "StartupPolicyCompleted", value=True, reason="InOrderStartupPolicyCompleted", message=told
+                jobset, "StartupPolicyCompleted", value=True, reason="InOrderStartupPolicyCompleted", message=message
             )
 
     async def _create_all(self, jobset: Object, jobs: list[Object]) -> None:
-        """Create as many as admission lets through; the first refusal is raised when all have been tried."""
+        """Create as many as admission allows; the first error is raised after all were tried."""
         answers = await asyncio.gather(*(self.create(self._jobs, job) for job in jobs), return_exceptions=True)
         refused = [answer for answer in answers if isinstance(answer, BaseException)]
         for error in refused:
@@ -184,8 +184,8 @@ class JobSetController(SimulatedController[Key]):
                 suspended["spec"]["suspend"] = True
                 await self.update(self._jobs, suspended)
         set_condition(jobset, "Suspended", value=True, reason="SuspendedJobs", message="jobset is suspended")
-        told = "jobset is suspended"
-        set_condition(jobset, "RestartingJobSet", value=False, reason="JobSetSuspended", message=told)
+        message = "jobset is suspended"
+        set_condition(jobset, "RestartingJobSet", value=False, reason="JobSetSuspended", message=message)
 
     async def _resume(self, jobset: Object, active: list[Object], sequence: Sequence) -> None:
         for replicated_job in jobset["spec"]["replicatedJobs"]:
@@ -197,7 +197,7 @@ class JobSetController(SimulatedController[Key]):
                 if replicated_job_of(job) == replicated_job["name"] and is_suspended(job):
                     await self._resume_job(job, replicated_job["template"]["spec"]["template"])
             if sequence.in_order:
-                _say_in_order(jobset)
+                _set_in_order(jobset)
                 return
         set_condition(jobset, "Suspended", value=False, reason="ResumeJobs", message="jobset is resumed")
 
@@ -219,13 +219,13 @@ class JobSetController(SimulatedController[Key]):
                 warning = condition["type"] == "Failed" or (
                     condition["type"] == "RestartingJobSet" and condition["status"] == "True"
                 )
-                await self._tell(jobset, condition["reason"], condition["message"], warning=warning)
+                await self._record(jobset, condition["reason"], condition["message"], warning=warning)
 
     async def _warn(self, jobset: Object, reason: str, note: str) -> None:
-        await self._tell(jobset, reason, note, warning=True)
+        await self._record(jobset, reason, note, warning=True)
 
-    async def _tell(self, jobset: Object, reason: str, note: str, *, warning: bool) -> None:
-        await self._events.say(jobset, self._jobsets.kind.api_version, reason, note, warning=warning)
+    async def _record(self, jobset: Object, reason: str, note: str, *, warning: bool) -> None:
+        await self._events.record(jobset, self._jobsets.kind.api_version, reason, note, warning=warning)
 
 
 def _jobset_of(job: Object) -> str | None:
@@ -233,13 +233,15 @@ def _jobset_of(job: Object) -> str | None:
     return str(owner["uid"]) if owner is not None and owner["kind"] == "JobSet" else None
 
 
-def _say_in_order(jobset: Object) -> None:
-    told = "in order startup policy is in progress"
-    set_condition(jobset, "StartupPolicyInProgress", value=True, reason="InOrderStartupPolicyInProgress", message=told)
+def _set_in_order(jobset: Object) -> None:
+    message = "in order startup policy is in progress"
+    set_condition(
+        jobset, "StartupPolicyInProgress", value=True, reason="InOrderStartupPolicyInProgress", message=message
+    )
 
 
 def _merge_template(target: Object, template: Object) -> None:
-    """What may change while a JobSet is suspended: the template's values win, others that the Job has stay."""
+    """Fields that may change while a JobSet is suspended: the template's values win, other values of the Job stay."""
     metadata = target.setdefault("metadata", {})
     for field in _MERGED_MAPS:
         _merge_map(metadata, field, (template.get("metadata") or {}).get(field))

@@ -1,4 +1,4 @@
-"""How a JobSet ends or starts over: its success and failure policies, and its conditions. Nothing here writes."""
+"""End and restart of a JobSet: its success and failure policies, and its conditions. No writes here."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _EXCLUSIVE: Final = {
 
 
 def set_condition(jobset: Object, kind: str, value: bool, reason: str, message: str) -> None:
-    """Write a condition as JobSet does: a False one only over another, and never two that exclude each other."""
+    """Set a condition as JobSet does: False only over an existing one, and never two that exclude each other."""
     if not value and conditions.find(jobset, kind) is None:
         return
     conditions.put(
@@ -37,12 +37,12 @@ def is_finished(jobset: Object) -> bool:
 def _end(jobset: Object, kind: str, reason: str, message: str) -> None:
     set_condition(jobset, kind, value=True, reason=reason, message=message)
     jobset["status"]["terminalState"] = kind
-    told = _COMPLETED if kind == "Completed" else "jobset failed"
-    set_condition(jobset, "RestartingJobSet", value=False, reason=f"JobSet{kind}", message=told)
+    text = _COMPLETED if kind == "Completed" else "jobset failed"
+    set_condition(jobset, "RestartingJobSet", value=False, reason=f"JobSet{kind}", message=text)
 
 
 def apply_success_policy(jobset: Object, jobs: OwnedJobs) -> bool:
-    """Complete the JobSet if enough of the Jobs that count have succeeded; whether it did."""
+    """Complete the JobSet if enough of the relevant Jobs have succeeded; returns whether it did."""
     policy = jobset["spec"].get("successPolicy") or {}
     targets = policy.get("targetReplicatedJobs") or [each["name"] for each in jobset["spec"]["replicatedJobs"]]
     expected = sum(replicas_of(each) for each in jobset["spec"]["replicatedJobs"] if each["name"] in targets)
@@ -64,12 +64,12 @@ def apply_failure_policy(jobset: Object, jobs: OwnedJobs) -> None:
     rule, job = _matching(policy.get("rules") or [], jobs.failed)
     action = rule["action"] if rule else "RestartJobSet"
     if action == "FailJobSet":
-        told = _naming("applying FailJobSet failure policy action", job)
-        _end(jobset, "Failed", "FailJobSetFailurePolicyAction", told)
+        message = _naming("applying FailJobSet failure policy action", job)
+        _end(jobset, "Failed", "FailJobSetFailurePolicyAction", message)
     elif action == "RestartJobSet":
         if _counted(jobset) >= int(policy.get("maxRestarts") or 0):
-            told = _naming("jobset failed due to reaching max number of restarts", job)
-            _end(jobset, "Failed", "ReachedMaxRestarts", told)
+            message = _naming("jobset failed due to reaching max number of restarts", job)
+            _end(jobset, "Failed", "ReachedMaxRestarts", message)
         else:
             _restart(jobset, action, rule, job)
             jobset["status"]["restartsCountTowardsMax"] = _counted(jobset) + 1
@@ -85,8 +85,8 @@ def _restart(jobset: Object, action: str, rule: Object | None, job: Object) -> N
     status = jobset["status"]
     status["restarts"] = int(status.get("restarts") or 0) + 1
     reason = f"FailurePolicy_{rule['name']}" if rule else "DefaultFailurePolicy"
-    told = _naming(f"applying {action} failure policy action", job)
-    set_condition(jobset, "RestartingJobSet", value=True, reason=reason, message=told)
+    message = _naming(f"applying {action} failure policy action", job)
+    set_condition(jobset, "RestartingJobSet", value=True, reason=reason, message=message)
 
 
 def _matching(rules: list[dict[str, Any]], failed: list[Object]) -> tuple[Object | None, Object]:

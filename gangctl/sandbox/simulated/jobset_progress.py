@@ -1,4 +1,4 @@
-"""What a JobSet's Jobs say about it: which run they belong to, how far each ReplicatedJob is, what may start next."""
+"""Progress of a JobSet from its Jobs: their attempt, the state of each ReplicatedJob, what may start next."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class OwnedJobs:
 
     @classmethod
     def sort(cls, jobset: Object, jobs: Iterable[Object]) -> OwnedJobs:
-        """Put every Job where it belongs."""
+        """Sort all Jobs."""
         restarts = int(jobset["status"].get("restarts") or 0)
         found = cls()
         for job in jobs:
@@ -49,7 +49,7 @@ class OwnedJobs:
 
     @property
     def names(self) -> set[str]:
-        """Names that are taken."""
+        """Names in use."""
         return {job["metadata"]["name"] for job in (*self.previous, *self.active, *self.succeeded, *self.failed)}
 
 
@@ -81,7 +81,7 @@ def _is_ready(job: Object) -> bool:
 
 
 def is_started(entry: dict[str, Any], replicas: int) -> bool:
-    """Whether all Jobs of a ReplicatedJob have come as far as ready, whatever came after."""
+    """Whether all Jobs of a ReplicatedJob have been ready."""
     return int(entry["failed"] + entry["ready"] + entry["succeeded"]) == replicas
 
 
@@ -96,7 +96,7 @@ class Sequence:
         self._statuses = {entry["name"]: entry for entry in statuses}
 
     def may_start(self, replicated_job: Object) -> bool:
-        """Whether what it depends on has come far enough."""
+        """Whether its dependencies are met."""
         for dependency in replicated_job.get("dependsOn") or []:
             name = dependency["name"]
             if dependency["status"] == "Complete" and self._statuses[name]["succeeded"] != self._replicas[name]:
@@ -106,7 +106,7 @@ class Sequence:
         return True
 
     def has_started(self, replicated_job: Object) -> bool:
-        """Whether the next one in order need not wait for it any more."""
+        """Whether the next one in order may start."""
         name = replicated_job["name"]
         return is_started(self._statuses[name], self._replicas[name])
 

@@ -1,4 +1,4 @@
-"""Plays the kubelet of every node: runs bound pods, ends them by a policy, confirms that deleted ones are gone."""
+"""Simulates the kubelet of every node: runs bound pods, ends them by a policy, confirms deletions."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from gangctl.sandbox.simulated.mirror import key_of
 Outcome = Literal["Succeeded", "Failed"]
 
 Policy = Callable[[Object, Sequence[Object]], Outcome | None]
-"""Asked about a running pod whenever a pod of its JobSet changes: the pod, and all bound pods of its JobSet."""
+"""Called for a running pod whenever a pod of its JobSet changes: the pod, and all bound pods of its JobSet."""
 
 
 def run_forever(_pod: Object, _jobset: Sequence[Object]) -> Outcome | None:
-    """Pods run until somebody ends them."""
+    """Pods run until a caller ends them."""
     return None
 
 
@@ -45,16 +45,16 @@ class Kubelet(SimulatedController[Key]):
         return [pod for pod in self._pods if pod["spec"].get("nodeName")]
 
     def review(self) -> None:
-        """Ask the policy about every pod again, because it would answer otherwise now."""
+        """Evaluate the policy for every pod again, because its result has changed."""
         for pod in self._pods:
             self.queue.add(key_of(pod))
 
     async def finish(self, pod: Object) -> None:
-        """Let a pod succeed."""
+        """End a pod with success."""
         await self._write_status(pod, pod_status.succeeded(pod))
 
     async def fail(self, pod: Object, *, exit_code: int = 1) -> None:
-        """Let a pod fail."""
+        """End a pod with failure."""
         await self._write_status(pod, pod_status.failed(pod, exit_code))
 
     def _changed(self, pod: Object) -> None:
@@ -65,7 +65,7 @@ class Kubelet(SimulatedController[Key]):
                 self.queue.add(key_of(peer))
 
     async def reconcile(self, key: Key) -> None:
-        """Take a bound pod's next step."""
+        """Perform a bound pod's next step."""
         pod = self._pods.get(key)
         if pod is None or not pod["spec"].get("nodeName"):
             return
@@ -77,7 +77,7 @@ class Kubelet(SimulatedController[Key]):
             await self._decide(pod)
 
     async def _confirm(self, pod: Object) -> None:
-        """Report how a deleted pod ended, then let it go; with a grace of 0 the server waits only for finalizers."""
+        """Report the end of a deleted pod, then remove it; with a grace of 0 the server waits only for finalizers."""
         self._verdicts.pop(pod["metadata"]["uid"], None)
         if not is_ended(pod):
             await self._write_status(pod, pod_status.failed(pod, pod_status.KILLED))
@@ -85,7 +85,7 @@ class Kubelet(SimulatedController[Key]):
             await self.delete(self._pods, pod, grace_seconds=0)
 
     async def _decide(self, pod: Object) -> None:
-        """Ask the policy; its first verdict stands, and is carried out when the work is done."""
+        """Evaluate the policy; its first verdict is final, and is applied when the work is done."""
         uid = pod["metadata"]["uid"]
         moment = asyncio.get_running_loop().time()
         if uid not in self._verdicts:

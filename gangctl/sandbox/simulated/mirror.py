@@ -1,4 +1,4 @@
-"""What a simulated controller knows of one kind: every object as it is stored, in the order of arrival."""
+"""A simulated controller's cache of one kind: every object as it is stored, in the order of arrival."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from gangctl.sandbox.objects import Object, name_of, namespace_of
 from gangctl.sandbox.store import Change
 
 Notice = Callable[[Object], None]
-"""Told the new state of an object, or the last one of an object that is gone."""
+"""Called with the new state of an object, or the last one of a deleted object."""
 
 Index = Callable[[Object], str | None]
 """The one value that an object is found by, or None."""
@@ -26,7 +26,7 @@ class Mirror:
     """Objects of one kind in the order in which they came. They are the server's own: never change one."""
 
     def __init__(self, api: Api, kind: ResourceKind, notice: Notice, index: Index | None = None) -> None:
-        """Tell ``notice`` of what there is, and of every change; ``index`` says what :meth:`indexed` finds one by."""
+        """Call ``notice`` for all objects, and for every change; ``index`` returns the value for :meth:`indexed`."""
         self.kind = kind
         self._notice = notice
         self._index = index

@@ -24,7 +24,7 @@ async def add_nodes(
     extended: Mapping[str, str] | None = None,
     prefix: str = "node",
 ) -> list[str]:
-    """Add ready nodes: their names, which go on from those that are there. ``extended`` are further resources."""
+    """Add ready nodes; returns their names, numbered after existing ones. ``extended`` are further resources."""
     kind = api.kind("nodes")
     taken = {name_of(node) for node in (await api.list(kind)).items}
     free = (name for index in range(len(taken) + count) if (name := f"{prefix}-{index}") not in taken)

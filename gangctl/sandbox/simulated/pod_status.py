@@ -1,4 +1,4 @@
-"""The pod statuses that a kubelet reports, as strategic merge patches: conditions that others wrote stay."""
+"""The pod statuses that a kubelet reports, as strategic merge patches: conditions of other writers stay."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def _containers(containers: Sequence[Object], state: Object, *, ready: bool) -> 
             "started": ready,
             "restartCount": 0,
             "lastState": {},
-            # A container is in one state: null takes the one before away.
+            # A container is in one state: null removes the previous one.
             "state": {"running": None, "waiting": None, "terminated": None, **state},
         }
         for container in containers

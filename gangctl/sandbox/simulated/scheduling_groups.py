@@ -18,11 +18,11 @@ GroupKey = tuple[str, ...]
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """What a group promises its pods: ``min_count`` 0 is the basic policy, pod by pod."""
+    """Policy of a group: ``min_count`` 0 is the basic policy, pod by pod."""
 
     min_count: int
     priority: int | None = None
-    """Of the group as a whole, where the scheduler holds pods to it (1.37)."""
+    """Priority of the group, if the scheduler requires it of pods (1.37)."""
 
 
 def group_of(pod: Object) -> GroupKey | None:
