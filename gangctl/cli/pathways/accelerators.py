@@ -1,6 +1,6 @@
-"""``gangctl pathways accelerators``: TPU types, and what a name stands for.
+"""``gangctl pathways accelerators``: TPU types, and the meaning of a name.
 
-The shape of the data is published (``docs/pathways-accelerators.schema.json``): every key is always there.
+The schema is published (``docs/pathways-accelerators.schema.json``): every key is always present.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class AcceleratorReport(TypedDict):
 
 
 def complete_name(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:  # noqa: ARG001
-    """Names of accelerators, and sizes once a family has been typed."""
+    """Names of accelerators, and sizes after a family was typed."""
     from click.shell_completion import CompletionItem  # noqa: PLC0415 -- only while completing
 
     typed = incomplete.lower()
@@ -77,7 +77,7 @@ def complete_topology(ctx: click.Context, param: click.Parameter, incomplete: st
     """Topologies of the accelerator that has been named."""
     from click.shell_completion import CompletionItem  # noqa: PLC0415 -- only while completing
 
-    # click leaves arguments where they are when the option being typed has no value yet.
+    # click does not parse arguments if the option being typed has no value yet.
     named = ctx.params.get("name") or " ".join(ctx.args)
     try:
         accelerator, _ = find(named)
@@ -119,7 +119,7 @@ def command(*, name: str | None, topology: str | None, form: str) -> None:
 
 
 def _named(name: str, topology: str | None) -> AcceleratorReport:
-    """What a name stands for; InputError where it stands for nothing."""
+    """The meaning of a name; InputError if it is unknown."""
     try:
         accelerator, named = find(name)
         if named and topology is not None and slice_of(accelerator, topology, strict=False).topology != named:
@@ -132,7 +132,7 @@ def _named(name: str, topology: str | None) -> AcceleratorReport:
 
 
 def _report(accelerator: Accelerator, topology: str | None) -> AcceleratorReport:
-    """A machine type with a slice of it; RefusedValueError where neither flags nor a PathwaysJob may ask for it."""
+    """A machine type with a slice of it; RefusedValueError if neither flags nor a PathwaysJob support it."""
     found = None if topology is None else _slice(accelerator, topology)
     row = accelerator if found is None else found.accelerator
     selector = {GKE_ACCELERATOR: row.label}
@@ -155,7 +155,7 @@ def _report(accelerator: Accelerator, topology: str | None) -> AcceleratorReport
 
 
 def _slice(accelerator: Accelerator, topology: str) -> Slice:
-    """A slice that flags may ask for, or else a PathwaysJob; the refusal is that of flags, which may ask for more."""
+    """A slice supported by flags, or else by a PathwaysJob; the error is that of flags, which support more."""
     try:
         return slice_of(accelerator, topology, strict=False)
     except RefusedValueError as refused:
@@ -166,7 +166,7 @@ def _slice(accelerator: Accelerator, topology: str) -> Slice:
 
 
 def _slice_report(asked: Accelerator, found: Slice) -> SliceReport:
-    """A slice, and who may ask the machine type that was named for it."""
+    """A slice, and the sources that support it for the named machine type."""
     allowed: list[Literal["flags", "PathwaysJob"]] = []
     if found.topology in topologies(asked, strict=False):
         allowed.append("flags")
@@ -182,7 +182,7 @@ def _slice_report(asked: Accelerator, found: Slice) -> SliceReport:
 
 
 def _all_topologies(accelerator: Accelerator) -> list[str]:
-    """Whoever may ask for them."""
+    """Sources that support them."""
     allowed = (*topologies(accelerator, strict=False), *topologies(accelerator, strict=True))
     return list(dict.fromkeys(allowed))
 

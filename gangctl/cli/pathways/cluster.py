@@ -1,4 +1,4 @@
-"""What a cluster says of PathwaysJobs: what it has under the name of one, and what renderings depend on."""
+"""PathwaysJobs in a cluster: the objects with the name of one, and the inputs of renderings."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ _OVER: Final = frozenset({"Succeeded", "Failed"})
 def look_up(name: str, namespace: str | None, cluster: ClusterFlags) -> Seen:
     """The PathwaysJob of that name, its JobSet and the pod of its head.
 
-    A JobSet that was rendered and then applied by hand has no PathwaysJob, and needs none. InputError where there
-    is neither, ClusterUnavailableError where there are no PathwaysJobs at all.
+    A JobSet that was rendered and then applied manually has no PathwaysJob. InputError if there is neither,
+    ClusterUnavailableError if the API is not served.
     """
 
     async def ask(client: Client, own_namespace: str) -> Seen:
@@ -61,7 +61,7 @@ async def _get(client: Client, resource: Resource, name: str, namespace: str) ->
 
 
 async def _unknown(client: Client, name: str, namespace: str) -> InputError | ClusterUnavailableError:
-    """Why there is nothing: no API, or no object of that name."""
+    """Why there are no objects: no API, or none of that name."""
     try:
         page = await client.list(PATHWAYS_JOBS, namespace)
     except NotFoundError:
@@ -74,7 +74,7 @@ async def _unknown(client: Client, name: str, namespace: str) -> InputError | Cl
 
 
 async def _head(client: Client, name: str, namespace: str) -> HeadPod | None:
-    """The newest pod of the head, one that has not ended before one that has."""
+    """The newest pod of the head, running ones first."""
     selection = Selection(label_selector=f"{JOBSET_NAME}={name},{REPLICATED_JOB_NAME}={HEAD}")
     try:
         page = await client.list(PODS, namespace, selection=selection)
@@ -101,10 +101,10 @@ def _phase(pod: Object) -> str:
 
 @dataclass(frozen=True, slots=True)
 class ClusterFacts:
-    """What was seen. ``nodes`` is None where they may not be read, ``stock`` where there is no Kueue."""
+    """Facts of the cluster. ``nodes`` is None if they may not be read, ``stock`` without Kueue."""
 
     generation: Generation | None
-    """None where the cluster has no gangs."""
+    """None if the cluster does not support gangs."""
     namespace: str
     """The context's."""
     nodes: tuple[NodeShape, ...] | None = None
@@ -114,7 +114,7 @@ class ClusterFacts:
 def cluster_facts(
     cluster: ClusterFlags, *, namespaces: Iterable[str] | None = None, kueue_namespace: str = ""
 ) -> ClusterFacts:
-    """Ask a cluster. Its queues are read for ``namespaces``, of which an empty one is the context's; None for none."""
+    """Read a cluster. Its queues are read for ``namespaces``; an empty one is the context's; None for none."""
 
     async def ask(client: Client, own_namespace: str) -> ClusterFacts:
         generation = await _generation(client, own_namespace)

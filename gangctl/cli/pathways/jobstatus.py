@@ -1,4 +1,4 @@
-"""How a PathwaysJob stands in a cluster, as data and for a person."""
+"""Status of a PathwaysJob in a cluster, as data and as text."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from gangctl.pathways.words import HEAD, PROXY_PORT, RESOURCE_MANAGER_CONTAINER
 
 @dataclass(frozen=True, slots=True)
 class HeadPod:
-    """The pod of the head that is there now."""
+    """The present pod of the head."""
 
     name: str
     phase: str
@@ -28,7 +28,7 @@ class HeadPod:
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """What a cluster has under one name. Either of both objects may be missing, but not both."""
+    """The objects of one name in a cluster. One of both may be missing."""
 
     namespace: str
     name: str
@@ -36,7 +36,7 @@ class Seen:
     jobset: Object | None
     head: HeadPod | None = None
     foreign: bool = False
-    """Whether the JobSet belongs to somebody else."""
+    """Whether the JobSet has another owner."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,7 @@ class JobStatus:
     seen: Seen
     status: Status
     derived: bool
-    """Whether the status is concluded from the JobSet, because no controller has written one."""
+    """Whether the status is computed from the JobSet, because no controller has written one."""
     facts: JobSetFacts | None
 
     @property
@@ -80,7 +80,7 @@ class JobStatus:
         return f"grpc://{self.seen.name}-{HEAD}-0-0.{subdomain}.{self.seen.namespace}.svc:{PROXY_PORT}"
 
     def port_forward(self, flags: Sequence[str] = ()) -> str:
-        """The command that brings the proxy to this machine; empty while there is no head's pod that runs.
+        """The command that forwards the proxy's port; empty without a running head pod.
 
         ``flags`` are those with which kubectl finds the same cluster.
         """
@@ -92,7 +92,7 @@ class JobStatus:
 
 
 def job_status(seen: Seen) -> JobStatus:
-    """How it stands. What is concluded has no times but those of the JobSet: nobody has looked all the while."""
+    """The status. A computed one has only times of the JobSet."""
     facts = read_jobset_facts(seen.jobset) if seen.jobset is not None else None
     stored = read_pathways_facts(seen.pathways_job or {})
     if stored.status.phase is not None or facts is None:

@@ -1,4 +1,4 @@
-"""The PathwaysJobs that a verb is about: those of files, or the one that flags describe."""
+"""The PathwaysJobs of a command: those of files, or the one that flags describe."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _CAPITAL: Final = re.compile("[A-Z]")
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """One PathwaysJob, what it became, and where it was written: ``document`` is None for flags."""
+    """One PathwaysJob, its rendering, and its source: ``document`` is None for flags."""
 
     name: str
     namespace: str
@@ -45,28 +45,28 @@ class Subject:
 
     @property
     def title(self) -> str:
-        """Namespace and name, as a person calls it."""
+        """Namespace and name, for messages."""
         return f"{self.namespace}/{self.name}" if self.namespace else self.name
 
     @property
     def problems(self) -> tuple[Problem, ...]:
-        """Everything that is wrong."""
+        """All problems."""
         return self.translation.problems
 
     @property
     def notices(self) -> tuple[Notice, ...]:
-        """Everything that is good to know."""
+        """All notices."""
         return self.translation.notices
 
     @property
     def rendering(self) -> Rendering:
-        """The JobSet and what belongs to it, of a PathwaysJob without problems."""
+        """The JobSet and related data, of a PathwaysJob without problems."""
         rendering = self.translation.rendering
         assert rendering is not None and not self.problems  # noqa: S101, PT018 -- for mypy; who has problems is refused
         return rendering
 
     def line(self, problem: Problem) -> str:
-        """A problem with the place where it was written, as compilers write it; a flag is its own place."""
+        """A problem with its position, as compilers print it; a flag is its own position."""
         if self.document is None or problem.error.path.startswith(_FLAG):
             return str(problem)
         return f"{where(self.document, problem.error.path)}: {problem}"
@@ -74,7 +74,7 @@ class Subject:
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What was asked for: PathwaysJobs of files, or flags in place of them."""
+    """Options: PathwaysJobs of files, or flags instead."""
 
     documents: tuple[Document, ...]
     flags: Flags | None
@@ -82,7 +82,7 @@ class Wanted:
     options: PathwaysOptions
     profile: Profile
     kube: str | None = None
-    """The minor to render for, in place of the cluster's."""
+    """The minor to render for, instead of the cluster's."""
     gangs: bool = True
     """Whether the cluster may have gangs."""
 
@@ -95,7 +95,7 @@ class Wanted:
     def subjects(self, facts: ClusterFacts | None = None) -> list[Subject]:
         """Each of them rendered, for a minor of Kubernetes, or for a cluster if there is one.
 
-        Who has problems has them in the subject.
+        Problems are in the subject.
         """
         generation = NEWEST if facts is None else facts.generation
         if self.kube is not None:
@@ -168,7 +168,7 @@ def _subject(name: str, namespace: str | None, translation: Translation, documen
 
 
 def _on_nodes(subject: Subject, nodes: Iterable[NodeShape] | None) -> Subject:
-    """With what the nodes of a cluster say about the head."""
+    """Add notices about nodes for the head."""
     translation = subject.translation
     if nodes is None or translation.rendering is None or translation.problems:
         return subject
@@ -179,7 +179,7 @@ def _on_nodes(subject: Subject, nodes: Iterable[NodeShape] | None) -> Subject:
 
 
 def refuse(subjects: Sequence[Subject]) -> None:
-    """InputError with everything that is wrong with any of them, if anything is."""
+    """InputError with all problems of all of them, if any."""
     wrong = [subject for subject in subjects if subject.problems]
     lines = [subject.line(each) for subject in wrong for each in subject.problems]
     if not lines:
@@ -201,7 +201,7 @@ def refuse_nameless(subjects: Iterable[Subject]) -> None:
 
 
 def say_notices(subjects: Iterable[Subject]) -> bool:
-    """Tell on stderr what is good to know, and say whether any of it is a warning."""
+    """Print notices on stderr, and return whether any of them is a warning."""
     warned = False
     for subject in subjects:
         for notice in subject.notices:

@@ -1,4 +1,4 @@
-"""A PathwaysJob and the JobSet that it becomes, with errors about either told at the fields that a person wrote."""
+"""A PathwaysJob and its JobSet, with errors of both reported at the user's fields."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ _DETAIL: Final = 900
 
 @dataclass(frozen=True, slots=True)
 class Translation:
-    """What was read, what it became, and everything that is to be said of both.
+    """The PathwaysJob, its JobSet, and all problems and notices.
 
-    ``rendering`` and ``jobset`` are None where nothing could be rendered; with problems they are good for nothing but
-    finding more of them.
+    ``rendering`` and ``jobset`` are None if nothing could be rendered; with problems they serve only to find more
+    problems.
     """
 
     problems: tuple[Problem, ...]
@@ -44,12 +44,12 @@ class Translation:
     """The rendering as it was read back, None where its types are wrong."""
 
     def at_source(self, errors: Iterable[FieldError]) -> tuple[Problem, ...]:
-        """Errors of the JobSet as problems of the fields, or flags, from which it has what is wrong."""
+        """Errors of the JobSet as problems of the fields, or flags, of their origin."""
         origins = self.rendering.origins if self.rendering is not None else {}
         return tuple(Problem(InvalidReason.INVALID_JOBSET, _at_source(error, origins)) for error in errors)
 
     def planned(self, rules: ClusterRules) -> Translation:
-        """The same with what keeps the JobSet from being planned: gangs that cannot be, requests that are none."""
+        """The same with errors of the plan: impossible gangs, invalid requests."""
         if self.problems or self.rendering is None or self.jobset is None:
             return self
         resolution = resolve(self.jobset, rules)
@@ -59,7 +59,7 @@ class Translation:
 
 
 def translate_reading(reading: Reading, setting: Setting = DEFAULT_SETTING) -> Translation:
-    """What was read from an object or from flags, and its JobSet."""
+    """The result of reading an object or flags, and its JobSet."""
     if reading.job is None:
         return Translation(reading.problems, reading.notices)
     rendering = render(reading.job, setting)
@@ -72,12 +72,12 @@ def translate_reading(reading: Reading, setting: Setting = DEFAULT_SETTING) -> T
 def translate(
     raw: Mapping[str, Any], defaults: PathwaysOptions = NO_OPTIONS, setting: Setting = DEFAULT_SETTING
 ) -> Translation:
-    """A PathwaysJob as it stands in a file, and its JobSet; ``defaults`` count where its annotation says nothing."""
+    """A PathwaysJob in a file, and its JobSet; ``defaults`` are options without a value in its annotation."""
     return translate_reading(read_pathways_job(raw, defaults), setting)
 
 
 def field_error(problem: Problem) -> FieldError:
-    """A problem as an error of a field: its reason stands behind what is allowed."""
+    """A problem as an error of a field: its reason comes after what is allowed."""
     error = problem.error
     return FieldError(error.path, error.kind, f"{one_line(error.detail, _DETAIL)} ({problem.reason})")
 
@@ -99,11 +99,11 @@ def _chosen_by(path: str, origins: Mapping[str, Origin]) -> str:
 def _written_at(path: str, origins: Mapping[str, Origin]) -> str:
     """The field or flag that a field of the JobSet, or everything in it, comes from; empty where there is no such one.
 
-    A field that is not there comes from where the nearest one around it does.
+    An absent field has the origin of its nearest existing parent.
     """
     try:
         steps = FieldPath.parse(path).steps
-    except InputError:  # a key that the notation of paths cannot carry
+    except InputError:  # a key that field paths cannot express
         return ""
     for length in range(len(steps), 0, -1):
         around = str(FieldPath(steps[:length]))

@@ -1,4 +1,4 @@
-"""What checking a PathwaysJob gives: problems, what is good to know, and whether its queue can ever have it."""
+"""Result of checking a PathwaysJob: problems, notices, and whether its queue can ever admit it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from gangctl.pathways.problems import Problem
 
 @dataclass(frozen=True, slots=True)
 class Validated:
-    """One PathwaysJob; ``fit`` is None where no queues are known or something is wrong."""
+    """One PathwaysJob; ``fit`` is None without known queues or with problems."""
 
     subject: Subject
     fit: FitReport | None = None
@@ -65,7 +65,7 @@ class Validated:
 
 
 def validated(subject: Subject, stock: Stock | None, queue: str | None, home: str) -> Validated:
-    """Ask the queues too, where there are any and nothing is wrong; ``home`` is the namespace of who names none."""
+    """Also check the queues, if there are any and no problems; ``home`` is the default namespace."""
     jobset = subject.translation.jobset
     if stock is None or subject.problems or jobset is None:
         return Validated(subject)

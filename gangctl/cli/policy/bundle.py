@@ -1,4 +1,4 @@
-"""What the files of a command hold, by what it is for: policies, exceptions, Namespaces, parameters, subjects."""
+"""The documents of a command by purpose: policies, exceptions, Namespaces, parameters, subjects."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _SHOWN: Final = 80
 
 
 def name_of(value: Mapping[str, Any]) -> str:
-    """``metadata.name`` or ``metadata.generateName``; empty where there is neither."""
+    """``metadata.name`` or ``metadata.generateName``; empty if there is neither."""
     metadata = object_at(value, "metadata")
     for key in ("name", "generateName"):
         if isinstance(metadata.get(key), str) and metadata[key]:
@@ -46,7 +46,7 @@ def name_of(value: Mapping[str, Any]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Bundle:
-    """Documents by purpose; ``others`` are parameters or subjects, which only the policies can tell."""
+    """Documents by purpose; ``others`` are parameters or subjects, depending on the policies."""
 
     policies: tuple[Document, ...] = ()
     natives: tuple[Document, ...] = ()
@@ -72,7 +72,7 @@ class Bundle:
 
 
 def sort_documents(documents: Iterable[Document]) -> Bundle:
-    """Each document to its purpose; InvalidInputError where a type is misspelt: such a policy would never be asked."""
+    """Each document to its purpose; InvalidInputError for a misspelt type: such a policy would never be evaluated."""
     found: dict[str, list[Document]] = {}
     misspelt = []
     for document in documents:
@@ -141,7 +141,7 @@ def check_unique(documents: Iterable[Document], what: str) -> None:
 
 
 def no_policies(bundle: Bundle) -> InputError:
-    """What to say where there is nothing to evaluate by."""
+    """The error if there are no policies."""
     return InputError(
         f"no policy in the input: found {count_kinds(bundle.others) or 'none'}",
         hint=f"expected {POLICY_KIND} (gangctl.dev/v1alpha1) or {NATIVE_POLICY} (admissionregistration.k8s.io/v1)",

@@ -235,7 +235,7 @@ class Inquiry(NamedTuple):
 
 
 def evaluate_all(loaded: Loaded, subjects: Sequence[Sent], inquiry: Inquiry) -> list[Evaluated]:
-    """What all policies say of each object."""
+    """The results of all policies for each object."""
     found = []
     setting = inquiry.setting
     with CommandEvaluator(setting.generation.kubernetes) as evaluator:
@@ -265,6 +265,6 @@ def _print_notes(loaded: Loaded, bundle: Bundle, action: str) -> None:
 
 
 def _named(subject: Object) -> dict[str, Any]:
-    """With the name that a person knows, also where the server will make one."""
+    """With the name in the input, also if the server generates one."""
     _, kind = kind_of(subject)
     return {"apiVersion": subject.get("apiVersion"), "kind": kind, "metadata": {"name": name_of(subject)}}

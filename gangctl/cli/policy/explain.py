@@ -1,4 +1,4 @@
-"""What the variables of a policy are for one request: for ``--explain``."""
+"""Values of a policy's variables for one request: for ``--explain``."""
 
 from __future__ import annotations
 
@@ -59,9 +59,9 @@ def variables_of(policies: Sequence[LoadedPolicy], review: Review) -> dict[str, 
 
 
 def fault_of_message(policy: LoadedPolicy, rule_id: str, review: Review) -> str:
-    """Why a rule's messageExpression says nothing for a request, for which its message stands in; empty if it does.
+    """Why a rule's messageExpression has no result for a request, so that its message is used; empty if it has.
 
-    Admission keeps that to itself, because whoever is refused could do nothing about it.
+    Admission does not report that, because the user of the request could not fix it.
     """
     rule = next((each for each in policy.programs.rules if each.id == rule_id), None)
     if rule is None or rule.message_expression is None:

@@ -1,4 +1,4 @@
-"""Policies of files made ready to evaluate, or everything that is wrong with them, shown where it was written."""
+"""Policies of files, loaded for evaluation, or all their errors with positions."""
 
 from __future__ import annotations
 
@@ -160,7 +160,7 @@ class Loaded:
 
 
 def load(bundle: Bundle, minor: str) -> Loaded:
-    """Load all policies; InvalidInputError with everything that is wrong with any of them."""
+    """Load all policies; InvalidInputError with all errors."""
     if not bundle.rules:
         raise no_policies(bundle)
     loaded = try_to_load(bundle, minor)
@@ -227,7 +227,7 @@ def remarks_of(problems: Iterable[Problem], document: Document, policy: str, *, 
 
 
 def refusal(remarks: Iterable[Remark]) -> InvalidInputError:
-    """All that is wrong with the policies, as one error."""
+    """All errors of the policies, as one."""
     remarks = list(remarks)
     files = {(remark.document.source, remark.document.line) for remark in remarks}
     where = "1 policy" if len(files) == 1 else f"{len(files)} policies"

@@ -1,4 +1,4 @@
-"""``gangctl policy scan``: what policies say of the JobSets of a cluster."""
+"""``gangctl policy scan``: results of policies for the JobSets of a cluster."""
 
 from __future__ import annotations
 

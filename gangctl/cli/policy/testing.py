@@ -255,7 +255,7 @@ class _Run:
         self.tests.tested.append(Tested(self.file, index, subject, seen, failure, seconds))
 
     def _note_message_error(self, index: int, policy: LoadedPolicy, rule: str, met: Met) -> None:
-        """Tell of a messageExpression that does not work: admission falls back without a word."""
+        """Note a messageExpression that fails: admission falls back silently."""
         fault = fault_of_message(policy, rule, met.request.review)
         if fault:
             where = f"{self.file.path}:{self.file.where(index)[0]}"
