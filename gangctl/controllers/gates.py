@@ -74,7 +74,7 @@ class GateKeeper:
         if observed is None:
             return await_change()
         decision = decide_gate(observed.jobset, observed.workload, observed.standing)
-        if decision.move is Move.TELL and await self._live(observed.jobset) is None:
+        if decision.move is Move.REPORT and await self._live(observed.jobset) is None:
             return await_change()
         self._report_ignored(observed.jobset, decision)
         if not is_opened(decision, observed.standing):
@@ -111,7 +111,7 @@ class GateKeeper:
         return await_change()
 
     def _report_ignored(self, jobset: JobSet, decision: GateDecision) -> None:
-        if decision.move is Move.TELL:
+        if decision.move is Move.REPORT:
             text = f"Gate {GATE} has no effect: {decision.message}. Kueue before 0.19, or AdmissionGatedBy off?"
             self._record_event(jobset, Notice(Reason.GATE_NOT_HONOURED, text))
 

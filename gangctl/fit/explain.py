@@ -95,7 +95,7 @@ def _several(gang: Gang, demands: Sequence[Demand], owners: Sequence[tuple[int, 
     """Demands that fit separately but not together."""
     available = gang.capacity.ceiling
     flavors = list(dict.fromkeys(flavor for demand in demands for flavor in demand.flavors))
-    everybody = gang.names([index for indexes in owners for index in indexes])
+    names = gang.names([index for indexes in owners for index in indexes])
     sums: dict[str, int] = {}
     for demand in demands:
         for resource, amount in demand.amounts.items():
@@ -107,7 +107,7 @@ def _several(gang: Gang, demands: Sequence[Demand], owners: Sequence[tuple[int, 
             limit = f" ({gang.capacity.ceilings[flavors[0], resource].limit})" if len(flavors) == 1 else ""
             which = "flavor" if len(flavors) == 1 else "flavors"
             return (
-                f"{everybody} ask for {show(resource, total)} together, and {which} {quoted(flavors)} can never give "
+                f"{names} ask for {show(resource, total)} together, and {which} {quoted(flavors)} can never give "
                 f"more than {figure(resource, there)}{limit}"
             )
     each = joined([_sizes(gang, demand, indexes) for demand, indexes in zip(demands, owners, strict=True)])

@@ -72,7 +72,7 @@ class Move(StrEnum):
 
     WAIT = "Wait"
     OPEN = "Open"
-    TELL = "Tell"
+    REPORT = "Report"
     """Report that Kueue ignores the gate, and remove it."""
 
 
@@ -96,13 +96,13 @@ def decide_gate(jobset: JobSet, workload: QueuedWorkload | None, status: Status)
     ``workload`` is the JobSet's, None before Kueue has created it.
     """
     if not jobset.suspend:
-        return GateDecision(Move.TELL, "it runs, although gangctl has not let it yet")
+        return GateDecision(Move.REPORT, "it runs, although gangctl has not let it yet")
     if workload is None:
         return GateDecision(Move.WAIT)
     if workload.holds("QuotaReserved"):
-        return GateDecision(Move.TELL, f"Kueue has reserved quota in {workload.cluster_queue} nevertheless")
+        return GateDecision(Move.REPORT, f"Kueue has reserved quota in {workload.cluster_queue} nevertheless")
     if GATE not in workload.gates:
-        return GateDecision(Move.TELL, "Kueue made its Workload without the gate")
+        return GateDecision(Move.REPORT, "Kueue made its Workload without the gate")
     if status.progress in {Progress.DONE, Progress.NOTHING_TO_DO}:
         return GateDecision(Move.OPEN, status.message)
     return GateDecision(Move.WAIT, status.message)

@@ -124,10 +124,10 @@ HELD = queued("js", gates=(GATE,))
         (DONE, HELD, Move.OPEN),
         (Status(Progress.NOTHING_TO_DO, "no gang"), HELD, Move.OPEN),
         (UNDER_WAY, HELD, Move.WAIT),
-        (DONE, queued("js"), Move.TELL),
-        (DONE, queued("js", gates=(FOREIGN,)), Move.TELL),
-        (UNDER_WAY, queued("js"), Move.TELL),
-        (DONE, queued("js", gates=(GATE,), QuotaReserved=yes()), Move.TELL),
+        (DONE, queued("js"), Move.REPORT),
+        (DONE, queued("js", gates=(FOREIGN,)), Move.REPORT),
+        (UNDER_WAY, queued("js"), Move.REPORT),
+        (DONE, queued("js", gates=(GATE,), QuotaReserved=yes()), Move.REPORT),
         (DONE, queued("js", gates=(GATE,), QuotaReserved=no("AdmissionGated")), Move.OPEN),
     ],
 )
@@ -138,7 +138,7 @@ def test_the_gate_opens_for_a_gang_that_is_there_if_kueue_minds_it(status: Statu
 def test_who_runs_was_not_held_back() -> None:
     body = raw({ADMISSION_GATED_BY: GATE})
     body["spec"]["suspend"] = False
-    assert decide_gate(read(body), HELD, DONE).move is Move.TELL
+    assert decide_gate(read(body), HELD, DONE).move is Move.REPORT
 
 
 def test_who_is_gated() -> None:

@@ -38,7 +38,7 @@ class Shell(StrEnum):
 
 # kill takes the group as "-PID" without "--" before it, which busybox does not know. A trap interrupts wait, so that
 # its result counts only if no signal came meanwhile; 127 then says that the result before was the command's. -1 is what
-# bash says for ever of a process that ended in the very moment of a signal: its code is lost.
+# bash always returns for a process that ended at the moment of a signal: its code is lost.
 _SCRIPT: Final = """\
 # Runs $1 in a process group of its own: SIGTERM goes to all of it, and the end waits for all of it.
 signals= told=

@@ -26,8 +26,8 @@ class Conditions:
     def hold(self, variables: Mapping[str, Any]) -> bool:
         """Whether every condition is true of ``object``, ``oldObject`` and ``request``.
 
-        One that is false decides, whatever else fails; otherwise :class:`ConditionError`
-        tells of the first that fails.
+        A false one decides, also if others fail; otherwise :class:`ConditionError`
+        for the first that fails.
         """
         failed: ConditionError | None = None
         for name, expression in self._raw:

@@ -21,7 +21,7 @@ _SUSPENDED_METADATA: Final = ("annotations", "labels")
 
 
 def default(jobset: Object) -> None:
-    """Fill in a new JobSet, in place; where values have a wrong type, which its schema tells of, as far as possible."""
+    """Fill in a new JobSet, in place; with type errors, which its schema reports, as far as possible."""
     complete(jobset)
     if _has_wrong_types(jobset):
         return

@@ -52,13 +52,13 @@ class SimulatedControllers:
         self.job = JobController(api, pause_seconds=pause_seconds)
         self.scheduler = Binder(api)
         self.kubelet = Kubelet(api, policy, work_seconds=work_seconds)
-        everybody: dict[Role, SimulatedController[Any]] = {
+        controllers: dict[Role, SimulatedController[Any]] = {
             "jobset": self.jobset,
             "job": self.job,
             "scheduler": self.scheduler,
             "kubelet": self.kubelet,
         }
-        self._cast = [everybody[role] for role in ROLES if role in roles]
+        self._chosen = [controllers[role] for role in ROLES if role in roles]
         self._task: asyncio.Task[None] | None = None
 
     async def __aenter__(self) -> Self:
@@ -83,5 +83,5 @@ class SimulatedControllers:
 
     async def _play(self) -> None:
         async with asyncio.TaskGroup() as stage:
-            for controller in self._cast:
+            for controller in self._chosen:
                 stage.create_task(controller.run(), name=controller.name)
