@@ -53,7 +53,7 @@ class Context:
             caches=caches,
             state=None,
             rules=ClusterRules,
-            record=lambda _jobset, _notice: None,
+            record_event=lambda _jobset, _notice: None,
             follow=self.followers.append,
             controller=SimpleNamespace(enqueue=self._ask),
             share=Share(),
