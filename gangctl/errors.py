@@ -84,7 +84,7 @@ class ErrorKind(StrEnum):
 class FieldError:
     """One thing wrong with one field: where (``path``), what kind, and what is allowed (``detail``).
 
-    Both texts are made one printable line of bounded length: they quote what anybody may have written.
+    Both texts are made one printable line of bounded length: they may quote untrusted text.
     """
 
     path: str

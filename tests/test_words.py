@@ -91,6 +91,8 @@ WORDS_OF_PAGES: Final = {
     "without end": "permanently",
 }
 """What a user reads has none of these, but for the output of programs, which is in code."""
+WORDS_OF_SOURCE: Final = ("anybody", "everybody", "for ever", "hears", "in vain", "of one's own", "to and fro")
+"""Those of them that are gone from the package, too."""
 
 
 def found(text: str, listed: Iterable[str] = WORDS) -> list[str]:
@@ -127,6 +129,19 @@ def test_pages_have_plain_words() -> None:
         for name in pages
         for number, line in enumerate(prose((ROOT / name).read_text(encoding="utf-8")).splitlines(), start=1)
         for word in found(line, WORDS_OF_PAGES)
+    ] == []
+
+
+def test_the_package_has_plain_words() -> None:
+    names = subprocess.run(
+        ["git", "ls-files", "--", "gangctl/*.py"], cwd=ROOT, check=True, capture_output=True, text=True
+    ).stdout.split()
+    assert len(names) > 500
+    assert [
+        f"{name}:{number}: {word}: write {WORDS_OF_PAGES[word]}"
+        for name in names
+        for number, line in enumerate((ROOT / name).read_text(encoding="utf-8").splitlines(), start=1)
+        for word in found(line, WORDS_OF_SOURCE)
     ] == []
 
 

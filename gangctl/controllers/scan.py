@@ -172,7 +172,7 @@ class PolicyScan:
                             jobsets += 1
                             count(outcomes, jobset, totals)
                             await reports.add(outcomes, jobset)
-                        # Cheap evaluation never waits, so this lets requests in between.
+                        # Cheap evaluation never waits, so this gives requests a turn in between.
                         await asyncio.sleep(0)
         refused: ApiError | None = None
         for document in self._view.documents():

@@ -65,8 +65,8 @@ async def run_canary(client: Client, options: CanaryOptions) -> Fact[Canary]:
 
 def _is_placed(jobset: CanaryJobSet) -> bool:
     """All observed facts of the one that fits."""
-    everybody = len(jobset.pods) == PODS_OF_ONE and all(pod.node for pod in jobset.pods)
-    return jobset.suspended or (everybody and bool(jobset.groups))
+    all_placed = len(jobset.pods) == PODS_OF_ONE and all(pod.node for pod in jobset.pods)
+    return jobset.suspended or (all_placed and bool(jobset.groups))
 
 
 def _is_refused(jobset: CanaryJobSet) -> bool:

@@ -128,7 +128,7 @@ def head_affinity(job: PathwaysJob) -> Tree:
         return {**given, "podAffinity": pods}
     strangers[_REQUIRED] = [*strangers.get(_REQUIRED, []), *_other_jobsets(job)]
     # In a pool of another priority a head may fit, but not the workers that have to follow it.
-    weighed = {"weight": rule(_HEAVIEST, "before all else that is only preferred"), "podAffinityTerm": _anybody(job)}
+    weighed = {"weight": rule(_HEAVIEST, "before all else that is only preferred"), "podAffinityTerm": _any_other(job)}
     strangers[_PREFERRED] = [*strangers.get(_PREFERRED, []), weighed]
     return {**given, "podAffinity": pods, "podAntiAffinity": strangers}
 
@@ -181,7 +181,7 @@ def _other_jobsets(job: PathwaysJob) -> list[From]:
     ]
 
 
-def _anybody(job: PathwaysJob) -> From:
+def _any_other(job: PathwaysJob) -> From:
     term = _pods(*_others(job), namespaceSelector={})
     return rule(term, "a node pool without other JobSets' pods, of whatever priority, if there is one")
 
