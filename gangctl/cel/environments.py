@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Final
 
-from gangctl.cel.checked import Checked, Environment
+from gangctl.cel.checked import Environment
 from gangctl.cel.declarations.kubernetes import AUTHORIZER as AUTHORIZER_FUNCTIONS
 from gangctl.cel.types import BOOL, DYN, INT, STRING, TIMESTAMP, Type, list_of, map_of
 
@@ -103,8 +102,3 @@ def admission(
         roots["params"] = DYN
     roots |= computed
     return Environment(roots, dict(variables or {}), minor)
-
-
-def with_variable(environment: Environment, name: str, checked: Checked) -> Environment:
-    """The environment of expressions after ``variables.name``."""
-    return replace(environment, variables={**environment.variables, name: checked.type})

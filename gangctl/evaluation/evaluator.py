@@ -24,12 +24,13 @@ from gangctl.evaluation.pool import TOO_LATE, UNLOADABLE, Pool
 from gangctl.evaluation.request import EvaluationRequest
 from gangctl.evaluation.worker import meter_of
 from gangctl.policy.evaluate import Evaluation, refused_by_broken
+from gangctl.policy.exemptions import LoadedException
 from gangctl.policy.load import load_policy
 from gangctl.policy.loaded import LoadedPolicy
 from gangctl.policy.match import matches
 from gangctl.policy.native import load_native
 from gangctl.policy.review import Review
-from gangctl.policy.snapshot import PolicySet, snapshot_of
+from gangctl.policy.snapshot import Entry, PolicySet, snapshot_of
 from gangctl.policy.verdict import Outcome
 
 _log = structlog.get_logger(__name__)
@@ -169,18 +170,25 @@ class PolicyEvaluator:
             if entry.key in self.pool.harmful:
                 continue
             before = time_slice.spent
-            try:
-                outcome = evaluation.evaluate(entry.policy, time_slice.meter(), exceptions)
-            except SliceOverError:
-                # The pool evaluates it.
-                pass
-            except Exception as error:  # noqa: BLE001 -- the pool evaluates it, in a process that may end
-                # Without its message, which may hold whole objects.
-                _log.error("policy failed on the event loop", policy=entry.policy.name, error=type(error).__name__)
-                self.pool.harmful.add(entry.key)
-            else:
+            outcome = self._within(time_slice, evaluation, entry, exceptions)
+            spent = time_slice.spent
+            if outcome is not None:
                 request.settle(entry, outcome)
-                self._observer.evaluated(entry.policy.name, "local", time_slice.spent - before)
-            self._seconds[entry.key] = time_slice.spent - before
-            if time_slice.spent > _OVERRUN * self._options.slice_seconds:
+                self._observer.evaluated(entry.policy.name, "local", spent - before)
+            self._seconds[entry.key] = spent - before
+            if spent > _OVERRUN * self._options.slice_seconds:
                 self.pool.harmful.add(entry.key)
+
+    def _within(
+        self, time_slice: TimeSlice, evaluation: Evaluation, entry: Entry, exceptions: tuple[LoadedException, ...]
+    ) -> Outcome | None:
+        """The outcome of one policy on the event loop; None where the pool has to evaluate it."""
+        try:
+            return evaluation.evaluate(entry.policy, time_slice.meter(), exceptions)
+        except SliceOverError:
+            return None
+        except Exception as error:  # noqa: BLE001 -- the pool evaluates it, in a process that may end
+            # Without its message, which may hold whole objects.
+            _log.error("policy failed on the event loop", policy=entry.policy.name, error=type(error).__name__)
+            self.pool.harmful.add(entry.key)
+            return None

@@ -85,8 +85,7 @@ class _Polled(ABC, Generic[T]):
                 found = await self.load()
                 if found != delivered:
                     deliver(found)
-                    if isinstance(found, Serving):
-                        _log.info("certificate in use", expires=found.expires.isoformat())
+                    self._delivered(found)
                 delivered, trouble = found, ""
             except (ApiError, ConfigError, OSError) as error:
                 # Log a repeated error only once.
@@ -96,11 +95,17 @@ class _Polled(ABC, Generic[T]):
             self._observe(not trouble)
             await self._clock.sleep(self._seconds)
 
+    def _delivered(self, found: T) -> None:
+        """Log what is in use now; nothing by default."""
+
 
 class CertificateSource(_Polled[Serving]):
     """A source of the certificate to serve; ConfigError or ApiError when it cannot be read."""
 
     failure = "certificates not renewed, serving the old ones"
+
+    def _delivered(self, found: Serving) -> None:
+        _log.info("certificate in use", expires=found.expires.isoformat())
 
 
 class SecretCertificates(CertificateSource):

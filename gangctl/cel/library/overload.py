@@ -57,11 +57,6 @@ class Function:
     overloads: tuple[Overload, ...]
     _chosen: dict[tuple[str, ...], Overload | None] = field(default_factory=dict, compare=False, repr=False)
 
-    @property
-    def arities(self) -> tuple[int, ...]:
-        """Numbers of arguments that some overload takes, the target of a method counted."""
-        return tuple(sorted({len(overload.parameters) for overload in self.overloads}))
-
     def __call__(self, *arguments: object) -> Any:
         """The value, without a limit of its cost."""
         return self.call(FREE, *arguments)
