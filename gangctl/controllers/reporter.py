@@ -127,7 +127,7 @@ class GangMetrics:
             "gangctl_drift_repairs",
             "Objects that were not any more as they should be and were repaired, by kind (Workload, PodGroup) and by "
             "what was wrong: existence (it had gone), min_count (edited, or the JobSet was resized), templates, "
-            "surplus (nobody needs it).",
+            "surplus (no JobSet needs it).",
             ["kind", "field_class"],
             registry=registry,
         )

@@ -78,8 +78,8 @@ def unlinked_notices(unlinked: Iterable[JobProgress], generation: Generation) ->
         groups = ", ".join(sorted({one_line(job.group, 64) for job in elsewhere})[:_LISTED])
         message = (
             f"Pods of Jobs {_listed(elsewhere)} name {groups} and not the group of their gang, which goes without "
-            "them: somebody wrote spec.schedulingGroup into these Jobs before gangctl could. Find out which admission "
-            "webhook or policy does it, and create the JobSet again."
+            "them: another client wrote spec.schedulingGroup into these Jobs before gangctl could. Find out which "
+            "admission webhook or policy does it, and create the JobSet again."
         )
         notices.append(Notice(Reason.FIELD_DROPPED, message))
     return tuple(notices)

@@ -207,7 +207,7 @@ class LeaseElection:
 
     def _loss(self) -> str:
         if self.holder != self.identity:
-            return f"the lease {self._namespace}/{self._name} is held by {self.holder or 'nobody'}"
+            return f"the lease {self._namespace}/{self._name} is held by {self.holder or 'no replica'}"
         seconds = self._options.renew_deadline_seconds
         return f"the lease {self._namespace}/{self._name} was not renewed within {seconds:g} s"
 

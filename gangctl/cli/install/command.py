@@ -154,7 +154,7 @@ def _agree(
     if not out_of_cluster and _SHARED.fullmatch(namespace):
         raise click.UsageError(
             f"namespace {namespace} is not gangctl's alone: the labels that it gets would refuse other people's pods, "
-            "and nobody would look at its JobSets; choose one that is"
+            "and gangctl's webhooks leave out its JobSets; choose one that is"
         )
 
 

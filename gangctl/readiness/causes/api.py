@@ -66,7 +66,7 @@ def not_ganged(context: Context) -> Iterator[Finding]:
     elif empty:
         remedy = "give its replicated jobs replicas, parallelism and completions above 0, in a new JobSet"
     else:
-        remedy = "put right what stands in the way, in a new JobSet: what was decided at creation cannot be changed"
+        remedy = "correct what prevents a gang, in a new JobSet: what was decided at creation cannot be changed"
     yield context.cause(
         Reason.NOT_GANGED,
         "it has no pods, and so no gang"

@@ -41,7 +41,7 @@ TIERS: Final[tuple[tuple[str, tuple[Reason, ...]], ...]] = (
     ("pods wait for each other in a circle", (Reason.EXCLUSIVE_TOPOLOGY_DEADLOCK,)),
     ("what it needs is refused", (Reason.JOB_CREATION_REFUSED, Reason.POD_CREATION_REFUSED)),
     ("it is held back on purpose", (Reason.ADMISSION_GATED, Reason.PODS_GATED)),
-    ("another Workload is in the way", (Reason.HEAD_BLOCKS_QUEUE, Reason.WAITING_FOR_CHECK)),
+    ("another Workload comes first", (Reason.HEAD_BLOCKS_QUEUE, Reason.WAITING_FOR_CHECK)),
     ("no domain is large enough", (Reason.TOPOLOGY_TOO_SMALL,)),
     (
         "the scheduler refuses",

@@ -38,15 +38,15 @@ def registered(facts: Facts) -> Outcome:
         return failed(
             "gangctl's webhooks are not registered as this version wants them",
             different,
-            remedy="run the same version of gangctl here and there; it repairs its configurations within seconds, and "
-            "those of manifests/base are applied anew",
+            remedy="use one version for this command and the controller, which repairs its configurations within "
+            "seconds; those of manifests/base are applied anew",
             command=_SHOW,
         )
     every = [(each, webhook) for each in found for webhook in hooks.webhooks(each)]
     evidence = [f"{hooks.title(each)}: {len(hooks.webhooks(each))} webhooks" for each in found]
     if lenient := sorted({f"{hooks.title(e)}: {w['name']}" for e, w in every if w.get("failurePolicy") == "Ignore"}):
         return warning(
-            "while gangctl is away, JobSets that ask for a gang are let through without one (failurePolicy Ignore)",
+            "while gangctl is away, JobSets that ask for a gang are admitted without one (failurePolicy Ignore)",
             lenient,
             remedy="--webhook-failure-policy=Fail refuses them meanwhile, which is the default",
             command=_SHOW,
@@ -82,8 +82,8 @@ def authority(facts: Facts) -> Outcome:
         return failed(
             "API servers cannot trust gangctl's answers: JobSets that ask for a gang are refused",
             broken,
-            remedy="gangctl fills its caBundle in within seconds while it runs; with --cert-dir, whoever writes the "
-            "files does, or cert-manager's injector",
+            remedy="gangctl fills its caBundle in within seconds while it runs; with --cert-dir, the writer of the "
+            "files fills it in, or cert-manager's injector",
             command="kubectl -n gangctl-system logs deploy/gangctl",
         )
     if soon:

@@ -80,7 +80,7 @@ def pod_field(facts: Facts) -> Outcome:
         if not found.kept:
             return ok(f"pods that name a group cannot hang: spec.{found.field} is dropped while no group can exist")
         return failed(
-            f"pods keep spec.{found.field} while no group can exist: those that have one wait without end",
+            f"pods keep spec.{found.field} while no group can exist: those that have one wait permanently",
             [found.how],
             remedy=f"serve {GROUP}/{_wanted(facts)}, or switch the feature gate GenericWorkload off until it is served",
         )
