@@ -21,7 +21,16 @@ from tests.controlplane.plane import ControlPlane
 from tests.controlplane.wait import NotYet, wait_for
 from tests.jobsets import jobset, rj
 from tests.live.cluster import Cluster, on, reference_of, refused
-from tests.live.gangctl import POLICY, Gangctl, create_namespaces, has_policies, path_to, prepare
+from tests.live.gangctl import (
+    OWN_NAMESPACE,
+    POLICY,
+    Gangctl,
+    create_namespaces,
+    has_policies,
+    path_to,
+    policy_noticed,
+    prepare,
+)
 from tests.live.observe import gang_of, jobs_with_references, running_pods
 
 pytestmark = pytest.mark.controlplane
@@ -304,6 +313,8 @@ async def test_it_registers_the_policy_and_withdraws_the_webhook_when_that_is_in
         await gangctl.process.stop()
         for each in POLICY:
             await started.api.delete(path_to(each))
+        # Until then a dry run still meets the policy, and gangctl has no reason to register the webhook.
+        await policy_noticed(started, OWN_NAMESPACE, there=False)
         await gangctl.process.start()
         # Until the policy is known to be in effect everywhere, both are there.
         for each in POLICY:
