@@ -108,6 +108,25 @@ class Stage:
         found: Object = await wait_for(holds, what=f"{kind}={status} on {name}", interval=0.005)
         return found
 
+    async def until_it_was(self, kind: str, made: Object) -> Object:
+        """Wait for a condition that was True in any state of a JobSet since ``made``: it may end before a poll."""
+        storage = self.api.kind("jobsets.jobset.x-k8s.io").storage
+        name = made["metadata"]["name"]
+        revision = int(made["metadata"]["resourceVersion"])
+
+        async def was() -> Object:
+            for change in self.api.store.bucket(storage).since(revision):
+                obj = change.new.obj
+                conditions = obj.get("status", {}).get("conditions") or []
+                if obj["metadata"]["name"] == name and any(
+                    c["type"] == kind and c["status"] == "True" for c in conditions
+                ):
+                    return obj
+            raise NotYet("no state had it")
+
+        found: Object = await wait_for(was, what=f"{kind} of {name} to be true once", interval=0.005)
+        return found
+
     async def idle(self) -> None:
         """Let everybody act until nobody writes any more; who waits for a timer counts as idle."""
         revision = -1

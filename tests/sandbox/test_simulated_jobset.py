@@ -143,10 +143,10 @@ async def test_a_failed_job_restarts_all_of_them_until_it_may_no_more() -> None:
         after = {name: job["metadata"]["uid"] for name, job in (await on.jobs()).items()}
         assert after.keys() == before.keys()
         assert not set(after.values()) & set(before.values())
-        restarting = await on.until_condition(JOBSETS, "js", "RestartingJobSet")
+        restarting = await on.until_it_was("RestartingJobSet", made)
         assert restarting["status"]["restarts"] == 1
         assert restarting["metadata"]["uid"] == made["metadata"]["uid"]
-        pods = await on.until_phase("Running", 2)
+        pods = await on.until_phase("Running", 2, "jobset.sigs.k8s.io/restart-attempt=1")
         await on.until_condition(JOBSETS, "js", "RestartingJobSet", "False")
         await on.simulated.kubelet.fail(pods[0])
         failed = await on.until_condition(JOBSETS, "js", "Failed")
