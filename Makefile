@@ -1,7 +1,11 @@
 # Everything a contributor does. `make help` lists it.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-PYTHON ?= python3
+# The locks, CI and the image have 3.11; a newer one will do. venv needs ensurepip, which Debian packages by itself.
+PYTHON ?= $(shell for each in python3.11 python3 python3.12 python3.13 python3.14; do \
+	"$$each" -c 'import ensurepip, sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo "$$each" && break; done)
+FOUND = $(or $(PYTHON),$(error no Python 3.11 or newer with venv is in PATH: install one (on Debian python3.11 and \
+	python3.11-venv), or name it: make PYTHON=/path/to/python3.11))
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
@@ -21,8 +25,9 @@ help: ## this list
 
 # pip installs uv, and uv, which takes seconds for what takes pip a minute, the rest.
 $(STAMP): locks/dev.txt pyproject.toml
-	$(PYTHON) -m venv $(VENV)
+	$(FOUND) -m venv $(VENV)
 	@awk '/^uv==/ {found = 1} found {print} found && !/\\$$/ {exit}' locks/dev.txt > $(VENV)/uv.txt
+	@echo "installing the locked packages into $(VENV) ..."
 	$(PIP) --require-hashes -r $(VENV)/uv.txt
 	$(UV) --require-hashes -r locks/dev.txt
 	$(UV) --no-deps --no-build-isolation --editable .
@@ -30,7 +35,8 @@ $(STAMP): locks/dev.txt pyproject.toml
 
 # What runs gangctl and nothing else; make setup puts the rest beside it.
 $(RUNTIME): locks/runtime.txt
-	$(PYTHON) -m venv $(VENV)
+	$(FOUND) -m venv $(VENV)
+	@echo "installing the locked packages into $(VENV) ..."
 	$(PIP) --require-hashes -r locks/runtime.txt
 	@touch $@
 
