@@ -58,14 +58,17 @@ class Source(Protocol):
 class ClusterConfig:
     """A cluster, credentials for it that renew themselves, and the namespace to use by default.
 
-    ``origin`` describes the source of all this. An instance serves as the credentials of
-    :class:`~gangctl.client.transport.Transport`.
+    ``origin`` describes the source of all this, ``in_cluster`` is whether it is the service account of this pod. An
+    instance serves as the credentials of :class:`~gangctl.client.transport.Transport`.
     """
 
-    def __init__(self, source: Source, loaded: Loaded, *, namespace: str, origin: str, clock: Clock) -> None:
+    def __init__(
+        self, source: Source, loaded: Loaded, *, namespace: str, origin: str, clock: Clock, in_cluster: bool = False
+    ) -> None:
         """Start with what was ``loaded`` from ``source``."""
         self.namespace = namespace
         self.origin = origin
+        self.in_cluster = in_cluster
         self._source = source
         self._clock = clock
         self._renewing = asyncio.Lock()
@@ -136,7 +139,8 @@ async def load_cluster(
         account = ServiceAccountSource(service_account, environ)
         loaded = await account.load()
         origin = f"service account in {service_account}"
-        return ClusterConfig(account, loaded, namespace=account.namespace(), origin=origin, clock=clock)
+        namespace = account.namespace()
+        return ClusterConfig(account, loaded, namespace=namespace, origin=origin, clock=clock, in_cluster=True)
     files = files or [(home or Path.home()) / ".kube" / "config"]
     present = [file for file in files if file.exists()]
     if not present:

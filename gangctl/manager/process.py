@@ -29,7 +29,7 @@ from gangctl.client.config import ClusterConfig, load_cluster
 from gangctl.client.resources import NAMESPACES
 from gangctl.client.transport import Transport, TransportOptions
 from gangctl.controllers.checks.workloads import FIELD_MANAGER
-from gangctl.errors import ApiError, LeadershipLostError, NotFoundError
+from gangctl.errors import ApiError, ConfigError, LeadershipLostError, NotFoundError
 from gangctl.manager import logs
 from gangctl.manager.gangs import Clients, Dependencies
 from gangctl.manager.parts import Parts, Work, compose
@@ -79,12 +79,25 @@ async def run(settings: ControllerSettings) -> None:
 async def prepared(settings: ControllerSettings) -> AsyncIterator[Process]:
     """A process with credentials and metrics, ready to run in the event loop of the caller."""
     config = await load_cluster(kubeconfig=settings.kubeconfig, context=settings.context)
+    _check_reachable(settings, config)
     registry = CollectorRegistry()
     metrics = RuntimeMetrics(registry)
     lag = ProcessMetrics(registry, settings).lag
     options = TransportOptions(qps=settings.api_qps, burst=settings.api_burst)
     async with _task(lag.run(), "loop-lag"), Transport(config, options, on_request=metrics.on_request) as transport:
         yield Process(settings, config, transport, registry, metrics)
+
+
+def _check_reachable(settings: ControllerSettings, config: ClusterConfig) -> None:
+    """ConfigError for a process that would register webhooks for a Service which does not lead to it."""
+    chosen = settings.webhook_url is not None or "webhook_service" in settings.model_fields_set
+    if settings.webhook_registration == "manage" and not (config.in_cluster or chosen):
+        raise ConfigError(
+            f"webhook-url is missing: outside of a cluster ({config.origin}) no Service leads to this process, so API "
+            "servers would get no answer and reject JobSets that ask for a gang",
+            hint="give --webhook-url https://HOST:PORT under which API servers reach this process; --webhook-service "
+            "if a Service leads to it; or --webhook-registration none to register no webhooks",
+        )
 
 
 class Process:
@@ -188,11 +201,7 @@ class Process:
     def _shutdown_delay(self) -> float:
         if self._settings.shutdown_delay is not None:
             return self._settings.shutdown_delay
-        return LAME_DUCK_SECONDS if self._in_cluster else 0.0
-
-    @property
-    def _in_cluster(self) -> bool:
-        return bool(os.environ.get("KUBERNETES_SERVICE_HOST")) and self._settings.kubeconfig is None
+        return LAME_DUCK_SECONDS if self._config.in_cluster else 0.0
 
     async def _work(self) -> None:
         own_namespace = await self._own_namespace()
@@ -258,7 +267,7 @@ class Process:
         """The configured one; in a cluster the pod's; outside ``gangctl-system`` where it exists, else ``default``."""
         if self._settings.own_namespace:
             return self._settings.own_namespace
-        if self._in_cluster:
+        if self._config.in_cluster:
             return self._config.namespace or SYSTEM_NAMESPACE
         while True:
             try:

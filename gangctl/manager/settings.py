@@ -42,7 +42,8 @@ class ControllerSettings(BaseModel):
         default=None, description="Namespace of gangctl's Lease, certificates and dry-run proof."
     )
     webhook_url: str | None = Field(
-        default=None, description="https://HOST:PORT under which the API server reaches this process outside a cluster."
+        default=None,
+        description="https://HOST:PORT under which API servers reach this process; required outside a cluster.",
     )
     webhook_bind_address: str | None = Field(
         default=None, description="HOST:PORT of the webhook listener (that of --webhook-url, or 0.0.0.0:9443)."

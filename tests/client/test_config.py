@@ -88,10 +88,10 @@ class TestFinding:
         environ = {"KUBERNETES_SERVICE_HOST": "fd00::1", "KUBERNETES_SERVICE_PORT": "443"}
         inside = await load(environ=environ, service_account=account, home=tmp_path)
         assert inside.server == "https://[fd00::1]:443"
-        assert inside.namespace == "gangctl-system"
+        assert (inside.namespace, inside.in_cluster) == ("gangctl-system", True)
         assert await headers_of(inside) == [("Authorization", f"Bearer {SECRET}")]
         named = await load(environ=environ, service_account=account, home=tmp_path, context="c")
-        assert named.server == "http://home:1"
+        assert (named.server, named.in_cluster) == ("http://home:1", False)
         outside = await load(environ={}, service_account=account, home=tmp_path)
         assert outside.server == "http://home:1"
 

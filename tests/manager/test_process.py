@@ -12,8 +12,9 @@ from pathlib import Path
 import pytest
 
 from gangctl.errors import ConfigError
-from gangctl.manager.process import SWITCH_SECONDS, run
+from gangctl.manager.process import SWITCH_SECONDS, prepared, run
 from gangctl.manager.settings import load_settings
+from tests.rows import each
 
 
 def controller(*arguments: str) -> subprocess.CompletedProcess[str]:
@@ -49,10 +50,33 @@ def test_a_missing_kubeconfig() -> None:
 def test_an_address_that_is_taken(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         address = f"127.0.0.1:{taken.getsockname()[1]}"
-        done = controller("--kubeconfig", str(kubeconfig(tmp_path)), "--metrics-bind-address", address)
+        flags = ("--webhook-registration", "none", "--metrics-bind-address", address)
+        done = controller("--kubeconfig", str(kubeconfig(tmp_path)), *flags)
     assert done.returncode == 2
     assert f"--metrics-bind-address {address}: cannot listen" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_webhooks_for_a_service_that_does_not_lead_to_this_process(tmp_path: Path) -> None:
+    done = controller("--kubeconfig", str(kubeconfig(tmp_path)))
+    assert done.returncode == 2
+    assert "webhook-url is missing: outside of a cluster (context none of " in done.stderr
+    assert "give --webhook-url https://HOST:PORT" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+@each(
+    "flags",
+    [
+        {"webhook_url": "https://127.0.0.1:9443"},
+        {"webhook_service": "gangctl-webhook"},
+        {"webhook_registration": "ca-only"},
+        {"webhook_registration": "none"},
+    ],
+)
+async def test_an_address_that_was_chosen_or_that_is_not_registered(flags: dict[str, str], tmp_path: Path) -> None:
+    async with prepared(load_settings({"kubeconfig": str(kubeconfig(tmp_path)), **flags}, None)):
+        pass
 
 
 def test_a_value_that_no_flag_has() -> None:
