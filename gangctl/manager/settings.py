@@ -226,7 +226,8 @@ class ControllerSettings(BaseModel):
         if self.webhook_failure_policy != "Fail" and self.webhook_registration != "manage":
             raise ValueError(
                 f"webhook-failure-policy {self.webhook_failure_policy} has no effect with webhook-registration "
-                f"{self.webhook_registration}: set failurePolicy where the webhook configurations come from"
+                f"{self.webhook_registration}: set failurePolicy in the webhook configurations (gangctl install "
+                "--webhook-failure-policy, the chart's value webhook.failurePolicy, or a patch of the kustomization)"
             )
         if self.unregister_on_exit and self.leader_elect:
             raise ValueError(

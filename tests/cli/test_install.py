@@ -58,6 +58,11 @@ class TestObjects:
         assert {"--log-level=debug", "--kueue=off"} <= {*found["args"]}
         assert [each["spec"]["replicas"] for each in answer.documents if each["kind"] == "Deployment"] == [5]
 
+    def test_jobsets_are_admitted_without_a_gang_where_that_was_chosen(self) -> None:
+        objects = fine("install", "--webhook-failure-policy", "Ignore").documents
+        assert objects == render(Choice(failure_policy="Ignore"))
+        assert fine("install", "--webhook-failure-policy", "Fail").documents == render(Choice())
+
     def test_shards_have_a_lease_and_a_replica_each_and_one_more_replica(self) -> None:
         objects = {each["kind"]: each for each in fine("install", "--shards", "12").documents}
         assert "--shards=12" in container([*objects.values()])["args"]
@@ -177,6 +182,8 @@ class TestRemoval:
         (("-n", "default"), "namespace default is not gangctl's alone"),
         (("--out-of-cluster", "--component", "tenants"), "leave --component out"),
         (("--out-of-cluster", "--image", "x"), "leave --image out"),
+        (("--webhook-failure-policy", "Warn"), "'Fail', 'Ignore'"),
+        (("--flag", "webhook-failure-policy=Ignore"), "gangctl install --webhook-failure-policy"),
         (("--everything",), "--everything says what --uninstall deletes"),
         (("--uninstall", "--log-level", "info"), "--log-level changes nothing of what --uninstall deletes"),
     ],

@@ -94,17 +94,7 @@ def _document(raw: Object, patches: list[tuple[Component, Patch]]) -> str:
         else:
             for operation in patch.operations:
                 tree = branch(tree, _numbered(component, raw["kind"], operation), _condition(component))
-    if raw["kind"] == "Deployment":
-        _adjust(tree["spec"])
-    if raw["kind"] == "ResourceQuota":
-        tree["spec"]["hard"]["pods"] = _PODS
-    if raw["kind"] == "CustomResourceDefinition":
-        annotations = tree["metadata"].get("annotations", {})
-        policy = "helm.sh/resource-policy"
-        if annotations:
-            annotations[policy] = Choice(".Values.keepDefinitions", "keep")
-        else:
-            tree["metadata"]["annotations"] = Choice(".Values.keepDefinitions", {policy: "keep"})
+    _adjust(tree)
     text = "".join(f"{line}\n" for line in emit(tree))
     for condition in without:
         text = when(f"not {condition}", text)
@@ -117,8 +107,26 @@ def _numbered(component: Component, kind: str, operation: Object) -> Object:
     return {**operation, "value": _NUMBERED[kind, operation["path"]]}
 
 
-def _adjust(spec: Object) -> None:
-    """Let values change a Deployment."""
+def _adjust(tree: Object) -> None:
+    """Let values change an object."""
+    match tree["kind"], tree["metadata"]["name"]:
+        case "Deployment", _:
+            _adjust_deployment(tree["spec"])
+        case "ResourceQuota", _:
+            tree["spec"]["hard"]["pods"] = _PODS
+        case (("MutatingWebhookConfiguration" | "ValidatingWebhookConfiguration"), "gangctl-gangs"):
+            (webhook,) = tree["webhooks"]
+            webhook["failurePolicy"] = Raw("{{ .Values.webhook.failurePolicy }}")
+        case "CustomResourceDefinition", _:
+            annotations = tree["metadata"].get("annotations", {})
+            policy = "helm.sh/resource-policy"
+            if annotations:
+                annotations[policy] = Choice(".Values.keepDefinitions", "keep")
+            else:
+                tree["metadata"]["annotations"] = Choice(".Values.keepDefinitions", {policy: "keep"})
+
+
+def _adjust_deployment(spec: Object) -> None:
     spec["replicas"] = Choice(".Values.replicas", Raw("{{ .Values.replicas }}"), spec["replicas"])
     pod = spec["template"]["spec"]
     (container,) = pod["containers"]

@@ -57,7 +57,8 @@ def test_values_are_the_components_all_off_and_the_schema_has_each_value() -> No
     assert VALUES["components"] == {each.value: False for each in OPTIONAL}
     assert {*SCHEMA["properties"]["components"]["properties"]} == {*VALUES["components"]}
     assert {*SCHEMA["properties"]} == {*VALUES, "global"}
-    assert {*SCHEMA["properties"]["image"]["properties"]} == {*VALUES["image"]}
+    for name in ("image", "webhook"):
+        assert {*SCHEMA["properties"][name]["properties"]} == {*VALUES[name]}
 
 
 def test_a_branch_keeps_what_was_there_where_the_condition_does_not_hold() -> None:
@@ -89,8 +90,12 @@ class TestHelm:
         flags = ["--kueue-namespace=queues", '--pathways-options={"startup": "DependsOn"}', "--pathways=true"]
         image = {"repository": "registry.example:5000/team/gangctl", "tag": "1.2.3"}
         values = {**WHOLE, "image": image, "replicas": 4, "flags": flags, "logLevel": "debug"}
+        values |= {"webhook.failurePolicy": "Ignore"}
         wanted = Choice(
-            image="registry.example:5000/team/gangctl:1.2.3", replicas=4, flags=(*flags, "--log-level=debug")
+            image="registry.example:5000/team/gangctl:1.2.3",
+            replicas=4,
+            flags=(*flags, "--log-level=debug"),
+            failure_policy="Ignore",
         )
         assert sorted(helm.template(values), key=place) == render(wanted)
 
@@ -138,6 +143,8 @@ class TestHelm:
             ({"shards": 0}, "shards"),
             ({"flags": ["--shards=3"]}, "flags"),
             ({"logLevel": "loud"}, "logLevel"),
+            ({"webhook": {"failurePolicy": "Warn"}}, "failurePolicy"),
+            ({"webhook": {"failure": "Fail"}}, "failure"),
             ({"flags": ["kueue=off"]}, "flags"),
             ({"resources": {"cpu": 1}}, "cpu"),
         ],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +13,10 @@ from gangctl.cli.install.components import COMPONENTS, NAMES
 from gangctl.cli.install.rendering import Choice, render
 from tests.manifests import installation
 from tests.manifests.combinations import COMBINATIONS, title
-from tests.manifests.files import MANIFESTS
+from tests.manifests.files import MANIFESTS, ROOT
 from tests.manifests.overlays import build_overlay
 
+INSTALL = (ROOT / "docs" / "install.md").read_text(encoding="utf-8")
 README = (MANIFESTS / "README.md").read_text(encoding="utf-8")
 
 
@@ -58,6 +60,28 @@ async def test_image_and_replicas_are_those_of_an_overlay(tmp_path: Path) -> Non
     replicas = {"name": "gangctl", "count": 4}
     expected = await build_overlay(tmp_path, images=[image], replicas=[replicas])
     assert render(Choice(image="registry.example:5000/team/gangctl:1.2.3", replicas=4)) == expected
+
+
+@pytest.mark.controlplane
+@pytest.mark.parametrize("components", [(), ("job-webhook",)], ids=title)
+async def test_a_failure_policy_is_that_of_the_patch_in_the_documentation(
+    components: tuple[str, ...], tmp_path: Path
+) -> None:
+    (block,) = re.findall(r"(?ms)^```yaml\n(patches:.*?)^```$", INSTALL)
+    expected = await build_overlay(tmp_path, components, **yaml.safe_load(block))
+    assert render(Choice(frozenset(components), failure_policy="Ignore")) == expected
+
+
+def test_a_failure_policy_is_for_jobsets_and_not_for_jobs_of_existing_gangs() -> None:
+    objects = render(Choice(frozenset({"job-webhook"}), failure_policy="Ignore"))
+    found = {hook["name"]: hook["failurePolicy"] for item in objects for hook in item.get("webhooks", [])}
+    assert found == {
+        "jobsets.gangs.gangctl.dev": "Ignore",
+        "jobs.gangs.gangctl.dev": "Fail",
+        "jobs-repair.gangs.gangctl.dev": "Fail",
+    }
+    (policy,) = [item for item in render(Choice(failure_policy="Ignore")) if item["kind"] == "MutatingAdmissionPolicy"]
+    assert policy["spec"]["failurePolicy"] == "Fail"
 
 
 KINDS_UNKNOWN = (

@@ -56,6 +56,12 @@ def _check_image(ctx: click.Context, param: click.Parameter, value: str | None) 
     metavar="NUMBER",
     help="Divide the namespaces among so many leaders, with a replica more that stands by. --component shards is 2.",
 )
+@click.option(
+    "--webhook-failure-policy",
+    type=click.Choice(["Fail", "Ignore"]),
+    help="While no replica answers: reject JobSets that ask for a gang (Fail, the default), or admit them without one "
+    "(Ignore).",
+)
 @click.option("--log-level", type=click.Choice(_LEVELS), help="Least severe level of gangctl's log.")
 @click.option(
     "--flag",
@@ -116,7 +122,14 @@ def command(
 
     flags = _flags(changes)
     choice = Choice(
-        frozenset(components), out_of_cluster, namespace, changes["image"], changes["replicas"], flags, shards
+        frozenset(components),
+        out_of_cluster,
+        namespace,
+        changes["image"],
+        changes["replicas"],
+        flags,
+        shards,
+        changes["webhook_failure_policy"],
     )
     objects = render(choice)
     if flags:

@@ -83,7 +83,8 @@ class Choice:
     """Options of an installation: names of components in any order, and changes to the manifests (None: none).
 
     ``flags`` are arguments of ``gangctl controller``, each as ``--NAME=VALUE``: an existing one is replaced.
-    Several ``shards`` use the component of this name, for that number.
+    Several ``shards`` use the component of this name, for that number. ``failure_policy`` is that of the webhooks for
+    JobSets.
     """
 
     components: frozenset[str] = frozenset()
@@ -93,6 +94,7 @@ class Choice:
     replicas: int | None = None
     flags: tuple[str, ...] = ()
     shards: int | None = None
+    failure_policy: str | None = None
 
 
 def render(choice: Choice) -> list[Object]:
@@ -110,6 +112,9 @@ def render(choice: Choice) -> list[Object]:
     objects = [_deployed(each, choice) if each["kind"] == "Deployment" else each for each in objects]
     for replicas in [each["spec"]["replicas"] for each in objects if each["kind"] == "Deployment"]:
         objects = [with_room(each, replicas) for each in objects]
+    if choice.failure_policy is not None:
+        policy = {"/webhooks/0/failurePolicy": choice.failure_policy}
+        objects = [_replaced(each, policy) if _is_for_jobsets(each) else each for each in objects]
     if choice.namespace != NAMESPACE:
         objects = [_moved(each, choice.namespace) for each in objects]
     return sorted(objects, key=place)
@@ -124,6 +129,11 @@ def place(each: Object) -> tuple[int, str, str, str]:
     if kind in _LAST:
         return _LAST.index(kind) + 1, "", "", name
     return 0, group, kind, name
+
+
+def _is_for_jobsets(each: Object) -> bool:
+    """Whether it has a webhook that is asked about JobSets with a gang, and no other."""
+    return each["kind"] in _LAST and each["metadata"]["name"] == "gangctl-gangs"
 
 
 def _shipped() -> Mapping[str, Any]:
