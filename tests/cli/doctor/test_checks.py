@@ -435,6 +435,32 @@ def test_whatever_others_wrote_into_a_webhook(field: str, value: object) -> None
         assert asked(check, facts).verdict in Verdict
 
 
+HELM: Final = {"meta.helm.sh/release-name": "gangs", "meta.helm.sh/release-namespace": "gangctl-system"}
+UPGRADE: Final = "helm upgrade gangs charts/gangctl --namespace gangctl-system --reuse-values --force-conflicts"
+
+
+@each(
+    ("annotations", "back", "command"),
+    [
+        ({}, "apply the installation again (kubectl apply -k", "kubectl apply -k manifests/base"),
+        (HELM, "upgrade the Helm release with the same values", UPGRADE),
+        ({**HELM, "meta.helm.sh/release-name": "a; b"}, "apply the installation again", "kubectl apply -k"),
+        ({"gangctl.dev/configuration": "0"}, "gangctl controller repairs them within seconds", "kubectl get mutating"),
+    ],
+)
+@pytest.mark.parametrize("situation", ["deleted", "ignored"])
+def test_what_break_glass_changed_is_restored_as_it_was_installed(
+    annotations: Object, back: str, command: str, situation: str
+) -> None:
+    found = own(failure_policy="Ignore") if situation == "ignored" else own()[:1]
+    for configuration in found:
+        configuration["metadata"]["annotations"] = annotations
+    outcome = asked("gangctl-webhooks", healthy(configurations=(*found, *others())))
+    assert outcome.verdict is (WARNING if situation == "ignored" else FAILED)
+    assert back in outcome.remedy
+    assert outcome.command.startswith(command)
+
+
 def test_a_selector_that_no_server_lets_in() -> None:
     odd = {"matchExpressions": [{"key": "kubernetes.io/metadata.name", "operator": "NotIn", "values": 7}, 3]}
     facts = healthy(configurations=edited(lambda hook: hook.update(namespaceSelector=odd)))

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import base64
 import binascii
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final
 
@@ -16,11 +18,55 @@ from gangctl.cli.doctor.checks import hooks
 from gangctl.cli.doctor.facts import Deployment, Facts, Unseen, seen
 from gangctl.cli.doctor.outcome import Outcome, failed, ok, unknown, warning
 from gangctl.cli.messages import plural
+from gangctl.webhooks.registration import FINGERPRINT
 
-INSTALL: Final = "install gangctl: kubectl apply -k manifests/base, or run gangctl controller beside the cluster"
+INSTALL: Final = (
+    "install gangctl, or apply its installation again if they were deleted: kubectl apply -k, gangctl install, or helm "
+    "upgrade; outside of a cluster, run gangctl controller"
+)
 NOT_THERE: Final = "gangctl is not installed here, or was unregistered: its webhook configurations are missing"
 _SHOW: Final = "kubectl get mutatingwebhookconfiguration,validatingwebhookconfiguration gangctl-gangs -o yaml"
 _SOON_SECONDS: Final = 24 * 3600
+_HELM: Final = "meta.helm.sh/release-"
+_NAME: Final = re.compile(r"[a-z0-9.-]+")
+
+
+@dataclass(frozen=True, slots=True)
+class _Installation:
+    """How webhook configurations were installed: what brings them ``back``, the command, and how ``Fail`` is chosen."""
+
+    back: str
+    command: str
+    fail: str
+
+
+_MANAGED: Final = _Installation(
+    "gangctl controller repairs them within seconds while it runs",
+    _SHOW,
+    "run gangctl controller with --webhook-failure-policy Fail, the default",
+)
+_APPLIED: Final = _Installation(
+    "apply the installation again (kubectl apply -k, or gangctl install | kubectl apply -f -): gangctl itself only "
+    "updates the caBundle",
+    "kubectl apply -k manifests/base",
+    "apply the installation again, without --webhook-failure-policy Ignore or such a patch",
+)
+
+
+def _installation(found: Sequence[Object]) -> _Installation:
+    """Installed by gangctl itself, by Helm, or by kubectl apply."""
+    annotations: dict[str, str] = {}
+    for each in found:
+        annotations |= (each.get("metadata") or {}).get("annotations") or {}
+    release, namespace = (str(annotations.get(f"{_HELM}{part}", "")) for part in ("name", "namespace"))
+    if _NAME.fullmatch(release) and _NAME.fullmatch(namespace):
+        upgrade = f"helm upgrade {release} charts/gangctl --namespace {namespace} --reuse-values --force-conflicts"
+        return _Installation(
+            "upgrade the Helm release with the same values: gangctl itself only updates the caBundle",
+            upgrade,
+            "set the value webhook.failurePolicy of the Helm release to Fail, the default",
+        )
+    return _MANAGED if FINGERPRINT in annotations else _APPLIED
 
 
 def _ours(facts: Facts) -> list[Object]:
@@ -34,13 +80,13 @@ def registered(facts: Facts) -> Outcome:
         return failed(
             NOT_THERE, ["no configuration gangctl-gangs"], remedy=INSTALL, command="kubectl apply -k manifests/base"
         )
+    installation = _installation(found)
     if different := list(hooks.differences(found)):
         return failed(
             "gangctl's webhooks are not registered as this version wants them",
             different,
-            remedy="use one version for this command and the controller, which repairs its configurations within "
-            "seconds; those of manifests/base are applied anew",
-            command=_SHOW,
+            remedy=f"use one version for this command and the controller; {installation.back}",
+            command=installation.command,
         )
     every = [(each, webhook) for each in found for webhook in hooks.webhooks(each)]
     evidence = [f"{hooks.title(each)}: {len(hooks.webhooks(each))} webhooks" for each in found]
@@ -48,8 +94,8 @@ def registered(facts: Facts) -> Outcome:
         return warning(
             "while gangctl is away, JobSets that ask for a gang are admitted without one (failurePolicy Ignore)",
             lenient,
-            remedy="--webhook-failure-policy=Fail refuses them meanwhile, which is the default",
-            command=_SHOW,
+            remedy=f"to have them rejected meanwhile, {installation.fail}; after break-glass, {installation.back}",
+            command=installation.command,
         )
     service = next((each for _, webhook in every if (each := hooks.service_of(webhook))), None)
     if service and not all(service[0] in hooks.excluded(webhook) for _, webhook in every):
