@@ -8,5 +8,5 @@ It validates what gangctl writes: metadata, Workloads, PodGroups, Leases, Events
 registrations, changes of JobSets, Jobs and pods, and whatever the schema of a definition
 says. Everything else is filled in and taken as it comes: pods, counts and policies of Jobs,
 ConfigMaps, Secrets, Services, Nodes, RBAC, PriorityClasses, the schemas themselves, and what
-JobSet's webhook refuses of a new JobSet. It supports only JSON.
+JobSet's webhook refuses of a new JobSet. It answers in JSON, and takes JSON and, of built-in kinds, protobuf.
 """

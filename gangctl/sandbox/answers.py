@@ -62,14 +62,19 @@ def of_text(text: str, status: int = 200) -> Answer:
 
 def of_page(kind: ResourceKind, page: Page, *, warnings: Sequence[str] = ()) -> Answer:
     """A list; items of built-in kinds have no apiVersion and kind."""
+    head = orjson.dumps({"kind": kind.list_kind, "apiVersion": kind.api_version, "metadata": list_metadata(page)})
+    items = [stored.json if kind.custom else stored.bare_json for stored in page.items]
+    return Answer(200, head[:-1] + b',"items":[' + b",".join(items) + b"]}", warnings=warnings)
+
+
+def list_metadata(page: Page) -> Object:
+    """``metav1.ListMeta``."""
     metadata: Object = {"resourceVersion": str(page.revision)}
     if page.token:
         metadata["continue"] = page.token
     if page.remaining is not None:
         metadata["remainingItemCount"] = page.remaining
-    head = orjson.dumps({"kind": kind.list_kind, "apiVersion": kind.api_version, "metadata": metadata})
-    items = [stored.json if kind.custom else stored.bare_json for stored in page.items]
-    return Answer(200, head[:-1] + b',"items":[' + b",".join(items) + b"]}", warnings=warnings)
+    return metadata
 
 
 def of_success(status: int) -> Object:

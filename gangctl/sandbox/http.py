@@ -17,6 +17,7 @@ from gangctl.sandbox.caller import Caller
 from gangctl.sandbox.errors import StatusError
 from gangctl.sandbox.faults import Faults
 from gangctl.sandbox.objects import Object
+from gangctl.sandbox.tables.table import Tables, asked_for
 from gangctl.sandbox.targets import Target, find
 from gangctl.sandbox.verbs import Exchange, FindUser, Verbs
 from gangctl.sandbox.watches import Watch
@@ -139,10 +140,13 @@ class Front:
                 raise
             self._audit.add(replace(record, code=_OK))
             return await streams.refuse(request, error)
+        form = asked_for(request.headers.get("Accept", ""), request.query)
+        registry = self._api.registry
         options = streams.StreamOptions(
             seconds=float(seconds) if seconds else None,
             bookmark_seconds=self.bookmark_seconds if query.bookmarks else None,
             fault=fault if isinstance(fault, _BROKEN_WATCH) else None,
+            tables=None if form is None else Tables(self._api.store, registry.minor, target.kind, form),
         )
         self._watches.add(watch)
         # A watch is recorded at its start: it may never end.

@@ -2,16 +2,28 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, Final
 
 import orjson
 from aiohttp import web
 
-from gangctl.sandbox import errors
+from gangctl.sandbox import errors, protobuf
 from gangctl.sandbox.kinds import ResourceKind
 
 LIMIT: Final = 3 * 2**20
 JSON: Final = "application/json"
+_SHOWN: Final = 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What a body has to be: its type, and the minor whose fields it has. ``custom`` types have no protobuf."""
+
+    api_version: str
+    kind: str
+    minor: str
+    custom: bool = False
 
 
 async def read(request: web.BaseRequest) -> bytes:
@@ -34,14 +46,16 @@ def media_type(request: web.BaseRequest) -> str:
     return request.headers.get("Content-Type", JSON).partition(";")[0].strip().lower() or JSON
 
 
-def decode(body: bytes, given: str, wanted: str) -> dict[str, Any]:
+def decode(body: bytes, given: str, wanted: Wanted) -> dict[str, Any]:
     """An object of a create or update; 400 when it is none, 415 for a format that is not read.
 
-    ``given`` is the media type, ``wanted`` the kind that messages name.
+    ``given`` is the media type.
     """
+    if given == protobuf.MEDIA_TYPE and not wanted.custom:
+        return _decode_protobuf(body, wanted)
     if given != JSON:
-        raise errors.unsupported_media_type((JSON,))
-    subject = f"the object provided is unrecognized (must be of type {wanted}): couldn't get version/kind; "
+        raise errors.unsupported_media_type((JSON,) if wanted.custom else (JSON, protobuf.MEDIA_TYPE))
+    subject = f"the object provided is unrecognized (must be of type {wanted.kind}): couldn't get version/kind; "
     try:
         value = orjson.loads(body)
     except orjson.JSONDecodeError as error:
@@ -49,6 +63,21 @@ def decode(body: bytes, given: str, wanted: str) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise errors.bad_request(f"{subject}it is no object")
     return value
+
+
+def _decode_protobuf(body: bytes, wanted: Wanted) -> dict[str, Any]:
+    try:
+        return protobuf.decode(body, wanted.minor, (wanted.api_version, wanted.kind))
+    except protobuf.UnknownMessage as error:
+        raise errors.unsupported_media_type((JSON,)) from error
+    except protobuf.Malformed as error:
+        if error.of is None:
+            shown = body[:_SHOWN].hex() or "<empty>"
+            subject = f"the object provided is unrecognized (must be of type {wanted.kind})"
+            raise errors.bad_request(f"{subject}: {error} ({shown})") from error
+        version, kind = error.of[0].rpartition("/")[2], error.of[1]
+        subject = f'{kind} in version "{version}" cannot be handled as a {wanted.kind}'
+        raise errors.bad_request(f"{subject}: {error}") from error
 
 
 def check_typed(kind: ResourceKind, value: dict[str, Any]) -> None:

@@ -15,6 +15,7 @@ from aiohttp import web
 from gangctl.sandbox import errors, faults
 from gangctl.sandbox.errors import StatusError
 from gangctl.sandbox.store import Stored
+from gangctl.sandbox.tables.table import Tables
 from gangctl.sandbox.watches import EventType, Watch
 
 MINIMUM_SECONDS: Final = 1800.0
@@ -28,16 +29,20 @@ FaultyWatch = faults.CutAfter | faults.EndWatch | faults.ExpireWatch | faults.Si
 
 @dataclass(frozen=True, slots=True)
 class StreamOptions:
-    """``seconds``: its end; ``bookmark_seconds``: between bookmarks, None without them; ``fault``: an injected one."""
+    """``seconds``: its end; ``bookmark_seconds``: between bookmarks, None without them; ``fault``: an injected one.
+
+    ``tables`` makes the objects of events, if they are not to be sent as they are.
+    """
 
     seconds: float | None = None
     bookmark_seconds: float | None = None
     fault: FaultyWatch | None = None
+    tables: Tables | None = None
 
 
-def line(event: EventType, stored: Stored) -> bytes:
+def line(event: EventType, json: bytes) -> bytes:
     """One event as it is sent."""
-    return b'{"type":"' + event.encode() + b'","object":' + stored.json + b"}\n"
+    return b'{"type":"' + event.encode() + b'","object":' + json + b"}\n"
 
 
 def error_line(error: StatusError) -> bytes:
@@ -71,6 +76,8 @@ class Stream:
         self._fault = options.fault
         self._left = options.fault.events if options.fault is not None else 0
         self._cut = cut
+        self._tables = options.tables
+        self._headers = True
         loop = asyncio.get_running_loop()
         seconds = options.seconds or MINIMUM_SECONDS * (1 + random.random())  # noqa: S311 -- spreads reconnects
         self._end = loop.time() + seconds
@@ -105,7 +112,7 @@ class Stream:
         except TimeoutError:
             over = loop.time() >= self._end
             if self._pause is not None and not over:
-                await response.write(line("BOOKMARK", self._watch.bookmark()))
+                await response.write(self._line("BOOKMARK", self._watch.bookmark()))
                 self._next_bookmark = self._bookmark_time(loop.time())
             if not over:
                 return False
@@ -123,10 +130,16 @@ class Stream:
         await self._write(response, events)
         return True
 
-    @staticmethod
-    async def _write(response: web.StreamResponse, events: list[tuple[EventType, Stored]]) -> None:
+    async def _write(self, response: web.StreamResponse, events: list[tuple[EventType, Stored]]) -> None:
         if events:
-            await response.write(b"".join(line(event, stored) for event, stored in events))
+            await response.write(b"".join(self._line(event, stored) for event, stored in events))
+
+    def _line(self, event: EventType, stored: Stored) -> bytes:
+        """One event; of tables the first has the headers."""
+        if self._tables is None:
+            return line(event, stored.json)
+        headers, self._headers = self._headers, False
+        return line(event, orjson.dumps(self._tables.of_one(stored, headers=headers)))
 
     async def _break(self, response: web.StreamResponse) -> bool:
         match self._fault:

@@ -16,14 +16,18 @@ from gangctl.sandbox.caller import Caller, DeleteOptions, WriteOptions
 from gangctl.sandbox.deletion import Deletion
 from gangctl.sandbox.faults import Action, Stale
 from gangctl.sandbox.kinds import CREATE_ONLY
+from gangctl.sandbox.objects import Object
 from gangctl.sandbox.patches import MEDIA_TYPES
 from gangctl.sandbox.reads import Page
 from gangctl.sandbox.registry import Backend
 from gangctl.sandbox.store import Stored
+from gangctl.sandbox.tables.table import Tables, asked_for
 from gangctl.sandbox.targets import Target
 from gangctl.sandbox.writes import Write
 
 FindUser = Callable[[str], Caller | None]
+_SUBRESOURCE_TYPES: Final = {"binding": ("v1", "Binding"), "eviction": ("policy/v1", "Eviction")}
+_OK: Final = 200
 _CREATED: Final = 201
 
 
@@ -49,6 +53,17 @@ class Exchange:
     def namespace(self) -> str:
         """Where the object is; "" for what has no namespace."""
         return self.target.namespace or ""
+
+    def decode(self, api_version: str = "", kind: str = "") -> Object:
+        """The body, as an object of this type, or of that of the target."""
+        target = self.target.kind
+        wanted = payloads.Wanted(
+            api_version or target.api_version,
+            kind or target.kind,
+            self.backend.registry.minor,
+            custom=target.custom and not kind,
+        )
+        return payloads.decode(self.body, payloads.media_type(self.request), wanted)
 
     def write(self, options: WriteOptions) -> Write:
         """The requested write."""
@@ -91,30 +106,42 @@ class Verbs:
         """Execute the request; StatusError if that fails."""
         return await self._verbs[exchange.target.verb](exchange)
 
+    def _tables(self, exchange: Exchange) -> Tables | None:
+        form = asked_for(exchange.request.headers.get("Accept", ""), exchange.query)
+        return None if form is None else Tables(self._api.store, self._api.registry.minor, exchange.target.kind, form)
+
+    def _object(self, exchange: Exchange, stored: Stored, status: int = _OK) -> Answer:
+        tables = self._tables(exchange)
+        if tables is not None:
+            return answers.of_json(tables.of_one(stored), status, warnings=exchange.warnings)
+        return answers.of_stored(stored, status, warnings=exchange.warnings)
+
     async def _get(self, exchange: Exchange) -> Answer:
         target, store = exchange.target, self._api.store
         if isinstance(exchange.fault, Stale):
             key = exchange.namespace, target.name
             revision = _revision_behind(exchange.fault, store.revision)
-            return answers.of_stored(reads.stale_get(store, target.kind, key, revision))
+            return self._object(exchange, reads.stale_get(store, target.kind, key, revision))
         version = exchange.query.get("resourceVersion", "")
-        stored = reads.get(store, target.kind, exchange.namespace, target.name, version)
-        return answers.of_stored(stored)
+        return self._object(exchange, reads.get(store, target.kind, exchange.namespace, target.name, version))
 
     async def _list(self, exchange: Exchange) -> Answer:
         target, store = exchange.target, self._api.store
         query = parameters.list_query(exchange.query)
         if isinstance(exchange.fault, Stale):
             revision = _revision_behind(exchange.fault, store.revision)
-            return answers.of_page(target.kind, reads.stale(store, target.kind, target.namespace, query, revision))
-        found = reads.page(store, target.kind, target.namespace, query)
+            found = reads.stale(store, target.kind, target.namespace, query, revision)
+        else:
+            found = reads.page(store, target.kind, target.namespace, query)
+        tables = self._tables(exchange)
+        if tables is not None:
+            return answers.of_json(tables.of(found.items, answers.list_metadata(found)))
         return answers.of_page(target.kind, found)
 
     async def _create(self, exchange: Exchange) -> Answer:
         target, query = exchange.target, exchange.query
         options = parameters.write_options(query, "create")
-        wanted = {"binding": "Binding", "eviction": "Eviction"}.get(target.subresource, target.kind.kind)
-        body = payloads.decode(exchange.body, payloads.media_type(exchange.request), wanted)
+        body = exchange.decode(*_SUBRESOURCE_TYPES.get(target.subresource, ()))
         payloads.check_typed(target.kind, body)
         if target.kind.verbs == CREATE_ONLY:
             reviewed = reviews.answer(target.kind, body, exchange.caller, self._find_user)
@@ -128,15 +155,14 @@ class Verbs:
             await deletion.delete(evicted)
             return answers.of_json(answers.of_success(_CREATED), _CREATED)
         stored = await writes.create(exchange.write(options), body)
-        return answers.of_stored(stored, _CREATED, warnings=exchange.warnings)
+        return self._object(exchange, stored, _CREATED)
 
     async def _update(self, exchange: Exchange) -> Answer:
         options = parameters.write_options(exchange.query, "update")
-        given = payloads.media_type(exchange.request)
-        body = payloads.decode(exchange.body, given, exchange.target.kind.kind)
+        body = exchange.decode()
         payloads.check_typed(exchange.target.kind, body)
         stored, created = await writes.update(exchange.write(options), body)
-        return answers.of_stored(stored, _CREATED if created else 200, warnings=exchange.warnings)
+        return self._object(exchange, stored, _CREATED if created else _OK)
 
     async def _patch(self, exchange: Exchange) -> Answer:
         patch_type = MEDIA_TYPES.get(payloads.media_type(exchange.request))
@@ -146,7 +172,7 @@ class Verbs:
         options = parameters.write_options(exchange.query, "patch", applying=applying)
         patch = payloads.decode_patch(exchange.body)
         stored, created = await self._api.patch_stored(exchange.write(options), patch, patch_type)
-        return answers.of_stored(stored, _CREATED if created else 200, warnings=exchange.warnings)
+        return self._object(exchange, stored, _CREATED if created else _OK)
 
     async def _delete(self, exchange: Exchange) -> Answer:
         deleted = await deletion.delete(exchange.deletion(_delete_options(exchange)))
@@ -172,7 +198,7 @@ class Verbs:
 def _delete_options(exchange: Exchange) -> DeleteOptions:
     body = None
     if exchange.body.strip():
-        body = payloads.decode(exchange.body, payloads.media_type(exchange.request), "DeleteOptions")
+        body = exchange.decode("v1", "DeleteOptions")
     return parameters.delete_options(exchange.query, body)
 
 

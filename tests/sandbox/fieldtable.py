@@ -24,9 +24,12 @@ Schema = dict[str, Any]
 Definitions = dict[str, dict[str, Any]]
 
 KINDS: Final[Mapping[str, tuple[str, ...]]] = {
+    # First, because the last of equal structs names those of JobSet's CRD.
+    "apis/authentication.k8s.io/v1": ("SelfSubjectReview", "TokenReview"),
+    "apis/authorization.k8s.io/v1": ("SelfSubjectAccessReview", "SubjectAccessReview"),
     "api/v1": (
         *("Binding", "ConfigMap", "Event", "Namespace", "Node", "PersistentVolumeClaim", "Pod", "Secret", "Service"),
-        "ServiceAccount",
+        *("ServiceAccount", "policy/v1/Eviction"),
     ),
     "apis/admissionregistration.k8s.io/v1": ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration"),
     "apis/apiextensions.k8s.io/v1": ("CustomResourceDefinition",),
@@ -40,6 +43,7 @@ KINDS: Final[Mapping[str, tuple[str, ...]]] = {
     "apis/scheduling.k8s.io/v1alpha3": ("Workload", "PodGroup", "CompositePodGroup"),
     "apis/scheduling.k8s.io/v1beta1": ("Workload", "PodGroup"),
 }
+"""By document. What is a subresource there is of another group than the document, and has it in front."""
 JOBSET: Final = "jobset.x-k8s.io/v1alpha2/JobSet"
 _EXTRA_VERSIONS: Final[Mapping[str, tuple[str, ...]]] = {"1.37": ("scheduling.k8s.io/v1alpha3",)}
 _SCALARS: Final[Mapping[str, str]] = {
@@ -199,9 +203,10 @@ async def read(api: ApiClient) -> tuple[Definitions, list[str], Schema]:
         if path not in index:
             continue
         schemas = (await api.get(f"/openapi/v3/{path}"))["components"]["schemas"]
-        version = path.removeprefix("apis/").removeprefix("api/")
-        group, _, number = version.rpartition("/")
-        for kind in names:
+        served = path.removeprefix("apis/").removeprefix("api/")
+        for name in names:
+            version, _, kind = name.rpartition("/") if "/" in name else (served, "", name)
+            group, _, number = version.rpartition("/")
             found = next((name for name in schemas if _is(schemas[name], group, number, kind)), None)
             if found is not None:
                 built.add(found, schemas)

@@ -72,7 +72,7 @@ async def test_paths_of_nothing_are_plain_text(wire: Wire, path: str) -> None:
         (b"[]", "application/json", 400, "couldn't get version/kind; it is no object"),
         (b"{}", "application/yaml", 415, "the body of the request was in an unknown format"),
         (b"{}", "text/plain", 415, "the body of the request was in an unknown format"),
-        (b"{}", "application/vnd.kubernetes.protobuf", 415, "the body of the request was in an unknown format"),
+        (b"{}", "application/vnd.kubernetes.protobuf", 400, "provided data does not appear to be a protobuf message"),
         (b'{"a":"' + b"x" * LIMIT + b'"}', "application/json", 413, f"Request entity too large: limit is {LIMIT}"),
     ],
     ids=["cut", "empty", "list", "yaml", "text", "protobuf", "large"],

@@ -1,0 +1,219 @@
+"""The cells of built-in kinds but for those that run: ``pkg/printers/internalversion`` of kube-apiserver."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from gangctl.sandbox.objects import Object
+from gangctl.sandbox.tables.columns import (
+    AGE,
+    CREATED_AT,
+    NONE,
+    UNKNOWN,
+    Column,
+    Printer,
+    age,
+    columns,
+    is_true,
+    joined,
+    metadata,
+    since,
+    spec,
+    status,
+)
+
+_ROLE: Final = "node-role.kubernetes.io/"
+
+
+def _namespace(obj: Object) -> list[Any]:
+    return [status(obj).get("phase", ""), age(obj)]
+
+
+def _node(obj: Object) -> list[Any]:
+    ready = [each for each in status(obj).get("conditions") or () if each.get("type") == "Ready"]
+    state = ["Ready" if is_true(ready, "Ready") else "NotReady"] if ready else ["Unknown"]
+    if spec(obj).get("unschedulable"):
+        state.append("SchedulingDisabled")
+    labels = metadata(obj).get("labels") or {}
+    roles = {key.removeprefix(_ROLE) for key in labels if key.startswith(_ROLE)} | {labels.get("kubernetes.io/role")}
+    info = status(obj).get("nodeInfo") or {}
+    kernel = info.get("kernelVersion") or UNKNOWN
+    if info.get("architecture"):
+        kernel += f" ({info['architecture']})"
+    return [
+        ",".join(state),
+        joined(sorted(role for role in roles if role)),
+        age(obj),
+        info.get("kubeletVersion", ""),
+        _address(obj, "InternalIP"),
+        _address(obj, "ExternalIP"),
+        info.get("osImage") or UNKNOWN,
+        kernel,
+        info.get("containerRuntimeVersion") or UNKNOWN,
+    ]
+
+
+def _address(node: Object, kind: str) -> str:
+    found = (each["address"] for each in status(node).get("addresses") or () if each.get("type") == kind)
+    return next(found, NONE)
+
+
+def _config_map(obj: Object) -> list[Any]:
+    return [len(obj.get("data") or {}) + len(obj.get("binaryData") or {}), age(obj)]
+
+
+def _secret(obj: Object) -> list[Any]:
+    return [obj.get("type", ""), len(obj.get("data") or {}), age(obj)]
+
+
+def _service(obj: Object) -> list[Any]:
+    fields = spec(obj)
+    ports = [f"{_port(each)}/{each.get('protocol', 'TCP')}" for each in fields.get("ports") or ()]
+    selector = [f"{key}={value}" for key, value in sorted((fields.get("selector") or {}).items())]
+    return [
+        fields.get("type", ""),
+        next(iter(fields.get("clusterIPs") or ()), NONE),
+        _external(obj),
+        joined(ports),
+        age(obj),
+        joined(selector),
+    ]
+
+
+def _port(port: Mapping[str, Any]) -> str:
+    return f"{port['port']}:{port['nodePort']}" if port.get("nodePort") else str(port["port"])
+
+
+def _external(service: Object) -> str:
+    fields = spec(service)
+    addresses = list(fields.get("externalIPs") or ())
+    match fields.get("type"):
+        case "ExternalName":
+            return str(fields.get("externalName", ""))
+        case "LoadBalancer":
+            balancer = (status(service).get("loadBalancer") or {}).get("ingress") or ()
+            given = [str(each.get("ip") or each.get("hostname")) for each in balancer]
+            return ",".join([*given, *addresses]) or "<pending>"
+        case "ClusterIP" | "NodePort":
+            return joined(addresses)
+    return UNKNOWN
+
+
+def _event(obj: Object) -> list[Any]:
+    first = since(obj.get("firstTimestamp") or obj.get("eventTime"))
+    last = since(obj["lastTimestamp"]) if obj.get("lastTimestamp") else first
+    count = obj.get("count") or 1
+    if obj.get("series"):
+        last, count = since(obj["series"].get("lastObservedTime")), obj["series"].get("count")
+    regarding, source = obj.get("involvedObject") or {}, obj.get("source") or {}
+    target = str(regarding.get("kind", "")).lower()
+    component = source.get("component") or obj.get("reportingComponent") or ""
+    instance = source.get("host") or obj.get("reportingInstance") or ""
+    return [
+        last,
+        obj.get("type", ""),
+        obj.get("reason", ""),
+        f"{target}/{regarding['name']}" if regarding.get("name") else target,
+        regarding.get("fieldPath", ""),
+        f"{component}, {instance}" if instance else component,
+        str(obj.get("message", "")).strip(),
+        first,
+        count,
+        metadata(obj).get("name", ""),
+    ]
+
+
+def _lease(obj: Object) -> list[Any]:
+    return [spec(obj).get("holderIdentity", ""), age(obj)]
+
+
+def _webhooks(obj: Object) -> list[Any]:
+    return [len(obj.get("webhooks") or ()), age(obj)]
+
+
+def _priority_class(obj: Object) -> list[Any]:
+    return [obj.get("value", 0), obj.get("globalDefault", False), age(obj), obj.get("preemptionPolicy", "")]
+
+
+def _binding(obj: Object) -> list[Any]:
+    subjects: dict[str, list[str]] = {}
+    for each in obj.get("subjects") or ():
+        name = f"{each.get('namespace', '')}/{each['name']}" if each["kind"] == "ServiceAccount" else each["name"]
+        subjects.setdefault(each["kind"], []).append(name)
+    role = obj.get("roleRef") or {}
+    named = [", ".join(subjects.get(kind, ())) for kind in ("User", "Group", "ServiceAccount")]
+    return [f"{role.get('kind', '')}/{role.get('name', '')}", age(obj), *named]
+
+
+def _definition(obj: Object) -> list[Any]:
+    fields = spec(obj)
+    names = fields.get("names") or {}
+    served = [
+        f"{each['name']}(storage)" if each.get("storage") else each["name"]
+        for each in fields.get("versions") or ()
+        if each.get("served")
+    ]
+    return [
+        fields.get("scope", ""),
+        ",".join(sorted(served)),
+        metadata(obj).get("creationTimestamp"),
+        fields.get("group", ""),
+        names.get("kind", ""),
+        ",".join(names.get("shortNames") or ()),
+        is_true(status(obj).get("conditions"), "Established"),
+    ]
+
+
+_WEBHOOKS: Final = Printer((Column("Webhooks", "integer"), AGE), _webhooks)
+_BINDINGS: Final = Printer(columns("Role", "Age", wide=("Users", "Groups", "ServiceAccounts")), _binding)
+
+DEFAULT: Final = Printer((CREATED_AT,), lambda obj: [metadata(obj).get("creationTimestamp")])
+"""What has no columns of its own."""
+
+DEFINITIONS: Final = Printer(
+    (
+        *columns("Scope", "Versions"),
+        CREATED_AT,
+        *columns(wide=("Group", "Kind", "ShortNames")),
+        Column("Established", "boolean", priority=1),
+    ),
+    _definition,
+)
+"""CustomResourceDefinitions, since Kubernetes 1.37."""
+
+PRINTERS: Final[Mapping[str, Printer]] = {
+    "namespaces": Printer(columns("Status", "Age"), _namespace),
+    "nodes": Printer(
+        columns(
+            *("Status", "Roles", "Age", "Version"),
+            wide=("Internal-IP", "External-IP", "OS-Image", "Kernel-Version", "Container-Runtime"),
+        ),
+        _node,
+    ),
+    "configmaps": Printer(columns("Data", "Age"), _config_map),
+    "secrets": Printer(columns("Type", "Data", "Age"), _secret),
+    "serviceaccounts": Printer((AGE,), lambda obj: [age(obj)]),
+    "services": Printer(columns("Type", "Cluster-IP", "External-IP", "Port(s)", "Age", wide=("Selector",)), _service),
+    "leases.coordination.k8s.io": Printer(columns("Holder", "Age"), _lease),
+    "mutatingwebhookconfigurations.admissionregistration.k8s.io": _WEBHOOKS,
+    "validatingwebhookconfigurations.admissionregistration.k8s.io": _WEBHOOKS,
+    "priorityclasses.scheduling.k8s.io": Printer(
+        (Column("Value", "integer"), Column("Global-Default", "boolean"), AGE, Column("PreemptionPolicy")),
+        _priority_class,
+    ),
+    "rolebindings.rbac.authorization.k8s.io": _BINDINGS,
+    "clusterrolebindings.rbac.authorization.k8s.io": _BINDINGS,
+}
+"""By resource."""
+
+EVENTS: Final = Printer(
+    (
+        *columns("Last Seen", "Type", "Reason", "Object", wide=("Subobject", "Source")),
+        Column("Message"),
+        *columns(wide=("First Seen", "Count")),
+        Column("Name", priority=1, format="name"),
+    ),
+    _event,
+)
+"""Events of both groups, as they are stored; their name is the last column."""

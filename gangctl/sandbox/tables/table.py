@@ -1,0 +1,120 @@
+"""Tables of objects: which form a client asks for, and its rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from gangctl.sandbox import errors
+from gangctl.sandbox.conversion import EVENTS, to_storage
+from gangctl.sandbox.kinds import JOBSET_GROUP, ResourceKind
+from gangctl.sandbox.objects import Object
+from gangctl.sandbox.store import Store, Stored
+from gangctl.sandbox.tables import core, workloads
+from gangctl.sandbox.tables.columns import NAME, Printer
+from gangctl.sandbox.tables.custom import JOBSET_COLUMNS, printer_of
+
+Include = Literal["Metadata", "Object", "None"]
+
+_GROUP: Final = "meta.k8s.io"
+_VERSIONS: Final = frozenset({"v1", "v1beta1"})
+_INCLUDES: Final[Mapping[str, Include]] = {"": "Metadata", "Metadata": "Metadata", "Object": "Object", "None": "None"}
+_DEFINITIONS: Final = "customresourcedefinitions.apiextensions.k8s.io"
+_DEFINITIONS_HAVE_NO_COLUMNS: Final = frozenset({"1.35", "1.36"})
+
+
+@dataclass(frozen=True, slots=True)
+class TableForm:
+    """What a client asks for: the version of ``meta.k8s.io``, and what each row has of its object."""
+
+    version: str
+    include: Include
+
+
+def asked_for(accept: str, query: Mapping[str, str]) -> TableForm | None:
+    """The form of the Table in ``accept``; None where it prefers objects. 400 for an unknown ``includeObject``."""
+    for clause in accept.split(","):
+        media_type, *rest = (part.strip() for part in clause.split(";"))
+        given = dict(part.partition("=")[::2] for part in rest)
+        if media_type != "application/json":
+            continue
+        if "as" not in given:
+            return None
+        if given["as"] == "Table" and given.get("g") == _GROUP and given.get("v") in _VERSIONS:
+            return TableForm(given["v"], _include(query.get("includeObject", "")))
+    return None
+
+
+def _include(text: str) -> Include:
+    found = _INCLUDES.get(text)
+    if found is None:
+        message = f"includeObject: Invalid value: \"{text}\": must be 'Metadata', 'Object', 'None', or empty"
+        raise errors.bad_request(f"Unable to convert to Table as requested: {message}")
+    return found
+
+
+class Tables:
+    """Makes the tables of one request."""
+
+    def __init__(self, store: Store, minor: str, kind: ResourceKind, form: TableForm) -> None:
+        """``store`` has the definitions of custom resources, which name their columns."""
+        self._kind = kind
+        self._form = form
+        self._printer = _printer(store, minor, kind)
+
+    def of(self, items: Iterable[Stored], metadata: Object, *, headers: bool = True) -> Object:
+        """A table with the ``metadata`` of a list or an object; later tables of a watch have no ``headers``."""
+        named = self._kind.storage != EVENTS
+        columns = (NAME, *self._printer.columns) if named else self._printer.columns
+        return {
+            "kind": "Table",
+            "apiVersion": f"{_GROUP}/{self._form.version}",
+            "metadata": metadata,
+            "columnDefinitions": [column.as_json() for column in columns] if headers else None,
+            "rows": [self._row(stored.obj, named=named) for stored in items],
+        }
+
+    def of_one(self, stored: Stored, *, headers: bool = True) -> Object:
+        """The table of one object."""
+        revision = (stored.obj.get("metadata") or {}).get("resourceVersion", "")
+        return self.of([stored], {"resourceVersion": revision}, headers=headers)
+
+    def _row(self, obj: Object, *, named: bool) -> Object:
+        cells = self._printer.cells(obj if named else to_storage(self._kind, obj))
+        row: Object = {
+            "cells": [(obj.get("metadata") or {}).get("name", ""), *cells] if named else cells,
+            "object": self._object(obj),
+        }
+        if self._kind.storage == "pods" and (conditions := workloads.row_conditions(obj)):
+            row["conditions"] = conditions
+        return row
+
+    def _object(self, obj: Object) -> Object | None:
+        if self._form.include == "None":
+            return None
+        if self._form.include == "Object":
+            return obj
+        version = f"{_GROUP}/{self._form.version}"
+        return {"kind": "PartialObjectMetadata", "apiVersion": version, "metadata": obj.get("metadata")}
+
+
+def _printer(store: Store, minor: str, kind: ResourceKind) -> Printer:
+    if kind.custom:
+        return printer_of(_columns(store, kind))
+    if kind.storage == EVENTS:
+        return core.EVENTS
+    if kind.storage == "podgroups.scheduling.k8s.io":
+        return workloads.POD_GROUPS[kind.version]
+    if kind.storage == _DEFINITIONS:
+        return core.DEFAULT if minor in _DEFINITIONS_HAVE_NO_COLUMNS else core.DEFINITIONS
+    return core.PRINTERS.get(kind.storage) or workloads.PRINTERS.get(kind.storage) or core.DEFAULT
+
+
+def _columns(store: Store, kind: ResourceKind) -> list[Object] | None:
+    definition = store.get(_DEFINITIONS, ("", kind.qualified_name))
+    if definition is None:
+        return list(JOBSET_COLUMNS) if kind.group == JOBSET_GROUP else None
+    versions = definition.obj["spec"].get("versions") or ()
+    found = (each.get("additionalPrinterColumns") for each in versions if each["name"] == kind.version)
+    return next(found, None)
