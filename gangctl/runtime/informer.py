@@ -75,6 +75,7 @@ class Informer(Generic[T]):
         project: Projection[T],
         *,
         store: Store[T] | None = None,
+        seeded: bool = False,
         namespace: str | None = None,
         selection: Selection = EVERYTHING,
         on_absent: Callable[[], None] | None = None,
@@ -87,7 +88,8 @@ class Informer(Generic[T]):
     ) -> None:
         """Do nothing yet.
 
-        Informers of several namespaces may share one ``store``, and the ``handlers`` of its changes. ``on_absent`` is
+        Informers of several namespaces may share one ``store``, and the ``handlers`` of its changes. A ``seeded`` store
+        was filled by an earlier list: the first list of :meth:`run` drops what was deleted since. ``on_absent`` is
         called when the server turns out not to serve the resource, ``on_synced`` when the store is complete for the
         first time, and for the first time after that.
         """
@@ -111,7 +113,7 @@ class Informer(Generic[T]):
         self._contact: float | None = None
         self._absent = False
         self._version = ""  # where to resume; empty: list first
-        self._listed = False  # whether the store may hold what a list does not name
+        self._listed = seeded  # whether the store may hold what a list does not name
         self._opened: float | None = None
         self._refusals = 0
         self._trouble = ""

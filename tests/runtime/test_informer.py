@@ -12,7 +12,7 @@ from gangctl.client.client import Client, Selection
 from gangctl.client.resources import PODS
 from gangctl.client.watch import WatchOptions
 from gangctl.runtime.informer import Informer, InformerObserver, InformerOptions
-from gangctl.runtime.store import Store
+from gangctl.runtime.store import Entry, Store
 from tests.client.clock import VirtualClock, until
 from tests.client.server import Answer, ScriptedServer, Stream, obj, page, reset, status, status_object, text, thing
 
@@ -350,6 +350,32 @@ async def test_what_is_forgotten_is_listed_again(rig: Rig) -> None:
     assert rig.told == [(None, "P"), (None, "P")]
     assert rig.known == {"a": "P"}
     assert rig.completions == 2
+
+
+@pytest.mark.parametrize("seeded", [True, False])
+async def test_the_first_list_drops_what_was_deleted_from_a_seeded_store(
+    client: Client, server: ScriptedServer, clock: VirtualClock, seeded: bool
+) -> None:
+    """Without the word of its owner, what is in a store is of other informers."""
+    store: Store[str] = Store()
+    for name in "ab":
+        store.put(("ns", name), Entry(f"uid-{name}", "1", "P"))
+    lists, watches = page(pod("b", "R", 9, uid="uid-b"), version="10"), Stream()
+
+    async def answer(request: Any) -> Any:
+        return await (watches if "watch" in request.query else lists)(request)
+
+    server.on("GET", PATH, answer)
+    informer = Informer(client, PODS, project, store=store, seeded=seeded, clock=clock)
+    told: list[tuple[str | None, str | None]] = []
+    informer.subscribe(lambda old, new: told.append((old, new)))
+    task = asyncio.create_task(informer.run())
+    await informer.synced.wait()
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+    expected = [(None, "P"), (None, "P"), ("P", "R"), ("P", None)]
+    assert told == (expected if seeded else expected[:3])
+    assert (store.get("ns", "a") is None) is seeded
 
 
 async def test_a_late_subscriber_hears_what_is_there(rig: Rig) -> None:

@@ -48,11 +48,11 @@ class Watch:
         self._state: GangState = reader.state
         self._dirty = _Dirty(set(), everything=True)
         self._changed = asyncio.Event()
-        self._changed.set()
 
     async def turns(self, tick: float | None = None) -> AsyncGenerator[Changes]:
-        """Yield changes; first all gangs. With ``tick`` also empty changes at this interval (seconds).
+        """Yield changes; first all gangs, as the reader read them, so that the informers report what is deleted since.
 
+        With ``tick`` also empty changes at this interval (seconds).
         Close it with ``aclosing``: it runs the watches.
         """
         _quiet()
@@ -60,7 +60,9 @@ class Watch:
         if self._state.queues.stock is not None:
             self._state.queues.seed(self._reader.scope.namespace)
             sources += queue_sources(self._state, self._reader.scope)
-        tasks = [asyncio.create_task(self._informer(source).run()) for source in sources]
+        informers = [self._informer(source) for source in sources]
+        yield self._evaluate()
+        tasks = [asyncio.create_task(informer.run()) for informer in informers]
         try:
             while True:
                 if await self._wait(tick):
@@ -116,6 +118,7 @@ class Watch:
             source.resource,
             source.project,
             store=source.store,
+            seeded=True,
             namespace=source.namespace,
             selection=source.selection,
         )

@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
+import asyncio
 import signal
+from collections.abc import AsyncIterator
+from contextlib import aclosing, asynccontextmanager
 from pathlib import Path
 
+from gangctl.cli.gangs.cluster import Reader, Scope
+from gangctl.cli.gangs.watching import Watch
 from gangctl.cli.schema import schema_of
+from gangctl.client.client import Client
+from gangctl.client.config import load_cluster
+from gangctl.client.transport import Transport
 from tests.cli.gangs import dump
 from tests.cli.gangs.dump import NAMESPACE, RUNS, WAITS, Object
 from tests.cli.gangs.place import Place, place
 from tests.cli.run import gangctl
 from tests.cli.schema import violations
+from tests.controlplane.wait import HUNG_SECONDS
 from tests.rows import each
 
 TITLE = f"{NAMESPACE}/{WAITS}"
@@ -128,3 +137,23 @@ class TestWatch:
             watching.child.send_signal(signal.SIGINT)
             answer = await watching.end()
         assert (answer.code, answer.err) == (130, "")
+
+    async def test_what_is_deleted_after_it_was_read_is_noticed(self, tmp_path: Path) -> None:
+        """Nothing of it is in the informers' lists, nor in their watches."""
+        async with place(tmp_path, dump.objects()) as here, reading(here) as reader:
+            await reader.read()
+            here.remove("JobSet", WAITS)
+            seen = []
+            async with asyncio.timeout(HUNG_SECONDS), aclosing(Watch(reader).turns()) as turns:
+                async for changes in turns:
+                    seen += [after and after.phase.value for (_, name), _, after in changes if name == WAITS]
+                    if None in seen:
+                        break
+        assert seen == ["Unschedulable", None]
+
+
+@asynccontextmanager
+async def reading(here: Place) -> AsyncIterator[Reader]:
+    """What commands that watch read with, in this process."""
+    async with Transport(await load_cluster(kubeconfig=here.kubeconfig)) as transport:
+        yield Reader(Client(transport), Scope(NAMESPACE), watching=True)
