@@ -163,7 +163,7 @@ async def test_a_webhook_that_is_down_refuses(hooks: Hooks, phase: Phase) -> Non
             "InternalError",
             saying=[
                 f'Internal error occurred: failed calling webhook "hook.{DOMAIN}": failed to call webhook: ',
-                'Post "https://127.0.0.1:1/down?timeout=10s": ',
+                'Post "https://127.0.0.1:1/down?timeout=30s": ',
                 "connection refused",
             ],
         )

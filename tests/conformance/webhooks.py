@@ -181,6 +181,8 @@ class Hooks:
             "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": self.namespace}},
             "admissionReviewVersions": ["v1"],
             "sideEffects": "None",
+            # The longest that there is: a machine that stands still for a while changes no answer.
+            "timeoutSeconds": 30,
             **fields,
         }
 

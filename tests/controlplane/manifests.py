@@ -49,4 +49,5 @@ def webhooks(directory: Path, *, prefix: str, address: str, ca: Path, keep: Coll
 
 def _pointed(entry: Object, address: str, bundle: str) -> Object:
     path = entry["clientConfig"]["service"]["path"]
-    return {**entry, "clientConfig": {"url": f"{address}{path}", "caBundle": bundle}}
+    # The longest that there is: a machine that stands still for a while refuses nothing.
+    return {**entry, "timeoutSeconds": 30, "clientConfig": {"url": f"{address}{path}", "caBundle": bundle}}
