@@ -6,7 +6,8 @@ from tests.conformance.answers import refused, send, warnings_of
 from tests.conformance.gangs import OTHER_REFERENCE, REFERENCE, group
 from tests.conformance.grounds import Server, only
 from tests.conformance.objects import create_pod, job, jobs, pod, pod_spec, podgroups, pods
-from tests.controlplane.api import Object
+from tests.controlplane.api import ApiFailure, Object
+from tests.controlplane.wait import NotYet, wait_for
 
 
 async def test_a_job_keeps_the_reference_of_its_minor_alone(server: Server, namespace: str) -> None:
@@ -119,7 +120,15 @@ async def test_a_ganged_job_can_be_resized(server: Server, ganged: str) -> None:
 
 @only("1.36")
 async def test_1_36_resizes_only_jobs_whose_group_is_not_there(server: Server, ganged: str, namespace: str) -> None:
-    # 1.36 does not resize a ganged job.
+    # 1.36 does not resize a ganged job, once admission has heard of the group.
+    async def known() -> bool:
+        try:
+            await server.api.patch(ganged, LARGER, dryRun="All")
+        except ApiFailure as failure:
+            return failure.status == 403
+        raise NotYet("the Job may be resized")
+
+    await wait_for(known, what="admission to know the group")
     await refused(
         server.api.patch(ganged, LARGER),
         403,

@@ -2,13 +2,15 @@
 
 import asyncio
 from collections.abc import AsyncIterator
+from functools import partial
 
 import pytest
 
 from tests.conformance.answers import refused
 from tests.conformance.grounds import Server
 from tests.conformance.objects import jobsets, lease, leases
-from tests.controlplane.api import Parameter, WatchEvent
+from tests.controlplane.api import ApiFailure, Parameter, WatchEvent
+from tests.controlplane.wait import wait_for
 from tests.rows import each
 
 END = "k8s.io/initial-events-end"
@@ -30,6 +32,10 @@ class History:
         await self.api.create(self.path, lease("b", labels={"s": "2"}))
         await self.api.patch(f"{self.path}/a", {"metadata": {"labels": {"s": "1"}}})
         await self.api.delete(f"{self.path}/b")
+        version = (await self.api.get(self.path))["metadata"]["resourceVersion"]
+        # A watch that names no version begins with what is in the server's cache.
+        cached = partial(self.api.get, self.path, resourceVersion=version)
+        await wait_for(cached, what="the server's cache to have all of it", tolerate=(ApiFailure,))
 
     async def watched(self, count: int, **parameters: Parameter) -> list[WatchEvent]:
         """The first events of a watch."""
