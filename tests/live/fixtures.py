@@ -29,7 +29,7 @@ def running(plane: ControlPlane) -> Iterator[Gangctl]:
 
     async def start() -> None:
         await prepare(plane)
-        await gangctl.process.start()
+        await gangctl.start()
 
     asyncio.run(start())
     yield gangctl

@@ -20,6 +20,7 @@ from tests.controlplane.plane import ControlPlane
 from tests.controlplane.ports import Ports
 from tests.controlplane.process import Process
 from tests.controlplane.wait import HUNG_SECONDS, NotYet, wait_for
+from tests.live.observe import webhooks_noticed
 from tests.manifests.files import MANIFESTS
 from tests.manifests.rbac import rbac_objects
 
@@ -113,6 +114,8 @@ class Gangctl:
             *("--metrics-bind-address", f"127.0.0.1:{port}"),
             "--leader-elect=false",
             *("--log-level", "debug"),
+            # The longest that there is: a machine that stands still for a while refuses nothing.
+            *("--webhook-timeout", "30"),
             *arguments,
         ]
         self.process = Process(name, command, plane.directory / f"{name}.log", ready=self.is_ready)
@@ -120,11 +123,16 @@ class Gangctl:
 
     async def __aenter__(self) -> Self:
         await prepare(self.plane, self.user)
-        await self.process.start()
+        await self.start()
         return self
 
     async def __aexit__(self, *_: object) -> None:
         await self.close()
+
+    async def start(self) -> None:
+        """Start the process; returns once it is ready, and the API server has noticed the webhooks it registered."""
+        await self.process.start()
+        await webhooks_noticed(self.plane)
 
     @property
     def log(self) -> str:

@@ -17,6 +17,7 @@ from tests.controlplane.wait import NotYet, wait_for
 from tests.live.balancer import Balancer
 from tests.live.gangctl import OWN_NAMESPACE, Gangctl, prepare
 from tests.live.load import Load
+from tests.live.observe import webhooks_noticed
 from tests.manifests.files import MANIFESTS
 
 NAMES = ("gangctl-a", "gangctl-b")
@@ -229,4 +230,5 @@ async def replicas_of(
             await replica.process.wait_ready()
         balancer.replicas = list(every)
         await balancer.settled(*every)
+        await webhooks_noticed(plane)
         yield balancer, every

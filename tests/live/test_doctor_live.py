@@ -21,6 +21,7 @@ from tests.controlplane.wait import HUNG_SECONDS, NotYet, wait_for
 from tests.jobsets import jobset, rj
 from tests.live.cluster import JOBSETS, Cluster
 from tests.live.gangctl import Gangctl, create_namespaces
+from tests.live.observe import webhooks_noticed
 from tests.live.tenantrights import grant_reading
 
 pytestmark = [pytest.mark.controlplane, pytest.mark.timeout(1800)]
@@ -164,6 +165,7 @@ async def _away(gangctl: Gangctl) -> AsyncIterator[None]:
     try:
         for plural in ("mutatingwebhookconfigurations", "validatingwebhookconfigurations"):
             await gangctl.plane.api.delete(path_of("admissionregistration.k8s.io/v1", plural, name="gangctl-gangs"))
+        await webhooks_noticed(gangctl.plane)
         yield
     finally:
         await gangctl.process.start()

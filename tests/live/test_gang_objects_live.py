@@ -52,7 +52,7 @@ def gang_plane() -> Iterator[ControlPlane]:
 def writing(gang_plane: ControlPlane) -> Iterator[Gangctl]:
     """gangctl that writes them; a test that stops it starts it again."""
     gangctl = Gangctl(gang_plane, "--gang-objects")
-    asyncio.run(gangctl.process.start())
+    asyncio.run(gangctl.start())
     yield gangctl
     asyncio.run(gangctl.close())
     assert "Traceback" not in gangctl.log

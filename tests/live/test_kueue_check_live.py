@@ -49,7 +49,7 @@ def kueue_plane() -> Iterator[ControlPlane]:
 def checking(kueue_plane: ControlPlane) -> Iterator[Gangctl]:
     """gangctl in this mode; a test that stops it starts it again."""
     gangctl = Gangctl(kueue_plane, "--kueue-check")
-    asyncio.run(gangctl.process.start())
+    asyncio.run(gangctl.start())
     yield gangctl
     asyncio.run(gangctl.close())
     assert "Traceback" not in gangctl.log

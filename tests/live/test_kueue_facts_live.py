@@ -77,7 +77,7 @@ def plane(request: pytest.FixtureRequest) -> Iterator[ControlPlane]:
 @pytest.fixture(scope="module")
 def _gangctl(plane: ControlPlane) -> Iterator[None]:
     gangctl = Gangctl(plane)
-    asyncio.run(gangctl.process.start())
+    asyncio.run(gangctl.start())
     yield
     asyncio.run(gangctl.close())
     assert "Traceback" not in gangctl.log

@@ -69,7 +69,7 @@ def policy_plane() -> Iterator[ControlPlane]:
 def evaluating(policy_plane: ControlPlane) -> Iterator[Gangctl]:
     """gangctl that scans all the time; a test that stops it starts it again."""
     gangctl = Gangctl(policy_plane, *SOON)
-    asyncio.run(gangctl.process.start())
+    asyncio.run(gangctl.start())
     yield gangctl
     asyncio.run(gangctl.close())
     assert "Traceback" not in gangctl.log
