@@ -8,7 +8,7 @@ from gangctl.gang.reasons import Reason
 from tests.cases import object_name
 from tests.controlplane.api import ApiFailure, Object, path_of
 from tests.controlplane.nodes import NODES
-from tests.controlplane.wait import NotYet, wait_for
+from tests.controlplane.wait import wait_for
 from tests.jobsets import rj
 from tests.live.causes import (
     AILS,
@@ -22,7 +22,7 @@ from tests.live.causes import (
     running,
 )
 from tests.live.cluster import JOBSETS
-from tests.live.observe import foreign_workload, jobs_with_references
+from tests.live.observe import foreign_workload, jobs_with_references, pods_refused
 
 SITUATIONS: Final = Situations("1.37")
 RUNS: Final = "everything runs"
@@ -96,31 +96,15 @@ async def changed_priority(place: Place) -> None:
     await place.plane.api.create(classes, {**body, "value": 1})
     await place.nodes(1, "4")
     await place.make("ResourceQuota", "none", spec={"hard": {"pods": "0"}})
-    await until_quota(place)
+    await pods_refused(place.cluster, "exceeded quota")
     await place.create(place.gang(2, pod={"priorityClassName": place.namespace}))
     await place.group()
     await place.plane.api.delete(f"{classes}/{place.namespace}")
     await place.plane.api.create(classes, {**body, "value": 1000})
+    # Admission would give the pods the value that it knows.
+    await pods_refused(place.cluster, "exceeded quota", priorityClassName=place.namespace, priority=1000)
     await place.plane.api.delete(place.cluster.path("v1", "resourcequotas", "none"))
     await place.pods(2, refused)
-
-
-async def until_quota(place: Place) -> None:
-    """Wait until the ResourceQuota is in force."""
-
-    async def refuses() -> bool:
-        container = {"name": "c", "image": "none"}
-        try:
-            await place.plane.api.create(
-                place.cluster.path("v1", "pods"),
-                {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "try"}, "spec": {"containers": [container]}},
-                dryRun="All",
-            )
-        except ApiFailure as failure:
-            return "exceeded quota" in str(failure)
-        raise NotYet("pods are let in")
-
-    await wait_for(refuses, what="the ResourceQuota")
 
 
 @SITUATIONS(
@@ -151,7 +135,7 @@ async def exclusive(place: Place) -> None:
 @SITUATIONS(Reason.POD_CREATION_REFUSED, "ResourceQuota with no pods left", when=RUNS)
 async def quota_used_up(place: Place) -> None:
     await place.make("ResourceQuota", "none", spec={"hard": {"pods": "0"}})
-    await until_quota(place)
+    await pods_refused(place.cluster, "exceeded quota")
     await place.create(place.gang(2))
 
 
@@ -159,6 +143,7 @@ async def quota_used_up(place: Place) -> None:
 async def pod_security(place: Place) -> None:
     labels = {"pod-security.kubernetes.io/enforce": "restricted"}
     await place.plane.api.patch(path_of("v1", "namespaces", name=place.namespace), {"metadata": {"labels": labels}})
+    await pods_refused(place.cluster, "violates PodSecurity")
     await place.create(place.gang(2))
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from typing import Final, Protocol
+from typing import Any, Final, Protocol
 
 from tests.controlplane.api import ApiFailure, Object, path_of
 from tests.controlplane.plane import ControlPlane
@@ -50,6 +50,23 @@ async def webhooks_noticed(plane: ControlPlane) -> None:
 
         await wait_for(called, what="the API server to notice webhook configurations")
         await plane.api.delete(f"{configurations}/{name}")
+
+
+async def pods_refused(cluster: Cluster, words: str, **spec: Any) -> None:
+    """Wait until the API server refuses pods like this one with these words: it hears of quotas and labels later."""
+    body: Object = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "try"}}
+    body["spec"] = {"containers": [{"name": "c", "image": "none"}], **spec}
+
+    async def so() -> bool:
+        try:
+            await cluster.api.create(cluster.path("v1", "pods"), body, dryRun="All")
+        except ApiFailure as failure:
+            if words in failure.message:
+                return True
+            raise NotYet(failure.message) from failure
+        raise NotYet("pods are let in")
+
+    await wait_for(so, what=f"pods to be refused with {words}")
 
 
 async def gang_of(

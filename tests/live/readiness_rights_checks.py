@@ -9,7 +9,7 @@ from collections.abc import AsyncGenerator
 
 from tests.controlplane.nodes import add_nodes, remove_nodes
 from tests.controlplane.wait import NotYet, wait_for
-from tests.live.observe import gang_of
+from tests.live.observe import gang_of, pods_refused
 from tests.live.rights import Right
 from tests.live.rights_checks import Stage
 
@@ -43,6 +43,7 @@ async def _refuse_pods(stage: Stage) -> None:
     """A JobSet whose pods a quota refuses."""
     quota = {"metadata": {"name": "none"}, "spec": {"hard": {"pods": "0"}}}
     await stage.api.create(stage.cluster.path("v1", "resourcequotas"), quota)
+    await pods_refused(stage.cluster, "exceeded quota")
     await stage.jobset()
     await gang_of(stage.cluster, "js")
 

@@ -13,7 +13,7 @@ from tests.controlplane.wait import NotYet, wait_for
 from tests.jobsets import jobset, rj
 from tests.live.cluster import Cluster
 from tests.live.gangctl import Gangctl
-from tests.live.observe import said
+from tests.live.observe import pods_refused, said
 from tests.live.replicas import two_replicas
 
 pytestmark = pytest.mark.controlplane
@@ -73,6 +73,7 @@ async def test_one_that_waits_hears_why(cluster: Cluster) -> None:
 async def test_pods_that_may_not_be_made_are_told_of_with_what_refuses_them(cluster: Cluster, running: Gangctl) -> None:
     quota: Object = {"metadata": {"name": "none"}, "spec": {"hard": {"pods": "0"}}}
     await cluster.api.create(cluster.path("v1", "resourcequotas"), quota)
+    await pods_refused(cluster, "exceeded quota")
     await cluster.create_jobset(gang(cluster, "js", 2))
     labels = {"namespace": cluster.namespace, "reason": "PodCreationRefused"}
     await counted(running, 1, "gangctl_gangs_blocked", **labels)
