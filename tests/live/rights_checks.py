@@ -158,7 +158,8 @@ Check = Callable[[Stage, tuple[Right, ...]], AsyncGenerator[None, None]]
 
 async def starts_unready(stage: Stage, rights: tuple[Right, ...]) -> AsyncGenerator[None, None]:
     """Without it gangctl does not become ready."""
-    await stage.gangctl.process.stop()
+    # Time enough: killed it would leave behind what it has to create.
+    await stage.gangctl.process.stop(grace=HUNG_SECONDS)
     async for part in _unready(stage, rights[0]):
         yield part
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 from collections.abc import AsyncIterator, Iterator
+from functools import partial
 from typing import Final
 
 import pytest
@@ -59,7 +60,7 @@ def pathways_plane() -> Iterator[ControlPlane]:
 def following(pathways_plane: ControlPlane) -> Iterator[Gangctl]:
     """gangctl that follows PathwaysJobs; a test that stops it starts it again."""
     gangctl = Gangctl(pathways_plane, *FLAGS, name=USER, user=USER)
-    asyncio.run(gangctl.process.start())
+    asyncio.run(gangctl.start())
     yield gangctl
     asyncio.run(gangctl.close())
     assert "Traceback" not in gangctl.log
@@ -85,18 +86,19 @@ async def test_a_life(place: PathwaysPlace) -> None:
     async with open_ground(place) as ground, Kubelet(place.api) as kubelet:
         raw = await place.submit()
         job = readable(raw)
+        await place.stands("Pending")
         await ground.head_pool(1)
         await ground.slice_pool(job.slice)
-        await place.stands("Pending")
         gangs = await gang_of(place, "pw")
         assert [each["spec"]["schedulingPolicy"]["gang"]["minCount"] for each in gangs.groups.values()] == [2]
         ground.look_at(job, await ground.started(job))
         await place.stands("Running HeadAndWorkersReady")
         await place.patch_jobset("pw", {"spec": {"suspend": True}})
         await place.stands("Suspended SuspendedJobs")
+        await wait_for(partial(without_pods, place), what="its pods to be gone")
         await place.patch_jobset("pw", {"spec": {"suspend": False}})
         await place.stands("Running HeadAndWorkersReady")
-        (head,) = await heads(place)
+        head = await wait_for(partial(running_head, place), what="its head to run")
         await kubelet.finish(head)
         status = await place.stands("Completed AllJobsCompleted")
         assert status["terminalState"] == "Completed"
@@ -111,11 +113,18 @@ async def test_a_life(place: PathwaysPlace) -> None:
     await place.wrote(lambda written: written.count("create jobsets") == 1)
 
 
-async def heads(place: PathwaysPlace) -> list[Object]:
-    """The head's pods that run; one that was suspended may not be gone yet."""
-    pods = [pod for pod in await place.pods() if "pathways-head" in pod["metadata"]["name"]]
-    here = (pod for pod in pods if not pod["metadata"].get("deletionTimestamp"))
-    return [pod for pod in here if pod["status"].get("phase") == "Running"]
+async def without_pods(place: PathwaysPlace) -> bool:
+    pods = await place.pods()
+    if pods:
+        raise NotYet(f"{len(pods)} pods")
+    return True
+
+
+async def running_head(place: PathwaysPlace) -> Object:
+    found = [pod for pod in await place.pods() if "pathways-head" in pod["metadata"]["name"]]
+    if [pod["status"].get("phase") for pod in found] != ["Running"]:
+        raise NotYet(str([pod["status"].get("phase") for pod in found]))
+    return found[0]
 
 
 async def test_one_of_somebody_else_is_left_alone(place: PathwaysPlace) -> None:

@@ -22,7 +22,7 @@ from tests.controlplane.components.addon import remove_namespace
 from tests.controlplane.kubelet import Kubelet
 from tests.controlplane.nodes import add_nodes, remove_nodes
 from tests.controlplane.plane import ControlPlane
-from tests.controlplane.wait import NotYet, wait_for
+from tests.controlplane.wait import HUNG_SECONDS, NotYet, wait_for
 from tests.jobsets import jobset, rj
 from tests.live import admission as component
 from tests.live import kueue
@@ -247,6 +247,7 @@ async def test_a_whole_life_uses_every_right_and_is_refused_nothing(
     since = rights_plane.audit_position
     assert len(pod.arguments) == len(deployed_arguments(await build(rights_plane.directory))) + 1
     await pod.process.start()
+    await cluster.asked()
     nodes = await add_nodes(rights_plane.api, 1, cpu="8")
     async with Kubelet(rights_plane.api) as kubelet:
         await _live(cluster, kubelet)
@@ -258,6 +259,7 @@ async def test_a_whole_life_uses_every_right_and_is_refused_nothing(
         stage = Stage(cluster, pod)
         await checks.register_job_webhook(stage)
         await pod.process.start()
+        await cluster.asked()
         assert all(await checks.authorities(stage, checks.JOB_WEBHOOKS))
         await cluster.api.delete(checks.JOB_WEBHOOKS)
         await cluster.create_jobset(jobset("after", rj("w", 1, 1, 1, mode="Gang")))
@@ -407,6 +409,8 @@ async def outside(rights_plane: ControlPlane, pod: InCluster, cluster: Cluster) 
     process = Gangctl(rights_plane, *HASTE, "--unregister-on-exit", name=STRANGER, user=STRANGER)
     await process.process.start()
     yield Stage(cluster, process, f":{STRANGER}")
+    # Time enough: killed it would leave behind what the next one has to create.
+    await process.process.stop(grace=HUNG_SECONDS)
     await process.close()
 
 
