@@ -10,6 +10,7 @@ from tests.controlplane.nodes import add_nodes
 from tests.controlplane.plane import ControlPlane
 from tests.controlplane.wait import NotYet, wait_for
 from tests.grafana.foreign import FAMILIES
+from tests.live.gangctl import create_namespaces
 
 pytestmark = [pytest.mark.controlplane, pytest.mark.xdist_group("1.37")]
 
@@ -71,6 +72,7 @@ async def exported(plane: ControlPlane) -> dict[str, tuple[str, set[str]]]:
 async def test_the_scheduler_exports_what_the_list_says(plane_1_37: ControlPlane, namespace: str) -> None:
     """One gang that is placed, and one that is too large for its node."""
     api = plane_1_37.api
+    await create_namespaces(plane_1_37, [namespace])
     await add_nodes(api, 1, cpu="4", labels={"test": namespace})
     for group, cpu in (("fits", "1"), ("never", "3")):
         groups = path_of("scheduling.k8s.io/v1beta1", "podgroups", namespace=namespace)
