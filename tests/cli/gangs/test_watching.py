@@ -19,7 +19,7 @@ from tests.cli.gangs.dump import NAMESPACE, RUNS, WAITS, Object
 from tests.cli.gangs.place import Place, place
 from tests.cli.run import gangctl
 from tests.cli.schema import violations
-from tests.controlplane.wait import HUNG_SECONDS
+from tests.controlplane.wait import HUNG_SECONDS, wait_for
 from tests.rows import each
 
 TITLE = f"{NAMESPACE}/{WAITS}"
@@ -36,6 +36,12 @@ class TestWait:
     async def test_until_ready(self, tmp_path: Path) -> None:
         async with place(tmp_path, dump.objects()) as here, here.running("wait", WAITS) as waiting:
             assert await waiting.until(f"{TITLE}: Unschedulable, 0 of 6 pods ready: ", err=True)
+
+            async def followed() -> bool:
+                """Each collection is listed twice, by the reader and by its informer, and then watched."""
+                return len(here.requests("list")) <= 2 * len(here.requests("watch"))
+
+            await wait_for(followed, what="a watch of each collection")
             let_run(here, 5)
             assert await waiting.until("5 of 6 pods ready", err=True)
             lists = here.requests("list")
@@ -108,7 +114,7 @@ class TestWatch:
             rows = [(await watching.line()).split()[1:4] for _ in range(2)]
             assert rows == [[WAITS, "Unschedulable", "0/6"], [RUNS, "Ready", "5/5"]]
             let_run(here, 6)
-            assert (await watching.until("Ready")).split()[1:4] == [WAITS, "Ready", "6/6"]
+            assert (await watching.until("6/6")).split()[1:4] == [WAITS, "Ready", "6/6"]
             here.remove("JobSet", RUNS)
             assert (await watching.until("(deleted)")).split()[1] == RUNS
 
