@@ -46,6 +46,11 @@ pytestmark = pytest.mark.usefixtures("nobody_is_left")
 SLOW = replace(PATIENT, slow_seconds=0)
 """Each policy gets a penalty the first time it is evaluated."""
 
+UNBOUNDED = EvaluatorOptions(
+    shared_seconds=60, policy_seconds=60, request_seconds=600, load_seconds=300, slow_seconds=600
+)
+"""Only the time slice bounds a policy; what a review is, and where it goes, are as in gangctl."""
+
 
 @each(("options", "queue"), [(LOCAL, "local"), (PATIENT, "small"), (SLOW, "penalized")])
 async def test_outcomes_are_the_same_everywhere(options: EvaluatorOptions, queue: Queue) -> None:
@@ -165,7 +170,7 @@ async def test_each_review_is_evaluated_by_one_set() -> None:
 
 async def test_a_large_review_goes_to_a_worker_and_a_small_one_does_not() -> None:
     seen = Seen()
-    options = EvaluatorOptions(slice_seconds=60, request_seconds=600)
+    options = replace(UNBOUNDED, slice_seconds=60)
     async with evaluator_of(options, FINE, observer=seen) as evaluator:
         await evaluator.evaluate(jobset_review(3))
         await evaluator.evaluate(jobset_review(3000))
@@ -179,7 +184,7 @@ async def test_what_the_time_slice_is_too_short_for_goes_to_a_worker() -> None:
         "costly", "object.spec.replicatedJobs.all(a, object.spec.replicatedJobs.all(b, a != b || a == b))"
     )
     # Some tenths of a millisecond for the one, a hundred for the other.
-    options = EvaluatorOptions(slice_seconds=0.02, request_seconds=600, slow_seconds=600)
+    options = replace(UNBOUNDED, slice_seconds=0.02)
     async with evaluator_of(options, costly, FINE, observer=seen) as evaluator:
         for _ in range(2):
             await evaluator.evaluate(jobset_review(150))
@@ -193,7 +198,7 @@ async def test_what_took_the_event_loop_too_long_begins_in_a_worker_from_then_on
     costly = document(
         "costly", "object.spec.replicatedJobs.all(a, object.spec.replicatedJobs.all(b, a != b || a == b))"
     )
-    options = EvaluatorOptions(request_seconds=600, slice_seconds=20e-6, slow_seconds=600, penalty_seconds=3600)
+    options = replace(UNBOUNDED, slice_seconds=20e-6, penalty_seconds=3600)
     async with evaluator_of(options, costly, observer=seen) as evaluator:
         for _ in range(3):
             [outcome] = await evaluator.evaluate(jobset_review(60))
