@@ -171,7 +171,7 @@ async def test_a_check_that_is_not_active_says_nothing(world: World) -> None:
 async def test_who_waits_is_looked_at_again_in_time(world: World) -> None:
     await world.queued(entry("gang"))
     world.statuses.now = UNDER_WAY
-    action = await world.look()
+    action = await clocked(world, 0).reconcile(("t", "wl"))
     assert action.after_seconds is not None
     assert 0 < action.after_seconds <= 5
     assert (await world.state())["message"] == ""
@@ -181,24 +181,23 @@ async def test_time_without_a_gangctl_does_not_count(world: World) -> None:
     await world.queued(entry("gang"))
     world.statuses.now = UNDER_WAY
     # The reservation is years old, and this process has just begun to lead.
-    await world.look()
+    await clocked(world, 0).reconcile(("t", "wl"))
     assert (await world.state())["state"] == "Pending"
-    late = clocked(world, datetime.now(UTC) + timedelta(seconds=61))
-    await late.reconcile(("t", "wl"))
+    await clocked(world, 61).reconcile(("t", "wl"))
     assert (await world.state())["state"] == "Retry"
 
 
 async def test_a_word_about_waiting_is_no_transition(world: World) -> None:
     await world.queued(entry("gang"))
     world.statuses.now = UNDER_WAY
-    await clocked(world, datetime.now(UTC) + timedelta(seconds=10)).reconcile(("t", "wl"))
+    await clocked(world, 10).reconcile(("t", "wl"))
     found = await world.state()
     assert (found["state"], found["lastTransitionTime"]) == ("Pending", entry("gang")["lastTransitionTime"])
     assert found["message"].startswith("not yet")
 
 
-def clocked(world: World, later: datetime) -> WorkloadChecks:
-    """A loop that began now and looks at its clock later."""
+def clocked(world: World, seconds: float) -> WorkloadChecks:
+    """A loop that began now, and whose clock stands still after so many seconds."""
     times = [datetime.now(UTC)]
     loop = WorkloadChecks(
         world.applier,
@@ -210,7 +209,7 @@ def clocked(world: World, later: datetime) -> WorkloadChecks:
         now=lambda: times[-1],
         jitter=lambda: 0.0,
     )
-    times.append(later)
+    times.append(times[0] + timedelta(seconds=seconds))
     return loop
 
 
