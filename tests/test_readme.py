@@ -12,9 +12,10 @@ import click
 import pytest
 
 from gangctl.cli.controller import controller
-from gangctl.cli.demo import demo, sandbox
+from gangctl.cli.demo import demo
 from gangctl.cli.gangs.waiting import command as wait
 from gangctl.cli.program import program
+from gangctl.cli.sandbox import sandbox
 from tests.quickstart import CLONE, EITHER, OWN, PLAYED, README, SECTION
 from tests.rows import each
 

@@ -40,7 +40,7 @@ COMMANDS: Final[Commands] = {
     "install": ("gangctl.cli.install.command", "Print what makes gangctl run in a cluster, or what to delete."),
     "doctor": ("gangctl.cli.doctor.command", "Say whether this cluster is able to run gangs, and what to do."),
     "demo": ("gangctl.cli.demo", "Show what gangs are for, on a simulated cluster or a real one."),
-    "sandbox": ("gangctl.cli.demo", "Run a simulated cluster until Ctrl-C."),
+    "sandbox": ("gangctl.cli.sandbox", "Run a simulated cluster until Ctrl-C, or while PROGRAM runs."),
     "controller": ("gangctl.cli.controller", "Run the controller and the admission webhooks."),
     "completion": ("gangctl.cli.completion", "Print a completion script for a shell."),
 }

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -28,18 +29,24 @@ _PRIVATE = 0o600
 
 @dataclass(frozen=True, slots=True)
 class Simulation:
-    """What to simulate, and where to write the kubeconfig."""
+    """What to simulate, and where to write the kubeconfig, an absolute path.
+
+    ``capacity`` is that of each node, ``program`` the command that runs in it.
+    """
 
     minor: str
     kubeconfig: Path
-    nodes: int = 2
+    nodes: int
+    capacity: Mapping[str, str]
     port: int = 0
+    program: Sequence[str] = ()
 
 
-async def simulate(options: Simulation, ready: Callable[[str], None]) -> None:
-    """Run until cancelled; ``ready`` is called with the server's address after the start.
+async def simulate(options: Simulation, ready: Callable[[str], None]) -> int:
+    """Run until cancelled, or until the program ends, whose exit code it returns.
 
-    Raises :class:`ConfigError` when the port is taken or the file cannot be written.
+    ``ready`` is called with the server's address after the start. Raises :class:`ConfigError` when the port is taken,
+    the file cannot be written, or the program cannot be run.
     """
     sandbox = Sandbox(SandboxOptions(minor=options.minor, port=options.port))
     try:
@@ -48,15 +55,38 @@ async def simulate(options: Simulation, ready: Callable[[str], None]) -> None:
         raise ConfigError(f"--port {options.port}: {error.strerror or error}") from error
     try:
         async with SimulatedControllers(sandbox.api) as simulated:
-            await add_nodes(sandbox.api, options.nodes)
+            await add_nodes(sandbox.api, options.nodes, extended=options.capacity)
             write_private(options.kubeconfig, sandbox.kubeconfig())
             try:
                 ready(sandbox.url)
+                if options.program:
+                    return await _run(options.program, options.kubeconfig, simulated)
                 await simulated.play_on()
             finally:
                 options.kubeconfig.unlink(missing_ok=True)
     finally:
         await sandbox.close()
+    return 0
+
+
+async def _run(program: Sequence[str], kubeconfig: Path, simulated: SimulatedControllers) -> int:
+    """Run a program with this terminal and this cluster; its exit code."""
+    environment = {**os.environ, "KUBECONFIG": str(kubeconfig)}
+    try:
+        process = await asyncio.create_subprocess_exec(*program, env=environment)
+    except OSError as error:
+        raise ConfigError(f"cannot run {program[0]}: {error.strerror or error}") from error
+    playing, running = asyncio.ensure_future(simulated.play_on()), asyncio.ensure_future(process.wait())
+    try:
+        await asyncio.wait({playing, running}, return_when=asyncio.FIRST_COMPLETED)
+        if playing.done():
+            playing.result()
+        return await running
+    finally:
+        playing.cancel()
+        if process.returncode is None:
+            process.terminate()
+            await process.wait()
 
 
 def write_private(file: Path, text: str) -> None:

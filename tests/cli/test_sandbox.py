@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import signal
 import socket
 import stat
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
+from typing import Any
 
+import click
 import pytest
 import yaml
 
+from gangctl.cli.sandbox import read_capacity, sandbox
 from gangctl.client.client import Client
 from gangctl.client.config import load_cluster
-from gangctl.client.resources import JOBSETS, PODS, Resource
+from gangctl.client.resources import JOBSETS, NODES, PODS, Resource
 from gangctl.client.transport import Transport
 from gangctl.demo.child import Controller
 from tests.cli.run import gangctl
@@ -25,6 +30,7 @@ from tests.controlplane.minors import NEWEST
 from tests.controlplane.wait import NotYet, wait_for
 from tests.jobsets import jobset, rj
 from tests.manifests.kubectl import Kubectl
+from tests.rows import each
 
 pytestmark = pytest.mark.timeout(120)
 
@@ -116,6 +122,80 @@ def test_usage(args: tuple[str, ...]) -> None:
     assert args[1] in answer.err
 
 
+@each(
+    ("given", "message"),
+    [
+        pytest.param("gpu=1", '"gpu" is not a resource of a node: cpu, memory, ', id="no-domain"),
+        pytest.param("cpu", '"cpu" is not NAME=AMOUNT, such as nvidia.com/gpu=8', id="no-amount"),
+        pytest.param("cpu=1,", '"" is not NAME=AMOUNT', id="nothing-after-a-comma"),
+        pytest.param("cpu=", 'cpu: "" is not a quantity', id="empty-amount"),
+        pytest.param("cpu=many", 'cpu: "many" is not a quantity', id="no-quantity"),
+        pytest.param("cpu=-1", 'cpu: "-1" is not an amount of at least 0', id="negative"),
+        pytest.param(
+            "nvidia.com/gpu=1.5", 'nvidia.com/gpu: "1.5" is not a whole number of at least 0', id="half-a-gpu"
+        ),
+        pytest.param("pods=500m", 'pods: "500m" is not a whole number of at least 0', id="half-a-pod"),
+        pytest.param("cpu=1,memory=1Gi,cpu=2", '"cpu" is named twice', id="twice"),
+    ],
+)
+def test_a_capacity_that_no_node_has_is_refused(given: str, message: str) -> None:
+    answer = gangctl("sandbox", "--capacity", given)
+    assert (answer.code, answer.out) == (2, "")
+    assert message in answer.err
+    assert "--capacity" in answer.err
+
+
+@each(
+    ("given", "capacity"),
+    [
+        ("", {"cpu": "64", "memory": "512Gi", "nvidia.com/gpu": "8"}),
+        ("nvidia.com/gpu=0", {"cpu": "64", "memory": "512Gi", "nvidia.com/gpu": "0"}),
+        (
+            "cpu=500m,memory=1.5Gi,pods=5,hugepages-2Mi=4Mi,google.com/tpu=4",
+            {
+                "cpu": "500m",
+                "memory": "1.5Gi",
+                "nvidia.com/gpu": "8",
+                "pods": "5",
+                "hugepages-2Mi": "4Mi",
+                "google.com/tpu": "4",
+            },
+        ),
+    ],
+)
+def test_a_capacity_is_laid_over_the_default(given: str, capacity: dict[str, str]) -> None:
+    option = click.Option(["--capacity"])
+    assert read_capacity(click.Context(sandbox), option, given) == capacity
+
+
+async def test_nodes_have_what_is_asked_for(tmp_path: Path) -> None:
+    file = tmp_path / "kubeconfig"
+    async with (
+        standing("--nodes", "1", "--capacity", "cpu=2,nvidia.com/gpu=4", "--kubeconfig-out", str(file)) as (_, said),
+        Transport(await load_cluster(kubeconfig=file)) as transport,
+    ):
+        assert "1 nodes of cpu=2,memory=512Gi,nvidia.com/gpu=4" in said[1]
+        (node,) = (await Client(transport).list(NODES)).items
+        has = {"cpu": "2", "memory": "512Gi", "pods": "110", "nvidia.com/gpu": "4"}
+        assert node["status"]["capacity"] == node["status"]["allocatable"] == has
+        assert node["status"]["nodeInfo"]["kubeletVersion"] == "v1.37.2"
+
+
+def test_a_program_runs_in_it_and_its_code_is_that_of_the_command(tmp_path: Path) -> None:
+    script = f"test -f $KUBECONFIG && echo $KUBECONFIG > {tmp_path}/file; exit 7"
+    answer = gangctl("sandbox", "--nodes", "0", "--", "bash", "-c", script)
+    assert (answer.code, answer.err) == (7, "")
+    assert "ends with bash." in answer.out
+    assert "export KUBECONFIG" not in answer.out
+    assert not there(Path((tmp_path / "file").read_text(encoding="utf-8").strip()))
+
+
+def test_a_program_that_is_not_there_is_said() -> None:
+    answer = gangctl("sandbox", "--nodes", "0", "--", "/no/such/program")
+    assert answer.code == 2
+    assert answer.err == "error: cannot run /no/such/program: No such file or directory\n"
+
+
 async def test_gangctl_makes_gangs_in_it(tmp_path: Path) -> None:
     file = tmp_path / "kubeconfig"
     async with (
@@ -149,7 +229,7 @@ async def test_kubectl_works_with_it(tmp_path: Path) -> None:
     async with standing("--kubeconfig-out", str(file)):
         kubectl = Kubectl(tmp_path, file)
         nodes = await kubectl.run("get", "nodes", "-o", "name")
-        assert nodes.text.split() == ["node/node-0", "node/node-1"]
+        assert nodes.text.split() == ["node/node-0", "node/node-1", "node/node-2"]
         manifest = yaml.safe_dump(jobset("js", rj("w", 1, 2, 2, cpu="1"), namespace="default"))
         created = await kubectl.run("apply", "-f", "-", given=manifest)
         assert "jobset.jobset.x-k8s.io/js created" in created.text
@@ -191,3 +271,80 @@ async def test_kubectl_works_with_it(tmp_path: Path) -> None:
             return True
 
         await wait_for(gone, what="the pods to go")
+
+
+CREATES = {
+    "namespace": ("a",),
+    "configmap": ("a", "--from-literal=k=v"),
+    "secret": ("generic", "a", "--from-literal=k=v"),
+    "serviceaccount": ("a",),
+    "service": ("clusterip", "a", "--tcp=80:8080"),
+    "job": ("a", "--image=i", "--", "sh", "-c", "true"),
+    "role": ("a", "--verb=get,list", "--resource=pods", "--resource-name=p"),
+    "rolebinding": ("a", "--role=r", "--user=u", "--serviceaccount=default:s"),
+    "clusterrole": ("a", "--verb=get", "--non-resource-url=/metrics"),
+    "clusterrolebinding": ("a", "--clusterrole=c", "--group=g"),
+    "priorityclass": ("a", "--value=7", "--preemption-policy=Never"),
+}
+"""What kubectl sends in protobuf."""
+
+
+@pytest.mark.controlplane
+async def test_kubectl_creates_the_same_in_protobuf_as_in_json(tmp_path: Path) -> None:
+    file = tmp_path / "kubeconfig"
+    async with standing("--kubeconfig-out", str(file)):
+        kubectl = Kubectl(tmp_path, file)
+
+        async def made(kind: str) -> dict[str, Any]:
+            """The object a of a kind, without what no two objects have the same."""
+            got = json.loads((await kubectl.run("get", kind, "a", "-o", "json")).text)
+            await kubectl.run("delete", kind, "a")
+            for field in ("uid", "resourceVersion", "creationTimestamp", "managedFields", "labels"):
+                got["metadata"].pop(field, None)
+            got.pop("status", None)
+            if kind == "job":
+                got["spec"].pop("selector")
+                got["spec"]["template"].pop("metadata")
+            if kind == "service":
+                got["spec"].pop("clusterIP")
+                got["spec"].pop("clusterIPs")
+            found: dict[str, Any] = got
+            return found
+
+        for kind, args in CREATES.items():
+            written = await kubectl.run("create", kind, *_with(args, "--dry-run=client", "-o", "json"))
+            await kubectl.run("create", "-f", "-", given=written.text)
+            in_json = await made(kind)
+            created = await kubectl.run("create", kind, *args)
+            assert " created" in created.text
+            assert await made(kind) == in_json, kind
+        assert (await kubectl.run("auth", "can-i", "create", "pods")).text == "yes\n"
+        assert "admin" in (await kubectl.run("auth", "whoami")).text
+
+
+def _with(args: tuple[str, ...], *flags: str) -> list[str]:
+    """Arguments with further flags, in front of what follows "--"."""
+    end = args.index("--") if "--" in args else len(args)
+    return [*args[:end], *flags, *args[end:]]
+
+
+@pytest.mark.controlplane
+async def test_kubectl_drains_its_nodes(tmp_path: Path) -> None:
+    file = tmp_path / "kubeconfig"
+    async with standing("--nodes", "1", "--kubeconfig-out", str(file)):
+        kubectl = Kubectl(tmp_path, file)
+        await kubectl.run("create", "job", "a", "--image=i")
+
+        async def shown(*kinds: str, wanted: str) -> bool:
+            got = " ".join((await kubectl.run("get", *kinds, "--no-headers")).text.split())
+            if wanted not in got:
+                raise NotYet(got)
+            return True
+
+        await wait_for(partial(shown, "pods", wanted="1/1 Running 0"), what="the pod to run")
+        drained = await kubectl.run("drain", "node-0", "--force")
+        assert "node/node-0 drained" in drained.text
+        await wait_for(partial(shown, "pods", wanted="0/1 Pending 0"), what="the next pod to wait")
+        await wait_for(partial(shown, "nodes", wanted="Ready,SchedulingDisabled"), what="the node to be cordoned")
+        await kubectl.run("uncordon", "node-0")
+        await wait_for(partial(shown, "pods", wanted="1/1 Running 0"), what="it to run")

@@ -7,6 +7,7 @@ from typing import Final
 
 from gangctl.sandbox.api import Api
 from gangctl.sandbox.caller import Caller
+from gangctl.sandbox.kinds import MINORS
 from gangctl.sandbox.objects import Object, copy, name_of, now
 
 _CALLER: Final = Caller("system:sandbox:nodes", ("system:masters",))
@@ -42,6 +43,11 @@ async def add_nodes(
         }
         created = copy(await api.create(kind, "", node, _CALLER))
         created["status"] = {
+            "nodeInfo": {
+                "kubeletVersion": MINORS[api.registry.minor].release,
+                "operatingSystem": "linux",
+                "architecture": "amd64",
+            },
             "capacity": dict(resources),
             "allocatable": dict(resources),
             "conditions": [
