@@ -11,7 +11,7 @@ from gangctl.kueue.blocked import Blocked, blocked
 from gangctl.kueue.objects import ClusterQueue, QueuedWorkload
 from gangctl.kueue.reading import read_cluster_queue, read_local_queue, read_workload
 from gangctl.kueue.states import Status, status_of
-from tests.controlplane.api import ApiFailure, Object, path_of
+from tests.controlplane.api import ApiClient, ApiFailure, Object, path_of
 from tests.controlplane.components.addon import create_namespace
 from tests.controlplane.plane import ControlPlane
 from tests.controlplane.wait import NotYet, wait_for
@@ -21,6 +21,19 @@ from tests.live.cluster import JOBSETS
 KUEUE: Final = "kueue.x-k8s.io/v1beta2"
 QUEUE: Final = "kueue.x-k8s.io/queue-name"
 _PLURALS: Final = {"ClusterQueue": "clusterqueues", "LocalQueue": "localqueues", "AdmissionCheck": "admissionchecks"}
+
+
+async def known_to_kueue(api: ApiClient, path: str) -> None:
+    """Wait until Kueue goes by a ClusterQueue or LocalQueue as it is now, as its condition says."""
+
+    async def known() -> bool:
+        live = await api.get(path)
+        conditions = live.get("status", {}).get("conditions", [])
+        if live["metadata"]["generation"] not in [each.get("observedGeneration") for each in conditions]:
+            raise NotYet(str(conditions))
+        return True
+
+    await wait_for(known, f"Kueue to know {path}")
 
 
 @dataclass
@@ -61,19 +74,13 @@ class Queued:
         group = {"coveredResources": ["cpu"], "flavors": [{"name": flavor or self.namespace, "resources": resources}]}
         whole = {"namespaceSelector": {}, "resourceGroups": [group], **spec}
         await self.apply("ClusterQueue", self.namespace, {k: v for k, v in whole.items() if v is not None})
+        await known_to_kueue(self.plane.api, self.path("ClusterQueue", self.namespace))
         await self.door(door)
 
-        async def seen() -> bool:
-            found = await self.cluster_queue()
-            if found is None or found.active is None:
-                raise NotYet("no condition yet")
-            return True
-
-        await wait_for(seen, "Kueue to look at the ClusterQueue")
-
     async def door(self, name: str = "main", **spec: Any) -> None:
-        """A LocalQueue into the namespace's ClusterQueue."""
+        """A LocalQueue into the namespace's ClusterQueue, until Kueue knows it."""
         await self.apply("LocalQueue", name, {"clusterQueue": self.namespace, **spec}, namespace=self.namespace)
+        await known_to_kueue(self.plane.api, self.path("LocalQueue", name, self.namespace))
 
     async def submit(
         self,

@@ -22,6 +22,7 @@ from tests.live.cluster import Cluster, refused
 from tests.live.gangctl import USER, Gangctl, create_namespaces, prepare
 from tests.live.observe import foreign_workload, said
 from tests.live.proxy import Proxy
+from tests.live.queued import known_to_kueue
 from tests.live.rights import Right, missing
 from tests.live.test_crash_live import Assassin, Condition, kill_after_each_write
 
@@ -82,12 +83,9 @@ async def test_a_jobset_starts_once_its_gang_is_there(queues: Queues, kueue_plan
         await wait_for(lambda: queues.started("js"), what="the JobSet to start")
     assert seen.states("js", check) == ["Pending", "Ready"]
     assert seen.admissions("js") == [1]
-    await wrote(
-        kueue_plane,
-        queues.name,
-        since,
-        ["create workloads", "create podgroups", "create podgroups", "patch workloads"],
-    )
+    # Its entry of the check is written once more where it has waited for some seconds.
+    gang = ["create workloads", "create podgroups", "create podgroups"]
+    await wrote(kueue_plane, queues.name, since, gang, but="patch workloads")
     event = await said(queues.cluster, "AdmissionCheckReady")
     assert check in event["note"]
     owned = {o["metadata"]["ownerReferences"][0]["uid"] for o in (await queues.cluster.gangs()).groups.values()}
@@ -191,12 +189,14 @@ async def test_what_is_no_jobset_passes_at_once(queues: Queues, kueue_plane: Con
 async def test_quota_is_given_back_and_tried_again_when_a_gang_cannot_be_made(queues: Queues) -> None:
     parameters = await queues.parameters("quick", timeoutSeconds=2, retryBaseSeconds=2, retryMaxSeconds=4)
     check = await ready_queue(queues, parameters)
-    await queues.api.patch(queues.cluster.path(KUEUE, "localqueues", "main"), {"spec": {"stopPolicy": "Hold"}})
+    local = queues.cluster.path(KUEUE, "localqueues", "main")
+    await queues.api.patch(local, {"spec": {"stopPolicy": "Hold"}})
+    await known_to_kueue(queues.api, local)
     created = await queues.submit()
     name = object_name("js", created["metadata"]["uid"], "workload")
     await queues.api.create(queues.cluster.scheduling("workloads"), foreign_workload(queues.cluster, name, "somebody"))
     async with chronicle(queues) as seen:
-        await queues.api.patch(queues.cluster.path(KUEUE, "localqueues", "main"), {"spec": {"stopPolicy": "None"}})
+        await queues.api.patch(local, {"spec": {"stopPolicy": "None"}})
         await queues.entry("js", check, "Retry")
         await queues.until("js", "QuotaReserved", status=False)
         await queues.api.delete(queues.cluster.scheduling("workloads", name))
@@ -218,6 +218,7 @@ async def test_what_policies_deny_meanwhile_is_rejected_in_the_end(queues: Queue
     check = await ready_queue(queues, parameters)
     local = queues.cluster.path(KUEUE, "localqueues", "main")
     await queues.api.patch(local, {"spec": {"stopPolicy": "Hold"}})
+    await known_to_kueue(queues.api, local)
     await queues.submit()
     name = f"later-{queues.name[-6:]}"
     here = {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": queues.name}}}
