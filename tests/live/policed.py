@@ -55,14 +55,15 @@ class Policed:
         constraints = {"namespaceSelector": here, **constraints}
         return await self.create("GangPolicy", name, {**spec, "matchConstraints": constraints}, annotations)
 
-    async def in_force(self, path: str, *, reason: str = "InForce") -> Object:
-        """Wait until a status says so, of the newest generation; the condition."""
+    async def in_force(self, path: str, *, reason: str = "InForce", words: str = "") -> Object:
+        """Wait until a status says so, in these words, of the newest generation; the condition."""
 
         async def said() -> Object:
             live = await self.cluster.api.get(path)
             conditions: list[Object] = live.get("status", {}).get("conditions", [])
             for each in conditions:
-                if each["reason"] == reason and each["observedGeneration"] == live["metadata"]["generation"]:
+                fresh = each["observedGeneration"] == live["metadata"]["generation"]
+                if fresh and each["reason"] == reason and words in each["message"]:
                     return each
             raise NotYet(str(live.get("status")))
 

@@ -7,6 +7,7 @@ import json
 import secrets
 from collections.abc import AsyncIterator, Iterator
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -321,15 +322,18 @@ async def test_what_exists_is_counted_told_and_reported(policed: Policed, tmp_pa
     ]
     told = next(each for each in report["results"] if each["policy"] == name)
     assert (told["severity"], told["category"], told["source"]) == ("high", "Ownership", "gangctl")
-    assert await violations(policed, policy=name, severity="high", action="deny") == 2
-    assert await violations(policed, policy=other, severity="", action="warn") == 3
-    assert await policed.gangctl.metric("gangctl_policy_last_scan_timestamp_seconds") > began
-    assert await policed.gangctl.metric("gangctl_policy_scanned_jobsets") >= 3
+    for count, labels in (
+        (2, {"policy": name, "severity": "high", "action": "deny"}),
+        (3, {"policy": other, "severity": "", "action": "warn"}),
+    ):
+        await wait_for(partial(is_violated, policed, count, **labels), what="the metric to follow")
     await is_shown(Kubectl(tmp_path, cluster.plane.kubeconfig), name, 2)
 
     # What is found again is not written again.
     since = cluster.plane.audit_position
     await policed.scans(3)
+    assert await policed.gangctl.metric("gangctl_policy_last_scan_timestamp_seconds") > began
+    assert await policed.gangctl.metric("gangctl_policy_scanned_jobsets") >= 3
     written = cluster.plane.writes_by(USER, since)
     # In namespaces of earlier tests gangs end.
     places = (entry["objectRef"].get("namespace", cluster.namespace) for entry in (*written.objects, *written.events))
@@ -474,8 +478,9 @@ async def test_parameters_of_a_kind_of_ones_own_and_the_role_that_lets_them_be_r
         paramRef={"name": "limit", "parameterNotFoundAction": "Deny"},
         validations=[{"expression": "gang.totalPods <= params.spec.pods", "message": "too many pods"}],
     )
-    told = await policed.in_force(path, reason="ParametersUnavailable")
-    assert "GangLimit of gangs.example.org/v1 cannot be read: ForbiddenError" in told["message"]
+    # Before it has asked for them it says that they have not been looked for yet.
+    forbidden = "GangLimit of gangs.example.org/v1 cannot be read: ForbiddenError"
+    await policed.in_force(path, reason="ParametersUnavailable", words=forbidden)
     right = 'cannot list resource "ganglimits" in API group "gangs.example.org"'
     assert right in policed.gangctl.log.replace('\\"', '"')
     await policed.until(422, words="cannot be read")
