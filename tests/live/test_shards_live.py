@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 import pytest
@@ -17,6 +18,7 @@ from tests.controlplane.api import ApiFailure, Object, path_of
 from tests.controlplane.plane import ControlPlane
 from tests.controlplane.wait import NotYet, wait_for
 from tests.jobsets import jobset, rj
+from tests.live.balancer import Balancer
 from tests.live.cluster import Cluster
 from tests.live.gangctl import OWN_NAMESPACE, Gangctl, create_namespaces
 from tests.live.replicas import LEASE, leads, replicas_of, run_out, without_lease
@@ -36,6 +38,7 @@ class Shards:
     """The replicas, and a namespace in each shard."""
 
     plane: ControlPlane
+    balancer: Balancer
     every: list[Gangctl]
     clusters: list[Cluster]
 
@@ -67,6 +70,18 @@ class Shards:
         entries = [entry for each in self.every for entry in self.writes(each, cluster, since)]
         assert without_lease(self.plane, entries, LEASES[number]) == []
         return {entry["user"]["username"] for entry in entries}
+
+    async def made(self, cluster: Cluster, since: int, number: int) -> list[str]:
+        """Names of what was created in a namespace, so many at least: an answer may be there before its entry is."""
+        found = [
+            entry["objectRef"]["name"]
+            for each in self.every
+            for entry in self.writes(each, cluster, since)
+            if entry["verb"] == "create" and entry["responseStatus"]["code"] == 201
+        ]
+        if len(found) < number:
+            raise NotYet(f"{len(found)} of {number}")
+        return found
 
     def writes(self, replica: Gangctl, cluster: Cluster, since: int) -> list[Object]:
         """What a replica wrote in a namespace, without events."""
@@ -118,8 +133,8 @@ async def shards(plane: ControlPlane, *flags: Sequence[str]) -> AsyncIterator[Sh
     await create_namespaces(plane, [OWN_NAMESPACE])
     await _grant_leases(plane)
     named = dict(zip(NAMES, flags or [DIVIDED] * 3, strict=True))
-    async with replicas_of(plane, named) as (_, every):
-        yield Shards(plane, every, clusters)
+    async with replicas_of(plane, named) as (balancer, every):
+        yield Shards(plane, balancer, every, clusters)
 
 
 async def create(cluster: Cluster, name: str) -> None:
@@ -238,17 +253,13 @@ async def test_replicas_that_disagree_on_the_number_do_nothing_twice(bare: Clust
         for cluster in ground.clusters:
             await have_gangs(cluster, *names)
         await whole.end()
+        await ground.balancer.settled(*divided)
         for cluster in ground.clusters:
             await create(cluster, "last")
             await have_gangs(cluster, "last")
         assert await ground.leader(1, among=divided) is second
         assert await ground.leader(0, among=divided) is not second
         for cluster in ground.clusters:
-            made = [
-                entry["objectRef"]["name"]
-                for each in ground.every
-                for entry in ground.writes(each, cluster, position)
-                if entry["verb"] == "create" and entry["responseStatus"]["code"] == 201
-            ]
-            assert len(made) == len(set(made)) == 3 * (len(names) + 1)
             assert await created_events(cluster, len(names) + 1) == sorted([*names, "last"])
+            made = await wait_for(partial(ground.made, cluster, position, 3 * (len(names) + 1)), "all to be logged")
+            assert len(made) == len(set(made)) == 3 * (len(names) + 1)
