@@ -7,6 +7,7 @@ import signal
 import time
 from collections.abc import Iterator
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 from gangctl.evaluation.messages import LATE, MEMORY, READ, Evaluate, Evaluated, Load
@@ -46,12 +47,22 @@ def work_for(seconds: float) -> None:
         pass
 
 
+def hang_once(file: Path) -> None:
+    """Use CPU time until killed, unless ``file`` says that this has happened."""
+    if not file.exists():
+        file.touch()
+        while True:
+            pass
+
+
 class Service:
     """Does to policies by name what the real one does by evaluating them; ``kind`` and ``kind-anything``."""
 
     def __init__(self) -> None:
         self.known: set[str] = set()
         self.names: dict[str, str] = {}
+        self.over = False
+        """Whether a policy took the rest of the review's time."""
 
     def __call__(self, message: Load | Evaluate) -> Iterator[Any]:
         return self.load(message) if isinstance(message, Load) else self.evaluate(message)
@@ -66,17 +77,17 @@ class Service:
             yield key
 
     def evaluate(self, message: Evaluate) -> Iterator[Evaluated | str]:
-        end = time.monotonic() + message.seconds
+        end, self.over = time.monotonic() + message.seconds, False
         if message.review.request["name"] == "unreadable":
             os.kill(os.getpid(), signal.SIGABRT)
         yield READ
         for key in message.policies:
             assert key in self.known
             began = time.thread_time()
-            outcome = LATE if time.monotonic() >= end else self.outcome(self.names[key], end)
+            outcome = LATE if self.over or time.monotonic() >= end else self.outcome(self.names[key])
             yield Evaluated(outcome, time.thread_time() - began)
 
-    def outcome(self, name: str, end: float) -> Outcome | str:
+    def outcome(self, name: str) -> Outcome | str:
         match name.partition("-")[0]:
             case "hang":
                 while True:
@@ -88,11 +99,10 @@ class Service:
             case "memory":
                 return MEMORY
             case "slow":
+                hang_once(Path(name.partition("-")[2]))
                 work_for(0.5)
             case "longer":
-                # Than the review, whenever it begins.
-                while time.monotonic() < end:
-                    pass
+                self.over = True
             case "rude":
                 work_for(0.15)
         return Outcome(name, matched=True, steps=os.getpid())

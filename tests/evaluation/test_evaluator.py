@@ -363,14 +363,15 @@ async def test_cancelling_a_review_leaves_the_evaluator_as_it_was() -> None:
 
 
 @pytest.mark.usefixtures("_hostile")
-async def test_closing_an_evaluator_ends_what_hangs() -> None:
+async def test_closing_an_evaluator_ends_what_hangs(monkeypatch: pytest.MonkeyPatch) -> None:
     seen = Seen()
-    # When the evaluator is closed, the end of the review is all that is left to wait for.
-    options = replace(HOSTILE_OPTIONS, request_seconds=5)
-    async with evaluator_of(options, FINE, document("hang", "true"), observer=seen) as evaluator:
+    async with evaluator_of(HOSTILE_OPTIONS, FINE, document("hang", "true"), observer=seen) as evaluator:
         await until_warm(evaluator)
         hanging = asyncio.create_task(evaluator.evaluate(jobset_review()))
         await until_evaluated(seen)
+    # The end of the review is all that is left to wait for.
+    loop = asyncio.get_running_loop()
+    monkeypatch.setattr(loop, "time", lambda now=loop.time: now() + 2 * HOSTILE_OPTIONS.request_seconds)
     outcomes = await hanging
     assert outcomes[1].violations[0].error == "DeadlineExceeded"
 

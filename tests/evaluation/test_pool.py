@@ -8,10 +8,12 @@ import signal
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 import structlog
 
+from gangctl.client.pacing import Clock
 from gangctl.evaluation.options import EvaluatorOptions, Size
 from gangctl.evaluation.pool import Pool
 from gangctl.evaluation.request import EvaluationRequest
@@ -38,10 +40,8 @@ class Bench:
         self.seen = Seen()
         self.pool = Pool(options, self.seen)
 
-    def submit(
-        self, snapshot: Snapshot, about: Review | None = None, *, seconds: float = 0.0, size: Size = "large"
-    ) -> EvaluationRequest:
-        deadline = asyncio.get_running_loop().time() + (seconds or self.options.request_seconds)
+    def submit(self, snapshot: Snapshot, about: Review | None = None, *, size: Size = "large") -> EvaluationRequest:
+        deadline = asyncio.get_running_loop().time() + self.options.request_seconds
         request = EvaluationRequest(about or review(), snapshot, snapshot.entries, deadline)
         request.size = size
         self.pool.submit(request, snapshot.entries)
@@ -51,13 +51,22 @@ class Bench:
         await asyncio.wait_for(request.wait(), 600)
         return [request.outcomes[entry.key] for entry in request.snapshot.entries]
 
-    async def evaluate(
-        self, *names: str, about: Review | None = None, seconds: float = 0.0, size: Size = "large"
-    ) -> list[Outcome]:
-        return await self.outcomes(self.submit(snapshot_with(*names), about, seconds=seconds, size=size))
+    async def evaluate(self, *names: str, about: Review | None = None, size: Size = "large") -> list[Outcome]:
+        return await self.outcomes(self.submit(snapshot_with(*names), about, size=size))
 
     def penalized(self, name: str, size: Size = "large") -> bool:
         return (snapshot_with(name).entries[0].key, size) in self.pool.slow
+
+
+class Leap(Clock):
+    """Is past the deadline of a review once "longer" is evaluated."""
+
+    def __init__(self, here: Bench) -> None:
+        self.here = here
+
+    def now(self) -> float:
+        over = ("longer", "large") in self.here.seen.queues
+        return super().now() + (2 * self.here.options.request_seconds if over else 0.0)
 
 
 @pytest.fixture(autouse=True)
@@ -113,14 +122,15 @@ async def test_many_that_misbehave_in_one_review() -> None:
         assert kinds(outcomes) == expected
 
 
-async def test_a_policy_that_takes_long_is_killed_once_and_gets_the_rest_of_its_time_by_itself() -> None:
+async def test_a_policy_that_takes_long_is_killed_once_and_gets_the_rest_of_its_time_by_itself(tmp_path: Path) -> None:
+    slow = f"slow-{tmp_path / 'killed'}"
     async with bench(replace(OPTIONS, policy_seconds=60)) as here:
-        assert kinds(await here.evaluate("a", "slow", "b")) == ["pass"] * 3
-        assert here.seen.kills == [("slow", "time")]
-        assert sorted(here.seen.queues) == [("a", "large"), ("b", "large"), ("slow", "penalized")]
-        assert kinds(await here.evaluate("a", "slow", "b")) == ["pass"] * 3
-        assert here.seen.kills == [("slow", "time")]
-        assert here.seen.queues[3:].count(("slow", "penalized")) == 1
+        assert kinds(await here.evaluate("a", slow, "b")) == ["pass"] * 3
+        assert here.seen.kills == [(slow, "time")]
+        assert sorted(here.seen.queues) == [("a", "large"), ("b", "large"), (slow, "penalized")]
+        assert kinds(await here.evaluate("a", slow, "b")) == ["pass"] * 3
+        assert here.seen.kills == [(slow, "time")]
+        assert here.seen.queues[3:].count((slow, "penalized")) == 1
 
 
 async def test_a_slow_policy_is_penalized_for_reviews_of_that_size() -> None:
@@ -147,18 +157,21 @@ async def test_small_reviews_are_evaluated_while_large_ones_and_penalized_polici
         assert not any(request.over for request in hanging)
 
 
-async def test_a_policy_that_got_a_penalty_meanwhile_is_not_evaluated_with_the_others() -> None:
+async def test_a_policy_that_got_a_penalty_meanwhile_is_not_evaluated_with_the_others(tmp_path: Path) -> None:
+    slow = f"slow-{tmp_path / 'killed'}"
     async with bench(replace(OPTIONS, policy_seconds=60)) as here:
-        first, second = here.submit(snapshot_with("slow")), here.submit(snapshot_with("a", "slow", "b"))
+        first, second = here.submit(snapshot_with(slow)), here.submit(snapshot_with("a", slow, "b"))
         assert kinds(await here.outcomes(second)) == ["pass"] * 3
         assert kinds(await here.outcomes(first)) == ["pass"]
-        assert here.seen.kills == [("slow", "time")], "by the first alone"
+        assert here.seen.kills == [(slow, "time")], "by the first alone"
 
 
 async def test_at_the_end_of_a_review_no_worker_is_killed_for_policies_that_had_no_turn() -> None:
     async with bench(replace(OPTIONS, slow_seconds=600, shared_seconds=60, policy_seconds=60)) as here:
         first = await here.evaluate("a")
-        late = await here.evaluate("longer", "b", seconds=5)
+        here.pool._clock = Leap(here)
+        late = await here.evaluate("longer", "b")
+        here.pool._clock = Clock()
         again = await here.evaluate("c")
         assert kinds(late) == ["pass", "DeadlineExceeded"]
         assert not here.seen.kills
