@@ -60,9 +60,13 @@ class InCluster(Gangctl):
         self.process.command = ["/usr/bin/env", "-i", *variables, sys.executable, "-m", "gangctl", *self.arguments]
 
     async def install(self) -> None:
-        """Apply the manifests, and mount the ServiceAccount with a token that the API server mints for it."""
+        """Apply the manifests, and mount the ServiceAccount."""
         for body in self._manifests:
             await self.apply(self._on_loopback(body))
+        await self.mount()
+
+    async def mount(self) -> None:
+        """Mount the ServiceAccount, which is installed, with a token that the API server mints for it."""
         path = path_of("v1", "serviceaccounts", namespace=OWN_NAMESPACE, name="gangctl")
         request: Object = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest"}
         request["spec"] = {"expirationSeconds": _TOKEN_SECONDS}
@@ -88,15 +92,20 @@ class InCluster(Gangctl):
                 await self.apply(self._on_loopback(body))
 
     def _on_loopback(self, body: Object) -> Object:
-        if body["kind"] == "Service" and body["metadata"]["name"] == "gangctl-webhook":
-            return {**body, "spec": {"type": "ExternalName", "externalName": "localhost"}}
         if body["kind"] == "Deployment":
             return {**body, "spec": {**body["spec"], "replicas": 0}}
-        if "webhooks" in body:
-            port = int(self.webhook_address.rpartition(":")[2])
-            hooks = [{**hook, "clientConfig": _with_port(hook["clientConfig"], port)} for hook in body["webhooks"]]
-            return {**body, "webhooks": hooks}
-        return body
+        return on_loopback(body, self.webhook_address)
+
+
+def on_loopback(body: Object, address: str) -> Object:
+    """An object of the manifests, with webhooks that are called at this address."""
+    if body["kind"] == "Service" and body["metadata"]["name"] == "gangctl-webhook":
+        return {**body, "spec": {"type": "ExternalName", "externalName": "localhost"}}
+    if "webhooks" in body:
+        port = int(address.rpartition(":")[2])
+        hooks = [{**hook, "clientConfig": _with_port(hook["clientConfig"], port)} for hook in body["webhooks"]]
+        return {**body, "webhooks": hooks}
+    return body
 
 
 def deployed_arguments(manifests: list[Object]) -> list[str]:

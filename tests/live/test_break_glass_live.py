@@ -1,14 +1,19 @@
-"""docs/runbooks/break-glass.md, command by command, on a cluster whose gangctl was killed: each does what it says."""
+"""docs/runbooks/break-glass.md, command by command, on a cluster whose gangctl was killed: each does what it says.
+
+By each way of installing gangctl. No pod runs on these planes: where the Deployment has replicas, the process is one.
+The copies of manifests and chart lead API servers to it (``incluster.py``); all else is as a user has it.
+"""
 
 from __future__ import annotations
 
 import re
-import shlex
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 
 import pytest
+import yaml
 
 from tests.controlplane.api import ApiFailure, Object, path_of
 from tests.controlplane.plane import ControlPlane
@@ -16,55 +21,69 @@ from tests.controlplane.wait import NotYet, wait_for
 from tests.jobsets import REF, jobset, rj
 from tests.live.cluster import Cluster, refused
 from tests.live.gangctl import OWN_NAMESPACE, Gangctl, create_namespaces
-from tests.live.observe import gang_of
-from tests.manifests.files import MANIFESTS, ROOT, one
-from tests.manifests.kubectl import Kubectl
+from tests.live.incluster import InCluster, build, on_loopback
+from tests.live.installed import REGISTRATIONS, is_gone
+from tests.live.observe import gang_of, webhooks_noticed
+from tests.live.policed import GROUP
+from tests.live.workplace import CommandFailed, Workplace
+from tests.manifests.files import ROOT, documents
+from tests.manifests.helm import Helm
 
 pytestmark = pytest.mark.controlplane
 
 RUNBOOK = (ROOT / "docs" / "runbooks" / "break-glass.md").read_text()
-REGISTRATIONS = ("mutatingwebhookconfigurations", "validatingwebhookconfigurations")
+CHECK, SKIP, IGNORE, OFF, FREE = "Check that gangctl is the cause", "1. ", "2. ", "3. ", "4. "
+KUSTOMIZE, HELM, AFTERWARDS = "With kustomize", "With Helm", "With every installation"
+GANGS, POLICIES, DEFAULTS = "jobsets.gangs.gangctl.dev", "fail.policies.gangctl.dev", "defaults.gangctl.dev"
 
 
-def commands(heading: str) -> list[list[str]]:
-    """What stands in the code block under a heading, one argument list for each line."""
-    sections = re.split(r"^## ", RUNBOOK, flags=re.MULTILINE)
+def blocks(heading: str) -> list[list[str]]:
+    """The code blocks under a heading, each a list of lines."""
+    sections = re.split(r"^###? ", RUNBOOK, flags=re.MULTILINE)
     (section,) = [each for each in sections if each.startswith(heading)]
-    (block,) = re.findall(r"^```sh\n(.*?)^```$", section, flags=re.MULTILINE | re.DOTALL)
-    return [shlex.split(line) for line in block.splitlines()]
+    found = re.findall(r"^```sh\n(.*?)^```$", section, flags=re.MULTILINE | re.DOTALL)
+    return [block.splitlines() for block in found]
 
 
 def test_every_command_belongs_to_a_step_that_is_tested() -> None:
-    headings = re.findall(r"^## (.*)$", RUNBOOK, flags=re.MULTILINE)
-    assert [heading[:2] for heading in headings] == ["Ch", "1.", "2.", "3.", "4.", "Ba"]
-    assert all(command[0] == "kubectl" for heading in headings for command in commands(heading))
+    """The number of blocks under each heading: the tests below run them all."""
+    counts = {CHECK: 1, SKIP: 1, IGNORE: 2, OFF: 2, FREE: 1, KUSTOMIZE: 1, HELM: 1, AFTERWARDS: 1}
+    headings = re.findall(r"^###? (.*)$", RUNBOOK, flags=re.MULTILINE)
+    found = {heading: len(blocks(heading)) for heading in headings if blocks(heading)}
+    assert [*found.values()] == [*counts.values()]
+    assert [heading for heading, start in zip(found, counts, strict=True) if not heading.startswith(start)] == []
 
 
 class Night:
-    """A cluster whose gangctl was killed, and the two hands of whoever repairs it."""
+    """A cluster whose gangctl was killed, and somebody on call."""
 
-    def __init__(self, plane: ControlPlane, kubectl: Kubectl) -> None:
-        self.plane = plane
-        self._kubectl = kubectl
+    def __init__(self, workplace: Workplace, gangctl: Gangctl) -> None:
+        self.plane = gangctl.plane
+        self.gangctl = gangctl
+        self._workplace = workplace
         self._count = 0
 
-    async def follow(self, heading: str) -> str:
-        """Run every command under a heading literally; what they print."""
-        outputs = [await self._kubectl.run(*command[1:]) for command in commands(heading)]
-        return "\n".join(output.text for output in outputs)
+    async def gangctl_returns(self) -> None:
+        """Start it again. The one that was killed would hold its Lease a while longer."""
+        await self.plane.api.delete(
+            path_of("coordination.k8s.io/v1", "leases", namespace=OWN_NAMESPACE, name="gangctl")
+        )
+        await self.gangctl.process.start()
 
-    def _next(self, *, mode: str | None = "Gang") -> Object:
-        self._count += 1
-        return jobset(f"js{self._count}", rj("w", 1, 1, 1), mode=mode)
+    async def follow(self, heading: str, block: int = 0) -> str:
+        """Run every command of a block under a heading literally; what they print."""
+        return "\n".join([await self.run(command) for command in blocks(heading)[block]])
+
+    async def run(self, command: str) -> str:
+        """Run a command where the copies are."""
+        return await self._workplace.run(command)
 
     async def passes(self, namespace: str, *, mode: str | None = "Gang") -> Object:
         """Create one more JobSet."""
-        return await Cluster(self.plane, namespace).create_jobset(self._next(mode=mode))
-
-    async def passes_soon(self, namespace: str) -> Object:
-        """The same once the API server has noticed: it keeps webhooks and namespaces in caches of its own."""
-        tolerate = (ApiFailure,)
-        return await wait_for(lambda: self.passes(namespace), what="the JobSet to pass", tolerate=tolerate)
+        self._count += 1
+        return await Cluster(self.plane, namespace).create_jobset(
+            jobset(f"js{self._count}", rj("w", 1, 1, 1), mode=mode)
+        )
 
     async def is_ganged_soon(self, namespace: str) -> None:
         """One more JobSet gets a gang, once the API server asks for it again: until then they pass without one."""
@@ -76,120 +95,221 @@ class Night:
 
         await wait_for(ganged, what="a JobSet with a gang", tolerate=(ApiFailure,))
 
-    async def is_blocked(self, namespace: str) -> None:
-        """One more JobSet with a gang is refused because nobody answers."""
-        failure = await refused(self.passes(namespace))
+    async def is_blocked(self, namespace: str, *, mode: str | None = "Gang") -> None:
+        """One more JobSet is refused because gangctl does not answer."""
+        failure = await refused(self.passes(namespace, mode=mode))
         assert "failed calling webhook" in failure.message
-        assert "gangs.gangctl.dev" in failure.message
+        assert "gangctl.dev" in failure.message
 
-    async def is_blocked_soon(self, namespace: str) -> None:
-        """The same once the API server has noticed."""
-
-        async def blocked() -> bool:
-            try:
-                await self.is_blocked(namespace)
-            except AssertionError as error:
-                raise NotYet(str(error)) from error
-            return True
-
-        await wait_for(blocked, what="JobSets to be refused")
-
-    async def registered(self) -> list[Object]:
-        """Webhook configurations of gangctl."""
-        found = [
+    async def failure_policies(self) -> dict[str, str]:
+        """Of gangctl's webhooks, by name; missing ones have none."""
+        live = [
             each
             for plural in REGISTRATIONS
             for each in await self.plane.api.list(path_of("admissionregistration.k8s.io/v1", plural))
+            if each["metadata"]["name"].startswith("gangctl-")
         ]
-        return [each for each in found if each["metadata"]["name"] == "gangctl-gangs"]
+        found = [hook for each in live for hook in each.get("webhooks", [])]
+        assert len({each["failurePolicy"] for each in found if each["name"] == GANGS}) <= 1
+        return {each["name"]: each["failurePolicy"] for each in found}
+
+    async def has_failure_policies(self, wanted: dict[str, str]) -> None:
+        """Wait until gangctl has put the webhooks of policies in: it does that when it leads."""
+
+        async def so() -> bool:
+            if (found := await self.failure_policies()) != wanted:
+                raise NotYet(str(found))
+            return True
+
+        await wait_for(so, what="the webhooks")
+
+    async def replicas(self) -> int:
+        """What the Deployment is to have."""
+        path = path_of("apps/v1", "deployments", namespace=OWN_NAMESPACE, name="gangctl")
+        return int((await self.plane.api.get(path))["spec"]["replicas"])
+
+    async def has_events(self) -> None:
+        """The page's command lists the JobSets that run without a gang."""
+
+        async def listed() -> bool:
+            return "NotGanged" in await self.run(blocks(AFTERWARDS)[0][-1])
+
+        await wait_for(listed, what="the events of those that run without a gang")
+
+
+@pytest.fixture
+def workplace(bare_plane: ControlPlane, tmp_path: Path) -> Workplace:
+    found = Workplace(tmp_path, bare_plane.kubeconfig)
+    found.settle_in()
+    return found
 
 
 @asynccontextmanager
-async def night(plane: ControlPlane, home: Path) -> AsyncIterator[tuple[Night, Gangctl]]:
-    """gangctl as in the manifests, two namespaces with work in them, and then it is killed."""
-    async with Gangctl(plane) as gangctl:
-        await create_namespaces(plane, ["team-a", "team-b"])
-        deployment = one(MANIFESTS / "base" / "deployment.yaml")
-        deployment["metadata"]["namespace"] = OWN_NAMESPACE
-        await plane.api.create(path_of("apps/v1", "deployments", namespace=OWN_NAMESPACE), deployment)
-        stuck = Cluster(plane, "team-a")
-        await stuck.asked()
+async def night(workplace: Workplace, gangctl: Gangctl, webhooks: tuple[str, ...] = (GANGS,)) -> AsyncIterator[Night]:
+    """Two namespaces with work in one of them, and gangctl, which is installed and asked by its webhooks, is killed."""
+    hands, stuck = Night(workplace, gangctl), Cluster(gangctl.plane, "team-a")
+    try:
+        await gangctl.process.start()
+        for team in ("team-a", "team-b"):
+            # The test before may have had one of this name, which goes when it is empty.
+            await wait_for(partial(is_gone, stuck, path_of("v1", "namespaces", name=team)), what=f"no {team}")
+        await create_namespaces(gangctl.plane, ["team-a", "team-b"])
+        await hands.has_failure_policies(dict.fromkeys(webhooks, "Fail"))
+        await webhooks_noticed(gangctl.plane)
         await stuck.create_jobset(jobset("stuck", rj("w", 1, 1, 1), mode="Gang"))
         await gang_of(stuck, "stuck")
         await gangctl.process.kill()
-        yield Night(plane, Kubectl(home, plane.kubeconfig)), gangctl
+        yield hands
+    finally:
+        await gangctl.close()
 
 
-async def replicas(plane: ControlPlane) -> int:
-    path = path_of("apps/v1", "deployments", namespace=OWN_NAMESPACE, name="gangctl")
-    return int((await plane.api.get(path))["spec"]["replicas"])
+async def installed_by_kustomize(workplace: Workplace, plane: ControlPlane) -> InCluster:
+    """``manifests/base``, and a policy that concerns every JobSet."""
+    gangctl = InCluster(plane, await build(workplace.home), "--shutdown-delay=0")
+    for name in ("services.yaml", "webhooks.yaml"):
+        path = workplace.home / "manifests" / "base" / name
+        adapted = [on_loopback(each, gangctl.webhook_address) for each in documents(path)]
+        path.write_text(yaml.safe_dump_all(adapted), encoding="utf-8")
+    await workplace.run(blocks(KUSTOMIZE)[0][0])
+    await gangctl.mount()
+    spec: Object = {"validations": [{"expression": "true", "message": "never"}], "defaults": {"gangMode": "Off"}}
+    policy: Object = {"apiVersion": GROUP, "kind": "GangPolicy", "metadata": {"name": "any"}, "spec": spec}
+
+    async def created() -> Object:
+        return await plane.api.create(path_of(GROUP, "gangpolicies"), policy)
+
+    await wait_for(created, what="GangPolicies to be served", tolerate=(ApiFailure,))
+    return gangctl
 
 
-async def test_the_runbook(own_plane: ControlPlane, tmp_path: Path) -> None:
-    plane = own_plane
-    async with night(plane, tmp_path) as (hands, ours):
+async def test_installed_by_kustomize_or_gangctl_install(workplace: Workplace, bare_plane: ControlPlane) -> None:
+    """The whole page."""
+    gangctl = await installed_by_kustomize(workplace, bare_plane)
+    async with night(workplace, gangctl, (GANGS, POLICIES, DEFAULTS)) as hands:
         await hands.is_blocked("team-a")
-        await hands.passes("team-a", mode=None)
-        printed = await hands.follow("Check that gangctl is the cause")
+        await hands.is_blocked("team-a", mode=None)
+        printed = await hands.follow(CHECK)
         assert "mutatingwebhookconfiguration.admissionregistration.k8s.io/gangctl-gangs" in printed
         assert re.search(r"^gangctl +0/2 ", printed, flags=re.MULTILINE), printed
 
-        await hands.follow("1.")
-        made = await hands.passes_soon("team-a")
-        assert "gang-ref" not in str(made)
+        await hands.follow(SKIP)
+        await namespaces_noticed(hands, "team-a")
         await hands.is_blocked("team-b")
 
-        await hands.follow("2.")
-        await hands.passes_soon("team-b")
-        policies = {w["name"]: w["failurePolicy"] for each in await hands.registered() for w in each["webhooks"]}
-        assert policies == {"jobsets.gangs.gangctl.dev": "Ignore"}
+        await hands.follow(IGNORE)
+        await webhooks_noticed(bare_plane)
+        await hands.is_blocked("team-b")
+        assert await hands.failure_policies() == {GANGS: "Ignore", POLICIES: "Fail", DEFAULTS: "Fail"}
+        await hands.follow(IGNORE, 1)
+        await webhooks_noticed(bare_plane)
+        assert REF not in str(await hands.passes("team-b"))
+        assert await hands.failure_policies() == {GANGS: "Ignore", POLICIES: "Ignore", DEFAULTS: "Ignore"}
 
-        await hands.follow("3.")
-        assert await replicas(plane) == 0
-        assert await hands.registered() == []
+        await hands.follow(OFF)
+        await hands.follow(OFF, 1)
+        assert await hands.replicas() == 0
+        assert await hands.failure_policies() == {}
         await hands.passes("team-b")
+        assert len((await Cluster(bare_plane, "team-a").gangs()).workloads) == 1
+        await hands.follow(FREE)
+        await wait_for(lambda: without_gangs(hands), what="the stuck JobSet's objects to go with it")
 
-        gangs = await Cluster(plane, "team-a").gangs()
-        assert len(gangs.workloads) == 1
-        await hands.follow("4.")
+        kustomize, install = blocks(KUSTOMIZE)[0]
+        await hands.passes("team-b")
+        await hands.run(kustomize)
+        assert await hands.replicas() == 2
+        await hands.gangctl_returns()
+        printed = await hands.follow(AFTERWARDS)
+        assert "registered as this version wants them" in printed
+        await hands.is_ganged_soon("team-a")
+        await hands.has_events()
+        every = dict.fromkeys((GANGS, POLICIES, DEFAULTS), "Fail")
+        await hands.has_failure_policies(every)
 
-        async def gone() -> bool:
-            return not (await Cluster(plane, "team-a").gangs()).workloads
+        await gangctl.process.kill()
+        await hands.follow(IGNORE)
+        await hands.follow(IGNORE, 1)
+        await hands.gangctl_returns()
+        await hands.has_failure_policies({**every, GANGS: "Ignore"})
+        await hands.run(install)
+        assert await hands.failure_policies() == every
 
-        await wait_for(gone, what="the stuck JobSet's objects to go with it")
 
-        await ours.process.start()
-        printed = await hands.follow("Back to normal")
-        assert await replicas(plane) == 2
-        assert len(await hands.registered()) == 2
+async def namespaces_noticed(hands: Night, namespace: str) -> None:
+    """Wait until JobSets of a namespace pass without a gang: the API server keeps its labels in a cache."""
+
+    async def passes() -> bool:
+        assert REF not in str(await hands.passes(namespace))
+        return True
+
+    await wait_for(passes, what="the JobSet to pass", tolerate=(ApiFailure,))
+
+
+async def without_gangs(hands: Night) -> bool:
+    return not (await Cluster(hands.plane, "team-a").gangs()).workloads
+
+
+async def installed_by_helm(workplace: Workplace, plane: ControlPlane) -> InCluster:
+    """The chart. What this plane has of gangctl from the beginning becomes part of the release."""
+    chart = workplace.home / "charts" / "gangctl"
+    objects = Helm(workplace.home).template()
+    gangctl = InCluster(plane, objects, "--shutdown-delay=0")
+    webhooks, services = chart / "templates" / "webhooks.yaml", chart / "templates" / "services.yaml"
+    port = gangctl.webhook_address.rpartition(":")[2]
+    text = webhooks.read_text(encoding="utf-8")
+    assert text.count("port: 443\n") == 2
+    webhooks.write_text(text.replace("port: 443\n", f"port: {port}\n"), encoding="utf-8")
+    text = services.read_text(encoding="utf-8")
+    before, _, after = text.partition("spec:\n")
+    later = after.partition("---\n")[2]
+    assert "gangctl-webhook" in before
+    assert "gangctl-metrics" in later
+    outside = "spec:\n  type: ExternalName\n  externalName: localhost\n---\n"
+    services.write_text(f"{before}{outside}{later}", encoding="utf-8")
+    adopt = "--take-ownership --force-conflicts"
+    await workplace.run(f"helm install gangctl charts/gangctl --namespace {OWN_NAMESPACE} {adopt}")
+    await gangctl.mount()
+    return gangctl
+
+
+async def test_installed_by_helm(workplace: Workplace, bare_plane: ControlPlane) -> None:
+    """What comes back otherwise."""
+    gangctl = await installed_by_helm(workplace, bare_plane)
+    async with night(workplace, gangctl) as hands:
+        ((upgrade,),) = blocks(HELM)
+        await hands.follow(IGNORE)
+        with pytest.raises(CommandFailed, match=r'conflict with "kubectl-patch".*failurePolicy'):
+            await hands.run(upgrade.removesuffix(" --force-conflicts"))
+        assert await hands.failure_policies() == {GANGS: "Ignore"}
+        await hands.run(upgrade)
+        assert await hands.failure_policies() == {GANGS: "Fail"}
+
+        await hands.follow(IGNORE)
+        await hands.follow(OFF)
+        await hands.follow(OFF, 1)
+        assert await hands.failure_policies() == {}
+        await hands.follow(HELM)
+        assert await hands.failure_policies() == {GANGS: "Fail"}
+        assert await hands.replicas() == 2
+        await hands.gangctl_returns()
         await hands.is_ganged_soon("team-a")
 
-        async def told() -> bool:
-            return "NotGanged" in await hands.follow("Back to normal")
 
-        await wait_for(told, what="the events of those who run without a gang")
-
-        async def told_in_each() -> bool:
-            """A JobSet of team-a may have been first."""
-            if "NotGanged" not in (reasons := await Cluster(plane, "team-b").reasons()):
-                raise NotYet(str(reasons))
-            return True
-
-        await wait_for(told_in_each, what="the events in the other namespace")
-        await a_gangctl_that_comes_back_undoes_a_patch(hands, ours)
-
-
-async def a_gangctl_that_comes_back_undoes_a_patch(hands: Night, gangctl: Gangctl) -> None:
-    await gangctl.process.kill()
-    await hands.is_blocked("team-a")
-    await hands.follow("2.")
-    await hands.passes_soon("team-a")
-    await gangctl.process.start()
-
-    async def repaired() -> bool:
-        found = await hands.registered()
-        return {w["failurePolicy"] for each in found for w in each["webhooks"]} == {"Fail"}
-
-    await wait_for(repaired, what="gangctl to repair its registration")
-    await gangctl.process.kill()
-    await hands.is_blocked_soon("team-a")
+async def test_outside_of_the_cluster(workplace: Workplace, bare_plane: ControlPlane) -> None:
+    """It brings back by itself what the page says."""
+    async with night(workplace, gangctl := Gangctl(bare_plane)) as hands:
+        await hands.follow(CHECK)
+        await hands.passes("team-a", mode=None)
+        await hands.is_blocked("team-a")
+        await hands.follow(IGNORE)
+        await webhooks_noticed(bare_plane)
+        assert REF not in str(await hands.passes("team-a"))
+        await gangctl.process.start()
+        assert await hands.failure_policies() == {GANGS: "Fail"}
+        await gangctl.process.kill()
+        await hands.follow(OFF, 1)
+        assert await hands.failure_policies() == {}
+        await gangctl.process.start()
+        assert await hands.failure_policies() == {GANGS: "Fail"}
+        await hands.is_ganged_soon("team-a")

@@ -5,11 +5,7 @@ No pod runs on this plane, so that whoever asks for a gang is refused for as lon
 
 from __future__ import annotations
 
-import asyncio
-import os
 import re
-import shutil
-import sys
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -18,14 +14,13 @@ import pytest
 
 from gangctl.policy.crd import definitions
 from tests.controlplane.api import ApiFailure, path_of
-from tests.controlplane.build import ensure_binary
-from tests.controlplane.minors import NEWEST
 from tests.controlplane.wait import wait_for
 from tests.jobsets import jobset, rj
 from tests.live.cluster import Cluster, refused
 from tests.live.definitions import path_of_definition, withdraw
 from tests.live.gangctl import OWN_NAMESPACE
 from tests.live.installed import is_gone, registered
+from tests.live.workplace import Workplace
 from tests.manifests.files import ROOT
 
 pytestmark = pytest.mark.controlplane
@@ -42,19 +37,13 @@ DEPLOYMENT = path_of("apps/v1", "deployments", namespace=OWN_NAMESPACE, name="ga
 
 
 @dataclass
-class Operator:
-    """Somebody with a terminal in the tree, and the programs that the page names."""
+class Operator(Workplace):
+    """Somebody with a terminal in the tree, who has typed these commands of the page."""
 
-    home: Path
-    kubeconfig: Path
     done: list[str] = field(default_factory=list)
 
     def settle_in(self) -> None:
-        (self.home / "bin").mkdir()
-        for program in ("kubectl", "helm"):
-            (self.home / "bin" / program).symlink_to(ensure_binary(program, NEWEST))
-        shutil.copytree(ROOT / "manifests", self.home / "manifests")
-        (self.home / "charts").symlink_to(ROOT / "charts")
+        super().settle_in()
         for name, text in OVERLAY:
             (self.home / name).parent.mkdir()
             (self.home / name).write_text(text, encoding="utf-8")
@@ -63,17 +52,7 @@ class Operator:
         """Run the one command of the page that begins like this; what it prints."""
         (command,) = [each for each in RUN if each.startswith(start) and each not in self.done]
         self.done.append(command)
-        path = os.pathsep.join([str(self.home / "bin"), str(Path(sys.executable).parent), os.defpath])
-        process = await asyncio.create_subprocess_exec(
-            *("bash", "-o", "pipefail", "-c", command),
-            cwd=self.home,
-            env={"PATH": path, "HOME": str(self.home), "KUBECONFIG": str(self.kubeconfig)},
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.PIPE,
-        )
-        out, err = await process.communicate()
-        assert process.returncode == 0, f"{command}: {err.decode()}"
-        return out.decode()
+        return await self.run(command)
 
 
 @pytest.fixture
