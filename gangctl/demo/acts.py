@@ -15,6 +15,8 @@ from gangctl.errors import ClusterUnavailableError
 
 _LOOK_SECONDS: Final = 0.1
 _ARRIVAL_SECONDS: Final = 60.0
+_COUNTED_SECONDS: Final = 1.0
+"""Most that counts between two polls: a suspended machine shows no change, and makes none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,17 +60,17 @@ class Act:
     async def _watch(self, patience: float, *, may_finish: bool) -> Sight:
         """Poll until all have finished or nothing has changed for this time; returns the last state."""
         last: Sight | None = None
-        changed = _now()
+        quiet, looked = 0.0, _now()
         while True:
             await self._attend(may_finish)
             sight = await self._stage.look()
             moment = _now()
-            if sight != last:
-                last, changed = sight, moment
+            quiet = quiet + min(moment - looked, _COUNTED_SECONDS) if sight == last else 0.0
+            last, looked = sight, moment
             self._display.show(sight, moment - self._began)
-            if sight.finished == JOBSETS or (sight.arrived and moment - changed >= patience):
+            if sight.finished == JOBSETS or (sight.arrived and quiet >= patience):
                 return sight
-            if not sight.arrived and moment - changed >= _ARRIVAL_SECONDS:
+            if not sight.arrived and quiet >= _ARRIVAL_SECONDS:
                 raise ClusterUnavailableError(
                     f"the pods of the JobSets were not created within {_ARRIVAL_SECONDS:.0f} s",
                     hint="do JobSet's controller and the Job controller run?",

@@ -103,7 +103,7 @@ def write_private(file: Path, text: str) -> None:
 
 _NAMESPACE: Final = "demo"
 _NODES: Final = 2
-_PATIENCE: Final = Patience(quiet=1.5, gangs=10.0)
+_PATIENCE: Final = Patience(quiet=1.5, gangs=60.0)
 _WORK_SECONDS: Final = 0.6
 _PAUSE_SECONDS: Final = 0.1
 """Delay between pods that one worker of the Job controller creates, so that workers alternate as on a cluster."""

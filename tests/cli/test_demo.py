@@ -7,6 +7,7 @@ import contextlib
 import io
 import re
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -14,17 +15,19 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from aiohttp import web
 from rich.console import Console
 
+from gangctl.demo import acts
+from gangctl.demo.child import reserved_ports
 from gangctl.demo.display import Lines, LiveTable
 from gangctl.demo.scenario import PODS, Placement, jobset
 from gangctl.demo.sight import JobSetSight, Result, Sight, Verdict, see
 from gangctl.demo.sizing import size
 from gangctl.errors import ClusterUnavailableError
+from gangctl.runtime.listener import Listener
 from tests.cli.run import Answer, gangctl
 from tests.controlplane.wait import NotYet, wait_for
-
-pytestmark = pytest.mark.timeout(120)
 
 
 def demo(*args: str) -> Answer:
@@ -83,6 +86,49 @@ class TestSimulated:
         assert process.returncode == 130, err
         assert b"Traceback" not in out + err
         assert [child for child in children if runs(child)] == []
+
+
+class StandingStill:
+    """A cluster without changes, on a machine that is suspended for a minute at each look."""
+
+    def __init__(self) -> None:
+        self.now, self.looks = 0.0, 0
+
+    async def create_jobsets(self, *, gangs: bool) -> None:
+        assert not gangs
+
+    async def look(self) -> Sight:
+        self.now += 60
+        self.looks += 1
+        return SIGHT
+
+    async def events(self) -> dict[str, int]:
+        return {}
+
+
+async def test_time_in_which_the_machine_was_suspended_is_not_quiet(monkeypatch: pytest.MonkeyPatch) -> None:
+    stage = StandingStill()
+    monkeypatch.setattr(acts, "_now", lambda: stage.now)
+    monkeypatch.setattr(acts, "_LOOK_SECONDS", 0)
+    waits = acts.Patience(quiet=5, gangs=5)
+    act = acts.Act(stage, Lines(lambda _: None), waits, lambda _: asyncio.sleep(0))  # type: ignore[arg-type]
+    result = await act.play(gangs=False)
+    assert result.stranded == SIGHT.stranded
+    assert stage.looks == 2 * (1 + 5), "a second for each look after the first, twice"
+
+
+async def test_ports_of_the_controller_are_its_own_before_it_listens() -> None:
+    with reserved_ports() as ports:
+        for port in ports:
+            with socket.socket() as other, pytest.raises(OSError, match="in use"):
+                other.bind(("127.0.0.1", port))
+            listener = Listener("controller", answer_nothing, ("127.0.0.1", port))
+            async with listener:
+                assert listener.address == ("127.0.0.1", port)
+
+
+async def answer_nothing(_: web.BaseRequest) -> web.Response:
+    return web.Response()
 
 
 def children_of(pid: int) -> list[int]:
