@@ -32,8 +32,6 @@ from tests.jobsets import jobset, rj
 from tests.manifests.kubectl import Kubectl
 from tests.rows import each
 
-pytestmark = pytest.mark.timeout(120)
-
 EXAMPLE = Path(__file__).parents[2] / "examples" / "01-pytorch.yaml"
 
 

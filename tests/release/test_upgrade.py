@@ -24,8 +24,6 @@ from tests.controlplane.wait import NotYet, wait_for
 from tests.jobsets import jobset, rj
 from tests.release.conftest import ROOT
 
-pytestmark = pytest.mark.timeout(120)
-
 WORKLOADS, GROUPS = (
     Resource("scheduling.k8s.io", "v1beta1", kind.lower() + "s", kind) for kind in ("Workload", "PodGroup")
 )
