@@ -16,7 +16,7 @@ from gangctl.cli.demo import demo
 from gangctl.cli.gangs.waiting import command as wait
 from gangctl.cli.program import program
 from gangctl.cli.sandbox import sandbox
-from tests.quickstart import CLONE, EITHER, OWN, PLAYED, README, SECTION
+from tests.quickstart import CLONE, EITHER, FIRST, OWN, PLAYED, README, SANDBOX, SECOND, SECTION
 from tests.rows import each
 
 ROOT = Path(__file__).parents[1]
@@ -42,11 +42,11 @@ def test_every_command_is_known_here() -> None:
 
 
 def test_no_step_of_the_quick_start_is_missing() -> None:
-    """tests/live types them, one after the other."""
-    assert [[" ".join(step.words[:2]) for step in block] for block in (CLONE, OWN, PLAYED, EITHER)] == [
+    """tests/cli/test_quickstart.py and tests/live type them, one after the other."""
+    blocks = (CLONE, SANDBOX, FIRST, SECOND, PLAYED, OWN)
+    assert [[" ".join(step.words[:2]) for step in block] for block in blocks] == [
         ["git clone", "make setup"],
-        ["kubectl apply", "kubectl --namespace"],
-        ["make cluster"],
+        ["gangctl sandbox"],
         [
             "gangctl controller",
             "curl -sf",
@@ -54,10 +54,24 @@ def test_no_step_of_the_quick_start_is_missing() -> None:
             "kubectl apply",
             "gangctl wait",
             "gangctl get",
-            "gangctl describe",
+            "kubectl get",
+        ],
+        [
+            "sed 's/^",
+            "gangctl get",
+            "kubectl delete",
+            "gangctl wait",
             "kill %1",
         ],
+        ["make cluster"],
+        ["kubectl apply", "kubectl --namespace"],
     ]
+
+
+def test_every_step_in_a_cluster_shows_what_it_prints() -> None:
+    silent = {"gangctl controller", "kill %1"}
+    steps = [step for step in (*SANDBOX, *EITHER) if " ".join(step.words[:2]) not in silent]
+    assert [step.line for step in steps if not step.output] == []
 
 
 @each("command", OFFLINE)

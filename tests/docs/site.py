@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 from tests.docpages import ROOT
 
 _FENCE: Final = re.compile(r"^( *)(`{3,})([\w-]*)\n(.*?)^\1\2 *$", flags=re.MULTILINE | re.DOTALL)
-_SHELLS: Final = frozenset({"", "sh", "shell", "bash", "console"})
+_SHELLS: Final = frozenset({"", "sh", "shell", "bash"})
 _NO_COMMANDS: Final = re.compile(r"\$ (gangctl .*)")
 """What an output tells to run next stands behind a prompt."""
 
@@ -69,13 +69,18 @@ class Text:
 
     @property
     def commands(self) -> list[str]:
-        """Lines of a shell: of indented and fenced blocks, whole where a backslash continues them."""
+        """Lines of a shell: of indented and fenced blocks, whole where a backslash continues them.
+
+        A console shows what they print; they stand behind its prompts.
+        """
         return [line for block in self._blocks() for line in _lines(block)]
 
     def _blocks(self) -> Iterator[str]:
         for _, _, language, block in _FENCE.findall(self.whole):
             if language in _SHELLS:
                 yield block
+            elif language == "console":
+                yield "\n".join(re.findall(r"^\$ (.*)$", block, flags=re.MULTILINE))
             else:
                 yield "\n".join(_NO_COMMANDS.findall(block))
         yield "\n".join(re.findall(r"^(?: {4,}|\t)(\S.*)$", self.prose, flags=re.MULTILINE))
