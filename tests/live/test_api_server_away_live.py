@@ -29,9 +29,9 @@ async def test_killed_and_started_again(own: Cluster, component: str) -> None:
             await plane.kill(component)
             await away(own)
             # What is registered still is, and the webhooks answer from memory.
-            assert await gangctl.is_ready()
+            await wait_for(gangctl.is_ready, what="gangctl to be ready")
             await plane.start_component(component)
-            assert await gangctl.is_ready()
+            await wait_for(gangctl.is_ready, what="gangctl to be ready")
             await load.well()
         jobsets = {each["metadata"]["name"] for each in await own.api.list(own.path(JOBSETS, "jobsets"))}
         assert set(load.kept) <= jobsets

@@ -62,7 +62,7 @@ async def test_connections_that_are_cut_or_fall_silent_are_opened_again(bare: Cl
         await create(bare, ["silent"])
         proxy.speak()
         await ganged(bare, ["before", "cut", "silent"])
-        assert await gangctl.is_ready()
+        await wait_for(gangctl.is_ready, what="gangctl to be ready")
         assert "Traceback" not in gangctl.log
 
 

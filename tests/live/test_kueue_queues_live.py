@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 import secrets
 from collections.abc import AsyncIterator, Iterator
+from functools import partial
 from typing import Any, Final
 
 import pytest
 
-from tests.controlplane.api import Object
+from tests.controlplane.api import ApiFailure, Object
 from tests.controlplane.kubelet import Kubelet
 from tests.controlplane.nodes import add_nodes
 from tests.controlplane.plane import ControlPlane
@@ -150,5 +151,7 @@ async def test_a_policy_refuses_what_its_queue_can_never_admit(policed: Policed)
     await policed.in_force(await policed.policy("fits", validations=[rule]))
     answer = await policed.until(422, kueue.queued("large", PODS + 1), "can never give more than 2")
     assert "can never be admitted by ClusterQueue" in answer.text
-    created = await cluster.create_jobset(kueue.queued("small", PODS))
+    small = partial(cluster.create_jobset, kueue.queued("small", PODS))
+    # An evaluation has a second: on a machine that stands still it is refused.
+    created = await wait_for(small, what="one that fits to be let in", tolerate=(ApiFailure,))
     assert created["spec"]["suspend"] is True

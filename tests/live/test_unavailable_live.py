@@ -17,7 +17,7 @@ from tests.jobsets import jobset, rj
 from tests.live.causes import why
 from tests.live.cluster import Cluster, refused
 from tests.live.gangctl import OWN_NAMESPACE, Gangctl, create_namespaces
-from tests.live.observe import gang_of, webhooks_noticed
+from tests.live.observe import gang_of
 
 pytestmark = pytest.mark.controlplane
 
@@ -32,7 +32,6 @@ async def gangctl_on(
     plane = ControlPlane.start("1.37", ("jobset",), gates=gates, runtime_config=runtime_config, scheduler=False)
     async with plane as started, Gangctl(started, "--discovery-period", "1", *arguments) as gangctl:
         await create_namespaces(started, ["t"])
-        await webhooks_noticed(started)
         yield Cluster(started, "t"), gangctl
 
 
