@@ -69,7 +69,8 @@ def served_group(server: Server) -> Iterator[str]:
         await server.api.create(CRDS, definition(name))
 
         async def served() -> bool:
-            return bool(await server.api.create(path, body, dryRun="All"))
+            await server.api.create(path, body, dryRun="All")
+            return bool((await server.api.get(f"/apis/{name}/v1"))["resources"])
 
         await wait_for(served, "the definition to be served", tolerate=(ApiFailure,))
 

@@ -10,7 +10,7 @@ from tests.conformance.answers import refused
 from tests.conformance.grounds import Server
 from tests.conformance.objects import jobsets, lease, leases
 from tests.controlplane.api import ApiFailure, Parameter, WatchEvent
-from tests.controlplane.wait import wait_for
+from tests.controlplane.wait import NotYet, wait_for
 from tests.rows import each
 
 END = "k8s.io/initial-events-end"
@@ -124,9 +124,15 @@ async def test_a_watch_of_a_selection(history: History) -> None:
 
 async def test_a_watch_ends_when_its_time_is_over(history: History) -> None:
     parameters: dict[str, Parameter] = {"resourceVersion": history.begin, "fieldSelector": "metadata.name=b"}
-    # Both have to come before; it takes all of it.
-    events = [event async for event in history.api.watch(history.path, timeoutSeconds=3, **parameters)]
-    assert told(events) == ["ADDED b/2", "DELETED b/2"]
+
+    async def ended() -> bool:
+        # Both have to come before; it takes all of it.
+        events = [event async for event in history.api.watch(history.path, timeoutSeconds=3, **parameters)]
+        if told(events) != ["ADDED b/2", "DELETED b/2"]:
+            raise NotYet(str(told(events)))
+        return True
+
+    await wait_for(ended, what="a watch of three seconds to tell of both")
 
 
 async def test_initial_events_end_with_a_bookmark(history: History) -> None:

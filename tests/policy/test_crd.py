@@ -76,6 +76,8 @@ async def installed(plane: ControlPlane) -> AsyncIterator[str]:
         await plane.api.create(DEFINITIONS, moved)
     for name in names:
         await wait_for(partial(established, plane, name), what=f"{name} to be established")
+        served = partial(plane.api.get, path_of(f"{found}/v1alpha1", name.partition(".")[0]))
+        await wait_for(served, what=f"{name} to be served", tolerate=(ApiFailure,))
     yield found
     for name in names:
         await plane.api.delete(f"{DEFINITIONS}/{name}")
