@@ -176,13 +176,16 @@ class Front:
             case ["apis", group, version]:
                 return self._resources(group, version)
             case ["openapi", *rest]:
-                return self._openapi(rest)
+                return self._openapi(rest, request.headers.get("Accept", ""))
         return answers.of_text("404 page not found\n", 404)
 
-    def _openapi(self, path: list[str]) -> Answer:
+    def _openapi(self, path: list[str], accept: str) -> Answer:
         registry, schema_of = self._api.registry, openapi.schemas_in(self._api.store)
         found: Object | None = None
         match path:
+            case ["v2"] if openapi.V2_PROTOBUF in accept:
+                # The empty document: kubectl asks for it if v3 does not have a kind.
+                return Answer(_OK, b"", openapi.V2_PROTOBUF_TYPE)
             case ["v2"]:
                 found = openapi.swagger(registry.minor)
             case ["v3"]:

@@ -22,6 +22,9 @@ from gangctl.sandbox.store import Store
 SchemaOf = Callable[[ResourceKind], Mapping[str, Any] | None]
 """The schema of a custom resource, as its definition has it; None when there is none."""
 
+V2_PROTOBUF: Final = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf"
+V2_PROTOBUF_TYPE: Final = V2_PROTOBUF.replace("@", ".")
+"""The same without the sign that no media type may have."""
 _REFERENCE: Final = "#/components/schemas/"
 _META: Final = "io.k8s.apimachinery.pkg.apis.meta.v1."
 _SCALARS: Final[Mapping[str, Object]] = {

@@ -178,3 +178,10 @@ async def test_kubectl_works_with_custom_resources(kubectl: Kubectl) -> None:
         await kubectl.run("apply", "--validate=strict", "-f", "-", given=json.dumps(widget({"colour": 1})))
     assert "w" in (await kubectl.run("get", "widgets")).text
     assert "deleted" in (await kubectl.run("delete", "crd", "widgets.example.com")).text
+
+
+@pytest.mark.controlplane
+async def test_kubectl_says_which_kind_is_not_served(kubectl: Kubectl) -> None:
+    given = json.dumps({"apiVersion": "example.com/v1", "kind": "Gadget", "metadata": {"name": "g"}})
+    with pytest.raises(KubectlFailed, match=r'no matches for kind "Gadget" in version "example\.com/v1"'):
+        await kubectl.run("apply", "-f", "-", given=given)
