@@ -111,7 +111,8 @@ def sandbox(  # noqa: PLR0917 -- one for each option
 
         def ready(url: str) -> None:
             click.echo(f"# A simulated Kubernetes {kube} with JobSet at {url}.")
-            click.echo(f"# {nodes} nodes of {_shown(capacity)}. Pods run until they are deleted, containers never.")
+            counted = "1 node" if nodes == 1 else f"{nodes} nodes"
+            click.echo(f"# {counted} of {_shown(capacity)}. Pods run until they are deleted, containers never.")
             click.echo(f"# The cluster, and all that is in it, ends with {program[0] if program else 'Ctrl-C'}.")
             if not program:
                 click.echo(f"export KUBECONFIG={file}")

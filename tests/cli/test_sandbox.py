@@ -172,7 +172,7 @@ async def test_nodes_have_what_is_asked_for(tmp_path: Path) -> None:
         standing("--nodes", "1", "--capacity", "cpu=2,nvidia.com/gpu=4", "--kubeconfig-out", str(file)) as (_, said),
         Transport(await load_cluster(kubeconfig=file)) as transport,
     ):
-        assert "1 nodes of cpu=2,memory=512Gi,nvidia.com/gpu=4" in said[1]
+        assert "1 node of cpu=2,memory=512Gi,nvidia.com/gpu=4" in said[1]
         (node,) = (await Client(transport).list(NODES)).items
         has = {"cpu": "2", "memory": "512Gi", "pods": "110", "nvidia.com/gpu": "4"}
         assert node["status"]["capacity"] == node["status"]["allocatable"] == has
