@@ -23,7 +23,7 @@ async def controller(sandbox: Sandbox, directory: Path) -> AsyncIterator[str]:
     kubeconfig.write_text(sandbox.kubeconfig("gangctl"))
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "gangctl", "controller", "--kubeconfig", str(kubeconfig)),
-        *("--webhook-url", f"https://127.0.0.1:{webhooks}"),
+        *("--webhook-url", f"https://127.0.0.1:{webhooks}", "--webhook-timeout=30"),
         *("--webhook-bind-address", f"127.0.0.1:{webhooks}"),
         *("--metrics-bind-address", f"127.0.0.1:{probes}", "--leader-elect=false"),
         stderr=asyncio.subprocess.DEVNULL,
