@@ -106,13 +106,13 @@ class Room:
         await wait_for(met, what="the policies to be in force", interval=0.01)
         return self.keeper.current
 
-    async def condition(self, resource: Resource, name: str, reason: str) -> dict[str, Any]:
-        """The only condition of a policy or an exception, once it has this reason."""
+    async def condition(self, resource: Resource, name: str, reason: str, words: str = "") -> dict[str, Any]:
+        """The only condition of a policy or an exception, once it has this reason, and these words in its message."""
 
         async def said() -> dict[str, Any]:
             status = (await self.client.get(resource, name)).get("status") or {}
             found = [each for each in status.get("conditions", []) if each["reason"] == reason]
-            if not found:
+            if not found or words not in found[0]["message"]:
                 raise NotYet(str(status))
             assert status["observedGeneration"] == found[0]["observedGeneration"]
             return dict(found[0])
@@ -124,7 +124,9 @@ class Room:
 
 
 @pytest.fixture
-async def room(tmp_path: Path) -> AsyncIterator[Room]:
+async def room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Room]:
+    # No policy is in force before its parameters are read, or cannot be.
+    monkeypatch.setattr("gangctl.controllers.parameters.SETTLE_SECONDS", 300.0)
     async with Sandbox(SandboxOptions(tls=False)) as sandbox:
         path = tmp_path / "kubeconfig"
         path.write_text(sandbox.kubeconfig())
@@ -443,8 +445,8 @@ async def test_parameters_of_a_kind_that_comes_later(room: Room) -> None:
     await room.policy("p", **with_params("big", "Limit", "example.com/v1", namespace=""))
     async with running(room):
         await room.in_force(lambda current: names(current) == ["p"])
-        lost = await room.condition(GANG_POLICIES, "p", "ParametersUnavailable")
-        assert "Limit of example.com/v1 is not served" in lost["message"]
+        words = "Limit of example.com/v1 is not served"
+        await room.condition(GANG_POLICIES, "p", "ParametersUnavailable", words)
         assert room.parameters.scope("example.com/v1", "Limit") is None
         await room.client.create(CUSTOM_RESOURCE_DEFINITIONS, LIMITS)
         await room.condition(GANG_POLICIES, "p", "InForce")

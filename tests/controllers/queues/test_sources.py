@@ -151,6 +151,7 @@ async def test_what_may_not_be_read_is_named_and_read_once_it_may(room: Room) ->
             return "cohorts cannot be read (forbidden)" in room.sources.unknown()
 
         await wait_for(named, what="the cohorts to be named", interval=0.01)
+        await room.sources.settled()
         known: list[bool] = []
         room.sources.on_known(lambda: known.append(room.sources.cohorts.known))
         assert "cohorts" not in room.sources.unsettled()
