@@ -127,6 +127,7 @@ async def test_none_of_interest_is_all_that_is_wanted(
 async def test_it_has_not_heard_of_all_for_as_long_as_of_one(ground: Ground) -> None:
     """An informer of which nothing has been heard for long is stale: a shard without JobSets is none."""
     await ground.streams["a"].opened.wait()
+    await until(lambda: ground.informer._followed["a"].informer._opened is not None)
     await ground.clock.advance(5)
     assert ground.informer.contact_age() == 5
     ground.server.on("GET", "/api/v1/namespaces/b/pods", hang())
