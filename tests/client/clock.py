@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import heapq
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from itertools import count
+
+import pytest
 
 from gangctl.client.pacing import Clock, Timer
 
@@ -68,6 +71,16 @@ class VirtualClock(Clock):
         callback, timer.callback = timer.callback, None
         if callback is not None:
             callback()
+
+
+@contextmanager
+def ahead(seconds: float) -> Iterator[None]:
+    """The event loop's clock is so many seconds ahead: what has less time left than that times out."""
+    loop = asyncio.get_running_loop()
+    now = loop.time
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(loop, "time", lambda: now() + seconds)
+        yield
 
 
 async def settle(turns: int = 30) -> None:

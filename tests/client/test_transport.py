@@ -150,7 +150,7 @@ async def test_a_refused_connection_is_repeated_for_writes_too(clock: HurriedClo
 async def test_a_server_that_hangs_costs_the_timeout_and_no_more(server: ScriptedServer) -> None:
     server.on("GET", "/x", hang())
     async with Transport(StaticCredentials(server.url), TransportOptions(timeout_seconds=0.5)) as transport:
-        with pytest.raises(UnavailableError, match=r"no answer within 0\.5 s") as caught:
+        with pytest.raises(UnavailableError, match=r"no answer within 0\.(5|[0-4]\d*) s") as caught:
             await transport.send(GET)
     assert caught.value.reason == "Timeout"
     # Never asked again. On a machine that stood still it was over before the server had read it even once.

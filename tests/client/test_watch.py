@@ -8,6 +8,7 @@ from gangctl.client.client import Client, Selection
 from gangctl.client.resources import PODS
 from gangctl.client.watch import WatchEvent, WatchOptions
 from gangctl.errors import ForbiddenError, GoneError, NotFoundError, ServerError, UnavailableError
+from tests.client.clock import ahead
 from tests.client.server import ScriptedServer, Stream, obj, reset, status, status_object, text, thing
 
 PATH = "/api/v1/namespaces/ns/pods"
@@ -20,8 +21,8 @@ def stream(server: ScriptedServer) -> Stream:
     return opened
 
 
-async def collect(client: Client, options: WatchOptions | None = None) -> list[WatchEvent]:
-    return [event async for event in client.watch(PODS, "ns", resource_version="5", options=options)]
+async def collect(client: Client) -> list[WatchEvent]:
+    return [event async for event in client.watch(PODS, "ns", resource_version="5")]
 
 
 async def test_events_arrive_in_order_until_the_server_closes(
@@ -111,8 +112,11 @@ async def test_a_connection_lost_before_the_answer_is_an_error(server: ScriptedS
 
 async def test_silence_ends_the_watch_without_an_error(client: Client, stream: Stream) -> None:
     stream.send("ADDED", thing("a", 6))
-    events = await collect(client, WatchOptions(read_timeout_seconds=0.5))
-    assert len(events) == 1
+    options = WatchOptions(read_timeout_seconds=600)
+    async with aclosing(client.watch(PODS, "ns", resource_version="5", options=options)) as events:
+        assert (await anext(events)).resource_version == "6"
+        with ahead(600):
+            assert [event async for event in events] == []
     await stream.closed.wait()
 
 

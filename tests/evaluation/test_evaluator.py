@@ -22,6 +22,7 @@ from gangctl.policy.loaded import PolicyError
 from gangctl.policy.native import load_native
 from gangctl.policy.snapshot import PolicySet
 from gangctl.policy.verdict import Outcome, Result
+from tests.client.clock import ahead
 from tests.controlplane.wait import wait_for
 from tests.evaluation.evaluators import (
     FINE,
@@ -363,16 +364,15 @@ async def test_cancelling_a_review_leaves_the_evaluator_as_it_was() -> None:
 
 
 @pytest.mark.usefixtures("_hostile")
-async def test_closing_an_evaluator_ends_what_hangs(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_closing_an_evaluator_ends_what_hangs() -> None:
     seen = Seen()
     async with evaluator_of(HOSTILE_OPTIONS, FINE, document("hang", "true"), observer=seen) as evaluator:
         await until_warm(evaluator)
         hanging = asyncio.create_task(evaluator.evaluate(jobset_review()))
         await until_evaluated(seen)
     # The end of the review is all that is left to wait for.
-    loop = asyncio.get_running_loop()
-    monkeypatch.setattr(loop, "time", lambda now=loop.time: now() + 2 * HOSTILE_OPTIONS.request_seconds)
-    outcomes = await hanging
+    with ahead(2 * HOSTILE_OPTIONS.request_seconds):
+        outcomes = await hanging
     assert outcomes[1].violations[0].error == "DeadlineExceeded"
 
 
