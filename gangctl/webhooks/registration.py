@@ -281,6 +281,9 @@ class Registrar:
 
     async def _check_one(self, plain: Object) -> _Finding:
         manage, ours = self._mode is Registration.MANAGE, self._mode is not Registration.CA_ONLY
+        if self._mode is Registration.FILL:
+            # Labels are the creator's: Helm 4 would refuse to apply one again that gangctl has changed.
+            plain = {**plain, "metadata": {key: each for key, each in plain["metadata"].items() if key != "labels"}}
         wanted = fingerprinted(plain) if ours else plain
         resource = _RESOURCES[wanted["kind"]]
         needed = "spec" in wanted or bool(wanted.get("webhooks"))

@@ -369,6 +369,21 @@ async def test_what_others_made_is_filled_and_emptied(api: FakeConfigurations, c
     assert len(api.objects) == 2
 
 
+async def test_labels_of_what_others_made_stay_theirs(api: FakeConfigurations, clock: VirtualClock) -> None:
+    """Helm 4 refuses to apply a label again that another client has changed."""
+    each = Registrar(api, wanted, mode=Registration.FILL, clock=clock)
+    each.trust(b"ours")
+    labels = {"app.kubernetes.io/managed-by": "Helm"}
+    for resource, configuration in zip(BOTH, wanted(b""), strict=True):
+        api.put(
+            resource, {**configuration, "metadata": {**configuration["metadata"], "labels": labels}, "webhooks": []}
+        )
+    assert await each.check()
+    assert [live["metadata"]["labels"] for live in api.objects.values()] == [labels, labels]
+    assert not await each.check()
+    assert each.registered()
+
+
 # Other modes
 
 
