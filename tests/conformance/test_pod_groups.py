@@ -1,12 +1,15 @@
 """PodGroups in the API version of each minor that has them."""
 
+import secrets
+
 import pytest
 
 from tests.conformance.answers import refused, send, warnings_of
 from tests.conformance.gangs import Shapes, group
 from tests.conformance.grounds import Server, only
 from tests.conformance.objects import create_pod, gone, pod, pod_spec, podgroups, pods
-from tests.controlplane.api import Object
+from tests.controlplane.api import ApiFailure, Object
+from tests.controlplane.wait import wait_for
 from tests.rows import each
 
 PROTECTION = "scheduling.k8s.io/podgroup-protection"
@@ -199,15 +202,22 @@ async def test_a_pod_group_without_pods_goes(server: Server, gang: str) -> None:
 
 
 @only("1.36", "1.37")
-async def test_a_pod_group_with_pods_stays_until_they_are_gone(server: Server, namespace: str, gang: str) -> None:
-    await create_pod(server, namespace, pod("a", pod_spec(schedulingGroup={"podGroupName": "g"})))
-    await server.api.delete(gang)
-    # Whoever takes the finalizer off has seen another deletion through by now.
-    await server.api.create(podgroups(server, namespace), group("later"))
-    await server.api.delete(podgroups(server, namespace, "later"))
-    await gone(server.api, podgroups(server, namespace, "later"))
-    metadata = (await server.api.get(gang))["metadata"]
+async def test_a_pod_group_with_pods_stays_until_they_are_gone(server: Server, namespace: str) -> None:
+    async def deleted() -> Object:
+        """One that is there although it was deleted; whoever takes the finalizer off goes by the pods it knows of."""
+        name = f"g-{secrets.token_hex(2)}"
+        await server.api.create(podgroups(server, namespace), group(name))
+        await create_pod(server, namespace, pod(name, pod_spec(schedulingGroup={"podGroupName": name})))
+        await server.api.delete(podgroups(server, namespace, name))
+        # It has seen another deletion through by now.
+        later = f"{name}-later"
+        await server.api.create(podgroups(server, namespace), group(later))
+        await server.api.delete(podgroups(server, namespace, later))
+        await gone(server.api, podgroups(server, namespace, later))
+        return await server.api.get(podgroups(server, namespace, name))
+
+    metadata = (await wait_for(deleted, "a group to outlive its deletion", tolerate=(ApiFailure,)))["metadata"]
     assert metadata["finalizers"] == [PROTECTION]
     assert metadata["deletionTimestamp"]
-    await server.api.delete(pods(namespace, "a"))
-    await gone(server.api, gang)
+    await server.api.delete(pods(namespace, metadata["name"]))
+    await gone(server.api, podgroups(server, namespace, metadata["name"]))
