@@ -1,5 +1,8 @@
 """The unmodified Kueue manager, for Jobs and JobSets, with its webhooks on loopback."""
 
+import fcntl
+import os
+import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -86,12 +89,15 @@ def _metrics(site: Site) -> Object:
 def _provide_metrics_certificates(serving: KeyPair) -> None:
     """Any pair does, and one that is there is left alone: it may be another plane's."""
     certificate, key = _METRICS_CERTIFICATES / "tls.crt", _METRICS_CERTIFICATES / "tls.key"
-    if certificate.exists() and key.exists():
-        return
     try:
-        _METRICS_CERTIFICATES.mkdir(parents=True, exist_ok=True)
-        key.write_bytes(serving.key.read_bytes())
-        certificate.write_bytes(serving.certificate.read_bytes())
+        with Path(tempfile.gettempdir(), f"gangctl-kueue-certs-{os.getuid()}.lock").open("w") as lock:
+            # Planes may start at once, each in a process of its own: a certificate needs the key of the same pair.
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            if certificate.exists() and key.exists():
+                return
+            _METRICS_CERTIFICATES.mkdir(parents=True, exist_ok=True)
+            key.write_bytes(serving.key.read_bytes())
+            certificate.write_bytes(serving.certificate.read_bytes())
     except PermissionError as error:
         raise ComponentFailed(
             f"Kueue reads {_METRICS_CERTIFICATES}/tls.crt and tls.key at start; create them once as root ({error})"
