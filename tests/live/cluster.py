@@ -141,8 +141,9 @@ class Cluster:
         return sorted(e["reason"] for e in await self.events(jobset))
 
     def writes(self, user: str, since: int) -> list[str]:
-        """What a user wrote in this namespace: ``create workloads``, without events."""
-        entries = self.plane.writes_by(user, since).objects
+        """What a user wrote in this namespace: ``create workloads``, without events, in the order of the requests."""
+        # An entry may come into the log after that of a request which began when the first had been answered.
+        entries = sorted(self.plane.writes_by(user, since).objects, key=lambda e: str(e["requestReceivedTimestamp"]))
         return [
             f"{entry['verb']} {entry['objectRef']['resource']}"
             for entry in entries

@@ -210,9 +210,15 @@ async def test_the_writes_of_a_whole_life(cluster: Cluster, kubelet: Kubelet, ru
     end = ["delete podgroups", "delete podgroups", "delete workloads"]
     if not cluster.has_groups:
         beginning, restart, end = beginning[:1], [], end[2:]
-    found = cluster.writes(USER, position)
-    # Both pods may be seen to end at once: then there is no tail.
-    assert found in ([*beginning, *restart, *end], [*beginning, *restart, *tail, *end])
+
+    async def wrote_all() -> bool:
+        found = cluster.writes(USER, position)
+        # Both pods may be seen to end at once: then there is no tail.
+        if found not in ([*beginning, *restart, *end], [*beginning, *restart, *tail, *end]):
+            raise NotYet(str(found))
+        return True
+
+    await wait_for(wrote_all, what="gangctl's writes to be told of")
 
 
 async def restarted(cluster: Cluster, attempt: int) -> None:

@@ -72,13 +72,19 @@ async def refused_everywhere(plane: ControlPlane, token: str) -> None:
         await wait_for(refused, what="the token to be refused", interval=0.5)
 
 
-def used(plane: ControlPlane, namespace: str) -> set[str]:
-    """The tokens with which objects were created in a namespace."""
-    found = set()
-    for entry in plane.writes_by(USER).objects:
-        if entry["objectRef"].get("namespace") == namespace:
-            found.update(entry["user"]["extra"]["authentication.kubernetes.io/credential-id"])
-    return found
+async def uses(plane: ControlPlane, namespace: str, *tokens: str) -> None:
+    """Wait until objects were created in a namespace with these tokens, and no others."""
+
+    async def logged() -> bool:
+        found = set()
+        for entry in plane.writes_by(USER).objects:
+            if entry["objectRef"].get("namespace") == namespace:
+                found.update(entry["user"]["extra"]["authentication.kubernetes.io/credential-id"])
+        if found != set(map(identity, tokens)):
+            raise NotYet(str(found))
+        return True
+
+    await wait_for(logged, what="the tokens in the audit log")
 
 
 async def test_a_token_that_is_replaced_is_used_and_nothing_secret_is_told(bare: Cluster, tmp_path: Path) -> None:
@@ -91,7 +97,7 @@ async def test_a_token_that_is_replaced_is_used_and_nothing_secret_is_told(bare:
         await bare.asked()
         await bare.create_jobset(jobset("discreet-first", rj("w", 1, 1, 1, mode="Gang")))
         first = await gang_of(bare, "discreet-first")
-        assert used(plane, bare.namespace) == {identity(old)}
+        await uses(plane, bare.namespace, old)
         file.write_text(new)
         await plane.api.delete(f"{SECRETS}/old")
         await refused_everywhere(plane, old)
@@ -103,7 +109,7 @@ async def test_a_token_that_is_replaced_is_used_and_nothing_secret_is_told(bare:
             return True
 
         await wait_for(another, what="the second gang")
-        assert used(plane, bare.namespace) == {identity(old), identity(new)}
+        await uses(plane, bare.namespace, old, new)
 
         _, metrics = await gangctl.fetch("/metrics")
         hidden = [*(await bare.gangs()).names, *(await bare.jobs())]
