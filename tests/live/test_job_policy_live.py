@@ -276,10 +276,9 @@ async def test_a_skipped_namespace_is_left_alone(cluster: Cluster) -> None:
     )
 
     async def free() -> bool:
-        await cluster.api.delete(cluster.path("batch/v1", "jobs", "js-w-0"), propagation="Background")
-        job = (await cluster.jobs())["js-w-0"]
-        if reference_of(job):
-            raise NotYet(str(reference_of(job)))
+        if reference := reference_of((await cluster.jobs())["js-w-0"]):
+            await cluster.api.delete(cluster.path("batch/v1", "jobs", "js-w-0"), propagation="Background")
+            raise NotYet(str(reference))
         return True
 
     # The API server notices the label a moment later; JobSet makes the Job anew each time.

@@ -386,7 +386,7 @@ async def inside(rights_plane: ControlPlane, pod: InCluster, cluster: Cluster) -
     if not pod.process.running:
         await pod.register()
         pod.process.command = [part for part in pod.process.command if part not in HASTE] + [*HASTE]
-        await pod.process.start()
+        await pod.start()
     yield Stage(cluster, pod)
     assert pod.process.running
     assert rights_plane.process("kube-apiserver").running
@@ -407,7 +407,7 @@ async def outside(rights_plane: ControlPlane, pod: InCluster, cluster: Cluster) 
             await cluster.api.delete(path)
     await prepare(rights_plane, STRANGER)
     process = Gangctl(rights_plane, *HASTE, "--unregister-on-exit", name=STRANGER, user=STRANGER)
-    await process.process.start()
+    await process.start()
     yield Stage(cluster, process, f":{STRANGER}")
     # Time enough: killed it would leave behind what the next one has to create.
     await process.process.stop(grace=HUNG_SECONDS)
