@@ -206,6 +206,8 @@ async def test_a_slice_finds_the_pool_that_is_whole_however_much_a_broken_one_is
             apart, beside = pathways_job("apart", workers=one), _colocated("beside", slices=1)
             blind = pathways_job("blind", workers=one)
             whole = {str(raw["metadata"]["name"]): await _temptation(ground, raw) for raw in (apart, beside, blind)}
+            # The scheduler knows now which nodes take no pods.
+            await nothing_to_place(plane)
             await cluster.create_jobset(dict(render(readable(blind), Setting(topology=False)).jobset))
             for raw in (apart, beside):
                 await cluster.create_jobset(rendered(cluster, raw))

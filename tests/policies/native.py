@@ -77,7 +77,8 @@ async def install(api: ApiClient, policies: Sequence[Shipped]) -> None:
         async def known(name: str = policy.name, broken: Object = broken) -> bool:
             return bool(await said_of(api, broken, None, name))
 
-        await wait_for(known, f"the server to know {policy.name}")
+        # Until then another webhook may refuse the object, without a warning of the policy's.
+        await wait_for(known, f"the server to know {policy.name}", tolerate=(AssertionError,))
 
 
 async def said_of(api: ApiClient, obj: Object, old: Object | None, policy: str) -> list[str]:

@@ -195,6 +195,8 @@ async def _gangs(recorder: Recorder, tainted: Sequence[str]) -> None:
     taint = [{"key": "dedicated", "value": "x", "effect": "NoSchedule"}]
     for name in tainted:
         await api.patch(f"{NODES}/{name}", {"spec": {"taints": taint}}, kind="merge")
+    # The scheduler knows of the taints now.
+    await nothing_to_place(recorder.plane)
     await recorder.gang("taint-and-cpu", 4, "3")
 
 
