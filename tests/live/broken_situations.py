@@ -75,7 +75,7 @@ async def group_terminating(place: Place) -> None:
 
 
 @SITUATIONS(
-    Reason.PODS_MISSING, "kube-controller-manager hangs (SIGSTOP) and creates no pods", when=STOPPED, blocking=False
+    Reason.PODS_MISSING, "kube-controller-manager hangs (SIGSTOP) and creates no pods", when=STOPPED, blocking=None
 )
 async def no_pods(place: Place) -> None:
     await place.create(place.gang(2))

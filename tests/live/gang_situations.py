@@ -228,14 +228,12 @@ async def crash_loop(place: Place) -> None:
     await ailing(place, "CrashLoopBackOff")
 
 
-@SITUATIONS(
-    Reason.NOT_READY, "containers that run and are not ready, as a kubelet writes it", when=RUNS, blocking=False
-)
+@SITUATIONS(Reason.NOT_READY, "containers that run and are not ready, as a kubelet writes it", when=RUNS, blocking=None)
 async def not_ready(place: Place) -> None:
     await ailing(place, "unready")
 
 
-@SITUATIONS(Reason.STARTING, "status ContainerCreating, as a kubelet writes it", when=RUNS, blocking=False)
+@SITUATIONS(Reason.STARTING, "status ContainerCreating, as a kubelet writes it", when=RUNS, blocking=None)
 async def starting(place: Place) -> None:
     await ailing(place, "ContainerCreating")
 
@@ -267,7 +265,7 @@ async def deleted(place: Place) -> None:
     await place.plane.api.delete(place.cluster.path(JOBSETS, "jobsets", NAME), propagation="Foreground")
 
 
-@SITUATIONS(Reason.RESTARTING, "restart of a JobSet whose pods terminate slowly", when=RUNS, blocking=False)
+@SITUATIONS(Reason.RESTARTING, "restart of a JobSet whose pods terminate slowly", when=RUNS, blocking=None)
 async def restarting(place: Place) -> None:
     await place.nodes(1, "4")
     slow = {"terminationGracePeriodSeconds": 600}
