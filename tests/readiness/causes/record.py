@@ -270,7 +270,7 @@ def _dead_webhook(kind: str, configuration: str, name: str, rule: Object, namesp
         "sideEffects": "None",
         "admissionReviewVersions": ["v1"],
         "failurePolicy": "Fail",
-        "timeoutSeconds": 1,
+        "timeoutSeconds": 30,
         "clientConfig": {"url": DEAD},
         "rules": [rule],
         "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": namespace}},
