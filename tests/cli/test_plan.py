@@ -43,9 +43,9 @@ class TestExamples:
         assert all(group == groups[0] for group in groups)
         assert len(groups) == (2 if "topologyKey" in example.read_text() else 3)
 
-    def test_there_are_seven_and_the_index_names_them(self) -> None:
+    def test_there_are_eight_and_the_index_names_them(self) -> None:
         index = EXAMPLES[0].parent.joinpath("README.md").read_text()
-        assert [example.name[:2] for example in EXAMPLES] == [f"0{i}" for i in range(1, 8)]
+        assert [example.name[:2] for example in EXAMPLES] == [f"0{i}" for i in range(1, 9)]
         assert [example.name for example in EXAMPLES if f"]({example.name})" not in index] == []
 
 

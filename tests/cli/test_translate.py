@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from gangctl.api.jobset import read_jobset
 from gangctl.api.scheduling import Generation
@@ -103,7 +104,8 @@ class TestFormats:
         plan = fine("plan", "-f", str(example), "-o", "json").json
         objects = fine("translate", "-f", str(example)).documents
         assert [o["metadata"]["name"] for o in objects] == [plan["workload"], *(g["name"] for g in plan["groups"])]
-        assert {o["metadata"]["namespace"] for o in objects} == {"ml"}
+        (raw,) = yaml.safe_load_all(example.read_text(encoding="utf-8"))
+        assert {o["metadata"].get("namespace") for o in objects} == {raw["metadata"].get("namespace")}
 
 
 def rich_jobset() -> dict[str, Any]:
