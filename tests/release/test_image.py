@@ -1,0 +1,69 @@
+"""`make image`: which engine builds it, of what, and what it says; tests/node builds it with buildah."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from gangctl import __version__
+from release import image
+
+ENGINE = """\
+#!/bin/sh
+echo "$0 $*" >> {log}
+exit {code}
+"""
+
+
+@pytest.fixture
+def said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A PATH with git alone, and the file in which engines write how they were called."""
+    for name in ("git", "sh"):
+        (program,) = [found for place in ("/usr/bin", "/bin") if (found := Path(place, name)).exists()][:1]
+        (tmp_path / name).symlink_to(program)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    return tmp_path / "said"
+
+
+def engine(said: Path, name: str, code: int = 0) -> None:
+    program = said.parent / name
+    program.write_text(ENGINE.format(log=said, code=code))
+    program.chmod(0o755)
+
+
+def test_without_an_engine_it_says_which_there_are(said: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert image.main([]) == 2
+    assert capsys.readouterr().err == "error: no container engine in PATH: install one of podman, docker, buildah\n"
+    assert not said.exists()
+
+
+@pytest.mark.parametrize(
+    ("name", "writes"),
+    [
+        ("podman", "save --format=oci-archive --output=FILE gangctl"),
+        ("docker", "save --output=FILE gangctl"),
+        ("buildah", "push gangctl"),
+    ],
+)
+def test_the_first_engine_builds_and_writes_it(
+    name: str, writes: str, said: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    engine(said, name)
+    engine(said, "buildah")
+    file = tmp_path / "image.tar"
+    assert image.main(["--base", "example/python@sha256:00", "--archive", str(file)]) == 0
+    build, write = said.read_text().splitlines()
+    assert build.startswith(
+        f"{tmp_path / name} build --build-arg=PYTHON=example/python@sha256:00 --build-arg=REVISION="
+    )
+    assert build.endswith(f"--tag=gangctl:{__version__} {image.ROOT}")
+    assert write.startswith(f"{tmp_path / name} {writes.replace('FILE', str(file))}")
+    assert str(file) in write
+    assert capsys.readouterr().out.splitlines()[-1].endswith("based on example/python@sha256:00")
+
+
+def test_an_engine_that_fails_is_named_and_its_code_given(said: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    engine(said, "podman", code=125)
+    assert image.main([]) == 125
+    assert capsys.readouterr().err == "error: podman build failed; its reason is above\n"
