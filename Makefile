@@ -18,7 +18,7 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: help setup demo check test test-pure test-full lint format types layers generate dashboards mutation lock bench controlplane \
-	cluster dist release clean
+	cluster image dist release clean
 
 help: ## this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -89,9 +89,11 @@ controlplane: $(STAMP) ## build etcd, Kubernetes, JobSet, Kueue, KWOK, Prometheu
 	$(BIN)/python -m tests.controlplane build
 	$(BIN)/python -m tests.pathways.wrapper.busybox
 
-cluster: $(STAMP) ## a shell in real Kubernetes on loopback, with JobSet and 24 GPUs that are played; both end with exit
-	$(BIN)/python -m tests.controlplane up --jobset --kubelet --nodes 3 \
-		--capacity cpu=64,memory=512Gi,nvidia.com/gpu=8 -- bash
+cluster: $(STAMP) ## a shell in real Kubernetes with JobSet: on nodes that run containers, with gangctl, where they can run (root); NODES=simulated: 24 GPUs
+	$(BIN)/python -m tests.controlplane cluster $(addprefix --nodes ,$(NODES)) -- bash
+
+image: $(STAMP) ## the container image, with podman, docker or buildah (BASE=IMAGE: on another base; ARCHIVE=FILE: as an OCI archive, too)
+	$(BIN)/python -m release.image $(addprefix --base ,$(BASE)) $(addprefix --archive ,$(ARCHIVE))
 
 bench: $(STAMP) ## every row of the budgets, 50 minutes on a quiet machine (WITH="soak contention-older": more); the answer is benchmarks/RESULTS.md
 	$(BIN)/python -m benchmarks all $(addprefix --with ,$(WITH))

@@ -8,13 +8,12 @@ a program it prints none: that runs in the cluster, and the cluster ends with it
 import argparse
 import asyncio
 import contextlib
-import os
-import signal
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from tests.controlplane import cluster
 from tests.controlplane.binaries import COMPONENTS, MissingBinary, find_binary, find_manifests
 from tests.controlplane.build import ensure_component, say
 from tests.controlplane.kubelet import Kubelet
@@ -22,6 +21,7 @@ from tests.controlplane.minors import MINORS, NEWEST
 from tests.controlplane.nodes import add_nodes
 from tests.controlplane.plane import ADDONS, ControlPlane
 from tests.controlplane.process import ComponentFailed
+from tests.controlplane.program import cancel_on_signals, run_program
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -29,9 +29,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given = parser.parse_args(arguments)
     try:
         if given.command == "build":
-            return _build(given.minor or list(MINORS))
+            return _build(given.minor or list(MINORS), node=given.node)
         if given.command == "where":
             return _where()
+        if given.command == "cluster":
+            return cluster.run(given.nodes, given.program)
         if given.kueue and not given.jobset:
             parser.error("--kueue needs --jobset: Kueue waits for the JobSet CRD")
         return _up(given)
@@ -54,7 +56,17 @@ def _parser() -> argparse.ArgumentParser:
         choices=list(MINORS),
         help="only this Kubernetes minor; may be repeated (default: all)",
     )
+    build.add_argument(
+        "--node", action="store_true", help="also what real nodes need: kubelet, containerd, CNI, CoreDNS"
+    )
     commands.add_parser("where", help="say which binary is found where")
+    whole = commands.add_parser("cluster", help="real nodes with gangctl where they can run, and a program in it")
+    whole.add_argument(
+        "--nodes",
+        choices=cluster.KINDS,
+        help="real: two that run containers, or an error; simulated: three with 8 GPUs each (default: what can be)",
+    )
+    whole.add_argument("program", nargs="+", metavar="-- PROGRAM", help="what runs in it, a shell for one")
     up = commands.add_parser("up", help="start a control plane and stay until Ctrl-C or SIGTERM")
     up.add_argument("--kube", default=NEWEST, choices=list(MINORS), help="Kubernetes minor (default: %(default)s)")
     up.add_argument("--jobset", action="store_true", help="with the JobSet controller")
@@ -94,10 +106,10 @@ def _resources(text: str) -> dict[str, str]:
     return {name: amount for name, _, amount in pairs}
 
 
-def _build(minors: Sequence[str]) -> int:
+def _build(minors: Sequence[str], *, node: bool) -> int:
     left_out = {f"kubernetes-{minor}" for minor in MINORS} - {f"kubernetes-{minor}" for minor in minors}
-    for name in COMPONENTS:
-        if name not in left_out:
+    for name, component in COMPONENTS.items():
+        if name not in left_out and (node or not component.node):
             for path in ensure_component(name):
                 print(path)
     return 0
@@ -106,6 +118,8 @@ def _build(minors: Sequence[str]) -> int:
 def _where() -> int:
     missing = False
     for component in COMPONENTS.values():
+        if component.node and not any(find_binary(component, binary) for binary in component.packages):
+            continue
         rows = [(f"{binary} {component.version}", find_binary(component, binary)) for binary in component.packages]
         if component.manifests:
             rows.append((f"{component.name} {component.version} manifests", find_manifests(component)))
@@ -124,11 +138,7 @@ def _up(given: argparse.Namespace) -> int:
 
 
 async def _serve(given: argparse.Namespace, components: Sequence[str]) -> int:
-    task = asyncio.current_task()
-    if task is None:
-        raise RuntimeError("a coroutine always runs in a task")
-    for number in (signal.SIGINT, signal.SIGTERM):
-        asyncio.get_running_loop().add_signal_handler(number, task.cancel)
+    cancel_on_signals()
     try:
         async with (
             ControlPlane.start(given.kube, components, audit=given.audit, directory=given.dir) as plane,
@@ -139,7 +149,7 @@ async def _serve(given: argparse.Namespace, components: Sequence[str]) -> int:
             say(f"Kubernetes {plane.minor.name}: {', '.join(plane.components)}")
             if given.program:
                 say(f"logs are in {plane.directory}; {given.program[0]} runs in it, and it ends with that")
-                return await _run(given.program, plane.kubeconfig)
+                return await run_program(given.program, plane.kubeconfig)
             print(f"export KUBECONFIG={plane.kubeconfig}", flush=True)
             say(f"logs are in {plane.directory}; Ctrl-C ends it")
             await asyncio.Event().wait()
@@ -152,17 +162,6 @@ def _capacity(resources: Mapping[str, str]) -> dict[str, Any]:
     """As add_nodes takes it."""
     own = {name: amount for name, amount in resources.items() if name in {"cpu", "memory"}}
     return {**own, "extended": {name: amount for name, amount in resources.items() if name not in own}}
-
-
-async def _run(program: Sequence[str], kubeconfig: Path) -> int:
-    """Run it with this terminal and this cluster; its exit code."""
-    process = await asyncio.create_subprocess_exec(*program, env={**os.environ, "KUBECONFIG": str(kubeconfig)})
-    try:
-        return await process.wait()
-    finally:
-        if process.returncode is None:
-            process.terminate()
-            await process.wait()
 
 
 if __name__ == "__main__":

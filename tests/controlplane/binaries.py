@@ -29,7 +29,8 @@ class Component:
     One pinned Go module and what is taken from it.
 
     `manifests` maps a short name to a directory of the module; its YAML files are kept beside the binaries.
-    `version_variables` are linker variables that make the binary report its release instead of v0.0.0.
+    `version_variables` are linker variables that make the binary report its release instead of v0.0.0. `node` for what
+    only a real node needs: it is built on request.
     """
 
     name: str
@@ -38,6 +39,7 @@ class Component:
     tags: tuple[str, ...] = ()
     manifests: dict[str, str] = field(default_factory=dict)
     version_variables: tuple[str, ...] = ()
+    node: bool = False
 
     @property
     def directory(self) -> Path:
@@ -141,6 +143,33 @@ COMPONENTS: dict[str, Component] = {
             tags=("remove_all_sd",),
             version_variables=("github.com/prometheus/common/version.Version",),
         ),
+        Component(
+            "node",
+            "k8s.io/kubernetes",
+            {name: f"k8s.io/kubernetes/cmd/{name}" for name in ("kubelet", "kube-proxy")},
+            version_variables=_KUBE_VERSION,
+            node=True,
+        ),
+        Component(
+            "containerd",
+            "github.com/containerd/containerd/v2",
+            {
+                name: f"github.com/containerd/containerd/v2/cmd/{name}"
+                for name in ("containerd", "containerd-shim-runc-v2", "ctr")
+            },
+            version_variables=("github.com/containerd/containerd/v2/version.Version",),
+            node=True,
+        ),
+        Component(
+            "cni",
+            "github.com/containernetworking/plugins",
+            {
+                name: f"github.com/containernetworking/plugins/plugins/{kind}/{name}"
+                for kind, name in (("main", "bridge"), ("main", "loopback"), ("ipam", "host-local"))
+            },
+            node=True,
+        ),
+        Component("coredns", "github.com/coredns/coredns", {"coredns": "github.com/coredns/coredns"}, node=True),
     )
 }
 

@@ -43,12 +43,12 @@ class Authority:
         self.certificate = directory / f"{name}.crt"
         self.certificate.write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
 
-    def server(self, name: str) -> KeyPair:
-        """A serving certificate for 127.0.0.1, named as webhook servers expect it: tls.crt and tls.key."""
+    def server(self, name: str, addresses: Sequence[str] = ()) -> KeyPair:
+        """A serving certificate for 127.0.0.1 and ``addresses``, named as webhook servers expect: tls.crt, tls.key."""
         directory = self._directory / name
         directory.mkdir()
         subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
-        return self._issue(subject, directory / "tls", server=True)
+        return self._issue(subject, directory / "tls", served=(*_LOOPBACK, *map(_address, addresses)))
 
     def client(self, user: str, groups: Sequence[str] = ()) -> KeyPair:
         """A client certificate that the API server reads as this user in these groups."""
@@ -58,17 +58,17 @@ class Authority:
                 x509.NameAttribute(NameOID.COMMON_NAME, user),
             ]
         )
-        return self._issue(subject, self._directory / file_name(user, groups), server=False)
+        return self._issue(subject, self._directory / file_name(user, groups))
 
-    def _issue(self, subject: x509.Name, stem: Path, *, server: bool) -> KeyPair:
+    def _issue(self, subject: x509.Name, stem: Path, *, served: Sequence[x509.GeneralName] = ()) -> KeyPair:
         key = ec.generate_private_key(ec.SECP256R1())
-        usage = ExtendedKeyUsageOID.SERVER_AUTH if server else ExtendedKeyUsageOID.CLIENT_AUTH
+        usage = ExtendedKeyUsageOID.SERVER_AUTH if served else ExtendedKeyUsageOID.CLIENT_AUTH
         builder = _builder(subject, self._name, key.public_key(), self._key.public_key())
         builder = builder.add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
         builder = builder.add_extension(_key_usage(signs_certificates=False), critical=True)
         builder = builder.add_extension(x509.ExtendedKeyUsage([usage]), critical=False)
-        if server:
-            builder = builder.add_extension(x509.SubjectAlternativeName(_LOOPBACK), critical=False)
+        if served:
+            builder = builder.add_extension(x509.SubjectAlternativeName(served), critical=False)
         certificate = builder.sign(self._key, hashes.SHA256())
         pair = KeyPair(stem.with_name(f"{stem.name}.crt"), stem.with_name(f"{stem.name}.key"))
         pair.certificate.write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
@@ -103,6 +103,10 @@ def write_key(key: ec.EllipticCurvePrivateKey, path: Path) -> None:
             serialization.NoEncryption(),
         )
     )
+
+
+def _address(address: str) -> x509.IPAddress:
+    return x509.IPAddress(ipaddress.ip_address(address))
 
 
 def _builder(

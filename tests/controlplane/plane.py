@@ -7,19 +7,22 @@ once each webhook has answered a request.
 """
 
 import asyncio
+import contextlib
 import os
 import shutil
 import tempfile
 import time
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 
 from tests.controlplane import audit_log
 from tests.controlplane.api import UNREACHABLE, ApiClient, ApiFailure, Object, Objects
 from tests.controlplane.build import say
-from tests.controlplane.components import addon, apiserver, etcd, jobset, kube, kueue, kwok
+from tests.controlplane.components import addon, apiserver, etcd, jobset, kube, kueue, kwok, network, node
+from tests.controlplane.machine import Machine, require_machine
 from tests.controlplane.minors import MINORS, NEWEST
 from tests.controlplane.pki import Pki
 from tests.controlplane.ports import Ports
@@ -44,7 +47,7 @@ class Options:
 
     `gates` and `runtime_config` are laid over what the minor needs for gangs: `gates={"GenericWorkload": False}`
     switches one off. `crds` are created before the controller-manager starts. `server_flags` are further arguments of
-    the API server.
+    the API server. `nodes` is how many real nodes there are, and `images` are archives that they have.
     """
 
     minor: str = NEWEST
@@ -60,6 +63,8 @@ class Options:
     kwok_stages: Sequence[Object] | None = None
     crds: Sequence[Object] = ()
     server_flags: Sequence[str] = ()
+    nodes: int = 0
+    images: Sequence[Path] = ()
 
     def __post_init__(self) -> None:
         if self.minor not in MINORS:
@@ -82,6 +87,8 @@ class ControlPlane:
         self._addons: dict[str, addon.Addon] = {}
         self._api: ApiClient | None = None
         self._etcd_port = 0
+        self._machine: Machine | None = None
+        self._entered = contextlib.ExitStack()
         self.guests: dict[str, Process] = {}
         """What tests run beside it: not the plane's to stop, but the first thing to look at when one fails."""
 
@@ -102,6 +109,8 @@ class ControlPlane:
         kwok_stages: Sequence[Object] | None = None,
         crds: Sequence[Object] = (),
         server_flags: Sequence[str] = (),
+        nodes: int = 0,
+        images: Sequence[Path] = (),
         directory: Path | None = None,
     ) -> "Starting":
         """`plane = await ControlPlane.start(...)`, or `async with ControlPlane.start(...) as plane`; see Options."""
@@ -119,6 +128,8 @@ class ControlPlane:
             kwok_stages=kwok_stages,
             crds=crds,
             server_flags=server_flags,
+            nodes=nodes,
+            images=images,
         )
         return Starting(cls(options, directory))
 
@@ -220,7 +231,7 @@ class ControlPlane:
         await addon.create_crds(self.api, made.crds)
         for namespace in made.namespaces:
             await addon.create_namespace(self.api, namespace)
-        self._processes[component] = made.process
+        await self._launch(made.process)
         await _started(made.process)
         await addon.create_webhooks(self.api, made.webhooks)
         await made.prove(self.api)
@@ -272,8 +283,12 @@ class ControlPlane:
         began = time.monotonic()
         try:
             self._site = await asyncio.to_thread(self._prepare)
+            if self.options.nodes:
+                await self._start_machine()
             await self._start_server()
             await self._start_controllers()
+            if self.options.nodes:
+                await self._start_nodes()
             RUNNING.add(self)
             STARTS.append((f"{self.minor.name} with {', '.join(self._processes)}", time.monotonic() - began))
         except BaseException as error:
@@ -290,10 +305,22 @@ class ControlPlane:
         await asyncio.gather(*(process.stop(grace=1) for process in self._processes.values()))
         if self._api is not None:
             await self._api.close()
+        self._entered.close()
         if self._site is not None:
             self._site.ports.release()
-            await asyncio.to_thread(self._remove_directory)
+            await self._remove()
             self._site = None
+
+    async def _remove(self) -> None:
+        """Cgroups and directory; a node's processes end a moment after its first one."""
+
+        async def removed() -> bool:
+            for number in range(1, self.options.nodes + 1):
+                node.remove_cgroup(node.cgroup_of(self.site, f"node-{number}"))
+            await asyncio.to_thread(self._remove_directory)
+            return True
+
+        await wait_for(removed, "the processes of the nodes to end", tolerate=(OSError,))
 
     def _prepare(self) -> Site:
         if self._given_directory is None:
@@ -314,6 +341,28 @@ class ControlPlane:
         else:
             shutil.rmtree(self.directory)
 
+    async def _start_machine(self) -> None:
+        """A network namespace for everything that follows, and for the thread that opened the plane."""
+        require_machine()
+        node.remove_left_cgroups()
+        self._machine = Machine(self.site.directory, self.options.nodes)
+        self._processes["network"] = self._machine.process
+        await self._machine.process.start()
+        self._entered.enter_context(self._machine.entered())
+
+    async def _start_nodes(self) -> None:
+        site, images = self.site, self.options.images
+        makers = [partial(node.node, site, number, images) for number in range(1, self.options.nodes + 1)]
+        await self._start_together([partial(network.coredns, site), *makers])
+        # It asks for its node once, and exits when that has another address later.
+        await self._start_together([partial(network.kube_proxy, site)])
+
+    async def _start_together(self, makers: Sequence[Callable[[], Process]]) -> None:
+        made = [await asyncio.to_thread(make) for make in makers]
+        for process in made:
+            await self._launch(process)
+        await asyncio.gather(*(process.wait_ready() for process in made))
+
     async def _start_server(self) -> None:
         site = self.site
         etcd_port = self._etcd_port = site.ports.take()
@@ -325,6 +374,7 @@ class ControlPlane:
                 gates=self._gates,
                 runtime_config=self._runtime_config,
                 audit=self.options.audit,
+                nodes=self.options.nodes > 0,
                 further=self.options.server_flags,
             )
         )
@@ -345,8 +395,7 @@ class ControlPlane:
         launched = await asyncio.to_thread(self._make_kube_processes)
         launched += [each.process for each in self._addons.values()]
         for process in launched:
-            self._processes[process.name] = process
-            await process.launch()
+            await self._launch(process)
         addons = [each.process for each in self._addons.values()]
         waiting = [process.wait_ready() for process in launched if process not in addons]
         await asyncio.gather(*waiting, *map(_started, addons))
@@ -357,13 +406,19 @@ class ControlPlane:
     async def _start(self, make: Callable[[], Process]) -> None:
         # Making a component may mean building it, which takes minutes: not under the event loop.
         process = await asyncio.to_thread(make)
+        await self._launch(process)
+        await process.wait_ready()
+
+    async def _launch(self, process: Process) -> None:
+        if self._machine is not None:
+            process.prefix = self._machine.prefix
         self._processes[process.name] = process
-        await process.start()
+        await process.launch()
 
     def _make_kube_processes(self) -> list[Process]:
         wanted = []
         if self.options.controller_manager:
-            wanted.append(kube.controller_manager(self.site, self._gates))
+            wanted.append(kube.controller_manager(self.site, self._gates, nodes=self.options.nodes > 0))
         if self.options.scheduler:
             wanted.append(kube.scheduler(self.site, self._gates))
         return wanted

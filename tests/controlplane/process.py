@@ -38,6 +38,8 @@ class Process:
     def __init__(self, name: str, command: Sequence[str], log: Path, *, ready: Ready) -> None:
         self.name = name
         self.command = list(command)
+        self.prefix: list[str] = []
+        """What the command is run by, nsenter for one; it must end by replacing itself with the command."""
         self.log = log
         self._ready = ready
         self._process: subprocess.Popen[bytes] | None = None
@@ -108,7 +110,7 @@ class Process:
     def _spawn(self) -> subprocess.Popen[bytes]:
         with self.log.open("ab") as log:
             return subprocess.Popen(
-                [sys.executable, "-I", "-S", str(_SHIM), str(os.getpid()), *self.command],
+                [sys.executable, "-I", "-S", str(_SHIM), str(os.getpid()), *self.prefix, *self.command],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,

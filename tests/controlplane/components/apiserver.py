@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
+from tests.controlplane.machine import ADDRESS
 from tests.controlplane.probe import answers
 from tests.controlplane.process import Process
 from tests.controlplane.site import Site
@@ -14,6 +15,17 @@ _AUDIT_POLICY = {
     "omitStages": ["RequestReceived"],
     "rules": [{"level": "Metadata"}],
 }
+
+
+_SERVICE = "10.0.0.1"
+"""The cluster address of Service kubernetes: the first of the range."""
+_WITHOUT_NODES = [
+    "--bind-address=127.0.0.1",
+    "--endpoint-reconciler-type=none",
+    "--authorization-mode=RBAC",
+    # Without a node lifecycle controller nothing would ever take the not-ready taint off again.
+    "--disable-admission-plugins=TaintNodesByCondition",
+]
 
 
 def gates_flag(gates: Mapping[str, bool]) -> str:
@@ -36,15 +48,15 @@ def apiserver(
     gates: Mapping[str, bool],
     runtime_config: Mapping[str, bool],
     audit: bool,
+    nodes: bool = False,
     further: Sequence[str] = (),
 ) -> Process:
-    serving = site.pki.cluster.server("kube-apiserver")
+    """With ``nodes``, pods and kubelets reach it at the machine's address, and pods at its Service, too."""
+    serving = site.pki.cluster.server("kube-apiserver", [ADDRESS, _SERVICE] if nodes else [])
     command = [
         site.binary("kube-apiserver"),
         f"--etcd-servers=http://127.0.0.1:{etcd_port}",
-        "--bind-address=127.0.0.1",
         f"--secure-port={site.api_port}",
-        "--endpoint-reconciler-type=none",
         "--service-cluster-ip-range=10.0.0.0/24",
         f"--tls-cert-file={serving.certificate}",
         f"--tls-private-key-file={serving.key}",
@@ -53,20 +65,30 @@ def apiserver(
         "--service-account-issuer=https://kubernetes.default.svc",
         f"--service-account-key-file={site.pki.service_account_key}",
         f"--service-account-signing-key-file={site.pki.service_account_key}",
-        "--authorization-mode=RBAC",
         f"--feature-gates={gates_flag(gates)}",
         f"--runtime-config={gates_flag(runtime_config)}",
         "--allow-privileged",
-        # Without a node lifecycle controller nothing would ever take the not-ready taint off again.
-        "--disable-admission-plugins=TaintNodesByCondition",
         "--max-requests-inflight=2000",
         "--max-mutating-requests-inflight=1000",
+        *(_for_nodes(site) if nodes else _WITHOUT_NODES),
         *further,
     ]
     if audit:
         command += _audit_flags(site)
     ready = f"{site.url}/readyz"
     return Process("kube-apiserver", command, site.log("kube-apiserver"), ready=lambda: answers(ready, ca=site.ca))
+
+
+def _for_nodes(site: Site) -> list[str]:
+    client = site.user("kube-apiserver-kubelet-client", ["system:masters"])
+    return [
+        "--bind-address=0.0.0.0",
+        f"--advertise-address={ADDRESS}",
+        "--authorization-mode=Node,RBAC",
+        f"--kubelet-client-certificate={client.certificate}",
+        f"--kubelet-client-key={client.key}",
+        "--kubelet-preferred-address-types=InternalIP",
+    ]
 
 
 def _audit_flags(site: Site) -> list[str]:

@@ -7,23 +7,20 @@ from tests.controlplane.probe import answers
 from tests.controlplane.process import Process
 from tests.controlplane.site import Site
 
-# Nobody renews node leases and nobody hands out node networks here; the rest is what a cluster runs.
-_CONTROLLERS = (
-    "*",
-    "-node-lifecycle-controller",
-    "-node-ipam-controller",
-    "-bootstrap-signer-controller",
-    "-token-cleaner-controller",
-)
+# Nobody hands out node networks here, and without real nodes nobody renews their leases; the rest is as in a cluster.
+_CONTROLLERS = ("*", "-node-ipam-controller", "-bootstrap-signer-controller", "-token-cleaner-controller")
 
 
-def controller_manager(site: Site, gates: Mapping[str, bool]) -> Process:
+def controller_manager(site: Site, gates: Mapping[str, bool], *, nodes: bool = False) -> Process:
     flags = [
         f"--root-ca-file={site.ca}",
         f"--service-account-private-key-file={site.pki.service_account_key}",
         "--use-service-account-credentials",
-        f"--controllers={','.join(_CONTROLLERS)}",
+        f"--controllers={','.join((*_CONTROLLERS, *(() if nodes else ('-node-lifecycle-controller',))))}",
     ]
+    if nodes:
+        # A lost node is missed after this, and not after a minute.
+        flags.append("--node-monitor-grace-period=20s")
     return _process(site, "kube-controller-manager", gates, flags)
 
 
