@@ -40,9 +40,12 @@ class Writes:
 def read(log: Path, since: int = 0) -> Objects:
     """The complete entries after a position in the log."""
     with log.open("rb") as stream:
-        stream.seek(since)
+        stream.seek(max(since - 1, 0))
         # The last line may still be being written.
         complete = stream.read().rpartition(b"\n")[0]
+    if since > 0:
+        # So may the line have been at which the position was taken: the entry of that line came before it.
+        complete = complete.partition(b"\n")[2]
     return [json.loads(line) for line in complete.splitlines() if line]
 
 
