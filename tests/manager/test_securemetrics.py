@@ -31,6 +31,14 @@ def test_the_certificate_is_for_the_service_and_the_address(address: str, furthe
     assert metrics_hosts(settings, "home") == (*SERVICE, *further)
 
 
+FLAGS = (
+    "--own-namespace=home",
+    "--webhook-registration=none",
+    "--metrics-bind-address=127.0.0.1:0",
+    "--metrics-secure",
+)
+
+
 def test_settings_that_have_no_effect_are_refused() -> None:
     with pytest.raises(ConfigError, match="metrics-cert-dir has no effect without metrics-secure"):
         load_settings({"metrics_cert_dir": "/certs"}, None)
@@ -41,8 +49,7 @@ def test_settings_that_have_no_effect_are_refused() -> None:
 
 def test_files_that_cannot_be_served_end_the_process(tmp_path: Path) -> None:
     (tmp_path / "certs").mkdir()
-    flags = ("--own-namespace=home", "--metrics-bind-address=127.0.0.1:0", "--metrics-secure")
-    done = controller("--kubeconfig", str(kubeconfig(tmp_path)), *flags, f"--metrics-cert-dir={tmp_path}/certs")
+    done = controller("--kubeconfig", str(kubeconfig(tmp_path)), *FLAGS, f"--metrics-cert-dir={tmp_path}/certs")
     assert done.returncode == 2
     assert "cannot read certificates" in done.stderr
     assert "Traceback" not in done.stderr
@@ -51,9 +58,8 @@ def test_files_that_cannot_be_served_end_the_process(tmp_path: Path) -> None:
 def test_an_address_that_is_taken_is_named(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         address = f"127.0.0.1:{taken.getsockname()[1]}"
-        flags = ("--own-namespace=home", "--metrics-bind-address=127.0.0.1:0", "--metrics-secure")
         where = f"--metrics-secure-bind-address={address}"
-        done = controller("--kubeconfig", str(kubeconfig(tmp_path)), *flags, where)
+        done = controller("--kubeconfig", str(kubeconfig(tmp_path)), *FLAGS, where)
     assert done.returncode == 2
     assert f"--metrics-secure-bind-address {address}: cannot listen" in done.stderr
     assert "Traceback" not in done.stderr
