@@ -130,13 +130,18 @@ def remove_cgroup(name: str) -> None:
                 Path(directory).rmdir()
 
 
+def left_cgroups() -> set[str]:
+    """Those of all nodes on this machine, also of test runs that were killed."""
+    return {f"/{path.name}" for hierarchy in _hierarchies() for path in hierarchy.glob(f"{_CGROUP}*")}
+
+
 def remove_left_cgroups() -> None:
     """Remove those of test runs that were killed: nothing else of a node outlives its first process."""
-    for path in {path.name for hierarchy in _hierarchies() for path in hierarchy.glob(f"{_CGROUP}*")}:
-        owner = path.removeprefix(_CGROUP).partition("-")[0]
+    for path in left_cgroups():
+        owner = path.removeprefix(f"/{_CGROUP}").partition("-")[0]
         if not Path("/proc", owner).exists():
             with contextlib.suppress(OSError):
-                remove_cgroup(f"/{path}")
+                remove_cgroup(path)
 
 
 def _hierarchies() -> list[Path]:
