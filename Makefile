@@ -118,11 +118,11 @@ lock: $(STAMP) ## rewrite the lock files; only what is a week old is taken
 	$(LOCK) -o locks/runtime.txt
 	$(LOCK) --group dev -c locks/runtime.txt -o locks/dev.txt
 
-dist: $(STAMP) ## wheel, source distribution, install.yaml, chart, bill of materials and checksums of the last commit, in dist/
-	$(BIN)/python -m release
+dist: $(STAMP) ## wheel, source distribution, install.yaml, chart, bill of materials and checksums of the last commit, in dist/ (BASE=IMAGE: the image on this one, too)
+	$(BIN)/python -m release $(addprefix --base ,$(BASE))
 
 release: $(STAMP) ## the same, of a commit with the tag of its version and a day in CHANGELOG.md (docs/releasing.md)
-	$(BIN)/python -m release --tagged
+	$(BIN)/python -m release --tagged $(addprefix --base ,$(BASE))
 
 clean: ## remove what setup made
 	rm -rf $(VENV) dist .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -18,36 +18,50 @@ BASE: Final = "docker.io/library/python:3.11-slim"
 NAME: Final = f"gangctl:{__version__}"
 
 
+class NoEngine(Exception):  # noqa: N818 -- it states what is the matter
+    """There is no container engine in PATH."""
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Exit code: 2 without an engine, the engine's own if it fails."""
     parser = argparse.ArgumentParser(prog="python -m release.image", description="Build the image of this directory.")
     parser.add_argument("--base", default=BASE, metavar="IMAGE", help="what it is based on (default: %(default)s)")
     parser.add_argument("--archive", type=Path, metavar="FILE", help="write it to an OCI archive, too")
     given = parser.parse_args(arguments)
-    engine = next((each for each in ENGINES if shutil.which(each)), None)
-    if engine is None:
-        sys.stderr.write(f"error: no container engine in PATH: install one of {', '.join(ENGINES)}\n")
-        return 2
     revision = subprocess.run(["git", "rev-parse", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=True)
-    sys.stdout.write(f"{engine} builds {NAME} on {given.base}\n")
-    sys.stdout.flush()
     try:
-        subprocess.run(build_command([engine], given.base, NAME, revision=revision.stdout.strip()), check=True)
-        if given.archive is not None:
-            subprocess.run(archive_command([engine], NAME, given.archive), check=True)
+        build_image(ROOT, given.base, revision.stdout.strip(), given.archive)
+    except NoEngine as error:
+        sys.stderr.write(f"error: {error}\n")
+        return 2
     except subprocess.CalledProcessError as error:
         sys.stderr.write(f"error: {' '.join(map(str, error.cmd[:2]))} failed; its reason is above\n")
         return error.returncode
-    sys.stdout.write(f"{NAME}, commit {revision.stdout.strip()}, based on {given.base}\n")
     return 0
 
 
+def build_image(tree: Path, base: str, revision: str, archive: Path | None = None) -> None:
+    """Build the image of a directory, and write it to an archive; says with which engine and on what.
+
+    Raises :class:`NoEngine`, or ``subprocess.CalledProcessError`` after the engine has said why.
+    """
+    engine = next((each for each in ENGINES if shutil.which(each)), None)
+    if engine is None:
+        raise NoEngine(f"no container engine in PATH: install one of {', '.join(ENGINES)}")
+    sys.stdout.write(f"{engine} builds {NAME} on {base}\n")
+    sys.stdout.flush()
+    subprocess.run(build_command([engine], tree, base, NAME, revision=revision), check=True)
+    if archive is not None:
+        subprocess.run(archive_command([engine], NAME, archive), check=True)
+    sys.stdout.write(f"{NAME}, commit {revision}, based on {base}\n")
+
+
 def build_command(
-    engine: Sequence[str], base: str, name: str, *, revision: str = "unknown", options: Sequence[str] = ()
+    engine: Sequence[str], tree: Path, base: str, name: str, *, revision: str = "unknown", options: Sequence[str] = ()
 ) -> list[str]:
-    """The command that builds the image of this directory; ``engine`` may have options of its own."""
+    """The command that builds the image of a directory; ``engine`` may have options of its own."""
     arguments = [f"--build-arg=PYTHON={base}", f"--build-arg=REVISION={revision}", *options]
-    return [*engine, "build", *arguments, f"--file={ROOT / 'Containerfile'}", f"--tag={name}", str(ROOT)]
+    return [*engine, "build", *arguments, f"--file={tree / 'Containerfile'}", f"--tag={name}", str(tree)]
 
 
 def archive_command(engine: Sequence[str], name: str, file: Path) -> list[str]:

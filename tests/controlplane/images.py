@@ -79,7 +79,7 @@ def gangctl_image() -> Path:
                 if Path(_AUTHORITIES).exists():
                     # A machine behind a proxy of its own trusts that proxy's authority; the image does not.
                     options.append(f"--volume={_AUTHORITIES}:{_AUTHORITIES}:ro")
-                build = build_command(buildah, f"docker-archive:{base}", GANGCTL_IMAGE, options=options)
+                build = build_command(buildah, ROOT, f"docker-archive:{base}", GANGCTL_IMAGE, options=options)
                 _run(*build, what="building gangctl's image from the Containerfile")
                 partial = Path(directory) / "image.tar"
                 _run(*buildah, "push", GANGCTL_IMAGE, f"docker-archive:{partial}:{GANGCTL_IMAGE}", what="writing it")

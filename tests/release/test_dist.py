@@ -48,6 +48,24 @@ def test_there_are_six_files(dist: Path) -> None:
     }
 
 
+def test_with_a_base_the_image_is_among_them(built: Built, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The engine writes what it was told, so that no image is built; tests/node has the real one."""
+    engine = tmp_path / "buildah"
+    engine.write_text(
+        '#!/bin/sh\n[ "$1" = push ] || exit 0\nfile=${3#oci-archive:}\necho "$2" > "${file%%:gangctl:*}"\n'
+    )
+    engine.chmod(0o755)
+    monkeypatch.setattr("release.image.ENGINES", ("buildah",))
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+    dist, lock = tmp_path / "dist", read_lock(built.tree / "locks" / "runtime.txt")
+    written = write(Source(COMMIT, TIME, __version__), built.tree, dist, lock, base="python@sha256:00")
+    archive = dist / f"gangctl-{__version__}.oci.tar"
+    assert archive in written
+    assert archive.read_text() == f"gangctl:{__version__}\n"
+    assert f"{sha256(archive)}  {archive.name}\n" in (dist / "SHA256SUMS").read_text()
+    assert sha256(archive) in (dist / f"gangctl-{__version__}.cdx.json").read_text()
+
+
 def test_checksums_are_those_of_all_the_others(dist: Path) -> None:
     command = ["sha256sum", "--check", "--strict", "SHA256SUMS"]
     said = subprocess.run(command, cwd=dist, capture_output=True, text=True, check=True).stdout
