@@ -10,7 +10,7 @@ from grafana.generate.panels import Column, Query, graph, number, rows
 
 _WEEK = 7 * 86400
 _REJECTED = "apiserver_admission_webhook_rejection_count"
-_LET_THROUGH = "apiserver_admission_webhook_fail_open_count"
+_ADMITTED = "apiserver_admission_webhook_fail_open_count"
 _FAILED = 'error_type!="no_error"'
 _CALL = "{{name}} {{error_type}}"
 
@@ -238,11 +238,11 @@ def _webhooks() -> list[dashboard.Panel]:
         ),
         graph(
             "Calls that failed, as API servers count",
-            "Calls of gangctl's webhooks that API servers could not make: JobSets were refused, or let through without "
+            "Calls of gangctl's webhooks that API servers could not make: JobSets were rejected, or admitted without "
             "a gang. gangctl cannot count what never came. The API servers have to be scraped.",
             [
                 Query(promql.total("name, error_type", promql.increase(promql.api_server(_REJECTED, _FAILED))), _CALL),
-                Query(promql.total("name", promql.increase(promql.api_server(_LET_THROUGH))), "{{name}} let through"),
+                Query(promql.total("name", promql.increase(promql.api_server(_ADMITTED))), "{{name}} admitted"),
             ],
             unit="short",
             width=6,
