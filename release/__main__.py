@@ -15,6 +15,7 @@ from release.build import build, checksums, sha256
 from release.changelog import UNRELEASED, sections
 from release.cluster import chart_package, install_yaml
 from release.image import NoEngine, build_image
+from release.krew import krew_archive, krew_manifest
 from release.licences import refused
 from release.lock import Locked, read_lock
 from release.sbom import Release, bill_of_materials
@@ -28,6 +29,7 @@ def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="python -m release", description="Build the last commit.", allow_abbrev=False)
     parser.add_argument("--tagged", action="store_true", help="fail where the commit is not the release of its version")
     parser.add_argument("--base", metavar="IMAGE", help="build the image, too, on this one; name it by digest")
+    parser.add_argument("--url", metavar="URL", help="write a krew manifest, too: where these files will be")
     given = parser.parse_args(arguments)
     of = source(ROOT)
     with tempfile.TemporaryDirectory() as name:
@@ -41,7 +43,7 @@ def main(arguments: list[str]) -> int:
             sys.stderr.writelines(f"error: {message}\n" for message in wrong)
             return 1
         try:
-            written = write(of, tree, Path(name) / "dist", packages, base=given.base)
+            written = write(of, tree, Path(name) / "dist", packages, base=given.base, url=given.url)
         except (NoEngine, subprocess.CalledProcessError) as error:
             sys.stderr.write(f"error: {error}\n")
             return 1
@@ -49,6 +51,8 @@ def main(arguments: list[str]) -> int:
         shutil.copytree(Path(name) / "dist", ROOT / "dist")
     sys.stdout.write(f"gangctl {of.version}, commit {of.commit}\n")
     sys.stdout.writelines(f"dist/{path.name}\n" for path in written)
+    if given.url is None:
+        sys.stdout.write("no krew manifest: URL=URL is where these files will be\n")
     if given.base is None:
         sys.stdout.write("no image: BASE=IMAGE@sha256:DIGEST names what it is based on\n")
     return 0
@@ -65,17 +69,34 @@ def not_a_release(of: Source, tags: list[str], changelog: str) -> Iterator[str]:
         yield f"{of.commit} has not the tag v{of.version}: git tag -s v{of.version}"
 
 
-def write(of: Source, tree: Path, directory: Path, packages: list[Locked], *, base: str | None = None) -> list[Path]:
-    """Wheel, source distribution, manifests, chart, bill of materials and their checksums; with ``base`` the image."""
-    manifests, chart = directory / "install.yaml", directory / f"gangctl-{of.version}.tgz"
-    built = [*build(tree, directory, of.time), manifests, chart]
+def write(
+    of: Source,
+    tree: Path,
+    directory: Path,
+    packages: list[Locked],
+    *,
+    base: str | None = None,
+    url: str | None = None,
+) -> list[Path]:
+    """Wheel, source distribution, manifests, chart, plugin, bill of materials and their checksums.
+
+    With ``base`` the image on it, with ``url`` the krew manifest of files that will be below it.
+    """
+    stem = directory / f"gangctl-{of.version}"
+    manifests, chart, plugin = directory / "install.yaml", Path(f"{stem}.tgz"), Path(f"{stem}-krew.tar.gz")
+    python = build(tree, directory, of.time)
     install_yaml(tree, manifests)
     chart_package(tree, chart, of.time)
+    krew_archive(tree, next(each for each in python if each.suffix == ".whl"), plugin, of.time)
+    built = [*python, manifests, chart, plugin]
+    if url is not None:
+        built.append(directory / "gang.yaml")
+        built[-1].write_text(krew_manifest(of.version, plugin, url), encoding="utf-8")
     if base is not None:
-        image = directory / f"gangctl-{of.version}.oci.tar"
+        image = Path(f"{stem}.oci.tar")
         build_image(tree, base, of.commit, image)
         built.append(image)
-    bill = directory / f"gangctl-{of.version}.cdx.json"
+    bill = Path(f"{stem}.cdx.json")
     release = Release(of.version, of.commit, of.time, {path.name: sha256(path) for path in built})
     bill.write_text(bill_of_materials(release, packages), encoding="utf-8")
     sums = directory / "SHA256SUMS"

@@ -36,12 +36,13 @@ def dist(built: Built, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return directory
 
 
-def test_there_are_six_files(dist: Path) -> None:
+def test_there_are_seven_files(dist: Path) -> None:
     stem = f"gangctl-{__version__}"
     assert {path.name for path in dist.iterdir()} == {
         f"{stem}-py3-none-any.whl",
         f"{stem}.tar.gz",
         f"{stem}.tgz",
+        f"{stem}-krew.tar.gz",
         f"{stem}.cdx.json",
         "install.yaml",
         "SHA256SUMS",
@@ -69,7 +70,7 @@ def test_with_a_base_the_image_is_among_them(built: Built, tmp_path: Path, monke
 def test_checksums_are_those_of_all_the_others(dist: Path) -> None:
     command = ["sha256sum", "--check", "--strict", "SHA256SUMS"]
     said = subprocess.run(command, cwd=dist, capture_output=True, text=True, check=True).stdout
-    assert said.count(": OK\n") == len(said.splitlines()) == 5
+    assert said.count(": OK\n") == len(said.splitlines()) == 6
 
 
 def test_a_file_that_was_changed_is_noticed(dist: Path, tmp_path: Path) -> None:
