@@ -265,16 +265,16 @@ PROCESS: Final = (
         fires=8,
         labels={"name": "jobsets.gangs.gangctl.dev"},
         says="3 calls of jobsets.gangs.gangctl.dev failed within 10 minutes. JobSets that ask for a gang are "
-        "refused, or let through without one.",
+        "rejected, or admitted without one.",
     ),
     Case(
         "GangctlWebhookUnreachable",
-        "calls fail and what was asked about is let through",
+        "calls fail and what was asked about is admitted",
         {'apiserver_admission_webhook_fail_open_count{name="jobsets.gangs.gangctl.dev",type="admit"}': "0x4 0+2x30"},
         fires=8,
         labels={"name": "jobsets.gangs.gangctl.dev"},
         says="6 calls of jobsets.gangs.gangctl.dev failed within 10 minutes. JobSets that ask for a gang are "
-        "refused, or let through without one.",
+        "rejected, or admitted without one.",
     ),
     Case(
         "GangctlWebhookUnreachable",
@@ -337,8 +337,7 @@ POLICIES: Final = (
         "a mistake stays",
         {'gangctl_policies{state="broken",instance="a"}': "0x4 1x20"},
         fires=10,
-        says="1 GangPolicies have mistakes: what they are about is refused or let through, as their "
-        "failurePolicy says.",
+        says="1 GangPolicies have mistakes: what they are about is rejected or admitted, as their failurePolicy says.",
     ),
     Case(
         "GangPolicyBroken",
