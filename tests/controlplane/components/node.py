@@ -144,6 +144,13 @@ def remove_left_cgroups() -> None:
                 remove_cgroup(path)
 
 
+def pod_figures(uid: str) -> tuple[int, float]:
+    """Resident memory of a pod in bytes, and the CPU seconds that it has taken. KeyError where cgroups are v2."""
+    places = {hierarchy.name: next(hierarchy.glob(f"{_CGROUP}*/kubepods/*/pod{uid}")) for hierarchy in _hierarchies()}
+    memory = dict(line.split() for line in (places["memory"] / "memory.stat").read_text().splitlines())
+    return int(memory["total_rss"]), int((places["cpuacct"] / "cpuacct.usage").read_text()) / 1e9
+
+
 def _hierarchies() -> list[Path]:
     """One with cgroup v2, one for each controller with v1."""
     if (_CGROUPS / "cgroup.controllers").exists():
