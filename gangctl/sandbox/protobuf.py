@@ -12,7 +12,7 @@ import base64
 import json
 import struct
 from collections.abc import Iterator, Mapping
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from importlib import resources
 from typing import Any, Final
@@ -28,6 +28,7 @@ _DELETE_OPTIONS: Final = "DeleteOptions"
 _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
 _SIZES: Final = {_FIXED64: 8, _FIXED32: 4}
 _LONGEST_VARINT: Final = 10
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _WIRE_TYPES: Final = {"int32": _VARINT, "int64": _VARINT, "bool": _VARINT, "number": _FIXED64}
 
 Value = int | bytes
@@ -137,6 +138,8 @@ def _scalar(name: str, value: Value) -> Any:
         case "int32" | "int64":
             return _number(value)
         case "number":
+            if len(_bytes(value)) != _SIZES[_FIXED64]:
+                raise Malformed("unexpected EOF")
             return struct.unpack("<d", _bytes(value))[0]
         case "time" | "microTime":
             return _time(dict(_fields(_bytes(value))), fraction=name == "microTime")
@@ -152,7 +155,10 @@ def _time(parts: Mapping[int, Value], *, fraction: bool) -> str | None:
     """RFC 3339; None for Go's zero time, which is an empty message."""
     if not parts:
         return None
-    moment = datetime.fromtimestamp(_number(parts.get(1, 0)), UTC)
+    try:
+        moment = _EPOCH + timedelta(seconds=_number(parts.get(1, 0)))
+    except OverflowError as error:
+        raise Malformed("Time.MarshalJSON: year outside of range [0,9999]") from error
     micros = f".{_number(parts.get(2, 0)) // 1000:06}" if fraction else ""
     return f"{moment:%Y-%m-%dT%H:%M:%S}{micros}Z"
 

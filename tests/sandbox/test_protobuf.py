@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from gangctl.sandbox import protobuf
 from gangctl.sandbox.objects import Object
@@ -122,12 +125,30 @@ def test_what_is_no_envelope(body: bytes) -> None:
 
 
 @pytest.mark.parametrize(
-    "body", [b"\x0a\x05", message((1, 7)), metadata((7, "text")), metadata((17, message((7, message((1, "{"))))))]
+    "body",
+    [
+        b"\x0a\x05",
+        message((1, 7)),
+        metadata((7, "text")),
+        metadata((17, message((7, message((1, "{")))))),
+        metadata((8, message((1, 2**40)))),
+        metadata((8, message((1, 2**63 - 1)))),
+    ],
+    ids=["cut", "number-for-struct", "text-for-number", "no-json", "year-36812", "year-of-no-clock"],
 )
 def test_what_is_no_message_of_its_kind(body: bytes) -> None:
     with pytest.raises(Malformed) as caught:
         decode("Pod", body)
     assert caught.value.of == ("v1", "Pod")
+
+
+@given(st.data())
+def test_a_body_with_other_bytes_is_decoded_or_refused(data: st.DataObject) -> None:
+    body = bytearray(envelope("v1", "Pod", metadata((1, "n"), (8, message((1, 1767225600))), (11, message((1, "k"))))))
+    for _ in range(data.draw(st.integers(1, 4))):
+        body[data.draw(st.integers(0, len(body) - 1))] = data.draw(st.integers(0, 255))
+    with contextlib.suppress(Malformed, UnknownMessage):
+        protobuf.decode(bytes(body), NEWEST, ("v1", "Pod"))
 
 
 @pytest.mark.parametrize("kind", ["Nothing", "JobSet", "CustomResourceDefinition"])
