@@ -204,7 +204,7 @@ async def test_a_pod_group_without_pods_goes(server: Server, gang: str) -> None:
 @only("1.36", "1.37")
 async def test_a_pod_group_with_pods_stays_until_they_are_gone(server: Server, namespace: str) -> None:
     async def deleted() -> Object:
-        """One that is there although it was deleted; whoever takes the finalizer off goes by the pods it knows of."""
+        """One that outlives its deletion; the controller that removes the finalizer looks at pods in its cache."""
         name = f"g-{secrets.token_hex(2)}"
         await server.api.create(podgroups(server, namespace), group(name))
         await create_pod(server, namespace, pod(name, pod_spec(schedulingGroup={"podGroupName": name})))

@@ -52,7 +52,7 @@ async def first(count: int, events: AsyncIterator[WatchEvent]) -> list[WatchEven
     return found
 
 
-def told(events: list[WatchEvent]) -> list[str]:
+def shown(events: list[WatchEvent]) -> list[str]:
     """Events as "ADDED a/1": type, name, and the label s."""
     return [
         f"{event.type} {event.object['metadata']['name']}/{event.object['metadata']['labels']['s']}" for event in events
@@ -69,7 +69,7 @@ async def history(server: Server, namespace: str) -> History:
 async def test_a_watch_from_a_version_tells_what_came_after(history: History) -> None:
     # A watch from a version tells what came after.
     events = await history.watched(5, resourceVersion=history.begin)
-    assert told(events) == ["MODIFIED a/1", "MODIFIED a/2", "ADDED b/2", "MODIFIED a/1", "DELETED b/2"]
+    assert shown(events) == ["MODIFIED a/1", "MODIFIED a/2", "ADDED b/2", "MODIFIED a/1", "DELETED b/2"]
     versions = [int(event.object["metadata"]["resourceVersion"]) for event in events]
     assert versions == sorted(set(versions))
     assert versions[0] > int(history.begin)
@@ -87,13 +87,13 @@ async def test_a_watch_from_a_version_tells_what_came_after(history: History) ->
 
     # A watch of one object.
     events = await history.watched(2, resourceVersion=history.begin, fieldSelector="metadata.name=b")
-    assert told(events) == ["ADDED b/2", "DELETED b/2"]
+    assert shown(events) == ["ADDED b/2", "DELETED b/2"]
 
 
 @each("asked", [{}, {"resourceVersion": "0"}], ids=["no-version", "version-0"])
 async def test_a_watch_from_nowhere_begins_with_what_is_there(history: History, asked: dict[str, Parameter]) -> None:
     events = await history.watched(1, **asked)
-    assert told(events) == ["ADDED a/1"]
+    assert shown(events) == ["ADDED a/1"]
 
 
 async def test_a_watch_goes_on_with_changes(history: History) -> None:
@@ -103,17 +103,17 @@ async def test_a_watch_goes_on_with_changes(history: History) -> None:
         if len(events) == 2:
             break
         await history.api.patch(f"{history.path}/a", {"metadata": {"labels": {"s": "3"}}})
-    assert told(events) == ["ADDED a/1", "MODIFIED a/3"]
+    assert shown(events) == ["ADDED a/1", "MODIFIED a/3"]
 
 
 async def test_a_watch_of_a_selection(history: History) -> None:
     # What leaves a selection is deleted and what comes back added.
     events = await history.watched(3, resourceVersion=history.begin, labelSelector="s=1")
-    assert told(events) == ["MODIFIED a/1", "DELETED a/1", "ADDED a/1"]
+    assert shown(events) == ["MODIFIED a/1", "DELETED a/1", "ADDED a/1"]
 
     # What enters a selection is added.
     events = await history.watched(4, resourceVersion=history.begin, labelSelector="s=2")
-    assert told(events) == ["ADDED a/2", "ADDED b/2", "DELETED a/2", "DELETED b/2"]
+    assert shown(events) == ["ADDED a/2", "ADDED b/2", "DELETED a/2", "DELETED b/2"]
 
     # What leaves a selection has the version of the change.
     everything = await history.watched(2, resourceVersion=history.begin)
@@ -128,8 +128,8 @@ async def test_a_watch_ends_when_its_time_is_over(history: History) -> None:
     async def ended() -> bool:
         # Both have to come before; it takes all of it.
         events = [event async for event in history.api.watch(history.path, timeoutSeconds=3, **parameters)]
-        if told(events) != ["ADDED b/2", "DELETED b/2"]:
-            raise NotYet(str(told(events)))
+        if shown(events) != ["ADDED b/2", "DELETED b/2"]:
+            raise NotYet(str(shown(events)))
         return True
 
     await wait_for(ended, what="a watch of three seconds to tell of both")
@@ -140,7 +140,7 @@ async def test_initial_events_end_with_a_bookmark(history: History) -> None:
     events = await history.watched(
         2, sendInitialEvents=True, resourceVersionMatch="NotOlderThan", allowWatchBookmarks=True
     )
-    assert told(events[:1]) == ["ADDED a/1"]
+    assert shown(events[:1]) == ["ADDED a/1"]
     bookmark = events[1]
     assert bookmark.type == "BOOKMARK"
     metadata = bookmark.object["metadata"]
@@ -155,7 +155,7 @@ async def test_initial_events_end_with_a_bookmark(history: History) -> None:
     )
     await history.api.create(history.path, lease("c", labels={"s": "3"}))
     (event,) = await history.watched(1, resourceVersion=bookmark.object["metadata"]["resourceVersion"])
-    assert told([event]) == ["ADDED c/3"]
+    assert shown([event]) == ["ADDED c/3"]
 
 
 async def test_options_of_a_watch_are_checked(history: History) -> None:

@@ -22,12 +22,12 @@ from tests.controlplane.program import cancel_on_signals, run_program
 
 KINDS = ("real", "simulated")
 _ROOT = Path(__file__).parents[2]
-_TRY = """\
-gangctl is installed, from the image of this directory. Try:
-    kubectl apply -f examples/08-allreduce.yaml       # four workers train as one gang
-    gangctl get                                       # which gangs there are, and how they do
-    kubectl logs -l jobset.sigs.k8s.io/jobset-name=allreduce -f --tail=-1
-The shell is in the network of the nodes, which has no way out."""
+COMMANDS = (
+    "kubectl apply -f examples/08-allreduce.yaml       # four workers train as one gang",
+    "gangctl get                                       # which gangs there are, and how they do",
+    "kubectl logs -l jobset.sigs.k8s.io/jobset-name=allreduce -f --tail=-1",
+)
+"""What it says to try."""
 
 
 def run(kind: str | None, program: Sequence[str]) -> int:
@@ -60,8 +60,10 @@ async def _real(images: Sequence[Path], program: Sequence[str]) -> int:
             ):
                 if code := await run_program([str(kubectl), *arguments], plane.kubeconfig):
                     return code
-            for line in _TRY.splitlines():
-                say(line)
+            say("gangctl is installed, from the image of this directory. Try:")
+            for line in COMMANDS:
+                say(f"    {line}")
+            say("The program is in the network of the nodes, which has no way out.")
             return await run_program(program, plane.kubeconfig, [_ROOT / ".venv" / "bin", Path(directory)])
 
 

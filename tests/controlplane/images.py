@@ -90,7 +90,18 @@ def gangctl_image() -> Path:
 def _source_key() -> str:
     """A hash of everything that gets into the image."""
     listed = subprocess.run(
-        ["git", "ls-files", "-co", "--exclude-standard", "gangctl", "locks", "Containerfile", "pyproject.toml"],
+        [
+            "git",
+            "ls-files",
+            "-co",
+            "--exclude-standard",
+            "gangctl",
+            "locks",
+            "Containerfile",
+            "pyproject.toml",
+            "README.md",
+            "LICENSE",
+        ],
         cwd=ROOT,
         capture_output=True,
         text=True,

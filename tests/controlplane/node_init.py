@@ -16,7 +16,7 @@ from pathlib import Path
 
 def main() -> None:
     given = json.loads(Path(sys.argv[1]).read_text())
-    # The kubelet and containerd share mounts with each other, and with nobody outside.
+    # The kubelet and containerd share mounts with each other, and not with the host.
     _run("mount", "--make-rshared", "/")
     for directory in ("/run", "/var/log"):
         _run("mount", "-t", "tmpfs", "tmpfs", directory)

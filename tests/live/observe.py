@@ -53,7 +53,7 @@ async def webhooks_noticed(plane: ControlPlane) -> None:
 
 
 async def pods_refused(cluster: Cluster, words: str, **spec: Any) -> None:
-    """Wait until the API server refuses pods like this one with these words: it hears of quotas and labels later."""
+    """Wait until the API server refuses pods like this one with these words: it notices quotas and labels later."""
     body: Object = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "try"}}
     body["spec"] = {"containers": [{"name": "c", "image": "none"}], **spec}
 

@@ -55,7 +55,7 @@ def test_every_command_belongs_to_a_step_that_is_tested() -> None:
 
 
 class Night:
-    """A cluster whose gangctl was killed, and somebody on call."""
+    """A cluster whose gangctl was killed, and its person on call."""
 
     def __init__(self, workplace: Workplace, gangctl: Gangctl) -> None:
         self.plane = gangctl.plane

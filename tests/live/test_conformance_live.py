@@ -189,7 +189,7 @@ async def test_second_reconcile_writes_nothing_and_jobs_are_never_written(
     assert [describe(entry) for entry in writes.objects if in_a_case(entry)] == []
     # An event may be sent again after a restart, in case it was lost with the process; its name is taken then.
     sent = [entry for entry in writes.events if in_a_case(entry)]
-    # Whoever waits for half a minute hears of it now, where this has come so far.
+    # A gang that waits for half a minute gets this event now, if the test has taken so long.
     waiting = {event["metadata"]["name"] for case in CASES for event in await _of_no_room(plane, case)}
     assert {each["responseStatus"]["code"] for each in sent if each["objectRef"]["name"] not in waiting} <= {409}
     touched = {entry["objectRef"]["resource"] for entry in plane.writes_by(USER).objects}

@@ -38,7 +38,7 @@ DEPLOYMENT = path_of("apps/v1", "deployments", namespace=OWN_NAMESPACE, name="ga
 
 @dataclass
 class Operator(Workplace):
-    """Somebody with a terminal in the tree, who has typed these commands of the page."""
+    """A person with a terminal in the tree, who has typed these commands of the page."""
 
     done: list[str] = field(default_factory=list)
 

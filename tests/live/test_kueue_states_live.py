@@ -109,7 +109,7 @@ async def delete_cluster_queue(queued: Queued) -> None:
 
 async def delete_local_queue(queued: Queued) -> None:
     await queued.plane.api.delete(queued.path("LocalQueue", "main", queued.namespace))
-    # Kueue hears of LocalQueues in their order: who knows this one knows that the other is gone.
+    # Kueue's watch has LocalQueues in their order: after this one it knows that the other is gone.
     await queued.door("later")
 
 

@@ -35,7 +35,7 @@ async def wrote(cluster: Cluster, since: int, *expected: str) -> None:
             raise NotYet(str(found))
         return True
 
-    await wait_for(so_much, what="gangctl's writes to be told of")
+    await wait_for(so_much, what="the audit log to have gangctl's writes")
     assert cluster.writes(USER, since) == [*expected]
 
 
@@ -218,7 +218,7 @@ async def test_the_writes_of_a_whole_life(cluster: Cluster, kubelet: Kubelet, ru
             raise NotYet(str(found))
         return True
 
-    await wait_for(wrote_all, what="gangctl's writes to be told of")
+    await wait_for(wrote_all, what="the audit log to have gangctl's writes")
 
 
 async def restarted(cluster: Cluster, attempt: int) -> None:

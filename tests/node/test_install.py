@@ -109,8 +109,8 @@ async def test_pods_are_restricted_and_write_nowhere(real: RealCluster) -> None:
             "print(os.getuid(), 'Seccomp:\\t2' in pathlib.Path('/proc/self/status').read_text(),"
             " os.access('/', os.W_OK), os.access('/opt/gangctl', os.W_OK), os.access('/tmp', os.W_OK))"
         )
-        told = await real.kubectl("--namespace", OWN, "exec", name, "--", "python", "-c", tell)
-        assert told.split() == ["65532", "True", "False", "False", "True"]
+        printed = await real.kubectl("--namespace", OWN, "exec", name, "--", "python", "-c", tell)
+        assert printed.split() == ["65532", "True", "False", "False", "True"]
         with pytest.raises(KubectlFailed, match="Read-only file system"):
             await real.kubectl("--namespace", OWN, "exec", name, "--", "python", "-c", "open('/opt/x', 'w')")
 

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import shutil
 import sys
 from pathlib import Path
 
 import pytest
 
+from tests.controlplane.binaries import cache_root
+from tests.controlplane.cluster import COMMANDS
 from tests.controlplane.components.node import SANDBOX_IMAGE, left_cgroups, remove_left_cgroups
 from tests.controlplane.images import pause_image
 from tests.controlplane.machine import NoMachine, require_machine
@@ -78,6 +81,29 @@ async def test_a_killed_run_leaves_no_process_no_mount_and_no_cgroup() -> None:
             child.kill()
             await child.wait()
         await asyncio.to_thread(shutil.rmtree, directory, ignore_errors=True)
+
+
+async def test_make_cluster_has_gangctl_and_what_it_says_to_try(tmp_path: Path) -> None:
+    try:
+        require_machine()
+    except NoMachine as missing:
+        pytest.skip(f"no real node: {missing}")
+    trained = "kubectl wait jobset/allreduce --for=condition=Completed --timeout=300s"
+    # Without -f, which would follow containers that may not have begun.
+    tried = [line.partition(" #")[0].replace(" -f --tail=-1", " --tail=1").strip() for line in COMMANDS]
+    child = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "tests.controlplane", "cluster", "--nodes", "real", "--"),
+        *("sh", "-ec", "\n".join([tried[0], trained, *tried[1:], "exit 7"])),
+        cwd=ROOT,
+        env={**os.environ, "HOME": str(tmp_path), "XDG_CACHE_HOME": str(cache_root().parents[1])},
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+    )
+    out, err = (text.decode() for text in await child.communicate())
+    assert child.returncode == 7, err
+    assert all(line in err for line in COMMANDS)
+    assert ["default", "allreduce", "Succeeded"] in [line.split()[:3] for line in out.splitlines()]
+    assert out.splitlines()[-4:] == ["trained: y = 3.00 x + 2.00"] * 4
 
 
 def processes_of(directory: str) -> list[str]:

@@ -50,7 +50,7 @@ def test_there_are_seven_files(dist: Path) -> None:
 
 
 def test_with_a_base_the_image_is_among_them(built: Built, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The engine writes what it was told, so that no image is built; tests/node has the real one."""
+    """The engine is a script, so that no image is built; tests/node has the real one."""
     engine = tmp_path / "buildah"
     engine.write_text(
         '#!/bin/sh\n[ "$1" = push ] || exit 0\nfile=${3#oci-archive:}\necho "$2" > "${file%%:gangctl:*}"\n'

@@ -367,14 +367,14 @@ async def test_the_first_list_drops_what_was_deleted_from_a_seeded_store(
 
     server.on("GET", PATH, answer)
     informer = Informer(client, PODS, project, store=store, seeded=seeded, clock=clock)
-    told: list[tuple[str | None, str | None]] = []
-    informer.subscribe(lambda old, new: told.append((old, new)))
+    changes: list[tuple[str | None, str | None]] = []
+    informer.subscribe(lambda old, new: changes.append((old, new)))
     task = asyncio.create_task(informer.run())
     await informer.synced.wait()
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
     expected = [(None, "P"), (None, "P"), ("P", "R"), ("P", None)]
-    assert told == (expected if seeded else expected[:3])
+    assert changes == (expected if seeded else expected[:3])
     assert (store.get("ns", "a") is None) is seeded
 
 

@@ -7,7 +7,7 @@ from tests.controlplane.probe import answers
 from tests.controlplane.process import Process
 from tests.controlplane.site import Site
 
-# Nobody hands out node networks here, and without real nodes nobody renews their leases; the rest is as in a cluster.
+# Nodes have no networks of their own here, and without kubelets no Lease is renewed; the rest is as in a cluster.
 _CONTROLLERS = ("*", "-node-ipam-controller", "-bootstrap-signer-controller", "-token-cleaner-controller")
 
 
