@@ -118,11 +118,13 @@ lock: $(STAMP) ## rewrite the lock files; only what is a week old is taken
 	$(LOCK) -o locks/runtime.txt
 	$(LOCK) --group dev -c locks/runtime.txt -o locks/dev.txt
 
-dist: $(STAMP) ## wheel, source distribution, install.yaml, chart, bill of materials and checksums of the last commit, in dist/ (BASE=IMAGE: and the image on it; URL=URL: and a krew manifest)
-	$(BIN)/python -m release $(addprefix --base ,$(BASE)) $(addprefix --url ,$(URL))
+RELEASE = $(addprefix --base ,$(BASE)) $(addprefix --url ,$(URL)) $(addprefix --homepage ,$(HOMEPAGE))
+
+dist: $(STAMP) ## wheel, source distribution, install.yaml, chart, bill of materials and checksums of the last commit, in dist/ (BASE=IMAGE: and the image on it; URL=URL: and a krew manifest; HOMEPAGE=URL: the address of the project)
+	$(BIN)/python -m release $(RELEASE)
 
 release: $(STAMP) ## the same, of a commit with the tag of its version and a day in CHANGELOG.md (docs/releasing.md)
-	$(BIN)/python -m release --tagged $(addprefix --base ,$(BASE)) $(addprefix --url ,$(URL))
+	$(BIN)/python -m release --tagged $(RELEASE)
 
 clean: ## remove what setup made
 	rm -rf $(VENV) dist .mypy_cache .ruff_cache .pytest_cache .hypothesis

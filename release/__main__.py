@@ -14,6 +14,7 @@ from typing import Final
 from release.build import build, checksums, sha256
 from release.changelog import UNRELEASED, sections
 from release.cluster import chart_package, install_yaml
+from release.homepage import https, set_homepage
 from release.image import NoEngine, build_image
 from release.krew import krew_archive, krew_manifest
 from release.licences import refused
@@ -30,6 +31,7 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--tagged", action="store_true", help="fail where the commit is not the release of its version")
     parser.add_argument("--base", metavar="IMAGE", help="build the image, too, on this one; name it by digest")
     parser.add_argument("--url", metavar="URL", help="write a krew manifest, too: where these files will be")
+    parser.add_argument("--homepage", metavar="URL", type=https, help="the project's address, for package and chart")
     given = parser.parse_args(arguments)
     of = source(ROOT)
     with tempfile.TemporaryDirectory() as name:
@@ -43,7 +45,9 @@ def main(arguments: list[str]) -> int:
             sys.stderr.writelines(f"error: {message}\n" for message in wrong)
             return 1
         try:
-            written = write(of, tree, Path(name) / "dist", packages, base=given.base, url=given.url)
+            written = write(
+                of, tree, Path(name) / "dist", packages, base=given.base, url=given.url, homepage=given.homepage
+            )
         except (NoEngine, subprocess.CalledProcessError) as error:
             sys.stderr.write(f"error: {error}\n")
             return 1
@@ -53,6 +57,8 @@ def main(arguments: list[str]) -> int:
     sys.stdout.writelines(f"dist/{path.name}\n" for path in written)
     if given.url is None:
         sys.stdout.write("no krew manifest: URL=URL is where these files will be\n")
+    if given.homepage is None:
+        sys.stdout.write("no address of the project: HOMEPAGE=URL is for the metadata of package and chart\n")
     if given.base is None:
         sys.stdout.write("no image: BASE=IMAGE@sha256:DIGEST names what it is based on\n")
     return 0
@@ -77,11 +83,15 @@ def write(
     *,
     base: str | None = None,
     url: str | None = None,
+    homepage: str | None = None,
 ) -> list[Path]:
     """Wheel, source distribution, manifests, chart, plugin, bill of materials and their checksums.
 
-    With ``base`` the image on it, with ``url`` the krew manifest of files that will be below it.
+    With ``base`` the image on it, with ``url`` the krew manifest of files that will be below it. ``homepage``
+    is written into the tree first, and so is in all of them.
     """
+    if homepage is not None:
+        set_homepage(tree, homepage)
     stem = directory / f"gangctl-{of.version}"
     manifests, chart, plugin = directory / "install.yaml", Path(f"{stem}.tgz"), Path(f"{stem}-krew.tar.gz")
     python = build(tree, directory, of.time)
@@ -91,7 +101,7 @@ def write(
     built = [*python, manifests, chart, plugin]
     if url is not None:
         built.append(directory / "gang.yaml")
-        built[-1].write_text(krew_manifest(of.version, plugin, url), encoding="utf-8")
+        built[-1].write_text(krew_manifest(of.version, plugin, url, homepage or url), encoding="utf-8")
     if base is not None:
         image = Path(f"{stem}.oci.tar")
         build_image(tree, base, of.commit, image)

@@ -32,7 +32,7 @@ def krew_archive(tree: Path, wheel: Path, path: Path, time: int) -> None:
     pack(path, files, time)
 
 
-def krew_manifest(version: str, archive: Path, url: str) -> str:
+def krew_manifest(version: str, archive: Path, url: str, homepage: str) -> str:
     """The manifest (krew.googlecontainertools.github.com/v1alpha2, Plugin) of an archive published below ``url``."""
     platform = {
         "selector": {"matchExpressions": [{"key": "os", "operator": "In", "values": ["darwin", "linux"]}]},
@@ -47,7 +47,7 @@ def krew_manifest(version: str, archive: Path, url: str) -> str:
         "metadata": {"name": "gang"},
         "spec": {
             "version": f"v{version}",
-            "homepage": url,
+            "homepage": homepage,
             "shortDescription": "Gang scheduling for JobSets",
             "description": DESCRIPTION,
             "caveats": CAVEATS,

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import tarfile
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -12,7 +14,7 @@ import yaml
 
 from gangctl import __version__
 from gangctl.cli.install.rendering import Choice, render
-from release.__main__ import write
+from release.__main__ import main, write
 from release.build import sha256
 from release.cluster import chart_package
 from release.lock import read_lock
@@ -65,6 +67,28 @@ def test_with_a_base_the_image_is_among_them(built: Built, tmp_path: Path, monke
     assert archive.read_text() == f"gangctl:{__version__}\n"
     assert f"{sha256(archive)}  {archive.name}\n" in (dist / "SHA256SUMS").read_text()
     assert sha256(archive) in (dist / f"gangctl-{__version__}.cdx.json").read_text()
+
+
+def test_the_address_of_the_project_is_in_package_chart_and_plugin(built: Built, tmp_path: Path) -> None:
+    tree, dist, page = tmp_path / "tree", tmp_path / "dist", "https://git.example/gangctl"
+    shutil.copytree(built.tree, tree)
+    of, lock = Source(COMMIT, TIME, __version__), read_lock(tree / "locks" / "runtime.txt")
+    write(of, tree, dist, lock, url="https://files.example", homepage=page)
+    with zipfile.ZipFile(dist / f"gangctl-{__version__}-py3-none-any.whl") as wheel:
+        about = wheel.read(f"gangctl-{__version__}.dist-info/METADATA").decode()
+    assert f"\nProject-URL: Homepage, {page}\n" in about
+    with tarfile.open(dist / f"gangctl-{__version__}.tgz") as archive:
+        described = archive.extractfile("gangctl/Chart.yaml")
+        assert described is not None
+        assert yaml.safe_load(described)["home"] == page
+    assert yaml.safe_load((dist / "gang.yaml").read_text())["spec"]["homepage"] == page
+
+
+@pytest.mark.parametrize("given", ["http://git.example/x", "git.example/x", "https://", 'https://git.example/"'])
+def test_an_address_that_is_none_is_an_error(given: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        main(["--homepage", given])
+    assert f"argument --homepage: {given!r} is not https://HOST/PATH" in capsys.readouterr().err
 
 
 def test_checksums_are_those_of_all_the_others(dist: Path) -> None:

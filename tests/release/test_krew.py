@@ -28,7 +28,10 @@ def archive(built: Built, tmp_path: Path) -> Path:
 
 
 def test_the_manifest_names_the_archive_and_what_is_called(archive: Path) -> None:
-    plugin = yaml.safe_load(krew_manifest(__version__, archive, "https://files.example/v1/"))
+    plugin = yaml.safe_load(
+        krew_manifest(__version__, archive, "https://files.example/v1/", "https://git.example/gangctl")
+    )
+    assert plugin["spec"]["homepage"] == "https://git.example/gangctl"
     (platform,) = plugin["spec"]["platforms"]
     assert (platform["uri"], platform["sha256"]) == (f"https://files.example/v1/{archive.name}", sha256(archive))
     assert plugin["spec"]["version"] == f"v{__version__}"
