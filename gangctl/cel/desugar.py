@@ -8,23 +8,20 @@ written                       becomes
 ``a.`b-c```                   ``a.__field("b-c")``
 ``[?x]``, ``{?k: v}``         ``[__optional_entry(x)]``, ``{__optional_entry(k): v}``
 ``[a, b,]``, ``{k: v,}``      without the last comma
-``r'\d'``, ``'''x'''``       ``"\\d"``, ``"x"``: one form for all strings
 ``- 1``                       ``-1``, where it is no difference
-comments                      a blank
 ============================  ======================================
 
-Everything happens between tokens; what is inside of strings and comments is never looked at.
+Everything happens between tokens; what is inside of strings is never looked at.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Final
 
 from gangctl.cel.faults import CompileError, CompileKind
-from gangctl.cel.literals import bytes_value, quoted, quoted_bytes, string_value
+from gangctl.cel.literals import quoted
 from gangctl.cel.tokens import Token, tokens
 
 SELECT: Final = "__optional_select"
@@ -39,46 +36,6 @@ KEYWORDS: Final = frozenset({"true", "false", "null", "in"})
 """Keywords of the language, which are not names, not even of fields."""
 
 
-@dataclass(frozen=True, slots=True)
-class Desugared:
-    """``text`` for cel-python's parser, and where each of its tokens came from."""
-
-    text: str
-    starts: tuple[int, ...]
-    tokens: tuple[Token, ...]
-
-    def original(self, offset: int) -> int:
-        """The offset in the original text of one in :attr:`text`: the beginning of a token that was rewritten."""
-        index = bisect_right(self.starts, offset) - 1
-        if index < 0:
-            return 0
-        token = self.tokens[index]
-        return min(token.start + max(0, offset - self.starts[index]), max(token.start, token.end - 1))
-
-
-def desugar(text: str) -> Desugared:
-    """``text`` for cel-python's grammar; CompileError at anything that is not a token.
-
-    Between two tokens that were apart there is one blank, or one newline where there was one.
-    """
-    parts: list[str] = []
-    starts: list[int] = []
-    kept = plain(text)
-    length = 0
-    end = 0
-    for token in kept:
-        if token.start > end and parts:
-            gap = "\n" if "\n" in text[end : token.start] else " "
-            parts.append(gap)
-            length += 1
-        word = _word(token)
-        starts.append(length)
-        parts.append(word)
-        length += len(word)
-        end = max(end, token.end)
-    return Desugared("".join(parts), tuple(starts), tuple(kept))
-
-
 def plain(text: str) -> list[Token]:
     """The tokens of ``text`` with the sugar rewritten; an added token has the place of the one it replaces."""
     return list(_Rewriter(list(tokens(text))).run())
@@ -89,14 +46,6 @@ def no_name(token: Token) -> CompileError:
     message = f"'{token.text}' is a word of the language and no name"
     hint = f"write .`{token.text}` or ['{token.text}']"
     return CompileError(CompileKind.SYNTAX, message, token.start, token.end - token.start, hint=hint)
-
-
-def _word(token: Token) -> str:
-    if token.kind == "string":
-        return quoted(string_value(token))
-    if token.kind == "bytes":
-        return quoted_bytes(bytes_value(token))
-    return token.text
 
 
 @dataclass(slots=True)

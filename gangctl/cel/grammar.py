@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 from gangctl.cel.desugar import no_name
 from gangctl.cel.faults import CompileError, CompileKind
-from gangctl.cel.limits import GRAMMAR_DEPTH, too_deep
 from gangctl.cel.tokens import Token
 
 if TYPE_CHECKING:
@@ -78,7 +77,6 @@ def parse_tokens(tokens: Sequence[Token]) -> Tree[Terminal]:
         tree: Tree[Terminal] = parser.feed_eof(_fed("$END", "", len(tokens)))
     except UnexpectedToken:
         raise _ended(tokens, parser.accepts()) from None
-    _check_depth(tree, tokens)
     return tree
 
 
@@ -136,16 +134,3 @@ def _hint(expected: set[str]) -> str:
         return "a value is expected"
     words = sorted(_EXPECTED[each] for each in expected & _EXPECTED.keys())
     return f"{' or '.join(words)} or an operator is expected" if words and "PLUS" in expected else " or ".join(words)
-
-
-def _check_depth(tree: Tree[Terminal], tokens: Sequence[Token]) -> None:
-    """Refuse trees that are too deep for cel-python's evaluator."""
-    from lark import Tree  # noqa: PLC0415 - it takes its time to load
-
-    waiting = [(tree, 1)]
-    while waiting:
-        node, depth = waiting.pop()
-        if depth > GRAMMAR_DEPTH:
-            offset = tokens[node.meta.start_pos].start
-            raise too_deep("too many operators or brackets within each other", offset)
-        waiting += [(child, depth + 1) for child in node.children if isinstance(child, Tree)]

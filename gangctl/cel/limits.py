@@ -21,8 +21,6 @@ DEPTH: Final = 100
 
 ``&&`` and ``||`` are balanced, so they hardly count.
 """
-GRAMMAR_DEPTH: Final = 340
-"""Depth of cel-python's own tree, whose evaluator takes up to six Python frames for each level."""
 
 _OPENING: Final = {"(": ")", "[": "]", "{": "}"}
 

@@ -35,8 +35,8 @@ def refusal(
 
     ``counted`` and ``group`` are the podset's requests and the resource group that the flavor is tried for: without
     them a flavor without topology is not rejected. ``tas_only`` is :func:`all_with_topology` of the ClusterQueue.
-    ``levels`` are node labels of the flavor's Topology. None is unknown, and rejects nothing: see
-    :func:`uncertainty`. ``topology_aware`` is Kueue's gate TopologyAwareScheduling.
+    ``levels`` are node labels of the flavor's Topology. None is unknown, and rejects nothing.
+    ``topology_aware`` is Kueue's gate TopologyAwareScheduling.
     """
     if flavor is None:
         return "the ResourceFlavor does not exist"
@@ -56,13 +56,6 @@ def all_with_topology(queue: ClusterQueue, flavor: Callable[[str], ResourceFlavo
     """Whether every flavor of a ClusterQueue has a topology: then pods get one without requesting it."""
     found = [flavor(each.name) for group in queue.groups for each in group.flavors]
     return all(each is not None and each.topology for each in found)
-
-
-def uncertainty(podset: PodSet, flavor: ResourceFlavor | None, levels: Sequence[str] | None) -> str:
-    """Unknown facts about a flavor that :func:`refusal` allows; empty if there are none."""
-    if flavor is not None and flavor.topology and podset.levels and levels is None:
-        return f'the levels of Topology "{flavor.topology}" are not known'
-    return ""
 
 
 def _placement_refusal(

@@ -12,7 +12,6 @@ from gangctl.fit.eligibility import (
     all_with_topology,
     refusal,
     tolerates,
-    uncertainty,
     untolerated,
 )
 from gangctl.fit.podsets import PodSet, podsets_of
@@ -136,10 +135,6 @@ class TestTopology:
         assert refusal(self.ASKING, self.TAS, levels=["block", "rack"]) == ""
         assert refusal(self.ASKING, self.TAS, levels=["block"]) == "its topology has no level rack"
         assert refusal(self.ASKING, self.TAS, levels=None) == ""
-        assert uncertainty(self.ASKING, self.TAS, None) == 'the levels of Topology "racks" are not known'
-        assert uncertainty(self.ASKING, self.TAS, ["block"]) == ""
-        assert uncertainty(podset("unconstrained"), self.TAS, None) == ""
-        assert uncertainty(self.ASKING, None, None) == ""
 
     def test_whether_all_flavors_have_one(self) -> None:
         flavors = {"f1": self.TAS, "f2": ResourceFlavor("f2")}
