@@ -8,7 +8,7 @@ session. tests/order.py says which worker runs what.
     plane                                the test runs once on each minor
     namespace                            a namespace of the test's own on its plane
     shared_planes                        for fixtures of a wider scope, or other components: `shared_planes.get("1.37")`
-    promtool                             the path of promtool
+    promtool, promtool_2                 the path of promtool, the newest and that of Prometheus 2
     prometheus_binary                    the path of Prometheus, for tests that start one
 
 Capacity is the whole plane's: a test that counts on it adds nodes with a label of its own and selects them.
@@ -30,8 +30,9 @@ from tests.controlplane.build import MARKED_VARIABLE, ensure_binary, ensure_comp
 from tests.controlplane.components.addon import create_namespace, remove_namespace
 from tests.controlplane.minors import MINORS, NEWEST
 from tests.controlplane.plane import ControlPlane
+from tests.controlplane.promtool2 import ensure_promtool_2
 
-_PROMETHEUS = {"promtool", "prometheus_binary"}
+_PROMETHEUS = {"promtool", "promtool_2", "prometheus_binary"}
 _MINOR_OF = {f"plane_{minor.replace('.', '_')}": minor for minor in MINORS}
 
 
@@ -101,6 +102,11 @@ def plane(request: pytest.FixtureRequest, shared_planes: SharedPlanes) -> Contro
 @pytest.fixture(scope="session")
 def promtool() -> Path:
     return ensure_binary("promtool", NEWEST)
+
+
+@pytest.fixture(scope="session")
+def promtool_2() -> Path:
+    return ensure_promtool_2()
 
 
 @pytest.fixture(scope="session")

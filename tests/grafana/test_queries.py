@@ -80,6 +80,11 @@ def test_promtool_parses_every_query(promtool: Path, rule_file: Path) -> None:
     assert f"{len(queries()) + len(variable_queries())} rules found" in done.stdout
 
 
+def test_prometheus_2_parses_every_query(promtool_2: Path, rule_file: Path) -> None:
+    done = check(promtool_2, rule_file)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
 def test_promtool_would_notice(promtool: Path, rule_file: Path, tmp_path: Path) -> None:
     broken = tmp_path / "rules.yaml"
     broken.write_text(rule_file.read_text().replace("sum by (", "sum by (,", 1))

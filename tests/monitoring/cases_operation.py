@@ -94,6 +94,7 @@ QUEUES: Final = (
         {phase("queued"): "2x200", PENDING: "3x200", ADMITTED: "7+1x10 17x200"},
         # The last admission is within an hour until minute 70 (counted from the sample before it).
         fires=129,
+        later=1,
         labels={"cluster_queue": "gpus"},
         says="3 Workloads in ClusterQueue gpus cannot be admitted, gangs among them, and nothing has been admitted for "
         "two hours.",

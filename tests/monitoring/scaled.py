@@ -1,8 +1,8 @@
 """Rules whose hours pass in minutes: for tests that let them fire on a live cluster.
 
-Every time span of a rule is divided by one factor: ``for``, ranges, offsets, and thresholds that are written as time
-spans (``> 30m``). Plain numbers stay, those that are seconds too (``> 0.25``): how fast gangctl answers does not depend
-on how long one is ready to wait.
+Every time span of a rule is divided by one factor: ``for``, ranges, offsets, and the thresholds of ``PATIENCE``. Other
+numbers stay, those that are seconds too (``> 0.25``): how fast gangctl answers does not depend on how long one is ready
+to wait.
 
     python -m tests.monitoring.scaled 60 DIRECTORY
 """
@@ -18,6 +18,16 @@ from typing import Any, Final
 import yaml
 
 from tests.monitoring.rulefiles import groups, paths, rules
+
+PATIENCE: Final[Mapping[str, int]] = {
+    "GangStuckPending": 1800,
+    "GangUnschedulable": 3600,
+    "GangReadySlow": 640,
+    "GangPolicyScanStale": 3600,
+    "GangctlInformerStale": 300,
+    "GangctlCertificateExpiring": 1209600,
+}
+"""Thresholds in seconds that are time spans, by alert: Prometheus 2 takes no ``> 30m``."""
 
 _UNITS: Final = {"y": 365 * 86400, "w": 7 * 86400, "d": 86400, "h": 3600, "m": 60, "s": 1, "ms": 0.001}
 _PART: Final = re.compile(r"(\d+)(ms|[smhdwy])")
@@ -54,7 +64,12 @@ def scaled_expression(expression: str, factor: float) -> str:
 
 def scaled_rule(rule: Mapping[str, Any], factor: float) -> dict[str, Any]:
     """A rule with its expression and its ``for`` divided; texts stay as they are."""
-    shorter = {"expr": scaled_expression(rule["expr"], factor)}
+    expression = scaled_expression(rule["expr"], factor)
+    if threshold := PATIENCE.get(rule.get("alert", "")):
+        expression, found = re.subn(rf"([<>] ){threshold}\b", rf"\g<1>{threshold / factor:g}", expression)
+        if found != 1:
+            raise ValueError(f"{rule['alert']} has no threshold {threshold}")
+    shorter = {"expr": expression}
     if "for" in rule:
         shorter["for"] = span(seconds(rule["for"]) / factor)
     return {**rule, **shorter}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
@@ -11,8 +12,8 @@ import pytest
 
 from tests.monitoring import cases_gangs, cases_operation
 from tests.monitoring.cases_recording import CASES as RECORDED
-from tests.monitoring.promtool import Case, alert_test, file_of, recording_test, run
-from tests.monitoring.rulefiles import alerts, paths, recordings
+from tests.monitoring.promtool import Case, alert_test, file_for_2, file_of, recording_test, run
+from tests.monitoring.rulefiles import RULES, alerts, paths, recordings
 from tests.rows import each
 
 CASES: Final = (*cases_gangs.CASES, *cases_operation.CASES)
@@ -33,11 +34,35 @@ def test_promtool_accepts_the_files(promtool: Path) -> None:
     assert done.stdout.count("SUCCESS") == len(paths()) > 0
 
 
+def test_prometheus_2_reads_the_files_and_no_durations_as_numbers(promtool_2: Path, tmp_path: Path) -> None:
+    """Distributions and long-term support releases have it; the newest parser takes what it refuses."""
+    version = subprocess.run([promtool_2, "--version"], capture_output=True, text=True, timeout=300, check=True)
+    assert version.stdout.startswith("promtool, version 2.")
+    text = (RULES / "process.yaml").read_text()
+    wrong = tmp_path / "process.yaml"
+    wrong.write_text(text.replace("> 300\n", "> 5m\n"))
+    done = subprocess.run(
+        [promtool_2, "check", "rules", *paths()], capture_output=True, text=True, timeout=300, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    done = subprocess.run(
+        [promtool_2, "check", "rules", wrong], capture_output=True, text=True, timeout=300, check=False
+    )
+    assert 'unexpected duration "5m"' in done.stderr
+
+
 @pytest.mark.parametrize("file", FILES)
 def test_alerts(file: str, promtool: Path, tmp_path: Path) -> None:
     """One process for all cases of a file: it names those that fail."""
     cases = [case for case in CASES if ALERTS[case.alert].path.stem == file]
     run(promtool, tmp_path, file_of(alert_test(ALERTS[case.alert], case) for case in cases))
+
+
+@pytest.mark.parametrize("file", FILES)
+def test_alerts_in_prometheus_2(file: str, promtool_2: Path, tmp_path: Path) -> None:
+    cases = [case for case in CASES if ALERTS[case.alert].path.stem == file]
+    cases = [replace(case, fires=case.fires + case.later) if case.fires is not None else case for case in cases]
+    run(promtool_2, tmp_path, file_for_2(alert_test(ALERTS[case.alert], case) for case in cases))
 
 
 def test_every_case_is_run_under_its_name() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -9,8 +10,8 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.monitoring.rulefiles import groups, paths, rules
-from tests.monitoring.scaled import scaled_expression, scaled_groups, scaled_rule, seconds, span, write_scaled
+from tests.monitoring.rulefiles import alerts, groups, paths, rules
+from tests.monitoring.scaled import PATIENCE, scaled_expression, scaled_groups, scaled_rule, seconds, span, write_scaled
 from tests.rows import each
 
 
@@ -18,10 +19,9 @@ from tests.rows import each
     ("expression", "expected"),
     [
         ("rate(a_total[5m])", "rate(a_total[5s])"),
-        ("time() - a > 30m", "time() - a > 30s"),
         ("a > a offset 1d", "a > a offset 1440s"),
         ("max_over_time(a[1h30m:1m])", "max_over_time(a[90s:1s])"),
-        ("a > 10s", "a > 167ms"),
+        ("rate(a_total[10s])", "rate(a_total[167ms])"),
         # A name, a label's value, a comment and plain numbers are no time spans.
         ("a:b_seconds:p95_1h > 0.25", "a:b_seconds:p95_1h > 0.25"),
         ('a{reason="5m", le="1h"} > 2', 'a{reason="5m", le="1h"} > 2'),
@@ -51,8 +51,29 @@ def test_what_is_no_span_is_refused(text: str) -> None:
 
 
 def test_a_rule_keeps_its_name_labels_and_texts() -> None:
-    rule = {"alert": "A", "expr": "a > 1h", "for": "5m", "labels": {"severity": "info"}, "annotations": {"s": "5m"}}
-    assert scaled_rule(rule, 60) == {**rule, "expr": "a > 60s", "for": "5s"}
+    rule = {
+        "alert": "A",
+        "expr": "a offset 1h > 3600",
+        "for": "5m",
+        "labels": {"severity": "info"},
+        "annotations": {"s": "5m"},
+    }
+    assert scaled_rule(rule, 60) == {**rule, "expr": "a offset 60s > 3600", "for": "5s"}
+
+
+def test_thresholds_that_are_time_spans_are_divided() -> None:
+    rule = {"alert": "GangUnschedulable", "expr": "time() - a > 3600"}
+    assert scaled_rule(rule, 60)["expr"] == "time() - a > 60"
+    with pytest.raises(ValueError, match="GangUnschedulable has no threshold 3600"):
+        scaled_rule({**rule, "expr": "time() - a > 1800"}, 60)
+
+
+def test_every_threshold_in_seconds_is_one_that_is_divided_or_of_how_fast_gangctl_is() -> None:
+    """Expressions about time have such thresholds, and no others do."""
+    about_time = {
+        rule.name for rule in alerts() if re.search(r"time\(\)|_seconds:p\d+_|histogram_quantile", rule.expression)
+    }
+    assert about_time == PATIENCE.keys() | {"GangctlWebhookSlow", "GangctlReadinessLagging"}
 
 
 def test_a_rule_may_have_a_factor_of_its_own(tmp_path: Path) -> None:
@@ -65,7 +86,7 @@ def test_a_rule_may_have_a_factor_of_its_own(tmp_path: Path) -> None:
     }
     assert set(found) == {rule.name for rule in rules()}
     rule, interval = found["GangctlInformerStale"]
-    assert (rule["expr"].rpartition("> ")[2], rule["for"], interval) == ("100s", "40s", "2s")
+    assert (rule["expr"].rpartition("> ")[2], rule["for"], interval) == ("100", "40s", "2s")
     assert found["GangctlDown"][0]["for"] == "5s"
 
 

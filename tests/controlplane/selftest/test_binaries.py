@@ -9,6 +9,7 @@ from tests.controlplane import binaries
 from tests.controlplane.binaries import BIN_VARIABLE, COMPONENTS, MissingBinary, find_binary, find_manifests, owner
 from tests.controlplane.build import ensure_binary
 from tests.controlplane.minors import MINORS, NEWEST
+from tests.controlplane.promtool2 import ensure_promtool_2
 
 
 @pytest.fixture(autouse=True)
@@ -66,6 +67,16 @@ def test_without_go_the_error_names_the_binary_and_the_place() -> None:
     ) as caught:
         ensure_binary("kube-scheduler", "1.36")
     assert f"${BIN_VARIABLE}/kube-scheduler-1.36." in str(caught.value)
+
+
+def test_promtool_2_is_found_or_the_error_says_what_would_fetch_it(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    with pytest.raises(MissingBinary, match=rf"apt-get and dpkg-deb would fetch .*\${BIN_VARIABLE}/promtool-2"):
+        ensure_promtool_2()
+    monkeypatch.setenv(BIN_VARIABLE, str(tmp_path / "given"))
+    given = put(tmp_path / "given", "promtool-2")
+    assert ensure_promtool_2() == given
 
 
 def test_a_test_without_the_marker_builds_nothing(tmp_path: Path) -> None:
