@@ -14,7 +14,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from tests.controlplane.binaries import (
@@ -70,6 +70,12 @@ def ensure_component(name: str) -> list[Path]:
     if component.manifests:
         paths.append(ensure_manifests(name))
     return paths
+
+
+def not_built(names: Iterable[str]) -> list[str]:
+    """The binaries of these components that are not there yet."""
+    components = [COMPONENTS[name] for name in names]
+    return [binary for each in components for binary in each.packages if find_binary(each, binary) is None]
 
 
 def _unmarked_test() -> str:

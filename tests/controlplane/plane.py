@@ -409,9 +409,17 @@ class ControlPlane:
         await self._launch(process)
         await process.wait_ready()
 
-    async def _launch(self, process: Process) -> None:
+    def add_guest(self, process: Process) -> None:
+        """A process that a test starts beside the plane, in its network; its log is in what an error shows."""
+        self._place(process)
+        self.guests[process.name] = process
+
+    def _place(self, process: Process) -> None:
         if self._machine is not None:
             process.prefix = self._machine.prefix
+
+    async def _launch(self, process: Process) -> None:
+        self._place(process)
         self._processes[process.name] = process
         await process.launch()
 

@@ -119,7 +119,7 @@ class Gangctl:
             *arguments,
         ]
         self.process = Process(name, command, plane.directory / f"{name}.log", ready=self.is_ready)
-        plane.guests[name] = self.process
+        plane.add_guest(self.process)
 
     async def __aenter__(self) -> Self:
         await prepare(self.plane, self.user)

@@ -163,7 +163,7 @@ async def brittle(plane: ControlPlane) -> AsyncIterator[None]:
     command += [f"--config={config}", f"--secure-port={port}"]
     healthy = f"https://127.0.0.1:{port}/healthz"
     process = Process("brittle", command, plane.site.log("brittle"), ready=lambda: answers(healthy, ca=plane.ca))
-    plane.guests["brittle"] = process
+    plane.add_guest(process)
     await process.start()
     try:
         yield

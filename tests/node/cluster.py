@@ -38,7 +38,7 @@ class RealCluster:
         return (await self._kubectl.run(*arguments, given=given)).text
 
     async def nodes_ready(self) -> None:
-        """Wait until both nodes take pods."""
+        """Wait until all nodes take pods."""
 
         async def ready() -> bool:
             for node in await self.api.list(path_of("v1", "nodes")):
@@ -46,7 +46,7 @@ class RealCluster:
                     raise NotYet(f"{node['metadata']['name']}: {node['spec']}")
             return True
 
-        await wait_for(ready, "both nodes to be ready")
+        await wait_for(ready, "the nodes to be ready")
 
     async def is_lost(self, name: str) -> None:
         """Wait until the cluster has noticed that a node does not answer."""
@@ -126,6 +126,12 @@ class RealCluster:
         found = await self.kubectl("get", ",".join(sorted(kinds)), "--all-namespaces", "--output=name")
         return [line for line in found.splitlines() if "gang" in line]
 
+    async def trained(self, cluster: Cluster, result: str) -> None:
+        """All four workers of the example say the same result."""
+        selector = "jobset.sigs.k8s.io/jobset-name=allreduce"
+        logs = await self.kubectl("--namespace", cluster.namespace, "logs", "--selector", selector, "--tail=1")
+        assert logs.splitlines() == [f"trained: {result}"] * 4
+
     def kill_container(self, pod: Object) -> None:
         """SIGKILL to the first process of a pod's container, as the kernel does when memory is out."""
         (status,) = pod["status"]["containerStatuses"]
@@ -143,6 +149,18 @@ def example(**environment: str) -> Object:
     ]
     loaded: Object = raw
     return loaded
+
+
+async def finished(cluster: Cluster, name: str = "allreduce") -> Object:
+    """Wait until a JobSet has finished; its status."""
+
+    async def ended() -> Object:
+        status: Object = (await cluster.jobset(name)).get("status", {})
+        if "terminalState" not in status:
+            raise NotYet(str(status))
+        return status
+
+    return await wait_for(ended, f"{name} to finish")
 
 
 def _first_process(container: str) -> int:

@@ -19,7 +19,8 @@ from tests.controlplane.plane import ControlPlane
 from tests.node.cluster import RealCluster
 
 
-@pytest.fixture(scope="session")
+# Until its end, this process is in the network of the nodes: tests of other directories must not be.
+@pytest.fixture(scope="package")
 def real_plane() -> Iterator[ControlPlane]:
     """The plane with its nodes; skipped, with what is missing, where a node cannot run."""
     try:

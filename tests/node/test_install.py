@@ -16,7 +16,7 @@ from tests.manifests.chart import CHART
 from tests.manifests.files import MANIFESTS
 from tests.manifests.helm import Helm
 from tests.manifests.kubectl import KubectlFailed
-from tests.node.cluster import OWN, RealCluster, example
+from tests.node.cluster import OWN, RealCluster, example, finished
 
 pytestmark = [
     pytest.mark.controlplane,
@@ -46,18 +46,6 @@ async def remove(real: RealCluster) -> None:
     await real.kubectl("delete", "--ignore-not-found", "-f", "-", given=removal)
 
 
-async def finished(cluster: Cluster, name: str = "allreduce") -> Object:
-    """Wait until a JobSet has finished; its status."""
-
-    async def ended() -> Object:
-        status: Object = (await cluster.jobset(name)).get("status", {})
-        if "terminalState" not in status:
-            raise NotYet(str(status))
-        return status
-
-    return await wait_for(ended, f"{name} to finish")
-
-
 async def running(cluster: Cluster, count: int, attempt: int = 0) -> list[Object]:
     """Wait until so many pods of one attempt run."""
 
@@ -75,13 +63,6 @@ async def running(cluster: Cluster, count: int, attempt: int = 0) -> list[Object
     return await wait_for(enough, f"{count} pods of attempt {attempt} to run")
 
 
-async def trained(real: RealCluster, cluster: Cluster, result: str) -> None:
-    """All four workers say the same result."""
-    selector = "jobset.sigs.k8s.io/jobset-name=allreduce"
-    logs = await real.kubectl("--namespace", cluster.namespace, "logs", "--selector", selector, "--tail=1")
-    assert logs.splitlines() == [f"trained: {result}"] * 4
-
-
 async def test_a_gang_trains_fails_and_trains_again(real: RealCluster) -> None:
     async with base(real), real.namespace() as cluster:
         await cluster.asked()
@@ -96,7 +77,7 @@ async def test_a_gang_trains_fails_and_trains_again(real: RealCluster) -> None:
         assert not {pod["metadata"]["uid"] for pod in pods} & {pod["metadata"]["uid"] for pod in again}
         status = await finished(cluster)
         assert (status["terminalState"], status["restarts"]) == ("Completed", 1)
-        await trained(real, cluster, "y = 2.96 x + 2.00")
+        await real.trained(cluster, "y = 2.96 x + 2.00")
 
 
 async def test_pods_are_restricted_and_write_nowhere(real: RealCluster) -> None:
