@@ -11,8 +11,11 @@ from typing import Any, Final
 
 Labels = frozenset[str]
 
-TARGET: Final[Labels] = frozenset({"job", "instance"})
-"""What every series has from its scrape."""
+CLUSTER: Final = "cluster"
+"""What a store of several clusters adds to every series."""
+
+TARGET: Final[Labels] = frozenset({"job", "instance", CLUSTER})
+"""What every series has from its scrape, and from who stores it."""
 
 FOREIGN: Final[Mapping[str, Labels]] = {
     name: frozenset(labels.split()) | TARGET

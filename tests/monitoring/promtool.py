@@ -6,14 +6,15 @@ import subprocess
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import yaml
 
 from tests.monitoring.rulefiles import RECORDING_GROUP, Rule, groups, paths
 
+Value = TypeVar("Value")
+
 HEALTHY: Final[Mapping[str, str]] = {'gangctl_leader{job="gangctl",instance="a"}': "1x2000"}
-"""There is a gangctl; without it an alert says so in every case."""
 LOOK_BACK: Final = 90
 """Minutes before an alert fires in each of which it must be silent."""
 
@@ -43,6 +44,10 @@ class Case:
     def name(self) -> str:
         """For pytest."""
         return f"{self.alert}-{self.about}".replace(" ", "_")
+
+    def scraped(self) -> dict[str, str]:
+        """The series, and those of a gangctl; without it an alert says so in every case."""
+        return {**HEALTHY, **self.series}
 
 
 @dataclass(frozen=True)
@@ -94,7 +99,7 @@ def alert_test(rule: Rule, case: Case) -> dict[str, Any]:
         others.append({"labels": _series({"alertname": rule.name}), "value": 1})
     return _test(
         case.name,
-        case.series,
+        case.scraped(),
         {
             "alert_rule_test": looks,
             "promql_expr_test": [
@@ -109,10 +114,34 @@ def alert_test(rule: Rule, case: Case) -> dict[str, Any]:
 
 
 def recording_test(case: Recorded) -> dict[str, Any]:
-    """What promtool is to test for a recording rule."""
-    samples = [{"labels": labels, "value": value} for labels, value in case.values.items()]
+    """What promtool is to test for a recording rule: the values of two clusters and of none, each on its own."""
+    scraped = {**HEALTHY, **case.series}
+    series = {**scraped, **in_cluster("east", scraped), **in_cluster("west", scraped)}
+    values = {**case.values, **in_cluster("east", case.values), **in_cluster("west", case.values)}
+    samples = [{"labels": labels, "value": value} for labels, value in values.items()]
     look = {"expr": f"round({case.name}, 0.001)", "eval_time": f"{case.minute}m", "exp_samples": samples}
-    return _test(f"{case.name}@{case.minute}", case.series, {"promql_expr_test": [look]})
+    return _test(f"{case.name}@{case.minute}", series, {"promql_expr_test": [look]})
+
+
+def clusters_test(rule: Rule, case: Case, other: Case) -> dict[str, Any]:
+    """Two clusters in one store: in east the alert fires as in a case, in west it is silent as in another."""
+    assert case.fires is not None
+    series = {**in_cluster("east", case.scraped()), **in_cluster("west", other.scraped())}
+    annotations = {**rule.annotations, "description": case.says}
+    if case.alert == "GangctlDown":
+        annotations["description"] = case.says.replace("no gangctl", "no gangctl of cluster east")
+    told = {"exp_labels": {**rule.labels, **case.labels, "cluster": "east"}, "exp_annotations": annotations}
+    looks = [_look(rule, case.fires - 1, []), _look(rule, case.fires, [told])]
+    return _test(f"{case.name}-beside-{other.about}".replace(" ", "_"), series, {"alert_rule_test": looks})
+
+
+def in_cluster(name: str, series: Mapping[str, Value]) -> dict[str, Value]:
+    """The same series with the label of one cluster."""
+    label = f'cluster="{name}"'
+    return {
+        each.replace("{", f"{{{label},", 1) if "{" in each else f"{each}{{{label}}}": values
+        for each, values in series.items()
+    }
 
 
 def _look(rule: Rule, minute: int, expected: list[dict[str, Any]]) -> dict[str, Any]:
@@ -120,11 +149,10 @@ def _look(rule: Rule, minute: int, expected: list[dict[str, Any]]) -> dict[str, 
 
 
 def _test(name: str, series: Mapping[str, str], test: Mapping[str, Any]) -> dict[str, Any]:
-    scraped = {**HEALTHY, **series}
     return {
         "name": name,
         "interval": "1m",
-        "input_series": [{"series": each, "values": values} for each, values in scraped.items() if values],
+        "input_series": [{"series": each, "values": values} for each, values in series.items() if values],
         **test,
     }
 

@@ -12,7 +12,7 @@ import pytest
 
 from gangctl.manager.families import families
 from tests.controlplane.components.prometheus import Prometheus
-from tests.monitoring.expressions import FOREIGN, TARGET, Labels, Reader
+from tests.monitoring.expressions import CLUSTER, FOREIGN, TARGET, Labels, Reader
 from tests.monitoring.rulefiles import Rule, alerts, recordings, rules
 from tests.monitoring.runbooks import runbook
 from tests.rows import each
@@ -83,11 +83,17 @@ def test_an_alert_can_be_routed_to_whom_it_concerns(rule: Rule, trees: Trees, kn
     assert possible <= labels or rule.name in ACROSS
 
 
+@each("rule", rules(), ids=lambda rule: rule.name)
+def test_a_rule_keeps_clusters_apart(rule: Rule, trees: Trees, known: Mapping[str, Labels]) -> None:
+    """In one store with several clusters; tests/monitoring/test_rules.py runs all of them in two."""
+    assert CLUSTER in Reader(known).labels(trees[rule.expression])
+
+
 @each("name", [rule.name for rule in alerts()])
 def test_a_runbook_asks_for_labels_that_there_are(name: str, trees: Trees, known: Mapping[str, Labels]) -> None:
     reader = Reader(known)
     for expression in runbook(name).expressions:
-        reader.labels(trees[expression])
+        assert CLUSTER in reader.labels(trees[expression]), expression
     assert reader.problems == []
 
 

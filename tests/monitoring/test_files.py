@@ -54,8 +54,8 @@ def test_an_alert_says_what_one_needs_who_is_woken_by_it(rule: Rule) -> None:
     assert (
         "$value" in rule.annotations["description"]
         or "absent(" in rule.expression
-        or "max(gangctl_leader)" in rule.expression
-        or "max by (shard) (gangctl_shard_leader)" in rule.expression
+        or "max by (cluster) (gangctl_leader)" in rule.expression
+        or "max by (cluster, shard) (gangctl_shard_leader)" in rule.expression
     )
     assert not re.search(r"\s$|[.!]$", rule.annotations["summary"])
     assert rule.annotations["runbook_url"] == f"docs/runbooks/{rule.name}.md"

@@ -12,7 +12,7 @@ import pytest
 
 from tests.monitoring import cases_gangs, cases_operation
 from tests.monitoring.cases_recording import CASES as RECORDED
-from tests.monitoring.promtool import Case, alert_test, file_for_2, file_of, recording_test, run
+from tests.monitoring.promtool import Case, alert_test, clusters_test, file_for_2, file_of, recording_test, run
 from tests.monitoring.rulefiles import RULES, alerts, paths, recordings
 from tests.rows import each
 
@@ -68,6 +68,19 @@ def test_alerts_in_prometheus_2(file: str, promtool_2: Path, tmp_path: Path) -> 
 def test_every_case_is_run_under_its_name() -> None:
     assert {rule.path.stem for rule in ALERTS.values()} == set(FILES)
     assert len({case.name for case in CASES}) == len(CASES)
+
+
+@pytest.mark.parametrize("file", FILES)
+def test_clusters_in_one_store_are_told_apart(file: str, promtool: Path, tmp_path: Path) -> None:
+    """Whatever the series of another cluster are: the alert fires at its minute, with its cluster and its value."""
+    tests = []
+    for name, rule in ALERTS.items():
+        if rule.path.stem == file:
+            cases = [case for case in CASES if case.alert == name]
+            fires = next(case for case in cases if case.fires is not None)
+            silent = next(case for case in cases if case.silent >= (fires.fires or 0))
+            tests.append(clusters_test(rule, fires, silent))
+    run(promtool, tmp_path, file_of(tests))
 
 
 def test_recordings(promtool: Path, tmp_path: Path) -> None:
