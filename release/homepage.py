@@ -1,4 +1,4 @@
-"""The address of the project, in the metadata of a release. The sources name none: who publishes knows it."""
+"""The address of the project, in a release. The sources have a placeholder for it: who publishes knows it."""
 
 from __future__ import annotations
 
@@ -9,6 +9,11 @@ from urllib.parse import urlsplit
 
 from release.cluster import CHART
 
+ADDRESS: Final = "https://git.example/gangctl"
+"""The placeholder: where links from outside lead, those of alerts and dashboards to runbooks."""
+DOCS: Final = f"{ADDRESS}/blob/main/docs"
+
+PUBLISHED: Final = ("README.md", "charts", "docs", "gangctl/cli/install", "grafana", "manifests")
 BEFORE: Final = "[dependency-groups]"
 
 
@@ -21,7 +26,7 @@ def https(text: str) -> str:
 
 
 def set_homepage(tree: Path, url: str) -> None:
-    """Write ``project.urls`` of pyproject.toml, and ``home`` and ``sources`` of the chart.
+    """Put it in the place of ``ADDRESS``, into ``project.urls`` of pyproject.toml, and ``home`` of the chart.
 
     Raises ``ValueError`` where the sources have such a line already: there is one place for it.
     """
@@ -32,3 +37,7 @@ def set_homepage(tree: Path, url: str) -> None:
     table = f'Homepage = "{url}"\nIssues = "{url}/issues"\n'
     project.write_text(text.replace(BEFORE, f"[project.urls]\n{table}\n{BEFORE}", 1), encoding="utf-8")
     chart.write_text(f"{described}home: {url}\nsources:\n  - {url}\n", encoding="utf-8")
+    for place in map(tree.joinpath, PUBLISHED):
+        for path in [place] if place.is_file() else sorted(place.rglob("*")):
+            if path.is_file() and ADDRESS.encode() in (content := path.read_bytes()):
+                path.write_bytes(content.replace(ADDRESS.encode(), url.encode()))

@@ -10,6 +10,7 @@ from grafana_foundation_sdk.builders import dashboard as build
 from grafana_foundation_sdk.models import dashboard
 
 from grafana.generate.panels import DATASOURCE
+from release.homepage import DOCS
 
 COLUMNS: Final = 24
 """Width of Grafana's grid."""
@@ -90,8 +91,8 @@ def _datasource() -> dashboard.VariableModel:
 
 
 def _runbooks() -> dashboard.VariableModel:
-    """Only the one who runs gangctl knows where the pages are served; alerts name them by the same path."""
-    return build.TextBoxVariable("runbooks").label("Runbooks at").default_value("docs/runbooks").build()
+    """The address that alerts name, too; who serves the pages elsewhere sets it."""
+    return build.TextBoxVariable("runbooks").label("Runbooks at").default_value(f"{DOCS}/runbooks").build()
 
 
 def choice(name: str, label: str, query: str, *, everything: str = ".*") -> dashboard.VariableModel:

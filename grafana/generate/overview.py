@@ -145,6 +145,7 @@ def _by_cause() -> dashboard.Panel:
                 "GangNeverFits",
                 "GangUnschedulable",
                 "GangStuckPending",
+                "GangGroupMissing",
                 "QueueBlocked",
                 "QueueWorkloadStuck",
             )

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import re
 
-from tests.grafana.queries import dashboards
+from tests.grafana.queries import DASHBOARDS, dashboards
 from tests.manifests.files import ROOT
 from tests.rows import each
 
@@ -30,7 +31,9 @@ def test_links_lead_to_sections_and_pages() -> None:
 
 def test_the_address_of_runbooks_can_be_set_as_the_page_says() -> None:
     (before, after) = re.findall(r"sed -i 's#(.+?)#(.+?)#'", TEXT)[0]
-    for uid, dashboard in dashboards().items():
-        (box,) = (each for each in dashboard["templating"]["list"] if each["name"] == "runbooks")
-        assert f'"{box["query"]}"' == before, uid
+    for uid in dashboards():
+        text = (DASHBOARDS / f"{uid}.json").read_text(encoding="utf-8")
+        changed = re.sub(before, after, text)
+        (box,) = (each for each in json.loads(changed)["templating"]["list"] if each["name"] == "runbooks")
+        assert f'"{box["query"]}"' == after, uid
     assert after.startswith('"https://')

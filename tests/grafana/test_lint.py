@@ -8,7 +8,7 @@ from itertools import combinations
 from typing import Any, Final
 
 from tests.grafana.queries import PanelQuery, dashboards, may_be_empty, panel_queries, panels
-from tests.monitoring.rulefiles import alerts
+from tests.monitoring.rulefiles import Rule, alerts
 from tests.rows import each
 
 UIDS: Final = sorted(dashboards())
@@ -218,6 +218,12 @@ def test_runbooks_are_those_of_alerts(uid: str) -> None:
 
 def test_a_panel_leads_to_the_runbook_of_every_alert() -> None:
     assert set().union(*map(runbooks, UIDS)) == {rule.name for rule in alerts()}
+
+
+@each("rule", alerts(), ids=lambda rule: rule.name)
+def test_an_alert_leads_to_a_dashboard_that_explains_it(rule: Rule) -> None:
+    uid = rule.annotations["dashboard_url"].removeprefix("/d/")
+    assert rule.name in runbooks(uid), "it shows nothing about the alert: no panel has its runbook"
 
 
 def test_the_table_of_alerts_leads_to_the_runbook_of_each() -> None:

@@ -12,9 +12,10 @@ import re
 from typing import Any
 
 from gangctl.cli.install.components import COMPONENTS, Component
+from release.homepage import DOCS
 from tests.manifests.files import ROOT
 from tests.manifests.kustomizations import Patch, read_component, read_root
-from tests.manifests.templating import Choice, Items, Raw, Tree, branch, emit, stream, when
+from tests.manifests.templating import Choice, Fields, Items, Raw, Tree, branch, emit, stream, when
 
 Object = dict[str, Any]
 
@@ -114,6 +115,12 @@ def _adjust(tree: Object) -> None:
             _adjust_deployment(tree["spec"])
         case "ResourceQuota", _:
             tree["spec"]["hard"]["pods"] = _PODS
+        case "ServiceMonitor" | "PrometheusRule", _:
+            tree["metadata"]["labels"]["..."] = Fields(".Values.monitoring.labels")
+            for group in tree["spec"].get("groups", []):
+                for annotations in filter(None, (rule.get("annotations") for rule in group["rules"])):
+                    _set_base(annotations, "runbook_url", DOCS, "runbookBaseUrl")
+                    _set_base(annotations, "dashboard_url", "", "dashboardBaseUrl")
         case (("MutatingWebhookConfiguration" | "ValidatingWebhookConfiguration"), "gangctl-gangs"):
             (webhook,) = tree["webhooks"]
             webhook["failurePolicy"] = Raw("{{ .Values.webhook.failurePolicy }}")
@@ -124,6 +131,11 @@ def _adjust(tree: Object) -> None:
                 annotations[policy] = Choice(".Values.keepDefinitions", "keep")
             else:
                 tree["metadata"]["annotations"] = Choice(".Values.keepDefinitions", {policy: "keep"})
+
+
+def _set_base(annotations: Object, name: str, base: str, value: str) -> None:
+    assert annotations[name].startswith(base)
+    annotations[name] = Raw(f"{{{{ .Values.monitoring.{value} }}}}{annotations[name].removeprefix(base)}")
 
 
 def _adjust_deployment(spec: Object) -> None:

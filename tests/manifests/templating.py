@@ -48,6 +48,13 @@ class Tree:
 
 
 @dataclass(frozen=True)
+class Fields:
+    """An expression whose value, an object, adds its fields to those of the object that has it; its key is not used."""
+
+    expression: str
+
+
+@dataclass(frozen=True)
 class Items:
     """Lines of a template in the place of items of a list."""
 
@@ -87,6 +94,10 @@ def _field(key: str, value: Any, indent: str) -> Iterator[str]:
     match value:
         case Choice():
             yield from _alternatives(value, indent, lambda each: _field(key, each, indent))
+        case Fields():
+            yield f"{indent}{{{{- with {value.expression} }}}}"
+            yield f"{indent}{{{{- toYaml . | nindent {len(indent)} }}}}"
+            yield f"{indent}{{{{- end }}}}"
         case Tree():
             yield f"{indent}{key}:"
             yield f"{indent}  {{{{- toYaml {value.expression} | nindent {len(indent) + 2} }}}}"

@@ -57,7 +57,7 @@ def test_values_are_the_components_all_off_and_the_schema_has_each_value() -> No
     assert VALUES["components"] == {each.value: False for each in OPTIONAL}
     assert {*SCHEMA["properties"]["components"]["properties"]} == {*VALUES["components"]}
     assert {*SCHEMA["properties"]} == {*VALUES, "global"}
-    for name in ("image", "webhook"):
+    for name in ("image", "webhook", "monitoring"):
         assert {*SCHEMA["properties"][name]["properties"]} == {*VALUES[name]}
 
 
@@ -122,6 +122,18 @@ class TestHelm:
         assert (pod["imagePullSecrets"], pod["tolerations"]) == ([{"name": "registry"}], tolerations)
         assert container["resources"] == resources
 
+    def test_sets_the_labels_and_addresses_of_monitoring(self, helm: Helm) -> None:
+        labels = {"release": "kube-prometheus-stack", "numbers": "007"}
+        bases = {"runbookBaseUrl": "https://wiki.example", "dashboardBaseUrl": "https://grafana.example/x"}
+        found = helm.template({"components.monitoring": True, "monitoring": {"labels": labels, **bases}})
+        ours = [each for each in found if each["apiVersion"] == "monitoring.coreos.com/v1"]
+        assert len(ours) == 6
+        assert all(labels.items() <= each["metadata"]["labels"].items() for each in ours)
+        groups = [group for each in ours for group in each["spec"].get("groups", [])]
+        told = {rule["alert"]: rule["annotations"] for group in groups for rule in group["rules"] if "alert" in rule}
+        assert all(each["runbook_url"] == f"https://wiki.example/runbooks/{name}.md" for name, each in told.items())
+        assert all(each["dashboard_url"].startswith("https://grafana.example/x/d/gangctl-") for each in told.values())
+
     def test_keeps_definitions_and_makes_no_namespace_if_it_is_told_nothing(self, helm: Helm) -> None:
         objects = helm.template(chosen(NAMES))
         definitions = [item for item in objects if item["kind"] == "CustomResourceDefinition"]
@@ -147,6 +159,10 @@ class TestHelm:
             ({"webhook": {"failure": "Fail"}}, "failure"),
             ({"flags": ["kueue=off"]}, "flags"),
             ({"resources": {"cpu": 1}}, "cpu"),
+            ({"monitoring": {"runbookBaseUrl": ""}}, "runbookBaseUrl"),
+            ({"monitoring": {"runbookBaseUrl": "https://wiki.example/"}}, "runbookBaseUrl"),
+            ({"monitoring": {"dashboardBaseUrl": "grafana.example"}}, "dashboardBaseUrl"),
+            ({"monitoring": {"labels": {"release": True}}}, "release"),
         ],
         ids=lambda each: each if isinstance(each, str) else "",
     )

@@ -12,6 +12,7 @@ from gangctl.gang.reasons import Reason
 from gangctl.manager.families import families
 from gangctl.readiness.causes.ranking import TIERS
 from gangctl.readiness.phases import GangPhase
+from release.homepage import DOCS
 from tests.manifests.files import documents, one
 from tests.monitoring import prometheusrule
 from tests.monitoring.rulefiles import MONITORING, Rule, alerts, groups, paths, recordings, rules
@@ -46,7 +47,7 @@ def test_names_are_used_once() -> None:
 
 @each("rule", alerts(), ids=ids)
 def test_an_alert_says_what_one_needs_who_is_woken_by_it(rule: Rule) -> None:
-    assert set(rule.annotations) == {"summary", "description", "runbook_url"}
+    assert set(rule.annotations) == {"summary", "description", "runbook_url", "dashboard_url"}
     assert rule.labels.keys() == {"severity"}
     assert rule.labels["severity"] in {"critical", "warning", "info"}
     assert rule.wait
@@ -58,7 +59,7 @@ def test_an_alert_says_what_one_needs_who_is_woken_by_it(rule: Rule) -> None:
         or "max by (cluster, shard) (gangctl_shard_leader)" in rule.expression
     )
     assert not re.search(r"\s$|[.!]$", rule.annotations["summary"])
-    assert rule.annotations["runbook_url"] == f"docs/runbooks/{rule.name}.md"
+    assert rule.annotations["runbook_url"] == f"{DOCS}/runbooks/{rule.name}.md"
 
 
 @each("rule", recordings(), ids=lambda rule: rule.name)

@@ -21,7 +21,8 @@ from tests.rows import each
 
 PAGE: Final = Page("monitoring.md")
 NAMES: Final = {rule.name for rule in alerts()}
-BASE: Final = "https://wiki.example/gangctl"
+RUNBOOKS_AT: Final = {f"https://wiki.example/gangctl/runbooks/{name}.md" for name in NAMES}
+DASHBOARDS_AT: Final = {f"https://grafana.example{rule.annotations['dashboard_url']}" for rule in alerts()}
 
 
 async def built(tmp_path: Path, *, patch: str = "") -> list[dict[str, Any]]:
@@ -55,13 +56,12 @@ async def test_the_overlay_is_what_the_page_says(tmp_path: Path) -> None:
     objects = await built(tmp_path)
     woken = [rule for rule in rules_of(objects) if "alert" in rule]
     assert {rule["alert"] for rule in woken} == NAMES
-    assert {rule["annotations"]["runbook_url"] for rule in woken} == {
-        f"{BASE}/docs/runbooks/{name}.md" for name in NAMES
-    }
+    assert {rule["annotations"]["runbook_url"] for rule in woken} == RUNBOOKS_AT
+    assert {rule["annotations"]["dashboard_url"] for rule in woken} == DASHBOARDS_AT
     ours = [each for each in objects if each["apiVersion"].startswith("monitoring.coreos.com/")]
     assert {each["metadata"]["labels"]["release"] for each in ours} == {"kube-prometheus-stack"}
     assert {each["kind"] for each in ours} == {"PrometheusRule", "ServiceMonitor"}
-    assert "runbooks" not in {each["metadata"]["name"] for each in objects}
+    assert "addresses" not in {each["metadata"]["name"] for each in objects}
 
 
 async def test_a_number_can_be_patched(tmp_path: Path) -> None:
@@ -82,13 +82,14 @@ async def test_prometheus_reads_the_configuration(tmp_path: Path) -> None:
     assert {rule["name"] for rule in loaded} == NAMES | {rule.name for rule in recordings()}
 
 
-def test_the_address_can_be_put_before_the_paths_of_plain_files(tmp_path: Path) -> None:
+def test_the_addresses_can_be_set_in_plain_files(tmp_path: Path) -> None:
     (line,) = re.findall(r"^    (sed .*)$", PAGE.prose, flags=re.MULTILINE)
     shutil.copytree(RULES, tmp_path / "rules")
     command = line.replace("/etc/prometheus/gangctl/", f"{tmp_path}/rules/")
     subprocess.run(["bash", "-c", command], check=True, timeout=300)
     texts = "".join(path.read_text() for path in (tmp_path / "rules").glob("*.yaml"))
-    assert set(re.findall(r"runbook_url: (\S+)", texts)) == {f"{BASE}/docs/runbooks/{name}.md" for name in NAMES}
+    assert set(re.findall(r"runbook_url: (\S+)", texts)) == RUNBOOKS_AT
+    assert set(re.findall(r"dashboard_url: (\S+)", texts)) == DASHBOARDS_AT
 
 
 def _matchers() -> list[tuple[str, str, str]]:

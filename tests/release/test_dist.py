@@ -70,7 +70,7 @@ def test_with_a_base_the_image_is_among_them(built: Built, tmp_path: Path, monke
 
 
 def test_the_address_of_the_project_is_in_package_chart_and_plugin(built: Built, tmp_path: Path) -> None:
-    tree, dist, page = tmp_path / "tree", tmp_path / "dist", "https://git.example/gangctl"
+    tree, dist, page = tmp_path / "tree", tmp_path / "dist", "https://code.example/team/gangctl"
     shutil.copytree(built.tree, tree)
     of, lock = Source(COMMIT, TIME, __version__), read_lock(tree / "locks" / "runtime.txt")
     write(of, tree, dist, lock, url="https://files.example", homepage=page)
@@ -81,6 +81,13 @@ def test_the_address_of_the_project_is_in_package_chart_and_plugin(built: Built,
         described = archive.extractfile("gangctl/Chart.yaml")
         assert described is not None
         assert yaml.safe_load(described)["home"] == page
+        values = archive.extractfile("gangctl/values.yaml")
+        assert values is not None
+        assert yaml.safe_load(values)["monitoring"]["runbookBaseUrl"] == f"{page}/blob/main/docs"
+    with tarfile.open(dist / f"gangctl-{__version__}.tar.gz") as archive:
+        rules = archive.extractfile(f"gangctl-{__version__}/manifests/monitoring/rules/process.yaml")
+        assert rules is not None
+        assert f"{page}/blob/main/docs/runbooks/GangctlDown.md" in rules.read().decode()
     assert yaml.safe_load((dist / "gang.yaml").read_text())["spec"]["homepage"] == page
 
 
