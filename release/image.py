@@ -26,11 +26,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Exit code: 2 without an engine, the engine's own if it fails."""
     parser = argparse.ArgumentParser(prog="python -m release.image", description="Build the image of this directory.")
     parser.add_argument("--base", default=BASE, metavar="IMAGE", help="what it is based on (default: %(default)s)")
+    parser.add_argument("--engine", choices=ENGINES, help="which builds it (default: the first of these in PATH)")
     parser.add_argument("--archive", type=Path, metavar="FILE", help="write it to an OCI archive, too")
     given = parser.parse_args(arguments)
     revision = subprocess.run(["git", "rev-parse", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=True)
     try:
-        build_image(ROOT, given.base, revision.stdout.strip(), given.archive)
+        build_image(ROOT, given.base, revision.stdout.strip(), given.archive, given.engine)
     except NoEngine as error:
         sys.stderr.write(f"error: {error}\n")
         return 2
@@ -40,40 +41,34 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 0
 
 
-def build_image(tree: Path, base: str, revision: str, archive: Path | None = None) -> None:
+def build_image(tree: Path, base: str, revision: str, archive: Path | None = None, engine: str | None = None) -> None:
     """Build the image of a directory, and write it to an archive; says with which engine and on what.
 
     Raises :class:`NoEngine`, or ``subprocess.CalledProcessError`` after the engine has said why.
     """
-    engine = next((each for each in ENGINES if shutil.which(each)), None)
+    wanted = (engine,) if engine else ENGINES
+    engine = next((each for each in wanted if shutil.which(each)), None)
     if engine is None:
-        raise NoEngine(f"no container engine in PATH: install one of {', '.join(ENGINES)}")
+        raise NoEngine(f"no container engine in PATH: install {' or '.join(wanted)}")
     sys.stdout.write(f"{engine} builds {NAME} on {base}\n")
     sys.stdout.flush()
-    subprocess.run(build_command([engine], tree, base, NAME, revision=revision), check=True)
+    arguments = [f"--build-arg=PYTHON={base}", f"--build-arg=REVISION={revision}", f"--file={tree / 'Containerfile'}"]
+    subprocess.run([engine, "build", *arguments, f"--tag={NAME}", str(tree)], check=True)
     if archive is not None:
-        subprocess.run(archive_command([engine], NAME, archive), check=True)
+        subprocess.run(archive_command(engine, NAME, archive), check=True)
     sys.stdout.write(f"{NAME}, commit {revision}, based on {base}\n")
 
 
-def build_command(
-    engine: Sequence[str], tree: Path, base: str, name: str, *, revision: str = "unknown", options: Sequence[str] = ()
-) -> list[str]:
-    """The command that builds the image of a directory; ``engine`` may have options of its own."""
-    arguments = [f"--build-arg=PYTHON={base}", f"--build-arg=REVISION={revision}", *options]
-    return [*engine, "build", *arguments, f"--file={tree / 'Containerfile'}", f"--tag={name}", str(tree)]
-
-
-def archive_command(engine: Sequence[str], name: str, file: Path) -> list[str]:
+def archive_command(engine: str, name: str, file: Path) -> list[str]:
     """The command that writes an image to an OCI archive."""
-    match engine[0]:
+    match engine:
         case "buildah":
-            return [*engine, "push", name, f"oci-archive:{file}:{name}"]
+            return [engine, "push", name, f"oci-archive:{file}:{name}"]
         case "podman":
-            return [*engine, "save", "--format=oci-archive", f"--output={file}", name]
+            return [engine, "save", "--format=oci-archive", f"--output={file}", name]
         case _:
             # Since Docker 25 this is an OCI layout.
-            return [*engine, "save", f"--output={file}", name]
+            return [engine, "save", f"--output={file}", name]
 
 
 if __name__ == "__main__":

@@ -1,8 +1,8 @@
 """
 Container images for real nodes, from Debian packages and the Containerfile: nothing is pulled from a registry.
 
-Each is a docker-archive in the cache, as containerd imports it. mmdebstrap makes the base, buildah builds gangctl's
-image on it; both are Debian packages.
+Each is an archive in the cache, as containerd imports it. mmdebstrap makes the base, and `make image` with buildah
+gangctl's image on it; both are Debian packages.
 """
 
 import contextlib
@@ -13,13 +13,13 @@ import json
 import os
 import shutil
 import subprocess
+import sys
 import tarfile
 import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from release.image import build_command
 from tests.controlplane.binaries import cache_root
 from tests.controlplane.build import say
 from tests.controlplane.components.node import SANDBOX_IMAGE
@@ -73,18 +73,46 @@ def gangctl_image() -> Path:
             base = python_image()
             for old in path.parent.glob("gangctl-*.tar"):
                 old.unlink()
-            with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as directory:
-                buildah = ["buildah", f"--root={directory}/storage", f"--runroot={directory}/run"]
-                options = ["--isolation=chroot", "--network=host"]
-                if Path(_AUTHORITIES).exists():
-                    # A machine behind a proxy of its own trusts that proxy's authority; the image does not.
-                    options.append(f"--volume={_AUTHORITIES}:{_AUTHORITIES}:ro")
-                build = build_command(buildah, ROOT, f"docker-archive:{base}", GANGCTL_IMAGE, options=options)
-                _run(*build, what="building gangctl's image from the Containerfile")
-                partial = Path(directory) / "image.tar"
-                _run(*buildah, "push", GANGCTL_IMAGE, f"docker-archive:{partial}:{GANGCTL_IMAGE}", what="writing it")
-                shutil.move(partial, path)
+            with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as name:
+                directory = Path(name)
+                archive = directory / "image.oci.tar"
+                build = (sys.executable, "-m", "release.image", "--engine=buildah")
+                options = (f"--base=docker-archive:{base}", f"--archive={archive}")
+                _run(
+                    *build, *options, what="building gangctl's image from the Containerfile", engine=_engine(directory)
+                )
+                _write_named(archive, path, GANGCTL_IMAGE)
         return path
+
+
+def _engine(directory: Path) -> dict[str, str]:
+    """Variables of a container engine that keeps everything in a directory, and uses the network of the machine."""
+    storage, settings = directory / "storage.conf", directory / "containers.conf"
+    storage.write_text(f'[storage]\ndriver = "vfs"\ngraphroot = "{directory}/root"\nrunroot = "{directory}/run"\n')
+    # A machine behind a proxy of its own trusts that proxy's authority; the image does not.
+    volumes = [f"{_AUTHORITIES}:{_AUTHORITIES}:ro"] if Path(_AUTHORITIES).exists() else []
+    settings.write_text(f'[containers]\nnetns = "host"\nvolumes = {json.dumps(volumes)}\n')
+    return {
+        "CONTAINERS_STORAGE_CONF": str(storage),
+        "CONTAINERS_CONF": str(settings),
+        "BUILDAH_ISOLATION": "chroot",
+        "STORAGE_DRIVER": "vfs",
+    }
+
+
+def _write_named(archive: Path, path: Path, name: str) -> None:
+    """A copy of an OCI archive whose image has the name that kubelets look for."""
+    partial = path.with_suffix(".partial")
+    with tarfile.open(archive) as source, tarfile.open(partial, "w") as target:
+        for entry in source:
+            content = source.extractfile(entry)
+            if content is not None and entry.name == "index.json":
+                index = json.load(content)
+                index["manifests"][0].setdefault("annotations", {})["io.containerd.image.name"] = name
+                changed = json.dumps(index).encode()
+                entry.size, content = len(changed), io.BytesIO(changed)
+            target.addfile(entry, content)
+    partial.replace(path)
 
 
 def _source_key() -> str:
@@ -97,6 +125,7 @@ def _source_key() -> str:
             "--exclude-standard",
             "gangctl",
             "locks",
+            "release",
             "Containerfile",
             "pyproject.toml",
             "README.md",
@@ -152,10 +181,10 @@ def _require(program: str) -> None:
         raise NoMachine(f"{program} is missing, which makes container images: apt-get install {program}")
 
 
-def _run(*command: str, what: str) -> None:
+def _run(*command: str, what: str, engine: Mapping[str, str] | None = None) -> None:
     say(what)
-    environment = {**os.environ, "STORAGE_DRIVER": "vfs"}
-    finished = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    environment = {**os.environ, **(engine or {})}
+    finished = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
     if finished.returncode != 0:
         tail = "\n".join((finished.stdout + finished.stderr).splitlines()[-20:])
         raise NoMachine(f"{what} failed: {command[0]} exited with {finished.returncode}\n{tail}")

@@ -34,8 +34,19 @@ def engine(said: Path, name: str, code: int = 0) -> None:
 
 def test_without_an_engine_it_says_which_there_are(said: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert image.main([]) == 2
-    assert capsys.readouterr().err == "error: no container engine in PATH: install one of podman, docker, buildah\n"
+    assert capsys.readouterr().err == "error: no container engine in PATH: install podman or docker or buildah\n"
     assert not said.exists()
+
+
+def test_one_that_is_named_builds_it_although_another_comes_first(
+    said: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    engine(said, "docker")
+    assert image.main(["--engine", "buildah"]) == 2
+    assert capsys.readouterr().err == "error: no container engine in PATH: install buildah\n"
+    engine(said, "buildah")
+    assert image.main(["--engine", "buildah"]) == 0
+    assert "docker build" not in said.read_text()
 
 
 @pytest.mark.parametrize(
