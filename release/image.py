@@ -19,19 +19,18 @@ NAME: Final = f"gangctl:{__version__}"
 
 
 class NoEngine(Exception):  # noqa: N818 -- it states what is the matter
-    """There is no container engine in PATH."""
+    """There is no container engine that works."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Exit code: 2 without an engine, the engine's own if it fails."""
     parser = argparse.ArgumentParser(prog="python -m release.image", description="Build the image of this directory.")
     parser.add_argument("--base", default=BASE, metavar="IMAGE", help="what it is based on (default: %(default)s)")
-    parser.add_argument("--engine", choices=ENGINES, help="which builds it (default: the first of these in PATH)")
     parser.add_argument("--archive", type=Path, metavar="FILE", help="write it to an OCI archive, too")
     given = parser.parse_args(arguments)
     revision = subprocess.run(["git", "rev-parse", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=True)
     try:
-        build_image(ROOT, given.base, revision.stdout.strip(), given.archive, given.engine)
+        build_image(ROOT, given.base, revision.stdout.strip(), given.archive)
     except NoEngine as error:
         sys.stderr.write(f"error: {error}\n")
         return 2
@@ -41,15 +40,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 0
 
 
-def build_image(tree: Path, base: str, revision: str, archive: Path | None = None, engine: str | None = None) -> None:
+def build_image(tree: Path, base: str, revision: str, archive: Path | None = None) -> None:
     """Build the image of a directory, and write it to an archive; says with which engine and on what.
 
     Raises :class:`NoEngine`, or ``subprocess.CalledProcessError`` after the engine has said why.
     """
-    wanted = (engine,) if engine else ENGINES
-    engine = next((each for each in wanted if shutil.which(each)), None)
-    if engine is None:
-        raise NoEngine(f"no container engine in PATH: install {' or '.join(wanted)}")
+    engine = find_engine()
     sys.stdout.write(f"{engine} builds {NAME} on {base}\n")
     sys.stdout.flush()
     arguments = [f"--build-arg=PYTHON={base}", f"--build-arg=REVISION={revision}", f"--file={tree / 'Containerfile'}"]
@@ -57,6 +53,17 @@ def build_image(tree: Path, base: str, revision: str, archive: Path | None = Non
     if archive is not None:
         subprocess.run(archive_command(engine, NAME, archive), check=True)
     sys.stdout.write(f"{NAME}, commit {revision}, based on {base}\n")
+
+
+def find_engine() -> str:
+    """The first engine that works: a docker without its daemon does not. Raises :class:`NoEngine`."""
+    there = [each for each in ENGINES if shutil.which(each)]
+    if not there:
+        raise NoEngine("no container engine in PATH: install podman, docker or buildah")
+    for each in there:
+        if subprocess.run([each, "info"], capture_output=True, check=False).returncode == 0:
+            return each
+    raise NoEngine(f"{' and '.join(there)} in PATH, but not at work: see what `{there[0]} info` says")
 
 
 def archive_command(engine: str, name: str, file: Path) -> list[str]:

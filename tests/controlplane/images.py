@@ -76,7 +76,7 @@ def gangctl_image() -> Path:
             with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as name:
                 directory = Path(name)
                 archive = directory / "image.oci.tar"
-                build = (sys.executable, "-m", "release.image", "--engine=buildah")
+                build = (sys.executable, "-m", "release.image")
                 options = (f"--base=docker-archive:{base}", f"--archive={archive}")
                 _run(
                     *build, *options, what="building gangctl's image from the Containerfile", engine=_engine(directory)
