@@ -92,8 +92,8 @@ controlplane: $(STAMP) ## build etcd, Kubernetes, JobSet, Kueue, KWOK, Prometheu
 cluster: $(STAMP) ## a shell in real Kubernetes with JobSet: on nodes that run containers, with gangctl, where they can run (root); NODES=simulated: 24 GPUs
 	$(BIN)/python -m tests.controlplane cluster $(addprefix --nodes ,$(NODES)) -- bash
 
-image: $(STAMP) ## the container image, with podman, docker or buildah (BASE=IMAGE: on another base; ARCHIVE=FILE: as an OCI archive, too; ENGINE=NAME: one of them)
-	$(BIN)/python -m release.image $(addprefix --engine ,$(ENGINE)) $(addprefix --base ,$(BASE)) $(addprefix --archive ,$(ARCHIVE))
+image: $(STAMP) ## the container image, with podman, docker or buildah (BASE=IMAGE: on another base; ARCHIVE=FILE: as an OCI archive, too)
+	$(BIN)/python -m release.image $(addprefix --base ,$(BASE)) $(addprefix --archive ,$(ARCHIVE))
 
 bench: $(STAMP) ## every row of the budgets, 50 minutes on a quiet machine (WITH="soak contention-older": more); the answer is benchmarks/RESULTS.md
 	$(BIN)/python -m benchmarks all $(addprefix --with ,$(WITH))
