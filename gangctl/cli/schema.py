@@ -16,10 +16,10 @@ from gangctl.cli.gangs.summary import Summary
 from gangctl.cli.pathways.accelerators import KIND as ACCELERATOR
 from gangctl.cli.pathways.accelerators import AcceleratorReport
 from gangctl.cli.pathways.report import (
-    EXPLANATION,
+    ORIGINS,
     STATUS,
     VALIDATION,
-    PathwaysExplanation,
+    PathwaysOrigins,
     PathwaysStatus,
     PathwaysValidation,
 )
@@ -34,18 +34,18 @@ from gangctl.readiness.report import Gang
 OF_COMMANDS: Final[Mapping[str, str]] = {
     "describe": "describe",
     "doctor": "doctor",
-    "explain": "gang",
     "fit": "fit",
     "get": "gang",
     "pathways accelerators": "pathways-accelerators",
-    "pathways explain": "pathways-explain",
     "pathways status": "pathways-status",
     "pathways validate": "pathways-validate",
+    "pathways why": "pathways-why",
     "plan": "plan",
     "queue describe": "queue-describe",
     "queue list": "queue-list",
     "top": "top",
     "wait": "gang",
+    "why": "gang",
 }
 """The name of the schema by the command whose ``-o json`` it describes."""
 
@@ -56,9 +56,9 @@ _REPORTS: Final[Mapping[str, tuple[str, Any]]] = {
     "fit": (FIT, FitReport),
     "gang": (GANG, Gang),
     "pathways-accelerators": (ACCELERATOR, AcceleratorReport),
-    "pathways-explain": (EXPLANATION, PathwaysExplanation),
     "pathways-status": (STATUS, PathwaysStatus),
     "pathways-validate": (VALIDATION, PathwaysValidation),
+    "pathways-why": (ORIGINS, PathwaysOrigins),
     "plan": (PLAN, PlanReport),
     "queue-describe": (DESCRIPTION, QueueDescription),
     "queue-list": (SUMMARY, QueueReport),

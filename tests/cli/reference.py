@@ -6,7 +6,7 @@ python -m tests.cli.reference
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
@@ -75,21 +75,17 @@ def _below(command: click.Command, context: click.Context) -> Iterator[Entry]:
 def page() -> str:
     """The whole page."""
     found = entries()
-    first = {id(each.command): each for each in reversed(found)}
-    own = [each for each in found if first[id(each.command)] is each]
-    return "\n".join([_HEAD, *_index(found, first), *_exit_codes(), *(line for each in own for line in _section(each))])
+    return "\n".join([_HEAD, *_index(found), *_exit_codes(), *(line for each in found for line in _section(each))])
 
 
-def _index(found: list[Entry], first: Mapping[int, Entry]) -> Iterator[str]:
-    """One line for each command that does something; a second name of one leads to the first."""
+def _index(found: list[Entry]) -> Iterator[str]:
+    """One line for each command that does something."""
     yield "| command | |"
     yield "|---|---|"
     for each in found:
         if isinstance(each.command, click.Group):
             continue
-        said = first[id(each.command)]
-        text = each.command.get_short_help_str(limit=200) if said is each else f"The same as `{said.name}`."
-        yield f"| [`{each.name}`](#{said.anchor}) | {_cell(text)} |"
+        yield f"| [`{each.name}`](#{each.anchor}) | {_cell(each.command.get_short_help_str(limit=200))} |"
     yield ""
 
 

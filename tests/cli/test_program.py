@@ -183,7 +183,6 @@ class TestProcess:
         queues.write_text("".join(json.dumps(each) for each in cluster("8")), encoding="utf-8")
         wrong: list[tuple[str, Answer]] = []
         for line, code in {
-            f"explain -f {ROOT}/examples/stuck sweep": 1,
             f"why -f {ROOT}/examples/stuck sweep": 1,
             f"top -f {ROOT}/examples/stuck": 0,
             f"queue list -A --queues {queues}": 0,
@@ -192,7 +191,7 @@ class TestProcess:
             f"policy lint {ROOT}/{policy}": 0,
             f"policy bench {ROOT}/{policy} --rounds 5": 0,
             f"pathways validate -f {ROOT}/{batch}": 0,
-            f"pathways explain -f {ROOT}/{batch}": 0,
+            f"pathways why -f {ROOT}/{batch}": 0,
         }.items():
             answer = process(*line.split())
             if (answer.code, bool(answer.out)) != (code, True):

@@ -24,7 +24,7 @@ from tests.strategies import mangled
 COMMANDS = (
     ("pathways", "render"),
     ("pathways", "validate"),
-    ("pathways", "explain"),
+    ("pathways", "why"),
     ("plan",),
     ("translate", "--jobs"),
 )

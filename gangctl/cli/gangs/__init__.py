@@ -1,1 +1,1 @@
-"""Commands about gangs: ``gangctl get``, ``describe``, ``explain``, ``wait`` and ``top``."""
+"""Commands about gangs: ``gangctl get``, ``describe``, ``why``, ``wait`` and ``top``."""

@@ -64,7 +64,7 @@ def command(
     """List gangs: phase, pods that are ready, and why others are not.
 
     A gang is a JobSet that asks for one. READY counts the pods that are ready of those that
-    should exist now; REASON is the most likely cause where it is not ready. "gangctl explain"
+    should exist now; REASON is the most likely cause where it is not ready. "gangctl why"
     says more about one.
 
     \b

@@ -14,7 +14,7 @@ from gangctl.api.fieldpath import FieldPath
 from gangctl.cli.inputs import where
 from gangctl.cli.messages import plural
 from gangctl.cli.output import Section, wrapped
-from gangctl.cli.pathways.report import EXPLANATION, PathwaysExplanation
+from gangctl.cli.pathways.report import ORIGINS, PathwaysOrigins
 from gangctl.cli.pathways.subjects import Subject
 from gangctl.cli.pathways.translation import lies_in
 from gangctl.errors import one_line
@@ -66,11 +66,11 @@ def _leaves(value: Any, path: FieldPath) -> Iterator[tuple[str, Any]]:
         yield str(path), value
 
 
-def explanation_data(subject: Subject, fields: Iterable[Field]) -> PathwaysExplanation:
+def origins_data(subject: Subject, fields: Iterable[Field]) -> PathwaysOrigins:
     """What ``-o json`` prints for one PathwaysJob."""
     return {
         "apiVersion": API_VERSION,
-        "kind": EXPLANATION,
+        "kind": ORIGINS,
         "metadata": {"name": subject.name, "namespace": subject.namespace},
         "fields": [
             {
@@ -88,7 +88,7 @@ def explanation_data(subject: Subject, fields: Iterable[Field]) -> PathwaysExpla
     }
 
 
-def explanation_sections(subject: Subject, fields: Iterable[Field]) -> list[Section]:
+def origins_sections(subject: Subject, fields: Iterable[Field]) -> list[Section]:
     """One for the JobSet, one for each of its two jobs and pods, and one for each container.
 
     Paths are longer than columns may be: a line for each field, and one for where its value is from.

@@ -1,4 +1,4 @@
-"""What ``gangctl pathways validate``, ``explain`` and ``status`` answer, as plain data: every key is always there.
+"""What ``gangctl pathways validate``, ``why`` and ``status`` answer, as plain data: every key is always there.
 
 The shapes are published (``docs/pathways-validate.schema.json`` and the like, written from the types below).
 """
@@ -12,7 +12,7 @@ from gangctl.gang.report import WarningReport
 from gangctl.pathways.status.facts import Phase
 
 VALIDATION: Final = "PathwaysValidation"
-EXPLANATION: Final = "PathwaysExplanation"
+ORIGINS: Final = "PathwaysOrigins"
 STATUS: Final = "PathwaysStatus"
 UNSEEN: Final = "Unseen"
 """In place of a phase: no controller has said anything, and there is no JobSet that would."""
@@ -71,11 +71,11 @@ class FieldReport(TypedDict):
     origin: OriginReport
 
 
-class PathwaysExplanation(TypedDict):
+class PathwaysOrigins(TypedDict):
     """Where each field of the JobSet of a PathwaysJob comes from."""
 
     apiVersion: Literal["gangctl.dev/v1alpha1"]
-    kind: Literal["PathwaysExplanation"]
+    kind: Literal["PathwaysOrigins"]
     metadata: PathwaysIdentity
     fields: Annotated[list[FieldReport], "Those that were asked for, in the order of the JobSet."]
 

@@ -196,7 +196,7 @@ def refuse_nameless(subjects: Iterable[Subject]) -> None:
     for subject in subjects:
         if subject.document is not None and not _metadata(subject.document, "name"):
             place = where(subject.document, "metadata.generateName")
-            hint = "validate and explain do without"
+            hint = "validate and why do without"
             raise InputError(f"{place}: metadata.name: a JobSet that can be created needs a name", hint=hint)
 
 

@@ -27,7 +27,6 @@ from gangctl.cli.policy.bundle import (
     sort_documents,
 )
 from gangctl.cli.policy.evaluator import Admission, CommandEvaluator, now
-from gangctl.cli.policy.explain import variables_of
 from gangctl.cli.policy.loading import Loaded, is_parameter, load, orphans
 from gangctl.cli.policy.requests import (
     GROUPS,
@@ -40,6 +39,7 @@ from gangctl.cli.policy.requests import (
     sent_for,
     title_of,
 )
+from gangctl.cli.policy.variables import variables_of
 from gangctl.cli.policy.verdicts import Evaluated, verdict_data, verdict_section
 from gangctl.errors import InputError
 from gangctl.policy.review import Operation
@@ -95,7 +95,7 @@ class Asked(NamedTuple):
 )
 @flags.kubernetes
 @options.gang_schedulers
-@click.option("--explain", is_flag=True, help="Show what every rule said, and each variable's value.")
+@click.option("--details", is_flag=True, help="Show what every rule said, and each variable's value.")
 @options.colour
 def command(
     *,
@@ -113,7 +113,7 @@ def command(
     groups: tuple[str, ...],
     kube: str,
     gang_schedulers: tuple[str, ...],
-    explain: bool,
+    details: bool,
 ) -> None:
     """Evaluate objects in files: allowed or denied, and why.
 
@@ -132,7 +132,7 @@ def command(
       gangctl policy eval --policy policy.yaml -f jobset.yaml
       gangctl policy eval --policy policies/ -f jobset.yaml --action Deny
       gangctl policy eval --policy policies/ -f new.yaml --operation UPDATE --old old.yaml
-      gangctl policy eval --policy p.yaml -f jobset.yaml --params limits.yaml --explain
+      gangctl policy eval --policy p.yaml -f jobset.yaml --params limits.yaml --details
       gangctl policy eval --policy p.yaml -f jobset.yaml --queues queues.yaml
       kubectl get jobset a -o yaml | gangctl policy eval --policy p.yaml -f -
     """  # noqa: D301 -- \b keeps the lines of a paragraph apart
@@ -159,13 +159,13 @@ def command(
         _check_namespace(subjects, namespace)
     catalogue = FileCatalogue([document.value for document in params], setting.namespace)
     inquiry = Inquiry(
-        operation, setting, catalogue, tuple(asked.old), explain, None if action is None else Action(action)
+        operation, setting, catalogue, tuple(asked.old), details, None if action is None else Action(action)
     )
     evaluated = evaluate_all(loaded, sent_for(subjects, operation, setting.generation), inquiry)
     print_answer(
         form,
         [verdict_data(each) for each in evaluated],
-        lambda: [verdict_section(each, everything=explain) for each in evaluated],
+        lambda: [verdict_section(each, everything=details) for each in evaluated],
         [_named(each.subject) for each in evaluated if not each.verdict.allowed],
     )
     if not all(each.verdict.allowed for each in evaluated):
@@ -219,7 +219,7 @@ class Inquiry(NamedTuple):
     setting: Setting
     catalogue: FileCatalogue
     old: tuple[Document, ...] = ()
-    explain: bool = False
+    details: bool = False
     action: Action | None = None
     """Of all policies, in place of their own."""
 
@@ -250,7 +250,7 @@ def evaluate_all(loaded: Loaded, subjects: Sequence[Sent], inquiry: Inquiry) -> 
             verdict = merge(outcomes)
             if sent.only_if_matched and not any(outcome.matched for outcome in verdict.outcomes):
                 continue
-            values = variables_of(loaded.policies, review) if inquiry.explain else {}
+            values = variables_of(loaded.policies, review) if inquiry.details else {}
             title = title_of(sent.obj, setting)
             evaluated = Evaluated(title, sent.obj, review, verdict, values, met.defaults)
             found.append(replace(evaluated, notes=(*sent.notes, *met.request.notes)))

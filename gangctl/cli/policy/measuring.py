@@ -15,7 +15,7 @@ from gangctl.cel.evaluation.plain import plain
 from gangctl.cel.faults import EvalError
 from gangctl.cel.meter import StepMeter
 from gangctl.cel.program import Bindings
-from gangctl.cli.policy.explain import Variables
+from gangctl.cli.policy.variables import Variables
 from gangctl.policy.evaluate import Evaluation
 from gangctl.policy.loaded import Expression, LoadedPolicy
 from gangctl.policy.review import Review

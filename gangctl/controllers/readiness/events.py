@@ -206,5 +206,5 @@ def _why(cause: Cause) -> str:
 
 
 def _words(cause: Cause) -> str:
-    """The cause and its remedy; its evidence changes with time, and ``gangctl explain`` shows it."""
+    """The cause and its remedy; its evidence changes with time, and ``gangctl why`` shows it."""
     return f"{cause.message}; {cause.remedy}" if cause.remedy else cause.message

@@ -17,7 +17,7 @@ from tests.cli.run import process
 from tests.rows import each
 
 
-@each("verb", ["get", "describe", "why", "explain", "wait"])
+@each("verb", ["get", "describe", "why", "wait"])
 async def test_names_of_the_cluster(verb: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     # The cluster is in this process, and a busy machine may keep it from answering within two seconds.
     monkeypatch.setattr(cluster, "COMPLETION_SECONDS", 60.0)

@@ -36,7 +36,7 @@ def test_json_is_a_list_of_gangs_and_of_one_the_gang() -> None:
     )
 
 
-@each("place", [("get",), ("get", RUNS), ("get", "-n", "elsewhere"), ("explain", WAITS), ("why", RUNS)])
+@each("place", [("get",), ("get", RUNS), ("get", "-n", "elsewhere"), ("why", WAITS), ("why", RUNS)])
 def test_gangs_keep_their_schema(place: tuple[str, ...]) -> None:
     answer = ask(*place, "-o", "json").json
     assert answer_violations(answer, schema_of("gang")) == []

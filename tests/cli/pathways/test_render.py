@@ -217,8 +217,8 @@ class TestFlags:
         found = {each["name"]: each["value"] for each in env if "value" in each}
         assert {"A": "b=c", "MINE": "here", "D": "e"}.items() <= found.items()
 
-    def test_explain_and_validate_take_them_too(self) -> None:
-        explained = fine("pathways", "explain", *by_flags(num_slices=3), "-o", "json").json
+    def test_why_and_validate_take_them_too(self) -> None:
+        explained = fine("pathways", "why", *by_flags(num_slices=3), "-o", "json").json
         replicas = next(each for each in explained["fields"] if each["path"] == "spec.replicatedJobs[1].replicas")
         assert replicas["value"] == 3
         assert replicas["origin"] | {"why": ""} == {"kind": "flag", "place": "--num-slices", "why": "", "at": ""}

@@ -37,7 +37,7 @@ BY_FLAGS: Final = (
 
 PUBLISHED = (
     "pathways-accelerators.schema.json",
-    "pathways-explain.schema.json",
+    "pathways-why.schema.json",
     "pathways-status.schema.json",
     "pathways-validate.schema.json",
 )
@@ -55,22 +55,22 @@ class TestAccelerators:
         assert answer_violations(answer, schema_of("pathways-accelerators")) == []
 
 
-class TestExplain:
+class TestWhy:
     def test_files_keep_the_schema(self, tmp_path: Path) -> None:
         job = pathways_job(metadata=annotated(pathways_options='{"ttlSecondsAfterFinished": 60}'))
         file = write(tmp_path / "a.yaml", job, pathways_job("b", headless=True))
-        answer = gangctl("pathways", "explain", "-f", file, "-o", "json").json
-        assert answer_violations(answer, schema_of("pathways-explain")) == []
+        answer = gangctl("pathways", "why", "-f", file, "-o", "json").json
+        assert answer_violations(answer, schema_of("pathways-why")) == []
         kinds = {each["origin"]["kind"] for one in answer["items"] for each in one["fields"]}
         assert kinds == {*OriginKind} - {OriginKind.FLAG}
 
     def test_flags_keep_the_schema(self) -> None:
-        answer = gangctl("pathways", "explain", *BY_FLAGS, "-o", "json").json
-        assert violations(answer, schema_of("pathways-explain")) == []
+        answer = gangctl("pathways", "why", *BY_FLAGS, "-o", "json").json
+        assert violations(answer, schema_of("pathways-why")) == []
         assert OriginKind.FLAG in {each["origin"]["kind"] for each in answer["fields"]}
 
     def test_every_kind_of_origin_is_in_the_schema(self) -> None:
-        origin = schema_of("pathways-explain")["$defs"]["OriginReport"]["properties"]["kind"]
+        origin = schema_of("pathways-why")["$defs"]["OriginReport"]["properties"]["kind"]
         assert origin["enum"] == [*OriginKind]
 
 

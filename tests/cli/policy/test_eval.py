@@ -130,12 +130,12 @@ class TestVerdicts:
             {"name": "broken", "expression": "object.spec.nothing"},
         ]
         limits = policy("limits", rule("variables.twice > 1"), variables=variables)
-        answer = evaluate(tmp_path, [limits], [SMALL], "--explain")
+        answer = evaluate(tmp_path, [limits], [SMALL], "--details")
         assert answer.code == 0
         assert "  limits: variables.pods = 2\n  limits: variables.twice = 4\n" in answer.out
         assert "  limits: variables.broken = NoSuchKey: " in answer.out
         assert "  limits  r     pass    -\n" in answer.out
-        data = verdict(tmp_path, [limits], [SMALL], "--explain")
+        data = verdict(tmp_path, [limits], [SMALL], "--details")
         assert data["policies"][0]["variables"]["twice"] == "4"
 
 

@@ -66,7 +66,7 @@ JUNK: st.SearchStrategy[Any] = st.sampled_from(
     [None, "", "x", 0, -1, 1.5, True, [], {}, [None], [{}], {"a": None}, [["x"]], "\x1b[2J", "-"]
 )
 COMMANDS = (
-    ("eval", "--policy", "rules.yaml", "-f", "subjects.yaml", "--explain", "-o", "yaml"),
+    ("eval", "--policy", "rules.yaml", "-f", "subjects.yaml", "--details", "-o", "yaml"),
     ("eval", "--policy", "rules.yaml", "-f", "subjects.yaml", "--operation", "DELETE"),
     ("lint", "rules.yaml"),
     ("list", "rules.yaml"),

@@ -1,4 +1,4 @@
-"""Values of a policy's variables for one request: for ``--explain``."""
+"""Values of a policy's variables for one request: for ``--details``."""
 
 from __future__ import annotations
 

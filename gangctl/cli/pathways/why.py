@@ -1,4 +1,4 @@
-"""``gangctl pathways explain``: where each field of the JobSet comes from."""
+"""``gangctl pathways why``: where each field of the JobSet comes from."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from gangctl.errors import InputError
 @flags.target
 @options.cluster
 @options.colour
-def explain(
+def why(
     *,
     prefixes: tuple[str, ...],
     form: str,
@@ -40,9 +40,9 @@ def explain(
 
     \b
     Examples:
-      gangctl pathways explain -f pathwaysjob.yaml
-      gangctl pathways explain -f pathwaysjob.yaml --field spec.replicatedJobs[1]
-      gangctl pathways explain --workload train --tpu-type v5p-8 --docker-image IMAGE \\
+      gangctl pathways why -f pathwaysjob.yaml
+      gangctl pathways why -f pathwaysjob.yaml --field spec.replicatedJobs[1]
+      gangctl pathways why --workload train --tpu-type v5p-8 --docker-image IMAGE \\
         --command 'python train.py' --pathways-gcs-location gs://BUCKET/DIR -o json
     """  # noqa: D301 -- \b keeps the lines of a paragraph apart
     from gangctl.cli.pathways import provenance  # noqa: PLC0415 -- --help does without
@@ -57,6 +57,6 @@ def explain(
         raise InputError(f"--field: the JobSet has nothing at {' or '.join(prefixes)}", hint=hint)
     print_answer(
         form,
-        [provenance.explanation_data(*one) for one in found],
-        lambda: [each for one in found for each in provenance.explanation_sections(*one)],
+        [provenance.origins_data(*one) for one in found],
+        lambda: [each for one in found for each in provenance.origins_sections(*one)],
     )

@@ -1,4 +1,4 @@
-"""``gangctl explain``, also called ``why``: why a gang is not running, in order of likelihood, with evidence."""
+"""``gangctl why``: why a gang is not running, in order of likelihood, with evidence."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from gangctl.cli.gangs import asking
 from gangctl.cli.output import answer_no, print_answer
 
 
-@click.command("explain")
+@click.command("why")
 @click.argument("name", shell_complete=asking.complete_names)
 @asking.of_namespace
 @asking.files
@@ -21,8 +21,8 @@ def command(*, name: str, form: str, **flags: Any) -> None:
     """Say why a gang is not running, most likely cause first.
 
     Each cause comes with what shows it, what to do about it, and the next command to run.
-    "gangctl explain" and "gangctl why" are the same. Nothing is written; whether the API
-    server keeps the group that pods name is asked by a dry run, where you may create Jobs.
+    Nothing is written. Where you may create Jobs, a dry run checks whether the API server
+    keeps the group that pods name.
 
     Exit code 0 when it runs, gets on or has finished well, 1 when something blocks it or it
     has failed, 2 for bad input, 3 when the cluster cannot be reached.

@@ -1,4 +1,4 @@
-"""``gangctl pathways explain``."""
+"""``gangctl pathways why``."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ WORKER = "spec.replicatedJobs[1]"
 def fields(directory: Path, *args: str, **changes: Any) -> dict[str, Object]:
     """The explanation of one PathwaysJob by path."""
     file = write(directory / "a.yaml", pathways_job(**changes))
-    explained = fine("pathways", "explain", "-f", file, "-o", "json", *args).json
-    assert (explained["kind"], explained["metadata"]) == ("PathwaysExplanation", {"name": "pw", "namespace": "t"})
+    explained = fine("pathways", "why", "-f", file, "-o", "json", *args).json
+    assert (explained["kind"], explained["metadata"]) == ("PathwaysOrigins", {"name": "pw", "namespace": "t"})
     return {each["path"]: each for each in explained["fields"]}
 
 
@@ -75,17 +75,17 @@ class TestData:
         assert set(fields(tmp_path, "--field", f"{WORKER}.replicas")) == {f"{WORKER}.replicas"}
         both = fields(tmp_path, "--field", "metadata", "--field", "kind")
         assert {path.partition(".")[0] for path in both} == {"metadata", "kind"}
-        assert gangctl("pathways", "explain", "-f", str(tmp_path / "a.yaml"), "--field", "spec.replicated").code == 2
+        assert gangctl("pathways", "why", "-f", str(tmp_path / "a.yaml"), "--field", "spec.replicated").code == 2
 
     def test_yaml_is_the_same(self, tmp_path: Path) -> None:
         file = write(tmp_path / "a.yaml", pathways_job())
-        (document,) = fine("pathways", "explain", "-f", file, "-o", "yaml").documents
-        assert document == fine("pathways", "explain", "-f", file, "-o", "json").json
+        (document,) = fine("pathways", "why", "-f", file, "-o", "yaml").documents
+        assert document == fine("pathways", "why", "-f", file, "-o", "json").json
 
 
 class TestText:
     def test_groups_of_fields_and_what_neighbours_have_in_common(self, tmp_path: Path) -> None:
-        out = fine("pathways", "explain", "-f", write(tmp_path / "a.yaml", pathways_job())).out
+        out = fine("pathways", "why", "-f", write(tmp_path / "a.yaml", pathways_job())).out
         titles = [line for line in out.splitlines() if line and not line.startswith(" ")]
         assert titles[0].startswith("JobSet t/pw: ")
         assert titles[1:] == [
@@ -107,6 +107,6 @@ class TestText:
 
     def test_nothing_there(self, tmp_path: Path) -> None:
         file = write(tmp_path / "a.yaml", pathways_job())
-        answer = gangctl("pathways", "explain", "-f", file, "--field", "status")
+        answer = gangctl("pathways", "why", "-f", file, "--field", "status")
         assert (answer.code, answer.out) == (2, "")
         assert "error: --field: the JobSet has nothing at status\n" in answer.err

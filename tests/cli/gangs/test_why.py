@@ -1,4 +1,4 @@
-"""``gangctl explain`` and ``gangctl why``: from files."""
+"""``gangctl why``: from files."""
 
 from __future__ import annotations
 
@@ -10,20 +10,14 @@ from tests.cli.conftest import Golden
 from tests.cli.gangs import dump
 from tests.cli.gangs.dump import RUNS, WAITS, Object, ask, ask_about
 from tests.cli.kueueobjects import CONFIGURATION, QUEUE, cluster_queue, flavor, local_queue, workload
-from tests.cli.run import gangctl
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 
 
 def test_one_that_is_stuck(golden: Golden) -> None:
-    answer = ask("explain", WAITS)
+    answer = ask("why", WAITS)
     assert (answer.code, answer.err) == (1, "")
-    golden(GOLDEN / "gangs-explain.txt", answer.out)
-
-
-def test_why_is_explain() -> None:
-    assert ask("why", WAITS) == ask("explain", WAITS)
-    assert gangctl("why", "--help").out.replace("gangctl why", "gangctl explain", 1) == gangctl("explain", "--help").out
+    golden(GOLDEN / "gangs-why.txt", answer.out)
 
 
 def test_json_is_the_gang() -> None:
