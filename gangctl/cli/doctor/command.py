@@ -33,6 +33,7 @@ _CANARY: Final = frozenset(each.id for each in SUBJECTS if each.area is Area.CAN
 )
 @click.option("--canary", is_flag=True, help="Create two tiny gangs, watch them, and delete them again.")
 @click.option("--yes", is_flag=True, help="Do not ask before the canary is created.")
+@click.option("--strict", is_flag=True, help="Fail on checks without a result (unknown), too.")
 @click.option(
     "--timeout",
     type=click.FloatRange(min=1, max=3600),
@@ -56,6 +57,7 @@ def command(
     only: tuple[str, ...],
     canary: bool,
     yes: bool,
+    strict: bool,
     cluster: options.ClusterFlags,
     form: str,
     timeout: float,
@@ -69,8 +71,8 @@ def command(
     created, to see that one of them starts as a whole and the other, of which a pod cannot be
     placed, not at all; both are deleted again, also after Ctrl-C.
 
-    Exit code 0 when no check has failed, 1 when one has, 2 for bad usage, 3 when the cluster
-    cannot be reached.
+    Exit code 0 when no check has failed, 1 when one has (with --strict: or is unknown), 2 for bad
+    usage, 3 when the cluster cannot be reached.
 
     \b
     Examples:
@@ -87,7 +89,7 @@ def command(
     asking = Asking(subjects, canary=timeout if with_canary else None, agree=_agreement(yes=yes), **flags)
     report = look(cluster, asking)
     print_answer(form, [report], lambda: sections(report))
-    if report["verdict"] == "failed":
+    if {"failed", *(["unknown"] if strict else [])} & {each["verdict"] for each in report["checks"]}:
         answer_no()
 
 

@@ -211,7 +211,9 @@ class TestSandbox:
     async def test_rights_for_the_canary_are_named(self, tmp_path: Path) -> None:
         async with listening(stranger) as url:
             answer = await ask(tmp_path, url, "doctor", "--canary", "-o", "json", *only(CANARY))
+            strict = await ask(tmp_path, url, "doctor", "--canary", "-o", "json", "--strict", *only(CANARY))
         assert (answer.code, set(verdicts(answer).values())) == (0, {"unknown"})
+        assert (strict.code, verdicts(strict)) == (1, verdicts(answer))
         told = {each["message"] for each in answer.json["checks"]}
         assert told == {f"you may not create jobsets.jobset.x-k8s.io in namespace {HERE}"}
 
