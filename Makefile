@@ -18,7 +18,7 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: help setup demo check test test-pure test-full lint format types layers generate dashboards mutation lock bench controlplane \
-	cluster image dist release clean
+	cluster image pictures dist release clean
 
 help: ## this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -110,6 +110,10 @@ generate: $(STAMP) ## write anew all that is written from code: dashboards, defi
 dashboards: $(STAMP) ## write grafana/dashboards anew, and nothing else
 	$(BIN)/python -m grafana.generate
 
+pictures: $(STAMP) ## draw the dashboards in docs/images anew, as a real Prometheus answers their queries
+	$(UV) --require-hashes -r locks/docs.txt
+	$(BIN)/python -m tests.grafana.images
+
 # A file that was published within the last week is not taken: that is when a stolen account is noticed.
 LOCK := $(BIN)/uv pip compile -q --universal --generate-hashes --no-emit-index-url --exclude-newer "7 days" \
 	--python-version 3.11 pyproject.toml
@@ -117,6 +121,7 @@ LOCK := $(BIN)/uv pip compile -q --universal --generate-hashes --no-emit-index-u
 lock: $(STAMP) ## rewrite the lock files; only what is a week old is taken
 	$(LOCK) -o locks/runtime.txt
 	$(LOCK) --group dev -c locks/runtime.txt -o locks/dev.txt
+	$(LOCK) --group docs -c locks/dev.txt -o locks/docs.txt
 
 RELEASE = $(addprefix --base ,$(BASE)) $(addprefix --url ,$(URL)) $(addprefix --homepage ,$(HOMEPAGE))
 

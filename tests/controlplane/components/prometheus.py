@@ -98,14 +98,18 @@ class Prometheus:
             if response.status != 200:
                 raise QueryRefused(f"reload: {await response.text()}")
 
-    async def query(self, expression: str, *, at: float | None = None) -> list[Series]:
-        """The value of an expression, now or at a Unix time."""
+    async def query(self, expression: str, *, at: float | None = None, lookback: str = "") -> list[Series]:
+        """The value of an expression, now or at a Unix time; `lookback` is how long a sample counts (5m)."""
         given = {"query": expression} if at is None else {"query": expression, "time": repr(at)}
+        given |= _lookback(lookback)
         return _series(await self._get("query", given))
 
-    async def query_range(self, expression: str, start: float, end: float, step: float) -> list[Series]:
+    async def query_range(
+        self, expression: str, start: float, end: float, step: float, *, lookback: str = ""
+    ) -> list[Series]:
         """The values of an expression from `start` to `end` (Unix times), `step` seconds apart."""
         given = {"query": expression, "start": repr(start), "end": repr(end), "step": repr(step)}
+        given |= _lookback(lookback)
         return _series(await self._get("query_range", given))
 
     async def parse(self, expression: str) -> dict[str, Any]:
@@ -145,6 +149,10 @@ class Prometheus:
         timeout = aiohttp.ClientTimeout(total=_SECONDS)
         async with aiohttp.ClientSession(timeout=timeout, trust_env=False) as session:
             yield session
+
+
+def _lookback(given: str) -> dict[str, str]:
+    return {"lookback_delta": given} if given else {}
 
 
 def _series(data: Any) -> list[Series]:
