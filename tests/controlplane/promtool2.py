@@ -40,6 +40,8 @@ def _fetch(directory: Path) -> None:
     # Lists of its own, where the machine's are old or missing: only root may write those.
     own = [f"-oDir::State::Lists={directory}/lists", f"-oDir::Cache={directory}/cache"]
     if _run(directory, "apt-get", "-q", "download", PACKAGE):
+        for place in ("lists/partial", "cache/archives/partial"):
+            (directory / place).mkdir(parents=True)
         for command in (("update",), ("download", PACKAGE)):
             if error := _run(directory, "apt-get", "-q", *own, *command):
                 raise MissingBinary(f"fetching promtool of Prometheus 2 failed: apt-get {command[0]}\n{error}")
