@@ -268,7 +268,9 @@ async def installed_by_helm(workplace: Workplace, plane: ControlPlane) -> InClus
     outside = "spec:\n  type: ExternalName\n  externalName: localhost\n---\n"
     services.write_text(f"{before}{outside}{later}", encoding="utf-8")
     adopt = "--take-ownership --force-conflicts"
-    await workplace.run(f"helm install gangctl charts/gangctl --namespace {OWN_NAMESPACE} {adopt}")
+    await workplace.run(
+        f"helm install gangctl charts/gangctl --namespace {OWN_NAMESPACE} --set image.repository=gangctl {adopt}"
+    )
     await gangctl.mount()
     return gangctl
 

@@ -1,26 +1,30 @@
-"""Writes charts/gangctl/templates from manifests/: each component a condition, each of its patches a branch.
+"""Writes charts/gangctl from manifests/ (each component a condition, each of its patches a branch) and its schema.
 
 python -m tests.manifests.chart
 
-``test_chart.py`` has Helm render them, and compares that with what kustomize makes.
+``test_chart.py`` has Helm render it, and compares that with what kustomize makes.
 """
 
 from __future__ import annotations
 
 import copy
 import re
+import shutil
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from gangctl.cli.install.components import COMPONENTS, Component
 from release.homepage import DOCS
-from tests.manifests.files import ROOT
+from tests.manifests import chartvalues
+from tests.manifests.files import ROOT, one
 from tests.manifests.kustomizations import Patch, read_component, read_root
-from tests.manifests.templating import Choice, Fields, Items, Raw, Tree, branch, emit, stream, when
+from tests.manifests.templating import ABSENT, Choice, Fields, Items, Raw, Tree, branch, emit, stream, when
 
 Object = dict[str, Any]
 
 CHART = ROOT / "charts" / "gangctl"
 PLACE = CHART / "templates"
+DASHBOARDS = ROOT / "grafana" / "dashboards"
 
 _HEADER = "{{- /* Written by `python -m tests.manifests.chart` from manifests/. */}}\n"
 _FILES = {
@@ -39,8 +43,21 @@ _FILES = {
     "ValidatingWebhookConfiguration": "webhooks",
 }
 _RIGHTS = "rights"
-_CONDITIONS = {"shards": "gt (int .Values.shards) 1"}
-"""Of components that are no values of their own: an expression of the template engine."""
+_CONDITIONS = {"shards": "gt (int .Values.shards) 1", "monitoring/secured": ".Values.metrics.secure"}
+"""Of components that are not among ``components`` of the values: an expression of the template engine."""
+_WANTED = {
+    "CustomResourceDefinition": ".Values.crds.enabled",
+    "FlowSchema": ".Values.flowControl.enabled",
+    "PriorityLevelConfiguration": ".Values.flowControl.enabled",
+    "NetworkPolicy": ".Values.networkPolicy.enabled",
+    "PodDisruptionBudget": ".Values.podDisruptionBudget.enabled",
+    "PrometheusRule": ".Values.metrics.prometheusRule.enabled",
+    "ResourceQuota": 'hasPrefix "system-" .Values.priorityClassName',
+    "ServiceMonitor": ".Values.metrics.serviceMonitor.enabled",
+}
+"""Conditions of kinds."""
+_BY_KIND = "monitoring"
+"""The component whose objects have these conditions, and no other."""
 _NUMBERED: dict[tuple[str, str], Any] = {
     ("Deployment", "/spec/template/spec/containers/0/args/-"): Raw("--shards={{ .Values.shards }}"),
     ("Deployment", "/spec/replicas"): Raw("{{ add1 .Values.shards }}"),
@@ -50,13 +67,8 @@ _NUMBERED: dict[tuple[str, str], Any] = {
     ),
 }
 """What the component shards sets, by kind and place, for any number of them."""
-_PODS = Raw("{{ max 10 (add 2 .Values.shards) (add1 .Values.replicas) | quote }}")
+_PODS = Raw("{{ max 10 (add 2 .Values.shards) (add1 .Values.replicaCount) | quote }}")
 """Room for every replica and the one that an update has beside them."""
-_ENOUGH = """\
-{{- if and .Values.replicas (lt (int .Values.replicas) (int .Values.shards)) }}
-{{- fail (printf "replicas: %d cannot lead %d shards, one each" (int .Values.replicas) (int .Values.shards)) }}
-{{- end }}
-"""
 _WHOLE = re.compile(r"(?m)(?<=[:-] )gangctl-system$")
 _WITHIN = re.compile(r"(?<![\w-])gangctl-system(?![\w-])")
 
@@ -68,15 +80,18 @@ def render() -> dict[str, str]:
     for raw in read_root("base"):
         documents.setdefault(_FILES.get(raw["kind"], _RIGHTS), []).append(_document(raw, patches))
     files = {name: stream(each) for name, each in documents.items()}
-    files["deployment"] = _ENOUGH + files["deployment"]
+    files["deployment"] = '{{- include "gangctl.check" . }}\n' + files["deployment"]
     files["namespace"] = when(".Values.createNamespace", files["namespace"])
-    files["flowcontrol"] = when(".Values.flowControl", files["flowcontrol"])
     for component in COMPONENTS:
         # Patches are for what comes before them.
         later = [each for each in patches if COMPONENTS.index(each[0]) >= COMPONENTS.index(component)]
         objects = [_document(raw, later) for raw in read_component(component.name).objects]
         if objects:
-            files[component.name.replace("/", "-")] = when(_condition(component), stream(objects))
+            text = stream(objects)
+            files[component.name.replace("/", "-")] = (
+                text if component.name == _BY_KIND else when(_condition(component), text)
+            )
+    files["dashboards"] = when(".Values.grafana.enabled", stream(_dashboards()))
     return {f"{name}.yaml": _HEADER + text for name, text in files.items()}
 
 
@@ -97,6 +112,8 @@ def _document(raw: Object, patches: list[tuple[Component, Patch]]) -> str:
                 tree = branch(tree, _numbered(component, raw["kind"], operation), _condition(component))
     _adjust(tree)
     text = "".join(f"{line}\n" for line in emit(tree))
+    if tree["kind"] in _WANTED:
+        text = when(_WANTED[tree["kind"]], text)
     for condition in without:
         text = when(f"not {condition}", text)
     return _WITHIN.sub("{{ .Release.Namespace }}", _WHOLE.sub("{{ .Release.Namespace | quote }}", text))
@@ -108,50 +125,144 @@ def _numbered(component: Component, kind: str, operation: Object) -> Object:
     return {**operation, "value": _NUMBERED[kind, operation["path"]]}
 
 
+def _dashboards() -> Iterator[str]:
+    """A ConfigMap for each, as kustomize makes it; the files are copies, because a chart reads nothing else."""
+    said = one(DASHBOARDS / "kustomization.yaml")
+    options = said["generatorOptions"]
+    fixed = {key: value for key, value in options["labels"].items() if key.startswith("app.kubernetes.io/")}
+    for each in said["configMapGenerator"]:
+        (file,) = each["files"]
+        data = f'.Files.Get "dashboards/{file}" | replace "{DOCS}" .Values.metrics.runbookBaseUrl | toJson'
+        metadata = {
+            "name": each["name"],
+            "namespace": Raw("{{ .Values.grafana.namespace | default .Release.Namespace | quote }}"),
+            "labels": {**fixed, "...": _common(".Values.grafana.labels")},
+            "annotations": Choice(".Values.grafana.annotations", Tree(".Values.grafana.annotations")),
+        }
+        tree = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {file: Raw(f"{{{{ {data} }}}}")}}
+        yield "".join(f"{line}\n" for line in emit(tree))
+
+
+def _common(labels: str) -> Fields:
+    """These labels, and those of every object that they do not have."""
+    return Fields(f"merge (dict) {labels} .Values.commonLabels")
+
+
 def _adjust(tree: Object) -> None:
     """Let values change an object."""
-    match tree["kind"], tree["metadata"]["name"]:
-        case "Deployment", _:
-            _adjust_deployment(tree["spec"])
-        case "ResourceQuota", _:
-            tree["spec"]["hard"]["pods"] = _PODS
-        case "ServiceMonitor" | "PrometheusRule", _:
-            tree["metadata"]["labels"]["..."] = Fields(".Values.monitoring.labels")
-            for group in tree["spec"].get("groups", []):
-                for annotations in filter(None, (rule.get("annotations") for rule in group["rules"])):
-                    _set_base(annotations, "runbook_url", DOCS, "runbookBaseUrl")
-                    _set_base(annotations, "dashboard_url", "", "dashboardBaseUrl")
-        case (("MutatingWebhookConfiguration" | "ValidatingWebhookConfiguration"), "gangctl-gangs"):
-            (webhook,) = tree["webhooks"]
-            webhook["failurePolicy"] = Raw("{{ .Values.webhook.failurePolicy }}")
-        case "CustomResourceDefinition", _:
-            annotations = tree["metadata"].get("annotations", {})
-            policy = "helm.sh/resource-policy"
-            if annotations:
-                annotations[policy] = Choice(".Values.keepDefinitions", "keep")
-            else:
-                tree["metadata"]["annotations"] = Choice(".Values.keepDefinitions", {policy: "keep"})
+    metadata = tree["metadata"]
+    if "labels" in metadata:
+        metadata["labels"]["..."] = Fields(".Values.commonLabels")
+    else:
+        metadata["labels"] = _tree("commonLabels")
+    if adjust := _ADJUST.get(tree["kind"]):
+        adjust(metadata, tree.get("spec", tree))
+
+
+def _adjust_account(metadata: Object, _: Object) -> None:
+    metadata["annotations"] = _tree("serviceAccount.annotations")
+
+
+def _adjust_quota(_: Object, spec: Object) -> None:
+    spec["hard"]["pods"] = _PODS
+    (scope,) = spec["scopeSelector"]["matchExpressions"]
+    scope["values"] = [_value("priorityClassName")]
+
+
+def _adjust_budget(_: Object, spec: Object) -> None:
+    most, least = "podDisruptionBudget.maxUnavailable", "podDisruptionBudget.minAvailable"
+    enough = Choice(f".Values.{least}", _value(least), spec["minAvailable"])
+    spec["minAvailable"] = Choice(f"not .Values.{most}", enough)
+    spec["maxUnavailable"] = Choice(f".Values.{most}", _value(most))
+
+
+def _adjust_monitor(metadata: Object, spec: Object) -> None:
+    metadata["labels"]["..."] = _common(".Values.metrics.serviceMonitor.labels")
+    (endpoint,) = spec["endpoints"]
+    for name in ("interval", "scrapeTimeout"):
+        endpoint[name] = _value(f"metrics.serviceMonitor.{name}")
+    for name in ("relabelings", "metricRelabelings"):
+        endpoint[name] = _tree(f"metrics.serviceMonitor.{name}")
+
+
+def _adjust_rules(metadata: Object, spec: Object) -> None:
+    metadata["labels"]["..."] = _common(".Values.metrics.prometheusRule.labels")
+    for rule in (rule for group in spec["groups"] for rule in group["rules"] if "annotations" in rule):
+        _set_base(rule["annotations"], "runbook_url", DOCS, "runbookBaseUrl")
+        _set_base(rule["annotations"], "dashboard_url", "", "dashboardBaseUrl")
 
 
 def _set_base(annotations: Object, name: str, base: str, value: str) -> None:
     assert annotations[name].startswith(base)
-    annotations[name] = Raw(f"{{{{ .Values.monitoring.{value} }}}}{annotations[name].removeprefix(base)}")
+    annotations[name] = Raw(f"{{{{ .Values.metrics.{value} }}}}{annotations[name].removeprefix(base)}")
 
 
-def _adjust_deployment(spec: Object) -> None:
-    spec["replicas"] = Choice(".Values.replicas", Raw("{{ .Values.replicas }}"), spec["replicas"])
-    pod = spec["template"]["spec"]
+def _adjust_webhooks(metadata: Object, configuration: Object) -> None:
+    for webhook in configuration.get("webhooks", []):
+        webhook["timeoutSeconds"] = _value("webhook.timeoutSeconds")
+        if metadata["name"] == "gangctl-gangs":
+            webhook["failurePolicy"] = _value("webhook.failurePolicy")
+
+
+def _adjust_definition(metadata: Object, _: Object) -> None:
+    policy = "helm.sh/resource-policy"
+    if "annotations" in metadata:
+        metadata["annotations"][policy] = Choice(".Values.crds.keep", "keep")
+    else:
+        metadata["annotations"] = Choice(".Values.crds.keep", {policy: "keep"})
+
+
+def _value(name: str) -> Raw:
+    return Raw(f"{{{{ .Values.{name} }}}}")
+
+
+def _tree(name: str, otherwise: Any = ABSENT) -> Choice:
+    """A value of any form, unless it is empty."""
+    return Choice(f".Values.{name}", Tree(f".Values.{name}"), otherwise)
+
+
+def _adjust_deployment(_: Object, spec: Object) -> None:
+    spec["replicas"] = Choice(".Values.replicaCount", _value("replicaCount"), spec["replicas"])
+    metadata, pod = spec["template"]["metadata"], spec["template"]["spec"]
+    metadata["annotations"]["..."] = Fields(".Values.podAnnotations")
+    metadata["labels"]["..."] = _common(".Values.podLabels")
     (container,) = pod["containers"]
     container["image"] = Raw('{{ include "gangctl.image" . }}')
-    container["imagePullPolicy"] = Raw("{{ .Values.image.pullPolicy }}")
-    container["args"].append(Items(("{{- range .Values.flags }}", "- {{ . | quote }}", "{{- end }}")))
+    container["imagePullPolicy"] = _value("image.pullPolicy")
+    timeout = Raw("--webhook-timeout={{ .Values.webhook.timeoutSeconds }}")
+    container["args"].append(Choice("ne (int .Values.webhook.timeoutSeconds) 10", timeout))
+    container["args"].append(Items(("{{- range .Values.extraArgs }}", "- {{ . | quote }}", "{{- end }}")))
     container["args"].append(Choice(".Values.logLevel", Raw("--log-level={{ .Values.logLevel }}")))
-    container["resources"] = Choice(".Values.resources", Tree(".Values.resources"), container["resources"])
-    for name, value in (("imagePullSecrets", ".Values.image.pullSecrets"), ("tolerations", ".Values.tolerations")):
-        pod[name] = Choice(value, Tree(value))
+    container["env"] = _tree("extraEnv")
+    container["resources"] = _tree("resources", container["resources"])
+    pod["priorityClassName"] = Choice(".Values.priorityClassName", _value("priorityClassName"))
+    for name in ("imagePullSecrets", "nodeSelector", "affinity", "tolerations"):
+        pod[name] = _tree(name)
+    pod["topologySpreadConstraints"] = _tree("topologySpreadConstraints", pod["topologySpreadConstraints"])
+
+
+_ADJUST: dict[str, Callable[[Object, Object], None]] = {
+    "CustomResourceDefinition": _adjust_definition,
+    "Deployment": _adjust_deployment,
+    "MutatingWebhookConfiguration": _adjust_webhooks,
+    "PodDisruptionBudget": _adjust_budget,
+    "PrometheusRule": _adjust_rules,
+    "ResourceQuota": _adjust_quota,
+    "ServiceAccount": _adjust_account,
+    "ServiceMonitor": _adjust_monitor,
+    "ValidatingWebhookConfiguration": _adjust_webhooks,
+}
+"""What values change beside labels, by kind: of an object's metadata and spec, or of the whole where it has none."""
+
+
+def write() -> None:
+    """Write what the chart has of the manifests, the dashboards and the schema of its values."""
+    for name, text in render().items():
+        (PLACE / name).write_text(text, encoding="utf-8")
+    for path in DASHBOARDS.glob("*.json"):
+        shutil.copyfile(path, CHART / "dashboards" / path.name)
+    chartvalues.write(CHART)
 
 
 if __name__ == "__main__":
-    PLACE.mkdir(parents=True, exist_ok=True)
-    for name, text in render().items():
-        (PLACE / name).write_text(text, encoding="utf-8")
+    write()

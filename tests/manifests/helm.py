@@ -46,9 +46,23 @@ class Helm:
     def template(
         self, values: Object | None = None, namespace: str = "gangctl-system", release: str = "any"
     ) -> list[Any]:
-        """What ``helm install`` would create, with these values."""
-        text = self.run("template", release, str(CHART), "-n", namespace, *as_flags(values or {}))
+        """What ``helm install`` would create, with these values, and the image of the manifests; no hooks."""
+        text = self.run("template", release, str(CHART), "-n", namespace, "--no-hooks", *_with_image(values or {}))
         return [each for each in yaml.safe_load_all(text) if each is not None]
+
+    def hooks(self, values: Object | None = None, namespace: str = "gangctl-system") -> list[Any]:
+        """What ``helm test`` would create."""
+        flags = ("--show-only", "templates/tests/canary.yaml", *_with_image(values or {}))
+        return list(yaml.safe_load_all(self.run("template", "any", str(CHART), "-n", namespace, *flags)))
+
+    def notes(self, values: Object | None = None) -> str:
+        """What ``helm install`` would print after it."""
+        flags = ("-n", "gangctl-system", "--dry-run=client", *_with_image(values or {}))
+        return self.run("install", "any", str(CHART), *flags).partition("\nNOTES:\n")[2]
+
+
+def _with_image(values: Object) -> list[str]:
+    return as_flags({**values, "image": {"repository": "gangctl", **values.get("image", {})}})
 
 
 def as_flags(values: Object) -> list[str]:

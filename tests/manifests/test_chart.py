@@ -1,8 +1,7 @@
-"""The Helm chart renders what kustomize does, and refuses values that it does not have."""
+"""The Helm chart renders what kustomize does."""
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
@@ -13,18 +12,21 @@ from gangctl.cli.install.components import COMPONENTS, NAMES
 from gangctl.cli.install.rendering import Choice, place, render
 from tests.controlplane.api import Object
 from tests.manifests import chart
-from tests.manifests.chart import CHART
+from tests.manifests.chart import CHART, DASHBOARDS
 from tests.manifests.combinations import COMBINATIONS, title
-from tests.manifests.helm import Helm, HelmFailed
+from tests.manifests.files import MANIFESTS
+from tests.manifests.helm import Helm
+from tests.manifests.kubectl import Kubectl
 from tests.manifests.templating import ABSENT, branch, emit
 from tests.manifests.templating import Choice as Alternative
-from tests.rows import each
 
-VALUES = yaml.safe_load((CHART / "values.yaml").read_text(encoding="utf-8"))
-SCHEMA = json.loads((CHART / "values.schema.json").read_text(encoding="utf-8"))
-OPTIONAL = [each for each in COMPONENTS if each.name != "shards"]
-"""The components that are there or not; of shards there is a number."""
-WHOLE = {"createNamespace": True, "keepDefinitions": False}
+WHOLE = {"createNamespace": True, "crds.keep": False}
+ELSEWHERE: dict[str, Object] = {
+    "shards": {"shards": 2},
+    "monitoring": {"metrics.serviceMonitor.enabled": True, "metrics.prometheusRule.enabled": True},
+    "monitoring/secured": {"metrics.secure": True},
+}
+"""Values of components that are not among ``components``."""
 
 
 @pytest.fixture
@@ -33,14 +35,11 @@ def helm(tmp_path: Path) -> Helm:
 
 
 def chosen(components: tuple[str, ...]) -> Object:
-    values: Object = {f"components.{each.value}": True for each in OPTIONAL if each.name in components}
-    return {**values, "shards": 2} if "shards" in components else values
-
-
-def deployed(objects: list[Object]) -> Object:
-    """The spec of the Deployment's pod."""
-    (found,) = [each["spec"]["template"]["spec"] for each in objects if each["kind"] == "Deployment"]
-    return dict(found)
+    values: Object = {}
+    for each in COMPONENTS:
+        if each.name in components:
+            values |= ELSEWHERE.get(each.name, {f"components.{each.value}": True})
+    return values
 
 
 def test_the_templates_are_those_of_the_manifests() -> None:
@@ -48,17 +47,16 @@ def test_the_templates_are_those_of_the_manifests() -> None:
     assert found == chart.render(), "run python -m tests.manifests.chart"
 
 
+def test_the_dashboards_are_those_of_grafana() -> None:
+    found, wanted = (
+        {path.name: path.read_bytes() for path in place.glob("*.json")} for place in (CHART / "dashboards", DASHBOARDS)
+    )
+    assert found == wanted, "run python -m tests.manifests.chart"
+
+
 def test_the_chart_is_of_this_version() -> None:
     said = yaml.safe_load((CHART / "Chart.yaml").read_text(encoding="utf-8"))
     assert (said["version"], said["appVersion"]) == (__version__, __version__)
-
-
-def test_values_are_the_components_all_off_and_the_schema_has_each_value() -> None:
-    assert VALUES["components"] == {each.value: False for each in OPTIONAL}
-    assert {*SCHEMA["properties"]["components"]["properties"]} == {*VALUES["components"]}
-    assert {*SCHEMA["properties"]} == {*VALUES, "global"}
-    for name in ("image", "webhook", "monitoring"):
-        assert {*SCHEMA["properties"][name]["properties"]} == {*VALUES[name]}
 
 
 def test_a_branch_keeps_what_was_there_where_the_condition_does_not_hold() -> None:
@@ -89,7 +87,7 @@ class TestHelm:
     def test_with_what_people_change(self, helm: Helm) -> None:
         flags = ["--kueue-namespace=queues", '--pathways-options={"startup": "DependsOn"}', "--pathways=true"]
         image = {"repository": "registry.example:5000/team/gangctl", "tag": "1.2.3"}
-        values = {**WHOLE, "image": image, "replicas": 4, "flags": flags, "logLevel": "debug"}
+        values = {**WHOLE, "image": image, "replicaCount": 4, "extraArgs": flags, "logLevel": "debug"}
         values |= {"webhook.failurePolicy": "Ignore"}
         wanted = Choice(
             image="registry.example:5000/team/gangctl:1.2.3",
@@ -104,68 +102,18 @@ class TestHelm:
         found = helm.template({**WHOLE, "shards": shards})
         assert sorted(found, key=place) == render(Choice(shards=shards))
         components = ("high-availability", "tenants/managed")
-        found = helm.template({**WHOLE, **chosen(components), "shards": shards, "replicas": 65})
+        found = helm.template({**WHOLE, **chosen(components), "shards": shards, "replicaCount": 65})
         assert sorted(found, key=place) == render(Choice(frozenset(components), shards=shards, replicas=65))
 
-    def test_refuses_fewer_replicas_than_shards(self, helm: Helm) -> None:
-        with pytest.raises(HelmFailed, match="replicas: 2 cannot lead 3 shards, one each"):
-            helm.template({"shards": 3, "replicas": 2})
+    async def test_has_the_dashboards_of_kustomize(self, helm: Helm) -> None:
+        kustomized = await Kubectl(helm.home).run("kustomize", str(MANIFESTS / "monitoring" / "dashboards"))
+        found = [each for each in helm.template({"grafana.enabled": True}) if each["kind"] == "ConfigMap"]
+        assert sorted(found, key=place) == sorted(yaml.safe_load_all(kustomized.text), key=place)
 
-    def test_with_a_digest_and_what_only_pods_have(self, helm: Helm) -> None:
-        digest = "sha256:" + "0" * 64
-        tolerations = [{"key": "dedicated", "operator": "Exists"}]
-        resources = {"requests": {"cpu": "1"}, "limits": {"memory": "4Gi"}}
-        image = {"digest": digest, "pullPolicy": "Always", "pullSecrets": [{"name": "registry"}]}
-        pod = deployed(helm.template({"image": image, "tolerations": tolerations, "resources": resources}))
-        (container,) = pod["containers"]
-        assert (container["image"], container["imagePullPolicy"]) == (f"gangctl@{digest}", "Always")
-        assert (pod["imagePullSecrets"], pod["tolerations"]) == ([{"name": "registry"}], tolerations)
-        assert container["resources"] == resources
-
-    def test_sets_the_labels_and_addresses_of_monitoring(self, helm: Helm) -> None:
-        labels = {"release": "kube-prometheus-stack", "numbers": "007"}
-        bases = {"runbookBaseUrl": "https://wiki.example", "dashboardBaseUrl": "https://grafana.example/x"}
-        found = helm.template({"components.monitoring": True, "monitoring": {"labels": labels, **bases}})
-        ours = [each for each in found if each["apiVersion"] == "monitoring.coreos.com/v1"]
-        assert len(ours) == 6
-        assert all(labels.items() <= each["metadata"]["labels"].items() for each in ours)
-        groups = [group for each in ours for group in each["spec"].get("groups", [])]
-        told = {rule["alert"]: rule["annotations"] for group in groups for rule in group["rules"] if "alert" in rule}
-        assert all(each["runbook_url"] == f"https://wiki.example/runbooks/{name}.md" for name, each in told.items())
-        assert all(each["dashboard_url"].startswith("https://grafana.example/x/d/gangctl-") for each in told.values())
-
-    def test_keeps_definitions_and_makes_no_namespace_if_it_is_told_nothing(self, helm: Helm) -> None:
+    def test_keeps_definitions_and_makes_no_namespace_by_default(self, helm: Helm) -> None:
         objects = helm.template(chosen(NAMES))
         definitions = [item for item in objects if item["kind"] == "CustomResourceDefinition"]
         assert len(definitions) == 5
         for item in definitions:
             assert item["metadata"]["annotations"]["helm.sh/resource-policy"] == "keep"
         assert "Namespace" not in {item["kind"] for item in objects}
-
-    @each(
-        ("values", "word"),
-        [
-            ({"replica": 2}, "replica"),
-            ({"components": {"kueue-gate": True}}, "kueue-gate"),
-            ({"components": {"kueueGate": "yes"}}, "kueueGate"),
-            ({"image": {"name": "x"}}, "name"),
-            ({"image": {"repository": ""}}, "repository"),
-            ({"replicas": 0}, "replicas"),
-            ({"shards": 65}, "shards"),
-            ({"shards": 0}, "shards"),
-            ({"flags": ["--shards=3"]}, "flags"),
-            ({"logLevel": "loud"}, "logLevel"),
-            ({"webhook": {"failurePolicy": "Warn"}}, "failurePolicy"),
-            ({"webhook": {"failure": "Fail"}}, "failure"),
-            ({"flags": ["kueue=off"]}, "flags"),
-            ({"resources": {"cpu": 1}}, "cpu"),
-            ({"monitoring": {"runbookBaseUrl": ""}}, "runbookBaseUrl"),
-            ({"monitoring": {"runbookBaseUrl": "https://wiki.example/"}}, "runbookBaseUrl"),
-            ({"monitoring": {"dashboardBaseUrl": "grafana.example"}}, "dashboardBaseUrl"),
-            ({"monitoring": {"labels": {"release": True}}}, "release"),
-        ],
-        ids=lambda each: each if isinstance(each, str) else "",
-    )
-    def test_refuses_values_that_there_are_not(self, values: Object, word: str, helm: Helm) -> None:
-        with pytest.raises(HelmFailed, match=rf"values don't meet the specifications.*(?s:.*){word}"):
-            helm.template(values)

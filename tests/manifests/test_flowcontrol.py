@@ -92,4 +92,4 @@ def test_what_is_uninstalled_takes_them_along() -> None:
 def test_helm_leaves_them_out_for_who_wants_that(tmp_path: Path) -> None:
     helm = Helm(tmp_path)
     assert len(ours(helm.template())) == 3
-    assert ours(helm.template({"flowControl": False})) == {}
+    assert ours(helm.template({"flowControl.enabled": False})) == {}

@@ -182,13 +182,15 @@ async def test_the_chart_is_installed_upgraded_and_removed(real: RealCluster) ->
     helm = Helm(real.home, real.plane.kubeconfig)
     before = await real.objects()
     place = ("gangctl", str(CHART), "--namespace", OWN)
-    await asyncio.to_thread(helm.run, "install", *place, "--create-namespace", "--wait", "--timeout=280s")
+    image = "--set=image.repository=gangctl"
+    await asyncio.to_thread(helm.run, "install", *place, image, "--create-namespace", "--wait", "--timeout=280s")
     try:
         old = {pod["metadata"]["name"] for pod in await real.ready(2)}
         async with real.namespace() as cluster:
             await cluster.asked()
             await cluster.create_jobset(example())
-            await asyncio.to_thread(helm.run, "upgrade", *place, "--set=logLevel=debug", "--wait", "--timeout=280s")
+            change = ("--reuse-values", "--set=logLevel=debug")
+            await asyncio.to_thread(helm.run, "upgrade", *place, *change, "--wait", "--timeout=280s")
             assert (await finished(cluster))["terminalState"] == "Completed"
             assert not old & {pod["metadata"]["name"] for pod in await real.ready(2)}
     finally:

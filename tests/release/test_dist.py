@@ -83,7 +83,7 @@ def test_the_address_of_the_project_is_in_package_chart_and_plugin(built: Built,
         assert yaml.safe_load(described)["home"] == page
         values = archive.extractfile("gangctl/values.yaml")
         assert values is not None
-        assert yaml.safe_load(values)["monitoring"]["runbookBaseUrl"] == f"{page}/blob/main/docs"
+        assert yaml.safe_load(values)["metrics"]["runbookBaseUrl"] == f"{page}/blob/main/docs"
     with tarfile.open(dist / f"gangctl-{__version__}.tar.gz") as archive:
         rules = archive.extractfile(f"gangctl-{__version__}/manifests/monitoring/rules/process.yaml")
         assert rules is not None

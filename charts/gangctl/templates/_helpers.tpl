@@ -1,9 +1,23 @@
 {{- define "gangctl.image" -}}
 {{- with .Values.image -}}
+{{- if not .repository -}}
+{{- fail "image.repository is not set, and there is no public image: build one from Containerfile, push it to a registry that your nodes can reach, and set its name, such as --set image.repository=registry.example/gangctl" -}}
+{{- end -}}
 {{- if .digest -}}
 {{ .repository }}@{{ .digest }}
 {{- else -}}
 {{ .repository }}:{{ .tag | default $.Chart.AppVersion }}
 {{- end -}}
 {{- end -}}
+{{- end -}}
+
+{{- define "gangctl.check" -}}
+{{- if and .Values.replicaCount (lt (int .Values.replicaCount) (int .Values.shards)) }}
+{{- fail (printf "replicaCount: %d cannot lead %d shards, one each" (int .Values.replicaCount) (int .Values.shards)) }}
+{{- end }}
+{{- with .Values.podDisruptionBudget }}
+{{- if and .minAvailable .maxUnavailable }}
+{{- fail "podDisruptionBudget: set minAvailable or maxUnavailable, not both" }}
+{{- end }}
+{{- end }}
 {{- end -}}
