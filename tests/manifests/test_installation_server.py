@@ -5,6 +5,7 @@ Kustomize and Helm render the same objects (``test_installation.py``, ``test_cha
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -19,7 +20,9 @@ from tests.controlplane.api import Object, path_of
 from tests.controlplane.build import ensure_manifests
 from tests.controlplane.plane import ControlPlane
 from tests.live.definitions import serve, withdraw
+from tests.manifests.chart import CHART
 from tests.manifests.files import MANIFESTS, one
+from tests.manifests.helm import Helm
 from tests.manifests.kubeconform import kubeconform, write_schemas
 from tests.manifests.kubectl import Kubectl
 
@@ -81,6 +84,41 @@ async def test_kubeconform_finds_nothing_by_the_schemas_of_each_minor(equipped: 
     wrong = await kubeconform(yaml.safe_dump(deployment), tmp_path)
     assert wrong["summary"]["invalid"] == 1
     assert "securityContxt" in str(wrong["resources"])
+
+
+async def test_servers_and_kubeconform_take_the_chart_of_typical_clusters(
+    equipped: ControlPlane, restricted: str, tmp_path: Path
+) -> None:
+    """Once each object that some of the files in ``ci`` make of it, with the hooks of ``helm test``."""
+    helm, printed, kinds = Helm(tmp_path), dict[str, Object](), dict[str, set[str]]()
+    flags = ["--set", f"canary.namespace={restricted}"]
+    if equipped.minor.name == "1.35":
+        flags += ["--set", "components.jobWebhook=true"]
+    for file in sorted((CHART / "ci").glob("*.yaml")):
+        values = ("--values", str(file), *flags)
+        rendered = await asyncio.to_thread(helm.run, "template", "any", str(CHART), "-n", restricted, *values)
+        objects = [each for each in yaml.safe_load_all(rendered) if each is not None]
+        kinds[file.name] = {each["kind"] for each in objects}
+        # A gangctl beside the plane may have registered itself, with addresses where the installation has a Service.
+        for each in objects:
+            if each["kind"].endswith("WebhookConfiguration"):
+                each["metadata"]["name"] = f"printed-{each['metadata']['name']}"
+        printed |= {yaml.safe_dump(each): each for each in objects}
+    assert len(kinds) == 10
+    assert {"ServiceMonitor", "PrometheusRule", "ConfigMap"} <= kinds["monitoring-values.yaml"]
+    assert "Certificate" in kinds["cert-manager-values.yaml"]
+    await write_schemas(equipped.api, list(printed.values()), tmp_path)
+    text = yaml.safe_dump_all(printed.values())
+    found = await kubeconform(text, tmp_path)
+    assert found["summary"] == {"valid": len(printed), "invalid": 0, "errors": 0, "skipped": 0}, found["resources"]
+    # No server takes the Pod of the test before there is its account.
+    account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "gangctl-canary"}}
+    await equipped.api.create(path_of("v1", "serviceaccounts", namespace=restricted), account)
+    applied = await Kubectl(tmp_path, equipped.kubeconfig).run(
+        *("apply", "--dry-run=server", "--validate=strict", "-f", "-"), given=text
+    )
+    assert len(applied.text.splitlines()) == len(printed)
+    assert applied.warnings == []
 
 
 async def test_the_pod_with_every_component_is_a_restricted_one(plane: ControlPlane, restricted: str) -> None:
