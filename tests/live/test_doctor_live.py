@@ -23,6 +23,7 @@ from tests.live.cluster import JOBSETS, Cluster
 from tests.live.gangctl import Gangctl, create_namespaces
 from tests.live.observe import webhooks_noticed
 from tests.live.tenantrights import grant_reading
+from tests.manifests.helm import Helm
 
 pytestmark = [pytest.mark.controlplane, pytest.mark.timeout(1800)]
 
@@ -111,6 +112,43 @@ async def test_who_may_only_read_his_namespace(roomy: Cluster) -> None:
     assert told(answer, "gangctl-webhooks")["message"].startswith("you may not list mutatingwebhookconfigurations")
     assert found["rights"] == "warning"
     assert any("list nodes cluster-wide" in line for line in told(answer, "rights")["evidence"])
+
+
+@NEWEST
+async def test_the_canary_of_the_chart_uses_each_of_its_rights(roomy: Cluster, tmp_path: Path) -> None:
+    """What the Pod of ``helm test`` runs, as a user with the rights of its account."""
+    user = f"canary-{roomy.namespace}"
+    values = {"canary": {"namespace": roomy.namespace, "timeoutSeconds": int(HUNG_SECONDS)}}
+    _, role, binding, pod = Helm(tmp_path).hooks(values, roomy.namespace)
+    # A certificate has no room for the name of an account.
+    binding["subjects"] = [{"kind": "User", "name": user, "apiGroup": "rbac.authorization.k8s.io"}]
+    for each in (role, binding):
+        await roomy.api.create(roomy.path(each["apiVersion"], f"{each['kind'].lower()}s"), each)
+    arguments = (*pod["spec"]["containers"][0]["args"], "--kubeconfig", str(roomy.plane.kubeconfig_for(user)))
+    since = roomy.plane.audit_position
+
+    async def tested() -> str:
+        """Rights are in force a moment after they are given."""
+        answer = await asyncio.to_thread(process, *arguments, seconds=4 * HUNG_SECONDS)
+        if answer.code:
+            raise NotYet(answer.out + answer.err)
+        return answer.out
+
+    assert "5 ok" in await wait_for(tested, "the canary to start")
+    granted = {
+        (verb, group, resource)
+        for rule in role["rules"]
+        for group in rule["apiGroups"]
+        for resource in rule["resources"]
+        for verb in rule["verbs"]
+    }
+    requests = [entry for entry in roomy.plane.audit(since) if entry["user"]["username"] == user]
+    used = {
+        (entry["verb"], entry["objectRef"].get("apiGroup", ""), entry["objectRef"]["resource"])
+        for entry in requests
+        if "objectRef" in entry
+    }
+    assert used == granted
 
 
 async def test_what_is_broken_is_found() -> None:
