@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import textwrap
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -101,7 +102,7 @@ def _first(path: Path) -> str:
 def _replaced(text: str, head: str, rows: Iterable[Sequence[str]]) -> str:
     before, found, rest = text.partition(head)
     assert found, f"no table with {head!r}"
-    after = rest[rest.index("\n\n") + 1 :]
+    after = re.sub(r"^(\|.*\n)*", "", rest)
     return before + head + "".join(f"| {' | '.join(row)} |\n" for row in rows) + after
 
 
