@@ -235,6 +235,8 @@ def _adjust_deployment(_: Object, spec: Object) -> None:
     container["args"].append(Choice(".Values.logLevel", Raw("--log-level={{ .Values.logLevel }}")))
     container["env"] = _tree("extraEnv")
     container["resources"] = _tree("resources", container["resources"])
+    container["securityContext"] = _tree("containerSecurityContext", container["securityContext"])
+    pod["securityContext"] = _tree("podSecurityContext", pod["securityContext"])
     pod["priorityClassName"] = Choice(".Values.priorityClassName", _value("priorityClassName"))
     for name in ("imagePullSecrets", "nodeSelector", "affinity", "tolerations"):
         pod[name] = _tree(name)

@@ -83,11 +83,24 @@ class TestHelm:
         }
         env = [{"name": "TZ", "value": "UTC"}]
         metadata = {"podAnnotations": {"note": "yes"}, "podLabels": {"team": "a", "cost": "1"}}
-        values = {"image": image, "extraEnv": env, **container, **pod, **metadata, "commonLabels": {"team": "b"}}
+        security = {"podSecurityContext": {"runAsNonRoot": True}, "containerSecurityContext": {"privileged": False}}
+        values = {
+            **security,
+            "image": image,
+            "extraEnv": env,
+            **container,
+            **pod,
+            **metadata,
+            "commonLabels": {"team": "b"},
+        }
         template = deployed(helm.template(values))
         (found,) = template["spec"]["containers"]
         assert (found["image"], found["imagePullPolicy"]) == (f"registry.example/gangctl@{digest}", "Always")
         assert (found["resources"], found["env"]) == (container["resources"], env)
+        assert (template["spec"]["securityContext"], found["securityContext"]) == (
+            {"runAsNonRoot": True},
+            {"privileged": False},
+        )
         pod["nodeSelector"] = {"pool": "control", "kubernetes.io/os": "linux"}
         assert pod.items() <= template["spec"].items()
         assert template["metadata"]["labels"] == {**MEANT_FOR, "team": "a", "cost": "1"}
