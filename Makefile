@@ -18,7 +18,7 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: help setup demo check test test-pure test-full lint format types layers generate dashboards mutation lock bench controlplane \
-	cluster image pictures dist release clean
+	cluster image docs pictures dist release clean
 
 help: ## this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -110,6 +110,9 @@ generate: $(STAMP) ## write anew all that is written from code: dashboards, defi
 dashboards: $(STAMP) ## write grafana/dashboards anew, and nothing else
 	$(BIN)/python -m grafana.generate
 
+docs: $(STAMP) ## the documentation as a site, in site/
+	$(BIN)/python -m release.site
+
 pictures: $(STAMP) ## draw the dashboards in docs/images anew, as a real Prometheus answers their queries
 	$(UV) --require-hashes -r locks/docs.txt
 	$(BIN)/python -m tests.grafana.images
@@ -132,4 +135,4 @@ release: $(STAMP) ## the same, of a commit with the tag of its version and a day
 	$(BIN)/python -m release --tagged $(RELEASE)
 
 clean: ## remove what setup made
-	rm -rf $(VENV) dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) dist site .mypy_cache .ruff_cache .pytest_cache .hypothesis
