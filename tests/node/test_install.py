@@ -193,6 +193,7 @@ async def test_the_chart_is_installed_upgraded_and_removed(real: RealCluster) ->
             await asyncio.to_thread(helm.run, "upgrade", *place, *change, "--wait", "--timeout=280s")
             assert (await finished(cluster))["terminalState"] == "Completed"
             assert not old & {pod["metadata"]["name"] for pod in await real.ready(2)}
+        assert "5 ok" in await asyncio.to_thread(helm.run, "test", "gangctl", "--namespace", OWN, "--logs")
     finally:
         await asyncio.to_thread(helm.run, "uninstall", "gangctl", "--namespace", OWN, "--wait", "--timeout=280s")
         # Helm keeps the definitions, the Secret and the namespace.
