@@ -17,6 +17,15 @@ LINE_CHARACTERS: Final = 1024
 """Of what is told about one thing: an event's note holds no more."""
 
 
+def plural(count: int, noun: str, several: str = "") -> str:
+    """A count with its noun; ``several`` is its plural where that does not only end in an s.
+
+    >>> plural(1, "pod"), plural(2, "pod"), plural(0, "policy", "policies")
+    ('1 pod', '2 pods', '0 policies')
+    """
+    return f"{count} {noun if count == 1 else several or f'{noun}s'}"
+
+
 def escaped(text: str) -> str:
     r"""Text with everything that is not printable escaped: what others wrote must not move the cursor of who reads it.
 

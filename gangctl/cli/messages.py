@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from gangctl.errors import GangctlError, InputError
+from gangctl.errors import GangctlError, InputError, plural
 from gangctl.errors import escaped as printable
 
 __all__ = ["InvalidInputError", "note", "plural", "print_error", "printable"]
@@ -17,15 +17,6 @@ class InvalidInputError(InputError):
         """Keep the lines; ``summary`` is the message."""
         super().__init__(summary, hint=hint)
         self.lines = lines
-
-
-def plural(count: int, noun: str) -> str:
-    """A count with its noun.
-
-    >>> plural(1, "pod"), plural(2, "pod")
-    ('1 pod', '2 pods')
-    """
-    return f"{count} {noun}{'' if count == 1 else 's'}"
 
 
 def note(text: str) -> None:

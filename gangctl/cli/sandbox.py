@@ -13,6 +13,7 @@ import click
 
 from gangctl.cli.demo import until_interrupted
 from gangctl.cli.options import KUBERNETES
+from gangctl.errors import plural
 
 CAPACITY: Final = "cpu=64,memory=512Gi,nvidia.com/gpu=8"
 """Of each node; on three of them the first example of the README has what it asks for."""
@@ -111,8 +112,9 @@ def sandbox(  # noqa: PLR0917 -- one for each option
 
         def ready(url: str) -> None:
             click.echo(f"# A simulated Kubernetes {kube} with JobSet at {url}.")
-            counted = "1 node" if nodes == 1 else f"{nodes} nodes"
-            click.echo(f"# {counted} of {_shown(capacity)}. Pods run until they are deleted, containers never.")
+            click.echo(
+                f"# {plural(nodes, 'node')} of {_shown(capacity)}. Pods run until they are deleted, containers never."
+            )
             click.echo(f"# The cluster, and all that is in it, ends with {program[0] if program else 'Ctrl-C'}.")
             if not program:
                 click.echo(f"export KUBECONFIG={file}")

@@ -12,7 +12,7 @@ from gangctl.api.jobset import JobSet
 from gangctl.api.objects import Key
 from gangctl.api.scheduling import Capabilities, Generation
 from gangctl.controllers.writer import scheduling_resources
-from gangctl.errors import ApiError, OwnershipConflictError
+from gangctl.errors import ApiError, OwnershipConflictError, plural
 from gangctl.gang.assess import Assessment
 from gangctl.gang.build import ADAPTERS
 from gangctl.gang.desired import Desired
@@ -49,7 +49,7 @@ def created(plan: GangPlan, capabilities: Capabilities) -> Notice:
         groups = [f"{group.name} ({group.template.min_count})" for group in plan.groups]
     else:
         groups = [f"{template.name} ({template.min_count})" for template in plan.workload.templates]
-    message = f"Created Workload {plan.workload.name} with {len(groups)} groups (pods each): {_list(groups)}"
+    message = f"Created Workload {plan.workload.name} with {plural(len(groups), 'group')} (pods each): {_list(groups)}"
     if not groups:
         message = f"Created Workload {plan.workload.name} without a group: no Job is in one"
     return Notice(Reason.WORKLOAD_CREATED, message)
@@ -94,8 +94,8 @@ def obstacles(difference: Difference, generation: Generation) -> list[Notice]:
     notices += [
         Notice(
             Reason.CONFIG_IGNORED,
-            f"{kind} {name} keeps minCount {old} although {new} pods are configured: it is immutable on Kubernetes "
-            f"{generation.kubernetes}. Create a new JobSet.",
+            f"{kind} {name} keeps minCount {old} although its Jobs have {plural(new, 'pod')}: it is immutable on "
+            f"Kubernetes {generation.kubernetes}. Create a new JobSet.",
         )
         for kind, name, old, new in difference.frozen
     ]
@@ -256,8 +256,8 @@ class GangReporter:
     def stuck(self, jobset: JobSet, group: str, wanted: int, left: int) -> None:
         """A replacement pod can never be scheduled, because minCount cannot follow."""
         message = (
-            f"A pod of gang {group} can never start: {wanted} pods are required, and at most {left} can still exist "
-            "since others have finished. minCount is fixed before Kubernetes 1.37: restart the JobSet."
+            f"A pod of gang {group} can never start: it needs {plural(wanted, 'pod')}, and at most {left} can still "
+            "exist since others have finished. minCount is fixed before Kubernetes 1.37: restart the JobSet."
         )
         self._record_event(jobset, Notice(Reason.GANG_TAIL_BLOCKED, message))
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from gangctl.api.jobset import JobSet, read_jobset
-from gangctl.errors import one_line
+from gangctl.errors import one_line, plural
 from gangctl.fit.clusterstate import FitRequest
 from gangctl.fit.floor import Floor, NodeShape, Together, read_node
 from gangctl.fit.packing import Excess
@@ -148,8 +148,11 @@ def _no_node(floor: Floor, index: int) -> str:
     name = floor.podsets[index].name
     taking = sum(index in takers for takers in floor.takers)
     if not taking:
-        return f'taints, node selectors and affinity keep pods of "{name}" from all of {len(floor.nodes)} nodes'
-    return f'a pod of "{name}" asks for more than any of the {taking} nodes has that would take it; ask for less'
+        return (
+            f'taints, node selectors and affinity keep pods of "{name}" from all of {plural(len(floor.nodes), "node")}'
+        )
+    nodes = "the one node" if taking == 1 else f"any of the {taking} nodes"
+    return f'a pod of "{name}" asks for more than {nodes} has that would take it; ask for less'
 
 
 def _exceeds(floor: Floor, gang: Together, proof: Excess) -> str:
@@ -158,8 +161,8 @@ def _exceeds(floor: Floor, gang: Together, proof: Excess) -> str:
     where = f' in one domain of "{gang.topology}"' if gang.topology else ""
     if proof.resource is None:
         return (
-            f"a gang has {proof.wanted} pods of {names} at once, and the nodes hold {proof.there} of that size at most"
-            f"{where}; ask for fewer pods, smaller ones, or more nodes"
+            f"a gang has {plural(proof.wanted, 'pod')} of {names} at once, and the nodes hold "
+            f"{proof.there} of that size at most{where}; ask for fewer pods, smaller ones, or more nodes"
         )
     resource = floor.resources[proof.resource]
     return (
@@ -189,7 +192,7 @@ def _limits(floor: Floor, requests: Sequence[Amounts], used: Mapping[str, Amount
                 "used": _shown(taken),
                 "free": _shown(there - taken),
                 "short": _shown(asked - there),
-                "limit": f"{len(usable)} nodes",
+                "limit": plural(len(usable), "node"),
             }
         )
     return reports

@@ -26,7 +26,7 @@ from gangctl.api.meta import (
     is_jobset_owner,
 )
 from gangctl.api.scheduling import Generation, Reference, SchedulingAdapter
-from gangctl.errors import ErrorKind, FieldError, one_line
+from gangctl.errors import ErrorKind, FieldError, one_line, plural
 from gangctl.gang.config import GangMode, read_config
 from gangctl.gang.counting import job_pods, replicated_job_pods
 from gangctl.gang.plan import job_reference, stored_stamps
@@ -148,7 +148,7 @@ def _resized(old: JobSet, new: JobSet, generation: Generation | None) -> list[Fi
             served = f"Kubernetes {generation.kubernetes}" if generation else "this cluster"
             detail = (
                 f'replicated job "{after.name}" is in a gang, whose minCount is immutable on {served}: '
-                f"keep {job_pods(before)} pods per Job, or create a new JobSet"
+                f"keep {plural(job_pods(before), 'pod')} per Job, or create a new JobSet"
             )
             errors.append(FieldError(path, ErrorKind.FORBIDDEN, detail))
         elif stamp is None and asked and job_pods(before) == 0 and not before.scheduling_reference:

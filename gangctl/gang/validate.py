@@ -9,7 +9,7 @@ from typing import Final
 from gangctl.api.jobset import JobSet, ReplicatedJob
 from gangctl.api.meta import DEFAULT_SCHEDULER, EXCLUSIVE_TOPOLOGY, GANG_MODE, GANG_OPTIONS, NODE_SELECTOR_STRATEGY
 from gangctl.api.scheduling import MAX_TEMPLATES, Capabilities, Generation
-from gangctl.errors import ErrorKind, FieldError, one_line
+from gangctl.errors import ErrorKind, FieldError, one_line, plural
 from gangctl.gang.config import GangOptions
 from gangctl.gang.counting import INT32_MAX, job_pods, replicated_job_pods
 from gangctl.gang.reasons import Notice, Reason
@@ -68,8 +68,9 @@ def _check_exclusive(jobset: JobSet, group: Group) -> list[FieldError]:
             continue
         on_template = holder is rj.annotations
         path = rj.annotation_path(EXCLUSIVE_TOPOLOGY) if on_template else f"metadata.annotations[{EXCLUSIVE_TOPOLOGY}]"
+        pods = plural(job_pods(rj), "pod")
         detail = (
-            f'deadlocks with the gang of replicated job "{rj.name}" ({job_pods(rj)} pods per Job): JobSet admits '
+            f'deadlocks with the gang of replicated job "{rj.name}" ({pods} per Job): JobSet admits '
             "followers only after their leader is scheduled, and the gang is scheduled only as a whole. "
             f"Use {NODE_SELECTOR_STRATEGY}, or pod affinity: gangctl convert --to annotations "
             "--replace-exclusive-topology writes it"

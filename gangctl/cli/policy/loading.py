@@ -230,9 +230,8 @@ def refusal(remarks: Iterable[Remark]) -> InvalidInputError:
     """All errors of the policies, as one."""
     remarks = list(remarks)
     files = {(remark.document.source, remark.document.line) for remark in remarks}
-    where = "1 policy" if len(files) == 1 else f"{len(files)} policies"
     lines = [line for remark in remarks for line in remark.lines()]
-    return InvalidInputError(lines, f"{plural(len(remarks), 'error')} in {where}")
+    return InvalidInputError(lines, f"{plural(len(remarks), 'error')} in {plural(len(files), 'policy', 'policies')}")
 
 
 def is_parameter(document: Document, policies: Iterable[LoadedPolicy]) -> bool:

@@ -11,6 +11,7 @@ from gangctl.api.scheduling import Generation
 from gangctl.client.client import Client
 from gangctl.client.resources import JOBSETS
 from gangctl.controllers.caches import GangCaches
+from gangctl.errors import plural
 from gangctl.gang.assess import Lifecycle
 from gangctl.gang.desired import desire
 from gangctl.gang.diff import Create, Existing, diff
@@ -92,4 +93,4 @@ class Statuses:
             more = f" and {len(missing) - _LISTED} more" if len(missing) > _LISTED else ""
             return Status(Progress.UNDER_WAY, f"Not there yet: {shown}{more}.")
         groups = len(names) if generation.capabilities.pod_groups else len(plan.workload.templates)
-        return Status(Progress.DONE, f"Workload {plan.workload.name} with {groups} groups is there.")
+        return Status(Progress.DONE, f"Workload {plan.workload.name} with {plural(groups, 'group')} is there.")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from gangctl.errors import ErrorKind
+from gangctl.errors import ErrorKind, plural
 from gangctl.gang.counting import INT32_MAX
 from gangctl.gang.reasons import Notice, Reason
 from gangctl.gang.validate import MAX_JOBS
@@ -64,7 +64,7 @@ def _check_with_slice(found: Findings) -> None:
     check_slicing(found)
     if job.slice.vms * job.max_slice_restarts > INT32_MAX:
         most = INT32_MAX // job.slice.vms
-        detail = f"must be at most {most} with {job.slice.vms} VMs in a slice, got {job.max_slice_restarts}"
+        detail = f"must be at most {most} with {plural(job.slice.vms, 'VM')} in a slice, got {job.max_slice_restarts}"
         found.refuse(InvalidReason.INVALID_RESTARTS, f"{WORKERS}.maxSliceRestarts", detail)
     _notice_no_effect(found)
 

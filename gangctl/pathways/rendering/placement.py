@@ -27,6 +27,7 @@ from gangctl.api.meta import (
     NODE_SELECTOR_STRATEGY,
     REPLICATED_JOB_NAME,
 )
+from gangctl.errors import plural
 from gangctl.gang.reasons import Notice, Reason
 from gangctl.pathways.gangs import sliced
 from gangctl.pathways.job import PathwaysJob
@@ -69,8 +70,8 @@ def placement_notices(job: PathwaysJob, choice: Choice) -> tuple[Notice, ...]:
     if sliced(job) or not deadlocks(job, choice):
         return ()
     message = (
-        f"Without {EXCLUSIVE_TOPOLOGY} on the workers: it would deadlock with gangs of {job.slice.vms} pods per slice. "
-        "Pod affinity keeps each slice on a node pool of its own."
+        f"Without {EXCLUSIVE_TOPOLOGY} on the workers: it would deadlock with gangs of "
+        f"{plural(job.slice.vms, 'pod')} per slice. Pod affinity keeps each slice on a node pool of its own."
     )
     return (Notice(Reason.GANG_DISABLED, message),)
 

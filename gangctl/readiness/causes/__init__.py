@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
+from gangctl.errors import plural
 from gangctl.gang.reasons import Reason
 from gangctl.readiness.causes import (
     api,
@@ -18,7 +19,7 @@ from gangctl.readiness.causes import (
     queue,
     scheduler,
 )
-from gangctl.readiness.causes.context import LATE, Context, Finder, Finding, Until, some
+from gangctl.readiness.causes.context import LATE, Context, Finder, Finding, Until
 from gangctl.readiness.causes.ranking import place_of
 from gangctl.readiness.facts import Snapshot
 from gangctl.readiness.membership import Group
@@ -115,11 +116,11 @@ def _unknown(context: Context) -> Iterator[Finding]:
     counts, phase = context.readiness.counts, context.readiness.phase
     looked = [
         "the JobSet and its queue",
-        some(len(snapshot.jobs), "Job"),
-        some(len(snapshot.pods), "pod"),
-        some(len(snapshot.groups), "PodGroup") if snapshot.groups_known else "no PodGroups, which may not be read",
-        some(len(snapshot.nodes), "node") if snapshot.nodes is not None else "no nodes",
-        some(len(snapshot.refused), "refusal"),
+        plural(len(snapshot.jobs), "Job"),
+        plural(len(snapshot.pods), "pod"),
+        plural(len(snapshot.groups), "PodGroup") if snapshot.groups_known else "no PodGroups, which may not be read",
+        plural(len(snapshot.nodes), "node") if snapshot.nodes is not None else "no nodes",
+        plural(len(snapshot.refused), "refusal"),
     ]
     late = context.now - context.readiness.since >= LATE
     if not late:

@@ -6,13 +6,14 @@ from collections.abc import Iterator
 from typing import Final
 
 from gangctl.api.meta import GANG_REF
+from gangctl.errors import plural
 from gangctl.gang.build import ADAPTERS
 from gangctl.gang.config import read_config
 from gangctl.gang.counting import replicated_job_pods
 from gangctl.gang.reasons import Reason
 from gangctl.gang.unlinked import names_another
 from gangctl.kueue.names import GATE
-from gangctl.readiness.causes.context import Context, Finding, listed, oldest, some
+from gangctl.readiness.causes.context import Context, Finding, listed, oldest
 from gangctl.readiness.reading import unix
 
 _SHOWN: Final = 4
@@ -120,7 +121,7 @@ def field_dropped(context: Context) -> Iterator[Finding]:
     waiting = [pod for pod in outside if not pod.node]
     if alone := [pod for pod in outside if not pod.group]:
         evidence.append(
-            f"{some(len(alone), 'pod')} without spec.{field}, {sum(not pod.node for pod in alone)} of them without a "
+            f"{plural(len(alone), 'pod')} without spec.{field}, {sum(not pod.node for pod in alone)} of them without a "
             f"node: {listed(pod.name for pod in alone)}"
         )
     yield context.cause(

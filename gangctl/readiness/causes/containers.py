@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
+from gangctl.errors import plural
 from gangctl.gang.reasons import Reason
-from gangctl.readiness.causes.context import LONG, Context, Finding, Until, are, listed, oldest, some
+from gangctl.readiness.causes.context import LONG, Context, Finding, Until, are, listed, oldest
 from gangctl.readiness.facts import PodFacts
 from gangctl.readiness.membership import Group
 
@@ -68,7 +69,7 @@ def _trouble(context: Context, reason: Reason, waiting: str, found: Sequence[tup
     first = min(pods, key=lambda pod: pod.name)
     restarts = sum(pod.restarts for pod in pods)
     messages = sorted({pod.waiting_message for pod in pods if pod.waiting_message})
-    count = some(len(pods), "pod")
+    count = plural(len(pods), "pod")
     match reason:
         case Reason.IMAGE_PULL:
             message = f"an image of {count} cannot be pulled ({waiting})"
@@ -83,7 +84,7 @@ def _trouble(context: Context, reason: Reason, waiting: str, found: Sequence[tup
         evidence=[
             *(f"{waiting}: {each}" for each in messages[:3]),
             f"pods {listed(pod.name for pod in pods)} on {listed(pod.node for pod in pods)}",
-            *([f"restarted {some(restarts, 'time')}"] if restarts else []),
+            *([f"restarted {plural(restarts, 'time')}"] if restarts else []),
         ],
         remedy=_REMEDIES[reason],
         command=context.kubectl(
@@ -107,7 +108,7 @@ def starting(context: Context) -> Iterator[Finding]:
         context,
         Reason.STARTING,
         found,
-        lambda count: f"containers of {some(count, 'pod')} are being started",
+        lambda count: f"containers of {plural(count, 'pod')} are being started",
         usual="wait: images are pulled and volumes mounted",
         late="see the events of the pod: a volume that cannot be mounted, a network without addresses, a large image",
     )

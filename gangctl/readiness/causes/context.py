@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from typing import Final
 
 from gangctl.api.scheduling import Capabilities
-from gangctl.errors import one_line
+from gangctl.errors import one_line, plural
 from gangctl.gang.assess import Lifecycle
 from gangctl.gang.reasons import Reason
 from gangctl.kueue.moments import TimeFormat, span
@@ -167,22 +167,13 @@ def listed(names: Iterable[str]) -> str:
     return ", ".join(ordered[:LISTED]) + (f" and {more} more" if more > 0 else "")
 
 
-def some(count: int, noun: str) -> str:
-    """A count with its noun.
-
-    >>> some(1, "pod"), some(3, "pod")
-    ('1 pod', '3 pods')
-    """
-    return f"{count} {noun}{'' if count == 1 else 's'}"
-
-
-def are(count: int, noun: str, singular: str, plural: str) -> str:
+def are(count: int, noun: str, one: str, several: str) -> str:
     """A count with its noun and verb.
 
     >>> are(1, "pod", "waits", "wait")
     '1 pod waits'
     """
-    return f"{some(count, noun)} {singular if count == 1 else plural}"
+    return f"{plural(count, noun)} {one if count == 1 else several}"
 
 
 def oldest(times: Iterable[int]) -> int:

@@ -9,11 +9,12 @@ from typing import Final
 
 from gangctl.api.jobset import ReplicatedJob
 from gangctl.api.meta import EXCLUSIVE_TOPOLOGY, NODE_SELECTOR_STRATEGY
+from gangctl.errors import plural
 from gangctl.gang.counting import job_pods
 from gangctl.gang.plan import PlannedJob
 from gangctl.gang.progress import JobProgress, job_pods_left
 from gangctl.gang.reasons import Reason
-from gangctl.readiness.causes.context import SOON, Context, Finding, Until, listed, oldest, some
+from gangctl.readiness.causes.context import SOON, Context, Finding, Until, listed, oldest
 from gangctl.readiness.causes.denials import Denial, read_denial
 from gangctl.readiness.facts import Refused
 from gangctl.readiness.membership import Group, JobKey, stages_to_come
@@ -102,7 +103,9 @@ def waiting_for_stage(context: Context) -> Iterator[Finding]:
     for name in sorted(needed):
         rj, _ = _of(context, name)
         if rj is not None:
-            evidence.append(f"{name}: {_ready_pods(context, name)} of {rj.replicas * job_pods(rj)} pods are ready")
+            evidence.append(
+                f"{name}: {_ready_pods(context, name)} of {plural(rj.replicas * job_pods(rj), 'pod')} ready"
+            )
     yield context.cause(
         Reason.WAITING_FOR_STAGE,
         f"{listed(waits)} {'starts' if len(waits) == 1 else 'start'} after {listed(needed)}",
@@ -130,7 +133,7 @@ def job_creation_refused(context: Context) -> Iterator[Finding]:
         yield context.cause(
             Reason.JOB_CREATION_REFUSED,
             f"JobSet cannot create {f'Job {name}' if name else 'its Jobs'}: {denial.what}",
-            evidence=[refused.message, f"{some(len(missing), 'Job')} of it missing: {listed(missing)}"],
+            evidence=[refused.message, f"{plural(len(missing), 'Job')} of it missing: {listed(missing)}"],
             remedy=f"{denial.remedy}; JobSet tries again by itself",
             command=_command(context, denial),
             groups=held,
@@ -172,7 +175,7 @@ def pod_creation_refused(context: Context) -> Iterator[Finding]:
         pods = sum(short for _, _, short, _ in found)
         yield context.cause(
             Reason.POD_CREATION_REFUSED,
-            f"{some(pods, 'pod')} cannot be created: {denial.what}",
+            f"{plural(pods, 'pod')} cannot be created: {denial.what}",
             evidence=[*sorted({refused.message for *_, refused in found})[:2], f"pods of {listed(names)}"],
             remedy=f"{denial.remedy}; the Job controller tries again by itself",
             command=_command(context, denial),
@@ -233,7 +236,8 @@ def exclusive_deadlock(context: Context) -> Iterator[Finding]:
             *(refused.message for _, refused in sorted(proofs.items())[:1]),
             f"annotation {EXCLUSIVE_TOPOLOGY}: {listed(keys.values())}, without {NODE_SELECTOR_STRATEGY}",
             *(
-                f"group {g.name}: {len(g.bound)} of {g.minimum} pods exist, {count} followers are missing"
+                f"group {g.name}: {len(g.bound)} of {plural(g.minimum, 'pod')} exist, "
+                f"{plural(count, 'follower')} missing"
                 for g, count in held
             ),
         ],
@@ -297,17 +301,17 @@ def _missing_cause(
     late = context.now - since >= SOON
     if not late:
         yield Until(since + SOON)
-    missing = [f"{planned.name}: {have} of {wanted} pods" for planned, _, have, wanted in short]
+    missing = [f"{planned.name}: {have} of {plural(wanted, 'pod')}" for planned, _, have, wanted in short]
     failed = sum(job.failed for _, job, _, _ in short)
-    evidence = [*([f"{some(len(jobs), 'Job')} missing: {listed(jobs)}"] if jobs else []), *sorted(missing)[:5]]
+    evidence = [*([f"{plural(len(jobs), 'Job')} missing: {listed(jobs)}"] if jobs else []), *sorted(missing)[:5]]
     if failed:
-        evidence.append(f"{some(failed, 'pod')} of these Jobs failed: the Job controller waits longer after each")
+        evidence.append(f"{plural(failed, 'pod')} of these Jobs failed: the Job controller waits longer after each")
     who = "JobSet's controller has not made all Jobs" if jobs else "the Job controller has not made all pods"
     pods = sum(max(0, group.wanted - len(group.pods)) for group in held)
     name = context.snapshot.jobset.name
     yield context.cause(
         Reason.PODS_MISSING,
-        f"{some(pods, 'pod')} {'does' if pods == 1 else 'do'} not exist: {who}" + ("" if late else " yet"),
+        f"{plural(pods, 'pod')} {'does' if pods == 1 else 'do'} not exist: {who}" + ("" if late else " yet"),
         evidence=evidence,
         remedy="wait: controllers make them within seconds"
         if not late

@@ -10,10 +10,11 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from gangctl.api.scheduling import Observed
+from gangctl.errors import plural
 from gangctl.gang.assess import Lifecycle
 from gangctl.gang.progress import job_pods_left
 from gangctl.gang.reasons import Reason
-from gangctl.readiness.causes.context import QUICK, Context, Finding, Until, are, listed, oldest, some, unplaced
+from gangctl.readiness.causes.context import QUICK, Context, Finding, Until, are, listed, oldest, unplaced
 from gangctl.readiness.membership import Group
 
 PROTECTION: Final = "scheduling.k8s.io/podgroup-protection"
@@ -94,7 +95,7 @@ def pod_group_missing(context: Context) -> Iterator[Finding]:
     names = [plan.workload.name] if kind == "Workload" else [group.name for group in missing]
     evidence = [f"there is no {kind} {listed(names)}"]
     if waiting:
-        evidence.append(f"{some(len(waiting), 'pod')} without a node wait for it, {context.lasting(since)}")
+        evidence.append(f"{plural(len(waiting), 'pod')} without a node wait for it, {context.lasting(since)}")
     if kind == "PodGroup" and snapshot.workload is None:
         evidence.append(f"there is no Workload {plan.workload.name} either")
     yield context.cause(
@@ -127,7 +128,7 @@ def pod_group_terminating(context: Context) -> Iterator[Finding]:
     evidence = [f"PodGroup {listed(group.name for group in held)} has a deletionTimestamp"]
     if keepers:
         names = listed(pod.name for pod in keepers)
-        evidence.append(f"{some(len(keepers), 'pod')} that have not ended name it and keep it: {names}")
+        evidence.append(f"{plural(len(keepers), 'pod')} that have not ended name it and keep it: {names}")
     else:
         evidence.append(f"no pod is seen that names it: only the finalizer {PROTECTION} can keep it")
     yield context.cause(
@@ -154,7 +155,7 @@ def foreign_workload(context: Context) -> Iterator[Finding]:
     outside = [pod for pod in waiting if not pod.group]
     evidence = [f"spec.controllerRef of Workload {name} names JobSet {context.snapshot.jobset.name}"]
     if outside:
-        evidence.append(f"{some(len(outside), 'pod')} of it name no group, and have no node")
+        evidence.append(f"{plural(len(outside), 'pod')} of it name no group, and have no node")
     yield context.cause(
         Reason.FOREIGN_WORKLOAD,
         f'Workload "{name}" of another owner is for this JobSet'
@@ -262,7 +263,8 @@ def _too_many(context: Context, found: list[tuple[Group, int]], since: int, *, m
         Reason.MIN_COUNT_UNREACHABLE,
         f"minCount of group {group.name} is {group.minimum}, and it can never have that many pods",
         evidence=[
-            f"group {each.name}: minCount {each.minimum}, {left} pods can exist at once, {len(each.bound)} are there"
+            f"group {each.name}: minCount {each.minimum}, at most {plural(left, 'pod')} at once, "
+            f"{len(each.bound)} there"
             for each, left in sorted(found, key=lambda pair: pair[0].name)
         ],
         remedy="gangctl's controller sets minCount to the pods that can exist: see whether it runs, and who else "

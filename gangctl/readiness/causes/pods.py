@@ -6,9 +6,10 @@ from collections.abc import Iterable, Iterator
 from shlex import quote
 from typing import Final
 
+from gangctl.errors import plural
 from gangctl.gang.progress import JobProgress
 from gangctl.gang.reasons import Reason
-from gangctl.readiness.causes.context import LONG, SOON, Context, Finding, Until, gated, listed, oldest, some
+from gangctl.readiness.causes.context import LONG, SOON, Context, Finding, Until, gated, listed, oldest
 from gangctl.readiness.facts import NodeFacts, PodFacts
 from gangctl.readiness.membership import Group
 from gangctl.readiness.phases import GangPhase
@@ -39,7 +40,7 @@ def pods_gated(context: Context) -> Iterator[Finding]:
     names = listed(gates)
     yield context.cause(
         Reason.PODS_GATED,
-        f"{some(len(found), 'pod')} {'has' if len(found) == 1 else 'have'} scheduling gates"
+        f"{plural(len(found), 'pod')} {'has' if len(found) == 1 else 'have'} scheduling gates"
         + (f": {names}" if names else ""),
         evidence=[f"gated: {listed(pod.name for _, pod in found)}", f"the newest {context.old(since)}", *owners],
         remedy="see what Kueue logs about these pods, and whether the Topology of their flavor has room"
@@ -69,9 +70,9 @@ def restarting(context: Context) -> Iterator[Finding]:
         yield Until(since + LONG)
     evidence = [f"restart {jobset.restarts} of the JobSet"]
     if earlier:
-        evidence.append(f"{some(len(earlier), 'pod')} of the attempt before still there: {_names(earlier)}")
+        evidence.append(f"{plural(len(earlier), 'pod')} of the attempt before still there: {_names(earlier)}")
     if leaving:
-        evidence.append(f"{some(len(leaving), 'Job')} of the attempt before still there: {_names(leaving)}")
+        evidence.append(f"{plural(len(leaving), 'Job')} of the attempt before still there: {_names(leaving)}")
     yield context.cause(
         Reason.RESTARTING,
         "the JobSet starts anew" + (", and pods of the attempt before are still there" if earlier else ""),
@@ -101,7 +102,7 @@ def pods_terminating(context: Context) -> Iterator[Finding]:
         Reason.PODS_TERMINATING,
         "the JobSet is being deleted"
         if jobset.deleting
-        else f"{some(len(found), 'pod')} {'is' if len(found) == 1 else 'are'} on the way out",
+        else f"{plural(len(found), 'pod')} {'is' if len(found) == 1 else 'are'} on the way out",
         evidence=[f"terminating: {names}"] if names else ["none of its pods is seen to be on its way out"],
         remedy="wait: they end within their grace period; one that stays is on a node that is lost, or has a finalizer",
         command=context.kubectl(f"get pods -l jobset.sigs.k8s.io/jobset-name={jobset.name} -o wide"),
@@ -138,7 +139,7 @@ def preempted(context: Context) -> Iterator[Finding]:
     for reason, found in by_reason.items():
         yield context.cause(
             Reason.PREEMPTED,
-            f"{some(len(found), 'pod')} {'was' if len(found) == 1 else 'were'} taken away: "
+            f"{plural(len(found), 'pod')} {'was' if len(found) == 1 else 'were'} taken away: "
             f"{_WORDS.get(reason, reason)}",
             evidence=[
                 f"condition DisruptionTarget, reason {reason}: {listed(pod.name for _, pod in found)}",
@@ -171,7 +172,7 @@ def node_lost(context: Context) -> Iterator[Finding]:
     leaving = [pod.name for _, pod in found if pod.deleting]
     yield context.cause(
         Reason.NODE_LOST,
-        f"{some(len(found), 'pod')} {'is' if len(found) == 1 else 'are'} on "
+        f"{plural(len(found), 'pod')} {'is' if len(found) == 1 else 'are'} on "
         f"{'a node that is' if len(names) == 1 else 'nodes that are'} not ready or gone: {listed(names)}",
         evidence=[
             *(_state(context, node) for node in lost[:4]),

@@ -6,12 +6,13 @@ from collections.abc import Iterator
 from shlex import quote
 from typing import Final
 
+from gangctl.errors import plural
 from gangctl.gang.reasons import Reason
 from gangctl.kueue.names import GATE
 from gangctl.kueue.objects import QueuedWorkload
 from gangctl.kueue.states import Phase, Status, eviction_of, status_of
 from gangctl.kueue.stuck import Trouble
-from gangctl.readiness.causes.context import SOON, Context, Finding, Until, some
+from gangctl.readiness.causes.context import SOON, Context, Finding, Until
 from gangctl.readiness.facts import QueueFacts
 from gangctl.readiness.reading import unix
 
@@ -26,7 +27,7 @@ def suspended(context: Context) -> Iterator[Finding]:
     if jobset.queue:
         evidence.append(f'it names LocalQueue "{jobset.queue}", and nothing is known of Kueue here')
     if leaving:
-        evidence.append(f"{some(leaving, 'pod')} of it are still there, and on their way out")
+        evidence.append(f"{plural(leaving, 'pod')} of it are still there, and on their way out")
     yield context.cause(
         Reason.SUSPENDED,
         "it is suspended, and no queue will start it",

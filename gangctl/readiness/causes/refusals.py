@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
 
+from gangctl.errors import plural
+
 _SAME: Final = 256
 _NODES: Final = re.compile(
     r"(?P<free>\d{1,7})/(?P<all>\d{1,7}) nodes are available: (?P<why>.{0,2000}?)(?:\.(?:\s|$)|$)"
@@ -66,10 +68,10 @@ class Refusal:
         """A short text."""
         parts = []
         if self.minimum is not None and self.placed:
-            parts.append(f"room for {self.placed} of {self.minimum} pods")
+            parts.append(f"room for {self.placed} of {plural(self.minimum, 'pod')}")
         if self.reasons:
             parts.append(
-                f"of {self.nodes} node{'' if self.nodes == 1 else 's'}, "
+                f"of {plural(self.nodes or 0, 'node')}, "
                 + ", ".join(f"{count} {what}" for count, what in self.reasons[:4])
             )
         return "; ".join(parts)

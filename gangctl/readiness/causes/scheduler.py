@@ -11,8 +11,9 @@ from shlex import quote
 from typing import Final
 
 from gangctl.api.meta import DEFAULT_SCHEDULER
+from gangctl.errors import plural
 from gangctl.gang.reasons import Reason
-from gangctl.readiness.causes.context import LATE, QUICK, SOON, Context, Finding, Until, gated, listed, oldest, some
+from gangctl.readiness.causes.context import LATE, QUICK, SOON, Context, Finding, Until, gated, listed, oldest
 from gangctl.readiness.causes.objects import gangs, where
 from gangctl.readiness.causes.refusals import Refusal, of_the_group, read_refusal
 from gangctl.readiness.facts import PodFacts
@@ -127,7 +128,7 @@ def _describe(context: Context, found: Sequence[_Refused]) -> str:
 
 def _who(found: Sequence[_Refused]) -> str:
     count = _pods(found)
-    return f"{some(count, 'pod')} of {found[0].group.name}" if len(found) == 1 else some(count, "pod")
+    return f"{plural(count, 'pod')} of {found[0].group.name}" if len(found) == 1 else plural(count, "pod")
 
 
 def _unschedulable(context: Context, found: Sequence[_Refused], short: str) -> Finding:
@@ -289,12 +290,12 @@ def _silent(context: Context, found: Sequence[tuple[Group, list[PodFacts], int]]
     own = names != [DEFAULT_SCHEDULER]
     who = f"scheduler {listed(names)}" if own else "the scheduler"
     if not late:
-        message, remedy = f"{who} is about to look at {some(len(pods), 'pod')}", "wait: it takes a moment"
+        message, remedy = f"{who} is about to look at {plural(len(pods), 'pod')}", "wait: it takes a moment"
     elif own:
-        message = f"{who} does not answer for {some(len(pods), 'pod')}"
+        message = f"{who} does not answer for {plural(len(pods), 'pod')}"
         remedy = "name a scheduler that runs here (schedulerName) and that knows PodGroups, in a new JobSet"
     else:
-        message = f"{who} does not answer for {some(len(pods), 'pod')} that are all there"
+        message = f"{who} does not answer for {plural(len(pods), 'pod')} that are all there"
         remedy = "see whether kube-scheduler runs, and what it logs"
     return context.cause(
         Reason.SCHEDULER_SILENT,
@@ -303,7 +304,7 @@ def _silent(context: Context, found: Sequence[tuple[Group, list[PodFacts], int]]
             f"without a node and without a word of the scheduler: {listed(pod.name for pod in pods)}",
             f"the oldest of them {context.old(oldest(pod.created for pod in pods))}",
             *(
-                f"group {g.name}: {len(g.bound)} pods are there, {g.minimum} have to start together"
+                f"group {g.name}: {plural(len(g.bound), 'pod')} there, {g.minimum} must start together"
                 for g, *_ in found[:2]
             ),
             f"spec.schedulerName: {listed(names)}",
@@ -377,12 +378,12 @@ def _gate_off(context: Context, found: Sequence[tuple[Group, int]], *, partial: 
     capabilities = context.capabilities
     condition = "PodGroupInitiallyScheduled" if capabilities and capabilities.min_count_mutable else "PodGroupScheduled"
     evidence = [
-        f"group {group.name}: {_placed(group)} of {len(group.bound)} pods have nodes, {group.minimum} have to start "
-        f"together, and the last was placed {context.ago(at)}"
+        f"group {group.name}: {_placed(group)} of {plural(len(group.bound), 'pod')} have nodes, {group.minimum} "
+        f"must start together, and the last was placed {context.ago(at)}"
         for group, at in sorted(found, key=lambda each: each[0].name)[:4]
     ]
     if capabilities is not None and capabilities.pod_groups:
-        evidence.append(f"{some(len(groups), 'PodGroup')} without condition {condition}")
+        evidence.append(f"{plural(len(groups), 'PodGroup')} without condition {condition}")
     gates = "GenericWorkload" if capabilities and capabilities.min_count_mutable else "GenericWorkload, GangScheduling"
     return context.cause(
         Reason.SCHEDULING_GATE_OFF,

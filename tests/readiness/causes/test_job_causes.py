@@ -120,7 +120,7 @@ def test_jobsets_refusal_of_followers_proves_the_deadlock(minor: str) -> None:
     snapshot = context.snapshot(leaders(context, created=NOW - 2), refused=[refused_job("js-w-0", message)])
     cause = the(Reason.EXCLUSIVE_TOPOLOGY_DEADLOCK, snapshot)
     assert cause.evidence[0] == message
-    assert "6 followers are missing" in cause.evidence[2]
+    assert "6 followers missing" in cause.evidence[2]
     assert BY_SELECTOR in cause.remedy
     assert reasons(snapshot) == [Reason.EXCLUSIVE_TOPOLOGY_DEADLOCK]
 
@@ -158,7 +158,7 @@ def test_a_stage_whose_turn_has_not_come_is_normal() -> None:
     cause = the(Reason.WAITING_FOR_STAGE, snapshot)
     assert not cause.blocking
     assert cause.pods == 4
-    assert cause.evidence == ("w waits for db (dependsOn)", "db: 0 of 1 pods are ready")
+    assert cause.evidence == ("w waits for db (dependsOn)", "db: 0 of 1 pod ready")
     assert Reason.PODS_MISSING not in reasons(snapshot)
 
 

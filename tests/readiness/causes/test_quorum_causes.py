@@ -98,7 +98,7 @@ def test_a_minimum_above_all_pods_can_never_be_reached() -> None:
     groups = {name: replace(found, min_counts=(("", 9),)) for name, found in context.groups().items()}
     cause = the(Reason.MIN_COUNT_UNREACHABLE, context.snapshot(context.pods(PENDING), groups=groups))
     assert "is 9" in cause.message
-    assert "4 pods can exist at once" in cause.evidence[0]
+    assert "at most 4 pods at once" in cause.evidence[0]
 
 
 def test_a_minimum_of_all_pods_can_be_reached() -> None:

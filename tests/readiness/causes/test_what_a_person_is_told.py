@@ -115,7 +115,7 @@ def test_followers_are_counted_of_jobs_that_are_placed_exclusively_and_have_some
     context = exclusive("w", "one")
     pods = [*context.pods(PENDING, only="w", count=1), *context.pods(PENDING, only="v", count=2)]
     cause = the(Reason.EXCLUSIVE_TOPOLOGY_DEADLOCK, context.snapshot(pods))
-    assert any("3 of 10 pods exist, 3 followers are missing" in line for line in cause.evidence)
+    assert any("3 of 10 pods exist, 3 followers missing" in line for line in cause.evidence)
 
 
 def test_pods_that_are_missing_of_others_are_in_no_deadlock() -> None:

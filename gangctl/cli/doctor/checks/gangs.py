@@ -10,6 +10,7 @@ from gangctl.cli.doctor.checks import canary
 from gangctl.cli.doctor.checks.kubernetes import GATES
 from gangctl.cli.doctor.facts import Facts, Gangs, Trouble, Unseen, seen
 from gangctl.cli.doctor.outcome import Outcome, failed, ok, unknown, warning
+from gangctl.errors import plural
 from gangctl.gang.generation import pick_generation
 from gangctl.gang.reasons import Reason
 
@@ -66,7 +67,7 @@ def scheduler_gate(facts: Facts) -> Outcome:
         why = "Kubernetes 1.35 has no PodGroups that the scheduler could say something of"
     else:
         why = f"the scheduler has said nothing of any PodGroup {gangs.where} yet"
-    return unknown(why, [f"{gangs.count} gangs {gangs.where}"], remedy="--canary shows it", command=CANARY)
+    return unknown(why, [f"{plural(gangs.count, 'gang')} {gangs.where}"], remedy="--canary shows it", command=CANARY)
 
 
 def exclusive_topology(facts: Facts) -> Outcome:
@@ -81,7 +82,7 @@ def exclusive_topology(facts: Facts) -> Outcome:
             "gangctl convert --replace-exclusive-topology writes in its place; gangctl refuses new ones",
             command=found[0].command,
         )
-    return _seen_in_part(gangs, "pods", "jobs") or ok("no gang does", f"{gangs.count} gangs {gangs.where}")
+    return _seen_in_part(gangs, "pods", "jobs") or ok("no gang does", f"{plural(gangs.count, 'gang')} {gangs.where}")
 
 
 def job_controller_gangs(facts: Facts) -> Outcome:
@@ -116,7 +117,7 @@ def _of_reason(
     found = _with(gangs, *reasons)
     if found:
         return failed(message, _lines(found), remedy=found[0].remedy, command=found[0].command)
-    return _seen_in_part(gangs, *needed) or ok(fine, f"{gangs.count} gangs {gangs.where}")
+    return _seen_in_part(gangs, *needed) or ok(fine, f"{plural(gangs.count, 'gang')} {gangs.where}")
 
 
 def terminating_groups(facts: Facts) -> Outcome:
@@ -148,4 +149,4 @@ def in_name_only(facts: Facts) -> Outcome:
             remedy=found[0].remedy,
             command=found[0].command,
         )
-    return _seen_in_part(gangs) or ok("all gangs are whole", f"{gangs.count} gangs {gangs.where}")
+    return _seen_in_part(gangs) or ok("all gangs are whole", f"{plural(gangs.count, 'gang')} {gangs.where}")

@@ -11,6 +11,7 @@ from gangctl.cli.doctor.checks import hooks
 from gangctl.cli.doctor.checks.kubernetes import minor_of
 from gangctl.cli.doctor.facts import Deployment, Facts, Unseen, seen
 from gangctl.cli.doctor.outcome import Outcome, failed, ok, unknown, warning
+from gangctl.errors import plural
 
 OLDEST: Final = (0, 10)
 """Oldest release of JobSet that gangctl is tested with."""
@@ -118,7 +119,7 @@ def _by_its_work(facts: Facts, evidence: list[str]) -> Outcome:
         return ok(
             "a JobSet controller works; its release is not known from an image's tag",
             *evidence,
-            f"{gangs.jobsets_with_status} JobSets have a status",
+            f"{plural(gangs.jobsets_with_status, 'JobSet')} with a status",
         )
     if not isinstance(facts.canary, Unseen) and facts.canary.whole.pods:
         return ok("a JobSet controller works: it has made the canary's Jobs", *evidence)

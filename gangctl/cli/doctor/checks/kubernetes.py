@@ -8,6 +8,7 @@ from typing import Final
 from gangctl.api.scheduling import GROUP, Generation
 from gangctl.cli.doctor.facts import Facts, Unseen, seen
 from gangctl.cli.doctor.outcome import Outcome, failed, ok, unknown, warning
+from gangctl.errors import plural
 from gangctl.gang.generation import evaluate_unreadable, pick_generation
 
 _VERSION: Final = re.compile(r"v(\d{1,4}\.\d{1,4})\.")
@@ -99,7 +100,7 @@ def _by_what_exists(facts: Facts) -> Outcome:
     found = seen(facts.pod_field)
     jobs = 0 if isinstance(facts.gangs, Unseen) else facts.gangs.jobs_with_reference
     if jobs:
-        return ok(f"spec.{found.field} of pods is kept", f"{jobs} Jobs of this cluster carry it", found.how)
+        return ok(f"spec.{found.field} of pods is kept", f"{plural(jobs, 'Job')} of this cluster with it", found.how)
     return unknown(
         f"a schema has spec.{found.field} whether its feature gate is on or not: only a dry run shows it",
         [found.how],
