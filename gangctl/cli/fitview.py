@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from textwrap import wrap
 from typing import Final
 
-from gangctl.cli.output import INDENT, Section, Table, wrapped
+from gangctl.cli.output import Section, Table
 from gangctl.fit.report import FitReport, HolderReport, LimitReport, PodSetReport
 from gangctl.fit.words import figure
 from gangctl.kueue.amounts import UNLIMITED
 
 _VERDICTS: Final = {"never": "never fits", "not-now": "does not fit now", "fits": "fits", "unknown": "unknown"}
 _NONE: Final = "-"
-WIDTH: Final = 78
+_LEGEND: Final = (
+    "SOURCE: the flavor, or what sets the limit. MAXIMUM: the most that could ever be had, borrowing included. "
+    "NOMINAL: the queue's own quota. FREE: what could be had now. MISSING: by how much REQUESTED exceeds MAXIMUM."
+)
 
 
 def amount(resource: str, value: int) -> str:
@@ -30,7 +32,7 @@ def fit_sections(report: FitReport, remarks: Iterable[str] = ()) -> list[Section
     """The sections to print; ``remarks`` are lines on the JobSet's present state."""
     identity = report["metadata"]
     place = f"{identity['namespace']}/{identity['name']}" if identity["namespace"] else identity["name"]
-    lines = wrapped(report["message"])
+    lines = [report["message"]]
     if report["queue"]:
         behind = f", ClusterQueue {report['clusterQueue']}" if report["clusterQueue"] else ""
         lines.append(f"LocalQueue {report['queue']}{behind}")
@@ -38,7 +40,7 @@ def fit_sections(report: FitReport, remarks: Iterable[str] = ()) -> list[Section
     sections = [
         Section(
             f"JobSet {place}: {_VERDICTS[report['verdict']]} ({report['reason']})",
-            (*lines, *(line for remark in remarks for line in wrap(remark, WIDTH, subsequent_indent=INDENT))),
+            (*lines, *remarks),
             warnings=tuple(warnings),
         )
     ]
@@ -62,8 +64,8 @@ def _limits(limits: Iterable[LimitReport]) -> Section:
         )
         for each in limits
     )
-    headers = ("FROM", "RESOURCE", "REQUESTED", "CEILING", "NOMINAL", "IN USE", "FREE", "SHORT")
-    return Section("Resources", table=Table(headers, rows, right=frozenset(range(2, 7))))
+    headers = ("SOURCE", "RESOURCE", "REQUESTED", "MAXIMUM", "NOMINAL", "USED", "FREE", "MISSING")
+    return Section("Resources", table=Table(headers, rows), legend=_LEGEND)
 
 
 def _podsets(podsets: Iterable[PodSetReport]) -> Section:
@@ -73,7 +75,7 @@ def _podsets(podsets: Iterable[PodSetReport]) -> Section:
         refused = [f"not {flavor}: {why}" for flavor, why in each["refused"].items()]
         for number, verdict in enumerate([*(_chosen(each) or [_NONE]), *refused]):
             rows.append((*(first if not number else ("", "", "")), verdict))
-    return Section("Podsets", table=Table(("PODSET", "PODS", "EACH", "FLAVORS"), tuple(rows), right=frozenset({1})))
+    return Section("Podsets", table=Table(("PODSET", "PODS", "REQUESTS-PER-POD", "FLAVORS"), tuple(rows)))
 
 
 def _chosen(podset: PodSetReport) -> list[str]:
@@ -95,4 +97,4 @@ def _holders(holders: Iterable[HolderReport]) -> Section:
         for each in holders
     )
     headers = ("NAME", "CLUSTERQUEUE", "PRIORITY", "HOLDS")
-    return Section("Who holds what it waits for", table=Table(headers, rows, right=frozenset({2})))
+    return Section("Who holds what it waits for", table=Table(headers, rows))

@@ -122,6 +122,8 @@ class Stock:
     configuration: str | None = None
     """The text of Kueue's configuration; None if unknown."""
     queue_limit: int | None = None
+    queues: dict[tuple[str, str, str], Object] = field(default_factory=dict)
+    """LocalQueues and ClusterQueues as they were read, by :func:`key_of`."""
     unknown: list[str] = field(default_factory=list)
     """Unknown facts that could change a ``never``."""
     priority_classes_known: bool = True
@@ -130,7 +132,7 @@ class Stock:
         """Store an object of a relevant kind; InputError if it has no name."""
         group, kind = kind_of(raw)
         if group == GROUP and kind in _READERS:
-            self._hold(_READERS[kind](raw))
+            self._hold(_READERS[kind](raw), raw)
         elif group == _CONFIGURATION_GROUP and kind == "Configuration":
             self.configuration = to_yaml([raw])
         elif (group, kind) == ("", "ConfigMap") and key_of(raw)[2] == CONFIG_NAME:
@@ -156,9 +158,11 @@ class Stock:
             return False
         return True
 
-    def _hold(self, each: Held) -> None:
+    def _hold(self, each: Held, raw: Object) -> None:
         if not isinstance(each, QueuedWorkload):
             self.held.append(each)
+            if isinstance(each, LocalQueue | ClusterQueue):
+                self.queues[key_of(raw)] = raw
         elif each.holds("Finished"):
             self.finished.append(each)
         else:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import wraps
 from typing import Any, Final, TypeVar, cast
 
 import click
 
+from gangctl.cli.formats import FieldPath, Format
+from gangctl.cli.output import Listing
 from gangctl.kueue.names import KUEUE_NAMESPACE
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -80,11 +82,63 @@ def output(*formats: str) -> Decorator[Any]:
         "-o",
         "--output",
         "form",
-        type=click.Choice(formats),
+        type=Format(formats),
         default=formats[0],
         show_default=True,
         help="How to print the answer.",
     )
+
+
+def no_headers(command: F) -> F:
+    """``--no-headers``."""
+    return click.option("--no-headers", is_flag=True, help="Print tables without their headers.")(command)
+
+
+def listing(*formats: str) -> Decorator[Any]:
+    """The flags of a command that prints a list: ``-o``, ``--no-headers`` and ``--sort-by``, as :class:`Listing`."""
+
+    def decorate(command: Callable[..., None]) -> Any:
+        @output(*formats)
+        @no_headers
+        @click.option(
+            "--sort-by",
+            metavar="FIELD",
+            type=FieldPath(),
+            help="Sort by this field of the objects that -o json prints, such as .metadata.name.",
+        )
+        @wraps(command)
+        def with_flags(*args: Any, form: str, no_headers: bool, sort_by: str | None, **others: Any) -> None:
+            command(*args, listing=Listing(form, headers=not no_headers, sort_by=sort_by or ""), **others)
+
+        return with_flags
+
+    return decorate
+
+
+def selector(objects: str) -> Decorator[Any]:
+    """``-l``: a label selector of these objects."""
+    about = f"Only {objects} with these labels: team=a,tier!=x."
+    return click.option("-l", "--selector", metavar="SELECTOR", callback=_check_selector, help=about)
+
+
+def _check_selector(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:
+    if value is not None:
+        from gangctl.sandbox.errors import StatusError  # noqa: PLC0415 -- only with -l
+        from gangctl.sandbox.selectors import parse_labels  # noqa: PLC0415
+
+        try:
+            parse_labels(value)
+        except StatusError as refused:
+            raise click.BadParameter(f"{value}: {refused}", ctx, param) from refused
+    return value
+
+
+def selected(selector: str, raw: Mapping[str, Any]) -> bool:
+    """Whether the labels of an object match a selector, as the API server would say."""
+    from gangctl.sandbox.selectors import label_test  # noqa: PLC0415 -- only with -l
+
+    test = label_test(selector)
+    return test is None or test((raw.get("metadata") or {}).get("labels") or {})
 
 
 def kubernetes(command: F) -> F:

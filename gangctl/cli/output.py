@@ -1,74 +1,35 @@
-"""Print results: documents for programs, tables for users, on a terminal in colours and fitted to its width."""
+"""Print results as kubectl does: tables and text for people, documents and selected fields for programs."""
 
 from __future__ import annotations
 
 import os
+import re
+import shutil
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from textwrap import wrap
-from typing import TYPE_CHECKING, Any, Final, NoReturn
+from typing import Any, Final, NoReturn, TypeVar
 
 import click
 
 from gangctl.api.emit import to_json, to_yaml
+from gangctl.api.quantity import parse_quantity
+from gangctl.cli.formats import COLUMNS, JSONPATH, TABLE, WIDE, columns_of
 from gangctl.cli.messages import printable
+from gangctl.errors import InputError
 
-if TYPE_CHECKING:
-    from rich.console import Console, RenderableType
-    from rich.table import Table as RichTable
+NONE: Final = "<none>"
+"""Of a column of ``custom-columns`` without a value, as kubectl shows it."""
 
+T = TypeVar("T")
 
-def print_answer(
-    form: str,
-    objects: Sequence[Mapping[str, Any]],
-    sections: Callable[[], Sequence[Section]] | None = None,
-    names: Iterable[Mapping[str, Any]] | None = None,
-) -> None:
-    """Print a result in a format of ``-o``; ``names`` are the objects for ``-o name``, if these differ."""
-    if form == "table" and sections is not None:
-        print_sections(sections())
-    elif form == "name":
-        print_names(objects if names is None else names)
-    else:
-        print_objects(objects, form)
-
-
-def answer_no() -> NoReturn:
-    """Exit with the code of a failed check."""
-    raise click.exceptions.Exit(1)
-
-
-def print_objects(objects: Sequence[Mapping[str, Any]], form: str) -> None:
-    """Print objects as one JSON document or as a stream of YAML documents."""
-    click.echo(to_json(objects) if form == "json" else to_yaml(objects), nl=False)
-
-
-def print_names(objects: Iterable[Mapping[str, Any]]) -> None:
-    """Print ``kind.group/name`` of each object, as ``kubectl -o name`` does."""
-    for each in objects:
-        group, slash, _ = str(each["apiVersion"]).partition("/")
-        kind = str(each["kind"]).lower()
-        click.echo(f"{kind}.{group}/{each['metadata']['name']}" if slash else f"{kind}/{each['metadata']['name']}")
-
-
-_WIDTH: Final = 80
-_TEXT_WIDTH: Final = 78
 INDENT: Final = "  "
-GAP: Final = "  "
-_NARROWEST: Final = 12
-
-
-def wrapped(text: str, first: str = "", following: str = "") -> list[str]:
-    """A text in lines of readable width, with names unbroken, and prefixes of the first and of other lines."""
-    return wrap(
-        text,
-        _TEXT_WIDTH,
-        initial_indent=first,
-        subsequent_indent=following,
-        break_long_words=False,
-        break_on_hyphens=False,
-    )
+_GAP: Final = 3
+_NARROWEST: Final = 6
+"""Characters of a column with the gap behind it: both as kubectl has them."""
+_LEAST_WIDTH: Final = 20
+_DIGITS: Final = re.compile(r"(\d+)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,29 +38,185 @@ class Table:
 
     headers: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
-    right: frozenset[int] = frozenset()
-    """Columns of numbers."""
 
     @property
     def widths(self) -> tuple[int, ...]:
-        """Widths of all columns but the last."""
+        """Widths of all columns but the last, with the gap behind them."""
         columns = range(len(self.headers) - 1)
-        return tuple(max(len(row[column]) for row in (self.headers, *self.rows)) for column in columns)
+        return tuple(
+            max(_NARROWEST, *(len(printable(row[column])) + _GAP for row in (self.headers, *self.rows)))
+            for column in columns
+        )
 
-    @property
-    def offset(self) -> int:
-        """Start of the last column."""
-        return sum(width + len(GAP) for width in self.widths)
+    def lines(self, *, headers: bool = True) -> Iterator[str]:
+        """Its lines, the header first."""
+        widths = self.widths
+        for row in (self.headers, *self.rows) if headers else self.rows:
+            yield row_line(row, widths)
+
+
+def row_line(row: Sequence[str], widths: Sequence[int]) -> str:
+    """One row; the last column has no width."""
+    cells = [printable(cell).ljust(width) for cell, width in zip(row, widths, strict=False)]
+    return "".join([*cells, printable(row[-1])]).rstrip()
 
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """Text about one object: a title, lines, an optional table, and warnings."""
+    """A part of the text: with a title the description of one object, without one a list.
 
-    title: str
+    A description has its lines before the table, and both indented; a list begins with the header of the table.
+    """
+
+    title: str = ""
     lines: tuple[str, ...] = ()
     table: Table | None = None
     warnings: tuple[str, ...] = ()
+    legend: str = ""
+    """What columns mean, shown on a terminal only."""
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One object of a list: the document, its row, and what ``-o name`` prints of it where that differs."""
+
+    document: Mapping[str, Any]
+    row: tuple[str, ...]
+    named: Mapping[str, Any] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """How to print a list: the flags ``-o``, ``--no-headers`` and ``--sort-by``."""
+
+    form: str = TABLE
+    headers: bool = True
+    sort_by: str = ""
+
+    def print(
+        self,
+        headers: Sequence[str],
+        entries: Sequence[Entry],
+        *,
+        wide: Sequence[str] = (),
+        nothing: str = "No resources found",
+        legend: str = "",
+        listed: bool = True,
+    ) -> None:
+        """Print a list; the last cells of the rows are those of ``wide``, the columns of ``-o wide``.
+
+        What is ``listed`` is a List also where it is one object; an object that was asked for by name is not.
+        """
+        entries = in_order(entries, self.sort_by, [entry.document for entry in entries]) if self.sort_by else entries
+        if self.form not in {TABLE, WIDE}:
+            documents = [entry.document for entry in entries]
+            print_answer(
+                self.form, documents, names=[entry.named or entry.document for entry in entries], listed=listed
+            )
+            return
+        if not entries:
+            click.echo(nothing, err=True)
+            return
+        shown = (*headers, *wide) if self.form == WIDE else tuple(headers)
+        table = Table(shown, tuple(entry.row[: len(shown)] for entry in entries))
+        print_sections([Section(table=table, legend=legend)], headers=self.headers)
+
+
+def print_answer(
+    form: str,
+    objects: Sequence[Mapping[str, Any]],
+    sections: Callable[[], Sequence[Section]] | None = None,
+    names: Iterable[Mapping[str, Any]] | None = None,
+    *,
+    headers: bool = True,
+    listed: bool = False,
+) -> None:
+    """Print a result in a format of ``-o``; ``names`` are the objects for ``-o name``, if these differ.
+
+    ``listed`` objects are a List also where there is one or none, as those that kubectl lists.
+    """
+    if form == TABLE and sections is not None:
+        print_sections(sections(), headers=headers)
+    elif form == "name":
+        print_names(objects if names is None else names)
+    else:
+        print_objects(objects, form, listed=listed, headers=headers)
+
+
+def answer_no() -> NoReturn:
+    """Exit with the code of a failed check."""
+    raise click.exceptions.Exit(1)
+
+
+def print_objects(
+    objects: Sequence[Mapping[str, Any]], form: str, *, listed: bool = False, headers: bool = True
+) -> None:
+    """Print objects as one JSON document, a stream of YAML documents, or the fields that a template selects."""
+    name, _, template = form.partition("=")
+    if name == COLUMNS:
+        print_sections([Section(table=_custom_table(template, objects))], headers=headers)
+        return
+    if listed or (name == JSONPATH and len(objects) != 1):
+        objects = [{"apiVersion": "v1", "kind": "List", "metadata": {}, "items": list(objects)}]
+    if name == JSONPATH:
+        click.echo(_selected(template, objects[0]), nl=False)
+    else:
+        click.echo(to_json(objects) if form == "json" else to_yaml(objects), nl=False)
+
+
+def _selected(template: str, value: Any) -> str:
+    from gangctl.cli.jsonpath import TemplateError, render  # noqa: PLC0415 -- only with -o jsonpath
+
+    try:
+        return render(template, value)
+    except TemplateError as error:
+        raise InputError(f"-o jsonpath: {error}", hint="-o json prints what there is") from error
+
+
+def _custom_table(spec: str, objects: Sequence[Mapping[str, Any]]) -> Table:
+    from gangctl.cli.jsonpath import TemplateError, parse_path, show  # noqa: PLC0415 -- only with custom-columns
+
+    columns = [(header, parse_path(path)) for header, path in columns_of(spec)]
+    try:
+        rows = tuple(tuple(",".join(map(show, path.find(each))) or NONE for _, path in columns) for each in objects)
+    except TemplateError as error:
+        raise InputError(f"-o custom-columns: {error}", hint="-o json prints what there is") from error
+    return Table(tuple(header for header, _ in columns), rows)
+
+
+def in_order(items: Sequence[T], sort_by: str, objects: Sequence[Mapping[str, Any]]) -> list[T]:
+    """The items in the order of a field of their objects: those without it first, as kubectl has it."""
+    from gangctl.cli.jsonpath import parse_path  # noqa: PLC0415 -- only with --sort-by
+
+    path = parse_path(sort_by)
+    keys = [path.find(each) for each in objects]
+    if objects and not any(keys):
+        raise InputError(f"--sort-by: no object has {sort_by}", hint="-o json prints what there is")
+    order = sorted(range(len(items)), key=lambda index: _rank(keys[index]))
+    return [items[index] for index in order]
+
+
+def _rank(found: Sequence[Any]) -> tuple[Any, ...]:
+    """Numbers and quantities by size, text with the numbers in it by value."""
+    if not found or found[0] is None:
+        return (0,)
+    value = found[0]
+    if isinstance(value, int | float):
+        return 1, value
+    text = str(value)
+    try:
+        return 1, parse_quantity(text)
+    except ValueError:
+        parts = _DIGITS.split(text)
+        return 2, [(int(part), "") if part.isdigit() else (-1, part) for part in parts if part]
+
+
+def print_names(objects: Iterable[Mapping[str, Any]]) -> None:
+    """Print ``kind.group/name`` of each object, as ``kubectl -o name`` does."""
+    for each in objects:
+        group, slash, _ = str(each["apiVersion"]).partition("/")
+        kind = str(each["kind"]).lower()
+        click.echo(f"{kind}.{group}/{each['metadata']['name']}" if slash else f"{kind}/{each['metadata']['name']}")
 
 
 def without_colour() -> bool:
@@ -115,82 +232,46 @@ def wants_colour() -> bool:
     return sys.stdout.isatty()
 
 
-def print_sections(sections: Sequence[Section]) -> None:
-    """Print text: in colours and fitted to the width on a terminal, else plain text that scripts can parse."""
-    if wants_colour():
-        print_on_terminal(sections)
-        return
-    click.echo("\n".join("".join(f"{line}\n" for line in plain_lines(section)) for section in sections), nl=False)
+def print_sections(sections: Sequence[Section], *, headers: bool = True) -> None:
+    """Print text. On a terminal sentences are fitted to its width, and legends are shown; tables are never wrapped."""
+    width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+    click.echo(text_of(sections, width, headers=headers), nl=False, color=wants_colour())
 
 
-def plain_lines(section: Section) -> list[str]:
-    """A section as lines of text."""
-    lines = [section.title, *(f"{INDENT}{line}" for line in section.lines)]
-    if section.table:
-        lines += [f"{INDENT}{line}" for line in _plain_table(section.table)]
-    for warning in section.warnings:
-        lines += wrap(printable(warning), _WIDTH, initial_indent=f"{INDENT}! ", subsequent_indent=f"{INDENT}  ")
-    return [printable(line) for line in lines]
+def text_of(sections: Sequence[Section], width: int | None = None, *, headers: bool = True) -> str:
+    """Sections with blank lines between them, in colours; ``width`` is that of a terminal."""
+    shown = ("".join(f"{line}\n" for line in _lines(section, width, headers=headers)) for section in sections)
+    return "\n".join(filter(None, shown))
 
 
-def _plain_table(table: Table) -> list[str]:
-    """Columns as wide as needed, the last one wrapped to the rest of the line."""
-    rows = [table.headers, *table.rows]
-    widths, offset = table.widths, table.offset
-    left = max(_WIDTH - len(INDENT) - offset, _NARROWEST)
-    lines = []
-    for row in rows:
-        cells = [
-            cell.rjust(width) if column in table.right else cell.ljust(width)
-            for column, (cell, width) in enumerate(zip(row, widths, strict=False))
-        ]
-        first, *rest = wrap(row[-1], left, break_long_words=False, break_on_hyphens=False) or [""]
-        lines.append(GAP.join([*cells, first]).rstrip())
-        lines += [" " * offset + line for line in rest]
-    return lines
+def _lines(section: Section, width: int | None, *, headers: bool) -> Iterator[str]:
+    indent = INDENT if section.title else ""
+    if section.title:
+        yield click.style(printable(section.title), fg="cyan", bold=True)
+        yield from _fitted([f"{indent}{line}" for line in section.lines], width)
+    if section.table is not None:
+        for number, line in enumerate(section.table.lines(headers=headers)):
+            yield click.style(f"{indent}{line}", bold=True) if headers and not number else f"{indent}{line}"
+    if not section.title and section.lines:
+        if section.table is not None:
+            yield ""
+        yield from _fitted(section.lines, width)
+    for warning in _fitted([f"{indent}! {warning}" for warning in section.warnings], width):
+        yield click.style(warning, fg="yellow")
+    if width is not None and section.legend:
+        if section.title or section.table is not None:
+            yield ""
+        yield from _fitted(section.legend.splitlines(), width)
 
 
-def _rich_table(table: Table, width: int) -> RichTable:
-    """Names stay unbroken and the last column wraps; if that is too wide, every cell folds."""
-    from rich.table import Table as RichTable  # noqa: PLC0415 -- rich, only where it shows
-    from rich.text import Text  # noqa: PLC0415
-
-    shown = RichTable(box=None, pad_edge=False, padding=(0, len(GAP), 0, 0), header_style="bold")
-    fits = table.offset + _NARROWEST + len(INDENT) <= width
-    for column, header in enumerate(table.headers):
-        last = column == len(table.headers) - 1
-        shown.add_column(
-            header,
-            justify="right" if column in table.right else "left",
-            overflow="fold",
-            no_wrap=fits and not last,
+def _fitted(lines: Iterable[str], width: int | None) -> Iterator[str]:
+    """Lines for a terminal of a width, None for no limit; a command stays whole, because users copy it."""
+    for line in map(printable, lines):
+        body = line.lstrip()
+        if width is None or len(line) <= width or body.startswith("$ "):
+            yield line
+            continue
+        indent = line[: len(line) - len(body)] + INDENT
+        yield from wrap(
+            line, max(width, _LEAST_WIDTH), subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
         )
-    for row in table.rows:
-        shown.add_row(*(Text(printable(cell)) for cell in row))
-    return shown
-
-
-def drawn(sections: Sequence[Section], width: int) -> Iterator[RenderableType]:
-    """Sections for a terminal width, separated by blank lines; names are text, never markup."""
-    from rich.padding import Padding  # noqa: PLC0415 -- rich, only where it shows
-    from rich.text import Text  # noqa: PLC0415
-
-    for number, section in enumerate(sections):
-        if number:
-            yield Text("")
-        yield Text(printable(section.title), style="bold cyan")
-        for line in section.lines:
-            yield Padding(Text(printable(line)), (0, 0, 0, len(INDENT)))
-        if section.table:
-            yield Padding(_rich_table(section.table, width), (0, 0, 0, len(INDENT)))
-        for warning in section.warnings:
-            yield Padding(Text(f"! {printable(warning)}", style="yellow"), (0, 0, 0, len(INDENT)))
-
-
-def print_on_terminal(sections: Sequence[Section], console: Console | None = None) -> None:
-    """Print sections with rich."""
-    from rich.console import Console  # noqa: PLC0415 -- rich, only where it shows
-
-    console = console or Console(highlight=False, soft_wrap=False)
-    for each in drawn(sections, console.width):
-        console.print(each)

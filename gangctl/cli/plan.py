@@ -3,27 +3,36 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from typing import Final
 
 import click
 
 from gangctl.api.quantity import show_bytes, show_milli
 from gangctl.cli import options
 from gangctl.cli.manifests import PlannedManifest, cluster_rules, plan_manifests
+from gangctl.cli.messages import plural
 from gangctl.cli.output import Section, Table, print_answer
 from gangctl.gang.build import build_objects
 from gangctl.gang.config import read_config
+from gangctl.gang.naming import UID_PLACEHOLDER
 from gangctl.gang.report import GroupReport, PlanReport
 from gangctl.gang.requests import together
 
-SHOWN_GROUPS = 8
-"""Groups of one template in a table; others differ only by their index."""
+PLACEHOLDER: Final = UID_PLACEHOLDER[:13]
+"""What names have of a UID that is not known."""
+_NONE: Final = "-"
+_LEGEND: Final = (
+    "MINPODS: pods that the gang needs at once. CPU and the columns after it: what all its pods request. "
+    "JOBS: ReplicatedJob, number of its Jobs x pods of each."
+)
 
 
 @click.command()
 @options.files
 @options.namespace
 @options.output("table", "yaml", "json", "name")
+@options.no_headers
 @options.kubernetes
 @options.cluster
 @options.gang_schedulers
@@ -33,6 +42,7 @@ def plan(
     filenames: tuple[str, ...],
     namespace: str | None,
     form: str,
+    no_headers: bool,
     kube: str | None,
     cluster: options.ClusterFlags,
     gang_schedulers: tuple[str, ...],
@@ -40,14 +50,17 @@ def plan(
     """Show which gangs a JobSet becomes.
 
     Prints for each JobSet in the input, and for that which a PathwaysJob becomes, the gangs it is
-    scheduled in, how many pods each needs at once (MIN), and what these pods request together.
-    Nothing is created.
-    Without a UID in the file, the names of gangs are those of the placeholder UID.
+    scheduled in, how many pods each needs at once (MINPODS), and what these pods request together.
+    JOBS has the Jobs of each ReplicatedJob: "workers 2x8" are two Jobs of eight pods each,
+    "slice[1] 1x4" is the Job of index 1. Nothing is created.
+
+    Names of gangs have the first digits of the JobSet's UID. Without a UID in the file these are
+    the placeholder 00000000-0000.
     """
     planned = plan_manifests(filenames, namespace, cluster_rules(kube, cluster, gang_schedulers))
     reports = [each.report for each in planned]
     names = runtime_objects(planned) if form == "name" else ()
-    print_answer(form, reports, lambda: [_section(each) for each in planned], names)
+    print_answer(form, reports, lambda: _sections(planned), names, headers=not no_headers)
 
 
 def runtime_objects(planned: Iterable[PlannedManifest]) -> list[dict[str, object]]:
@@ -60,23 +73,30 @@ def runtime_objects(planned: Iterable[PlannedManifest]) -> list[dict[str, object
     return found
 
 
+def _sections(planned: Sequence[PlannedManifest]) -> list[Section]:
+    """The gangs of all JobSets in one table, then each JobSet."""
+    return [Section(table=_table(planned), legend=_LEGEND), *map(_section, planned)]
+
+
 def _section(each: PlannedManifest) -> Section:
     report = each.report
-    gangs = len(report["groups"])
-    ganged = f"{report['gangedPods']} of {report['totalPods']} pods in {gangs} gang{'s' if gangs > 1 else ''}"
+    gangs, pods = len(report["groups"]), plural(report["totalPods"], "pod")
     lines = [
-        ganged if gangs else f"{report['totalPods']} pods, no gang{_why_none(each)}",
+        f"{report['gangedPods']} of {pods} in {plural(gangs, 'gang')}"
+        if gangs
+        else f"{pods}, no gang{_why_none(each)}",
         f"Kubernetes {report['kubernetes']}, {report['apiGeneration']}",
     ]
     if report["workload"]:
         lines.append(f"Workload {report['workload']}")
+        if not each.manifest.jobset.uid:
+            lines.append(f"{PLACEHOLDER} in names is a placeholder for the first digits of the JobSet's UID")
     if report["queue"]:
-        lines.append(f"Queue {report['queue']}")
+        lines.append(f"LocalQueue {report['queue']}")
     lines += _details(report)
     return Section(
         title=f"{each.manifest.kind} {each.manifest.title}",
         lines=tuple(lines),
-        table=_table(report) if gangs else None,
         warnings=tuple(f"{warning['reason']}: {warning['message']}" for warning in report["warnings"]),
     )
 
@@ -107,33 +127,30 @@ def _details(report: PlanReport) -> list[str]:
     return lines
 
 
-def _table(report: PlanReport) -> Table:
-    groups = report["groups"]
-    others = [name for name in together([group["resources"] for group in groups]) if name not in {"cpu", "memory"}]
-    headers = ("GANG", "MIN", "CPU", "MEMORY", *others, "JOBS")
+def _table(planned: Sequence[PlannedManifest]) -> Table:
+    """All gangs; a JobSet without one has a row of its own."""
+    requested = together([group["resources"] for each in planned for group in each.report["groups"]])
+    others = [name for name in requested if name not in {"cpu", "memory"}]
+    headers = ("JOBSET", "GANG", "MINPODS", "CPU", "MEMORY", *others, "JOBS")
     rows: list[tuple[str, ...]] = []
-    shown: Counter[str] = Counter()
-    for group in groups:
-        shown[group["template"]] += 1
-        if shown[group["template"]] <= SHOWN_GROUPS:
-            rows.append(_row(report, group, others))
-    rows += [
-        (f"({count - SHOWN_GROUPS} more of {template})", *("" for _ in headers[1:]))
-        for template, count in shown.items()
-        if count > SHOWN_GROUPS
-    ]
-    return Table(headers, tuple(rows), right=frozenset(range(1, len(headers) - 1)))
+    for each in planned:
+        report, title = each.report, each.manifest.title
+        rows += [_row(title, report, group, others) for group in report["groups"]]
+        if not report["groups"]:
+            rows.append((title, *(_NONE for _ in headers[2:]), _jobs(report, None)))
+    return Table(headers, tuple(rows))
 
 
-def _row(report: PlanReport, group: GroupReport, others: Iterable[str]) -> tuple[str, ...]:
+def _row(title: str, report: PlanReport, group: GroupReport, others: Iterable[str]) -> tuple[str, ...]:
     resources = group["resources"]
     return (
+        title,
         group["name"],
         str(group["minCount"]),
         show_milli(resources["cpu"]),
         show_bytes(resources["memory"]),
         *(_show(name, resources.get(name, 0)) for name in others),
-        _jobs(report, group),
+        _jobs(report, group["name"]),
     )
 
 
@@ -142,9 +159,9 @@ def _show(name: str, amount: int) -> str:
     return show_bytes(amount) if name == "ephemeral-storage" or name.startswith("hugepages-") else str(amount)
 
 
-def _jobs(report: PlanReport, group: GroupReport) -> str:
-    """The Jobs of a gang as ``name JOBSxPODS``; a gang of one replica by its index."""
-    members = [job for job in report["jobs"] if job["group"] == group["name"]]
+def _jobs(report: PlanReport, group: str | None) -> str:
+    """The Jobs of a gang as ``name JOBSxPODS``, None for those in no gang; a gang of one replica by its index."""
+    members = [job for job in report["jobs"] if job["group"] == group]
     counts = Counter((job["replicatedJob"], job["pods"]) for job in members)
     replicas = Counter(job["replicatedJob"] for job in report["jobs"])
     parts = []

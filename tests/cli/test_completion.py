@@ -31,7 +31,7 @@ class TestKubectl:
         assert directive == 4
 
     def test_values_files_and_options(self) -> None:
-        assert candidates(["plan", "-o", "j"]) == (["json"], 4)
+        assert candidates(["plan", "-o", "j"]) == (["json", "jsonpath="], 4)
         assert candidates(["plan", "-f", ""]) == ([], 0)
         assert candidates(["convert", "--t"])[0][0].startswith("--to\t")
 

@@ -26,7 +26,6 @@ class TestExamples:
     @each("example", EXAMPLES, ids=lambda path: path.stem)
     def test_table(self, example: Path, golden: Golden) -> None:
         answer = fine("plan", "-f", str(example))
-        assert max(map(len, answer.out.splitlines())) <= 84
         golden(HERE / "golden" / f"{example.stem}.txt", answer.out)
 
     @each("example", EXAMPLES, ids=lambda path: path.stem)
@@ -117,16 +116,14 @@ class TestTable:
     def lines(self, tmp_path: Path, raw: dict[str, Any], *args: str) -> list[str]:
         return fine("plan", "-f", write(tmp_path / "a.yaml", raw), *args).out.splitlines()
 
-    def test_many_alike_gangs_are_counted(self, tmp_path: Path) -> None:
+    def test_every_gang_has_a_row(self, tmp_path: Path) -> None:
         lines = self.lines(tmp_path, jobset("js", rj("w", 100, mode="ReplicatedGang")))
-        assert len(lines) < 20
-        assert lines[-1] == "  (92 more of w)"
+        assert sum("js-w-" in line for line in lines) == 100
 
-    def test_long_names_and_lists_wrap(self, tmp_path: Path) -> None:
+    def test_long_lists_stay_on_their_line(self, tmp_path: Path) -> None:
         raw = jobset("distributed-training", *(rj(f"replicated-job-{i}") for i in range(6)), mode="Gang")
         lines = self.lines(tmp_path, raw)
-        assert max(map(len, lines)) <= 80
-        assert sum("replicated-job-" in line for line in lines) == 6
+        assert [line.count("replicated-job-") for line in lines if "replicated-job-" in line] == [6]
 
     def test_constraints_and_priority(self, tmp_path: Path) -> None:
         pod = {"priorityClassName": "high"}
@@ -136,10 +133,11 @@ class TestTable:
     def test_storage_and_huge_pages_are_bytes(self, tmp_path: Path) -> None:
         amounts = {"ephemeral-storage": "10Gi", "hugepages-2Mi": "4Mi", "example.com/fpga": 2}
         pod = {"containers": [{"name": "c", "image": "c", "resources": {"requests": amounts}}]}
-        header, row = self.lines(tmp_path, jobset("js", rj("a", pod=pod, mode="Gang")))[-2:]
+        header, row = self.lines(tmp_path, jobset("js", rj("a", pod=pod, mode="Gang")))[:2]
         assert header.split() == [
+            "JOBSET",
             "GANG",
-            "MIN",
+            "MINPODS",
             "CPU",
             "MEMORY",
             "ephemeral-storage",
@@ -147,14 +145,14 @@ class TestTable:
             "hugepages-2Mi",
             "JOBS",
         ]
-        assert row.split()[1:] == ["1", "0", "0", "10Gi", "2", "4Mi", "a", "1x1"]
+        assert row.split()[2:] == ["1", "0", "0", "10Gi", "2", "4Mi", "a", "1x1"]
 
     def test_schedulers_can_be_named(self, tmp_path: Path) -> None:
         raw = jobset("js", rj("a", pod={"schedulerName": "mine"}), mode="Gang")
         assert any("UnsupportedScheduler" in line for line in self.lines(tmp_path, raw))
-        assert "  1 of 1 pods in 1 gang" in self.lines(tmp_path, raw, "--gang-scheduler", "mine")
+        assert "  1 of 1 pod in 1 gang" in self.lines(tmp_path, raw, "--gang-scheduler", "mine")
 
     def test_escapes_stay_letters(self, tmp_path: Path) -> None:
         raw = gang()
         raw["metadata"]["labels"] = {"kueue.x-k8s.io/queue-name": "q\x1b[31m"}
-        assert "  Queue q\\x1b[31m" in self.lines(tmp_path, raw)
+        assert "  LocalQueue q\\x1b[31m" in self.lines(tmp_path, raw)

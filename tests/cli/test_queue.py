@@ -105,7 +105,23 @@ class TestList:
         assert names() == ["localqueue.kueue.x-k8s.io/d"]
         assert len(names("-A")) == 5
         assert names("--cluster-queues") == [f"clusterqueue.kueue.x-k8s.io/{name}" for name in ("cq", "strict")]
-        assert ask_files(tmp_path, objects, "list", "-n", "nowhere").out == "no queue\n"
+        none = ask_files(tmp_path, objects, "list", "-n", "nowhere")
+        assert (none.code, none.out, none.err) == (0, "", "No LocalQueues found in namespace nowhere.\n")
+
+    def test_labels_order_and_quota(self, tmp_path: Path) -> None:
+        objects = busy()
+        for queue in objects:
+            if queue.get("metadata", {}).get("name") in {"q", "s", "strict"}:
+                queue["metadata"]["labels"] = {"team": "a"}
+
+        def rows(*arguments: str) -> list[list[str]]:
+            answer = ask_files(tmp_path, objects, "list", *arguments, "--no-headers")
+            return [line.split() for line in answer.out.splitlines()]
+
+        assert [row[1] for row in rows("-A", "-l", "team=a")] == ["q", "s"]
+        assert [row[0] for row in rows("--cluster-queues", "-l", "team")] == ["strict"]
+        assert [row[1] for row in rows("-A", "--sort-by", ".pending")] == ["r", "s", "q"]
+        assert rows("--cluster-queues", "-o", "wide")[0][6] == f"a100/{GPU}=12/8,a100/cpu=4/100"
 
     @pytest.mark.parametrize(
         ("change", "state", "reason"),
@@ -116,19 +132,21 @@ class TestList:
         ],
     )
     def test_states(self, change: Object, state: str, reason: str, tmp_path: Path) -> None:
-        report = ask_files(tmp_path, cluster("8", **change), "list", "-A", "-o", "json").json
+        (report,) = ask_files(tmp_path, cluster("8", **change), "list", "-A", "-o", "json").json["items"]
         assert (report["state"], report["reason"]) == (state, reason)
         assert bool(report["message"]) == bool(reason)
-        of_cluster_queue = ask_files(tmp_path, cluster("8", **change), "list", "--cluster-queues", "-o", "json").json
+        answer = ask_files(tmp_path, cluster("8", **change), "list", "--cluster-queues", "-o", "json")
+        (of_cluster_queue,) = answer.json["items"]
         assert (of_cluster_queue["state"], of_cluster_queue["reason"]) == (state, reason)
 
     def test_states_that_a_file_of_one_object_shows(self, tmp_path: Path) -> None:
         door = local_queue("q", "cq", stopPolicy="HoldAndDrain")
         inactive = cluster_queue("cq", {"f": {"cpu": 1}})
         inactive["status"] = {"conditions": [condition("Active", False, "FlavorNotFound", "Can't admit: f is missing")]}
-        stopped = ask_files(tmp_path, [door, flavor(), inactive], "list", "-A", "-o", "json").json
-        missing = ask_files(tmp_path, [local_queue("q", "cq")], "list", "-A", "-o", "json").json
-        broken = ask_files(tmp_path, [local_queue("q", "cq"), inactive], "list", "-A", "-o", "json").json
+        stopped, missing, broken = (
+            ask_files(tmp_path, objects, "list", "-A", "-o", "json").json["items"][0]
+            for objects in ([door, flavor(), inactive], [local_queue("q", "cq")], [local_queue("q", "cq"), inactive])
+        )
         assert [(each["state"], each["reason"], each["clusterQueue"]) for each in (stopped, missing, broken)] == [
             ("stopped", "LocalQueueStopped", "cq"),
             ("missing", "ClusterQueueMissing", "cq"),
@@ -136,9 +154,9 @@ class TestList:
         ]
         assert "f is missing" in broken["message"]
 
-    def test_yaml_is_a_stream_of_the_same(self, tmp_path: Path) -> None:
+    def test_yaml_is_the_same(self, tmp_path: Path) -> None:
         yaml = ask_files(tmp_path, busy(), "list", "-A", "-o", "yaml").documents
-        assert yaml == ask_files(tmp_path, busy(), "list", "-A", "-o", "json").json["items"]
+        assert yaml == [ask_files(tmp_path, busy(), "list", "-A", "-o", "json").json]
 
     @pytest.mark.parametrize(
         "arguments", [("-n", "t", "-A"), ("-n", "t", "--cluster-queues"), ("--queues", "x", "--context", "c")]
@@ -158,7 +176,6 @@ def describe(directory: Path, objects: list[Object], *arguments: str) -> QueueDe
 class TestDescribe:
     def test_table(self, tmp_path: Path, golden: Golden) -> None:
         answer = ask_files(tmp_path, busy(), "describe", "cq", "--cluster-queue")
-        assert max(map(len, answer.out.splitlines())) <= 80
         golden(HERE / "golden" / "queue-describe.txt", _without_ages(answer.out))
 
     def test_order_of_admission(self, tmp_path: Path) -> None:

@@ -1,54 +1,54 @@
-"""What a person sees on a terminal."""
+"""What a person sees on a terminal, and a script in a pipe."""
 
 from __future__ import annotations
 
-import io
 import os
 import pty
 import subprocess
 
 import click
 import pytest
-from rich.console import Console
 
-from gangctl.cli.output import Section, Table, print_on_terminal, wants_colour
+from gangctl.cli.output import Section, Table, text_of, wants_colour
 from gangctl.cli.plan import plan
 from tests.cli.manifests import EXAMPLES
 from tests.cli.run import BIN
 
+LONG = "the scheduler finds no nodes for all of its pods together"
 TABLE = Table(
-    ("GANG", "MIN", "JOBS"),
-    (("distributed-training-fd57c9b9a8", "33", "driver 1x1, workers 4x8, evaluators 2x2"),),
-    right=frozenset({1}),
+    ("GANG", "MINPODS", "JOBS"), (("distributed-training-fd57c9b9a8", "33", "driver 1x1, workers 4x8, evaluators 2x2"),)
 )
-SECTION = Section("JobSet [bold]t/js", ("9 of 9 pods",), TABLE, ("GangEmpty: \x1b[2Jnone",))
+DESCRIPTION = Section("JobSet [bold]t/js", (f"  {LONG}", f"  $ {LONG}"), TABLE, ("GangEmpty: \x1b[2Jnone",))
+LIST = Section(table=TABLE, lines=("a summary",), legend="JOBS: what they are")
 
 
-def shown(width: int) -> list[str]:
-    stream = io.StringIO()
-    print_on_terminal([SECTION, SECTION], Console(file=stream, width=width, color_system=None))
-    return [line.rstrip() for line in stream.getvalue().splitlines()]
+def shown(section: Section, width: int | None, *, headers: bool = True) -> list[str]:
+    return click.unstyle(text_of([section], width, headers=headers)).splitlines()
 
 
-def test_names_stay_whole_and_jobs_wrap() -> None:
-    lines = shown(54)
-    assert lines[:6] == [
+def test_nothing_is_wrapped_in_a_pipe() -> None:
+    assert shown(DESCRIPTION, None) == [
         "JobSet [bold]t/js",
-        "  9 of 9 pods",
-        "  GANG                             MIN  JOBS",
-        "  distributed-training-fd57c9b9a8   33  driver 1x1,",
-        "                                        workers 4x8,",
-        "                                        evaluators 2x2",
+        f"    {LONG}",
+        f"    $ {LONG}",
+        "  GANG                              MINPODS   JOBS",
+        "  distributed-training-fd57c9b9a8   33        driver 1x1, workers 4x8, evaluators 2x2",
+        "  ! GangEmpty: \\x1b[2Jnone",
     ]
-    assert lines[6] == "  ! GangEmpty: \\x1b[2Jnone"
-    assert lines[7:9] == ["", "JobSet [bold]t/js"]
 
 
-def test_nothing_is_lost_on_a_narrow_one() -> None:
-    text = "".join(line.replace(" ", "") for line in shown(30))
-    assert "33" in text
-    assert "evaluators" in text
-    assert max(map(len, shown(30))) <= 30
+def test_on_a_terminal_sentences_are_fitted_but_neither_tables_nor_commands() -> None:
+    lines = shown(DESCRIPTION, 40)
+    assert lines[1:4] == ["    the scheduler finds no nodes for all", "      of its pods together", f"    $ {LONG}"]
+    assert lines[4:] == shown(DESCRIPTION, None)[3:]
+
+
+def test_a_list_begins_with_its_header_and_explains_itself_on_a_terminal_only() -> None:
+    header, row, *after = shown(LIST, None)
+    assert (header.split(), row.split()[:2]) == (["GANG", "MINPODS", "JOBS"], ["distributed-training-fd57c9b9a8", "33"])
+    assert after == ["", "a summary"]
+    assert shown(LIST, None, headers=False) == [row, *after]
+    assert shown(LIST, 200) == [header, row, *after, "", "JOBS: what they are"]
 
 
 def on_a_terminal(*args: str, **environment: str) -> str:
@@ -76,7 +76,9 @@ def on_a_terminal(*args: str, **environment: str) -> str:
 def test_colours_on_a_terminal_and_none_for_who_says_no() -> None:
     assert "\x1b[" in on_a_terminal()
     assert "\x1b[" not in on_a_terminal("--no-color")
-    assert "\x1b[" not in on_a_terminal(NO_COLOR="1")
+    plain = on_a_terminal(NO_COLOR="1")
+    assert "\x1b[" not in plain
+    assert "MINPODS: pods that the gang needs at once" in plain
 
 
 @pytest.mark.parametrize("variable", ["NO_COLOR", "TERM"])

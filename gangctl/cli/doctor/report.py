@@ -8,7 +8,7 @@ from typing import Annotated, Literal, TypedDict
 
 from gangctl.cli.doctor.outcome import Result, Verdict, overall
 from gangctl.cli.doctor.subjects import Area
-from gangctl.cli.output import INDENT, Section, wrapped
+from gangctl.cli.output import Section
 
 VerdictWord = Literal["ok", "warning", "failed", "unknown"]
 
@@ -78,14 +78,13 @@ def sections(report: DoctorReport) -> list[Section]:
 def _lines(check: CheckReport) -> Iterator[str]:
     verdict = check["verdict"]
     shown = verdict.upper() if verdict in {"warning", "failed"} else verdict
-    yield from wrapped(f"{shown:<8} {check['id']}: {check['message']}", "", " " * 9)
+    yield f"{shown:<8} {check['id']}: {check['message']}"
     deeper = " " * 9
     if verdict != "ok":
-        yield from wrapped(f"tried: {check['tried']}", deeper, deeper + INDENT)
+        yield f"{deeper}tried: {check['tried']}"
     for each in check["evidence"]:
-        yield from wrapped(each, f"{deeper}- ", deeper + INDENT)
+        yield f"{deeper}- {each}"
     if check["remedy"]:
-        yield from wrapped(f"What to do: {check['remedy']}", deeper, deeper + INDENT)
+        yield f"{deeper}What to do: {check['remedy']}"
     if check["command"]:
-        # Never wrapped, because users copy it.
         yield f"{deeper}$ {check['command']}"

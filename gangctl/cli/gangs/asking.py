@@ -45,6 +45,11 @@ class Asking:
         """Whether files are the source."""
         return bool(self.filenames)
 
+    def nothing(self, what: str) -> str:
+        """That there are none, as kubectl says it."""
+        place = f" in namespace {self.namespace}" if self.namespace else ""
+        return f"No {what} found{place}."
+
     def now(self) -> float:
         """The time of the report, Unix seconds."""
         return (self.at or datetime.now(UTC)).timestamp()
@@ -89,17 +94,6 @@ def files(command: F) -> F:
         *options.FILENAMES,
         about="Read what kubectl get -o yaml printed (jobsets, jobs, pods, podgroups, workloads, events, nodes, "
         "and Kueue's objects) instead of a cluster. Can be repeated.",
-    )(command)
-
-
-def selector(command: F) -> F:
-    """``-l``: a label selector of JobSets."""
-    return click.option(
-        "-l",
-        "--selector",
-        metavar="SELECTOR",
-        callback=_check_selector,
-        help="JobSets with these labels: team=a,tier!=x.",
     )(command)
 
 
@@ -210,19 +204,4 @@ def _selected(asking: Asking, raw: dict[str, Any]) -> bool:
     """Whether the labels match the selector; a server has checked already."""
     if not asking.selector or not asking.offline:
         return True
-    from gangctl.sandbox.selectors import label_test  # noqa: PLC0415 -- only with files and -l
-
-    test = label_test(asking.selector)
-    return test is None or test((raw.get("metadata") or {}).get("labels") or {})
-
-
-def _check_selector(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:
-    if value is not None:
-        from gangctl.sandbox.errors import StatusError  # noqa: PLC0415 -- only with -l
-        from gangctl.sandbox.selectors import parse_labels  # noqa: PLC0415
-
-        try:
-            parse_labels(value)
-        except StatusError as refused:
-            raise click.BadParameter(f"{value}: {refused}", ctx, param) from refused
-    return value
+    return options.selected(asking.selector, raw)

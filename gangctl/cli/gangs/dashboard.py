@@ -6,15 +6,16 @@ from contextlib import aclosing
 from datetime import UTC, datetime
 from typing import Final
 
-from rich.console import Console, Group
+from rich.console import Console
 from rich.live import Live
+from rich.text import Text
 
 from gangctl.api.objects import Key
 from gangctl.cli.gangs.asking import Asking, live
 from gangctl.cli.gangs.cluster import Reader
 from gangctl.cli.gangs.summary import Seen, seen, summarise, summary_sections
 from gangctl.cli.gangs.watching import Watch
-from gangctl.cli.output import drawn, without_colour
+from gangctl.cli.output import text_of, without_colour
 
 _TICK_SECONDS: Final = 1.0
 """Interval of redraws without a change, because ages grow."""
@@ -37,7 +38,8 @@ def show(asking: Asking, console: Console | None = None) -> None:
                             known[key] = seen(reader.state, gang)
                     now = datetime.now(UTC).timestamp()
                     sections = summary_sections(summarise(known.values()), now)
-                    picture.update(Group(*drawn(sections, screen.width)), refresh=True)
+                    text = Text.from_ansi(text_of(sections, screen.width), no_wrap=True, overflow="crop")
+                    picture.update(text, refresh=True)
 
     try:
         live(asking, follow, watching=True)

@@ -139,9 +139,7 @@ def _nodes(nodes: Sequence[NodeDetail]) -> Section:
     )
     rest = len(nodes) - _MOST_NODES
     more = (f"and {rest} more: -o json has all",) if rest > 0 else ()
-    return Section(
-        plural(len(nodes), "node"), more, Table(("NODE", "PODS", "READY", "STATE"), rows, right=frozenset({1, 2}))
-    )
+    return Section(plural(len(nodes), "node"), more, Table(("NODE", "PODS", "READY", "STATE"), rows))
 
 
 def _events(events: Sequence[Event], now: float) -> Section:

@@ -11,26 +11,26 @@ import click
 
 from gangctl.api.emit import to_yaml
 from gangctl.api.objects import Key
+from gangctl.cli.formats import TABLE, WIDE
 from gangctl.cli.gangs.asking import Asking, live
 from gangctl.cli.gangs.cluster import Reader
-from gangctl.cli.gangs.views import HEADERS, gang_row
+from gangctl.cli.gangs.views import HEADERS, NONE, WIDE_HEADERS, gang_row
 from gangctl.cli.gangs.watching import Watch
-from gangctl.cli.messages import printable
-from gangctl.cli.output import GAP, print_names
+from gangctl.cli.output import Listing, Table, print_names, row_line
 from gangctl.readiness.phases import GangPhase
 from gangctl.readiness.report import gang_object
 from gangctl.readiness.result import Readiness
 
 GONE: Final = "(deleted)"
-_WIDTHS: Final = (12, 20, 16, 7, 18, 12, 6)
-"""Minimum widths of columns, for later rows; the last column needs none."""
+_WIDTHS: Final = (15, 23, 19, 10, 21, 15, 9, 9, 16, 11, 9)
+"""Minimum widths of columns with the gap behind them, for later rows."""
 
 
-def print_changes(asking: Asking, phases: Collection[GangPhase], form: str) -> None:
+def print_changes(asking: Asking, phases: Collection[GangPhase], listing: Listing) -> None:
     """Print gangs until Ctrl-C; with ``phases`` only while they are in, or leave, one of these."""
 
     async def follow(reader: Reader, _keys: list[Key]) -> None:
-        printer = _Printer(form)
+        printer = _Printer(listing)
         watch = Watch(reader)
         async with aclosing(watch.turns()) as turns:
             async for changes in turns:
@@ -62,14 +62,16 @@ def _cells(gang: Readiness) -> tuple[str, ...]:
 class _Printer:
     """One row, document or name at a time."""
 
-    def __init__(self, form: str) -> None:
-        self._form = form
+    def __init__(self, listing: Listing) -> None:
+        self._form = listing.form
+        self._header = (*HEADERS, *WIDE_HEADERS) if listing.form == WIDE else HEADERS
+        self._headers = listing.headers
         self._widths: Sequence[int] = ()
         self._documents = 0
 
     def show(self, changes: Sequence[tuple[Readiness | None, Readiness | None]]) -> None:
         now = datetime.now(UTC).timestamp()
-        if self._form == "table":
+        if self._form in {TABLE, WIDE}:
             self._rows([self._row(before, after, now) for before, after in changes])
             return
         for _, after in changes:
@@ -86,13 +88,12 @@ class _Printer:
             return gang_row(after, now)
         assert before is not None  # noqa: S101 -- a change has one of the two
         row = gang_row(before, now)
-        return (*row[:2], GONE, "-", "-", *row[5:])
+        return (*row[:2], GONE, NONE, NONE, *row[5:])
 
     def _rows(self, rows: Sequence[tuple[str, ...]]) -> None:
         if not self._widths:
-            columns = range(len(_WIDTHS))
-            self._widths = [max(_WIDTHS[at], *(len(row[at]) for row in (HEADERS, *rows))) for at in columns]
-            rows = [HEADERS, *rows]
+            known = Table(self._header, tuple(row[: len(self._header)] for row in rows))
+            self._widths = list(map(max, known.widths, _WIDTHS))
+            rows = [self._header, *rows] if self._headers else rows
         for row in rows:
-            cells = [cell.ljust(width) for cell, width in zip(row, self._widths, strict=False)]
-            click.echo(printable(GAP.join([*cells, row[-1]])).rstrip())
+            click.echo(row_line(row[: len(self._header)], self._widths))

@@ -8,10 +8,9 @@ import click
 
 from gangctl.cli import options
 from gangctl.cli.gangs import asking
-from gangctl.cli.gangs.views import gang_table, gang_titles
-from gangctl.cli.output import Section, print_answer
+from gangctl.cli.gangs.views import HEADERS, LEGEND, WIDE_HEADERS, gang_entry
+from gangctl.cli.output import Listing
 from gangctl.readiness.phases import GangPhase
-from gangctl.readiness.report import gang_object
 
 
 class PhaseChoice(click.ParamType[GangPhase]):
@@ -40,7 +39,7 @@ class PhaseChoice(click.ParamType[GangPhase]):
 @click.command("get")
 @click.argument("names", nargs=-1, metavar="[NAME]...", shell_complete=asking.complete_names)
 @asking.places
-@asking.selector
+@options.selector("JobSets")
 @click.option(
     "--phase",
     "phases",
@@ -51,14 +50,14 @@ class PhaseChoice(click.ParamType[GangPhase]):
 )
 @click.option("-w", "--watch", is_flag=True, help="Go on printing what changes, until Ctrl-C.")
 @asking.files
-@options.output("table", "json", "yaml", "name")
+@options.listing("table", "wide", "json", "yaml", "name")
 @options.colour
 def command(
     *,
     names: tuple[str, ...],
     phases: tuple[GangPhase, ...],
     watch: bool,
-    form: str,
+    listing: Listing,
     **flags: Any,
 ) -> None:
     """List gangs: phase, pods that are ready, and why others are not.
@@ -80,18 +79,23 @@ def command(
     if watch:
         if wanted.offline:
             raise click.UsageError("files do not change: --watch needs a cluster")
-        if form == "json":
-            raise click.UsageError("a watch has no end, and JSON is one document: -o yaml is a stream")
+        if listing.sort_by:
+            raise click.UsageError("--sort-by needs all gangs, and a watch prints one at a time")
+        if listing.form == "json" or "=" in listing.form:
+            raise click.UsageError("--watch prints a table, -o wide, -o yaml or -o name")
         from gangctl.cli.gangs.following import print_changes  # noqa: PLC0415 -- only with --watch
 
-        print_changes(wanted, chosen, form)
+        print_changes(wanted, chosen, listing)
         return
     found = asking.find(wanted)
     now = wanted.now()
     states = [found.state.readiness(key, now) for key in found.keys]
     shown = [each for each in states if each is not None and (not chosen or each.phase in chosen)]
-    print_answer(
-        form,
-        [gang_object(each) for each in shown],
-        lambda: [Section(gang_titles(shown), table=gang_table(shown, now) if shown else None)],
+    listing.print(
+        HEADERS,
+        [gang_entry(each, now) for each in shown],
+        wide=WIDE_HEADERS,
+        nothing=wanted.nothing("gangs"),
+        legend=LEGEND,
+        listed=not names,
     )

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Annotated, Final, Literal, TypedDict
 
 from gangctl.api.jobset import read_jobset
-from gangctl.cli.fitview import amounts
+from gangctl.cli.fitview import amount
 from gangctl.cli.gangs.state import GangState
 from gangctl.cli.gangs.views import NONE, ago
 from gangctl.cli.messages import plural
@@ -177,37 +177,27 @@ def _waiting(gang: Readiness) -> WaitingReport:
     }
 
 
-_HEADERS: Final = ("NAMESPACE", "QUEUE", "GANGS", "BLOCKED", "READY", "STRANDED", "OLDEST", "PHASES")
+_HEADERS: Final = ("NAMESPACE", "QUEUE", "GANGS", "BLOCKED", "READY", "STRANDED", "OLDEST", "PHASES", "REQUESTED")
+_WAITING: Final = ("NAMESPACE", "NAME", "PHASE", "SINCE", "REASON", "MESSAGE")
+_LEGEND: Final = (
+    "READY: pods that are ready, of those that should exist now. STRANDED: pods that hold nodes while their gang is "
+    "short of its minimum. OLDEST: how long the oldest gang that is not ready has been in its phase."
+)
 
 
 def summary_sections(summary: Summary, now: float) -> list[Section]:
-    """All sections: totals, each queue, and waiting gangs."""
-    pods = summary["pods"]
+    """The queues, and the gangs that are not ready."""
     if not summary["gangs"]:
-        return [Section("no gang")]
-    title = f"{plural(summary['gangs'], 'gang')}, {pods['ready']} of {plural(pods['wanted'], 'pod')} ready"
-    warnings = [plural(pods["stranded"], "stranded pod")] if pods["stranded"] else []
-    if summary["blocked"]:
-        warnings.append(f"{plural(summary['blocked'], 'gang')} blocked")
-    rows = tuple(_row(each, now) for each in summary["queues"])
-    sections = [
-        Section(
-            f"{title}, {', '.join(warnings)}" if warnings else title,
-            table=Table(_HEADERS, rows, right=frozenset({2, 3, 4, 5, 6})),
-        )
-    ]
-    asked = tuple(
-        (each["namespace"], each["localQueue"] or NONE, amounts(each["requests"].items()))
-        for each in summary["queues"]
-        if each["requests"]
+        return []
+    pods = summary["pods"]
+    totals = (
+        f"{plural(summary['gangs'], 'gang')}, {summary['blocked']} blocked. {pods['ready']} of "
+        f"{plural(pods['wanted'], 'pod')} ready, {pods['stranded']} stranded."
     )
-    if asked:
-        sections.append(Section("Requested", table=Table(("NAMESPACE", "QUEUE", "RESOURCES"), asked)))
-    if summary["waiting"]:
-        rows = tuple(_waiting_row(each, now) for each in summary["waiting"])
-        headers = ("NAMESPACE", "NAME", "PHASE", "SINCE", "REASON", "WHY")
-        sections.append(Section("Not ready", table=Table(headers, rows)))
-    return sections
+    queues = Table(_HEADERS, tuple(_row(each, now) for each in summary["queues"]))
+    waiting = Table(_WAITING, tuple(_waiting_row(each, now) for each in summary["waiting"]))
+    tables = [queues, waiting] if waiting.rows else [queues]
+    return [*(Section(table=each) for each in tables), Section(legend=f"{totals}\n{_LEGEND}")]
 
 
 def _row(queue: QueueSummary, now: float) -> tuple[str, ...]:
@@ -220,7 +210,8 @@ def _row(queue: QueueSummary, now: float) -> tuple[str, ...]:
         f"{pods['ready']}/{pods['wanted']}",
         str(pods["stranded"]),
         ago(unix(queue["oldest"]), now),
-        ", ".join(f"{count} {phase}" for phase, count in queue["phases"].items()),
+        ",".join(f"{phase}={count}" for phase, count in queue["phases"].items()),
+        ",".join(f"{name}={amount(name, value)}" for name, value in queue["requests"].items()) or NONE,
     )
 
 

@@ -9,24 +9,27 @@ from typing import Any
 import click
 
 from gangctl.cli import options
+from gangctl.cli.formats import TABLE
 from gangctl.cli.gangs import asking
 from gangctl.cli.output import print_answer
 
 
 @click.command("top")
 @asking.places
-@asking.selector
+@options.selector("JobSets")
 @click.option("--once", is_flag=True, help="Print it once, also on a terminal.")
 @asking.files
 @options.output("table", "json", "yaml")
+@options.no_headers
 @options.colour
-def command(*, once: bool, form: str, **flags: Any) -> None:
+def command(*, once: bool, form: str, no_headers: bool, **flags: Any) -> None:
     """Show what runs and what waits, by queue: trouble first.
 
     On a terminal the view stays and follows the cluster, until Ctrl-C; elsewhere, with --once
-    and with -f, it is printed once. STRANDED counts pods that hold nodes while their gang is
-    short of its minimum, OLDEST is how long the longest of those that are not ready has stood
-    as it does, REQUESTED is what all pods of gangs that are not over ask for.
+    and with -f, it is printed once. READY counts the pods that are ready of those that should
+    exist now, STRANDED those that hold nodes while their gang is short of its minimum. OLDEST is
+    how long the oldest gang that is not ready has been in its phase, REQUESTED what all pods of
+    gangs that are not over ask for. The second table has the gangs that are not ready.
 
     \b
     Examples:
@@ -41,7 +44,7 @@ def command(*, once: bool, form: str, **flags: Any) -> None:
     )
 
     wanted = asking.asked(**flags)
-    if form == "table" and not once and not wanted.offline and _on_terminal():
+    if form == TABLE and not once and not wanted.offline and _on_terminal():
         from gangctl.cli.gangs.dashboard import show  # noqa: PLC0415 -- rich, only where it shows
 
         show(wanted)
@@ -50,7 +53,9 @@ def command(*, once: bool, form: str, **flags: Any) -> None:
     now = wanted.now()
     gangs = (found.state.readiness(key, now) for key in found.keys)
     summary = summarise(seen(found.state, gang) for gang in gangs if gang is not None)
-    print_answer(form, [summary], lambda: summary_sections(summary, now))
+    if form == TABLE and not summary["gangs"]:
+        click.echo(wanted.nothing("gangs"), err=True)
+    print_answer(form, [summary], lambda: summary_sections(summary, now), headers=not no_headers)
 
 
 def _on_terminal() -> bool:

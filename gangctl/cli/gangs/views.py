@@ -7,15 +7,20 @@ from datetime import timedelta
 from typing import Final
 
 from gangctl.cli.messages import plural
-from gangctl.cli.output import INDENT, Section, Table, wrapped
+from gangctl.cli.output import INDENT, Entry, Section
 from gangctl.errors import one_line
 from gangctl.kueue.moments import span
 from gangctl.readiness.causes.ranking import WAITING
 from gangctl.readiness.phases import GangPhase
+from gangctl.readiness.report import gang_object
 from gangctl.readiness.result import Cause, Readiness
 
 NONE: Final = "-"
 HEADERS: Final = ("NAMESPACE", "NAME", "PHASE", "READY", "REASON", "QUEUE", "SINCE", "AGE")
+WIDE_HEADERS: Final = ("CLUSTERQUEUE", "RESTARTS", "GROUPS", "MESSAGE")
+LEGEND: Final = (
+    "READY: pods that are ready, of those that should exist now. REASON: the most likely cause of what is not ready."
+)
 
 
 def ago(at: int, now: float) -> str:
@@ -24,7 +29,7 @@ def ago(at: int, now: float) -> str:
 
 
 def gang_row(gang: Readiness, now: float) -> tuple[str, ...]:
-    """One gang under :data:`HEADERS`."""
+    """One gang under :data:`HEADERS` and :data:`WIDE_HEADERS`."""
     return (
         gang.namespace,
         gang.name,
@@ -34,20 +39,16 @@ def gang_row(gang: Readiness, now: float) -> tuple[str, ...]:
         gang.local_queue or NONE,
         ago(gang.since, now),
         ago(gang.created_at, now),
+        gang.cluster_queue or NONE,
+        str(gang.attempt),
+        str(len(gang.groups)),
+        gang.causes[0].message if gang.causes else NONE,
     )
 
 
-def gang_table(gangs: Sequence[Readiness], now: float) -> Table:
-    """Gangs, one a row."""
-    return Table(HEADERS, tuple(gang_row(each, now) for each in gangs), right=frozenset({3}))
-
-
-def gang_titles(gangs: Sequence[Readiness]) -> str:
-    """The number of gangs and of their pods."""
-    if not gangs:
-        return "no gang"
-    ready, wanted = (sum(getattr(each.counts, name) for each in gangs) for name in ("ready", "wanted"))
-    return f"{plural(len(gangs), 'gang')}, {ready} of {plural(wanted, 'pod')} ready"
+def gang_entry(gang: Readiness, now: float) -> Entry:
+    """One gang of a list."""
+    return Entry(gang_object(gang), gang_row(gang, now))
 
 
 def sentence(text: str) -> str:
@@ -56,23 +57,22 @@ def sentence(text: str) -> str:
 
 
 def cause_lines(cause: Cause, now: float) -> Iterator[str]:
-    """Cause, evidence, remedy and the next command, each wrapped."""
+    """Cause, evidence, remedy and the next command."""
     held = [
         cause.reason.value,
         "" if cause.blocking else "ends by itself" if cause.reason in WAITING else "holds nothing back",
         plural(cause.pods, "pod") if cause.pods else "",
         f"for {ago(cause.since, now)}" if cause.since else "",
     ]
-    yield from wrapped(sentence(cause.message))
-    yield from wrapped(f"({', '.join(filter(None, held))})", INDENT, INDENT)
+    yield sentence(cause.message)
+    yield f"{INDENT}({', '.join(filter(None, held))})"
     if cause.groups:
-        yield from wrapped(f"groups: {_some(cause.groups)}", INDENT, INDENT)
+        yield f"{INDENT}groups: {_some(cause.groups)}"
     for each in cause.evidence:
-        yield from wrapped(each, f"{INDENT}- ", INDENT * 2)
+        yield f"{INDENT}- {each}"
     if cause.remedy:
-        yield from wrapped(f"What to do: {cause.remedy[:1].lower()}{cause.remedy[1:]}", INDENT, INDENT)
+        yield f"{INDENT}What to do: {cause.remedy[:1].lower()}{cause.remedy[1:]}"
     if cause.command:
-        # Never wrapped, because users copy it.
         yield f"{INDENT}$ {cause.command}"
 
 

@@ -11,7 +11,7 @@ import click
 
 from gangctl.cli import options
 from gangctl.cli.messages import plural
-from gangctl.cli.output import Section, Table, print_answer
+from gangctl.cli.output import Entry, Listing, Section, print_answer
 from gangctl.errors import InputError
 from gangctl.pathways.accelerators.shapes import rule_of
 from gangctl.pathways.accelerators.slices import Accelerator, Slice
@@ -89,9 +89,9 @@ def complete_topology(ctx: click.Context, param: click.Parameter, incomplete: st
 @click.command("accelerators")
 @click.argument("name", required=False, shell_complete=complete_name)
 @click.option("--topology", metavar="TOPOLOGY", shell_complete=complete_topology, help="Of a slice, such as 2x2x4.")
-@options.output("table", "json", "yaml", "name")
+@options.listing("table", "json", "yaml", "name")
 @options.colour
-def command(*, name: str | None, topology: str | None, form: str) -> None:
+def command(*, name: str | None, topology: str | None, listing: Listing) -> None:
     """List TPU types, or say what a name stands for.
 
     NAME is a device type (v5p-8, v5p-2x2x1), a machine type, a node label of GKE, a family or
@@ -111,11 +111,13 @@ def command(*, name: str | None, topology: str | None, form: str) -> None:
         reports = [_report(each, None) for each in ACCELERATORS]
     else:
         reports = [_named(name, topology)]
-    if form == "name":
+    if listing.form == "name":
         for shown in dict.fromkeys(map(_shortest, reports)):
             click.echo(shown)
+    elif name is None:
+        listing.print(_HEADERS, [_entry(each) for each in reports], legend=_LEGEND)
     else:
-        print_answer(form, reports, lambda: [_listed(reports)] if name is None else _described(reports[0]))
+        print_answer(listing.form, reports, lambda: _described(reports[0]), headers=listing.headers)
 
 
 def _named(name: str, topology: str | None) -> AcceleratorReport:
@@ -191,24 +193,26 @@ def _shortest(report: AcceleratorReport) -> str:
     return report["slice"]["instanceType"] if report["slice"] is not None else report["key"]
 
 
-def _listed(reports: list[AcceleratorReport]) -> Section:
-    """The table of machine types."""
-    headers = ("FAMILY", "MACHINE TYPE", "CHIPS/VM", "CORES/CHIP", "KEY", "FLAGS", "PATHWAYSJOB", "LABEL")
-    rows = tuple(
-        (
-            "/".join(each["families"]),
-            each["machineType"],
-            str(each["chipsPerVM"]),
-            str(each["coresPerChip"]),
-            each["key"],
-            str(len(each["topologies"])),
-            str(len(each["pathwaysJobTopologies"])),
-            each["label"],
-        )
-        for each in reports
+_HEADERS: Final = (
+    *("FAMILY", "MACHINE-TYPE", "CHIPS/VM", "CORES/CHIP", "KEY"),
+    *("FLAG-TOPOLOGIES", "PATHWAYSJOB-TOPOLOGIES", "LABEL"),
+)
+_LEGEND: Final = "FLAG-TOPOLOGIES and PATHWAYSJOB-TOPOLOGIES: how many topologies flags and PathwaysJobs may ask for."
+
+
+def _entry(report: AcceleratorReport) -> Entry:
+    """A machine type in the list."""
+    row = (
+        "/".join(report["families"]),
+        report["machineType"],
+        str(report["chipsPerVM"]),
+        str(report["coresPerChip"]),
+        report["key"],
+        str(len(report["topologies"])),
+        str(len(report["pathwaysJobTopologies"])),
+        report["label"],
     )
-    title = f"{len(reports)} machine types, and how many topologies flags and PathwaysJobs may ask for"
-    return Section(title, table=Table(headers, rows, right=frozenset({2, 3, 5, 6})))
+    return Entry(report, row)
 
 
 def _described(report: AcceleratorReport) -> list[Section]:
@@ -229,7 +233,7 @@ def _described(report: AcceleratorReport) -> list[Section]:
             ("slice", f"{found['topology']}, {plural(found['chips'], 'chip')} on {plural(found['vms'], 'VM')}"),
             ("may be asked for", " and ".join(_WHERE[each] for each in found["allowedWith"])),
         ]
-    return [Section(_shortest(report), table=Table(("WHAT", "VALUE"), tuple(rows)))]
+    return [Section(_shortest(report), tuple(f"{f'{what}:':<18} {value}" for what, value in rows))]
 
 
 _WHERE: Final = {"flags": "with flags", "PathwaysJob": "in a PathwaysJob"}

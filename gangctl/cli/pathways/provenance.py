@@ -13,7 +13,7 @@ from gangctl.api.documents import Document
 from gangctl.api.fieldpath import FieldPath
 from gangctl.cli.inputs import where
 from gangctl.cli.messages import plural
-from gangctl.cli.output import Section, wrapped
+from gangctl.cli.output import Section
 from gangctl.cli.pathways.report import ORIGINS, PathwaysOrigins
 from gangctl.cli.pathways.subjects import Subject
 from gangctl.cli.pathways.translation import lies_in
@@ -107,7 +107,7 @@ def _lines(fields: Iterable[tuple[str, Field]]) -> Iterator[str]:
     """Each field with its value; what neighbours have in common, their origin, stands once below them."""
     for source, members in groupby(fields, key=lambda named: _from(named[1])):
         yield from (f"{short}: {_shown(each.value)}" for short, each in members)
-        yield from wrapped(source, "    <- ", "       ")
+        yield f"    <- {source}"
 
 
 def _place(path: str, jobset: Any) -> tuple[str, str]:

@@ -12,6 +12,7 @@ from gangctl.api.objects import Object
 from gangctl.api.scheduling import NEWEST, Generation, generation_of_minor
 from gangctl.cli import options
 from gangctl.cli.inputs import read_documents
+from gangctl.cli.messages import plural
 from gangctl.cli.output import Section, Table, print_answer
 from gangctl.cli.policy import flags
 from gangctl.cli.policy.bundle import FileCatalogue, check_names, sort_documents
@@ -97,7 +98,6 @@ def _report(loaded: Loaded, compiling: Timing, reviews: Sequence[tuple[str, Revi
     return {
         "apiVersion": API_VERSION,
         "kind": KIND,
-        "unit": "microseconds",
         "compile": _timing(compiling),
         "bind": [{"object": title, **_timing(measure_binding(review, rounds))} for title, review in reviews],
         "rules": [
@@ -119,23 +119,23 @@ def _report(loaded: Loaded, compiling: Timing, reviews: Sequence[tuple[str, Revi
 def _section(report: Mapping[str, Any], policies: int) -> Section:
     """For a person."""
     lines = [
-        f"compiling {policies} {'policy' if policies == 1 else 'policies'}: {_us(report['compile']['median'])} us",
-        *(f"binding {each['object']}: {_us(each['median'])} us" for each in report["bind"]),
+        f"compiling {plural(policies, 'policy', 'policies')}: {_us(report['compile']['medianMicroseconds'])} us",
+        *(f"binding {each['object']}: {_us(each['medianMicroseconds'])} us" for each in report["bind"]),
     ]
-    headers = ("POLICY", "RULE", "OBJECT", "MEDIAN", "P99", "STEPS", "RESULT")
+    headers = ("POLICY", "RULE", "OBJECT", "MEDIAN-US", "P99-US", "STEPS", "RESULT")
     rows = tuple(
         (
             each["policy"],
             each["rule"],
             each["object"].removeprefix("JobSet default/"),
-            _us(each["median"]),
-            _us(each["p99"]),
+            _us(each["medianMicroseconds"]),
+            _us(each["p99Microseconds"]),
             str(each["steps"]),
             each["result"],
         )
         for each in report["rules"]
     )
-    return Section("microseconds", tuple(lines), Table(headers, rows, right=frozenset({3, 4, 5})))
+    return Section(lines=tuple(lines), table=Table(headers, rows))
 
 
 def _us(microseconds: float) -> str:
@@ -143,4 +143,8 @@ def _us(microseconds: float) -> str:
 
 
 def _timing(timing: Timing) -> dict[str, float | int]:
-    return {"median": round(timing.median, 2), "p99": round(timing.p99, 2), "rounds": timing.rounds}
+    return {
+        "medianMicroseconds": round(timing.median, 2),
+        "p99Microseconds": round(timing.p99, 2),
+        "rounds": timing.rounds,
+    }

@@ -40,7 +40,7 @@ from gangctl.cli.policy.requests import (
     title_of,
 )
 from gangctl.cli.policy.variables import variables_of
-from gangctl.cli.policy.verdicts import Evaluated, verdict_data, verdict_section
+from gangctl.cli.policy.verdicts import Evaluated, verdict_data, verdict_sections
 from gangctl.errors import InputError
 from gangctl.policy.review import Operation
 from gangctl.policy.verdict import Action, merge
@@ -165,7 +165,7 @@ def command(
     print_answer(
         form,
         [verdict_data(each) for each in evaluated],
-        lambda: [verdict_section(each, everything=details) for each in evaluated],
+        lambda: verdict_sections(evaluated, everything=details),
         [_named(each.subject) for each in evaluated if not each.verdict.allowed],
     )
     if not all(each.verdict.allowed for each in evaluated):

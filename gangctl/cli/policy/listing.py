@@ -9,7 +9,7 @@ import click
 
 from gangctl.cli import options
 from gangctl.cli.inputs import read_documents
-from gangctl.cli.output import Section, Table, print_answer
+from gangctl.cli.output import Entry, Listing
 from gangctl.cli.policy import flags
 from gangctl.cli.policy.bundle import Bundle, name_of, no_policies, sort_documents
 from gangctl.cli.policy.loading import try_to_load
@@ -21,14 +21,14 @@ _KNOWN: Final = {"True": "yes", "False": "no"}
 
 @click.command("list")
 @click.argument("files", nargs=-1, metavar="[FILE|DIR|-]...", type=click.Path(allow_dash=True))
-@options.output("table", "json", "yaml", "name")
+@options.listing("table", "wide", "json", "yaml", "name")
 @options.cluster
 @flags.kubernetes
 @options.colour
 def command(
     *,
     files: tuple[str, ...],
-    form: str,
+    listing: Listing,
     cluster: options.ClusterFlags,
     kube: str,
 ) -> None:
@@ -46,8 +46,7 @@ def command(
     if files and cluster.given:
         raise click.UsageError("give files, or a cluster")
     summaries = _of_files(files, kube) if files else _of_cluster(cluster)
-    names = [{**each["policy"], "metadata": each["metadata"]} for each in summaries]
-    print_answer(form, summaries, lambda: [_section(summaries)], names)
+    listing.print(_HEADERS, list(map(_entry, summaries)), wide=_WIDE, nothing="No GangPolicies found.")
 
 
 def _of_files(files: Sequence[str], kube: str) -> list[dict[str, Any]]:
@@ -119,18 +118,22 @@ def _name(summary: Mapping[str, Any]) -> str:
     return str(summary["metadata"]["name"])
 
 
-def _section(summaries: Sequence[Mapping[str, Any]]) -> Section:
-    rows = tuple(
-        (
-            _name(each),
-            ",".join(each["actions"]),
-            each["failurePolicy"],
-            each["ready"],
-            "-" if each["violations"] is None else str(each["violations"]),
-            (", ".join(each["rules"]) or "-") + (f" ({each['reason']})" if each["reason"] else ""),
-        )
-        for each in summaries
+_NONE: Final = "-"
+_HEADERS: Final = ("NAME", "ACTIONS", "FAILUREPOLICY", "READY", "VIOLATIONS", "RULES", "MESSAGE")
+_WIDE: Final = ("KIND", "SOURCE", "RULE-NAMES")
+
+
+def _entry(summary: Mapping[str, Any]) -> Entry:
+    row = (
+        _name(summary),
+        ",".join(summary["actions"]),
+        summary["failurePolicy"],
+        summary["ready"],
+        _NONE if summary["violations"] is None else str(summary["violations"]),
+        str(len(summary["rules"])),
+        summary["reason"] or _NONE,
+        summary["policy"]["kind"],
+        summary["source"] or _NONE,
+        ",".join(summary["rules"]) or _NONE,
     )
-    count = f"{len(summaries)} {'policy' if len(summaries) == 1 else 'policies'}"
-    headers = ("NAME", "ACTIONS", "FAILURE", "READY", "VIOLATIONS", "RULES")
-    return Section(count, table=Table(headers, rows, right=frozenset({4})))
+    return Entry(summary, row, {**summary["policy"], "metadata": summary["metadata"]})

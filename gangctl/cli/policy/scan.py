@@ -32,7 +32,7 @@ from gangctl.cli.policy.evaluator import now, options_of
 from gangctl.cli.policy.loading import Loaded, is_parameter, load, try_to_load
 from gangctl.cli.policy.requests import Fit, fit_of_existing
 from gangctl.cli.policy.verdicts import finding_data
-from gangctl.client.client import Client
+from gangctl.client.client import Client, Selection
 from gangctl.client.resources import JOBSETS
 from gangctl.errors import ClusterUnavailableError, ForbiddenError, InputError, NotFoundError
 from gangctl.evaluation.evaluator import PolicyEvaluator
@@ -81,6 +81,7 @@ class Scope:
 
     namespace: str | None
     everywhere: bool
+    selector: str | None
     policies: Bundle | None
     now: datetime
 
@@ -89,7 +90,9 @@ class Scope:
 @flags.policies(required=False)
 @click.option("-n", "--namespace", metavar="NAMESPACE", help="Namespace to scan. Default: that of the context.")
 @click.option("-A", "--all-namespaces", "everywhere", is_flag=True, help="Scan all namespaces.")
+@options.selector("JobSets")
 @options.output("table", "json", "yaml", "name")
+@options.no_headers
 @options.cluster
 @options.colour
 def command(
@@ -97,7 +100,9 @@ def command(
     policy_files: tuple[str, ...],
     namespace: str | None,
     everywhere: bool,
+    selector: str | None,
     form: str,
+    no_headers: bool,
     cluster: options.ClusterFlags,
 ) -> None:
     """Evaluate the JobSets of a cluster.
@@ -116,7 +121,7 @@ def command(
     if everywhere and namespace is not None:
         raise click.UsageError("--namespace and --all-namespaces exclude each other")
     bundle = sort_documents(read_documents(policy_files)) if policy_files else None
-    scope = Scope(namespace, everywhere, bundle, now())
+    scope = Scope(namespace, everywhere, selector, bundle, now())
     report = ask_cluster(cluster, lambda client, own: _scan(client, own, scope))
     names = dict.fromkeys(each["name"] for each in report.violations)
     print_answer(
@@ -124,6 +129,7 @@ def command(
         [report_data(report)],
         lambda: _sections(report),
         [{"apiVersion": JOBSETS.api_version, "kind": "JobSet", "metadata": {"name": name}} for name in names],
+        headers=not no_headers,
     )
     if report.violations:
         answer_no()
@@ -142,7 +148,7 @@ async def _scan(client: Client, own_namespace: str, scope: Scope) -> Report:
     place = None if scope.everywhere else scope.namespace or own_namespace
     async with PolicyEvaluator(options_of(generation.kubernetes)) as evaluator:
         await evaluator.install(PolicySet(1, policies=loaded.policies, exceptions=loaded.exceptions))
-        async with aclosing(_jobsets(client, place)) as jobsets:
+        async with aclosing(_jobsets(client, place, scope.selector)) as jobsets:
             async for jobset in jobsets:
                 home = str(jobset["metadata"].get("namespace", ""))
                 if is_left_alone(home, namespaces):
@@ -193,9 +199,9 @@ async def _catalogue(client: Client, scope: Scope, loaded: Loaded) -> FileCatalo
     return await parameters_of(client, loaded.policies)
 
 
-async def _jobsets(client: Client, namespace: str | None) -> AsyncGenerator[Object, None]:
+async def _jobsets(client: Client, namespace: str | None, selector: str | None) -> AsyncGenerator[Object, None]:
     try:
-        async with aclosing(client.pages(JOBSETS, namespace, limit=PAGE)) as pages:
+        async with aclosing(client.pages(JOBSETS, namespace, selection=Selection(selector), limit=PAGE)) as pages:
             async for page in pages:
                 for item in page.items:
                     if not item["metadata"].get("deletionTimestamp"):
@@ -223,15 +229,12 @@ def _counts(found: Mapping[Result, int]) -> dict[str, int]:
 def _sections(report: Report) -> list[Section]:
     rows = tuple((name, *(str(n) for n in _counts(found).values())) for name, found in sorted(report.results.items()))
     headers = ("POLICY", *(result.value.upper() for result in Result))
+    sections = [Section(table=Table(headers, rows))]
+    columns = ("namespace", "name", "policy", "rule", "result", "actions", "message")
+    broken = tuple(tuple(each[column] for column in columns) for each in report.violations)
+    if broken:
+        table = Table(("NAMESPACE", "JOBSET", "POLICY", "RULE", "RESULT", "ACTION", "MESSAGE"), broken)
+        sections.append(Section(table=table))
     left = f", {report.left_alone} left alone" if report.left_alone else ""
-    title = f"{plural(report.jobsets, 'JobSet')} evaluated{left}"
-    sections = [Section(title, table=Table(headers, rows, right=frozenset(range(1, len(headers)))))]
-    if report.violations:
-        columns = ("policy", "rule", "result", "actions", "message")
-        broken = tuple(
-            (f"{each['namespace']}/{each['name']}", *(each[column] for column in columns)) for each in report.violations
-        )
-        count = f"{plural(len(broken), 'violation')}"
-        table = Table(("JOBSET", "POLICY", "RULE", "RESULT", "ACTION", "MESSAGE"), broken)
-        sections.append(Section(count, table=table))
-    return sections
+    summary = f"{plural(report.jobsets, 'JobSet')} evaluated{left}: {plural(len(broken), 'violation')}"
+    return [*sections, Section(lines=(summary,))]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -153,16 +152,7 @@ def _result_data(each: Tested) -> dict[str, Any]:
 
 
 def _sections(tests: Tests, *, fail_only: bool) -> list[Section]:
-    sections = []
-    for path in dict.fromkeys(each.file.path for each in tests.tested):
-        shown = [e for e in tests.tested if e.file.path == path and (e.failure or not fail_only)]
-        if shown:
-            sections.append(_section(path, shown))
-    return [*sections, _summary(tests)]
-
-
-def _section(path: str, shown: Sequence[Tested]) -> Section:
-    headers = ("", "POLICY", "RULE", "OBJECT", "OPERATION", "RESULT")
+    headers = ("TEST", "POLICY", "RULE", "OBJECT", "OPERATION", "FILE", "RESULT")
     rows = tuple(
         (
             "FAIL" if each.failure else "ok",
@@ -170,11 +160,12 @@ def _section(path: str, shown: Sequence[Tested]) -> Section:
             each.row.rule or "*",
             each.subject.title,
             each.row.operation,
-            f"line {each.line}: {each.failure}" if each.failure else each.seen.result.value,
+            f"{each.file.path}:{each.line}",
+            each.failure or each.seen.result.value,
         )
-        for each in shown
+        for each in (tests.failed if fail_only else tests.tested)
     )
-    return Section(path, table=Table(headers, rows))
+    return [*([Section(table=Table(headers, rows))] if rows else []), _summary(tests)]
 
 
 def _summary(tests: Tests) -> Section:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from gangctl.api.objects import Object
+from gangctl.cli.messages import plural
 from gangctl.cli.output import Section, Table
 from gangctl.policy.defaults import Source
 from gangctl.policy.model import API_VERSION
@@ -87,16 +88,21 @@ def finding_data(finding: Finding) -> dict[str, Any]:
     }
 
 
-def verdict_section(evaluated: Evaluated, *, everything: bool = False) -> Section:
-    """A verdict for a person: what is wrong or, with ``everything``, what each rule said."""
-    verdict = evaluated.verdict
-    shown = [
-        (outcome, finding)
-        for outcome in verdict.outcomes
+def verdict_sections(evaluated: Sequence[Evaluated], *, everything: bool = False) -> list[Section]:
+    """What is wrong or, with ``everything``, what each rule said, in one table; then each object."""
+    rows = tuple(
+        (each.title, *_row(outcome, finding))
+        for each in evaluated
+        for outcome in each.verdict.outcomes
         for finding in outcome.findings
         if everything or finding.result is not Result.PASS
-    ]
-    rows = tuple(_row(outcome, finding) for outcome, finding in shown)
+    )
+    table = Section(table=Table(("OBJECT", "POLICY", "RULE", "RESULT", "ACTION", "MESSAGE"), rows))
+    return [*([table] if rows else []), *map(_verdict_section, evaluated)]
+
+
+def _verdict_section(evaluated: Evaluated) -> Section:
+    verdict = evaluated.verdict
     given = [f"{path}: {source}" for path, source in evaluated.defaults.items()]
     lines = [*_summary(verdict.outcomes), *given, *_skipped(verdict.outcomes), *_values(evaluated.values)]
     answer = "allowed" if verdict.allowed else f"denied ({verdict.code})"
@@ -105,7 +111,6 @@ def verdict_section(evaluated: Evaluated, *, everything: bool = False) -> Sectio
     return Section(
         title=f"{evaluated.title}: {answer}",
         lines=tuple(lines),
-        table=Table(("POLICY", "RULE", "RESULT", "ACTION", "MESSAGE"), rows) if rows else None,
         warnings=(*verdict.warnings, *evaluated.notes),
     )
 
@@ -125,8 +130,9 @@ def _summary(outcomes: Sequence[Outcome]) -> list[str]:
     results = Counter(finding.result for outcome in outcomes for finding in outcome.findings)
     counts = ", ".join(f"{results[result]} {result.value}" for result in Result if results[result]) or "no rule"
     applied = sum(outcome.matched for outcome in outcomes)
-    policies = f"{len(outcomes)} {'policy' if len(outcomes) == 1 else 'policies'}"
-    return [f"{policies}, {applied} {'applies' if applied == 1 else 'apply'}: {counts}"]
+    return [
+        f"{plural(len(outcomes), 'policy', 'policies')}, {applied} {'applies' if applied == 1 else 'apply'}: {counts}"
+    ]
 
 
 def _skipped(outcomes: Iterable[Outcome]) -> list[str]:

@@ -37,7 +37,7 @@ def command(
 ) -> None:
     """Show what is in a queue, in the order of admission.
 
-    First what holds quota, then what waits, in the order in which Kueue tries it: POS counts
+    First what holds quota, then what waits, in the order in which Kueue tries it: POSITION counts
     everything in the ClusterQueue, also what came through other LocalQueues. Below it, what
     does not get on by itself, and what helps. "-o name" prints the JobSets and other jobs.
 

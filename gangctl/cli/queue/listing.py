@@ -8,10 +8,10 @@ import click
 
 from gangctl.cli import options
 from gangctl.cli.kueuesnapshot import Stock
-from gangctl.cli.output import print_answer
+from gangctl.cli.output import Listing
 from gangctl.cli.queue import flags
-from gangctl.cli.queue.report import QueueReport, resource_name
-from gangctl.cli.queue.sections import list_sections
+from gangctl.cli.queue.report import QueueReport
+from gangctl.cli.queue.sections import LIST_LEGEND, WIDE_HEADERS, list_entry, list_headers
 from gangctl.cli.queue.view import View
 
 
@@ -19,8 +19,9 @@ from gangctl.cli.queue.view import View
 @click.option("-n", "--namespace", metavar="NAMESPACE", help="Namespace of the LocalQueues. Default: the context's.")
 @click.option("-A", "--all-namespaces", "everywhere", is_flag=True, help="LocalQueues of all namespaces.")
 @click.option("--cluster-queues", is_flag=True, help="List ClusterQueues instead of LocalQueues.")
+@options.selector("queues")
 @flags.queue_files
-@options.output("table", "json", "yaml", "name")
+@options.listing("table", "wide", "json", "yaml", "name")
 @options.cluster
 @options.colour
 def command(
@@ -28,15 +29,17 @@ def command(
     namespace: str | None,
     everywhere: bool,
     cluster_queues: bool,
+    selector: str | None,
     queue_files: tuple[str, ...],
-    form: str,
+    listing: Listing,
     cluster: options.ClusterFlags,
 ) -> None:
     """List queues: state, how much waits, and quota in use.
 
     A queue is active, stopped (stopPolicy), missing (its ClusterQueue does not exist) or
-    inactive, with the reason. PENDING and ADMITTED count what holds no quota, and what does.
-    BORROWABLE is the most that could ever be borrowed, FREE what could be had now.
+    inactive, with the reason. PENDING and ADMITTED count the Workloads that hold no quota, and
+    those that do. QUOTA-USED of -o wide is what the ClusterQueue uses of its own quota:
+    FLAVOR/RESOURCE=USED/NOMINAL. "gangctl queue describe" says what is free.
 
     \b
     Examples:
@@ -49,7 +52,20 @@ def command(
     everywhere |= cluster_queues
     found = flags.read(queue_files, cluster, namespace, everywhere=everywhere)
     reports = _reports(found.stock, None if everywhere else found.home, cluster_queues=cluster_queues)
-    print_answer(form, reports, lambda: list_sections(reports), map(resource_name, reports))
+    if selector:
+        reports = [each for each in reports if options.selected(selector, found.stock.queues[_key(each)])]
+    kind = "ClusterQueues" if cluster_queues else "LocalQueues"
+    listing.print(
+        list_headers(local=not cluster_queues),
+        [list_entry(each, local=not cluster_queues) for each in reports],
+        wide=WIDE_HEADERS,
+        nothing=f"No {kind} found{'' if everywhere else f' in namespace {found.home}'}.",
+        legend=LIST_LEGEND,
+    )
+
+
+def _key(report: QueueReport) -> tuple[str, str, str]:
+    return report["queue"], report["metadata"]["namespace"], report["metadata"]["name"]
 
 
 def _reports(stock: Stock, namespace: str | None, *, cluster_queues: bool) -> list[QueueReport]:

@@ -2,50 +2,68 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from datetime import datetime
 from typing import Final
 
 from gangctl.cli.fitview import amount
-from gangctl.cli.output import Section, Table
-from gangctl.cli.queue.report import BorrowerReport, MemberReport, QueueDescription, QueueFacts, QueueReport
+from gangctl.cli.output import Entry, Section, Table
+from gangctl.cli.queue.report import (
+    BorrowerReport,
+    MemberReport,
+    QueueDescription,
+    QueueFacts,
+    QueueReport,
+    resource_name,
+)
 from gangctl.kueue.moments import age, span
 
 _NONE: Final = "-"
 
 
-def list_sections(reports: Sequence[QueueReport]) -> list[Section]:
-    """The queues, and the quotas of the ClusterQueues behind them."""
-    if not reports:
-        return [Section("no queue")]
-    local = reports[0]["queue"] == "LocalQueue"
-    headers = (*(("NAMESPACE", "QUEUE") if local else ()), "CLUSTERQUEUE", "COHORT", "STRATEGY", "PENDING", "ADMITTED")
-    rows = tuple(
-        (
-            *((each["metadata"]["namespace"], each["metadata"]["name"]) if local else ()),
-            each["clusterQueue"],
-            each["cohort"] or _NONE,
-            each["strategy"] or _NONE,
-            str(each["pending"]),
-            str(each["admitted"]),
-            f"{each['state']} ({each['reason']})" if each["reason"] else each["state"],
-        )
-        for each in reports
+_LOCAL: Final = ("NAMESPACE", "QUEUE")
+_HEADERS: Final = ("CLUSTERQUEUE", "COHORT", "STRATEGY", "PENDING", "ADMITTED", "STATE")
+WIDE_HEADERS: Final = ("QUOTA-USED", "MESSAGE")
+LIST_LEGEND: Final = (
+    "PENDING: Workloads without quota. ADMITTED: those that hold quota. QUOTA-USED: what the ClusterQueue uses of its "
+    "own quota, by flavor and resource."
+)
+_QUOTA_LEGEND: Final = (
+    "BORROWABLE: the most that could ever be borrowed. FREE: what could be had now, with what can be borrowed."
+)
+
+
+def list_headers(*, local: bool) -> tuple[str, ...]:
+    """Headers of LocalQueues or ClusterQueues."""
+    return (*_LOCAL, *_HEADERS) if local else _HEADERS
+
+
+def list_entry(report: QueueReport, *, local: bool) -> Entry:
+    """One queue of a list."""
+    identity = report["metadata"]
+    used = (
+        f"{each['flavor']}/{each['resource']}={amount(each['resource'], each['used'])}"
+        f"/{amount(each['resource'], each['nominal'])}"
+        for each in report["quotas"]
     )
-    right = frozenset({len(headers) - 2, len(headers) - 1})
-    count = f"{len(reports)} {reports[0]['queue']}{'' if len(reports) == 1 else 's'}"
-    sections = [Section(count, table=Table((*headers, "STATE"), rows, right=right))]
-    behind = {each["clusterQueue"]: each for each in reports if each["quotas"]}
-    if behind:
-        sections.append(Section("Quota", table=quota_table(behind.values())))
-    return sections
+    row = (
+        *((identity["namespace"], identity["name"]) if local else ()),
+        report["clusterQueue"],
+        report["cohort"] or _NONE,
+        report["strategy"] or _NONE,
+        str(report["pending"]),
+        str(report["admitted"]),
+        f"{report['state']} ({report['reason']})" if report["reason"] else report["state"],
+        ",".join(used) or _NONE,
+        report["message"] or _NONE,
+    )
+    return Entry(report, row, resource_name(report))
 
 
-def quota_table(reports: Iterable[QueueFacts], *, named: bool = True) -> Table:
-    """Quotas of ClusterQueues, by name or of the only one."""
+def _quota(report: QueueFacts) -> Section:
+    """The quotas of the ClusterQueue."""
     rows = tuple(
         (
-            *((report["clusterQueue"],) if named else ()),
             quota["flavor"],
             quota["resource"],
             amount(quota["resource"], quota["used"]),
@@ -53,11 +71,10 @@ def quota_table(reports: Iterable[QueueFacts], *, named: bool = True) -> Table:
             "no bound" if quota["borrowable"] is None else amount(quota["resource"], quota["borrowable"]),
             amount(quota["resource"], quota["free"]),
         )
-        for report in reports
         for quota in report["quotas"]
     )
-    headers = (*(("CLUSTERQUEUE",) if named else ()), "FLAVOR", "RESOURCE", "IN USE", "NOMINAL", "BORROWABLE", "FREE")
-    return Table(headers, rows, right=frozenset(range(len(headers) - 4, len(headers) - 1)))
+    headers = ("FLAVOR", "RESOURCE", "USED", "NOMINAL", "BORROWABLE", "FREE")
+    return Section("Quota", table=Table(headers, rows), legend=_QUOTA_LEGEND)
 
 
 def describe_sections(report: QueueDescription, now: datetime) -> list[Section]:
@@ -79,7 +96,7 @@ def describe_sections(report: QueueDescription, now: datetime) -> list[Section]:
         )
     ]
     if report["quotas"]:
-        sections.append(Section("Quota", table=quota_table([report], named=False)))
+        sections.append(_quota(report))
     if report["borrowers"]:
         sections.append(_borrowers(report["borrowers"]))
     if report["members"]:
@@ -98,7 +115,7 @@ def _borrowers(borrowers: Iterable[BorrowerReport]) -> Section:
 def _members(report: QueueDescription, now: datetime) -> Section:
     """The gangs, and other objects in the queue with their kinds."""
     several = report["queue"] == "ClusterQueue"
-    headers = ("POS", "GANG", *(("QUEUE",) if several else ()), "PRIORITY", "PODS", "PHASE", "SINCE", "WAITS FOR")
+    headers = ("POSITION", "GANG", *(("QUEUE",) if several else ()), "PRIORITY", "PODS", "PHASE", "SINCE", "WAITS-FOR")
     rows = tuple(
         (
             _NONE if each["position"] is None else str(each["position"]),
@@ -112,9 +129,8 @@ def _members(report: QueueDescription, now: datetime) -> Section:
         )
         for each in report["members"]
     )
-    right = frozenset({0, *(index for index, header in enumerate(headers) if header in {"PRIORITY", "PODS"})})
     stuck = tuple(f"{each['name']}: {each['stuck']}" for each in report["members"] if each["stuck"])
-    return Section("In order of admission", table=Table(headers, rows, right=right), warnings=stuck)
+    return Section("In order of admission", table=Table(headers, rows), warnings=stuck)
 
 
 def _name(member: MemberReport, *, several: bool) -> str:

@@ -24,8 +24,9 @@ def test_table(golden: Golden) -> None:
     golden(GOLDEN / "gangs-get.txt", answer.out)
 
 
-def test_json_is_a_list_of_gangs_and_of_one_the_gang() -> None:
+def test_json_is_a_list_of_gangs_and_of_a_name_the_gang() -> None:
     both = ask("get", "-o", "json").json
+    assert ask("get", "--phase", "Ready", "-o", "json").json["items"] == both["items"][1:]
     assert (both["kind"], [each["kind"] for each in both["items"]]) == ("List", ["Gang", "Gang"])
     one = ask("get", RUNS, "-o", "json").json
     assert one == both["items"][1]
@@ -44,8 +45,39 @@ def test_gangs_keep_their_schema(place: tuple[str, ...]) -> None:
         assert answer_violations({**answer, "details": {}}, schema_of("gang"))
 
 
-def test_yaml_is_a_stream_of_the_same() -> None:
-    assert ask("get", "-o", "yaml").documents == ask("get", "-o", "json").json["items"]
+def test_yaml_is_the_same() -> None:
+    assert ask("get", "-o", "yaml").documents == [ask("get", "-o", "json").json]
+
+
+def test_fields() -> None:
+    """What kubectl prints for the same flags."""
+    assert ask("get", "-o", "jsonpath={.items[*].status.phase}").out == "Unschedulable Ready"
+    assert ask("get", RUNS, "-o", "jsonpath={.status.phase}").out == "Ready"
+    template = '{range .items[?(@.status.phase=="Ready")]}{.metadata.name}{"\\n"}{end}'
+    assert ask("get", "-o", f"jsonpath={template}").out == f"{RUNS}\n"
+    columns = ask("get", "-o", "custom-columns=NAME:.metadata.name,READY:status.ready,NONE:.status.nothing").out
+    assert columns.splitlines() == [
+        "NAME    READY   NONE",
+        f"{WAITS}   0/6     <none>",
+        f"{RUNS}   5/5     <none>",
+    ]
+
+
+def test_wide_and_without_headers() -> None:
+    narrow, wide = (ask("get", *flags, "--no-headers").out.splitlines() for flags in ((), ("-o", "wide")))
+    assert [line.split()[1] for line in narrow] == [WAITS, RUNS]
+    assert wide[0].startswith(narrow[0])
+    assert "room for 3 of 6 pods" in wide[0]
+
+
+@each(
+    ("field", "names"),
+    [(".metadata.name", [WAITS, RUNS]), ("{.status.ready}", [WAITS, RUNS]), (".status.phase", [RUNS, WAITS])],
+)
+def test_order(field: str, names: list[str]) -> None:
+    lines = ask("get", "--sort-by", field, "--no-headers").out.splitlines()
+    assert [line.split()[1] for line in lines] == names
+    assert [each["metadata"]["name"] for each in ask("get", "--sort-by", field, "-o", "json").json["items"]] == names
 
 
 def test_names() -> None:
@@ -82,7 +114,7 @@ def test_namespaces() -> None:
     assert ask("get", "-n", NAMESPACE, "-o", "name").out.count("\n") == 2
     assert ask("get", "-A", "-o", "name").out.count("\n") == 2
     elsewhere = ask("get", "-n", "team-b")
-    assert (elsewhere.code, elsewhere.out) == (0, "no gang\n")
+    assert (elsewhere.code, elsewhere.out, elsewhere.err) == (0, "", "No gangs found in namespace team-b.\n")
 
 
 class TestNames:
@@ -104,7 +136,7 @@ class TestNames:
 
     def test_where_none_asks_for_a_gang_that_is_noted(self, tmp_path: Path) -> None:
         answer = ask_about(tmp_path, [jobset("plain", rj("w"), uid="u-1")], "get")
-        assert (answer.code, answer.out) == (0, "no gang\n")
+        assert (answer.code, answer.out) == (0, "")
         assert "note: 1 JobSet without a gang" in answer.err
 
 
@@ -169,7 +201,13 @@ class TestFiles:
         (("-f", "x", "--context", "c"), "stands in for a cluster"),
         (("--at", dump.AT), "--at is about files"),
         (("-f", "x", "-w"), "files do not change"),
-        (("-w", "-o", "json"), "JSON is one document"),
+        (("-w", "-o", "json"), "--watch prints a table"),
+        (("-w", "--sort-by", ".metadata.name"), "--sort-by needs all gangs"),
+        (("-o", "csv"), "there are table, wide, json, yaml, name, jsonpath=..., custom-columns=..."),
+        (("-o", "jsonpath"), "jsonpath needs a template, such as jsonpath={.metadata.name}"),
+        (("-o", "jsonpath={.metadata"), "a { without its }"),
+        (("-o", "custom-columns=NAME"), "NAME:.metadata.name"),
+        (("--sort-by", "{}"), "is no path such as .metadata.name"),
         (("-l", "(", "-f", "x"), "("),
         (("-n", "No_Name"), "not the name of a namespace"),
         (("-f", "nowhere.yaml"), "no such file"),
@@ -190,4 +228,10 @@ def test_without_its_groups_nothing_is_concluded_from_their_absence(tmp_path: Pa
 
 def test_a_file_of_one_gang(tmp_path: Path) -> None:
     file = write(tmp_path / "one.yaml", *[each for each in dump.objects("JobSet") if each["metadata"]["name"] == RUNS])
-    assert gangctl("get", "-f", file, "-o", "json").json["metadata"]["name"] == RUNS
+    assert [each["metadata"]["name"] for each in gangctl("get", "-f", file, "-o", "json").json["items"]] == [RUNS]
+    out_of_bounds = gangctl("get", "-f", file, "-o", "jsonpath={.items[3]}")
+    assert (out_of_bounds.code, out_of_bounds.out) == (2, "")
+    assert "[3] is out of bounds: the list has 1" in out_of_bounds.err
+    nowhere = gangctl("get", "-f", file, "--sort-by", ".nowhere")
+    assert (nowhere.code, nowhere.out) == (2, "")
+    assert "no object has .nowhere" in nowhere.err

@@ -71,7 +71,7 @@ class TestPlan:
             controller={"template": template(container(env=[{"name": "JAX_PLATFORMS", "value": "cpu"}]))}
         )
         answer = fine("plan", "-f", write(tmp_path / "a.yaml", job))
-        assert answer.out.startswith("PathwaysJob t/pw\n")
+        assert "\nPathwaysJob t/pw\n" in answer.out
         assert "! EnvOverridden: " in answer.out
 
     def test_beside_jobsets_and_others(self, tmp_path: Path) -> None:

@@ -15,12 +15,14 @@ def test_of_files(tmp_path: Path) -> None:
     path = files(tmp_path, policies=[limits, broken, native("n", QUEUED), binding("b", "n", "Warn")])["policies"]
     answer = fine("policy", "list", path)
     lines = answer.out.splitlines()
-    assert lines[0] == "3 policies"
-    assert lines[1].split()[:5] == ["NAME", "ACTIONS", "FAILURE", "READY", "VIOLATIONS"]
-    rows = {line.split()[0]: line.split()[1:] for line in lines[2:]}
-    assert rows["limits"] == ["Warn,Audit", "Ignore", "yes", "-", "few-pods,", "queued"]
-    assert rows["n/b"] == ["Warn", "Fail", "yes", "-", "0"]
-    assert rows["broken"][:6] == ["Deny", "Fail", "no", "-", "r,", "s"]
+    assert lines[0].split() == ["NAME", "ACTIONS", "FAILUREPOLICY", "READY", "VIOLATIONS", "RULES", "MESSAGE"]
+    rows = {line.split()[0]: line.split()[1:] for line in lines[1:]}
+    assert rows["limits"] == ["Warn,Audit", "Ignore", "yes", "-", "2", "-"]
+    assert rows["n/b"] == ["Warn", "Fail", "yes", "-", "1", "-"]
+    assert rows["broken"][:6] == ["Deny", "Fail", "no", "-", "2", "spec.validations[0].expression:"]
+    wide = fine("policy", "list", path, "-o", "wide", "--no-headers", "--sort-by", "{.failurePolicy}").out.splitlines()
+    assert [line.split()[0] for line in wide] == ["broken", "n/b", "limits"]
+    assert wide[2].split()[-3:] == ["GangPolicy", f"{path}:1:1", "few-pods,queued"]
     data = fine("policy", "list", path, "-o", "json").json["items"]
     assert [each["metadata"]["name"] for each in data] == ["broken", "limits", "n/b"]
     assert data[0]["reason"].startswith("spec.validations[0].expression: ")
@@ -40,11 +42,10 @@ async def test_of_a_cluster(tmp_path: Path) -> None:
         answer = await ask(tmp_path, url, "list")
     assert (answer.code, answer.err) == (0, "")
     assert answer.out == (
-        "3 policies\n"
-        "  NAME     ACTIONS  FAILURE  READY    VIOLATIONS  RULES\n"
-        "  broken   Deny     Fail     no                -  few-pods (no such field)\n"
-        "  counted  Deny     Fail     yes               3  few-pods\n"
-        "  fresh    Deny     Fail     unknown           -  few-pods\n"
+        "NAME      ACTIONS   FAILUREPOLICY   READY     VIOLATIONS   RULES   MESSAGE\n"
+        "broken    Deny      Fail            no        -            1       no such field\n"
+        "counted   Deny      Fail            yes       3            1       -\n"
+        "fresh     Deny      Fail            unknown   -            1       -\n"
     )
 
 

@@ -41,13 +41,13 @@ async def test_every_page_is_evaluated(tmp_path: Path) -> None:
     assert answer.code == 1
     assert answer.err == ""
     assert answer.out == (
-        "6 JobSets evaluated\n"
-        "  POLICY  PASS  FAIL  ERROR  EXEMPT\n"
-        "  limits     5     1      0  0\n"
+        "POLICY   PASS   FAIL   ERROR   EXEMPT\n"
+        "limits   5      1      0       0\n"
         "\n"
-        "1 violation\n"
-        "  JOBSET   POLICY  RULE      RESULT  ACTION  MESSAGE\n"
-        "  t/large  limits  few-pods  fail    Deny    has 8 pods, at most 4 are allowed\n"
+        "NAMESPACE   JOBSET   POLICY   RULE       RESULT   ACTION   MESSAGE\n"
+        "t           large    limits   few-pods   fail     Deny     has 8 pods, at most 4 are allowed\n"
+        "\n"
+        "6 JobSets evaluated: 1 violation\n"
     )
     assert {method for method, _ in server.asked} == {"GET"}
     assert len([path for _, path in server.asked if path.endswith("/jobsets")]) == 3
@@ -124,7 +124,7 @@ async def test_what_gangctl_leaves_alone(tmp_path: Path) -> None:
     ) as (_, url):
         answer = await ask(tmp_path, url, "scan", "-A")
     assert answer.code == 0
-    assert answer.out.startswith("1 JobSet evaluated, 2 left alone\n")
+    assert answer.out.endswith("\n1 JobSet evaluated, 2 left alone: 0 violations\n")
 
 
 @each(

@@ -56,9 +56,10 @@ class TestResults:
         answer = run(tmp_path)
         assert (answer.code, answer.err) == (0, "")
         lines = answer.out.splitlines()
-        assert lines[0] == str(path)
-        assert lines[1].split() == ["POLICY", "RULE", "OBJECT", "OPERATION", "RESULT"]
-        assert lines[2].split() == ["ok", "limits", "*", "t/small", "CREATE", "pass"]
+        assert lines[0].split() == ["TEST", "POLICY", "RULE", "OBJECT", "OPERATION", "FILE", "RESULT"]
+        assert lines[1].split()[:5] == ["ok", "limits", "*", "t/small", "CREATE"]
+        assert lines[1].split()[5].startswith(f"{path}:")
+        assert lines[1].split()[6] == "pass"
         assert lines[-2].startswith("3 tests, 0 failed")
         assert lines[-1] == "  coverage: 2 of 2 rules seen to pass and to fail"
 
@@ -67,7 +68,7 @@ class TestResults:
         answer = run(path)
         assert answer.code == 1
         (failed,) = [line for line in answer.out.splitlines() if line.strip().startswith("FAIL")]
-        assert "line " in failed
+        assert f" {path}:" in failed
         assert "expected pass, got fail" in " ".join(answer.out.split())
         assert "4 tests, 1 failed" in answer.out
 
@@ -269,7 +270,7 @@ class TestJUnit:
         report = tmp_path / "report.xml"
         answer = run(path, "--junit", report)
         assert answer.code == 1
-        assert answer.out.startswith(str(path))
+        assert answer.out.startswith("TEST ")
         root = parse(report).getroot()
         assert (root.get("tests"), root.get("failures")) == ("4", "1")
         assert root[0].get("name") == "queue"
