@@ -12,6 +12,7 @@ import posixpath
 import re
 import subprocess
 import sys
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -27,6 +28,10 @@ SITES: Final = ROOT / "site"
 OUTSIDE: Final = "repository"
 
 _NOT_SHOWN: Final = (".", "docs/", "tests/")
+_FIRST: Final = ("howto/", "install.md", "troubleshooting.md")
+"""Pages for tasks: before those about subjects, in what a search finds."""
+_NOT_SEARCHED: Final = (f"{OUTSIDE}/benchmarks/", f"{OUTSIDE}/CHANGELOG.md", f"{OUTSIDE}/ARCHITECTURE.md")
+_PATH: Final = re.compile(r"\]\(([^)\s#:]+)")
 _LINK: Final = re.compile(r"(?<!!)\[([^\]]*)\]\(([^)\s#:]+)(#[^)\s]*)?\)")
 _NEWEST: Final = '<meta http-equiv="refresh" content="0; url={version}/index.html">\n'
 
@@ -47,11 +52,15 @@ def main() -> int:
     except subprocess.CalledProcessError:
         return 1
     versions = sorted((each.name for each in SITES.iterdir() if each.is_dir()), key=_numbers, reverse=True)
-    listed = [{"version": each, "title": each, "aliases": []} for each in versions]
-    (SITES / "versions.json").write_text(json.dumps(listed), encoding="utf-8")
+    (SITES / "versions.json").write_text(list_versions(versions), encoding="utf-8")
     (SITES / "index.html").write_text(_NEWEST.format(version=versions[0]), encoding="utf-8")
     sys.stdout.write(f"{(SITES / __version__).relative_to(ROOT)}/index.html\n")
     return 0
+
+
+def list_versions(versions: Sequence[str]) -> str:
+    """``versions.json`` as mike writes it, which pages read to offer other versions; the newest first."""
+    return json.dumps([{"version": each, "title": each, "aliases": []} for each in versions])
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
@@ -68,6 +77,11 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
     """Let links lead to where the site has their targets (a hook of mkdocs)."""
     del config
     own = page.file.src_uri
+    # For people who look for how gangctl works and not for how to use it.
+    if own.startswith(_NOT_SEARCHED):
+        page.meta["search"] = {"exclude": True}
+    elif own.startswith(_FIRST):
+        page.meta["search"] = {"boost": 3}
     source = own.removeprefix(f"{OUTSIDE}/") if own.startswith(f"{OUTSIDE}/") else f"docs/{own}"
 
     def replaced(link: re.Match[str]) -> str:
@@ -89,12 +103,10 @@ def _target(source: str, path: str) -> str:
 
 
 def _linked(pages: list[str]) -> set[str]:
-    """Files outside of docs/ that are no pages themselves."""
+    """Files outside of docs/ that are no pages themselves; pictures, too."""
     sources = [*pages, *(name for name in _known() if name.startswith("docs/") and name.endswith(".md"))]
     targets = {
-        _target(name, path)
-        for name in sources
-        for _, path, _ in _LINK.findall((ROOT / name).read_text(encoding="utf-8"))
+        _target(name, path) for name in sources for path in _PATH.findall((ROOT / name).read_text(encoding="utf-8"))
     }
     return {each for each in targets if each in _known() and not each.endswith(".md") and not each.startswith("docs/")}
 

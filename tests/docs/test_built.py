@@ -3,11 +3,35 @@
 from __future__ import annotations
 
 import re
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Final
+from urllib.parse import quote
 
 import pytest
+from aiohttp import web
 
-from release.site import build_site
+from release.site import build_site, list_versions
+from tests.docs.browser import browser, find_browser
+
+QUESTIONS: Final = {
+    "jobset does not start": "troubleshooting.html",
+    "install with helm": "install.html",
+    "uninstall": "install.html",
+    "kind feature gate": "platforms.html",
+    "write a policy": "howto/policies.html",
+    "webhook down break glass": "runbooks/break-glass.html",
+    "quota never fits": "kueue.html",
+    "alert runbook": "runbooks/index.html",
+    "migrate from volcano": "howto/migration.html",
+    "pathways tpu slice": "pathways.html",
+}
+"""What people search for, and a page that has to be among the first five."""
+
+_FOUND: Final = """\
+[...document.querySelectorAll('.md-search-result__list > li > a')].slice(0, 5).map(each => each.pathname).join(' ')
+"""
 
 
 @pytest.fixture(scope="module")
@@ -29,3 +53,43 @@ def test_pages_of_the_repository_are_on_the_site(built: Path) -> None:
     page = (built / "index.html").read_text(encoding="utf-8")
     assert 'href="repository/index.html#quick-start"' in page
     assert (built / "repository" / "manifests" / "index.html").is_file()
+
+
+def pages_of(built: Path) -> list[str]:
+    """Every page, but that of a web server for what does not exist, whose links are those of the site's root."""
+    return sorted(str(page.relative_to(built)) for page in built.rglob("*.html") if page.name != "404.html")
+
+
+@asynccontextmanager
+async def served(directory: Path) -> AsyncIterator[str]:
+    """The address at which the files are."""
+    app = web.Application()
+    app.router.add_static("/", directory)
+    runner = web.AppRunner(app)
+    await runner.setup()
+    try:
+        site = web.TCPSite(runner, "127.0.0.1", 0)
+        await site.start()
+        yield f"http://127.0.0.1:{runner.addresses[0][1]}"
+    finally:
+        await runner.cleanup()
+
+
+@pytest.mark.full("a browser opens every page")
+async def test_a_browser_opens_every_page_and_finds_what_people_search_for(built: Path, tmp_path: Path) -> None:
+    program = find_browser()
+    if program is None:
+        pytest.skip("no browser: apt-get install chromium")
+    (built.parent / "versions.json").write_text(list_versions([built.name]))
+    missed = {}
+    async with served(built.parent) as address, browser(program, tmp_path) as tab:
+        home = f"{address}/{built.name}"
+        for name in pages_of(built):
+            await tab.open(f"{home}/{name}")
+        assert tab.errors == []
+        for question, page in QUESTIONS.items():
+            await tab.open(f"{home}/index.html?q={quote(question)}")
+            found = await tab.text(_FOUND)
+            if f"/{built.name}/{page}" not in found.split():
+                missed[question] = found
+    assert missed == {}
