@@ -66,6 +66,20 @@ def milli(value: Fraction) -> int:
     return min(_ceil(value * _MILLI), MAX)
 
 
+def exact_milli(value: int) -> str:
+    """Milli-units as Kubernetes writes them: ``1500`` is ``1500m``, ``2000`` is ``2``."""
+    units, rest = divmod(value, _MILLI)
+    return f"{value}m" if rest else str(units)
+
+
+def exact_bytes(value: int) -> str:
+    """Bytes in the largest binary unit of which they are a multiple."""
+    for suffix in ("Ei", "Pi", "Ti", "Gi", "Mi", "Ki"):
+        if value and value % _SUFFIXES[suffix] == 0:
+            return f"{int(value / _SUFFIXES[suffix])}{suffix}"
+    return str(value)
+
+
 def show_milli(value: int) -> str:
     """Milli-units for users: ``1500`` is ``1.5``, ``250`` is ``250m``."""
     units, rest = divmod(value, _MILLI)

@@ -23,6 +23,12 @@ class Minimum:
     least: int
 
 
+class Quantity:
+    """Annotation of an amount, or of amounts by resource: integers to policies, quantities in output."""
+
+
+QUANTITY: Final = Quantity()
+
 SIGNED: Final = Minimum(-(2**31))
 """Minimum of a signed 32-bit number, such as a priority."""
 
@@ -50,7 +56,8 @@ class Definitions(dict[str, dict[str, Any]]):
 def object_schema(kind: Any, definitions: Definitions) -> dict[str, Any]:
     """The schema of a TypedDict, whose docstring describes it; those that it refers to go to ``definitions``.
 
-    A field's description is the first annotation of its type; a number may have a :class:`Minimum` for a second.
+    A field's description is the first annotation of its type; then a number may have a :class:`Minimum`, an amount
+    :data:`QUANTITY`.
     TypeError for a type that no report has.
     """
     fields = get_type_hints(kind, include_extras=True)
@@ -63,6 +70,13 @@ def object_schema(kind: Any, definitions: Definitions) -> dict[str, Any]:
     }
 
 
+def _as_quantity(kind: Any) -> Any:
+    """The type of what is printed of an amount."""
+    if get_origin(kind) is dict:
+        return dict[str, str]
+    return str if kind is int else str | None
+
+
 def _schema(kind: Any, definitions: Definitions) -> dict[str, Any]:
     if kind in _PLAIN:
         return dict(_PLAIN[kind])
@@ -70,8 +84,9 @@ def _schema(kind: Any, definitions: Definitions) -> dict[str, Any]:
         return definitions.reference(kind)
     origin, parts = get_origin(kind), get_args(kind)
     if origin is Annotated:
-        described = {**_schema(parts[0], definitions), "description": parts[1]}
-        return described | ({"minimum": parts[2].least} if parts[2:] else {})
+        kind = _as_quantity(parts[0]) if QUANTITY in parts[2:] else parts[0]
+        minimum = {"minimum": each.least for each in parts[2:] if isinstance(each, Minimum)}
+        return {**_schema(kind, definitions), "description": parts[1], **minimum}
     if origin is Literal:
         return {"const": parts[0]} if len(parts) == 1 else {"enum": list(parts)}
     if origin is list:

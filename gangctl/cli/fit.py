@@ -11,6 +11,7 @@ from gangctl.cli.fitting import Answer, Question, answer_of, subjects_of
 from gangctl.cli.fitview import fit_sections
 from gangctl.cli.kueuesnapshot import DEFAULT_NAMESPACE, read_stock
 from gangctl.cli.output import answer_no, print_answer
+from gangctl.cli.quantities import with_quantities
 from gangctl.errors import InputError
 from gangctl.fit.report import FitReport
 
@@ -80,7 +81,7 @@ def fit(
         answers = _ask_files(question)
     print_answer(
         form,
-        [each.report for each in answers],
+        [with_quantities(each.report, FitReport) for each in answers],
         lambda: [section for each in answers for section in fit_sections(each.report, each.remarks)],
     )
     if any(_is_no(each.report, now=now) for each in answers):

@@ -13,6 +13,7 @@ from gangctl.cli import options
 from gangctl.cli.manifests import PlannedManifest, cluster_rules, plan_manifests
 from gangctl.cli.messages import plural
 from gangctl.cli.output import Section, Table, print_answer
+from gangctl.cli.quantities import with_quantities
 from gangctl.gang.build import build_objects
 from gangctl.gang.config import read_config
 from gangctl.gang.naming import UID_PLACEHOLDER
@@ -58,7 +59,7 @@ def plan(
     the placeholder 00000000-0000.
     """
     planned = plan_manifests(filenames, namespace, cluster_rules(kube, cluster, gang_schedulers))
-    reports = [each.report for each in planned]
+    reports = [with_quantities(each.report, PlanReport) for each in planned]
     names = runtime_objects(planned) if form == "name" else ()
     print_answer(form, reports, lambda: _sections(planned), names, headers=not no_headers)
 

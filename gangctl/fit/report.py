@@ -1,14 +1,14 @@
 """The answer of ``gangctl fit`` as plain data, which policies see as ``fit``.
 
-The shape is published (``docs/fit.schema.json``, written from the types below): every key is always there, and
-amounts are integers: milli-CPU, bytes, counts.
+The shape is published (``docs/fit.schema.json``, written from the types below): every key is always there.
+To policies amounts are integers: milli-CPU, bytes, counts.
 """
 
 from __future__ import annotations
 
 from typing import Annotated, Final, Literal, TypedDict
 
-from gangctl.api.reportschema import SIGNED
+from gangctl.api.reportschema import QUANTITY, SIGNED
 
 API_VERSION: Final = "gangctl.dev/v1alpha1"
 KIND: Final = "GangFit"
@@ -28,7 +28,7 @@ class PodSetReport(TypedDict):
 
     name: str
     pods: int
-    requests: Annotated[dict[str, int], "Of one pod, as Kueue counts them: cpu in milli-CPU, memory in bytes."]
+    requests: Annotated[dict[str, int], "Of one pod, as Kueue counts them.", QUANTITY]
     flavors: Annotated[dict[str, str], "Flavor by resource of an assignment that fits; empty without one."]
     refused: Annotated[dict[str, str], "Why a flavor is none for these pods, by name of the flavor."]
 
@@ -38,12 +38,12 @@ class LimitReport(TypedDict):
 
     flavor: Annotated[str, "Name of the ResourceFlavor; empty for a resource that no flavor covers, and for nodes."]
     resource: str
-    requested: Annotated[int, "Of all pods that could take it from this flavor."]
-    ceiling: Annotated[int, "The most that could ever be had here, borrowing included, with nothing in use."]
-    nominal: Annotated[int, "The queue's own quota."]
-    used: Annotated[int, "In use in the queue now."]
-    free: Annotated[int, "What could be had now, borrowing included."]
-    short: Annotated[int, "By how much requested exceeds the ceiling; 0 where it does not."]
+    requested: Annotated[int, "Of all pods that could take it from this flavor.", QUANTITY]
+    ceiling: Annotated[int, "The most that could ever be had here, borrowing included, with nothing in use.", QUANTITY]
+    nominal: Annotated[int, "The queue's own quota.", QUANTITY]
+    used: Annotated[int, "In use in the queue now.", QUANTITY]
+    free: Annotated[int, "What could be had now, borrowing included.", QUANTITY]
+    short: Annotated[int, "By how much requested exceeds the ceiling; 0 where it does not.", QUANTITY]
     limit: Annotated[str, "What sets the ceiling, such as 'borrowingLimit of ClusterQueue a'."]
 
 
@@ -55,7 +55,7 @@ class HolderReport(TypedDict):
     kind: str
     clusterQueue: str
     priority: Annotated[int, "Of its Workload; more is more important.", SIGNED]
-    resources: Annotated[dict[str, int], "What it holds of the resources that are short, over all flavors."]
+    resources: Annotated[dict[str, int], "What it holds of the resources that are short, over all flavors.", QUANTITY]
 
 
 class FitReport(TypedDict):

@@ -18,11 +18,16 @@ def show(resource: str, amount: int) -> str:
     return f"{figure(resource, amount)} {name}"
 
 
+def is_bytes(resource: str) -> bool:
+    """Whether amounts of a resource are bytes."""
+    return resource.startswith(_BYTES)
+
+
 def figure(resource: str, amount: int) -> str:
     """An amount alone, in the unit of its resource."""
     if resource == "cpu":
         return show_milli(amount)
-    return show_bytes(amount) if resource.startswith(_BYTES) else str(amount)
+    return show_bytes(amount) if is_bytes(resource) else str(amount)
 
 
 def show_all(amounts: Mapping[str, int]) -> str:

@@ -1,7 +1,7 @@
 """The plan of one JobSet as plain data: what ``gangctl plan -o json`` prints and what policies see as ``gang``.
 
 The schema is published (``docs/plan.schema.json``, generated from the types below), so every
-key is always present, and quantities are integers: milli-CPU, bytes, counts.
+key is always present. To policies amounts are integers: milli-CPU, bytes, counts.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from typing import Annotated, Any, Final, Literal, TypedDict
 
 from gangctl.api.jobset import JobSet
 from gangctl.api.meta import QUEUE_NAME
+from gangctl.api.reportschema import QUANTITY
 from gangctl.api.scheduling import Generation
 from gangctl.errors import FieldError
 from gangctl.gang.counting import is_sequenced, job_pods, replicated_job_pods
@@ -53,7 +54,8 @@ class GroupReport(TypedDict):
     jobs: Annotated[list[str], "Names of the Jobs whose pods are the gang."]
     resources: Annotated[
         dict[str, int],
-        "Sum of the effective requests of its pods: cpu in milli-CPU, memory in bytes, others as counts.",
+        "Sum of the effective requests of its pods.",
+        QUANTITY,
     ]
 
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gangctl.api.quantity import MAX, milli, parse_quantity, show_bytes, show_milli, whole
+from gangctl.api.quantity import MAX, exact_bytes, exact_milli, milli, parse_quantity, show_bytes, show_milli, whole
 from tests.rows import each
 from tests.strategies import PROPERTY
 
@@ -102,3 +102,16 @@ def test_milli_units_for_people(value: int, text: str) -> None:
 )
 def test_bytes_for_people(value: int, text: str) -> None:
     assert show_bytes(value) == text
+
+
+@each(
+    ("value", "text"), [(0, "0"), (1023, "1023"), (1024, "1Ki"), (1536, "1536"), (3 * 2**29, "1536Mi"), (MAX, f"{MAX}")]
+)
+def test_bytes_as_kubernetes_writes_them(value: int, text: str) -> None:
+    assert exact_bytes(value) == text
+
+
+@given(st.integers(0, MAX // 1000))
+def test_what_is_written_exactly_is_read_back(value: int) -> None:
+    assert whole(parse_quantity(exact_bytes(value))) == value
+    assert milli(parse_quantity(exact_milli(value))) == value

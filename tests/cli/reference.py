@@ -23,9 +23,9 @@ _HEAD: Final = """\
 Written by `python -m tests.cli.reference` from the commands.
 
 `kubectl gang` is the same program under another name. Every command takes `-h` and `--help`, which say what is said
-here. Messages go to stderr; stdout has the answer and nothing else. Tables begin with their header, and are not wrapped;
-a terminal also shows what their columns mean. `-o json` prints one JSON document, lists and several objects as a `v1`
-`List`. `-o jsonpath=...`, `-o custom-columns=...` and `--sort-by` have the syntax of kubectl.
+here. Messages go to stderr; stdout has the answer and nothing else. Tables begin with their header, and are not
+wrapped; a terminal also shows what their columns mean. `-o json` prints one JSON document, lists and several objects as
+a `v1` `List`. `-o jsonpath=...`, `-o custom-columns=...` and `--sort-by` have the syntax of kubectl.
 """
 
 

@@ -112,7 +112,7 @@ async def test_who_sees_only_an_own_namespace_is_told_what_is_not_counted(tmp_pa
     async with serving(*there("8", mine, others), forbidden=closed) as (_, url):
         answer = await ask(tmp_path, url, "fit", "-f", file, "-o", "json")
     assert (answer.code, answer.json["verdict"], answer.json["unknown"]) == (0, "fits", [])
-    assert answer.json["limits"][0]["used"] == 4000
+    assert answer.json["limits"][0]["used"] == "4"
     assert "note: what others have in use is not counted: " in answer.err
 
 

@@ -84,7 +84,7 @@ async def test_what_runs_and_what_waits(stuck: Cluster) -> None:
         1,
         {"wanted": 10, "ready": 6, "stranded": 0},
     )
-    assert top.json["queues"][0]["requests"]["cpu"] == 10_000
+    assert top.json["queues"][0]["requests"]["cpu"] == "10"
 
 
 async def test_waiting_ends_when_there_is_room(stuck: Cluster) -> None:

@@ -11,6 +11,8 @@ from hypothesis import given
 
 from gangctl.cel.types import BOOL, DYN, INT, STRING, Type
 from gangctl.cli.program import program
+from gangctl.cli.quantities import with_quantities
+from gangctl.gang.report import PlanReport
 from gangctl.gang.resolve import ClusterRules
 from gangctl.policy.gangvariable import GANG_TYPE, gang_of
 from tests.jobsets import jobset, rj
@@ -25,11 +27,18 @@ def printed(path: Path) -> list[dict[str, Any]]:
     return [found]
 
 
+def assert_printed(raw: dict[str, Any], path: Path) -> None:
+    """The same but for amounts, which are quantities where they are printed."""
+    report = gang_of(raw, ClusterRules())
+    assert report is not None
+    assert [with_quantities(report, PlanReport)] == printed(path)
+
+
 def test_it_is_what_plan_prints(tmp_path: Path) -> None:
     raw = jobset("js", rj("a", replicas=2, parallelism=3), rj("b"), mode="Gang")
     path = tmp_path / "js.json"
     path.write_text(json.dumps(raw))
-    assert [gang_of(raw, ClusterRules())] == printed(path)
+    assert_printed(raw, path)
 
 
 def test_a_name_to_be_generated_is_shown_as_plan_shows_it(tmp_path: Path) -> None:
@@ -37,7 +46,7 @@ def test_a_name_to_be_generated_is_shown_as_plan_shows_it(tmp_path: Path) -> Non
     raw["metadata"] = {"generateName": "js-", **{k: v for k, v in raw["metadata"].items() if k != "name"}}
     path = tmp_path / "js.json"
     path.write_text(json.dumps(raw))
-    assert [gang_of(raw, ClusterRules())] == printed(path)
+    assert_printed(raw, path)
 
 
 @each(

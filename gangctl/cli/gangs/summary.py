@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Annotated, Final, Literal, TypedDict
 
 from gangctl.api.jobset import read_jobset
+from gangctl.api.reportschema import QUANTITY
 from gangctl.cli.fitview import amount
 from gangctl.cli.gangs.state import GangState
 from gangctl.cli.gangs.views import NONE, ago
@@ -60,7 +61,7 @@ class QueueSummary(TypedDict):
     blocked: Annotated[int, "Gangs that something blocks that does not end by itself."]
     phases: Annotated[dict[str, int], "Gangs by phase; phases without any are left out."]
     pods: Pods
-    requests: Annotated[dict[str, int], "Of all pods of the gangs that are not over: milli-CPU, bytes, counts."]
+    requests: Annotated[dict[str, int], "Of all pods of the gangs that are not over.", QUANTITY]
     oldest: Annotated[str, "Since when the one that waits longest stands as it does, empty where none waits."]
 
 

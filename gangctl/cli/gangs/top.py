@@ -38,10 +38,12 @@ def command(*, once: bool, form: str, no_headers: bool, **flags: Any) -> None:
       gangctl top -f dump.yaml
     """  # noqa: D301 -- \b keeps the lines of a paragraph apart
     from gangctl.cli.gangs.summary import (  # noqa: PLC0415 -- --help does without
+        Summary,
         seen,
         summarise,
         summary_sections,
     )
+    from gangctl.cli.quantities import with_quantities  # noqa: PLC0415
 
     wanted = asking.asked(**flags)
     if form == TABLE and not once and not wanted.offline and _on_terminal():
@@ -55,7 +57,9 @@ def command(*, once: bool, form: str, no_headers: bool, **flags: Any) -> None:
     summary = summarise(seen(found.state, gang) for gang in gangs if gang is not None)
     if form == TABLE and not summary["gangs"]:
         click.echo(wanted.nothing("gangs"), err=True)
-    print_answer(form, [summary], lambda: summary_sections(summary, now), headers=not no_headers)
+    print_answer(
+        form, [with_quantities(summary, Summary)], lambda: summary_sections(summary, now), headers=not no_headers
+    )
 
 
 def _on_terminal() -> bool:

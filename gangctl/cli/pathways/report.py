@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Final, Literal, TypedDict
 
+from gangctl.api.reportschema import QUANTITY
 from gangctl.fit.report import FitReport
 from gangctl.gang.report import WarningReport
 from gangctl.pathways.status.facts import Phase
@@ -46,7 +47,7 @@ class PathwaysValidation(TypedDict):
     problems: list[ProblemReport]
     notices: Annotated[list[WarningReport], "What is good to know."]
     headRequests: Annotated[
-        dict[str, int], "What the head's pod asks of its node: milli-CPU, bytes, counts; empty where it is not valid."
+        dict[str, int], "What the head's pod requests of its node; empty where it is not valid.", QUANTITY
     ]
     fit: Annotated[FitReport | None, "Null where no queues are known, and where it is not valid."]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 from gangctl.cli.fitting import Subject as Asked
 from gangctl.cli.fitting import answer_of
@@ -14,6 +15,7 @@ from gangctl.cli.messages import plural
 from gangctl.cli.output import Section
 from gangctl.cli.pathways.report import VALIDATION, PathwaysValidation, ProblemReport
 from gangctl.cli.pathways.subjects import Subject
+from gangctl.cli.quantities import with_quantities
 from gangctl.fit.report import API_VERSION, FitReport
 from gangctl.pathways.headnodes import head_requests_in_words
 from gangctl.pathways.problems import Problem
@@ -46,10 +48,10 @@ class Validated:
         if self.fit is not None:
             yield from fit_sections(self.fit)
 
-    def as_object(self) -> PathwaysValidation:
+    def as_object(self) -> dict[str, Any]:
         """What ``-o json`` prints."""
         subject = self.subject
-        return {
+        report: PathwaysValidation = {
             "apiVersion": API_VERSION,
             "kind": VALIDATION,
             "metadata": {"name": subject.name, "namespace": subject.namespace},
@@ -62,6 +64,7 @@ class Validated:
             "headRequests": {} if subject.problems else dict(subject.rendering.head_requests),
             "fit": self.fit,
         }
+        return with_quantities(report, PathwaysValidation)
 
 
 def validated(subject: Subject, stock: Stock | None, queue: str | None, home: str) -> Validated:

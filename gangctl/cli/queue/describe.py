@@ -8,6 +8,7 @@ import click
 
 from gangctl.cli import options
 from gangctl.cli.output import print_answer
+from gangctl.cli.quantities import with_quantities
 from gangctl.cli.queue import flags
 from gangctl.cli.queue.report import QueueDescription
 from gangctl.cli.queue.sections import describe_sections
@@ -66,7 +67,7 @@ def command(
         {"apiVersion": each["apiVersion"], "kind": each["kind"], "metadata": {"name": each["name"]}}
         for each in report["members"]
     )
-    print_answer(form, [report], lambda: describe_sections(report, now), names)
+    print_answer(form, [with_quantities(report, QueueDescription)], lambda: describe_sections(report, now), names)
 
 
 def _report(found: flags.Found, name: str, now: datetime, *, cluster_queue: bool) -> QueueDescription:

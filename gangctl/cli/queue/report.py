@@ -1,4 +1,4 @@
-"""Output of ``gangctl queue`` as plain data: every key is always present; amounts are milli-CPU, bytes and counts.
+"""Output of ``gangctl queue`` as plain data: every key is always present.
 
 The schema is published (``docs/queue-list.schema.json`` and ``docs/queue-describe.schema.json``, generated from the
 types below).
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Final, Literal, TypedDict
 
-from gangctl.api.reportschema import SIGNED
+from gangctl.api.reportschema import QUANTITY, SIGNED
 from gangctl.kueue.states import Phase
 
 SUMMARY: Final = "QueueSummary"
@@ -30,11 +30,11 @@ class QuotaReport(TypedDict):
 
     flavor: str
     resource: str
-    used: Annotated[int, "What its Workloads hold."]
-    nominal: Annotated[int, "The queue's own quota."]
-    borrowed: Annotated[int, "What it uses beyond its own quota."]
-    borrowable: Annotated[int | None, "The most that could ever be borrowed; null without a bound."]
-    free: Annotated[int, "What could be had now, borrowing included."]
+    used: Annotated[int, "What its Workloads hold.", QUANTITY]
+    nominal: Annotated[int, "The queue's own quota.", QUANTITY]
+    borrowed: Annotated[int, "What it uses beyond its own quota.", QUANTITY]
+    borrowable: Annotated[int | None, "The most that could ever be borrowed; null without a bound.", QUANTITY]
+    free: Annotated[int, "What could be had now, borrowing included.", QUANTITY]
 
 
 class BorrowerReport(TypedDict):
@@ -43,7 +43,7 @@ class BorrowerReport(TypedDict):
     clusterQueue: str
     flavor: str
     resource: str
-    borrowed: Annotated[int, "What it uses beyond its own quota."]
+    borrowed: Annotated[int, "What it uses beyond its own quota.", QUANTITY]
 
 
 class MemberReport(TypedDict):

@@ -8,6 +8,7 @@ from typing import Final
 
 from gangctl.cli.fitview import amount
 from gangctl.cli.output import Entry, Section, Table
+from gangctl.cli.quantities import with_quantities
 from gangctl.cli.queue.report import (
     BorrowerReport,
     MemberReport,
@@ -57,7 +58,7 @@ def list_entry(report: QueueReport, *, local: bool) -> Entry:
         ",".join(used) or _NONE,
         report["message"] or _NONE,
     )
-    return Entry(report, row, resource_name(report))
+    return Entry(with_quantities(report, QueueReport), row, resource_name(report))
 
 
 def _quota(report: QueueFacts) -> Section:

@@ -37,7 +37,7 @@ def test_json() -> None:
     assert summary["phases"] == {"Unschedulable": 1, "Ready": 1}
     assert summary["pods"] == {"wanted": 11, "ready": 5, "stranded": 0}
     (queue,) = summary["queues"]
-    assert queue["requests"] == {"cpu": 21_000}
+    assert queue["requests"] == {"cpu": "21"}
     assert queue["oldest"] == "2026-11-21T15:05:55Z"
     assert [each["name"] for each in summary["waiting"]] == [WAITS]
 
@@ -75,7 +75,7 @@ def test_trouble_comes_first(tmp_path: Path) -> None:
 def test_what_is_over_asks_for_nothing(tmp_path: Path) -> None:
     found = dump.changed("JobSet", WAITS, lambda each: dump.finish(each, "Completed"))
     summary = ask_about(tmp_path, found, "top", "-o", "json").json
-    assert summary["queues"][0]["requests"] == {"cpu": 9000}
+    assert summary["queues"][0]["requests"] == {"cpu": "9"}
     assert summary["waiting"] == []
 
 

@@ -62,7 +62,7 @@ class TestFiles:
         ]
         assert first["problems"][0]["file"] == str(tmp_path / "a.yaml")
         assert all(each["line"] > 1 and each["column"] > 1 for each in first["problems"])
-        assert second["headRequests"] == {"cpu": 24_000, "memory": 132 * 10**9}
+        assert second["headRequests"] == {"cpu": "24", "memory": "128906250Ki"}
         assert set(first) == set(second)
         assert validate(tmp_path, BROKEN, args=("-o", "yaml")).documents[0]["problems"] == first["problems"]
 

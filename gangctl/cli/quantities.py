@@ -1,0 +1,51 @@
+"""Amounts of reports as quantities, as Kubernetes writes them: ``-o json`` has ``500m`` and ``16Gi``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import lru_cache
+from types import NoneType, UnionType
+from typing import Annotated, Any, get_args, get_origin, get_type_hints, is_typeddict
+
+from gangctl.api.quantity import exact_bytes, exact_milli
+from gangctl.api.reportschema import Quantity
+from gangctl.fit.words import is_bytes
+
+
+def with_quantities(report: Mapping[str, Any], kind: type) -> dict[str, Any]:
+    """A report of a type in which every amount is a quantity; policies read the same amounts as integers."""
+    return {name: _value(report[name], hint, report) for name, hint in _hints(kind).items()}
+
+
+def quantity(resource: str, amount: int) -> str:
+    """An amount in milli-CPU, bytes or pieces as a quantity."""
+    if resource == "cpu":
+        return exact_milli(amount)
+    return exact_bytes(amount) if is_bytes(resource) else str(amount)
+
+
+@lru_cache
+def _hints(kind: type) -> dict[str, Any]:
+    return get_type_hints(kind, include_extras=True)
+
+
+def _value(value: Any, hint: Any, owner: Mapping[str, Any]) -> Any:
+    if value is None:
+        return None
+    origin, parts = get_origin(hint), get_args(hint)
+    if origin is Annotated:
+        if any(isinstance(each, Quantity) for each in parts):
+            return _amounts(value, owner)
+        return _value(value, parts[0], owner)
+    if origin is UnionType:
+        return _value(value, next(each for each in parts if each is not NoneType), owner)
+    if origin is list:
+        return [_value(each, parts[0], owner) for each in value]
+    return with_quantities(value, hint) if is_typeddict(hint) else value
+
+
+def _amounts(value: Any, owner: Mapping[str, Any]) -> Any:
+    """Amounts by resource, or one of the resource that its owner names."""
+    if isinstance(value, dict):
+        return {name: quantity(name, amount) for name, amount in value.items()}
+    return quantity(owner["resource"], value)
