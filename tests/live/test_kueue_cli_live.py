@@ -133,13 +133,14 @@ async def test_a_queue_in_order(queued: Queued) -> None:
         1,
     )
     (quota,) = report["quotas"]
-    assert (quota["used"], quota["nominal"], quota["borrowable"], quota["free"]) == (4000, 4000, 0, 0)
+    assert (quota["used"], quota["nominal"], quota["borrowable"], quota["free"]) == ("4", "4", "0", "0")
     await queued.delete("urgent")
     await forgotten(queued, "urgent")
     whole = await ask(queued, "queue", "describe", queued.namespace, "--cluster-queue", "-o", "json")
     assert any('"' + queued.namespace + '/never" can never fit' in each for each in whole.json["stuck"])
     summary = await ask(queued, "queue", "list", "-n", queued.namespace, "-o", "json")
-    assert (summary.json["clusterQueue"], summary.json["state"]) == (queued.namespace, "active")
+    (listed,) = summary.json["items"]
+    assert (listed["clusterQueue"], listed["state"]) == (queued.namespace, "active")
 
 
 @pytest.mark.full("pure tests answer the same questions of dumps")
@@ -198,7 +199,7 @@ async def test_who_may_read_little_is_answered(queued: Queued, tmp_path: Path) -
     # Kueue's configuration is not for everybody to read, and it could change everything.
     assert (answer.code, answer.json["verdict"]) == (0, "unknown")
     assert "what others have in use is not counted" in answer.err
-    assert answer.json["limits"][0]["used"] == 3000
+    assert answer.json["limits"][0]["used"] == "3"
     described = await ask(queued, "queue", "describe", "main", "-n", queued.namespace, kubeconfig=config)
     assert (described.code, "runs" in described.out) == (0, True)
 

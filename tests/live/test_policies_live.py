@@ -408,8 +408,7 @@ async def agree(policed: Policed) -> int:
     left_alone: int = answer.json["leftAlone"]
     answer = await policed.ask("list", "-o", "json")
     assert (answer.code, answer.err) == (0, "")
-    listed = answer.json["items"] if answer.json["kind"].endswith("List") else [answer.json]
-    assert {each["metadata"]["name"]: (each["ready"], each["violations"]) for each in listed} == {
+    assert {each["metadata"]["name"]: (each["ready"], each["violations"]) for each in answer.json["items"]} == {
         name: ("yes", status["results"]["fail"]) for name, status in live.items()
     }
     return left_alone
