@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import shutil
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -29,7 +28,6 @@ _GAP: Final = 3
 _NARROWEST: Final = 6
 """Characters of a column with the gap behind it: both as kubectl has them."""
 _LEAST_WIDTH: Final = 20
-_DIGITS: Final = re.compile(r"(\d+)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,7 +195,7 @@ def in_order(items: Sequence[T], sort_by: str, objects: Sequence[Mapping[str, An
 
 
 def _rank(found: Sequence[Any]) -> tuple[Any, ...]:
-    """Numbers and quantities by size, text with the numbers in it by value."""
+    """Numbers and quantities by size, before other text."""
     if not found or found[0] is None:
         return (0,)
     value = found[0]
@@ -207,8 +205,7 @@ def _rank(found: Sequence[Any]) -> tuple[Any, ...]:
     try:
         return 1, parse_quantity(text)
     except ValueError:
-        parts = _DIGITS.split(text)
-        return 2, [(int(part), "") if part.isdigit() else (-1, part) for part in parts if part]
+        return 2, text
 
 
 def print_names(objects: Iterable[Mapping[str, Any]]) -> None:

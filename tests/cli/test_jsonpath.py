@@ -1,6 +1,7 @@
-"""Templates of ``-o jsonpath=``: what kubectl 1.37 printed for the same template and the same object.
+"""``-o jsonpath=``, ``-o custom-columns=`` and ``--sort-by``: what kubectl 1.37 printed for the same.
 
-Recorded with ``kubectl annotate --local -f OBJECT z=1 -o jsonpath=TEMPLATE``.
+Templates were recorded with ``kubectl annotate --local -f OBJECT z=1 -o jsonpath=TEMPLATE``, the others with
+``kubectl get configmaps`` in the sandbox.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gangctl.cli.jsonpath import TemplateError, parse, parse_path, render
+from gangctl.cli.output import in_order, print_objects
 from tests.rows import each
 
 POD: Final[dict[str, Any]] = {
@@ -87,6 +89,45 @@ def test_refuses_what_kubectl_refuses(template: str) -> None:
 @each("path", ["metadata.name", ".metadata.name", "{.metadata.name}", "{metadata.name}"])
 def test_paths_of_columns_need_neither_dot_nor_braces(path: str) -> None:
     assert parse_path(path).find(POD) == ["p"]
+
+
+def config_map(name: str, **data: str) -> dict[str, Any]:
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, **({"data": data} if data else {})}
+
+
+SIZES: Final = [config_map("none"), *(config_map(f"c{n}", n=n, size=f"{n}Mi", text=f"v{n}") for n in ("9", "10", "2"))]
+
+
+@each(
+    ("spec", "lines"),
+    [
+        (
+            "NAME:.metadata.name,SIZE:.data.size",
+            ["NAME   SIZE", "none   <none>", "c9     9Mi", "c10    10Mi", "c2     2Mi"],
+        ),
+        (
+            "A:metadata.name,LONGHEADER:{.data.n}",
+            ["A      LONGHEADER", "none   <none>", "c9     9", "c10    10", "c2     2"],
+        ),
+        ("X:.data.*", ["X", "<none>", "9,9Mi,v9", "10,10Mi,v10", "2,2Mi,v2"]),
+    ],
+)
+def test_columns(spec: str, lines: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    print_objects(SIZES, f"custom-columns={spec}")
+    assert capsys.readouterr().out.splitlines() == lines
+
+
+@each(
+    ("field", "names"),
+    [
+        (".data.n", ["none", "c2", "c9", "c10"]),
+        ("{.data.size}", ["none", "c2", "c9", "c10"]),
+        ("data.text", ["none", "c10", "c2", "c9"]),
+        (".metadata.name", ["c10", "c2", "c9", "none"]),
+    ],
+)
+def test_order(field: str, names: list[str]) -> None:
+    assert [found["metadata"]["name"] for found in in_order(SIZES, field, SIZES)] == names
 
 
 @given(st.text(alphabet="{}[]().*@$?'\"\\=<>!,:-0a \nrangend", max_size=30))
