@@ -85,8 +85,11 @@ def _schema(kind: Any, definitions: Definitions) -> dict[str, Any]:
     origin, parts = get_origin(kind), get_args(kind)
     if origin is Annotated:
         kind = _as_quantity(parts[0]) if QUANTITY in parts[2:] else parts[0]
-        minimum = {"minimum": each.least for each in parts[2:] if isinstance(each, Minimum)}
-        return {**_schema(kind, definitions), "description": parts[1], **minimum}
+        schema = {**_schema(kind, definitions), "description": parts[1]}
+        for each in parts[2:]:
+            if isinstance(each, Minimum):
+                schema["minimum"] = each.least
+        return schema
     if origin is Literal:
         return {"const": parts[0]} if len(parts) == 1 else {"enum": list(parts)}
     if origin is list:

@@ -60,6 +60,9 @@ def fit(
     are compared with the cluster of --kubeconfig or --context, or with the objects that
     --queues names. A PathwaysJob counts as the JobSet that it becomes. Nothing is written.
 
+    In the table of resources, MAXIMUM is the most that could ever be had, borrowing included,
+    NOMINAL the queue's own quota, and MISSING by how much REQUESTED exceeds MAXIMUM.
+
     Exit code 0, 1 when one can never fit (with --now: when one does not fit now), 2 for bad
     input, 3 when the cluster cannot be reached or does not have Kueue.
 

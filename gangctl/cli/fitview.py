@@ -58,9 +58,9 @@ def _limits(limits: Iterable[LimitReport]) -> Section:
         (
             each["flavor"] or each["limit"],
             each["resource"],
-            *(amount(each["resource"], value) for value in (each["requested"], each["ceiling"], each["nominal"])),
+            *(amount(each["resource"], value) for value in (each["requested"], each["maximum"], each["nominal"])),
             *(amount(each["resource"], value) for value in (each["used"], each["free"])),
-            amount(each["resource"], each["short"]) if each["short"] else _NONE,
+            amount(each["resource"], each["missing"]) if each["missing"] else _NONE,
         )
         for each in limits
     )

@@ -187,11 +187,11 @@ def _limits(floor: Floor, requests: Sequence[Amounts], used: Mapping[str, Amount
                 "flavor": "",
                 "resource": resource,
                 "requested": _shown(asked),
-                "ceiling": _shown(there),
+                "maximum": _shown(there),
                 "nominal": _shown(there),
                 "used": _shown(taken),
                 "free": _shown(there - taken),
-                "short": _shown(asked - there),
+                "missing": _shown(asked - there),
                 "limit": plural(len(usable), "node"),
             }
         )

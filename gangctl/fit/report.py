@@ -39,12 +39,12 @@ class LimitReport(TypedDict):
     flavor: Annotated[str, "Name of the ResourceFlavor; empty for a resource that no flavor covers, and for nodes."]
     resource: str
     requested: Annotated[int, "Of all pods that could take it from this flavor.", QUANTITY]
-    ceiling: Annotated[int, "The most that could ever be had here, borrowing included, with nothing in use.", QUANTITY]
+    maximum: Annotated[int, "The most that could ever be had here, borrowing included, with nothing in use.", QUANTITY]
     nominal: Annotated[int, "The queue's own quota.", QUANTITY]
     used: Annotated[int, "In use in the queue now.", QUANTITY]
     free: Annotated[int, "What could be had now, borrowing included.", QUANTITY]
-    short: Annotated[int, "By how much requested exceeds the ceiling; 0 where it does not.", QUANTITY]
-    limit: Annotated[str, "What sets the ceiling, such as 'borrowingLimit of ClusterQueue a'."]
+    missing: Annotated[int, "By how much requested exceeds the maximum; 0 where it does not.", QUANTITY]
+    limit: Annotated[str, "What sets the maximum, such as 'borrowingLimit of ClusterQueue a'."]
 
 
 class HolderReport(TypedDict):

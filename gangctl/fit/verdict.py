@@ -154,11 +154,11 @@ def _limit(flavor: str, resource: str, asked: int, ceiling: int = 0, words: str 
         "flavor": flavor,
         "resource": resource,
         "requested": _shown(asked),
-        "ceiling": _shown(ceiling),
+        "maximum": _shown(ceiling),
         "nominal": 0,
         "used": 0,
         "free": 0,
-        "short": _shown(asked - ceiling),
+        "missing": _shown(asked - ceiling),
         "limit": words or "no resource group has it",
     }
 

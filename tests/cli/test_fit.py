@@ -107,7 +107,7 @@ class TestVerdicts:
         )
         answer = fit(tmp_path, raw, cluster("9", *more), "-o", "json")
         assert [each["requests"] for each in answer.json["podSets"]] == [{"cpu": "2500m"}]
-        assert (answer.json["verdict"], answer.json["limits"][0]["short"]) == ("never", "1")
+        assert (answer.json["verdict"], answer.json["limits"][0]["missing"]) == ("never", "1")
 
 
 class TestSubjects:

@@ -165,8 +165,8 @@ def test_row(row: Row) -> None:
         assert 'by ClusterQueue "a"' in report["message"]
     if row.ceiling is not None:
         unit = UNITS.get(report["limits"][0]["resource"], 1)
-        assert [limit["ceiling"] for limit in report["limits"]] == [row.ceiling * unit]
-    short = {(limit["flavor"], limit["resource"]): limit["short"] for limit in report["limits"] if limit["short"]}
+        assert [limit["maximum"] for limit in report["limits"]] == [row.ceiling * unit]
+    short = {(limit["flavor"], limit["resource"]): limit["missing"] for limit in report["limits"] if limit["missing"]}
     assert row.short.items() <= short.items()
 
 

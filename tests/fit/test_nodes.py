@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gangctl.api.jobset import read_jobset
+from gangctl.cli.quantities import with_quantities
 from gangctl.cli.schema import schema_of
 from gangctl.fit.clusterstate import FitRequest
 from gangctl.fit.nodes import NodeShape, gangs_of, node_fit, read_node
@@ -50,7 +51,7 @@ def ask(
     fixed: bool = True,
 ) -> FitReport:
     report = node_fit(FitRequest(raw, NAMESPACE, None, ""), floor, PLAIN, used=used, fixed_nodes=fixed)
-    assert violations(report, schema_of("fit")) == []
+    assert violations(with_quantities(report, FitReport), schema_of("fit")) == []
     return report
 
 
@@ -105,11 +106,11 @@ class TestVerdicts:
 
     def test_limits(self) -> None:
         report = ask(gang(cpu(5, 4)), nodes(4), used={"n0": {"cpu": 500, "pods": 2}})
-        assert [(each["resource"], each["requested"], each["ceiling"], each["free"]) for each in report["limits"]] == [
+        assert [(each["resource"], each["requested"], each["maximum"], each["free"]) for each in report["limits"]] == [
             ("pods", 5, 440, 438),
             ("cpu", 20_000, 16_000, 15_500),
         ]
-        assert [each["short"] for each in report["limits"]] == [0, 4000]
+        assert [each["missing"] for each in report["limits"]] == [0, 4000]
 
     def test_what_cannot_be_counted_is_not_known(self) -> None:
         spec = {"runtimeClassName": "heavy"}

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gangctl.cli.quantities import with_quantities
 from gangctl.cli.schema import schema_of
 from gangctl.fit.report import FitReport
 from gangctl.fit.snapshot import Held, Snapshot
@@ -46,7 +47,7 @@ def cpu(count: int, name: str = "w", **more: str) -> dict[str, Any]:
 
 
 def gist(report: FitReport) -> tuple[str, str]:
-    assert violations(report, schema_of("fit")) == []
+    assert violations(with_quantities(report, FitReport), schema_of("fit")) == []
     return report["verdict"], report["reason"]
 
 
@@ -269,11 +270,11 @@ class TestNotNow:
                 "flavor": "f1",
                 "resource": "cpu",
                 "requested": 10_000,
-                "ceiling": 10_000,
+                "maximum": 10_000,
                 "nominal": 10_000,
                 "used": 8000,
                 "free": 2000,
-                "short": 0,
+                "missing": 0,
                 "limit": 'nominalQuota of ClusterQueue "a"',
             }
         ]
@@ -440,7 +441,7 @@ class TestProperties:
         """K6: not one refusal where an assignment exists, whatever is in use, nor one missing."""
         held, entries = world
         report = ask(known(*held), *entries)
-        assert violations(report, schema_of("fit")) == []
+        assert violations(with_quantities(report, FitReport), schema_of("fit")) == []
         assert (report["verdict"] == "never") == (not possible(held, entries)), report["message"]
         assert report["verdict"] != "unknown"
 
@@ -448,7 +449,7 @@ class TestProperties:
     @given(hostile_jobsets())
     def test_anything_has_an_answer(self, raw: dict[str, Any]) -> None:
         report = fit(FitRequest(raw, NAMESPACE, {}, QUEUE), known(queue()))
-        assert violations(report, schema_of("fit")) == []
+        assert violations(with_quantities(report, FitReport), schema_of("fit")) == []
 
     def test_podsets_of_a_group_stay_together(self) -> None:
         flavors = (group({"f1": {"cpu": 10_000}, "f2": {"cpu": 10_000}}),)

@@ -21,7 +21,7 @@ def test_the_type_is_that_of_the_report() -> None:
     assert (fields["verdict"], fields["blocking"]) == (STRING, BOOL)
     limits = fields["limits"].parameters[0].fields
     assert limits is not None
-    assert limits["short"] == INT
+    assert limits["missing"] == INT
     assert fits(unknown_fit(jobset("js", rj("w")), "t", ["nobody was asked"]), FIT_TYPE)
 
 

@@ -262,7 +262,7 @@ def _verdict(report: FitReport) -> str:
 def _cause(reason: Reason, report: FitReport) -> tuple[object, ...]:
     """What makes a reason new: not the amounts in use at the moment."""
     limits = tuple(
-        (each["flavor"], each["resource"], each["requested"], each["ceiling"], each["limit"])
+        (each["flavor"], each["resource"], each["requested"], each["maximum"], each["limit"])
         for each in report["limits"]
     )
     return reason, report["reason"], report["queue"], report["clusterQueue"], report["blocked"], limits
