@@ -18,7 +18,7 @@ from gangctl.cli.gangs.state import GangState
 from gangctl.cli.gangs.views import sentence
 from gangctl.cli.gangs.watching import Changes, Watch
 from gangctl.cli.messages import plural, printable
-from gangctl.cli.output import print_answer
+from gangctl.cli.output import Section, print_answer
 from gangctl.errors import GangctlError
 from gangctl.gang.reasons import Reason
 from gangctl.kueue.moments import span
@@ -185,8 +185,9 @@ async def _until_over(waiting: _Wait, reader: Reader) -> None:
 
 def _print(waiting: _Wait, form: str) -> None:
     gangs = [waiting.last[key] for key in waiting.keys if key in waiting.last]
-    if form == "table":
-        for gang in gangs:
-            click.echo(printable(f"{_name(gang.key)}: {progress(gang)}"))
-        return
-    print_answer(form, [gang_object(each) for each in gangs], names=map(gang_object, waiting.there.values()))
+    print_answer(
+        form,
+        [gang_object(each) for each in gangs],
+        lambda: [Section(lines=tuple(f"{_name(each.key)}: {progress(each)}" for each in gangs))],
+        map(gang_object, waiting.there.values()),
+    )

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from gangctl.cli import options
-from gangctl.cli.output import answer_no, print_objects, print_sections
+from gangctl.cli.output import answer_no, print_answer
 from gangctl.cli.pathways import flags
 
 if TYPE_CHECKING:
@@ -70,12 +70,11 @@ def validate(
     stock = _stock(queue_files, around)
     home = around.namespace if around is not None else "default"
     found = [validation.validated(subject, stock, local_queue, home) for subject in subjects]
-    if form == "table":
-        sections = [section for each in found if not each.subject.problems for section in each.sections()]
-        if sections:
-            print_sections(sections)
-    else:
-        print_objects([each.as_object() for each in found], form)
+    print_answer(
+        form,
+        [each.as_object() for each in found],
+        lambda: [section for each in found if not each.subject.problems for section in each.sections()],
+    )
     refuse(subjects)
     warned = any(notice.is_warning for subject in subjects for notice in subject.notices)
     if any(each.never for each in found) or (warned and fail_on_warnings):
