@@ -10,8 +10,9 @@ import click
 
 from gangctl.api.quantity import show_bytes, show_milli
 from gangctl.cli import options
+from gangctl.cli.formats import TABLE
 from gangctl.cli.manifests import PlannedManifest, cluster_rules, plan_manifests
-from gangctl.cli.messages import plural
+from gangctl.cli.messages import note, plural
 from gangctl.cli.output import Section, Table, print_answer
 from gangctl.cli.quantities import with_quantities
 from gangctl.gang.build import build_objects
@@ -20,8 +21,7 @@ from gangctl.gang.naming import UID_PLACEHOLDER
 from gangctl.gang.report import GroupReport, PlanReport
 from gangctl.gang.requests import together
 
-PLACEHOLDER: Final = UID_PLACEHOLDER[:13]
-"""What names have of a UID that is not known."""
+_PLACEHOLDER: Final = f"{UID_PLACEHOLDER[:13]} in names is a placeholder for the first digits of the JobSet's UID"
 _NONE: Final = "-"
 _LEGEND: Final = (
     "MINPODS: pods that the gang needs at once. CPU and the columns after it: what all its pods request. "
@@ -61,6 +61,8 @@ def plan(
     planned = plan_manifests(filenames, namespace, cluster_rules(kube, cluster, gang_schedulers))
     reports = [with_quantities(each.report, PlanReport) for each in planned]
     names = runtime_objects(planned) if form == "name" else ()
+    if form != TABLE and any(map(_has_placeholder, planned)):
+        note(_PLACEHOLDER)
     print_answer(form, reports, lambda: _sections(planned), names, headers=not no_headers)
 
 
@@ -79,6 +81,10 @@ def _sections(planned: Sequence[PlannedManifest]) -> list[Section]:
     return [Section(table=_table(planned), legend=_LEGEND), *map(_section, planned)]
 
 
+def _has_placeholder(each: PlannedManifest) -> bool:
+    return each.report["workload"] is not None and not each.manifest.jobset.uid
+
+
 def _section(each: PlannedManifest) -> Section:
     report = each.report
     gangs, pods = len(report["groups"]), plural(report["totalPods"], "pod")
@@ -90,8 +96,8 @@ def _section(each: PlannedManifest) -> Section:
     ]
     if report["workload"]:
         lines.append(f"Workload {report['workload']}")
-        if not each.manifest.jobset.uid:
-            lines.append(f"{PLACEHOLDER} in names is a placeholder for the first digits of the JobSet's UID")
+        if _has_placeholder(each):
+            lines.append(_PLACEHOLDER)
     if report["queue"]:
         lines.append(f"LocalQueue {report['queue']}")
     lines += _details(report)

@@ -71,10 +71,18 @@ class TestFormats:
     def test_names_are_those_of_the_objects(self, tmp_path: Path) -> None:
         file = write(tmp_path / "a.yaml", jobset("js", rj("w", 2, mode="ReplicatedGang"), uid=FIXTURE_UID))
         plan = fine("plan", "-f", file, "-o", "json").json
-        lines = fine("plan", "-f", file, "-o", "name").out.splitlines()
+        answer = fine("plan", "-f", file, "-o", "name")
+        lines = answer.out.splitlines()
+        assert answer.err == ""
         assert lines == [f"podgroup.scheduling.k8s.io/{group['name']}" for group in plan["groups"]]
         workload = f"workload.scheduling.k8s.io/{plan['workload']}\n"
         assert fine("plan", "-f", file, "-o", "name", "--kube", "1.35").out == workload
+
+    @each("form", ["name", "json", "jsonpath={.workload}"])
+    def test_a_placeholder_is_called_one(self, form: str, tmp_path: Path) -> None:
+        answer = fine("plan", "-f", write(tmp_path / "a.yaml", jobset("js", rj("a", mode="Gang"))), "-o", form)
+        assert "00000000-0000" in answer.out
+        assert answer.err == "note: 00000000-0000 in names is a placeholder for the first digits of the JobSet's UID\n"
 
     def test_no_gang(self, tmp_path: Path) -> None:
         file = write(tmp_path / "a.yaml", jobset("js", rj("a", 2, 3, 3)))
