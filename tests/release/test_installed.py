@@ -108,7 +108,7 @@ def test_kubectl_completes_it(environment: Environment) -> None:
 
 
 def test_it_plans(environment: Environment) -> None:
-    plan = json.loads(environment.answers("gangctl", "plan", "-f", ROOT / "examples/01-pytorch.yaml", "-o", "json"))
+    plan = json.loads(environment.run("gangctl", "plan", "-f", ROOT / "examples/01-pytorch.yaml", "-o", "json").stdout)
     assert (plan["kind"], plan["gangedPods"]) == ("GangPlan", plan["totalPods"])
 
 
