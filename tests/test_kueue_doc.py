@@ -57,7 +57,7 @@ def test_what_the_example_is_told(tmp_path: Path) -> None:
     section = PROSE.partition("## Check quota")[2].partition("\n## ")[0]
     assert (report["verdict"], report["blocking"]) == ("never", True)
     assert f"asks for {gpu['requested']} GPUs" in section
-    assert f"its own {gpu['nominal']} and {gpu['ceiling'] - gpu['nominal']} of" in section
+    assert f"its own {gpu['nominal']} and {int(gpu['maximum']) - int(gpu['nominal'])} of" in section
 
 
 def test_every_word_of_an_answer_is_named() -> None:
