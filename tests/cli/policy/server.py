@@ -9,6 +9,7 @@ from typing import Any
 
 from aiohttp import web
 
+from gangctl.sandbox.selectors import label_test
 from tests.cli import httpserver
 from tests.cli.policy.policies import Object
 from tests.cli.run import Answer
@@ -47,6 +48,8 @@ class Server:
             status = {"kind": "Status", "reason": "NotFound", "message": "not found", "code": 404}
             return web.json_response(status, status=404)
         found = [each for each in self.collections[path] if namespace in {"", each["metadata"].get("namespace", "")}]
+        if (test := label_test(request.query.get("labelSelector", ""))) is not None:
+            found = [each for each in found if test(each["metadata"].get("labels") or {})]
         start = int(request.query.get("continue", 0))
         following = str(start + self.page) if start + self.page < len(found) else ""
         items = [{key: each[key] for key in each if key not in {"apiVersion", "kind"}} for each in found]

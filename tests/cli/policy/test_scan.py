@@ -73,6 +73,17 @@ async def test_nothing_is_violated(tmp_path: Path) -> None:
     assert (named.code, named.out) == (1, "jobset.jobset.x-k8s.io/elsewhere\n")
 
 
+async def test_of_those_with_labels(tmp_path: Path) -> None:
+    labelled = jobset("labelled", rj("a", 2, 4, 4), mode="Gang")
+    labelled["metadata"]["labels"] = {"team": "a"}
+    async with serving(policies=[policy("limits", FEW)], namespaces=PLACES, jobsets=[LARGE, labelled]) as (_, url):
+        answer = await ask(tmp_path, url, "scan", "-l", "team=a", "--no-headers")
+    first, _, broken, _, summary = answer.out.splitlines()
+    assert first.split() == ["limits", "0", "1", "0", "0"]
+    assert broken.split()[:3] == ["t", "labelled", "limits"]
+    assert summary == "1 JobSet evaluated: 1 violation"
+
+
 async def test_for_programs_with_exceptions_and_parameters(tmp_path: Path) -> None:
     limited = policy(
         "limited",
