@@ -14,11 +14,14 @@ ROOT: Final = Path(__file__).parents[1]
 
 
 class Page:
-    """``commands`` are indented lines with the exit code that a comment beside them promises, 0 without one."""
+    """One page, or several that share their files.
 
-    def __init__(self, name: str) -> None:
-        """Read it."""
-        self.text = (ROOT / "docs" / name).read_text(encoding="utf-8")
+    ``commands`` are indented lines with the exit code that a comment beside them promises, 0 without one.
+    """
+
+    def __init__(self, *names: str) -> None:
+        """Read them."""
+        self.text = "\n".join((ROOT / "docs" / name).read_text(encoding="utf-8") for name in names)
         self.prose = re.sub(r"^```.*?^```$", "", self.text, flags=re.MULTILINE | re.DOTALL)
         shown = re.findall(r"^`([\w.-]+)`:\n\n```yaml\n(.*?)^```$", self.text, flags=re.MULTILINE | re.DOTALL)
         self.files: dict[str, str] = dict(shown)

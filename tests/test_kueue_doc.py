@@ -1,4 +1,4 @@
-"""The commands of docs/kueue.md are run on the files that it shows; what needs a cluster is what other tests run."""
+"""The commands of docs/kueue.md and docs/fit.md are run on the files shown there; others run those of a cluster."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.cli.run import gangctl
 from tests.docpages import ROOT, Page
 from tests.rows import each
 
-PAGE: Final = Page("kueue.md")
+PAGE: Final = Page("kueue.md", "fit.md")
 TEXT, PROSE, FILES, COMMANDS = PAGE.text, PAGE.prose, PAGE.files, PAGE.commands
 OURS: Final = re.compile(r"gangctl (fit|queue (?:list|describe))\b")
 OFFLINE = [(line, code) for line, code in COMMANDS if OURS.match(line) and "--queues" in line]
@@ -54,7 +54,7 @@ def test_what_the_example_is_told(tmp_path: Path) -> None:
     files = str(tmp_path / "train.yaml"), str(tmp_path / "kueue.yaml")
     report = gangctl("fit", "-f", files[0], "--queues", files[1], "-o", "json").json
     (gpu,) = [each for each in report["limits"] if each["resource"] == "nvidia.com/gpu"]
-    section = PROSE.partition("## Check quota")[2].partition("\n## ")[0]
+    section = PROSE.partition("## Before a JobSet exists")[2].partition("\n## ")[0]
     assert (report["verdict"], report["blocking"]) == ("never", True)
     assert f"asks for {gpu['requested']} GPUs" in section
     assert f"its own {gpu['nominal']} and {int(gpu['maximum']) - int(gpu['nominal'])} of" in section

@@ -8,6 +8,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
 
+from tests.manifests import fieldspage
+
 ROOT: Final = Path(__file__).parents[1]
 HERE: Final = "tests/test_words.py"
 PLACES: Final = ("*.py", "*.md", "*.yaml", "*.tpl", "Makefile", "*.toml")
@@ -67,7 +69,10 @@ PAGES: Final = (
     "manifests/*.md",
     "policies/*.md",
 )
-GENERATED: Final = {"docs/metrics.md", "docs/reference/cli.md", "docs/reference/crds.md", "docs/runbooks/README.md"}
+GENERATED: Final = {
+    *("docs/metrics.md", "docs/reference/cli.md", "docs/runbooks/README.md"),
+    *(f"docs/reference/{name}" for name in fieldspage.pages()),
+}
 """Written from code, with its words."""
 WORDS_OF_PAGES: Final = {
     "anybody": "any client",

@@ -65,7 +65,7 @@ class FitReport(TypedDict):
     kind: Literal["GangFit"]
     metadata: Identity
     verdict: Verdict
-    reason: Annotated[str, "Stable and CamelCase; see docs/kueue.md."]
+    reason: Annotated[str, "Stable and CamelCase; see docs/fit.md."]
     message: Annotated[str, "One sentence that says what is in the way, and the smallest change that helps."]
     queue: Annotated[str, "LocalQueue, or empty."]
     clusterQueue: str

@@ -23,7 +23,7 @@ from tests.manifests.kubectl import Kubectl, KubectlFailed
 pytestmark = [pytest.mark.controlplane]
 
 DEFINITION = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/jobsets.jobset.x-k8s.io"
-PAGE = Page("migration.md")
+PAGE = Page("migration-volcano.md", "migration-kai.md", "migration-coscheduling.md", "migration.md")
 
 
 def shown(name: str, cluster: Cluster) -> Object:

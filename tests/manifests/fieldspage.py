@@ -1,4 +1,4 @@
-"""Writes docs/reference/crds.md from the definitions: every field of every object that gangctl brings.
+"""Writes docs/reference/crds.md and a page for each kind from the definitions: every field of gangctl's objects.
 
 python -m tests.manifests.fieldspage
 """
@@ -14,12 +14,17 @@ from gangctl.controllers.readiness.gangcopies import definitions as gang_definit
 from gangctl.pathways.definition import definitions as pathways_definitions
 from gangctl.policy.crd import definitions as policy_definitions
 
-PAGE: Final = Path(__file__).parents[2] / "docs" / "reference" / "crds.md"
+DIRECTORY: Final = Path(__file__).parents[2] / "docs" / "reference"
 
 _HEAD: Final = """\
 # Objects
 
-Written by `python -m tests.manifests.fieldspage` from the definitions. `kubectl explain KIND --recursive` says the same
+The kinds that gangctl defines, with a page for the fields of each.
+"""
+
+
+_NOTE: Final = """\
+Written by `python -m tests.manifests.fieldspage` from the definition. `kubectl explain KIND --recursive` says the same
 of a cluster. A field with `*` has to be given; `[]` is an item of a list, `{}` a value of a map.
 """
 
@@ -34,7 +39,7 @@ class _Known(NamedTuple):
 _KINDS: Final[Mapping[str, _Known]] = {
     "GangPolicy": _Known("Rules in CEL about JobSets, and what JobSets get that say nothing.", "../policies.md"),
     "GangPolicyException": _Known("Lets JobSets past rules until a day.", "../policies.md#exceptions"),
-    "GangAdmissionParameters": _Known("Tunes an AdmissionCheck of gangctl's.", "../kueue.md#order-of-admission"),
+    "GangAdmissionParameters": _Known("Tunes an AdmissionCheck of gangctl's.", "../admission-order.md"),
     "Gang": _Known("Where a JobSet stands; the controller writes it.", "../readiness.md"),
     "PathwaysJob": _Known("A head and workers on TPU slices, which become a JobSet.", "../pathways.md"),
 }
@@ -153,10 +158,11 @@ def _value(value: object) -> str:
     return f"`{str(value).lower() if isinstance(value, bool) else value}`"
 
 
-def page() -> str:
-    """The whole page."""
+def pages() -> dict[str, str]:
+    """The text of each page by its name."""
     found = definitions()
-    return "\n".join([_HEAD, *_index(found), *(line for each in found for line in _section(each))])
+    kinds = {f"{_kind(each).lower()}.md": "\n".join(_page(each)) for each in found}
+    return {"crds.md": "\n".join([_HEAD, *_index(found)]), **kinds}
 
 
 def _index(found: list[dict[str, Any]]) -> Iterator[str]:
@@ -167,17 +173,18 @@ def _index(found: list[dict[str, Any]]) -> Iterator[str]:
         where = "a namespace" if spec["scope"] == "Namespaced" else "the cluster"
         api = f"`{spec['group']}/{spec['versions'][0]['name']}`"
         component = f"[{_COMPONENTS[kind]}](../../manifests/{_COMPONENTS[kind]}/kustomization.yaml)"
-        yield f"| [`{kind}`](#{kind.lower()}) | {api} | {where} | {_KINDS[kind].text} | {component} |"
+        yield f"| [{kind}]({kind.lower()}.md) | {api} | {where} | {_KINDS[kind].text} | {component} |"
     yield ""
 
 
-def _section(definition: Mapping[str, Any]) -> Iterator[str]:
+def _page(definition: Mapping[str, Any]) -> Iterator[str]:
     kind, names = _kind(definition), definition["spec"]["names"]
     short = "".join(f", `{name}`" for name in names.get("shortNames", ()))
-    yield f"## {kind}"
+    yield f"# {kind}"
     yield ""
     yield f"{_KINDS[kind].text} As a resource: `{names['plural']}`{short}. More: [{_more(kind)}]({_KINDS[kind].more})."
     yield ""
+    yield _NOTE
     yield "| field | type | |"
     yield "|---|---|---|"
     for field in fields(definition):
@@ -194,5 +201,5 @@ def _cell(text: str) -> str:
 
 
 if __name__ == "__main__":
-    PAGE.parent.mkdir(exist_ok=True)
-    PAGE.write_text(page(), encoding="utf-8")
+    for name, text in pages().items():
+        (DIRECTORY / name).write_text(text, encoding="utf-8")

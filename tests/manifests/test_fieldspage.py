@@ -1,4 +1,4 @@
-"""docs/reference/crds.md is what the definitions say, and leaves out no field of a manifest."""
+"""The pages about objects are what the definitions say, and leave out no field of a manifest."""
 
 from __future__ import annotations
 
@@ -13,12 +13,13 @@ from tests.manifests import fieldspage
 from tests.manifests.files import MANIFESTS
 from tests.rows import each
 
-PAGE: Final = fieldspage.PAGE.read_text(encoding="utf-8")
+POLICY: Final = fieldspage.pages()["gangpolicy.md"]
 FILES: Final = sorted(path for path in MANIFESTS.glob("*/crds/*.yaml") if path.stem != "kustomization")
 
 
 def test_it_is_written_from_the_definitions() -> None:
-    assert fieldspage.page() == PAGE, fieldspage.__doc__
+    for name, text in fieldspage.pages().items():
+        assert (fieldspage.DIRECTORY / name).read_text(encoding="utf-8") == text, fieldspage.__doc__
 
 
 def names(schema: Any) -> Iterator[str]:
@@ -35,19 +36,19 @@ def names(schema: Any) -> Iterator[str]:
 @each("file", FILES, ids=lambda file: file.stem)
 def test_every_field_of_what_is_installed_is_there(file: Path) -> None:
     (definition,) = yaml.safe_load_all(file.read_text(encoding="utf-8"))
-    section = PAGE.partition(f"\n## {definition['spec']['names']['kind']}\n")[2].partition("\n## ")[0]
+    section = fieldspage.pages()[f"{definition['spec']['names']['kind'].lower()}.md"]
     shown = {part for path in re.findall(r"^\| `([^`]+)`", section, re.MULTILINE) for part in re.findall(r"\w+", path)}
     schema = definition["spec"]["versions"][0]["schema"]
     assert set(names(schema)) - shown <= {"apiVersion", "kind", "metadata"}
 
 
 def test_what_has_to_be_given_is_marked() -> None:
-    assert "| `spec.validations[].expression`* | string |" in PAGE
-    assert "| `spec.expiresAt`* | date-time |" in PAGE
-    assert "| `spec.validations[].message` |" in PAGE
+    assert "| `spec.validations[].expression`* | string |" in POLICY
+    assert "| `spec.expiresAt`* | date-time |" in fieldspage.pages()["gangpolicyexception.md"]
+    assert "| `spec.validations[].message` |" in POLICY
 
 
 def test_limits_and_defaults_are_told() -> None:
-    (row,) = re.findall(r"^\| `spec\.failurePolicy` \|.*$", PAGE, flags=re.MULTILINE)
+    (row,) = re.findall(r"^\| `spec\.failurePolicy` \|.*$", POLICY, flags=re.MULTILINE)
     assert "One of `Fail`, `Ignore`." in row
     assert "Default: `Fail`." in row

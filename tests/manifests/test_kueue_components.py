@@ -35,7 +35,7 @@ def test_the_definition_is_what_the_model_says() -> None:
 
 
 def test_the_example_in_the_documentation_is_good_and_shows_the_defaults() -> None:
-    text = (ROOT / "docs" / "kueue.md").read_text(encoding="utf-8").partition("## Order of admission")[2]
+    text = (ROOT / "docs" / "admission-order.md").read_text(encoding="utf-8")
     overlay, example = re.findall(r"^```yaml\n(.*?)^```$", text, flags=re.MULTILINE | re.DOTALL)
     for entry in yaml.safe_load(overlay)["resources"] + yaml.safe_load(overlay)["components"]:
         assert (MANIFESTS / entry.removeprefix("../") / "kustomization.yaml").exists()
