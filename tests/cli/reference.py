@@ -1,4 +1,4 @@
-"""Writes docs/reference/cli.md from the commands themselves: what ``--help`` says of each, and its flags.
+"""Writes docs/reference/cli.md and a page for each command from ``--help``: what it does, and its flags.
 
 python -m tests.cli.reference
 """
@@ -15,12 +15,14 @@ import click
 from gangctl.cli.program import EPILOG, program
 from gangctl.cli.schema import OF_COMMANDS
 
-PAGE: Final = Path(__file__).parents[2] / "docs" / "reference" / "cli.md"
+DIRECTORY: Final = Path(__file__).parents[2] / "docs" / "reference"
+INDEX: Final = "cli.md"
+WRITTEN: Final = "Written by `python -m tests.cli.reference` from the commands."
 
-_HEAD: Final = """\
+_HEAD: Final = f"""\
 # Command line
 
-Written by `python -m tests.cli.reference` from the commands.
+{WRITTEN}
 
 `kubectl gang` is the same program under another name. Every command takes `-h` and `--help`, which say what is said
 here. Messages go to stderr; stdout has the answer and nothing else. Tables begin with their header, and are not
@@ -39,9 +41,9 @@ class Entry:
         self.name = context.command_path
 
     @property
-    def anchor(self) -> str:
-        """Of its heading, as GitHub makes it."""
-        return self.name.replace(" ", "-")
+    def page(self) -> str:
+        """The page that has it."""
+        return f"cli-{'-'.join(self.name.split()[1:])}.md"
 
     @property
     def schema(self) -> str:
@@ -73,10 +75,11 @@ def _below(command: click.Command, context: click.Context) -> Iterator[Entry]:
             yield from _below(found, click.Context(found, context, info_name=name))
 
 
-def page() -> str:
-    """The whole page."""
-    found = entries()
-    return "\n".join([_HEAD, *_index(found), *_exit_codes(), *(line for each in found for line in _section(each))])
+def pages() -> dict[str, str]:
+    """The text of each page by its name: an index, and one for each command that does something."""
+    found = [each for each in entries() if not isinstance(each.command, click.Group)]
+    index = "\n".join([_HEAD, *_index(found), *_exit_codes()])
+    return {INDEX: index, **{each.page: "\n".join(_page(each)) for each in found}}
 
 
 def _index(found: list[Entry]) -> Iterator[str]:
@@ -84,9 +87,7 @@ def _index(found: list[Entry]) -> Iterator[str]:
     yield "| command | |"
     yield "|---|---|"
     for each in found:
-        if isinstance(each.command, click.Group):
-            continue
-        yield f"| [`{each.name}`](#{each.anchor}) | {_cell(each.command.get_short_help_str(limit=200))} |"
+        yield f"| [`{each.name}`]({each.page}) | {_cell(each.command.get_short_help_str(limit=200))} |"
     yield ""
 
 
@@ -100,12 +101,9 @@ def _exit_codes() -> Iterator[str]:
     yield ""
 
 
-def _section(entry: Entry) -> Iterator[str]:
-    yield f"## {entry.name}"
-    yield ""
+def _page(entry: Entry) -> Iterator[str]:
+    yield from (f"# {entry.name}", "", f"{WRITTEN} [Exit codes]({INDEX}#exit-codes).", "")
     yield from _help(entry.command.help or "")
-    if isinstance(entry.command, click.Group):
-        return
     usage = " ".join(entry.command.collect_usage_pieces(entry.context))
     yield from ("```text", f"{entry.name} {usage}", "```", "")
     if entry.flags:
@@ -136,5 +134,5 @@ def _cell(text: str) -> str:
 
 
 if __name__ == "__main__":
-    PAGE.parent.mkdir(exist_ok=True)
-    PAGE.write_text(page(), encoding="utf-8")
+    for name, text in pages().items():
+        (DIRECTORY / name).write_text(text, encoding="utf-8")

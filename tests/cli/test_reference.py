@@ -1,4 +1,4 @@
-"""docs/reference/cli.md is what the commands say of themselves, and says all of it."""
+"""The reference of commands is what they say of themselves, and says all of it."""
 
 from __future__ import annotations
 
@@ -14,23 +14,24 @@ from tests.cli import reference
 from tests.cli.run import gangctl
 from tests.rows import each
 
-PAGE: Final = reference.PAGE.read_text(encoding="utf-8")
-ENTRIES: Final = reference.entries()
+PAGES: Final = reference.pages()
+DOCS: Final = reference.DIRECTORY.parent
+ENTRIES: Final = [entry for entry in reference.entries() if entry.page in PAGES]
 
 
 def test_it_is_written_from_the_commands() -> None:
-    assert reference.page() == PAGE, reference.__doc__
+    there = {path.name: path.read_text(encoding="utf-8") for path in reference.DIRECTORY.glob("cli*.md")}
+    assert there == PAGES, reference.__doc__
 
 
-def test_every_command_of_the_help_is_there() -> None:
-    assert set(program.list_commands(click.Context(program))) <= set(
-        re.findall(r"^## gangctl (\w+)$", PAGE, flags=re.MULTILINE)
-    )
+def test_every_command_of_the_help_has_a_page() -> None:
+    commands = program.list_commands(click.Context(program))
+    assert {name for name in commands if not any(re.match(rf"cli-{name}[-.]", page) for page in PAGES)} == set()
 
 
 @each("entry", ENTRIES, ids=lambda entry: entry.name)
 def test_every_flag_that_the_program_shows_is_named(entry: reference.Entry) -> None:
-    section = PAGE.partition(f"\n## {entry.name}\n")[2].partition("\n## ")[0]
+    section = PAGES[entry.page]
     shown = gangctl(*entry.name.split()[1:], "--help").out.partition("\nOptions:")[2].partition("\nCommands:")[0]
     flags = set(re.findall(r"^  (?:-\w, )?(--[\w-]+)", shown, flags=re.MULTILINE)) - {"--help"}
     assert flags == set(re.findall(r"^\| `(?:-\w, )?(--[\w-]+)", section, flags=re.MULTILINE))
@@ -41,7 +42,7 @@ def test_every_schema_of_a_command_is_named_where_the_command_prints_json() -> N
     told = {entry.name.partition(" ")[2]: entry.schema for entry in ENTRIES if entry.schema}
     assert told.keys() == schema.OF_COMMANDS.keys()
     assert set(told.values()) == {
-        path.name for path in reference.PAGE.parents[1].glob("*.schema.json") if path.name != "gangctl-test.schema.json"
+        path.name for path in DOCS.glob("*.schema.json") if path.name != "gangctl-test.schema.json"
     }
     for name in told:
         (output,) = [
@@ -53,10 +54,10 @@ def test_every_schema_of_a_command_is_named_where_the_command_prints_json() -> N
 @each("name", sorted(set(schema.OF_COMMANDS.values())))
 def test_every_schema_is_made_by_its_name(name: str) -> None:
     made = schema.schema_of(name)
-    assert json.loads((reference.PAGE.parents[1] / f"{name}.schema.json").read_text(encoding="utf-8")) == made
+    assert json.loads((DOCS / f"{name}.schema.json").read_text(encoding="utf-8")) == made
 
 
 def test_exit_codes_are_those_of_the_program() -> None:
-    told = set(map(int, re.findall(r"^\| (\d+) \|", PAGE, flags=re.MULTILINE)))
+    told = set(map(int, re.findall(r"^\| (\d+) \|", PAGES[reference.INDEX], flags=re.MULTILINE)))
     assert {0, 1, 2, 3, INTERNAL_ERROR} <= told
     assert not told - {0, 1, 2, 3, INTERNAL_ERROR, INTERRUPTED, BROKEN_PIPE}

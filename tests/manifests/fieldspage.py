@@ -38,7 +38,7 @@ class _Known(NamedTuple):
 
 _KINDS: Final[Mapping[str, _Known]] = {
     "GangPolicy": _Known("Rules in CEL about JobSets, and what JobSets get that say nothing.", "../policies.md"),
-    "GangPolicyException": _Known("Lets JobSets past rules until a day.", "../policies.md#exceptions"),
+    "GangPolicyException": _Known("Exempts JobSets from rules until a date.", "../policies.md#exceptions"),
     "GangAdmissionParameters": _Known("Tunes an AdmissionCheck of gangctl's.", "../admission-order.md"),
     "Gang": _Known("Where a JobSet stands; the controller writes it.", "../readiness.md"),
     "PathwaysJob": _Known("A head and workers on TPU slices, which become a JobSet.", "../pathways.md"),

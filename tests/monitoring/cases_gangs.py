@@ -222,7 +222,7 @@ CASES: Final = (
         {'gangctl_series_dropped_total{family="gangctl_gangs"}': "0x9 60x60"},
         fires=10,
         labels={"family": "gangctl_gangs"},
-        says="gangctl_gangs does not tell everything apart any more: 60 were counted together or left out.",
+        says="gangctl_gangs has reached its limit of series: 60 gangs or queues were counted together or left out.",
     ),
     Case(
         "GangMetricsTruncated",
@@ -230,7 +230,7 @@ CASES: Final = (
         {"gangctl_gangs_without_series": "0x4 7x20"},
         fires=5,
         labels={"family": "gangctl_gang_info"},
-        says="gangctl_gang_info does not tell everything apart any more: 7 were counted together or left out.",
+        says="gangctl_gang_info has reached its limit of series: 7 gangs or queues were counted together or left out.",
     ),
     Case(
         "GangMetricsTruncated",
