@@ -10,6 +10,7 @@ from gangctl.cli import options
 from gangctl.cli.fitting import Answer, Question, answer_of, subjects_of
 from gangctl.cli.fitview import fit_sections
 from gangctl.cli.kueuesnapshot import DEFAULT_NAMESPACE, read_stock
+from gangctl.cli.names import GANGS, NameArgument, ObjectName, queue_name
 from gangctl.cli.output import answer_no, print_answer
 from gangctl.cli.quantities import with_quantities
 from gangctl.errors import InputError
@@ -17,7 +18,7 @@ from gangctl.fit.report import FitReport
 
 
 @click.command()
-@click.argument("name", required=False)
+@click.argument("name", required=False, type=NameArgument(*GANGS))
 @options.paths(
     *options.FILENAMES,
     about="Read JobSets from a file, from all manifests below a directory, or from stdin (-). Can be repeated.",
@@ -29,7 +30,12 @@ from gangctl.fit.report import FitReport
     "instead of a cluster. Can be repeated.",
 )
 @options.namespace
-@click.option("--queue", metavar="NAME", help="LocalQueue to ask about, instead of the one that a JobSet names.")
+@click.option(
+    "--queue",
+    metavar="NAME",
+    callback=queue_name,
+    help="LocalQueue to ask about, instead of the one that a JobSet names.",
+)
 @click.option("--now", is_flag=True, help="Exit with 1 unless it fits now; without, only if it never fits.")
 @click.option(
     "--fixed-nodes",
@@ -42,7 +48,7 @@ from gangctl.fit.report import FitReport
 @options.colour
 def fit(
     *,
-    name: str | None,
+    name: ObjectName | None,
     filenames: tuple[str, ...],
     queue_files: tuple[str, ...],
     namespace: str | None,
@@ -75,7 +81,8 @@ def fit(
     """  # noqa: D301 -- \b keeps the lines of a paragraph apart
     live = name is not None or cluster.given
     _check_usage(name, filenames, queue_files, live=live)
-    question = Question(name, filenames, queue_files, namespace, queue, kueue_namespace, fixed_nodes)
+    jobset = name.name if name is not None else None
+    question = Question(jobset, filenames, queue_files, namespace, queue, kueue_namespace, fixed_nodes)
     if live:
         from gangctl.cli.kueuecluster import fit_in_cluster  # noqa: PLC0415 -- half a second that files do without
 
@@ -91,7 +98,7 @@ def fit(
         answer_no()
 
 
-def _check_usage(name: str | None, filenames: Sequence[str], queue_files: Sequence[str], *, live: bool) -> None:
+def _check_usage(name: ObjectName | None, filenames: Sequence[str], queue_files: Sequence[str], *, live: bool) -> None:
     if (name is not None) == bool(filenames):
         raise click.UsageError("give the NAME of a JobSet, or files with -f")
     if live and queue_files:

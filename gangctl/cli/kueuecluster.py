@@ -12,12 +12,13 @@ from gangctl.cli.cluster import ask_cluster
 from gangctl.cli.fitting import Answer, Question, Subject, answer_of, subjects_of
 from gangctl.cli.kueuesnapshot import Stock
 from gangctl.cli.messages import note
+from gangctl.cli.names import ObjectNotFoundError
 from gangctl.cli.options import ClusterFlags
 from gangctl.client.client import EVERYTHING, Client, Selection
 from gangctl.client.resources import JOBSETS, NAMESPACES, NODES, PODS, Resource
 from gangctl.controllers.queues import kinds
 from gangctl.controllers.queues.presence import podset_limit
-from gangctl.errors import ClusterUnavailableError, ForbiddenError, InputError, NotFoundError
+from gangctl.errors import ClusterUnavailableError, ForbiddenError, NotFoundError
 from gangctl.kueue.names import GROUP, VERSION
 
 HINT: Final = "gangctl fit --fixed-nodes asks what the nodes can hold, without Kueue"
@@ -202,12 +203,12 @@ async def _stock_for(client: Client, question: Question, places: set[str]) -> St
 
 
 async def _stored(client: Client, question: Question, namespace: str) -> Subject:
-    """The JobSet of the cluster; InputError if it does not exist."""
+    """The JobSet of the cluster; ObjectNotFoundError if it does not exist."""
     name = question.name or ""
     try:
         raw = await client.get(JOBSETS, name, namespace)
     except NotFoundError as error:
         hint = "-n NAMESPACE looks elsewhere, -f FILE asks about one that is not created yet"
-        raise InputError(f"there is no JobSet {namespace}/{name}", hint=hint) from error
+        raise ObjectNotFoundError("JobSet", name, namespace, hint=hint) from error
     jobset, _ = read_jobset(raw)
     return Subject(raw, name, namespace, question.queue or jobset.queue, jobset.uid, new=False)

@@ -1,6 +1,6 @@
 """The program: its commands, each imported on use, and the exit codes.
 
-Exit codes: 0 success, 1 check failed, 2 bad input or usage, 3 the cluster cannot be
+Exit codes: 0 success, 1 check failed or object not found, 2 bad input or usage, 3 the cluster cannot be
 reached or lacks the API, 70 a bug in gangctl, 130 interrupted, 141 the output was closed.
 """
 
@@ -167,7 +167,7 @@ def _print_bug(bug: Exception) -> int:
 EPILOG: Final = """\b
 Exit codes:
   0    fine
-  1    the answer is no
+  1    check failed, or what was named does not exist
   2    bad input or usage
   3    the cluster cannot be reached or lacks the API
   70   a bug in gangctl (GANGCTL_DEBUG=1 shows the traceback)
@@ -185,5 +185,6 @@ def program() -> None:
     """Gang scheduling for JobSets: a JobSet's pods start together, or not at all.
 
     Commands that read files work offline; with --kubeconfig or --context they ask the
-    cluster what it supports.
+    cluster what it supports. Where a command takes the NAME of an object, it takes TYPE/NAME,
+    too, as kubectl prints it: jobset/train, gang/train, clusterqueue/research.
     """

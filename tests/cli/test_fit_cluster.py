@@ -38,8 +38,8 @@ async def test_a_jobset_of_the_cluster(tmp_path: Path) -> None:
     assert (answer.code, answer.err) == (1, "")
     assert answer.out.startswith("JobSet t/train: never fits (NeverExceedsQuota)\n")
     assert "(Pending, insufficient quota)" in answer.out
-    assert (elsewhere.code, elsewhere.out) == (2, "")
-    assert "there is no JobSet u/train" in elsewhere.err
+    assert (elsewhere.code, elsewhere.out) == (1, "")
+    assert 'jobsets.jobset.x-k8s.io "train" not found in namespace "u"' in elsewhere.err
     assert {method for method, _ in server.asked} == {"GET"}
 
 

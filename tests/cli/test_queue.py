@@ -260,16 +260,18 @@ class TestDescribe:
         assert (member["kind"], member["name"]) == ("Workload", alone["metadata"]["name"])
 
     @pytest.mark.parametrize(
-        ("arguments", "words"),
+        ("arguments", "code", "words"),
         [
-            (("nothing", "-n", "t"), "there is no LocalQueue t/nothing"),
-            (("nothing", "--cluster-queue"), "there is no ClusterQueue nothing"),
-            (("q", "-n", "t", "--cluster-queue"), "exclude each other"),
+            (("nothing", "-n", "t"), 1, 'localqueues.kueue.x-k8s.io "nothing" not found in namespace "t"'),
+            (("nothing", "--cluster-queue"), 1, 'clusterqueues.kueue.x-k8s.io "nothing" not found'),
+            (("clusterqueue/nothing",), 1, 'clusterqueues.kueue.x-k8s.io "nothing" not found'),
+            (("cq", "-n", "t", "--cluster-queue"), 2, "--namespace is about LocalQueues"),
+            (("clusterqueue/cq", "-n", "t"), 2, "--namespace is about LocalQueues"),
         ],
     )
-    def test_bad_input(self, arguments: tuple[str, ...], words: str, tmp_path: Path) -> None:
+    def test_bad_input(self, arguments: tuple[str, ...], code: int, words: str, tmp_path: Path) -> None:
         answer = ask_files(tmp_path, busy(), "describe", *arguments)
-        assert (answer.code, answer.out) == (2, "")
+        assert (answer.code, answer.out) == (code, "")
         assert words in answer.err
 
 

@@ -3,23 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
 
+from gangctl.api.meta import JOBSET_NAME
 from gangctl.cli import options
 from gangctl.cli.messages import note, plural
+from gangctl.cli.names import GANGS_AND_PODS, NameArgument, ObjectName, ObjectNotFoundError
 from gangctl.cli.options import F
-from gangctl.errors import InputError
+from gangctl.errors import GangctlError, InputError, NotFoundError
 from gangctl.kueue.names import KUEUE_NAMESPACE
 
 if TYPE_CHECKING:
     from gangctl.api.objects import Key
     from gangctl.cli.gangs.cluster import Reader
     from gangctl.cli.gangs.state import GangState
+    from gangctl.client.client import Client
 
 T = TypeVar("T")
 
@@ -32,6 +34,9 @@ class Asking:
     """Options of a command."""
 
     names: tuple[str, ...] = ()
+    """Of JobSets."""
+    pods: tuple[str, ...] = ()
+    """Pods whose JobSets are selected, too."""
     namespace: str | None = None
     everywhere: bool = False
     selector: str | None = None
@@ -97,14 +102,16 @@ def files(command: F) -> F:
     )(command)
 
 
-def asked(names: Sequence[str] = (), *, at: datetime | None = None, **flags: Any) -> Asking:
+def asked(names: Sequence[ObjectName] = (), *, at: datetime | None = None, **flags: Any) -> Asking:
     """The validated options; conflicting ones are a usage error."""
-    asking = Asking(tuple(dict.fromkeys(names)), at=at.replace(tzinfo=UTC) if at is not None else None, **flags)
+    pods = tuple(dict.fromkeys(each.name for each in names if each.kind == "Pod"))
+    jobsets = tuple(dict.fromkeys(each.name for each in names if each.kind != "Pod"))
+    asking = Asking(jobsets, pods, at=at.replace(tzinfo=UTC) if at is not None else None, **flags)
     if asking.namespace and asking.everywhere:
         raise click.UsageError("--namespace excludes --all-namespaces")
-    if asking.names and asking.selector:
+    if names and asking.selector:
         raise click.UsageError("names exclude --selector")
-    if asking.names and asking.everywhere and not asking.offline:
+    if names and asking.everywhere and not asking.offline:
         raise click.UsageError("names are of one namespace: leave --all-namespaces out")
     if asking.offline and asking.cluster.given:
         raise click.UsageError("-f stands in for a cluster: leave it out, or --kubeconfig and --context")
@@ -113,7 +120,7 @@ def asked(names: Sequence[str] = (), *, at: datetime | None = None, **flags: Any
     return asking
 
 
-def complete_names(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:  # noqa: ARG001
+def _complete(ctx: click.Context, incomplete: str) -> list[str]:
     """Names of JobSets of the cluster that the flags select so far; empty if it does not respond at once."""
     from gangctl.cli.cluster import names_of  # noqa: PLC0415 -- only while completing
     from gangctl.client.resources import JOBSETS  # noqa: PLC0415
@@ -121,10 +128,15 @@ def complete_names(ctx: click.Context, param: click.Parameter, incomplete: str) 
     return names_of(ctx, JOBSETS, incomplete)
 
 
-def one_of(found: Found, name: str) -> Key:
+GANG_NAME: Final = NameArgument(*GANGS_AND_PODS, complete=_complete)
+"""The type of an argument that names a gang, by its JobSet or one of its pods."""
+
+
+def one_of(found: Found) -> Key:
     """The only gang of a name; InputError if files have it in several namespaces."""
     if len(found.keys) > 1:
         namespaces = ", ".join(namespace for namespace, _ in found.keys)
+        name = found.keys[0][1]
         raise InputError(f"the files have JobSet {name} in several namespaces", hint=f"-n says which: {namespaces}")
     return found.keys[0]
 
@@ -135,7 +147,7 @@ def find(asking: Asking, more: Callable[[Reader, list[Key]], Awaitable[None]] | 
         from gangctl.cli.gangs.files import read_files  # noqa: PLC0415 -- --help does without
 
         state = read_files(asking.filenames)
-        return Found(state, pick(state, asking, asking.namespace))
+        return Found(state, pick(state, _of_pods_in(state, asking), asking.namespace))
 
     async def question(reader: Reader, keys: list[Key]) -> Found:
         if more is not None:
@@ -152,32 +164,67 @@ def live(asking: Asking, question: Callable[[Reader, list[Key]], Awaitable[T]], 
 
     async def ask(client: Any, own_namespace: str) -> T:
         home = None if asking.everywhere else asking.namespace or own_namespace
-        scope = Scope(home, asking.names, asking.selector)
+        wanted = await _of_pods(client, asking, asking.namespace or own_namespace)
+        scope = Scope(home, wanted.names, asking.selector)
         reader = Reader(client, scope, kueue_namespace=asking.kueue_namespace, watching=watching)
         state = await reader.read()
         try:
-            keys = pick(state, asking, home)
-        except UnknownNameError as error:
-            raise UnknownNameError(home, error.name, await reader.names(home)) from error
+            keys = pick(state, wanted, home)
+        except ObjectNotFoundError as error:
+            raise _unknown(home, error.name, await reader.names(home)) from error
         return await question(reader, keys)
 
     return ask_cluster(asking.cluster, ask)
 
 
-class UnknownNameError(InputError):
-    """No JobSet has a given name."""
+def _unknown(namespace: str | None, name: str, others: Sequence[str]) -> ObjectNotFoundError:
+    return ObjectNotFoundError("JobSet", name, namespace, others=others, hint="gangctl get -A lists all gangs")
 
-    def __init__(self, namespace: str | None, name: str, others: Sequence[str]) -> None:
-        """``others`` are the existing names."""
-        close = get_close_matches(name, others, n=3)
-        asked_for = f"{namespace}/{name}" if namespace else name
-        hint = f"did you mean {' or '.join(close)}?" if close else "gangctl get -A names the gangs there are"
-        super().__init__(f"there is no JobSet {asked_for}", hint=hint)
-        self.name = name
+
+async def _of_pods(client: Client, asking: Asking, namespace: str) -> Asking:
+    """The request with the JobSets of its pods."""
+    from gangctl.client.resources import PODS  # noqa: PLC0415 -- --help does without
+
+    owners = []
+    for name in asking.pods:
+        try:
+            pod = await client.get(PODS, name, namespace)
+        except NotFoundError as error:
+            raise ObjectNotFoundError("Pod", name, namespace) from error
+        owners.append(_owner(name, namespace, (pod["metadata"].get("labels") or {}).get(JOBSET_NAME)))
+    return _with(asking, owners)
+
+
+def _of_pods_in(state: GangState, asking: Asking) -> Asking:
+    """The same of files."""
+    owners = []
+    for name in asking.pods:
+        found = [pod for pod in state.pods.values() if pod.name == name and asking.namespace in {None, pod.namespace}]
+        if not found:
+            hint = "pods that have finished are not read from files"
+            raise ObjectNotFoundError("Pod", name, asking.namespace, hint=hint)
+        owners.append(_owner(name, found[0].namespace, found[0].jobset))
+    return _with(asking, owners)
+
+
+def _owner(pod: str, namespace: str, jobset: str | None) -> str:
+    if not jobset:
+        raise NotAGangError(f"pod {namespace}/{pod} is not of a JobSet: it has no label {JOBSET_NAME}")
+    return jobset
+
+
+def _with(asking: Asking, names: Sequence[str]) -> Asking:
+    return replace(asking, names=tuple(dict.fromkeys([*asking.names, *names])), pods=())
+
+
+class NotAGangError(GangctlError):
+    """An object exists, and is no gang: exit code 1."""
+
+    code = "NotAGang"
 
 
 def pick(state: GangState, asking: Asking, namespace: str | None) -> list[Key]:
-    """The selected gangs, in order; InputError for an unknown name."""
+    """The selected gangs, in order; ObjectNotFoundError or NotAGangError for a name that is none."""
     from gangctl.readiness.assembly import is_followed  # noqa: PLC0415 -- --help does without
 
     here = [each for each in state.jobsets.values() if namespace in {None, each.jobset.namespace}]
@@ -191,11 +238,11 @@ def pick(state: GangState, asking: Asking, namespace: str | None) -> list[Key]:
     for name in asking.names:
         named = [each.jobset for each in here if each.jobset.name == name]
         if not named:
-            raise UnknownNameError(namespace, name, [each.jobset.name for each in here])
+            raise _unknown(namespace, name, [each.jobset.name for each in here])
         gangs = [jobset.key for jobset in named if is_followed(jobset)]
         if not gangs:
             title = f"{named[0].namespace}/{name}"
-            raise InputError(f"JobSet {title} asks for no gang: its pods are scheduled one by one", hint=HOW_TO_ASK)
+            raise NotAGangError(f"JobSet {title} asks for no gang: its pods are scheduled one by one", hint=HOW_TO_ASK)
         found += gangs
     return found
 

@@ -8,6 +8,7 @@ import click
 
 from gangctl.cli import options
 from gangctl.cli.gangs import asking
+from gangctl.cli.names import ObjectName, group_name
 from gangctl.cli.output import print_answer
 
 if TYPE_CHECKING:
@@ -16,13 +17,15 @@ if TYPE_CHECKING:
 
 
 @click.command("describe")
-@click.argument("name", shell_complete=asking.complete_names)
+@click.argument("name", type=asking.GANG_NAME)
 @asking.of_namespace
-@click.option("--group", metavar="NAME", help="Only this group of the JobSet, by its name or its template's.")
+@click.option(
+    "--group", metavar="NAME", callback=group_name, help="Only this group of the JobSet, by its name or its template's."
+)
 @asking.files
 @options.output("table", "json", "yaml")
 @options.colour
-def command(*, name: str, group: str | None, form: str, **flags: Any) -> None:
+def command(*, name: ObjectName, group: str | None, form: str, **flags: Any) -> None:
     """Show one gang: groups, Jobs, pods, nodes, causes, events.
 
     Groups, Jobs and pods are drawn as a tree: what is alike is counted, a few of a kind are
@@ -45,5 +48,5 @@ def command(*, name: str, group: str | None, form: str, **flags: Any) -> None:
     wanted = asking.asked((name,), **flags)
     found = asking.find(wanted, more)
     now = wanted.now()
-    described = describe(found.state, asking.one_of(found, name), group or "", now)
+    described = describe(found.state, asking.one_of(found), group or "", now)
     print_answer(form, [described.as_object()], lambda: description_sections(described, now))

@@ -9,6 +9,7 @@ import click
 from gangctl.cli import options
 from gangctl.cli.gangs import asking
 from gangctl.cli.gangs.views import HEADERS, LEGEND, WIDE_HEADERS, gang_entry
+from gangctl.cli.names import ObjectName
 from gangctl.cli.output import Listing
 from gangctl.readiness.phases import GangPhase
 
@@ -37,7 +38,7 @@ class PhaseChoice(click.ParamType[GangPhase]):
 
 
 @click.command("get")
-@click.argument("names", nargs=-1, metavar="[NAME]...", shell_complete=asking.complete_names)
+@click.argument("names", nargs=-1, metavar="[NAME]...", type=asking.GANG_NAME)
 @asking.places
 @options.selector("JobSets")
 @click.option(
@@ -54,7 +55,7 @@ class PhaseChoice(click.ParamType[GangPhase]):
 @options.colour
 def command(
     *,
-    names: tuple[str, ...],
+    names: tuple[ObjectName, ...],
     phases: tuple[GangPhase, ...],
     watch: bool,
     listing: Listing,

@@ -9,6 +9,7 @@ import click
 
 from gangctl.cli import options
 from gangctl.cli.gangs import asking
+from gangctl.cli.names import ObjectName
 
 _UNITS: Final = {"s": 1.0, "m": 60.0, "h": 3600.0}
 _DURATION: Final = re.compile(r"(\d+(?:\.\d+)?)([smh])")
@@ -26,7 +27,7 @@ def seconds_of(ctx: click.Context, param: click.Parameter, value: str) -> float:
 
 
 @click.command("wait")
-@click.argument("names", nargs=-1, required=True, metavar="NAME...", shell_complete=asking.complete_names)
+@click.argument("names", nargs=-1, required=True, metavar="NAME...", type=asking.GANG_NAME)
 @asking.of_namespace
 @click.option(
     "--for",
@@ -51,7 +52,7 @@ def seconds_of(ctx: click.Context, param: click.Parameter, value: str) -> float:
 @options.colour
 def command(
     *,
-    names: tuple[str, ...],
+    names: tuple[ObjectName, ...],
     goal: str,
     timeout: float,
     fail_fast: bool,

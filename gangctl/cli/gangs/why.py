@@ -8,16 +8,17 @@ import click
 
 from gangctl.cli import options
 from gangctl.cli.gangs import asking
+from gangctl.cli.names import ObjectName
 from gangctl.cli.output import answer_no, print_answer
 
 
 @click.command("why")
-@click.argument("name", shell_complete=asking.complete_names)
+@click.argument("name", type=asking.GANG_NAME)
 @asking.of_namespace
 @asking.files
 @options.output("table", "json", "yaml")
 @options.colour
-def command(*, name: str, form: str, **flags: Any) -> None:
+def command(*, name: ObjectName, form: str, **flags: Any) -> None:
     """Say why a gang is not running, most likely cause first.
 
     Each cause comes with what shows it, what to do about it, and the next command to run.
@@ -38,7 +39,7 @@ def command(*, name: str, form: str, **flags: Any) -> None:
 
     wanted = asking.asked((name,), **flags)
     found = asking.find(wanted, lambda reader, keys: reader.look_closely(keys))
-    key = asking.one_of(found, name)
+    key = asking.one_of(found)
     now = wanted.now()
     gang = found.state.readiness(key, now)
     assert gang is not None  # noqa: S101 -- it was found a moment ago

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from difflib import get_close_matches
 from typing import Final
 
 from gangctl.api.meta import JOBSET_NAME, REPLICATED_JOB_NAME
@@ -14,12 +13,13 @@ from gangctl.cli.cluster import ask_cluster, discover_generation
 from gangctl.cli.kueuecluster import has_kueue, read_kueue
 from gangctl.cli.kueuesnapshot import Stock
 from gangctl.cli.messages import note
+from gangctl.cli.names import ObjectNotFoundError
 from gangctl.cli.options import ClusterFlags
 from gangctl.cli.pathways.jobstatus import HeadPod, Seen
 from gangctl.client.client import Client, Selection
 from gangctl.client.resources import JOBSETS, NODES, PODS, Resource
 from gangctl.controllers.pathways.copies import PATHWAYS_JOBS
-from gangctl.errors import ClusterUnavailableError, ForbiddenError, InputError, NotFoundError
+from gangctl.errors import ClusterUnavailableError, ForbiddenError, NotFoundError
 from gangctl.fit.nodes import NodeShape, read_node
 from gangctl.pathways.status.projections import pathways_owner
 from gangctl.pathways.words import API_VERSION, HEAD, JOB_LABEL
@@ -30,7 +30,7 @@ _OVER: Final = frozenset({"Succeeded", "Failed"})
 def look_up(name: str, namespace: str | None, cluster: ClusterFlags) -> Seen:
     """The PathwaysJob of that name, its JobSet and the pod of its head.
 
-    A JobSet that was rendered and then applied manually has no PathwaysJob. InputError if there is neither,
+    A JobSet that was rendered and then applied manually has no PathwaysJob. ObjectNotFoundError if there is neither,
     ClusterUnavailableError if the API is not served.
     """
 
@@ -60,7 +60,7 @@ async def _get(client: Client, resource: Resource, name: str, namespace: str) ->
         return None
 
 
-async def _unknown(client: Client, name: str, namespace: str) -> InputError | ClusterUnavailableError:
+async def _unknown(client: Client, name: str, namespace: str) -> ObjectNotFoundError | ClusterUnavailableError:
     """Why there are no objects: no API, or none of that name."""
     try:
         page = await client.list(PATHWAYS_JOBS, namespace)
@@ -68,9 +68,7 @@ async def _unknown(client: Client, name: str, namespace: str) -> InputError | Cl
         hint = "kubectl apply -k manifests/pathways/crds, or apply what gangctl pathways render prints"
         return ClusterUnavailableError(f"the cluster does not serve PathwaysJobs ({API_VERSION})", hint=hint)
     names = [str(item["metadata"].get("name")) for item in page.items]
-    close = get_close_matches(name, names, n=3)
-    hint = f"did you mean {' or '.join(close)}?" if close else "-n NAMESPACE looks elsewhere"
-    return InputError(f"there is no PathwaysJob {namespace}/{name}", hint=hint)
+    return ObjectNotFoundError("PathwaysJob", name, namespace, others=names, hint="-n NAMESPACE looks elsewhere")
 
 
 async def _head(client: Client, name: str, namespace: str) -> HeadPod | None:

@@ -7,10 +7,11 @@ from dataclasses import asdict
 import click
 
 from gangctl.cli import options
+from gangctl.cli.names import GANGS, NameArgument, ObjectName
 from gangctl.cli.output import answer_no, print_answer
 
 
-def complete_names(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:  # noqa: ARG001
+def _complete(ctx: click.Context, incomplete: str) -> list[str]:
     """Names of PathwaysJobs of the cluster that the flags so far point at; none where it does not answer at once."""
     from gangctl.cli.cluster import names_of  # noqa: PLC0415 -- only while completing
     from gangctl.controllers.pathways.copies import PATHWAYS_JOBS  # noqa: PLC0415
@@ -19,7 +20,7 @@ def complete_names(ctx: click.Context, param: click.Parameter, incomplete: str) 
 
 
 @click.command()
-@click.argument("name", shell_complete=complete_names)
+@click.argument("name", type=NameArgument(*GANGS, complete=_complete))
 @click.option(
     "-n",
     "--namespace",
@@ -30,7 +31,7 @@ def complete_names(ctx: click.Context, param: click.Parameter, incomplete: str) 
 @options.output("table", "json", "yaml")
 @options.cluster
 @options.colour
-def status(*, name: str, namespace: str | None, form: str, cluster: options.ClusterFlags) -> None:
+def status(*, name: ObjectName, namespace: str | None, form: str, cluster: options.ClusterFlags) -> None:
     """Show a PathwaysJob in a cluster, and how to reach its proxy.
 
     Says the phase and why, how many slices are ready, how often it was started again, and the
@@ -38,7 +39,7 @@ def status(*, name: str, namespace: str | None, form: str, cluster: options.Clus
     to this machine. Where no controller writes a status, it follows from the JobSet, so that this
     works for what "gangctl pathways render" printed, too.
 
-    Exit code 0, 1 when it has failed, 2 when there is none of this name, 3 when the cluster
+    Exit code 0, 1 when it has failed or does not exist, 3 when the cluster
     cannot be reached or does not serve PathwaysJobs.
 
     \b
@@ -49,7 +50,7 @@ def status(*, name: str, namespace: str | None, form: str, cluster: options.Clus
     from gangctl.cli.pathways.cluster import look_up  # noqa: PLC0415 -- half a second that --help does without
     from gangctl.cli.pathways.jobstatus import job_status, report_of, section_of  # noqa: PLC0415
 
-    job = job_status(look_up(name, namespace, cluster))
+    job = job_status(look_up(name.name, namespace, cluster))
     flags = [f"--{key}={value}" for key, value in asdict(cluster).items() if value]
     print_answer(form, [report_of(job, flags)], lambda: [section_of(job, flags)])
     if job.failed:

@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 import click
 
 from gangctl.cli import options
+from gangctl.cli.names import NameArgument, ObjectName, ObjectNotFoundError
 from gangctl.cli.output import print_answer
 from gangctl.cli.quantities import with_quantities
 from gangctl.cli.queue import flags
@@ -14,13 +15,12 @@ from gangctl.cli.queue.report import QueueDescription
 from gangctl.cli.queue.sections import describe_sections
 from gangctl.cli.queue.view import View
 from gangctl.client.client import Client
-from gangctl.errors import InputError
 
 
 @click.command("describe")
-@click.argument("name")
+@click.argument("name", type=NameArgument("LocalQueue", "ClusterQueue"))
 @click.option("-n", "--namespace", metavar="NAMESPACE", help="Namespace of the LocalQueue. Default: the context's.")
-@click.option("--cluster-queue", is_flag=True, help="NAME is a ClusterQueue.")
+@click.option("--cluster-queue", is_flag=True, help="NAME is a ClusterQueue, as with clusterqueue/NAME.")
 @flags.queue_files
 @options.kueue_namespace
 @options.output("table", "json", "yaml", "name")
@@ -28,7 +28,7 @@ from gangctl.errors import InputError
 @options.colour
 def command(
     *,
-    name: str,
+    name: ObjectName,
     namespace: str | None,
     cluster_queue: bool,
     queue_files: tuple[str, ...],
@@ -49,8 +49,9 @@ def command(
       gangctl queue describe research -n team-a
       gangctl queue describe research --cluster-queue -o json
     """  # noqa: D301 -- \b keeps the lines of a paragraph apart
+    cluster_queue |= name.kind == "ClusterQueue"
     if cluster_queue and namespace is not None:
-        raise click.UsageError("--namespace and --cluster-queue exclude each other")
+        raise click.UsageError("--namespace is about LocalQueues: leave it out for a ClusterQueue")
 
     async def more(client: Client, found: flags.Found) -> None:
         from gangctl.cli.kueuecluster import read_other_doors  # noqa: PLC0415 -- needs the client, as files do not
@@ -64,7 +65,7 @@ def command(
         queue_files, cluster, namespace, everywhere=cluster_queue, kueue_namespace=kueue_namespace, more=more
     )
     now = datetime.now(UTC)
-    report = _report(found, name, now, cluster_queue=cluster_queue)
+    report = _report(found, name.name, now, cluster_queue=cluster_queue)
     names = (
         {"apiVersion": each["apiVersion"], "kind": each["kind"], "metadata": {"name": each["name"]}}
         for each in report["members"]
@@ -73,14 +74,17 @@ def command(
 
 
 def _report(found: flags.Found, name: str, now: datetime, *, cluster_queue: bool) -> QueueDescription:
-    """The queue of that name; InputError when there is none."""
+    """The queue of that name; ObjectNotFoundError when there is none."""
     view = View(found.stock, now, found.jobsets)
     if cluster_queue:
-        queue = found.stock.cluster_queues().get(name)
-        if queue is None:
-            raise InputError(f"there is no ClusterQueue {name}", hint="gangctl queue list --cluster-queues names them")
-        return view.describe_cluster_queue(queue)
+        known = found.stock.cluster_queues()
+        if name not in known:
+            hint = "gangctl queue list --cluster-queues lists them"
+            raise ObjectNotFoundError("ClusterQueue", name, others=known, hint=hint)
+        return view.describe_cluster_queue(known[name])
     door = view.local_queues.get((found.home, name))
     if door is None:
-        raise InputError(f"there is no LocalQueue {found.home}/{name}", hint="gangctl queue list -A names them")
+        others = [each.name for each in found.stock.local_queues(found.home)]
+        hint = "gangctl queue list -A lists them"
+        raise ObjectNotFoundError("LocalQueue", name, found.home, others=others, hint=hint)
     return view.describe_local_queue(door)

@@ -56,8 +56,20 @@ async def test_a_name_that_is_none(tmp_path: Path) -> None:
     async with place(tmp_path, dump.objects()) as here:
         answers = [await here.ask(verb, "trian") for verb in ("get", "describe", "why", "wait")]
     for answer in answers:
-        assert (answer.code, answer.out) == (2, "")
-        assert answer.err == f"error: there is no JobSet {NAMESPACE}/trian\nhint: did you mean {RUNS}?\n"
+        assert (answer.code, answer.out) == (1, "")
+        assert answer.err.splitlines() == [
+            f'error: jobsets.jobset.x-k8s.io "trian" not found in namespace "{NAMESPACE}"',
+            f"hint: did you mean {RUNS}?",
+        ]
+
+
+async def test_a_pod_names_its_gang(tmp_path: Path) -> None:
+    pod = next(each["metadata"]["name"] for each in dump.objects("Pod") if RUNS in each["metadata"]["labels"].values())
+    async with place(tmp_path, dump.objects()) as here:
+        answer = await here.ask("get", f"pod/{pod}", f"jobset/{WAITS}", "-o", "name")
+        nothing = await here.ask("get", "pod/nothing")
+    assert answer.out.split() == [f"gang.gangctl.dev/{WAITS}", f"gang.gangctl.dev/{RUNS}"]
+    assert (nothing.code, nothing.err) == (1, f'error: pods "nothing" not found in namespace "{NAMESPACE}"\n')
 
 
 class TestRights:

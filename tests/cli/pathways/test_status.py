@@ -146,13 +146,16 @@ class TestCluster:
 
     async def test_no_such_name(self, tmp_path: Path) -> None:
         answer = await status(tmp_path, Cluster({PATHWAYS: [job("train")], JOBSETS: []}), name="tarin")
-        assert (answer.code, answer.out) == (2, "")
-        assert answer.err == f"error: there is no PathwaysJob {HERE}/tarin\nhint: did you mean train?\n"
+        assert (answer.code, answer.out) == (1, "")
+        assert answer.err.splitlines() == [
+            f'error: pathwaysjobs.pathways-job.gke.io "tarin" not found in namespace "{HERE}"',
+            "hint: did you mean train?",
+        ]
 
     async def test_other_jobsets_are_none_of_pathways(self, tmp_path: Path) -> None:
         plain = {"metadata": {"name": "pw", "namespace": HERE}, "spec": {"replicatedJobs": []}}
         answer = await status(tmp_path, Cluster({PATHWAYS: [], JOBSETS: [plain]}))
-        assert answer.code == 2
+        assert answer.code == 1
 
     async def test_without_the_api(self, tmp_path: Path) -> None:
         answer = await status(tmp_path, Cluster({JOBSETS: []}))

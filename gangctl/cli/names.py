@@ -1,0 +1,129 @@
+"""Names of objects as arguments: ``NAME``, and ``TYPE/NAME`` or ``TYPE.GROUP/NAME`` as in kubectl."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from difflib import get_close_matches
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from gangctl.errors import GangctlError
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectName:
+    """An object that the user named."""
+
+    kind: str
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Type:
+    """A kind, and what users call it."""
+
+    group: str
+    plural: str
+    short: tuple[str, ...] = ()
+    names: str = ""
+    """The kind whose name it shares: a Gang has the name of its JobSet."""
+
+
+_TYPES: Final[Mapping[str, _Type]] = {
+    "JobSet": _Type("jobset.x-k8s.io", "jobsets"),
+    "Gang": _Type("gangctl.dev", "gangs", names="JobSet"),
+    "PathwaysJob": _Type("pathways-job.gke.io", "pathwaysjobs", names="JobSet"),
+    "Pod": _Type("", "pods", ("po",)),
+    "PodGroup": _Type("scheduling.k8s.io", "podgroups"),
+    "LocalQueue": _Type("kueue.x-k8s.io", "localqueues", ("lq", "queue", "queues")),
+    "ClusterQueue": _Type("kueue.x-k8s.io", "clusterqueues", ("cq",)),
+}
+_VERSION: Final = r"v\d+(?:(?:alpha|beta)\d+)?"
+_NAME: Final = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9.-]*[A-Za-z0-9])?")
+
+GANGS: Final = ("JobSet", "Gang", "PathwaysJob")
+GANGS_AND_PODS: Final = (*GANGS, "Pod")
+
+
+def qualified(kind: str) -> str:
+    """A kind in the plural with its group, as the API server's messages have it."""
+    found = _TYPES[kind]
+    return f"{found.plural}.{found.group}" if found.group else found.plural
+
+
+class ObjectNotFoundError(GangctlError):
+    """An object that the user named does not exist: exit code 1, as kubectl has it."""
+
+    code = "NotFound"
+
+    def __init__(
+        self, kind: str, name: str, namespace: str | None = None, *, others: Iterable[str] = (), hint: str = ""
+    ) -> None:
+        """``others`` are names that exist; ``hint`` is for a name that is like none of them."""
+        close = get_close_matches(name, others, n=3)
+        place = f' in namespace "{namespace}"' if namespace else ""
+        did_you_mean = f"did you mean {' or '.join(close)}?" if close else hint
+        super().__init__(f'{qualified(kind)} "{name}" not found{place}', hint=did_you_mean)
+        self.kind = kind
+        self.name = name
+
+
+class NameArgument(click.ParamType[ObjectName]):
+    """The name of an object of one of some kinds; without a type of the first."""
+
+    name = "name"
+
+    def __init__(self, *kinds: str, complete: Callable[[click.Context, str], list[str]] | None = None) -> None:
+        """``complete`` has the names of the first kind that begin with a text."""
+        self.kinds = kinds
+        self._complete = complete
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> ObjectName:
+        """The kind and the name; a usage error says what is allowed."""
+        if isinstance(value, ObjectName):
+            return value
+        type_name, slash, name = str(value).rpartition("/")
+        kind = self._kind(type_name) if slash else self.kinds[0]
+        if kind is None:
+            self.fail(f'"{value}" has another type: write NAME, or one of {self._allowed()}', param, ctx)
+        if not _NAME.fullmatch(name):
+            self.fail(f'"{value}" is not the name of an object: letters, digits, "-" and "."', param, ctx)
+        return ObjectName(_TYPES[kind].names or kind, name)
+
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:  # noqa: ARG002 -- click's signature
+        """Names in the cluster, with the type as it was typed; none if the cluster does not respond at once."""
+        from click.shell_completion import CompletionItem  # noqa: PLC0415 -- only while completing
+
+        type_name, slash, name = incomplete.rpartition("/")
+        kind = self._kind(type_name) if slash else self.kinds[0]
+        if self._complete is None or kind is None or (_TYPES[kind].names or kind) != self.kinds[0]:
+            return []
+        return [CompletionItem(f"{type_name}{slash}{each}") for each in self._complete(ctx, name)]
+
+    def _kind(self, type_name: str) -> str | None:
+        resource, _, group = type_name.lower().partition(".")
+        for kind in self.kinds:
+            found = _TYPES[kind]
+            of_group = re.fullmatch(rf"(?:{_VERSION}\.)?{re.escape(found.group)}", group) if group else True
+            if resource in {kind.lower(), found.plural, *found.short} and of_group:
+                return kind
+        return None
+
+    def _allowed(self) -> str:
+        return ", ".join(f"{kind.lower()}/NAME" for kind in self.kinds)
+
+
+def group_name(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:
+    """The name of a PodGroup or of its template, without its type."""
+    return value and NameArgument("PodGroup").convert(value, param, ctx).name
+
+
+def queue_name(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:
+    """The name of a LocalQueue, without its type."""
+    return value and NameArgument("LocalQueue").convert(value, param, ctx).name
