@@ -1,4 +1,4 @@
-"""The table of causes in docs/readiness.md is what the tests have: every cause, and tests that exist."""
+"""The table of causes in docs/causes.md is what the tests have: every cause, and tests that exist."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The commands of docs/policies.md are run on the files that it shows; what needs a cluster is what other tests run."""
+"""The commands of the pages about policies are run on the files shown there; what needs a cluster is what other tests run."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from gangctl.policy.status import NEWEST_VIOLATIONS
 from tests.docpages import ROOT, Page, run_in
 from tests.rows import each
 
-PAGE: Final = Page("policies.md")
+PAGE: Final = Page("policies.md", "policy-tests.md")
 TEXT, PROSE, FILES, COMMANDS = PAGE.text, PAGE.prose, PAGE.files, PAGE.commands
 OFFLINE = [(line, code) for line, code in COMMANDS if re.match(r"gangctl policy (eval|test|lint|bench)\b", line)]
 ONLINE = [line for line, _ in COMMANDS if (line, 0) not in OFFLINE and (line, 1) not in OFFLINE]

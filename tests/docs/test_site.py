@@ -43,6 +43,9 @@ def test_links_are_seen() -> None:
     assert anchor_of("Is it running, and if not, why: `gangctl why`") == "is-it-running-and-if-not-why-gangctl-why"
 
 
+MOST_LINES: Final = 250
+
+
 def linked(page: Text) -> set[str]:
     """Names of the pages that it links to, those of a directory that it links to among them."""
     targets = {link.path for link in page.links}
@@ -52,6 +55,11 @@ def linked(page: Text) -> set[str]:
 def test_the_index_has_every_page_of_its_own() -> None:
     own = {name for name in pages() if re.match(r"docs/(?!runbooks/|reference/)", name)}
     assert sorted(own - linked(pages()[INDEX]) - {INDEX}) == []
+
+
+def test_no_page_is_too_long_to_find_something_in_it() -> None:
+    lines = {name: len(page.whole.splitlines()) for name, page in pages().items() if name.startswith("docs/")}
+    assert {name: count for name, count in lines.items() if count > MOST_LINES} == {}
 
 
 def test_the_index_has_every_schema() -> None:

@@ -1,4 +1,4 @@
-"""Which situation of which cause is found by which test, and on what ground: the table in docs/readiness.md.
+"""Which situation of which cause is found by which test, and on what ground: the table in docs/causes.md.
 
 ``python -m tests.live.causes_found`` writes it anew.
 """
@@ -17,7 +17,7 @@ from tests.live.queue_situations import SITUATIONS
 
 BEGIN: Final = "<!-- causes found: python -m tests.live.causes_found -->"
 END: Final = "<!-- end of causes found -->"
-PAGE: Final = ROOT / "docs" / "readiness.md"
+PAGE: Final = ROOT / "docs" / "causes.md"
 SANDBOX, PURE = "sandbox", "pure"
 
 

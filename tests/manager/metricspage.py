@@ -231,33 +231,11 @@ label. Labels hold names of namespaces, queues and policies, all of them bounded
 in the families of [One JobSet](#one-jobset) and nowhere else.
 """
 
-_KUEUE: Final = """\
-## Beside Kueue
-
-`cluster_queue` is Kueue's own label, so families of both can be joined on it; `local_queue` and `namespace` are what
-its `kueue_local_queue_` families call `name` and `namespace`. The buckets of the histograms are Kueue's, and two more.
-Scrape both with `honorLabels: true` (`manifests/monitoring` does), else Prometheus renames `namespace`.
-
-Gangs that wait for something else than quota, by queues that are open:
-
-    sum by (cluster_queue) (gangctl_gangs_blocked{reason!="WaitingForQuota"})
-      and on (cluster_queue) kueue_cluster_queue_status{status="active"} == 1
-
-Of the time to ready, what was waiting in the queue, and what was starting:
-
-    histogram_quantile(0.95, sum by (le, cluster_queue) (rate(kueue_admission_wait_time_seconds_bucket[1h])))
-    histogram_quantile(0.95, sum by (le, cluster_queue) (rate(gangctl_gang_admitted_to_ready_seconds_bucket[1h])))
-
-What LocalQueues hold, under the label that gangctl has for them:
-
-    label_replace(kueue_local_queue_pending_workloads, "local_queue", "$1", "name", "(.*)")
-"""
-
 
 def page(known: Iterable[Family]) -> str:
     """The whole page."""
     found = {family.name: family for family in known}
-    return "\n".join([_HEAD, *(_section(found, *section) for section in SECTIONS), _values(), _KUEUE, _sums(found)])
+    return "\n".join([_HEAD, *(_section(found, *section) for section in SECTIONS), _values(), _sums(found)])
 
 
 def in_section(names: Sequence[str], family: str) -> bool:
