@@ -1,4 +1,4 @@
-"""The commands of the pages about policies are run on the files shown there; what needs a cluster is what other tests run."""
+"""The commands of the pages about policies are run on the files shown there; other tests run those of a cluster."""
 
 from __future__ import annotations
 
