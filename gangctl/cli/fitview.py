@@ -11,7 +11,6 @@ from gangctl.fit.words import figure
 from gangctl.kueue.amounts import UNLIMITED
 
 _VERDICTS: Final = {"never": "never fits", "not-now": "does not fit now", "fits": "fits", "unknown": "unknown"}
-_NONE: Final = "-"
 _LEGEND: Final = (
     "SOURCE: the flavor, or what sets the limit. MAXIMUM: the most that could ever be had, borrowing included. "
     "NOMINAL: the queue's own quota. FREE: what could be had now. MISSING: by how much REQUESTED exceeds MAXIMUM."
@@ -25,7 +24,7 @@ def amount(resource: str, value: int) -> str:
 
 def amounts(values: Iterable[tuple[str, int]]) -> str:
     """Several amounts with their resources, in one cell."""
-    return ", ".join(f"{resource} {amount(resource, value)}" for resource, value in values) or _NONE
+    return ", ".join(f"{resource} {amount(resource, value)}" for resource, value in values)
 
 
 def fit_sections(report: FitReport, remarks: Iterable[str] = ()) -> list[Section]:
@@ -60,7 +59,7 @@ def _limits(limits: Iterable[LimitReport]) -> Section:
             each["resource"],
             *(amount(each["resource"], value) for value in (each["requested"], each["maximum"], each["nominal"])),
             *(amount(each["resource"], value) for value in (each["used"], each["free"])),
-            amount(each["resource"], each["missing"]) if each["missing"] else _NONE,
+            amount(each["resource"], each["missing"]) if each["missing"] else "",
         )
         for each in limits
     )
@@ -71,10 +70,9 @@ def _limits(limits: Iterable[LimitReport]) -> Section:
 def _podsets(podsets: Iterable[PodSetReport]) -> Section:
     rows: list[tuple[str, ...]] = []
     for each in podsets:
-        first = (each["name"], str(each["pods"]), amounts(each["requests"].items()))
         refused = [f"not {flavor}: {why}" for flavor, why in each["refused"].items()]
-        for number, verdict in enumerate([*(_chosen(each) or [_NONE]), *refused]):
-            rows.append((*(first if not number else ("", "", "")), verdict))
+        verdict = "; ".join([*_chosen(each), *refused])
+        rows.append((each["name"], str(each["pods"]), amounts(each["requests"].items()), verdict))
     return Section("Podsets", table=Table(("PODSET", "PODS", "REQUESTS-PER-POD", "FLAVORS"), tuple(rows)))
 
 

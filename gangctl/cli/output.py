@@ -18,7 +18,8 @@ from gangctl.cli.formats import COLUMNS, JSONPATH, TABLE, WIDE, columns_of
 from gangctl.cli.messages import printable
 from gangctl.errors import InputError
 
-NONE: Final = "<none>"
+EMPTY: Final = "-"
+_NO_VALUE: Final = "<none>"
 """Of a column of ``custom-columns`` without a value, as kubectl shows it."""
 
 T = TypeVar("T")
@@ -32,7 +33,7 @@ _LEAST_WIDTH: Final = 20
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """Rows under headers; every cell is plain text."""
+    """Rows under headers; every cell is plain text, and an empty one is shown as a dash."""
 
     headers: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
@@ -55,8 +56,8 @@ class Table:
 
 def row_line(row: Sequence[str], widths: Sequence[int]) -> str:
     """One row; the last column has no width."""
-    cells = [printable(cell).ljust(width) for cell, width in zip(row, widths, strict=False)]
-    return "".join([*cells, printable(row[-1])]).rstrip()
+    cells = [printable(cell) or EMPTY for cell in row]
+    return "".join([*map(str.ljust, cells, widths), cells[-1]]).rstrip()
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,7 +177,9 @@ def _custom_table(spec: str, objects: Sequence[Mapping[str, Any]]) -> Table:
 
     columns = [(header, parse_path(path)) for header, path in columns_of(spec)]
     try:
-        rows = tuple(tuple(",".join(map(show, path.find(each))) or NONE for _, path in columns) for each in objects)
+        rows = tuple(
+            tuple(",".join(map(show, path.find(each))) or _NO_VALUE for _, path in columns) for each in objects
+        )
     except TemplateError as error:
         raise InputError(f"-o custom-columns: {error}", hint="-o json prints what there is") from error
     return Table(tuple(header for header, _ in columns), rows)

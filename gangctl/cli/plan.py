@@ -22,7 +22,6 @@ from gangctl.gang.report import GroupReport, PlanReport
 from gangctl.gang.requests import together
 
 _PLACEHOLDER: Final = f"{UID_PLACEHOLDER[:13]} in names is a placeholder for the first digits of the JobSet's UID"
-_NONE: Final = "-"
 _LEGEND: Final = (
     "MINPODS: pods that the gang needs at once. CPU and the columns after it: what all its pods request. "
     "JOBS: ReplicatedJob, number of its Jobs x pods of each."
@@ -144,7 +143,7 @@ def _table(planned: Sequence[PlannedManifest]) -> Table:
         report, title = each.report, each.manifest.title
         rows += [_row(title, report, group, others) for group in report["groups"]]
         if not report["groups"]:
-            rows.append((title, *(_NONE for _ in headers[2:]), _jobs(report, None)))
+            rows.append((title, *("" for _ in headers[2:]), _jobs(report, None)))
     return Table(headers, tuple(rows))
 
 

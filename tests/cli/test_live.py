@@ -75,7 +75,7 @@ class TestDiscovery:
         async with serving("v1", generation.value) as url:
             file, config = write(tmp_path / "a.yaml", gang()), kubeconfig(tmp_path, url)
             answer = await in_a_thread("plan", "-f", file, "--kubeconfig", config, "-o", "json")
-            assert (answer.code, answer.err) == (0, "")
+            assert (answer.code, answer.err.count("\n")) == (0, 1), answer.err
             assert answer.json["apiGeneration"] == generation.api_version
             asked = await in_a_thread("plan", "-f", file, "--kubeconfig", config, "--kube", "1.35", "-o", "json")
             assert asked.json["kubernetes"] == "1.35"

@@ -107,7 +107,10 @@ class TestUsage:
         [
             (("no-such",), "No such command"),
             (("plan",), "Missing option '-f'"),
-            (("plan", "-f", "x", "-o", "xml"), '"xml" is not a format: there are table, yaml, json, name, jsonpath=...'),
+            (
+                ("plan", "-f", "x", "-o", "xml"),
+                '"xml" is not a format: there are table, yaml, json, name, jsonpath=...',
+            ),
             (("plan", "-f", "x", "--kube", "1.34"), "'1.34' is not one of"),
             (("plan", "-f", "x", "-n", "Not A Namespace"), "is not the name of a namespace"),
             (("convert", "-f", "x", "--to", "prose"), "'prose' is not one of"),

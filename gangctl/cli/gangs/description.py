@@ -13,7 +13,7 @@ from gangctl.api.objects import Key
 from gangctl.cli.gangs.inventory import Inventory, NodeDetail, inventory_of
 from gangctl.cli.gangs.state import MOST, Event, GangState, last
 from gangctl.cli.gangs.tree import gang_tree
-from gangctl.cli.gangs.views import NONE, ago, cause_sections, headline, sentence
+from gangctl.cli.gangs.views import ago, cause_sections, headline, sentence
 from gangctl.cli.messages import plural
 from gangctl.cli.output import Section, Table
 from gangctl.errors import InputError, one_line
@@ -134,9 +134,7 @@ def _lines(described: Description, now: float) -> Iterator[str]:
 
 
 def _nodes(nodes: Sequence[NodeDetail]) -> Section:
-    rows = tuple(
-        (each["name"], str(each["pods"]), str(each["ready"]), each["state"] or NONE) for each in nodes[:_MOST_NODES]
-    )
+    rows = tuple((each["name"], str(each["pods"]), str(each["ready"]), each["state"]) for each in nodes[:_MOST_NODES])
     rest = len(nodes) - _MOST_NODES
     more = (f"and {rest} more: -o json has all",) if rest > 0 else ()
     return Section(plural(len(nodes), "node"), more, Table(("NODE", "PODS", "READY", "STATE"), rows))
@@ -146,7 +144,7 @@ def _events(events: Sequence[Event], now: float) -> Section:
     rows = tuple(
         (
             ago(each.at, now),
-            each.type or NONE,
+            each.type,
             f"{each.kind}/{each.name}",
             f"{each.reason} (x{each.count})" if each.count > 1 else each.reason,
             each.note,

@@ -14,7 +14,7 @@ from gangctl.api.objects import Key
 from gangctl.cli.formats import TABLE, WIDE
 from gangctl.cli.gangs.asking import Asking, live
 from gangctl.cli.gangs.cluster import Reader
-from gangctl.cli.gangs.views import HEADERS, NONE, WIDE_HEADERS, gang_row
+from gangctl.cli.gangs.views import HEADERS, WIDE_HEADERS, gang_row
 from gangctl.cli.gangs.watching import Watch
 from gangctl.cli.output import Listing, Table, print_names, row_line
 from gangctl.readiness.phases import GangPhase
@@ -88,7 +88,7 @@ class _Printer:
             return gang_row(after, now)
         assert before is not None  # noqa: S101 -- a change has one of the two
         row = gang_row(before, now)
-        return (*row[:2], GONE, NONE, NONE, *row[5:])
+        return (*row[:2], GONE, "", "", *row[5:])
 
     def _rows(self, rows: Sequence[tuple[str, ...]]) -> None:
         if not self._widths:

@@ -14,7 +14,7 @@ from gangctl.api.jobset import read_jobset
 from gangctl.api.reportschema import QUANTITY
 from gangctl.cli.fitview import amount
 from gangctl.cli.gangs.state import GangState
-from gangctl.cli.gangs.views import NONE, ago
+from gangctl.cli.gangs.views import ago
 from gangctl.cli.messages import plural
 from gangctl.cli.output import Section, Table
 from gangctl.gang.counting import replicated_job_pods
@@ -205,14 +205,14 @@ def _row(queue: QueueSummary, now: float) -> tuple[str, ...]:
     pods = queue["pods"]
     return (
         queue["namespace"],
-        queue["localQueue"] or NONE,
+        queue["localQueue"],
         str(queue["gangs"]),
         str(queue["blocked"]),
         f"{pods['ready']}/{pods['wanted']}",
         str(pods["stranded"]),
         ago(unix(queue["oldest"]), now),
         ",".join(f"{phase}={count}" for phase, count in queue["phases"].items()),
-        ",".join(f"{name}={amount(name, value)}" for name, value in queue["requests"].items()) or NONE,
+        ",".join(f"{name}={amount(name, value)}" for name, value in queue["requests"].items()),
     )
 
 
@@ -222,6 +222,6 @@ def _waiting_row(gang: WaitingReport, now: float) -> tuple[str, ...]:
         gang["name"],
         gang["phase"],
         ago(unix(gang["since"]), now),
-        gang["reason"] or NONE,
+        gang["reason"],
         gang["message"],
     )

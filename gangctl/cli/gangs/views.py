@@ -7,7 +7,7 @@ from datetime import timedelta
 from typing import Final
 
 from gangctl.cli.messages import plural
-from gangctl.cli.output import INDENT, Entry, Section
+from gangctl.cli.output import EMPTY, INDENT, Entry, Section
 from gangctl.errors import one_line
 from gangctl.kueue.moments import span
 from gangctl.readiness.causes.ranking import WAITING
@@ -15,7 +15,6 @@ from gangctl.readiness.phases import GangPhase
 from gangctl.readiness.report import gang_object
 from gangctl.readiness.result import Cause, Readiness
 
-NONE: Final = "-"
 HEADERS: Final = ("NAMESPACE", "NAME", "PHASE", "READY", "REASON", "QUEUE", "SINCE", "AGE")
 WIDE_HEADERS: Final = ("CLUSTERQUEUE", "RESTARTS", "GROUPS", "MESSAGE")
 LEGEND: Final = (
@@ -25,7 +24,7 @@ LEGEND: Final = (
 
 def ago(at: int, now: float) -> str:
     """How long ago a time was; a dash for none."""
-    return span(timedelta(seconds=max(0.0, now - at))) if at else NONE
+    return span(timedelta(seconds=max(0.0, now - at))) if at else EMPTY
 
 
 def gang_row(gang: Readiness, now: float) -> tuple[str, ...]:
@@ -35,14 +34,14 @@ def gang_row(gang: Readiness, now: float) -> tuple[str, ...]:
         gang.name,
         gang.phase.value,
         f"{gang.counts.ready}/{gang.counts.wanted}",
-        gang.reason.value if gang.reason is not None else NONE,
-        gang.local_queue or NONE,
+        gang.reason.value if gang.reason is not None else "",
+        gang.local_queue,
         ago(gang.since, now),
         ago(gang.created_at, now),
-        gang.cluster_queue or NONE,
+        gang.cluster_queue,
         str(gang.attempt),
         str(len(gang.groups)),
-        gang.causes[0].message if gang.causes else NONE,
+        gang.causes[0].message if gang.causes else "",
     )
 
 

@@ -118,7 +118,6 @@ def _name(summary: Mapping[str, Any]) -> str:
     return str(summary["metadata"]["name"])
 
 
-_NONE: Final = "-"
 _HEADERS: Final = ("NAME", "ACTIONS", "FAILUREPOLICY", "READY", "VIOLATIONS", "RULES", "MESSAGE")
 _WIDE: Final = ("KIND", "SOURCE", "RULE-NAMES")
 
@@ -129,11 +128,11 @@ def _entry(summary: Mapping[str, Any]) -> Entry:
         ",".join(summary["actions"]),
         summary["failurePolicy"],
         summary["ready"],
-        _NONE if summary["violations"] is None else str(summary["violations"]),
+        "" if summary["violations"] is None else str(summary["violations"]),
         str(len(summary["rules"])),
-        summary["reason"] or _NONE,
+        summary["reason"],
         summary["policy"]["kind"],
-        summary["source"] or _NONE,
-        ",".join(summary["rules"]) or _NONE,
+        summary["source"],
+        ",".join(summary["rules"]),
     )
     return Entry(summary, row, {**summary["policy"], "metadata": summary["metadata"]})

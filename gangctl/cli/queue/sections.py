@@ -19,9 +19,6 @@ from gangctl.cli.queue.report import (
 )
 from gangctl.kueue.moments import age, span
 
-_NONE: Final = "-"
-
-
 _LOCAL: Final = ("NAMESPACE", "QUEUE")
 _HEADERS: Final = ("CLUSTERQUEUE", "COHORT", "STRATEGY", "PENDING", "ADMITTED", "STATE")
 WIDE_HEADERS: Final = ("QUOTA-USED", "MESSAGE")
@@ -50,13 +47,13 @@ def list_entry(report: QueueReport, *, local: bool) -> Entry:
     row = (
         *((identity["namespace"], identity["name"]) if local else ()),
         report["clusterQueue"],
-        report["cohort"] or _NONE,
-        report["strategy"] or _NONE,
+        report["cohort"],
+        report["strategy"],
         str(report["pending"]),
         str(report["admitted"]),
         f"{report['state']} ({report['reason']})" if report["reason"] else report["state"],
-        ",".join(used) or _NONE,
-        report["message"] or _NONE,
+        ",".join(used),
+        report["message"],
     )
     return Entry(with_quantities(report, QueueReport), row, resource_name(report))
 
@@ -119,7 +116,7 @@ def _members(report: QueueDescription, now: datetime) -> Section:
     headers = ("POSITION", "GANG", *(("QUEUE",) if several else ()), "PRIORITY", "PODS", "PHASE", "SINCE", "WAITS-FOR")
     rows = tuple(
         (
-            _NONE if each["position"] is None else str(each["position"]),
+            "" if each["position"] is None else str(each["position"]),
             _name(each, several=several),
             *((each["localQueue"],) if several else ()),
             str(each["priority"]),
@@ -142,7 +139,7 @@ def _name(member: MemberReport, *, several: bool) -> str:
 
 def _since(member: MemberReport, now: datetime) -> str:
     since = age(member["since"], now)
-    return _NONE if since is None else span(since)
+    return "" if since is None else span(since)
 
 
 _SILENT: Final = frozenset({"Admitted", "Succeeded", "Failed"})
@@ -153,5 +150,5 @@ def _reason(member: MemberReport) -> str:
     if member["detail"]:
         return member["detail"]
     if member["phase"] in _SILENT:
-        return _NONE
+        return ""
     return member["message"] or member["reason"] or "Kueue has not looked at it yet"

@@ -132,7 +132,7 @@ class TestVerdicts:
         assert answer.code == 0
         assert "  limits: variables.pods = 2\n  limits: variables.twice = 4\n" in answer.out
         assert "  limits: variables.broken = NoSuchKey: " in answer.out
-        assert "   limits   r      pass     -\n" in answer.out
+        assert "   limits   r      pass     -        -\n" in answer.out
         data = verdict(tmp_path, [limits], [SMALL], "--details")
         assert data["policies"][0]["variables"]["twice"] == "4"
 

@@ -58,5 +58,12 @@ def test_offline_verbs_import_no_client_and_no_grammar() -> None:
 def test_completion() -> None:
     assert candidates(["policy", "l"])[0] == [f"{name}\t{VERBS[name][1]}" for name in ("lint", "list")]
     assert candidates(["policy", "eval", "--op"])[0][0].startswith("--operation\t")
-    assert candidates(["policy", "test", "-o", ""])[0] == ["table", "json", "yaml", "junit"]
+    assert candidates(["policy", "test", "-o", ""])[0] == [
+        "table",
+        "json",
+        "yaml",
+        "junit",
+        "jsonpath=",
+        "custom-columns=",
+    ]
     assert candidates(["policy", "eval", "--policy", ""]) == ([], 0)
