@@ -19,11 +19,7 @@ from gangctl.api.sourcetext import SourceError, SourceText
 from gangctl.api.valuetree import Built, Parts, Place, TooManyValuesError
 
 MIB: Final = 2**20
-_BYTE_ORDER_MARKS: Final = {
-    b"\xff\xfe": "a UTF-16 byte order mark",
-    b"\xfe\xff": "a UTF-16 byte order mark",
-    b"\xef\xbb\xbf": "a byte order mark",
-}
+_UTF_16_MARKS: Final = (b"\xff\xfe", b"\xfe\xff")
 _BYTE_ORDER_MARK: Final = "\ufeff"
 
 
@@ -128,7 +124,8 @@ def _part(parts: Parts, step: Step) -> Place | None:
 def parse_documents(text: str | bytes, source: str, *, limits: Limits = DEFAULT_LIMITS) -> list[Document]:
     """All objects in a text of YAML or JSON documents, those of a ``kind: List`` one by one.
 
-    ``source`` names the text in messages. Empty documents are skipped. SourceError, an InputError, on the first error.
+    ``source`` names the text in messages. Empty documents are skipped, and so is a byte order mark;
+    UTF-16 needs one. SourceError, an InputError, on the first error.
     """
     origin = SourceText(_decode(text, source, limits.max_bytes), source)
     return [document for built, offset in _read(origin, limits) for document in _objects(origin, built, offset)]
@@ -138,11 +135,13 @@ def _decode(text: str | bytes, source: str, max_bytes: int) -> str:
     nothing = SourceText("", source)
     if isinstance(text, bytes):
         _check_size(nothing, len(text), max_bytes)
-        for mark, name in _BYTE_ORDER_MARKS.items():
-            if text.startswith(mark):
-                raise nothing.error(0, f"begins with {name}", hint="save it as UTF-8 without byte order mark")
+        if text.startswith(_UTF_16_MARKS):
+            try:
+                return text.decode("utf-16")
+            except UnicodeDecodeError as error:
+                raise nothing.error(0, "begins as UTF-16, and is not", hint="save it as UTF-8") from error
         try:
-            return text.decode()
+            return text.decode().removeprefix(_BYTE_ORDER_MARK)
         except UnicodeDecodeError as error:
             before = SourceText(text[: error.start].decode(), source)
             raise before.error(
@@ -154,9 +153,7 @@ def _decode(text: str | bytes, source: str, max_bytes: int) -> str:
         raise SourceText(text, source).error(
             error.start, f"U+{ord(text[error.start]):04X} is half a character (a lone surrogate)"
         ) from error
-    if text.startswith(_BYTE_ORDER_MARK):
-        raise nothing.error(0, "begins with a byte order mark", hint="save it as UTF-8 without byte order mark")
-    return text
+    return text.removeprefix(_BYTE_ORDER_MARK)
 
 
 def _check_size(nothing: SourceText, size: int, max_bytes: int) -> None:

@@ -130,9 +130,7 @@ def test_an_empty_list(items: str) -> None:
         ("a: b\ufeffc\n", "f.yaml:1:5: character U+FEFF is not allowed in YAML"),
         ("a: \ud800\n", "f.yaml:1:4: U+D800 is half a character (a lone surrogate)"),
         (b"a: \xc3\xa9\nb: \xff\n", "f.yaml:2:4: byte 0xff is not UTF-8"),
-        (b"\xef\xbb\xbfa: 1\n", "f.yaml:1:1: begins with a byte order mark"),
-        ("\ufeffa: 1\n", "f.yaml:1:1: begins with a byte order mark"),
-        ("a: 1\n".encode("utf-16"), "f.yaml:1:1: begins with a UTF-16 byte order mark"),
+        (b"\xff\xfea", "f.yaml:1:1: begins as UTF-16, and is not"),
         ("a: b: c\n", "f.yaml:1:5: mapping values are not allowed in this context"),
         ("a: @b\n", "f.yaml:1:4: '@' cannot begin a value"),
         (
@@ -168,6 +166,14 @@ def test_the_position_is_data_too() -> None:
 
 
 # Aliases and merge keys
+
+
+@each(
+    "text", [b"\xef\xbb\xbfa: 1\n", "\ufeffa: 1\n", *("\ufeffa: 1\n".encode(f"utf-16-{end}") for end in ("le", "be"))]
+)
+def test_a_byte_order_mark_is_skipped(text: str | bytes) -> None:
+    (document,) = parse_documents(text, "f.yaml")
+    assert (document.value, document.where("a")) == ({"a": 1}, "f.yaml:1:1")
 
 
 def test_an_alias_is_a_copy() -> None:
