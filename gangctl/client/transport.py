@@ -7,6 +7,7 @@ is in :mod:`gangctl.client.client`.
 from __future__ import annotations
 
 import asyncio
+import re
 import socket
 import ssl
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
@@ -42,6 +43,7 @@ RequestHook = Callable[[str, str, int, float], None]
 
 _ERROR_BODY_BYTES = 2**20
 _SERVICE_UNAVAILABLE = 503
+_TLS_OBJECT = re.compile(r" ssl:(?:<[^>]*>|\w+)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -282,6 +284,11 @@ async def _call_timeout(request: Request, seconds: float) -> AsyncIterator[None]
         ) from error
 
 
+def _said(error: Exception) -> str:
+    """What aiohttp says of a connection, without the object that it has for TLS."""
+    return _TLS_OBJECT.sub("", str(error))
+
+
 @contextmanager
 def network_errors(request: Request) -> Iterator[None]:
     """Turn what aiohttp raises into :class:`UnavailableError`.
@@ -292,9 +299,9 @@ def network_errors(request: Request) -> Iterator[None]:
     try:
         yield
     except (aiohttp.ClientSSLError, ssl.SSLError) as error:
-        raise UnavailableError(0, "TLSFailure", f"{what}: {error}") from error
+        raise UnavailableError(0, "TLSFailure", f"{what}: {_said(error)}") from error
     except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError) as error:
-        raise UnavailableError(0, "ConnectFailed", f"{what}: {error}") from error
+        raise UnavailableError(0, "ConnectFailed", f"{what}: {_said(error)}") from error
     except aiohttp.ClientResponseError as error:
         # The text of this error holds the URL, of a proxy too, and with it the proxy's password.
         raise UnavailableError(0, "ConnectionLost", f"{what}: HTTP {error.status} {error.message}") from error

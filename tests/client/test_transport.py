@@ -144,6 +144,7 @@ async def test_a_refused_connection_is_repeated_for_writes_too(clock: HurriedClo
                 await transport.send(POST)
     assert caught.value.reason == "ConnectFailed"
     assert caught.value.status == 0
+    assert str(caught.value).startswith(f"create things: Cannot connect to host {url.removeprefix('http://')} [")
     assert calls == [("create", "things", 0)] * 4
 
 
