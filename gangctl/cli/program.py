@@ -41,6 +41,7 @@ COMMANDS: Final[Commands] = {
     "demo": ("gangctl.cli.demo", "Show what gangs are for, on a simulated cluster or a real one."),
     "sandbox": ("gangctl.cli.sandbox", "Run a simulated cluster until Ctrl-C, or while PROGRAM runs."),
     "controller": ("gangctl.cli.controller", "Run the controller and the admission webhooks."),
+    "version": ("gangctl.cli.version", "Print the versions of gangctl and of the cluster."),
     "completion": ("gangctl.cli.completion", "Print a completion script for a shell."),
 }
 

@@ -1,0 +1,35 @@
+"""``gangctl version``: of the program, and of the API server."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from aiohttp import web
+
+from gangctl import __version__
+from tests.cli.httpserver import ask, listening
+from tests.cli.run import fine, gangctl
+
+OURS = f"v{__version__}"
+
+
+def test_of_the_program_alone_it_asks_no_cluster() -> None:
+    assert fine("version", "--client").out == f"Client Version: {OURS}\n"
+    assert fine("version", "--client", "-o", "json").json == {"clientVersion": {"gitVersion": OURS}}
+
+
+async def test_of_the_cluster_it_is_that_of_the_api_server(tmp_path: Path) -> None:
+    async def answer(request: web.Request) -> web.Response:
+        assert request.path == "/version"
+        return web.json_response({"gitVersion": "v1.37.2", "minor": "37"})
+
+    async with listening(answer) as url:
+        assert (await ask(tmp_path, url, "version")).out == f"Client Version: {OURS}\nServer Version: v1.37.2\n"
+        report = (await ask(tmp_path, url, "version", "-o", "json")).json
+        assert report["serverVersion"] == {"gitVersion": "v1.37.2", "minor": "37"}
+
+
+def test_without_a_cluster_the_client_is_printed_and_the_reason_said(tmp_path: Path) -> None:
+    answer = gangctl("version", "--kubeconfig", str(tmp_path / "none"))
+    assert (answer.code, answer.out) == (2, f"Client Version: {OURS}\n")
+    assert "no cluster is configured" in answer.err
