@@ -16,13 +16,15 @@ from gangctl.cli.options import ClusterFlags
 from gangctl.client.client import Client
 from gangctl.client.config import ClusterConfig, load_cluster
 from gangctl.client.resources import Resource
-from gangctl.client.transport import Transport
+from gangctl.client.transport import Transport, TransportOptions
 from gangctl.controllers.discovery import prove, served_resources
 from gangctl.errors import ClusterUnavailableError, ForbiddenError, GangctlError
 from gangctl.gang.generation import pick_generation
 
 T = TypeVar("T")
 
+UNLIMITED_SECONDS: Final = 10.0**9
+"""Of a request without a limit: three decades."""
 COMPLETION_SECONDS: Final = 2.0
 """Timeout of shell completion."""
 
@@ -38,7 +40,8 @@ def connect(flags: ClusterFlags, question: Callable[[Client, ClusterConfig], Awa
 
     async def ask() -> T:
         config = await load_cluster(kubeconfig=flags.kubeconfig, context=flags.context)
-        async with Transport(config) as transport:
+        options = TransportOptions(timeout_seconds=flags.request_seconds or UNLIMITED_SECONDS)
+        async with Transport(config, options) as transport:
             return await question(Client(transport), config)
 
     return asyncio.run(ask())

@@ -23,7 +23,17 @@ Decorator = Callable[[F], F]
 KUBERNETES: Final = ("1.35", "1.36", "1.37")
 """Minors that gangctl supports; a copy, because ``--help`` must not import the API's list."""
 
+_UNITS: Final = {"s": 1.0, "m": 60.0, "h": 3600.0}
+_DURATION: Final = re.compile(r"(\d+(?:\.\d+)?)([smh])")
 _NAMESPACE: Final = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
+
+
+def seconds_of(ctx: click.Context, param: click.Parameter, value: str) -> float:
+    """A time like 90s, 10m or 1h30m; 0 needs no unit."""
+    parts = _DURATION.findall(value)
+    if value != "0" and (not parts or "".join(number + unit for number, unit in parts) != value):
+        raise click.BadParameter(f'"{value}" is no time such as 90s, 10m or 1h30m', ctx, param)
+    return sum(float(number) * _UNITS[unit] for number, unit in parts)
 
 
 def check_namespace(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:  # noqa: ARG001
@@ -157,6 +167,8 @@ class ClusterFlags:
 
     kubeconfig: str | None = None
     context: str | None = None
+    request_seconds: float = 30.0
+    """How long a request may take; 0 is without limit."""
 
     @property
     def given(self) -> bool:
@@ -165,13 +177,23 @@ class ClusterFlags:
 
 
 def cluster(command: F) -> F:
-    """``--kubeconfig`` and ``--context``: the cluster to use, as :class:`ClusterFlags`."""
+    """``--kubeconfig``, ``--context`` and ``--request-timeout``: the cluster to use, as :class:`ClusterFlags`."""
 
     @click.option("--kubeconfig", metavar="FILE", type=click.Path(), help="Kubeconfig to use.")
     @click.option("--context", metavar="NAME", help="Context of the kubeconfig to use.")
+    @click.option(
+        "--request-timeout",
+        metavar="TIME",
+        default="30s",
+        show_default=True,
+        callback=seconds_of,
+        help="How long one request to the cluster may take: 1s, 2m. 0: without limit.",
+    )
     @wraps(command)
-    def with_flags(*args: Any, kubeconfig: str | None, context: str | None, **others: Any) -> None:
-        command(*args, cluster=ClusterFlags(kubeconfig, context), **others)
+    def with_flags(
+        *args: Any, kubeconfig: str | None, context: str | None, request_timeout: float, **others: Any
+    ) -> None:
+        command(*args, cluster=ClusterFlags(kubeconfig, context, request_timeout), **others)
 
     return cast("F", with_flags)
 

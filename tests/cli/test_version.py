@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 
 from aiohttp import web
@@ -33,3 +34,16 @@ def test_without_a_cluster_the_client_is_printed_and_the_reason_said(tmp_path: P
     answer = gangctl("version", "--kubeconfig", str(tmp_path / "none"))
     assert (answer.code, answer.out) == (2, f"Client Version: {OURS}\n")
     assert "no cluster is configured" in answer.err
+
+
+async def test_a_request_ends_with_its_time(tmp_path: Path) -> None:
+    async def answer(request: web.Request) -> web.Response:
+        del request
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    async with listening(answer) as url:
+        done = await ask(tmp_path, url, "version", "--request-timeout", "1s")
+    assert done.code == 3
+    assert "no answer within 1 s" in done.err
+    assert '"soon" is no time such as 90s' in gangctl("version", "--request-timeout", "soon").err

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import Any, Final
 
 import click
@@ -11,19 +10,9 @@ from gangctl.cli import options
 from gangctl.cli.gangs import asking
 from gangctl.cli.names import ObjectName
 
-_UNITS: Final = {"s": 1.0, "m": 60.0, "h": 3600.0}
-_DURATION: Final = re.compile(r"(\d+(?:\.\d+)?)([smh])")
 _TEN_MINUTES: Final = "10m"
 
 GOALS: Final = ("scheduled", "ready", "finished")
-
-
-def seconds_of(ctx: click.Context, param: click.Parameter, value: str) -> float:
-    """A time like 90s, 10m or 1h30m; 0 needs no unit."""
-    parts = _DURATION.findall(value)
-    if value != "0" and (not parts or "".join(number + unit for number, unit in parts) != value):
-        raise click.BadParameter(f'"{value}" is no time such as 90s, 10m or 1h30m', ctx, param)
-    return sum(float(number) * _UNITS[unit] for number, unit in parts)
 
 
 @click.command("wait")
@@ -42,7 +31,7 @@ def seconds_of(ctx: click.Context, param: click.Parameter, value: str) -> float:
     metavar="TIME",
     default=_TEN_MINUTES,
     show_default=True,
-    callback=seconds_of,
+    callback=options.seconds_of,
     help="How long: 90s, 1h30m.",
 )
 @click.option(
