@@ -8,7 +8,6 @@ import logging
 import signal
 import sys
 from collections.abc import Callable, Coroutine, Iterator
-from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import IO, TYPE_CHECKING, Any, TypeVar
 
@@ -69,7 +68,9 @@ def demo(  # noqa: PLR0917 -- one for each option
         if real:
             from gangctl.demo.real import RealOptions, play_on_cluster  # noqa: PLC0415 -- as below
 
-            options = RealOptions(**asdict(cluster), own_nodes=nodes, start_controller=start_controller)
+            options = RealOptions(
+                cluster.kubeconfig, cluster.context, own_nodes=nodes, start_controller=start_controller
+            )
             verdict = until_interrupted(play_on_cluster(options, display, _confirmation(yes=yes)))
         else:
             from gangctl.demo.simulated import play_simulated  # noqa: PLC0415 -- a second that --help need not wait for

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
-
 import click
 
 from gangctl.cli import options
@@ -51,7 +49,8 @@ def status(*, name: ObjectName, namespace: str | None, form: str, cluster: optio
     from gangctl.cli.pathways.jobstatus import job_status, report_of, section_of  # noqa: PLC0415
 
     job = job_status(look_up(name.name, namespace, cluster))
-    flags = [f"--{key}={value}" for key, value in asdict(cluster).items() if value]
+    named = {"kubeconfig": cluster.kubeconfig, "context": cluster.context}
+    flags = [f"--{key}={value}" for key, value in named.items() if value]
     print_answer(form, [report_of(job, flags)], lambda: [section_of(job, flags)])
     if job.failed:
         answer_no()
