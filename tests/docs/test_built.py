@@ -22,7 +22,7 @@ QUESTIONS: Final = {
     "kind feature gate": "platforms.html",
     "write a policy": "howto/policies.html",
     "webhook down break glass": "runbooks/break-glass.html",
-    "quota never fits": "kueue.html",
+    "quota never fits": "fit.html",
     "alert runbook": "runbooks/index.html",
     "migrate from volcano": "howto/migration.html",
     "pathways tpu slice": "pathways.html",
