@@ -185,7 +185,7 @@ TEXTS: dict[str, bytes] = {
     "a-bad-date": b"current-context: !!timestamp words\n",
     "an-odd-date": b"users: 2001-99-99\n",
     "binary": b"users: !!binary '%%%'\n",
-    "utf-16": json.dumps(kubeconfig()).encode("utf-16"),
+    "utf-16-without-a-mark": json.dumps(kubeconfig()).encode("utf-16-le"),
     "bytes": bytes(range(256)),
     "two-documents": b"a: 1\n---\nb: 2\n",
     "nothing": b"",
