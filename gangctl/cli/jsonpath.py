@@ -15,8 +15,13 @@ from typing import Any, Final
 
 _FIELD: Final = re.compile(r"(?:\\.|[^\s.,\[\]$@{}()'\"=!<>?*\\])+")
 _RELAXED: Final = re.compile(r"\{?\.?([^{}]+)\}?")
-_SLICE: Final = re.compile(r"(-?\d*):(-?\d*)(?::(-?\d*))?")
-_INTEGER: Final = re.compile(r"-?\d+")
+_MOST_DIGITS: Final = 18
+"""Of a number: kubectl's have 64 bits."""
+_INTEGER: Final = re.compile(rf"-?\d{{1,{_MOST_DIGITS}}}")
+_SLICE: Final = re.compile(rf"({_INTEGER.pattern})?:({_INTEGER.pattern})?(?::({_INTEGER.pattern})?)?")
+_LITERAL: Final = re.compile(r"true|false|-?\d+(?:\.\d+)?")
+_MOST_RANGES: Final = 100
+"""Ranges within each other."""
 _COMPARISON: Final = re.compile(r"==|!=|<=|>=|<|>")
 _KEYWORD: Final = re.compile(r"(range|end)(?![^\s}])")
 _QUOTED: Final = re.compile(r"'(?:\\.|[^'\\])*'|\"(?:\\.|[^\"\\])*\"")
@@ -80,9 +85,10 @@ def parse_path(text: str) -> Path:
     if match is None:
         raise TemplateError(f'"{text}" is no path such as .metadata.name')
     inner = match[1] if match[1].startswith("[") else f".{match[1]}"
-    parts = _Parser(f"{{{inner}}}").template()
-    assert isinstance(parts[0], Path)  # noqa: S101 -- it begins with a field or an index
-    return parts[0]
+    match _Parser(f"{{{inner}}}").template():
+        case [Path() as path]:
+            return path
+    raise TemplateError(f'"{text}" is more than one path: write one, such as .metadata.name')
 
 
 def show(value: Any) -> str:
@@ -113,8 +119,10 @@ class _Parser:
         self._text = text
         self._at = 0
 
-    def template(self, *, inside: bool = False) -> list[_Part]:
-        """Texts and actions, ``inside`` of a range up to its end."""
+    def template(self, ranges: int = 0) -> list[_Part]:
+        """Texts and actions; inside of ``ranges`` up to the end of the innermost."""
+        if ranges > _MOST_RANGES:
+            raise TemplateError(f"more than {_MOST_RANGES} ranges within each other")
         parts: list[_Part] = []
         while self._at < len(self._text):
             opening = self._text.find("{", self._at)
@@ -127,16 +135,16 @@ class _Parser:
             keyword = self._keyword()
             if keyword == "end":
                 self._expect("}")
-                if not inside:
+                if not ranges:
                     raise TemplateError("{end} without {range}")
                 return parts
             if keyword == "range":
                 path = self._path()
                 self._expect("}")
-                parts.append(_Range(path, self.template(inside=True)))
+                parts.append(_Range(path, self.template(ranges + 1)))
                 continue
             parts += self._action()
-        if inside:
+        if ranges:
             raise TemplateError("{range} without {end}")
         return parts
 
@@ -211,6 +219,8 @@ class _Parser:
         if match := _SLICE.match(self._text, self._at):
             self._at = match.end()
             first, last, step = (int(each) if each else None for each in match.groups())
+            if step == 0:
+                raise TemplateError("the step of a slice is 0: there are 1, 2 and so on")
             return _slice(slice(first, last, step))
         if match := _INTEGER.match(self._text, self._at):
             self._at = match.end()
@@ -240,7 +250,7 @@ class _Parser:
             return lambda _: [text]
         if self._peek() in {"@", "$", "."}:
             return self._path().find
-        match = re.compile(r"true|false|-?\d+(?:\.\d+)?").match(self._text, self._at)
+        match = _LITERAL.match(self._text, self._at)
         if match is None:
             raise self._unexpected("@.field, a number, true, false or a quoted text")
         self._at = match.end()

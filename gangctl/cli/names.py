@@ -10,7 +10,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from gangctl.client.resources import JOBSETS, PODS
 from gangctl.errors import GangctlError
+from gangctl.kueue.names import GROUP as KUEUE
+from gangctl.pathways.words import GROUP as PATHWAYS
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
@@ -36,13 +39,13 @@ class _Type:
 
 
 _TYPES: Final[Mapping[str, _Type]] = {
-    "JobSet": _Type("jobset.x-k8s.io", "jobsets"),
+    "JobSet": _Type(JOBSETS.group, JOBSETS.plural),
     "Gang": _Type("gangctl.dev", "gangs", names="JobSet"),
-    "PathwaysJob": _Type("pathways-job.gke.io", "pathwaysjobs", names="JobSet"),
-    "Pod": _Type("", "pods", ("po",)),
+    "PathwaysJob": _Type(PATHWAYS, "pathwaysjobs", names="JobSet"),
+    "Pod": _Type(PODS.group, PODS.plural, ("po",)),
     "PodGroup": _Type("scheduling.k8s.io", "podgroups"),
-    "LocalQueue": _Type("kueue.x-k8s.io", "localqueues", ("lq", "queue", "queues")),
-    "ClusterQueue": _Type("kueue.x-k8s.io", "clusterqueues", ("cq",)),
+    "LocalQueue": _Type(KUEUE, "localqueues", ("lq", "queue", "queues")),
+    "ClusterQueue": _Type(KUEUE, "clusterqueues", ("cq",)),
 }
 _VERSION: Final = r"v\d+(?:(?:alpha|beta)\d+)?"
 _NAME: Final = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9.-]*[A-Za-z0-9])?")

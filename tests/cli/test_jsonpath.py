@@ -6,6 +6,7 @@ Templates were recorded with ``kubectl annotate --local -f OBJECT z=1 -o jsonpat
 
 from __future__ import annotations
 
+import re
 from typing import Any, Final
 
 import pytest
@@ -84,6 +85,26 @@ def test_prints_what_kubectl_prints(template: str, printed: str) -> None:
 def test_refuses_what_kubectl_refuses(template: str) -> None:
     with pytest.raises(TemplateError):
         render(template, POD)
+
+
+@each(
+    ("template", "message"),
+    [
+        ("{.spec.containers[0:2:0]}", "the step of a slice is 0"),
+        ("{.spec.containers[-:]}", "expected an index, a slice"),
+        (f"{{.spec.containers[{'9' * 5000}]}}", 'expected ","'),
+        ("{range .}" * 3000 + "{end}" * 3000, "more than 100 ranges"),
+    ],
+)
+def test_what_python_cannot_do_is_refused_in_plain_words(template: str, message: str) -> None:
+    with pytest.raises(TemplateError, match=re.escape(message)):
+        render(template, POD)
+
+
+@each("path", [".a .b", ".a 'b'", "a}{.b"])
+def test_a_column_has_one_path(path: str) -> None:
+    with pytest.raises(TemplateError, match=r"more than one path|is no path"):
+        parse_path(path)
 
 
 @each("path", ["metadata.name", ".metadata.name", "{.metadata.name}", "{metadata.name}"])

@@ -5,17 +5,18 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import click
 import pytest
 
-from gangctl.cli.names import GANGS_AND_PODS, NameArgument, ObjectName
+from gangctl.cli.names import GANGS, GANGS_AND_PODS, NameArgument, ObjectName, qualified
 from tests.cli import reference
 from tests.cli.gangs.dump import AT, NAMESPACE, RUNS, STUCK, ask, objects
 from tests.cli.kueueobjects import cluster, workload
 from tests.cli.manifests import gang, write
 from tests.cli.run import gangctl
+from tests.manifests.fieldspage import definitions
 from tests.rows import each
 
 ROOT: Final = Path(__file__).parents[2]
@@ -36,11 +37,18 @@ POD: Final = next(pod["metadata"]["name"] for pod in objects("Pod") if RUNS in p
         "jobsets.v1alpha2.jobset.x-k8s.io/train",
         "gang/train",
         "gang.gangctl.dev/train",
-        "pathwaysjob.pathways-job.gke.io/train",
+        "pathwaysjob.pathways-job.pathways.domain/train",
     ],
 )
 def test_types_of_a_gang(typed: str) -> None:
     assert NameArgument(*GANGS_AND_PODS).convert(typed, None, None) == ObjectName("JobSet", "train")
+
+
+@each("definition", definitions(), ids=lambda definition: str(definition["metadata"]["name"]))
+def test_gangs_of_our_own_kinds_are_named_as_their_definitions_are(definition: Mapping[str, Any]) -> None:
+    kind = definition["spec"]["names"]["kind"]
+    if kind in GANGS:
+        assert qualified(kind) == definition["metadata"]["name"]
 
 
 @each(

@@ -148,7 +148,7 @@ class TestCluster:
         answer = await status(tmp_path, Cluster({PATHWAYS: [job("train")], JOBSETS: []}), name="tarin")
         assert (answer.code, answer.out) == (1, "")
         assert answer.err.splitlines() == [
-            f'error: pathwaysjobs.pathways-job.gke.io "tarin" not found in namespace "{HERE}"',
+            f'error: pathwaysjobs.pathways-job.pathways.domain "tarin" not found in namespace "{HERE}"',
             "hint: did you mean train?",
         ]
 
