@@ -12,7 +12,7 @@ from gangctl.api.scheduling import Generation
 from gangctl.cli.schema import schema_of
 from tests.cases import CASES, Case
 from tests.cli.conftest import Golden
-from tests.cli.manifests import EXAMPLES, gang, write
+from tests.cli.manifests import EXAMPLES, PLACEHOLDER, gang, write
 from tests.cli.run import fine, gangctl
 from tests.cli.schema import violations
 from tests.jobsets import FIXTURE_UID, jobset, rj
@@ -82,7 +82,7 @@ class TestFormats:
     def test_a_placeholder_is_called_one(self, form: str, tmp_path: Path) -> None:
         answer = fine("plan", "-f", write(tmp_path / "a.yaml", jobset("js", rj("a", mode="Gang"))), "-o", form)
         assert "00000000-0000" in answer.out
-        assert answer.err == "note: 00000000-0000 in names is a placeholder for the first digits of the JobSet's UID\n"
+        assert answer.err == PLACEHOLDER
 
     def test_no_gang(self, tmp_path: Path) -> None:
         file = write(tmp_path / "a.yaml", jobset("js", rj("a", 2, 3, 3)))
