@@ -48,7 +48,7 @@ def main(arguments: list[str]) -> int:
             written = write(
                 of, tree, Path(name) / "dist", packages, base=given.base, url=given.url, homepage=given.homepage
             )
-        except (NoEngine, subprocess.CalledProcessError) as error:
+        except (NoEngine, ValueError, subprocess.CalledProcessError) as error:
             sys.stderr.write(f"error: {error}\n")
             return 1
         shutil.rmtree(ROOT / "dist", ignore_errors=True)
