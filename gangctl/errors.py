@@ -14,7 +14,7 @@ from enum import StrEnum
 from typing import Any, Final
 
 LINE_CHARACTERS: Final = 1024
-"""Of what is told about one thing: an event's note holds no more."""
+"""Of a message about one thing: an event's note holds no more."""
 
 
 def plural(count: int, noun: str, several: str = "") -> str:

@@ -39,12 +39,12 @@ def test_every_flag_that_the_program_shows_is_named(entry: reference.Entry) -> N
 
 def test_every_schema_of_a_command_is_named_where_the_command_prints_json() -> None:
     """And no other: that of policy tests is of a file that people write."""
-    told = {entry.name.partition(" ")[2]: entry.schema for entry in ENTRIES if entry.schema}
-    assert told.keys() == schema.OF_COMMANDS.keys()
-    assert set(told.values()) == {
+    named = {entry.name.partition(" ")[2]: entry.schema for entry in ENTRIES if entry.schema}
+    assert named.keys() == schema.OF_COMMANDS.keys()
+    assert set(named.values()) == {
         path.name for path in DOCS.glob("*.schema.json") if path.name != "gangctl-test.schema.json"
     }
-    for name in told:
+    for name in named:
         (output,) = [
             flag for entry in ENTRIES if entry.name == f"gangctl {name}" for flag, _ in entry.flags if "-o," in flag
         ]
@@ -58,6 +58,6 @@ def test_every_schema_is_made_by_its_name(name: str) -> None:
 
 
 def test_exit_codes_are_those_of_the_program() -> None:
-    told = set(map(int, re.findall(r"^\| (\d+) \|", PAGES[reference.INDEX], flags=re.MULTILINE)))
-    assert {0, 1, 2, 3, INTERNAL_ERROR} <= told
-    assert not told - {0, 1, 2, 3, INTERNAL_ERROR, INTERRUPTED, BROKEN_PIPE}
+    named = set(map(int, re.findall(r"^\| (\d+) \|", PAGES[reference.INDEX], flags=re.MULTILINE)))
+    assert {0, 1, 2, 3, INTERNAL_ERROR} <= named
+    assert not named - {0, 1, 2, 3, INTERNAL_ERROR, INTERRUPTED, BROKEN_PIPE}

@@ -317,7 +317,7 @@ PROCESS: Final = (
         "one in ten is late",
         lags("0+9x60", "0+10x60"),
         fires=11,
-        says="One in a hundred changes of gangs is told later than 9.5s after it happened.",
+        says="One in a hundred changes of gangs is reported later than 9.5s after it happened.",
     ),
     Case("GangctlReadinessLagging", "nothing is late", lags("0+10x60", "0+10x60"), silent=60),
     Case("GangctlReadinessLagging", "for five minutes", lags("0+9x5 95+10x60", "0+10x60"), silent=60),

@@ -130,8 +130,8 @@ def clusters_test(rule: Rule, case: Case, other: Case) -> dict[str, Any]:
     annotations = {**rule.annotations, "description": case.says}
     if case.alert == "GangctlDown":
         annotations["description"] = case.says.replace("no gangctl", "no gangctl of cluster east")
-    told = {"exp_labels": {**rule.labels, **case.labels, "cluster": "east"}, "exp_annotations": annotations}
-    looks = [_look(rule, case.fires - 1, []), _look(rule, case.fires, [told])]
+    fired = {"exp_labels": {**rule.labels, **case.labels, "cluster": "east"}, "exp_annotations": annotations}
+    looks = [_look(rule, case.fires - 1, []), _look(rule, case.fires, [fired])]
     return _test(f"{case.name}-beside-{other.about}".replace(" ", "_"), series, {"alert_rule_test": looks})
 
 

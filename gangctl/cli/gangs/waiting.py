@@ -50,7 +50,7 @@ def command(
 ) -> None:
     """Wait until gangs are scheduled, ready or finished.
 
-    Each step is told on stderr: the phase, how many pods are ready, and why they are not. The
+    Each step is printed on stderr: the phase, how many pods are ready, and why they are not. The
     cluster is watched, not asked again and again.
 
     Exit code 0 when all of them are there, 1 with the cause when the time is over, when one

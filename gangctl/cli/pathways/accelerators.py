@@ -97,7 +97,7 @@ def command(*, name: str | None, topology: str | None, listing: Listing) -> None
     NAME is a device type (v5p-8, v5p-2x2x1), a machine type, a node label of GKE, a family or
     Pathways' own key. Case does not matter. Sizes of device types are XPK's: v5p-8 is eight
     TensorCores, which are four chips. -o name prints the key alone, with a topology as the
-    resource manager is told it.
+    resource manager gets it.
 
     \b
     Examples:

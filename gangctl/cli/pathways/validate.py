@@ -42,7 +42,7 @@ def validate(
 ) -> None:
     """Say what is wrong with a PathwaysJob.
 
-    Every problem of every document is told as "FILE:LINE:COLUMN: field: what is allowed (Reason)",
+    Every problem of every document is reported as "FILE:LINE:COLUMN: field: what is allowed (Reason)",
     those of the JobSet at the fields of the PathwaysJob that they come from. With --queues,
     --kubeconfig or --context it is also asked whether the queue can ever hold the head's cpu and
     memory and the workers, as "gangctl fit" does, and in a cluster whether any node is large enough

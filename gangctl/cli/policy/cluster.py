@@ -81,7 +81,7 @@ async def generation_of(client: Client) -> Generation:
 
 
 async def parameters_of(client: Client, policies: Sequence[LoadedPolicy]) -> FileCatalogue:
-    """The parameter objects that policies may read; a kind that cannot be read is told, and unknown."""
+    """The parameter objects that policies may read; a kind that cannot be read is reported, and unknown."""
     scopes: dict[tuple[str, str], Scope] = {}
     objects: dict[tuple[object, ...], Object] = {}
     for policy in policies:

@@ -37,7 +37,7 @@ class Cluster:
     now: int
     registry: CollectorRegistry = field(default_factory=CollectorRegistry)
     minute: float = 0
-    _told: dict[str, Readiness] = field(default_factory=dict)
+    _reported: dict[str, Readiness] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self._gangs = gangs()
@@ -74,16 +74,16 @@ class Cluster:
             self._tell(gang, self._readiness(gang, step))
         for gang in self._gangs:
             last = gang.steps[-1]
-            if gang.name in self._told and last.phase.over and last.minute + _KEPT < minute:
+            if gang.name in self._reported and last.phase.over and last.minute + _KEPT < minute:
                 self._tell(gang, None)
 
     def _tell(self, gang: Gang, readiness: Readiness | None) -> None:
-        self._metrics.on_status_change(self._told.pop(gang.name, None), readiness)
+        self._metrics.on_status_change(self._reported.pop(gang.name, None), readiness)
         if readiness is not None:
-            self._told[gang.name] = readiness
+            self._reported[gang.name] = readiness
 
     def _readiness(self, gang: Gang, step: Step) -> Readiness:
-        before = self._told.get(gang.name)
+        before = self._reported.get(gang.name)
         causes: tuple[Cause, ...] = ()
         if step.reason is not None:
             old = next((cause for cause in before.causes if cause.reason is step.reason), None) if before else None
@@ -129,7 +129,7 @@ class Cluster:
             labels |= {"local_queue": tenant.local_queue, "cluster_queue": tenant.cluster_queue}
             for verdict, reason in (("waiting", Reason.WAITING_FOR_QUOTA), ("never", Reason.NEVER_FITS)):
                 count = sum(
-                    each.namespace == tenant.namespace and each.reason is reason for each in self._told.values()
+                    each.namespace == tenant.namespace and each.reason is reason for each in self._reported.values()
                 )
                 yield "gangctl_fit_verdicts", {**labels, "verdict": verdict}, count
 
@@ -137,16 +137,16 @@ class Cluster:
         for name, quota in QUOTA.items():
             queue = {**_KUEUE, "cluster_queue": name}
             here = [gang for gang in self._gangs if gang.tenant.cluster_queue == name]
-            told = [each for each in self._told.values() if each.cluster_queue == name]
+            reported = [each for each in self._reported.values() if each.cluster_queue == name]
             waits = [
                 (gang.admitted - gang.created) * 60
                 for gang in here
                 if gang.admitted is not None and gang.admitted <= self.minute
             ]
-            active = [each for each in told if each.phase is not GangPhase.QUEUED and not each.phase.over]
+            active = [each for each in reported if each.phase is not GangPhase.QUEUED and not each.phase.over]
             yield "kueue_cluster_queue_info", {**queue, "root_cohort": "all", "parent_cohort": "all"}, 1
             for status, reason in (("active", Reason.WAITING_FOR_QUOTA), ("inadmissible", Reason.NEVER_FITS)):
-                count = sum(each.phase is GangPhase.QUEUED and each.reason is reason for each in told)
+                count = sum(each.phase is GangPhase.QUEUED and each.reason is reason for each in reported)
                 yield "kueue_pending_workloads", {**queue, "status": status}, count
             yield "kueue_admitted_active_workloads", queue, len(active)
             counted = {**queue, "priority_class": ""}
@@ -168,7 +168,7 @@ class Cluster:
             ("llm-70b", Reason.UNSCHEDULABLE, "GangUnschedulable", 65),
             ("eval-nightly", Reason.IMAGE_PULL, "GangImagePullFailing", 10),
         ):
-            gang = self._told.get(name)
+            gang = self._reported.get(name)
             if gang is None or gang.reason is not reason:
                 continue
             state = "firing" if self._clock() - gang.causes[0].since >= patience * 60 else "pending"
