@@ -119,11 +119,11 @@ pictures: $(STAMP) ## draw the dashboards in docs/images anew, as a real Prometh
 
 # A file that was published within the last week is not taken: that is when a stolen account is noticed.
 LOCK := $(BIN)/uv pip compile -q --universal --generate-hashes --no-emit-index-url --exclude-newer "7 days" \
-	--python-version 3.11 pyproject.toml
+	--python-version 3.11
 
 lock: $(STAMP) ## rewrite the lock files; only what is a week old is taken
-	$(LOCK) -o locks/runtime.txt
-	$(LOCK) --group dev -c locks/runtime.txt -o locks/dev.txt
+	$(LOCK) pyproject.toml -o locks/runtime.txt
+	$(LOCK) pyproject.toml --group dev -c locks/runtime.txt -o locks/dev.txt
 	$(LOCK) --group docs -c locks/dev.txt -o locks/docs.txt
 
 RELEASE = $(addprefix --base ,$(BASE)) $(addprefix --url ,$(URL)) $(addprefix --homepage ,$(HOMEPAGE))
