@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import io
 import re
 import signal
@@ -27,6 +26,7 @@ from gangctl.demo.sizing import size
 from gangctl.errors import ClusterUnavailableError
 from gangctl.runtime.listener import Listener
 from tests.cli.run import Answer, gangctl
+from tests.controlplane.process import children_of
 from tests.controlplane.wait import NotYet, wait_for
 
 
@@ -129,16 +129,6 @@ async def test_ports_of_the_controller_are_its_own_before_it_listens() -> None:
 
 async def answer_nothing(_: web.BaseRequest) -> web.Response:
     return web.Response()
-
-
-def children_of(pid: int) -> list[int]:
-    """Processes that a process has started."""
-    found: list[int] = []
-    for file in Path(f"/proc/{pid}/task").glob("*/children"):
-        # The thread may have ended since.
-        with contextlib.suppress(FileNotFoundError, ProcessLookupError):
-            found += map(int, file.read_text().split())
-    return found
 
 
 def runs(pid: int) -> bool:

@@ -6,6 +6,7 @@ component said is the first thing to look at when a test fails.
 """
 
 import asyncio
+import contextlib
 import os
 import signal
 import subprocess
@@ -140,3 +141,13 @@ class Process:
 
 def _cut(line: str) -> str:
     return line if len(line) <= _SHOWN_COLUMNS else f"{line[: _SHOWN_COLUMNS - 3]}..."
+
+
+def children_of(pid: int) -> list[int]:
+    """Processes that a process has started."""
+    found: list[int] = []
+    for file in Path(f"/proc/{pid}/task").glob("*/children"):
+        # The thread may have ended since.
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+            found += map(int, file.read_text().split())
+    return found

@@ -18,6 +18,7 @@ from gangctl.manager.readinessfamilies import SCRAPED, WITHOUT_SERIES
 from tests.controlplane.api import UNREACHABLE
 from tests.controlplane.components.prometheus import Prometheus, QueryRefused
 from tests.controlplane.plane import ControlPlane
+from tests.controlplane.process import children_of
 from tests.controlplane.wait import NotYet, wait_for
 from tests.grafana.queries import panel_queries, variable_queries
 from tests.live import tenants
@@ -325,9 +326,8 @@ async def _context(plane: ControlPlane, tenancy: Tenancy, directory: Path, seen:
 
 def _workers(pid: int) -> list[int]:
     """Processes of a gangctl in which policies are evaluated."""
-    children = [file.read_text() for file in Path(f"/proc/{pid}/task").glob("*/children")]
     found = []
-    for child in map(int, " ".join(children).split()):
+    for child in children_of(pid):
         with contextlib.suppress(OSError):
             if b"workerchild" in Path(f"/proc/{child}/cmdline").read_bytes():
                 found.append(child)
