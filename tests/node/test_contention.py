@@ -13,8 +13,8 @@ from tests.controlplane.components.jobset import JOBSET_NAME
 from tests.controlplane.wait import NotYet, wait_for
 from tests.live.cluster import Cluster
 from tests.live.placing import nothing_to_place
+from tests.node.base import base
 from tests.node.cluster import RealCluster, example
-from tests.node.test_install import base
 
 pytestmark = [
     pytest.mark.controlplane,
