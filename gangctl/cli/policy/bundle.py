@@ -56,19 +56,24 @@ class Bundle:
     others: tuple[Document, ...] = ()
 
     def __add__(self, more: Bundle) -> Bundle:
+        """Both; the documents of a file that two options name are one."""
         return Bundle(
-            self.policies + more.policies,
-            self.natives + more.natives,
-            self.bindings + more.bindings,
-            self.exceptions + more.exceptions,
-            self.namespaces + more.namespaces,
-            self.others + more.others,
+            _union(self.policies, more.policies),
+            _union(self.natives, more.natives),
+            _union(self.bindings, more.bindings),
+            _union(self.exceptions, more.exceptions),
+            _union(self.namespaces, more.namespaces),
+            _union(self.others, more.others),
         )
 
     @property
     def rules(self) -> tuple[Document, ...]:
         """All policies, of both kinds."""
         return self.policies + self.natives
+
+
+def _union(some: Iterable[Document], more: Iterable[Document]) -> tuple[Document, ...]:
+    return tuple({document.where(): document for document in (*some, *more)}.values())
 
 
 def sort_documents(documents: Iterable[Document]) -> Bundle:
@@ -133,10 +138,12 @@ def check_unique(documents: Iterable[Document], what: str) -> None:
     for document in documents:
         name = name_of(document.value)
         if name in first:
-            raise InputError(
-                f'{document.where("metadata.name")}: {what} "{name}" is also at {first[name].where("metadata.name")}',
-                hint="give them different names, or leave one out",
-            )
+            here, there = document.where("metadata.name"), first[name].where("metadata.name")
+            if here == there:
+                hint = "name each file once: policies with -p, the objects to evaluate with -f"
+                raise InputError(f'{here}: {what} "{name}" is read twice: two options name this file', hint=hint)
+            hint = "give them different names, or leave one out"
+            raise InputError(f'{here}: {what} "{name}" is also at {there}', hint=hint)
         first[name] = document
 
 

@@ -297,6 +297,13 @@ class TestBudgets:
         assert limits_said["rules"][0]["result"] == "pass"
 
 
+def test_one_file_as_policies_and_as_objects(tmp_path: Path) -> None:
+    paths = files(tmp_path, both=[policy("p", FEW), SMALL])
+    answer = gangctl("policy", "eval", "-p", paths["both"], "-f", paths["both"], "-o", "json")
+    assert answer.code == 0, answer.err
+    assert [each["policy"] for each in answer.json["policies"]] == ["p"]
+
+
 class TestBadInput:
     def test_a_policy_that_is_refused(self, tmp_path: Path) -> None:
         answer = evaluate(tmp_path, [policy("p", rule("object.spec.exists(x, y)"), rule("1 + 'a' == 2"))], [SMALL])
