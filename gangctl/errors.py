@@ -15,6 +15,7 @@ from typing import Any, Final
 
 LINE_CHARACTERS: Final = 1024
 """Of a message about one thing: an event's note holds no more."""
+_SHOWN: Final = 64
 
 
 def plural(count: int, noun: str, several: str = "") -> str:
@@ -41,6 +42,28 @@ def one_line(text: str, limit: int = LINE_CHARACTERS) -> str:
     """At most ``limit`` characters on one line, :func:`escaped`; text that is cut ends in three dots."""
     line = escaped(text[: limit + 1])
     return line if len(line) <= limit else f"{line[: limit - 3]}..."
+
+
+def shown(value: object) -> str:
+    """A value of JSON or YAML for a message, in their words: short, and without what an object holds.
+
+    >>> shown(None), shown(True), shown([1]), shown("a")
+    ('null', 'true', 'a list', '"a"')
+    """
+    match value:
+        case None:
+            return "null"
+        case bool():
+            return "true" if value else "false"
+        case str():
+            return f'"{one_line(value, _SHOWN)}"'
+        case dict():
+            return "an object"
+        case list():
+            return "a list"
+        case int() if value.bit_length() > _SHOWN:  # Python refuses to print one of thousands of digits
+            return f"an integer of {value.bit_length()} bits"
+    return one_line(repr(value), _SHOWN)
 
 
 class GangctlError(Exception):

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Final
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
 
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
 from gangctl.api.fieldpath import FieldPath
-from gangctl.errors import ErrorKind, FieldError, one_line
+from gangctl.errors import ErrorKind, FieldError, one_line, shown
 
 _MOST_ERRORS: Final = 50
-_SHOWN: Final = 64
 _MAPS: Final = frozenset({"matchLabels", "labels", "annotations"})
 """Fields whose entries have keys, not names."""
 _KEY: Final = "[key]"
@@ -66,7 +65,10 @@ def _words(error: ErrorDetails) -> str:
     if code == "extra_forbidden":
         return "unknown field"
     if code == "literal_error":
-        value = error["input"]
-        shown = f'"{one_line(value, _SHOWN)}"' if isinstance(value, str) else type(value).__name__
-        return f"unsupported value {shown}, allowed: {error.get('ctx', {}).get('expected', '')}"
-    return one_line(error["msg"])
+        return f"unsupported value {shown(error['input'])}, allowed: {error.get('ctx', {}).get('expected', '')}"
+    return one_line(message_of(error))
+
+
+def message_of(error: Mapping[str, Any]) -> str:
+    """The message of one error, without the class that pydantic writes before what a validator raised."""
+    return str(error["msg"]).removeprefix("Value error, ")

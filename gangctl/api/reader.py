@@ -6,25 +6,15 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
-from gangctl.errors import ErrorKind, FieldError
+from gangctl.errors import ErrorKind, FieldError, shown
 
 _EMPTY: Final[Mapping[str, Any]] = {}
 _INT32_MAX: Final = 2**31 - 1
 _MOST_ERRORS: Final = 100
 """In one object: no one repairs more at a time, and a hostile object must not cost more than a valid one."""
 _PLAIN_KEY: Final = re.compile(r"[-A-Za-z0-9_./]{1,317}")
-_SHOWN_BITS: Final = 64
 
 _NAMES: Final = {dict: "an object", list: "a list", str: "a string", int: "an integer", bool: "true or false"}
-
-
-def _shown(value: object) -> str:
-    """A value for a message: short, and total, because Python refuses to print integers of thousands of digits."""
-    if isinstance(value, dict | list):
-        return type(value).__name__
-    if isinstance(value, int) and value.bit_length() > _SHOWN_BITS:
-        return f"an integer of {value.bit_length()} bits"
-    return repr(value)[:64]
 
 
 def key_path(path: str, key: str) -> str:
@@ -56,7 +46,7 @@ class Reader:
         return f"{path}.{key}" if path else key
 
     def _reject(self, path: str, value: object, wanted: type) -> None:
-        self._add(path, ErrorKind.TYPE_INVALID, f"must be {_NAMES[wanted]}, got {_shown(value)}")
+        self._add(path, ErrorKind.TYPE_INVALID, f"must be {_NAMES[wanted]}, got {shown(value)}")
 
     def _add(self, path: str, kind: ErrorKind, detail: str) -> None:
         if len(self.errors) < _MOST_ERRORS:
@@ -111,7 +101,7 @@ class Reader:
             self._reject(self._path(key), value, int)
             return None
         if not 0 <= value <= _INT32_MAX:
-            detail = f"must be between 0 and {_INT32_MAX}, got {_shown(value)}"
+            detail = f"must be between 0 and {_INT32_MAX}, got {shown(value)}"
             self._add(self._path(key), ErrorKind.INVALID, detail)
             return None
         return value

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 JOBSET: Final = "JobSet"
-_READ_AS_BOOLEAN: Final = ("a string, got False", "a string, got True")
+_READ_AS_BOOLEAN: Final = ("a string, got false", "a string, got true")
 _BARE_WORD: Final = 'in YAML a bare Off, On, Yes or No is a boolean; write it in quotes: "Off"'
 
 

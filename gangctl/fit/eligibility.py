@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from gangctl.api.parts import object_at, objects_at
-from gangctl.errors import one_line
+from gangctl.errors import one_line, shown
 from gangctl.fit.podsets import PodSet
 from gangctl.fit.requests import Counted
 from gangctl.kueue.objects import ClusterQueue, ResourceFlavor, ResourceGroup
@@ -185,4 +185,4 @@ def _shown_taint(taint: Mapping[str, Any]) -> str:
 
 
 def _short(value: object) -> str:
-    return one_line(value, _SHOWN) if isinstance(value, str) else type(value).__name__
+    return one_line(value, _SHOWN) if isinstance(value, str) else shown(value)

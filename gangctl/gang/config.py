@@ -19,6 +19,7 @@ from pydantic_core import PydanticCustomError
 
 from gangctl.api.jobset import JobSet, ReplicatedJob
 from gangctl.api.meta import GANG_MODE, GANG_OPTIONS
+from gangctl.api.modelerrors import message_of
 from gangctl.errors import ErrorKind, FieldError, one_line
 
 _DNS_LABEL: Final = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?"
@@ -170,7 +171,7 @@ def read_options(text: str, path: str, errors: list[FieldError]) -> GangOptions:
             if error["type"] == "extra_forbidden":
                 detail = f"unknown option{'' if plain else f' {name!r:.64}'}, allowed: {allowed}"
             else:
-                detail = f"{error['msg']} (a JSON object with: {allowed})"
+                detail = f"{message_of(error)} (a JSON object with: {allowed})"
             kind = _option_kind(dict(error))
             errors.append(FieldError(f"{path}.{name}" if plain else path, kind, detail))
         return _NO_OPTIONS

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from gangctl.api.fieldpath import FieldPath
 from gangctl.api.jobset import JobSet, ReplicatedJob
-from gangctl.errors import ErrorKind, FieldError
+from gangctl.errors import ErrorKind, FieldError, shown
 from gangctl.gang.config import GangConfig, GangMode, GangOptions, is_label_key
 from gangctl.gang.counting import is_sequenced, job_pods, replicated_job_pods
 from gangctl.gang.native_write import ROOT
@@ -46,7 +46,7 @@ class _Parse:
     def mapping(self, value: object, path: str, allowed: Sequence[str]) -> Mapping[str, Any]:
         """An object with no keys except ``allowed``; keys with null are absent."""
         if not isinstance(value, dict):
-            self.refuse(path, f"must be an object, got {type(value).__name__}", ErrorKind.TYPE_INVALID)
+            self.refuse(path, f"must be an object, got {shown(value)}", ErrorKind.TYPE_INVALID)
             return {}
         present = {key: item for key, item in value.items() if item is not None}
         for key in present:
@@ -144,7 +144,7 @@ def _read_entry(parse: _Parse, value: object, path: str, taken: dict[str, str]) 
 def _read_entries(parse: _Parse, value: object) -> list[_Gang]:
     path = f"{ROOT}.replicatedJobs"
     if not isinstance(value, list):
-        parse.refuse(path, f"must be a list, got {type(value).__name__}", ErrorKind.TYPE_INVALID)
+        parse.refuse(path, f"must be a list, got {shown(value)}", ErrorKind.TYPE_INVALID)
         return []
     taken: dict[str, str] = {}
     gangs = [_read_entry(parse, entry, f"{path}[{index}]", taken) for index, entry in enumerate(value)]

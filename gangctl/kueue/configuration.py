@@ -14,7 +14,7 @@ from math import ceil
 from typing import Any, Final, Literal
 
 from gangctl.api.documents import Document, parse_documents
-from gangctl.errors import InputError, one_line
+from gangctl.errors import InputError, one_line, shown
 from gangctl.kueue.amounts import read_quantity
 from gangctl.kueue.names import KUEUE_NAMESPACE
 from gangctl.kueue.objects import SelectorTerm
@@ -119,7 +119,7 @@ def _read(documents: Sequence[Document]) -> KueueConfiguration:
         selector = _all_but("kube-system", own if isinstance(own, str) and own else KUEUE_NAMESPACE)
     strategy = resources.get("quotaCheckStrategy")
     if strategy not in (None, "BlockUndeclared", "IgnoreUndeclared"):
-        raise InputError(f"{FILE}: resources.quotaCheckStrategy is {_shown(strategy)}, which gangctl does not know")
+        raise InputError(f"{FILE}: resources.quotaCheckStrategy is {shown(strategy)}, which gangctl does not know")
     return KueueConfiguration(
         exclude_prefixes=_texts(resources, "excludeResourcePrefixes", "resources."),
         transformations=tuple(_transformation(each) for each in _entries(resources, "transformations")),
@@ -131,11 +131,6 @@ def _read(documents: Sequence[Document]) -> KueueConfiguration:
         dra=bool(_entries(resources, "deviceClassMappings")),
         gates=gates,
     )
-
-
-def _shown(value: object) -> str:
-    """A value for a message; Python does not format integers of thousands of digits."""
-    return repr(value[:80]) if isinstance(value, str) else f"of type {type(value).__name__}"
 
 
 def _section(raw: Mapping[str, Any], key: str) -> Mapping[str, Any]:
@@ -172,15 +167,15 @@ def _transformation(raw: Mapping[str, Any]) -> Transformation:
     if not isinstance(name, str) or not name or not isinstance(multiply_by, str):
         raise InputError(f"{where}: each needs the name of a resource as input, and may have one in multiplyBy")
     if strategy not in (None, "Retain", "Replace"):
-        raise InputError(f"{where}: the strategy of {_shown(name)} is {_shown(strategy)}, which gangctl does not know")
+        raise InputError(f"{where}: the strategy of {shown(name)} is {shown(strategy)}, which gangctl does not know")
     written = raw.get("outputs")
     if not isinstance(written, dict | None):
-        raise InputError(f"{where}: the outputs of {_shown(name)} are no quantities by resource")
+        raise InputError(f"{where}: the outputs of {shown(name)} are no quantities by resource")
     outputs = {}
     for output, value in (written or {}).items():
         quantity = read_quantity(value)
         if quantity is None:
-            raise InputError(f"{where}: output {_shown(output)} of {_shown(name)} is no quantity: {_shown(value)}")
+            raise InputError(f"{where}: output {shown(output)} of {shown(name)} is no quantity: {shown(value)}")
         outputs[output] = quantity
     return Transformation(name, strategy != "Replace", outputs, multiply_by)
 
@@ -204,7 +199,7 @@ def _seconds(value: object) -> int:
     if value is None:
         return _READY_TIMEOUT
     if not isinstance(value, str) or _DURATION.fullmatch(value) is None:
-        raise InputError(f"{FILE}: waitForPodsReady.timeout is no duration such as 5m: {_shown(value)}")
+        raise InputError(f"{FILE}: waitForPodsReady.timeout is no duration such as 5m: {shown(value)}")
     parts = _PART.findall(value)
     seconds = sum(
         (Fraction(number.rstrip(".")) * _SECONDS.get(unit, Fraction(0)) for number, unit in parts), Fraction()

@@ -15,6 +15,7 @@ from pydantic import ValidationError as PydanticError
 
 from gangctl.api.documents import DEFAULT_LIMITS, parse_documents
 from gangctl.api.meta import DEFAULT_SCHEDULER
+from gangctl.api.modelerrors import message_of
 from gangctl.errors import ConfigError
 from gangctl.kueue.names import KUEUE_NAMESPACE
 from gangctl.pathways.options import PathwaysOptions
@@ -329,7 +330,9 @@ def load_settings(flags: Mapping[str, Any], config: str | None) -> ControllerSet
     try:
         return ControllerSettings.model_validate(values)
     except PydanticError as problem:
-        lines = [f"{'.'.join(map(str, e['loc'])) or 'settings'}: {e['msg']}" for e in problem.errors(include_url=False)]
+        lines = [
+            f"{'.'.join(map(str, e['loc'])) or 'settings'}: {message_of(e)}" for e in problem.errors(include_url=False)
+        ]
         where = f" in {config} or flags" if config else ""
         raise ConfigError(f"invalid settings{where}: " + "; ".join(lines)) from None
 

@@ -12,7 +12,7 @@ from enum import StrEnum
 from typing import Any, Final
 
 from gangctl.api.fieldpath import FieldPath
-from gangctl.errors import ErrorKind, FieldError
+from gangctl.errors import ErrorKind, FieldError, shown
 from gangctl.migration.systems import NAMES, Field, System
 
 FIELDS: Final[tuple[Field, ...]] = ("labels", "annotations")
@@ -95,7 +95,7 @@ def check_texts(raw: Mapping[str, Any], system: System) -> Iterator[FieldError]:
             for key, value in child(child(holder, "metadata"), field).items():
                 if NAMES[system].reads(key) and not isinstance(value, str):
                     where = FieldPath.parse(path).child("metadata", field).key(key)
-                    detail = f"must be a text, in quotes, got {type(value).__name__}"
+                    detail = f"must be a text, in quotes, got {shown(value)}"
                     yield FieldError(str(where), ErrorKind.TYPE_INVALID, detail)
 
 

@@ -15,7 +15,7 @@ from typing import Any, Final, Literal, cast
 
 import orjson
 
-from gangctl.errors import FieldError, InputError
+from gangctl.errors import FieldError, InputError, shown
 
 API_VERSION: Final = "admission.k8s.io/v1"
 KIND: Final = "AdmissionReview"
@@ -97,18 +97,18 @@ def decode_review(body: bytes) -> AdmissionRequest:
     except orjson.JSONDecodeError as error:
         raise InputError(f"the body is not JSON: {error}") from error
     if not isinstance(review, dict):
-        raise InputError(f"the body is {_shown(review)}, not an {KIND} object")
+        raise InputError(f"the body is {shown(review)}, not an {KIND} object")
     if review.get("kind") != KIND or review.get("apiVersion") != API_VERSION:
-        got = f"{_shown(review.get('kind'))} of {_shown(review.get('apiVersion'))}"
+        got = f"kind {shown(review.get('kind'))} and apiVersion {shown(review.get('apiVersion'))}"
         raise InputError(
-            f"the body is {got}, not {KIND} of {API_VERSION}",
+            f"the body has {got}, not {KIND} and {API_VERSION}",
             hint='set admissionReviewVersions: ["v1"] in the webhook configuration',
         )
     raw = _Fields(review, "").required("request", dict)
     request = _Fields(raw, "request")
     operation = request.required("operation", str)
     if operation not in _OPERATIONS:
-        raise InputError(f"request.operation is {_shown(operation)}, not one of {', '.join(_OPERATIONS)}")
+        raise InputError(f"request.operation is {shown(operation)}, not one of {', '.join(_OPERATIONS)}")
     uid = request.required("uid", str)
     if not uid:
         raise InputError("request.uid is empty")
@@ -164,7 +164,7 @@ class _Fields:
         if value is None:
             return default
         if not isinstance(value, wanted):
-            raise InputError(f"{self._at(name)} is {_shown(value)}, not {_NAMES[wanted]}")
+            raise InputError(f"{self._at(name)} is {shown(value)}, not {_NAMES[wanted]}")
         return value
 
     def required(self, name: str, wanted: type) -> Any:
@@ -182,15 +182,6 @@ class _Fields:
 
 
 _NAMES: Final = {dict: "an object", list: "a list", str: "a string", bool: "true or false"}
-
-
-def _shown(value: object) -> str:
-    """A short name for an unexpected value; never the content of an object."""
-    if value is None:
-        return "nothing"
-    if isinstance(value, dict | list):
-        return _NAMES[type(value)]
-    return repr(value)[:80]
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -18,6 +19,10 @@ from gangctl.cli.program import program
 from tests.controlplane.wait import HUNG_SECONDS
 
 BIN = Path(sys.executable).parent
+PYTHON = re.compile(
+    r"Value error,|Traceback|<[\w.]+ object at 0x|<class '|Errno|\bNoneType\b|errors\.pydantic\.dev|\w+Error\("
+)
+"""What Python and pydantic write and operators do not read."""
 
 
 @dataclass(frozen=True)
@@ -42,6 +47,7 @@ class Answer:
 def gangctl(*args: str, stdin: str | bytes | None = None, name: str = "gangctl") -> Answer:
     """Run in this process."""
     result = CliRunner().invoke(program, args, input=stdin, prog_name=name)
+    assert (found := PYTHON.search(result.stderr)) is None, (found, result.stderr[-2000:])
     return Answer(result.exit_code, result.stdout, result.stderr)
 
 

@@ -55,11 +55,11 @@ TEXTS: dict[str, tuple[str, str, str]] = {
     "wrong-type-deep": (
         entry("replicas: many"),
         "8:5",
-        "spec.replicatedJobs[0].replicas: must be an integer, got 'many'",
+        'spec.replicatedJobs[0].replicas: must be an integer, got "many"',
     ),
     "huge-number": (entry(f"replicas: {'9' * 400}"), "8:5", "spec.replicatedJobs[0].replicas: must be"),
     "unknown-mode": (manifest(RJ, f"{MODE}: gang"), "6:5", f'metadata.annotations[{MODE}]: unsupported value "gang"'),
-    "boolean-mode": (manifest(RJ, f"{MODE}: Off"), "6:5", f"metadata.annotations[{MODE}]: must be a string, got False"),
+    "boolean-mode": (manifest(RJ, f"{MODE}: Off"), "6:5", f"metadata.annotations[{MODE}]: must be a string, got false"),
     "unknown-option": (manifest(RJ, "gangctl.dev/gang-options: '{\"typo\": 1}'"), "6:5", "typo: unknown option"),
     "disagreement": (manifest(f"\n  gangConfig: {{gangMode: 'Off'}}{RJ}", f"{MODE}: Gang"), "6:5", "write one of them"),
     "schedule-at-once": (

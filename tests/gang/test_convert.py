@@ -255,7 +255,7 @@ UNSAYABLE: dict[str, tuple[object, str]] = {
     "both-models": ({**GANG, **entries(target("a", "b", "c"))}, "next to replicatedJobs"),
     "no-policy": ({"schedulingPolicy": {}}, "exactly one of gang and basic"),
     "two-policies": ({"schedulingPolicy": {"gang": {}, "basic": {}}}, "exactly one of gang and basic"),
-    "policy-word": ({"schedulingPolicy": "gang"}, "must be an object, got str"),
+    "policy-word": ({"schedulingPolicy": "gang"}, 'must be an object, got "gang"'),
     "disruption-word": ({"disruptionMode": {"some": {}}}, "exactly one of single and all"),
     "missing-target": (entries(target("a"), target("b")), 'missing: "c"'),
     "unknown-target": (entries(target("x")), "there is no replicated job 'x'"),

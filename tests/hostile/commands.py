@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gangctl.errors import escaped
+from tests.cli.run import PYTHON
 
 BIN = Path(sys.executable).parent
 CPU_SECONDS = 20
@@ -52,7 +53,7 @@ def is_refused(ran: Ran, *codes: int) -> str:
     """The one error of a run that was refused with one of these exit codes, and said so as it should."""
     assert ran.code in codes, (ran.code, ran.err[-2000:])
     assert ran.out == ""
-    assert "Traceback" not in ran.err
+    assert PYTHON.search(ran.err) is None, ran.err[:2000]
     assert "internal error" not in ran.err
     assert all(escaped(line) == line for line in ran.err.splitlines()), ran.err[:2000]
     assert len(ran.err) < 200_000

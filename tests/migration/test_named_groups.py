@@ -181,7 +181,7 @@ class TestRefused:
         raw = two(system)
         _, field, key = GROUPS[system]
         raw["spec"]["replicatedJobs"][0]["template"]["spec"]["template"]["metadata"][field][key] = 7
-        assert problems(system, raw)[0][1] == f"{path_of(system)}: must be a text, in quotes, got int"
+        assert problems(system, raw)[0][1] == f"{path_of(system)}: must be a text, in quotes, got 7"
 
     def test_a_jobset_that_has_a_gang_of_gangctl(self, system: System) -> None:
         ((_, message),) = problems(system, two(system, mode="Off"), pod_group(system, "g", 5))

@@ -94,6 +94,7 @@ def take_options(flags: dict[str, Any]) -> PathwaysOptions:
     """The options among the flags of a command, which are taken out; InputError when they are none."""
     from pydantic import ValidationError  # noqa: PLC0415 -- --help does without
 
+    from gangctl.api.modelerrors import message_of  # noqa: PLC0415
     from gangctl.pathways.options import PathwaysOptions  # noqa: PLC0415
 
     given = {name: value for name in PathwaysOptions.model_fields if (value := flags.pop(name)) not in {None, ()}}
@@ -107,7 +108,7 @@ def take_options(flags: dict[str, Any]) -> PathwaysOptions:
         first = error.errors()[0]
         name, *inner = (str(step) for step in first["loc"])
         flag = f"--{name.replace('_', '-')}"
-        raise InputError(f"{flag}: {''.join(f'{step}: ' for step in inner)}{first['msg']}") from error
+        raise InputError(f"{flag}: {''.join(f'{step}: ' for step in inner)}{message_of(first)}") from error
 
 
 def pairs(flag: str, texts: Iterable[str]) -> dict[str, str]:

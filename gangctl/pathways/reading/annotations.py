@@ -9,6 +9,7 @@ from pydantic import ValidationError
 from pydantic.alias_generators import to_camel
 
 from gangctl.api.meta import GANG_MODE, GANG_OPTIONS
+from gangctl.api.modelerrors import message_of
 from gangctl.errors import ErrorKind, FieldError
 from gangctl.gang.config import JOBSET_MODES, REPLICATED_JOB_MODES, GangMode, read_options
 from gangctl.pathways.options import PathwaysOptions
@@ -60,7 +61,7 @@ def _option_problem(error: Mapping[str, Any], names: Collection[str]) -> Problem
     path = ".".join([OPTIONS_PATH, *steps])
     if error["type"] != "extra_forbidden":
         kind = ErrorKind.NOT_SUPPORTED if error["type"] in {"enum", "literal_error"} else ErrorKind.INVALID
-        detail = error["msg"] if steps else f"{error['msg']}; a JSON object with: {listed(names)}"
+        detail = message_of(error) if steps else f"{message_of(error)}; a JSON object with: {listed(names)}"
         return problem(InvalidReason.INVALID_OPTIONS, path, detail, kind)
     if len(steps) > 1:
         return problem(InvalidReason.INVALID_OPTIONS, path, "unknown option", ErrorKind.FORBIDDEN)

@@ -7,8 +7,8 @@ from itertools import islice
 from typing import Any, Final
 
 from gangctl.api.reader import Reader, key_path
-from gangctl.errors import ErrorKind, FieldError
-from gangctl.pathways.problems import MOST_PROBLEMS, SHOWN, listed, near, quoted
+from gangctl.errors import ErrorKind, FieldError, shown
+from gangctl.pathways.problems import MOST_PROBLEMS, listed, near, quoted
 
 MOST_ENTRIES: Final = 100
 """Maximum of lists that the API limits far below."""
@@ -34,7 +34,7 @@ def signed(reader: Reader, key: str, bits: int = 32) -> int | None:
     if value is None:
         return None
     if not isinstance(value, int) or isinstance(value, bool):
-        add(reader, place(reader, key), ErrorKind.TYPE_INVALID, f"must be an integer, got {_kind(value)}")
+        add(reader, place(reader, key), ErrorKind.TYPE_INVALID, f"must be an integer, got {shown(value)}")
         return None
     if value.bit_length() >= bits:
         add(reader, place(reader, key), ErrorKind.INVALID, f"must be an integer of {bits} bits")
@@ -49,14 +49,14 @@ def texts(reader: Reader, key: str) -> tuple[str, ...]:
         return ()
     path = place(reader, key)
     if not isinstance(value, list):
-        add(reader, path, ErrorKind.TYPE_INVALID, f"must be a list of strings, got {_kind(value)}")
+        add(reader, path, ErrorKind.TYPE_INVALID, f"must be a list of strings, got {shown(value)}")
         return ()
     if len(value) > _MOST_TEXTS:
         add(reader, path, ErrorKind.TOO_MANY, f"{len(value)} entries, at most {_MOST_TEXTS} are read")
         return ()
     for index, each in enumerate(value):
         if not isinstance(each, str):
-            add(reader, f"{path}[{index}]", ErrorKind.TYPE_INVALID, f"must be a string, got {_kind(each)}")
+            add(reader, f"{path}[{index}]", ErrorKind.TYPE_INVALID, f"must be a string, got {shown(each)}")
     return tuple(each for each in value if isinstance(each, str))
 
 
@@ -92,9 +92,3 @@ def without_nulls(value: Any) -> Any:
     if isinstance(value, list):
         return [without_nulls(each) for each in value]
     return value
-
-
-def _kind(value: object) -> str:
-    if isinstance(value, dict | list):
-        return type(value).__name__
-    return quoted(value) if not isinstance(value, int) or value.bit_length() <= SHOWN else "a longer number"

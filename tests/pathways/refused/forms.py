@@ -18,7 +18,7 @@ FORMS: Final = (
         "allowed: pathways-job.pathways.domain/v1",
     ),
     Refused("another kind", {**pathways_job(), "kind": "Job"}, Why.MALFORMED, "kind", "allowed: PathwaysJob"),
-    Refused("a list for a spec", {**pathways_job(), "spec": []}, Why.MALFORMED, "spec", "an object, got list", True),
+    Refused("a list for a spec", {**pathways_job(), "spec": []}, Why.MALFORMED, "spec", "an object, got a list", True),
     Refused(
         "a text for a number",
         pathways_job(workers={"numSlices": "2"}),
@@ -32,7 +32,7 @@ FORMS: Final = (
         pathways_job(maxRestarts=True),
         Why.MALFORMED,
         "spec.maxRestarts",
-        "must be an integer, got True",
+        "must be an integer, got true",
         True,
     ),
     Refused(
@@ -69,7 +69,7 @@ FORMS: Final = (
         pathways_job(controller={"elasticSlices": [1]}),
         Why.MALFORMED,
         "spec.controller.elasticSlices",
-        "an integer, got list",
+        "an integer, got a list",
         True,
     ),
     Refused(
