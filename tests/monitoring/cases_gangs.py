@@ -43,8 +43,8 @@ CASES: Final = (
         {f"gangctl_gang_stranded_pods{{{QUEUE}}}": "0x4 3x40"},
         fires=20,
         labels=LABELS,
-        says="3 pods of gangs in team-a, queue research, have held nodes for 15 minutes while pods that they need have "
-        "none.",
+        says="Pods of gangs in team-a, queue research have held nodes for 15 minutes, and other pods of the same gangs "
+        "have no node. Pods that hold nodes: 3.",
     ),
     Case(
         "GangPartiallyPlaced",
@@ -61,8 +61,8 @@ CASES: Final = (
         },
         fires=15,
         labels=LABELS,
-        says="2 pods of gangs in team-a, queue research, have held nodes for 15 minutes while pods that they need have "
-        "none.",
+        says="Pods of gangs in team-a, queue research have held nodes for 15 minutes, and other pods of the same gangs "
+        "have no node. Pods that hold nodes: 2.",
     ),
     Case(
         "GangPartiallyPlaced",
@@ -70,7 +70,8 @@ CASES: Final = (
         {'gangctl_gang_stranded_pods{namespace="team-a",local_queue="",cluster_queue=""}': "1x40"},
         fires=15,
         labels={"namespace": "team-a"},
-        says="1 pods of gangs in team-a have held nodes for 15 minutes while pods that they need have none.",
+        says="Pods of gangs in team-a have held nodes for 15 minutes, and other pods of the same gangs have no node. "
+        "Pods that hold nodes: 1.",
     ),
     Case(
         "GangMutualDeadlock",
@@ -78,8 +79,8 @@ CASES: Final = (
         {phase("partiallyplaced"): "1x40", phase("partiallyplaced", OTHER): "1x40"},
         fires=20,
         labels={"cluster_queue": "gpus"},
-        says="2 gangs of ClusterQueue gpus have been placed in part for 20 minutes: each may wait for nodes that "
-        "another one holds, and none will give way by itself.",
+        says="Gangs of ClusterQueue gpus have been placed in part for 20 minutes. Each may wait for nodes that another "
+        "one holds, and none gives them back. Gangs: 2.",
     ),
     Case("GangMutualDeadlock", "one gang alone waits for nobody", {phase("partiallyplaced"): "1x60"}, silent=60),
     Case(
@@ -112,7 +113,8 @@ CASES: Final = (
             {blocked(reason): "0x3 2x20"},
             fires=6,
             labels={**LABELS, "reason": reason},
-            says=f"2 gangs in team-a, queue research, can never start as they are: {reason}. No waiting helps.",
+            says=f"Gangs in team-a, queue research can never start as they are: {reason}. Waiting does not help. "
+            "Gangs: 2.",
         )
         for reason in ("NeverFits", "TopologyTooSmall", "MinCountUnreachable")
     ),
@@ -133,7 +135,8 @@ CASES: Final = (
         {blocked("SchedulerSilent"): "0x4 1x30"},
         fires=15,
         labels={**LABELS, "reason": "SchedulerSilent"},
-        says="1 gangs in team-a have all their pods, and no verdict of the scheduler: SchedulerSilent.",
+        says="Gangs in team-a have all their pods, and the scheduler has not decided about them: SchedulerSilent. "
+        "Gangs: 1.",
     ),
     Case("GangSchedulerFailing", "it answers after nine", {blocked("SchedulerError"): "0x4 1x9 0x30"}, silent=40),
     Case(
@@ -142,7 +145,7 @@ CASES: Final = (
         {blocked("PodGroupMissing"): "1x30"},
         fires=5,
         labels={**LABELS, "reason": "PodGroupMissing"},
-        says="1 gangs in team-a lack the Workload or PodGroup that their pods name: PodGroupMissing.",
+        says="Gangs in team-a do not have the Workload or PodGroup that their pods name: PodGroupMissing. Gangs: 1.",
     ),
     Case("GangGroupMissing", "it is made again", {blocked("PodGroupMissing"): "1x4 0x30"}, silent=30),
     Case(
@@ -151,7 +154,7 @@ CASES: Final = (
         {blocked("PodCreationRefused"): "1x30"},
         fires=5,
         labels={**LABELS, "reason": "PodCreationRefused"},
-        says="The API server refuses what 1 gangs in team-a need: PodCreationRefused.",
+        says="The API server rejects objects that gangs in team-a need: PodCreationRefused. Gangs: 1.",
     ),
     Case("GangCreationRefused", "once and not again", {blocked("JobCreationRefused"): "1x4 0x30"}, silent=30),
     Case(
@@ -160,7 +163,7 @@ CASES: Final = (
         {blocked("NodeLost"): "0x2 1x30"},
         fires=8,
         labels=LABELS,
-        says="1 gangs in team-a, queue research, wait for pods whose nodes are gone or do not answer.",
+        says="Gangs in team-a, queue research wait for pods whose nodes are gone or do not answer. Gangs: 1.",
     ),
     Case("GangNodeLost", "it does", {blocked("NodeLost"): "0x2 1x4 0x30"}, silent=30),
     Case(
@@ -169,7 +172,7 @@ CASES: Final = (
         {blocked("ImagePull"): "1x30"},
         fires=10,
         labels=LABELS,
-        says="1 gangs in team-a hold their nodes, and an image cannot be pulled.",
+        says="Gangs in team-a hold their nodes, and an image cannot be pulled. Gangs: 1.",
     ),
     Case("GangImagePullFailing", "the registry comes back", {blocked("ImagePull"): "1x9 0x30"}, silent=30),
     Case(
@@ -178,7 +181,7 @@ CASES: Final = (
         {blocked("CrashLoop"): "1x30"},
         fires=15,
         labels={**LABELS, "reason": "CrashLoop"},
-        says="1 gangs in team-a hold their nodes, and containers do not run: CrashLoop.",
+        says="Gangs in team-a hold their nodes, and containers do not run: CrashLoop. Gangs: 1.",
     ),
     Case("GangContainersFailing", "they run in the end", {blocked("CrashLoop"): "1x14 0x30"}, silent=40),
     Case(
@@ -187,7 +190,7 @@ CASES: Final = (
         {phase("degraded"): "0x9 1x30"},
         fires=20,
         labels=LABELS,
-        says="1 gangs in team-a, queue research, run without all their pods, and have not recovered for 10 minutes.",
+        says="Gangs in team-a, queue research have run without all their pods for 10 minutes. Gangs: 1.",
     ),
     Case("GangDegraded", "it recovers", {phase("degraded"): "0x9 1x9 0x30"}, silent=40),
     Case(
@@ -196,8 +199,8 @@ CASES: Final = (
         {'gangctl_guarantee_lost_gangs{namespace="team-a",cause="FieldDropped"}': "0x4 1x20"},
         fires=10,
         labels={"namespace": "team-a", "cause": "FieldDropped"},
-        says="1 JobSets in team-a asked for a gang and have none: FieldDropped. They can be placed in part, and hold "
-        "up each other.",
+        says="JobSets in team-a asked for a gang and have none: FieldDropped. They can be placed in part, and block "
+        "each other. JobSets: 1.",
     ),
     Case(
         "GangGuaranteeLost",
@@ -222,7 +225,8 @@ CASES: Final = (
         {'gangctl_series_dropped_total{family="gangctl_gangs"}': "0x9 60x60"},
         fires=10,
         labels={"family": "gangctl_gangs"},
-        says="gangctl_gangs has reached its limit of series: 60 gangs or queues were counted together or left out.",
+        says="gangctl_gangs has reached its limit of series. Gangs or queues that were counted together or left out: "
+        "60.",
     ),
     Case(
         "GangMetricsTruncated",
@@ -230,7 +234,8 @@ CASES: Final = (
         {"gangctl_gangs_without_series": "0x4 7x20"},
         fires=5,
         labels={"family": "gangctl_gang_info"},
-        says="gangctl_gang_info has reached its limit of series: 7 gangs or queues were counted together or left out.",
+        says="gangctl_gang_info has reached its limit of series. Gangs or queues that were counted together or left "
+        "out: 7.",
     ),
     Case(
         "GangMetricsTruncated",

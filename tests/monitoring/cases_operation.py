@@ -76,7 +76,8 @@ QUEUES: Final = (
         {blocked("QueueBlocked"): "4x60"},
         fires=30,
         labels={**LABELS, "reason": "QueueBlocked"},
-        says="4 gangs wait in queue research of team-a (ClusterQueue gpus), which admits nothing: QueueBlocked.",
+        says="Gangs wait in queue research of team-a (ClusterQueue gpus), which admits nothing: QueueBlocked. "
+        "Gangs: 4.",
     ),
     Case("QueueBlocked", "it is opened again", {blocked("QueueBlocked"): "4x29 0x40"}, silent=60),
     Case(
@@ -85,7 +86,7 @@ QUEUES: Final = (
         {blocked("Deactivated"): "1x30"},
         fires=15,
         labels={**LABELS, "reason": "Deactivated"},
-        says="1 gangs in team-a, queue research, will not get on in Kueue by themselves: Deactivated.",
+        says="Kueue will not admit gangs in team-a, queue research without a change: Deactivated. Gangs: 1.",
     ),
     Case("QueueWorkloadStuck", "for less than that", {blocked("EvictedHoldsQuota"): "1x14 0x30"}, silent=40),
     Case(
@@ -96,8 +97,8 @@ QUEUES: Final = (
         fires=129,
         later=1,
         labels={"cluster_queue": "gpus"},
-        says="3 Workloads in ClusterQueue gpus cannot be admitted, gangs among them, and nothing has been admitted for "
-        "two hours.",
+        says="Workloads in ClusterQueue gpus, gangs among them, cannot be admitted, and none has been admitted for two "
+        "hours. Workloads: 3.",
     ),
     Case(
         "QueueStarved",
@@ -190,7 +191,7 @@ PROCESS: Final = (
         {'gangctl_workqueue_depth{name="gangs",instance="a"}': "0x4 150x60"},
         fires=15,
         labels={"name": "gangs"},
-        says="150 objects have been in line of gangs, or as many as that, for 10 minutes.",
+        says="The work queue of gangs has been longer than 100 objects for 10 minutes. Objects: 150.",
     ),
     Case(
         "GangctlQueueBackedUp",
@@ -265,8 +266,8 @@ PROCESS: Final = (
         },
         fires=8,
         labels={"name": "jobsets.gangs.gangctl.dev"},
-        says="3 calls of jobsets.gangs.gangctl.dev failed within 10 minutes. JobSets that ask for a gang are "
-        "rejected, or admitted without one.",
+        says="Calls of jobsets.gangs.gangctl.dev fail. JobSets that ask for a gang are rejected, or admitted without "
+        "one. Failed calls within 10 minutes: 3.",
     ),
     Case(
         "GangctlWebhookUnreachable",
@@ -274,8 +275,8 @@ PROCESS: Final = (
         {'apiserver_admission_webhook_fail_open_count{name="jobsets.gangs.gangctl.dev",type="admit"}': "0x4 0+2x30"},
         fires=8,
         labels={"name": "jobsets.gangs.gangctl.dev"},
-        says="6 calls of jobsets.gangs.gangctl.dev failed within 10 minutes. JobSets that ask for a gang are "
-        "rejected, or admitted without one.",
+        says="Calls of jobsets.gangs.gangctl.dev fail. JobSets that ask for a gang are rejected, or admitted without "
+        "one. Failed calls within 10 minutes: 6.",
     ),
     Case(
         "GangctlWebhookUnreachable",
@@ -327,7 +328,7 @@ PROCESS: Final = (
         {'gangctl_events_total{result="dropped"}': "0x4 0+15x60"},
         fires=11,
         labels={"result": "dropped"},
-        says="90 events were dropped within 15 minutes: people miss why their gangs wait.",
+        says="Events were dropped, so users do not see why their gangs wait. Events within 15 minutes: 90.",
     ),
     Case("GangctlEventsDropped", "events are written", {'gangctl_events_total{result="created"}': "0+9x60"}, silent=60),
 )
@@ -338,7 +339,8 @@ POLICIES: Final = (
         "a mistake stays",
         {'gangctl_policies{state="broken",instance="a"}': "0x4 1x20"},
         fires=10,
-        says="1 GangPolicies have mistakes: what they are about is rejected or admitted, as their failurePolicy says.",
+        says="GangPolicies have errors. Requests that they match are rejected or admitted, as their failurePolicy "
+        "says. GangPolicies: 1.",
     ),
     Case(
         "GangPolicyBroken",
@@ -352,7 +354,7 @@ POLICIES: Final = (
         {'gangctl_policy_kills_total{policy="quota",why="time"}': "0x9 30x60"},
         fires=10,
         labels={"policy": "quota", "why": "time"},
-        says="The evaluation of policy quota was ended by force (time), 30 times within 30 minutes.",
+        says="Evaluations of policy quota were killed (time). Evaluations within 30 minutes: 30.",
     ),
     Case(
         "GangPolicyKilled",
@@ -366,7 +368,8 @@ POLICIES: Final = (
         {'gangctl_policy_unanswered_total{queue="large",why="full"}': "0x4 0+10x30"},
         fires=11,
         labels={"queue": "large", "why": "full"},
-        says="60 evaluations of policies did not take place within 10 minutes (queue large: full).",
+        says="Policies were not evaluated (queue large: full). Evaluations that did not take place within 10 minutes: "
+        "60.",
     ),
     Case(
         "GangPolicyUnanswered",
@@ -380,7 +383,7 @@ POLICIES: Final = (
         {violations("a"): f"2x{DAY} 5x200"},
         fires=DAY + 61,
         labels={"policy": "quota", "action": "audit"},
-        says="5 rules of policy quota (audit) are broken by JobSets that exist, more than a day ago.",
+        says="JobSets that exist violate more rules of policy quota (audit) than a day ago. Violations now: 5.",
     ),
     Case("GangPolicyViolationsRising", "fewer than a day ago", {violations("a"): f"5x{DAY} 2x200"}, silent=DAY + 120),
     Case(
