@@ -1,4 +1,4 @@
-"""Read the inputs of ``-f``: files, directories and stdin, as documents with their positions."""
+"""Read the inputs of ``-f``: files, directories, URLs and stdin, as documents with their positions."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from gangctl.cli.messages import InvalidInputError, note
 from gangctl.errors import InputError
 
 SUFFIXES: Final = (".yaml", ".yml", ".json")
+_SCHEMES: Final = ("http://", "https://")
 STDIN: Final = "<stdin>"
 
 _READ_BYTES: Final = 64 * 2**20
@@ -78,8 +79,8 @@ def _await_writer(descriptor: int, path: Path) -> bytes:
 
 
 def _expand(filename: str) -> list[str | Path]:
-    """The sources that one ``-f`` names; stdin is the only one that is not a path."""
-    if filename == "-":
+    """The sources that one ``-f`` names; stdin and URLs are not paths."""
+    if filename == "-" or filename.startswith(_SCHEMES):
         return [filename]
     if not filename:
         raise InputError("-f: the name of a file is empty")
@@ -92,6 +93,10 @@ def _expand(filename: str) -> list[str | Path]:
 
 def _read(source: str | Path) -> list[Document]:
     """The documents of one source."""
+    if isinstance(source, str) and source != "-":
+        from gangctl.cli.urls import read_url, url_for_messages  # noqa: PLC0415 -- 50 ms that files do without
+
+        return parse_documents(read_url(source, _READ_BYTES), url_for_messages(source))
     if isinstance(source, str):
         if sys.stdin is None:
             raise InputError("stdin is closed")

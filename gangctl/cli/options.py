@@ -44,12 +44,12 @@ def check_namespace(ctx: click.Context, param: click.Parameter, value: str | Non
 
 
 def paths(*names: str, about: str, required: bool = False) -> Callable[[F], F]:
-    """An option that names files, directories and stdin, and can be repeated; ``names`` as click has them."""
+    """An option that names files, directories, URLs and stdin, and can be repeated; ``names`` as click has them."""
     return click.option(
         *names,
         required=required,
         multiple=True,
-        metavar="FILE|DIR|-",
+        metavar="FILE|DIR|URL|-",
         type=click.Path(allow_dash=True),
         help=about,
     )
@@ -58,8 +58,8 @@ def paths(*names: str, about: str, required: bool = False) -> Callable[[F], F]:
 def files(command: F) -> F:
     """``-f``: where to read objects."""
     about = (
-        "Read YAML or JSON from a file, from all *.yaml, *.yml and *.json below a directory, or from stdin (-). Can be "
-        "repeated."
+        "Read YAML or JSON from a file, from all *.yaml, *.yml and *.json below a directory, from an http or https "
+        "URL, or from stdin (-). Can be repeated."
     )
     return paths(*FILENAMES, about=about, required=True)(command)
 

@@ -34,7 +34,7 @@ def action(command: F) -> F:
 def files_of_policies(command: F) -> F:
     """``FILE...``: policies as arguments."""
     paths = click.Path(allow_dash=True)
-    return click.argument("files", nargs=-1, required=True, metavar="FILE|DIR|-...", type=paths)(command)
+    return click.argument("files", nargs=-1, required=True, metavar="FILE|DIR|URL|-...", type=paths)(command)
 
 
 def kubernetes(command: F) -> F:

@@ -20,7 +20,7 @@ _KNOWN: Final = {"True": "yes", "False": "no"}
 
 
 @click.command("list")
-@click.argument("files", nargs=-1, metavar="[FILE|DIR|-]...", type=click.Path(allow_dash=True))
+@click.argument("files", nargs=-1, metavar="[FILE|DIR|URL|-]...", type=click.Path(allow_dash=True))
 @options.listing("table", "wide", "json", "yaml", "name")
 @options.cluster
 @flags.kubernetes
