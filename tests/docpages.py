@@ -16,7 +16,8 @@ ROOT: Final = Path(__file__).parents[1]
 class Page:
     """One page, or several that share their files.
 
-    ``commands`` are indented lines with the exit code that a comment beside them promises, 0 without one.
+    ``commands`` are indented lines with the exit code that a comment beside them promises, 0 without one;
+    ``samples`` are those that are followed by what they print.
     """
 
     def __init__(self, *names: str) -> None:
@@ -25,8 +26,15 @@ class Page:
         self.prose = re.sub(r"^```.*?^```$", "", self.text, flags=re.MULTILINE | re.DOTALL)
         shown = re.findall(r"^`([\w.-]+)`:\n\n```yaml\n(.*?)^```$", self.text, flags=re.MULTILINE | re.DOTALL)
         self.files: dict[str, str] = dict(shown)
+        samples = re.findall(r"^    (gangctl [^\n]*)\n\n```text\n(.*?)^```$", self.text, flags=re.MULTILINE | re.DOTALL)
+        self.samples = [(_command(line), _code(line), shown) for line, shown in samples]
         lines = re.findall(r"^ {4,}((?:gangctl|kubectl) .*)$", self.prose, flags=re.MULTILINE)
-        self.commands = [(_command(line), int((re.findall(r"# exit (\d)", line) or ["0"])[0])) for line in lines]
+        self.commands = [(_command(line), _code(line)) for line in lines]
+
+    def prints_what_it_shows(self, command: str, code: int, shown: str) -> None:
+        """Run a sample in the repository, and compare."""
+        done = run_in(ROOT, command)
+        assert (done.code, done.err, done.out) == (code, "", shown)
 
     def write_files(self, directory: Path) -> None:
         """Write every file that it shows."""
@@ -55,6 +63,10 @@ def run_in(directory: Path, command: str) -> Answer:
     """Run a command of gangctl in this process, with this working directory."""
     with contextlib.chdir(directory):
         return gangctl(*shlex.split(command)[1:])
+
+
+def _code(line: str) -> int:
+    return int((re.findall(r"# exit (\d)", line) or ["0"])[0])
 
 
 def _command(line: str) -> str:

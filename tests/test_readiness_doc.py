@@ -12,27 +12,22 @@ from gangctl.cli.gangs.files import DUMP
 from gangctl.cli.gangs.waitfor import ENDLESS
 from gangctl.cli.program import program
 from gangctl.readiness.phases import GangPhase
-from tests.docpages import ROOT, Page, run_in
+from tests.docpages import Page
 from tests.rows import each
 
 PAGE: Final = Page("readiness.md")
-SAMPLES: Final = re.findall(r"^    (gangctl [^\n]*)\n\n```text\n(.*?)^```$", PAGE.text, flags=re.MULTILINE | re.DOTALL)
 ONLINE: Final = [line for line, _ in PAGE.commands if line.startswith("gangctl ") and " -f " not in line]
 
 
 def test_there_is_something_to_run() -> None:
-    verbs = [shlex.split(command)[1] for command, _ in SAMPLES]
+    verbs = [shlex.split(command)[1] for command, _, _ in PAGE.samples]
     assert verbs == ["get", "why", "describe", "top"]
     assert len(ONLINE) >= 8
 
 
-@each(("command", "shown"), SAMPLES)
-def test_samples_are_what_is_printed(command: str, shown: str) -> None:
-    line, _, comment = command.partition("#")
-    code = int((re.findall(r"exit (\d)", comment) or ["0"])[0])
-    done = run_in(ROOT, line)
-    assert (done.code, done.err) == (code, "")
-    assert done.out == shown
+@each(("command", "code", "shown"), PAGE.samples)
+def test_samples_are_what_is_printed(command: str, code: int, shown: str) -> None:
+    PAGE.prints_what_it_shows(command, code, shown)
 
 
 @each("line", ONLINE)
