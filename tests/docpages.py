@@ -28,6 +28,7 @@ class Page:
         self.files: dict[str, str] = dict(shown)
         samples = re.findall(r"^    (gangctl [^\n]*)\n\n```text\n(.*?)^```$", self.text, flags=re.MULTILINE | re.DOTALL)
         self.samples = [(_command(line), _code(line), shown) for line, shown in samples]
+        self._shown = {command: shown for command, _, shown in self.samples}
         lines = re.findall(r"^ {4,}((?:gangctl|kubectl) .*)$", self.prose, flags=re.MULTILINE)
         self.commands = [(_command(line), _code(line)) for line in lines]
 
@@ -42,10 +43,11 @@ class Page:
             (directory / name).write_text(text, encoding="utf-8")
 
     def keeps_its_word(self, command: str, code: int, directory: Path) -> None:
-        """Run a command of gangctl beside the files: it ends with this code, says something, complains of nothing."""
+        """Run a command of gangctl beside the files: it ends with this code, prints what is shown, and no error."""
         done = self.run(command, directory)
         assert (done.code, done.err) == (code, "")
         assert done.out
+        assert done.out == self._shown.get(command, done.out)
 
     def says_something(self, command: str, code: int, directory: Path) -> None:
         """Run it like :meth:`keeps_its_word`; it may add notes, which promise nothing."""
