@@ -78,7 +78,8 @@ class Component:
 
     @property
     def cache_directory(self) -> Path:
-        pins = b"".join((self.directory / name).read_bytes() for name in ("go.mod", "go.sum"))
+        own = sorted(self.directory.glob("*.go"))
+        pins = b"".join(path.read_bytes() for path in (self.directory / "go.mod", self.directory / "go.sum", *own))
         key = hashlib.sha256(pins + repr(self.build_flags).encode()).hexdigest()[:12]
         return cache_root() / f"{self.name}-{self.version}-{key}"
 
@@ -127,6 +128,8 @@ COMPONENTS: dict[str, Component] = {
             {"kubeconform": "github.com/yannh/kubeconform/cmd/kubeconform"},
         ),
         Component("helm", "helm.sh/helm/v4", {"helm": "helm.sh/helm/v4/cmd/helm"}),
+        # A program of the tests' own, with a library of Kubernetes.
+        Component("workloadbuilder", "k8s.io/component-helpers", {"workloadbuilder": "."}),
         # Of these two the definitions alone, for what manifests/ has of their kinds.
         Component("cert-manager", "github.com/cert-manager/cert-manager", {}, manifests={"crd": "deploy/crds"}),
         Component(

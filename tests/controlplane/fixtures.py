@@ -10,6 +10,7 @@ session. tests/order.py says which worker runs what.
     shared_planes                        for fixtures of a wider scope, or other components: `shared_planes.get("1.37")`
     promtool, promtool_2                 the path of promtool, the newest and that of Prometheus 2
     prometheus_binary                    the path of Prometheus, for tests that start one
+    workloadbuilder_binary               the path of the program with that library, for tests that need no plane
 
 Capacity is the whole plane's: a test that counts on it adds nodes with a label of its own and selects them.
 """
@@ -33,6 +34,7 @@ from tests.controlplane.plane import ControlPlane
 from tests.controlplane.promtool2 import ensure_promtool_2
 
 _PROMETHEUS = {"promtool", "promtool_2", "prometheus_binary"}
+_WORKLOADBUILDER = {"workloadbuilder_binary"}
 _MINOR_OF = {f"plane_{minor.replace('.', '_')}": minor for minor in MINORS}
 
 
@@ -116,6 +118,11 @@ def prometheus_binary() -> Path:
     return ensure_binary("prometheus", NEWEST)
 
 
+@pytest.fixture(scope="session")
+def workloadbuilder_binary() -> Path:
+    return ensure_binary("workloadbuilder", NEWEST)
+
+
 @pytest.fixture
 def _plane_of_test(request: pytest.FixtureRequest) -> ControlPlane:
     named = [name for name in ("plane", *_MINOR_OF) if name in request.fixturenames]
@@ -140,7 +147,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark tests by what they use."""
     for item in items:
         fixtures = set(getattr(item, "fixturenames", ()))
-        if fixtures & {"plane", "bare_plane", "own_plane", *_MINOR_OF, *_PROMETHEUS}:
+        if fixtures & {"plane", "bare_plane", "own_plane", *_MINOR_OF, *_PROMETHEUS, *_WORKLOADBUILDER}:
             item.add_marker(pytest.mark.controlplane)
         for name in fixtures & _MINOR_OF.keys():
             item.add_marker(pytest.mark.minor(_MINOR_OF[name]))
@@ -168,6 +175,8 @@ def _components(item: pytest.Item) -> set[str]:
     fixtures = set(getattr(item, "fixturenames", ()))
     if fixtures & _PROMETHEUS:
         return {"prometheus"}
+    if fixtures & _WORKLOADBUILDER:
+        return {"workloadbuilder"}
     minors = {str(minor) for mark in item.iter_markers("minor") for minor in mark.args} or {NEWEST}
     return {"etcd", "jobset", *(f"kubernetes-{minor}" for minor in minors)}
 

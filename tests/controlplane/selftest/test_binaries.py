@@ -1,5 +1,6 @@
 """Where binaries come from, without building any."""
 
+import shutil
 import sys
 from pathlib import Path
 
@@ -59,6 +60,15 @@ def test_changed_pins_change_the_cache_directory(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(binaries, "GOMOD", tmp_path / "gomod")
     assert jobset.cache_directory != before
     assert find_manifests(jobset) is None
+
+
+def test_a_changed_program_changes_the_cache_directory(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    program = COMPONENTS["workloadbuilder"]
+    copy = shutil.copytree(program.directory, tmp_path / "gomod" / program.name)
+    monkeypatch.setattr(binaries, "GOMOD", tmp_path / "gomod")
+    before = program.cache_directory
+    (copy / "main.go").write_text("package main\n")
+    assert program.cache_directory != before
 
 
 def test_without_go_the_error_names_the_binary_and_the_place() -> None:
