@@ -87,7 +87,7 @@ def test_a_certificate_ends_with_its_authority() -> None:
 
 
 @each("hosts", [[], ["grüezi.example"]])
-def test_hosts_that_no_certificate_can_have(hosts: list[str]) -> None:
+def test_hosts_that_a_certificate_cannot_name_are_refused(hosts: list[str]) -> None:
     with pytest.raises(ConfigError):
         create(NOW, ROTATION, hosts)
 
@@ -97,7 +97,7 @@ def test_hosts_are_compared_in_one_form() -> None:
     assert normal(hosts) == covered(create(NOW, ROTATION, hosts).pair.chain) == {"localhost", "::1", "10.0.0.1"}
 
 
-def test_what_is_no_certificate_has_no_end() -> None:
+def test_the_expiry_of_an_invalid_certificate_is_an_error() -> None:
     with pytest.raises(ConfigError):
         expires(b"")
 
@@ -105,7 +105,7 @@ def test_what_is_no_certificate_has_no_end() -> None:
 # The Secret
 
 
-def test_the_secret_holds_everything() -> None:
+def test_a_bundle_survives_a_round_trip_through_its_secret() -> None:
     bundle = create(NOW, ROTATION, HOSTS)
     introduced = advance(bundle, Due.INTRODUCE, NOW, ROTATION, HOSTS)
     switched = advance(introduced, Due.SWITCH, NOW, ROTATION, HOSTS)
@@ -144,7 +144,7 @@ def broken(**changes: bytes) -> dict[str, Any]:
         ({"data": {"ca.crt": 3}}, "not base64"),
     ],
 )
-def test_a_secret_that_is_not_whole(secret: dict[str, Any], complaint: str) -> None:
+def test_an_incomplete_secret_is_refused(secret: dict[str, Any], complaint: str) -> None:
     with pytest.raises(ConfigError, match=complaint):
         Bundle.from_secret(secret)
 
@@ -157,7 +157,7 @@ def test_keys_are_never_shown() -> None:
 # What is due
 
 
-def test_a_fresh_bundle_needs_nothing() -> None:
+def test_a_fresh_bundle_needs_no_renewal() -> None:
     bundle = create(NOW, ROTATION, HOSTS)
     assert after(timedelta(0), bundle) is Due.NOTHING
     assert after(60 * DAY - timedelta(seconds=1), bundle) is Due.NOTHING
@@ -173,7 +173,7 @@ def test_a_certificate_is_renewed_when_a_third_of_its_time_is_left() -> None:
     assert after(60 * DAY, renewed) is Due.NOTHING
 
 
-def test_a_new_host_needs_a_new_certificate_and_takes_none_away() -> None:
+def test_a_new_host_is_added_to_the_hosts_of_the_certificate() -> None:
     bundle = create(NOW, ROTATION, HOSTS)
     hosts = ["localhost"]
     assert after(DAY, bundle, hosts) is Due.CERTIFICATE
@@ -182,7 +182,7 @@ def test_a_new_host_needs_a_new_certificate_and_takes_none_away() -> None:
     assert after(DAY, renewed, hosts) is after(DAY, renewed) is Due.NOTHING
 
 
-def test_a_new_authority_comes_in_three_steps() -> None:
+def test_an_authority_is_replaced_in_three_steps() -> None:
     time = 244 * DAY
     old = replace(create(NOW, ROTATION, HOSTS))
     old = advance(old, Due.CERTIFICATE, NOW + 200 * DAY, ROTATION, HOSTS)
@@ -210,7 +210,7 @@ def test_a_certificate_is_renewed_during_a_change_of_authorities_too() -> None:
     load(renewed.pair.chain).verify_directly_issued_by(load(introduced.authority.certificate))
 
 
-def test_after_a_long_sleep_a_new_authority_signs_at_once() -> None:
+def test_an_expired_authority_is_replaced_in_one_step() -> None:
     bundle = create(NOW, ROTATION, HOSTS)
     anew = step(bundle, Due.EVERYTHING, 365 * DAY)
     assert anew.authority != bundle.authority
@@ -219,7 +219,7 @@ def test_after_a_long_sleep_a_new_authority_signs_at_once() -> None:
     assert after(365 * DAY, introduced) is Due.SWITCH
 
 
-def test_an_old_authority_that_has_expired_goes_though_certificates_change_quickly() -> None:
+def test_an_expired_previous_authority_is_dropped_even_if_a_certificate_is_just_renewed() -> None:
     rotation = Rotation(timedelta(days=3), timedelta(hours=32), timedelta(hours=10))
     bundle = advance(create(NOW, rotation, HOSTS), Due.INTRODUCE, NOW + 2 * DAY, rotation, HOSTS)
     bundle = advance(bundle, Due.SWITCH, NOW + 3 * DAY - timedelta(hours=1), rotation, HOSTS)
@@ -231,7 +231,7 @@ def test_an_old_authority_that_has_expired_goes_though_certificates_change_quick
     "times",
     [(1, 2, 0.1), (9, 1, 0.4), (2, 2, 0.4), (3, 1, 0), (3, 0, 0.1), (-1, -2, 0.1)],
 )
-def test_times_that_cannot_work(times: tuple[float, float, float]) -> None:
+def test_inconsistent_rotation_times_are_refused(times: tuple[float, float, float]) -> None:
     with pytest.raises(ConfigError):
         Rotation(*(timedelta(days=each) for each in times))
 
@@ -241,7 +241,7 @@ def test_times_that_cannot_work(times: tuple[float, float, float]) -> None:
 
 @settings(max_examples=20, deadline=None)
 @given(st.integers(270, 600), st.lists(st.integers(1, 29), min_size=40, max_size=100))
-def test_no_handshake_ever_fails(lifetime: int, looks: list[int]) -> None:
+def test_no_handshake_fails_during_rotations(lifetime: int, looks: list[int]) -> None:
     """Replicas and API servers each see some state of the last ``overlap``: whatever it is, they agree."""
     rotation = Rotation(timedelta(seconds=600), timedelta(seconds=lifetime), timedelta(seconds=60))
     now = NOW
@@ -258,7 +258,7 @@ def test_no_handshake_ever_fails(lifetime: int, looks: list[int]) -> None:
 
 
 def _agree(history: list[tuple[datetime, Bundle]], now: datetime, overlap: timedelta) -> None:
-    """Check what anybody may go by who saw the state less than ``overlap`` ago."""
+    """Check the handshakes of a client or server that saw the state less than ``overlap`` ago."""
     start = max(0, bisect_right([when for when, _ in history], now - overlap) - 1)
     recent = [bundle for _, bundle in history[start:]]
     for served in recent:

@@ -1,4 +1,4 @@
-"""Sources of certificates: many replicas agree on one Secret, and trouble never takes away what is served."""
+"""Sources of certificates: replicas agree on one Secret, and an error keeps the served certificate."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ async def running(source: CertificateSource) -> AsyncIterator[list[Serving]]:
     await asyncio.gather(task, return_exceptions=True)
 
 
-def test_the_real_client_fits() -> None:
+def test_the_client_satisfies_the_secrets_protocol() -> None:
     fits: Callable[[Client], Secrets] = lambda client: client  # noqa: E731 - a check for mypy
     assert callable(fits)
 
@@ -115,7 +115,7 @@ async def test_the_first_replica_creates_the_secret(api: FakeSecrets, clock: Vir
     assert covered(serving.pair.chain) == set(HOSTS)
 
 
-async def test_many_replicas_at_once_agree(api: FakeSecrets, clock: VirtualClock) -> None:
+async def test_replicas_that_start_together_agree_on_one_secret(api: FakeSecrets, clock: VirtualClock) -> None:
     replicas = [replica(api, clock) for _ in range(10)]
     servings = await asyncio.gather(*(each.load() for each in replicas))
     assert len(set(servings)) == 1
@@ -126,7 +126,7 @@ async def test_many_replicas_at_once_agree(api: FakeSecrets, clock: VirtualClock
     assert api.writes == ["create", "update"]
 
 
-async def test_nothing_is_written_while_nothing_is_due(api: FakeSecrets, clock: VirtualClock) -> None:
+async def test_the_secret_is_not_written_while_no_renewal_is_due(api: FakeSecrets, clock: VirtualClock) -> None:
     source = replica(api, clock)
     first = await source.load()
     for _ in range(20):
@@ -144,7 +144,7 @@ async def test_replicas_with_different_hosts_share_one_certificate(api: FakeSecr
     assert api.writes == ["create", "update"]
 
 
-async def test_changes_are_delivered_once(api: FakeSecrets, clock: VirtualClock) -> None:
+async def test_each_change_is_delivered_once(api: FakeSecrets, clock: VirtualClock) -> None:
     async with running(replica(api, clock)) as delivered:
         await clock.advance(100)
         assert len(delivered) == 1
@@ -154,7 +154,7 @@ async def test_changes_are_delivered_once(api: FakeSecrets, clock: VirtualClock)
     assert len({serving.authorities for serving in delivered}) > 6
 
 
-async def test_a_deleted_secret_comes_back_as_it_was(api: FakeSecrets, clock: VirtualClock) -> None:
+async def test_a_deleted_secret_is_recreated_with_the_same_content(api: FakeSecrets, clock: VirtualClock) -> None:
     source = replica(api, clock)
     first = await source.load()
     api.secret = None
@@ -179,14 +179,14 @@ async def test_an_empty_secret_is_filled(api: FakeSecrets, clock: VirtualClock, 
     assert Bundle.from_secret(api.secret).pair == serving.pair
 
 
-async def test_the_secret_of_somebody_else_is_left_alone(api: FakeSecrets, clock: VirtualClock) -> None:
+async def test_a_foreign_secret_is_left_alone(api: FakeSecrets, clock: VirtualClock) -> None:
     api.secret = {"metadata": {"name": "certs", "resourceVersion": "0"}, "data": {"password": "AAAA"}}
     with pytest.raises(ConfigError, match="Secret ns/certs is not gangctl's"):
         await replica(api, clock).load()
     assert api.writes == []
 
 
-async def test_trouble_is_said_once_and_keeps_the_old_one(api: FakeSecrets, clock: VirtualClock) -> None:
+async def test_an_error_is_logged_once_and_the_old_certificate_is_kept(api: FakeSecrets, clock: VirtualClock) -> None:
     seen: list[bool] = []
     async with running(replica(api, clock, observe=seen.append)) as delivered:
         await clock.advance(1)
@@ -200,7 +200,7 @@ async def test_trouble_is_said_once_and_keeps_the_old_one(api: FakeSecrets, cloc
     assert seen == [True, False, False, False, False, True]
 
 
-async def test_a_delivery_that_fails_is_repeated(api: FakeSecrets, clock: VirtualClock) -> None:
+async def test_a_failed_delivery_is_repeated(api: FakeSecrets, clock: VirtualClock) -> None:
     deliveries: list[Serving] = []
 
     def refuse(serving: Serving) -> None:
@@ -214,7 +214,7 @@ async def test_a_delivery_that_fails_is_repeated(api: FakeSecrets, clock: Virtua
     assert len(deliveries) == 3
 
 
-async def test_endless_conflicts_end(clock: VirtualClock) -> None:
+async def test_repeated_conflicts_end_with_an_error(clock: VirtualClock) -> None:
     class Contested(FakeSecrets):
         async def update(
             self, resource: Resource, body: Mapping[str, Any], namespace: str | None = None
@@ -229,7 +229,7 @@ async def test_endless_conflicts_end(clock: VirtualClock) -> None:
         await source.load()
 
 
-async def test_keys_never_reach_the_log(api: FakeSecrets, clock: VirtualClock) -> None:
+async def test_private_keys_are_not_logged(api: FakeSecrets, clock: VirtualClock) -> None:
     with capture_logs() as logs:
         source = replica(api, clock)
         for _ in range(50):
@@ -250,7 +250,7 @@ def fill(directory: Path, files: KeyPair, authorities: bytes = b"") -> None:
         (directory / "ca.crt").write_bytes(authorities)
 
 
-async def test_a_directory(tmp_path: Path) -> None:
+async def test_certificates_are_read_from_a_directory(tmp_path: Path) -> None:
     fill(tmp_path, pair("ca"))
     assert await DirectoryCertificates(tmp_path).load() == Serving(pair("ca"), b"")
     fill(tmp_path, pair("ca"), bundle("ca"))
@@ -272,7 +272,7 @@ async def test_a_mounted_secret_is_read_as_one_version(tmp_path: Path) -> None:
 
 @each("name", ["tls.crt", "tls.key", "ca.crt"])
 @each("fault", ["empty", "garbage", "other-key", "missing"])
-async def test_files_that_do_not_fit(tmp_path: Path, name: str, fault: str) -> None:
+async def test_a_directory_with_invalid_files_is_refused(tmp_path: Path, name: str, fault: str) -> None:
     content = {"empty": b"", "garbage": b"garbage", "other-key": pair("ca", "other").key}.get(fault)
     fill(tmp_path, pair("ca"), bundle("ca"))
     if content is None:
@@ -294,7 +294,7 @@ async def until(condition: Any, clock: VirtualClock) -> None:
             await clock.advance(5)
 
 
-async def test_a_broken_pair_keeps_the_old_one(tmp_path: Path, clock: VirtualClock) -> None:
+async def test_a_mismatched_pair_on_disk_keeps_the_old_certificate(tmp_path: Path, clock: VirtualClock) -> None:
     seen: list[bool] = []
     fill(tmp_path, pair("ca", "one"))
     source = DirectoryCertificates(tmp_path, clock=clock, observe=seen.append)

@@ -1,4 +1,4 @@
-"""The client certificate of API servers: who shows none, or another authority's, is told so before a body is read."""
+"""The client certificate of API servers: without one of a trusted authority, a client is refused before its body."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ async def post(server: WebhookServer, context: ssl.SSLContext) -> tuple[int, str
 
 
 @each("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
-async def test_only_who_shows_the_right_certificate_is_answered(version: ssl.TLSVersion) -> None:
+async def test_only_clients_with_a_trusted_certificate_are_answered(version: ssl.TLSVersion) -> None:
     seen: list[bytes] = []
     async with serving(known("clients"), seen) as server:
         assert await post(server, shows("clients", version=version)) == (200, "{}")
@@ -73,7 +73,7 @@ async def test_only_who_shows_the_right_certificate_is_answered(version: ssl.TLS
     assert seen == [b"{}"]
 
 
-async def test_without_the_setting_nobody_is_asked() -> None:
+async def test_no_client_certificate_is_required_by_default() -> None:
     async def echo(body: bytes) -> bytes:
         return body
 
@@ -82,12 +82,12 @@ async def test_without_the_setting_nobody_is_asked() -> None:
         assert (await post(server, shows("anybody")))[0] == 200
 
 
-async def test_the_listener_still_answers_its_own_question() -> None:
+async def test_the_self_check_passes_with_client_certificates_required() -> None:
     async with serving(known("clients"), []) as server:
         assert await self_check(server.address, Serving(pair("serving"), bundle("serving"))) is None
 
 
-async def test_a_new_authority_counts_from_the_next_handshake_on() -> None:
+async def test_a_new_client_authority_is_trusted_from_the_next_handshake_on() -> None:
     tls = known("clients")
     async with serving(tls, []) as server:
         with pytest.raises((aiohttp.ClientError, OSError)):
@@ -113,7 +113,7 @@ async def test_a_missing_file_is_refused_by_name(tmp_path: Path) -> None:
         await ClientAuthorities(tmp_path / "absent").load()
 
 
-async def test_the_file_is_read_again_and_trouble_changes_nothing(tmp_path: Path) -> None:
+async def test_a_changed_file_is_delivered_and_an_unreadable_one_is_not(tmp_path: Path) -> None:
     file, clock, delivered = tmp_path / "ca.crt", VirtualClock(), list[bytes]()
     file.write_bytes(bundle("one"))
     running = asyncio.create_task(ClientAuthorities(file, clock=clock).run(delivered.append))

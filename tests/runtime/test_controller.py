@@ -88,7 +88,7 @@ def scripted(*outcomes: Action | Exception) -> tuple[Reconcile, list[str]]:
     return reconcile, calls
 
 
-async def test_success_waits_for_a_change(rig: Rig, clock: VirtualClock) -> None:
+async def test_a_key_is_not_requeued_after_success(rig: Rig, clock: VirtualClock) -> None:
     reconcile, calls = scripted(await_change())
     controller = rig.start(reconcile)
     controller.enqueue("a")
@@ -100,7 +100,7 @@ async def test_success_waits_for_a_change(rig: Rig, clock: VirtualClock) -> None
     assert rig.totals.results == {"done": 2}
 
 
-async def test_requeue_comes_back_in_time(rig: Rig, clock: VirtualClock) -> None:
+async def test_a_requeued_key_is_reconciled_after_its_delay(rig: Rig, clock: VirtualClock) -> None:
     reconcile, calls = scripted(requeue(10))
     rig.start(reconcile).enqueue("a")
     await clock.advance(35)
@@ -108,7 +108,7 @@ async def test_requeue_comes_back_in_time(rig: Rig, clock: VirtualClock) -> None
     assert rig.totals.results == {"requeued": 4}
 
 
-async def test_transient_errors_come_back_later_and_later(rig: Rig, clock: VirtualClock) -> None:
+async def test_transient_errors_are_retried_with_growing_delays(rig: Rig, clock: VirtualClock) -> None:
     failure = ConflictError(409, "Conflict", "changed")
     reconcile, calls = scripted(failure, failure, failure, await_change())
     controller = rig.start(reconcile)
@@ -125,7 +125,7 @@ async def test_transient_errors_come_back_later_and_later(rig: Rig, clock: Virtu
     assert rig.totals.errors == {"ConflictError": 3}
 
 
-async def test_the_server_s_wish_is_honoured(rig: Rig, clock: VirtualClock) -> None:
+async def test_retry_after_of_the_server_is_honoured(rig: Rig, clock: VirtualClock) -> None:
     reconcile, calls = scripted(TooManyRequestsError(429, "TooManyRequests", "", retry_after=7), await_change())
     rig.start(reconcile).enqueue("a")
     await clock.advance(6.9)
@@ -143,7 +143,7 @@ async def test_terminal_errors_wait_for_a_change(rig: Rig, clock: VirtualClock, 
     assert rig.totals.results == {"failed": 1}
 
 
-async def test_a_reconcile_may_ask_for_growing_delays_itself(rig: Rig, clock: VirtualClock) -> None:
+async def test_a_reconcile_can_request_a_backoff(rig: Rig, clock: VirtualClock) -> None:
     reconcile, calls = scripted(retry(), retry(5), await_change())
     rig.start(reconcile).enqueue("a")
     await clock.advance(0.1)
@@ -153,7 +153,7 @@ async def test_a_reconcile_may_ask_for_growing_delays_itself(rig: Rig, clock: Vi
     assert rig.totals.errors == {}
 
 
-async def test_a_policy_may_decide_otherwise(clock: VirtualClock) -> None:
+async def test_an_error_policy_overrides_the_default(clock: VirtualClock) -> None:
     reconcile, calls = scripted(ValueError("x"))
     controller = Controller("test", reconcile, error_policy=lambda _key, _error: await_change(), clock=clock)
     task = asyncio.create_task(controller.run())
@@ -164,7 +164,7 @@ async def test_a_policy_may_decide_otherwise(clock: VirtualClock) -> None:
     await asyncio.gather(task, return_exceptions=True)
 
 
-async def test_the_unexpected_is_told_with_a_traceback_once_per_window(rig: Rig, clock: VirtualClock) -> None:
+async def test_an_unexpected_error_is_logged_with_its_traceback_once_per_window(rig: Rig, clock: VirtualClock) -> None:
     reconcile, calls = scripted(ZeroDivisionError("oops"))
     with capture_logs() as logs:
         rig.start(reconcile).enqueue("a")
@@ -178,7 +178,7 @@ async def test_the_unexpected_is_told_with_a_traceback_once_per_window(rig: Rig,
     assert rig.totals.errors == {"panic": len(calls)}
 
 
-async def test_a_reconcile_that_hangs_meets_its_deadline(rig: Rig) -> None:
+async def test_a_reconcile_that_hangs_ends_at_its_deadline(rig: Rig) -> None:
     async def hang(_: str) -> Action:
         await asyncio.Event().wait()
         return await_change()
@@ -190,14 +190,14 @@ async def test_a_reconcile_that_hangs_meets_its_deadline(rig: Rig) -> None:
     assert rig.totals.errors == {"deadline": 1}
 
 
-async def test_a_timeout_of_its_own_is_not_the_deadline(rig: Rig, clock: VirtualClock) -> None:
+async def test_a_timeout_error_of_a_reconcile_is_not_counted_as_the_deadline(rig: Rig, clock: VirtualClock) -> None:
     reconcile, _ = scripted(TimeoutError(), await_change())
     rig.start(reconcile).enqueue("a")
     await clock.advance(0)
     assert rig.totals.errors == {"panic": 1}
 
 
-async def test_keys_are_worked_on_side_by_side_but_never_one_twice(rig: Rig) -> None:
+async def test_keys_are_reconciled_concurrently_but_each_by_one_worker(rig: Rig) -> None:
     active: Counter[str] = Counter()
     most = 0
     done = Counter[str]()
@@ -225,7 +225,7 @@ async def test_keys_are_worked_on_side_by_side_but_never_one_twice(rig: Rig) -> 
     assert most == 3
 
 
-async def test_a_cancelled_key_is_there_for_the_next_run(rig: Rig) -> None:
+async def test_a_key_whose_reconcile_was_cancelled_stays_queued(rig: Rig) -> None:
     begun = asyncio.Event()
     calls: list[str] = []
 
@@ -263,7 +263,7 @@ async def test_lost_leadership_ends_all_work(rig: Rig) -> None:
     assert sorted(controller.queue._queued) == ["a", "b"]
 
 
-async def test_an_observer_that_fails_is_not_silent(clock: VirtualClock) -> None:
+async def test_an_error_of_the_observer_is_raised(clock: VirtualClock) -> None:
     class Broken(ControllerObserver):
         def reconciled(self, result: str, seconds: float) -> None:
             raise RuntimeError(f"metrics are broken: {result} {seconds}")
@@ -275,13 +275,13 @@ async def test_an_observer_that_fails_is_not_silent(clock: VirtualClock) -> None
         await controller.run()
 
 
-def test_error_kinds_are_few() -> None:
+def test_error_kinds_are_a_closed_set() -> None:
     assert error_kind(ConflictError(409, "Conflict", "")) == "ConflictError"
     assert error_kind(KeyError("a very special key")) == "panic"
     assert default_error_policy("k", ConflictError(409, "Conflict", "")) == retry()
 
 
-async def test_the_default_clock_runs() -> None:
+async def test_a_controller_requeues_with_the_real_clock() -> None:
     reconcile, calls = scripted(requeue(0.01))
     controller = Controller[str]("test", reconcile, clock=Clock())
     task = asyncio.create_task(controller.run())

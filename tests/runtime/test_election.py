@@ -88,7 +88,7 @@ class LeaseServer(Transport):
 
 
 class Candidate:
-    """An election whose work waits until told otherwise."""
+    """An election whose work waits until the test finishes it."""
 
     def __init__(self, server: LeaseServer, identity: str, clock: VirtualClock) -> None:
         self.clock = clock
@@ -170,7 +170,7 @@ async def test_the_first_candidate_creates_the_lease_and_renews_it(room: Room, c
     assert len(room.server.requests) == 2 + 30
 
 
-async def test_another_waits_and_takes_over_when_renewals_stop(room: Room, clock: VirtualClock) -> None:
+async def test_a_standby_takes_over_when_renewals_stop(room: Room, clock: VirtualClock) -> None:
     elsewhere = VirtualClock()
     a = room.enter("a", elsewhere)
     await elsewhere.advance(0)
@@ -180,7 +180,7 @@ async def test_another_waits_and_takes_over_when_renewals_stop(room: Room, clock
         await elsewhere.advance(1)
     assert not b.leads()
     assert b.election.holder == "a"
-    # The machine of a stands still; b sees its last renewal at most 2 s later and looks every 2 s.
+    # The process of a freezes; b sees its last renewal at most 2 s later and checks every 2 s.
     await clock.advance(12.9)
     assert b.began == 0
     await clock.advance(6.2)
@@ -197,7 +197,7 @@ async def test_another_waits_and_takes_over_when_renewals_stop(room: Room, clock
     assert room.server.holder == "b"
 
 
-async def test_a_lease_given_back_is_taken_at_once(room: Room, clock: VirtualClock) -> None:
+async def test_a_released_lease_is_acquired_at_once(room: Room, clock: VirtualClock) -> None:
     a = room.enter("a")
     await clock.advance(0)
     b = room.enter("b")
@@ -238,7 +238,7 @@ async def test_failing_renewals_are_repeated_until_the_deadline(room: Room, cloc
     assert a.began == 1
 
 
-async def test_a_deposed_leader_may_stand_again(room: Room, clock: VirtualClock) -> None:
+async def test_a_former_leader_can_lead_again(room: Room, clock: VirtualClock) -> None:
     a = room.enter("a")
     await clock.advance(1)
     room.server.failure = UnavailableError(0, "ConnectFailed", "refused")
@@ -255,7 +255,7 @@ async def test_a_deposed_leader_may_stand_again(room: Room, clock: VirtualClock)
     assert room.server.spec["leaseTransitions"] == 0
 
 
-async def test_work_that_crashes_gives_the_lease_up_and_is_heard(room: Room, clock: VirtualClock) -> None:
+async def test_a_crash_of_the_work_releases_the_lease_and_is_raised(room: Room, clock: VirtualClock) -> None:
     a = room.enter("a")
     await clock.advance(3)
     a.outcome = ZeroDivisionError("bug")
@@ -269,7 +269,7 @@ async def test_work_that_crashes_gives_the_lease_up_and_is_heard(room: Room, clo
     assert len(room.server.requests) == count
 
 
-async def test_a_stolen_lease_ends_leadership_at_the_next_renewal(room: Room, clock: VirtualClock) -> None:
+async def test_a_lease_taken_by_another_ends_leadership_at_the_next_renewal(room: Room, clock: VirtualClock) -> None:
     a = room.enter("a")
     await clock.advance(1)
     assert room.server.lease is not None
@@ -282,7 +282,7 @@ async def test_a_stolen_lease_ends_leadership_at_the_next_renewal(room: Room, cl
     assert room.server.holder == "thief"
 
 
-async def test_others_timestamps_do_not_matter(room: Room, clock: VirtualClock) -> None:
+async def test_timestamps_of_other_holders_are_ignored(room: Room, clock: VirtualClock) -> None:
     for moment in ("1999-01-01T00:00:00.000000Z", "2099-01-01T00:00:00.000000Z", "nonsense"):
         spec = {"holderIdentity": "x", "leaseDurationSeconds": 5, "renewTime": moment, "leaseTransitions": 3}
         room.server.store({"metadata": {"name": "gangctl", "namespace": "ns"}, "spec": spec})
@@ -296,7 +296,7 @@ async def test_others_timestamps_do_not_matter(room: Room, clock: VirtualClock) 
         await candidate.task
 
 
-async def test_an_edit_of_something_else_does_not_prolong_a_dead_lease(room: Room, clock: VirtualClock) -> None:
+async def test_a_change_of_labels_does_not_prolong_an_expired_lease(room: Room, clock: VirtualClock) -> None:
     spec = {"holderIdentity": "x", "leaseDurationSeconds": 15}
     room.server.store({"metadata": {"name": "gangctl", "namespace": "ns"}, "spec": spec})
     a = room.enter("a")
@@ -311,7 +311,7 @@ async def test_an_edit_of_something_else_does_not_prolong_a_dead_lease(room: Roo
     assert "labels" in room.server.lease["metadata"]
 
 
-async def test_an_answer_that_is_lost_does_not_cost_the_lease(room: Room, clock: VirtualClock) -> None:
+async def test_a_lost_response_does_not_cost_the_lease(room: Room, clock: VirtualClock) -> None:
     room.server.loses_answers = 1
     a = room.enter("a")
     await clock.advance(2)
@@ -323,7 +323,7 @@ async def test_an_answer_that_is_lost_does_not_cost_the_lease(room: Room, clock:
     assert room.server.spec["leaseTransitions"] == 0
 
 
-async def test_a_deleted_lease_is_made_again(room: Room, clock: VirtualClock) -> None:
+async def test_a_deleted_lease_is_recreated(room: Room, clock: VirtualClock) -> None:
     a = room.enter("a")
     await clock.advance(1)
     room.server.lease = None
@@ -332,7 +332,7 @@ async def test_a_deleted_lease_is_made_again(room: Room, clock: VirtualClock) ->
     assert room.server.holder == "a"
 
 
-async def test_cancelling_stops_the_work_and_gives_the_lease_back(room: Room, clock: VirtualClock) -> None:
+async def test_cancelling_stops_the_work_and_then_releases_the_lease(room: Room, clock: VirtualClock) -> None:
     a = room.enter("a")
     a.stubborn = asyncio.Event()
     await clock.advance(1)
@@ -347,7 +347,7 @@ async def test_cancelling_stops_the_work_and_gives_the_lease_back(room: Room, cl
     assert not a.leads()
 
 
-async def test_work_slow_to_stop_after_a_loss_knows_it_does_not_lead(room: Room, clock: VirtualClock) -> None:
+async def test_work_that_is_slow_to_stop_after_a_loss_does_not_lead(room: Room, clock: VirtualClock) -> None:
     a = room.enter("a")
     a.stubborn = asyncio.Event()
     await clock.advance(1)
@@ -363,11 +363,11 @@ async def test_work_slow_to_stop_after_a_loss_knows_it_does_not_lead(room: Room,
 
 
 @pytest.mark.parametrize(
-    ("error", "told"),
+    ("error", "reported"),
     [(RuntimeError("could not clean up"), ["failed while stopping"]), (LeadershipLostError("not leading"), [])],
 )
-async def test_errors_while_stopping_are_told_but_not_that_writes_stopped(
-    room: Room, clock: VirtualClock, error: Exception, told: list[str]
+async def test_errors_while_stopping_are_logged_except_lost_leadership(
+    room: Room, clock: VirtualClock, error: Exception, reported: list[str]
 ) -> None:
     async def untidy() -> None:
         try:
@@ -384,10 +384,10 @@ async def test_errors_while_stopping_are_told_but_not_that_writes_stopped(
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
-    assert [line["event"] for line in logs if line["log_level"] == "error"] == told
+    assert [line["event"] for line in logs if line["log_level"] == "error"] == reported
 
 
-async def test_trouble_is_logged_once_and_tried_again(room: Room, clock: VirtualClock) -> None:
+async def test_a_failing_acquisition_is_logged_once_and_retried(room: Room, clock: VirtualClock) -> None:
     room.server.failure = ForbiddenError(403, "Forbidden", "leases is forbidden")
     with capture_logs() as logs:
         a = room.enter("a")
@@ -398,7 +398,7 @@ async def test_trouble_is_logged_once_and_tried_again(room: Room, clock: Virtual
     assert a.leads()
 
 
-async def test_a_lease_that_cannot_be_given_back_runs_out(room: Room, clock: VirtualClock) -> None:
+async def test_a_lease_that_cannot_be_released_expires(room: Room, clock: VirtualClock) -> None:
     a = room.enter("a")
     await clock.advance(1)
     room.server.failure = UnavailableError(0, "ConnectFailed", "refused")
@@ -409,7 +409,7 @@ async def test_a_lease_that_cannot_be_given_back_runs_out(room: Room, clock: Vir
     assert room.server.holder == "a"
 
 
-async def test_two_that_start_together_do_not_both_lead(room: Room, clock: VirtualClock) -> None:
+async def test_of_two_candidates_that_start_together_one_leads(room: Room, clock: VirtualClock) -> None:
     both = [room.enter(identity) for identity in ("a", "b")]
     await clock.advance(10)
     assert sorted(candidate.began for candidate in both) == [0, 1]
@@ -425,7 +425,7 @@ async def test_two_that_start_together_do_not_both_lead(room: Room, clock: Virtu
         max_size=40,
     )
 )
-def test_never_two_leaders_whatever_stands_still(steps: list[tuple[str, int]]) -> None:
+def test_there_are_never_two_leaders_even_if_processes_freeze(steps: list[tuple[str, int]]) -> None:
     """Machines freeze in any pattern while time goes on for the others; at no moment do two of them lead."""
 
     async def play() -> None:

@@ -53,7 +53,7 @@ async def rig(client: Client, clock: VirtualClock) -> AsyncIterator[Rig]:
     await asyncio.gather(*rig.tasks, return_exceptions=True)
 
 
-async def test_an_event_as_the_api_wants_it(rig: Rig, server: ScriptedServer) -> None:
+async def test_an_event_has_the_fields_of_the_api(rig: Rig, server: ScriptedServer) -> None:
     server.on("POST", PATH, obj({}, code=201))
     recorder = rig.recorder()
     recorder.record(replace(EVENT, type="Warning"))
@@ -74,7 +74,7 @@ async def test_an_event_as_the_api_wants_it(rig: Rig, server: ScriptedServer) ->
     assert rig.results == {"created": 1}
 
 
-async def test_the_same_words_are_written_once_even_after_a_restart(rig: Rig, server: ScriptedServer) -> None:
+async def test_an_identical_event_is_written_once_even_after_a_restart(rig: Rig, server: ScriptedServer) -> None:
     server.on("POST", PATH, obj({}, code=201), status(409, "AlreadyExists"))
     recorder = rig.recorder()
     for _ in range(3):
@@ -89,7 +89,9 @@ async def test_the_same_words_are_written_once_even_after_a_restart(rig: Rig, se
     assert rig.results == {"created": 1, "existing": 2}
 
 
-async def test_what_the_server_forgot_may_be_told_again(rig: Rig, server: ScriptedServer, clock: VirtualClock) -> None:
+async def test_an_event_is_recorded_again_after_its_time_to_live(
+    rig: Rig, server: ScriptedServer, clock: VirtualClock
+) -> None:
     server.on("POST", PATH, obj({}, code=201))
     recorder = rig.recorder()
     recorder.record(EVENT)
@@ -103,7 +105,7 @@ async def test_what_the_server_forgot_may_be_told_again(rig: Rig, server: Script
     assert server.count() == 2
 
 
-async def test_recording_never_waits_and_drops_when_too_much_waits(rig: Rig, server: ScriptedServer) -> None:
+async def test_recording_never_blocks_and_drops_events_when_the_queue_is_full(rig: Rig, server: ScriptedServer) -> None:
     server.on("POST", PATH, hang())
     recorder = rig.recorder(RecorderOptions(queue_size=5), running=False)
     with capture_logs() as logs:
@@ -111,7 +113,7 @@ async def test_recording_never_waits_and_drops_when_too_much_waits(rig: Rig, ser
             recorder.record(replace(EVENT, note=str(number)))
     assert rig.results == {"dropped": 15}
     assert len([line for line in logs if line["log_level"] == "warning"]) == 1
-    # A dropped event was not told, so it may be recorded again when there is room.
+    # A dropped event was not reported, so it can be recorded again once the queue has space.
     server.on("POST", PATH, obj({}, code=201))
     rig.tasks.append(asyncio.create_task(recorder.run()))
     await recorder.drain()
@@ -120,7 +122,7 @@ async def test_recording_never_waits_and_drops_when_too_much_waits(rig: Rig, ser
     assert rig.results == {"dropped": 15, "created": 6}
 
 
-async def test_that_too_much_waits_is_told_once_while_it_does(rig: Rig, server: ScriptedServer) -> None:
+async def test_a_full_queue_is_logged_once_while_it_lasts(rig: Rig, server: ScriptedServer) -> None:
     server.on("POST", PATH, obj({}, code=201))
     recorder = rig.recorder(RecorderOptions(queue_size=4))
     events = [replace(EVENT, note=str(number)) for number in range(40)]
@@ -138,7 +140,7 @@ async def test_that_too_much_waits_is_told_once_while_it_does(rig: Rig, server: 
         assert [line["log_level"] for line in logs] == ["warning", "warning"]
 
 
-async def test_a_namespace_that_goes_is_not_worth_a_word(rig: Rig, server: ScriptedServer) -> None:
+async def test_a_refusal_in_a_terminating_namespace_is_not_logged(rig: Rig, server: ScriptedServer) -> None:
     causes = {"causes": [{"reason": "NamespaceTerminating", "field": "metadata.namespace"}]}
     server.on("POST", PATH, status(403, "Forbidden", details=causes), status(404, "NotFound"))
     recorder = rig.recorder()
@@ -161,7 +163,7 @@ async def test_a_refusal_is_logged_and_not_repeated(rig: Rig, server: ScriptedSe
     assert server.count() == 1
 
 
-async def test_an_outage_is_waited_out_and_a_long_one_is_not(
+async def test_an_event_is_retried_in_a_short_outage_and_dropped_in_a_long_one(
     rig: Rig, server: ScriptedServer, clock: VirtualClock
 ) -> None:
     failure = status(500, "InternalError", "etcd")
@@ -183,7 +185,7 @@ async def test_an_outage_is_waited_out_and_a_long_one_is_not(
     assert len(logs) == 1
 
 
-async def test_an_odd_event_does_not_silence_the_others(rig: Rig, server: ScriptedServer) -> None:
+async def test_an_invalid_event_does_not_block_the_others(rig: Rig, server: ScriptedServer) -> None:
     server.on("POST", PATH, obj({}, code=201))
     recorder = rig.recorder()
     with capture_logs() as logs:
@@ -194,7 +196,7 @@ async def test_an_odd_event_does_not_silence_the_others(rig: Rig, server: Script
     assert logs[0]["log_level"] == "error"
 
 
-async def test_memory_is_bounded(rig: Rig) -> None:
+async def test_the_number_of_remembered_events_is_bounded(rig: Rig) -> None:
     recorder = rig.recorder(RecorderOptions(remember=10), running=False)
     for number in range(100):
         recorder.record(replace(EVENT, note=str(number)))
@@ -207,7 +209,7 @@ def test_events_of_cluster_scoped_objects_are_in_default() -> None:
     assert "namespace" not in event.regarding.as_dict()
 
 
-def test_names_are_stable_distinct_and_valid() -> None:
+def test_names_of_events_are_stable_distinct_and_valid() -> None:
     assert EVENT.name == replace(EVENT, action="x", type="Warning").name
     variations = [
         replace(EVENT, note="x"),
@@ -222,7 +224,7 @@ def test_names_are_stable_distinct_and_valid() -> None:
 
 @settings(deadline=None)
 @given(st.text(), st.integers(min_value=3, max_value=60))
-def test_a_truncated_note_is_short_readable_and_a_beginning(note: str, limit: int) -> None:
+def test_a_truncated_note_is_a_short_readable_prefix(note: str, limit: int) -> None:
     short = truncate(note, limit)
     assert len(short.encode()) <= limit
     if short != note:

@@ -40,11 +40,11 @@ class Notes(InformerObserver):
 
 
 class Rig:
-    """One informer on pods, its server's script and everything it told."""
+    """One informer on pods, its server's script and every change that it reported."""
 
     def __init__(self, client: Client, server: ScriptedServer, clock: VirtualClock) -> None:
         self.server, self.clock, self.notes = server, clock, Notes()
-        self.told: list[tuple[str | None, str | None]] = []
+        self.reported: list[tuple[str | None, str | None]] = []
         self.absent = 0
         self.completions = 0
         self.lists: list[Answer] = []
@@ -61,7 +61,7 @@ class Rig:
             clock=clock,
             randomness=lambda: 0.0,
         )
-        self.informer.subscribe(lambda old, new: self.told.append((old, new)))
+        self.informer.subscribe(lambda old, new: self.reported.append((old, new)))
         self.task: asyncio.Task[None] | None = None
         server.on("GET", PATH, self._answer)
 
@@ -119,7 +119,7 @@ def pod(name: str, phase: str | None, version: int = 1, **rest: Any) -> dict[str
     return thing(name, version, phase=phase, **rest)
 
 
-async def test_it_lists_in_pages_and_then_follows(rig: Rig) -> None:
+async def test_an_informer_lists_in_pages_and_then_watches(rig: Rig) -> None:
     stream = Stream()
     rig.lists = [page(pod("a", "P"), pod("b", "R"), version="10", token="t"), page(pod("c", "P"), version="10")]
     rig.watches = [stream]
@@ -127,20 +127,20 @@ async def test_it_lists_in_pages_and_then_follows(rig: Rig) -> None:
     rig.start()
     await rig.informer.synced.wait()
     assert rig.known == {"a": "P", "b": "R", "c": "P"}
-    assert rig.told == [(None, "P"), (None, "R"), (None, "P")]
+    assert rig.reported == [(None, "P"), (None, "R"), (None, "P")]
     assert rig.informer.store.keys_by_index("phase", "P") == [("ns", "a"), ("ns", "c")]
     stream.send("MODIFIED", pod("a", "R", 11))
     stream.send("DELETED", pod("b", "R", 12))
     stream.send("ADDED", pod("d", None, 13))
     stream.send("ADDED", pod("e", "P", 14))
     stream.send("MODIFIED", pod("c", None, 15))
-    await until(lambda: len(rig.told) == 7)
+    await until(lambda: len(rig.reported) == 7)
     assert rig.known == {"a": "R", "e": "P"}
-    assert rig.told[3:] == [("P", "R"), ("R", None), (None, "P"), ("P", None)]
+    assert rig.reported[3:] == [("P", "R"), ("R", None), (None, "P"), ("P", None)]
     assert rig.watched_from() == ["10"]
 
 
-async def test_it_resumes_where_the_stream_ended(rig: Rig) -> None:
+async def test_a_watch_resumes_from_the_last_resource_version(rig: Rig) -> None:
     first, second, third = Stream(), Stream(), Stream()
     rig.lists, rig.watches = [page(version="10")], [first, second, third]
     rig.start()
@@ -157,7 +157,7 @@ async def test_it_resumes_where_the_stream_ended(rig: Rig) -> None:
 
 
 @pytest.mark.parametrize("as_event", [True, False])
-async def test_a_version_too_old_means_a_new_list_and_only_differences(rig: Rig, as_event: bool) -> None:
+async def test_an_expired_version_causes_a_new_list_and_reports_only_differences(rig: Rig, as_event: bool) -> None:
     stream, after = Stream(), Stream()
     gone: Answer = status(410, "Expired", "too old")
     if as_event:
@@ -170,12 +170,12 @@ async def test_a_version_too_old_means_a_new_list_and_only_differences(rig: Rig,
     rig.watches = [stream, gone, after]
     rig.start()
     await stream.opened.wait()
-    rig.told.clear()
+    rig.reported.clear()
     stream.close()
     await rig.next_attempt()
     await rig.next_attempt()
     await after.opened.wait()
-    assert rig.told == [("P", "R"), ("P", None), (None, "R"), ("P", None)]
+    assert rig.reported == [("P", "R"), ("P", None), (None, "R"), ("P", None)]
     assert rig.known == {"same": "P", "changed": "R", "replaced": "R"}
     assert rig.informer.synced.is_set()
     assert rig.watched_from() == ["10", "10", "20"]
@@ -194,7 +194,7 @@ async def test_a_version_too_old_means_a_new_list_and_only_differences(rig: Rig,
     ],
     ids=["closes-at-once", "503-text", "200-text", "reset", "always-gone", "forbidden"],
 )
-async def test_a_sick_server_is_asked_ever_more_rarely(rig: Rig, watch: Answer, reason: str) -> None:
+async def test_failing_watches_are_retried_with_growing_delays(rig: Rig, watch: Answer, reason: str) -> None:
     rig.lists, rig.watches = [page(pod("a", "P"), version="10")], [watch]
     rig.start()
     began = rig.clock.now()
@@ -209,7 +209,7 @@ async def test_a_sick_server_is_asked_ever_more_rarely(rig: Rig, watch: Answer, 
     assert rig.known == {"a": "P"}
 
 
-async def test_lists_that_fail_are_not_hurried_either(rig: Rig) -> None:
+async def test_failing_lists_are_retried_with_growing_delays(rig: Rig) -> None:
     rig.lists, rig.watches = [text("no upstream", code=503)], [Stream()]
     rig.start()
     assert [await rig.next_attempt() for _ in range(5)] == pytest.approx([0.2, 0.4, 0.8, 1.6, 3.2])
@@ -217,26 +217,26 @@ async def test_lists_that_fail_are_not_hurried_either(rig: Rig) -> None:
     assert rig.server.count(watch="true") == 0
 
 
-async def test_a_watch_that_lived_makes_the_next_delay_short_again(rig: Rig) -> None:
+async def test_a_successful_watch_resets_the_delay(rig: Rig) -> None:
     stream = Stream()
     rig.lists, rig.watches = [page(version="10")], [text(""), text(""), stream, text("")]
     rig.start()
     assert [await rig.next_attempt() for _ in range(2)] == pytest.approx([0.2, 0.4])
     await stream.opened.wait()
     stream.send("ADDED", pod("a", "P", 11))
-    await until(lambda: rig.told)
+    await until(lambda: rig.reported)
     rig.clock.tick(60)
     stream.close()
     assert await rig.next_attempt() == pytest.approx(0.2)
 
 
-async def test_the_server_s_wish_is_honoured(rig: Rig) -> None:
+async def test_retry_after_of_the_server_is_honoured(rig: Rig) -> None:
     rig.lists = [status(429, "TooManyRequests", headers={"Retry-After": "45"})]
     rig.start()
     assert await rig.next_attempt() == 45
 
 
-async def test_an_absent_resource_is_told_once_and_awaited(rig: Rig) -> None:
+async def test_an_absent_resource_is_reported_once_and_awaited(rig: Rig) -> None:
     stream = Stream()
     rig.lists = [text("404 page not found", code=404), text("404 page not found", code=404), page(pod("a", "P"))]
     rig.watches = [stream, status(404, "NotFound"), stream]
@@ -245,7 +245,7 @@ async def test_an_absent_resource_is_told_once_and_awaited(rig: Rig) -> None:
     await stream.opened.wait()
     assert rig.informer.synced.is_set()
     assert (rig.absent, rig.completions) == (1, 1)
-    # The resource goes away while it is watched; what was known stays until a list says otherwise.
+    # The resource is removed while it is watched; the known objects stay until the next list.
     rig.lists = [text("404 page not found", code=404), page(version="30")]
     stream.close()
     await rig.next_attempt()
@@ -257,11 +257,11 @@ async def test_an_absent_resource_is_told_once_and_awaited(rig: Rig) -> None:
     await rig.next_attempt()
     await rig.informer.synced.wait()
     assert rig.known == {}
-    assert rig.told[-1] == ("P", None)
+    assert rig.reported[-1] == ("P", None)
     assert rig.completions == 2
 
 
-async def test_a_list_that_breaks_off_deletes_nothing(rig: Rig) -> None:
+async def test_an_interrupted_list_deletes_nothing(rig: Rig) -> None:
     stream, after = Stream(), Stream()
     rig.lists = [
         page(pod("a", "P"), pod("b", "P"), version="10"),
@@ -281,7 +281,7 @@ async def test_a_list_that_breaks_off_deletes_nothing(rig: Rig) -> None:
     assert rig.known == {"c": "P"}
 
 
-async def test_one_unreadable_object_hides_no_other(rig: Rig) -> None:
+async def test_an_unreadable_object_does_not_hide_the_others(rig: Rig) -> None:
     stream = Stream()
     rig.lists = [page(pod("a", "P"), pod("bad", "unreadable"), pod("c", "P"), version="10")]
     rig.watches = [stream]
@@ -291,51 +291,51 @@ async def test_one_unreadable_object_hides_no_other(rig: Rig) -> None:
         assert rig.known == {"a": "P", "c": "P"}
         stream.send("MODIFIED", pod("a", "unreadable", 11))
         stream.send("MODIFIED", pod("c", "R", 12))
-        await until(lambda: len(rig.told) == 3)
+        await until(lambda: len(rig.reported) == 3)
     assert rig.known == {"a": "P", "c": "R"}
     assert rig.notes.breaks == {"project": 2}
     assert [line["name"] for line in logs if line["log_level"] == "error"] == ["bad", "a"]
 
 
-async def test_one_failing_handler_silences_no_other(rig: Rig) -> None:
+async def test_a_failing_handler_does_not_block_the_others(rig: Rig) -> None:
     def fail(_old: str | None, _new: str | None) -> None:
         raise ValueError("handler")
 
-    heard: list[str | None] = []
+    received: list[str | None] = []
     rig.informer.subscribe(fail)
-    rig.informer.subscribe(lambda _, new: heard.append(new))
+    rig.informer.subscribe(lambda _, new: received.append(new))
     rig.lists, rig.watches = [page(pod("a", "P"), version="10")], [Stream()]
     with capture_logs():
         rig.start()
         await rig.informer.synced.wait()
-    assert heard == ["P"]
+    assert received == ["P"]
     assert rig.notes.breaks == {"handler": 1}
 
 
-async def test_an_object_without_a_name_is_the_server_s_fault(rig: Rig) -> None:
+async def test_an_object_without_a_name_is_a_server_error(rig: Rig) -> None:
     rig.lists = [obj({"metadata": {"resourceVersion": "1"}, "items": [{"spec": {}}]})]
     rig.start()
     await rig.next_attempt()
     assert set(rig.notes.restarts) == {"ServerError"}
 
 
-async def test_stopped_and_started_again_it_tells_only_what_is_different(rig: Rig) -> None:
+async def test_a_restarted_informer_reports_only_differences(rig: Rig) -> None:
     first, second = Stream(), Stream()
     rig.lists, rig.watches = [page(pod("a", "P"), version="10")], [first, status(410, "Expired"), second]
     rig.start()
     await first.opened.wait()
     await rig.stop()
     await first.closed.wait()
-    rig.told.clear()
+    rig.reported.clear()
     rig.lists = [page(pod("b", "P"), version="30")]
     rig.start()
     await rig.next_attempt()
     await second.opened.wait()
-    assert rig.told == [(None, "P"), ("P", None)]
+    assert rig.reported == [(None, "P"), ("P", None)]
     assert rig.known == {"b": "P"}
 
 
-async def test_what_is_forgotten_is_listed_again(rig: Rig) -> None:
+async def test_an_informer_lists_again_after_forget(rig: Rig) -> None:
     first, second = Stream(), Stream()
     rig.lists, rig.watches = [page(pod("a", "P"), version="10")], [first, second]
     rig.start()
@@ -347,7 +347,7 @@ async def test_what_is_forgotten_is_listed_again(rig: Rig) -> None:
     assert not rig.informer.synced.is_set()
     rig.start()
     await second.opened.wait()
-    assert rig.told == [(None, "P"), (None, "P")]
+    assert rig.reported == [(None, "P"), (None, "P")]
     assert rig.known == {"a": "P"}
     assert rig.completions == 2
 
@@ -356,7 +356,7 @@ async def test_what_is_forgotten_is_listed_again(rig: Rig) -> None:
 async def test_the_first_list_drops_what_was_deleted_from_a_seeded_store(
     client: Client, server: ScriptedServer, clock: VirtualClock, seeded: bool
 ) -> None:
-    """Without the word of its owner, what is in a store is of other informers."""
+    """Without `seeded`, the entries of a store belong to other informers."""
     store: Store[str] = Store()
     for name in "ab":
         store.put(("ns", name), Entry(f"uid-{name}", "1", "P"))
@@ -378,16 +378,16 @@ async def test_the_first_list_drops_what_was_deleted_from_a_seeded_store(
     assert (store.get("ns", "a") is None) is seeded
 
 
-async def test_a_late_subscriber_hears_what_is_there(rig: Rig) -> None:
+async def test_a_late_subscriber_receives_the_existing_objects(rig: Rig) -> None:
     rig.lists, rig.watches = [page(pod("a", "P"), version="10")], [Stream()]
     rig.start()
     await rig.informer.synced.wait()
-    heard: list[tuple[str | None, str | None]] = []
-    rig.informer.subscribe(lambda old, new: heard.append((old, new)))
-    assert heard == [(None, "P")]
+    received: list[tuple[str | None, str | None]] = []
+    rig.informer.subscribe(lambda old, new: received.append((old, new)))
+    assert received == [(None, "P")]
 
 
-async def test_age_of_the_last_contact(rig: Rig) -> None:
+async def test_the_contact_age_counts_from_the_last_response_or_event(rig: Rig) -> None:
     stream = Stream()
     rig.lists, rig.watches = [page(version="10")], [stream, text("no upstream", code=503)]
     assert rig.informer.contact_age() is None
@@ -408,7 +408,7 @@ async def test_age_of_the_last_contact(rig: Rig) -> None:
     ("refusal", "times"),
     [(status(400, "BadRequest", "invalid resourceVersion"), 1), (status(504, "Timeout", "too large"), 5)],
 )
-async def test_a_version_the_server_refuses_is_given_up(rig: Rig, refusal: Answer, times: int) -> None:
+async def test_a_resource_version_that_the_server_refuses_is_given_up(rig: Rig, refusal: Answer, times: int) -> None:
     stream = Stream()
     rig.lists, rig.watches = [page(version="1000"), page(version="5")], [*[refusal] * times, stream]
     rig.start()
@@ -418,7 +418,7 @@ async def test_a_version_the_server_refuses_is_given_up(rig: Rig, refusal: Answe
     assert rig.watched_from() == ["1000"] * times + ["5"]
 
 
-async def test_an_outage_does_not_cost_a_new_list(rig: Rig) -> None:
+async def test_an_outage_does_not_cause_a_new_list(rig: Rig) -> None:
     stream = Stream()
     rig.lists = [page(version="10")]
     rig.watches = [*[reset()] * 12, *[text("starting", code=503)] * 6, stream]
@@ -433,7 +433,7 @@ async def test_an_outage_does_not_cost_a_new_list(rig: Rig) -> None:
     assert set(rig.watched_from()) == {"10"}
 
 
-async def test_an_event_too_large_for_a_watch_comes_with_a_list(rig: Rig) -> None:
+async def test_an_object_too_large_for_a_watch_event_is_listed(rig: Rig) -> None:
     stream, after = Stream(), Stream()
     rig.lists = [page(version="10"), page(pod("big", "P"), version="11")]
     rig.watches = [stream, after]
@@ -444,7 +444,7 @@ async def test_an_event_too_large_for_a_watch_comes_with_a_list(rig: Rig) -> Non
     assert rig.known == {"big": "P"}
 
 
-async def test_trouble_is_logged_once_not_at_every_attempt(rig: Rig) -> None:
+async def test_repeated_failures_are_logged_once(rig: Rig) -> None:
     rig.lists, rig.watches = [page(version="10")], [status(403, "Forbidden", "pods is forbidden")]
     with capture_logs() as logs:
         rig.start()

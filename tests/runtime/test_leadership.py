@@ -1,4 +1,4 @@
-"""That leadership is lost is told as that, whatever tasks it ends."""
+"""Lost leadership is raised as LeadershipLostError, whatever tasks it ends."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ async def _all(*works: Coroutine[None, None, None]) -> None:
             group.create_task(work)
 
 
-async def test_tasks_that_end_with_leadership_say_so_and_nothing_else() -> None:
+async def test_tasks_that_end_with_leadership_raise_leadership_lost_alone() -> None:
     with pytest.raises(LeadershipLostError, match="another one leads"), unwrapped_leadership_loss():
         await _all(_within(), _lose())
 
 
-async def test_what_goes_wrong_beside_lost_leadership_is_not_hidden() -> None:
+async def test_another_error_beside_lost_leadership_is_not_hidden() -> None:
     with pytest.raises(ExceptionGroup) as raised, unwrapped_leadership_loss():
         await _all(_lose(), _fail())
     assert raised.value.subgroup(ValueError) is not None

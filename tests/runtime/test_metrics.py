@@ -32,7 +32,9 @@ def metrics(registry: CollectorRegistry, clock: VirtualClock) -> RuntimeMetrics:
     return RuntimeMetrics(registry, clock=clock)
 
 
-async def test_requests(metrics: RuntimeMetrics, registry: CollectorRegistry, server: ScriptedServer) -> None:
+async def test_requests_are_counted_by_verb_resource_and_code(
+    metrics: RuntimeMetrics, registry: CollectorRegistry, server: ScriptedServer
+) -> None:
     server.on("GET", "/api/v1/pods", page())
     async with Transport(StaticCredentials(server.url), on_request=metrics.on_request) as transport:
         await Client(transport).list(PODS)
@@ -46,7 +48,9 @@ async def test_requests(metrics: RuntimeMetrics, registry: CollectorRegistry, se
     assert value("gangctl_kube_request_duration_seconds_count", {"verb": "list", "resource": "pods"}) == 1
 
 
-async def test_queue_and_controller(metrics: RuntimeMetrics, registry: CollectorRegistry, clock: VirtualClock) -> None:
+async def test_metrics_of_the_queue_and_the_controller(
+    metrics: RuntimeMetrics, registry: CollectorRegistry, clock: VirtualClock
+) -> None:
     outcomes: list[Action | Exception] = [ForbiddenError(403, "Forbidden", "no"), ZeroDivisionError(), retry()]
 
     async def reconcile(_: str) -> Action:
@@ -82,7 +86,7 @@ async def test_queue_and_controller(metrics: RuntimeMetrics, registry: Collector
     assert value("gangctl_workqueue_depth", name) == 0
 
 
-async def test_a_standby_has_no_work_and_a_new_leader_has_all_of_it(
+async def test_the_queue_depth_is_zero_on_a_standby_and_complete_on_a_new_leader(
     metrics: RuntimeMetrics, registry: CollectorRegistry, clock: VirtualClock
 ) -> None:
     async def reconcile(key: str) -> Action:
@@ -117,7 +121,7 @@ async def test_a_standby_has_no_work_and_a_new_leader_has_all_of_it(
     assert registry.get_sample_value("gangctl_workqueue_queue_duration_seconds_sum", name) == 0
 
 
-async def test_informer(
+async def test_metrics_of_an_informer(
     metrics: RuntimeMetrics,
     registry: CollectorRegistry,
     client: Client,
@@ -148,7 +152,9 @@ async def test_informer(
     await asyncio.gather(task, return_exceptions=True)
 
 
-async def test_leader(metrics: RuntimeMetrics, registry: CollectorRegistry, clock: VirtualClock) -> None:
+async def test_the_leader_metrics_follow_the_election(
+    metrics: RuntimeMetrics, registry: CollectorRegistry, clock: VirtualClock
+) -> None:
     client = Client(LeaseServer(), Settings(throttled=False))
     lease = LeaseElection(client, name="x", namespace="ns", identity="a", clock=clock)
     election = ShardElection([lease], Share(), clock=clock)
@@ -165,8 +171,8 @@ async def test_leader(metrics: RuntimeMetrics, registry: CollectorRegistry, cloc
     assert registry.get_sample_value("gangctl_leader") == 0
 
 
-def test_without_an_election_it_leads(metrics: RuntimeMetrics, registry: CollectorRegistry) -> None:
-    """Nobody is missing then: an alert about a missing leader must be silent."""
+def test_the_leader_metrics_are_one_without_an_election(metrics: RuntimeMetrics, registry: CollectorRegistry) -> None:
+    """No leader is missing then, so the alert about a missing leader must not fire."""
     metrics.track_election(None)
     assert registry.get_sample_value("gangctl_leader") == 1
     assert registry.get_sample_value("gangctl_shard_leader", {"shard": "0"}) == 1
@@ -176,8 +182,8 @@ async def _wait(done: asyncio.Event) -> None:
     await done.wait()
 
 
-def test_the_first_event_that_is_lost_is_an_increase(metrics: RuntimeMetrics, registry: CollectorRegistry) -> None:
-    """A series that begins with 1 has not increased, as Prometheus sees it, and nobody is told."""
+def test_counters_of_events_start_at_zero(metrics: RuntimeMetrics, registry: CollectorRegistry) -> None:
+    """Prometheus sees no increase in a series that begins with 1, so no alert would fire."""
     assert [registry.get_sample_value("gangctl_events_total", {"result": each}) for each in RESULTS] == [0] * len(
         RESULTS
     )
@@ -185,7 +191,9 @@ def test_the_first_event_that_is_lost_is_an_increase(metrics: RuntimeMetrics, re
     assert registry.get_sample_value("gangctl_events_total", {"result": "refused"}) == 1
 
 
-def test_names_follow_the_rules(metrics: RuntimeMetrics, registry: CollectorRegistry) -> None:
+def test_names_of_metrics_follow_the_prometheus_conventions(
+    metrics: RuntimeMetrics, registry: CollectorRegistry
+) -> None:
     metrics.event_recorded("created")
     assert registry.get_sample_value("gangctl_events_total", {"result": "created"}) == 1
     text = generate_latest(registry).decode()

@@ -1,4 +1,4 @@
-"""Metrics are for those whom the API server knows and who may get them; whoever is not told so by it sees nothing."""
+"""Metrics are served to clients that the API server authenticates and authorizes, and to no others."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ PROMETHEUS = "system:serviceaccount:monitoring:prometheus"
 
 
 class ApiServer:
-    """Answers reviews as an API server does, of the users and rights it is told of."""
+    """Answers reviews as an API server does, with the users and rights that a test gives it."""
 
     def __init__(self) -> None:
         self.users: dict[str, dict[str, Any]] = {
@@ -85,7 +85,9 @@ async def get(
         return answer.status, await answer.text(), answer.headers.get("WWW-Authenticate", "")
 
 
-async def test_who_may_gets_them(metrics: tuple[str, aiohttp.ClientSession], api: ApiServer) -> None:
+async def test_an_authorized_client_gets_the_metrics(
+    metrics: tuple[str, aiohttp.ClientSession], api: ApiServer
+) -> None:
     status, text, _ = await get(metrics, "Bearer good")
     assert status == 200
     assert "gangctl_things_total 1.0\n" in text
@@ -103,7 +105,7 @@ async def test_who_may_gets_them(metrics: tuple[str, aiohttp.ClientSession], api
 
 
 @pytest.mark.parametrize("given", [(), ("Basic good",), ("Bearer",), ("good",), ("Bearer good", "Bearer good")])
-async def test_without_a_token_nobody_is_asked(
+async def test_a_request_without_a_token_is_refused_without_a_review(
     given: tuple[str, ...], metrics: tuple[str, aiohttp.ClientSession], api: ApiServer
 ) -> None:
     status, text, challenge = await get(metrics, *given)
@@ -112,21 +114,21 @@ async def test_without_a_token_nobody_is_asked(
     assert api.asked == []
 
 
-async def test_a_token_that_does_not_count(metrics: tuple[str, aiohttp.ClientSession], api: ApiServer) -> None:
+async def test_an_expired_token_is_refused(metrics: tuple[str, aiohttp.ClientSession], api: ApiServer) -> None:
     status, text, challenge = await get(metrics, "Bearer expired")
     assert (status, text) == (401, "this token does not count here, or not any more\n")
     assert challenge == 'Bearer realm="gangctl"'
     assert api.count("subjectaccessreviews") == 0
 
 
-async def test_who_may_not_is_told_what_to_do(metrics: tuple[str, aiohttp.ClientSession]) -> None:
+async def test_a_refusal_names_the_missing_role_binding(metrics: tuple[str, aiohttp.ClientSession]) -> None:
     status, text, challenge = await get(metrics, "Bearer stranger")
     assert (status, text) == (403, 'user "mallory" may not get /metrics: bind ClusterRole reader to it\n')
     assert challenge == ""
 
 
 @pytest.mark.parametrize(("path", "method", "status"), [("/", "GET", 404), ("/healthz", "GET", 404)])
-async def test_there_is_nothing_else(
+async def test_other_paths_and_methods_are_refused(
     path: str, method: str, status: int, metrics: tuple[str, aiohttp.ClientSession], api: ApiServer
 ) -> None:
     assert (await get(metrics, "Bearer good", path=path, method=method))[0] == status
@@ -143,7 +145,7 @@ async def test_there_is_nothing_else(
     ],
     ids=["away", "no right", "odd"],
 )
-async def test_what_the_api_server_does_not_say_is_not_answered(
+async def test_metrics_are_not_served_when_the_review_fails(
     trouble: ApiError, said: str, metrics: tuple[str, aiohttp.ClientSession], api: ApiServer
 ) -> None:
     api.trouble = trouble
@@ -158,7 +160,7 @@ async def test_what_the_api_server_does_not_say_is_not_answered(
     assert (await get(metrics, "Bearer good"))[0] == 200
 
 
-async def test_without_a_certificate_nobody_can_connect(reviewer: AccessReviewer) -> None:
+async def test_no_client_can_connect_before_a_certificate_is_loaded(reviewer: AccessReviewer) -> None:
     tls = ServerTls()
     connector = aiohttp.TCPConnector(ssl=client_context(bundle("ca")))
     async with (
@@ -178,7 +180,7 @@ class TestReviewer:
             await reviewer.admit(f"Bearer {token}")
         return int(caught.value.status)
 
-    async def test_answers_are_kept_for_a_short_time(
+    async def test_reviews_are_cached_for_a_short_time(
         self, reviewer: AccessReviewer, api: ApiServer, clock: VirtualClock
     ) -> None:
         for _ in range(3):
@@ -195,17 +197,19 @@ class TestReviewer:
         clock.tick(2)
         await reviewer.admit("Bearer good")
 
-    async def test_what_was_not_answered_is_asked_again_at_once(self, reviewer: AccessReviewer, api: ApiServer) -> None:
+    async def test_a_failed_review_is_not_cached(self, reviewer: AccessReviewer, api: ApiServer) -> None:
         api.trouble = UnavailableError(0, "", "refused")
         assert await self.refused(reviewer, "good") == 503
         api.trouble = None
         await reviewer.admit("Bearer good")
 
-    async def test_many_with_one_token_cost_one_review(self, reviewer: AccessReviewer, api: ApiServer) -> None:
+    async def test_concurrent_requests_with_one_token_cost_one_review(
+        self, reviewer: AccessReviewer, api: ApiServer
+    ) -> None:
         api.open.clear()
         callers = [asyncio.create_task(reviewer.admit("Bearer good")) for _ in range(100)]
         await settle()
-        # One who goes away takes the answer from nobody.
+        # A client that disconnects does not cancel the review of the others.
         callers[0].cancel()
         api.open.set()
         results = await asyncio.gather(*callers, return_exceptions=True)
@@ -213,7 +217,7 @@ class TestReviewer:
         assert set(results[1:]) == {None}
         assert api.count() == 1
 
-    async def test_few_answers_are_kept(self, api: ApiServer, clock: VirtualClock) -> None:
+    async def test_the_number_of_cached_reviews_is_bounded(self, api: ApiServer, clock: VirtualClock) -> None:
         options = ReviewOptions(most_kept=3, qps=1e9, burst=100)
         reviewer = AccessReviewer(api, "/metrics", options=options, clock=clock)
         for number in range(10):
@@ -224,7 +228,7 @@ class TestReviewer:
         assert await self.refused(reviewer, "guess-0") == 401
         assert api.count() == 11
 
-    async def test_guesses_cost_the_api_server_little_and_do_not_shut_out_who_was_known(
+    async def test_guessed_tokens_are_rate_limited_and_do_not_block_known_clients(
         self, api: ApiServer, clock: VirtualClock
     ) -> None:
         options = ReviewOptions(qps=2, burst=4, most_waiting=8)

@@ -1,4 +1,4 @@
-"""A collection followed in some namespaces: they come and go, and nothing is asked of others."""
+"""A collection that is followed in a changing set of namespaces, without requests for others."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.client.server import ScriptedServer, Stream, hang, page, thing
 
 
 class Wanted:
-    """Namespaces as a test says."""
+    """The wanted namespaces, which a test sets."""
 
     def __init__(self, *names: str) -> None:
         self.names = list(names)
@@ -36,14 +36,14 @@ class Wanted:
 
 
 class Ground:
-    """Pods of two namespaces, the informer and what it tells."""
+    """Pods of two namespaces, the informer and the changes that it reports."""
 
     def __init__(self, client: Client, server: ScriptedServer, clock: VirtualClock, *names: str) -> None:
         self.server, self.clock, self.wanted = server, clock, Wanted(*names)
         self.streams = {name: Stream() for name in ("a", "b")}
         for name, stream in self.streams.items():
             self.serve(name, stream, f"{name}-1")
-        self.told: list[tuple[str | None, str | None]] = []
+        self.reported: list[tuple[str | None, str | None]] = []
         self.completions = 0
         self.informer = PerNamespaceInformer(
             client,
@@ -55,7 +55,7 @@ class Ground:
             clock=clock,
             randomness=lambda: 0.0,
         )
-        self.informer.subscribe(lambda old, new: self.told.append((old, new)))
+        self.informer.subscribe(lambda old, new: self.reported.append((old, new)))
         self.task = asyncio.create_task(self.informer.run())
 
     def serve(self, namespace: str, stream: Stream, *names: str) -> None:
@@ -87,7 +87,7 @@ async def ground(client: Client, server: ScriptedServer, clock: VirtualClock) ->
     await ground.end()
 
 
-async def test_only_namespaces_of_interest_are_followed(ground: Ground) -> None:
+async def test_only_wanted_namespaces_are_followed(ground: Ground) -> None:
     await ground.streams["a"].opened.wait()
     assert (ground.known(), ground.asked()) == (["a-1"], {"/api/v1/namespaces/a/pods"})
     assert (ground.informer.synced.is_set(), ground.completions) == (True, 1)
@@ -95,27 +95,27 @@ async def test_only_namespaces_of_interest_are_followed(ground: Ground) -> None:
     await until(lambda: ground.known() == ["a-1", "a-2"])
 
 
-async def test_one_that_comes_later_is_followed_beside_the_others(ground: Ground) -> None:
+async def test_a_namespace_that_is_added_later_is_followed_too(ground: Ground) -> None:
     await ground.streams["a"].opened.wait()
     ground.wanted.become("a", "b")
     await ground.streams["b"].opened.wait()
     assert ground.known() == ["a-1", "b-1"]
-    assert ground.told == [(None, "a-1"), (None, "b-1")], "each is told once, to those who asked before it came"
+    assert ground.reported == [(None, "a-1"), (None, "b-1")], "each is reported once, to subscribers from before"
     assert ground.completions == 1
 
 
-async def test_one_that_is_of_no_interest_any_more_is_forgotten_and_that_is_told(ground: Ground) -> None:
+async def test_objects_of_an_unwanted_namespace_are_dropped_and_reported_as_deleted(ground: Ground) -> None:
     ground.wanted.become("a", "b")
     await ground.streams["b"].opened.wait()
     await ground.streams["a"].opened.wait()
     ground.wanted.become("b")
     await until(lambda: ground.known() == ["b-1"])
-    assert ground.told[-1] == ("a-1", None)
+    assert ground.reported[-1] == ("a-1", None)
     ground.wanted.become("a", "b")
     await until(lambda: ground.known() == ["a-1", "b-1"])
 
 
-async def test_none_of_interest_is_all_that_is_wanted(
+async def test_an_informer_without_wanted_namespaces_is_synced(
     client: Client, server: ScriptedServer, clock: VirtualClock
 ) -> None:
     ground = Ground(client, server, clock)
@@ -124,8 +124,8 @@ async def test_none_of_interest_is_all_that_is_wanted(
     await ground.end()
 
 
-async def test_it_has_not_heard_of_all_for_as_long_as_of_one(ground: Ground) -> None:
-    """An informer of which nothing has been heard for long is stale: a shard without JobSets is none."""
+async def test_the_contact_age_is_that_of_the_stalest_namespace(ground: Ground) -> None:
+    """An informer without a response for long is stale; one that has nothing to follow is not."""
     await ground.streams["a"].opened.wait()
     await until(lambda: ground.informer._followed["a"].informer._opened is not None)
     await ground.clock.advance(5)
@@ -142,8 +142,8 @@ async def test_it_has_not_heard_of_all_for_as_long_as_of_one(ground: Ground) -> 
     assert ground.informer.contact_age() is None
 
 
-async def test_what_a_namespace_lost_while_unwatched_is_told_without_harm_to_others(ground: Ground) -> None:
-    """A list of one namespace says nothing of another."""
+async def test_a_relist_of_one_namespace_reports_only_its_own_deletions(ground: Ground) -> None:
+    """A list of one namespace does not delete objects of another."""
     ground.wanted.become("a", "b")
     for stream in ground.streams.values():
         await stream.opened.wait()
@@ -156,7 +156,7 @@ async def test_what_a_namespace_lost_while_unwatched_is_told_without_harm_to_oth
     assert ground.known() == ["a-3", "b-1"]
 
 
-async def test_after_forgetting_it_begins_anew(ground: Ground) -> None:
+async def test_an_informer_lists_again_after_forget(ground: Ground) -> None:
     await ground.streams["a"].opened.wait()
     await ground.end()
     ground.informer.forget()

@@ -1,4 +1,4 @@
-"""Probes tell what is wrong by name; metrics come in the format that was asked for."""
+"""Probes name the check that fails; metrics are served in the requested format."""
 
 from __future__ import annotations
 
@@ -45,13 +45,13 @@ async def get(url: str, method: str = "GET", **headers: str) -> tuple[int, str, 
         return response.status, await response.text(), response.headers["Content-Type"]
 
 
-async def test_ready(probes: str) -> None:
+async def test_readyz_lists_the_checks_if_verbose(probes: str) -> None:
     assert (await get(f"{probes}/readyz"))[:2] == (200, "ok\n")
     verbose = "[+]caches ok\n[+]webhooks ok\nreadyz check passed\n"
     assert (await get(f"{probes}/readyz?verbose"))[:2] == (200, verbose)
 
 
-async def test_not_ready_names_the_check_and_the_reason(probes: str) -> None:
+async def test_a_failed_readyz_names_the_check_and_the_reason(probes: str) -> None:
     PROBLEMS["webhooks"] = "caBundle of gangctl-gangs\n is not ours"
     status, text, _ = await get(f"{probes}/readyz")
     assert status == 503
@@ -67,7 +67,7 @@ async def test_a_check_that_hangs_or_raises_has_failed(probes: str) -> None:
     assert "[-]never failed: no answer within 0.05 s\n" in text
 
 
-async def test_no_checks_are_no_trouble() -> None:
+async def test_healthz_without_checks_succeeds() -> None:
     async with ProbeServer(("127.0.0.1", 0)) as server:
         url = "http://{}:{}".format(*server.address)
         assert (await get(f"{url}/healthz"))[:2] == (200, "ok\n")
@@ -82,7 +82,9 @@ async def test_no_checks_are_no_trouble() -> None:
         ("text/html", "text/plain; version=0.0.4; charset=utf-8", ""),
     ],
 )
-async def test_metrics(probes: str, accept: str, content_type: str, end: str) -> None:
+async def test_metrics_are_served_in_the_requested_format(
+    probes: str, accept: str, content_type: str, end: str
+) -> None:
     status, text, given = await get(f"{probes}/metrics", Accept=accept)
     assert status == 200
     assert 'gangctl_things_total{kind="a"} 1.0\n' in text
@@ -94,15 +96,15 @@ async def test_metrics(probes: str, accept: str, content_type: str, end: str) ->
     ("path", "method", "status"),
     [("/", "GET", 404), ("/readyz/nothing", "GET", 404), ("/healthz", "POST", 405), ("/metrics/", "GET", 404)],
 )
-async def test_other_answers(probes: str, path: str, method: str, status: int) -> None:
+async def test_unknown_paths_and_methods_are_refused(probes: str, path: str, method: str, status: int) -> None:
     assert (await get(probes + path, method))[0] == status
 
 
-async def test_head(probes: str) -> None:
+async def test_a_head_request_has_no_body(probes: str) -> None:
     assert (await get(f"{probes}/readyz", "HEAD"))[:2] == (200, "")
 
 
-async def test_many_metrics_are_compressed() -> None:
+async def test_large_metrics_are_compressed() -> None:
     registry = CollectorRegistry()
     counter = Counter("gangctl_many", "Many.", ["number"], registry=registry)
     for number in range(20_000):

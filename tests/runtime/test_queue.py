@@ -72,7 +72,7 @@ class QueueMachine(RuleBasedStateMachine):
         assert when <= self.clock.now(), "a delayed key came early"
         del self.wanted[key]
         delayed = self.queue._delayed.get(key)
-        if delayed is not None:  # a delayed wish outlives an earlier immediate one
+        if delayed is not None:  # a delayed request outlives an earlier immediate one
             self.want(key, delayed[0])
 
     @precondition(lambda self: self.working)
@@ -137,14 +137,14 @@ def queue(clock: VirtualClock) -> WorkQueue[str]:
     return WorkQueue(clock=clock, randomness=lambda: 0.0)
 
 
-async def test_keys_come_in_order_and_once(queue: WorkQueue[str]) -> None:
+async def test_keys_are_returned_in_order_and_once(queue: WorkQueue[str]) -> None:
     for key in "abab":
         queue.add(key)
     assert [await queue.get(), await queue.get()] == ["a", "b"]
     assert len(queue) == 0
 
 
-async def test_a_key_added_while_processed_comes_again_afterwards(queue: WorkQueue[str]) -> None:
+async def test_a_key_added_during_its_processing_is_returned_again_afterwards(queue: WorkQueue[str]) -> None:
     queue.add("a")
     await queue.get()
     queue.add("a")
@@ -170,7 +170,7 @@ async def test_of_several_delays_the_earliest_counts(queue: WorkQueue[str], cloc
     assert len(queue) == 0
 
 
-async def test_failures_wait_longer_and_longer_until_forgotten(clock: VirtualClock) -> None:
+async def test_the_delay_of_failures_grows_until_they_are_forgotten(clock: VirtualClock) -> None:
     queue = WorkQueue[str](clock=clock, policy=RetryPolicy(1, 5), randomness=lambda: 0.0)
     assert [queue.add_failed("a") for _ in range(5)] == [1, 2, 4, 5, 5]
     assert list(queue._failures) == ["a"]
@@ -179,12 +179,12 @@ async def test_failures_wait_longer_and_longer_until_forgotten(clock: VirtualClo
     assert queue.add_failed("a") == 1
 
 
-async def test_jitter_only_shortens(clock: VirtualClock) -> None:
+async def test_jitter_only_shortens_a_delay(clock: VirtualClock) -> None:
     queue = WorkQueue[str](clock=clock, policy=RetryPolicy(8, 60, jitter=0.5), randomness=lambda: 0.999)
     assert 4 <= queue.add_failed("a") < 4.1
 
 
-async def test_observer_hears_depth_and_latency(clock: VirtualClock) -> None:
+async def test_the_observer_receives_depth_and_latency(clock: VirtualClock) -> None:
     log = Log()
     queue = WorkQueue[str](clock=clock, observer=log, randomness=lambda: 0.0)
     queue.add("a")
@@ -207,7 +207,7 @@ async def test_waiting_workers_each_get_one_key(queue: WorkQueue[str]) -> None:
     assert await workers[2] == "c"
 
 
-async def test_a_worker_cancelled_as_it_is_woken_passes_the_key_on(queue: WorkQueue[str]) -> None:
+async def test_a_key_given_to_a_cancelled_waiter_goes_to_the_next(queue: WorkQueue[str]) -> None:
     first, second = asyncio.create_task(queue.get()), asyncio.create_task(queue.get())
     await settle()
     queue.add("a")
@@ -217,7 +217,7 @@ async def test_a_worker_cancelled_as_it_is_woken_passes_the_key_on(queue: WorkQu
         await first
 
 
-async def test_a_cancelled_waiter_is_not_woken(queue: WorkQueue[str]) -> None:
+async def test_a_cancelled_waiter_receives_no_key(queue: WorkQueue[str]) -> None:
     first, second = asyncio.create_task(queue.get()), asyncio.create_task(queue.get())
     await settle()
     first.cancel()

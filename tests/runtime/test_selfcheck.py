@@ -17,7 +17,7 @@ OURS = Serving(pair("ca", "one"), bundle("ca"))
 
 
 @each("host", ["127.0.0.1", "0.0.0.0"])
-async def test_a_listener_that_is_trusted(host: str) -> None:
+async def test_a_listener_with_a_trusted_certificate_passes(host: str) -> None:
     async with WebhookServer({}, (host, 0), ServerTls(OURS.pair).context) as server:
         for _ in range(3):
             assert await self_check(server.address, OURS) is None
@@ -25,7 +25,7 @@ async def test_a_listener_that_is_trusted(host: str) -> None:
         assert await self_check(server.address, rotating) is None
 
 
-async def test_ipv6() -> None:
+async def test_a_listener_on_ipv6_passes() -> None:
     server = WebhookServer({}, ("::", 0), ServerTls(OURS.pair).context)
     with contextlib.suppress(OSError):
         await server.start()
@@ -33,7 +33,7 @@ async def test_ipv6() -> None:
     await server.stop()
 
 
-async def test_a_listener_that_is_not() -> None:
+async def test_a_listener_with_an_untrusted_certificate_fails() -> None:
     async with WebhookServer({}, ("127.0.0.1", 0), ServerTls(OURS.pair).context) as server:
         problem = await self_check(server.address, Serving(OURS.pair, bundle("other")))
         assert problem is not None
@@ -41,13 +41,13 @@ async def test_a_listener_that_is_not() -> None:
         assert await self_check(server.address, Serving(KeyPair(bundle("ca"), b""), bundle("ca"))) is not None
 
 
-async def test_without_authorities_it_must_be_the_very_certificate() -> None:
+async def test_without_authorities_only_the_same_certificate_passes() -> None:
     async with WebhookServer({}, ("127.0.0.1", 0), ServerTls(OURS.pair).context) as server:
         assert await self_check(server.address, replace(OURS, authorities=b"")) is None
         assert await self_check(server.address, Serving(pair("ca", "two"), b"")) is not None
 
 
-async def test_nobody_there() -> None:
+async def test_an_unreachable_listener_fails() -> None:
     async with WebhookServer({}, ("127.0.0.1", 0), ServerTls(OURS.pair).context) as server:
         address = server.address
     problem = await self_check(address, OURS)
@@ -55,7 +55,7 @@ async def test_nobody_there() -> None:
     assert problem.startswith("it cannot be reached: ")
 
 
-async def test_somebody_else_there() -> None:
+async def test_another_server_at_the_address_fails() -> None:
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.readline()
         writer.write(b"HTTP/1.1 503 Service Unavailable\r\n\r\n")

@@ -30,7 +30,7 @@ FAST = ListenerOptions(idle_seconds=0.1, drain_seconds=0.1, linger_seconds=0.1)
 
 
 class Hooks:
-    """Handlers of a test, and what they were told."""
+    """Handlers of a test, and what they received."""
 
     def __init__(self) -> None:
         self.entered = asyncio.Event()
@@ -99,7 +99,7 @@ async def until(condition: Callable[[], bool]) -> None:
             await asyncio.sleep(0)
 
 
-async def test_a_webhook_over_tls(hooks: Hooks) -> None:
+async def test_a_webhook_answers_over_tls(hooks: Hooks) -> None:
     tls = ServerTls(pair("ca"))
     async with hooks.server(tls=tls.context) as server, session() as client:
         host, port = server.address
@@ -111,7 +111,7 @@ async def test_a_webhook_over_tls(hooks: Hooks) -> None:
             assert (response.status, await response.text()) == (200, "ok\n")
 
 
-async def test_connections_live_through_a_change_of_certificates(hooks: Hooks) -> None:
+async def test_connections_survive_a_change_of_certificates(hooks: Hooks) -> None:
     tls = ServerTls(pair("ca", "one"))
     async with hooks.server(tls=tls.context) as server, session() as client:
         target = "https://{}:{}/echo".format(*server.address)
@@ -136,7 +136,9 @@ async def test_connections_live_through_a_change_of_certificates(hooks: Hooks) -
         ("POST /crash", {}, 500, "internal error: the log of gangctl has the details"),
     ],
 )
-async def test_other_answers(hooks: Hooks, call: str, changes: dict[str, Any], status: int, text: str) -> None:
+async def test_invalid_requests_are_refused_with_a_reason(
+    hooks: Hooks, call: str, changes: dict[str, Any], status: int, text: str
+) -> None:
     method, path = call.split(" ")
     async with hooks.server(limits=WebhookLimits(max_bytes=1024)) as server, session() as client:
         body = {"data": b"" if method == "GET" else b"{}", **changes}
@@ -147,7 +149,7 @@ async def test_other_answers(hooks: Hooks, call: str, changes: dict[str, Any], s
                 assert response.headers["Allow"] in {"POST", "GET, HEAD"}
 
 
-async def test_a_charset_is_no_other_type(hooks: Hooks) -> None:
+async def test_a_content_type_with_a_charset_is_accepted(hooks: Hooks) -> None:
     async with hooks.server() as server:
         status, _, _ = await post(url(server), headers={"Content-Type": "application/json; charset=utf-8"})
     assert status == 200
@@ -158,7 +160,7 @@ async def chunks(count: int, size: int) -> AsyncIterator[bytes]:
         yield b"x" * size
 
 
-async def test_a_body_that_does_not_tell_its_size_is_cut_off(hooks: Hooks) -> None:
+async def test_a_chunked_body_above_the_limit_is_refused(hooks: Hooks) -> None:
     async with hooks.server(limits=WebhookLimits(max_bytes=100_000)) as server, session() as client:
         async with client.post(url(server), data=chunks(2000, 1000)) as response:
             assert response.status == 413
@@ -172,7 +174,7 @@ async def test_eight_megabytes_are_refused_by_default_and_six_are_not(hooks: Hoo
         assert (await post(url(server), io.BytesIO(b"x" * (6 * 2**20))))[0] == 200
 
 
-async def test_nothing_is_decompressed(hooks: Hooks) -> None:
+async def test_a_compressed_body_is_refused(hooks: Hooks) -> None:
     bomb = gzip.compress(b"x" * 10_000_000)
     async with hooks.server() as server:
         status, text, _ = await post(url(server), bomb, headers={"Content-Encoding": "gzip"}, compress=False)
@@ -180,12 +182,12 @@ async def test_nothing_is_decompressed(hooks: Hooks) -> None:
         assert (await post(url(server), zlib.compress(b"x"), headers={"Content-Encoding": "deflate"}))[0] == 415
 
 
-async def test_expect_continue(hooks: Hooks) -> None:
+async def test_expect_100_continue_is_supported(hooks: Hooks) -> None:
     async with hooks.server() as server:
         assert (await post(url(server), b"{}", expect100=True))[:2] == (200, "{}")
 
 
-async def test_a_handler_has_the_time_the_api_server_gave(hooks: Hooks) -> None:
+async def test_a_handler_ends_at_its_timeout(hooks: Hooks) -> None:
     async with hooks.server(limits=WebhookLimits(handler_seconds=0.05)) as server:
         for query in ("", "?timeout=10s", "?timeout=soon", "?timeout=0s"):
             status, text, _ = await post(url(server, f"/wait{query}"))
@@ -193,7 +195,7 @@ async def test_a_handler_has_the_time_the_api_server_gave(hooks: Hooks) -> None:
             assert text.startswith("no answer within 0")
 
 
-async def test_a_slow_body_does_not_hold_its_place_for_ever(hooks: Hooks) -> None:
+async def test_a_slow_body_times_out(hooks: Hooks) -> None:
     head = b"POST /echo HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 9\r\n\r\n{"
     async with hooks.server(limits=WebhookLimits(read_seconds=0.05), options=BRIEF) as server:
         answer = await raw(server, head)
@@ -202,7 +204,7 @@ async def test_a_slow_body_does_not_hold_its_place_for_ever(hooks: Hooks) -> Non
 
 
 @each("start", [b"", b"POST /echo HTT", b"POST /echo HTTP/1.1\r\nHost: x\r\nX-Slow"])
-async def test_a_head_that_never_ends_is_cut_off(hooks: Hooks, start: bytes) -> None:
+async def test_an_incomplete_request_head_times_out(hooks: Hooks, start: bytes) -> None:
     async with hooks.server(options=FAST) as server:
         assert await raw(server, start) == b""
 
@@ -219,7 +221,7 @@ async def test_a_head_that_never_ends_is_cut_off(hooks: Hooks, start: bytes) -> 
         b"GET /" + SECRET.encode() + b"\x00 HTTP/1.1\r\n\r\n",
     ],
 )
-async def test_malformed_http_is_refused_and_not_quoted(
+async def test_malformed_http_is_refused_and_not_logged(
     hooks: Hooks, garbage: bytes, caplog: pytest.LogCaptureFixture
 ) -> None:
     with capture_logs() as logs:
@@ -229,7 +231,7 @@ async def test_malformed_http_is_refused_and_not_quoted(
     assert SECRET not in f"{logs}{caplog.text}"
 
 
-async def test_a_caller_that_leaves_is_no_trouble(hooks: Hooks) -> None:
+async def test_a_client_that_disconnects_does_no_harm(hooks: Hooks) -> None:
     head = b"POST /echo HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 9\r\n\r\n{"
     async with hooks.server() as server:
         _, writer = await asyncio.open_connection(*server.address)
@@ -240,7 +242,7 @@ async def test_a_caller_that_leaves_is_no_trouble(hooks: Hooks) -> None:
         assert (await post(url(server)))[0] == 200
 
 
-async def test_no_more_at_once_than_allowed(hooks: Hooks) -> None:
+async def test_the_number_of_concurrent_handlers_is_limited(hooks: Hooks) -> None:
     async with hooks.server(limits=WebhookLimits(max_at_once=2)) as server:
         calls = [asyncio.create_task(post(url(server, "/wait"))) for _ in range(5)]
         await until(lambda: server.in_flight == 5)
@@ -250,7 +252,7 @@ async def test_no_more_at_once_than_allowed(hooks: Hooks) -> None:
     assert hooks.most <= 2
 
 
-async def test_the_log_tells_what_failed_but_not_what_it_held(hooks: Hooks) -> None:
+async def test_a_failed_request_is_logged_without_its_body(hooks: Hooks) -> None:
     with capture_logs() as logs:
         async with hooks.server() as server:
             for path in ("/refuse", "/crash", "/nowhere" + "x" * 300):
@@ -265,7 +267,7 @@ async def test_the_log_tells_what_failed_but_not_what_it_held(hooks: Hooks) -> N
 # Stopping
 
 
-async def test_stopping_finishes_what_is_in_flight(hooks: Hooks) -> None:
+async def test_stopping_waits_for_requests_in_flight(hooks: Hooks) -> None:
     server = hooks.server()
     listening = [server.listening]
     await server.start()
@@ -308,7 +310,7 @@ async def test_stopping_reads_the_rest_of_a_body(hooks: Hooks) -> None:
     await stopping
 
 
-async def test_stopping_is_bounded(hooks: Hooks) -> None:
+async def test_stopping_ends_after_the_drain_period(hooks: Hooks) -> None:
     server = hooks.server(options=ListenerOptions(drain_seconds=0.1))
     await server.start()
     call = asyncio.create_task(post(url(server, "/wait")))
@@ -332,7 +334,7 @@ async def test_stopping_closes_idle_connections(hooks: Hooks) -> None:
     writer.close()
 
 
-async def test_draining_asks_callers_to_come_back_elsewhere(hooks: Hooks) -> None:
+async def test_draining_closes_connections_after_each_response(hooks: Hooks) -> None:
     async with hooks.server() as server:
         assert "Connection" not in (await post(url(server)))[2].headers
         server.begin_drain()
@@ -340,7 +342,7 @@ async def test_draining_asks_callers_to_come_back_elsewhere(hooks: Hooks) -> Non
         assert (status, response.headers["Connection"]) == (200, "close")
 
 
-async def test_the_address(hooks: Hooks) -> None:
+async def test_the_address_is_known_only_while_listening(hooks: Hooks) -> None:
     server = hooks.server()
     with pytest.raises(RuntimeError, match="not listening"):
         assert server.address

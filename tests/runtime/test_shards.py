@@ -24,8 +24,8 @@ from tests.runtime.test_election import LeaseServer
 NAMESPACES = st.from_regex(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?", fullmatch=True)
 
 
-def test_a_namespace_stays_in_its_shard_over_versions() -> None:
-    """Two replicas of different versions that disagreed would both look after it, or neither."""
+def test_a_namespace_is_in_the_same_shard_in_every_version() -> None:
+    """Two replicas of different versions that disagreed would both reconcile it, or neither."""
     assert [shard_of(name, 4) for name in ("default", "team-a", "team-b", "kube-system")] == [2, 2, 3, 2]
 
 
@@ -41,14 +41,14 @@ def test_every_namespace_is_in_exactly_one_share(namespace: str, total: int) -> 
 
 @each("total", [2, 3, 4, 8])
 @each("names", ["team-{:02}", "user-{:04}", "ml-{}-prod", "{:03}"])
-def test_names_that_differ_in_few_letters_are_spread(names: str, total: int) -> None:
+def test_similar_namespace_names_are_spread_over_the_shards(names: str, total: int) -> None:
     found = Counter(shard_of(names.format(number), total) for number in range(512))
     mean = 512 / total
     assert len(found) == total
     assert all(0.5 * mean < count < 1.5 * mean for count in found.values()), found
 
 
-def test_of_several_shards_none_is_looked_after_before_one_is_led() -> None:
+def test_no_namespace_is_held_before_a_shard_is_led() -> None:
     share = Share(2)
     assert not any(share.holds(f"n{number}") for number in range(100))
     assert not share.first
@@ -58,14 +58,14 @@ def test_of_several_shards_none_is_looked_after_before_one_is_led() -> None:
     assert not any(share.holds(f"n{number}") for number in range(100))
 
 
-def test_without_shards_everything_is_looked_after_leading_or_not() -> None:
+def test_without_shards_every_namespace_is_held_even_by_a_standby() -> None:
     share = Share()
     share.take(0)
     share.release()
     assert (share.holds("any"), share.first, share.divided) == (True, True, False)
 
 
-def test_objects_elsewhere_are_of_no_interest() -> None:
+def test_objects_of_other_shards_are_not_projected() -> None:
     share = Share(2)
     share.take(shard_of("here", 2))
     away = next(name for name in map(str, range(100)) if not share.holds(name))
@@ -74,7 +74,7 @@ def test_objects_elsewhere_are_of_no_interest() -> None:
     assert project({"metadata": {"namespace": away, "name": "a"}}) is None
 
 
-async def test_a_queue_keeps_no_keys_of_others(clock: VirtualClock) -> None:
+async def test_a_queue_does_not_admit_keys_of_other_shards(clock: VirtualClock) -> None:
     share = Share(2)
     queue: WorkQueue[tuple[str, str]] = WorkQueue(clock=clock, admits=share.admits)
     share.take(shard_of("here", 2))
@@ -148,7 +148,7 @@ async def replicas(servers: LeaseServers, clock: VirtualClock) -> AsyncIterator[
         await replica.end()
 
 
-async def test_each_shard_has_one_leader_and_who_is_left_over_stands_by(
+async def test_each_shard_has_one_leader_and_a_further_replica_is_standby(
     replicas: list[Replica], servers: LeaseServers
 ) -> None:
     await until(lambda: all(servers.holders))
@@ -165,7 +165,7 @@ async def test_each_shard_has_one_leader_and_who_is_left_over_stands_by(
 
 
 @pytest.mark.parametrize("number", [0, 1])
-async def test_who_stands_by_follows_the_leader_of_any_shard(
+async def test_a_standby_takes_over_any_shard(
     replicas: list[Replica], servers: LeaseServers, clock: VirtualClock, number: int
 ) -> None:
     await until(lambda: all(servers.holders))
@@ -186,7 +186,7 @@ async def test_a_lone_replica_leads_the_first_shard_and_no_other(servers: LeaseS
     assert servers.holders == ["", ""]
 
 
-async def test_a_lost_shard_is_looked_after_no_more(servers: LeaseServers, clock: VirtualClock) -> None:
+async def test_a_replica_stops_leading_a_lost_shard(servers: LeaseServers, clock: VirtualClock) -> None:
     alone = Replica(servers, "alone", clock)
     await until(lambda: any(servers.holders))
     for lease in servers.leases.values():

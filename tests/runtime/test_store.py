@@ -46,7 +46,7 @@ def contents(store: Store[Thing]) -> dict[Key, Entry[Thing] | None]:
 
 
 def check_indexes(store: Store[Thing]) -> None:
-    """Every index says exactly what a scan of the store says."""
+    """Every index equals a scan of the store."""
     for index, indexer in INDEXERS.items():
         by_scan: dict[object, set[Key]] = {}
         for key in store.keys():  # noqa: SIM118
@@ -59,7 +59,7 @@ def check_indexes(store: Store[Thing]) -> None:
 
 @settings(deadline=None)
 @given(states, states)
-def test_a_list_brings_any_store_to_what_it_lists(
+def test_a_store_equals_the_list_after_a_resync(
     before: dict[Key, Entry[Thing]], listed: dict[Key, Entry[Thing]]
 ) -> None:
     store = filled(before)
@@ -73,7 +73,7 @@ def test_a_list_brings_any_store_to_what_it_lists(
     assert sorted(change.old for change in gone if change.old) == sorted(
         before[k].value for k in before.keys() - listed.keys()
     )
-    # Told changes lead from what was to what is, object by object, without gaps.
+    # The reported changes lead from the old state to the new one, object by object, without gaps.
     view: dict[Key, Thing | None] = {key: entry.value for key, entry in before.items()}
     for key, change in changes:
         assert view.get(key) == change.old
@@ -117,7 +117,7 @@ def test_another_uid_is_another_object() -> None:
     assert store.put(("n", "a"), Entry("u2", "2", "new")) == [Change("old", None), Change(None, "new")]
 
 
-def test_a_change_outside_the_projection_is_silent_but_remembered() -> None:
+def test_a_change_outside_the_projection_updates_only_the_version() -> None:
     store = Store[str]()
     store.put(("n", "a"), Entry("u1", "1", "same"))
     assert store.put(("n", "a"), Entry("u1", "2", "same")) == []
@@ -126,7 +126,7 @@ def test_a_change_outside_the_projection_is_silent_but_remembered() -> None:
     assert entry.resource_version == "2"
 
 
-def test_reading() -> None:
+def test_entries_are_read_by_key_and_index() -> None:
     store = filled({("n1", "a"): Entry("1", "1", Thing("x", ("l",))), ("n2", "b"): Entry("2", "1", Thing("x"))})
     assert store.get("n1", "a") == Thing("x", ("l",))
     assert store.get("n1", "b") is None
@@ -140,7 +140,7 @@ def test_reading() -> None:
 
 
 @given(states, states)
-def test_the_list_of_one_namespace_says_nothing_of_others(
+def test_the_list_of_one_namespace_leaves_the_others(
     before: dict[Key, Entry[Thing]], listed: dict[Key, Entry[Thing]]
 ) -> None:
     store = filled(before)

@@ -77,7 +77,7 @@ async def test_a_broken_pair_leaves_the_old_one_serving(broken: KeyPair) -> None
         assert await served(port, bundle("ca")) == "CN=new"
 
 
-async def test_handshakes_during_a_hundred_changes() -> None:
+async def test_handshakes_succeed_during_a_hundred_changes() -> None:
     tls = ServerTls(pair("ca", "one"))
     done = asyncio.Event()
     shown: set[str] = set()
@@ -105,13 +105,13 @@ async def test_only_the_given_authority_is_trusted() -> None:
         assert await served(port, bundle("other", "ca"))
 
 
-async def test_tls_1_2_is_spoken_and_1_1_is_not() -> None:
+async def test_tls_1_2_is_accepted_and_1_1_is_not() -> None:
     async with echo(ServerTls(pair("ca"))) as port:
         assert await served(port, bundle("ca"), maximum_version=ssl.TLSVersion.TLSv1_2)
     assert ServerTls(pair("ca")).context.minimum_version is ssl.TLSVersion.TLSv1_2
 
 
-def test_a_bundle_without_certificates() -> None:
+def test_a_bundle_without_certificates_is_refused() -> None:
     with pytest.raises(ConfigError):
         client_context(b"no")
     with pytest.raises(ConfigError):

@@ -55,7 +55,7 @@ async def ask(process: WorkerProcess, *request: Any) -> list[Any]:
     return answers
 
 
-async def test_a_worker_answers_any_number_of_requests_with_any_number_of_answers(worker: WorkerProcess) -> None:
+async def test_a_request_can_have_any_number_of_answers(worker: WorkerProcess) -> None:
     assert await ask(worker, "count", 3) == [0, 1, 2]
     assert await ask(worker, "count", 0) == []
     big = "x" * 5_000_000
@@ -73,7 +73,7 @@ async def test_a_hanging_worker_is_killed(worker: WorkerProcess) -> None:
         await worker.receive()
 
 
-async def test_memory_ends_at_the_limit(worker: WorkerProcess) -> None:
+async def test_a_worker_ends_at_its_memory_limit(worker: WorkerProcess) -> None:
     await worker.send(["memory", 1 << 30])
     assert await worker.receive() == Answer("filling")
     with pytest.raises(WorkerDiedError, match="out of memory") as caught:
@@ -91,7 +91,9 @@ async def test_memory_ends_at_the_limit(worker: WorkerProcess) -> None:
         (5, False, "exited with 5"),
     ],
 )
-async def test_the_way_a_worker_ends_is_told(worker: WorkerProcess, code: int, memory: bool, words: str) -> None:
+async def test_the_cause_of_a_worker_s_end_is_reported(
+    worker: WorkerProcess, code: int, memory: bool, words: str
+) -> None:
     await worker.send(["exit", code])
     assert await worker.receive() == Answer("leaving")
     with pytest.raises(WorkerDiedError, match=words) as caught:
@@ -102,12 +104,14 @@ async def test_the_way_a_worker_ends_is_told(worker: WorkerProcess, code: int, m
 
 def hold_up_until_ended(pid: int) -> None:
     """Keep the event loop from learning that a process ends, until it has."""
-    with contextlib.suppress(ChildProcessError):  # somebody has reaped it
+    with contextlib.suppress(ChildProcessError):  # it has been reaped
         os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
 
 
 @pytest.mark.parametrize("code", [5, -signal.SIGSEGV, -signal.SIGKILL])
-async def test_one_that_had_ended_when_it_was_killed_ended_by_itself(worker: WorkerProcess, code: int) -> None:
+async def test_a_worker_that_had_ended_before_the_kill_is_not_reported_as_killed(
+    worker: WorkerProcess, code: int
+) -> None:
     await worker.send(["exit", code])
     assert await worker.receive() == Answer("leaving")
     hold_up_until_ended(worker.pid)
@@ -115,7 +119,7 @@ async def test_one_that_had_ended_when_it_was_killed_ended_by_itself(worker: Wor
     assert await worker.exited == Exit(code, killed=False)
 
 
-async def test_the_kernel_ends_what_nobody_watches() -> None:
+async def test_a_worker_ends_at_its_cpu_limit() -> None:
     process = await WorkerProcess.start(replace(SPEC, cpu_seconds=0))
     await process.send(["hang"])
     assert await process.receive() == Answer("hanging")
@@ -124,7 +128,7 @@ async def test_the_kernel_ends_what_nobody_watches() -> None:
     assert caught.value.ended.for_time
 
 
-async def test_an_error_is_told_without_its_words(worker: WorkerProcess) -> None:
+async def test_an_error_is_logged_without_its_message(worker: WorkerProcess) -> None:
     with structlog.testing.capture_logs() as logs:
         await worker.send(["raise", "a secret"])
         assert await worker.receive() == Answer("failing")
@@ -135,7 +139,7 @@ async def test_an_error_is_told_without_its_words(worker: WorkerProcess) -> None
     assert "secret" not in str(logs)
 
 
-async def test_what_a_worker_says_is_cut_to_few_short_lines(worker: WorkerProcess) -> None:
+async def test_output_of_a_worker_is_truncated_in_the_log(worker: WorkerProcess) -> None:
     with structlog.testing.capture_logs() as logs:
         assert await ask(worker, "say", "\x1b[2J" + "x" * 100_000 + "\n" + "more\n" * 1000) == ["said"]
         await worker.close()
@@ -144,21 +148,21 @@ async def test_what_a_worker_says_is_cut_to_few_short_lines(worker: WorkerProces
     assert all(len(line) <= 256 and line.isprintable() for line in lines)
 
 
-async def test_answers_hold_no_classes_that_were_not_named(worker: WorkerProcess) -> None:
+async def test_an_answer_with_an_unlisted_class_ends_the_worker(worker: WorkerProcess) -> None:
     await worker.send(["stranger"])
     with pytest.raises(WorkerDiedError):
         await worker.receive()
     assert (await worker.exited).killed
 
 
-async def test_a_worker_that_speaks_nonsense_is_killed(worker: WorkerProcess) -> None:
+async def test_a_worker_that_sends_garbage_is_killed(worker: WorkerProcess) -> None:
     await worker.send(["garbage"])
     with pytest.raises(WorkerDiedError):
         await worker.receive()
     assert (await worker.exited).killed
 
 
-def test_a_reader_loads_builtins_and_what_it_was_told() -> None:
+def test_a_reader_loads_only_builtins_and_listed_classes() -> None:
     import pickle  # noqa: PLC0415 - only to make what must be refused
 
     reader = Reader([Stranger])
@@ -169,7 +173,7 @@ def test_a_reader_loads_builtins_and_what_it_was_told() -> None:
             reader.load(payload)
 
 
-async def test_a_request_that_is_too_large_is_not_sent(worker: WorkerProcess) -> None:
+async def test_a_request_above_the_frame_limit_is_not_sent(worker: WorkerProcess) -> None:
     with pytest.raises(FrameError, match="larger than"):
         await worker.send(["echo", bytes(SPEC.frame_bytes)])
     assert await ask(worker, "echo", 1) == [1]
@@ -199,7 +203,7 @@ async def test_interrupting_the_group_does_not_lose_answers(worker: WorkerProces
     assert await ask(worker, "echo", "still here") == ["still here"]
 
 
-async def test_a_start_that_fails_or_takes_too_long_leaves_nothing() -> None:
+async def test_a_start_that_fails_or_times_out_leaves_no_process() -> None:
     with pytest.raises(WorkerDiedError, match="exited with 7"):
         await WorkerProcess.start(replace(SPEC, service="tests.runtime.workerservices:dies_at_once"))
     with pytest.raises(TimeoutError):
@@ -207,7 +211,7 @@ async def test_a_start_that_fails_or_takes_too_long_leaves_nothing() -> None:
     assert not children()
 
 
-async def test_a_cancelled_start_leaves_nothing() -> None:
+async def test_a_cancelled_start_leaves_no_process() -> None:
     starting = asyncio.create_task(
         WorkerProcess.start(replace(SPEC, service="tests.runtime.workerservices:never_starts"))
     )
@@ -222,7 +226,7 @@ async def test_a_cancelled_start_leaves_nothing() -> None:
     assert not children()
 
 
-async def test_a_start_that_is_cancelled_before_it_has_its_channel_leaves_nothing(
+async def test_a_start_cancelled_before_its_channel_opens_leaves_no_process(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     reached = asyncio.Event()
@@ -269,7 +273,7 @@ ORPHANS = """
 """
 
 
-async def test_no_worker_outlives_a_starter_that_is_killed() -> None:
+async def test_workers_end_with_a_killed_parent() -> None:
     starter = await asyncio.create_subprocess_exec(
         sys.executable, "-c", textwrap.dedent(ORPHANS), stdout=subprocess.PIPE, cwd=Path(__file__).parents[2]
     )
@@ -302,7 +306,7 @@ async def until_idle(workers: Workers, count: int) -> None:
     await wait_for(idle, what=f"{count} idle workers")
 
 
-async def test_the_next_worker_is_there_when_one_is_killed() -> None:
+async def test_a_spare_worker_replaces_a_killed_one() -> None:
     seen = Seen()
     async with Workers(SPEC, size=2, observer=seen) as workers:
         first = await workers.take()
@@ -319,14 +323,14 @@ async def test_the_next_worker_is_there_when_one_is_killed() -> None:
     assert not seen.deaths
 
 
-async def test_nothing_is_started_before_the_first_is_taken_if_not_ahead() -> None:
+async def test_no_worker_is_started_before_the_first_take_if_not_ahead() -> None:
     async with Workers(SPEC, ahead=False) as workers:
         assert not children()
         process = await workers.take()
         assert children() == [process.pid]
 
 
-async def test_there_are_never_more_and_one_that_is_given_back_is_taken_again() -> None:
+async def test_the_pool_is_bounded_and_reuses_returned_workers() -> None:
     async with Workers(SPEC, size=2) as workers:
         one, two = await workers.take(), await workers.take()
         third = asyncio.create_task(workers.take())
@@ -339,7 +343,7 @@ async def test_there_are_never_more_and_one_that_is_given_back_is_taken_again() 
         assert await workers.take() is two
 
 
-async def test_a_nice_worker_lets_others_go_first() -> None:
+async def test_a_worker_runs_with_its_niceness() -> None:
     process = await WorkerProcess.start(replace(SPEC, niceness=3))
     try:
         assert os.getpriority(os.PRIO_PROCESS, process.pid) == os.getpriority(os.PRIO_PROCESS, 0) + 3
@@ -347,27 +351,27 @@ async def test_a_nice_worker_lets_others_go_first() -> None:
         await process.close()
 
 
-async def test_workers_are_prepared_before_they_are_taken_and_again_when_it_changes() -> None:
-    told: list[int] = []
+async def test_workers_are_prepared_before_take_and_again_after_a_refresh() -> None:
+    reported: list[int] = []
 
     async def prepare(process: WorkerProcess) -> None:
         assert await ask(process, "echo", 1) == [1]
-        told.append(process.pid)
+        reported.append(process.pid)
 
     async with Workers(SPEC, size=2, prepare=prepare) as workers:
         await workers.until_prepared(2)
         lent = await workers.take()
         workers.refresh()
         await workers.until_prepared(1)
-        assert len(told) == 3, "one that is lent is left alone"
-        assert told[2] != lent.pid
+        assert len(reported) == 3, "one that is lent is left alone"
+        assert reported[2] != lent.pid
         workers.give_back(lent)
         await workers.until_prepared(2)
-        assert told[3] == lent.pid
-        assert set(told) == set(children())
+        assert reported[3] == lent.pid
+        assert set(reported) == set(children())
 
 
-async def test_a_worker_that_is_not_prepared_any_more_can_be_taken() -> None:
+async def test_an_outdated_worker_can_be_taken() -> None:
     async with Workers(SPEC) as workers:
         process = await workers.take()
         workers.refresh()
@@ -377,7 +381,7 @@ async def test_a_worker_that_is_not_prepared_any_more_can_be_taken() -> None:
         assert await waiting is process
 
 
-async def test_one_that_ends_by_itself_is_replaced_and_told() -> None:
+async def test_a_worker_that_dies_is_replaced_and_reported() -> None:
     seen = Seen()
     async with Workers(SPEC, observer=seen) as workers:
 
@@ -395,7 +399,7 @@ async def test_one_that_ends_by_itself_is_replaced_and_told() -> None:
         assert seen.deaths == ["crash"]
 
 
-async def test_starts_that_fail_come_again_with_a_delay_and_cost_nobody_else() -> None:
+async def test_failed_starts_are_retried_with_a_delay() -> None:
     seen = Seen()
     spec = replace(SPEC, service="tests.runtime.workerservices:dies_at_once")
     async with Workers(spec, observer=seen) as workers:
@@ -410,7 +414,7 @@ async def test_starts_that_fail_come_again_with_a_delay_and_cost_nobody_else() -
     assert not children()
 
 
-async def test_who_waits_is_told_that_there_will_be_none() -> None:
+async def test_a_waiting_take_fails_when_the_pool_closes() -> None:
     spec = replace(SPEC, service="tests.runtime.workerservices:never_starts")
     async with Workers(spec) as workers:
         waiting = asyncio.create_task(workers.take())
@@ -422,7 +426,7 @@ async def test_who_waits_is_told_that_there_will_be_none() -> None:
     assert not children()
 
 
-async def test_a_cancelled_taker_leaves_the_worker_to_the_next() -> None:
+async def test_a_cancelled_take_leaves_the_worker_to_the_next() -> None:
     async with Workers(SPEC, ahead=False) as workers:
         for steps in range(4):
             taker = asyncio.create_task(workers.take())

@@ -87,6 +87,6 @@ def dies_at_once() -> Answers:
 
 
 def never_starts() -> Answers:
-    """Says no hello."""
+    """Sends no hello."""
     while True:
         time.sleep(60)

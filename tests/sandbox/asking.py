@@ -1,4 +1,4 @@
-"""Asking an API server in memory for objects of a kind, and what it says no with."""
+"""Create and patch objects of a kind on an API server in memory, and get the errors of refused requests."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ async def patch_refused(
     return caught.value
 
 
-def told(error: StatusError) -> list[str]:
+def messages(error: StatusError) -> list[str]:
     """What is wrong, by field: ``spec.x: Required value``."""
     causes = (error.details or {}).get("causes", [])
     return [f"{cause['field']}: {cause['message']}" for cause in causes]

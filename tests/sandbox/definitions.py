@@ -16,7 +16,7 @@ OPEN: Object = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
 
 
 def version(name: str = "v1", schema: Object | None = None, **fields: Any) -> Object:
-    """A version that is served, and stored unless said otherwise."""
+    """A version that is served, and stored by default."""
     return {"name": name, "served": True, "storage": True, "schema": {"openAPIV3Schema": schema or OPEN}, **fields}
 
 

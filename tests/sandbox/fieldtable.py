@@ -1,4 +1,4 @@
-"""Writes ``gangctl/sandbox/rules/fields.json``: which fields each Kubernetes minor knows.
+"""Writes ``gangctl/sandbox/rules/fields.json``: which fields each Kubernetes minor has.
 
 Names, types and list keys only, read from ``/openapi/v3`` of real API servers and from the
 JobSet CRD that they hold. Run ``python -m tests.sandbox.fieldtable`` after a minor was added
@@ -141,7 +141,7 @@ def _keys(schema: Schema) -> str:
 
 
 class Crd:
-    """Definitions of a CRD's schema; a struct that a built-in kind has as well is told by that name."""
+    """Definitions of a CRD's schema; a struct that a built-in kind has as well has that name."""
 
     def __init__(self, known: Definitions) -> None:
         self.definitions: Definitions = {}
@@ -187,7 +187,7 @@ def _constraints(schema: Schema) -> Schema | None:
 
 
 def _print(definition: Mapping[str, Any]) -> str:
-    """Equal for definitions that know the same fields, whatever strategic merge makes of them."""
+    """Equal for definitions that have the same fields, whatever strategic merge makes of them."""
 
     def plain(value: Any) -> Any:
         return value.partition("~")[0] if isinstance(value, str) else value

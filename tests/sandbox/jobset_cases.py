@@ -1,4 +1,4 @@
-"""JobSets and changes of one, and what a real JobSet 0.12 on Kubernetes 1.37 says to each.
+"""JobSets and changes of one, and the answer of a real JobSet 0.12 on Kubernetes 1.37 to each.
 
 Of new ones those that its webhook refuses are left out: the sandbox takes them.
 
@@ -210,7 +210,7 @@ STATUSES: Final[Mapping[str, Object]] = {
 }
 
 
-def told(failure: ApiFailure) -> Object:
+def recorded_error(failure: ApiFailure) -> Object:
     """What is recorded of a refusal."""
     return recorded(failure.body)
 
@@ -250,7 +250,7 @@ async def _answer(call: Any) -> Object:
     try:
         return {"spec": (await call)["spec"]}
     except ApiFailure as failure:
-        return told(failure)
+        return recorded_error(failure)
 
 
 async def _record() -> None:

@@ -21,7 +21,7 @@ _TURNS = 50
 
 
 class NoWebhooks(WebhookAdmission):
-    """Admission of a server on which none is registered, for tests to say more."""
+    """Admission of a server without webhooks, for tests to extend."""
 
     def __init__(self) -> None:
         super().__init__(Store())
@@ -128,7 +128,7 @@ class Stage:
         return found
 
     async def idle(self) -> None:
-        """Let everybody act until nobody writes any more; who waits for a timer counts as idle."""
+        """Let all controllers act until none writes any more; one that waits for a timer counts as idle."""
         revision = -1
         while revision != self.api.store.revision:
             revision = self.api.store.revision

@@ -43,12 +43,12 @@ def hold(condition: dict[str, str], new: Object | None, old: Object | None = Non
         pytest.param(jobset(), jobset(), False, id="plain-update"),
     ],
 )
-def test_gangctl_is_asked_about_gangs(new: Object, old: Object | None, asked: bool) -> None:
+def test_the_jobset_condition_matches_gangs_only(new: Object, old: Object | None, asked: bool) -> None:
     assert hold(JOBSET_CONDITION, new, old) is asked
 
 
 @each("stamped", [True, False])
-def test_it_is_asked_about_stamped_jobs(stamped: bool) -> None:
+def test_the_stamp_condition_matches_stamped_jobs_only(stamped: bool) -> None:
     assert hold(STAMPED_CONDITION, job(stamped=stamped)) is stamped
 
 
@@ -61,14 +61,14 @@ def test_it_is_asked_about_stamped_jobs(stamped: bool) -> None:
         pytest.param(job(), job(), False, id="never"),
     ],
 )
-def test_it_is_asked_about_lost_references(new: Object, old: Object, lost: bool) -> None:
+def test_the_reference_condition_matches_lost_references_only(new: Object, old: Object, lost: bool) -> None:
     assert hold(LOST_CONDITION, new, old) is lost
 
 
 BROKEN = {"name": "broken", "expression": "object.data.nothing == 'x'"}
 
 
-def test_a_field_that_is_not_there_is_an_error_unless_another_condition_is_false() -> None:
+def test_an_absent_field_is_an_error_unless_another_condition_is_false() -> None:
     values: Object = {"object": {"data": {}}, "oldObject": None, "request": {}}
     with pytest.raises(ConditionError, match="no such key: nothing"):
         Conditions([BROKEN]).hold(values)

@@ -21,7 +21,7 @@ async def _configmap(api: Api, name: str = "c", **more: object) -> Object:
     return await api.create(api.kind("configmaps"), "default", {"metadata": {"name": name}, **more}, ME)
 
 
-async def test_create_fills_in_what_belongs_to_the_server(api: Api) -> None:
+async def test_create_sets_the_metadata_of_the_server(api: Api) -> None:
     created = await api.create(
         api.kind("pods"), "default", {"metadata": {"name": "p", "uid": "mine", "generation": 9}, "spec": POD}, ME
     )
@@ -33,7 +33,7 @@ async def test_create_fills_in_what_belongs_to_the_server(api: Api) -> None:
     assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", metadata["creationTimestamp"])
 
 
-async def test_generated_names_differ_and_fit(api: Api) -> None:
+async def test_generated_names_are_distinct_and_within_the_limit(api: Api) -> None:
     kind = api.kind("configmaps")
     names = {
         (await api.create(kind, "default", {"metadata": {"generateName": prefix}}, ME))["metadata"]["name"]
@@ -43,7 +43,7 @@ async def test_generated_names_differ_and_fit(api: Api) -> None:
     assert max(map(len, names)) == 63
 
 
-async def test_a_taken_name_is_refused_and_says_when_its_holder_is_going(api: Api) -> None:
+async def test_a_taken_name_is_refused_and_a_terminating_holder_is_named(api: Api) -> None:
     await _configmap(api, "c")
     with pytest.raises(StatusError, match=r'409 AlreadyExists: configmaps "c" already exists'):
         await _configmap(api, "c")
@@ -53,7 +53,7 @@ async def test_a_taken_name_is_refused_and_says_when_its_holder_is_going(api: Ap
         await _configmap(api, "c")
 
 
-async def test_a_namespace_must_be_there_and_stay(api: Api) -> None:
+async def test_a_create_needs_a_namespace_that_is_not_terminating(api: Api) -> None:
     kind, namespaces = api.kind("configmaps"), api.kind("namespaces")
     with pytest.raises(StatusError, match='404 NotFound: namespaces "no" not found'):
         await api.create(kind, "no", {"metadata": {"name": "c"}}, ME)
@@ -67,7 +67,7 @@ async def test_a_namespace_must_be_there_and_stay(api: Api) -> None:
     assert caught.value.details["causes"][0]["reason"] == "NamespaceTerminating"
 
 
-async def test_an_update_based_on_the_past_is_a_conflict(api: Api) -> None:
+async def test_an_update_with_an_old_version_is_a_conflict(api: Api) -> None:
     kind = api.kind("configmaps")
     first = await _configmap(api)
     await api.update(kind, "default", "c", {**first, "data": {"a": "1"}}, ME)
@@ -77,7 +77,7 @@ async def test_an_update_based_on_the_past_is_a_conflict(api: Api) -> None:
     assert (await api.update(kind, "default", "c", unconditional, ME))["data"] == {"a": "3"}
 
 
-async def test_a_patch_may_carry_a_version_too(api: Api) -> None:
+async def test_a_patch_with_an_old_version_is_a_conflict(api: Api) -> None:
     await _configmap(api)
     with pytest.raises(StatusError, match="409 Conflict"):
         await api.patch(api.kind("configmaps"), "default", "c", {"metadata": {"resourceVersion": "1"}}, "merge", ME)
@@ -86,7 +86,7 @@ async def test_a_patch_may_carry_a_version_too(api: Api) -> None:
 @pytest.mark.parametrize(
     "resource", ["leases.coordination.k8s.io", "mutatingwebhookconfigurations.admissionregistration.k8s.io"]
 )
-async def test_some_kinds_want_the_version(api: Api, resource: str) -> None:
+async def test_some_kinds_require_a_version_in_an_update(api: Api, resource: str) -> None:
     kind = api.kind(resource)
     namespace = "default" if kind.namespaced else ""
     await api.create(kind, namespace, {"metadata": {"name": "x"}}, ME)
@@ -96,7 +96,7 @@ async def test_some_kinds_want_the_version(api: Api, resource: str) -> None:
     assert "metadata.resourceVersion: Invalid value: 0: must be specified for an update" in caught.value.message
 
 
-async def test_what_changes_nothing_is_no_write(api: Api) -> None:
+async def test_an_update_without_a_change_is_no_write(api: Api) -> None:
     first = await _configmap(api, data={"a": "1"})
     revision = api.store.revision
     assert await api.update(api.kind("configmaps"), "default", "c", {**first}, Caller("other")) == first
@@ -104,7 +104,7 @@ async def test_what_changes_nothing_is_no_write(api: Api) -> None:
     assert api.store.revision == revision
 
 
-async def test_main_and_status_are_written_apart(api: Api) -> None:
+async def test_spec_and_status_are_written_separately(api: Api) -> None:
     kind = api.kind("jobs.batch")
     job = await api.create(kind, "default", {"metadata": {"name": "j"}, "spec": {**JOB, "parallelism": 1}}, ME)
     main = await api.patch(kind, "default", "j", {"spec": {"parallelism": 2}, "status": {"active": 1}}, "merge", ME)
@@ -118,7 +118,7 @@ async def test_main_and_status_are_written_apart(api: Api) -> None:
     assert status["metadata"]["generation"] == main["metadata"]["generation"]
 
 
-async def test_identity_cannot_be_rewritten(api: Api) -> None:
+async def test_uid_and_creation_time_cannot_be_changed(api: Api) -> None:
     first = await _configmap(api)
     changed = {**first, "metadata": {**first["metadata"], "creationTimestamp": "2000-01-01T00:00:00Z"}}
     updated = await api.update(api.kind("configmaps"), "default", "c", changed, ME)
@@ -128,7 +128,7 @@ async def test_identity_cannot_be_rewritten(api: Api) -> None:
         await api.update(api.kind("configmaps"), "default", "c", other, ME)
 
 
-async def test_a_dry_run_says_what_would_be_and_changes_nothing(api: Api) -> None:
+async def test_a_dry_run_returns_the_result_and_changes_nothing(api: Api) -> None:
     kind = api.kind("configmaps")
     tried = await api.create(kind, "default", {"metadata": {"name": "c"}}, ME, DRY)
     assert tried["metadata"]["uid"]
@@ -152,14 +152,14 @@ async def test_a_dry_run_says_what_would_be_and_changes_nothing(api: Api) -> Non
         ({"metadata": {"labels": {"a": 1}}}, "field ObjectMeta.metadata.labels of type string"),
     ],
 )
-async def test_a_body_of_something_else_is_refused(api: Api, body: Object, message: str) -> None:
+async def test_a_body_of_another_kind_or_name_is_refused(api: Api, body: Object, message: str) -> None:
     with pytest.raises(StatusError) as caught:
         await api.create(api.kind("configmaps"), "default", body, ME)
     assert (caught.value.code, caught.value.reason) == (400, "BadRequest")
     assert message in caught.value.message
 
 
-async def test_readers_cannot_change_what_is_stored(api: Api) -> None:
+async def test_a_change_of_a_returned_object_does_not_change_the_store(api: Api) -> None:
     created = await _configmap(api, data={"a": "1"})
     created["data"]["a"] = "2"
     (await api.list(api.kind("configmaps"), "default")).items[0]["data"]["a"] = "3"
@@ -182,7 +182,7 @@ class _Meanwhile(NoWebhooks):
         return obj
 
 
-async def test_what_is_written_meanwhile_survives_or_is_a_conflict() -> None:
+async def test_a_write_during_admission_survives_or_is_a_conflict() -> None:
     admission = _Meanwhile()
     admission.api = api = Api(admission=admission)
     first = await _configmap(api)
@@ -204,7 +204,7 @@ class _Refusing(NoWebhooks):
         raise bad_request(f"no {attributes.operation} {attributes.options.get('dryRun')}")
 
 
-async def test_admission_decides_dry_runs_too_and_its_warnings_come_back() -> None:
+async def test_admission_applies_to_dry_runs_and_its_warnings_are_returned() -> None:
     api = Api(admission=_Refusing())
     warnings: list[str] = []
     with pytest.raises(StatusError, match=r"no CREATE \['All'\]"):
@@ -226,7 +226,7 @@ async def test_a_pod_is_bound_once(api: Api) -> None:
         await api.bind("default", "p", target, SYSTEM)
 
 
-async def test_events_of_both_groups_are_one_thing(api: Api) -> None:
+async def test_events_are_shared_by_both_groups(api: Api) -> None:
     old, new = api.kind("events"), api.kind("events.events.k8s.io")
     await api.create(new, "default", {"metadata": {"name": "e"}, **EVENT}, ME)
     seen = await api.get(old, "default", "e")
@@ -236,7 +236,7 @@ async def test_events_of_both_groups_are_one_thing(api: Api) -> None:
     assert (await api.get(new, "default", "e"))["note"] == "hello"
 
 
-async def test_many_writers_lose_nothing(api: Api) -> None:
+async def test_concurrent_patches_are_all_kept(api: Api) -> None:
     kind = api.kind("configmaps")
     await _configmap(api)
     patches = [{"data": {f"k{number}": "1"}} for number in range(20)]
@@ -260,7 +260,7 @@ def test_each_minor_serves_gangs_in_its_own_version(minor: str, version: str, re
     assert {kind.version for kind in off.registry if kind.group == group} == {"v1"}
 
 
-async def test_a_custom_resource_is_of_its_kind(api: Api) -> None:
+async def test_a_custom_resource_of_another_kind_is_refused(api: Api) -> None:
     body = {"apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": "Other", "metadata": {"name": "a"}}
     with pytest.raises(StatusError) as caught:
         await api.create(api.kind("jobsets.jobset.x-k8s.io"), "default", body, ME)

@@ -27,7 +27,7 @@ def _managers(obj: Object) -> dict[tuple[str, str], Object]:
     return {(each["manager"], each["operation"]): each["fieldsV1"] for each in obj["metadata"]["managedFields"]}
 
 
-async def test_apply_creates_and_owns(api: Api) -> None:
+async def test_apply_creates_an_object_and_owns_its_fields(api: Api) -> None:
     created = await _apply(api, "one", {"a": "1"}, labels={"l": "1"})
     assert created["data"] == {"a": "1"}
     assert _managers(created) == {
@@ -35,7 +35,7 @@ async def test_apply_creates_and_owns(api: Api) -> None:
     }
 
 
-async def test_what_is_applied_no_longer_goes_unless_somebody_else_wants_it(api: Api) -> None:
+async def test_a_field_no_longer_applied_is_removed_unless_another_manager_owns_it(api: Api) -> None:
     await _apply(api, "one", {"a": "1", "b": "1"})
     await _apply(api, "two", {"b": "1"})
     applied = await _apply(api, "one", {"c": "1"})
@@ -46,7 +46,7 @@ async def test_what_is_applied_no_longer_goes_unless_somebody_else_wants_it(api:
     }
 
 
-async def test_another_value_is_a_conflict_that_names_manager_and_field(api: Api) -> None:
+async def test_another_value_is_a_conflict_naming_manager_and_field(api: Api) -> None:
     await _apply(api, "one", {"a": "1"})
     with pytest.raises(StatusError) as caught:
         await _apply(api, "two", {"a": "2"})
@@ -67,7 +67,7 @@ async def test_force_takes_the_field_over(api: Api) -> None:
     }
 
 
-async def test_an_update_takes_what_it_changes(api: Api) -> None:
+async def test_an_update_owns_the_fields_that_it_changes(api: Api) -> None:
     await _apply(api, "one", {"a": "1", "b": "1"})
     patched = await api.patch(api.kind("configmaps"), "default", "c", {"data": {"a": "2"}}, "merge", ME)
     assert _managers(patched) == {
@@ -78,12 +78,12 @@ async def test_an_update_takes_what_it_changes(api: Api) -> None:
         await _apply(api, "one", {"a": "1", "b": "1"})
 
 
-async def test_the_same_again_is_no_write(api: Api) -> None:
+async def test_an_identical_apply_is_no_write(api: Api) -> None:
     first = await _apply(api, "one", {"a": "1"})
     assert await _apply(api, "one", {"a": "1"}) == first
 
 
-async def test_a_map_goes_with_its_last_key(api: Api) -> None:
+async def test_a_map_is_removed_with_its_last_key(api: Api) -> None:
     await _apply(api, "one", {"a": "1"})
     body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c"}}
     options = WriteOptions(field_manager="one")
@@ -130,7 +130,7 @@ async def test_list_items_are_owned_by_their_keys(api: Api) -> None:
         ),
     ],
 )
-async def test_what_cannot_be_applied(api: Api, body: Object, manager: str, code: int, message: str) -> None:
+async def test_an_invalid_apply_is_refused(api: Api, body: Object, manager: str, code: int, message: str) -> None:
     options = WriteOptions(field_manager=manager)
     with pytest.raises(StatusError) as caught:
         await api.patch(api.kind("configmaps"), "default", "c", body, "apply", ME, options)

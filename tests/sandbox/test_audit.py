@@ -5,7 +5,7 @@ from gangctl.sandbox.server import Sandbox
 from tests.sandbox.wire import CONFIGMAPS, PODS, Wire
 
 
-async def test_every_request_is_written_down(sandbox: Sandbox, wire: Wire) -> None:
+async def test_every_request_is_recorded(sandbox: Sandbox, wire: Wire) -> None:
     await wire.configmap("a")
     await wire.get(f"{CONFIGMAPS}/none")
     await wire.send("POST", f"{CONFIGMAPS}?dryRun=All", {"metadata": {"name": "b"}})

@@ -30,7 +30,7 @@ def api(sandbox: Sandbox) -> Api:
     return sandbox.api
 
 
-async def test_a_definition_is_filled_in_and_established(api: Api) -> None:
+async def test_a_definition_is_defaulted_and_established(api: Api) -> None:
     created = await create(api, definition())
     names = {"plural": "widgets", "kind": "Widget", "singular": "widget", "listKind": "WidgetList"}
     nothing = {"plural": "", "kind": ""}
@@ -51,7 +51,7 @@ async def _served(api: Api, schema: Object | None = None, **fields: Any) -> None
     await established(api)
 
 
-async def test_objects_are_pruned_and_filled_in(api: Api) -> None:
+async def test_custom_objects_are_pruned_and_defaulted(api: Api) -> None:
     spec = {
         "type": "object",
         "properties": {
@@ -86,7 +86,7 @@ async def test_objects_are_pruned_and_filled_in(api: Api) -> None:
         await api.create(kind, "default", widget({"odd": 1}), ME, WriteOptions(field_validation="Strict"))
 
 
-async def test_a_status_is_written_apart_where_there_is_the_subresource(api: Api) -> None:
+async def test_the_status_is_written_separately_if_it_is_a_subresource(api: Api) -> None:
     ready = {"type": "object", "properties": {"ready": {"type": "boolean"}}}
     await _served(api, {"type": "object", "properties": {"spec": OPEN, "status": ready}}, subresources={"status": {}})
     kind = api.kind(WIDGETS)
@@ -113,7 +113,7 @@ async def test_each_served_version_shows_the_stored_object(api: Api) -> None:
         api.kind(WIDGETS, "v2")
 
 
-async def test_a_version_that_is_no_longer_served_is_gone(api: Api) -> None:
+async def test_a_version_that_is_no_longer_served_is_not_found(api: Api) -> None:
     await create(api, definition(version(), version("v2", storage=False)))
     await established(api)
     fewer = {"spec": {"versions": [version(), version("v2", storage=False, served=False)]}}
@@ -126,7 +126,7 @@ async def test_a_version_that_is_no_longer_served_is_gone(api: Api) -> None:
     assert api.registry.find("example.com", "v1", "widgets") is not None
 
 
-async def test_what_was_stored_stays_a_version(api: Api) -> None:
+async def test_former_storage_versions_stay_in_the_status(api: Api) -> None:
     await _served(api)
     kind = api.kind(DEFINITIONS)
     moved = {"spec": {"versions": [version("v2"), version(storage=False)]}}
@@ -134,7 +134,7 @@ async def test_what_was_stored_stays_a_version(api: Api) -> None:
     assert changed["status"]["storedVersions"] == ["v1", "v2"]
 
 
-async def test_objects_go_with_their_definition(api: Api) -> None:
+async def test_objects_are_deleted_with_their_definition(api: Api) -> None:
     await _served(api)
     kind = api.kind(WIDGETS)
     await api.create(kind, "default", renamed(widget(), finalizers=["example.com/held"]), ME)
@@ -157,7 +157,7 @@ async def test_objects_go_with_their_definition(api: Api) -> None:
         await read(api)
 
 
-async def test_a_definition_of_jobsets_leaves_the_built_in_ones_as_they_are(api: Api) -> None:
+async def test_a_definition_of_jobsets_does_not_change_the_built_in_kind(api: Api) -> None:
     kind = api.kind("jobsets.jobset.x-k8s.io")
     body = definition(version("v1alpha2"), plural="jobsets", kind="JobSet", group="jobset.x-k8s.io")
     await create(api, body)

@@ -24,7 +24,7 @@ async def _gone(api: Api, resource: str) -> bool:
     return api.store.get(api.kind(resource).storage, ("default", "x")) is None
 
 
-async def test_what_waits_for_nothing_is_gone_and_answered_with_a_status(api: Api) -> None:
+async def test_an_object_without_finalizers_is_deleted_at_once(api: Api) -> None:
     created = await _create(api, "leases.coordination.k8s.io")
     answer = await api.delete(api.kind("leases.coordination.k8s.io"), "default", "x", ME)
     assert answer["status"] == "Success"
@@ -39,7 +39,7 @@ async def test_what_waits_for_nothing_is_gone_and_answered_with_a_status(api: Ap
         await api.delete(api.kind("leases.coordination.k8s.io"), "default", "x", ME)
 
 
-async def test_finalizers_hold_and_the_last_one_lets_go(api: Api) -> None:
+async def test_an_object_is_deleted_with_its_last_finalizer(api: Api) -> None:
     kind = api.kind("configmaps")
     await _create(api, "configmaps", finalizers=["x/a", "x/b"])
     marked = await api.delete(kind, "default", "x", ME)
@@ -64,7 +64,9 @@ async def test_finalizers_hold_and_the_last_one_lets_go(api: Api) -> None:
         ("configmaps", None, None),
     ],
 )
-async def test_propagation(resource: str, propagation: Propagation | None, finalizers: list[str] | None) -> None:
+async def test_the_propagation_policy_sets_finalizers(
+    resource: str, propagation: Propagation | None, finalizers: list[str] | None
+) -> None:
     api = Api()
     await _create(api, resource)
     warnings: list[str] = []
@@ -82,7 +84,9 @@ async def test_propagation(resource: str, propagation: Propagation | None, final
         (DeleteOptions(resource_version="1"), r"the ResourceVersion in the precondition \(1\) does not match"),
     ],
 )
-async def test_preconditions(api: Api, options: DeleteOptions, message: str) -> None:
+async def test_a_delete_with_a_failed_precondition_is_a_conflict(
+    api: Api, options: DeleteOptions, message: str
+) -> None:
     created = await _create(api, "configmaps")
     with pytest.raises(StatusError, match=f'409 Conflict: Operation cannot be fulfilled on ConfigMap "x": {message}'):
         await api.delete(api.kind("configmaps"), "default", "x", ME, options)
@@ -113,7 +117,7 @@ async def test_a_bound_pod_ends_gracefully(api: Api) -> None:
     assert await _gone(api, "pods")
 
 
-async def test_watches_see_the_mark_of_a_pod_and_the_last_state_of_everything(api: Api) -> None:
+async def test_watches_receive_the_deletion_timestamp_and_the_last_state(api: Api) -> None:
     pods = api.kind("pods")
     await _create(api, "pods")
     watch = Watch(api.store, pods, None, WatchQuery(resource_version=str(api.store.revision)))
@@ -123,7 +127,7 @@ async def test_watches_see_the_mark_of_a_pod_and_the_last_state_of_everything(ap
     assert last.obj["metadata"]["deletionGracePeriodSeconds"] == 0
 
 
-async def test_the_first_namespaces_stay(api: Api) -> None:
+async def test_the_initial_namespaces_cannot_be_deleted(api: Api) -> None:
     with pytest.raises(StatusError, match=r"403 Forbidden: .*this namespace may not be deleted"):
         await api.delete(api.kind("namespaces"), "", "kube-system", ME)
 
@@ -138,7 +142,7 @@ async def test_removing_a_finalizer_does_not_shorten_a_pods_grace(api: Api) -> N
 
 
 @pytest.mark.parametrize("why", ["unbound", "finished"])
-async def test_a_pod_that_runs_nowhere_goes_at_once(api: Api, why: str) -> None:
+async def test_a_pod_that_is_not_running_is_deleted_at_once(api: Api, why: str) -> None:
     pods = api.kind("pods")
     await _create(api, "pods")
     if why == "finished":
@@ -148,7 +152,7 @@ async def test_a_pod_that_runs_nowhere_goes_at_once(api: Api, why: str) -> None:
     assert await _gone(api, "pods")
 
 
-async def test_a_collection_is_deleted_by_selection(api: Api) -> None:
+async def test_a_collection_is_deleted_by_selector(api: Api) -> None:
     kind = api.kind("configmaps")
     for name, value in (("a", "1"), ("b", "1"), ("c", "2")):
         await api.create(kind, "default", {"metadata": {"name": name, "labels": {"l": value}}}, ME)

@@ -10,21 +10,21 @@ from tests.sandbox.wire import Wire
 
 
 @each(("minor", "release"), [("1.35", "v1.35.4"), ("1.36", "v1.36.3"), ("1.37", "v1.37.2")])
-async def test_the_version(minor: str, release: str) -> None:
+async def test_each_minor_reports_its_version(minor: str, release: str) -> None:
     async with (
         Sandbox(SandboxOptions(minor=minor, tls=False)) as sandbox,
         Wire(sandbox.url, sandbox.token()) as wire,
     ):
-        told = (await wire.get("/version")).json
-    assert (told["gitVersion"], f"{told['major']}.{told['minor']}") == (release, minor)
+        response = (await wire.get("/version")).json
+    assert (response["gitVersion"], f"{response['major']}.{response['minor']}") == (release, minor)
 
 
-def test_a_minor_that_does_not_exist() -> None:
+def test_an_unknown_minor_is_refused() -> None:
     with pytest.raises(ValueError, match=r"unknown minor '1\.2'"):
         Sandbox(SandboxOptions(minor="1.2"))
 
 
-async def test_groups_and_resources(wire: Wire) -> None:
+async def test_discovery_lists_groups_and_resources(wire: Wire) -> None:
     groups = {group["name"]: group for group in (await wire.get("/apis")).json["groups"]}
     scheduling = groups["scheduling.k8s.io"]
     assert [each["version"] for each in scheduling["versions"]] == ["v1", "v1beta1"]
@@ -39,7 +39,7 @@ async def test_groups_and_resources(wire: Wire) -> None:
     assert "deletecollection" not in core["namespaces"]["verbs"]
 
 
-async def test_a_version_that_is_off_is_not_served() -> None:
+async def test_a_disabled_version_is_not_served() -> None:
     options = SandboxOptions(tls=False, runtime_config={"scheduling.k8s.io/v1beta1": False})
     async with Sandbox(options) as sandbox, Wire(sandbox.url, sandbox.token()) as wire:
         assert (await wire.get("/apis/scheduling.k8s.io/v1beta1")).status == 404

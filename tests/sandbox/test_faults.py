@@ -23,7 +23,7 @@ async def _create(wire: Wire, name: str) -> int:
     return (await wire.send("POST", CONFIGMAPS, {"metadata": {"name": name}})).status
 
 
-async def test_a_rule_counts_what_matches_and_acts_at_its_turn(sandbox: Sandbox, wire: Wire) -> None:
+async def test_a_rule_applies_from_its_first_match_for_its_number_of_times(sandbox: Sandbox, wire: Wire) -> None:
     rule = sandbox.faults.add(Match("tester", WRITES, "configmaps"), faults.error(503), first=2, times=2)
     statuses = []
     for name in "abcd":
@@ -34,7 +34,7 @@ async def test_a_rule_counts_what_matches_and_acts_at_its_turn(sandbox: Sandbox,
     assert _stored(sandbox) == ["a", "d"]
 
 
-async def test_nobody_else_is_touched(sandbox: Sandbox) -> None:
+async def test_a_rule_does_not_affect_other_users(sandbox: Sandbox) -> None:
     sandbox.faults.add(TESTER, faults.error(), times=100)
     async with Wire(sandbox.url, sandbox.token("other")) as other:
         assert await _create(other, "a") == 201
@@ -53,7 +53,7 @@ async def test_nobody_else_is_touched(sandbox: Sandbox) -> None:
         (Match("tester", where=lambda record: record.verb == "list"), 1),
     ],
 )
-async def test_what_a_rule_matches(sandbox: Sandbox, wire: Wire, match: Match, seen: int) -> None:
+async def test_a_rule_matches_by_user_verb_and_resource(sandbox: Sandbox, wire: Wire, match: Match, seen: int) -> None:
     rule = sandbox.faults.count(match)
     await _create(wire, "a")
     await wire.get(f"{CONFIGMAPS}/a")
@@ -72,18 +72,22 @@ async def test_what_a_rule_matches(sandbox: Sandbox, wire: Wire, match: Match, s
         (faults.ExpireWatch(), 410, "Expired"),
     ],
 )
-async def test_refusals_change_nothing(sandbox: Sandbox, wire: Wire, action: Action, status: int, reason: str) -> None:
+async def test_a_refused_write_changes_nothing(
+    sandbox: Sandbox, wire: Wire, action: Action, status: int, reason: str
+) -> None:
     begun = sandbox.audit.total
     sandbox.faults.add(TESTER, action)
-    told = await wire.send("POST", CONFIGMAPS, {"metadata": {"name": "a"}})
-    assert (told.status, told.json["reason"]) == (status, reason)
-    assert told.headers.get("Retry-After") == ("7" if status == 429 else None)
+    answer = await wire.send("POST", CONFIGMAPS, {"metadata": {"name": "a"}})
+    assert (answer.status, answer.json["reason"]) == (status, reason)
+    assert answer.headers.get("Retry-After") == ("7" if status == 429 else None)
     assert _stored(sandbox) == []
     assert [record.code for record in sandbox.audit.since(begun)] == [status]
 
 
 @pytest.mark.parametrize(("action", "stored"), [(faults.CutBefore(), []), (faults.CutAfter(), ["a"])])
-async def test_a_cut_leaves_no_answer(sandbox: Sandbox, wire: Wire, action: Action, stored: list[str]) -> None:
+async def test_a_cut_connection_gives_no_response(
+    sandbox: Sandbox, wire: Wire, action: Action, stored: list[str]
+) -> None:
     sandbox.faults.add(TESTER, action)
     with pytest.raises(aiohttp.ServerDisconnectedError):
         await _create(wire, "a")
@@ -92,7 +96,7 @@ async def test_a_cut_leaves_no_answer(sandbox: Sandbox, wire: Wire, action: Acti
     assert await _create(wire, "b") == 201
 
 
-async def test_a_cut_carries_out_the_write_however_it_ends(sandbox: Sandbox, wire: Wire) -> None:
+async def test_a_cut_after_the_request_carries_out_the_write(sandbox: Sandbox, wire: Wire) -> None:
     await wire.configmap("a")
     # aiohttp sends a DELETE that was cut a second time by itself.
     sandbox.faults.add(TESTER, faults.CutAfter(), times=3)
@@ -103,7 +107,7 @@ async def test_a_cut_carries_out_the_write_however_it_ends(sandbox: Sandbox, wir
     assert _stored(sandbox) == []
 
 
-async def test_a_delay_only_delays(sandbox: Sandbox, wire: Wire) -> None:
+async def test_a_delayed_request_succeeds(sandbox: Sandbox, wire: Wire) -> None:
     sandbox.faults.add(TESTER, faults.Delay(0.05))
     loop = asyncio.get_running_loop()
     started = loop.time()
@@ -111,7 +115,7 @@ async def test_a_delay_only_delays(sandbox: Sandbox, wire: Wire) -> None:
     assert loop.time() - started >= 0.05
 
 
-async def test_silence_answers_nobody_and_ends_with_the_client(sandbox: Sandbox, wire: Wire) -> None:
+async def test_a_silent_server_ends_with_its_client(sandbox: Sandbox, wire: Wire) -> None:
     sandbox.faults.add(TESTER, faults.Silence())
     with pytest.raises(TimeoutError):
         async with asyncio.timeout(0.2):
@@ -119,7 +123,7 @@ async def test_silence_answers_nobody_and_ends_with_the_client(sandbox: Sandbox,
     assert _stored(sandbox) == []
 
 
-async def test_a_stale_read_shows_the_past(sandbox: Sandbox, wire: Wire) -> None:
+async def test_a_stale_read_returns_an_earlier_revision(sandbox: Sandbox, wire: Wire) -> None:
     await wire.configmap("a")
     await wire.configmap("b")
     sandbox.faults.add(TESTER, faults.Stale(behind=1), times=2)
@@ -185,7 +189,7 @@ async def test_a_watch_may_fall_silent(sandbox: Sandbox, wire: Wire) -> None:
                 await response.content.readline()
 
 
-async def test_rules_can_be_taken_back(sandbox: Sandbox, wire: Wire) -> None:
+async def test_cleared_rules_do_not_apply(sandbox: Sandbox, wire: Wire) -> None:
     sandbox.faults.add(TESTER, faults.error(), times=100)
     sandbox.faults.clear()
     assert await _create(wire, "a") == 201

@@ -41,14 +41,14 @@ def finalizers(api: Api, resource: str, name: str) -> list[str]:
     return found
 
 
-async def until(condition: Callable[[], bool], told: str) -> None:
+async def until(condition: Callable[[], bool], what: str) -> None:
     async def probe() -> bool:
         return condition()
 
-    await wait_for(probe, told)
+    await wait_for(probe, what)
 
 
-async def test_dependents_follow_their_owner(sandbox: Sandbox) -> None:
+async def test_dependents_are_deleted_with_their_owner(sandbox: Sandbox) -> None:
     api = sandbox.api
     owner = await create(api, MAPS, "owner")
     child = await create(api, MAPS, "child", metadata=owned_by(owner))
@@ -59,7 +59,7 @@ async def test_dependents_follow_their_owner(sandbox: Sandbox) -> None:
 
 
 @pytest.mark.parametrize("gone", [{"uid": "another"}, {"name": "another"}], ids=["uid", "name"])
-async def test_an_owner_that_does_not_exist_owns_nothing(sandbox: Sandbox, gone: dict[str, str]) -> None:
+async def test_a_dependent_of_an_absent_owner_is_deleted(sandbox: Sandbox, gone: dict[str, str]) -> None:
     api = sandbox.api
     owner = await create(api, MAPS, "owner")
     await create(api, MAPS, "child", metadata=owned_by(owner, **gone))
@@ -67,7 +67,7 @@ async def test_an_owner_that_does_not_exist_owns_nothing(sandbox: Sandbox, gone:
     assert stored(api, MAPS, "owner") is not None
 
 
-async def test_one_owner_is_enough(sandbox: Sandbox) -> None:
+async def test_a_dependent_stays_while_one_owner_exists(sandbox: Sandbox) -> None:
     api = sandbox.api
     first, second = await create(api, MAPS, "first"), await create(api, MAPS, "second")
     references = owned_by(first)["ownerReferences"] + owned_by(second)["ownerReferences"]
@@ -83,7 +83,7 @@ async def test_one_owner_is_enough(sandbox: Sandbox) -> None:
     await until(lambda: stored(api, MAPS, "child") is None, "the child to go")
 
 
-async def test_foreground_waits_for_whoever_blocks(sandbox: Sandbox) -> None:
+async def test_foreground_deletion_waits_for_blocking_dependents(sandbox: Sandbox) -> None:
     api = sandbox.api
     owner = await create(api, MAPS, "owner")
     held = {"finalizers": ["example.com/wait"]}
@@ -101,7 +101,7 @@ async def test_foreground_waits_for_whoever_blocks(sandbox: Sandbox) -> None:
     assert stored(api, MAPS, "child") is None
 
 
-async def test_orphans_stay_without_an_owner(sandbox: Sandbox) -> None:
+async def test_orphaned_dependents_stay_without_an_owner_reference(sandbox: Sandbox) -> None:
     api = sandbox.api
     owner = await create(api, MAPS, "owner")
     await create(api, MAPS, "child", metadata=owned_by(owner))
@@ -112,7 +112,7 @@ async def test_orphans_stay_without_an_owner(sandbox: Sandbox) -> None:
     assert "ownerReferences" not in child["metadata"]
 
 
-async def test_a_namespace_goes_when_it_is_empty(sandbox: Sandbox) -> None:
+async def test_a_terminating_namespace_is_deleted_when_it_is_empty(sandbox: Sandbox) -> None:
     api = sandbox.api
     await create(api, "namespaces", "n")
     kind = api.kind(MAPS)
@@ -129,13 +129,13 @@ async def test_a_namespace_goes_when_it_is_empty(sandbox: Sandbox) -> None:
 
 @each("minor", ["1.37", "1.36"])
 @each("end", ["deleted", "finished"])
-async def test_a_group_outlives_the_pods_that_need_it(minor: str, end: str) -> None:
+async def test_a_podgroup_is_deleted_after_its_pods(minor: str, end: str) -> None:
     async with Sandbox(SandboxOptions(minor=minor, tls=False)) as sandbox:
         api = sandbox.api
         await create(api, GROUPS, "g", spec=GANG)
         await create(api, "pods", "p", spec=POD)
         await delete(api, GROUPS, "g")
-        # Another group, which nobody needs, goes: so the controller has had its chance with the first.
+        # Another group without pods is deleted, so the controller has processed the first one.
         await create(api, GROUPS, "free", spec=GANG)
         await delete(api, GROUPS, "free")
         await until(lambda: stored(api, GROUPS, "free") is None, "the group that nobody needs to go")

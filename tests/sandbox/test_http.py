@@ -15,7 +15,7 @@ _SERVER_MESSAGES = {
 }
 
 
-async def test_an_object_lives_its_life(wire: Wire) -> None:
+async def test_an_object_is_created_updated_patched_and_deleted(wire: Wire) -> None:
     created = await wire.send("POST", CONFIGMAPS, {"metadata": {"name": "a"}})
     assert created.status == 201
     updated = await wire.send("PUT", f"{CONFIGMAPS}/a", {**created.json, "data": {"k": "1"}})
@@ -28,7 +28,7 @@ async def test_an_object_lives_its_life(wire: Wire) -> None:
     assert (await wire.get(f"{CONFIGMAPS}/a")).status == 404
 
 
-async def test_lists_say_the_kind_once_except_of_custom_kinds(wire: Wire) -> None:
+async def test_list_items_have_no_kind_except_of_custom_kinds(wire: Wire) -> None:
     await wire.configmap("a")
     listed = (await wire.get(CONFIGMAPS)).json
     assert (listed["kind"], listed["apiVersion"]) == ("ConfigMapList", "v1")
@@ -53,15 +53,15 @@ async def test_lists_say_the_kind_once_except_of_custom_kinds(wire: Wire) -> Non
         ("PATCH", f"{PODS}/p/binding", 405),
     ],
 )
-async def test_what_is_not_served(wire: Wire, method: str, path: str, status: int) -> None:
-    told = await wire.send(method, path)
-    assert (told.status, told.message) == (status, _SERVER_MESSAGES[status])
+async def test_unserved_resources_and_methods_are_refused(wire: Wire, method: str, path: str, status: int) -> None:
+    response = await wire.send(method, path)
+    assert (response.status, response.message) == (status, _SERVER_MESSAGES[status])
 
 
 @each("path", ["/foo", "/apis/nope", "/apis/nope/v1"])
-async def test_paths_of_nothing_are_plain_text(wire: Wire, path: str) -> None:
-    told = await wire.get(path)
-    assert (told.status, told.text.strip()) == (404, "404 page not found")
+async def test_an_unknown_path_is_answered_in_plain_text(wire: Wire, path: str) -> None:
+    response = await wire.get(path)
+    assert (response.status, response.text.strip()) == (404, "404 page not found")
 
 
 @each(
@@ -77,12 +77,12 @@ async def test_paths_of_nothing_are_plain_text(wire: Wire, path: str) -> None:
     ],
     ids=["cut", "empty", "list", "yaml", "text", "protobuf", "large"],
 )
-async def test_bodies_that_cannot_be_read(
+async def test_an_invalid_body_is_refused(
     wire: Wire, body: bytes, content_type: str, status: int, message: str
 ) -> None:
-    told = await wire.send("POST", CONFIGMAPS, body, content_type=content_type)
-    assert told.status == status
-    assert message in told.message
+    response = await wire.send("POST", CONFIGMAPS, body, content_type=content_type)
+    assert response.status == status
+    assert message in response.message
 
 
 @each(
@@ -92,10 +92,10 @@ async def test_bodies_that_cannot_be_read(
         ("fieldValidation=Foo", 422, 'fieldValidation: Unsupported value: "Foo"'),
     ],
 )
-async def test_options_of_writes(wire: Wire, query: str, status: int, message: str) -> None:
-    told = await wire.send("POST", f"{CONFIGMAPS}?{query}", {"metadata": {"name": "a"}})
-    assert told.status == status
-    assert message in told.message
+async def test_invalid_options_of_a_write_are_refused(wire: Wire, query: str, status: int, message: str) -> None:
+    response = await wire.send("POST", f"{CONFIGMAPS}?{query}", {"metadata": {"name": "a"}})
+    assert response.status == status
+    assert message in response.message
 
 
 @pytest.mark.parametrize(
@@ -105,24 +105,24 @@ async def test_options_of_writes(wire: Wire, query: str, status: int, message: s
         ({"preconditions": {"uid": "other"}}, 409, "the UID in the precondition (other)"),
     ],
 )
-async def test_options_of_deletes(wire: Wire, body: Any, status: int, message: str) -> None:
+async def test_invalid_options_of_a_delete_are_refused(wire: Wire, body: Any, status: int, message: str) -> None:
     await wire.configmap("a")
-    told = await wire.send("DELETE", f"{CONFIGMAPS}/a", body)
-    assert told.status == status
-    assert message in told.message
+    response = await wire.send("DELETE", f"{CONFIGMAPS}/a", body)
+    assert response.status == status
+    assert message in response.message
 
 
-async def test_a_delete_takes_options_from_the_query_too(wire: Wire) -> None:
+async def test_a_delete_takes_options_from_the_query(wire: Wire) -> None:
     await wire.configmap("a")
     assert (await wire.send("DELETE", f"{CONFIGMAPS}/a?dryRun=All")).status == 200
     marked = await wire.send("DELETE", f"{CONFIGMAPS}/a?propagationPolicy=Foreground")
     assert marked.json["metadata"]["finalizers"] == ["foregroundDeletion"]
 
 
-async def test_warnings_come_in_headers(wire: Wire) -> None:
+async def test_warnings_are_returned_in_headers(wire: Wire) -> None:
     odd = {"metadata": {"name": "a"}, "odd": 1}
-    told = await wire.send("POST", CONFIGMAPS, odd)
-    assert told.warnings == ('299 - "unknown field \\"odd\\""',)
+    response = await wire.send("POST", CONFIGMAPS, odd)
+    assert response.warnings == ('299 - "unknown field \\"odd\\""',)
     strict = await wire.send("POST", f"{CONFIGMAPS}?fieldValidation=Strict", odd)
     assert strict.status == 400
     assert 'strict decoding error: unknown field "odd"' in strict.message
@@ -153,7 +153,7 @@ async def test_reviews_are_answered(sandbox: Sandbox, wire: Wire) -> None:
 
 
 @each("token", ["", "wrong"])
-async def test_strangers_may_ask_for_health_only(sandbox: Sandbox, token: str) -> None:
+async def test_unauthenticated_clients_may_get_health_only(sandbox: Sandbox, token: str) -> None:
     async with Wire(sandbox.url, token) as stranger:
         assert (await stranger.get(CONFIGMAPS)).status == 401
         assert (await stranger.get("/apis")).status == 401
@@ -161,25 +161,25 @@ async def test_strangers_may_ask_for_health_only(sandbox: Sandbox, token: str) -
         assert (await stranger.get("/version")).status == 200
 
 
-async def test_a_custom_resource_must_say_what_it_is(wire: Wire) -> None:
-    told = await wire.send(
+async def test_a_custom_resource_without_a_kind_is_refused(wire: Wire) -> None:
+    response = await wire.send(
         "POST", "/apis/jobset.x-k8s.io/v1alpha2/namespaces/default/jobsets", {"metadata": {"name": "a"}}
     )
-    assert told.status == 400
-    assert "Object 'Kind' is missing in " in told.message
+    assert response.status == 400
+    assert "Object 'Kind' is missing in " in response.message
 
 
 @pytest.mark.parametrize(
     ("content_type", "patch"),
     [("application/json", {}), ("text/plain", {})],
 )
-async def test_patches_of_no_type(wire: Wire, content_type: str, patch: Any) -> None:
+async def test_a_patch_without_a_patch_type_is_refused(wire: Wire, content_type: str, patch: Any) -> None:
     await wire.configmap("a")
-    told = await wire.send("PATCH", f"{CONFIGMAPS}/a", patch, content_type=content_type)
-    assert (told.status, told.message) == (415, "415: Unsupported Media Type")
+    response = await wire.send("PATCH", f"{CONFIGMAPS}/a", patch, content_type=content_type)
+    assert (response.status, response.message) == (415, "415: Unsupported Media Type")
 
 
-async def test_a_custom_kind_takes_no_strategic_patch(wire: Wire) -> None:
+async def test_a_strategic_patch_of_a_custom_kind_is_refused(wire: Wire) -> None:
     jobsets = "/apis/jobset.x-k8s.io/v1alpha2/namespaces/default/jobsets/a"
-    told = await wire.send("PATCH", jobsets, {}, content_type="application/strategic-merge-patch+json")
-    assert told.status == 415
+    response = await wire.send("PATCH", jobsets, {}, content_type="application/strategic-merge-patch+json")
+    assert response.status == 415

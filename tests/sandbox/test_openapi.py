@@ -33,12 +33,12 @@ WIDGETS: Object = {
 
 
 async def _document(wire: Wire, path: str) -> Object:
-    told = await wire.get(f"/openapi/v3/{path}")
-    assert told.status == 200
-    return told.json
+    response = await wire.get(f"/openapi/v3/{path}")
+    assert response.status == 200
+    return response.json
 
 
-async def test_the_index_leads_to_a_document_of_each_group_version(wire: Wire) -> None:
+async def test_the_index_lists_a_document_for_each_group_version(wire: Wire) -> None:
     paths = (await wire.get("/openapi/v3")).json["paths"]
     assert {"api/v1", "apis/batch/v1", "apis/jobset.x-k8s.io/v1alpha2", "apis/scheduling.k8s.io/v1beta1"} <= set(paths)
     for path, entry in paths.items():
@@ -46,14 +46,14 @@ async def test_the_index_leads_to_a_document_of_each_group_version(wire: Wire) -
         assert (await wire.get(entry["serverRelativeURL"])).json["components"]["schemas"]
 
 
-async def test_a_reference_leads_somewhere(wire: Wire) -> None:
+async def test_every_reference_in_a_schema_exists(wire: Wire) -> None:
     for path in (await wire.get("/openapi/v3")).json["paths"]:
         schemas = (await _document(wire, path))["components"]["schemas"]
         references = {each["$ref"] for each in walk(schemas) if isinstance(each, dict) and "$ref" in each}
         assert {each.removeprefix("#/components/schemas/") for each in references} <= set(schemas), path
 
 
-async def test_the_schema_of_a_kind_says_which_it_is(wire: Wire) -> None:
+async def test_the_schema_of_a_kind_has_its_group_version_and_kind(wire: Wire) -> None:
     schemas = (await _document(wire, "apis/batch/v1"))["components"]["schemas"]
     kind = [{"group": "batch", "version": "v1", "kind": "Job"}]
     assert schemas["io.k8s.api.batch.v1.Job"]["x-kubernetes-group-version-kind"] == kind
@@ -74,10 +74,10 @@ async def test_custom_resources_have_the_schema_of_their_definition(wire: Wire) 
     await wire.send("POST", DEFINITIONS, WIDGETS)
 
     async def published() -> Object:
-        told = await wire.get("/openapi/v3/apis/example.com/v1")
-        if told.status != 200:
-            raise NotYet(told.text)
-        return told.json
+        response = await wire.get("/openapi/v3/apis/example.com/v1")
+        if response.status != 200:
+            raise NotYet(response.text)
+        return response.json
 
     schema = (await wait_for(published, "the document", interval=0.01))["components"]["schemas"][
         "com.example.v1.Widget"
@@ -94,7 +94,7 @@ async def test_custom_resources_have_the_schema_of_their_definition(wire: Wire) 
     assert (await wire.get("/openapi/v3")).json["paths"]["apis/example.com/v1"]["serverRelativeURL"] != before
 
 
-async def test_the_fields_of_a_jobset_stand_in_its_schema(wire: Wire) -> None:
+async def test_the_schema_of_a_jobset_has_its_fields(wire: Wire) -> None:
     schemas = (await _document(wire, "apis/jobset.x-k8s.io/v1alpha2"))["components"]["schemas"]
     spec = schemas["io.x-k8s.jobset.v1alpha2.JobSet"]["properties"]["spec"]
     assert spec["type"] == "object"
@@ -103,7 +103,7 @@ async def test_the_fields_of_a_jobset_stand_in_its_schema(wire: Wire) -> None:
     assert "schedulingGroup" in job["properties"]["template"]["properties"]["spec"]["properties"]
 
 
-async def test_what_is_not_served_has_no_document(wire: Wire) -> None:
+async def test_an_unserved_group_version_has_no_document(wire: Wire) -> None:
     assert (await wire.get("/openapi/v3/apis/apps/v1")).status == 404
     assert (await wire.get("/openapi/v4")).status == 404
 
@@ -118,7 +118,7 @@ async def kubectl(tmp_path: Path) -> AsyncIterator[Kubectl]:
 
 @pytest.mark.controlplane
 @each(
-    ("field", "told"),
+    ("field", "printed"),
     [
         ("jobset.spec", "replicatedJobs\t<[]Object>"),
         ("jobset.spec.replicatedJobs.template.spec.template.spec.containers", "image\t<string>"),
@@ -127,8 +127,8 @@ async def kubectl(tmp_path: Path) -> AsyncIterator[Kubectl]:
         ("jobset", "metadata\t<ObjectMeta>"),
     ],
 )
-async def test_kubectl_explains(kubectl: Kubectl, field: str, told: str) -> None:
-    assert told in (await kubectl.run("explain", field)).text
+async def test_kubectl_explain_prints_fields_of_a_jobset(kubectl: Kubectl, field: str, printed: str) -> None:
+    assert printed in (await kubectl.run("explain", field)).text
 
 
 @pytest.mark.controlplane
@@ -157,7 +157,7 @@ async def test_kubectl_leaves_strict_validation_to_the_server(kubectl: Kubectl, 
 
 
 @pytest.mark.controlplane
-async def test_kubectl_merges_what_it_applies_to_a_pod_again(kubectl: Kubectl) -> None:
+async def test_kubectl_merges_a_second_apply_into_a_pod(kubectl: Kubectl) -> None:
     await kubectl.run("apply", "-f", "-", given=json.dumps(POD))
     sidecar = {
         "metadata": {"name": "p", "labels": {"a": "b"}},
@@ -181,7 +181,7 @@ async def test_kubectl_works_with_custom_resources(kubectl: Kubectl) -> None:
 
 
 @pytest.mark.controlplane
-async def test_kubectl_says_which_kind_is_not_served(kubectl: Kubectl) -> None:
+async def test_kubectl_reports_a_kind_that_is_not_served(kubectl: Kubectl) -> None:
     given = json.dumps({"apiVersion": "example.com/v1", "kind": "Gadget", "metadata": {"name": "g"}})
     with pytest.raises(KubectlFailed, match=r'no matches for kind "Gadget" in version "example\.com/v1"'):
         await kubectl.run("apply", "-f", "-", given=given)

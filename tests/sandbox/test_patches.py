@@ -9,7 +9,7 @@ from gangctl.sandbox.errors import StatusError
 from tests.rows import each
 
 
-def test_a_merge_patch_sets_removes_and_goes_deep() -> None:
+def test_a_merge_patch_sets_and_removes_nested_keys() -> None:
     old = {"a": {"b": 1, "c": 2}, "l": [1, 2], "x": 1}
     assert patches.merge(old, {"a": {"b": None, "d": {"e": None, "f": 1}}, "l": [3]}) == {
         "a": {"c": 2, "d": {"f": 1}},
@@ -32,7 +32,7 @@ def test_a_merge_patch_sets_removes_and_goes_deep() -> None:
         ([{"op": "test", "path": "/l/0", "value": 1}], {"l": [1, 2], "m": {"a/b": 1}}),
     ],
 )
-def test_a_json_patch(patch: list[Any], expected: dict[str, Any]) -> None:
+def test_a_json_patch_is_applied(patch: list[Any], expected: dict[str, Any]) -> None:
     assert patches.json_patch({"l": [1, 2], "m": {"a/b": 1}}, patch) == expected
 
 
@@ -48,7 +48,7 @@ def test_a_json_patch(patch: list[Any], expected: dict[str, Any]) -> None:
         {"op": "add", "path": "no-slash", "value": 1},
     ],
 )
-def test_a_json_patch_that_does_not_fit_is_refused_without_a_reason(operation: dict[str, Any]) -> None:
+def test_a_json_patch_that_does_not_apply_is_refused_without_a_reason(operation: dict[str, Any]) -> None:
     with pytest.raises(StatusError) as caught:
         patches.json_patch({"l": [1, 2]}, [operation])
     assert (caught.value.code, caught.value.message) == (
@@ -58,7 +58,7 @@ def test_a_json_patch_that_does_not_fit_is_refused_without_a_reason(operation: d
 
 
 @each("patch", [{"op": "add"}, "x", [1]])
-def test_what_is_no_json_patch(patch: Any) -> None:
+def test_an_invalid_json_patch_is_refused(patch: Any) -> None:
     with pytest.raises(StatusError) as caught:
         patches.json_patch({}, patch)
     assert caught.value.code == 400
@@ -85,7 +85,7 @@ def test_a_strategic_patch_deletes_orders_and_replaces_by_directive() -> None:
     assert patches.strategic(POD, replacing, "Pod")["spec"]["containers"] == [{"name": "z"}]
 
 
-def test_a_strategic_patch_adds_to_and_takes_from_sets() -> None:
+def test_a_strategic_patch_adds_to_and_removes_from_sets() -> None:
     obj = {"metadata": {"finalizers": ["a", "b"]}}
     adding = {"metadata": {"finalizers": ["c", "a"]}}
     assert patches.strategic(obj, adding, "Pod")["metadata"]["finalizers"] == ["a", "b", "c"]

@@ -60,7 +60,7 @@ def metadata(*fields: Any) -> bytes:
         pytest.param((4000, "x"), {}, id="unknown-field"),
     ],
 )
-def test_fields_of_metadata(field: Any, value: Object) -> None:
+def test_fields_of_metadata_are_decoded(field: Any, value: Object) -> None:
     assert decode("Pod", metadata(field)) == {"metadata": value}
 
 
@@ -107,18 +107,18 @@ def test_fields_of_metadata(field: Any, value: Object) -> None:
         ),
     ],
 )
-def test_types_of_fields(kind: str, api_version: str, body: bytes, found: Object) -> None:
+def test_every_type_of_field_is_decoded(kind: str, api_version: str, body: bytes, found: Object) -> None:
     assert decode(kind, body, api_version) == found
 
 
-def test_a_field_that_a_minor_does_not_know_is_dropped() -> None:
+def test_a_field_that_a_minor_does_not_have_is_dropped() -> None:
     group = message((2, message((43, message((1, "g"))))))
     assert decode("Pod", group) == {"spec": {"schedulingGroup": {"podGroupName": "g"}}}
     assert decode("Pod", group, minor=OLDEST) == {"spec": {}}
 
 
 @pytest.mark.parametrize("body", [b"", b"{}", b"k8s\x00\x0a\x09v1", b"k8s\x00" + b"\xff" * 12, b"k8s\x00\x0b"])
-def test_what_is_no_envelope(body: bytes) -> None:
+def test_an_invalid_envelope_is_refused(body: bytes) -> None:
     with pytest.raises(Malformed) as caught:
         protobuf.decode(body, NEWEST, ("v1", "Pod"))
     assert caught.value.of is None
@@ -136,7 +136,7 @@ def test_what_is_no_envelope(body: bytes) -> None:
     ],
     ids=["cut", "number-for-struct", "text-for-number", "no-json", "year-36812", "year-of-no-clock"],
 )
-def test_what_is_no_message_of_its_kind(body: bytes) -> None:
+def test_an_invalid_message_is_refused(body: bytes) -> None:
     with pytest.raises(Malformed) as caught:
         decode("Pod", body)
     assert caught.value.of == ("v1", "Pod")
@@ -152,7 +152,7 @@ def test_a_body_with_other_bytes_is_decoded_or_refused(data: st.DataObject) -> N
 
 
 @pytest.mark.parametrize("kind", ["Nothing", "JobSet", "CustomResourceDefinition"])
-def test_kinds_without_messages(kind: str) -> None:
+def test_a_kind_without_a_message_is_refused(kind: str) -> None:
     with pytest.raises(UnknownMessage):
         decode(kind, b"")
 

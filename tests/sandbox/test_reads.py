@@ -20,7 +20,7 @@ def _names(api: Api, query: ListQuery) -> list[str]:
     return [stored.obj["metadata"]["name"] for stored in page(api.store, api.kind("configmaps"), None, query).items]
 
 
-async def test_pages_together_are_the_list_of_the_first_page(api: Api) -> None:
+async def test_pages_together_are_the_list_at_the_revision_of_the_first_page(api: Api) -> None:
     kind = api.kind("configmaps")
     await _fill(api, "a", "b", "c", "d", "e")
     first = await api.list(kind, limit=2)
@@ -36,14 +36,14 @@ async def test_pages_together_are_the_list_of_the_first_page(api: Api) -> None:
     assert (third.token, third.remaining) == ("", None)
 
 
-async def test_with_a_selector_nobody_counts_the_rest(api: Api) -> None:
+async def test_a_page_with_a_selector_has_no_remaining_count(api: Api) -> None:
     await _fill(api, "a", "b")
     found = await api.list(api.kind("configmaps"), limit=1, labels="l in (a,b)")
     assert found.token
     assert found.remaining is None
 
 
-async def test_a_token_that_is_too_old_is_gone_and_offers_another(api: Api) -> None:
+async def test_an_expired_continue_token_is_refused_with_a_new_one(api: Api) -> None:
     kind = api.kind("configmaps")
     await _fill(api, "a", "b", "c")
     first = await api.list(kind, limit=1)
@@ -57,12 +57,12 @@ async def test_a_token_that_is_too_old_is_gone_and_offers_another(api: Api) -> N
     assert [each["metadata"]["name"] for each in rest.items] == ["b", "c", "d"]
 
 
-async def test_a_token_that_is_none(api: Api) -> None:
+async def test_an_invalid_continue_token_is_refused(api: Api) -> None:
     with pytest.raises(StatusError, match="400 BadRequest: invalid continue token"):
         await api.list(api.kind("configmaps"), token="abc")
 
 
-async def test_which_revision_is_listed(api: Api) -> None:
+async def test_the_resource_version_selects_the_listed_revision(api: Api) -> None:
     await _fill(api, "a")
     revision = str(api.store.revision)
     await _fill(api, "b")
@@ -78,14 +78,14 @@ async def test_which_revision_is_listed(api: Api) -> None:
         (ListQuery(resource_version="abc"), 400, "invalid resource version"),
     ],
 )
-def test_options_that_cannot_be(api: Api, query: ListQuery, code: int, message: str) -> None:
+def test_invalid_list_options_are_refused(api: Api, query: ListQuery, code: int, message: str) -> None:
     with pytest.raises(StatusError) as caught:
         page(api.store, api.kind("configmaps"), None, query)
     assert caught.value.code == code
     assert message in caught.value.message
 
 
-async def test_a_forgotten_revision_is_gone(api: Api) -> None:
+async def test_a_compacted_revision_is_expired(api: Api) -> None:
     await _fill(api, "a")
     api.store.compact()
     with pytest.raises(StatusError, match="410 Expired: The resourceVersion for the provided list is too old"):

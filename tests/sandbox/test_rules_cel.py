@@ -1,4 +1,4 @@
-"""Rules of schemas that are answered in Python say what CEL says."""
+"""Rules of schemas that are evaluated in Python have the result of CEL."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ IN_ORDER = {"startupPolicyOrder": "InOrder"}
     ],
     ids=["both", "in-order", "dependencies", "no-policy"],
 )
-def test_startup_in_python_is_startup_in_cel(spec: dict[str, Any]) -> None:
+def test_the_startup_rule_in_python_equals_the_one_in_cel(spec: dict[str, Any]) -> None:
     assert IN_PYTHON[STARTUP](spec, None) is holds(STARTUP, spec, None)
 
 

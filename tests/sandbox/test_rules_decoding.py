@@ -36,7 +36,7 @@ UNKNOWN = job({"bar": 1, "containers": [{"name": "c", "image": "i", "baz": 1}]},
 PATHS = ["spec.template.spec.containers[0].baz", "spec.template.spec.bar", "spec.foo"]
 
 
-async def test_unknown_fields_are_told_of_or_refused() -> None:
+async def test_unknown_fields_are_warned_of_or_refused() -> None:
     assert await _create("Warn", UNKNOWN) == [f'unknown field "{path}"' for path in PATHS]
     assert await _create("Ignore", UNKNOWN) == []
     with pytest.raises(StatusError) as caught:
@@ -46,7 +46,7 @@ async def test_unknown_fields_are_told_of_or_refused() -> None:
     assert (caught.value.code, caught.value.message) == (400, f"{subject}: strict decoding error: {listed}")
 
 
-async def test_what_is_empty_is_gone() -> None:
+async def test_empty_fields_are_dropped() -> None:
     empty = {"nodeSelector": {}, "tolerations": [], "hostNetwork": False, "priority": None, "hostname": ""}
     created = await create(Api(), JOBS, spec=job(empty, completions=0, suspend=False, activeDeadlineSeconds=None))
     assert not empty.keys() & created["spec"]["template"]["spec"].keys()
@@ -66,13 +66,13 @@ async def test_what_is_empty_is_gone() -> None:
     ],
     ids=["number", "text", "map"],
 )
-async def test_types_are_checked_in_go_words(spec: Object, words: str) -> None:
+async def test_a_field_of_the_wrong_type_is_refused_as_by_go(spec: Object, words: str) -> None:
     error = await refused(Api(), JOBS, spec=spec)
     assert error.code == 400
     assert f"json: cannot unmarshal {words}" in error.message
 
 
-async def test_a_quantity_is_one() -> None:
+async def test_an_invalid_quantity_is_refused() -> None:
     containers = [{"name": "c", "image": "i", "resources": {"limits": {"cpu": "abc"}}}]
     error = await refused(Api(), JOBS, spec=job({"containers": containers}))
     assert error.code == 400
@@ -96,7 +96,7 @@ async def test_a_quantity_is_one() -> None:
         ("1E", "1E"),
     ],
 )
-def test_quantities_are_written_one_way(written: str, stored: str) -> None:
+def test_quantities_are_written_in_canonical_form(written: str, stored: str) -> None:
     assert canonical(written) == stored
 
 
@@ -108,7 +108,7 @@ def test_writing_a_quantity_keeps_its_value(number: int, suffix: str) -> None:
     assert canonical(once) == once
 
 
-def test_the_table_says_what_a_minor_has() -> None:
+def test_the_table_has_the_fields_of_each_minor() -> None:
     references = {"1.35": {"workloadRef"}, "1.36": {"schedulingGroup"}, "1.37": {"schedulingGroup"}}
     for minor in MINORS:
         fields = fields_of(minor)

@@ -47,14 +47,14 @@ def api(sandbox: Sandbox) -> Api:
         ),
     ],
 )
-async def test_what_cannot_be_served_is_refused(api: Api, body: Object, words: str) -> None:
+async def test_an_invalid_definition_is_refused(api: Api, body: Object, words: str) -> None:
     with pytest.raises(StatusError) as caught:
         await create(api, body)
     subject = f'CustomResourceDefinition.apiextensions.k8s.io "{body["metadata"]["name"]}" is invalid: '
     assert (caught.value.code, caught.value.message) == (422, subject + words)
 
 
-async def test_a_rule_that_cannot_be_asked_is_told_of_an_object(api: Api) -> None:
+async def test_a_rule_that_does_not_compile_refuses_objects(api: Api) -> None:
     await create(api, of_field({"type": "string", "x-kubernetes-validations": [{"rule": "self ><"}]}))
     await established(api)
     with pytest.raises(StatusError, match="compilation failed"):
@@ -163,7 +163,7 @@ SIZE: Object = {"type": "integer", "minimum": 1, "maximum": 10}
         ),
     ],
 )
-async def test_objects_are_validated_in_the_words_of_the_real_server(
+async def test_custom_objects_are_refused_with_the_messages_of_the_real_server(
     schema: Object, value: object, words: str | list[str]
 ) -> None:
     # A sandbox of its own: each row defines the same kind.
@@ -173,5 +173,5 @@ async def test_objects_are_validated_in_the_words_of_the_real_server(
         await established(api)
         with pytest.raises(StatusError) as caught:
             await api.create(api.kind(WIDGETS), "default", widget({"a": value}), ME)
-    told = words if isinstance(words, str) else f"[{', '.join(words)}]"
-    assert (caught.value.code, caught.value.message) == (422, f'Widget.example.com "w" is invalid: {told}')
+    listed = words if isinstance(words, str) else f"[{', '.join(words)}]"
+    assert (caught.value.code, caught.value.message) == (422, f'Widget.example.com "w" is invalid: {listed}')

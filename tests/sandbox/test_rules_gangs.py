@@ -5,7 +5,7 @@ from __future__ import annotations
 from gangctl.sandbox.api import Api
 from gangctl.sandbox.objects import Object
 from tests.rows import each
-from tests.sandbox.asking import create, patch, patch_refused, refused, told
+from tests.sandbox.asking import create, messages, patch, patch_refused, refused
 
 WORKLOADS, GROUPS = "workloads.scheduling.k8s.io", "podgroups.scheduling.k8s.io"
 NEWER = ("1.37", "1.36")
@@ -32,10 +32,10 @@ def group(minor: str, workload: str = "w", template: str = "a") -> Object:
 
 
 @each("minor", MINORS)
-async def test_nine_templates_are_too_many(minor: str) -> None:
+async def test_a_workload_with_nine_templates_is_refused(minor: str) -> None:
     spec = templates(minor, **{f"t{index}": 1 for index in range(9)})
     error = await refused(Api(minor), WORKLOADS, spec=spec)
-    assert told(error) == [f"spec.{next(iter(spec))}: Too many: 9: must have at most 8 items"]
+    assert messages(error) == [f"spec.{next(iter(spec))}: Too many: 9: must have at most 8 items"]
 
 
 @each(
@@ -46,8 +46,8 @@ async def test_nine_templates_are_too_many(minor: str) -> None:
         ("1.35", "spec.podGroups[0].policy.gang.minCount: Invalid value: 0: must be greater than zero"),
     ],
 )
-async def test_a_gang_is_of_one_at_least(minor: str, words: str) -> None:
-    assert told(await refused(Api(minor), WORKLOADS, spec=templates(minor, a=0))) == [words]
+async def test_a_gang_with_a_min_count_below_one_is_refused(minor: str, words: str) -> None:
+    assert messages(await refused(Api(minor), WORKLOADS, spec=templates(minor, a=0))) == [words]
 
 
 @each(
@@ -58,15 +58,15 @@ async def test_a_gang_is_of_one_at_least(minor: str, words: str) -> None:
         ("1.35", "spec.podGroups: Required value: must have at least one item"),
     ],
 )
-async def test_a_workload_has_templates(minor: str, words: str) -> None:
-    assert told(await refused(Api(minor), WORKLOADS, spec={})) == [words]
+async def test_a_workload_without_templates_is_refused(minor: str, words: str) -> None:
+    assert messages(await refused(Api(minor), WORKLOADS, spec={})) == [words]
 
 
-async def test_templates_are_told_apart_by_name() -> None:
+async def test_templates_with_the_same_name_are_refused() -> None:
     twice = {"podGroupTemplates": [*templates("1.37", a=1)["podGroupTemplates"]] * 2}
     value = '{"name":"a","schedulingPolicy":{"gang":{"minCount":1}},"schedulingConstraints":null}'
     error = await refused(Api("1.37"), WORKLOADS, spec=twice)
-    assert told(error) == [f"spec.podGroupTemplates[1]: Duplicate value: {value}"]
+    assert messages(error) == [f"spec.podGroupTemplates[1]: Duplicate value: {value}"]
 
 
 @each(
@@ -76,9 +76,9 @@ async def test_templates_are_told_apart_by_name() -> None:
         ({"basic": {}, "gang": {"minCount": 1}}, '"{basic, gang}": must specify exactly one of: `basic`, `gang`'),
     ],
 )
-async def test_a_policy_is_of_one_kind(policy: Object, words: str) -> None:
+async def test_a_policy_with_none_or_two_kinds_is_refused(policy: Object, words: str) -> None:
     error = await refused(Api("1.37"), GROUPS, spec={"schedulingPolicy": policy})
-    assert told(error) == [f"spec.schedulingPolicy: Invalid value: {words}"]
+    assert messages(error) == [f"spec.schedulingPolicy: Invalid value: {words}"]
 
 
 async def test_on_1_37_templates_change_in_number_of_pods_only() -> None:
@@ -90,14 +90,14 @@ async def test_on_1_37_templates_change_in_number_of_pods_only() -> None:
         (templates("1.37", a=3), "spec.podGroupTemplates: Forbidden: item may not be removed"),
         (templates("1.37", a=3, b=2, c=1), "spec.podGroupTemplates[2]: Forbidden: item may not be added"),
     ):
-        assert told(await patch_refused(api, WORKLOADS, {"spec": spec})) == [words]
+        assert messages(await patch_refused(api, WORKLOADS, {"spec": spec})) == [words]
 
 
-async def test_on_1_37_a_gang_stays_a_gang() -> None:
+async def test_on_1_37_the_policy_of_a_group_is_immutable() -> None:
     api = Api("1.37")
     await create(api, GROUPS, spec=group("1.37"))
     error = await patch_refused(api, GROUPS, {"spec": {"schedulingPolicy": {"gang": None, "basic": {}}}})
-    assert told(error) == [
+    assert messages(error) == [
         "spec.schedulingPolicy.basic: Invalid value: null: field is immutable",
         "spec.schedulingPolicy.gang: Invalid value: null: field cannot be cleared once set",
     ]
@@ -115,14 +115,14 @@ async def test_on_1_37_a_gang_stays_a_gang() -> None:
         ),
     ],
 )
-async def test_before_1_37_templates_stay(minor: str, words: str) -> None:
+async def test_before_1_37_templates_are_immutable(minor: str, words: str) -> None:
     api = Api(minor)
     await create(api, WORKLOADS, spec=templates(minor, a=2))
-    assert told(await patch_refused(api, WORKLOADS, {"spec": templates(minor, a=3)})) == [words]
+    assert messages(await patch_refused(api, WORKLOADS, {"spec": templates(minor, a=3)})) == [words]
 
 
 @each("minor", NEWER)
-async def test_a_group_is_protected_and_has_an_empty_status(minor: str) -> None:
+async def test_a_podgroup_has_its_finalizer_and_an_empty_status(minor: str) -> None:
     api = Api(minor)
     await create(api, WORKLOADS, "w", spec=templates(minor, a=2))
     created = await create(api, GROUPS, spec=group(minor), status={"conditions": [{"type": "X"}]})
@@ -132,7 +132,7 @@ async def test_a_group_is_protected_and_has_an_empty_status(minor: str) -> None:
     assert created["spec"] == {**group(minor), **expected}
 
 
-async def test_on_1_37_a_group_may_come_before_its_workload() -> None:
+async def test_on_1_37_a_group_can_be_created_before_its_workload() -> None:
     assert await create(Api("1.37"), GROUPS, spec=group("1.37", workload="nope"))
 
 
@@ -163,7 +163,7 @@ async def test_a_groups_priority_is_that_of_its_class() -> None:
 
 
 @each("minor", NEWER)
-async def test_fields_of_disabled_gates_vanish(minor: str) -> None:
+async def test_fields_of_disabled_feature_gates_are_dropped(minor: str) -> None:
     api = Api(minor)
     await create(api, WORKLOADS, "w", spec=templates(minor, a=2))
     gated = {"schedulingConstraints": {"topology": [{"key": "rack"}]}, "resourceClaims": [{"name": "a"}]}
@@ -176,7 +176,7 @@ async def test_fields_of_disabled_gates_vanish(minor: str) -> None:
         )
 
 
-async def test_an_enabled_gate_keeps_its_field() -> None:
+async def test_fields_of_an_enabled_feature_gate_are_kept() -> None:
     api = Api("1.37", gates={"TopologyAwareWorkloadScheduling": True})
     wanted = {"topology": [{"key": "rack"}]}
     created = await create(api, GROUPS, spec={**group("1.37"), "schedulingConstraints": wanted})

@@ -5,7 +5,7 @@ from __future__ import annotations
 from gangctl.sandbox.api import Api
 from gangctl.sandbox.objects import Object, copy
 from tests.rows import each
-from tests.sandbox.asking import create, patch, patch_refused, refused, told
+from tests.sandbox.asking import create, messages, patch, patch_refused, refused
 
 JOBS = "jobs.batch"
 MINORS = ("1.37", "1.36", "1.35")
@@ -21,7 +21,7 @@ def job(pod: Object | None = None, **spec: object) -> Object:
     return {"template": {"spec": {**copy(POD), **(pod or {})}}, **spec}
 
 
-async def test_what_is_left_out_is_filled_in() -> None:
+async def test_a_new_job_is_defaulted() -> None:
     created = await create(Api(), JOBS, spec=job())
     uid = created["metadata"]["uid"]
     labels = {
@@ -64,14 +64,14 @@ async def test_what_is_left_out_is_filled_in() -> None:
     }
 
 
-async def test_a_generated_name_is_in_the_labels() -> None:
+async def test_a_generated_job_name_is_in_the_labels() -> None:
     created = await create(Api(), JOBS, "", metadata={"generateName": "run-"}, spec=job())
     assert created["metadata"]["name"].startswith("run-")
     assert created["spec"]["template"]["metadata"]["labels"]["job-name"] == created["metadata"]["name"]
 
 
 async def test_a_job_selects_its_pods() -> None:
-    assert told(await refused(Api(), JOBS, spec=job(manualSelector=True))) == [
+    assert messages(await refused(Api(), JOBS, spec=job(manualSelector=True))) == [
         "spec.selector: Required value",
         "spec.template.metadata.labels: Invalid value: null: `selector` does not match template `labels`",
     ]
@@ -88,12 +88,12 @@ async def test_the_reference_is_kept_with_its_gate_and_dropped_without(minor: st
 
 @each("minor", MINORS)
 @each("suspend", [False, True])
-async def test_the_reference_stays(minor: str, suspend: bool) -> None:
+async def test_the_reference_of_a_job_is_immutable(minor: str, suspend: bool) -> None:
     field, reference = REFERENCES[minor]
     api = Api(minor)
     await create(api, JOBS, spec=job({field: reference}, suspend=suspend))
     error = await patch_refused(api, JOBS, {"spec": {"template": {"spec": {field: None}}}})
-    (words,) = told(error)
+    (words,) = messages(error)
     path = "spec.template.spec" if suspend and minor != "1.35" else "spec.template"
     assert words.startswith(f"{path}: Invalid value: ")
     assert words.endswith(": field is immutable")
@@ -110,7 +110,7 @@ DIRECTIVES: list[Object] = [
 
 @each("minor", MINORS)
 @each("change", DIRECTIVES, ids=["labels", "annotations", "nodeSelector", "tolerations", "gates"])
-async def test_where_pods_go_changes_only_while_suspended(minor: str, change: Object) -> None:
+async def test_scheduling_directives_are_mutable_only_while_suspended(minor: str, change: Object) -> None:
     api = Api(minor)
     await create(api, JOBS, spec=job(suspend=True))
     await create(api, JOBS, "running", spec=job())
@@ -118,11 +118,11 @@ async def test_where_pods_go_changes_only_while_suspended(minor: str, change: Ob
     ((section, fields),) = change.items()
     assert patched["spec"]["template"][section].items() >= (fields.items() if section == "spec" else set())
     error = await patch_refused(api, JOBS, {"spec": {"template": change}}, "running")
-    assert [words.partition(":")[0] for words in told(error)] == ["spec.template"]
+    assert [words.partition(":")[0] for words in messages(error)] == ["spec.template"]
 
 
 @each(("minor", "allowed"), [("1.37", True), ("1.36", True), ("1.35", False)])
-async def test_resources_change_while_suspended_since_1_36(minor: str, allowed: bool) -> None:
+async def test_resources_are_mutable_while_suspended_since_1_36(minor: str, allowed: bool) -> None:
     api = Api(minor)
     await create(api, JOBS, spec=job(suspend=True))
     containers = [{"name": "c", "image": "i", "resources": {"limits": {"cpu": "1"}}}]
@@ -146,15 +146,15 @@ async def test_resources_change_while_suspended_since_1_36(minor: str, allowed: 
         ({"backoffLimitPerIndex": 1}, "spec.backoffLimitPerIndex: Invalid value: 1: field is immutable"),
     ],
 )
-async def test_what_stays_of_a_job(change: Object, words: str) -> None:
+async def test_immutable_fields_of_a_job_are_refused(change: Object, words: str) -> None:
     api = Api()
     await create(api, JOBS, spec=job(completionMode="Indexed", completions=2, parallelism=2))
-    assert told(await patch_refused(api, JOBS, {"spec": change})) == [words]
+    assert messages(await patch_refused(api, JOBS, {"spec": change})) == [words]
     grown = await patch(api, JOBS, {"spec": {"completions": 3, "parallelism": 3}})
     assert (grown["spec"]["completions"], grown["metadata"]["generation"]) == (3, 2)
 
 
-async def test_on_1_36_the_number_of_a_gangs_pods_stays() -> None:
+async def test_on_1_36_the_parallelism_of_a_gang_is_immutable() -> None:
     api = Api("1.36")
     gang = {"schedulingPolicy": {"gang": {"minCount": 2}}}
     await create(api, "podgroups.scheduling.k8s.io", "g", spec=gang)
@@ -170,7 +170,7 @@ async def test_on_1_36_the_number_of_a_gangs_pods_stays() -> None:
 
 
 @each("minor", ["1.37", "1.35"])
-async def test_elsewhere_it_may_change(minor: str) -> None:
+async def test_on_other_minors_the_parallelism_of_a_gang_is_mutable(minor: str) -> None:
     api = Api(minor)
     field, reference = REFERENCES[minor]
     await create(api, JOBS, spec=job({field: reference}))

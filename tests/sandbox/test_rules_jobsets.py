@@ -1,4 +1,4 @@
-"""JobSets are told here what a real server told them; where the answers come from: jobset_cases."""
+"""JobSets get the recorded answers of a real server; jobset_cases has the cases and the recorder."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ async def _said(call: Awaitable[Object]) -> Object:
 
 
 @each("name", NEW)
-async def test_a_new_jobset_is_told_what_a_real_server_tells(api: Api, name: str) -> None:
+async def test_a_new_jobset_gets_the_answer_of_a_real_server(api: Api, name: str) -> None:
     kind = api.kind("jobsets.jobset.x-k8s.io")
     assert await _said(api.create(kind, "default", copy(NEW[name]), ME, DRY)) == REAL["new"][name]
 
 
 @each("name", CHANGES)
-async def test_a_change_is_told_what_a_real_server_tells(changed: Api, name: str) -> None:
+async def test_a_change_of_a_jobset_gets_the_answer_of_a_real_server(changed: Api, name: str) -> None:
     kind = changed.kind("jobsets.jobset.x-k8s.io")
     said = await _said(changed.patch(kind, "default", CHANGED, CHANGES[name], "json", ME, DRY))
     assert said == REAL["changes"][name]
@@ -51,14 +51,14 @@ async def test_a_new_jobset_has_no_status(api: Api) -> None:
 
 
 @each("name", STATUSES)
-async def test_a_status_is_told_what_a_real_server_tells(changed: Api, name: str) -> None:
+async def test_a_status_of_a_jobset_gets_the_answer_of_a_real_server(changed: Api, name: str) -> None:
     kind, patch = changed.kind("jobsets.jobset.x-k8s.io"), {"status": STATUSES[name]}
     with pytest.raises(StatusError) as caught:
         await changed.patch(kind, "default", CHANGED, patch, "merge", ME, DRY, subresource="status")
     assert recorded(caught.value.body()) == REAL["statuses"][name]
 
 
-async def test_pods_move_only_while_suspended(changed: Api) -> None:
+async def test_scheduling_directives_of_a_jobset_are_mutable_only_while_suspended(changed: Api) -> None:
     kind = changed.kind("jobsets.jobset.x-k8s.io")
     await changed.patch(kind, "default", CHANGED, {"spec": {"suspend": False}}, "merge", ME)
     with pytest.raises(StatusError, match="field is immutable"):
@@ -67,7 +67,7 @@ async def test_pods_move_only_while_suspended(changed: Api) -> None:
     await changed.patch(kind, "default", CHANGED, suspending, "json", ME)
 
 
-async def test_a_jobset_that_has_ended_keeps_its_size(changed: Api) -> None:
+async def test_the_size_of_a_finished_jobset_is_immutable(changed: Api) -> None:
     kind = changed.kind("jobsets.jobset.x-k8s.io")
     done = {
         "type": "Completed",
@@ -81,7 +81,7 @@ async def test_a_jobset_that_has_ended_keeps_its_size(changed: Api) -> None:
         await changed.patch(kind, "default", CHANGED, CHANGES["parallelism and completions"], "json", ME)
 
 
-async def test_without_its_gate_a_jobset_has_one_size() -> None:
+async def test_without_elastic_jobset_the_size_is_immutable() -> None:
     api = Api(gates={"ElasticJobSet": False})
     kind = api.kind("jobsets.jobset.x-k8s.io")
     await api.create(kind, "default", copy(OLD), ME)
@@ -90,5 +90,5 @@ async def test_without_its_gate_a_jobset_has_one_size() -> None:
 
 
 @pytest.mark.controlplane
-async def test_the_recorded_answers_are_those_of_a_real_server(plane_1_37: ControlPlane, namespace: str) -> None:
+async def test_the_recorded_answers_equal_those_of_a_real_server(plane_1_37: ControlPlane, namespace: str) -> None:
     assert await ask(plane_1_37.api, namespace) == REAL

@@ -7,7 +7,7 @@ import pytest
 from gangctl.sandbox.api import Api
 from gangctl.sandbox.objects import Object
 from tests.rows import each
-from tests.sandbox.asking import create, refused, told
+from tests.sandbox.asking import create, messages, refused
 
 EVENTS: Object = {
     "eventTime": "2026-01-01T00:00:00.000000Z",
@@ -19,30 +19,32 @@ EVENTS: Object = {
 }
 
 
-async def test_plain_text_of_a_secret_is_encoded() -> None:
+async def test_string_data_of_a_secret_is_encoded() -> None:
     created = await create(Api(), "secrets", stringData={"a": "b"}, data={"c": "ZA=="})
     assert (created["data"], created["type"], "stringData" in created) == ({"a": "Yg==", "c": "ZA=="}, "Opaque", False)
 
 
-async def test_a_lease_lasts() -> None:
+async def test_a_lease_without_a_duration_is_refused() -> None:
     spec = {"leaseDurationSeconds": 0, "leaseTransitions": -1}
-    assert told(await refused(Api(), "leases.coordination.k8s.io", spec=spec)) == [
+    assert messages(await refused(Api(), "leases.coordination.k8s.io", spec=spec)) == [
         "spec.leaseDurationSeconds: Invalid value: 0: must be greater than 0",
         "spec.leaseTransitions: Invalid value: -1: must be greater than or equal to 0",
     ]
 
 
-async def test_an_event_is_in_the_namespace_of_what_it_is_about() -> None:
+async def test_an_event_is_in_the_namespace_of_its_object() -> None:
     for namespace, good in (("default", True), ("other", False)):
         about = {"kind": "Pod", "name": "p", "namespace": namespace}
         if good:
             assert await create(Api(), "events.events.k8s.io", regarding=about, **EVENTS)
         else:
             error = await refused(Api(), "events.events.k8s.io", regarding=about, **EVENTS)
-            assert told(error) == ['involvedObject.namespace: Invalid value: "other": does not match event.namespace']
+            assert messages(error) == [
+                'involvedObject.namespace: Invalid value: "other": does not match event.namespace'
+            ]
 
 
-async def test_a_namespace_can_be_selected_and_ends_when_it_is_empty() -> None:
+async def test_a_new_namespace_has_its_name_label_and_finalizer() -> None:
     created = await create(Api(), "namespaces", "n")
     assert created["metadata"]["labels"] == {"kubernetes.io/metadata.name": "n"}
     assert (created["spec"], created["status"]) == ({"finalizers": ["kubernetes"]}, {"phase": "Active"})
@@ -58,7 +60,7 @@ async def test_ports_of_a_service_are_filled_in() -> None:
     assert created["spec"]["ports"] == [{"port": 80, "protocol": "TCP", "targetPort": 80}]
 
 
-async def test_allocatable_is_capacity_unless_told() -> None:
+async def test_allocatable_defaults_to_capacity() -> None:
     created = await create(Api(), "nodes", status={"capacity": {"cpu": "4000m"}})
     assert created["status"]["allocatable"] == {"cpu": "4"}
 
@@ -76,7 +78,7 @@ VALIDATING = "validatingwebhookconfigurations.admissionregistration.k8s.io"
 
 
 @each(("resource", "own"), [(MUTATING, {"reinvocationPolicy": "Never"}), (VALIDATING, {})])
-async def test_a_registration_is_filled_in(resource: str, own: Object) -> None:
+async def test_a_webhook_configuration_is_defaulted(resource: str, own: Object) -> None:
     created = await create(Api(), resource, webhooks=[WEBHOOK])
     assert created["webhooks"] == [
         {
@@ -117,15 +119,15 @@ async def test_a_registration_is_filled_in(resource: str, own: Object) -> None:
         ),
     ],
 )
-async def test_what_a_registration_may_not_be(webhook: Object, words: list[str]) -> None:
-    assert told(await refused(Api(), MUTATING, webhooks=[webhook])) == words
+async def test_an_invalid_webhook_configuration_is_refused(webhook: Object, words: list[str]) -> None:
+    assert messages(await refused(Api(), MUTATING, webhooks=[webhook])) == words
 
 
-async def test_a_webhook_has_its_name_alone_and_conditions_that_compile() -> None:
-    assert told(await refused(Api(), MUTATING, webhooks=[WEBHOOK, WEBHOOK])) == [
+async def test_a_webhook_needs_a_unique_name_and_conditions_that_compile() -> None:
+    assert messages(await refused(Api(), MUTATING, webhooks=[WEBHOOK, WEBHOOK])) == [
         'webhooks[1].name: Duplicate value: "a.b.c"'
     ]
     conditions = [{"name": "c", "expression": "1 +"}]
-    (words,) = told(await refused(Api(), MUTATING, webhooks=[{**WEBHOOK, "matchConditions": conditions}]))
+    (words,) = messages(await refused(Api(), MUTATING, webhooks=[{**WEBHOOK, "matchConditions": conditions}]))
     path = "webhooks[0].matchConditions[0].expression"
     assert words.startswith(f'{path}: Invalid value: "1 +": compilation failed: ')

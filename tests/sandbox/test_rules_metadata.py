@@ -7,7 +7,7 @@ import pytest
 from gangctl.sandbox.api import Api, Caller
 from gangctl.sandbox.objects import Object
 from tests.rows import each
-from tests.sandbox.asking import create, patch_refused, refused, told
+from tests.sandbox.asking import create, messages, patch_refused, refused
 
 MAPS = "configmaps"
 OWNER: Object = {"apiVersion": "v1", "kind": "Pod", "name": "p", "uid": "u"}
@@ -48,13 +48,13 @@ NAME_PART = (
         ),
     ],
 )
-async def test_what_metadata_may_not_be(metadata: Object, words: str) -> None:
-    assert told(await refused(Api("1.37"), MAPS, metadata=metadata)) == [words]
+async def test_invalid_metadata_is_refused(metadata: Object, words: str) -> None:
+    assert messages(await refused(Api("1.37"), MAPS, metadata=metadata)) == [words]
 
 
-async def test_one_owner_controls() -> None:
+async def test_two_controlling_owners_are_refused() -> None:
     owners = [{**OWNER, "controller": True}, {**OWNER, "uid": "v", "name": "q", "controller": True}]
-    (words,) = told(await refused(Api(), MAPS, metadata={"ownerReferences": owners}))
+    (words,) = messages(await refused(Api(), MAPS, metadata={"ownerReferences": owners}))
     assert words.endswith(
         ': Only one reference can have Controller set to true. Found "true" in references for Pod/p and Pod/q'
     )
@@ -64,20 +64,20 @@ async def test_one_owner_controls() -> None:
     ("resource", "name", "good"),
     [("namespaces", "a.b", False), ("clusterroles.rbac.authorization.k8s.io", "a:B", True)],
 )
-async def test_kinds_have_names_of_their_own(resource: str, name: str, good: bool) -> None:
+async def test_names_are_validated_by_kind(resource: str, name: str, good: bool) -> None:
     if good:
         assert await create(Api(), resource, name)
     else:
-        assert told(await refused(Api(), resource, name)) == [
+        assert messages(await refused(Api(), resource, name)) == [
             f'metadata.name: Invalid value: "{name}": must not contain dots'
         ]
 
 
-async def test_what_is_ending_gets_no_finalizers() -> None:
+async def test_a_terminating_object_gets_no_new_finalizers() -> None:
     api = Api()
     await create(api, MAPS, metadata={"finalizers": ["example.com/a"]})
     await api.delete(api.kind(MAPS), "default", "x", Caller("me"))
     error = await patch_refused(api, MAPS, {"metadata": {"finalizers": ["example.com/a", "example.com/b"]}})
     why = "no new finalizers can be added if the object is being deleted"
     found = 'found new finalizers []string{"example.com/b"}'
-    assert told(error) == [f"metadata.finalizers: Forbidden: {why}, {found}"]
+    assert messages(error) == [f"metadata.finalizers: Forbidden: {why}, {found}"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from gangctl.sandbox.api import Api
 from gangctl.sandbox.objects import Object, copy
 from tests.rows import each
-from tests.sandbox.asking import create, patch, patch_refused, refused, told
+from tests.sandbox.asking import create, messages, patch, patch_refused, refused
 
 PODS, CLASSES = "pods", "priorityclasses.scheduling.k8s.io"
 CONTAINER: Object = {"name": "c", "image": "i"}
@@ -20,7 +20,7 @@ def pod(**spec: object) -> Object:
     return {"containers": [copy(CONTAINER)], **spec}
 
 
-async def test_what_is_left_out_is_filled_in() -> None:
+async def test_a_new_pod_is_defaulted() -> None:
     created = await create(Api(), PODS, spec=pod(volumes=[{"name": "v", "configMap": {"name": "m"}}]))
     lost = {"operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300}
     assert created["status"] == {"phase": "Pending", "qosClass": "BestEffort"}
@@ -81,7 +81,9 @@ async def test_images_without_a_tag_are_pulled_always(image: str, policy: str) -
         ({"limits": {"example.com/gpu": 1}}, "BestEffort", {"example.com/gpu": "1"}),
     ],
 )
-async def test_requests_follow_limits_and_make_the_quality(resources: Object, quality: str, requests: Object) -> None:
+async def test_requests_default_to_limits_and_set_the_qos_class(
+    resources: Object, quality: str, requests: Object
+) -> None:
     created = await create(Api(), PODS, spec=pod(containers=[{**CONTAINER, "resources": resources}]))
     assert created["status"]["qosClass"] == quality
     assert created["spec"]["containers"][0]["resources"]["requests"] == requests
@@ -96,7 +98,7 @@ async def test_the_priority_is_that_of_the_class() -> None:
     assert system["spec"]["priority"] == 2000001000
 
 
-async def test_a_default_class_is_everybodys() -> None:
+async def test_the_global_default_priority_class_is_applied() -> None:
     api = Api()
     await create(api, CLASSES, "usual", value=5, globalDefault=True)
     created = await create(api, PODS, spec=pod())
@@ -113,17 +115,17 @@ async def test_a_default_class_is_everybodys() -> None:
         ),
     ],
 )
-async def test_what_admission_forbids(spec: Object, words: str) -> None:
+async def test_a_pod_with_an_absent_class_or_account_is_forbidden(spec: Object, words: str) -> None:
     error = await refused(Api(), PODS, spec=pod(**spec))
     assert (error.code, error.message) == (403, f'pods "x" is forbidden: {words}')
 
 
-async def test_a_pod_names_its_group() -> None:
+async def test_a_pod_must_name_its_group() -> None:
     words = "spec.schedulingGroup.podGroupName: Invalid value: null: must specify one of: `podGroupName`"
-    assert told(await refused(Api("1.37"), PODS, spec=pod(schedulingGroup={}))) == [words]
+    assert messages(await refused(Api("1.37"), PODS, spec=pod(schedulingGroup={}))) == [words]
 
 
-async def test_a_gated_pod_says_so() -> None:
+async def test_a_gated_pod_has_a_condition() -> None:
     created = await create(Api(), PODS, spec=pod(schedulingGates=[{"name": "example.com/g"}]))
     (condition,) = created["status"]["conditions"]
     assert (condition["type"], condition["status"], condition["reason"]) == ("PodScheduled", "False", "SchedulingGated")
@@ -137,11 +139,11 @@ async def test_a_gated_pod_says_so() -> None:
         ("1.35", "workloadRef", {"name": "w", "podGroup": "g", "podGroupReplicaKey": "0"}),
     ],
 )
-async def test_the_reference_is_kept_with_its_gate_and_stays(minor: str, field: str, reference: Object) -> None:
+async def test_the_reference_is_kept_with_its_gate_and_is_immutable(minor: str, field: str, reference: Object) -> None:
     api = Api(minor)
     created = await create(api, PODS, spec=pod(**{field: reference}))
     assert created["spec"][field] == reference
-    (words,) = told(await patch_refused(api, PODS, {"spec": {field: None}}))
+    (words,) = messages(await patch_refused(api, PODS, {"spec": {field: None}}))
     assert words == FIXED
     off = Api(minor, gates={"GenericWorkload": False})
     assert field not in (await create(off, PODS, spec=pod(**{field: reference})))["spec"]
@@ -158,14 +160,14 @@ async def test_the_reference_is_kept_with_its_gate_and_stays(minor: str, field: 
     ],
     ids=lambda change: next(iter(change)),
 )
-async def test_what_stays_of_a_pod(change: Object) -> None:
+async def test_immutable_fields_of_a_pod_are_refused(change: Object) -> None:
     api = Api()
     await create(api, PODS, spec=pod())
-    (words,) = told(await patch_refused(api, PODS, {"spec": change}))
+    (words,) = messages(await patch_refused(api, PODS, {"spec": change}))
     assert words == FIXED
 
 
-async def test_what_may_change_of_a_pod() -> None:
+async def test_mutable_fields_of_a_pod_are_changed() -> None:
     api = Api()
     created = await create(api, PODS, spec=pod(activeDeadlineSeconds=60))
     await patch(api, PODS, {"spec": {"containers": [{**CONTAINER, "image": "j"}]}})
@@ -173,12 +175,12 @@ async def test_what_may_change_of_a_pod() -> None:
     tolerations = [*created["spec"]["tolerations"], {"key": "x", "operator": "Exists"}]
     await patch(api, PODS, {"spec": {"tolerations": tolerations}})
     error = await patch_refused(api, PODS, {"spec": {"containers": [CONTAINER, {"name": "d", "image": "i"}]}})
-    assert told(error) == [FIXED]
+    assert messages(error) == [FIXED]
 
 
-async def test_gates_go_and_the_choice_is_narrowed_meanwhile() -> None:
+async def test_a_gated_pod_can_be_constrained_and_then_released() -> None:
     api = Api()
     await create(api, PODS, spec=pod(schedulingGates=[{"name": "example.com/g"}]))
     await patch(api, PODS, {"spec": {"nodeSelector": {"a": "b"}}})
     assert "schedulingGates" not in (await patch(api, PODS, {"spec": {"schedulingGates": None}}))["spec"]
-    assert told(await patch_refused(api, PODS, {"spec": {"nodeSelector": {"a": "c"}}})) == [FIXED]
+    assert messages(await patch_refused(api, PODS, {"spec": {"nodeSelector": {"a": "c"}}})) == [FIXED]

@@ -40,7 +40,7 @@ def _selects(kind: ResourceKind, labels: str, fields: str, obj: Mapping[str, obj
         ("", {}, True),
     ],
 )
-def test_labels(selector: str, labels: dict[str, str], *, expected: bool) -> None:
+def test_label_selectors_match(selector: str, labels: dict[str, str], *, expected: bool) -> None:
     assert _selects(CONFIGMAP, selector, "", {"metadata": {"labels": labels}}) is expected
 
 
@@ -52,7 +52,7 @@ def test_labels(selector: str, labels: dict[str, str], *, expected: bool) -> Non
         ("a==b=c", "found '=', expected: ',' or 'end of string'"),
     ],
 )
-def test_labels_that_cannot_be_read(selector: str, message: str) -> None:
+def test_an_invalid_label_selector_is_refused(selector: str, message: str) -> None:
     with pytest.raises(StatusError) as caught:
         selection(CONFIGMAP, selector)
     assert (caught.value.code, caught.value.message) == (400, message)
@@ -71,12 +71,12 @@ def test_labels_that_cannot_be_read(selector: str, message: str) -> None:
         ("spec.hostNetwork=false", True),
     ],
 )
-def test_fields(selector: str, *, expected: bool) -> None:
+def test_field_selectors_match(selector: str, *, expected: bool) -> None:
     pod = {"metadata": {"name": "p", "namespace": "x"}, "spec": {"nodeName": "n"}}
     assert _selects(POD, "", selector, pod) is expected
 
 
-def test_a_job_counts_its_successes_under_another_name() -> None:
+def test_jobs_are_selected_by_status_successful() -> None:
     assert _selects(KINDS["jobs.batch"], "", "status.successful=2", {"status": {"succeeded": 2}})
     assert _selects(KINDS["jobs.batch"], "", "status.successful=0", {})
 
@@ -93,13 +93,13 @@ def test_a_job_counts_its_successes_under_another_name() -> None:
         ),
     ],
 )
-def test_a_field_that_is_not_supported(resource: str, message: str) -> None:
+def test_an_unsupported_field_selector_is_refused(resource: str, message: str) -> None:
     with pytest.raises(StatusError) as caught:
         selection(KINDS[resource], "", "spec.x=1")
     assert (caught.value.code, caught.value.message) == (400, message)
 
 
-def test_fields_that_cannot_be_read() -> None:
+def test_an_invalid_field_selector_is_refused() -> None:
     with pytest.raises(StatusError, match="invalid selector: 'abc'; can't understand 'abc'"):
         selection(POD, "", "abc")
 
@@ -114,5 +114,5 @@ def test_fields_that_cannot_be_read() -> None:
         ({"matchExpressions": [{"key": "c", "operator": "DoesNotExist"}]}, True),
     ],
 )
-def test_selectors_as_objects(selector: dict[str, object] | None, *, expected: bool) -> None:
+def test_selector_objects_match(selector: dict[str, object] | None, *, expected: bool) -> None:
     assert selector_object_test(selector)({"a": "b"}) is expected

@@ -17,7 +17,7 @@ from gangctl.sandbox.server import Sandbox, SandboxOptions
 from tests.sandbox.wire import CONFIGMAPS, Wire
 
 
-async def test_gangctls_own_client_reaches_it_by_kubeconfig(tmp_path: Path) -> None:
+async def test_the_client_of_gangctl_reaches_the_sandbox_by_kubeconfig(tmp_path: Path) -> None:
     async with Sandbox() as sandbox:
         path = tmp_path / "kubeconfig"
         path.write_text(sandbox.kubeconfig("gangctl"))
@@ -31,7 +31,7 @@ async def test_gangctls_own_client_reaches_it_by_kubeconfig(tmp_path: Path) -> N
     assert {record.user for record in sandbox.audit} == {"gangctl"}
 
 
-async def test_its_certificate_is_for_loopback_and_signed_by_its_authority() -> None:
+async def test_the_certificate_is_valid_for_loopback() -> None:
     async with Sandbox() as sandbox:
         context = ssl.create_default_context(cadata=sandbox.ca_pem.decode())
         headers = {"Authorization": f"Bearer {sandbox.token()}"}
@@ -44,7 +44,7 @@ async def test_its_certificate_is_for_loopback_and_signed_by_its_authority() -> 
         assert base64.b64decode(cluster["certificate-authority-data"]) == sandbox.ca_pem
 
 
-async def test_what_is_stored_survives_a_restart_on_the_same_address() -> None:
+async def test_stored_objects_survive_a_restart_on_the_same_address() -> None:
     sandbox = Sandbox(SandboxOptions(tls=False))
     async with sandbox:
         url, token = sandbox.url, sandbox.token()
@@ -58,12 +58,12 @@ async def test_what_is_stored_survives_a_restart_on_the_same_address() -> None:
             assert (await wire.get(f"{CONFIGMAPS}/a")).status == 200
 
 
-async def test_tokens_are_one_for_each_user() -> None:
+async def test_each_user_has_one_token() -> None:
     async with Sandbox(SandboxOptions(tls=False)) as sandbox:
         assert sandbox.token("a") == sandbox.token("a")
         assert sandbox.token("a") != sandbox.token("b")
 
 
-async def test_the_certificate_is_made_once_in_a_process() -> None:
+async def test_sandboxes_of_a_process_share_a_certificate() -> None:
     async with Sandbox() as first, Sandbox() as second:
         assert first.ca_pem == second.ca_pem != b""

@@ -1,4 +1,4 @@
-"""The played Job controller and kubelets: pods made, counted once, replaced and taken away."""
+"""The simulated Job controller and kubelets: pods are created, counted once, replaced and deleted."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ async def test_pods_of_an_indexed_job_are_named_and_labelled_by_index() -> None:
         ("1.37", {"schedulingGroup": {"podGroupName": "g"}}),
     ],
 )
-async def test_pods_carry_the_templates_reference(minor: str, reference: Object) -> None:
+async def test_pods_have_the_group_reference_of_the_template(minor: str, reference: Object) -> None:
     async with stage(minor) as on:
         await on.create(JOBS, job(pod=reference))
         await on.idle()
@@ -85,7 +85,7 @@ async def test_pods_carry_the_templates_reference(minor: str, reference: Object)
     assert reference.items() <= pod["spec"].items()
 
 
-async def test_no_more_pods_at_once_than_its_parallelism_until_all_indexes_are_done() -> None:
+async def test_the_parallelism_limits_the_pods_until_all_indexes_are_done() -> None:
     async with stage() as on:
         await add_nodes(on.api, 1)
         await on.create(JOBS, job(completionMode="Indexed", parallelism=2, completions=3))
@@ -155,7 +155,7 @@ async def test_failed_pods_are_replaced_until_the_backoff_limit() -> None:
         assert [pod["status"]["phase"] for pod in await on.pods()] == ["Failed", "Failed"]
 
 
-async def test_a_running_pod_that_somebody_deletes_counts_as_failed() -> None:
+async def test_a_deleted_running_pod_counts_as_failed() -> None:
     async with stage() as on:
         await add_nodes(on.api, 1)
         await on.create(JOBS, job(backoffLimit=1, pod={"terminationGracePeriodSeconds": 30}))
@@ -172,7 +172,7 @@ async def test_a_running_pod_that_somebody_deletes_counts_as_failed() -> None:
         assert len(await on.pods()) == 1
 
 
-async def test_replacement_waits_for_the_end_where_asked_to() -> None:
+async def test_a_replacement_waits_for_the_end_of_the_pod_if_the_policy_is_failed() -> None:
     async with stage(roles=("job", "scheduler")) as on:
         await add_nodes(on.api, 1)
         await on.create(JOBS, job(podReplacementPolicy="Failed", pod={"terminationGracePeriodSeconds": 30}))
@@ -198,7 +198,7 @@ async def test_suspending_deletes_pods_without_counting_them() -> None:
     assert resumed["status"].get("failed", 0) == 0
 
 
-async def test_pods_of_a_job_that_is_gone_are_let_go() -> None:
+async def test_pods_of_a_deleted_job_lose_their_finalizer() -> None:
     async with stage() as on:
         await add_nodes(on.api, 1)
         await on.create(JOBS, job(pod={"terminationGracePeriodSeconds": 30}))

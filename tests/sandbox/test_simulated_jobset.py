@@ -1,4 +1,4 @@
-"""The played JobSet controller: the whole life of JobSets without gangctl."""
+"""The simulated JobSet controller: the whole life of JobSets without gangctl."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def of(replicated_job: str) -> str:
     return f"jobset.sigs.k8s.io/replicatedjob-name={replicated_job}"
 
 
-async def test_children_carry_what_jobset_gives_them() -> None:
+async def test_child_jobs_have_the_labels_and_annotations_of_jobset() -> None:
     async with stage() as on:
         made = await on.create_jobset(
             jobset(
@@ -82,7 +82,7 @@ async def test_children_carry_what_jobset_gives_them() -> None:
     ]
 
 
-async def test_it_completes_when_all_its_jobs_have() -> None:
+async def test_a_jobset_completes_when_all_its_jobs_have_completed() -> None:
     async with stage() as on:
         await add_nodes(on.api, 1)
         await on.create_jobset(jobset("js", rj("a", 1, 1, 1), rj("b", 2, 2, 2)))
@@ -108,7 +108,7 @@ async def test_it_completes_when_all_its_jobs_have() -> None:
         assert len(await on.jobs()) == 3
 
 
-async def test_any_of_the_targets_completes_it_and_ends_the_rest() -> None:
+async def test_a_success_policy_of_any_completes_the_jobset_and_ends_the_rest() -> None:
     policy = {"operator": "Any", "targetReplicatedJobs": ["lead"]}
     async with stage() as on:
         await add_nodes(on.api, 1)
@@ -123,7 +123,7 @@ async def test_any_of_the_targets_completes_it_and_ends_the_rest() -> None:
         await on.until(only_the_finished, "the active Job to go")
 
 
-async def test_a_failed_job_restarts_all_of_them_until_it_may_no_more() -> None:
+async def test_a_failed_job_restarts_all_jobs_up_to_max_restarts() -> None:
     async with stage() as on:
         await add_nodes(on.api, 1)
         made = await on.create_jobset(
@@ -163,7 +163,7 @@ async def test_a_failed_job_restarts_all_of_them_until_it_may_no_more() -> None:
     ],
     ids=["no-policy", "rule"],
 )
-async def test_a_failed_job_fails_it(policy: Object | None, reason: str) -> None:
+async def test_a_failed_job_fails_the_jobset(policy: Object | None, reason: str) -> None:
     extra: dict[str, Any] = {"failurePolicy": policy} if policy else {}
     async with stage() as on:
         await add_nodes(on.api, 1)
@@ -176,7 +176,7 @@ async def test_a_failed_job_fails_it(policy: Object | None, reason: str) -> None
     assert "first failed job: js-a-0" in condition["message"]
 
 
-async def test_suspending_takes_the_pods_and_resuming_brings_the_template_along() -> None:
+async def test_suspending_deletes_the_pods_and_resuming_applies_the_template() -> None:
     async with stage() as on:
         await add_nodes(on.api, 1, labels={"pool": "gpu"})
         await on.create_jobset(jobset("js", rj("w", 1, 2, 2)))
@@ -207,7 +207,7 @@ async def test_suspending_takes_the_pods_and_resuming_brings_the_template_along(
     }
 
 
-async def test_created_suspended_it_has_jobs_and_no_pods() -> None:
+async def test_a_jobset_created_suspended_has_jobs_and_no_pods() -> None:
     async with stage() as on:
         await add_nodes(on.api, 1)
         await on.create_jobset(jobset("js", rj("w", 2, 2, 2), suspend=True))
@@ -218,7 +218,7 @@ async def test_created_suspended_it_has_jobs_and_no_pods() -> None:
 
 
 @each("status", ["Ready", "Complete"])
-async def test_a_dependency_is_waited_for(status: str) -> None:
+async def test_a_replicated_job_waits_for_its_dependency(status: str) -> None:
     second = {**rj("b", 1, 1, 1), "dependsOn": [{"name": "a", "status": status}]}
     async with stage() as on:
         await on.create_jobset(jobset("js", rj("a", 1, 1, 1), second))
@@ -235,7 +235,7 @@ async def test_a_dependency_is_waited_for(status: str) -> None:
         assert list(await on.jobs()) == ["js-a-0", "js-b-0"]
 
 
-async def test_in_order_one_after_the_other() -> None:
+async def test_an_in_order_startup_creates_jobs_one_after_the_other() -> None:
     async with stage() as on:
         await on.create_jobset(
             jobset("js", rj("a", 1, 1, 1), rj("b", 1, 1, 1), startupPolicy={"startupPolicyOrder": "InOrder"})
@@ -266,7 +266,7 @@ async def test_running_jobs_follow_a_resize() -> None:
             assert indexes == {str(index) for index in range(size)}
 
 
-async def test_another_controllers_jobset_is_left_alone() -> None:
+async def test_a_jobset_managed_by_another_controller_is_left_alone() -> None:
     async with stage() as on:
         await on.create_jobset(jobset("js", rj("w", 1, 1, 1), managedBy="kueue.x-k8s.io/multikueue"))
         await on.idle()
@@ -274,7 +274,7 @@ async def test_another_controllers_jobset_is_left_alone() -> None:
 
 
 class _Refusing(NoWebhooks):
-    """Admission that refuses Jobs as often as it is told."""
+    """Admission that refuses the first Jobs, as many as a test sets."""
 
     def __init__(self, times: int) -> None:
         super().__init__()
@@ -287,7 +287,7 @@ class _Refusing(NoWebhooks):
         return obj
 
 
-async def test_a_refused_job_is_tried_again_and_said_once() -> None:
+async def test_a_refused_job_is_retried_with_one_event() -> None:
     refusing = _Refusing(5)
     async with stage(api=Api("1.37", admission=refusing)) as on:
         await on.create_jobset(jobset("js", rj("w", 2, 1, 1)))
@@ -298,9 +298,9 @@ async def test_a_refused_job_is_tried_again_and_said_once() -> None:
         await on.until(both, "both Jobs")
         events = (await on.api.list(on.api.kind("events.events.k8s.io"))).items
     assert refusing.left == 0
-    told = [event for event in events if event["reason"] == "JobCreationFailed"]
-    assert len(told) == 1
-    assert "denied the request: not yet" in told[0]["note"]
+    recorded = [event for event in events if event["reason"] == "JobCreationFailed"]
+    assert len(recorded) == 1
+    assert "denied the request: not yet" in recorded[0]["note"]
 
 
 async def test_on_1_35_jobset_drops_the_reference_from_what_it_writes_and_cannot_suspend() -> None:

@@ -1,4 +1,4 @@
-"""The same life of the same JobSets, played and on a real control plane: what differs is a mistake of the simulated."""
+"""The same JobSets with simulated controllers and on a real control plane: a difference is a bug of the simulation."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ")
 _ELSEWHERE = frozenset(
     {"uid", "resourceVersion", "creationTimestamp", "generation", "managedFields", "apiVersion", "kind"}
 )
-"""What the conformance suite compares, and what nobody could."""
+"""Fields that the conformance suite compares, and fields that cannot be compared."""
 
 _NOT_PLAYED = frozenset(
     {
@@ -47,7 +47,7 @@ _NOT_PLAYED = frozenset(
         # By the ServiceAccount admission plugin.
         "volumes",
         "volumeMounts",
-        # Of the kubelets, which are played on both grounds.
+        # Of the kubelets, which are simulated on both grounds.
         "hostIP",
         "lastState",
         "startedAt",
@@ -74,7 +74,7 @@ class Real:
         self._plane, self._namespace, self._kubelet = plane, namespace, kubelet
 
     async def idle(self) -> None:
-        """Nobody knows."""
+        """Not known of a real control plane."""
 
     async def list(self, kind: tuple[str, str]) -> Sequence[Object]:
         return await self._plane.api.list(path_of(*kind, namespace=self._namespace))
@@ -100,7 +100,7 @@ class Played:
         self._on = on
 
     async def idle(self) -> None:
-        """Nobody writes any more, nor after a pause: timers of one loop fire in the order in which they are due."""
+        """No controller writes any more, nor after a pause: timers of one loop fire in the order of their times."""
         revision = -1
         while revision != self._on.api.store.revision:
             revision = self._on.api.store.revision
@@ -124,7 +124,7 @@ class Played:
 
 
 def plain(value: Any, names: dict[str, str]) -> Any:
-    """A value without identities, times and what is not played; conditions by type."""
+    """A value without identities, times and what is not simulated; conditions by type."""
     if isinstance(value, dict):
         kept = {k: plain(v, names) for k, v in value.items() if k not in _ELSEWHERE | _NOT_PLAYED and v is not None}
         return {k: v for k, v in kept.items() if v != {}}
@@ -177,7 +177,7 @@ def differences(real: Any, played: Any, path: str) -> list[str]:
 
 
 async def settled(ground: Ground, like: Picture | None = None) -> Picture:
-    """The picture once nothing is left to be done: simulated controllers say so, of real ones it is known."""
+    """The state once nothing is left to be done: simulated controllers report it, for real ones the test waits."""
     await ground.idle()
     if like is None:
         return await picture(ground)
@@ -240,20 +240,20 @@ async def real(plane: ControlPlane, namespace: str) -> AsyncIterator[Real]:
         await remove_nodes(plane.api, nodes)
 
 
-async def told_for_real(plane: ControlPlane, namespace: str, like: Story) -> Story:
+async def real_story_of(plane: ControlPlane, namespace: str, like: Story) -> Story:
     async with real(plane, namespace) as ground:
         return await tell(ground, like)
 
 
-async def told_by_controllers(minor: str) -> Story:
+async def simulated_story(minor: str) -> Story:
     async with stage(minor) as on:
         await add_nodes(on.api, 1)
         return await tell(Played(on))
 
 
-async def test_played_lives_are_like_real_ones(plane: ControlPlane, namespace: str) -> None:
-    played = await told_by_controllers(plane.minor.name)
-    real_story = await told_for_real(plane, namespace, played)
+async def test_simulated_controllers_act_as_the_real_ones(plane: ControlPlane, namespace: str) -> None:
+    played = await simulated_story(plane.minor.name)
+    real_story = await real_story_of(plane, namespace, played)
     assert [what for what, _ in played] == [what for what, _ in real_story]
     wrong: list[str] = []
     for (what, expected), (_, found) in zip(real_story, played, strict=True):

@@ -1,4 +1,4 @@
-"""The played scheduler: plain pods strand each other, gangs start whole or not at all, on every minor."""
+"""The simulated scheduler: plain pods block each other, gangs start whole or not at all, on every minor."""
 
 from __future__ import annotations
 
@@ -74,8 +74,8 @@ def _when_all_are_bound(_pod: Object, jobset: Sequence[Object]) -> Outcome | Non
     return "Succeeded" if len(jobset) >= PODS else None
 
 
-async def test_without_gangs_jobsets_strand_each_other() -> None:
-    """Everybody gets some of what there is, nobody enough: nothing finishes, however long one waits."""
+async def test_without_gangs_jobsets_block_each_other_half_started() -> None:
+    """Each JobSet gets some of the capacity and none gets enough: nothing ever finishes."""
     async with stage(policy=_when_all_are_bound, pause_seconds=0.01) as on:
         await add_nodes(on.api, 2)
         for i in range(JOBSETS):
@@ -95,7 +95,7 @@ async def test_without_gangs_jobsets_strand_each_other() -> None:
 
 
 @each("minor", MINORS)
-async def test_gangs_take_turns(minor: str) -> None:
+async def test_gangs_run_one_after_the_other(minor: str) -> None:
     api = Api(minor, admission=Referring() if minor == "1.35" else None)
     async with stage(api=api, policy=_when_all_are_bound, pause_seconds=0.01) as on:
         await add_nodes(on.api, 2)
@@ -107,7 +107,7 @@ async def test_gangs_take_turns(minor: str) -> None:
 
 
 @each("minor", MINORS)
-async def test_a_gang_waits_for_its_group_then_for_its_pods_then_for_room(minor: str) -> None:
+async def test_a_gang_waits_for_its_group_then_its_pods_then_capacity(minor: str) -> None:
     async with stage(minor) as on:
         await add_nodes(on.api, 1, cpu="1")
         link = reference(minor, "g")
@@ -129,7 +129,7 @@ async def test_a_gang_waits_for_its_group_then_for_its_pods_then_for_room(minor:
 
 
 @each(("minor", "kind"), [("1.36", "PodGroupScheduled"), ("1.37", "PodGroupInitiallyScheduled")])
-async def test_a_group_says_whether_it_was_scheduled(minor: str, kind: str) -> None:
+async def test_a_podgroup_has_a_scheduling_condition(minor: str, kind: str) -> None:
     async with stage(minor) as on:
         await create_group(on, minor, "g", 1)
         await on.create("pods", pod("p-0", **reference(minor, "g")))
@@ -148,7 +148,7 @@ async def test_a_group_says_whether_it_was_scheduled(minor: str, kind: str) -> N
 
 
 @each("minor", MINORS)
-async def test_a_replacement_joins_those_that_run(minor: str) -> None:
+async def test_a_replacement_pod_joins_its_running_gang(minor: str) -> None:
     async with stage(minor) as on:
         await add_nodes(on.api, 1, cpu="2")
         await create_group(on, minor, "g", 2)
@@ -211,7 +211,7 @@ async def test_replica_keys_of_1_35_are_groups_of_their_own() -> None:
         assert [p["metadata"]["name"] for p in await on.bound()] == ["p-0", "p-1"]
 
 
-async def test_higher_priority_comes_first() -> None:
+async def test_a_gang_of_higher_priority_is_scheduled_first() -> None:
     async with stage() as on:
         high = {
             "apiVersion": "scheduling.k8s.io/v1",
@@ -239,7 +239,7 @@ async def test_higher_priority_comes_first() -> None:
     ],
     ids=["selected", "not-selected", "gated", "another-scheduler", "tainted"],
 )
-async def test_where_a_pod_may_go(spec: Object, fits: bool) -> None:
+async def test_a_pod_is_bound_only_to_a_node_that_it_fits(spec: Object, fits: bool) -> None:
     tolerated = {"tolerations": [{"key": "gpu", "operator": "Equal", "value": "yes", "effect": "NoSchedule"}]}
     async with stage() as on:
         taint = {"key": "gpu", "value": "yes", "effect": "NoSchedule"}

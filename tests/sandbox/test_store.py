@@ -12,7 +12,7 @@ def _obj(name: str, value: int = 0) -> Object:
     return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "namespace": "n"}, "value": value}
 
 
-def test_every_write_has_a_revision_of_its_own_across_resources() -> None:
+def test_every_write_has_its_own_revision_across_resources() -> None:
     store = Store()
     first = store.put("a", ("n", "x"), _obj("x"))
     second = store.put("b", ("n", "x"), _obj("x"))
@@ -20,7 +20,7 @@ def test_every_write_has_a_revision_of_its_own_across_resources() -> None:
     assert second.obj["metadata"]["resourceVersion"] == str(second.revision)
 
 
-def test_the_past_can_be_read_as_it_was() -> None:
+def test_an_earlier_revision_can_be_read() -> None:
     store = Store()
     store.put("a", ("n", "x"), _obj("x", 1))
     before = store.revision
@@ -31,19 +31,19 @@ def test_the_past_can_be_read_as_it_was() -> None:
     assert [stored.obj["metadata"]["name"] for stored in store.items("a")] == ["y"]
 
 
-def test_a_subscription_hears_what_came_after_its_revision_in_order() -> None:
+def test_a_subscription_receives_the_changes_after_its_revision_in_order() -> None:
     store = Store()
     store.put("a", ("n", "x"), _obj("x"))
     since = store.revision
     store.put("a", ("n", "y"), _obj("y"))
     subscription = store.subscribe("a", since)
     store.remove("a", ("n", "x"))
-    told = [(change.key[1], change.gone, change.revision) for change in subscription.take()]
-    assert told == [("y", False, since + 1), ("x", True, since + 2)]
+    changes = [(change.key[1], change.gone, change.revision) for change in subscription.take()]
+    assert changes == [("y", False, since + 1), ("x", True, since + 2)]
     assert subscription.take() == []
 
 
-def test_a_removal_carries_the_revision_of_the_end() -> None:
+def test_a_removed_object_has_the_revision_of_its_removal() -> None:
     store = Store()
     put = store.put("a", ("n", "x"), _obj("x"))
     removed = store.remove("a", ("n", "x"))
@@ -51,7 +51,7 @@ def test_a_removal_carries_the_revision_of_the_end() -> None:
     assert put.obj["metadata"]["resourceVersion"] == str(put.revision)
 
 
-def test_a_closed_subscription_hears_nothing() -> None:
+def test_a_closed_subscription_receives_nothing() -> None:
     store = Store()
     subscription = store.subscribe("a", store.revision)
     subscription.close()
@@ -60,7 +60,7 @@ def test_a_closed_subscription_hears_nothing() -> None:
 
 
 @each("forget", ["compaction", "bound"])
-def test_what_is_forgotten_is_gone(forget: str) -> None:
+def test_a_compacted_revision_is_expired(forget: str) -> None:
     store = Store(remembered=2)
     start = store.revision
     store.put("a", ("n", "x"), _obj("x"))
@@ -75,7 +75,7 @@ def test_what_is_forgotten_is_gone(forget: str) -> None:
     store.subscribe("a", store.revision)
 
 
-def test_a_resource_that_is_new_after_a_compaction_has_no_past_either() -> None:
+def test_a_compacted_revision_is_expired_for_a_new_resource_too() -> None:
     store = Store()
     store.put("a", ("n", "x"), _obj("x"))
     store.compact()

@@ -42,7 +42,7 @@ def test_durations_are_those_of_kubectl(seconds: float, text: str) -> None:
 
 
 @pytest.mark.parametrize("time", [None, "", "yesterday"])
-def test_the_age_of_what_has_no_time_is_unknown(time: str | None) -> None:
+def test_the_age_without_a_valid_time_is_unknown(time: str | None) -> None:
     assert since(time) == "<unknown>"
 
 
@@ -67,7 +67,7 @@ def test_the_age_of_what_has_no_time_is_unknown(time: str | None) -> None:
         ("a", []),
     ],
 )
-def test_json_paths_select(path: str, values: list[Any]) -> None:
+def test_json_paths_select_values(path: str, values: list[Any]) -> None:
     obj = {
         "a": 1,
         "b": {"c": "x", "with.dot": 2},

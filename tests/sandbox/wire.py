@@ -42,7 +42,7 @@ class Told:
 
 
 class Wire:
-    """A session of one user; `token` "" is nobody."""
+    """A session of one user; with `token` "" it is unauthenticated."""
 
     def __init__(self, url: str, token: str) -> None:
         self._url = url
@@ -76,6 +76,6 @@ class Wire:
         metadata: Object = {"name": name}
         if labels:
             metadata["labels"] = dict(labels)
-        told = await self.send("POST", CONFIGMAPS, {"metadata": metadata})
-        assert told.status == 201, told.text
-        return told.json
+        answer = await self.send("POST", CONFIGMAPS, {"metadata": metadata})
+        assert answer.status == 201, answer.text
+        return answer.json
