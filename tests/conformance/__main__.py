@@ -1,4 +1,4 @@
-"""`python -m tests.conformance list`: the named behaviours, one a line."""
+"""`python -m tests.conformance list` prints the names of the behaviours, one a line."""
 
 import argparse
 import sys

@@ -1,4 +1,4 @@
-"""What a client is told: a refusal with its code, reason, words and causes, or an answer with its headers."""
+"""What a client receives: an error with its code, reason, message and causes, or an answer with its headers."""
 
 from __future__ import annotations
 

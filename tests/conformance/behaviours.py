@@ -1,4 +1,4 @@
-"""The behaviours by name: each once, however many minors have it and however many servers are asked."""
+"""The behaviours by name: each once, however many minors have it and however many servers are tested."""
 
 import os
 import re
@@ -12,13 +12,13 @@ _GROUND = re.compile(r"(^|-)(real|sandbox)-\d+\.\d+($|-)")
 
 
 class CollectionFailed(Exception):  # noqa: N818 - said as it is
-    """The suite cannot be read: what pytest said."""
+    """The suite cannot be collected; the message is pytest's output."""
 
 
 def behaviours() -> list[str]:
     """`area: what is so (case)`, in the order of the suite; pytest collects them in a process of its own."""
     command = [sys.executable, "-m", "pytest", "--collect-only", "-q", "-p", "no:cacheprovider", "tests/conformance"]
-    # Options that somebody gives to the run at hand change what the collection looks like.
+    # Options of the current run would change the output of the collection.
     environment = {name: value for name, value in os.environ.items() if name != "PYTEST_ADDOPTS"}
     answer = subprocess.run(command, cwd=_ROOT, env=environment, capture_output=True, text=True, check=False)
     if answer.returncode:

@@ -11,7 +11,7 @@ ACCEPT = f"{TABLE},application/json"
 
 
 async def ask(server: Server, path: str, accept: str = ACCEPT, **parameters: Parameter) -> Object:
-    """The answer to a GET; a Table unless `accept` says otherwise."""
+    """The answer to a GET; a Table by default, or what `accept` requests."""
     answer = await server.api.exchange("GET", path, parameters=parameters, headers={"Accept": accept})
     assert answer.status == 200, answer.text
     assert answer.headers["Content-Type"] == "application/json"
@@ -25,7 +25,7 @@ def shown(table: Object, *, wide: bool = False) -> list[str]:
 
 
 def cells(table: Object) -> list[list[Any]]:
-    """The cells of its rows; what says how old something is, is AGE."""
+    """The cells of its rows, with AGE in place of every age."""
     return [[_aged(cell) for cell in row["cells"]] for row in table["rows"]]
 
 

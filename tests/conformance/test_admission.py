@@ -1,4 +1,4 @@
-"""Admission webhooks: who is asked about what."""
+"""Admission webhooks: which requests are sent to which webhook, and with which fields."""
 
 from tests.conformance.answers import refused
 from tests.conformance.objects import configmap, configmaps, create_pod, jobset, jobsets, pod, pods
@@ -11,7 +11,7 @@ from tests.conformance.webhooks import (
 from tests.controlplane.api import Object
 
 
-async def test_reviews_of_a_create_and_an_update(hooks: Hooks) -> None:
+async def test_reviews_of_a_create_and_an_update_have_all_fields(hooks: Hooks) -> None:
     # A review of a create.
     await hooks.register("mutating", hooks.entry("hook"))
     created = await hooks.create()
@@ -66,7 +66,7 @@ async def test_a_generated_name_is_not_known_before_validation(hooks: Hooks) -> 
     assert after["object"]["metadata"]["name"] == created["metadata"]["name"]
 
 
-async def test_a_dry_run_says_so(hooks: Hooks) -> None:
+async def test_a_review_of_a_dry_run_has_the_flag(hooks: Hooks) -> None:
     await hooks.register("mutating", hooks.entry("hook", note("n", "1")))
     answer = await hooks.server.api.create(configmaps(hooks.namespace), configmap("a", {"k": "v"}), dryRun="All")
     assert answer["data"] == {"k": "v", "n": "1"}
@@ -87,7 +87,7 @@ async def test_custom_resources_are_reviewed_too(hooks: Hooks) -> None:
 # Who is asked
 
 
-async def test_operations_and_old_labels_select(hooks: Hooks) -> None:
+async def test_webhooks_are_selected_by_operation_and_old_labels(hooks: Hooks) -> None:
     # Only the operations of a rule.
     await hooks.register("mutating", hooks.entry("hook", rules=[{**CONFIGMAPS, "operations": ["UPDATE"]}]))
     await hooks.create()
@@ -104,7 +104,7 @@ async def test_operations_and_old_labels_select(hooks: Hooks) -> None:
     assert hooks.names("labelled") == ["b"]
 
 
-async def test_subresources_have_rules_of_their_own(hooks: Hooks) -> None:
+async def test_subresources_are_matched_by_separate_rules(hooks: Hooks) -> None:
     rule = {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["*"]}
     await hooks.register(
         "validating",
@@ -161,14 +161,14 @@ SELECTED: list[tuple[str, Object, list[str]]] = [
 ]
 
 
-async def test_selectors_and_conditions_select(hooks: Hooks) -> None:
+async def test_webhooks_are_selected_by_selectors_and_conditions(hooks: Hooks) -> None:
     await hooks.register("mutating", *(hooks.entry(name, **fields) for name, fields, _ in SELECTED))
     await hooks.create("a")
     await hooks.create("b", labels={"l": "1"})
     assert {name: hooks.names(name) for name, _, _ in SELECTED} == {name: names for name, _, names in SELECTED}
 
 
-async def test_a_condition_that_fails_refuses(hooks: Hooks) -> None:
+async def test_a_match_condition_with_an_error_refuses_the_request(hooks: Hooks) -> None:
     await hooks.register("mutating", hooks.entry("hook", matchConditions=BROKEN))
     await refused(hooks.create(), 403, "Forbidden", saying=["no such key: nothing"])
     assert hooks.requests("hook") == []

@@ -1,4 +1,4 @@
-"""Admission webhooks: in which order they are asked, what becomes of the answer, and of none."""
+"""Admission webhooks: the order of the calls, and the effect of an answer, of an error and of a timeout."""
 
 import pytest
 
@@ -22,7 +22,7 @@ from tests.rows import each
 PHASES: list[Phase] = ["mutating", "validating"]
 
 
-async def test_a_patch_changes_what_is_stored(hooks: Hooks) -> None:
+async def test_a_patch_of_a_webhook_changes_the_stored_object(hooks: Hooks) -> None:
     await hooks.register("mutating", hooks.entry("hook", note("n", "1")))
     created = await hooks.create()
     assert created["data"] == {"k": "v", "n": "1"}
@@ -60,7 +60,7 @@ async def test_a_webhook_is_called_again_if_another_changed_something(hooks: Hoo
         assert apart.requests("first")[-1]["object"]["data"].get("n") == ("1" if calls == 2 else None)
 
 
-async def test_what_mutation_made_is_validated(hooks: Hooks) -> None:
+async def test_the_mutated_object_is_validated(hooks: Hooks) -> None:
     # Validation sees what mutation made.
     await hooks.register("validating", hooks.entry("validate"))
     await hooks.register("mutating", hooks.entry("mutate", note("n", "1")))
@@ -80,14 +80,14 @@ async def test_what_mutation_made_is_validated(hooks: Hooks) -> None:
     )
 
 
-async def test_a_patch_that_fails_is_an_error(hooks: Hooks) -> None:
+async def test_a_patch_of_a_webhook_that_fails_is_an_error(hooks: Hooks) -> None:
     operations = patch({"op": "replace", "path": "/nothing/here", "value": 1})
     await hooks.register("mutating", hooks.entry("hook", operations))
     await refused(hooks.create(), 500, "InternalError", saying="Internal error occurred: ")
 
 
 @each("phase", PHASES)
-async def test_a_refusal_is_passed_on(hooks: Hooks, phase: Phase) -> None:
+async def test_a_refusal_of_a_webhook_is_returned_to_the_client(hooks: Hooks, phase: Phase) -> None:
     async with hooks.elsewhere() as apart:
         status = {
             "code": 418,
@@ -117,7 +117,9 @@ async def test_a_refusal_is_passed_on(hooks: Hooks, phase: Phase) -> None:
         pytest.param(deny(code=403, message="no"), 403, "", ": no", id="code"),
     ],
 )
-async def test_a_refusal_says_what_it_can(hooks: Hooks, respond: Respond, code: int, reason: str, words: str) -> None:
+async def test_a_refusal_without_details_has_defaults(
+    hooks: Hooks, respond: Respond, code: int, reason: str, words: str
+) -> None:
     async with hooks.elsewhere() as apart:
         await apart.register("validating", apart.entry("hook", respond))
         await refused(apart.create(), code, reason, f'admission webhook "hook.{DOMAIN}" denied the request{words}')
@@ -131,7 +133,7 @@ async def test_a_dry_run_can_be_refused(hooks: Hooks) -> None:
 
 
 @each("phase", PHASES)
-async def test_warnings_are_passed_on(hooks: Hooks, phase: Phase) -> None:
+async def test_warnings_of_a_webhook_are_returned_to_the_client(hooks: Hooks, phase: Phase) -> None:
     async with hooks.elsewhere() as apart:
         await apart.register(phase, apart.entry("hook", warn("careful", "very careful")))
         answer = await send(apart.server.api, "POST", configmaps(apart.namespace), configmap("a"))
@@ -154,7 +156,7 @@ DOWN: Object = {"clientConfig": {"url": "https://127.0.0.1:1/down"}}
 
 
 @each("phase", PHASES)
-async def test_a_webhook_that_is_down_refuses(hooks: Hooks, phase: Phase) -> None:
+async def test_a_webhook_that_is_down_refuses_the_request(hooks: Hooks, phase: Phase) -> None:
     async with hooks.elsewhere() as apart:
         await apart.register(phase, apart.entry("hook", **DOWN))
         await refused(
@@ -170,14 +172,14 @@ async def test_a_webhook_that_is_down_refuses(hooks: Hooks, phase: Phase) -> Non
 
 
 @each("phase", PHASES)
-async def test_a_webhook_that_is_down_may_be_ignored(hooks: Hooks, phase: Phase) -> None:
+async def test_a_webhook_that_is_down_is_skipped_if_the_policy_is_ignore(hooks: Hooks, phase: Phase) -> None:
     async with hooks.elsewhere() as apart:
         await apart.register(phase, apart.entry("hook", failurePolicy="Ignore", **DOWN))
         assert (await apart.create())["data"] == {"k": "v"}
 
 
 @each(("policy", "code"), [("Fail", 500), ("Ignore", 201)])
-async def test_a_webhook_has_its_time(hooks: Hooks, policy: str, code: int) -> None:
+async def test_a_webhook_that_times_out_follows_its_failure_policy(hooks: Hooks, policy: str, code: int) -> None:
     async with hooks.elsewhere() as apart:
         await apart.register("validating", apart.entry("hook", None, timeoutSeconds=1, failurePolicy=policy))
         answer = await send(apart.server.api, "POST", configmaps(apart.namespace), configmap("a"))
@@ -200,7 +202,7 @@ async def test_a_webhook_has_its_time(hooks: Hooks, policy: str, code: int) -> N
         ),
     ],
 )
-async def test_an_answer_that_is_none_refuses(hooks: Hooks, respond: Respond, words: str) -> None:
+async def test_an_invalid_answer_of_a_webhook_refuses_the_request(hooks: Hooks, respond: Respond, words: str) -> None:
     async with hooks.elsewhere() as apart:
         await apart.register("validating", apart.entry("hook", respond))
         await refused(
@@ -211,7 +213,7 @@ async def test_an_answer_that_is_none_refuses(hooks: Hooks, respond: Respond, wo
         )
 
 
-async def test_an_authority_that_nobody_knows_refuses(hooks: Hooks) -> None:
+async def test_a_webhook_with_an_untrusted_certificate_refuses_the_request(hooks: Hooks) -> None:
     entry = hooks.entry("hook")
     del entry["clientConfig"]["caBundle"]
     await hooks.register("validating", entry)

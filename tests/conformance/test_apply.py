@@ -1,4 +1,4 @@
-"""Server-side apply: who owns which field, who is in conflict with whom, what goes when nobody applies it."""
+"""Server-side apply: ownership of fields, conflicts, and the removal of fields that are no longer applied."""
 
 import pytest
 
@@ -45,7 +45,7 @@ def apply(server: Server, namespace: str) -> Applier:
     return Applier(server, namespace)
 
 
-async def test_the_first_apply_creates(server: Server, namespace: str, apply: Applier) -> None:
+async def test_the_first_apply_creates_the_object(server: Server, namespace: str, apply: Applier) -> None:
     # The first apply creates.
     answer = await send(
         server.api, "PATCH", configmaps(namespace, "a"), configmap("a", {"k": "v"}), APPLY, fieldManager="m"
@@ -61,7 +61,7 @@ async def test_the_first_apply_creates(server: Server, namespace: str, apply: Ap
     assert await apply("m", {"k": "v"}) == created
 
 
-async def test_fields_go_when_nobody_applies_them(apply: Applier) -> None:
+async def test_a_field_that_is_no_longer_applied_is_removed(apply: Applier) -> None:
     # What is no longer applied is removed.
     await apply("m", {"k": "v", "j": "w"})
     applied = await apply("m", {"k": "u"})
@@ -89,7 +89,7 @@ async def test_fields_go_when_nobody_applies_them(apply: Applier) -> None:
     assert "data" not in await apply("two", None)
 
 
-async def test_conflicts(apply: Applier, namespace: str) -> None:
+async def test_applying_a_field_of_another_manager_is_a_conflict(apply: Applier, namespace: str) -> None:
     # Another value for anothers field is a conflict.
     await apply("one", {"k": "v"})
     failure = await refused(
@@ -141,7 +141,7 @@ async def test_conflicts(apply: Applier, namespace: str) -> None:
     )
 
 
-async def test_fields_can_be_taken(apply: Applier) -> None:
+async def test_a_forced_apply_takes_ownership(apply: Applier) -> None:
     # Force takes the field.
     await apply("one", {"k": "v"})
     applied = await apply("two", {"k": "w"}, force=True)
@@ -194,13 +194,15 @@ async def test_options_of_apply_are_checked(server: Server, namespace: str) -> N
         pytest.param(configmap("b"), "the name of the object (b) does not match the name on the URL (a)", id="name"),
     ],
 )
-async def test_an_applied_object_says_what_it_is(server: Server, namespace: str, body: Object, message: str) -> None:
+async def test_an_applied_object_needs_its_kind_and_no_managed_fields(
+    server: Server, namespace: str, body: Object, message: str
+) -> None:
     await refused(
         server.api.patch(configmaps(namespace, "a"), body, kind="apply", fieldManager="m"), 400, "BadRequest", message
     )
 
 
-async def test_entries_of_lists_have_owners(server: Server, namespace: str) -> None:
+async def test_list_entries_are_owned_by_key(server: Server, namespace: str) -> None:
     # Entries of lists have owners by key.
     await create_pod(server, namespace, pod())
     await server.api.patch(

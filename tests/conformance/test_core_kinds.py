@@ -15,7 +15,7 @@ def text(value: str) -> str:
     return base64.b64encode(value.encode()).decode()
 
 
-async def test_a_secret_takes_text_and_gives_bytes(server: Server, namespace: str) -> None:
+async def test_string_data_of_a_secret_is_encoded(server: Server, namespace: str) -> None:
     # A secret takes text and gives bytes.
     created = await server.api.create(
         secrets(namespace), secret("a", stringData={"k": "v", "j": "w"}, data={"j": text("lost"), "i": text("u")})
@@ -31,7 +31,7 @@ async def test_a_secret_takes_text_and_gives_bytes(server: Server, namespace: st
     assert "stringData" not in patched
 
 
-async def test_a_lease_is_kept_as_it_was_written(server: Server, namespace: str) -> None:
+async def test_a_lease_is_stored_as_written(server: Server, namespace: str) -> None:
     # A lease is kept as it was written.
     spec = {
         "holderIdentity": "me",
@@ -159,7 +159,7 @@ async def test_events_are_read_in_both_groups(server: Server, namespace: str) ->
     }
 
 
-async def test_events_are_selected_by_what_they_are_about(server: Server, namespace: str) -> None:
+async def test_events_are_selected_by_the_fields_of_their_object(server: Server, namespace: str) -> None:
     await server.api.create(new_events(namespace), new_event(namespace))
     await server.api.create(
         new_events(namespace), new_event(namespace, "other", regarding={**subject(namespace), "name": "b"})
@@ -193,7 +193,7 @@ async def test_an_event_is_validated(server: Server, namespace: str) -> None:
         'Event "a" is invalid: involvedObject.namespace: Invalid value: "other": does not match event.namespace',
     )
 
-    # What a new event says stays and its series goes on.
+    # The fields of a new event are immutable, and its series can change.
     series = {"count": 2, "lastObservedTime": "2026-01-01T00:02:00.000000Z"}
     await server.api.create(new_events(namespace), new_event(namespace, series=series))
     await refused(

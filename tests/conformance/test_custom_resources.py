@@ -99,7 +99,7 @@ def things(server: Server, namespace: str, served_group: str) -> Things:
     return Things(server, served_group, path_of(f"{served_group}/v1", "things", namespace=namespace))
 
 
-async def test_names_that_are_left_out_follow_from_the_others(server: Server, group: str) -> None:
+async def test_omitted_names_of_a_definition_are_defaulted(server: Server, group: str) -> None:
     created = await server.api.create(CRDS, definition(group))
     assert created["spec"]["names"] == {
         "plural": "things",
@@ -130,7 +130,7 @@ async def test_a_definition_is_established_and_discovered(server: Server, things
     assert (await send(server.api, "GET", path)).status == 404
 
 
-async def test_unknown_fields_are_pruned_and_defaults_filled_in(things: Things) -> None:
+async def test_unknown_fields_are_pruned_and_defaults_are_set(things: Things) -> None:
     # Unknown fields are pruned and defaults filled in.
     body = things.thing({"size": 1, "bogus": 1, "free": {"any": [1]}, "map": {"k": "v"}}, status={"n": 1})
     answer = await send(things.server.api, "POST", things.path, body)
@@ -213,7 +213,7 @@ async def test_patches_are_validated_by_the_schema(things: Things) -> None:
     )
 
 
-async def test_status_and_spec_of_a_custom_resource_are_written_apart(things: Things) -> None:
+async def test_status_and_spec_of_a_custom_resource_are_written_separately(things: Things) -> None:
     await things.create({"size": 1})
     both = {"spec": {"size": 2}, "status": {"n": 5}}
     patched = await things.server.api.patch(f"{things.path}/a", both)
@@ -244,7 +244,7 @@ async def test_a_definition_is_validated(server: Server, group: str) -> None:
     )
 
 
-async def test_objects_go_with_their_definition(server: Server, namespace: str, group: str) -> None:
+async def test_custom_objects_are_deleted_with_their_definition(server: Server, namespace: str, group: str) -> None:
     await server.api.create(CRDS, definition(group))
     things = Things(server, group, path_of(f"{group}/v1", "things", namespace=namespace))
 

@@ -1,4 +1,4 @@
-"""Finalizers and owners: what stays until somebody lets go, and what goes with its owner."""
+"""Deletion: finalizers, owners and dependents."""
 
 from typing import Any
 
@@ -14,7 +14,7 @@ HOLD = "example.com/hold"
 
 
 def owned_by(*owners: Object, block: bool = False) -> dict[str, Any]:
-    """The metadata that says so."""
+    """The metadata with the owner references."""
     references: list[Object] = [
         {
             "apiVersion": owner["apiVersion"],
@@ -64,7 +64,7 @@ def family(server: Server, namespace: str) -> Family:
     return Family(server, namespace)
 
 
-async def test_a_finalizer_holds(family: Family) -> None:
+async def test_an_object_with_a_finalizer_stays_terminating(family: Family) -> None:
     # A finalizer holds.
     created = await family.make("a", finalizers=[HOLD])
     answer = await family.api.delete(family.path("a"))
@@ -91,7 +91,7 @@ async def test_a_finalizer_holds(family: Family) -> None:
     await refused(family.api.get(family.path("c")), 404, "NotFound")
 
 
-async def test_what_is_leaving_may_still_change(family: Family) -> None:
+async def test_a_terminating_object_can_be_changed(family: Family) -> None:
     # What is leaving can be changed.
     await family.make("a", finalizers=[HOLD])
     await family.api.delete(family.path("a"))
@@ -111,8 +111,8 @@ async def test_what_is_leaving_may_still_change(family: Family) -> None:
     await refused(family.make("a"), 409, "AlreadyExists", 'object is being deleted: configmaps "a" already exists')
 
 
-async def test_a_watch_sees_the_mark_and_then_the_end(family: Family) -> None:
-    """The end is told with the last state that was stored, and that still had the finalizer."""
+async def test_a_watch_receives_the_deletion_timestamp_and_then_the_deletion(family: Family) -> None:
+    """The DELETED event has the last stored state, which still had the finalizer."""
     created = await family.make("a", finalizers=[HOLD])
     await family.api.delete(family.path("a"))
     await family.release("a")
@@ -130,7 +130,7 @@ async def test_a_watch_sees_the_mark_and_then_the_end(family: Family) -> None:
     assert events == [("MODIFIED", [HOLD], True), ("DELETED", [HOLD], True)]
 
 
-async def test_what_is_owned_goes_with_its_owner(family: Family) -> None:
+async def test_a_dependent_is_deleted_with_its_owner(family: Family) -> None:
     # What is owned goes with its owner.
     owner = await family.make("a")
     await family.make("b", **owned_by(owner))
@@ -161,7 +161,7 @@ async def test_what_is_owned_goes_with_its_owner(family: Family) -> None:
     await gone(family.api, family.path("h"))
 
 
-async def test_deletion_in_the_foreground(family: Family) -> None:
+async def test_foreground_deletion_waits_for_dependents(family: Family) -> None:
     # In the foreground the owner waits for whom it must.
     owner = await family.make("a")
     await family.make("b", finalizers=[HOLD], **owned_by(owner, block=True))
@@ -174,7 +174,7 @@ async def test_deletion_in_the_foreground(family: Family) -> None:
     await gone(family.api, family.path("a"))
     await gone(family.api, family.path("b"))
 
-    # In the foreground nobody waits for the others.
+    # Foreground deletion does not wait for other dependents.
     owner = await family.make("c")
     await family.make("d", finalizers=[HOLD], **owned_by(owner))
     await family.api.delete(family.path("c"), propagation="Foreground")
@@ -183,7 +183,7 @@ async def test_deletion_in_the_foreground(family: Family) -> None:
     await family.release("d")
 
 
-async def test_orphans_stay_and_lose_their_reference(family: Family) -> None:
+async def test_orphaned_dependents_stay_without_their_owner_reference(family: Family) -> None:
     owner = await family.make("a")
     await family.make("b", **owned_by(owner))
     answer = await family.api.delete(family.path("a"), propagation="Orphan")
@@ -192,7 +192,7 @@ async def test_orphans_stay_and_lose_their_reference(family: Family) -> None:
     assert "ownerReferences" not in await family.read("b")
 
 
-async def test_another_owner_keeps(family: Family) -> None:
+async def test_a_dependent_with_another_owner_stays(family: Family) -> None:
     first, second = await family.make("a"), await family.make("b")
     await family.make("c", **owned_by(first, second))
     await family.api.delete(family.path("a"))
@@ -215,7 +215,7 @@ async def test_an_owner_of_the_same_name_is_not_the_owner(family: Family) -> Non
     assert await family.read("a")
 
 
-async def test_a_job_leaves_orphans_unless_told_otherwise(server: Server, namespace: str) -> None:
+async def test_deleting_a_job_orphans_its_dependents_by_default(server: Server, namespace: str) -> None:
     created = await server.api.create(jobs(namespace), job())
     await server.api.create(configmaps(namespace), configmap("b", **owned_by(created)))
     answer = await send(server.api, "DELETE", jobs(namespace, "a"))

@@ -1,4 +1,4 @@
-"""What a server says it serves: releases, groups, resources, schemas."""
+"""Discovery: the version of the server, groups, resources and schemas."""
 
 import pytest
 
@@ -17,14 +17,14 @@ async def resources(server: Server, path: str) -> dict[str, Object]:
     return {each["name"]: each for each in answer["resources"]}
 
 
-async def test_version_is_told_to_everybody(server: Server) -> None:
+async def test_unauthenticated_clients_get_the_version(server: Server) -> None:
     answer = await server.stranger("").get("/version")
     major, minor = server.minor.name.split(".")
     assert (answer["major"], answer["minor"]) == (major, minor)
     assert answer["gitVersion"].startswith(f"v{server.minor.name}.")
 
 
-async def test_groups_and_their_versions(server: Server) -> None:
+async def test_discovery_lists_groups_and_their_versions(server: Server) -> None:
     # The core has one version.
     answer = await server.api.get("/api")
     assert (answer["kind"], answer["versions"]) == ("APIVersions", ["v1"])
@@ -66,7 +66,7 @@ GANGS: dict[str, set[str]] = {
 }
 
 
-async def test_resources_of_gangs_of_the_cluster_and_of_definitions(server: Server) -> None:
+async def test_discovery_lists_gangs_and_cluster_scoped_and_custom_resources(server: Server) -> None:
     # The resources of gangs.
     assert (await resources(server, f"/apis/{server.gangs}")).keys() == GANGS[server.minor.name]
 
@@ -84,7 +84,7 @@ async def test_resources_of_gangs_of_the_cluster_and_of_definitions(server: Serv
 
 
 @each("version", sorted({minor.scheduling_version for minor in MINORS.values()}))
-async def test_no_gangs_in_the_versions_of_other_minors(server: Server, version: str) -> None:
+async def test_gangs_are_served_only_in_the_version_of_the_minor(server: Server, version: str) -> None:
     answer = await server.api.exchange("GET", f"/apis/scheduling.k8s.io/{version}/workloads")
     assert answer.status == (200 if version == server.minor.scheduling_version else 404)
 
@@ -115,13 +115,13 @@ async def test_no_gangs_in_the_versions_of_other_minors(server: Server, version:
         pytest.param("/apis/coordination.k8s.io/v1", "leases", {"kind": "Lease", "verbs": ALL}, id="leases"),
     ],
 )
-async def test_resources_say_their_verbs(server: Server, path: str, name: str, expected: Object) -> None:
+async def test_discovery_lists_the_verbs_of_resources(server: Server, path: str, name: str, expected: Object) -> None:
     found = (await resources(server, path))[name]
     assert found["namespaced"] is True
     assert {key: found.get(key) for key in expected} == expected
 
 
-async def test_schemas(server: Server) -> None:
+async def test_openapi_has_schemas_of_every_group_version(server: Server) -> None:
     # Openapi names every group version.
     paths = (await server.api.get("/openapi/v3"))["paths"]
     for name in ("api/v1", "apis/batch/v1", f"apis/{server.gangs}", "apis/jobset.x-k8s.io/v1alpha2"):
@@ -152,7 +152,7 @@ async def test_1_35_has_no_pod_groups(server: Server) -> None:
     assert answer.status == 404
 
 
-async def test_who_am_i_and_what_may_i(server: Server) -> None:
+async def test_self_subject_reviews_are_answered(server: Server) -> None:
     # Who am i.
     answer = await server.api.create("/apis/authentication.k8s.io/v1/selfsubjectreviews", {})
     assert {"system:masters", "system:authenticated"} <= set(answer["status"]["userInfo"]["groups"])

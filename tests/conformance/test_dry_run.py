@@ -5,7 +5,7 @@ from tests.conformance.grounds import Server
 from tests.conformance.objects import configmap, configmaps
 
 
-async def test_a_dry_create_creates_nothing(server: Server, namespace: str) -> None:
+async def test_a_dry_run_of_a_create_stores_nothing(server: Server, namespace: str) -> None:
     # A dry create answers the object without a version.
     answer = await send(server.api, "POST", configmaps(namespace), configmap("a", {"k": "v"}), dryRun="All")
     assert answer.status == 201
@@ -44,7 +44,7 @@ async def test_a_dry_create_creates_nothing(server: Server, namespace: str) -> N
     )
 
 
-async def test_a_dry_update_changes_nothing(server: Server, namespace: str) -> None:
+async def test_a_dry_run_of_an_update_stores_nothing(server: Server, namespace: str) -> None:
     # A dry put changes nothing.
     created = await server.api.create(configmaps(namespace), configmap("a"))
     answer = await server.api.update(configmaps(namespace, "a"), configmap("a", {"k": "v"}), dryRun="All")
@@ -59,7 +59,7 @@ async def test_a_dry_update_changes_nothing(server: Server, namespace: str) -> N
     assert await server.api.get(configmaps(namespace, "b")) == created
 
 
-async def test_a_dry_delete_deletes_nothing(server: Server, namespace: str) -> None:
+async def test_a_dry_run_of_a_delete_deletes_nothing(server: Server, namespace: str) -> None:
     # A dry delete deletes nothing.
     created = await server.api.create(configmaps(namespace), configmap("a"))
     answer = await send(server.api, "DELETE", configmaps(namespace, "a"), dryRun="All")

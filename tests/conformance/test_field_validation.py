@@ -9,7 +9,7 @@ from tests.rows import each
 UNKNOWN = '{"metadata": {"name": "a"}, "data": {"k": "v"}, "bogus": 1, "dataa": {}}'
 
 
-async def test_strict_refuses_what_is_unknown(server: Server, namespace: str) -> None:
+async def test_strict_validation_refuses_unknown_fields(server: Server, namespace: str) -> None:
     # Strict refuses unknown fields.
     answer = await send(server.api, "POST", configmaps(namespace), UNKNOWN, fieldValidation="Strict")
     assert (answer.status, answer.body["reason"]) == (400, "BadRequest")
@@ -50,7 +50,7 @@ async def test_strict_refuses_what_is_unknown(server: Server, namespace: str) ->
     )
 
 
-async def test_warn_drops_unknown_fields_and_ignore_says_nothing(server: Server, namespace: str) -> None:
+async def test_warn_drops_unknown_fields_and_ignore_gives_no_warning(server: Server, namespace: str) -> None:
     for name, asked in (("asked", {"fieldValidation": "Warn"}), ("by-default", {})):
         body = UNKNOWN.replace('"a"', f'"{name}"')
         answer = await send(server.api, "POST", configmaps(namespace), body, **asked)
@@ -69,7 +69,7 @@ async def test_warn_drops_unknown_fields_and_ignore_says_nothing(server: Server,
     ("kind", "patch"),
     [("merge", {"dat": {}}), ("strategic", {"dat": {}}), ("json", [{"op": "add", "path": "/dat", "value": {}}])],
 )
-async def test_what_a_patch_makes_is_validated(
+async def test_unknown_fields_in_a_patch_are_refused_if_strict(
     server: Server, namespace: str, kind: PatchKind, patch: Object | Objects
 ) -> None:
     await server.api.create(configmaps(namespace), configmap(kind))
@@ -82,7 +82,9 @@ async def test_what_a_patch_makes_is_validated(
     )
 
 
-async def test_other_patches(server: Server, namespace: str) -> None:
+async def test_unknown_fields_of_a_merge_patch_are_warned_of_and_of_apply_refused(
+    server: Server, namespace: str
+) -> None:
     # A patch may warn.
     await server.api.create(configmaps(namespace), configmap("a"))
     answer = await send(server.api, "PATCH", configmaps(namespace, "a"), {"dat": {}}, "application/merge-patch+json")
@@ -98,7 +100,7 @@ async def test_other_patches(server: Server, namespace: str) -> None:
     )
 
 
-async def test_custom_resources_are_validated_too(server: Server, namespace: str) -> None:
+async def test_unknown_fields_of_custom_resources_are_refused_if_strict(server: Server, namespace: str) -> None:
     # Custom resources are validated too.
     await refused(
         server.api.create(jobsets(namespace), jobset(bogus=1), fieldValidation="Strict"),

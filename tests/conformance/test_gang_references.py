@@ -10,7 +10,7 @@ from tests.controlplane.api import ApiFailure, Object
 from tests.controlplane.wait import NotYet, wait_for
 
 
-async def test_a_job_keeps_the_reference_of_its_minor_alone(server: Server, namespace: str) -> None:
+async def test_a_job_keeps_only_the_reference_of_its_minor(server: Server, namespace: str) -> None:
     # A job keeps the reference of its minor.
     reference = REFERENCE[server.minor.name]
     answer = await send(server.api, "POST", jobs(namespace), job("a", pod_spec(**reference)), fieldValidation="Strict")
@@ -42,7 +42,7 @@ BAD_REFERENCES: dict[str, tuple[Object, list[tuple[str, str]]]] = {
 }
 
 
-async def test_a_reference_is_a_name_and_stays(server: Server, namespace: str) -> None:
+async def test_a_reference_must_be_a_name_and_is_immutable(server: Server, namespace: str) -> None:
     # A reference is a name.
     reference, causes = BAD_REFERENCES[server.minor.name]
     await refused(server.api.create(jobs(namespace), job("a", pod_spec(**reference))), 422, "Invalid", causes=causes)
@@ -74,7 +74,7 @@ async def test_a_reference_is_a_name_and_stays(server: Server, namespace: str) -
 
 
 @only("1.36", "1.37")
-async def test_a_reference_names_a_group(server: Server, namespace: str) -> None:
+async def test_a_reference_must_name_a_group(server: Server, namespace: str) -> None:
     field = "spec.template.spec.schedulingGroup.podGroupName"
     await refused(
         server.api.create(jobs(namespace), job("a", pod_spec(schedulingGroup={}))),
@@ -113,14 +113,14 @@ async def ganged(server: Server, namespace: str) -> str:
 
 
 @only("1.35", "1.37")
-async def test_a_ganged_job_can_be_resized(server: Server, ganged: str) -> None:
+async def test_a_job_with_a_group_can_be_resized(server: Server, ganged: str) -> None:
     patched = await server.api.patch(ganged, LARGER)
     assert patched["spec"]["parallelism"] == 3
 
 
 @only("1.36")
-async def test_1_36_resizes_only_jobs_whose_group_is_not_there(server: Server, ganged: str, namespace: str) -> None:
-    # 1.36 does not resize a ganged job, once admission has heard of the group.
+async def test_1_36_resizes_only_jobs_without_an_existing_group(server: Server, ganged: str, namespace: str) -> None:
+    # 1.36 does not resize a ganged job, once the cache of admission has the group.
     async def known() -> bool:
         try:
             await server.api.patch(ganged, LARGER, dryRun="All")

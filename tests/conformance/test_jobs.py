@@ -18,7 +18,7 @@ async def path(server: Server, namespace: str) -> str:
     return jobs(namespace, "a")
 
 
-async def test_a_job_is_filled_in(server: Server, namespace: str) -> None:
+async def test_a_job_is_defaulted(server: Server, namespace: str) -> None:
     # A job is filled in.
     spec = (await server.api.create(jobs(namespace), job()))["spec"]
     expected = {
@@ -54,7 +54,7 @@ async def test_a_job_is_filled_in(server: Server, namespace: str) -> None:
     assert "completions" not in spec
 
 
-async def test_the_selector_and_the_name_of_a_job(server: Server, path: str, namespace: str) -> None:
+async def test_the_selector_and_the_name_of_a_job_are_validated(server: Server, path: str, namespace: str) -> None:
     # A selector stays.
     await refused(
         server.api.patch(path, {"spec": {"selector": {"matchLabels": {"x": "y"}}}}),
@@ -95,7 +95,9 @@ async def test_the_selector_and_the_name_of_a_job(server: Server, path: str, nam
         ),
     ],
 )
-async def test_a_job_stays(server: Server, path: str, spec: Object, words: str, field: str) -> None:
+async def test_immutable_fields_of_a_job_are_refused(
+    server: Server, path: str, spec: Object, words: str, field: str
+) -> None:
     await refused(
         server.api.patch(path, {"spec": spec}),
         422,
@@ -105,7 +107,7 @@ async def test_a_job_stays(server: Server, path: str, spec: Object, words: str, 
     )
 
 
-# 1.36 began to say which half of the template changed.
+# Since 1.36 the message names the changed half of the template.
 TEMPLATE = {"1.37": "spec.template.spec", "1.36": "spec.template.spec", "1.35": "spec.template"}
 
 
@@ -116,7 +118,7 @@ TEMPLATE = {"1.37": "spec.template.spec", "1.36": "spec.template.spec", "1.35": 
         pytest.param({"containers": [{"name": "c", "image": "other"}]}, id="image"),
     ],
 )
-async def test_a_template_stays(server: Server, path: str, patch: Object) -> None:
+async def test_the_pod_template_of_a_job_is_immutable(server: Server, path: str, patch: Object) -> None:
     field = TEMPLATE[server.minor.name]
     await refused(
         server.api.patch(path, {"spec": {"template": {"spec": patch}}}),
@@ -137,7 +139,9 @@ async def test_a_template_stays(server: Server, path: str, patch: Object) -> Non
         pytest.param({"spec": {"schedulingGates": [{"name": "example.com/gate"}]}}, id="schedulingGates"),
     ],
 )
-async def test_where_pods_may_run_changes_before_they_do(server: Server, path: str, template: Object) -> None:
+async def test_scheduling_directives_of_a_suspended_job_are_mutable(
+    server: Server, path: str, template: Object
+) -> None:
     patched = await server.api.patch(path, {"spec": {"template": template}})
     ((part, fields),) = template.items()
     for field, value in fields.items():
@@ -145,7 +149,7 @@ async def test_where_pods_may_run_changes_before_they_do(server: Server, path: s
         assert found == value if isinstance(value, list) else value.items() <= found.items()
 
 
-async def test_where_pods_run_stays_once_they_may(server: Server, path: str) -> None:
+async def test_scheduling_directives_of_a_resumed_job_are_immutable(server: Server, path: str) -> None:
     resumed = await server.api.patch(path, {"spec": {"suspend": False}})
     assert resumed["spec"]["suspend"] is False
     await refused(
@@ -162,14 +166,16 @@ async def test_where_pods_run_stays_once_they_may(server: Server, path: str) -> 
     [{"parallelism": 4}, {"backoffLimit": 3}, {"ttlSecondsAfterFinished": 60}],
     ids=lambda spec: next(iter(spec)),
 )
-async def test_what_a_job_may_change(server: Server, path: str, spec: Object) -> None:
+async def test_mutable_fields_of_a_job_are_changed(server: Server, path: str, spec: Object) -> None:
     before = await server.api.get(path)
     patched = await server.api.patch(path, {"spec": spec})
     assert patched["spec"].items() >= spec.items()
     assert patched["metadata"]["generation"] == before["metadata"]["generation"] + 1
 
 
-async def test_an_indexed_job_grows_in_both_numbers(server: Server, namespace: str) -> None:
+async def test_an_indexed_job_is_resized_by_completions_and_parallelism_together(
+    server: Server, namespace: str
+) -> None:
     await server.api.create(jobs(namespace), job(completionMode="Indexed", completions=3, parallelism=3))
     patched = await server.api.patch(jobs(namespace, "a"), {"spec": {"completions": 5, "parallelism": 5}})
     assert (patched["spec"]["completions"], patched["spec"]["parallelism"]) == (5, 5)
@@ -182,7 +188,7 @@ async def test_an_indexed_job_grows_in_both_numbers(server: Server, namespace: s
     )
 
 
-async def test_jobs_have_a_field_of_their_own_to_select_by(server: Server, path: str) -> None:
+async def test_jobs_are_selected_by_status_successful(server: Server, path: str) -> None:
     collection = path.rpartition("/")[0]
     assert len(await server.api.list(collection, fieldSelector="status.successful=0")) == 1
     await refused(
@@ -193,7 +199,7 @@ async def test_jobs_have_a_field_of_their_own_to_select_by(server: Server, path:
     )
 
 
-async def test_a_put_from_what_was_read_is_taken(server: Server, path: str) -> None:
+async def test_a_put_of_the_object_that_was_read_is_accepted(server: Server, path: str) -> None:
     """Everything that the server filled in may come back."""
     read = await server.api.get(path)
     # The Job's controller writes its status meanwhile, which a version would notice.

@@ -20,7 +20,7 @@ async def path(server: Server, namespace: str) -> str:
     return jobsets(namespace, "a")
 
 
-async def test_a_jobset_is_filled_in(server: Server, namespace: str) -> None:
+async def test_a_jobset_is_defaulted(server: Server, namespace: str) -> None:
     # A jobset is filled in.
     created = await server.api.create(jobsets(namespace), jobset())
     assert created["metadata"]["generation"] == 1
@@ -68,8 +68,8 @@ async def test_a_jobset_is_filled_in(server: Server, namespace: str) -> None:
     assert answer.body["spec"]["successPolicy"] == {"operator": "All"}
 
 
-async def test_what_cannot_be_read_as_a_jobset(server: Server, namespace: str) -> None:
-    # A custom resource says its kind.
+async def test_a_body_that_is_no_jobset_is_refused(server: Server, namespace: str) -> None:
+    # A custom resource must have its kind.
     body = jobset()
     del body["kind"]
     await refused(
@@ -88,7 +88,7 @@ async def test_what_cannot_be_read_as_a_jobset(server: Server, namespace: str) -
     )
 
 
-# What the CRD of JobSet 0.12 knows is the pod of Kubernetes 1.36, whatever the cluster is.
+# The CRD of JobSet 0.12 has the pod fields of Kubernetes 1.36, whatever the cluster is.
 @each(
     ("field", "value", "kept"),
     [
@@ -97,7 +97,7 @@ async def test_what_cannot_be_read_as_a_jobset(server: Server, namespace: str) -
         pytest.param("bogus", 1, False, id="unknown"),
     ],
 )
-async def test_what_a_jobset_keeps_of_a_pod(
+async def test_a_jobset_keeps_only_pod_fields_of_its_schema(
     server: Server, namespace: str, field: str, value: object, kept: bool
 ) -> None:
     body = jobset(field.lower(), [replicated_job("r", pod_spec(**{field: value}))])
@@ -165,7 +165,7 @@ async def test_a_jobset_is_validated_by_its_schema(
         pytest.param([{"op": "add", "path": f"{TEMPLATE}/spec/backoffLimit", "value": 2}], id="backoff"),
     ],
 )
-async def test_replicated_jobs_stay(server: Server, path: str, operations: Objects) -> None:
+async def test_replicated_jobs_are_immutable(server: Server, path: str, operations: Objects) -> None:
     await refused(
         server.api.patch(path, operations, kind="json"),
         422,
@@ -183,7 +183,7 @@ async def test_replicated_jobs_stay(server: Server, path: str, operations: Objec
         pytest.param("schedulingGates", [{"name": "example.com/gate"}], id="schedulingGates"),
     ],
 )
-async def test_where_pods_may_run_changes_while_a_jobset_is_suspended(
+async def test_scheduling_directives_of_a_suspended_jobset_are_mutable(
     server: Server, path: str, field: str, value: object
 ) -> None:
     before = await server.api.get(path)
@@ -193,14 +193,14 @@ async def test_where_pods_may_run_changes_while_a_jobset_is_suspended(
     assert patched["metadata"]["generation"] == before["metadata"]["generation"] + 1
 
 
-async def test_where_pods_run_stays_once_they_may(server: Server, path: str) -> None:
+async def test_scheduling_directives_of_a_resumed_jobset_are_immutable(server: Server, path: str) -> None:
     resumed = await server.api.patch(path, {"spec": {"suspend": False}})
     assert resumed["spec"]["suspend"] is False
     operation = {"op": "add", "path": f"{TEMPLATE}/spec/template/spec/nodeSelector", "value": {"a": "b"}}
     await refused(server.api.patch(path, [operation], kind="json"), 422, "Invalid", saying=": field is immutable")
 
 
-async def test_a_jobset_grows_in_both_numbers(server: Server, path: str) -> None:
+async def test_a_jobset_is_resized_by_completions_and_parallelism_together(server: Server, path: str) -> None:
     operations = [
         {"op": "add", "path": f"{TEMPLATE}/spec/{field}", "value": 3} for field in ("parallelism", "completions")
     ]
@@ -224,7 +224,7 @@ async def test_a_jobset_grows_in_both_numbers(server: Server, path: str) -> None
         pytest.param("startupPolicy", {"startupPolicyOrder": "InOrder"}, id="startupPolicy"),
     ],
 )
-async def test_what_stays_of_a_jobset(server: Server, path: str, field: str, value: Object) -> None:
+async def test_immutable_fields_of_a_jobset_are_refused(server: Server, path: str, field: str, value: Object) -> None:
     await refused(
         server.api.patch(path, {"spec": {field: value}}),
         422,
@@ -234,7 +234,7 @@ async def test_what_stays_of_a_jobset(server: Server, path: str, field: str, val
     )
 
 
-async def test_who_manages_a_jobset_stays(server: Server, path: str) -> None:
+async def test_managed_by_of_a_jobset_is_immutable(server: Server, path: str) -> None:
     await refused(
         server.api.patch(path, {"spec": {"managedBy": "example.com/other"}}),
         422,
@@ -250,7 +250,7 @@ async def test_who_manages_a_jobset_stays(server: Server, path: str) -> None:
         pytest.param("failurePolicy", {"maxRestarts": 3}, id="failurePolicy"),
     ],
 )
-async def test_what_may_change_of_a_jobset(server: Server, path: str, field: str, value: object) -> None:
+async def test_mutable_fields_of_a_jobset_are_changed(server: Server, path: str, field: str, value: object) -> None:
     before = await server.api.get(path)
     patched = await server.api.patch(path, {"spec": {field: value}})
     found = patched["spec"][field]
@@ -258,7 +258,7 @@ async def test_what_may_change_of_a_jobset(server: Server, path: str, field: str
     assert patched["metadata"]["generation"] == before["metadata"]["generation"] + 1
 
 
-async def test_the_status_of_a_jobset_is_written_alone(server: Server, path: str) -> None:
+async def test_the_status_of_a_jobset_is_written_by_its_subresource_only(server: Server, path: str) -> None:
     # The status of a jobset is written alone.
     patched = await server.api.patch(f"{path}/status", {"status": {"restarts": 2}, "spec": {"suspend": False}})
     assert patched["status"]["restarts"] == 2

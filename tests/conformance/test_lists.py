@@ -99,7 +99,7 @@ async def test_field_selectors_select(server: Server, path: str, selector: str, 
     assert names_of(await server.api.list(path, fieldSelector=selector)) == list(names)
 
 
-async def test_fields_that_can_be_selected(server: Server, namespace: str) -> None:
+async def test_unsupported_field_selectors_are_refused(server: Server, namespace: str) -> None:
     # A field that is not selectable.
     await refused(
         server.api.list(leases(namespace), fieldSelector="spec.holder=x"),
@@ -128,8 +128,8 @@ async def test_fields_that_can_be_selected(server: Server, namespace: str) -> No
     )
 
 
-async def test_pages(server: Server, path: str) -> None:
-    # A page says how many are left.
+async def test_a_list_is_read_in_pages(server: Server, path: str) -> None:
+    # A page has the number of remaining items.
     page = await server.api.get(path, limit=1)
     assert names_of(list_items(page)) == ["a"]
     assert page["metadata"]["remainingItemCount"] == 3
@@ -197,7 +197,7 @@ async def test_options_of_a_list_are_checked(server: Server, path: str) -> None:
     )
 
 
-async def test_version_0_takes_any_state_and_no_limit(server: Server, path: str) -> None:
+async def test_version_0_returns_any_state_and_ignores_the_limit(server: Server, path: str) -> None:
     async def complete() -> bool:
         page = await server.api.get(path, resourceVersion="0", limit=1)
         assert "continue" not in page["metadata"]
@@ -208,14 +208,16 @@ async def test_version_0_takes_any_state_and_no_limit(server: Server, path: str)
 
 
 @each("match", ["NotOlderThan", ""], ids=["asked", "by-default"])
-async def test_a_list_not_older_than_a_version(server: Server, path: str, versions: dict[str, int], match: str) -> None:
+async def test_a_list_is_not_older_than_the_requested_version(
+    server: Server, path: str, versions: dict[str, int], match: str
+) -> None:
     asked = {"resourceVersionMatch": match} if match else {}
     answer = await server.api.get(path, resourceVersion=versions["b"], **asked)
     assert set(names_of(list_items(answer))) >= {"a", "b"}
     assert int(answer["metadata"]["resourceVersion"]) >= versions["b"]
 
 
-async def test_a_version_that_is_not_reached_in_time(server: Server, namespace: str) -> None:
+async def test_a_list_of_a_future_version_times_out(server: Server, namespace: str) -> None:
     answer = await send(server.api, "GET", leases(namespace), resourceVersion="999999999")
     assert answer.status == 504
     assert answer.headers["Retry-After"] == "1"

@@ -43,7 +43,7 @@ async def test_a_new_namespace_is_active_and_has_its_name_as_a_label(server: Ser
     assert patched["metadata"]["labels"] == {"kubernetes.io/metadata.name": namespace}
 
 
-async def test_namespaces_that_cannot_be_made_deleted_or_read(server: Server) -> None:
+async def test_invalid_requests_for_namespaces_are_refused(server: Server) -> None:
     # A namespace is named like a host.
     await refused(
         server.api.create(NAMESPACES, {"metadata": {"name": "a.b"}}),
@@ -65,13 +65,13 @@ async def test_namespaces_that_cannot_be_made_deleted_or_read(server: Server) ->
 
 
 @each("kind", ["configmaps", "jobs"])
-async def test_nothing_is_created_where_no_namespace_is(server: Server, kind: str) -> None:
+async def test_a_create_in_an_absent_namespace_is_refused(server: Server, kind: str) -> None:
     path, body = {"configmaps": (configmaps("nowhere"), configmap()), "jobs": (jobs("nowhere"), job())}[kind]
     failure = await refused(server.api.create(path, body), 404, "NotFound", 'namespaces "nowhere" not found')
     assert details_of(failure) == {"name": "nowhere", "kind": "namespaces"}
 
 
-async def test_delete_answers_the_namespace_that_is_leaving(server: Server) -> None:
+async def test_deleting_a_namespace_returns_it_terminating(server: Server) -> None:
     name = f"leaving-{secrets.token_hex(3)}"
     await server.api.create(NAMESPACES, {"metadata": {"name": name}})
     answer = await server.api.delete(f"{NAMESPACES}/{name}")
@@ -81,7 +81,7 @@ async def test_delete_answers_the_namespace_that_is_leaving(server: Server) -> N
 
 
 @each("dry", [{}, {"dryRun": "All"}], ids=["really", "dry"])
-async def test_nothing_new_comes_into_a_namespace_that_is_leaving(
+async def test_a_create_in_a_terminating_namespace_is_refused(
     server: Server, leaving: str, dry: dict[str, str]
 ) -> None:
     failure = await refused(
@@ -96,7 +96,7 @@ async def test_nothing_new_comes_into_a_namespace_that_is_leaving(
     assert cause["message"] == f"namespace {leaving} is being terminated"
 
 
-async def test_what_becomes_of_a_namespace_that_is_leaving(server: Server, leaving: str) -> None:
+async def test_a_terminating_namespace_is_deleted_with_its_objects(server: Server, leaving: str) -> None:
     # What is in a namespace that is leaving can be changed.
     patched = await server.api.patch(configmaps(leaving, "hold"), {"data": {"k": "w"}})
     assert patched["data"] == {"k": "w"}

@@ -12,7 +12,7 @@ TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ")
 ANOTHER_UID = "11111111-1111-1111-1111-111111111111"
 
 
-async def test_what_a_create_answers(server: Server, namespace: str) -> None:
+async def test_a_create_returns_the_object_with_its_metadata(server: Server, namespace: str) -> None:
     # Create answers 201 with what the server adds.
     answer = await send(server.api, "POST", configmaps(namespace), configmap("a", {"k": "v"}))
     assert answer.status == 201
@@ -52,7 +52,7 @@ async def test_what_a_create_answers(server: Server, namespace: str) -> None:
     assert details_of(failure) == {"name": "b", "kind": "configmaps"}
 
 
-async def test_what_is_not_there_is_404(server: Server, namespace: str) -> None:
+async def test_an_absent_object_is_404(server: Server, namespace: str) -> None:
     # Get of what is not there is 404.
     failure = await refused(
         server.api.get(configmaps(namespace, "a")), 404, "NotFound", 'configmaps "a" not found', causes=[]
@@ -77,7 +77,7 @@ async def test_what_is_not_there_is_404(server: Server, namespace: str) -> None:
     assert details_of(failure) == {"name": "a", "group": "batch", "kind": "jobs"}
 
 
-async def test_what_a_put_makes(server: Server, namespace: str) -> None:
+async def test_a_put_replaces_the_object(server: Server, namespace: str) -> None:
     # Put replaces everything.
     created = await server.api.create(
         configmaps(namespace), configmap("a", {"k": "v"}, labels={"l": "1"}, annotations={"n": "1"})
@@ -100,7 +100,7 @@ async def test_what_a_put_makes(server: Server, namespace: str) -> None:
     assert answer.body["metadata"]["name"] == "a"
 
 
-async def test_what_a_delete_answers(server: Server, namespace: str) -> None:
+async def test_a_delete_returns_a_status(server: Server, namespace: str) -> None:
     # Delete answers a success that names the object.
     created = await server.api.create(configmaps(namespace), configmap("a"))
     answer = await server.api.delete(configmaps(namespace, "a"))
@@ -127,7 +127,7 @@ async def test_what_a_delete_answers(server: Server, namespace: str) -> None:
     assert [item["metadata"]["name"] for item in left] == ["b"]
 
 
-async def test_uid_and_times_are_the_servers(server: Server, namespace: str) -> None:
+async def test_uid_and_timestamps_are_set_by_the_server(server: Server, namespace: str) -> None:
     # The server decides uid and times.
     body = configmap(
         "a",
@@ -142,7 +142,7 @@ async def test_uid_and_times_are_the_servers(server: Server, namespace: str) -> 
     assert not metadata["creationTimestamp"].startswith("2020")
     assert not metadata.keys() & {"deletionTimestamp", "deletionGracePeriodSeconds", "selfLink"}
 
-    # The time of creation is kept whatever a patch says.
+    # A patch cannot change the creation timestamp.
     created = await server.api.create(configmaps(namespace), configmap("b"))
     patched = await server.api.patch(
         configmaps(namespace, "b"), {"metadata": {"creationTimestamp": "2020-01-01T00:00:00Z"}}

@@ -24,7 +24,7 @@ async def path(server: Server, namespace: str) -> str:
     return await stored(server, namespace, "a")
 
 
-async def test_what_a_merge_makes(server: Server, path: str) -> None:
+async def test_a_merge_patch_sets_and_removes_fields(server: Server, path: str) -> None:
     # An empty merge changes nothing.
     before = await server.api.get(path)
     assert await server.api.patch(path, {}) == before
@@ -45,7 +45,7 @@ async def test_what_a_merge_makes(server: Server, path: str) -> None:
     assert patched["metadata"]["labels"] == {"y": "2"}
 
 
-async def test_merge_replaces_lists(server: Server, namespace: str) -> None:
+async def test_a_merge_patch_replaces_lists(server: Server, namespace: str) -> None:
     # Merge replaces lists.
     rules = [{"name": name, "action": "FailJobSet"} for name in ("one", "two")]
     await server.api.create(jobsets(namespace), jobset(failurePolicy={"rules": rules}))
@@ -73,12 +73,14 @@ async def test_merge_replaces_lists(server: Server, namespace: str) -> None:
     ],
     ids=["list-for-map", "number-for-text"],
 )
-async def test_merge_must_keep_the_types(server: Server, path: str, patch: Object, words: str) -> None:
+async def test_a_merge_patch_that_changes_a_type_is_refused(
+    server: Server, path: str, patch: Object, words: str
+) -> None:
     await refused(server.api.patch(path, patch), 422, "Invalid", saying=words, causes=[("FieldValueInvalid", "patch")])
 
 
 @each("body", ["[]", '"x"', "{bad"], ids=["list", "text", "not-json"])
-async def test_a_merge_patch_is_an_object(server: Server, path: str, body: str) -> None:
+async def test_a_merge_patch_that_is_no_object_is_refused(server: Server, path: str, body: str) -> None:
     answer = await send(server.api, "PATCH", path, body, "application/merge-patch+json")
     assert (answer.status, answer.body["reason"]) == (400, "BadRequest")
 
@@ -100,7 +102,7 @@ def _operation(op: str, at: str, **fields: Any) -> Object:
         ("nothing", [], {"k": "v", "j": "w"}),
     ],
 )
-async def test_json_patch_carries_out(
+async def test_a_json_patch_is_applied_in_order(
     server: Server, namespace: str, name: str, operations: Objects, data: Object
 ) -> None:
     path = await stored(server, namespace, name)
@@ -108,7 +110,7 @@ async def test_json_patch_carries_out(
     assert patched["data"] == data
 
 
-async def test_json_patch_escapes_slashes(server: Server, path: str) -> None:
+async def test_a_json_patch_escapes_slashes(server: Server, path: str) -> None:
     patched = await server.api.patch(path, [_operation("add", "/metadata/labels/a.b~1c", value="1")], kind="json")
     assert patched["metadata"]["labels"] == {"x": "1", "y": "2", "a.b/c": "1"}
 
@@ -125,7 +127,7 @@ async def test_json_patch_escapes_slashes(server: Server, path: str) -> None:
         pytest.param([{"op": "add", "value": "v"}], id="no-path"),
     ],
 )
-async def test_json_patch_fails_as_a_whole(server: Server, path: str, operations: Objects) -> None:
+async def test_a_json_patch_fails_as_a_whole(server: Server, path: str, operations: Objects) -> None:
     before = await server.api.get(path)
     first = _operation("add", "/data/z", value="1")
     await refused(server.api.patch(path, [first, *operations], kind="json"), 422, "Invalid", REJECTED, causes=[])
@@ -133,12 +135,12 @@ async def test_json_patch_fails_as_a_whole(server: Server, path: str, operations
 
 
 @each("body", ['{"op": "add"}', "garbage"], ids=["object", "not-json"])
-async def test_a_json_patch_is_a_list(server: Server, path: str, body: str) -> None:
+async def test_a_json_patch_that_is_no_list_is_refused(server: Server, path: str, body: str) -> None:
     answer = await send(server.api, "PATCH", path, body, "application/json-patch+json")
     assert (answer.status, answer.body["reason"]) == (400, "BadRequest")
 
 
-async def test_strategic_merges_lists_by_key(server: Server, namespace: str) -> None:
+async def test_a_strategic_patch_merges_lists_by_key(server: Server, namespace: str) -> None:
     # Strategic merges conditions by type.
     await create_pod(server, namespace, pod())
 
@@ -182,7 +184,7 @@ async def test_strategic_merges_lists_by_key(server: Server, namespace: str) -> 
     )
 
 
-async def test_strategic_merges_finalizers_and_maps(server: Server, path: str) -> None:
+async def test_a_strategic_patch_merges_finalizers_and_maps(server: Server, path: str) -> None:
     # Strategic adds finalizers to those that are there.
     for name in ("a.b/c", "a.b/d"):
         patched = await server.api.patch(path, {"metadata": {"finalizers": [name]}}, kind="strategic")

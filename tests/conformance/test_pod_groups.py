@@ -32,7 +32,7 @@ UNSET: dict[str, Object] = {"1.37": {}, "1.36": {"podGroupTemplateRef": None}}
 
 
 @only("1.36", "1.37")
-async def test_a_pod_group_is_protected_and_filled_in(
+async def test_a_pod_group_is_defaulted_and_has_a_finalizer(
     server: Server, gang: str, shapes: Shapes, namespace: str
 ) -> None:
     # A pod group is protected and filled in.
@@ -56,7 +56,7 @@ async def test_a_pod_group_is_protected_and_filled_in(
 
 
 @only("1.36")
-async def test_1_36_wants_workload_and_template_of_a_pod_group(
+async def test_1_36_requires_workload_and_template_of_a_pod_group(
     server: Server, namespace: str, shapes: Shapes, workload: str
 ) -> None:
     # 1.36 wants the workload of a pod group.
@@ -79,7 +79,7 @@ async def test_1_36_wants_workload_and_template_of_a_pod_group(
 
 
 @only("1.37")
-async def test_1_37_wants_no_workload_but_the_priority_class(server: Server, namespace: str, shapes: Shapes) -> None:
+async def test_1_37_requires_the_priority_class_but_no_workload(server: Server, namespace: str, shapes: Shapes) -> None:
     # 1.37 wants the priority class of a pod group.
     await refused(
         server.api.create(podgroups(server, namespace), group(priorityClassName="nowhere")),
@@ -164,7 +164,7 @@ SWITCHED = {
 
 
 @only("1.36", "1.37")
-async def test_a_pod_group_stays_what_it_is(server: Server, gang: str, shapes: Shapes) -> None:
+async def test_immutable_fields_of_a_pod_group_are_refused(server: Server, gang: str, shapes: Shapes) -> None:
     # A gang stays a gang.
     await refused(
         server.api.patch(gang, {"spec": {"schedulingPolicy": {"gang": None, "basic": {}}}}),
@@ -196,13 +196,13 @@ async def test_a_pod_group_stays_what_it_is(server: Server, gang: str, shapes: S
 
 
 @only("1.36", "1.37")
-async def test_a_pod_group_without_pods_goes(server: Server, gang: str) -> None:
+async def test_a_pod_group_without_pods_is_deleted_at_once(server: Server, gang: str) -> None:
     await server.api.delete(gang)
     await gone(server.api, gang)
 
 
 @only("1.36", "1.37")
-async def test_a_pod_group_with_pods_stays_until_they_are_gone(server: Server, namespace: str) -> None:
+async def test_a_pod_group_with_pods_is_deleted_after_them(server: Server, namespace: str) -> None:
     async def deleted() -> Object:
         """One that outlives its deletion; the controller that removes the finalizer looks at pods in its cache."""
         name = f"g-{secrets.token_hex(2)}"

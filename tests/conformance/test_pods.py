@@ -31,7 +31,7 @@ async def bound(server: Server, namespace: str, node: str) -> AsyncIterator[str]
     await server.api.delete(pods(namespace), grace=0)
 
 
-async def test_a_pod_is_filled_in(server: Server, namespace: str) -> None:
+async def test_a_pod_is_defaulted(server: Server, namespace: str) -> None:
     created = await create_pod(
         server, namespace, pod("a", {"containers": [{"name": "c", "image": "i"}], "schedulerName": "x"})
     )
@@ -58,7 +58,7 @@ async def test_a_pod_is_filled_in(server: Server, namespace: str) -> None:
     assert created["metadata"]["generation"] == 1
 
 
-async def test_what_may_change_of_a_pod(server: Server, namespace: str) -> None:
+async def test_only_mutable_fields_of_a_pod_are_changed(server: Server, namespace: str) -> None:
     # The spec of a pod stays.
     await create_pod(server, namespace, pod())
     await refused(
@@ -84,7 +84,7 @@ async def test_what_may_change_of_a_pod(server: Server, namespace: str) -> None:
     )
 
 
-async def test_binding_sets_the_node_and_says_so(server: Server, namespace: str, node: str) -> None:
+async def test_binding_sets_the_node_and_the_condition(server: Server, namespace: str, node: str) -> None:
     await create_pod(server, namespace, pod())
     binding = {"metadata": {"name": "a"}, "target": {"kind": "Node", "name": node}}
     answer = await send(server.api, "POST", f"{pods(namespace, 'a')}/binding", binding)
@@ -118,7 +118,7 @@ async def test_a_pod_without_a_node_is_deleted_at_once(server: Server, namespace
     await refused(server.api.get(pods(namespace, "a")), 404, "NotFound")
 
 
-async def test_a_pod_on_a_node_is_deleted_in_its_own_time(server: Server, bound: str) -> None:
+async def test_a_pod_on_a_node_is_deleted_after_its_grace_period(server: Server, bound: str) -> None:
     # A pod on a node is deleted in its own time.
     answer = await server.api.delete(bound)
     metadata = (await server.api.get(bound))["metadata"]
@@ -142,13 +142,13 @@ async def test_a_pod_on_a_node_is_deleted_in_its_own_time(server: Server, bound:
     await refused(server.api.get(bound), 404, "NotFound")
 
 
-async def test_a_pod_that_ended_is_deleted_at_once(server: Server, bound: str) -> None:
+async def test_a_finished_pod_is_deleted_at_once(server: Server, bound: str) -> None:
     await server.api.patch(f"{bound}/status", {"status": {"phase": "Succeeded"}})
     await server.api.delete(bound)
     await refused(server.api.get(bound), 404, "NotFound")
 
 
-async def test_a_pod_may_be_evicted(server: Server, bound: str) -> None:
+async def test_a_pod_is_evicted(server: Server, bound: str) -> None:
     eviction = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": "a"}}
     answer = await send(server.api, "POST", f"{bound}/eviction", eviction)
     assert (answer.status, answer.body["status"]) == (201, "Success")

@@ -23,7 +23,7 @@ async def made(server: Server, path: str, body: bytes, content_type: str = MEDIA
     return created
 
 
-async def test_a_body_in_protobuf_is_an_object(server: Server, namespace: str) -> None:
+async def test_a_body_in_protobuf_is_accepted(server: Server, namespace: str) -> None:
     data = message((1, "k"), (2, "v"))
     body = message((1, message((1, "a"))), (2, data))
     created = await made(server, configmaps(namespace), envelope("v1", "ConfigMap", body))
@@ -168,7 +168,7 @@ async def test_a_message_of_another_kind_is_400(server: Server, namespace: str) 
     assert answer.body["message"].startswith('Secret in version "v1" cannot be handled as a ConfigMap')
 
 
-async def test_reviews_in_protobuf(server: Server) -> None:
+async def test_reviews_in_protobuf_are_answered(server: Server) -> None:
     spec = message((1, message((1, "default"), (2, "get"), (5, "pods"))))
     body = envelope("authorization.k8s.io/v1", "SelfSubjectAccessReview", message((2, spec)))
     review = path_of("authorization.k8s.io/v1", "selfsubjectaccessreviews")

@@ -18,7 +18,7 @@ from tests.rows import each
 PHASES: list[Phase] = ["mutating", "validating"]
 
 
-async def test_a_registration_is_filled_in(hooks: Hooks) -> None:
+async def test_webhook_configurations_are_defaulted(hooks: Hooks) -> None:
     entry = hooks.entry("hook")
     del entry["timeoutSeconds"]
     body = hooks.configuration("mutating", entry)
@@ -66,7 +66,9 @@ async def test_a_registration_is_filled_in(hooks: Hooks) -> None:
     ],
 )
 @each("phase", PHASES)
-async def test_a_registration_is_validated(hooks: Hooks, phase: Phase, fields: Object, field: str, words: str) -> None:
+async def test_webhook_configurations_are_validated(
+    hooks: Hooks, phase: Phase, fields: Object, field: str, words: str
+) -> None:
     body = hooks.configuration(phase, {**hooks.entry("hook"), **fields})
     await refused(
         hooks.server.api.create(CONFIGURATIONS[phase], body),
@@ -88,7 +90,7 @@ async def test_conditions_are_compiled_when_they_are_registered(hooks: Hooks) ->
     )
 
 
-async def test_a_registration_that_is_gone_calls_nobody(hooks: Hooks) -> None:
+async def test_a_deleted_webhook_configuration_calls_no_webhook(hooks: Hooks) -> None:
     """A registration may be taken away; what calls it then is over at once, or soon."""
     entry = hooks.entry("hook", deny(code=403, message="no"))
     body = hooks.configuration("validating", entry)

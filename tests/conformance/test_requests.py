@@ -14,12 +14,12 @@ NO_RESOURCE = "the server could not find the requested resource"
 NO_METHOD = "the server does not allow this method on the requested resource"
 
 
-async def test_a_token_that_nobody_has_is_401(server: Server, namespace: str) -> None:
+async def test_an_unknown_token_is_401(server: Server, namespace: str) -> None:
     await refused(server.stranger("nobody").get(configmaps(namespace)), 401, "Unauthorized", "Unauthorized")
 
 
 @each("path", ["/healthz", "/livez", "/readyz"])
-async def test_health_is_told_to_everybody(server: Server, path: str) -> None:
+async def test_unauthenticated_clients_get_the_health(server: Server, path: str) -> None:
     answer = await server.stranger("").exchange("GET", path)
     assert (answer.status, answer.text) == (200, "ok")
     assert answer.headers["Content-Type"].startswith("text/plain")
@@ -36,12 +36,12 @@ async def test_health_is_told_to_everybody(server: Server, path: str) -> None:
         pytest.param("/api/v1/namespaces/default/namespaces", id="cluster-resource-in-a-namespace"),
     ],
 )
-async def test_what_is_not_served_is_404_with_a_status(server: Server, path: str) -> None:
+async def test_an_unserved_resource_is_404_with_a_status(server: Server, path: str) -> None:
     await refused(server.api.get(path), 404, "NotFound", NO_RESOURCE)
 
 
 @each("path", ["/nope", "/apis/nope.example.com", "/apis/nope.example.com/v1"])
-async def test_what_nobody_serves_is_404_in_plain_text(server: Server, path: str) -> None:
+async def test_an_unknown_path_is_404_in_plain_text(server: Server, path: str) -> None:
     answer = await server.api.exchange("GET", path)
     assert (answer.status, answer.text) == (404, "404 page not found\n")
     assert answer.headers["Content-Type"].startswith("text/plain")
@@ -67,7 +67,7 @@ async def test_a_method_that_a_path_does_not_have_is_405(server: Server, method:
     assert (answer.body["reason"], answer.body["message"]) == ("MethodNotAllowed", NO_METHOD)
 
 
-async def test_formats_of_bodies(server: Server, namespace: str) -> None:
+async def test_unsupported_formats_of_bodies_are_refused(server: Server, namespace: str) -> None:
     # A body in another format is 415.
     answer = await send(server.api, "POST", configmaps(namespace), configmap(), "text/plain")
     assert (answer.status, answer.body["reason"]) == (415, "UnsupportedMediaType")
@@ -116,7 +116,7 @@ async def test_a_body_of_wrong_types_is_400(server: Server, namespace: str, body
     assert answer.body["message"] == f'ConfigMap in version "v1" cannot be handled as a ConfigMap: {words}'
 
 
-async def test_a_body_that_does_not_fit_its_path(server: Server, namespace: str) -> None:
+async def test_a_body_with_another_name_or_kind_than_its_path_is_refused(server: Server, namespace: str) -> None:
     # A body of another version is 400.
     await refused(
         server.api.create(configmaps(namespace), {**configmap(), "apiVersion": "v2"}),
@@ -168,7 +168,7 @@ async def test_a_body_of_more_than_three_megabytes_is_413(server: Server, namesp
     assert answer.body["message"] == "Request entity too large: limit is 3145728"
 
 
-async def test_propagation_has_three_values(server: Server, namespace: str) -> None:
+async def test_an_unknown_propagation_policy_is_refused(server: Server, namespace: str) -> None:
     await server.api.create(configmaps(namespace), configmap("a"))
     await refused(
         server.api.delete(configmaps(namespace, "a"), propagation="Sideways"),

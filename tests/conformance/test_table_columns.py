@@ -69,7 +69,7 @@ async def test_columns_of_nodes(server: Server, node: str) -> None:
     ]
 
 
-async def test_columns_of_what_is_stored(server: Server, namespace: str) -> None:
+async def test_columns_of_config_maps_secrets_and_leases(server: Server, namespace: str) -> None:
     await server.api.create(secrets(namespace), secret("a", stringData={"k": "v", "l": "w"}))
     table = await ask(server, secrets(namespace))
     assert (shown(table, wide=True), cells(table)) == (["Name", "Type", "Data", "Age"], [["a", "Opaque", 2, "AGE"]])

@@ -12,7 +12,7 @@ from tests.controlplane.api import Object, Parameter
 from tests.controlplane.wait import NotYet, wait_for
 
 
-async def test_a_table_has_the_metadata_of_what_it_shows(server: Server, namespace: str) -> None:
+async def test_a_table_has_the_metadata_of_its_list(server: Server, namespace: str) -> None:
     for name in "abc":
         await server.api.create(configmaps(namespace), configmap(name, {"k": "v"}, labels={"l": name}))
 
@@ -46,7 +46,7 @@ async def test_a_table_has_the_metadata_of_what_it_shows(server: Server, namespa
     assert (answer.status, answer.body["kind"]) == (404, "Status")
 
 
-async def test_a_row_has_as_much_of_its_object_as_is_asked_for(server: Server, namespace: str) -> None:
+async def test_include_object_selects_what_a_row_has_of_its_object(server: Server, namespace: str) -> None:
     await server.api.create(configmaps(namespace), configmap("a", {"k": "v"}, labels={"l": "x"}))
     stored = await server.api.get(configmaps(namespace, "a"))
     for asked in ("", "Metadata"):
@@ -70,7 +70,7 @@ async def test_a_row_has_as_much_of_its_object_as_is_asked_for(server: Server, n
     )
 
 
-async def test_the_first_form_that_is_known_is_answered(server: Server, namespace: str) -> None:
+async def test_the_first_supported_media_type_is_returned(server: Server, namespace: str) -> None:
     older = "application/json;as=Table;v=v1beta1;g=meta.k8s.io"
     unknown = "application/json;as=Table;v=v2;g=meta.k8s.io"
     for accept, kind, version in (

@@ -27,7 +27,7 @@ async def test_each_write_has_a_greater_version(server: Server, namespace: str) 
     assert version_of(found) >= version_of(created)
 
 
-async def test_the_version_of_a_put(server: Server, namespace: str) -> None:
+async def test_a_put_with_an_old_version_is_a_conflict(server: Server, namespace: str) -> None:
     # A put from the current version is taken.
     created = await server.api.create(configmaps(namespace), configmap("a"))
     replaced = await server.api.update(configmaps(namespace, "a"), {**created, "data": {"k": "v"}})
@@ -54,7 +54,7 @@ async def test_the_version_of_a_put(server: Server, namespace: str) -> None:
     )
 
 
-async def test_kinds_that_want_the_version_in_a_put(server: Server, namespace: str) -> None:
+async def test_some_kinds_require_the_version_in_a_put(server: Server, namespace: str) -> None:
     # Some kinds want the version in a put.
     await server.api.create(leases(namespace), lease("a"))
     await refused(
@@ -76,7 +76,7 @@ async def test_kinds_that_want_the_version_in_a_put(server: Server, namespace: s
     )
 
 
-async def test_the_version_of_a_patch_and_of_a_create(server: Server, namespace: str) -> None:
+async def test_versions_in_a_patch_and_a_create_are_checked(server: Server, namespace: str) -> None:
     # A patch from an old version is a conflict.
     created = await server.api.create(configmaps(namespace), configmap("a"))
     await server.api.patch(configmaps(namespace, "a"), {"data": {"k": "v"}})
@@ -100,7 +100,7 @@ async def test_the_version_of_a_patch_and_of_a_create(server: Server, namespace:
     assert "reason" not in failure.body
 
 
-async def test_preconditions_of_a_delete(server: Server, namespace: str) -> None:
+async def test_a_delete_with_a_failed_precondition_is_a_conflict(server: Server, namespace: str) -> None:
     # Delete for another uid is a conflict.
     created = await server.api.create(configmaps(namespace), configmap("a"))
     answer = await send(server.api, "DELETE", configmaps(namespace, "a"), {"preconditions": {"uid": ANOTHER_UID}})

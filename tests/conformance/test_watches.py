@@ -1,4 +1,4 @@
-"""Watches: where they begin, what they tell of changes, and how they end."""
+"""Watches: where they begin, which events they send, and how they end."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -66,8 +66,8 @@ async def history(server: Server, namespace: str) -> History:
     return made
 
 
-async def test_a_watch_from_a_version_tells_what_came_after(history: History) -> None:
-    # A watch from a version tells what came after.
+async def test_a_watch_from_a_version_sends_later_changes(history: History) -> None:
+    # A watch from a version sends later changes.
     events = await history.watched(5, resourceVersion=history.begin)
     assert shown(events) == ["MODIFIED a/1", "MODIFIED a/2", "ADDED b/2", "MODIFIED a/1", "DELETED b/2"]
     versions = [int(event.object["metadata"]["resourceVersion"]) for event in events]
@@ -91,12 +91,14 @@ async def test_a_watch_from_a_version_tells_what_came_after(history: History) ->
 
 
 @each("asked", [{}, {"resourceVersion": "0"}], ids=["no-version", "version-0"])
-async def test_a_watch_from_nowhere_begins_with_what_is_there(history: History, asked: dict[str, Parameter]) -> None:
+async def test_a_watch_without_a_version_begins_with_the_existing_objects(
+    history: History, asked: dict[str, Parameter]
+) -> None:
     events = await history.watched(1, **asked)
     assert shown(events) == ["ADDED a/1"]
 
 
-async def test_a_watch_goes_on_with_changes(history: History) -> None:
+async def test_a_watch_sends_changes_as_they_happen(history: History) -> None:
     events = []
     async for event in history.api.watch(history.path, timeoutSeconds=30):
         events.append(event)
@@ -106,7 +108,7 @@ async def test_a_watch_goes_on_with_changes(history: History) -> None:
     assert shown(events) == ["ADDED a/1", "MODIFIED a/3"]
 
 
-async def test_a_watch_of_a_selection(history: History) -> None:
+async def test_a_watch_with_a_selector_sends_selected_objects_only(history: History) -> None:
     # What leaves a selection is deleted and what comes back added.
     events = await history.watched(3, resourceVersion=history.begin, labelSelector="s=1")
     assert shown(events) == ["MODIFIED a/1", "DELETED a/1", "ADDED a/1"]
@@ -122,7 +124,7 @@ async def test_a_watch_of_a_selection(history: History) -> None:
     assert selected[1].object["metadata"]["resourceVersion"] == everything[1].object["metadata"]["resourceVersion"]
 
 
-async def test_a_watch_ends_when_its_time_is_over(history: History) -> None:
+async def test_a_watch_ends_at_its_timeout(history: History) -> None:
     parameters: dict[str, Parameter] = {"resourceVersion": history.begin, "fieldSelector": "metadata.name=b"}
 
     async def ended() -> bool:
@@ -167,12 +169,12 @@ async def test_options_of_a_watch_are_checked(history: History) -> None:
     await refused(history.watched(1, fieldSelector="spec.x=1"), 400, "BadRequest")
 
 
-async def test_a_version_that_is_forgotten_is_expired(server: Server, namespace: str) -> None:
+async def test_a_watch_from_a_compacted_version_is_expired(server: Server, namespace: str) -> None:
     """JobSets came after the server's first versions, so nothing is remembered of those."""
     events = server.api.watch(jobsets(namespace), resourceVersion="1", timeoutSeconds=5)
     await refused(first(1, events), 410, "Expired", saying="too old resource version: 1 (")
 
 
-async def test_a_version_that_is_not_there_yet_is_waited_for(history: History) -> None:
+async def test_a_watch_from_a_future_version_waits_for_it(history: History) -> None:
     events = [event async for event in history.api.watch(history.path, resourceVersion="999999999", timeoutSeconds=1)]
     assert events == []

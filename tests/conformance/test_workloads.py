@@ -35,7 +35,7 @@ async def test_a_workload_is_stored_as_written(server: Server, namespace: str, s
     created = await server.api.create(workloads(server, namespace), shapes.workload(template, name="basic"))
     assert created["spec"][shapes.templates] == [shapes.stored(template)]
 
-    # A workload says whose it is.
+    # A workload names its controller.
     controller = {"apiGroup": "jobset.x-k8s.io", "kind": "JobSet", "name": "a"}
     created = await server.api.create(
         workloads(server, namespace), shapes.workload(shapes.template(), name="owned", controllerRef=controller)
@@ -127,8 +127,8 @@ TOLD = {
 async def test_a_template_is_validated(
     server: Server, namespace: str, shapes: Shapes, fault: str, policy: Object
 ) -> None:
-    told, name = TOLD[fault], "Bad_" if fault == "name" else "g"
-    reason, field, words = told.get(server.minor.name) or told[""]
+    messages, name = TOLD[fault], "Bad_" if fault == "name" else "g"
+    reason, field, words = messages.get(server.minor.name) or messages[""]
     at = f"spec.{shapes.templates}[0].{field}"
     await refused(
         server.api.create(workloads(server, namespace), shapes.workload({"name": name, shapes.policy: policy})),
@@ -178,7 +178,7 @@ FROZEN = {"1.36": "spec.podGroupTemplates", "1.35": "podGroups"}
 
 
 @only("1.35", "1.36")
-async def test_before_1_37_the_count_of_a_template_stays(server: Server, workload: str, shapes: Shapes) -> None:
+async def test_before_1_37_the_count_of_a_template_is_immutable(server: Server, workload: str, shapes: Shapes) -> None:
     await refused(
         server.api.patch(workload, count(shapes, 3), kind="json"),
         422,
@@ -189,7 +189,9 @@ async def test_before_1_37_the_count_of_a_template_stays(server: Server, workloa
 
 
 @each("names", ["g", "ghi"], ids=["remove", "add"])
-async def test_the_templates_of_a_workload_stay(server: Server, workload: str, shapes: Shapes, names: str) -> None:
+async def test_the_list_of_templates_of_a_workload_is_immutable(
+    server: Server, workload: str, shapes: Shapes, names: str
+) -> None:
     removed, added = "Forbidden: item may not be removed", "Forbidden: item may not be added"
     words, causes = {
         ("1.37", "g"): (removed, [("FieldValueForbidden", "spec.podGroupTemplates")]),

@@ -39,7 +39,7 @@ CONFIGMAPS: Final[Object] = {
     "resources": ["configmaps"],
     "operations": ["CREATE", "UPDATE"],
 }
-# What tells that a registration has come into force; no behaviour is shown on it.
+# Shows that a registration has come into force; no test asserts on it.
 _LEASES: Final[Object] = {
     "apiGroups": ["coordination.k8s.io"],
     "apiVersions": ["v1"],

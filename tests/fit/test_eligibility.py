@@ -89,7 +89,9 @@ class TestRefusal:
             ),
         ],
     )
-    def test_of_what_a_flavor_is(self, pods: PodSet, flavor: ResourceFlavor | None, words: str) -> None:
+    def test_a_flavor_is_refused_for_its_taints_labels_or_absence(
+        self, pods: PodSet, flavor: ResourceFlavor | None, words: str
+    ) -> None:
         found = refusal(pods, flavor)
         assert (found == "") is (words == "")
         assert words in found
@@ -107,7 +109,9 @@ class TestRefusal:
             ([term(need("type", "In", "b")), term(need("type", "In", "a"))], True),
         ],
     )
-    def test_only_the_flavor_s_own_keys_count(self, terms: list[object], *, allowed: bool) -> None:
+    def test_node_affinity_counts_only_for_label_keys_of_the_flavor(
+        self, terms: list[object], *, allowed: bool
+    ) -> None:
         assert (refusal(podset(**required(*terms)), TYPE_A) == "") is allowed
 
 
@@ -117,7 +121,7 @@ class TestTopology:
     CPU = group({"f1": {"cpu": 1}})
     COUNTED = Counted({"credits": 1}, asked=frozenset({"cpu"}))
 
-    def test_a_flavor_without_one_is_refused_for_what_pods_ask_for_themselves(self) -> None:
+    def test_a_flavor_without_topology_is_refused_for_pods_that_request_one(self) -> None:
         plain = ResourceFlavor("f2")
         assert "has no topology" in refusal(self.ASKING, plain, counted=self.COUNTED, group=self.CPU)
         made = group({"f2": {"credits": 1}})
@@ -125,18 +129,18 @@ class TestTopology:
         assert refusal(self.ASKING, plain) == ""
         assert refusal(self.ASKING, plain, counted=self.COUNTED, group=self.CPU, topology_aware=False) == ""
 
-    def test_a_flavor_with_one_is_for_those_who_ask_or_where_all_have_one(self) -> None:
+    def test_a_flavor_with_topology_is_for_pods_that_request_one_or_if_all_flavors_have_one(self) -> None:
         assert "only for pods that ask" in refusal(podset(), self.TAS, tas_only=False)
         assert refusal(podset(), self.TAS, tas_only=True) == ""
         assert refusal(podset(), self.TAS) == ""
         assert refusal(podset(), self.TAS, tas_only=False, topology_aware=False) == ""
 
-    def test_the_level_must_be_there_where_levels_are_known(self) -> None:
+    def test_a_requested_level_must_exist_if_the_levels_are_known(self) -> None:
         assert refusal(self.ASKING, self.TAS, levels=["block", "rack"]) == ""
         assert refusal(self.ASKING, self.TAS, levels=["block"]) == "its topology has no level rack"
         assert refusal(self.ASKING, self.TAS, levels=None) == ""
 
-    def test_whether_all_flavors_have_one(self) -> None:
+    def test_a_queue_is_topology_only_if_all_its_flavors_have_a_topology(self) -> None:
         flavors = {"f1": self.TAS, "f2": ResourceFlavor("f2")}
         for names, all_have in ((["f1"], True), (["f1", "f2"], False), (["f1", "missing"], False)):
             queue = ClusterQueue("a", groups=(group({name: {"cpu": 1} for name in names}),))
@@ -163,10 +167,10 @@ class TestTolerations:
             ({"key": "gpu", "operator": "Odd"}, False),
         ],
     )
-    def test_of_one_taint(self, toleration: dict[str, Any], *, tolerated: bool) -> None:
+    def test_a_toleration_matches_a_taint(self, toleration: dict[str, Any], *, tolerated: bool) -> None:
         assert tolerates(toleration, {"key": "gpu", "value": "5", "effect": "NoSchedule"}) is tolerated
 
-    def test_the_first_taint_that_nobody_tolerates(self) -> None:
+    def test_the_first_untolerated_taint_is_found(self) -> None:
         taints = [{"key": "a", "effect": "NoSchedule"}, {"key": "b", "effect": "NoExecute"}]
         assert untolerated(taints, [{"key": "a", "operator": "Exists"}]) == taints[1]
         assert untolerated(taints, [{"operator": "Exists"}]) is None
@@ -193,7 +197,7 @@ class TestNodes:
             (required({"matchFields": [need("metadata.name", "In", "n")]}), True),
         ],
     )
-    def test_every_key_counts(self, spec: dict[str, Any], *, allowed: bool) -> None:
+    def test_node_affinity_counts_for_every_key(self, spec: dict[str, Any], *, allowed: bool) -> None:
         assert affinity_allows(spec, NODE_LABELS) is allowed
 
     @each(
@@ -207,14 +211,14 @@ class TestNodes:
             {"key": "type", "operator": "In", "values": "b"},
         ],
     )
-    def test_what_the_api_server_would_refuse_refuses_nobody(self, requirement: dict[str, Any]) -> None:
+    def test_an_invalid_affinity_requirement_refuses_no_pods(self, requirement: dict[str, Any]) -> None:
         assert affinity_allows(required(term(requirement)), NODE_LABELS)
         assert refusal(podset(**required(term(requirement))), ResourceFlavor("f1", NODE_LABELS)) == ""
 
 
 @PROPERTY
 @given(hostile_jobsets())
-def test_anything_can_be_asked(raw: dict[str, Any]) -> None:
+def test_eligibility_has_a_result_for_any_jobset(raw: dict[str, Any]) -> None:
     flavor = ResourceFlavor("f1", {"type": "a"}, ({"effect": "NoSchedule"},), ({"key": []},), "racks")
     for item in podsets_of(raw):
         assert isinstance(refusal(item, flavor, tas_only=False, levels=["rack"]), str)

@@ -1,6 +1,6 @@
-"""What Kueue 0.19 says of 29 gangs at its first try, and what is said here (K3), with the ceilings (K4).
+"""The verdicts on 29 gangs against the first try of Kueue 0.19 (K3), with the ceilings (K4).
 
-A later try of Kueue gets out of row 5. Amounts are written as in manifests: quotas in units of CPU.
+A later try of Kueue admits row 5. Amounts are written as in manifests: quotas in units of CPU.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def accelerated(count: int) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Row:
-    """Kueue's answer to a gang: ``says`` is gangctl's reason."""
+    """Kueue's answer to a gang; ``says`` is gangctl's reason."""
 
     number: int
     held: Sequence[Held]
@@ -152,7 +152,7 @@ def test_all_rows_are_here_and_exactly_these_are_refused() -> None:
 
 
 @each("row", ROWS, ids=lambda row: str(row.number))
-def test_row(row: Row) -> None:
+def test_the_verdict_for_a_gang_agrees_with_kueue(row: Row) -> None:
     report = ask(known(*row.held), *row.gang)
     expected = "never" if row.never else "not-now" if row.says == "WaitsForQuota" else "fits"
     assert (report["verdict"], report["reason"]) == (expected, row.says), report["message"]
@@ -170,6 +170,6 @@ def test_row(row: Row) -> None:
     assert row.short.items() <= short.items()
 
 
-def test_row_25_splits() -> None:
+def test_a_podset_can_be_split_over_flavors_of_two_resource_groups() -> None:
     report = ask(known(*ROWS[24].held), *ROWS[24].gang)
     assert [podset["flavors"] for podset in report["podSets"]] == [{"cpu": "f1", "gpu": "f2"}]

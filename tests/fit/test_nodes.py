@@ -1,4 +1,4 @@
-"""What nodes can never hold, proved against brute force; everything else is no never."""
+"""Gangs that can never fit the nodes, checked against brute force; no other verdict is never."""
 
 from __future__ import annotations
 
@@ -64,47 +64,47 @@ def cpu(count: int, size: int = 1, name: str = "w", spec: Mapping[str, Any] | No
 
 
 class TestVerdicts:
-    def test_more_pods_than_the_nodes_hold_of_that_size(self) -> None:
+    def test_more_pods_than_the_nodes_hold_never_fit(self) -> None:
         report = ask(gang(cpu(5, 3)), nodes(4))
         assert gist(report) == ("never", "NeverExceedsNodes")
         assert '5 pods of "w" at once, and the nodes hold 4 of that size at most' in report["message"]
 
-    def test_never_only_of_fixed_nodes(self) -> None:
+    def test_a_shortage_is_unknown_if_nodes_may_be_added(self) -> None:
         report = ask(gang(cpu(5, 3)), nodes(4), fixed=False)
         assert gist(report) == ("unknown", "Unknown")
         assert report["unknown"] == ["whether nodes are added"]
         assert "5 pods" in report["message"]
 
-    def test_sums_over_podsets(self) -> None:
+    def test_podsets_together_above_the_capacity_never_fit(self) -> None:
         report = ask(gang(cpu(8, 1, "v"), cpu(5, 2)), nodes(4))
         assert gist(report) == ("never", "NeverExceedsNodes")
         assert '"v" and "w" of one gang ask for 18 cpu at once, and the nodes have 16 cpu' in report["message"]
 
-    def test_what_is_in_pieces_does_not_count(self) -> None:
+    def test_fragmented_capacity_does_not_count(self) -> None:
         assert gist(ask(gang(cpu(2, 3, "v"), cpu(3, 3)), nodes(4, 5)))[0] == "never"
 
-    def test_pods_are_counted(self) -> None:
+    def test_more_pods_than_the_pod_limit_of_the_nodes_never_fit(self) -> None:
         assert gist(ask(gang(cpu(9)), nodes(2, 100, most=4)))[0] == "never"
         assert gist(ask(gang(cpu(8)), nodes(2, 100, most=4)))[0] != "never"
 
-    def test_without_a_gang_pods_come_one_by_one(self) -> None:
+    def test_without_a_gang_each_pod_must_fit_alone(self) -> None:
         assert gist(ask(jobset("js", cpu(99, 3)), nodes(4)))[0] != "never"
         assert gist(ask(jobset("js", cpu(1, 5)), nodes(4))) == ("never", "NeverNoNode")
 
-    def test_replicas_are_gangs_of_their_own(self) -> None:
+    def test_replicas_of_a_replicated_gang_must_fit_one_by_one(self) -> None:
         entry = {**cpu(4, 4), "replicas": 50}
         entry["template"]["metadata"] = {"annotations": {MODE: "ReplicatedGang"}}
         assert gist(ask(jobset("js", entry), nodes(4)))[0] != "never"
         assert gist(ask(jobset("js", entry), nodes(3)))[0] == "never"
 
-    def test_in_use(self) -> None:
+    def test_usage_of_the_nodes_makes_a_gang_wait(self) -> None:
         empty: dict[str, Mapping[str, int]] = {}
         assert gist(ask(gang(cpu(4, 4)), nodes(4), used=empty)) == ("fits", "Fits")
         assert gist(ask(gang(cpu(4, 4)), nodes(4), used={"n0": {"cpu": 1}})) == ("not-now", "WaitsForNodes")
         report = ask(gang(cpu(4, 4)), nodes(4))
         assert (gist(report), report["unknown"]) == (("unknown", "Unknown"), ["what is in use on the nodes"])
 
-    def test_limits(self) -> None:
+    def test_the_report_has_requests_and_maximum_of_each_resource(self) -> None:
         report = ask(gang(cpu(5, 4)), nodes(4), used={"n0": {"cpu": 500, "pods": 2}})
         assert [(each["resource"], each["requested"], each["maximum"], each["free"]) for each in report["limits"]] == [
             ("pods", 5, 440, 438),
@@ -112,21 +112,21 @@ class TestVerdicts:
         ]
         assert [each["missing"] for each in report["limits"]] == [0, 4000]
 
-    def test_what_cannot_be_counted_is_not_known(self) -> None:
+    def test_requests_that_cannot_be_counted_are_unknown(self) -> None:
         spec = {"runtimeClassName": "heavy"}
         report = node_fit(
             FitRequest(gang(cpu(5, 4, spec=spec)), NAMESPACE, None, ""), nodes(4), Surroundings(), fixed_nodes=True
         )
         assert gist(report) == ("unknown", "Unknown")
 
-    def test_no_nodes_at_all(self) -> None:
+    def test_a_gang_never_fits_a_cluster_without_nodes(self) -> None:
         assert gist(ask(gang(cpu(1)), [])) == ("never", "NeverNoNode")
 
 
 class TestWhoTakesWhom:
     TAINT: Mapping[str, str] = {"key": "gpu", "value": "true", "effect": "NoSchedule"}
 
-    def test_taints(self) -> None:
+    def test_untolerated_taints_exclude_nodes(self) -> None:
         tainted = nodes(4, taints=[self.TAINT])
         report = ask(gang(cpu(1)), tainted)
         assert gist(report) == ("never", "NeverNoNode")
@@ -135,17 +135,17 @@ class TestWhoTakesWhom:
         assert gist(ask(gang(cpu(1, spec=tolerant)), tainted))[0] != "never"
         assert gist(ask(gang(cpu(1)), nodes(1, taints=[{**self.TAINT, "effect": "PreferNoSchedule"}])))[0] != "never"
 
-    def test_selectors_bound_the_gang_to_some(self) -> None:
+    def test_a_node_selector_limits_the_nodes_of_a_gang(self) -> None:
         selector = {"nodeSelector": {RACK: "a"}}
         floor = [node("n0", rack="a"), *nodes(9, rack="b")]
         assert gist(ask(gang(cpu(2, 4, spec=selector)), floor))[0] == "never"
         assert gist(ask(gang(cpu(1, 4, "v", selector), cpu(9, 4)), floor))[0] != "never"
         assert gist(ask(gang(cpu(1, 4, "v", selector), cpu(10, 4)), floor))[0] == "never"
 
-    def test_a_pod_that_names_its_node_asks_nobody(self) -> None:
+    def test_a_pod_with_a_node_name_ignores_taints(self) -> None:
         assert gist(ask(gang(cpu(1, spec={"nodeName": "n0"})), nodes(1, taints=[self.TAINT])))[0] != "never"
 
-    def test_one_domain_for_all_pods_of_a_gang(self) -> None:
+    def test_a_gang_with_a_topology_must_fit_one_domain(self) -> None:
         options = f'{{"topologyKey": "{RACK}"}}'
         floor = [node(f"{rack}{n}", rack=rack) for rack in "ab" for n in range(3)]
         assert gist(ask(gang(cpu(3, 4), options=options), floor, used={})) == ("fits", "Fits")
@@ -154,7 +154,7 @@ class TestWhoTakesWhom:
         assert f'hold 3 of that size at most in one domain of "{RACK}"' in report["message"]
         assert gist(ask(gang(cpu(1), options=options), nodes(3))) == ("never", "NeverNoNode")
 
-    def test_gangs_with_a_topology_have_a_domain_each(self) -> None:
+    def test_each_gang_with_a_topology_has_its_own_domain(self) -> None:
         entry = {**cpu(3, 4), "replicas": 2}
         entry["template"]["metadata"] = {"annotations": {MODE: "ReplicatedGang"}}
         raw = jobset("js", entry, annotations={OPTIONS: f'{{"topologyKey": "{RACK}"}}'})
@@ -176,7 +176,7 @@ class TestNodes:
         },
     }
 
-    def test_reading(self) -> None:
+    def test_a_node_is_read(self) -> None:
         shape = read_node(self.RAW)
         assert (shape.name, shape.labels, shape.taints, shape.away) == ("n", {"a": "b"}, (), True)
         assert shape.capacity == {"cpu": 4500, "memory": 2**30, "pods": 110, "x.com/gpu": 8}
@@ -184,28 +184,28 @@ class TestNodes:
         assert shape.allocatable["x.com/gpu"] == 6
 
     @pytest.mark.parametrize("raw", [{}, {"metadata": 1, "spec": [], "status": "x"}, {"spec": {"taints": [1, None]}}])
-    def test_reading_is_total(self, raw: dict[str, Any]) -> None:
+    def test_an_invalid_node_is_read_without_an_error(self, raw: dict[str, Any]) -> None:
         assert read_node(raw).name == ""
 
-    def test_who_is_drained_may_come_back(self) -> None:
+    def test_a_gang_waits_for_drained_nodes(self) -> None:
         drained = nodes(4, away=True)
         assert gist(ask(gang(cpu(4, 4)), drained, used={})) == ("not-now", "WaitsForNodes")
 
-    def test_devices_that_failed_may_come_back(self) -> None:
+    def test_a_gang_waits_for_failed_devices(self) -> None:
         shape = NodeShape("n", {}, (), {"x.com/gpu": 8, "pods": 9}, {"x.com/gpu": 6, "pods": 9})
         raw = gang(pods("w", 1, **{"x.com/gpu": "8"}))
         assert gist(ask(raw, [shape], used={})) == ("not-now", "WaitsForNodes")
 
-    def test_a_node_that_has_not_said_what_it_has_refuses_nobody(self) -> None:
+    def test_a_node_without_capacity_makes_the_verdict_unknown(self) -> None:
         assert gist(ask(gang(cpu(99)), [read_node({"metadata": {"name": "n"}})])) == ("unknown", "Unknown")
 
 
 class TestGangs:
-    def test_levels(self) -> None:
+    def test_pods_of_all_replicas_form_one_gang(self) -> None:
         raw = gang(cpu(2, name="v"), {**cpu(3), "replicas": 2})
         assert [dict(each.pods) for each in gangs_of(read_jobset(raw)[0])] == [{0: 2, 1: 6}]
 
-    def test_sequenced_startup_splits(self) -> None:
+    def test_a_dependency_splits_a_gang(self) -> None:
         later = {**cpu(3), "dependsOn": [{"name": "v", "status": "Ready"}]}
         raw = gang(cpu(2, name="v"), later)
         assert [dict(each.pods) for each in gangs_of(read_jobset(raw)[0])] == [{0: 2}, {1: 3}]
@@ -243,7 +243,7 @@ def packable(floor: Sequence[tuple[int, int]], kinds: Sequence[tuple[tuple[int, 
 class TestProperties:
     @PROPERTY
     @given(packings())
-    def test_no_proof_where_brute_force_packs_and_no_place_where_it_does_not(self, case: Any) -> None:
+    def test_proofs_and_placements_agree_with_brute_force(self, case: Any) -> None:
         floor, kinds = case
         proof = excess([Kind(*kind) for kind in kinds], [Class(room, 1) for room in floor])
         left = place(
@@ -259,7 +259,7 @@ class TestProperties:
 
     @PROPERTY
     @given(st.lists(st.integers(1, 6), min_size=1, max_size=3), st.lists(st.integers(1, 6), min_size=1, max_size=5))
-    def test_never_is_never_in_any_packing(self, floor: list[int], asked: list[int]) -> None:
+    def test_a_gang_that_never_fits_has_no_packing_by_brute_force(self, floor: list[int], asked: list[int]) -> None:
         report = ask(
             gang(*(cpu(1, size, f"w{n}") for n, size in enumerate(asked))),
             [node(f"n{n}", room) for n, room in enumerate(floor)],
@@ -271,5 +271,5 @@ class TestProperties:
 
     @PROPERTY
     @given(hostile_jobsets())
-    def test_anything_has_an_answer(self, raw: dict[str, Any]) -> None:
+    def test_any_jobset_has_a_verdict(self, raw: dict[str, Any]) -> None:
         ask(raw, nodes(2), used={})

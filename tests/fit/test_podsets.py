@@ -36,12 +36,14 @@ def annotated(**notes: str) -> dict[str, Any]:
         ((None, 2, None), 2),
     ],
 )
-def test_counts(shape: tuple[int | None, int | None, int | None], pods: int) -> None:
+def test_the_pod_count_follows_replicas_parallelism_and_completions(
+    shape: tuple[int | None, int | None, int | None], pods: int
+) -> None:
     (podset,) = podsets_of(jobset("js", rj("w", *shape)))
     assert podset.pods == pods
 
 
-def test_one_for_each_replicated_job_in_order() -> None:
+def test_a_jobset_has_a_podset_for_each_replicated_job_in_order() -> None:
     podsets = podsets_of(jobset("js", rj("Driver"), rj("workers", 2), rj("none", 0)))
     assert [(podset.index, podset.name, podset.pods) for podset in podsets] == [
         (0, "driver", 1),
@@ -75,19 +77,21 @@ def test_one_for_each_replicated_job_in_order() -> None:
         (annotated(group_name="g"), "", (), ""),
     ],
 )
-def test_placements(entry: dict[str, Any], topology: str, levels: tuple[str, ...], group: str) -> None:
+def test_topology_annotations_are_read(
+    entry: dict[str, Any], topology: str, levels: tuple[str, ...], group: str
+) -> None:
     (podset,) = podsets_of(jobset("js", entry))
     assert (podset.topology, podset.levels, podset.group) == (topology, levels, group)
 
 
 @each("spec", [None, [], {}, {"replicatedJobs": 3}])
-def test_what_has_no_replicated_jobs_has_no_podsets(spec: object) -> None:
+def test_a_jobset_without_replicated_jobs_has_no_podsets(spec: object) -> None:
     assert podsets_of({"spec": spec}) == ()
 
 
 @PROPERTY
 @given(st.one_of(hostile_jobsets(), st.just({})))
-def test_anything_has_podsets(raw: dict[str, Any]) -> None:
+def test_podsets_of_any_jobset_are_valid(raw: dict[str, Any]) -> None:
     for podset in podsets_of(raw):
         assert podset.pods >= 0
         assert podset.name == podset.name.lower()

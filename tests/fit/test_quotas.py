@@ -1,4 +1,4 @@
-"""Ceilings and what is left, beside Kueue's own figures and a recursion that remembers nothing."""
+"""Ceilings and available quota, against figures of Kueue and a recursion without state."""
 
 from __future__ import annotations
 
@@ -45,40 +45,42 @@ class TestCeiling:
             pytest.param((queue("a", 0, "c"), queue("b", 8, "c")), 8, 'all that Cohort "c" has', id="26"),
         ],
     )
-    def test_is_kueue_s(self, members: tuple[ClusterQueue | Cohort, ...], amount: int, limit: str) -> None:
+    def test_the_ceiling_of_a_queue_agrees_with_kueue(
+        self, members: tuple[ClusterQueue | Cohort, ...], amount: int, limit: str
+    ) -> None:
         found = quotas(*members).ceiling("a", "f1", "cpu")
         assert (found.amount, found.limit) == (amount, limit)
 
-    def test_of_a_flavor_that_only_the_cohort_has_is_nothing(self) -> None:
+    def test_the_ceiling_is_zero_for_a_flavor_that_only_the_cohort_has(self) -> None:
         index = quotas(queue("a", 10, "c"), Cohort("c", "", cpu(100, "f2")))
         assert index.ceiling("a", "f1", "cpu").amount == 10
         assert index.ceiling("a", "f2", "cpu").amount == 0
         assert 'does not have "cpu" in flavor "f2"' in index.ceiling("a", "f2", "cpu").limit
         assert index.available("a", "f2", "cpu") == 0
 
-    def test_without_bound(self) -> None:
+    def test_an_unlimited_member_makes_the_ceiling_unlimited(self) -> None:
         index = quotas(queue("a", 10, "c"), queue("b", UNLIMITED, "c"))
         assert index.ceiling("a", "f1", "cpu").amount is None
         assert index.available("a", "f1", "cpu") == UNLIMITED
 
-    def test_of_what_is_not_known_cannot_be_told(self) -> None:
+    def test_the_ceiling_of_an_unknown_queue_is_unknown(self) -> None:
         assert quotas().ceiling("a", "f1", "cpu").amount is None
 
-    def test_borrowing_needs_somebody_to_borrow_from(self) -> None:
+    def test_a_queue_without_a_cohort_does_not_borrow(self) -> None:
         index = quotas(queue("a", (10, 5, 2)))
         assert index.ceiling("a", "f1", "cpu").amount == 10
         assert index.available("a", "f1", "cpu") == 10
 
 
 class TestCycles:
-    def test_nobody_under_one_can_tell(self) -> None:
+    def test_the_ceiling_below_a_cohort_cycle_is_unknown(self) -> None:
         index = quotas(Cohort("x", "y"), Cohort("y", "x"), queue("a", 10, "x"), queue("b", 10, "free"))
         assert index.cycle("a")
         assert not index.cycle("b")
         assert index.ceiling("a", "f1", "cpu").amount is None
         assert index.available("a", "f1", "cpu") == 0
 
-    def test_ends_when_an_edge_goes(self) -> None:
+    def test_a_cohort_cycle_ends_when_an_edge_is_removed(self) -> None:
         index = quotas(Cohort("x", "y"), Cohort("y", "x", cpu(3)), queue("a", 10, "x"), Cohort("self", "self"))
         index.set_usage(holder("1", "a", {("f1", "cpu"): 4}))
         index.set_cohort(Cohort("y", "", cpu(3)))
@@ -86,7 +88,7 @@ class TestCycles:
         assert index.ceiling("a", "f1", "cpu").amount == 13
         assert index.available("a", "f1", "cpu") == 9
 
-    def test_a_cohort_that_is_its_own_parent(self) -> None:
+    def test_a_cohort_that_is_its_own_parent_is_a_cycle(self) -> None:
         index = quotas(Cohort("self", "self"), queue("a", 10, "self"))
         assert index.cycle("a")
         index.remove_cohort("self")
@@ -95,7 +97,7 @@ class TestCycles:
 
 
 class TestUsage:
-    def test_is_taken_from_what_others_may_have(self) -> None:
+    def test_usage_above_the_kept_quota_reduces_what_others_can_borrow(self) -> None:
         index = quotas(queue("a", 10, "c"), queue("b", (5, None, 2), "c"))
         index.set_usage(holder("1", "b", {("f1", "cpu"): 4}))
         assert index.used("b", "f1", "cpu") == 4
@@ -104,7 +106,7 @@ class TestUsage:
         assert index.available("a", "f1", "cpu") == 11
         assert index.available("b", "f1", "cpu") == 11
 
-    def test_comes_and_goes(self) -> None:
+    def test_usage_follows_the_changes_of_a_workload(self) -> None:
         index = quotas(queue("a", 10))
         workload = holder("1", "a", {("f1", "cpu"): 4})
         index.set_usage(workload)
@@ -118,7 +120,7 @@ class TestUsage:
         index.remove_usage("1")
         assert index.available("a", "f1", "cpu") == 10
 
-    def test_waits_for_its_queue(self) -> None:
+    def test_usage_counts_once_its_queue_exists(self) -> None:
         index = quotas()
         index.set_usage(holder("1", "a", {("f1", "cpu"): 4}))
         index.set_queue(queue("a", 10))
@@ -127,13 +129,13 @@ class TestUsage:
         index.set_queue(queue("a", 3))
         assert index.available("a", "f1", "cpu") == -1
 
-    def test_moves_with_its_workload(self) -> None:
+    def test_usage_moves_with_its_workload_to_another_queue(self) -> None:
         index = quotas(queue("a", 10), queue("b", 10))
         index.set_usage(holder("1", "a", {("f1", "cpu"): 4}))
         index.set_usage(holder("1", "b", {("f1", "cpu"): 5}))
         assert (index.used("a", "f1", "cpu"), index.used("b", "f1", "cpu")) == (0, 5)
 
-    def test_holders_are_those_one_could_wait_for(self) -> None:
+    def test_holders_are_workloads_that_use_the_needed_quota_of_the_tree(self) -> None:
         index = quotas(queue("a", 10, "child"), Cohort("child", "root"), queue("z", 5, "root"), queue("other", 5))
         index.set_usage(holder("1", "z", {("f1", "cpu"): 4, ("f1", "memory"): 9}))
         index.set_usage(holder("2", "a", {("f1", "cpu"): 3, ("f2", "cpu"): 2}, priority=5))
@@ -149,7 +151,7 @@ class TestUsage:
         assert index.holders("nowhere", [("f1", "cpu")]) == []
 
 
-def test_who_withholds_and_who_shares() -> None:
+def test_the_tree_lists_queues_and_which_of_them_limit_lending() -> None:
     index = quotas(*DEEP)
     assert index.withholding("a", "f1", "cpu") == ('ClusterQueue "b"',)
     assert index.withholding("b", "f1", "cpu") == ()
@@ -159,7 +161,7 @@ def test_who_withholds_and_who_shares() -> None:
     assert index.cohort("none") is None
 
 
-def test_nothing_that_nobody_names_is_kept() -> None:
+def test_removed_queues_and_cohorts_leave_no_nodes() -> None:
     index = quotas(queue("a", 1, "c"), Cohort("d", "e"))
     index.set_queue(queue("a", 1, "f"))
     index.remove_queue("a")
@@ -171,14 +173,14 @@ def test_nothing_that_nobody_names_is_kept() -> None:
 
 
 class TestAmounts:
-    def test_without_bound_stays_so(self) -> None:
+    def test_arithmetic_with_unlimited_stays_unlimited(self) -> None:
         assert plus(UNLIMITED, 1) == UNLIMITED
         assert plus(UNLIMITED - 1, 1) == UNLIMITED
         assert minus(UNLIMITED, 5) == UNLIMITED
         assert minus(UNLIMITED, UNLIMITED) == 0
         assert minus(5, UNLIMITED) == -(2**63)
 
-    def test_a_total_forgets_what_is_taken_out(self) -> None:
+    def test_a_total_is_finite_again_without_its_unlimited_part(self) -> None:
         total = Total()
         total.replace(0, UNLIMITED)
         total.replace(0, 5)
@@ -187,7 +189,7 @@ class TestAmounts:
         assert total.value == 6
 
 
-# The index against a recursion that knows nothing of increments.
+# The index against a recursion without increments.
 
 PAIRS = [("f1", "cpu"), ("f2", "cpu"), ("f1", "gpu")]
 QUEUES = ["a", "b", "c", "d"]
@@ -257,7 +259,7 @@ class World:
 
 @dataclass(frozen=True)
 class Naive:
-    """Kueue's definitions word for word, for one pair; names of cohorts and of queues never meet."""
+    """Kueue's definitions, for one pair; no cohort has the name of a queue."""
 
     world: World
     pair: tuple[str, str]
@@ -345,7 +347,7 @@ def state(index: Quotas) -> dict[tuple[bool, str], tuple[object, ...]]:
 
 @PROPERTY
 @given(events)
-def test_one_change_at_a_time_comes_to_the_same_as_all_at_once(events: list[Event]) -> None:
+def test_quotas_after_single_changes_equal_quotas_built_at_once(events: list[Event]) -> None:
     index, world = Quotas(), World()
     for event in events:
         play(index, event)
@@ -355,7 +357,7 @@ def test_one_change_at_a_time_comes_to_the_same_as_all_at_once(events: list[Even
 
 @PROPERTY
 @given(events)
-def test_ceilings_and_what_is_left_are_what_the_definitions_say(events: list[Event]) -> None:
+def test_ceilings_and_available_quota_agree_with_a_naive_model(events: list[Event]) -> None:
     index, world = Quotas(), World()
     for event in events:
         play(index, event)

@@ -1,4 +1,4 @@
-"""What is said to be enough is, and less is not."""
+"""The quota that is proposed is sufficient, and less is not."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def wider(available: Available, found: Relief, less: int = 0) -> Available:
 
 @PROPERTY
 @given(demands, amounts_available)
-def test_enough_and_no_more_than_that(asked: list[Demand], available: Available) -> None:
+def test_relief_is_sufficient_and_minimal(asked: list[Demand], available: Available) -> None:
     assume(not brute_force(asked, available))
     found = relief(asked, available)
     if found is None:
@@ -37,13 +37,13 @@ def test_enough_and_no_more_than_that(asked: list[Demand], available: Available)
 
 @PROPERTY
 @given(demands, amounts_available, st.integers(0, 60))
-def test_however_few_steps_it_is_enough(asked: list[Demand], available: Available, budget: int) -> None:
+def test_relief_with_a_small_budget_is_sufficient(asked: list[Demand], available: Available, budget: int) -> None:
     assume(not brute_force(asked, available))
     found = relief(asked, available, budget)
     assert found is None or brute_force(asked, wider(available, found))
 
 
-def test_where_one_flavor_is_not_enough() -> None:
+def test_no_relief_is_proposed_if_one_flavor_is_not_enough() -> None:
     asked = [Demand({"cpu": 6}, ("f1",)), Demand({"cpu": 6}, ("f2",))]
     assert relief(asked, {("f1", "cpu"): 5, ("f2", "cpu"): 5}) is None
     assert relief(asked, {("f1", "cpu"): 5, ("f2", "cpu"): 6}) == Relief("f1", {"cpu": 1})

@@ -84,25 +84,25 @@ GI = 2**30
         ({"containers": [container({"cpu": "0.1001", "memory": "1500m"})]}, 3, {"cpu": 303, "memory": 6}),
     ],
 )
-def test_totals_are_kueue_s(spec: dict[str, Any], pods: int, total: dict[str, int]) -> None:
+def test_totals_of_requests_agree_with_kueue(spec: dict[str, Any], pods: int, total: dict[str, int]) -> None:
     counted = requests_of(podset(pods, **spec), Surroundings())
     assert times(counted.requests, pods) == total
     assert counted.unknown == counted.problems == ()
 
 
-def test_only_what_is_asked_for_is_there() -> None:
+def test_resources_that_are_not_requested_are_absent() -> None:
     assert count(containers=[container()]).requests == {}
     assert count(containers=[container({"memory": 0})]).requests == {"memory": 0}
 
 
-def test_a_pod_level_limit_is_a_request_whatever_containers_ask_for() -> None:
+def test_a_pod_level_limit_counts_as_a_request_of_the_pod() -> None:
     """Unlike the API server, which takes it only for what no container asks for."""
     counted = count(containers=[container({"cpu": 2})], resources={"limits": {"cpu": 8}})
     assert counted.requests == {"cpu": 8000}
 
 
 class TestOverhead:
-    def test_of_a_runtime_class(self) -> None:
+    def test_the_overhead_of_a_runtime_class_is_added(self) -> None:
         classes = {"kata": {"overhead": {"podFixed": {"cpu": "250m"}}}, "plain": {}}
         surroundings = Surroundings(runtime_classes=classes)
         spec = {"containers": [container({"cpu": 1})]}
@@ -110,18 +110,18 @@ class TestOverhead:
         assert count(surroundings, **spec, runtimeClassName="plain").requests == {"cpu": 1000}
         assert count(surroundings, **spec, runtimeClassName="none").requests == {"cpu": 1000}
 
-    def test_of_the_pod_itself_comes_first(self) -> None:
+    def test_the_overhead_in_the_pod_wins_over_the_runtime_class(self) -> None:
         surroundings = Surroundings(runtime_classes={"kata": {"overhead": {"podFixed": {"cpu": "250m"}}}})
         spec = {"containers": [container({"cpu": 1})], "overhead": {"cpu": 1}}
         assert count(surroundings, **spec, runtimeClassName="kata").requests == {"cpu": 2000}
 
-    def test_is_unknown_where_classes_are(self) -> None:
+    def test_the_overhead_is_unknown_without_the_runtime_classes(self) -> None:
         counted = count(containers=[container({"cpu": 1})], runtimeClassName="kata")
         assert counted.unknown == ('the overhead of RuntimeClass "kata" is not known',)
 
 
 class TestLimitRanges:
-    def test_defaults(self) -> None:
+    def test_defaults_of_a_limit_range_are_applied(self) -> None:
         surroundings = among(limit_range({"default": {"cpu": "4", "memory": "1Gi"}, "defaultRequest": {"cpu": "2"}}))
         assert count(surroundings, containers=[container()], initContainers=[container({"cpu": 3})]).requests == {
             "cpu": 3000,
@@ -129,37 +129,37 @@ class TestLimitRanges:
         }
         assert count(surroundings, containers=[{"name": "bare"}]).requests == {"cpu": 2000, "memory": GI}
 
-    def test_a_default_request_comes_before_the_container_s_own_limit(self) -> None:
+    def test_a_default_request_wins_over_the_limit_of_the_container(self) -> None:
         surroundings = among(limit_range({"defaultRequest": {"cpu": "2"}}))
         assert count(surroundings, containers=[limited({"cpu": "3"})]).requests == {"cpu": 2000}
 
-    def test_a_max_and_a_min_are_defaults_too(self) -> None:
+    def test_max_and_min_of_a_limit_range_are_defaults_too(self) -> None:
         surroundings = among(limit_range({"max": {"cpu": "4"}, "min": {"cpu": "1", "memory": "1Gi"}}))
         assert count(surroundings, containers=[container()]).requests == {"cpu": 4000, "memory": GI}
 
-    def test_of_the_pod_where_it_has_resources(self) -> None:
+    def test_pod_defaults_apply_if_the_pod_has_resources(self) -> None:
         surroundings = among(limit_range({"default": {"cpu": "4"}}, kind="Pod"))
         assert count(surroundings, containers=[container({"cpu": 1})]).requests == {"cpu": 1000}
         assert count(surroundings, containers=[container({"cpu": 1})], resources={}).requests == {"cpu": 4000}
 
-    def test_different_defaults_are_the_least_and_not_known(self) -> None:
+    def test_of_different_defaults_the_least_counts_and_is_reported(self) -> None:
         surroundings = among(limit_range({"default": {"cpu": "4"}}), limit_range({"default": {"cpu": "2"}}))
         counted = count(surroundings, containers=[container()])
         assert counted.requests == {"cpu": 2000}
         assert counted.unknown == ("LimitRanges of the namespace have different defaults of cpu",)
         assert count(surroundings, containers=[limited({"cpu": 1}, {"cpu": 1})]).unknown == ()
 
-    def test_not_known(self) -> None:
+    def test_a_missing_source_is_reported_as_unknown(self) -> None:
         counted = count(Surroundings(None), containers=[container({"cpu": 1})])
         assert counted.unknown == ("the LimitRanges of the namespace are not known",)
 
     @pytest.mark.parametrize("odd", [{}, {"spec": 1}, {"spec": {"limits": [1, {}, {"type": 2}]}}])
-    def test_odd_ones_say_nothing(self, odd: dict[str, Any]) -> None:
+    def test_an_invalid_limit_range_is_ignored(self, odd: dict[str, Any]) -> None:
         assert count(among(odd), containers=[container()]) == Counted({})
 
 
 class TestProblems:
-    def test_a_request_above_its_limit(self) -> None:
+    def test_a_request_above_its_limit_is_a_problem(self) -> None:
         counted = count(
             containers=[limited({"cpu": 1, "memory": 5}, {"cpu": "1001m", "memory": 5})],
             initContainers=[{**limited({"cpu": 1}, {"cpu": 2}), "name": "fetch"}],
@@ -171,11 +171,11 @@ class TestProblems:
             "the pod requests more than its limit of cpu",
         )
 
-    def test_the_limit_may_come_from_a_limit_range(self) -> None:
+    def test_a_request_above_the_default_limit_is_a_problem(self) -> None:
         counted = count(among(limit_range({"default": {"cpu": 1}})), containers=[container({"cpu": 2})])
         assert counted.problems == ('container "main" requests more than its limit of cpu',)
 
-    def test_a_limit_range_s_bounds_of_containers(self) -> None:
+    def test_a_container_outside_the_bounds_of_a_limit_range_is_a_problem(self) -> None:
         bounds = limit_range({"max": {"cpu": 4, "gpu": 1}, "min": {"cpu": 2, "memory": 1}, "default": {"cpu": 3}})
         assert count(among(bounds), containers=[limited({"cpu": 5}, {"cpu": 3})]).problems == (
             'container "main" is above the max of a LimitRange of cpu',
@@ -185,7 +185,7 @@ class TestProblems:
         )
         assert count(among(bounds), containers=[limited({"cpu": 3}, {"cpu": 3})]).problems == ()
 
-    def test_the_strictest_of_several(self) -> None:
+    def test_the_strictest_of_several_limit_ranges_applies(self) -> None:
         several = (
             limit_range({"max": {"cpu": 4}, "min": {"cpu": 1}}),
             limit_range({"max": {"cpu": 3}, "min": {"cpu": 2}}),
@@ -194,7 +194,7 @@ class TestProblems:
             (problem,) = count(among(*several), containers=[limited({"cpu": written}, {"cpu": written})]).problems
             assert word in problem
 
-    def test_a_limit_range_s_bounds_of_pods_are_of_the_sum(self) -> None:
+    def test_pod_bounds_of_a_limit_range_apply_to_the_sum(self) -> None:
         bounds = limit_range({"max": {"cpu": 2}, "min": {"memory": 5}}, kind="Pod")
         two = [container({"cpu": 1}), container({"cpu": 1})]
         assert count(among(bounds), containers=two).problems == ()
@@ -205,7 +205,7 @@ class TestProblems:
 
 
 class TestConfiguration:
-    def test_excluded_prefixes(self) -> None:
+    def test_resources_with_an_excluded_prefix_are_not_counted(self) -> None:
         counted = count(
             configured(exclude_prefixes=("example.com/", "ephemeral")),
             containers=[container({"cpu": 1, "example.com/x": 2, "ephemeral-storage": 5})],
@@ -214,7 +214,7 @@ class TestConfiguration:
         assert counted.asked == {"cpu", "example.com/x", "ephemeral-storage"}
 
     @pytest.mark.parametrize(("keep", "left"), [(True, {"mig": 2}), (False, {})])
-    def test_transformations(self, *, keep: bool, left: dict[str, int]) -> None:
+    def test_resource_transformations_are_applied(self, *, keep: bool, left: dict[str, int]) -> None:
         outputs = {"credits": factor("1.5"), "memory": factor("5Gi"), "cpu": factor("1m")}
         counted = count(
             configured(transformations=(Transformation("mig", keep, outputs),)),
@@ -222,13 +222,13 @@ class TestConfiguration:
         )
         assert counted.requests == {**left, "credits": 3, "memory": 11 * GI, "cpu": 2}
 
-    def test_multiplied_by_another_resource(self) -> None:
+    def test_a_transformation_can_multiply_by_another_resource(self) -> None:
         transformation = Transformation("cores", keep=False, outputs={"credits": factor("2")}, multiply_by="gpu")
         surroundings = configured(transformations=(transformation,))
         assert count(surroundings, containers=[container({"cores": 3, "gpu": 4})]).requests == {"gpu": 4, "credits": 24}
         assert count(surroundings, containers=[container({"cores": 3})]).requests == {"credits": 6}
 
-    def test_outputs_cancel_out_but_take_nothing_from_what_is_asked_for(self) -> None:
+    def test_negative_outputs_reduce_other_outputs_but_not_requests(self) -> None:
         transformations = (
             Transformation("a", keep=False, outputs={"credits": factor("3"), "cpu": factor("-5")}),
             Transformation("b", keep=False, outputs={"credits": factor("-1")}),
@@ -236,30 +236,30 @@ class TestConfiguration:
         counted = count(configured(transformations=transformations), containers=[container({"a": 1, "b": 1, "cpu": 1})])
         assert counted.requests == {"credits": 2, "cpu": 1000}
 
-    def test_what_is_excluded_is_not_transformed(self) -> None:
+    def test_an_excluded_resource_is_not_transformed(self) -> None:
         surroundings = configured(
             exclude_prefixes=("mig",), transformations=(Transformation("mig", outputs={"credits": factor("1")}),)
         )
         assert count(surroundings, containers=[container({"mig": 2})]).requests == {}
 
-    def test_not_known(self) -> None:
+    def test_a_missing_source_is_reported_as_unknown(self) -> None:
         unknown = Surroundings(configuration=read_configuration(None))
         assert count(unknown, containers=[container({"cpu": 1})]).unknown == ("Kueue's configuration was not found",)
 
 
 class TestDevices:
-    def test_of_claims_are_not_counted(self) -> None:
+    def test_device_claims_are_reported_as_unknown(self) -> None:
         counted = count(containers=[container({"cpu": 1})], resourceClaims=[{"name": "gpu"}])
         assert counted.unknown == ('replicated job "w" claims devices (resourceClaims), which are not counted here',)
 
-    def test_extended_resources_may_be_devices_where_classes_are_mapped(self) -> None:
+    def test_extended_resources_are_unknown_if_device_classes_are_mapped(self) -> None:
         surroundings = configured(dra=True)
         assert count(surroundings, containers=[container({"cpu": 1})]).unknown == ()
         assert count(surroundings, containers=[container({"nvidia.com/gpu": 1})]).unknown != ()
 
 
 @each("quantity", ["1K", "-1", 0.5, None, [], True])
-def test_what_is_no_quantity_is_told_once_and_left_out(quantity: object) -> None:
+def test_an_invalid_quantity_is_reported_once_and_left_out(quantity: object) -> None:
     counted = count(containers=[container({"cpu": quantity, "memory": 1})])
     assert counted.requests == {"memory": 1}
     assert len(counted.unknown) == 1
@@ -276,13 +276,13 @@ ODD: Sequence[dict[str, Any]] = (
 
 @each("spec", ODD)
 @each("surroundings", [Surroundings(), among(limit_range({"default": {"cpu": 1}}), limit_range())])
-def test_odd_shapes_are_counted_as_far_as_they_can(spec: dict[str, Any], surroundings: Surroundings) -> None:
+def test_invalid_pod_specs_are_counted_where_valid(spec: dict[str, Any], surroundings: Surroundings) -> None:
     assert set(count(surroundings, **spec).requests) <= {"cpu"}
 
 
 @PROPERTY
 @given(hostile_jobsets())
-def test_anything_is_counted(raw: dict[str, Any]) -> None:
+def test_requests_of_any_jobset_are_not_negative(raw: dict[str, Any]) -> None:
     surroundings = among(limit_range({"default": {"cpu": 1}, "max": {"memory": 1}}))
     for item in podsets_of(raw):
         assert all(amount >= 0 for amount in requests_of(item, surroundings).requests.values())

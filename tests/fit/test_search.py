@@ -1,4 +1,4 @@
-"""The search proves what it says, and the walk is Kueue's."""
+"""The exhaustive search agrees with brute force, and the greedy walk with Kueue."""
 
 from __future__ import annotations
 
@@ -59,19 +59,21 @@ parted = st.lists(
 class TestSearch:
     @PROPERTY
     @given(demands, amounts_available)
-    def test_equals_brute_force(self, asked: list[Demand], available: Available) -> None:
+    def test_the_search_agrees_with_brute_force(self, asked: list[Demand], available: Available) -> None:
         found = search(asked, available)
         assert not found.exhausted
         assert (found.choice is not None) == brute_force(asked, available)
 
     @PROPERTY
     @given(parted, amounts_available)
-    def test_parts_do_not_meet(self, asked: list[Demand], available: Available) -> None:
+    def test_the_search_by_parts_agrees_with_brute_force(self, asked: list[Demand], available: Available) -> None:
         assert (search(asked, available).choice is not None) == brute_force(asked, available)
 
     @PROPERTY
     @given(demands, amounts_available, st.integers(0, 40))
-    def test_with_few_steps_the_result_is_true(self, asked: list[Demand], available: Available, budget: int) -> None:
+    def test_a_search_with_a_small_budget_is_correct_or_exhausted(
+        self, asked: list[Demand], available: Available, budget: int
+    ) -> None:
         """K6: nothing is called impossible that brute force can do, and a choice is one."""
         found = search(asked, available, budget)
         if found.choice is not None:
@@ -81,32 +83,32 @@ class TestSearch:
         elif not found.exhausted:
             assert not brute_force(asked, available)
 
-    def test_turns_back_where_kueue_does_not(self) -> None:
+    def test_the_search_backtracks_where_kueue_does_not(self) -> None:
         assert search([cpu(6), cpu(10)], of_cpu(f1=10, f2=6)) == Found(("f2", "f1"))
 
     def test_a_demand_for_nothing_needs_no_flavor(self) -> None:
         assert search([Demand({"cpu": 0}, ()), Demand({}, ())], {}) == Found(("", ""))
 
-    def test_without_bound_all_go_there(self) -> None:
+    def test_an_unlimited_flavor_takes_all_demands(self) -> None:
         assert search([cpu(10**15)] * 18, of_cpu(f1=1, f2=None)) == Found(("f2",) * 18)
 
-    def test_pigeons_are_counted_not_tried(self) -> None:
+    def test_equal_demands_are_counted_and_not_tried_one_by_one(self) -> None:
         """Eighteen of six that fit once into each of seventeen flavors of different size."""
         names = [f"f{n}" for n in range(17)]
         available = of_cpu(**{name: 6 + n % 5 for n, name in enumerate(names)}) | of_cpu(big=11)
         assert search([cpu(6, *names, "big")] * 19, available, budget=2000) == Found(None)
 
-    def test_what_takes_too_many_steps_is_not_known(self) -> None:
+    def test_a_search_above_its_budget_is_exhausted(self) -> None:
         sizes = [15 + 2 * n for n in range(18)]
         available = of_cpu(**{f"f{n}": sum(sizes) // 6 + n % 2 for n in range(6)})
         assert search([cpu(size, *(f"f{n}" for n in range(6))) for size in sizes], available, budget=50) == Found(
             None, exhausted=True
         )
 
-    def test_more_demands_than_anybody_has_are_not_searched(self) -> None:
+    def test_a_search_with_too_many_demands_is_exhausted(self) -> None:
         assert search([cpu(1)] * (MOST + 1), of_cpu(f1=None)) == Found(None, exhausted=True)
 
-    def test_a_part_without_a_choice_settles_it_whatever_the_others_cost(self) -> None:
+    def test_a_part_without_a_choice_ends_the_search_before_the_expensive_parts(self) -> None:
         sizes = [15 + 2 * n for n in range(18)]
         available = of_cpu(**{f"f{n}": sum(sizes) // 6 + n % 2 for n in range(6)})
         hard = [cpu(size, *(f"f{n}" for n in range(6))) for size in sizes]
@@ -122,28 +124,30 @@ class TestGreedy:
         ("sizes", "expected"),
         [((6, 6), ("f1", "f2")), ((10, 6), ("f1", "f2")), ((6, 10), None)],
     )
-    def test_order_of_podsets(self, sizes: tuple[int, ...], expected: tuple[str, ...] | None) -> None:
+    def test_the_greedy_choice_depends_on_the_order_of_podsets(
+        self, sizes: tuple[int, ...], expected: tuple[str, ...] | None
+    ) -> None:
         steps = greedy([cpu(size) for size in sizes], terms(of_cpu(f1=10, f2=6)))
         assert (None if steps is None else tuple(step.flavor for step in steps)) == expected
 
-    def test_a_flavor_that_must_wait_loses_to_one_that_need_not(self) -> None:
+    def test_a_flavor_with_free_quota_is_preferred_to_one_that_waits(self) -> None:
         steps = greedy([cpu(6)], terms(of_cpu(f1=10, f2=10), free=of_cpu(f1=5, f2=6)))
         assert steps == (Step("f2", Mode.FIT),)
 
-    def test_preemption_in_the_first_is_taken_where_the_queue_says_so(self) -> None:
+    def test_preemption_in_the_first_flavor_is_chosen_if_the_queue_stops_at_preemption(self) -> None:
         available, free = of_cpu(f1=10, f2=10), of_cpu(f1=5, f2=6)
         stopping = terms(available, free=free, preempting=True, stop_at_preemption=True)
         assert greedy([cpu(6)], stopping) == (Step("f1", Mode.PREEMPT),)
         assert greedy([cpu(6)], terms(available, free=free, preempting=True)) == (Step("f2", Mode.FIT),)
 
-    def test_borrowing_is_left_for_the_next_where_the_queue_says_so(self) -> None:
+    def test_the_next_flavor_is_tried_before_borrowing_if_the_queue_says_so(self) -> None:
         available, own = of_cpu(f1=10, f2=10), of_cpu(f1=5, f2=10)
         assert greedy([cpu(6)], terms(available, own=own)) == (Step("f1", Mode.FIT),)
         assert greedy([cpu(6)], terms(available, own=own, stop_at_borrowing=False)) == (Step("f2", Mode.FIT),)
         only_one = greedy([cpu(6, "f1")], terms(available, own=own, stop_at_borrowing=False))
         assert only_one == (Step("f1", Mode.FIT),)
 
-    def test_what_waits_is_counted_too(self) -> None:
+    def test_waiting_podsets_count_towards_the_quota(self) -> None:
         available = of_cpu(f1=10)
         assert greedy([cpu(6, "f1"), cpu(5, "f1")], terms(available, free=of_cpu(f1=0))) is None
         waiting = greedy([cpu(6, "f1"), cpu(4, "f1")], terms(available, free=of_cpu(f1=0)))
@@ -157,7 +161,7 @@ class TestGreedy:
             ((4, 3, 1), (7, 2), [("f1", "f1", "f2"), None]),
         ],
     )
-    def test_the_next_try_goes_on_where_the_last_stopped(
+    def test_the_next_try_resumes_after_the_flavor_of_the_last(
         self, sizes: tuple[int, ...], available: tuple[int, int], found: list[tuple[str, ...] | None]
     ) -> None:
         """Kueue admits the first gang at its second try, and never finds the choice that the second one has."""
@@ -166,11 +170,11 @@ class TestGreedy:
         assert names[: len(found)] == found
         assert len(names) < 5
 
-    def test_a_flavor_that_is_none_for_these_pods_is_passed_over_in_later_tries_too(self) -> None:
+    def test_an_ineligible_flavor_is_skipped_in_later_tries_too(self) -> None:
         asked = [Demand({"cpu": 6}, ("f2",), among=("f1", "f2", "f3")), cpu(7, "f2")]
         assert list(tries(asked, terms(of_cpu(f2=10)))) == [None, None]
 
-    def test_podsets_that_share_begin_anew_together(self) -> None:
+    def test_podsets_of_a_group_restart_the_flavors_together(self) -> None:
         asked = [
             Demand({"cpu": 1}, ("f1", "f2"), 0, 0),
             Demand({"gpu": 1}, ("g1",), 1, 0),
@@ -179,7 +183,9 @@ class TestGreedy:
 
     @PROPERTY
     @given(demands, amounts_available)
-    def test_never_finds_what_search_denies(self, asked: list[Demand], available: Available) -> None:
+    def test_the_greedy_walk_finds_no_choice_that_the_search_excludes(
+        self, asked: list[Demand], available: Available
+    ) -> None:
         steps = greedy(asked, terms(available))
         if steps is not None:
             assert search(asked, available).choice is not None

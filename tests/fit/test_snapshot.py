@@ -41,7 +41,7 @@ def seen(snapshot: Snapshot) -> tuple[object, ...]:
     )
 
 
-def test_lists_at_once_and_changes_one_at_a_time_are_the_same() -> None:
+def test_a_snapshot_from_lists_equals_one_from_single_changes() -> None:
     at_once = Snapshot((QUEUE, OTHER, *BESIDE), limit_ranges=[limit_range("a")], runtime_classes=[])
     assert seen(at_once)[:3] == (6, 3, ["w1"])
     for seed in range(5):
@@ -55,7 +55,7 @@ def test_lists_at_once_and_changes_one_at_a_time_are_the_same() -> None:
         assert seen(by_change) == seen(at_once)
 
 
-def test_what_is_dropped_was_never_there() -> None:
+def test_dropped_objects_leave_an_empty_snapshot() -> None:
     snapshot = Snapshot((QUEUE, OTHER, *BESIDE), limit_ranges=[limit_range("a"), limit_range("b", "elsewhere")])
     snapshot.drop_limit_range(limit_range("a"))
     for held in (*BESIDE, OTHER, QUEUE):
@@ -66,7 +66,7 @@ def test_what_is_dropped_was_never_there() -> None:
     assert len(snapshot.surroundings("elsewhere").limit_ranges or ()) == 1
 
 
-def test_what_is_not_known_is_asked_for_each_time_and_nothing_is_known_by_default() -> None:
+def test_unknown_sources_are_read_at_each_call() -> None:
     missing = ["cohorts cannot be read"]
     snapshot = Snapshot(unknown=lambda: missing)
     assert list(snapshot.unknown()) == missing
@@ -78,7 +78,7 @@ def test_what_is_not_known_is_asked_for_each_time_and_nothing_is_known_by_defaul
     assert snapshot.queue_limit is None
 
 
-def test_a_changed_object_takes_the_place_of_the_one_before() -> None:
+def test_a_changed_object_replaces_the_earlier_one() -> None:
     snapshot = Snapshot((QUEUE, OTHER, *BESIDE))
     snapshot.take(queue("cq", 10, "all"))
     snapshot.take(LocalQueue("t", "q", "other"))

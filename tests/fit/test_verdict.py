@@ -1,4 +1,4 @@
-"""Verdicts beside the golden rows: what is no never, what is not known, who is in the way, and what would help."""
+"""Verdicts beside the golden rows: blocked and unknown ones, the holders of quota, and the advice."""
 
 from __future__ import annotations
 
@@ -52,21 +52,21 @@ def gist(report: FitReport) -> tuple[str, str]:
 
 
 class TestNotQueued:
-    def test_without_a_queue(self) -> None:
+    def test_a_jobset_without_a_queue_is_not_queued(self) -> None:
         report = fit(FitRequest(jobset("js", cpu(99)), NAMESPACE, {}, ""), known(queue()))
         assert gist(report) == ("fits", "NotQueued")
         assert (report["queue"], report["limits"]) == ("", [])
 
-    def test_without_kueue(self) -> None:
+    def test_without_kueue_a_jobset_is_not_queued(self) -> None:
         assert gist(ask(known(queue(), queued=False), cpu(99))) == ("fits", "NotQueued")
 
-    def test_the_default_queue_takes_who_is_new(self) -> None:
+    def test_the_default_queue_applies_to_new_jobsets_only(self) -> None:
         snapshot = known(queue(), LocalQueue(NAMESPACE, "default", "a"))
         raw = jobset("js", cpu(99))
         assert gist(fit(FitRequest(raw, NAMESPACE, {}, ""), snapshot)) == ("never", "NeverExceedsQuota")
         assert gist(fit(FitRequest(raw, NAMESPACE, {}, "", new=False), snapshot)) == ("fits", "NotQueued")
 
-    def test_a_framework_that_kueue_does_not_manage(self) -> None:
+    def test_jobsets_are_not_queued_if_kueue_does_not_manage_them(self) -> None:
         text = CONFIGURATION.replace("batch/job, jobset.x-k8s.io/jobset", "batch/job")
         assert gist(ask(known(queue(), configuration=text), cpu(99))) == ("fits", "NotQueued")
 
@@ -74,8 +74,8 @@ class TestNotQueued:
 class TestBlocked:
     """K22: none of these is a never, not even for a gang that could never fit."""
 
-    def test_a_namespace_that_kueue_does_not_manage(self) -> None:
-        """Kueue's webhook suspends whatever has the label, and then nobody looks at it again."""
+    def test_a_namespace_that_kueue_does_not_manage_blocks(self) -> None:
+        """Kueue's webhook suspends what has the label, and its controller never admits it."""
         text = CONFIGURATION + "managedJobsNamespaceSelector: {matchLabels: {team: x}}\n"
         snapshot = known(queue(), configuration=text)
         report = ask(snapshot, cpu(99), labels={"team": "y"})
@@ -107,21 +107,21 @@ class TestBlocked:
             (known(queue(cohort="c"), Cohort("c", "d"), Cohort("d", "c")), "cycle"),
         ],
     )
-    def test_now_and_not_never(self, snapshot: Snapshot, words: str) -> None:
+    def test_a_blocked_queue_means_not_now_and_not_never(self, snapshot: Snapshot, words: str) -> None:
         for count in (1, 99):
             report = ask(snapshot, cpu(count))
             assert gist(report) == ("not-now", "QueueBlocked")
             assert words in report["blocked"]
             assert words in report["message"]
 
-    def test_labels_that_are_not_known_block_nobody(self) -> None:
+    def test_unknown_namespace_labels_do_not_block(self) -> None:
         ask_unlabelled = FitRequest(jobset("js", cpu(1)), NAMESPACE, None, QUEUE)
         assert gist(fit(ask_unlabelled, known(queue(selector=(self.NOBODY,))))) == ("fits", "Fits")
 
 
 class TestMisconfigured:
     @pytest.mark.parametrize(("limit", "count", "verdict"), [(8, 9, "never"), (8, 8, "fits"), (18, 18, "fits")])
-    def test_too_many_podsets(self, limit: int, count: int, verdict: str) -> None:
+    def test_more_podsets_than_the_limit_never_fit(self, limit: int, count: int, verdict: str) -> None:
         entries = [pods(f"w{n}", 1, cpu="10m") for n in range(count)]
         report = ask(known(queue(strategy="StrictFIFO"), queue_limit=limit), *entries)
         assert report["verdict"] == verdict
@@ -130,18 +130,18 @@ class TestMisconfigured:
             assert "at most 8" in report["message"]
             assert not report["blocking"], "no Workload is made of it"
 
-    def test_a_limit_that_is_not_known_refuses_nobody(self) -> None:
+    def test_an_unknown_podset_limit_makes_the_verdict_unknown(self) -> None:
         entries = [pods(f"w{n}", 1, cpu="10m") for n in range(19)]
         assert gist(ask(known(queue(), queue_limit=None), *entries)) == ("unknown", "Unknown")
 
-    def test_requests_above_the_limit(self) -> None:
+    def test_a_request_above_its_limit_never_fits(self) -> None:
         entry = cpu(1)
         entry["template"]["spec"]["template"]["spec"]["containers"][0]["resources"]["limits"] = {"cpu": "500m"}
         report = ask(known(queue(strategy="StrictFIFO")), entry)
         assert gist(report) == ("never", "NeverMisconfigured")
         assert report["blocking"]
 
-    def test_a_limit_range(self) -> None:
+    def test_a_request_above_a_limit_range_never_fits(self) -> None:
         limits = {"type": "Container", "max": {"cpu": "500m"}}
         raw = {"metadata": {"name": "l", "namespace": NAMESPACE}, "spec": {"limits": [limits]}}
         assert gist(ask(known(queue(), limit_ranges=[raw]), cpu(1))) == ("never", "NeverMisconfigured")
@@ -165,28 +165,30 @@ class TestUnknown:
         "entry",
         [cpu(99), pods("w", 1, cpu="1", memory="1Gi"), pods("w", 1, {"nodeSelector": {"type": "b"}}, cpu="99")],
     )
-    def test_no_refusal(self, snapshot: Snapshot, why: str, entry: dict[str, Any]) -> None:
+    def test_a_missing_source_turns_never_into_unknown(
+        self, snapshot: Snapshot, why: str, entry: dict[str, Any]
+    ) -> None:
         report = ask(snapshot, entry)
         assert gist(report) == ("unknown", "Unknown")
         assert any(why in each for each in report["unknown"])
         assert why in report["message"]
         assert not report["blocking"]
 
-    def test_what_fits_says_what_it_leans_on(self) -> None:
+    def test_a_fit_with_missing_sources_reports_them(self) -> None:
         report = ask(known(queue(), configuration=None), cpu(1))
         assert gist(report) == ("fits", "Fits")
         assert report["unknown"]
         assert "as far as is known" in report["message"]
 
-    def test_multikueue_and_claims_of_devices(self) -> None:
+    def test_multikueue_and_device_claims_make_the_verdict_unknown(self) -> None:
         assert gist(ask(known(queue()), cpu(99), managedBy=MULTIKUEUE))[0] == "unknown"
         claims = pods("w", 99, {"resourceClaims": [{"name": "g"}]}, cpu="1")
         assert gist(ask(known(queue()), claims))[0] == "unknown"
 
-    def test_another_check_is_no_reason(self) -> None:
+    def test_another_admission_check_does_not_change_never(self) -> None:
         assert ask(known(self.CHECKED, AdmissionCheck("m", "x")), cpu(99))["verdict"] == "never"
 
-    def test_transformations_that_were_read_are_counted(self) -> None:
+    def test_transformations_of_the_configuration_are_counted(self) -> None:
         text = CONFIGURATION + (
             "resources: {transformations: [{input: example.com/slice, strategy: Replace, outputs: {cpu: 10}}]}\n"
         )
@@ -195,7 +197,7 @@ class TestUnknown:
         assert gist(report) == ("never", "NeverExceedsQuota")
         assert report["podSets"][0]["requests"] == {"cpu": 20_000}
 
-    def test_a_search_without_steps_left(self) -> None:
+    def test_an_exhausted_search_makes_the_verdict_unknown(self) -> None:
         sizes = [15 + 2 * n for n in range(18)]
         flavors: dict[str, dict[str, Written]] = {f"f{n}": {"cpu": (sum(sizes) // 6 + n % 2) * 1000} for n in range(6)}
         entries = [pods(f"w{size}", 1, cpu=str(size)) for size in sizes]
@@ -209,17 +211,17 @@ class TestBlocking:
     """K21: a gang that never fits stays at the head of a queue that is StrictFIFO."""
 
     @pytest.mark.parametrize(("strategy", "blocking"), [("StrictFIFO", True), ("BestEffortFIFO", False)])
-    def test_never(self, strategy: str, *, blocking: bool) -> None:
+    def test_a_gang_that_never_fits_blocks_a_strict_queue(self, strategy: str, *, blocking: bool) -> None:
         report = ask(known(queue(strategy=strategy)), cpu(11))
         assert gist(report) == ("never", "NeverExceedsQuota")
         assert report["blocking"] == blocking
         assert ("block every workload behind it" in report["message"]) == blocking
 
-    def test_what_only_waits_does_not(self) -> None:
+    def test_a_waiting_gang_does_not_block(self) -> None:
         snapshot = known(queue(strategy="StrictFIFO"), holder("u", "a", {("f1", "cpu"): 8000}))
         assert not ask(snapshot, cpu(10))["blocking"]
 
-    def test_what_kueue_does_not_find_does(self) -> None:
+    def test_a_gang_that_only_fits_reordered_blocks(self) -> None:
         flavors = (group({"f1": {"cpu": 7000}, "f2": {"cpu": 2000}}),)
         report = ask(known(queue(groups=flavors, strategy="StrictFIFO")), cpu(1, "u"), cpu(4, "v"), cpu(3))
         assert gist(report) == ("not-now", "FitsReordered")
@@ -231,19 +233,19 @@ class TestBlocking:
 class TestOrder:
     FLAVORS = (group({"f1": {"cpu": 10_000}, "f2": {"cpu": 6000}}),)
 
-    def test_found_at_a_later_try(self) -> None:
+    def test_a_gang_that_fits_at_a_later_try_is_advised_to_reorder(self) -> None:
         report = ask(known(queue(groups=self.FLAVORS, strategy="StrictFIFO")), cpu(6, "v"), cpu(10))
         assert gist(report) == ("fits", "FitsReordered")
         assert (report["blocking"], report["reorder"]) == (False, True)
         assert "list the replicated jobs as w, v" in report["message"]
 
-    def test_order_is_not_advised_where_startup_needs_it(self) -> None:
+    def test_reordering_is_not_advised_if_a_dependency_needs_the_order(self) -> None:
         later = {**cpu(10), "dependsOn": [{"name": "v", "status": "Ready"}]}
         report = ask(known(queue(groups=self.FLAVORS)), cpu(6, "v"), later)
         assert report["reorder"]
         assert "nodeSelector" in report["message"]
 
-    def test_in_use(self) -> None:
+    def test_reordering_is_reported_for_a_waiting_gang(self) -> None:
         report = ask(known(queue(groups=self.FLAVORS), holder("u", "a", {("f1", "cpu"): 1})), cpu(6, "v"), cpu(10))
         assert gist(report) == ("not-now", "WaitsForQuota")
         assert report["reorder"]
@@ -252,7 +254,7 @@ class TestOrder:
 class TestNotNow:
     FULL = holder("u", "a", {("f1", "cpu"): 8000}, owner_kind="JobSet", owner_name="big", priority=3)
 
-    def test_holders(self) -> None:
+    def test_the_report_names_the_holders_of_the_quota(self) -> None:
         report = ask(known(queue(), self.FULL), cpu(10))
         assert gist(report) == ("not-now", "WaitsForQuota")
         assert report["holders"] == [
@@ -281,19 +283,19 @@ class TestNotNow:
         assert '8 cpu in flavor "f1" short now, in use by "team/big"' in report["message"]
 
     @pytest.mark.parametrize(("own", "reason"), [(3, "WaitsForQuota"), (4, "NeedsPreemption"), (None, "WaitsForQuota")])
-    def test_preemption_of_lower_priority(self, own: int | None, reason: str) -> None:
+    def test_a_gang_of_higher_priority_needs_preemption(self, own: int | None, reason: str) -> None:
         classes = [] if own is None else [PriorityClass("mine", own)]
         snapshot = known(queue(within_queue="LowerPriority"), self.FULL, *classes)
         raw = jobset("js", cpu(10))
         raw["metadata"]["labels"] = {PRIORITY_CLASS: "mine"}
         assert gist(fit(FitRequest(raw, NAMESPACE, {}, QUEUE), snapshot)) == ("not-now", reason)
 
-    def test_quota_that_was_lent_is_taken_back(self) -> None:
+    def test_reclaiming_lent_quota_needs_preemption(self) -> None:
         lent = holder("u", "b", {("f1", "cpu"): 15_000})
         members = queue(cohort="c", reclaim="Any"), queue("b", cohort="c")
         assert gist(ask(known(*members, lent), cpu(10))) == ("not-now", "NeedsPreemption")
 
-    def test_another_flavor_is_free(self) -> None:
+    def test_a_gang_fits_a_second_flavor_that_is_free(self) -> None:
         flavors = (group({"f1": {"cpu": 10_000}, "f2": {"cpu": 10_000}}),)
         report = ask(known(queue(groups=flavors), self.FULL), cpu(10))
         assert gist(report) == ("fits", "Fits")
@@ -316,19 +318,21 @@ class TestAdvice:
             ({"f1": 10, "f2": 10}, [cpu(6, "u"), cpu(6, "v"), cpu(6)], '2 cpu more in flavor "f1" would do'),
         ],
     )
-    def test_the_least_that_helps(self, flavors: Mapping[str, int], entries: Sequence[Any], words: str) -> None:
+    def test_the_advice_names_the_least_quota_that_helps(
+        self, flavors: Mapping[str, int], entries: Sequence[Any], words: str
+    ) -> None:
         quotas: dict[str, dict[str, Written]] = {name: {"cpu": amount * 1000} for name, amount in flavors.items()}
         report = ask(known(queue(groups=(group(quotas),))), *entries)
         assert report["verdict"] == "never"
         assert words in report["message"]
 
-    def test_several_resources_of_one_flavor(self) -> None:
+    def test_the_advice_names_several_resources_of_a_flavor(self) -> None:
         groups = (group({"f1": {"cpu": 10_000, "memory": 2**30}}),)
         report = ask(known(queue(groups=groups)), cpu(11, memory="1Gi"))
         assert '1 cpu and 10Gi memory more in flavor "f1" would do' in report["message"]
 
     @pytest.mark.parametrize("more", [0, 1])
-    def test_more_is_enough_and_less_is_not(self, more: int) -> None:
+    def test_the_advised_quota_is_sufficient_and_minimal(self, more: int) -> None:
         """The advice carried out, and all but a thousandth of it."""
         entries = [cpu(7, "u"), cpu(7)]
         quotas: dict[str, dict[str, Written]] = {"f1": {"cpu": 10_000}, "f2": {"cpu": 6000}}
@@ -437,7 +441,7 @@ def possible(held: Sequence[Held], entries: Sequence[dict[str, Any]]) -> bool:
 class TestProperties:
     @PROPERTY
     @given(worlds())
-    def test_never_is_what_brute_force_cannot_do(self, world: tuple[list[Held], list[dict[str, Any]]]) -> None:
+    def test_never_agrees_with_brute_force(self, world: tuple[list[Held], list[dict[str, Any]]]) -> None:
         """K6: not one refusal where an assignment exists, whatever is in use, nor one missing."""
         held, entries = world
         report = ask(known(*held), *entries)
@@ -447,11 +451,11 @@ class TestProperties:
 
     @PROPERTY
     @given(hostile_jobsets())
-    def test_anything_has_an_answer(self, raw: dict[str, Any]) -> None:
+    def test_any_jobset_has_a_verdict(self, raw: dict[str, Any]) -> None:
         report = fit(FitRequest(raw, NAMESPACE, {}, QUEUE), known(queue()))
         assert violations(with_quantities(report, FitReport), schema_of("fit")) == []
 
-    def test_podsets_of_a_group_stay_together(self) -> None:
+    def test_podsets_of_a_group_get_one_flavor(self) -> None:
         flavors = (group({"f1": {"cpu": 10_000}, "f2": {"cpu": 10_000}}),)
         topologies = [ResourceFlavor(name, topology="t") for name in FLAVORS]
         snapshot = known(queue(groups=flavors), *topologies)
