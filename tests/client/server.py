@@ -1,4 +1,4 @@
-"""A small API server that answers real HTTP exactly as a test says, and remembers what it was asked."""
+"""A small API server that gives the answers that a test scripts, over real HTTP, and records the requests."""
 
 from __future__ import annotations
 

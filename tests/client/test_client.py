@@ -40,7 +40,7 @@ async def test_list_follows_the_pages(server: ScriptedServer, client: Client) ->
     assert all(seen.query["fieldSelector"] == "status.phase=Running" for seen in server.seen)
 
 
-async def test_the_next_page_may_be_asked_for_ahead(server: ScriptedServer, client: Client) -> None:
+async def test_the_next_page_can_be_requested_ahead(server: ScriptedServer, client: Client) -> None:
     server.on("GET", "/api/v1/pods", page(thing("a"), token="t1"), page(thing("b"), token="t2"), page(thing("c")))
     names = []
     async with aclosing(client.pages(PODS, limit=1, ahead=True)) as pages:
@@ -53,7 +53,9 @@ async def test_the_next_page_may_be_asked_for_ahead(server: ScriptedServer, clie
 
 
 @pytest.mark.parametrize("ahead", [False, True])
-async def test_pages_fail_where_the_server_does(server: ScriptedServer, client: Client, ahead: bool) -> None:
+async def test_a_failed_page_is_raised_after_the_earlier_pages(
+    server: ScriptedServer, client: Client, ahead: bool
+) -> None:
     server.on("GET", "/api/v1/pods", page(thing("a"), token="t1"), status(410, "Expired"))
     async with aclosing(client.pages(PODS, ahead=ahead)) as pages:
         assert (await anext(pages)).items == [thing("a")], "the page that came before is the caller's all the same"
@@ -63,7 +65,7 @@ async def test_pages_fail_where_the_server_does(server: ScriptedServer, client: 
             await anext(pages)
 
 
-async def test_who_reads_no_further_leaves_nothing_behind(server: ScriptedServer, client: Client) -> None:
+async def test_closing_the_pages_early_cancels_the_next_request(server: ScriptedServer, client: Client) -> None:
     silent = Stream()
     server.on("GET", "/api/v1/pods", page(thing("a"), token="t1"), silent)
     async with aclosing(client.pages(PODS, ahead=True)) as pages:
@@ -78,13 +80,13 @@ async def test_an_empty_list_may_have_null_items(server: ScriptedServer, client:
     assert (await client.list(PODS, "ns")).items == []
 
 
-async def test_a_list_that_took_too_long_says_so(server: ScriptedServer, client: Client) -> None:
+async def test_a_list_whose_continue_token_expires_is_an_error(server: ScriptedServer, client: Client) -> None:
     server.on("GET", "/api/v1/pods", page(thing("a"), token="t1"), status(410, "Expired"))
     with pytest.raises(GoneError):
         await client.list(PODS)
 
 
-async def test_create_and_update_find_the_namespace_in_the_object(server: ScriptedServer, client: Client) -> None:
+async def test_create_and_update_take_the_namespace_from_the_object(server: ScriptedServer, client: Client) -> None:
     server.on("POST", PODS_PATH, obj(thing("p"), code=201))
     server.on("PUT", f"{PODS_PATH}/p", obj(thing("p", 2)))
     server.on("PUT", f"{PODS_PATH}/p/status", obj(thing("p", 3)))
@@ -130,7 +132,7 @@ async def test_every_write_can_be_a_dry_run(server: ScriptedServer, transport: T
     assert [seen.query.get("fieldManager") for seen in server.seen] == ["me"] * 5 + [None]
 
 
-async def test_delete_states_its_preconditions(server: ScriptedServer, client: Client) -> None:
+async def test_a_delete_sends_its_preconditions(server: ScriptedServer, client: Client) -> None:
     server.on("DELETE", f"{PODS_PATH}/p", obj({"kind": "Status", "status": "Success"}), status(409, "Conflict"))
     await client.delete(
         PODS, "p", "ns", uid="u", resource_version="5", propagation="Foreground", grace_period_seconds=0
@@ -146,12 +148,12 @@ async def test_delete_states_its_preconditions(server: ScriptedServer, client: C
         await client.delete(PODS, "p", "ns", uid="u")
 
 
-async def test_warnings_reach_the_hook(server: ScriptedServer, transport: Transport) -> None:
-    heard: list[tuple[str, ...]] = []
-    client = Client(transport, Settings(on_warning=lambda *words: heard.append(words)))
+async def test_warnings_of_the_server_are_passed_to_the_hook(server: ScriptedServer, transport: Transport) -> None:
+    received: list[tuple[str, ...]] = []
+    client = Client(transport, Settings(on_warning=lambda *words: received.append(words)))
     server.on("GET", f"{PODS_PATH}/p", obj({}, headers={"Warning": '299 - "deprecated"'}))
     await client.get(PODS, "p", "ns")
-    assert heard == [("get", "pods", "deprecated")]
+    assert received == [("get", "pods", "deprecated")]
 
 
 async def test_a_guard_stops_writes_but_not_reads_and_dry_runs(server: ScriptedServer, transport: Transport) -> None:
@@ -171,9 +173,7 @@ async def test_a_guard_stops_writes_but_not_reads_and_dry_runs(server: ScriptedS
     assert server.count() == 3
 
 
-async def test_a_guard_is_asked_again_before_a_request_is_repeated(
-    server: ScriptedServer, transport: Transport
-) -> None:
+async def test_a_guard_is_checked_again_before_a_retry(server: ScriptedServer, transport: Transport) -> None:
     asked = 0
 
     def lead_once() -> None:
@@ -189,7 +189,7 @@ async def test_a_guard_is_asked_again_before_a_request_is_repeated(
     assert server.count() == 1
 
 
-async def test_discovery(server: ScriptedServer, client: Client) -> None:
+async def test_discovery_reads_versions_groups_and_resources(server: ScriptedServer, client: Client) -> None:
     versions = {"versions": [{"version": "v1beta1"}, {"version": "v1alpha2"}]}
     resources = [{"name": "jobsets", "kind": "JobSet", "namespaced": True, "verbs": ["get"]}]
     server.on("GET", "/version", obj({"gitVersion": "v1.37.1"}))
@@ -216,10 +216,10 @@ async def test_discovery(server: ScriptedServer, client: Client) -> None:
         await discovery.openapi_v3("apis/none/v1")
 
 
-async def test_requests_are_told_by_verb_and_resource(server: ScriptedServer) -> None:
+async def test_requests_are_reported_by_verb_and_resource(server: ScriptedServer) -> None:
     from gangctl.client.credentials import StaticCredentials  # noqa: PLC0415
 
-    told: list[tuple[Any, ...]] = []
+    reported: list[tuple[Any, ...]] = []
     name = "things.example.com"
     path = CUSTOM_RESOURCE_DEFINITIONS.path(name=name)
     server.on("GET", path, obj({}))
@@ -228,7 +228,7 @@ async def test_requests_are_told_by_verb_and_resource(server: ScriptedServer) ->
 
     def hook(verb: str, resource: str, code: int, seconds: float) -> None:
         assert seconds >= 0
-        told.append((verb, resource, code))
+        reported.append((verb, resource, code))
 
     async with Transport(StaticCredentials(server.url), on_request=hook) as transport:
         client = Client(transport)
@@ -237,7 +237,7 @@ async def test_requests_are_told_by_verb_and_resource(server: ScriptedServer) ->
         with pytest.raises(ConflictError):
             await client.apply(CUSTOM_RESOURCE_DEFINITIONS, {"metadata": {"name": name}})
     resource = "customresourcedefinitions.apiextensions.k8s.io"
-    assert told == [("get", resource, 200), ("list", "pods", 200), ("apply", resource, 409)]
+    assert reported == [("get", resource, 200), ("list", "pods", 200), ("apply", resource, 409)]
 
 
 async def test_a_login_page_is_not_an_object(server: ScriptedServer, client: Client) -> None:

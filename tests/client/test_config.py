@@ -57,7 +57,7 @@ async def headers_of(config: ClusterConfig) -> list[tuple[str, str]]:
 
 
 class TestFinding:
-    async def test_the_flag_comes_first(self, tmp_path: Path) -> None:
+    async def test_the_kubeconfig_flag_has_precedence(self, tmp_path: Path) -> None:
         flag = write(tmp_path / "flag", server="http://flag:1/")
         write(tmp_path / "env", server="http://env:1")
         config = await load(flag, environ={"KUBECONFIG": str(tmp_path / "env")})
@@ -65,7 +65,7 @@ class TestFinding:
         assert config.namespace == "default"
         assert config.origin == f"context c of {flag}"
 
-    async def test_then_the_environment_with_several_files(self, tmp_path: Path) -> None:
+    async def test_kubeconfig_in_the_environment_may_have_several_files(self, tmp_path: Path) -> None:
         first = write(tmp_path / "1", server="http://one:1", document={"current-context": ""})
         second = write(tmp_path / "2", server="http://two:1", document={"current-context": "d"})
         content = yaml.safe_load(second.read_text())
@@ -77,7 +77,7 @@ class TestFinding:
         assert config.origin == f"context d of {second}"
         assert (await load(environ=environ, context="c")).namespace == "default"
 
-    async def test_then_the_service_account_then_home(self, tmp_path: Path) -> None:
+    async def test_the_service_account_is_used_before_the_home_directory(self, tmp_path: Path) -> None:
         account = tmp_path / "sa"
         authority = make_authority()
         account.mkdir()
@@ -95,14 +95,14 @@ class TestFinding:
         outside = await load(environ={}, service_account=account, home=tmp_path)
         assert outside.server == "http://home:1"
 
-    async def test_a_service_account_without_authority(self, tmp_path: Path) -> None:
+    async def test_a_service_account_without_a_ca_is_an_error(self, tmp_path: Path) -> None:
         (tmp_path / "token").write_text(SECRET)
         environ = {"KUBERNETES_SERVICE_HOST": "h", "KUBERNETES_SERVICE_PORT": "1"}
         with pytest.raises(ConfigError, match="certification file") as caught:
             await load(environ=environ, service_account=tmp_path)
         assert str(tmp_path) in caught.value.message
 
-    async def test_nothing_at_all(self, tmp_path: Path) -> None:
+    async def test_no_configuration_is_an_error_with_a_hint(self, tmp_path: Path) -> None:
         with pytest.raises(ConfigError, match=r"no cluster is configured: .*/\.kube/config") as caught:
             await load(home=tmp_path)
         assert "--kubeconfig" in caught.value.hint
@@ -140,7 +140,7 @@ class TestMistakes:
             ({"user": {"auth-provider": {"name": "oidc"}}}, "oidc: missing configuration"),
         ],
     )
-    async def test_each_names_file_and_key_and_no_secret(
+    async def test_an_error_names_file_and_key_and_no_secret(
         self, tmp_path: Path, parts: dict[str, Any], message: str
     ) -> None:
         file = write(tmp_path / "config", **parts)
@@ -158,24 +158,24 @@ class TestMistakes:
         assert caught.value.__cause__ is None
 
     @each("content", [b"\xff\xfe\x00", b"- a\n", b"\x00"])
-    async def test_other_files_are_refused(self, tmp_path: Path, content: bytes) -> None:
+    async def test_a_file_that_is_no_kubeconfig_is_refused(self, tmp_path: Path, content: bytes) -> None:
         file = tmp_path / "config"
         file.write_bytes(content)
         with pytest.raises(ConfigError, match=r"not YAML|not a kubeconfig"):
             await load(file)
 
-    async def test_an_unreadable_file(self, tmp_path: Path) -> None:
+    async def test_an_unreadable_file_is_an_error(self, tmp_path: Path) -> None:
         with pytest.raises(ConfigError, match="Is a directory"):
             await load(tmp_path)
 
-    async def test_unknown_context_lists_the_known(self, tmp_path: Path) -> None:
+    async def test_an_unknown_context_is_an_error_that_lists_the_known_ones(self, tmp_path: Path) -> None:
         with pytest.raises(ConfigError) as caught:
             await load(write(tmp_path / "config"), context="zz")
         assert caught.value.hint == "contexts in these files: c"
 
 
 class TestUsers:
-    async def test_token_password_and_nobody(self, tmp_path: Path) -> None:
+    async def test_users_with_token_password_or_no_credentials(self, tmp_path: Path) -> None:
         token = await load(write(tmp_path / "1"))
         assert await headers_of(token) == [("Authorization", f"Bearer {SECRET}")]
         password = await load(write(tmp_path / "2", user={"username": "me", "password": "pw"}))
@@ -253,7 +253,7 @@ class TestExecPlugin:
         script.chmod(script.stat().st_mode | stat.S_IXUSR)
         return {"exec": {"command": "./plugin.sh", "apiVersion": "client.authentication.k8s.io/v1"}}
 
-    async def test_a_token_is_asked_for_again_before_it_expires(self, tmp_path: Path) -> None:
+    async def test_an_exec_token_is_renewed_before_it_expires(self, tmp_path: Path) -> None:
         clock = VirtualClock()
         expiry = (clock.wall() + dt.timedelta(minutes=30)).strftime("%Y-%m-%dT%H:%M:%SZ")
         user = self.plugin(tmp_path, f'{{"token":"tok@N@","expirationTimestamp":"{expiry}"}}')
@@ -264,20 +264,20 @@ class TestExecPlugin:
         clock.tick(61)
         assert await headers_of(config) == [("Authorization", "Bearer tok2")]
 
-    async def test_a_refused_token_is_asked_for_again(self, tmp_path: Path) -> None:
+    async def test_a_refused_exec_token_is_renewed(self, tmp_path: Path) -> None:
         config = await load(write(tmp_path / "config", user=self.plugin(tmp_path, '{"token":"tok@N@"}')))
         refused = await config.access()
         assert await asyncio.gather(*(config.refresh(refused) for _ in range(3))) == [True] * 3
         assert await headers_of(config) == [("Authorization", "Bearer tok2")]
 
-    async def test_failure_is_a_configuration_error_without_the_plugin_s_words(self, tmp_path: Path) -> None:
+    async def test_a_failed_exec_plugin_is_an_error_without_its_output(self, tmp_path: Path) -> None:
         """They may be anything; a person sees them on the terminal."""
         user = self.plugin(tmp_path, "{}", code=3)
         with pytest.raises(ConfigError, match=r"plugin\.sh: process returned 3$") as caught:
             await load(write(tmp_path / "config", user=user))
         assert caught.value.hint == f"run {tmp_path}/plugin.sh to see why"
 
-    async def test_a_missing_plugin_says_how_to_install_it(self, tmp_path: Path) -> None:
+    async def test_a_missing_exec_plugin_is_an_error_with_its_install_hint(self, tmp_path: Path) -> None:
         user = {"exec": {"command": "./absent", "apiVersion": "v1", "installHint": "apt install it"}}
         with pytest.raises(ConfigError) as caught:
             await load(write(tmp_path / "config", user=user))
@@ -326,7 +326,7 @@ def encode(value: bytes) -> str:
 
 @pytest.fixture
 async def tls_server(tmp_path: Path) -> AsyncIterator[tuple[str, Authority]]:
-    """An HTTPS server named api.example that lets in clients with a certificate and tells their name."""
+    """An HTTPS server named api.example that returns the name in the certificate of a client."""
     authority = make_authority()
     certificate, key = authority.issue("api.example")
     for name, content in (("s.crt", certificate), ("s.key", key), ("ca.crt", authority.pem)):
@@ -390,7 +390,7 @@ class TestTls:
         assert await config.refresh(await config.access())
         assert await self.name_seen(config) == "carol"
 
-    async def test_an_exec_plugin_may_give_a_certificate(
+    async def test_an_exec_plugin_can_return_a_certificate(
         self, tls_server: tuple[str, Authority], tmp_path: Path
     ) -> None:
         url, authority = tls_server
@@ -401,7 +401,7 @@ class TestTls:
         config = await load(write(tmp_path / "config", server=url, user=user, cluster=cluster))
         assert await self.name_seen(config) == "dave"
 
-    async def test_a_wrong_name_or_authority_is_a_tls_failure_and_tried_once(
+    async def test_a_wrong_name_or_ca_is_a_tls_error_without_a_retry(
         self, tls_server: tuple[str, Authority], tmp_path: Path
     ) -> None:
         url, authority = tls_server
@@ -422,7 +422,7 @@ class TestTls:
         config = await load(write(tmp_path / "config", server=url, cluster=cluster))
         assert await self.name_seen(config) == "nobody"
 
-    async def test_an_encrypted_key_does_not_ask_the_terminal(
+    async def test_an_encrypted_key_is_an_error_and_no_prompt(
         self, tls_server: tuple[str, Authority], tmp_path: Path
     ) -> None:
         url, authority = tls_server

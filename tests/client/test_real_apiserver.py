@@ -1,4 +1,4 @@
-"""What the scripted server of the other tests pretends, asked of a real kube-apiserver."""
+"""The behaviour of the scripted server of the other tests, checked on a real kube-apiserver."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ pytestmark = pytest.mark.controlplane
 CONFIG_MAPS = Resource("", "v1", "configmaps", "ConfigMap")
 SERVICE_ACCOUNTS = Resource("", "v1", "serviceaccounts", "ServiceAccount")
 SHORT = ElectionOptions(20.0, 10.0, 0.3, 1.0)
-# Nobody loses the Lease to a machine that stands still, and whoever waits for it to run out waits for a minute.
+# A slow machine does not lose the Lease, and a candidate that waits for it to expire waits for a minute.
 STEADY = ElectionOptions(60.0, 40.0, 0.3, 10.0)
 
 
@@ -70,7 +70,7 @@ def client(transport: Transport) -> Client:
     return Client(transport)
 
 
-async def test_an_object_s_life(client: Client, namespace: str) -> None:
+async def test_an_object_is_created_patched_and_deleted(client: Client, namespace: str) -> None:
     created = await client.create(CONFIG_MAPS, config_map("a", x="1"), namespace)
     with pytest.raises(AlreadyExistsError):
         await client.create(CONFIG_MAPS, config_map("a"), namespace)
@@ -98,7 +98,7 @@ async def test_an_object_s_life(client: Client, namespace: str) -> None:
         await client.get(CONFIG_MAPS, "a", namespace)
 
 
-async def test_refusals_have_their_classes(client: Client, plane: ControlPlane, namespace: str) -> None:
+async def test_errors_of_the_server_have_their_classes(client: Client, plane: ControlPlane, namespace: str) -> None:
     with pytest.raises(InvalidError):
         await client.create(SECRETS, {"metadata": {"name": "NOT VALID"}}, namespace)
     async with Transport(await load_cluster(kubeconfig=plane.kubeconfig_for("nobody"))) as transport:
@@ -106,18 +106,18 @@ async def test_refusals_have_their_classes(client: Client, plane: ControlPlane, 
             await Client(transport).list(CONFIG_MAPS, namespace)
 
 
-async def test_warnings_are_heard(transport: Transport, namespace: str) -> None:
-    heard: list[str] = []
-    client = Client(transport, Settings(on_warning=lambda _verb, _resource, text: heard.append(text)))
+async def test_warnings_of_the_server_are_received(transport: Transport, namespace: str) -> None:
+    received: list[str] = []
+    client = Client(transport, Settings(on_warning=lambda _verb, _resource, text: received.append(text)))
     body = {
         "metadata": {"name": "w"},
         "spec": {"template": {"spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": "i", "x": 1}]}}},
     }
     await client.create(JOBS, body, namespace, dry_run=True)
-    assert any("unknown field" in text for text in heard), heard
+    assert any("unknown field" in text for text in received), received
 
 
-async def test_lists_come_in_pages_and_by_selector(client: Client, namespace: str) -> None:
+async def test_lists_are_paged_and_selected(client: Client, namespace: str) -> None:
     names = [f"m{number:02}" for number in range(25)]
     for number, name in enumerate(names):
         body = config_map(name)
@@ -132,7 +132,7 @@ async def test_lists_come_in_pages_and_by_selector(client: Client, namespace: st
     assert len(one.items) == 1
 
 
-async def test_watch_tells_what_happens(client: Client, namespace: str) -> None:
+async def test_a_watch_yields_changes(client: Client, namespace: str) -> None:
     version = (await client.list(CONFIG_MAPS, namespace)).resource_version
     await client.create(CONFIG_MAPS, config_map("w", x="1"), namespace)
     await client.merge_patch(CONFIG_MAPS, "w", {"data": {"x": "2"}}, namespace)
@@ -148,7 +148,7 @@ async def test_watch_tells_what_happens(client: Client, namespace: str) -> None:
     assert seen == ["ADDED", "MODIFIED", "DELETED"]
 
 
-async def test_discovery(client: Client, plane: ControlPlane) -> None:
+async def test_discovery_reads_the_versions_of_the_server(client: Client, plane: ControlPlane) -> None:
     version = await client.discovery.version()
     assert f"{version['major']}.{version['minor']}" == plane.minor.name
     assert (await client.discovery.group_versions("batch"))[0] == "v1"
@@ -159,7 +159,7 @@ async def test_discovery(client: Client, plane: ControlPlane) -> None:
     assert any(name.endswith("batch.v1.JobSpec") for name in document["components"]["schemas"])
 
 
-async def test_a_token_that_is_replaced_is_read_again(
+async def test_a_replaced_token_file_is_read_again(
     client: Client, plane: ControlPlane, namespace: str, tmp_path: Path
 ) -> None:
     await client.create(SERVICE_ACCOUNTS, {"metadata": {"name": "robot"}}, namespace)
@@ -220,7 +220,7 @@ class Mirror:
         await asyncio.gather(self.task, return_exceptions=True)
 
 
-async def test_an_informer_follows(client: Client, namespace: str) -> None:
+async def test_an_informer_follows_changes(client: Client, namespace: str) -> None:
     await client.create(CONFIG_MAPS, config_map("a", x="1"), namespace)
     async with Mirror(client, namespace) as mirror:
         await mirror.informer.synced.wait()
@@ -232,7 +232,7 @@ async def test_an_informer_follows(client: Client, namespace: str) -> None:
         await eventually(lambda: mirror.known == {"b": "1"})
 
 
-async def test_an_informer_lives_through_the_absence_of_its_resource(client: Client, namespace: str) -> None:
+async def test_an_informer_continues_after_its_resource_was_absent(client: Client, namespace: str) -> None:
     plural = f"things{namespace[-6:]}"
     kind = plural.capitalize()
     group = "test.gangctl.dev"
@@ -319,7 +319,7 @@ class Candidate:
         await eventually(lambda: self.election.is_leader)
 
 
-async def test_one_leads_and_hands_over(transport: Transport, client: Client, namespace: str) -> None:
+async def test_leadership_is_handed_over_on_release(transport: Transport, client: Client, namespace: str) -> None:
     first = Candidate(transport, namespace, "a", STEADY)
     await first.leading()
     second = Candidate(transport, namespace, "b", STEADY)
@@ -345,7 +345,7 @@ async def test_one_leads_and_hands_over(transport: Transport, client: Client, na
 
 
 @pytest.mark.full("the whole of gangctl goes through it in test_api_server_away_live")
-async def test_an_api_server_that_hangs_and_dies() -> None:
+async def test_a_hanging_and_a_dead_api_server_are_errors() -> None:
     async with ControlPlane.start("1.37", (), controller_manager=False, scheduler=False) as plane:
         cluster = await load_cluster(kubeconfig=plane.kubeconfig)
         async with Transport(cluster) as transport:
@@ -371,7 +371,7 @@ async def test_an_api_server_that_hangs_and_dies() -> None:
                 await eventually(lambda: mirror.known == {"a": "3"})
             # Whether the restarted server still knew what came last depends on when its cache began.
             gone = mirror.notes.reasons["gone"]
-            # While nobody follows, things change, and the next server knows nothing of how.
+            # Objects change while no watch is open, and the next server does not have their history.
             await client.delete(CONFIG_MAPS, "a", "default")
             await client.create(CONFIG_MAPS, config_map("b", x="4"), "default")
             await plane.kill("kube-apiserver")

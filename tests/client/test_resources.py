@@ -18,7 +18,7 @@ def test_paths_of_the_core_group_and_of_named_groups() -> None:
     )
 
 
-def test_names_for_objects_and_metrics() -> None:
+def test_resources_have_an_api_version_and_a_qualified_name() -> None:
     assert PODS.api_version == "v1"
     assert JOBSETS.api_version == "jobset.x-k8s.io/v1alpha2"
     assert PODS.qualified_name == "pods"
@@ -26,7 +26,7 @@ def test_names_for_objects_and_metrics() -> None:
 
 
 @each("name", ["", ".", "..", "a/b", "a%2fb"])
-def test_a_name_that_would_change_the_path_is_refused(name: str) -> None:
+def test_a_name_with_path_separators_is_refused(name: str) -> None:
     with pytest.raises(InputError):
         PODS.path("ns", name)
 
@@ -35,7 +35,7 @@ def test_a_name_is_quoted() -> None:
     assert PODS.path("ns", "a b?c#d:é") == "/api/v1/namespaces/ns/pods/a%20b%3Fc%23d%3A%C3%A9"
 
 
-def test_scope_is_respected() -> None:
+def test_a_path_needs_a_namespace_according_to_its_scope() -> None:
     with pytest.raises(InputError, match="needs its namespace"):
         PODS.path(name="p")
     with pytest.raises(InputError, match="cluster-scoped"):

@@ -86,7 +86,7 @@ def test_retry_after_comes_from_the_header_or_from_details() -> None:
     assert error_from_body(429, {}, b"").retry_after is None
 
 
-def test_retry_after_formats() -> None:
+def test_retry_after_is_parsed() -> None:
     now = datetime(2026, 1, 1, tzinfo=UTC)
     assert retry_after_seconds("Thu, 01 Jan 2026 00:01:00 GMT", now) == 60
     assert retry_after_seconds("Wed, 31 Dec 2025 00:00:00 GMT", now) == 0
@@ -99,17 +99,17 @@ def test_retry_after_formats() -> None:
 
 @settings(deadline=None)
 @given(st.binary(), st.integers(min_value=300, max_value=599))
-def test_no_body_breaks_the_error(body: bytes, code: int) -> None:
+def test_an_error_is_made_from_any_body(body: bytes, code: int) -> None:
     assert error_from_body(code, {}, body).status == code
 
 
 @each("body", [b"", b"not json", b"[1]", b"\xff", b"12"])
-def test_a_body_that_is_no_object_is_the_server_s_fault(body: bytes) -> None:
+def test_a_body_that_is_no_object_is_a_server_error(body: bytes) -> None:
     with pytest.raises(ServerError) as caught:
         decode_object(body, 200)
     assert caught.value.reason == "UnreadableBody"
 
 
-def test_warnings() -> None:
+def test_warning_headers_are_parsed() -> None:
     assert parse_warnings(['299 - "one", 299 - "t\\"w\\\\o"', "199 x", '299 k8s "three"']) == ("one", 't"w\\o', "three")
     assert parse_warnings([]) == ()

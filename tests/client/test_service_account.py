@@ -8,7 +8,7 @@ from gangctl.client.config import SERVICE_ACCOUNT_VARIABLE, load_cluster
 from tests.client.test_config import make_authority
 
 
-async def test_in_a_directory_that_the_environment_names(tmp_path: Path) -> None:
+async def test_the_service_account_directory_is_read_from_the_environment(tmp_path: Path) -> None:
     (tmp_path / "token").write_text("t0\n")
     (tmp_path / "ca.crt").write_bytes(make_authority().pem)
     (tmp_path / "namespace").write_text("gangctl-system\n")

@@ -1,4 +1,4 @@
-"""What is no object of an API server is told from what is one, with the field that gives it away."""
+"""A malformed object of an API server is detected, with the field that is wrong."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Text(str):
         {"kind": "Status", "status": "Failure"},
     ],
 )
-def test_what_may_be_an_object(raw: dict[str, Any]) -> None:
+def test_objects_with_absent_or_null_fields_are_well_formed(raw: dict[str, Any]) -> None:
     assert misshapen(raw) == ""
 
 
@@ -45,5 +45,5 @@ def test_what_may_be_an_object(raw: dict[str, Any]) -> None:
         ({"status": "Failure"}, "status"),
     ],
 )
-def test_what_is_none(raw: dict[str, Any], field: str) -> None:
+def test_an_object_with_a_field_of_the_wrong_type_is_malformed(raw: dict[str, Any], field: str) -> None:
     assert misshapen(raw) == field

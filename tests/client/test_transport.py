@@ -73,7 +73,7 @@ async def test_a_missing_object_is_an_error(server: ScriptedServer, transport: T
 
 
 @pytest.mark.parametrize(("code", "reason", "expected"), [(409, "Conflict", ConflictError), (403, "", ForbiddenError)])
-async def test_a_refusal_is_not_repeated(
+async def test_a_refused_request_is_not_retried(
     server: ScriptedServer, transport: Transport, code: int, reason: str, expected: type[Exception]
 ) -> None:
     server.on("GET", "/x", status(code, reason))
@@ -91,7 +91,7 @@ async def test_429_waits_as_long_as_the_server_asks(
     assert 3 < clock.slept[0] < 3.2
 
 
-async def test_429_that_asks_for_more_than_the_call_has_is_the_caller_s(
+async def test_429_with_retry_after_beyond_the_timeout_is_raised(
     server: ScriptedServer, hurried: Transport, clock: HurriedClock
 ) -> None:
     server.on("GET", "/x", status(429, "TooManyRequests", headers={"Retry-After": "60"}))
@@ -101,7 +101,7 @@ async def test_429_that_asks_for_more_than_the_call_has_is_the_caller_s(
     assert clock.slept == []
 
 
-async def test_5xx_is_repeated_for_reads_and_not_for_writes(
+async def test_5xx_is_retried_for_reads_and_not_for_writes(
     server: ScriptedServer, hurried: Transport, clock: HurriedClock
 ) -> None:
     for method in ("GET", "POST"):
@@ -115,15 +115,13 @@ async def test_5xx_is_repeated_for_reads_and_not_for_writes(
     assert server.count("POST") == 1
 
 
-async def test_503_with_retry_after_turned_a_write_away_so_it_is_repeated(
-    server: ScriptedServer, hurried: Transport
-) -> None:
+async def test_503_with_retry_after_is_retried_for_writes(server: ScriptedServer, hurried: Transport) -> None:
     server.on("POST", "/x", text("starting", code=503, headers={"Retry-After": "1"}), obj({}))
     await hurried.send(POST)
     assert server.count() == 2
 
 
-async def test_a_broken_connection_is_repeated_for_reads_only(server: ScriptedServer, hurried: Transport) -> None:
+async def test_a_broken_connection_is_retried_for_reads_only(server: ScriptedServer, hurried: Transport) -> None:
     server.on("GET", "/x", reset(), reset(), obj({}))
     await hurried.send(GET)
     server.on("POST", "/x", reset())
@@ -133,7 +131,7 @@ async def test_a_broken_connection_is_repeated_for_reads_only(server: ScriptedSe
     assert server.count("POST") == 1
 
 
-async def test_a_refused_connection_is_repeated_for_writes_too(clock: HurriedClock) -> None:
+async def test_a_refused_connection_is_retried_for_writes_too(clock: HurriedClock) -> None:
     with socket.socket() as unused:
         unused.bind(("127.0.0.1", 0))
         url = f"http://127.0.0.1:{unused.getsockname()[1]}"
@@ -148,7 +146,7 @@ async def test_a_refused_connection_is_repeated_for_writes_too(clock: HurriedClo
     assert calls == [("create", "things", 0)] * 4
 
 
-async def test_a_server_that_hangs_costs_the_timeout_and_no_more(server: ScriptedServer) -> None:
+async def test_a_request_to_a_hanging_server_ends_at_the_timeout(server: ScriptedServer) -> None:
     server.on("GET", "/x", hang())
     async with Transport(StaticCredentials(server.url), TransportOptions(timeout_seconds=0.5)) as transport:
         with pytest.raises(UnavailableError, match=r"no answer within 0\.(5|[0-4]\d*) s") as caught:
@@ -165,7 +163,7 @@ async def test_a_call_has_its_own_timeout(server: ScriptedServer, transport: Tra
         await transport.send(Request("GET", "/x", "get", "things", timeout_seconds=0.1))
 
 
-async def test_an_answer_that_stops_half_way_times_out(server: ScriptedServer, transport: Transport) -> None:
+async def test_an_incomplete_response_times_out(server: ScriptedServer, transport: Transport) -> None:
     async def half(request: web.Request) -> web.StreamResponse:
         response = web.StreamResponse(headers={"Content-Length": "100"})
         await response.prepare(request)
@@ -179,7 +177,7 @@ async def test_an_answer_that_stops_half_way_times_out(server: ScriptedServer, t
     assert caught.value.reason == "Timeout"
 
 
-async def test_too_large_an_answer_is_cut_off(server: ScriptedServer) -> None:
+async def test_a_response_above_the_limit_is_an_error(server: ScriptedServer) -> None:
     server.on("GET", "/x", obj({"a": "x" * 5000}))
     async with Transport(StaticCredentials(server.url), TransportOptions(max_response_bytes=1000)) as transport:
         with pytest.raises(ServerError, match="larger than 1000 bytes"):
@@ -194,7 +192,9 @@ async def test_a_redirect_is_not_followed(server: ScriptedServer, transport: Tra
     assert server.count("GET", "/y") == 0
 
 
-async def test_what_json_cannot_carry_is_an_input_error(transport: Transport, server: ScriptedServer) -> None:
+async def test_a_body_that_json_cannot_represent_is_an_input_error(
+    transport: Transport, server: ScriptedServer
+) -> None:
     with pytest.raises(InputError, match="create things"):
         await transport.send(Request("POST", "/x", "create", "things", body={"a": 2**70}))
     assert server.count() == 0
@@ -231,21 +231,21 @@ async def test_401_renews_the_credentials_once(server: ScriptedServer) -> None:
     assert server.count() == 4
 
 
-async def test_401_with_nothing_newer_is_final(server: ScriptedServer, transport: Transport) -> None:
+async def test_401_without_newer_credentials_is_final(server: ScriptedServer, transport: Transport) -> None:
     server.on("GET", "/x", status(401, "Unauthorized"))
     with pytest.raises(UnauthorizedError):
         await transport.send(GET)
     assert server.count() == 1
 
 
-async def test_401_names_what_stopped_the_renewal(server: ScriptedServer) -> None:
+async def test_401_names_the_error_of_the_renewal(server: ScriptedServer) -> None:
     server.on("GET", "/x", status(401, "Unauthorized", "no"))
     async with Transport(Renewable(server.url, ConfigError("plugin missing"))) as transport:
         with pytest.raises(UnauthorizedError, match="no; the credentials could not be renewed: plugin missing"):
             await transport.send(GET)
 
 
-async def test_the_rate_is_limited_in_order_and_can_be_skipped(server: ScriptedServer) -> None:
+async def test_the_rate_limit_is_fair_and_can_be_skipped(server: ScriptedServer) -> None:
     server.on("GET", "/x", obj({}))
     clock = VirtualClock()
     options = TransportOptions(qps=2, burst=1)
@@ -263,7 +263,7 @@ async def test_the_rate_is_limited_in_order_and_can_be_skipped(server: ScriptedS
     assert server.count() == 4
 
 
-async def test_a_caller_that_gives_up_returns_its_token(server: ScriptedServer) -> None:
+async def test_a_cancelled_request_returns_its_rate_limit_token(server: ScriptedServer) -> None:
     server.on("GET", "/x", obj({}))
     clock = VirtualClock()
     async with Transport(StaticCredentials(server.url), TransportOptions(qps=1, burst=1), clock=clock) as transport:
@@ -285,7 +285,7 @@ async def test_environment_proxies_are_not_used(
     await transport.send(GET)
 
 
-async def test_a_closed_transport_opens_again(server: ScriptedServer, transport: Transport) -> None:
+async def test_a_closed_transport_can_be_opened_again(server: ScriptedServer, transport: Transport) -> None:
     server.on("GET", "/x", obj({}))
     await transport.send(GET)
     await transport.close()
@@ -293,6 +293,6 @@ async def test_a_closed_transport_opens_again(server: ScriptedServer, transport:
     assert server.count() == 2
 
 
-def test_credentials_do_not_print() -> None:
+def test_credentials_are_not_in_the_repr() -> None:
     access = Access("https://x", (("Authorization", "Bearer s3cret"),), proxy="http://u:s3cret@p")
     assert "s3cret" not in repr(access)

@@ -59,20 +59,20 @@ async def test_events_arrive_in_order_until_the_server_closes(
     }
 
 
-async def test_too_old_a_version_as_http_status(server: ScriptedServer, client: Client) -> None:
+async def test_an_expired_version_as_http_status_is_gone(server: ScriptedServer, client: Client) -> None:
     server.on("GET", PATH, status(410, "Expired", "too old"))
     with pytest.raises(GoneError):
         await collect(client)
 
 
-async def test_too_old_a_version_as_an_error_event(client: Client, stream: Stream) -> None:
+async def test_an_expired_version_as_an_error_event_is_gone(client: Client, stream: Stream) -> None:
     stream.send("ADDED", thing("a", 6))
     stream.send("ERROR", status_object(410, "Expired", "too old"))
     with pytest.raises(GoneError):
         await collect(client)
 
 
-async def test_other_error_events_are_their_own_errors(client: Client, stream: Stream) -> None:
+async def test_other_error_events_raise_their_errors(client: Client, stream: Stream) -> None:
     stream.send("ERROR", status_object(500, "InternalError", "etcd"))
     with pytest.raises(ServerError, match="etcd"):
         await collect(client)
@@ -110,7 +110,7 @@ async def test_a_connection_lost_before_the_answer_is_an_error(server: ScriptedS
     assert server.count() <= 2  # aiohttp itself asks once more, for it might have been an idle connection's end
 
 
-async def test_silence_ends_the_watch_without_an_error(client: Client, stream: Stream) -> None:
+async def test_a_silent_watch_ends_at_the_read_timeout_without_an_error(client: Client, stream: Stream) -> None:
     stream.send("ADDED", thing("a", 6))
     options = WatchOptions(read_timeout_seconds=600)
     async with aclosing(client.watch(PODS, "ns", resource_version="5", options=options)) as events:
@@ -120,7 +120,9 @@ async def test_silence_ends_the_watch_without_an_error(client: Client, stream: S
     await stream.closed.wait()
 
 
-async def test_a_large_object_passes_and_a_monstrous_one_does_not(client: Client, stream: Stream) -> None:
+async def test_an_event_up_to_the_limit_is_accepted_and_a_larger_one_is_an_error(
+    client: Client, stream: Stream
+) -> None:
     stream.send("ADDED", thing("a", 6, data="x" * 3_000_000))
     stream.send("ADDED", thing("b", 7, data="x" * 5_000_000))
     seen = []

@@ -1,4 +1,4 @@
-"""The matchConditions have an answer for every object the API server may hold: one that fails refuses the object."""
+"""The matchConditions have a result for every stored object: one with an error would refuse the object."""
 
 from __future__ import annotations
 
@@ -46,13 +46,13 @@ def holds(condition: dict[str, str], obj: Object, old: Object | None = None) -> 
 
 
 @each("name", ABOUT)
-def test_a_jobset_is_sent_if_it_is_about_gangs(name: str) -> None:
+def test_a_jobset_is_sent_if_it_has_a_gang_setting(name: str) -> None:
     obj, sent = ABOUT[name]
     assert holds(JOBSET_CONDITION, obj) is sent
 
 
 @each(("new", "old"), list(product(ABOUT, ABOUT)))
-def test_an_update_is_sent_if_either_is(new: str, old: str) -> None:
+def test_an_update_is_sent_if_the_old_or_new_jobset_has_a_gang_setting(new: str, old: str) -> None:
     assert holds(JOBSET_CONDITION, ABOUT[new][0], ABOUT[old][0]) is (ABOUT[new][1] or ABOUT[old][1])
 
 

@@ -1,4 +1,4 @@
-"""The webhook configurations as data: order, failure policy, where to find gangctl, who is never asked."""
+"""The webhook configurations as data: order, failure policy, address of gangctl, excluded namespaces."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_both_kinds_sort_before_jobsets_and_kueues() -> None:
     assert all(name > NAME for name in OTHERS)
 
 
-def test_what_is_sent_where() -> None:
+def test_each_operation_is_sent_to_its_path() -> None:
     endpoints = {
         "Mutating jobsets CREATE,UPDATE": MUTATE_JOBSETS,
         "Mutating jobs CREATE": MUTATE_JOBS,
@@ -78,13 +78,13 @@ def test_the_failure_policy_is_everywhere_the_same(policy: FailurePolicy) -> Non
     assert {hook["timeoutSeconds"] for hook in found.values()} == {3}
 
 
-def test_by_default_a_gang_is_refused_while_gangctl_is_away() -> None:
+def test_by_default_a_gang_is_refused_while_gangctl_is_down() -> None:
     found = hooks(WebhookSettings(BY_URL))
     assert {hook["failurePolicy"] for hook in found.values()} == {"Fail"}
     assert all(hook["matchConditions"] for hook in found.values())
 
 
-def test_each_webhook_is_called_once_and_dry_runs_are_welcome() -> None:
+def test_each_webhook_is_called_once_and_for_dry_runs_too() -> None:
     for what, hook in hooks(WebhookSettings(BY_URL)).items():
         assert hook["sideEffects"] == "None"
         assert hook["admissionReviewVersions"] == ["v1"]
@@ -147,7 +147,7 @@ def test_condition_names_are_unique_within_a_webhook() -> None:
         assert len(set(names)) == len(names)
 
 
-def test_settings_do_not_leak_between_configurations() -> None:
+def test_configurations_are_independent_of_each_other() -> None:
     first = hooks(WebhookSettings(BY_URL))
     first["Mutating jobs CREATE"]["matchConditions"][0]["expression"] = "false"
     first["Mutating jobs CREATE"]["rules"][0]["operations"].append("DELETE")

@@ -1,4 +1,4 @@
-"""What differs from the wanted configuration is seen, and what the server or others added is not touched."""
+"""Differences from the wanted configuration are found, and additions by the server or others are kept."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def stored() -> dict[str, Any]:
     return live
 
 
-def test_what_the_server_added_is_no_difference() -> None:
+def test_fields_added_by_the_server_are_no_difference() -> None:
     assert contains(stored(), WANTED)
 
 
@@ -55,28 +55,28 @@ def test_what_the_server_added_is_no_difference() -> None:
         lambda live: live.update(webhooks="none"),
     ],
 )
-def test_what_somebody_changed_is_one(change: Any) -> None:
+def test_a_changed_field_is_a_difference(change: Any) -> None:
     live = stored()
     change(live)
     assert not contains(live, WANTED)
 
 
 @each(("live", "wanted"), [(1, True), (0, None), ("1", 1), ({}, 1), ([1], {}), ({"a": 1}, [])])
-def test_types_are_told_apart(live: object, wanted: object) -> None:
+def test_values_of_different_types_differ(live: object, wanted: object) -> None:
     assert not contains(live, wanted)
 
 
 @given(JSON)
-def test_everything_contains_itself(value: Any) -> None:
+def test_any_value_contains_itself(value: Any) -> None:
     assert contains(copy.deepcopy(value), value)
 
 
 @given(OBJECTS, OBJECTS)
-def test_everything_contains_what_was_added_to(live: dict[str, Any], more: dict[str, Any]) -> None:
+def test_an_object_with_more_keys_contains_the_original(live: dict[str, Any], more: dict[str, Any]) -> None:
     assert contains({**more, **live}, live)
 
 
-def test_replacing_keeps_what_is_not_ours() -> None:
+def test_a_replacement_keeps_foreign_labels() -> None:
     live = stored()
     live["metadata"]["labels"] = {"app": "changed", "team": "infra"}
     live["webhooks"][0]["matchConditions"] = [{"name": "sneaked-in"}]
@@ -88,7 +88,7 @@ def test_replacing_keeps_what_is_not_ours() -> None:
     assert contains(target, fingerprinted(WANTED))
 
 
-def test_an_injected_bundle_survives_when_we_have_none() -> None:
+def test_an_injected_ca_bundle_is_kept_if_none_is_wanted() -> None:
     wanted = copy.deepcopy(WANTED)
     del wanted["webhooks"][0]["clientConfig"]["caBundle"]
     live = stored()
@@ -99,7 +99,7 @@ def test_an_injected_bundle_survives_when_we_have_none() -> None:
     assert replaced(live, WANTED)["webhooks"][0]["clientConfig"]["caBundle"] == "b3Vycw=="
 
 
-def test_only_the_authorities() -> None:
+def test_a_new_ca_bundle_changes_nothing_else() -> None:
     live = stored()
     target = with_authorities(live, b"new")
     assert target["webhooks"][0].pop("clientConfig")["caBundle"] == base64.b64encode(b"new").decode()
@@ -109,7 +109,7 @@ def test_only_the_authorities() -> None:
     assert with_authorities({"metadata": {}}, b"new") == {"metadata": {}}
 
 
-def test_the_fingerprint_is_about_everything_but_the_authorities() -> None:
+def test_the_fingerprint_covers_everything_but_the_ca_bundle() -> None:
     def fingerprint(change: Any) -> str:
         wanted = copy.deepcopy(WANTED)
         change(wanted)

@@ -1,4 +1,4 @@
-"""Bytes in, bytes out: handlers that answer at once, such that ask somebody, and what is said before all is known."""
+"""Endpoints from bytes to bytes: synchronous and asynchronous handlers, and answers before gangctl is ready."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ async def later(_: AdmissionRequest) -> AdmissionResponse:
     return AdmissionResponse.allow(warnings=["later"])
 
 
-async def test_handlers_answer_at_once_or_later() -> None:
+async def test_synchronous_and_asynchronous_handlers_answer() -> None:
     seen: list[tuple[str, str]] = []
     built = build_endpoints({"/a": at_once, "/b": later}, ready, lambda path, verdict, _: seen.append((path, verdict)))
     bodies = [orjson.loads(await built[path](orjson.dumps(review()))) for path in ("/a", "/b")]
@@ -34,7 +34,7 @@ async def test_handlers_answer_at_once_or_later() -> None:
     assert seen == [("/a", "allowed"), ("/b", "allowed")]
 
 
-async def test_who_is_not_ready_says_what_is_chosen_for_the_path(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_before_it_is_ready_a_path_gives_its_configured_answer(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(endpoints, "WAIT_SECONDS", 0.01)
     never = asyncio.Event()
     seen: list[str] = []

@@ -1,4 +1,4 @@
-"""What the webhooks answer from what they know of the cluster: foreign objects, taken names, no API."""
+"""The answers of the webhooks depend on the cluster: foreign objects, taken names, a missing API."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def held(name: str, owner: str) -> Observed:
     return Observed("t", name, "uid", "1", owner, "js", deleting=False, claims_jobset="", min_counts=())
 
 
-def test_a_jobset_that_somebody_else_planned_is_left_to_them() -> None:
+def test_a_jobset_planned_by_another_controller_is_left_alone() -> None:
     answer = GangAdmission(View(foreign="theirs")).mutate_jobset(asked(GANGED))
     assert answer.allowed
     assert answer.patch == ()
@@ -70,7 +70,7 @@ def test_a_jobset_that_somebody_else_planned_is_left_to_them() -> None:
     assert GangAdmission(View(foreign="theirs")).validate_jobset(asked(GANGED)).allowed
 
 
-def test_without_the_api_it_is_refused_or_passes_with_a_warning_as_chosen() -> None:
+def test_without_the_scheduling_api_a_gang_is_refused_or_admitted_with_a_warning() -> None:
     view = View(ApiState(None, "the API is off"))
     refused = GangAdmission(view).mutate_jobset(asked(GANGED))
     assert (refused.allowed, refused.code) == (False, 422)
@@ -81,14 +81,14 @@ def test_without_the_api_it_is_refused_or_passes_with_a_warning_as_chosen() -> N
     assert "the API is off" in passed.warnings[0]
 
 
-def test_an_unstamped_final_object_is_refused() -> None:
+def test_a_gang_without_stamps_is_refused_in_validation() -> None:
     """Another webhook asked for the gang after gangctl's had run."""
     answer = GangAdmission(View()).validate_jobset(asked(GANGED))
     assert (answer.allowed, answer.code) == (False, 422)
     assert "another admission webhook" in answer.message
 
 
-def test_a_mode_that_another_webhook_takes_away_after_gangctl_s_is_refused() -> None:
+def test_a_mode_removed_by_a_later_webhook_is_refused() -> None:
     """Every template is stamped, so that the gang would be made although the JobSet no longer asks for it."""
     stamped = apply(GANGED, GangAdmission(View()).mutate_jobset(asked(GANGED)).patch)
     assert GangAdmission(View()).validate_jobset(asked(stamped)).allowed
@@ -101,7 +101,7 @@ def test_a_mode_that_another_webhook_takes_away_after_gangctl_s_is_refused() -> 
 
 
 @each(("kind", "generation"), [("PodGroup", Generation.V1ALPHA2), ("Workload", Generation.V1ALPHA1)])
-def test_a_job_never_joins_a_stranger_s_group(kind: Kind, generation: Generation) -> None:
+def test_a_job_is_refused_if_its_group_has_another_owner(kind: Kind, generation: Generation) -> None:
     name = object_name("js", FIXTURE_UID, "rj/w" if kind == "PodGroup" else "workload")
     strangers = View(ApiState(generation), objects={f"{kind}/t/{name}": held(name, "somebody")})
     answer = GangAdmission(strangers).mutate_job(asked(job()))
@@ -111,7 +111,7 @@ def test_a_job_never_joins_a_stranger_s_group(kind: Kind, generation: Generation
     assert GangAdmission(ours).mutate_job(asked(job())).patch
 
 
-def test_a_stamped_job_waits_for_an_api_that_is_away() -> None:
+def test_a_stamped_job_is_refused_without_the_scheduling_api() -> None:
     """Denied, not let through: JobSet tries again, and no half gang starts."""
     answer = GangAdmission(View(ApiState(None, "upgrading"))).mutate_job(asked(job()))
     assert not answer.allowed

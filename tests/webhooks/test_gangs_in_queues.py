@@ -1,4 +1,4 @@
-"""Gangs beside Kueue: what their webhooks say of queues at CREATE, and that all of Kueue's own changes pass."""
+"""Gangs beside Kueue: the checks of queues at CREATE, and that all changes by Kueue are admitted."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def created(raw: Object, queues: Queues, **options: Any) -> AdmissionResponse:
     return GangAdmission(View(), queues=queues, **options).validate_jobset(asked(stamped(raw)))
 
 
-def test_a_queue_that_does_not_exist_is_told_of_and_the_jobset_is_let_in() -> None:
+def test_a_missing_queue_is_a_warning_and_no_refusal() -> None:
     queues = Queues()
     answer = created(gang(queue="typo"), queues)
     assert answer.allowed
@@ -72,7 +72,7 @@ def test_a_queue_that_does_not_exist_is_told_of_and_the_jobset_is_let_in() -> No
     assert created(gang(), queues).warnings == ()
 
 
-def test_what_the_queues_refuse_is_refused() -> None:
+def test_a_jobset_that_can_never_be_admitted_is_refused() -> None:
     never = FieldError("spec.replicatedJobs", ErrorKind.FORBIDDEN, "can never be admitted")
     answer = created(gang(), Queues(refused=(never,)))
     assert (answer.allowed, answer.code) == (False, 422)
@@ -93,22 +93,22 @@ def without_queue(raw: Object) -> Object:
         pytest.param(gang(queue="typo", mode="Off"), Queues(), id="no-gang"),
     ],
 )
-def test_queues_are_not_asked(raw: Object, queues: Queues) -> None:
+def test_queues_are_not_checked_without_kueue_or_a_queue(raw: Object, queues: Queues) -> None:
     answer = created(raw, queues)
     assert (answer.allowed, answer.warnings, queues.seen) == (True, (), [])
 
 
-def test_of_unseen_queues_nothing_is_said() -> None:
+def test_without_a_queue_view_there_is_no_warning() -> None:
     assert GangAdmission(View()).validate_jobset(asked(stamped(gang(queue="typo")))).warnings == ()
 
 
-def test_queues_are_asked_about_what_is_new_only() -> None:
+def test_queues_are_checked_at_create_only() -> None:
     queues, raw = Queues(), stamped(gang())
     answer = GangAdmission(View(), queues=queues).validate_jobset(updated(raw, into(raw, queue("typo"))))
     assert (answer.allowed, queues.seen) == (True, [])
 
 
-def test_who_stands_down_has_nothing_to_say_of_queues() -> None:
+def test_queues_are_not_checked_for_a_jobset_of_another_controller() -> None:
     queues = Queues(refused=(FieldError("spec", ErrorKind.FORBIDDEN, "no"),))
     assert GangAdmission(View(foreign="theirs"), queues=queues).validate_jobset(asked(gang())).allowed
     assert queues.seen == []
@@ -122,7 +122,7 @@ def preset() -> Object:
     return raw
 
 
-def test_what_would_fail_to_start_is_refused_when_it_is_created() -> None:
+def test_a_jobset_that_kueue_could_not_start_is_refused_at_create() -> None:
     answer = created(preset(), Queues(present=False))
     assert (answer.allowed, answer.code) == (False, 422)
     assert "would fail to start" in answer.message
@@ -131,13 +131,13 @@ def test_what_would_fail_to_start_is_refused_when_it_is_created() -> None:
     assert cause.path == "spec.replicatedJobs[0].template.spec.template.metadata.labels[kueue.x-k8s.io/podset]"
 
 
-def test_and_only_then() -> None:
+def test_a_jobset_that_kueue_could_not_start_can_be_updated() -> None:
     """An older gangctl may have let it in; its owner has to be able to change and to delete it."""
     raw = stamped(preset())
     assert GangAdmission(View(), queues=Queues()).validate_jobset(updated(raw, into(raw, queue("q2")))).allowed
 
 
-def test_facts_of_kueue_count() -> None:
+def test_the_podset_limit_of_kueue_applies() -> None:
     entries = [rj(f"w{number}") for number in range(9)]
     answer = created(gang(*entries), Queues(facts=KueueFacts(podset_limit=8)))
     assert (answer.allowed, answer.code) == (False, 422)
@@ -146,7 +146,7 @@ def test_facts_of_kueue_count() -> None:
     assert warning.startswith("QueueConflict: 9 replicated jobs")
 
 
-def test_more_gangs_than_either_holds_are_refused_at_once_with_both_limits() -> None:
+def test_too_many_gangs_are_refused_with_the_limits_of_workload_and_kueue() -> None:
     entries = [rj(f"w{number}", mode="Gang") for number in range(9)]
     answer = GangAdmission(View(), queues=Queues(facts=KueueFacts(podset_limit=8))).mutate_jobset(
         asked(gang(*entries, mode=None))
@@ -156,7 +156,7 @@ def test_more_gangs_than_either_holds_are_refused_at_once_with_both_limits() -> 
     assert "Kueue's Workload holds 8 podsets at most" in answer.message
 
 
-def test_what_multikueue_takes_elsewhere_is_told_once_with_stamps_or_without() -> None:
+def test_a_jobset_managed_by_multikueue_gets_one_warning() -> None:
     """Kueue sets managedBy after gangctl's mutating webhook has run."""
     queues = Queues()
     late = stamped(gang())
@@ -168,7 +168,7 @@ def test_what_multikueue_takes_elsewhere_is_told_once_with_stamps_or_without() -
     assert GangAdmission(View(), queues=queues).mutate_jobset(asked(gang(managedBy=MULTIKUEUE))).warnings == ()
 
 
-def test_what_runs_without_a_gang_still_has_a_queue() -> None:
+def test_queues_are_checked_for_a_jobset_admitted_without_a_gang() -> None:
     view = View(ApiState(None, "the API is off"))
     answer = GangAdmission(view, queues=Queues(), fail_open=True).validate_jobset(asked(gang(queue="typo")))
     assert answer.allowed
@@ -260,7 +260,7 @@ MODES = {
 
 @each("case", MODES)
 @each("generation", list(Generation))
-def test_kueue_may_start_stop_and_start_again(case: str, generation: Generation) -> None:
+def test_kueue_can_start_stop_and_restart_a_gang(case: str, generation: Generation) -> None:
     view = View(ApiState(generation))
     waiting = stamped(MODES[case], View())
     admission = GangAdmission(view, queues=Queues(facts=KueueFacts(podset_limit=1, pods_ready_seconds=1)))
@@ -283,7 +283,7 @@ def test_kueue_may_start_stop_and_start_again(case: str, generation: Generation)
         pytest.param([queue("q2"), priority("low"), gates("other.example/x")], id="all"),
     ],
 )
-def test_who_waits_may_be_moved(changes: list[Change]) -> None:
+def test_a_waiting_jobset_can_change_its_queue_and_priority(changes: list[Change]) -> None:
     waiting = into(stamped(gang()), priority("normal"), gates("gangctl.dev/gang"))
     request = updated(waiting, into(waiting, *changes))
     admission = GangAdmission(View(), queues=Queues())
@@ -291,14 +291,14 @@ def test_who_waits_may_be_moved(changes: list[Change]) -> None:
     assert admission.validate_jobset(request) == AdmissionResponse.allow()
 
 
-def test_a_queue_may_be_given_and_taken_later() -> None:
+def test_a_queue_can_be_added_and_removed_later() -> None:
     with_queue = stamped(gang())
     without = without_queue(copy.deepcopy(with_queue))
     for old, new in ((with_queue, without), (without, with_queue)):
         assert GangAdmission(View(), queues=Queues()).validate_jobset(updated(old, new)).allowed
 
 
-def test_stamps_that_kueue_lost_are_given_back() -> None:
+def test_stamps_that_kueue_dropped_are_restored() -> None:
     """It writes the whole JobSet, by an API that may be older than it."""
     waiting = stamped(gang())
     lost = into(waiting, started)

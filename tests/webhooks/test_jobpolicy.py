@@ -53,7 +53,7 @@ attempts = st.integers(0, 2**31 - 1)
 
 @given(raw=gangs(), attempt=attempts, again=attempts)
 @PROPERTY
-def test_a_job_is_given_the_group_of_the_plan(raw: Raw, attempt: int, again: int) -> None:
+def test_a_job_gets_the_group_of_the_plan(raw: Raw, attempt: int, again: int) -> None:
     jobs = stored(raw)
     for position, entry in enumerate(jobs["spec"]["replicatedJobs"]):
         for index in range(entry.get("replicas", 1)):
@@ -66,25 +66,25 @@ def test_a_job_is_given_the_group_of_the_plan(raw: Raw, attempt: int, again: int
                 assert group(job) == reference.group
 
 
-def test_a_job_of_the_first_attempt_may_have_no_label_of_it() -> None:
+def test_a_job_without_a_restart_label_gets_the_group_of_the_first_attempt() -> None:
     job = copy.deepcopy(JOB)
     del job["metadata"]["labels"][RESTART_ATTEMPT]
     assert group(job) == "js-w-0f5a6f3e-7c21-0"
 
 
-def test_a_group_that_somebody_chose_stays() -> None:
+def test_a_group_set_in_the_job_is_kept() -> None:
     assert matches(JOB)
     assert not matches(naming(JOB, "mine"))
 
 
-def test_an_update_restores_what_the_job_was_created_with() -> None:
+def test_an_update_that_drops_the_reference_restores_it() -> None:
     assert matches(JOB, naming(JOB, "as-created"))
     assert group(JOB, naming(JOB, "as-created")) == "as-created"
     assert not matches(JOB, JOB)
     assert not matches(naming(JOB, "as-created"), naming(JOB, "as-created"))
 
 
-def test_the_proof_is_a_job_of_a_gang() -> None:
+def test_the_proof_job_is_matched_as_a_job_of_a_gang() -> None:
     job = stamped_proof_job("gangctl-system")
     assert matches(job)
     assert not names_its_group(job)
@@ -98,7 +98,7 @@ def test_the_failure_policy_is_that_of_the_job_webhook(policy: FailurePolicy) ->
     assert build_job_policy(settings, "g")[0]["spec"]["failurePolicy"] == policy
 
 
-def test_whose_jobs_it_is_for() -> None:
+def test_the_policy_is_bound_to_the_selected_namespaces() -> None:
     managed = {"key": "gangctl.dev/managed", "operator": "In", "values": ["true"]}
     settings = WebhookSettings(SETTINGS.endpoint, ("kube-system", "own"), (managed,))
     policy, jobs, proof = build_job_policy(settings, "own")

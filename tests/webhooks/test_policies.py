@@ -46,7 +46,7 @@ def never(frame: Frame) -> object:
 
 
 def loaded(name: str, reads: str = "object", **spec: Any) -> LoadedPolicy:
-    """A policy as the webhooks see it; what its expressions say is up to the view."""
+    """A policy as the webhooks see it; the view gives the results of its expressions."""
     span, none = Span(0, 4), frozenset[str]()
     checked = Checked("true", Literal(span, "bool", value=True), BOOL, frozenset({reads}), none, none)
     rule = Rule("0", Expression("spec.validations[0].expression", checked, Program(never)), "", None, "Invalid")
@@ -61,7 +61,7 @@ def broken(name: str, **spec: Any) -> BrokenPolicy:
 
 @dataclass
 class View:
-    """A cluster with policies that say what a test wants."""
+    """A cluster with policies whose outcome a test sets."""
 
     in_force: PolicySet = field(default_factory=PolicySet)
     outcomes: tuple[Outcome, ...] = ()
@@ -143,7 +143,7 @@ async def test_the_first_denial_by_name_leads_and_causes_list_all() -> None:
     assert answer.warnings == ("Validation failed for GangPolicy 'c': third",)
 
 
-async def test_what_is_audited_has_keys_that_the_api_server_takes() -> None:
+async def test_audit_annotations_have_valid_keys() -> None:
     outcome = failed("team.rules", "0", Action.AUDIT)
     view = View(PolicySet(1, (loaded("team.rules"),)), (outcome,))
     answer = await PolicyAdmission(view).validate_or_refuse(asked())
@@ -151,7 +151,7 @@ async def test_what_is_audited_has_keys_that_the_api_server_takes() -> None:
     assert answer.audit_annotations == {"team.rules_validation_failure": "no"}
 
 
-def test_long_keys_stay_apart_and_fit() -> None:
+def test_long_audit_keys_are_distinct_and_within_the_limit() -> None:
     keys = {annotation_key(f"{'p' * 200}/{key}") for key in ("one", "two")}
     assert len(keys) == 2
     assert {len(key) for key in keys} == {63}
@@ -187,13 +187,13 @@ async def test_a_gang_is_planned_for_policies_that_read_it(reads: str, planned: 
     assert (view.reviews[0].gang is not None) is planned
 
 
-async def test_without_policies_nobody_is_asked() -> None:
+async def test_without_policies_nothing_is_evaluated() -> None:
     view = View(known=None)
     assert (await PolicyAdmission(view).validate_or_refuse(asked())).allowed
     assert view.reviews == []
 
 
-async def test_a_namespace_that_nobody_has_seen_is_not_taken_for_one_without_labels() -> None:
+async def test_an_unknown_namespace_is_not_treated_as_unlabelled() -> None:
     view = View(PolicySet(1, (loaded("a"),)), known=None)
     refused = await PolicyAdmission(view).validate_or_refuse(asked())
     assert (refused.allowed, refused.code) == (False, 503)
@@ -203,7 +203,7 @@ async def test_a_namespace_that_nobody_has_seen_is_not_taken_for_one_without_lab
     assert view.reviews == []
 
 
-async def test_a_request_that_waited_is_evaluated_by_what_is_in_force_then() -> None:
+async def test_a_request_that_waited_is_evaluated_by_the_current_policies() -> None:
     parameter = {"metadata": {"name": "limits", "namespace": "t"}, "data": {"max": "3"}}
     reference = {"name": "limits", "parameterNotFoundAction": "Deny"}
     new = loaded("b", "gang", paramKind={"apiVersion": "v1", "kind": "ConfigMap"}, paramRef=reference)
@@ -214,7 +214,7 @@ async def test_a_request_that_waited_is_evaluated_by_what_is_in_force_then() -> 
     assert set(review.params) == {"b"}
 
 
-async def test_a_broken_policy_that_may_be_ignored_is_told_of() -> None:
+async def test_a_broken_policy_with_failure_policy_ignore_gives_a_warning() -> None:
     finding = Finding("b", "spec", Result.ERROR, "why")
     outcome = Outcome("b", matched=True, actions=frozenset({Action.DENY}), findings=(finding,))
     view = View(PolicySet(1, broken=(broken("b", failurePolicy="Ignore"),)), (outcome,))
@@ -223,7 +223,7 @@ async def test_a_broken_policy_that_may_be_ignored_is_told_of() -> None:
     assert answer.warnings == ("GangPolicy 'b' was left out: the policy cannot be used: why",)
 
 
-async def test_many_violations_are_counted_beyond_what_is_listed() -> None:
+async def test_violations_beyond_the_listed_ones_are_counted() -> None:
     findings = tuple(Finding("a", str(number), Result.FAIL, "x" * 2000) for number in range(300))
     outcome = Outcome("a", matched=True, actions=frozenset({Action.DENY}), findings=findings, violations=findings)
     answer = await PolicyAdmission(View(PolicySet(1, (loaded("a"),)), (outcome,))).validate_or_refuse(asked())
@@ -255,7 +255,9 @@ def rules(*operations: str) -> dict[str, Any]:
         ((broken("b", matchConstraints=rules("UPDATE")),), Demand(frozenset({"UPDATE"}))),
     ],
 )
-def test_what_policies_need(policies: tuple[LoadedPolicy | BrokenPolicy, ...], demand: Demand) -> None:
+def test_the_webhook_demand_follows_the_policies(
+    policies: tuple[LoadedPolicy | BrokenPolicy, ...], demand: Demand
+) -> None:
     whole = tuple(each for each in policies if isinstance(each, LoadedPolicy))
     rest = tuple(each for each in policies if isinstance(each, BrokenPolicy))
     assert demand_of(PolicySet(1, whole, broken=rest)) == demand
@@ -267,7 +269,7 @@ def defaulting(name: str, failure_policy: str = "Fail", **defaults: Any) -> Load
 
 
 @each(("policies", "wanted"), [(["Ignore"], "Ignore"), (["Ignore", "Fail"], "Fail")])
-def test_defaults_are_as_strict_as_the_strictest(policies: list[str], wanted: str) -> None:
+def test_the_failure_policy_of_defaults_is_the_strictest(policies: list[str], wanted: str) -> None:
     found = tuple(defaulting(f"p{number}", each, queue="q") for number, each in enumerate(policies))
     assert demand_of(PolicySet(1, found)) == Demand(defaults=wanted)  # type: ignore[arg-type]  # one of both
 
@@ -275,7 +277,7 @@ def test_defaults_are_as_strict_as_the_strictest(policies: list[str], wanted: st
 # Defaults
 
 
-async def test_defaults_are_a_patch() -> None:
+async def test_defaults_are_applied_by_a_patch_at_create() -> None:
     view = View(PolicySet(1, (defaulting("a", queue="team"),)))
     answer = await DefaultsAdmission(view).mutate(asked())
     assert "team" in str(answer.patch)
@@ -283,7 +285,7 @@ async def test_defaults_are_a_patch() -> None:
     assert (await DefaultsAdmission(view).mutate(asked("UPDATE"))).patch == ()
 
 
-async def test_a_queue_may_depend_on_the_namespace() -> None:
+async def test_a_default_queue_can_depend_on_the_namespace() -> None:
     match = {"namespaceSelector": {"matchLabels": {"team": "a"}}}
     view = View(PolicySet(1, (defaulting("a", queues=[{"match": match, "queue": "team-a"}], queue="rest"),)))
     assert "team-a" in str((await DefaultsAdmission(view).mutate(asked())).patch)
@@ -291,7 +293,7 @@ async def test_a_queue_may_depend_on_the_namespace() -> None:
     assert "rest" in str((await DefaultsAdmission(view).mutate(asked())).patch)
 
 
-async def test_defaults_are_those_in_force_once_the_namespace_is_known() -> None:
+async def test_defaults_are_those_of_the_policies_when_the_namespace_is_known() -> None:
     view = View(PolicySet(1, (conditional("Fail"),)), meanwhile=PolicySet(2, (defaulting("b", queue="new"),)))
     answer = await DefaultsAdmission(view).mutate(asked())
     assert "new" in str(answer.patch)
@@ -319,7 +321,7 @@ def conditional(failure_policy: str) -> LoadedPolicy:
 
 
 @each(("failure_policy", "allowed"), [("Fail", False), ("Ignore", True)])
-async def test_conditions_without_an_answer_are_as_the_policy_says(failure_policy: str, allowed: bool) -> None:
+async def test_a_condition_with_an_error_follows_the_failure_policy(failure_policy: str, allowed: bool) -> None:
     finding = Finding("a", "spec.matchConditions", Result.ERROR, "no such key")
     view = View(PolicySet(1, (conditional(failure_policy),)), (Outcome("a", matched=True, findings=(finding,)),))
     answer = await DefaultsAdmission(view).mutate(asked())
@@ -333,7 +335,7 @@ async def test_conditions_decide_about_defaults(matched: bool) -> None:
     assert bool((await DefaultsAdmission(view).mutate(asked())).patch) is matched
 
 
-async def test_defaults_need_the_namespace_too() -> None:
+async def test_defaults_require_a_known_namespace() -> None:
     closed, opened = (
         View(PolicySet(1, (defaulting("a", each, queue="q"),)), known=None) for each in ("Fail", "Ignore")
     )

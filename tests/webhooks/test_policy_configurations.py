@@ -28,7 +28,7 @@ def hooks(demand: Demand, settings: WebhookSettings | None = None) -> dict[str, 
     return {hook["clientConfig"]["url"].removeprefix(BY_URL.url): hook for hook in found}
 
 
-def test_they_sort_around_the_gangs_and_before_everybody_else() -> None:
+def test_policy_webhooks_sort_around_the_gang_webhooks() -> None:
     names = [each["metadata"]["name"] for each in build_policy_configurations(WebhookSettings(BY_URL), Demand(), b"")]
     assert names == [DEFAULTS, POLICIES]
     assert DEFAULTS < NAME

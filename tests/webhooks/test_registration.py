@@ -118,12 +118,12 @@ async def running(each: Registrar) -> AsyncIterator[None]:
     await asyncio.gather(task, return_exceptions=True)
 
 
-def test_the_real_client_fits() -> None:
+def test_the_client_satisfies_the_configurations_protocol() -> None:
     fits: Callable[[Client], Configurations] = lambda client: client  # noqa: E731 - a check for mypy
     assert callable(fits)
 
 
-async def test_nothing_happens_before_there_are_authorities(api: FakeConfigurations, clock: VirtualClock) -> None:
+async def test_nothing_is_written_before_there_is_a_ca_bundle(api: FakeConfigurations, clock: VirtualClock) -> None:
     each = registrar(api, clock)
     async with running(each):
         await clock.advance(100)
@@ -175,7 +175,7 @@ def empty(live: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("damage", [edit, corrupt, empty])
 @pytest.mark.parametrize("resource", BOTH)
-async def test_what_somebody_changed_is_repaired(
+async def test_a_changed_configuration_is_repaired(
     api: FakeConfigurations, clock: VirtualClock, resource: Resource, damage: Callable[[dict[str, Any]], None]
 ) -> None:
     each = registrar(api, clock)
@@ -193,7 +193,7 @@ async def test_what_somebody_changed_is_repaired(
     assert each.registered()
 
 
-async def test_what_somebody_deleted_comes_back(api: FakeConfigurations, clock: VirtualClock) -> None:
+async def test_a_deleted_configuration_is_recreated(api: FakeConfigurations, clock: VirtualClock) -> None:
     each = registrar(api, clock)
     each.trust(b"ours")
     async with running(each):
@@ -207,7 +207,7 @@ async def test_what_somebody_deleted_comes_back(api: FakeConfigurations, clock: 
         assert api.objects.keys() == {resource.kind for resource in BOTH}
 
 
-async def test_what_another_version_left_behind_goes(api: FakeConfigurations, clock: VirtualClock) -> None:
+async def test_fields_of_another_version_are_removed(api: FakeConfigurations, clock: VirtualClock) -> None:
     def earlier(authorities: bytes) -> list[dict[str, Any]]:
         configurations = wanted(authorities)
         for configuration in configurations:
@@ -225,7 +225,7 @@ async def test_what_another_version_left_behind_goes(api: FakeConfigurations, cl
     assert selectors == [{}, {}]
 
 
-async def test_two_owners_undo_each_other_slowly(api: FakeConfigurations, clock: VirtualClock) -> None:
+async def test_two_conflicting_owners_write_with_growing_delays(api: FakeConfigurations, clock: VirtualClock) -> None:
     one, two = registrar(api, clock), registrar(api, clock)
     one.trust(b"one")
     two.trust(b"two")
@@ -240,7 +240,7 @@ async def test_two_owners_undo_each_other_slowly(api: FakeConfigurations, clock:
     assert 10 < len(api.writes) < 150
 
 
-async def test_authorities_are_read_anew_before_a_write(api: FakeConfigurations, clock: VirtualClock) -> None:
+async def test_the_ca_bundle_is_read_again_before_a_write(api: FakeConfigurations, clock: VirtualClock) -> None:
     async def refresh() -> bytes:
         return b"old+new"
 
@@ -255,7 +255,7 @@ async def test_authorities_are_read_anew_before_a_write(api: FakeConfigurations,
     assert len(api.writes) == 2
 
 
-async def test_a_replica_that_may_not_write_only_looks(api: FakeConfigurations, clock: VirtualClock) -> None:
+async def test_a_standby_only_checks(api: FakeConfigurations, clock: VirtualClock) -> None:
     leader = False
     standby = registrar(api, clock, may_write=lambda: leader)
     standby.trust(b"ours")
@@ -270,7 +270,7 @@ async def test_a_replica_that_may_not_write_only_looks(api: FakeConfigurations, 
     assert len(api.writes) == 2
 
 
-async def test_a_lost_race_is_looked_at_again(api: FakeConfigurations, clock: VirtualClock) -> None:
+async def test_a_conflict_is_checked_again(api: FakeConfigurations, clock: VirtualClock) -> None:
     each = registrar(api, clock)
     each.trust(b"ours")
 
@@ -291,7 +291,7 @@ async def test_a_lost_race_is_looked_at_again(api: FakeConfigurations, clock: Vi
 
 
 @pytest.mark.parametrize("trouble", [ServerError(500, "InternalError", "away"), ConfigError("away")])
-async def test_trouble_changes_nothing_and_is_said_once(
+async def test_an_error_is_logged_once_and_changes_nothing(
     api: FakeConfigurations, clock: VirtualClock, trouble: Exception
 ) -> None:
     each = registrar(api, clock)
@@ -322,7 +322,7 @@ class Sometimes:
         return [each if self.needed else {**each, "webhooks": []} for each in wanted(authorities)]
 
 
-async def test_what_is_not_needed_is_not_made_and_goes(api: FakeConfigurations, clock: VirtualClock) -> None:
+async def test_a_configuration_that_is_not_needed_is_deleted(api: FakeConfigurations, clock: VirtualClock) -> None:
     sometimes = Sometimes(needed=False)
     each = Registrar(api, sometimes, clock=clock)
     each.trust(b"ours")
@@ -337,7 +337,7 @@ async def test_what_is_not_needed_is_not_made_and_goes(api: FakeConfigurations, 
     assert not await each.check()
 
 
-async def test_who_may_not_write_has_looked_all_the_same(api: FakeConfigurations, clock: VirtualClock) -> None:
+async def test_a_standby_has_checked_too(api: FakeConfigurations, clock: VirtualClock) -> None:
     each = registrar(api, clock, may_write=lambda: False)
     each.trust(b"ours")
     api.trouble = ServerError(500, "InternalError", "away")
@@ -349,7 +349,9 @@ async def test_who_may_not_write_has_looked_all_the_same(api: FakeConfigurations
     assert (each.checked, each.registered(), api.writes) == (True, False, [])
 
 
-async def test_what_others_made_is_filled_and_emptied(api: FakeConfigurations, clock: VirtualClock) -> None:
+async def test_configurations_made_by_an_installer_are_filled_and_emptied(
+    api: FakeConfigurations, clock: VirtualClock
+) -> None:
     sometimes = Sometimes(needed=False)
     each = Registrar(api, sometimes, mode=Registration.FILL, clock=clock)
     each.trust(b"ours")
@@ -369,7 +371,7 @@ async def test_what_others_made_is_filled_and_emptied(api: FakeConfigurations, c
     assert len(api.objects) == 2
 
 
-async def test_labels_of_what_others_made_stay_theirs(api: FakeConfigurations, clock: VirtualClock) -> None:
+async def test_labels_set_by_an_installer_are_kept(api: FakeConfigurations, clock: VirtualClock) -> None:
     """Helm 4 refuses to apply a label again that another client has changed."""
     each = Registrar(api, wanted, mode=Registration.FILL, clock=clock)
     each.trust(b"ours")
@@ -387,7 +389,7 @@ async def test_labels_of_what_others_made_stay_theirs(api: FakeConfigurations, c
 # Other modes
 
 
-async def test_only_the_authorities_of_what_others_manage(api: FakeConfigurations, clock: VirtualClock) -> None:
+async def test_in_ca_only_mode_only_the_ca_bundle_is_written(api: FakeConfigurations, clock: VirtualClock) -> None:
     each = registrar(api, clock, mode=Registration.CA_ONLY)
     each.trust(b"ours")
     async with running(each):
@@ -408,7 +410,7 @@ async def test_only_the_authorities_of_what_others_manage(api: FakeConfiguration
     assert len(api.objects) == 2
 
 
-async def test_authorities_that_others_inject_stay(api: FakeConfigurations, clock: VirtualClock) -> None:
+async def test_an_injected_ca_bundle_is_kept(api: FakeConfigurations, clock: VirtualClock) -> None:
     for mode in (Registration.MANAGE, Registration.CA_ONLY):
         each = registrar(api, clock, mode=mode)
         each.trust(b"")
@@ -422,7 +424,7 @@ async def test_authorities_that_others_inject_stay(api: FakeConfigurations, cloc
         assert (each.registered(), api.trusted()) == (True, {b"injected"})
 
 
-async def test_no_registration_at_all(api: FakeConfigurations, clock: VirtualClock) -> None:
+async def test_in_mode_none_nothing_is_written(api: FakeConfigurations, clock: VirtualClock) -> None:
     each = registrar(api, clock, mode=Registration.NONE)
     each.trust(b"ours")
     async with running(each):
@@ -431,7 +433,7 @@ async def test_no_registration_at_all(api: FakeConfigurations, clock: VirtualClo
     assert (each.registered(), api.writes) == (True, [])
 
 
-async def test_unregistering(api: FakeConfigurations, clock: VirtualClock) -> None:
+async def test_unregister_deletes_the_configurations(api: FakeConfigurations, clock: VirtualClock) -> None:
     each = registrar(api, clock)
     each.trust(b"ours")
     await each.check()

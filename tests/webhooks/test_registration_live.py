@@ -220,7 +220,7 @@ async def test_no_admission_fails_while_certificates_rotate(plane_1_37: ControlP
             try:
                 async with beside(*sources, *(each.run() for each in registrars)):
                     await create_until(client, namespace, lambda: min(one.calls, two.calls) > 0)
-                    # The API server has heard of the webhooks: from now on it calls them for each.
+                    # The API server has the webhooks: from now on it calls them for each.
                     one.calls = two.calls = 0
                     created = await create_until(client, namespace, lambda: one.sets_of_authorities() >= 5)
             finally:

@@ -55,7 +55,7 @@ def answer(response: AdmissionResponse, **changes: Any) -> dict[str, Any]:
     return dict(body["response"])
 
 
-def test_reads_every_field() -> None:
+def test_every_field_of_a_review_is_read() -> None:
     request = decoded(dryRun=True, subResource="status")
     assert (request.uid, request.operation, request.namespace, request.name) == ("0d1f", "CREATE", "ml", "train")
     assert request.kind == Kind("jobset.x-k8s.io", "v1alpha2", "JobSet")
@@ -112,7 +112,7 @@ def test_a_malformed_request_names_the_field(changes: dict[str, Any], complaint:
         (b'{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview"}', "request is missing"),
     ],
 )
-def test_a_body_that_is_no_review(body: bytes, complaint: str) -> None:
+def test_a_body_that_is_no_review_is_refused(body: bytes, complaint: str) -> None:
     with pytest.raises(InputError) as caught:
         decode_review(body)
     assert caught.value.message.startswith(complaint)
@@ -127,7 +127,7 @@ def test_any_value_in_any_field_is_read_or_refused(value: Any) -> None:
             assert name in error.message  # noqa: PT017 - both outcomes are right
 
 
-def test_allow() -> None:
+def test_an_allowed_review_has_uid_and_allowed() -> None:
     assert answer(AdmissionResponse.allow()) == {"uid": "0d1f", "allowed": True}
 
 
@@ -135,14 +135,14 @@ def test_an_empty_patch_is_no_patch() -> None:
     assert answer(AdmissionResponse.allow(patch=[])) == {"uid": "0d1f", "allowed": True}
 
 
-def test_a_patch_travels_in_base64_with_its_type() -> None:
+def test_a_patch_is_encoded_in_base64_with_its_type() -> None:
     patch = [{"op": "add", "path": "/metadata/labels", "value": {"é": "x"}}]
     body = answer(AdmissionResponse.allow(patch=patch, warnings=["mind the gap"]))
     assert orjson.loads(base64.b64decode(body.pop("patch"))) == patch
     assert body == {"uid": "0d1f", "allowed": True, "patchType": "JSONPatch", "warnings": ["mind the gap"]}
 
 
-def test_deny_looks_like_the_api_servers_own_refusal() -> None:
+def test_a_denial_has_the_form_of_a_status_of_the_api_server() -> None:
     cause = FieldError("metadata.annotations[gangctl.dev/gang-mode]", ErrorKind.NOT_SUPPORTED, 'must be "Gang"')
     body = answer(AdmissionResponse.deny(422, "Invalid", "no such mode \ud800", [cause]))
     assert body["allowed"] is False
@@ -178,14 +178,14 @@ def test_a_long_warning_is_cut() -> None:
     assert (len(cut), cut[-4:]) == (256, "x...")
 
 
-def test_too_many_warnings_say_how_many_are_missing() -> None:
+def test_too_many_warnings_end_with_the_number_of_omitted_ones() -> None:
     kept = limit_warnings(f"{number:04} " + "x" * 200 for number in range(100))
     assert kept[-1] == f"{100 - len(kept) + 1} more warnings are not shown"
     assert len(kept) == 20
 
 
 @given(st.lists(st.text(max_size=400, alphabet=st.characters(exclude_categories=())), max_size=30))
-def test_the_api_servers_limits_hold(texts: list[str]) -> None:
+def test_warnings_are_within_the_limits_of_the_api_server(texts: list[str]) -> None:
     kept = limit_warnings(texts)
     assert sum(map(len, kept)) <= 4096
     assert all(0 < len(text) <= 256 for text in kept)
@@ -198,7 +198,7 @@ def test_limiting_twice_changes_nothing(texts: list[str]) -> None:
     assert limit_warnings(limit_warnings(texts)) == limit_warnings(texts)
 
 
-def test_audit_annotations_travel_with_either_answer() -> None:
+def test_audit_annotations_are_sent_with_both_answers() -> None:
     kept = {"a_validation_failure": "no \ud800"}
     for response in (
         AdmissionResponse.allow(audit_annotations=kept),
@@ -207,7 +207,7 @@ def test_audit_annotations_travel_with_either_answer() -> None:
         assert answer(response)["auditAnnotations"] == {"a_validation_failure": "no ?"}
 
 
-def test_a_cause_may_be_about_a_policys_rule() -> None:
+def test_a_cause_can_name_a_policy_rule() -> None:
     body = answer(AdmissionResponse.deny(422, "Invalid", "no", [Cause("Forbidden", "because", "a/b")]))
     assert body["status"]["details"]["causes"] == [{"reason": "Forbidden", "message": "because", "field": "a/b"}]
 

@@ -1,4 +1,4 @@
-"""README: "JobSets that ask for no gang never reach it". The API server sees to it, by rules and matchConditions."""
+"""README: "JobSets that ask for no gang never reach it", by rules and matchConditions in the API server."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def asked(resource: str, operation: str, obj: Object, old: Object | None = None)
 
 
 @each("case", NO_GANG)
-def test_jobsets_that_ask_for_no_gang_never_reach_it(case: str) -> None:
+def test_jobsets_without_a_gang_are_not_sent(case: str) -> None:
     raw = NO_GANG[case]
     status = {**raw, "status": {"restarts": 1, "conditions": [{"type": "Completed", "status": "True"}]}}
     assert asked("jobsets", "CREATE", raw) == []
@@ -60,13 +60,13 @@ def test_jobsets_that_ask_for_no_gang_never_reach_it(case: str) -> None:
 
 
 @each("case", NO_GANG)
-def test_jobs_of_jobsets_that_ask_for_no_gang_never_reach_it(case: str) -> None:
+def test_jobs_of_jobsets_without_a_gang_are_not_sent(case: str) -> None:
     job = child_job(NO_GANG[case], 0, 0)
     assert asked("jobs", "CREATE", job) == []
     assert asked("jobs", "UPDATE", {**job, "status": {"active": 1}}, job) == []
 
 
-def test_nobody_is_asked_about_pods_or_of_a_deletion() -> None:
+def test_pods_and_deletions_are_not_sent_to_gangctl() -> None:
     rules = [
         rule for configuration in CONFIGURATIONS for webhook in configuration["webhooks"] for rule in webhook["rules"]
     ]
@@ -74,7 +74,7 @@ def test_nobody_is_asked_about_pods_or_of_a_deletion() -> None:
     assert {operation for rule in rules for operation in rule["operations"]} == {"CREATE", "UPDATE"}
 
 
-def test_the_same_jobset_that_asks_for_a_gang_reaches_it() -> None:
+def test_the_same_jobset_with_a_gang_is_sent() -> None:
     assert asked("jobsets", "CREATE", GANG) == ["MutatingWebhookConfiguration", "ValidatingWebhookConfiguration"]
     plain = NO_GANG["plain"]
     both = ["MutatingWebhookConfiguration", "ValidatingWebhookConfiguration"]
