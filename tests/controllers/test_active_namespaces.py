@@ -1,4 +1,4 @@
-"""Namespaces come with their first JobSet and go with their last, and those of other shards never."""
+"""A namespace is active from its first JobSet to its last, if it is in the shard."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ NAMES = st.sampled_from(["a", "b", "c", "d"])
 
 
 class JobSets:
-    """Tells of JobSets as an informer does."""
+    """Delivers JobSets as an informer does."""
 
     def __init__(self) -> None:
         self.there: dict[tuple[str, str], JobSet] = {}
@@ -39,18 +39,20 @@ class JobSets:
 
 
 @given(st.lists(st.tuples(NAMES, NAMES, st.booleans())), st.integers(1, 3))
-def test_they_are_those_of_the_jobsets_that_there_are(changes: list[tuple[str, str, bool]], total: int) -> None:
+def test_active_namespaces_are_those_with_jobsets_of_the_shard(
+    changes: list[tuple[str, str, bool]], total: int
+) -> None:
     jobsets: Any = JobSets()
     share = Share(total)
     share.take(total - 1)
     found = ActiveNamespaces(jobsets, share)
-    told: list[set[str]] = []
-    found.subscribe(lambda: told.append(set(found.current())))
+    reported: list[set[str]] = []
+    found.subscribe(lambda: reported.append(set(found.current())))
     last: set[str] = set()
     for namespace, name, exists in changes:
         jobsets.set(namespace, name, exists=exists)
         now = {each for each, _ in jobsets.there if share.holds(each)}
         assert set(found.current()) == now
         if now != last:
-            assert told[-1] == now, "whoever follows them hears of it"
+            assert reported[-1] == now, "whoever follows them hears of it"
         last = now

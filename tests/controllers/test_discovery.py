@@ -1,4 +1,4 @@
-"""Which generation is served, what is believed at once, and what only when it is seen twice."""
+"""Which generation is served: a gain is reported at once, a loss after a second check."""
 
 from __future__ import annotations
 
@@ -35,13 +35,13 @@ def serve(server: ScriptedServer, *groups: Callable[[web.Request], Awaitable[web
 
 
 async def states(client: Client, count: int) -> list[ApiState]:
-    """The first states that a loop tells of."""
-    told: list[ApiState] = []
+    """The first states that a loop reports."""
+    reported: list[ApiState] = []
     enough = asyncio.Event()
 
     async def on_change(state: ApiState) -> None:
-        told.append(state)
-        if len(told) >= count:
+        reported.append(state)
+        if len(reported) >= count:
             enough.set()
 
     loop = DiscoveryLoop(client, "home", on_change, period_seconds=0.01, confirm_seconds=0.01)
@@ -50,10 +50,10 @@ async def states(client: Client, count: int) -> list[ApiState]:
     task.cancel()
     with suppress(asyncio.CancelledError):
         await task
-    return told
+    return reported
 
 
-async def test_objects_that_cannot_be_decoded_are_told_and_nothing_is_promised(
+async def test_undecodable_objects_are_reported_and_gangs_are_unavailable(
     server: ScriptedServer, client: Client
 ) -> None:
     serve(server, SERVED)
@@ -66,33 +66,31 @@ async def test_objects_that_cannot_be_decoded_are_told_and_nothing_is_promised(
     assert server.count("POST") == 0
 
 
-async def test_one_object_of_each_kind_is_asked_for(server: ScriptedServer, client: Client) -> None:
+async def test_one_object_of_each_kind_is_read(server: ScriptedServer, client: Client) -> None:
     serve(server, SERVED)
     server.on("GET", f"{ROOT}/v1beta1/workloads", page({"metadata": {"name": "js"}}, token="more", remaining=9999))
     assert (await discover(client, "home")).available
     assert [seen.query["limit"] for seen in server.asked("GET") if "limit" in seen.query] == ["1", "1"]
 
 
-async def test_a_server_that_starts_is_asked_again_before_a_loss_is_believed(
-    server: ScriptedServer, client: Client
-) -> None:
+async def test_a_missing_api_is_checked_again_before_it_counts_as_lost(server: ScriptedServer, client: Client) -> None:
     serve(server, SERVED, NOTHING, SERVED, NOTHING)
     first, second = await states(client, 2)
     assert (first.available, second.available) == (True, False)
     assert server.count("GET", ROOT) == 5
 
 
-async def test_a_cluster_that_never_had_it_is_told_at_once(server: ScriptedServer, client: Client) -> None:
+async def test_an_api_that_was_never_served_is_reported_at_once(server: ScriptedServer, client: Client) -> None:
     serve(server, NOTHING, SERVED)
     assert [state.available for state in await states(client, 2)] == [False, True]
 
 
-async def test_a_server_that_cannot_be_asked_yet_is_asked_soon(server: ScriptedServer, client: Client) -> None:
+async def test_an_unreachable_server_is_retried_soon(server: ScriptedServer, client: Client) -> None:
     serve(server, status(403, "Forbidden", "not while it starts"), SERVED)
-    told: asyncio.Queue[ApiState] = asyncio.Queue()
-    loop = DiscoveryLoop(client, "home", told.put, period_seconds=3600)
+    reported: asyncio.Queue[ApiState] = asyncio.Queue()
+    loop = DiscoveryLoop(client, "home", reported.put, period_seconds=3600)
     task = asyncio.create_task(loop.run())
-    assert (await asyncio.wait_for(told.get(), 300)).available
+    assert (await asyncio.wait_for(reported.get(), 300)).available
     task.cancel()
     with suppress(asyncio.CancelledError):
         await task

@@ -23,7 +23,7 @@ def seen(overlay: Overlay, cached: Observed | None) -> Observed | None:
     return overlay.view("Workload", "t", "wl", cached)
 
 
-def test_a_created_object_is_there_before_the_cache_shows_it() -> None:
+def test_a_created_object_is_visible_before_the_cache_has_it() -> None:
     overlay = Overlay(Clock())
     overlay.wrote("Workload", OLD)
     assert seen(overlay, None) == OLD
@@ -55,7 +55,7 @@ def test_the_event_of_a_delete_may_overtake_its_answer() -> None:
     assert seen(overlay, None) is None
 
 
-def test_an_object_that_came_and_went_before_the_answer_is_gone() -> None:
+def test_an_object_deleted_before_the_response_is_absent() -> None:
     overlay = Overlay(Clock())
     overlay.observed_change("Workload", None, OLD)
     overlay.observed_change("Workload", OLD, None)
@@ -73,7 +73,7 @@ def test_the_successor_under_the_same_name_is_another_object() -> None:
     assert seen(overlay, None) == AGAIN
 
 
-def test_nothing_is_believed_for_longer_than_a_while() -> None:
+def test_own_writes_expire() -> None:
     clock = Clock()
     overlay = Overlay(clock)
     overlay.wrote("Workload", OLD)

@@ -1,4 +1,4 @@
-"""The policies in force follow the cluster: definitions come and go, sets are swapped whole, statuses are true."""
+"""The policies in force follow the cluster: definitions are added and removed, sets are swapped as a whole."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ class Room:
     async def condition(self, resource: Resource, name: str, reason: str, words: str = "") -> dict[str, Any]:
         """The only condition of a policy or an exception, once it has this reason, and these words in its message."""
 
-        async def said() -> dict[str, Any]:
+        async def recorded() -> dict[str, Any]:
             status = (await self.client.get(resource, name)).get("status") or {}
             found = [each for each in status.get("conditions", []) if each["reason"] == reason]
             if not found or words not in found[0]["message"]:
@@ -117,7 +117,7 @@ class Room:
             assert status["observedGeneration"] == found[0]["observedGeneration"]
             return dict(found[0])
 
-        return await wait_for(said, what=f"the status of {name} to say {reason}", interval=0.02)
+        return await wait_for(recorded, what=f"the status of {name} to say {reason}", interval=0.02)
 
     def writes(self) -> list[str]:
         return [f"{each.verb} {each.resource}/{each.subresource}" for each in self.sandbox.audit if each.subresource]
@@ -150,7 +150,7 @@ def names(policies: PolicySet) -> list[str]:
     return [each.name for each in policies.policies]
 
 
-async def test_definitions_may_come_go_and_return(room: Room) -> None:
+async def test_definitions_can_be_removed_and_restored(room: Room) -> None:
     async with running(room):
         assert room.keeper.current.policies == ()
         assert room.bench.loads == []
@@ -201,17 +201,17 @@ async def test_changes_swap_the_whole_set_and_load_only_what_changed(room: Room)
     assert [each.generation for each in room.bench.sets] == list(range(1, len(room.bench.sets) + 1))
 
 
-async def test_a_broken_policy_is_told_with_its_place_and_repaired_without_a_restart(room: Room) -> None:
+async def test_a_broken_policy_is_reported_with_its_location_and_reloaded_when_fixed(room: Room) -> None:
     await room.define()
     await room.policy("p", validations=[RULE, {"expression": "true &&\n  objet.spec.x"}])
     await room.policy("good")
     async with running(room):
         current = await room.in_force(lambda current: names(current) == ["good"])
         assert [each.name for each in current.broken] == ["p"]
-        told = await room.condition(GANG_POLICIES, "p", "InvalidExpression")
-        assert (told["type"], told["status"], told["observedGeneration"]) == ("Ready", "False", 1)
-        assert "spec.validations[1].expression, line 2, column 3" in told["message"]
-        assert "refused" in told["message"]
+        reported = await room.condition(GANG_POLICIES, "p", "InvalidExpression")
+        assert (reported["type"], reported["status"], reported["observedGeneration"]) == ("Ready", "False", 1)
+        assert "spec.validations[1].expression, line 2, column 3" in reported["message"]
+        assert "refused" in reported["message"]
         good = await room.condition(GANG_POLICIES, "good", "InForce")
         assert (good["status"], good["message"]) == ("True", "In force with 1 rule.")
         await room.client.merge_patch(GANG_POLICIES, "p", {"spec": {"validations": [RULE]}})
@@ -220,7 +220,7 @@ async def test_a_broken_policy_is_told_with_its_place_and_repaired_without_a_res
         assert names(room.keeper.current) == ["good", "p"]
 
 
-async def test_a_policy_on_which_gangctl_fails_hides_no_other(room: Room) -> None:
+async def test_a_policy_with_an_internal_error_does_not_hide_the_others(room: Room) -> None:
     await room.define()
     for name in ("poison", "good"):
         await room.policy(name)
@@ -228,12 +228,12 @@ async def test_a_policy_on_which_gangctl_fails_hides_no_other(room: Room) -> Non
         current = await room.in_force(lambda current: names(current) == ["good"])
         (broken,) = current.broken
         assert (broken.name, broken.fail_closed) == ("poison", True)
-        told = await room.condition(GANG_POLICIES, "poison", "InternalError")
-        assert "RecursionError" in told["message"]
+        reported = await room.condition(GANG_POLICIES, "poison", "InternalError")
+        assert "RecursionError" in reported["message"]
 
 
 def loose(definition: Mapping[str, Any]) -> dict[str, Any]:
-    """A definition that lets anything in, as one that somebody edited."""
+    """A definition that accepts anything, as after an edit."""
     changed: dict[str, Any] = copy.deepcopy(dict(definition))
     for version in changed["spec"]["versions"]:
         anything = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
@@ -259,7 +259,7 @@ BAD_SPECS: tuple[tuple[Any, str], ...] = (
 )
 
 
-async def test_whatever_somebody_writes_is_told_and_hides_nothing(room: Room) -> None:
+async def test_any_invalid_policy_is_reported_and_does_not_hide_the_others(room: Room) -> None:
     for definition in definitions().values():
         await room.client.create(CUSTOM_RESOURCE_DEFINITIONS, loose(definition))
     for resource in (GANG_POLICIES, GANG_POLICY_EXCEPTIONS):
@@ -278,11 +278,11 @@ async def test_whatever_somebody_writes_is_told_and_hides_nothing(room: Room) ->
         for number, (_, reason) in enumerate(BAD_SPECS):
             await room.condition(GANG_POLICIES, f"bad-{number}", reason)
             await room.condition(GANG_POLICY_EXCEPTIONS, f"bad-{number}", "InvalidField")
-        told = await room.condition(GANG_POLICY_EXCEPTIONS, "without-end", "InvalidField")
-        assert "spec.expiresAt: is required" in told["message"]
+        reported = await room.condition(GANG_POLICY_EXCEPTIONS, "without-end", "InvalidField")
+        assert "spec.expiresAt: is required" in reported["message"]
 
 
-async def test_annotations_that_reports_repeat_are_the_present_ones(room: Room) -> None:
+async def test_reports_have_the_current_annotations(room: Room) -> None:
     await room.define()
     await room.policy("p")
     async with running(room):
@@ -295,11 +295,11 @@ async def test_annotations_that_reports_repeat_are_the_present_ones(room: Room) 
 async def idle(queue: WorkQueue[tuple[str, str]]) -> None:
     """Wait until every key that has come into line is dealt with."""
     await asyncio.sleep(0)
-    while queue._queued or queue._parked or queue._processing:  # noqa: ASYNC110 - a queue does not say when it is idle
+    while queue._queued or queue._parked or queue._processing:  # noqa: ASYNC110 - a queue has no event for idle
         await asyncio.sleep(0)
 
 
-async def test_nothing_is_written_while_nothing_differs(room: Room) -> None:
+async def test_an_unchanged_status_is_not_written(room: Room) -> None:
     await room.define()
     await room.policy("p")
     async with running(room):
@@ -315,7 +315,7 @@ async def test_nothing_is_written_while_nothing_differs(room: Room) -> None:
     assert len(room.writes()) == 1
 
 
-async def test_a_status_that_somebody_else_wrote_is_set_right(room: Room) -> None:
+async def test_a_status_written_by_another_client_is_corrected(room: Room) -> None:
     await room.define()
     await room.policy("p")
     async with running(room):
@@ -334,7 +334,7 @@ def exception(until: datetime, **spec: Any) -> dict[str, Any]:
     return {"metadata": {"name": "e"}, "spec": spec}
 
 
-async def test_an_exception_ends_by_itself_and_its_status_says_so(room: Room) -> None:
+async def test_an_exception_expires_and_its_status_reports_it(room: Room) -> None:
     await room.define()
     await room.policy("p")
     async with running(room):
@@ -351,7 +351,7 @@ async def test_an_exception_ends_by_itself_and_its_status_says_so(room: Room) ->
         assert datetime.now(UTC) >= end
 
 
-async def test_an_exception_from_no_policy_says_so_until_there_is_one(room: Room) -> None:
+async def test_an_exception_without_its_policy_reports_it_until_it_exists(room: Room) -> None:
     await room.define()
     async with running(room):
         await room.create(GANG_POLICY_EXCEPTIONS, exception(datetime.now(UTC) + timedelta(days=1)))
@@ -374,7 +374,7 @@ async def config_map(room: Room, name: str, value: str) -> None:
     await room.client.create(CONFIG_MAPS, body)
 
 
-async def test_a_named_parameter_is_watched_and_no_other(room: Room) -> None:
+async def test_only_named_parameters_are_watched(room: Room) -> None:
     await room.define()
     await config_map(room, "limits", "3")
     await config_map(room, "secret-things", "x")
@@ -399,7 +399,7 @@ async def test_a_named_parameter_is_watched_and_no_other(room: Room) -> None:
             room.parameters.find("v1", "ConfigMap", "default", name="limits")
 
 
-async def test_parameters_by_label_are_asked_for_by_label(room: Room) -> None:
+async def test_parameters_by_label_are_listed_by_label(room: Room) -> None:
     await room.define()
     for name, labels in (("a", {"limits": "yes"}), ("b", {}), ("c", {"limits": "yes", "old": "x"})):
         metadata = {"name": name, "namespace": "default", "labels": labels}
@@ -440,7 +440,7 @@ LIMITS: dict[str, Any] = {
 }
 
 
-async def test_parameters_of_a_kind_that_comes_later(room: Room) -> None:
+async def test_parameters_of_a_kind_defined_later_are_followed(room: Room) -> None:
     await room.define()
     await room.policy("p", **with_params("big", "Limit", "example.com/v1", namespace=""))
     async with running(room):
@@ -463,7 +463,7 @@ async def _found(room: Room) -> bool:
 # Namespaces
 
 
-async def test_a_namespace_that_was_just_made_is_waited_for(room: Room, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_evaluation_waits_for_a_new_namespace(room: Room, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("gangctl.controllers.policy_sources.NEW_NAMESPACE_SECONDS", 60)
     async with running(room):
         waiting = asyncio.create_task(room.sources.namespace("new"))
@@ -475,7 +475,7 @@ async def test_a_namespace_that_was_just_made_is_waited_for(room: Room, monkeypa
         assert found["kind"] == "Namespace"
 
 
-async def test_a_namespace_that_does_not_come_is_unknown(room: Room, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_namespace_that_does_not_appear_is_unknown(room: Room, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("gangctl.controllers.policy_sources.NEW_NAMESPACE_SECONDS", 0.01)
     async with running(room):
         assert await room.sources.namespace("nowhere") is None

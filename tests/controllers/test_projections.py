@@ -20,5 +20,5 @@ def test_the_replacement_of_a_failed_pod_is_a_change() -> None:
 
 
 @pytest.mark.parametrize("status", [{"active": 2}, {"active": 1, "terminating": 1}, {"active": 3, "ready": 2}])
-def test_pods_that_come_one_after_the_other_are_none(status: dict[str, int]) -> None:
+def test_growing_pod_counts_are_no_change(status: dict[str, int]) -> None:
     assert project_job(job(**status)) == project_job(job(active=1))

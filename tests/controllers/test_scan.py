@@ -38,7 +38,7 @@ POLICY = {
 
 
 class View:
-    """Says of a JobSet whose name begins with ``bad`` that it breaks the one rule."""
+    """Reports that a JobSet whose name begins with ``bad`` violates the one rule."""
 
     def __init__(self, client: Client) -> None:
         self._client = client
@@ -134,7 +134,7 @@ async def with_reports(ground: Ground) -> None:
     await wait_for(served, tolerate=(Exception,))
 
 
-async def test_counts_and_newest_violations_stand_in_the_status(ground: Ground) -> None:
+async def test_the_status_has_counts_and_the_newest_violations(ground: Ground) -> None:
     await ground.add("a", "good", "bad-1", "bad-2")
     await ground.add("a-b", "bad-3")
     await ground.add("left-alone", "bad-4")
@@ -151,7 +151,7 @@ async def test_counts_and_newest_violations_stand_in_the_status(ground: Ground) 
     assert ground.observed == [(4, {"bad-names": Counter({Result.FAIL: 3, Result.PASS: 1})})]
 
 
-async def test_a_scan_that_finds_the_same_writes_nothing(ground: Ground) -> None:
+async def test_a_scan_without_a_difference_writes_nothing(ground: Ground) -> None:
     await with_reports(ground)
     await ground.add("a", "good", "bad-1")
     await ground.scan.scan()
@@ -163,7 +163,7 @@ async def test_a_scan_that_finds_the_same_writes_nothing(ground: Ground) -> None
     assert (ground.view.live["metadata"]["resourceVersion"], await ground.reports()) == before
 
 
-async def test_a_policy_that_is_not_scanned_any_more_says_nothing_of_what_exists(ground: Ground) -> None:
+async def test_a_policy_that_is_no_longer_scanned_has_no_counts(ground: Ground) -> None:
     await ground.add("a", "bad-1")
     await ground.scan.scan()
     await ground.client.merge_patch(
@@ -182,7 +182,7 @@ async def test_a_policy_that_is_not_scanned_any_more_says_nothing_of_what_exists
     assert ground.view.live["metadata"]["resourceVersion"] == before
 
 
-async def test_every_namespace_has_its_report(ground: Ground) -> None:
+async def test_each_namespace_has_a_report(ground: Ground) -> None:
     await with_reports(ground)
     await ground.add("a", "good", "bad-1")
     await ground.add("a-b", "fine")
@@ -200,7 +200,7 @@ async def test_every_namespace_has_its_report(ground: Ground) -> None:
     assert reports["a"]["metadata"]["labels"] == {"app.kubernetes.io/managed-by": "gangctl"}
 
 
-async def test_a_report_follows_and_goes(ground: Ground) -> None:
+async def test_a_report_follows_its_violations_and_is_deleted_with_the_last(ground: Ground) -> None:
     await with_reports(ground)
     await ground.add("a", "bad-1")
     await ground.scan.scan()
@@ -210,7 +210,7 @@ async def test_a_report_follows_and_goes(ground: Ground) -> None:
     assert set(await ground.reports()) == {"a-b"}
 
 
-async def test_others_reports_stay(ground: Ground) -> None:
+async def test_reports_of_other_tools_are_kept(ground: Ground) -> None:
     await with_reports(ground)
     theirs = {"metadata": {"name": "gangctl", "namespace": "a"}, "summary": {"pass": 7}}
     await ground.client.create(
@@ -220,7 +220,7 @@ async def test_others_reports_stay(ground: Ground) -> None:
     assert (await ground.reports())["a"]["summary"] == {"pass": 7}
 
 
-async def test_a_status_that_is_refused_keeps_no_other_from_being_written(ground: Ground) -> None:
+async def test_a_refused_status_write_does_not_stop_the_others(ground: Ground) -> None:
     await ground.add("a", "bad-1")
     other = await ground.client.create(GANG_POLICIES, {**POLICY, "metadata": {"name": "other"}})
     stale = {"results": {"pass": 7}, "lastScanTime": "2026-01-01T00:00:00Z"}
@@ -235,7 +235,7 @@ async def test_a_status_that_is_refused_keeps_no_other_from_being_written(ground
     assert "results" not in (await ground.client.get(GANG_POLICIES, "other"))["status"]
 
 
-async def test_others_have_their_turn_between_two_jobsets(ground: Ground, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_other_tasks_run_between_two_jobsets(ground: Ground, monkeypatch: pytest.MonkeyPatch) -> None:
     await ground.add("a", "a", "b", "c", "d")
     turns, seen = 0, []
 
@@ -258,7 +258,7 @@ async def test_others_have_their_turn_between_two_jobsets(ground: Ground, monkey
     assert len(set(seen)) == 4
 
 
-async def test_other_policies_are_scanned_soon(ground: Ground) -> None:
+async def test_a_requested_scan_runs_soon(ground: Ground) -> None:
     task = asyncio.create_task(ground.scan.run())
     try:
 
@@ -275,6 +275,6 @@ async def test_other_policies_are_scanned_soon(ground: Ground) -> None:
         await asyncio.gather(task, return_exceptions=True)
 
 
-async def test_without_jobsets_there_is_nothing_to_say(ground: Ground) -> None:
+async def test_without_jobsets_there_are_no_reports(ground: Ground) -> None:
     await ground.scan.scan()
     assert ground.observed == [(0, {"bad-names": Counter()})]

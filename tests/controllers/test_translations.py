@@ -34,7 +34,7 @@ def resized(kind: Kind, *, progress: bool = False) -> SetMinCounts:
         ([resized("PodGroup"), Delete("PodGroup", found("g"))], True, "patched"),
     ],
 )
-def test_what_a_look_came_to(changes: list[Change], before: bool, result: str) -> None:
+def test_outcomes_of_a_translation_are_counted(changes: list[Change], before: bool, result: str) -> None:
     assert result_of(changes, before=before) == result
 
 
@@ -50,5 +50,5 @@ def test_what_a_look_came_to(changes: list[Change], before: bool, result: str) -
         (Delete("PodGroup", found("g")), True, [("PodGroup", "surplus")]),
     ],
 )
-def test_what_was_repaired(change: Change, before: bool, repaired: list[tuple[str, str]]) -> None:
+def test_repairs_are_counted(change: Change, before: bool, repaired: list[tuple[str, str]]) -> None:
     assert list(repairs([change], before=before)) == repaired

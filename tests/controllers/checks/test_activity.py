@@ -1,4 +1,4 @@
-"""The condition Active of AdmissionChecks: true to the parameters, and left alone where nothing is known."""
+"""The condition Active of AdmissionChecks follows the parameters, and stays while they are unknown."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ async def test_a_check_without_parameters_is_active_at_once(world: World) -> Non
     assert world.activity.parameters("gang") == DEFAULTS
 
 
-async def test_checks_of_others_are_none_of_our_business(world: World) -> None:
+async def test_checks_of_other_controllers_are_left_alone(world: World) -> None:
     await world.check("other", controller="example.com/other")
     assert await world.activity.reconcile("other") == await_change()
     assert "status" not in await world.client.get(ADMISSION_CHECKS, "other")
@@ -40,20 +40,20 @@ async def test_checks_of_others_are_none_of_our_business(world: World) -> None:
 
 
 @pytest.mark.parametrize("key", ["apiGroup", "kind"])
-async def test_parameters_of_another_kind_will_not_do(world: World, key: str) -> None:
+async def test_parameters_of_another_kind_make_a_check_inactive(world: World, key: str) -> None:
     await world.check(parameters={**OURS, key: "other"})
     found = await world.active()
     assert (found["status"], found["reason"]) == ("False", "BadParametersRef")
     assert world.activity.parameters("gang") is None
 
 
-async def test_a_missing_definition_is_told_of_after_a_while(world: World) -> None:
+async def test_a_missing_definition_is_reported_after_a_delay(world: World) -> None:
     await world.check(parameters=OURS)
     await world.known()
     assert "no definition of GangAdmissionParameters" in (await world.active())["message"]
 
 
-async def test_parameters_that_come_and_change_are_followed(world: World) -> None:
+async def test_created_and_changed_parameters_are_followed(world: World) -> None:
     await world.define_parameters()
     await world.check(parameters=OURS)
     # They are known as well while their definition is believed to be missing, as it is after some time without it.
@@ -70,7 +70,7 @@ async def test_parameters_that_come_and_change_are_followed(world: World) -> Non
     assert (found["status"], found["reason"]) == ("True", "Active")
 
 
-async def test_what_says_the_same_is_not_written_again(world: World) -> None:
+async def test_an_unchanged_condition_is_not_written_again(world: World) -> None:
     await world.check()
     await world.active()
     before = (await world.client.get(ADMISSION_CHECKS, "gang"))["metadata"]["resourceVersion"]
@@ -79,7 +79,7 @@ async def test_what_says_the_same_is_not_written_again(world: World) -> None:
     assert (await world.client.get(ADMISSION_CHECKS, "gang"))["metadata"]["resourceVersion"] == before
 
 
-async def test_while_parameters_are_not_known_nothing_is_said(world: World) -> None:
+async def test_no_condition_is_written_while_the_parameters_are_unknown(world: World) -> None:
     await world.check(parameters=OURS)
     unread = parameter_source(world.client, lambda: None)
     checks = Checks(world.client, world.client, world.checks.store, unread)
@@ -89,7 +89,7 @@ async def test_while_parameters_are_not_known_nothing_is_said(world: World) -> N
     assert checks.ours("gang")
 
 
-async def test_conditions_of_others_stay(world: World) -> None:
+async def test_conditions_of_other_controllers_are_kept(world: World) -> None:
     await world.check()
     other = condition("Fancy")
     await world.client.merge_patch(ADMISSION_CHECKS, "gang", {"status": {"conditions": [other]}}, subresource="status")

@@ -36,7 +36,7 @@ FOREIGN = "example.com/budget"
 
 @dataclass
 class Statuses:
-    """Says what the test has it say."""
+    """Returns what a test sets."""
 
     now: Status = DONE
 
@@ -115,7 +115,7 @@ async def yard(tmp_path: Path) -> AsyncIterator[Yard]:
             await asyncio.gather(task, return_exceptions=True)
 
 
-async def test_the_gate_opens_with_one_patch(yard: Yard) -> None:
+async def test_the_gate_is_removed_with_one_patch(yard: Yard) -> None:
     await yard.create()
     assert yard.keeper.waiting() == [KEY]
     yard.queue(GATE)
@@ -127,14 +127,14 @@ async def test_the_gate_opens_with_one_patch(yard: Yard) -> None:
     assert (yard.patches(), yard.events) == (1, ["AdmissionGateRemoved"])
 
 
-async def test_gates_of_others_stay(yard: Yard) -> None:
+async def test_gates_of_other_controllers_are_kept(yard: Yard) -> None:
     await yard.create(f"{FOREIGN},{GATE}")
     yard.queue(FOREIGN, GATE)
     await yard.keeper.reconcile(KEY)
     assert await yard.gates() == FOREIGN
 
 
-async def test_it_waits_for_the_gang_and_for_kueue(yard: Yard) -> None:
+async def test_the_gate_waits_for_the_gang_and_for_kueue(yard: Yard) -> None:
     await yard.create()
     await yard.keeper.reconcile(KEY)
     yard.queue(GATE)
@@ -145,7 +145,7 @@ async def test_it_waits_for_the_gang_and_for_kueue(yard: Yard) -> None:
 
 
 @pytest.mark.parametrize("reserved", [True, False])
-async def test_a_kueue_that_minds_no_gates_is_told_of(yard: Yard, *, reserved: bool) -> None:
+async def test_a_kueue_that_ignores_gates_is_reported(yard: Yard, *, reserved: bool) -> None:
     await yard.create()
     yard.queue(*([GATE] if reserved else []), reserved=reserved)
     yard.statuses.now = UNDER_WAY
@@ -157,7 +157,7 @@ async def test_a_kueue_that_minds_no_gates_is_told_of(yard: Yard, *, reserved: b
     assert set(yard.events) == {"AdmissionGateNotHonoured"}
 
 
-async def test_what_another_replica_has_opened_is_no_alarm(yard: Yard) -> None:
+async def test_a_gate_removed_by_another_replica_is_not_reported(yard: Yard) -> None:
     await yard.create()
     jobset = yard.caches.jobset(KEY)
     assert jobset is not None
@@ -174,7 +174,7 @@ async def test_what_another_replica_has_opened_is_no_alarm(yard: Yard) -> None:
     assert await yard.gates() is None
 
 
-async def test_a_list_that_changed_meanwhile_is_looked_at_again(yard: Yard) -> None:
+async def test_a_gate_list_that_changed_is_read_again(yard: Yard) -> None:
     await yard.create()
     jobset = yard.caches.jobset(KEY)
     assert jobset is not None
@@ -187,7 +187,7 @@ async def test_a_list_that_changed_meanwhile_is_looked_at_again(yard: Yard) -> N
     assert (await yard.gates(), yard.events) == (both, [])
 
 
-async def test_a_refusal_is_told_and_tried_again(yard: Yard) -> None:
+async def test_a_refused_patch_is_reported_and_retried(yard: Yard) -> None:
     await yard.create()
     yard.queue(GATE)
     refusal = error(422, "Invalid", "GangPolicy 'p' denied request: not any more")
@@ -199,7 +199,7 @@ async def test_a_refusal_is_told_and_tried_again(yard: Yard) -> None:
     assert (await yard.gates(), yard.events) == (None, ["FailedCreate", "AdmissionGateRemoved"])
 
 
-async def test_a_failed_look_is_not_taken_for_a_refusal_of_the_patch(yard: Yard) -> None:
+async def test_a_failed_read_is_not_reported_as_a_refused_patch(yard: Yard) -> None:
     await yard.create()
     yard.queue(GATE)
     for verb, answer in (("patch", conflict()), ("get", error(403, "Forbidden", "no look"))):
@@ -209,7 +209,7 @@ async def test_a_failed_look_is_not_taken_for_a_refusal_of_the_patch(yard: Yard)
     assert yard.events == []
 
 
-async def test_who_is_gone_or_finished_is_left_alone(yard: Yard) -> None:
+async def test_a_deleted_or_finished_jobset_is_left_alone(yard: Yard) -> None:
     await yard.keeper.reconcile(("t", "nobody"))
     await yard.create()
     yard.queue(reserved=True)

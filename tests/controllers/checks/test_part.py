@@ -1,4 +1,4 @@
-"""Whatever is seen last, the gang of a Workload that waits is asked for, and the Workload looked at."""
+"""In whatever order objects are seen, the gang of a waiting Workload is requested and the Workload checked."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ class Context:
 
 
 @each("order", list(permutations(("workload", "check", "jobset"))), ids="-".join)
-async def test_the_last_that_is_seen_asks_for_the_gang(order: tuple[str, ...]) -> None:
+async def test_the_gang_is_requested_once_workload_check_and_jobset_are_seen(order: tuple[str, ...]) -> None:
     context = Context("kueue_check")
     for what in order:
         assert not any(context.asked)
@@ -107,7 +107,7 @@ async def test_the_last_that_is_seen_asks_for_the_gang(order: tuple[str, ...]) -
     assert context.asked[-1], "its gang is waited for, and nobody was told"
 
 
-async def test_a_workload_that_changes_otherwise_asks_nobody() -> None:
+async def test_an_unrelated_change_of_a_workload_requests_nothing() -> None:
     context = Context("kueue_check")
     for what in ("jobset", "check", "workload"):
         context.see(what)
@@ -116,7 +116,7 @@ async def test_a_workload_that_changes_otherwise_asks_nobody() -> None:
     assert len(context.asked) == before
 
 
-async def test_without_a_mode_nothing_is_followed() -> None:
+async def test_without_a_mode_workloads_are_not_followed() -> None:
     context = Context()
     assert context.followers == []
     context.see("workload")

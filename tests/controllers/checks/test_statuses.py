@@ -1,4 +1,4 @@
-"""How far a JobSet is: by its gang's objects, and by what policies say of it by now."""
+"""The progress of a JobSet: by the objects of its gang, and by the current policies."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class Caches:
 
 @dataclass
 class Policies:
-    """Says what the test has it say."""
+    """Returns what a test sets."""
 
     outcomes: tuple[Outcome, ...] | None = ()
     any: bool = True
@@ -95,7 +95,7 @@ DENIAL = Finding("p", "r", Result.FAIL, "too large")
 
 
 @pytest.mark.parametrize("suspend", [True, False])
-def test_done_when_every_object_is_there(*, suspend: bool) -> None:
+def test_a_gang_is_done_when_all_its_objects_exist(*, suspend: bool) -> None:
     caches = Caches()
     caches.fill(stamped())
     found = statuses(caches).of_objects(stamped(suspend=suspend))
@@ -104,7 +104,7 @@ def test_done_when_every_object_is_there(*, suspend: bool) -> None:
 
 
 @pytest.mark.parametrize("kind", ["Workload", "PodGroup"])
-def test_what_is_missing_is_named(kind: Kind) -> None:
+def test_missing_objects_are_named(kind: Kind) -> None:
     caches = Caches()
     caches.fill(stamped())
     gone = next(key for key in caches.objects if key[0] == kind)
@@ -114,7 +114,7 @@ def test_what_is_missing_is_named(kind: Kind) -> None:
     assert f"{kind} {gone[1]}" in found.message
 
 
-def test_an_object_of_somebody_else_is_not_ours() -> None:
+def test_an_object_of_another_owner_does_not_count() -> None:
     caches = Caches()
     caches.fill(stamped(), owner="other")
     found = statuses(caches).of_objects(stamped())
@@ -122,13 +122,13 @@ def test_an_object_of_somebody_else_is_not_ours() -> None:
     assert "has another owner" in found.message
 
 
-def test_an_object_that_goes_is_not_there() -> None:
+def test_a_terminating_object_does_not_count() -> None:
     caches = Caches()
     caches.fill(stamped(), deleting=True)
     assert statuses(caches).of_objects(stamped()).progress is Progress.UNDER_WAY
 
 
-def test_without_the_api_there_is_no_gang_to_be_had() -> None:
+def test_without_the_scheduling_api_the_gang_is_not_possible() -> None:
     found = statuses(Caches(), state=ApiState(None, reason="it is not served")).of_objects(stamped())
     assert found.progress is Progress.UNDER_WAY
     assert "it is not served" in found.message
@@ -142,13 +142,13 @@ def test_without_the_api_there_is_no_gang_to_be_had() -> None:
     ],
     ids=["no gang", "elsewhere"],
 )
-async def test_there_may_be_nothing_to_wait_for(made: JobSet) -> None:
+async def test_a_jobset_without_a_gang_has_nothing_to_wait_for(made: JobSet) -> None:
     policies = Policies()
     assert (await statuses(Caches(), policies).of(made)).progress is Progress.NOTHING_TO_DO
     assert policies.asked == []
 
 
-async def test_policies_are_asked_last() -> None:
+async def test_policies_are_evaluated_last() -> None:
     caches = Caches()
     policies = Policies((Outcome("p", matched=True, actions=frozenset({Action.DENY}), violations=(DENIAL,)),))
     assert (await statuses(caches, policies).of(stamped())).progress is Progress.UNDER_WAY
@@ -169,13 +169,13 @@ async def test_policies_are_asked_last() -> None:
     ],
     ids=["left alone", "warns", "does not apply"],
 )
-async def test_only_a_denial_denies(policies: Policies) -> None:
+async def test_only_a_deny_action_denies(policies: Policies) -> None:
     caches = Caches()
     caches.fill(stamped())
     assert (await statuses(caches, policies).of(stamped())).progress is Progress.DONE
 
 
-async def test_without_policies_nothing_is_read() -> None:
+async def test_without_policies_no_jobset_is_read() -> None:
     caches = Caches()
     caches.fill(stamped())
     policies = Policies(any=False)

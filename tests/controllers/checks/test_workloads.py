@@ -1,4 +1,4 @@
-"""The Workload loop over an API server: what it writes, with what, and what it keeps its hands off."""
+"""The Workload loop over an API server: what it writes, and what it leaves alone."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def without(workload: dict[str, Any], name: str) -> dict[str, Any]:
     return {**status, "admissionChecks": [each for each in status["admissionChecks"] if each["name"] != name]}
 
 
-async def test_ready_is_written_into_the_own_entry_alone(world: World) -> None:
+async def test_ready_is_written_only_into_the_state_of_the_own_check(world: World) -> None:
     update = {"name": "w", "labels": {"a": "b"}}
     before = await world.queued(entry("other", "Ready", "fine", podSetUpdates=[update]), entry("gang"))
     assert await world.look() == await_change()
@@ -50,7 +50,7 @@ async def test_ready_is_written_into_the_own_entry_alone(world: World) -> None:
     assert world.events == [("js", "AdmissionCheckReady")]
 
 
-async def test_nothing_is_written_twice(world: World) -> None:
+async def test_an_unchanged_state_is_not_written_again(world: World) -> None:
     await world.queued(entry("gang"))
     await world.look()
     version = (await world.workload())["metadata"]["resourceVersion"]
@@ -60,7 +60,7 @@ async def test_nothing_is_written_twice(world: World) -> None:
     assert (await world.workload())["metadata"]["resourceVersion"] == version
 
 
-async def test_another_admission_is_looked_at_again(world: World) -> None:
+async def test_a_new_admission_is_checked_again(world: World) -> None:
     await world.queued(entry("gang"))
     await world.look()
     await world.as_kueue(
@@ -84,7 +84,7 @@ async def test_another_admission_is_looked_at_again(world: World) -> None:
     ],
     ids=["evicted", "finished", "no quota"],
 )
-async def test_hands_off(world: World, status: dict[str, Any]) -> None:
+async def test_evicted_or_finished_workloads_are_left_alone(world: World, status: dict[str, Any]) -> None:
     await world.queued(entry("gang"), **status)
     written = world.writes()
     assert await world.look() == await_change()
@@ -93,7 +93,7 @@ async def test_hands_off(world: World, status: dict[str, Any]) -> None:
     assert not world.loop.awaits(next(iter(world.jobsets.seen.values())))
 
 
-async def test_hands_off_who_is_deactivated(world: World) -> None:
+async def test_deactivated_workloads_are_left_alone(world: World) -> None:
     await world.queued(entry("gang"))
     live = await world.client.merge_patch(QUEUED_WORKLOADS, "wl", {"spec": {"active": False}}, "t")
     await world.seen(live)
@@ -101,7 +101,7 @@ async def test_hands_off_who_is_deactivated(world: World) -> None:
     assert (await world.state())["state"] == "Pending"
 
 
-async def test_an_eviction_in_the_same_moment_wins(world: World) -> None:
+async def test_a_concurrent_eviction_wins(world: World) -> None:
     await world.queued(entry("gang"))
     world.statuses.now = DENIED
     stale = world.workloads.store.entry(("t", "wl"))
@@ -114,7 +114,7 @@ async def test_an_eviction_in_the_same_moment_wins(world: World) -> None:
     assert world.events == []
 
 
-async def test_a_retry_has_a_delay_and_is_kueues_turn_then(world: World) -> None:
+async def test_a_retry_has_a_delay_and_is_then_left_to_kueue(world: World) -> None:
     await world.queued(entry("gang"))
     world.statuses.now = DENIED
     await world.look()
@@ -126,14 +126,14 @@ async def test_a_retry_has_a_delay_and_is_kueues_turn_then(world: World) -> None
     assert world.events == [("js", "AdmissionCheckRetry")]
 
 
-async def test_the_delay_of_an_earlier_retry_is_not_left_behind(world: World) -> None:
+async def test_the_delay_of_an_earlier_retry_is_removed(world: World) -> None:
     await world.queued(entry("gang", retryCount=2, requeueAfterSeconds=240))
     await world.look()
     found = await world.state()
     assert (found["state"], found["requeueAfterSeconds"], found["retryCount"]) == ("Ready", 0, 2)
 
 
-async def test_two_checks_of_ours_are_written_together(world: World) -> None:
+async def test_two_own_checks_are_written_together(world: World) -> None:
     await world.check("again")
     await world.queued(entry("gang"), entry("again"), entry("other"))
     written = world.writes()
@@ -142,7 +142,7 @@ async def test_two_checks_of_ours_are_written_together(world: World) -> None:
     assert [(await world.state(name))["state"] for name in ("gang", "again", "other")] == ["Ready", "Ready", "Pending"]
 
 
-async def test_an_owner_of_another_kind_passes_without_a_look(world: World) -> None:
+async def test_a_workload_of_another_kind_is_ready_without_a_check(world: World) -> None:
     await world.queued(entry("gang"), kind="Job")
     await world.look()
     assert (await world.state())["state"] == "Ready"
@@ -151,7 +151,7 @@ async def test_an_owner_of_another_kind_passes_without_a_look(world: World) -> N
 
 
 @pytest.mark.parametrize("earlier", [True, False])
-async def test_a_jobset_that_was_not_seen_is_waited_for(world: World, *, earlier: bool) -> None:
+async def test_a_workload_waits_for_its_jobset_to_be_seen(world: World, *, earlier: bool) -> None:
     await world.queued(entry("gang"), seen=False)
     if earlier:
         raw = jobset("js", rj("w", 1, 4, 4, mode="Gang"), uid=FIXTURE_UID)
@@ -160,7 +160,7 @@ async def test_a_jobset_that_was_not_seen_is_waited_for(world: World, *, earlier
     assert (await world.state())["state"] == "Pending"
 
 
-async def test_a_check_that_is_not_active_says_nothing(world: World) -> None:
+async def test_an_inactive_check_stays_pending(world: World) -> None:
     await world.check("broken", parameters={"apiGroup": "example.com", "kind": "X", "name": "x"})
     await world.queued(entry("broken"))
     assert await world.look() == await_change()
@@ -168,7 +168,7 @@ async def test_a_check_that_is_not_active_says_nothing(world: World) -> None:
     assert world.loop.awaits(next(iter(world.jobsets.seen.values()))), "its gang is made all the same"
 
 
-async def test_who_waits_is_looked_at_again_in_time(world: World) -> None:
+async def test_a_waiting_workload_is_checked_again_before_its_timeout(world: World) -> None:
     await world.queued(entry("gang"))
     world.statuses.now = UNDER_WAY
     action = await clocked(world, 0).reconcile(("t", "wl"))
@@ -177,7 +177,7 @@ async def test_who_waits_is_looked_at_again_in_time(world: World) -> None:
     assert (await world.state())["message"] == ""
 
 
-async def test_time_without_a_gangctl_does_not_count(world: World) -> None:
+async def test_time_without_a_running_gangctl_does_not_count(world: World) -> None:
     await world.queued(entry("gang"))
     world.statuses.now = UNDER_WAY
     # The reservation is years old, and this process has just begun to lead.
@@ -187,7 +187,7 @@ async def test_time_without_a_gangctl_does_not_count(world: World) -> None:
     assert (await world.state())["state"] == "Retry"
 
 
-async def test_a_word_about_waiting_is_no_transition(world: World) -> None:
+async def test_a_changed_message_is_no_transition(world: World) -> None:
     await world.queued(entry("gang"))
     world.statuses.now = UNDER_WAY
     await clocked(world, 10).reconcile(("t", "wl"))
@@ -213,7 +213,7 @@ def clocked(world: World, seconds: float) -> WorkloadChecks:
     return loop
 
 
-async def test_what_died_with_a_process_is_told_by_the_next(world: World) -> None:
+async def test_an_event_lost_in_a_crash_is_recorded_by_the_next_process(world: World) -> None:
     await world.queued(entry("gang"))
     await world.look()
     world.events.clear()
@@ -224,18 +224,18 @@ async def test_what_died_with_a_process_is_told_by_the_next(world: World) -> Non
     assert world.events == [("js", "AdmissionCheckReady")]
 
 
-async def test_old_news_are_not_told_again(world: World) -> None:
+async def test_old_transitions_are_not_recorded_again(world: World) -> None:
     await world.queued(entry("gang"))
     await world.look()
-    (told,) = (await world.workload())["status"]["admissionChecks"]
-    await world.as_kueue(admissionChecks=[{**told, "lastTransitionTime": "2026-01-01T00:00:00Z"}])
+    (reported,) = (await world.workload())["status"]["admissionChecks"]
+    await world.as_kueue(admissionChecks=[{**reported, "lastTransitionTime": "2026-01-01T00:00:00Z"}])
     world.events.clear()
     world.process()
     await world.look()
     assert world.events == []
 
 
-async def test_a_workload_that_is_gone_is_no_trouble(world: World) -> None:
+async def test_a_deleted_workload_is_ignored(world: World) -> None:
     assert await world.loop.reconcile(("t", "nobody")) == Action()
     await world.queued(entry("gang"))
     await world.client.delete(QUEUED_WORKLOADS, "wl", "t")

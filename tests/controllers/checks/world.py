@@ -55,7 +55,7 @@ def entry(name: str, state: str = "Pending", message: str = "", **more: Any) -> 
 
 @dataclass
 class Statuses:
-    """Says what the test has it say."""
+    """Returns what a test sets."""
 
     now: Status = DONE
     asked: int = 0
@@ -93,7 +93,7 @@ class World:
             options=QUICK,
         )
         self.checks: Informer[AdmissionCheck] = Informer(self.client, ADMISSION_CHECKS, read_check, options=QUICK)
-        self.told = 0
+        self.reported = 0
         self.parameters = parameter_source(self.client, self._parameters_changed, options=QUICK, confirm_seconds=0.2)
         self.activity = Checks(self.client, self.client, self.checks.store, self.parameters)
         self.applier = Client(transport, Settings(field_manager=FIELD_MANAGER))
@@ -117,7 +117,7 @@ class World:
         self.events.append((jobset.name, notice.reason.value))
 
     def _parameters_changed(self) -> None:
-        self.told += 1
+        self.reported += 1
 
     async def define(self, resource: Resource) -> None:
         """Serve a kind whose status is written apart."""

@@ -42,7 +42,7 @@ STATUSES = Match(USER, frozenset({"patch"}), JOBS, "status")
 
 
 class Watcher(PathwaysMetrics, ControllerObserver):
-    """Keeps what it is told."""
+    """Keeps the recorded events."""
 
     def __init__(self) -> None:
         super().__init__(CollectorRegistry())
@@ -73,8 +73,8 @@ class Context:
         self.leads = True
         self.setting = Setting()
         self.options = PathwaysOptions()
-        self.said: list[Notice] = []
-        """Everything that was said, the same words about one object once: that is how events are written."""
+        self.recorded: list[Notice] = []
+        """All recorded events, equal ones about one object once, as they are written."""
         self.watcher = Watcher()
         self._words: set[tuple[str, Notice]] = set()
         self.controller = self._make()
@@ -82,7 +82,7 @@ class Context:
     def _say(self, job: PathwaysFacts, notice: Notice) -> None:
         if (job.uid, notice) not in self._words:
             self._words.add((job.uid, notice))
-            self.said.append(notice)
+            self.recorded.append(notice)
 
     def _make(self) -> PathwaysController:
         return PathwaysController(
@@ -97,7 +97,7 @@ class Context:
 
     @asynccontextmanager
     async def running(self, seconds: float = 5.0) -> AsyncIterator[PathwaysController]:
-        """A controller that knows nothing of those before it, once it has had ``seconds`` to look around."""
+        """A controller without the state of earlier ones, after its first ``seconds``."""
         self.controller = self._make()
         async with beside(self.controller.run()):
             await asyncio.sleep(seconds)
@@ -105,8 +105,8 @@ class Context:
 
     @property
     def reasons(self) -> list[str]:
-        """Of all that was said."""
-        return [each.reason.value for each in self.said]
+        """Of all recorded events."""
+        return [each.reason.value for each in self.recorded]
 
     def writes(self) -> list[str]:
         """What gangctl wrote: ``create jobsets``, ``patch pathwaysjobs/status``; also what was refused."""
@@ -220,7 +220,7 @@ class Context:
 
     @asynccontextmanager
     async def upstream(self) -> AsyncIterator[None]:
-        """Somebody holds the Lease and renews it; at the end he is gone without a word."""
+        """Another holder renews the Lease, and at the end stops without releasing it."""
         await self.lease("upstream")
 
         async def renew() -> None:

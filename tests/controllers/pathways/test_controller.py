@@ -17,7 +17,7 @@ from tests.controllers.stage import USER
 UP = {"pathways-head": 1, "worker": 2}
 
 
-def test_a_life_from_creation_to_completion() -> None:
+def test_a_pathwaysjob_runs_from_creation_to_completion() -> None:
     async def acts(context: Context) -> None:
         async with context.running():
             job = await context.submit()
@@ -62,7 +62,7 @@ def test_a_life_from_creation_to_completion() -> None:
     play(acts)
 
 
-def test_a_restart_writes_nothing_and_says_nothing() -> None:
+def test_a_restart_of_gangctl_writes_nothing_and_records_no_event() -> None:
     async def acts(context: Context) -> None:
         for number in range(5):
             await context.submit(f"pw-{number}")
@@ -70,16 +70,16 @@ def test_a_restart_writes_nothing_and_says_nothing() -> None:
             await context.stands("StartupPolicyCompleted", up=UP, name="pw-1")
             await context.stands("Suspended", name="pw-2")
             await asyncio.sleep(LONG_SECONDS)
-        writes, said = context.writes(), list(context.said)
+        writes, recorded = context.writes(), list(context.recorded)
         assert len(writes) == 5 + 5 + 2
         async with context.running(LONG_SECONDS):
             assert context.writes() == writes
-            assert context.said == said
+            assert context.recorded == recorded
 
     play(acts)
 
 
-def test_suspended_and_resumed_by_a_queue() -> None:
+def test_a_pathwaysjob_is_suspended_and_resumed_by_a_queue() -> None:
     async def acts(context: Context) -> None:
         async with context.running():
             await context.submit(metadata={"labels": {"kueue.x-k8s.io/queue-name": "q"}})
@@ -98,7 +98,7 @@ def test_suspended_and_resumed_by_a_queue() -> None:
     play(acts)
 
 
-def test_restarts_are_copied_and_told() -> None:
+def test_restarts_are_copied_to_the_status_and_recorded() -> None:
     async def acts(context: Context) -> None:
         async with context.running():
             await context.submit(maxRestarts=3)
@@ -107,12 +107,12 @@ def test_restarts_are_copied_and_told() -> None:
             await asyncio.sleep(1)
             assert await context.phase() == "Pending: Restarting"
             assert (await context.status())["restarts"] == 2
-            assert context.said[-1].message == "Restart 2 of 3"
+            assert context.recorded[-1].message == "Restart 2 of 3"
 
     play(acts)
 
 
-def test_nothing_is_created_for_what_is_being_deleted() -> None:
+def test_no_jobset_is_created_for_a_terminating_pathwaysjob() -> None:
     async def acts(context: Context) -> None:
         await context.submit(metadata={"finalizers": ["example.com/keep"]})
         await context.delete()
@@ -120,13 +120,13 @@ def test_nothing_is_created_for_what_is_being_deleted() -> None:
             assert await context.jobset() is None
             assert context.writes() == []
             assert context.reads() == []
-            assert context.said == []
+            assert context.recorded == []
 
     play(acts)
 
 
 @pytest.mark.parametrize("propagation", ["Background", "Foreground"])
-def test_a_jobset_goes_with_its_job_and_is_not_created_again(propagation: str) -> None:
+def test_a_jobset_is_deleted_with_its_pathwaysjob(propagation: str) -> None:
     async def acts(context: Context) -> None:
         async with context.running():
             await context.submit()
@@ -140,7 +140,7 @@ def test_a_jobset_goes_with_its_job_and_is_not_created_again(propagation: str) -
     play(acts)
 
 
-def test_a_jobset_that_is_deleted_before_its_end_is_created_again() -> None:
+def test_a_jobset_deleted_before_its_end_is_recreated() -> None:
     async def acts(context: Context) -> None:
         async with context.running():
             await context.submit()
@@ -158,7 +158,7 @@ def test_a_jobset_that_is_deleted_before_its_end_is_created_again() -> None:
     play(acts)
 
 
-def test_with_a_ttl_a_jobset_that_is_gone_may_have_finished() -> None:
+def test_a_missing_jobset_with_a_ttl_may_have_finished() -> None:
     async def acts(context: Context) -> None:
         context.options = PathwaysOptions(ttl_seconds_after_finished=60)
         async with context.running():
@@ -173,7 +173,7 @@ def test_with_a_ttl_a_jobset_that_is_gone_may_have_finished() -> None:
     play(acts)
 
 
-def test_an_end_is_seen_although_the_jobset_is_gone_a_moment_later() -> None:
+def test_the_end_is_recorded_even_if_the_jobset_is_deleted_at_once() -> None:
     async def acts(context: Context) -> None:
         context.options = PathwaysOptions(ttl_seconds_after_finished=0)
         async with context.running():
@@ -187,7 +187,7 @@ def test_an_end_is_seen_although_the_jobset_is_gone_a_moment_later() -> None:
     play(acts)
 
 
-def test_a_change_that_comes_too_late_is_told_once() -> None:
+def test_a_change_after_the_creation_is_reported_once() -> None:
     async def acts(context: Context) -> None:
         async with context.running():
             await context.submit()
@@ -222,12 +222,12 @@ def test_a_replica_that_stops_leading_writes_nothing() -> None:
     play(acts)
 
 
-def test_without_the_definition_it_says_so_once_and_looks_again() -> None:
+def test_a_missing_definition_is_logged_once_and_checked_again() -> None:
     async def acts(context: Context) -> None:
         with capture_logs() as logs:
             async with context.running(LONG_SECONDS):
-                told = [each for each in logs if "does not have their definition" in each["event"]]
-                assert len(told) == 1
+                reported = [each for each in logs if "does not have their definition" in each["event"]]
+                assert len(reported) == 1
                 await context.define()
                 await context.submit()
                 await asyncio.sleep(60)
@@ -236,7 +236,7 @@ def test_without_the_definition_it_says_so_once_and_looks_again() -> None:
     play(acts, defined=False)
 
 
-def test_where_there_are_no_gangs_it_renders_without() -> None:
+def test_without_the_scheduling_api_the_jobset_has_no_gang() -> None:
     async def acts(context: Context) -> None:
         context.setting = Setting(gangs=False, topology=False)
         async with context.running():
@@ -255,7 +255,7 @@ def test_where_there_are_no_gangs_it_renders_without() -> None:
     play(acts)
 
 
-def test_a_head_that_no_node_can_have_is_told_when_there_are_nodes_for_it() -> None:
+def test_a_head_that_fits_no_node_is_reported_once_there_are_nodes() -> None:
     async def acts(context: Context) -> None:
         async with context.running():
             await context.submit("alone")
@@ -270,7 +270,7 @@ def test_a_head_that_no_node_can_have_is_told_when_there_are_nodes_for_it() -> N
     play(acts)
 
 
-def test_it_asks_for_nothing_else_while_nothing_changes() -> None:
+def test_no_requests_are_sent_while_nothing_changes() -> None:
     async def acts(context: Context) -> None:
         async with context.running():
             await context.submit()

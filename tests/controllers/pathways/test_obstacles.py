@@ -1,4 +1,4 @@
-"""What stands between a PathwaysJob and its JobSet: names that are taken, refusals, faults and old answers."""
+"""Obstacles between a PathwaysJob and its JobSet: taken names, refusals, faults and stale reads."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from tests.rows import each
 DENIAL = StatusError(403, "Forbidden", 'admission webhook "w.example.com" denied the request: not on Sundays')
 
 
-def test_a_foreign_jobset_is_left_alone_until_it_is_gone() -> None:
+def test_a_foreign_jobset_of_the_name_is_left_alone_until_it_is_deleted() -> None:
     async def acts(context: Context) -> None:
         theirs = await context.foreign()
         async with context.running():
@@ -36,7 +36,7 @@ def test_a_foreign_jobset_is_left_alone_until_it_is_gone() -> None:
             assert await context.jobset() == theirs
             assert context.reasons == ["NameConflict"]
             assert context.writes() == ["patch pathwaysjobs/status"]
-            # Not at the moment at which it would look anyway.
+            # Not at the moment of its regular check.
             await asyncio.sleep(10)
             await context.delete(kind=JOBSETS)
             context.controller.jobset_changed((NAMESPACE, "pw"))
@@ -46,7 +46,7 @@ def test_a_foreign_jobset_is_left_alone_until_it_is_gone() -> None:
     play(acts)
 
 
-def test_a_foreign_jobset_that_goes_unseen_is_not_waited_for_for_ever() -> None:
+def test_a_foreign_jobset_whose_deletion_was_missed_does_not_block() -> None:
     async def acts(context: Context) -> None:
         await context.foreign()
         async with context.running():
@@ -78,7 +78,7 @@ def test_the_jobset_of_an_earlier_job_of_this_name_is_no_conflict() -> None:
     play(acts)
 
 
-def test_what_is_invalid_waits_for_something_else() -> None:
+def test_an_invalid_pathwaysjob_waits_for_a_change() -> None:
     async def acts(context: Context) -> None:
         async with context.running():
             await context.submit(controller={"elasticSlices": 2})
@@ -99,7 +99,7 @@ def test_what_is_invalid_waits_for_something_else() -> None:
     play(acts)
 
 
-def test_a_denial_is_told_and_passes_with_its_cause() -> None:
+def test_a_denial_is_reported_and_cleared_when_it_ends() -> None:
     async def acts(context: Context) -> None:
         denials = context.sandbox.faults.add(CREATES, Refuse(DENIAL), times=10**6)
         async with context.running():
@@ -119,7 +119,7 @@ def test_a_denial_is_told_and_passes_with_its_cause() -> None:
     play(acts)
 
 
-def test_denials_in_other_words_each_time_are_no_reason_to_hurry() -> None:
+def test_denials_with_changing_messages_are_retried_with_growing_delays() -> None:
     async def acts(context: Context) -> None:
         for number in range(1000):
             words = StatusError(403, "Forbidden", f"exceeded quota: used {number}")
@@ -139,7 +139,7 @@ def test_denials_in_other_words_each_time_are_no_reason_to_hurry() -> None:
         (StatusError(422, "Invalid", "JobSet is invalid: spec.x: Invalid value"), "Failed: JobSetCreateFailed"),
     ],
 )
-def test_what_is_refused_otherwise_is_told_and_tried_again(answer: StatusError, phase: str) -> None:
+def test_other_refusals_are_reported_and_retried(answer: StatusError, phase: str) -> None:
     async def acts(context: Context) -> None:
         context.sandbox.faults.add(CREATES, Refuse(answer), times=5)
         async with context.running(0):
@@ -154,7 +154,7 @@ def test_what_is_refused_otherwise_is_told_and_tried_again(answer: StatusError, 
 
 
 @each("fault", [error(), error(503, "ServiceUnavailable"), CutAfter(), conflict()])
-def test_what_passes_is_tried_again_and_is_no_failure(fault: Refuse | CutAfter) -> None:
+def test_transient_errors_are_retried_and_not_reported(fault: Refuse | CutAfter) -> None:
     async def acts(context: Context) -> None:
         context.sandbox.faults.add(CREATES, fault, times=2)
         async with context.running():
@@ -169,7 +169,7 @@ def test_what_passes_is_tried_again_and_is_no_failure(fault: Refuse | CutAfter) 
 
 
 @each("resource", [JOBSETS, JOBS])
-def test_what_cannot_be_read_is_not_taken_for_absent(resource: str) -> None:
+def test_a_jobset_that_cannot_be_read_is_not_treated_as_absent(resource: str) -> None:
     async def acts(context: Context) -> None:
         context.sandbox.faults.add(Match(USER, frozenset({"get"}), resource), error(), times=4)
         async with context.running(0):
@@ -184,7 +184,7 @@ def test_what_cannot_be_read_is_not_taken_for_absent(resource: str) -> None:
 
 
 @pytest.mark.parametrize("fault", [conflict(), error(), CutAfter()])
-def test_a_status_that_is_not_written_is_written_later(fault: Refuse | CutAfter) -> None:
+def test_a_failed_status_write_is_repeated(fault: Refuse | CutAfter) -> None:
     async def acts(context: Context) -> None:
         context.sandbox.faults.add(STATUSES, fault, times=3)
         async with context.running():
@@ -197,25 +197,25 @@ def test_a_status_that_is_not_written_is_written_later(fault: Refuse | CutAfter)
     play(acts)
 
 
-def test_a_gangctl_that_died_between_jobset_and_status_has_it_told_by_the_next() -> None:
+def test_a_status_lost_in_a_crash_is_written_by_the_next_process() -> None:
     async def acts(context: Context) -> None:
         context.sandbox.faults.add(STATUSES, error(), times=10**6)
         async with context.running():
             await context.submit()
             await asyncio.sleep(1)
-        said = list(context.said)
+        recorded = list(context.recorded)
         assert await context.phase() == ""
         context.sandbox.faults.clear()
         async with context.running():
             assert await context.phase() == "Pending: WaitingForHead"
-            assert context.said == said
+            assert context.recorded == recorded
         assert context.writes().count("create jobsets") == 1
 
     play(acts)
 
 
 @pytest.mark.parametrize("resource", [JOBS, JOBSETS])
-def test_an_old_answer_is_asked_for_again(resource: str) -> None:
+def test_a_stale_read_is_repeated(resource: str) -> None:
     async def acts(context: Context) -> None:
         await context.namespace("older")
         await context.submit()
@@ -228,8 +228,8 @@ def test_an_old_answer_is_asked_for_again(resource: str) -> None:
 
 
 @each("way", ["is deleted", "is being deleted", "has ended"])
-def test_what_its_watch_has_not_told_is_looked_at_before_a_jobset_is_created_again(way: str) -> None:
-    """The JobSet's end is heard of first: it went with its PathwaysJob, or another replica knows how it ended."""
+def test_the_api_server_is_read_before_a_jobset_is_recreated(way: str) -> None:
+    """The deletion of the JobSet arrives first: it went with its PathwaysJob, or another replica recorded its end."""
 
     async def acts(context: Context) -> None:
         watches = Match(USER, frozenset({"watch"}), JOBS)
@@ -249,7 +249,7 @@ def test_what_its_watch_has_not_told_is_looked_at_before_a_jobset_is_created_aga
     play(acts)
 
 
-def test_nothing_is_told_in_a_namespace_that_is_going() -> None:
+def test_no_event_is_recorded_in_a_terminating_namespace() -> None:
     async def acts(context: Context) -> None:
         going = errors.namespace_terminating(context.api.kind(JOBSETS), "pw", NAMESPACE)
         refusals = context.sandbox.faults.add(CREATES, Refuse(going), times=10**6)
@@ -258,6 +258,6 @@ def test_nothing_is_told_in_a_namespace_that_is_going() -> None:
             await asyncio.sleep(LONG_SECONDS)
             assert 0 < refusals.fired < 30
             assert await context.phase() == ""
-            assert context.said == []
+            assert context.recorded == []
 
     play(acts)

@@ -33,24 +33,24 @@ async def left_by_upstream(context: Context) -> dict[str, Any]:
     return jobset
 
 
-def test_nothing_is_written_or_said_while_it_leads() -> None:
+def test_nothing_is_written_while_the_upstream_controller_leads() -> None:
     async def acts(context: Context) -> None:
         await context.submit()
         with capture_logs() as logs:
             async with context.upstream(), context.running(LONG_SECONDS):
                 assert context.writes() == []
                 assert context.reads() == []
-                assert context.said == []
+                assert context.recorded == []
                 assert context.watcher.down == [True]
                 assert await context.jobset() is None
-        told = [each for each in logs if "left to the upstream controller" in each["event"]]
-        assert [each["namespaces"] for each in told] == [["upstream"]]
+        reported = [each for each in logs if "left to the upstream controller" in each["event"]]
+        assert [each["namespaces"] for each in reported] == [["upstream"]]
 
     play(acts)
 
 
 @pytest.mark.parametrize("way", ["dies", "gives back", "is deleted"])
-def test_when_it_ends_everything_is_looked_at(way: str) -> None:
+def test_all_pathwaysjobs_are_reconciled_when_the_upstream_controller_stops(way: str) -> None:
     async def acts(context: Context) -> None:
         await context.submit()
         async with context.running(0):
@@ -73,7 +73,7 @@ def test_when_it_ends_everything_is_looked_at(way: str) -> None:
     play(acts)
 
 
-def test_what_it_has_made_is_taken_over_as_it_is() -> None:
+def test_jobsets_of_the_upstream_controller_are_adopted_unchanged() -> None:
     async def acts(context: Context) -> None:
         await left_by_upstream(context)
         jobset = await context.jobset()
@@ -87,17 +87,17 @@ def test_what_it_has_made_is_taken_over_as_it_is() -> None:
             running = conditions[1]
             assert (running["status"], running["lastTransitionTime"]) == ("True", RENEWED["lastTransitionTime"])
             assert context.writes() == ["patch pathwaysjobs/status"]
-            assert context.said == []
+            assert context.recorded == []
             await context.edit({"spec": {"controller": {"elasticSlices": 1}}})
             await asyncio.sleep(5)
-            assert context.said == [], "nobody knows what it was rendered from"
+            assert context.recorded == [], "nobody knows what it was rendered from"
         async with context.running(60):
             assert context.writes() == ["patch pathwaysjobs/status"] * 2
 
     play(acts)
 
 
-def test_when_it_begins_to_lead_gangctl_stops_writing() -> None:
+def test_gangctl_stops_writing_when_the_upstream_controller_leads() -> None:
     async def acts(context: Context) -> None:
         async with context.running():
             await context.submit()
@@ -117,7 +117,7 @@ def test_when_it_begins_to_lead_gangctl_stops_writing() -> None:
 
 
 @pytest.mark.parametrize(("slow", "written"), [(LOOKS, []), (CREATES, ["create jobsets"])], ids=["looking", "creating"])
-def test_what_is_under_way_when_it_begins_is_not_carried_on(slow: Match, written: list[str]) -> None:
+def test_a_reconcile_stops_when_the_upstream_controller_starts(slow: Match, written: list[str]) -> None:
     async def acts(context: Context) -> None:
         context.sandbox.faults.add(slow, Delay(10))
         async with context.running():
@@ -126,12 +126,12 @@ def test_what_is_under_way_when_it_begins_is_not_carried_on(slow: Match, written
             async with context.upstream():
                 await asyncio.sleep(60)
                 assert context.writes() == written
-                assert context.said == []
+                assert context.recorded == []
 
     play(acts)
 
 
-def test_a_lease_that_nobody_renews_is_waited_out_on_our_own_clock() -> None:
+def test_an_unrenewed_lease_expires_by_the_local_clock() -> None:
     async def acts(context: Context) -> None:
         # By the wall clock it was renewed years ago, which may be a clock's fault.
         await context.lease("upstream")
@@ -144,7 +144,7 @@ def test_a_lease_that_nobody_renews_is_waited_out_on_our_own_clock() -> None:
     play(acts)
 
 
-def test_a_watch_that_tells_nothing_is_not_taken_for_a_death() -> None:
+def test_a_silent_watch_does_not_mean_that_the_upstream_controller_stopped() -> None:
     async def acts(context: Context) -> None:
         await context.submit()
         context.sandbox.faults.add(Match(USER, frozenset({"watch"}), LEASES), Silence(), times=10**6)
@@ -155,7 +155,7 @@ def test_a_watch_that_tells_nothing_is_not_taken_for_a_death() -> None:
 
 
 @pytest.mark.parametrize("verbs", [{"list"}, {"list", "watch"}])
-def test_what_is_not_known_of_it_counts_as_leading(verbs: set[str]) -> None:
+def test_an_unreadable_lease_counts_as_held(verbs: set[str]) -> None:
     async def acts(context: Context) -> None:
         await context.submit()
         rule = context.sandbox.faults.add(Match(USER, frozenset(verbs), LEASES), error(), times=10**6)
@@ -169,7 +169,7 @@ def test_what_is_not_known_of_it_counts_as_leading(verbs: set[str]) -> None:
     play(acts)
 
 
-def test_other_leases_do_not_matter() -> None:
+def test_other_leases_are_ignored() -> None:
     async def acts(context: Context) -> None:
         body = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": "gangctl"}}
         spec = {"holderIdentity": "somebody", "leaseDurationSeconds": 15}

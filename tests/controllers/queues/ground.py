@@ -49,7 +49,7 @@ class Ground:
 
     @staticmethod
     def put(source: Source[Any], name: str, namespace: str = "", *, labels: Any = None, **body: Any) -> None:
-        """Tell of an object as a watch does."""
+        """Deliver an object as a watch does."""
         metadata: Raw = {"name": name, "uid": f"uid-{name}", "labels": labels or {}}
         if namespace:
             metadata["namespace"] = namespace
@@ -57,7 +57,7 @@ class Ground:
 
     @staticmethod
     def drop(source: Source[Any], name: str, namespace: str = "") -> None:
-        """Tell that an object is gone."""
+        """Deliver the deletion of an object."""
         metadata = {"name": name, **({"namespace": namespace} if namespace else {})}
         source.informer._forget({"metadata": metadata})
 
@@ -90,7 +90,7 @@ class Ground:
         )
 
     def jobset(self, name: str, pods: int, queue: str = "q", *, mode: str | None = "Gang", **spec: Any) -> Raw:
-        """A JobSet that waits, unless it says otherwise."""
+        """A JobSet that waits by default."""
         raw = jobset(name, rj("w", 1, pods, pods, cpu="1", mode=mode), uid=f"uid-{name}", **{"suspend": True, **spec})
         raw["metadata"]["labels"] = {"kueue.x-k8s.io/queue-name": queue} if queue else {}
         self.raws["t", name] = raw

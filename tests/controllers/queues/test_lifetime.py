@@ -1,4 +1,4 @@
-"""How long the groups of a suspended JobSet live, with Kueue and without, and while nobody knows: in virtual time."""
+"""The lifetime of the groups of a suspended JobSet, with Kueue, without it and before that is known."""
 
 from __future__ import annotations
 
@@ -46,13 +46,13 @@ async def suspend(here: World, name: str = "js", *, suspended: bool = True) -> N
 
 
 def lived(directory: Path, story: Callable[[World], Awaitable[None]]) -> None:
-    """Tell a story in a world of its own."""
+    """Run a story in a separate world."""
 
-    async def told() -> None:
+    async def reported() -> None:
         async with world("1.37", directory) as here:
             await story(here)
 
-    run(told())
+    run(reported())
 
 
 async def _running(here: World) -> set[str]:
@@ -66,7 +66,7 @@ async def _running(here: World) -> set[str]:
     return found
 
 
-def test_with_kueue_they_outlive_suspension_and_a_restart_of_gangctl(tmp_path: Path) -> None:
+def test_with_kueue_groups_survive_a_suspension_and_a_restart_of_gangctl(tmp_path: Path) -> None:
     async def story(here: World) -> None:
         await install(here)
         before = await _running(here)
@@ -88,7 +88,7 @@ def test_with_kueue_they_outlive_suspension_and_a_restart_of_gangctl(tmp_path: P
     lived(tmp_path, story)
 
 
-def test_nothing_is_made_before_the_first_start_and_all_goes_with_the_jobset(tmp_path: Path) -> None:
+def test_groups_are_created_at_the_first_start_and_deleted_with_the_jobset(tmp_path: Path) -> None:
     async def story(here: World) -> None:
         await install(here)
         await here.start_gangctl()
@@ -107,7 +107,7 @@ def test_nothing_is_made_before_the_first_start_and_all_goes_with_the_jobset(tmp
     lived(tmp_path, story)
 
 
-def test_without_kueue_they_go_once_it_is_known_that_there_is_none(tmp_path: Path) -> None:
+def test_without_kueue_groups_are_deleted_at_a_suspension(tmp_path: Path) -> None:
     async def story(here: World) -> None:
         before = await _running(here)
         await suspend(here)
@@ -129,7 +129,7 @@ def test_without_kueue_they_go_once_it_is_known_that_there_is_none(tmp_path: Pat
     lived(tmp_path, story)
 
 
-def test_kueue_that_is_away_for_a_moment_costs_nothing_and_one_that_is_gone_is_gone(tmp_path: Path) -> None:
+def test_groups_survive_a_short_absence_of_kueue_but_not_its_removal(tmp_path: Path) -> None:
     async def story(here: World) -> None:
         await install(here)
         before = await _running(here)

@@ -1,4 +1,4 @@
-"""Kueue comes and goes beside a gangctl that is never restarted; what cannot be read is named, and nothing crashes."""
+"""Kueue is installed and removed while gangctl runs; what cannot be read is named, and nothing crashes."""
 
 from __future__ import annotations
 
@@ -28,16 +28,16 @@ HERE = "kueue-system"
 
 
 class Room:
-    """Sources beside a sandbox, and when they told of Kueue's presence."""
+    """Sources beside a sandbox, and when they reported the presence of Kueue."""
 
     def __init__(self, sandbox: Sandbox, client: Client) -> None:
         self.sandbox = sandbox
         self.client = client
-        self.told: list[bool | None] = []
+        self.reported: list[bool | None] = []
         self.sources = QueueSources(client, self._heard, period_seconds=0.05, retry_seconds=0.05)
 
     def _heard(self) -> None:
-        self.told.append(self.sources.present)
+        self.reported.append(self.sources.present)
 
     async def define(self, *resources: Resource) -> None:
         for each in resources or KUEUE:
@@ -91,17 +91,17 @@ async def synced(*sources: Any) -> None:
         await asyncio.wait_for(source.informer.synced.wait(), 300)
 
 
-async def test_without_kueue_nothing_is_watched_and_its_absence_is_believed_after_some_looks(room: Room) -> None:
+async def test_the_absence_of_kueue_is_accepted_after_repeated_checks(room: Room) -> None:
     assert room.sources.present is None
     assert room.sources.unsettled() == ["kueue"]
     async with running(room):
         await room.until_present(False)
-        assert room.told == [False]
+        assert room.reported == [False]
         assert room.sources.unsettled() == []
         assert room.asked() == set()
 
 
-async def test_kueue_is_installed_later(room: Room) -> None:
+async def test_kueue_that_is_installed_later_is_followed(room: Room) -> None:
     async with running(room):
         await room.until_present(False)
         await room.define()
@@ -115,7 +115,7 @@ async def test_kueue_is_installed_later(room: Room) -> None:
         assert room.sources.namespaces.store.get("", "default") is not None
 
 
-async def test_kueue_goes_and_returns(room: Room) -> None:
+async def test_kueue_that_is_removed_and_reinstalled_is_followed(room: Room) -> None:
     await room.define()
     async with running(room):
         await room.until_present(True)
@@ -136,10 +136,10 @@ async def test_kueue_goes_and_returns(room: Room) -> None:
             return room.sources.local_queues.store.get("default", "q") is not None
 
         await wait_for(seen, what="the queue to be seen", interval=0.01)
-        assert [each for each in room.told if each is not None] == room.told
+        assert [each for each in room.reported if each is not None] == room.reported
 
 
-async def test_what_may_not_be_read_is_named_and_read_once_it_may(room: Room) -> None:
+async def test_a_forbidden_kind_is_reported_and_read_once_allowed(room: Room) -> None:
     await room.define()
     refused = error(403, "Forbidden", "cohorts is forbidden")
     room.sandbox.faults.add(Match("admin", frozenset({"list"}), "cohorts.kueue.x-k8s.io"), refused, times=1_000_000)
@@ -161,7 +161,7 @@ async def test_what_may_not_be_read_is_named_and_read_once_it_may(room: Room) ->
         assert not any("cohorts" in each for each in room.sources.unknown())
 
 
-async def test_a_definition_that_is_missing_does_not_hide_the_others(room: Room) -> None:
+async def test_a_missing_definition_does_not_hide_the_others(room: Room) -> None:
     await room.define(*(each for each in KUEUE if each is not kinds.COHORTS))
     async with running(room):
         await room.until_present(True)
@@ -185,7 +185,7 @@ async def test_only_kueues_own_configuration_is_read(room: Room) -> None:
 
 
 class Discovery:
-    """Says what it is told to say, and how often it was asked."""
+    """Returns what a test sets, and counts its calls."""
 
     def __init__(self) -> None:
         self.served: list[str] = []
@@ -205,12 +205,12 @@ class Discovery:
 
 @asynccontextmanager
 async def looking(discovery: Discovery) -> AsyncIterator[tuple[Presence, list[bool | None]]]:
-    heard: list[bool | None] = []
+    received: list[bool | None] = []
     client: Any = SimpleNamespace(discovery=discovery)
-    presence = Presence(client, lambda: heard.append(presence.present), period_seconds=0.001)
+    presence = Presence(client, lambda: received.append(presence.present), period_seconds=0.001)
     task = asyncio.create_task(presence.run())
     try:
-        yield presence, heard
+        yield presence, received
     finally:
         task.cancel()
         with suppress(asyncio.CancelledError):
@@ -226,38 +226,38 @@ async def asked(discovery: Discovery, more: int) -> None:
     await wait_for(enough, what="some looks", interval=0.001)
 
 
-async def test_an_api_server_that_cannot_be_asked_changes_nothing() -> None:
+async def test_an_unreachable_api_server_changes_nothing() -> None:
     discovery = Discovery()
     discovery.served, discovery.failing = sorted(kinds.ESSENTIAL), True
-    async with looking(discovery) as (presence, heard):
+    async with looking(discovery) as (presence, received):
         await asked(discovery, ABSENT_CHECKS + 2)
-        assert (presence.present, heard) == (None, [])
+        assert (presence.present, received) == (None, [])
         discovery.failing = False
         await asked(discovery, 2)
-        assert (presence.present, heard) == (True, [True])
+        assert (presence.present, received) == (True, [True])
         discovery.failing = True
         await asked(discovery, ABSENT_CHECKS + 2)
-        assert (presence.present, heard) == (True, [True])
+        assert (presence.present, received) == (True, [True])
 
 
-async def test_an_absence_of_a_moment_is_none() -> None:
+async def test_a_momentary_absence_of_kueue_is_ignored() -> None:
     discovery = Discovery()
     discovery.served = sorted(kinds.ESSENTIAL)
-    async with looking(discovery) as (presence, heard):
+    async with looking(discovery) as (presence, received):
         await asked(discovery, 2)
         presence._missed = ABSENT_CHECKS - 2
         discovery.served = ["clusterqueues"]
         await asked(discovery, 1)
         discovery.served = sorted(kinds.ESSENTIAL)
         await asked(discovery, 3)
-        assert (presence.present, heard) == (True, [True])
+        assert (presence.present, received) == (True, [True])
         discovery.served = []
         await asked(discovery, ABSENT_CHECKS + 1)
-        assert (presence.present, heard) == (False, [True, False])
+        assert (presence.present, received) == (False, [True, False])
 
 
 @pytest.mark.parametrize("limit", [8, 10, 18])
-def test_how_many_podsets_a_workload_may_have_is_in_its_definition(limit: int) -> None:
+def test_the_podset_limit_is_read_from_the_definition(limit: int) -> None:
     pod_sets = {"type": "array", "maxItems": limit}
     spec = {"properties": {"podSets": pod_sets}}
     kind = {"group": "kueue.x-k8s.io", "version": "v1beta2", "kind": "Workload"}
@@ -268,5 +268,5 @@ def test_how_many_podsets_a_workload_may_have_is_in_its_definition(limit: int) -
 
 
 @pytest.mark.parametrize("document", [{}, {"components": {"schemas": None}}, {"components": {"schemas": {"a": 1}}}])
-def test_a_document_that_does_not_say_how_many(document: dict[str, Any]) -> None:
+def test_a_definition_without_a_podset_limit_gives_none(document: dict[str, Any]) -> None:
     assert podset_limit(document) is None

@@ -1,4 +1,4 @@
-"""Who waits is told once for each cause, counted by verdict, and looked at again only when it may have changed."""
+"""A waiting JobSet gets one event for each cause, is counted by verdict, and evaluated again after changes only."""
 
 from __future__ import annotations
 
@@ -65,13 +65,13 @@ class HandClock(Clock):
 
 
 class Room:
-    """Verdicts on the JobSets of a ground, with everything they say and ask for."""
+    """Verdicts on the JobSets of a ground, with their events and requests."""
 
     def __init__(self) -> None:
         self.ground = Ground()
         self.clock = HandClock()
         self.registry = CollectorRegistry()
-        self.said: list[tuple[str, Reason]] = []
+        self.recorded: list[tuple[str, Reason]] = []
         self.enqueued: list[Key] = []
         self.verdicts = Verdicts(
             self.ground.jobsets,
@@ -84,7 +84,7 @@ class Room:
         )
 
     def _say(self, jobset: JobSet, notice: Notice) -> None:
-        self.said.append((jobset.name, notice.reason))
+        self.recorded.append((jobset.name, notice.reason))
 
     async def evaluate(self, name: str) -> Action:
         return await self.verdicts.reconcile(("t", name))
@@ -109,45 +109,45 @@ def room() -> Room:
     return Room()
 
 
-async def test_never_is_told_once_and_counted_until_quota_is_raised(room: Room) -> None:
+async def test_never_is_reported_once_and_counted_until_the_quota_is_raised(room: Room) -> None:
     room.ground.jobset("big", 5)
     assert room.settled() == ["big"]
     for _ in range(2):
         assert (await room.evaluate("big")).after_seconds is None
-    assert room.said == [("big", Reason.NEVER_FITS)]
+    assert room.recorded == [("big", Reason.NEVER_FITS)]
     assert room.counts() == {("q", "cq", "never"): 1}
     room.ground.queue("cq", 5)
     assert room.settled() == ["big"]
     await room.evaluate("big")
     assert room.counts() == {("q", "cq", "waiting"): 1}
-    assert room.said == [("big", Reason.NEVER_FITS)]
+    assert room.recorded == [("big", Reason.NEVER_FITS)]
 
 
-async def test_another_cause_is_told_but_not_too_often(room: Room) -> None:
+async def test_another_cause_is_reported_but_rate_limited(room: Room) -> None:
     room.ground.jobset("big", 5)
     await room.evaluate("big")
     room.ground.queue("cq", 3)
     action = await room.evaluate("big")
     assert action.after_seconds == pytest.approx(EVENT_INTERVAL_SECONDS)
-    assert len(room.said) == 1
+    assert len(room.recorded) == 1
     room.clock.move(EVENT_INTERVAL_SECONDS)
     await room.evaluate("big")
-    assert room.said == [("big", Reason.NEVER_FITS)] * 2
+    assert room.recorded == [("big", Reason.NEVER_FITS)] * 2
 
 
-async def test_another_jobset_of_the_same_name_is_told_at_once(room: Room) -> None:
+async def test_a_new_jobset_of_the_same_name_is_reported_at_once(room: Room) -> None:
     raw = room.ground.jobset("big", 5)
     await room.evaluate("big")
     raw["metadata"]["uid"] = "another"
     room.ground.jobsets._upsert(raw)
     await room.evaluate("big")
-    assert len(room.said) == 2
+    assert len(room.recorded) == 2
 
 
-async def test_a_blocked_queue_is_told_and_counted_for_what_it_is(room: Room) -> None:
+async def test_a_blocked_queue_is_reported_and_counted_as_blocked(room: Room) -> None:
     room.ground.jobset("js", 1, "nowhere")
     await room.evaluate("js")
-    assert room.said == [("js", Reason.QUEUE_BLOCKED)]
+    assert room.recorded == [("js", Reason.QUEUE_BLOCKED)]
     assert room.counts() == {("nowhere", "", "blocked"): 1}
     room.ground.queue_key("nowhere", "cq")
     assert room.settled() == ["js"]
@@ -155,19 +155,19 @@ async def test_a_blocked_queue_is_told_and_counted_for_what_it_is(room: Room) ->
     assert room.counts() == {("nowhere", "cq", "waiting"): 1}
 
 
-async def test_why_it_never_fits_is_kept_and_told_of_when_it_changes(room: Room) -> None:
-    told: list[str] = []
-    room.verdicts.follow(lambda key: told.append(key[1]))
+async def test_followers_are_notified_when_the_reason_changes(room: Room) -> None:
+    reported: list[str] = []
+    room.verdicts.follow(lambda key: reported.append(key[1]))
     room.ground.jobset("big", 5)
     for _ in range(2):
         await room.evaluate("big")
     why = room.verdicts.never(("t", "big"))
     assert "cpu" in why
-    assert told == ["big"]
+    assert reported == ["big"]
     room.ground.queue("cq", 5)
     await room.evaluate("big")
     assert room.verdicts.never(("t", "big")) == ""
-    assert told == ["big", "big"]
+    assert reported == ["big", "big"]
     room.ground.queue("cq", 4)
     await room.evaluate("big")
     room.ground.jobset("big", 5, suspend=False)
@@ -179,15 +179,15 @@ async def test_why_it_never_fits_is_kept_and_told_of_when_it_changes(room: Room)
     assert room.verdicts.never(("t", "big")) == ""
 
 
-async def test_what_is_not_known_is_looked_at_again_by_itself(room: Room) -> None:
+async def test_an_unknown_verdict_is_requeued(room: Room) -> None:
     room.ground.sources.cohorts.informer.synced.clear()
     room.ground.jobset("big", 5)
     assert (await room.evaluate("big")).after_seconds == UNKNOWN_SECONDS
-    assert room.said == []
+    assert room.recorded == []
     assert room.counts() == {("q", "cq", "unknown"): 1}
 
 
-async def test_only_those_that_a_change_concerns_are_looked_at_again(room: Room) -> None:
+async def test_only_jobsets_affected_by_a_change_are_evaluated_again(room: Room) -> None:
     room.ground.queue("other", 4)
     room.ground.queue_key("r", "other")
     room.ground.jobset("here", 1)
@@ -207,14 +207,14 @@ async def test_only_those_that_a_change_concerns_are_looked_at_again(room: Room)
     [{"suspend": False}, {"managedBy": "kueue.x-k8s.io/multikueue"}, {"queue": ""}, {"mode": None}],
     ids=["unsuspended", "multikueue", "no-queue", "no-gang"],
 )
-async def test_who_does_not_wait_for_a_gang_is_neither_told_nor_counted(room: Room, spec: dict[str, str]) -> None:
+async def test_a_jobset_that_does_not_wait_is_neither_reported_nor_counted(room: Room, spec: dict[str, str]) -> None:
     room.ground.jobset("js", 5, **spec)
     assert room.settled() == []
     await room.evaluate("js")
-    assert (room.said, room.counts()) == ([], {})
+    assert (room.recorded, room.counts()) == ([], {})
 
 
-async def test_who_is_admitted_or_gone_is_counted_no_more(room: Room) -> None:
+async def test_an_admitted_or_deleted_jobset_is_no_longer_counted(room: Room) -> None:
     room.ground.jobset("js", 5)
     room.ground.jobset("gone", 5)
     for name in ("js", "gone"):
@@ -230,7 +230,7 @@ async def test_who_is_admitted_or_gone_is_counted_no_more(room: Room) -> None:
     assert room.settled() == ["js"]
 
 
-async def test_who_does_not_lead_any_more_counts_nothing(room: Room) -> None:
+async def test_a_replica_that_lost_leadership_counts_nothing(room: Room) -> None:
     room.ground.jobset("js", 5)
     await room.evaluate("js")
     room.verdicts.forget()
@@ -238,7 +238,7 @@ async def test_who_does_not_lead_any_more_counts_nothing(room: Room) -> None:
     assert room.verdicts.waiting() == [("t", "js")]
 
 
-def test_queues_beyond_many_are_counted_together() -> None:
+def test_queues_beyond_the_limit_are_counted_together() -> None:
     registry = CollectorRegistry()
     metrics = VerdictMetrics(registry)
     standings = [WaitStatus("t", f"q{number}", "cq", "never") for number in range(MOST_QUEUES + 3)]

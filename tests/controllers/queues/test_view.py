@@ -1,4 +1,4 @@
-"""What webhooks are told of queues, and whom a change of them concerns."""
+"""What the webhooks get to know about queues, and which JobSets a change of them affects."""
 
 from __future__ import annotations
 
@@ -16,42 +16,42 @@ def ground() -> Ground:
 
 
 def warnings(ground: Ground, pods: int, queue: str = "q", **spec: Any) -> tuple[str, ...]:
-    errors, told = ground.view.check(ground.jobset("js", pods, queue, **spec), "t")
+    errors, reported = ground.view.check(ground.jobset("js", pods, queue, **spec), "t")
     assert errors == ()
-    return told
+    return reported
 
 
-def test_who_fits_is_told_nothing(ground: Ground) -> None:
+def test_a_jobset_that_fits_gets_no_warning(ground: Ground) -> None:
     assert warnings(ground, 4) == ()
 
 
-def test_who_never_fits_is_warned_with_the_reason_and_not_refused(ground: Ground) -> None:
+def test_a_jobset_that_never_fits_gets_a_warning_and_is_not_refused(ground: Ground) -> None:
     (warning,) = warnings(ground, 5)
     assert warning.startswith("NeverFits: ")
     assert '"cq"' in warning
     assert "cpu" in warning
 
 
-def test_a_queue_that_does_not_exist_is_one_clear_warning(ground: Ground) -> None:
+def test_a_missing_queue_gives_one_warning(ground: Ground) -> None:
     (warning,) = warnings(ground, 1, "nowhere")
     assert warning.startswith('QueueBlocked: LocalQueue "nowhere" does not exist')
 
 
-def test_a_queue_that_is_held_is_a_warning(ground: Ground) -> None:
+def test_a_stopped_queue_gives_a_warning(ground: Ground) -> None:
     ground.queue("cq", 4, stopPolicy="Hold")
     (warning,) = warnings(ground, 1)
     assert "QueueBlocked" in warning
     assert "stopped" in warning
 
 
-def test_who_waits_for_quota_that_is_in_use_is_told_nothing(ground: Ground) -> None:
+def test_a_jobset_that_waits_for_used_quota_gets_no_warning(ground: Ground) -> None:
     ground.queue("cq", 1)
     ground.workload("other", reserved=True)
     assert ground.view.fit(ground.jobset("js", 1), "t")["verdict"] == "not-now"
     assert warnings(ground, 1) == ()
 
 
-def test_what_a_jobset_holds_itself_is_not_in_its_way(ground: Ground) -> None:
+def test_quota_reserved_by_the_jobset_itself_counts_as_free(ground: Ground) -> None:
     ground.queue("cq", 1)
     ground.workload("js", reserved=True)
     stored = ground.jobset("js", 1)
@@ -60,7 +60,7 @@ def test_what_a_jobset_holds_itself_is_not_in_its_way(ground: Ground) -> None:
 
 
 @pytest.mark.parametrize("kind", ["local_queues", "cluster_queues", "cohorts", "limit_ranges", "flavors"])
-def test_what_cannot_be_read_turns_never_into_unknown(ground: Ground, kind: str) -> None:
+def test_an_unreadable_source_turns_never_into_unknown(ground: Ground, kind: str) -> None:
     source = getattr(ground.sources, kind)
     source.informer.synced.clear()
     source.restarted("ForbiddenError")
@@ -75,7 +75,7 @@ def test_without_kueues_configuration_there_is_no_never(ground: Ground) -> None:
     assert ground.view.fit(ground.jobset("js", 5), "t")["verdict"] == "unknown"
 
 
-def test_before_it_is_known_whether_there_is_kueue_nothing_is_known() -> None:
+def test_verdicts_are_unknown_before_kueue_was_looked_up() -> None:
     ground = Ground(present=None)
     assert not ground.view.present
     assert ground.view.fit(ground.jobset("js", 5), "t")["verdict"] == "unknown"
@@ -84,7 +84,7 @@ def test_before_it_is_known_whether_there_is_kueue_nothing_is_known() -> None:
     assert (report["verdict"], report["reason"]) == ("fits", "NotQueued")
 
 
-def test_limits_of_the_namespace_change_what_is_asked_for(ground: Ground) -> None:
+def test_limit_ranges_of_the_namespace_change_the_requests(ground: Ground) -> None:
     limit = {"type": "Container", "min": {"cpu": "2"}}
     ground.put(ground.sources.limit_ranges, "least", "t", spec={"limits": [limit]})
     assert ground.view.fit(ground.jobset("js", 1), "t")["verdict"] == "never"
@@ -93,7 +93,7 @@ def test_limits_of_the_namespace_change_what_is_asked_for(ground: Ground) -> Non
     assert ground.view.fit(ground.jobset("js", 1), "t")["verdict"] == "fits"
 
 
-def test_facts_follow_definition_and_configuration(ground: Ground) -> None:
+def test_facts_of_kueue_follow_its_definition_and_configuration(ground: Ground) -> None:
     assert (ground.view.facts.podset_limit, ground.view.facts.pods_ready_seconds) == (18, 1800)
     ground.sources.presence.podset_limit = 10
     assert ground.view.facts.pods_ready_seconds is None
@@ -108,7 +108,7 @@ def test_workloads_are_found_by_the_uid_of_their_owner(ground: Ground) -> None:
 
 
 def concerned(ground: Ground) -> frozenset[str]:
-    """ClusterQueues that the changes since were said to concern."""
+    """ClusterQueues that the changes since affect."""
     found = Affected()
     while ground.affected:
         found |= ground.affected.pop()
@@ -116,7 +116,7 @@ def concerned(ground: Ground) -> frozenset[str]:
     return found.cluster_queues
 
 
-def test_a_change_of_quota_concerns_those_that_share_it_and_no_others(ground: Ground) -> None:
+def test_a_change_of_quota_affects_only_the_queues_that_share_it(ground: Ground) -> None:
     ground.queue("a", 1, "left")
     ground.queue("b", 1, "left")
     ground.queue("c", 1, "right")
@@ -129,12 +129,12 @@ def test_a_change_of_quota_concerns_those_that_share_it_and_no_others(ground: Gr
     assert concerned(ground) == {"a", "c"}
 
 
-def test_how_many_wait_concerns_nobody(ground: Ground) -> None:
+def test_a_change_of_pending_counts_affects_no_jobset(ground: Ground) -> None:
     ground.queue("cq", 4, pending=7)
     assert ground.affected == []
 
 
-def test_a_cohort_concerns_all_below_it_before_and_after(ground: Ground) -> None:
+def test_a_moved_cohort_affects_the_old_and_the_new_tree(ground: Ground) -> None:
     ground.queue("a", 1, "left")
     ground.queue("b", 1, "right")
     ground.put(ground.sources.cohorts, "left", spec={"parentName": "top"})
@@ -147,14 +147,14 @@ def test_a_cohort_concerns_all_below_it_before_and_after(ground: Ground) -> None
     assert concerned(ground) == frozenset()
 
 
-def test_a_flavor_concerns_those_that_name_it(ground: Ground) -> None:
+def test_a_flavor_affects_the_queues_that_name_it(ground: Ground) -> None:
     ground.flavor("other", zone="z")
     assert concerned(ground) == frozenset()
     ground.flavor("f", zone="z")
     assert concerned(ground) == {"cq"}
 
 
-def test_quota_that_is_reserved_or_given_back_concerns_its_jobset_alone(ground: Ground) -> None:
+def test_reserved_or_released_quota_affects_only_its_jobset(ground: Ground) -> None:
     ground.workload("js", reserved=False)
     assert ground.affected == []
     ground.workload("js", reserved=True)
@@ -164,7 +164,7 @@ def test_quota_that_is_reserved_or_given_back_concerns_its_jobset_alone(ground: 
     assert ground.affected.pop() == Affected(jobsets=frozenset({("t", "js")}))
 
 
-def test_a_check_of_multikueue_makes_nothing_a_never(ground: Ground) -> None:
+def test_with_a_multikueue_check_no_verdict_is_never(ground: Ground) -> None:
     ground.queue("cq", 4, admissionChecksStrategy={"admissionChecks": [{"name": "elsewhere"}]})
     assert ground.view.fit(ground.jobset("js", 5), "t")["verdict"] == "never"
     ground.affected.clear()
@@ -175,7 +175,7 @@ def test_a_check_of_multikueue_makes_nothing_a_never(ground: Ground) -> None:
     assert ground.view.fit(ground.jobset("js", 5), "t")["verdict"] == "unknown"
 
 
-def test_admission_asks_nothing_that_grows_with_the_workloads(ground: Ground) -> None:
+def test_the_cost_of_admission_does_not_grow_with_the_workloads(ground: Ground) -> None:
     ground.workload("other", reserved=True, queue="cq")
     raw = ground.jobset("js", 4)
     assert ground.view.fit(raw, "t")["verdict"] == "not-now"

@@ -43,7 +43,7 @@ class Errors(ControllerObserver):
 
 
 class Context:
-    """A sandbox, JobSets in it, and Gang objects that are written by whoever leads."""
+    """A sandbox, JobSets in it, and Gang objects that the leader writes."""
 
     def __init__(self, sandbox: Sandbox, client: Client) -> None:
         self.sandbox = sandbox
@@ -66,7 +66,7 @@ class Context:
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[GangObjects]:
-        """A gangctl that has just begun to lead, and one that knows nothing of those before it."""
+        """A gangctl that has just begun to lead, without the state of earlier ones."""
         self.objects = self._make()
         async with beside(self.objects.run()):
             yield self.objects

@@ -46,10 +46,10 @@ class Quiet(ReadinessSources):
 
 
 class Notes(ReadinessObserver):
-    """Everything that was told."""
+    """Everything that was reported."""
 
     def __init__(self) -> None:
-        self.told: list[tuple[Readiness | None, Readiness | None]] = []
+        self.reported: list[tuple[Readiness | None, Readiness | None]] = []
         self.lags: list[float | None] = []
         self.led = self.forgotten = 0
 
@@ -57,7 +57,7 @@ class Notes(ReadinessObserver):
         self.led += 1
 
     def on_status_change(self, before: Readiness | None, now: Readiness | None) -> None:
-        self.told.append((before, now))
+        self.reported.append((before, now))
 
     def evaluated(self, seconds: float, lag_seconds: float | None) -> None:
         assert seconds >= 0
@@ -67,11 +67,11 @@ class Notes(ReadinessObserver):
         self.forgotten += 1
 
     def news(self) -> list[tuple[str, str]]:
-        """Names and phases that were told since, gone ones without a phase."""
-        told, self.told = self.told, []
+        """Names and phases that were reported since, deleted ones without a phase."""
+        reported, self.reported = self.reported, []
         return [
             (each.name, now.phase.value if now is not None else "")
-            for before, now in told
+            for before, now in reported
             if (each := now or before) is not None
         ]
 
@@ -172,12 +172,12 @@ class Ground:
 
     @staticmethod
     def put(informer: Informer[Any], raw: Object) -> None:
-        """Tell of an object as a watch does."""
+        """Deliver an object as a watch does."""
         informer._upsert(raw)
 
     @staticmethod
     def drop(informer: Informer[Any], name: str, namespace: str = NAMESPACE) -> None:
-        """Tell that it is gone."""
+        """Deliver its deletion."""
         informer._forget({"metadata": {"name": name, "namespace": namespace}})
 
     @staticmethod

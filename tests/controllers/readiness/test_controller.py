@@ -1,4 +1,4 @@
-"""Only what has changed is computed again, what is told is what is new, and who leads no longer knows nothing."""
+"""Only changed JobSets are evaluated again, only news is reported, and a former leader keeps no state."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def ground() -> Ground:
     return Ground()
 
 
-async def test_a_start_looks_at_every_jobset_once(ground: Ground) -> None:
+async def test_every_jobset_is_evaluated_once_at_the_start(ground: Ground) -> None:
     for name in ("a", "b"):
         ground.jobset(name)
         ground.pod(name)
@@ -33,7 +33,7 @@ async def test_a_start_looks_at_every_jobset_once(ground: Ground) -> None:
         assert sorted(name for name, _ in ground.notes.news()) == ["a", "b"]
 
 
-async def test_only_what_changed_is_looked_at_again(ground: Ground) -> None:
+async def test_only_changed_jobsets_are_evaluated_again(ground: Ground) -> None:
     for name in ("a", "b", "c"):
         ground.jobset(name)
         ground.job(name)
@@ -73,10 +73,10 @@ async def test_jobsets_without_a_gang_are_left_alone(ground: Ground) -> None:
     async with ground.leading():
         ground.pod("plain", 1)
         assert await ground.later() == []
-        assert ground.notes.told == []
+        assert ground.notes.reported == []
 
 
-async def test_a_node_concerns_those_who_are_on_it(ground: Ground) -> None:
+async def test_a_change_of_a_node_affects_the_jobsets_on_it(ground: Ground) -> None:
     for node in ("n1", "n2"):
         ground.node(node)
     for name, node in (("a", "n1"), ("b", "n2"), ("c", "")):
@@ -93,7 +93,7 @@ async def test_a_node_concerns_those_who_are_on_it(ground: Ground) -> None:
         assert sorted(nodes) == ["n1"]
 
 
-async def test_a_refusal_concerns_the_jobset_whose_job_or_pod_was_refused(ground: Ground) -> None:
+async def test_a_refusal_event_affects_the_jobset_of_the_job_or_pod(ground: Ground) -> None:
     for name in ("a", "b"):
         ground.jobset(name)
         ground.job(name)
@@ -109,7 +109,7 @@ async def test_a_refusal_concerns_the_jobset_whose_job_or_pod_was_refused(ground
         assert await ground.later() == []
 
 
-async def test_a_jobset_that_goes_is_told_of_once(ground: Ground) -> None:
+async def test_a_deleted_jobset_is_reported_once(ground: Ground) -> None:
     ground.jobset("a")
     async with ground.leading():
         ground.notes.news()
@@ -120,13 +120,13 @@ async def test_a_jobset_that_goes_is_told_of_once(ground: Ground) -> None:
         assert ground.controller.readiness((NAMESPACE, "a")) is None
 
 
-async def test_another_jobset_of_the_same_name_is_another_one(ground: Ground) -> None:
+async def test_a_new_jobset_of_the_same_name_is_a_different_one(ground: Ground) -> None:
     ground.jobset("a", uid="first")
     async with ground.leading():
-        ground.notes.told.clear()
+        ground.notes.reported.clear()
         ground.jobset("a", uid="second")
         await ground.later()
-        (gone, nothing), (unknown, come) = ground.notes.told
+        (gone, nothing), (unknown, come) = ground.notes.reported
         assert gone is not None
         assert come is not None
         assert (gone.uid, nothing, unknown, come.uid) == ("first", None, None, "second")
@@ -148,7 +148,7 @@ async def test_a_standby_computes_nothing_and_remembers_nothing(ground: Ground) 
         assert await ground.later() == ["a"]
 
 
-async def test_time_alone_makes_it_look_again() -> None:
+async def test_a_jobset_is_evaluated_again_at_its_requeue_time() -> None:
     def patient(snapshot: Snapshot, now: float, _: Readiness | None) -> Readiness:
         return standing(snapshot.jobset.name, uid=snapshot.jobset.uid, namespace=NAMESPACE, look_again=now + 30)
 
@@ -162,7 +162,7 @@ async def test_time_alone_makes_it_look_again() -> None:
         assert ground.notes.news() == [], "when to look again is no news"
 
 
-async def test_what_is_wished_too_soon_comes_a_second_later() -> None:
+async def test_a_requeue_time_in_the_past_is_delayed_by_a_second() -> None:
     def hasty(snapshot: Snapshot, now: float, _: Readiness | None) -> Readiness:
         return standing(snapshot.jobset.name, uid=snapshot.jobset.uid, namespace=NAMESPACE, look_again=now - 5)
 
@@ -173,7 +173,7 @@ async def test_what_is_wished_too_soon_comes_a_second_later() -> None:
         assert 8 <= len(await ground.later(10)) <= 10
 
 
-async def test_what_is_told_is_told_once_however_long_it_lasts(ground: Ground) -> None:
+async def test_a_lasting_phase_is_reported_once(ground: Ground) -> None:
     ground.jobset("a")
     ground.job("a")
     for index in range(2):
@@ -187,12 +187,12 @@ async def test_what_is_told_is_told_once_however_long_it_lasts(ground: Ground) -
         assert ground.notes.news() == [], "that time has passed is no news"
         found = ground.controller.readiness((NAMESPACE, "a"))
         assert found is not None
-        told = str(gang_status(found))
-        assert "2026-01-01T00:00:05Z" in told
-        assert re.search(r"\d[dhms] (ago|old)|for \d+[dhms]", told) is None
+        reported = str(gang_status(found))
+        assert "2026-01-01T00:00:05Z" in reported
+        assert re.search(r"\d[dhms] (ago|old)|for \d+[dhms]", reported) is None
 
 
-async def test_one_that_nobody_understands_hides_no_other() -> None:
+async def test_an_error_in_one_jobset_does_not_hide_the_others() -> None:
     def picky(snapshot: Snapshot, _now: float, _before: Readiness | None) -> Readiness:
         if snapshot.jobset.name == "odd":
             raise ValueError("what is this")
@@ -209,7 +209,7 @@ async def test_one_that_nobody_understands_hides_no_other() -> None:
     assert [entry["name"] for entry in logs if entry["event"] == "readiness not computed"] == ["odd"]
 
 
-async def test_one_observer_that_fails_silences_no_other() -> None:
+async def test_a_failing_observer_does_not_block_the_others() -> None:
     class Broken(ReadinessObserver):
         def on_status_change(self, before: Readiness | None, now: Readiness | None) -> None:
             raise ValueError(f"{before} {now}")
@@ -222,7 +222,7 @@ async def test_one_observer_that_fails_silences_no_other() -> None:
     assert {entry["observer"] for entry in logs if entry["log_level"] == "error"} == {"Broken"}
 
 
-async def test_what_the_cluster_can_do_is_looked_up_each_time(ground: Ground) -> None:
+async def test_the_api_state_is_read_at_each_evaluation(ground: Ground) -> None:
     ground.jobset("a")
     async with ground.leading():
         await ground.later()
@@ -232,7 +232,7 @@ async def test_what_the_cluster_can_do_is_looked_up_each_time(ground: Ground) ->
         assert ground.snapshots["a"].api.reason == "gone"
 
 
-async def test_pods_are_listed_once_what_webhooks_answer_from_is_known(ground: Ground) -> None:
+async def test_pods_are_listed_after_the_caches_of_the_webhooks_are_synced(ground: Ground) -> None:
     others = asyncio.Event()
 
     async def known() -> None:

@@ -1,4 +1,4 @@
-"""A JobSet hears what matters, once, and no more often than once a minute."""
+"""A JobSet gets an event for what matters, once, and at most one a minute."""
 
 from __future__ import annotations
 
@@ -32,20 +32,20 @@ BIRTH = int(EPOCH.timestamp())
 
 
 class Room:
-    """What is said, in virtual time."""
+    """The events that are recorded, in virtual time."""
 
     def __init__(self) -> None:
         self.clock = VirtualClock()
-        self.said: list[tuple[str, Reason, str, float]] = []
+        self.recorded: list[tuple[str, Reason, str, float]] = []
         self.jobsets: dict[str, JobSet] = {}
         self.last: dict[str, Readiness] = {}
         self.events = ReadinessEvents(self._say, lambda key: self.jobsets.get(key[1]), clock=self.clock)
 
     def _say(self, jobset: JobSet, notice: Notice) -> None:
-        self.said.append((jobset.name, notice.reason, notice.message, self.clock.now() - 1000))
+        self.recorded.append((jobset.name, notice.reason, notice.message, self.clock.now() - 1000))
 
     def stands(self, *reasons: Reason | Cause, name: str = "js", **known: Any) -> None:
-        """Tell where a JobSet stands now."""
+        """Report the current readiness of a JobSet."""
         known = {"created_at": BIRTH, "admitted_at": BIRTH, **known}
         now = standing(name, *reasons, **known)
         raw = jobset(name, rj("w", 1, 4, 4, mode="Gang"), uid=now.uid)
@@ -58,9 +58,9 @@ class Room:
         self.stands(phase=GangPhase.READY, counts=counts, ready_at=BIRTH + after, since=BIRTH + after, **known)
 
     def reasons(self) -> list[Reason]:
-        """What was said since."""
-        said, self.said = self.said, []
-        return [reason for _, reason, _, _ in said]
+        """The events since."""
+        recorded, self.recorded = self.recorded, []
+        return [reason for _, reason, _, _ in recorded]
 
     def wait(self, seconds: float) -> list[Reason]:
         self.clock.tick(seconds)
@@ -72,33 +72,33 @@ def room() -> Room:
     return Room()
 
 
-def test_one_that_starts_at_once_hears_of_its_readiness_and_of_nothing_else(room: Room) -> None:
+def test_a_gang_that_starts_at_once_gets_only_a_ready_event(room: Room) -> None:
     room.stands(phase=GangPhase.PENDING)
     room.clock.tick(3)
     room.stands(cause(Reason.STARTING, blocking=False), phase=GangPhase.STARTING)
     room.clock.tick(2)
     room.ready()
-    assert [(reason, message) for _, reason, message, _ in room.said] == [
+    assert [(reason, message) for _, reason, message, _ in room.recorded] == [
         (Reason.GANG_READY, "All 4 pods are ready, 5s after it was created")
     ]
     room.reasons()
     assert room.wait(3600) == []
 
 
-def test_its_time_in_the_queue_is_told_apart(room: Room) -> None:
+def test_the_ready_event_has_the_time_in_the_queue_separately(room: Room) -> None:
     room.stands()
     room.ready(3700, admitted_at=BIRTH + 3600)
-    assert room.said[0][2] == "All 4 pods are ready, 1h1m after it was created and 1m40s after it was admitted"
+    assert room.recorded[0][2] == "All 4 pods are ready, 1h1m after it was created and 1m40s after it was admitted"
 
 
-def test_what_ends_soon_is_not_told(room: Room) -> None:
+def test_a_short_cause_is_not_recorded(room: Room) -> None:
     room.stands(Reason.UNSCHEDULABLE)
     assert room.wait(LASTING_SECONDS - 1) == []
     room.stands(cause(Reason.STARTING, blocking=False))
     assert room.wait(600) == []
 
 
-def test_what_lasts_is_told_once(room: Room) -> None:
+def test_a_lasting_cause_is_recorded_once(room: Room) -> None:
     room.stands(Reason.UNSCHEDULABLE)
     assert room.wait(LASTING_SECONDS) == [Reason.UNSCHEDULABLE]
     for _ in range(20):
@@ -106,7 +106,7 @@ def test_what_lasts_is_told_once(room: Room) -> None:
         assert room.wait(60) == []
 
 
-def test_patience_begins_anew_with_another_cause_and_once_a_minute_is_enough(room: Room) -> None:
+def test_a_new_cause_restarts_the_delay_and_events_are_a_minute_apart(room: Room) -> None:
     room.stands(Reason.UNSCHEDULABLE)
     assert room.wait(20) == []
     room.stands(Reason.IMAGE_PULL)
@@ -117,16 +117,16 @@ def test_patience_begins_anew_with_another_cause_and_once_a_minute_is_enough(roo
     assert room.wait(1) == [Reason.CRASH_LOOP]
 
 
-def test_a_cause_that_comes_and_goes_is_told_once(room: Room) -> None:
-    said = []
+def test_an_intermittent_cause_is_recorded_once(room: Room) -> None:
+    recorded = []
     for _ in range(10):
         for reason in (Reason.UNSCHEDULABLE, Reason.IMAGE_PULL):
             room.stands(reason)
-            said += room.wait(120)
-    assert said == [Reason.UNSCHEDULABLE, Reason.IMAGE_PULL]
+            recorded += room.wait(120)
+    assert recorded == [Reason.UNSCHEDULABLE, Reason.IMAGE_PULL]
 
 
-def test_after_it_was_ready_a_cause_is_told_again(room: Room) -> None:
+def test_a_cause_is_recorded_again_after_readiness(room: Room) -> None:
     room.stands(Reason.NODE_LOST)
     assert room.wait(100) == [Reason.NODE_LOST]
     room.ready(100)
@@ -136,19 +136,19 @@ def test_after_it_was_ready_a_cause_is_told_again(room: Room) -> None:
     assert room.wait(EVENT_INTERVAL_SECONDS) == [Reason.NODE_LOST]
 
 
-def test_a_degraded_gang_is_told_of_with_its_cause_at_once(room: Room) -> None:
+def test_a_degraded_gang_is_recorded_at_once_with_its_cause(room: Room) -> None:
     room.stands()
     room.ready()
     room.clock.tick(100)
     lost = Cause(Reason.NODE_LOST, "node n1 is lost", remedy="see the node")
     room.stands(lost, phase=GangPhase.DEGRADED)
-    assert room.said[-1][1:3] == (
+    assert room.recorded[-1][1:3] == (
         Reason.GANG_DEGRADED,
         "It was ready and is not any more: node n1 is lost; see the node",
     )
 
 
-def test_readiness_is_told_once_an_attempt(room: Room) -> None:
+def test_readiness_is_recorded_once_per_attempt(room: Room) -> None:
     room.stands()
     room.ready()
     room.stands(phase=GangPhase.DEGRADED)
@@ -157,7 +157,7 @@ def test_readiness_is_told_once_an_attempt(room: Room) -> None:
     assert room.wait(300) == [Reason.GANG_READY, Reason.GANG_DEGRADED]
     room.stands(phase=GangPhase.RESTARTING, attempt=1)
     room.ready(700, attempt=1)
-    assert room.said[-1][2] == "All 4 pods are ready, in restart 1, 11m40s after it was created"
+    assert room.recorded[-1][2] == "All 4 pods are ready, in restart 1, 11m40s after it was created"
     assert room.wait(300) == [Reason.GANG_READY]
 
 
@@ -171,19 +171,19 @@ def test_a_new_leader_does_not_repeat_what_was_ready_long_ago(room: Room) -> Non
     assert room.wait(300) == [], "the same attempt"
 
 
-def test_a_new_leader_tells_what_its_predecessor_may_not_have_told(room: Room) -> None:
+def test_a_new_leader_records_recent_readiness(room: Room) -> None:
     room.clock.tick(60)
     room.ready(10)
     assert room.reasons() == [Reason.GANG_READY]
 
 
 @pytest.mark.parametrize("reason", sorted(RECORDED_ELSEWHERE))
-def test_what_others_say_is_not_said_twice(room: Room, reason: Reason) -> None:
+def test_causes_recorded_elsewhere_are_not_recorded_again(room: Room, reason: Reason) -> None:
     room.stands(reason)
     assert room.wait(600) == []
 
 
-def test_what_has_gone_hears_nothing(room: Room) -> None:
+def test_a_deleted_jobset_gets_no_event(room: Room) -> None:
     room.stands(Reason.UNSCHEDULABLE)
     room.events.on_status_change(room.last["js"], None)
     room.stands(Reason.IMAGE_PULL, name="deleted")
@@ -196,14 +196,14 @@ def test_what_has_gone_hears_nothing(room: Room) -> None:
     assert room.clock.pending == []
 
 
-def test_who_leads_no_longer_says_nothing(room: Room) -> None:
+def test_a_replica_that_lost_leadership_records_nothing(room: Room) -> None:
     room.stands(Reason.UNSCHEDULABLE)
     room.events.forget()
     assert room.wait(600) == []
     assert room.clock.pending == []
 
 
-def test_a_thousand_that_are_blocked_at_once_are_told_of_one_after_another(room: Room) -> None:
+def test_events_of_a_thousand_blocked_gangs_are_spread_out(room: Room) -> None:
     for index in range(1000):
         room.stands(Reason.UNSCHEDULABLE, name=f"js-{index}")
     assert len(room.wait(LASTING_SECONDS)) == BURST
@@ -221,7 +221,7 @@ STEPS = st.tuples(
 
 
 @given(st.lists(STEPS, max_size=25))
-def test_never_more_than_once_a_minute_whatever_happens(
+def test_events_of_a_jobset_are_never_less_than_a_minute_apart(
     steps: list[tuple[Reason | None, GangPhase, int, float]],
 ) -> None:
     room = Room()
@@ -230,18 +230,18 @@ def test_never_more_than_once_a_minute_whatever_happens(
         room.stands(*causes, phase=phase, attempt=attempt, ready_at=BIRTH)
         room.clock.tick(seconds)
     room.clock.tick(600)
-    times = [at for _, _, _, at in room.said]
+    times = [at for _, _, _, at in room.recorded]
     assert all(later - earlier >= EVENT_INTERVAL_SECONDS for earlier, later in pairwise(times))
-    assert not {reason for _, reason, _, _ in room.said} & RECORDED_ELSEWHERE
+    assert not {reason for _, reason, _, _ in room.recorded} & RECORDED_ELSEWHERE
 
 
-def test_times_are_those_of_the_gang_and_not_of_the_moment() -> None:
-    def told(delay: timedelta) -> str:
+def test_durations_in_events_are_those_of_the_gang() -> None:
+    def reported(delay: timedelta) -> str:
         room = Room()
         room.stands()
         room.clock.tick(delay.total_seconds())
         room.ready(42)
-        return room.said[0][2]
+        return room.recorded[0][2]
 
-    same: Callable[[], set[str]] = lambda: {told(timedelta(seconds=s)) for s in (42, 100, 3600)}  # noqa: E731
+    same: Callable[[], set[str]] = lambda: {reported(timedelta(seconds=s)) for s in (42, 100, 3600)}  # noqa: E731
     assert len(same()) == 1

@@ -1,4 +1,4 @@
-"""What is kept of a Gang object tells whether another one would say more."""
+"""The digest of a Gang object shows whether its status has changed."""
 
 from __future__ import annotations
 
@@ -17,6 +17,6 @@ statuses = st.recursive(
 
 
 @given(st.dictionaries(st.sampled_from(["phase", "ready", "groups"]), statuses), statuses)
-def test_a_digest_sees_everything_but_moments(status: dict[str, Any], other: Any) -> None:
+def test_a_digest_covers_everything_but_timestamps(status: dict[str, Any], other: Any) -> None:
     assert digest(status) == digest(dict(reversed(status.items()))) == digest({**status, "since": other})
     assert (digest(status) == digest({**status, "reason": other})) is False

@@ -1,4 +1,4 @@
-"""Gang objects say what was told, not more often than they may; all in virtual time, against a sandbox."""
+"""Gang objects have the reported readiness and are rate-limited; all in virtual time, against a sandbox."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from tests.controllers.stage import NAMESPACE, USER
 from tests.rows import each
 
 
-def test_one_is_made_for_a_jobset_and_goes_with_it() -> None:
+def test_a_gang_object_is_created_and_deleted_with_its_jobset() -> None:
     async def acts(context: Context) -> None:
         first = await context.jobset()
         async with context.running() as objects:
@@ -116,7 +116,7 @@ def test_causes_alone_are_written_every_ten_seconds_and_a_phase_does_not_wait_fo
     play(acts)
 
 
-def test_what_stands_there_is_not_written_again() -> None:
+def test_an_unchanged_status_is_not_written_again() -> None:
     async def acts(context: Context) -> None:
         stands = [at(await context.jobset(f"js-{n}"), GangPhase.PARTIALLY_READY, n) for n in range(5)]
         async with context.running() as objects:
@@ -144,7 +144,7 @@ def test_what_stands_there_is_not_written_again() -> None:
     play(acts)
 
 
-def test_a_replica_that_stops_leading_writes_and_deletes_nothing_and_goes_on_later() -> None:
+def test_a_replica_without_leadership_writes_nothing_and_continues_when_it_leads() -> None:
     async def acts(context: Context) -> None:
         first = await context.jobset()
         async with context.running() as objects:
@@ -188,7 +188,7 @@ def test_ready_keeps_the_time_of_its_transition() -> None:
     play(acts)
 
 
-def test_what_others_do_to_it_is_undone() -> None:
+def test_changes_by_others_are_reverted() -> None:
     async def acts(context: Context) -> None:
         first = await context.jobset()
         kind = context.api.kind(GANGS)
@@ -215,7 +215,7 @@ def test_what_others_do_to_it_is_undone() -> None:
 
 
 @pytest.mark.parametrize("owned", [False, True])
-def test_an_object_of_somebody_else_is_left_alone_and_told_of_once(owned: bool) -> None:
+def test_a_foreign_object_is_left_alone_and_reported_once(owned: bool) -> None:
     async def acts(context: Context) -> None:
         first, other = await context.jobset(), await context.jobset("other")
         owner = {"apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": "JobSet", "name": "other", "uid": other.uid}
@@ -243,7 +243,7 @@ def test_an_object_of_somebody_else_is_left_alone_and_told_of_once(owned: bool) 
     play(acts)
 
 
-def test_one_that_took_the_place_of_ours_unseen_is_left_alone() -> None:
+def test_a_foreign_object_that_replaced_ours_unseen_is_left_alone() -> None:
     async def acts(context: Context) -> None:
         first, kind = await context.jobset(), context.api.kind(GANGS)
         context.sandbox.faults.add(Match(USER, frozenset({"watch"}), GANGS), Silence())
@@ -261,7 +261,7 @@ def test_one_that_took_the_place_of_ours_unseen_is_left_alone() -> None:
     play(acts)
 
 
-def test_one_of_an_earlier_jobset_is_waited_out() -> None:
+def test_the_object_of_an_earlier_jobset_is_waited_for() -> None:
     async def acts(context: Context) -> None:
         first = await context.jobset()
         async with context.running() as objects:
@@ -281,7 +281,7 @@ def test_one_of_an_earlier_jobset_is_waited_out() -> None:
 
 
 @each("restarted", ["", "after the JobSets are known", "before the JobSets are known"])
-def test_one_of_a_jobset_that_does_not_ask_any_more_is_deleted(restarted: str) -> None:
+def test_the_object_of_a_jobset_without_a_gang_is_deleted(restarted: str) -> None:
     async def acts(context: Context) -> None:
         first, stays = await context.jobset(), await context.jobset("stays")
         async with context.running() as objects:
@@ -310,10 +310,10 @@ def test_one_of_a_jobset_that_does_not_ask_any_more_is_deleted(restarted: str) -
     play(acts)
 
 
-def test_without_the_definition_it_is_said_once_and_looked_for_again() -> None:
+def test_a_missing_definition_is_logged_once_and_checked_again() -> None:
     async def acts(context: Context) -> None:
         first = await context.jobset()
-        with capture_logs() as said:
+        with capture_logs() as recorded:
             async with context.running() as objects:
                 objects.on_status_change(None, first)
                 await asyncio.sleep(LONG_SECONDS)
@@ -329,8 +329,8 @@ def test_without_the_definition_it_is_said_once_and_looked_for_again() -> None:
                 await context.define()
                 await asyncio.sleep(60)
                 assert await context.phase() == "Ready"
-        told = [each for each in said if each["event"].startswith("no Gang objects")]
-        assert len(told) == 2, "once each time that it is not there"
+        reported = [each for each in recorded if each["event"].startswith("no Gang objects")]
+        assert len(reported) == 2, "once each time that it is not there"
 
     play(acts, defined=False)
 
@@ -345,24 +345,24 @@ def refuse(code: int, reason: str) -> Refuse:
     [conflict(), refuse(403, "Forbidden"), refuse(404, "NotFound"), refuse(422, "Invalid"), refuse(503, "Unavailable")],
     ids=lambda fault: fault.error.reason,
 )
-def test_refusals_end_nothing_and_are_tried_again(verb: str, fault: Refuse) -> None:
+def test_refused_writes_are_retried(verb: str, fault: Refuse) -> None:
     async def acts(context: Context) -> None:
         context.sandbox.faults.add(Match(USER, frozenset({verb}), GANGS), fault, times=20)
         stands = [await context.jobset(f"js-{n}") for n in range(10)]
-        with capture_logs() as said:
+        with capture_logs() as recorded:
             async with context.running() as objects:
                 for each in stands:
                     objects.on_status_change(None, each)
                 await asyncio.sleep(LONG_SECONDS)
                 assert {await context.phase(each.name) for each in stands} == {"Pending"}
-        told = [each for each in said if each["event"] == "Gang objects cannot be written"]
-        assert len(told) == (1 if fault.error.code in {403, 422} else 0)
+        reported = [each for each in recorded if each["event"] == "Gang objects cannot be written"]
+        assert len(reported) == (1 if fault.error.code in {403, 422} else 0)
         assert len(context.writes()) <= 20 + 30
 
     play(acts)
 
 
-def test_a_namespace_that_ends_takes_no_more() -> None:
+def test_nothing_is_written_into_a_terminating_namespace() -> None:
     async def acts(context: Context) -> None:
         first = await context.jobset()
         error = StatusError(403, "Forbidden", "it ends", details={"causes": [{"reason": "NamespaceTerminating"}]})

@@ -17,21 +17,21 @@ def lived(directory: Path, life: Callable[[World], Awaitable[None]], minor: str 
         async with world(minor, directory) as there:
             await there.start_gangctl()
             await life(there)
-            return await said(there)
+            return await recorded(there)
 
     return run(main())
 
 
-async def said(there: World) -> dict[str, int]:
+async def recorded(there: World) -> dict[str, int]:
     found: dict[str, int] = {}
     for event in (await there.api.list(there.api.kind("events.events.k8s.io"), NAMESPACE)).items:
         if event.get("reportingController") == "gangctl.dev/gangctl":
-            told = f"{event['regarding']['name']} {event['reason']}"
-            found[told] = found.get(told, 0) + 1
+            reported = f"{event['regarding']['name']} {event['reason']}"
+            found[reported] = found.get(reported, 0) + 1
     return found
 
 
-def test_one_that_starts_at_once_hears_two_things(tmp_path: Path) -> None:
+def test_a_gang_that_starts_at_once_gets_two_events(tmp_path: Path) -> None:
     async def life(there: World) -> None:
         await there.create(jobset("js", rj("w", 2, 2, 2, mode="Gang")))
         await there.create(jobset("plain", rj("w", 1, 1, 1)))
@@ -42,7 +42,7 @@ def test_one_that_starts_at_once_hears_two_things(tmp_path: Path) -> None:
     assert lived(tmp_path, life) == {"js WorkloadCreated": 1, "js GangReady": 1}
 
 
-def test_it_is_so_on_every_minor(tmp_path: Path) -> None:
+def test_a_gang_gets_the_same_events_on_every_minor(tmp_path: Path) -> None:
     async def life(there: World) -> None:
         await there.create(jobset("js", rj("w", 1, 2, 2, mode="Gang"), rj("r", 2, 1, 1, mode="ReplicatedGang")))
         await there.rest()
@@ -53,7 +53,7 @@ def test_it_is_so_on_every_minor(tmp_path: Path) -> None:
         assert lived(directory, life, minor) == {"js WorkloadCreated": 1, "js GangReady": 1}
 
 
-def test_one_that_does_not_fit_hears_why(tmp_path: Path) -> None:
+def test_a_gang_that_does_not_fit_gets_an_event_with_the_cause(tmp_path: Path) -> None:
     async def life(there: World) -> None:
         await there.create(jobset("js", rj("w", 1, 9, 9, mode="Gang", cpu="4")))
         await there.rest()
@@ -62,7 +62,7 @@ def test_one_that_does_not_fit_hears_why(tmp_path: Path) -> None:
     assert lived(tmp_path, life) == {"js WorkloadCreated": 1, "js Unschedulable": 1}
 
 
-def test_one_that_is_deleted_is_forgotten(tmp_path: Path) -> None:
+def test_a_deleted_jobset_is_forgotten(tmp_path: Path) -> None:
     async def life(there: World) -> None:
         await there.create(jobset("js", rj("w", 1, 9, 9, mode="Gang", cpu="4")))
         await there.rest(5)

@@ -1,4 +1,4 @@
-"""Where a JobSet stands in Kueue, as readiness is told: what is in its way while it waits, and what it has then."""
+"""The status of a JobSet in Kueue that readiness gets: what blocks it while it waits, and what it has then."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ EARLIER = "2026-01-01T00:00:00Z"
 
 
 class Room:
-    """Kueue, as this process knows it, and what it says of JobSets."""
+    """Kueue's objects in the caches, and the status of JobSets in their queues."""
 
     def __init__(self) -> None:
         self.ground = Ground()
@@ -55,13 +55,13 @@ def room() -> Room:
     return Room()
 
 
-def test_without_a_queue_or_without_kueue_there_is_nothing_to_say(room: Room) -> None:
+def test_without_a_queue_or_kueue_there_is_no_status(room: Room) -> None:
     assert room.standings.of(room.jobset("js", ""), 0, NOW) is None
     room.ground.sources.presence.present = False
     assert room.standings.of(room.jobset("js"), 0, NOW) is None
 
 
-def test_one_that_was_admitted(room: Room) -> None:
+def test_an_admitted_jobset_has_its_admission_times(room: Room) -> None:
     jobset = room.jobset("js", suspend=False)
     room.ground.workload("js", reserved=True)
     room.never[jobset.key] = "of an earlier quota"
@@ -72,7 +72,7 @@ def test_one_that_was_admitted(room: Room) -> None:
     assert (found.blocked, found.stuck, found.never) == (None, None, "")
 
 
-def test_one_that_never_fits(room: Room) -> None:
+def test_a_jobset_that_never_fits_has_the_reason(room: Room) -> None:
     jobset = room.waiting("js", EARLIER)
     room.never[jobset.key] = "9 CPUs of 4"
     found = room.standings.of(jobset, 0, NOW)
@@ -80,7 +80,7 @@ def test_one_that_never_fits(room: Room) -> None:
     assert found.never == "9 CPUs of 4"
 
 
-def test_a_queue_that_is_closed_is_in_the_way_of_those_who_wait(room: Room) -> None:
+def test_a_stopped_queue_blocks_waiting_jobsets(room: Room) -> None:
     waits = room.waiting("js", EARLIER)
     runs = room.jobset("runs", suspend=False)
     room.ground.workload("runs", reserved=True)
@@ -91,21 +91,21 @@ def test_a_queue_that_is_closed_is_in_the_way_of_those_who_wait(room: Room) -> N
         assert (found.blocked.reason if found.blocked is not None else None) == reason
 
 
-def test_a_queue_that_is_not_there(room: Room) -> None:
+def test_a_missing_queue_blocks_its_jobsets(room: Room) -> None:
     found = room.standings.of(room.jobset("js", "typo"), 0, NOW)
     assert found is not None
     assert found.blocked is not None
     assert (found.blocked.reason, found.cluster_queue) == (Blockage.LOCAL_QUEUE_MISSING, "")
 
 
-def test_what_may_not_be_read_is_in_nobodys_way(room: Room) -> None:
+def test_an_unreadable_source_blocks_no_jobset(room: Room) -> None:
     room.ground.sources.cluster_queues.informer.synced.clear()
     found = room.standings.of(room.jobset("js", "typo"), 0, NOW)
     assert found is not None
     assert found.blocked is None
 
 
-def test_one_for_which_kueue_has_made_nothing(room: Room) -> None:
+def test_a_jobset_without_a_workload_is_stuck(room: Room) -> None:
     jobset = room.jobset("js")
     found = room.standings.of(jobset, 0, NOW)
     assert found is not None
@@ -120,7 +120,7 @@ def test_one_for_which_kueue_has_made_nothing(room: Room) -> None:
     assert fresh.stuck is None
 
 
-def test_the_head_of_a_strict_queue_is_in_the_way_of_those_behind_it(room: Room) -> None:
+def test_the_head_of_a_strict_queue_blocks_those_behind_it(room: Room) -> None:
     room.ground.queue("cq", 4, queueingStrategy="StrictFIFO")
     first, second = room.waiting("first", EARLIER), room.waiting("second", "2026-01-01T00:10:00Z")
     behind = room.standings.of(second, 0, NOW)
@@ -133,7 +133,7 @@ def test_the_head_of_a_strict_queue_is_in_the_way_of_those_behind_it(room: Room)
     assert f"since {EARLIER}" in behind.stuck.evidence, "what is written down is true at every moment"
 
 
-def test_another_head_is_told_of(room: Room) -> None:
+def test_a_new_head_of_the_queue_is_reported(room: Room) -> None:
     room.ground.queue("cq", 4, queueingStrategy="StrictFIFO")
     room.waiting("first", EARLIER)
     second = room.waiting("second", "2026-01-01T00:10:00Z")
@@ -147,14 +147,14 @@ def test_another_head_is_told_of(room: Room) -> None:
     assert found.stuck is None
 
 
-def test_in_other_queues_nobody_is_in_the_way(room: Room) -> None:
+def test_heads_of_other_queues_do_not_block(room: Room) -> None:
     room.waiting("first", EARLIER)
     found = room.standings.of(room.waiting("second", "2026-01-01T00:10:00Z"), 0, NOW)
     assert found is not None
     assert found.stuck is None
 
 
-def test_of_several_workloads_the_one_that_counts() -> None:
+def test_of_several_workloads_the_relevant_one_is_used() -> None:
     quota = {"QuotaReserved": Condition(status=True)}
     old = QueuedWorkload("t", "old", "1", created="2026-01-01T00:00:00Z", conditions=quota)
     new = QueuedWorkload("t", "new", "2", created="2026-01-02T00:00:00Z")

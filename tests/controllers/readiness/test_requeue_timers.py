@@ -1,4 +1,4 @@
-"""Changes are looked at together, soon, each key rarely, and the event loop gets its turn meanwhile."""
+"""Changes are checked together and soon, each key rarely, and other tasks run meanwhile."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ async def rig() -> AsyncIterator[Rig]:
     await asyncio.gather(task, return_exceptions=True)
 
 
-async def test_changes_in_a_moment_are_one_look(rig: Rig) -> None:
+async def test_concurrent_changes_are_one_check(rig: Rig) -> None:
     for key in ("a", "b", "a", "a"):
         rig.requeue_timers.mark(key)
     await rig.clock.advance(10)
@@ -51,7 +51,7 @@ async def test_changes_in_a_moment_are_one_look(rig: Rig) -> None:
     assert [at for at, _, _ in rig.looks] == [pytest.approx(TOGETHER_SECONDS)] * 2
 
 
-async def test_one_that_changes_all_the_time_is_looked_at_at_once_and_then_twice_a_second(rig: Rig) -> None:
+async def test_a_key_that_keeps_changing_is_checked_at_once_and_then_twice_a_second(rig: Rig) -> None:
     for _ in range(300):
         rig.requeue_timers.mark("a")
         await rig.clock.advance(0.01)
@@ -62,7 +62,7 @@ async def test_one_that_changes_all_the_time_is_looked_at_at_once_and_then_twice
     assert max(gaps) <= REST_SECONDS + TOGETHER_SECONDS + 0.01
 
 
-async def test_one_that_rests_keeps_no_other_waiting(rig: Rig) -> None:
+async def test_a_paused_key_does_not_delay_the_others(rig: Rig) -> None:
     rig.requeue_timers.mark("a")
     await rig.clock.advance(0.2)
     rig.requeue_timers.mark("a")
@@ -74,7 +74,7 @@ async def test_one_that_rests_keeps_no_other_waiting(rig: Rig) -> None:
     assert rig.looks[-1][2] == pytest.approx(0.2)
 
 
-async def test_the_first_change_that_was_not_seen_is_what_counts(rig: Rig) -> None:
+async def test_the_latency_counts_from_the_first_unchecked_change(rig: Rig) -> None:
     rig.requeue_timers.mark("a")
     await rig.clock.advance(0.05)
     rig.requeue_timers.mark("a")
@@ -84,7 +84,7 @@ async def test_the_first_change_that_was_not_seen_is_what_counts(rig: Rig) -> No
     assert [since for _, _, since in rig.looks] == [pytest.approx(0), pytest.approx(1.05)]
 
 
-async def test_a_change_during_a_look_is_not_lost() -> None:
+async def test_a_change_during_a_check_is_not_lost() -> None:
     clock, seen = VirtualClock(), list[str]()
 
     def check(key: str, _: float) -> None:
@@ -100,7 +100,7 @@ async def test_a_change_during_a_look_is_not_lost() -> None:
     task.cancel()
 
 
-async def test_the_last_wish_counts(rig: Rig) -> None:
+async def test_the_last_requeue_time_replaces_earlier_ones(rig: Rig) -> None:
     rig.requeue_timers.again("a", 10)
     rig.requeue_timers.again("a", 20)
     rig.requeue_timers.again("b", 5)
@@ -113,7 +113,7 @@ async def test_the_last_wish_counts(rig: Rig) -> None:
     assert rig.keys == ["a"]
 
 
-async def test_a_sooner_wish_is_granted_while_it_waits_for_a_later_one(rig: Rig) -> None:
+async def test_an_earlier_requeue_time_wakes_the_timer(rig: Rig) -> None:
     rig.requeue_timers.again("a", 500)
     await rig.clock.advance(1)
     rig.requeue_timers.again("b", 2)
@@ -121,7 +121,7 @@ async def test_a_sooner_wish_is_granted_while_it_waits_for_a_later_one(rig: Rig)
     assert rig.keys == ["b"]
 
 
-async def test_what_takes_long_is_looked_at_more_rarely_than_the_rest(rig: Rig) -> None:
+async def test_a_slow_check_runs_less_often_than_the_others(rig: Rig) -> None:
     rig.costs["huge"] = 0.3
     for _ in range(100):
         rig.requeue_timers.mark("huge")
@@ -132,7 +132,7 @@ async def test_what_takes_long_is_looked_at_more_rarely_than_the_rest(rig: Rig) 
     assert counts["small"] >= 15
 
 
-async def test_one_that_changes_does_not_wait_for_thousands_that_may_be_concerned(rig: Rig) -> None:
+async def test_a_changed_key_is_checked_before_thousands_that_may_be_affected(rig: Rig) -> None:
     crowd = [f"crowd-{number}" for number in range(3000)]
     rig.costs = dict.fromkeys(crowd, 0.001)
     for key in crowd:
@@ -150,7 +150,7 @@ async def test_one_that_changes_does_not_wait_for_thousands_that_may_be_concerne
     assert sorted(rig.keys) == sorted(["a", *crowd])
 
 
-async def test_one_that_changes_all_the_time_is_looked_at_no_more_often_among_thousands(rig: Rig) -> None:
+async def test_a_key_that_keeps_changing_is_checked_no_more_often_among_thousands(rig: Rig) -> None:
     crowd = [f"crowd-{number}" for number in range(3000)]
     rig.costs = dict.fromkeys(crowd, 0.001)
     for key in crowd:
@@ -163,7 +163,7 @@ async def test_one_that_changes_all_the_time_is_looked_at_no_more_often_among_th
     assert min(later - earlier for earlier, later in pairwise(times)) >= REST_SECONDS - 1e-9
 
 
-async def test_what_can_wait_and_takes_long_rests_too(rig: Rig) -> None:
+async def test_a_slow_deferred_key_is_paused_too(rig: Rig) -> None:
     rig.costs["huge"] = 0.3
     for _ in range(100):
         rig.requeue_timers.mark_later("huge")
@@ -171,7 +171,7 @@ async def test_what_can_wait_and_takes_long_rests_too(rig: Rig) -> None:
     assert 2 <= len(rig.looks) <= 5
 
 
-async def test_what_is_cleared_is_not_looked_at(rig: Rig) -> None:
+async def test_cleared_keys_are_not_checked(rig: Rig) -> None:
     rig.requeue_timers.mark("a")
     rig.requeue_timers.mark_later("d")
     rig.requeue_timers.again("b", 5)
@@ -181,8 +181,8 @@ async def test_what_is_cleared_is_not_looked_at(rig: Rig) -> None:
     assert rig.keys == ["c"]
 
 
-async def test_others_get_their_turn_while_thousands_are_looked_at() -> None:
-    """Work of a second, during which somebody else wants the event loop every millisecond."""
+async def test_other_tasks_run_while_thousands_are_checked() -> None:
+    """Work of a second, during which another task wants the event loop every millisecond."""
     done = list[int]()
 
     def check(key: int, _: float) -> None:
@@ -206,7 +206,7 @@ async def test_others_get_their_turn_while_thousands_are_looked_at() -> None:
 
 
 @given(st.lists(st.tuples(st.sampled_from("abc"), st.sampled_from([0.0, 0.03, 0.2, 2.0])), max_size=20))
-def test_every_change_is_seen_after_it_came_and_within_a_moment(changes: list[tuple[str, float]]) -> None:
+def test_every_change_is_checked_soon_after_it_occurred(changes: list[tuple[str, float]]) -> None:
     async def run() -> None:
         rig = Rig()
         task = asyncio.create_task(rig.requeue_timers.run())
@@ -226,7 +226,7 @@ def test_every_change_is_seen_after_it_came_and_within_a_moment(changes: list[tu
     asyncio.run(run())
 
 
-async def test_wishes_that_were_replaced_do_not_pile_up(rig: Rig) -> None:
+async def test_replaced_requeue_times_do_not_accumulate(rig: Rig) -> None:
     for _ in range(5000):
         rig.requeue_timers.again("a", 1000)
     assert len(rig.requeue_timers._alarms) == len(rig.clock.pending) == 1
@@ -234,7 +234,7 @@ async def test_wishes_that_were_replaced_do_not_pile_up(rig: Rig) -> None:
     assert rig.keys == ["a"]
 
 
-async def test_real_time_is_the_clock_unless_told_otherwise() -> None:
+async def test_the_default_clock_is_real_time() -> None:
     seen = list[str]()
     requeue_timers: RequeueTimers[str] = RequeueTimers(lambda key, _: seen.append(key), together_seconds=0.01)
     task = asyncio.create_task(requeue_timers.run())

@@ -141,15 +141,15 @@ async def measured(jobsets: int) -> dict[str, float]:
     await until(lambda: len(ground.looked) >= 100)
     lags = [lag for lag in ground.notes.lags if lag is not None]
     assert len(lags) == len(ground.looked) == 100, "a thousand changes, a hundred gangs"
-    assert {now.phase.value for _, now in ground.notes.told[-100:] if now is not None} == {"Degraded"}
+    assert {now.phase.value for _, now in ground.notes.reported[-100:] if now is not None} == {"Degraded"}
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
     return {"start": start, "turns": turns, "lag": max(lags)}
 
 
-async def test_of_a_thousand_the_hundred_that_change_are_evaluated_and_others_get_their_turn() -> None:
+async def test_of_a_thousand_gangs_only_the_changed_are_evaluated_and_other_tasks_run() -> None:
     found = await measured(JOBSETS)
-    # The start takes a second or so, in slices of two milliseconds. How late a change is told of: benchmarks/readiness.
+    # The start takes a second or so, in slices of 2 ms. How late a change is reported: benchmarks/readiness.
     assert found["turns"] > 10
 
 

@@ -61,7 +61,7 @@ async def running(sources: ReadinessSources) -> AsyncIterator[None]:
         await asyncio.gather(task, return_exceptions=True)
 
 
-async def test_everything_is_found_by_what_it_belongs_to(cluster: Cluster, client: Client) -> None:
+async def test_pods_nodes_and_events_are_found_by_their_jobset(cluster: Cluster, client: Client) -> None:
     about = {"kind": "Job", "namespace": "ns", "name": "js-w-0"}
     cluster.there["events"] = [
         {
@@ -84,7 +84,7 @@ async def test_everything_is_found_by_what_it_belongs_to(cluster: Cluster, clien
         assert sources.refused("ns", "Job", "other") is None
 
 
-async def test_only_what_is_needed_is_asked_for(cluster: Cluster, client: Client) -> None:
+async def test_only_pods_of_jobsets_and_their_events_are_listed(cluster: Cluster, client: Client) -> None:
     async with running(ReadinessSources(client)):
         pass
     (pods,) = [seen for seen in cluster.server.asked("GET", PATHS["pods"]) if "watch" not in seen.query]
@@ -95,7 +95,9 @@ async def test_only_what_is_needed_is_asked_for(cluster: Cluster, client: Client
 
 
 @pytest.mark.parametrize("kind", ["nodes", "events"])
-async def test_without_it_the_rest_is_known_and_it_says_so_once(kind: str, cluster: Cluster, client: Client) -> None:
+async def test_a_forbidden_kind_is_logged_once_and_the_rest_is_known(
+    kind: str, cluster: Cluster, client: Client
+) -> None:
     cluster.refused = {kind}
     known: list[None] = []
     sources = ReadinessSources(client, lambda: known.append(None), retry_seconds=0.05)
@@ -104,8 +106,8 @@ async def test_without_it_the_rest_is_known_and_it_says_so_once(kind: str, clust
             assert len(sources.pods_of(("ns", "js"))) == 2
             assert (sources.nodes_by_name() is None) is (kind == "nodes")
             await cluster.server.until(lambda: cluster.server.count("GET", PATHS[kind]) >= 5)
-            told = [entry for entry in logs if entry["event"] == "cannot follow"]
-            assert len(told) == (2 if kind == "events" else 1), "one line for each informer"
+            reported = [entry for entry in logs if entry["event"] == "cannot follow"]
+            assert len(reported) == (2 if kind == "events" else 1), "one line for each informer"
             before = len(known)
             cluster.refused = set()
             source = next(each for each in sources.all if each.informer.resource.plural == kind)
@@ -115,7 +117,7 @@ async def test_without_it_the_rest_is_known_and_it_says_so_once(kind: str, clust
             assert sources.nodes_by_name() is not None
 
 
-async def test_without_pods_nothing_is_known(cluster: Cluster, client: Client) -> None:
+async def test_without_pods_the_sources_are_not_known(cluster: Cluster, client: Client) -> None:
     cluster.refused = {"pods"}
     sources = ReadinessSources(client, retry_seconds=0.05)
     task = asyncio.create_task(sources.run())
@@ -130,7 +132,7 @@ async def test_without_pods_nothing_is_known(cluster: Cluster, client: Client) -
 
 
 @pytest.mark.usefixtures("cluster")
-async def test_what_was_followed_is_forgotten_and_followed_again(client: Client) -> None:
+async def test_stopped_sources_are_emptied_and_followed_again(client: Client) -> None:
     sources = ReadinessSources(client)
     for _ in range(2):
         async with running(sources):
@@ -151,7 +153,7 @@ class One:
         """It stays the only one."""
 
 
-async def test_of_a_share_nothing_is_read_elsewhere(client: Client, server: ScriptedServer, cluster: Cluster) -> None:
+async def test_a_shard_reads_only_its_own_namespaces(client: Client, server: ScriptedServer, cluster: Cluster) -> None:
     """But for nodes, which belong to no namespace."""
     answer = cluster._answer("pods")
     server.on("GET", "/api/v1/namespaces/ns/pods", answer)
