@@ -41,7 +41,7 @@ class Row:
 
 LIVE: Final = "tests/live/test_readiness_causes_live.py"
 QUEUES: Final = "tests/readiness/causes/test_queue_causes.py"
-_TROUBLES: Final = f"{QUEUES}::test_troubles_that_no_cluster_shows_at_will_are_named_first"
+_TROUBLES: Final = f"{QUEUES}::test_rare_problems_of_kueue_rank_first"
 _BUG: Final = "a defect of Kueue, which cannot be produced at will"
 _NEVER: Final = "snapshot; not with a real Kueue: "
 
@@ -93,14 +93,14 @@ NOT_REAL: Final = (
         Reason.PODS_NOT_READY,
         "snapshot; by design reported after the cause that keeps pods from being ready, which real clusters have",
         PURE,
-        f"{QUEUES}::test_every_trouble_of_kueue_is_a_reason",
+        f"{QUEUES}::test_every_problem_of_kueue_has_a_reason",
         first=False,
     ),
     Row(
         Reason.QUEUE_BACKOFF,
         f"{_NEVER}an eviction takes less than a second, and the wait after a late start is EvictedAsNotReady",
         PURE,
-        f"{QUEUES}::test_an_eviction_that_is_waited_out",
+        f"{QUEUES}::test_an_evicted_jobset_in_backoff_is_reported",
     ),
 )
 """What no real control plane here can produce, why, and where it is shown instead."""

@@ -236,7 +236,7 @@ def changed(pods: Sequence[PodFacts], which: int | slice, /, **changes: Any) -> 
 
 
 def initially_scheduled(at: int = PLACED_AT) -> Scheduled:
-    """What the scheduler says of a PodGroup whose pods it has placed."""
+    """The condition of a PodGroup whose pods the scheduler has placed."""
     return Scheduled(status=True, reason="Scheduled", since=rfc3339(at))
 
 

@@ -1,4 +1,4 @@
-"""Gangs that stand somewhere, as short as a test needs them, and any that hypothesis can think of."""
+"""Readiness of gangs, as short as a test needs it, and any that hypothesis can generate."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def cause(reason: Reason, *, since: int = 0, blocking: bool = True) -> Cause:
 
 
 def standing(name: str = "js", *reasons: Reason | Cause, namespace: str = "ns", **known: Any) -> Readiness:
-    """A JobSet in phase Scheduling unless told otherwise, of four pods."""
+    """A JobSet of four pods, by default in phase Scheduling."""
     causes = tuple(each if isinstance(each, Cause) else cause(each) for each in reasons)
     values: dict[str, Any] = {
         "uid": f"uid-{name}",

@@ -1,4 +1,4 @@
-"""The aggregates is always the sum over the gangs that are there, and shows no more rows than it may."""
+"""The aggregates are always the sum over the present gangs, and have a bounded number of rows."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ Step = tuple[Readiness, bool]
 steps = st.lists(st.tuples(standings(), st.booleans()), max_size=40)
 
 
-def told(aggregates: Aggregates, story: Sequence[Step]) -> dict[tuple[str, str], Readiness]:
-    """Tell the aggregates a story; returns the gangs that are left."""
+def reported(aggregates: Aggregates, story: Sequence[Step]) -> dict[tuple[str, str], Readiness]:
+    """Apply a story to the aggregates; returns the remaining gangs."""
     left: dict[tuple[str, str], Readiness] = {}
     for gang, stays in story:
         before = left.pop(gang.key, None)
@@ -47,17 +47,17 @@ def tables(aggregates: Aggregates) -> dict[str, Any]:
 
 
 @given(steps)
-def test_it_equals_one_that_was_made_from_the_gangs_that_are_left(story: list[Step]) -> None:
+def test_aggregates_after_changes_equal_those_of_the_remaining_gangs(story: list[Step]) -> None:
     moved, anew = Aggregates(), Aggregates()
-    for gang in told(moved, story).values():
+    for gang in reported(moved, story).values():
         anew.stands(None, gang)
     assert tables(moved) == tables(anew)
 
 
 @given(steps)
-def test_it_is_the_sum_over_the_gangs_that_are_left(story: list[Step]) -> None:
+def test_aggregates_are_the_sum_over_the_remaining_gangs(story: list[Step]) -> None:
     aggregates = Aggregates()
-    left = list(told(aggregates, story).values())
+    left = list(reported(aggregates, story).values())
     for queue, row in aggregates.rows():
         here = [gang for gang in left if queue_of(gang) == queue]
         assert row.phases == Counter(gang.phase for gang in here)
@@ -72,10 +72,10 @@ def test_it_is_the_sum_over_the_gangs_that_are_left(story: list[Step]) -> None:
 
 
 @given(steps, st.builds(Limits, *[st.integers(0, 3)] * 4))
-def test_what_has_no_row_of_its_own_is_summed_up(story: list[Step], limits: Limits) -> None:
+def test_gangs_beyond_the_row_limits_are_summed_up(story: list[Step], limits: Limits) -> None:
     small, large = Aggregates(limits), Aggregates()
-    told(small, story)
-    told(large, story)
+    reported(small, story)
+    reported(large, story)
     shown, all_of_it = tables(small), tables(large)
     assert len([queue for queue in shown["phases"] if queue != THE_OTHERS]) <= limits.queues
     assert len([queue for queue, _ in shown["blocked"] if queue != THE_OTHERS]) <= limits.reasons
@@ -91,7 +91,7 @@ def test_what_has_no_row_of_its_own_is_summed_up(story: list[Step], limits: Limi
         assert by_last["shown"] == by_last["all"]
 
 
-def test_an_empty_aggregates_has_no_rows() -> None:
+def test_empty_aggregates_have_no_rows() -> None:
     aggregates = Aggregates()
     gang = standing("js", Reason.NOT_GANGED)
     aggregates.stands(None, gang)
@@ -99,14 +99,14 @@ def test_an_empty_aggregates_has_no_rows() -> None:
     assert tables(aggregates) == tables(Aggregates())
 
 
-def test_what_it_was_not_told_is_not_taken_away() -> None:
+def test_an_unknown_gang_is_not_subtracted() -> None:
     aggregates = Aggregates()
     aggregates.stands(standing("other"), None)
     aggregates.stands(standing("js", phase=GangPhase.READY), standing("js"))
     assert tables(aggregates)["phases"] == {Queue("ns", "local", "cluster"): {GangPhase.SCHEDULING: 1}}
 
 
-def test_a_row_is_kept_while_its_only_gang_moves_on_and_then_goes_to_the_next_in_line() -> None:
+def test_a_row_is_released_with_its_last_gang_to_the_next() -> None:
     aggregates = Aggregates(Limits(gangs=1, queues=1))
     first, second, third = (standing(f"js-{n}", local_queue=f"queue-{n}") for n in (1, 2, 3))
     for gang in (first, second, third):
@@ -123,7 +123,7 @@ def test_a_row_is_kept_while_its_only_gang_moves_on_and_then_goes_to_the_next_in
     assert aggregates.without_row == 0
 
 
-def test_what_found_no_row_is_counted_once() -> None:
+def test_a_gang_without_a_row_is_counted_once() -> None:
     aggregates = Aggregates(Limits(gangs=1, queues=1, reasons=1, namespaces=1))
     for name in ("a", "b"):
         gang = standing(name, Reason.NOT_GANGED, namespace=name)
@@ -132,7 +132,7 @@ def test_what_found_no_row_is_counted_once() -> None:
     assert aggregates.dropped == {"gangs": 1, "queues": 1, "reasons": 1, "namespaces": 1}
 
 
-def test_the_oldest_of_many_is_found_again_when_it_goes() -> None:
+def test_the_next_oldest_gang_is_found_when_the_oldest_is_removed() -> None:
     aggregates = Aggregates()
     gangs = [standing(f"js-{n}", cause(Reason.UNSCHEDULABLE, since=100 + n)) for n in range(50)]
     for gang in gangs:

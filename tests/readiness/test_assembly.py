@@ -31,8 +31,8 @@ def refused(kind: str, name: str, uid: str = "") -> Refused:
     return Refused("t", kind, name, uid, "no", 1)
 
 
-def assembled(*jobs: JobProgress, told: Sequence[Refused] = (), **changes: Any) -> Snapshot:
-    by_object = {(each.namespace, each.kind, each.name): each for each in told}
+def assembled(*jobs: JobProgress, reported: Sequence[Refused] = (), **changes: Any) -> Snapshot:
+    by_object = {(each.namespace, each.kind, each.name): each for each in reported}
     collections = Collections(
         jobs=lambda _: jobs,
         pods=lambda _: (),
@@ -44,22 +44,22 @@ def assembled(*jobs: JobProgress, told: Sequence[Refused] = (), **changes: Any) 
     return assemble(JOBSET, ASSESSMENT, API, replace(collections, **changes))
 
 
-def test_jobs_of_an_earlier_jobset_of_the_name_are_left_out() -> None:
+def test_jobs_of_an_earlier_jobset_of_the_name_are_ignored() -> None:
     assert assembled(job(0), job(1, jobset_uid="another")).jobs == [job(0)]
 
 
 @each(("change", "count"), [({}, 1), ({"complete": True}, 0), ({"deleting": True}, 0), ({"jobset_uid": "another"}, 0)])
-def test_refusals_concern_jobs_that_still_make_pods(change: dict[str, Any], count: int) -> None:
-    found = assembled(job(0, **change), told=[refused("Job", "js-w-0"), refused("Job", "other-w-0")])
+def test_refusals_are_kept_for_active_jobs_only(change: dict[str, Any], count: int) -> None:
+    found = assembled(job(0, **change), reported=[refused("Job", "js-w-0"), refused("Job", "other-w-0")])
     assert len(found.refused) == count
 
 
 @each(("uid", "count"), [(FIXTURE_UID, 1), ("", 1), ("another", 0)])
-def test_refusals_of_the_jobset_concern_this_very_one(uid: str, count: int) -> None:
-    assert len(assembled(told=[refused("JobSet", "js", uid)]).refused) == count
+def test_refusals_of_a_jobset_are_matched_by_uid(uid: str, count: int) -> None:
+    assert len(assembled(reported=[refused("JobSet", "js", uid)]).refused) == count
 
 
-def test_groups_are_asked_for_by_the_names_of_the_plan() -> None:
+def test_groups_are_read_by_the_names_of_the_plan() -> None:
     asked: list[tuple[str, str, tuple[str, ...]]] = []
 
     def groups(namespace: str, uid: str, names: Sequence[str]) -> Mapping[str, Observed]:
@@ -71,7 +71,7 @@ def test_groups_are_asked_for_by_the_names_of_the_plan() -> None:
     assert asked == [("t", FIXTURE_UID, tuple(group.name for group in ASSESSMENT.plan.groups))]
 
 
-def test_what_is_not_known_stays_so() -> None:
+def test_unknown_facts_stay_unknown() -> None:
     found = assembled(groups_known=False)
     assert (found.groups_known, found.nodes, found.queue, found.foreign_workload) == (False, None, None, "")
     assert assembled(claimed=lambda _namespace, _name: "theirs").foreign_workload == "theirs"
@@ -87,5 +87,5 @@ def test_what_is_not_known_stays_so() -> None:
         (stored(jobset("js", rj("w"), mode="Gang", uid="u")), True),
     ],
 )
-def test_whom_there_is_a_gang_to_speak_of(raw: dict[str, Any], followed: bool) -> None:
+def test_only_jobsets_that_request_a_gang_are_followed(raw: dict[str, Any], followed: bool) -> None:
     assert is_followed(read(raw)) is followed

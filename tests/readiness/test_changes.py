@@ -1,4 +1,4 @@
-"""A disturbance is counted once, however often what is known of it changes."""
+"""A disturbance is counted once, however often its cause changes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.readiness.standings import standing
 from tests.rows import each
 
 
-def test_a_change_of_phase() -> None:
+def test_a_change_of_phase_is_a_transition() -> None:
     before, now = standing(), standing(phase=GangPhase.READY)
     assert transition(before, now) == (GangPhase.SCHEDULING, GangPhase.READY)
     for nothing in ((None, now), (before, None), (before, before), (before, replace(now, uid="another"))):
@@ -47,7 +47,7 @@ R = standing(phase=GangPhase.READY)
         ([None, None], []),
     ],
 )
-def test_a_disturbance_is_counted_once_by_what_comes_to_light(
+def test_a_disturbance_is_counted_once_with_its_most_specific_cause(
     story: list[Readiness | None], reasons: list[Reason]
 ) -> None:
     assert disturbed(*story) == reasons

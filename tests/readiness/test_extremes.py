@@ -1,4 +1,4 @@
-"""The earliest time of what is there, whatever came and went before."""
+"""The earliest time of the present entries, whatever was added and removed before."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ moves = st.lists(st.tuples(st.integers(0, 5), st.none() | st.integers(0, 20)), m
 
 
 @given(moves)
-def test_the_first_is_the_least_of_those_that_are_there(story: list[tuple[int, int | None]]) -> None:
+def test_the_first_is_the_earliest_of_the_present_entries(story: list[tuple[int, int | None]]) -> None:
     oldest: Oldest[int] = Oldest()
     there: dict[int, int] = {}
     for key, time in story:
@@ -26,13 +26,13 @@ def test_the_first_is_the_least_of_those_that_are_there(story: list[tuple[int, i
             assert oldest.first() == min(there.values())
 
 
-def test_what_moved_on_does_not_pile_up() -> None:
+def test_replaced_entries_do_not_accumulate() -> None:
     oldest: Oldest[str] = Oldest()
     for time in range(10_000):
         oldest.put("a", time)
     assert len(oldest._heap) < 100
 
 
-def test_none_is_the_oldest_of_none() -> None:
+def test_the_first_of_no_entries_is_an_error() -> None:
     with pytest.raises(ValueError, match="nothing that could be the oldest"):
         Oldest[str]().first()

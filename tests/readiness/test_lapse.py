@@ -1,4 +1,4 @@
-"""Time in many places at once is the sum over all who are there, and never becomes less."""
+"""The time spent in a place is the sum over its entries, and never decreases."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ moves = st.lists(st.tuples(st.integers(0, 3), st.sampled_from(["a", "b", "c", ""
 
 
 @given(moves)
-def test_it_is_the_time_that_each_was_there(story: list[tuple[int, str, int]]) -> None:
+def test_the_total_is_the_sum_of_the_times_of_all_entries(story: list[tuple[int, str, int]]) -> None:
     lapse: Lapse[int, str] = Lapse(2, "others")
     where: dict[int, str] = {}
     passed, now = 0.0, 0.0
@@ -31,7 +31,7 @@ def test_it_is_the_time_that_each_was_there(story: list[tuple[int, str, int]]) -
         assert len(set(after) - {"others"}) <= 2
 
 
-def test_a_place_that_nobody_wants_is_forgotten_when_all_have_left() -> None:
+def test_an_empty_place_that_is_not_kept_is_dropped() -> None:
     lapse: Lapse[int, str] = Lapse(2, "others")
     assert lapse.enter(1, "a", 0)
     assert lapse.enter(2, "b", 0)
@@ -43,7 +43,7 @@ def test_a_place_that_nobody_wants_is_forgotten_when_all_have_left() -> None:
     assert lapse.enter(3, "c", 5)
 
 
-def test_to_leave_where_one_never_was_changes_nothing() -> None:
+def test_leaving_without_entering_changes_nothing() -> None:
     lapse: Lapse[int, str] = Lapse(2, "others")
     lapse.leave(1, 5)
     assert dict(lapse.seconds(9)) == {}

@@ -39,14 +39,14 @@ RAW = jobset("js", rj("a", 1, 2, 2), rj("b", 2, 3, 3), mode="Gang")
 
 
 @dataclass
-class Told:
+class Followed:
     """A controller that follows one JobSet, and beside it one that is started anew before every step."""
 
     before: Readiness | None = None
     phases: list[GangPhase] = field(default_factory=list)
 
     def see(self, snapshot: Snapshot, now: int, phase: GangPhase, since: int) -> Readiness:
-        """Both say the same of a step."""
+        """Both have the same readiness at a step."""
         anew = evaluate(snapshot, now)
         self.before = evaluate(snapshot, now, self.before)
         assert (self.before.phase, self.before.since) == (phase, since)
@@ -63,41 +63,41 @@ def _renewed(pods: Sequence[PodFacts], which: int, at: int, **state: Any) -> lis
 
 
 @pytest.mark.parametrize("generation", GENERATIONS)
-def test_from_creation_to_readiness(generation: Generation) -> None:
-    told = Told()
+def test_a_gang_goes_through_the_phases_from_creation_to_readiness(generation: Generation) -> None:
+    followed = Followed()
     queued = Context(RAW, generation, queue="main", suspend=True)
     waiting = waits_in(QuotaReserved=no("Pending"))
-    told.see(queued.snapshot(jobs=[], groups={}, workload=None, queue=waiting), CREATED + 1, P.QUEUED, CREATED)
+    followed.see(queued.snapshot(jobs=[], groups={}, workload=None, queue=waiting), CREATED + 1, P.QUEUED, CREATED)
 
     admitted_at = CREATED + 30
     context = Context(RAW, generation, queue="main", end=condition("Suspended", admitted_at + 1, status=False))
     queue = waits_in(Admitted=yes(since=rfc3339(admitted_at)))
     nothing = context.snapshot(jobs=[], groups={}, workload=None, queue=queue)
-    told.see(nothing, admitted_at + 1, P.PENDING, admitted_at)
-    told.see(context.snapshot(queue=queue), admitted_at + 2, P.WAITING_FOR_PODS, admitted_at)
-    told.see(context.snapshot(context.pods()[:7], queue=queue), BORN, P.WAITING_FOR_PODS, admitted_at)
-    told.see(context.snapshot(context.pods(), queue=queue), BORN + 1, P.SCHEDULING, BORN)
+    followed.see(nothing, admitted_at + 1, P.PENDING, admitted_at)
+    followed.see(context.snapshot(queue=queue), admitted_at + 2, P.WAITING_FOR_PODS, admitted_at)
+    followed.see(context.snapshot(context.pods()[:7], queue=queue), BORN, P.WAITING_FOR_PODS, admitted_at)
+    followed.see(context.snapshot(context.pods(), queue=queue), BORN + 1, P.SCHEDULING, BORN)
 
     groups = context.groups(initially_scheduled())
     some = [*context.pods(PLACED)[:3], *context.pods(PENDING)[3:]]
-    told.see(context.snapshot(some, queue=queue), PLACED_AT, P.PARTIALLY_PLACED, PLACED_AT)
+    followed.see(context.snapshot(some, queue=queue), PLACED_AT, P.PARTIALLY_PLACED, PLACED_AT)
 
     def step(pods: list[PodFacts]) -> Snapshot:
         return context.snapshot(pods, queue=queue, groups=groups)
 
-    placed = told.see(step(context.pods(RUNNING)), PLACED_AT + 1, P.STARTING, PLACED_AT)
+    placed = followed.see(step(context.pods(RUNNING)), PLACED_AT + 1, P.STARTING, PLACED_AT)
     assert (placed.placed_at, placed.first_ready_at, placed.ready_at) == (PLACED_AT, 0, 0)
     first = changed(context.pods(RUNNING), 0, ready=True, ready_at=READY_AT - 9)
-    told.see(step(first), READY_AT - 9, P.PARTIALLY_READY, READY_AT - 9)
+    followed.see(step(first), READY_AT - 9, P.PARTIALLY_READY, READY_AT - 9)
     ready_pods = changed(context.pods(READY), 0, ready_at=READY_AT - 9)
-    ready = told.see(step(ready_pods), READY_AT, P.READY, READY_AT)
+    ready = followed.see(step(ready_pods), READY_AT, P.READY, READY_AT)
     assert (ready.placed_at, ready.first_ready_at, ready.ready_at) == (PLACED_AT, READY_AT - 9, READY_AT)
     assert (ready.been_ready, ready.causes, ready.look_again) == (True, (), None)
 
 
 @pytest.mark.parametrize("generation", GENERATIONS)
-def test_from_readiness_over_a_loss_and_a_restart_to_the_end(generation: Generation) -> None:
-    told = Told()
+def test_a_gang_goes_through_the_phases_of_a_loss_and_a_restart(generation: Generation) -> None:
+    followed = Followed()
     context = Context(RAW, generation)
     groups = context.groups(initially_scheduled())
     ready_pods = context.pods(READY)
@@ -105,40 +105,40 @@ def test_from_readiness_over_a_loss_and_a_restart_to_the_end(generation: Generat
     def step(pods: list[PodFacts]) -> Snapshot:
         return context.snapshot(pods, groups=groups)
 
-    told.see(step(ready_pods), READY_AT, P.READY, READY_AT)
+    followed.see(step(ready_pods), READY_AT, P.READY, READY_AT)
     lost = READY_AT + 100
-    told.see(step(changed(ready_pods, 0, ready=False, ready_at=lost)), lost + 1, P.DEGRADED, lost)
+    followed.see(step(changed(ready_pods, 0, ready=False, ready_at=lost)), lost + 1, P.DEGRADED, lost)
     leaving = changed(ready_pods, 0, ready=False, ready_at=lost, deleting=True)
-    told.see(step(leaving), lost + 2, P.DEGRADED, lost)
+    followed.see(step(leaving), lost + 2, P.DEGRADED, lost)
     gone = step(_renewed(ready_pods, 0, lost + 3))
     assert evaluate(gone, lost + 3).phase is P.DEGRADED
-    told.before = evaluate(gone, lost + 3, told.before)
-    assert (told.before.phase, told.before.since) == (P.DEGRADED, lost)
+    followed.before = evaluate(gone, lost + 3, followed.before)
+    assert (followed.before.phase, followed.before.since) == (P.DEGRADED, lost)
     again = {**READY, "placed_at": lost + 4, "ready_at": lost + 20}
     whole = _renewed(ready_pods, 0, lost + 3, **again)
-    back = told.see(step(whole), lost + 20, P.READY, lost + 20)
+    back = followed.see(step(whole), lost + 20, P.READY, lost + 20)
     assert (back.placed_at, back.ready_at) == (PLACED_AT, READY_AT), "of the first time"
 
     restarted = lost + 40
     anew = Context(RAW, generation, restarts=1, end=condition("RestartingJobSet", restarted))
     old = [replace(pod, deleting=True) for pod in whole]
     leave = anew.snapshot(old, jobs=context.jobs(deleting=True), groups=groups)
-    left = told.see(leave, restarted + 1, P.RESTARTING, restarted)
+    left = followed.see(leave, restarted + 1, P.RESTARTING, restarted)
     assert (left.attempt, left.been_ready, left.placed_at, left.ready_at) == (1, False, 0, 0)
     new = anew.pods(RUNNING, created=restarted + 10, placed_at=restarted + 20)
     up = anew.snapshot(new, groups=groups)
-    told.see(up, restarted + 20, P.STARTING, restarted + 20)
+    followed.see(up, restarted + 20, P.STARTING, restarted + 20)
     new = anew.pods(READY, created=restarted + 10, placed_at=restarted + 20, ready_at=restarted + 30)
-    told.see(anew.snapshot(new, groups=groups), restarted + 30, P.READY, restarted + 30)
+    followed.see(anew.snapshot(new, groups=groups), restarted + 30, P.READY, restarted + 30)
 
     over = Context(RAW, generation, restarts=1, end=condition("Completed", NOW))
     done = over.snapshot(jobs=over.jobs(succeeded=3, complete=True), groups={}, workload=None)
-    end = told.see(done, NOW, P.SUCCEEDED, NOW)
+    end = followed.see(done, NOW, P.SUCCEEDED, NOW)
     assert end.ready_at == restarted + 30
-    assert told.phases[-1].over
+    assert followed.phases[-1].over
 
 
-def test_an_eviction_begins_a_new_life() -> None:
+def test_an_eviction_resets_the_readiness() -> None:
     context = Context(RAW, queue="main")
     first = waits_in(Admitted=yes(since=rfc3339(CREATED)))
     groups = context.groups(initially_scheduled())
@@ -156,7 +156,7 @@ def test_an_eviction_begins_a_new_life() -> None:
 
 
 @pytest.mark.parametrize("stamped", [True, False])
-def test_a_jobset_made_anew_begins_a_new_life(*, stamped: bool) -> None:
+def test_a_recreated_jobset_starts_with_new_readiness(*, stamped: bool) -> None:
     raws = [{**RAW, "metadata": {**RAW["metadata"], "uid": uid}} for uid in ("old", "new")]
     old, new = (Context(raw, stamped=stamped) for raw in raws)
     ready = evaluate(old.snapshot(old.pods(READY)), NOW)
@@ -165,7 +165,7 @@ def test_a_jobset_made_anew_begins_a_new_life(*, stamped: bool) -> None:
     assert (found.phase, found.been_ready, found.ready_at) == (P.SCHEDULING, False, 0)
 
 
-def test_a_gang_that_runs_to_its_end_is_not_degraded() -> None:
+def test_a_gang_whose_pods_succeed_is_not_degraded() -> None:
     """Pods that succeed are gone from what is followed a moment before their Jobs count them."""
     context = Context(RAW)
     pods = context.pods(READY)
@@ -183,7 +183,7 @@ def test_a_gang_that_runs_to_its_end_is_not_degraded() -> None:
 
 
 @pytest.mark.parametrize("how", ["terminating", "not ready", "replaced"])
-def test_a_pod_that_is_lost_is_told_at_once(how: str) -> None:
+def test_a_lost_pod_degrades_the_gang_at_once(how: str) -> None:
     context = Context(RAW)
     pods = context.pods(READY)
     before = evaluate(context.snapshot(pods), NOW)
@@ -196,7 +196,7 @@ def test_a_pod_that_is_lost_is_told_at_once(how: str) -> None:
 
 
 @pytest.mark.parametrize("generation", GENERATIONS)
-def test_a_pod_that_is_lost_before_all_were_ready_degrades_nothing(generation: Generation) -> None:
+def test_a_pod_lost_before_readiness_does_not_degrade_the_gang(generation: Generation) -> None:
     context = Context(RAW, generation)
     groups = context.groups(initially_scheduled())
     pods = _renewed(context.pods(RUNNING, ready_at=PLACED_AT + 1), 0, PLACED_AT + 50)
@@ -207,13 +207,13 @@ def test_a_pod_that_is_lost_before_all_were_ready_degrades_nothing(generation: G
 
 
 @pytest.mark.parametrize(("restarts", "phase"), [(0, P.STARTING), (3, P.DEGRADED)])
-def test_pods_that_start_over_were_up_once(restarts: int, phase: GangPhase) -> None:
+def test_restarted_containers_show_that_the_gang_was_ready(restarts: int, phase: GangPhase) -> None:
     context = Context(RAW)
     pods = context.pods(RUNNING, ready_at=PLACED_AT + 10, restarts=restarts)
     assert evaluate(context.snapshot(pods), NOW).phase is phase
 
 
-def test_a_pod_that_has_vanished_is_missed_by_a_controller_that_was_just_started() -> None:
+def test_a_deleted_pod_is_missing_for_a_restarted_controller() -> None:
     context = Context(RAW)
     pods = context.pods(READY)[1:]
     found = evaluate(context.snapshot(pods, groups=context.groups(initially_scheduled())), NOW)
@@ -224,7 +224,7 @@ def test_a_pod_that_has_vanished_is_missed_by_a_controller_that_was_just_started
     assert evaluate(failed, NOW).phase is P.DEGRADED
 
 
-def test_what_is_over_keeps_its_times_when_its_place_in_the_queue_is_forgotten() -> None:
+def test_a_finished_gang_keeps_its_times_without_its_workload() -> None:
     context = Context(RAW, queue="main")
     queue = waits_in(Admitted=yes(since=rfc3339(CREATED + 9)))
     ready = evaluate(context.snapshot(context.pods(READY), queue=queue), READY_AT)
@@ -233,8 +233,8 @@ def test_what_is_over_keeps_its_times_when_its_place_in_the_queue_is_forgotten()
     assert (found.phase, found.ready_at) == (P.SUCCEEDED, READY_AT)
 
 
-def test_what_an_older_jobset_does_not_tell_of_a_restart_is_remembered() -> None:
-    """Before JobSet 0.12 no condition says when a restart began."""
+def test_before_jobset_0_12_the_time_of_a_restart_is_remembered() -> None:
+    """Before JobSet 0.12 no condition has the start of a restart."""
     first = Context(RAW)
     ready = evaluate(first.snapshot(first.pods(READY)), NOW - 100)
     context = Context(RAW, restarts=1)

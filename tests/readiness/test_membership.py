@@ -69,9 +69,7 @@ def test_a_jobset_without_a_plan_is_one_group(generation: Generation | None) -> 
 
 @each("generation", GENERATIONS)
 @each("raw", [WHOLE, EACH, REPLICAS])
-def test_a_jobset_made_anew_does_not_inherit_pods_of_the_one_before(
-    generation: Generation, raw: dict[str, Any]
-) -> None:
+def test_a_recreated_jobset_does_not_inherit_pods(generation: Generation, raw: dict[str, Any]) -> None:
     old = Context({**raw, "metadata": {**raw["metadata"], "uid": "0" * 8}}, generation)
     new = Context({**raw, "metadata": {**raw["metadata"], "uid": "1" * 8}}, generation, created=CREATED + 60)
     before = old.pods(READY, deleting=True)
@@ -82,7 +80,7 @@ def test_a_jobset_made_anew_does_not_inherit_pods_of_the_one_before(
 
 
 @pytest.mark.parametrize("stamped", [True, False])
-def test_pods_that_name_no_group_are_told_from_older_ones_by_their_age(stamped: bool) -> None:
+def test_pods_without_a_group_are_distinguished_from_older_ones_by_age(stamped: bool) -> None:
     context = Context(WHOLE, None, stamped=stamped)
     pods = context.pods(READY, group="")
     old = [replace(pod, name=f"old-{pod.name}", created=CREATED - 1) for pod in pods]
@@ -90,13 +88,13 @@ def test_pods_that_name_no_group_are_told_from_older_ones_by_their_age(stamped: 
     assert group.pods == tuple(pods)
 
 
-def test_pods_of_another_namespace_or_jobset_are_strange() -> None:
+def test_pods_of_another_namespace_or_jobset_are_ignored() -> None:
     context = Context(WHOLE)
     pods = [*context.pods(READY, namespace="other"), *context.pods(READY, jobset="js-2")]
     assert only(members(context.snapshot(pods))).pods == ()
 
 
-def test_pods_by_attempt_and_end() -> None:
+def test_pods_are_grouped_by_attempt_and_result() -> None:
     context = Context(WHOLE, restarts=2)
     now = context.pods(READY)
     left = context.pods(READY, only="a", deleting=True)
@@ -107,7 +105,7 @@ def test_pods_by_attempt_and_end() -> None:
     assert (group.pods, group.leaving, group.earlier, group.over) == tuple(map(tuple, (now, left, early, over)))
 
 
-def test_pods_of_a_restart_that_the_jobset_does_not_tell_yet_take_the_place_of_the_earlier_ones() -> None:
+def test_pods_of_an_unreported_restart_replace_the_earlier_ones() -> None:
     context = Context(WHOLE)
     early = context.pods(READY)
     late = [replace(pod, attempt=1) for pod in context.pods(PENDING, only="b", index=1)]
@@ -127,7 +125,7 @@ def test_jobs_about_to_be_replaced_count_in_full() -> None:
 
 
 @pytest.mark.parametrize("generation", GENERATIONS)
-def test_minimum_is_the_observed_one(generation: Generation) -> None:
+def test_the_minimum_is_the_observed_one(generation: Generation) -> None:
     context = Context(REPLICAS, generation)
     groups = {name: replace(each, min_counts=(("", 2),)) for name, each in context.groups().items()}
     workload = context.workload(min_counts=(("b", 2),))
@@ -137,7 +135,7 @@ def test_minimum_is_the_observed_one(generation: Generation) -> None:
 
 
 @pytest.mark.parametrize("change", [{"owner_uid": "somebody"}, {"deleting": True}], ids=["foreign", "terminating"])
-def test_a_pod_group_that_is_not_there_for_long_or_for_others_is_none(change: dict[str, Any]) -> None:
+def test_a_terminating_or_foreign_pod_group_does_not_count(change: dict[str, Any]) -> None:
     context = Context(WHOLE)
     groups = context.groups(min_counts=(("", 99),), **change)
     group = only(members(context.snapshot(groups=groups)))
@@ -145,7 +143,7 @@ def test_a_pod_group_that_is_not_there_for_long_or_for_others_is_none(change: di
     assert group.minimum == 7
 
 
-def test_pods_that_have_succeeded_are_no_longer_wanted_or_needed() -> None:
+def test_succeeded_pods_are_no_longer_required() -> None:
     context = Context(REPLICAS, Generation.V1ALPHA2)
     jobs = [*context.jobs(index=0, succeeded=1), *context.jobs(index=1, succeeded=3, complete=True)]
     groups = members(context.snapshot(jobs=jobs))
@@ -156,14 +154,14 @@ def test_pods_that_have_succeeded_are_no_longer_wanted_or_needed() -> None:
     assert [group.finished for group in groups] == [False, True]
 
 
-def test_pods_that_failed_for_good_are_no_longer_wanted_or_needed() -> None:
+def test_permanently_failed_pods_are_no_longer_required() -> None:
     context = Context(jobset("js", rj("w", 2, 4, 4, mode="ReplicatedGang"), uid="u"))
     jobs = [*context.jobs(index=0, failed=1, failed_indexes=1), *context.jobs(index=1, succeeded=1, decided=True)]
     groups = members(context.snapshot(context.pods(READY, count=3), jobs=jobs))
     assert [(group.needed, group.wanted) for group in groups] == [(3, 3), (0, 0)]
 
 
-def test_pods_that_are_seen_to_have_succeeded_need_not_wait_for_their_job_to_count_them() -> None:
+def test_succeeded_pods_count_before_their_job_counts_them() -> None:
     context = Context(REPLICAS)
     pods = changed(context.pods(READY, index=0), 0, phase="Succeeded", ready=False)
     group = members(context.snapshot(pods))[0]
@@ -171,7 +169,7 @@ def test_pods_that_are_seen_to_have_succeeded_need_not_wait_for_their_job_to_cou
 
 
 @each("named", ["", "theirs"])
-def test_unlinked_are_members_that_nothing_places_with_the_others(named: str) -> None:
+def test_unlinked_jobs_are_members_outside_of_the_group(named: str) -> None:
     context = Context(WHOLE)
     jobs = [*context.jobs(only="a"), *context.jobs(only="b", index=0, group=named), *context.jobs(only="b", index=1)]
     groups = context.groups(min_counts=(("", 4),))
@@ -186,13 +184,13 @@ def test_unlinked_are_members_that_nothing_places_with_the_others(named: str) ->
     assert only(members(context.snapshot(pods, jobs=jobs, groups={}))).minimum == 4
 
 
-def test_where_all_are_unlinked_nothing_enforces_a_minimum() -> None:
+def test_a_gang_of_unlinked_jobs_only_needs_all_its_pods() -> None:
     context = Context(WHOLE)
     group = only(members(context.snapshot(context.pods(READY, group=""), jobs=context.jobs(group=""), groups={})))
     assert (group.minimum, group.needed, len(group.bound)) == (7, 7, 7)
 
 
-def test_a_jobset_on_its_way_out_keeps_its_groups() -> None:
+def test_a_terminating_jobset_keeps_its_groups() -> None:
     context = Context(REPLICAS, deleting=True)
     assert context.assessment.plan is None
     stays = Context(REPLICAS)
@@ -201,12 +199,12 @@ def test_a_jobset_on_its_way_out_keeps_its_groups() -> None:
     assert [len(group.leaving) for group in groups] == [3, 3]
 
 
-def test_a_jobset_that_asks_for_two_billion_jobs_is_read() -> None:
+def test_a_jobset_with_two_billion_jobs_is_evaluated() -> None:
     context = Context(jobset("js", rj("b", 2**31 - 1, 1, 1), mode="Gang"), stamped=False)
     assert len(only(members(context.snapshot(jobs=[]))).planned) < 100_000
 
 
-def test_stages_that_have_not_come_are_not_needed_without_a_plan() -> None:
+def test_later_stages_are_not_required_without_a_plan() -> None:
     raw = jobset("js", rj("a", 1, 2, 2), rj("b", 1, 3, 3, depends_on="a"), mode="Gang")
     context = Context(raw, stamped=False)
     group = only(members(context.snapshot(jobs=context.jobs(only="a"))))

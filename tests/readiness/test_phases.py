@@ -63,7 +63,7 @@ generations = each("generation", GENERATIONS)
         (READY, P.READY, READY_AT),
     ],
 )
-def test_all_pods_in_one_state(
+def test_the_phase_of_a_gang_with_all_pods_in_one_state(
     generation: Generation, raw: dict[str, Any], state: Changes, phase: GangPhase, since: int
 ) -> None:
     context = Context(raw, generation)
@@ -89,7 +89,7 @@ def test_all_pods_in_one_state(
     ],
     ids=["missing", "gated", "refused", "placed", "ready", "never ready", "not ready any more", "replaced"],
 )
-def test_one_pod_of_each_group_is_unlike_the_others(
+def test_the_phase_of_a_gang_with_one_different_pod_in_each_group(
     generation: Generation, raw: dict[str, Any], first: Changes, rest: Changes, expected: tuple[GangPhase, int]
 ) -> None:
     context = Context(raw, generation)
@@ -114,7 +114,7 @@ def job_group(context: Context, pod: Any) -> str:
 
 
 @generations
-def test_stranded_pods_are_those_that_hold_nodes_for_nothing(generation: Generation) -> None:
+def test_stranded_pods_are_placed_pods_of_gangs_that_cannot_start(generation: Generation) -> None:
     context = Context(REPLICAS, generation)
     pods = [
         *context.pods(READY, index=0),
@@ -126,7 +126,7 @@ def test_stranded_pods_are_those_that_hold_nodes_for_nothing(generation: Generat
     assert (found.phase, found.counts.stranded, found.counts.placed) == (P.PARTIALLY_PLACED, 3, 7)
 
 
-def test_nothing_is_made_yet() -> None:
+def test_the_phase_of_a_jobset_without_objects() -> None:
     context = Context(WHOLE)
     found = evaluate(context.snapshot(jobs=[], groups={}, workload=None), NOW)
     assert (found.phase, found.since) == (P.PENDING, CREATED)
@@ -144,7 +144,7 @@ def test_without_a_plan_readiness_is_that_of_all_pods() -> None:
     assert (half.phase, half.counts.stranded) == (P.PARTIALLY_PLACED, 5)
 
 
-def test_pods_without_a_gang_disturb_nothing() -> None:
+def test_pods_without_a_gang_do_not_change_the_phase() -> None:
     context = Context(jobset("js", rj("free", 1, 5, 5), rj("b", 1, 2, 2, mode="Gang")))
     pods = [*context.pods(REFUSED, only="free"), *context.pods(READY, only="b")]
     found = evaluate(context.snapshot(pods), NOW)
@@ -165,7 +165,7 @@ def test_pods_without_a_gang_disturb_nothing() -> None:
     ],
     ids=["no queue", "no Kueue", "in a queue", "no Workload yet", "gated"],
 )
-def test_a_suspended_jobset(queue: str, facts: QueueFacts | None, gates: str, phase: GangPhase) -> None:
+def test_the_phase_of_a_suspended_jobset(queue: str, facts: QueueFacts | None, gates: str, phase: GangPhase) -> None:
     notes = {"kueue.x-k8s.io/admission-gated-by": gates} if gates else {}
     context = Context({**WHOLE, "metadata": with_notes(notes)}, suspend=True, queue=queue)
     found = evaluate(context.snapshot(queue=facts), NOW)
@@ -179,14 +179,14 @@ def with_notes(notes: dict[str, str]) -> dict[str, Any]:
     return {**metadata, "annotations": {**metadata["annotations"], **notes}}
 
 
-def test_a_suspension_began_when_jobset_says() -> None:
+def test_a_suspension_starts_at_the_time_of_its_condition() -> None:
     context = Context(WHOLE, suspend=True, end=condition("Suspended", LOST))
     pods = context.pods(READY, deleting=True)
     assert evaluate(context.snapshot(pods), NOW).since == LOST
 
 
 @pytest.mark.parametrize(("outcome", "phase"), [("Completed", P.SUCCEEDED), ("Failed", P.FAILED)])
-def test_a_jobset_that_is_over(outcome: str, phase: GangPhase) -> None:
+def test_the_phase_of_a_finished_jobset(outcome: str, phase: GangPhase) -> None:
     context = Context(WHOLE, end=condition(outcome, LOST))
     found = evaluate(context.snapshot(context.pods(READY, count=1)), NOW)
     assert (found.phase, found.since, found.counts.wanted, found.counts.stranded) == (phase, LOST, 0, 0)
@@ -194,7 +194,7 @@ def test_a_jobset_that_is_over(outcome: str, phase: GangPhase) -> None:
     assert found.causes == ()
 
 
-def test_groups_that_had_succeeded_before_their_jobset_failed() -> None:
+def test_succeeded_groups_of_a_failed_jobset_stay_succeeded() -> None:
     context = Context(EACH, end=condition("Failed", LOST))
     jobs = [*context.jobs(only="a", succeeded=2, complete=True), *context.jobs(only="b", failed=1)]
     found = evaluate(context.snapshot(jobs=jobs), NOW)
@@ -202,7 +202,7 @@ def test_groups_that_had_succeeded_before_their_jobset_failed() -> None:
     assert found.phase is P.FAILED
 
 
-def test_a_group_whose_pods_have_all_finished_holds_nothing_back() -> None:
+def test_a_finished_group_does_not_hold_back_the_jobset() -> None:
     context = Context(EACH)
     jobs = [*context.jobs(only="a", succeeded=2, complete=True), *context.jobs(only="b")]
     found = evaluate(context.snapshot(context.pods(READY, only="b"), jobs=jobs), NOW)
@@ -214,7 +214,7 @@ def test_a_group_whose_pods_have_all_finished_holds_nothing_back() -> None:
 # Restarts
 
 
-def test_a_restart() -> None:
+def test_the_phase_during_a_restart() -> None:
     context = Context(WHOLE, restarts=1, end=condition("RestartingJobSet", LOST))
     early = [replace(pod, attempt=0, deleting=True) for pod in context.pods(READY)]
     new = context.pods(PENDING, created=LOST + 5)
@@ -229,7 +229,7 @@ def test_a_restart() -> None:
     assert (all_new.phase, all_new.since, all_new.been_ready) == (P.SCHEDULING, LOST + 5, False)
 
 
-def test_what_the_scheduler_said_in_an_earlier_attempt_does_not_count() -> None:
+def test_a_scheduler_condition_of_an_earlier_attempt_is_ignored() -> None:
     """The condition is terminal, and the PodGroup outlives a restart."""
     context = Context(WHOLE, restarts=1)
     pods = context.pods(RUNNING, created=PLACED_AT + 50, placed_at=PLACED_AT + 60)
@@ -240,7 +240,7 @@ def test_what_the_scheduler_said_in_an_earlier_attempt_does_not_count() -> None:
 # Queues
 
 
-def test_a_gang_that_was_admitted_was_free_from_then_on() -> None:
+def test_a_queued_gang_is_admitted_at_the_time_of_kueue() -> None:
     context = Context(WHOLE, queue="main")
     queue = waits_in(Admitted=yes(since=rfc3339(CREATED + 42)))
     found = evaluate(context.snapshot(queue=queue), NOW)
@@ -248,33 +248,33 @@ def test_a_gang_that_was_admitted_was_free_from_then_on() -> None:
     assert (found.local_queue, found.cluster_queue) == ("main", "cq")
 
 
-def test_without_a_queue_a_gang_was_free_when_it_was_resumed() -> None:
+def test_a_gang_without_a_queue_is_admitted_when_it_is_resumed() -> None:
     context = Context(WHOLE, end=condition("Suspended", CREATED + 42, status=False))
     assert evaluate(context.snapshot(), NOW).admitted_at == CREATED + 42
 
 
-def test_kueue_remembers_that_all_pods_were_ready() -> None:
+def test_pods_ready_of_a_workload_shows_that_the_gang_was_ready() -> None:
     context = Context(WHOLE, queue="main")
     pods = changed(context.pods(RUNNING), slice(0, 9), **READY)
-    for told in (no("WaitForRecovery"), yes()):
-        found = evaluate(context.snapshot(pods, queue=waits_in(Admitted=yes(), PodsReady=told)), NOW)
+    for reported in (no("WaitForRecovery"), yes()):
+        found = evaluate(context.snapshot(pods, queue=waits_in(Admitted=yes(), PodsReady=reported)), NOW)
         assert found.phase is P.DEGRADED
     found = evaluate(context.snapshot(pods, queue=waits_in(Admitted=yes(), PodsReady=no("WaitForStart"))), NOW)
     assert found.phase is P.PARTIALLY_READY
 
 
-# What the scheduler says
+# Conditions of the scheduler
 
 
-def test_the_pod_group_tells_what_its_pods_do_not() -> None:
+def test_a_condition_of_the_pod_group_sets_the_phase() -> None:
     context = Context(WHOLE)
-    said = Scheduled(status=False, reason="Unschedulable", message="no", since=rfc3339(LOST))
-    found = evaluate(context.snapshot(context.pods(), groups=context.groups(said)), NOW)
+    condition = Scheduled(status=False, reason="Unschedulable", message="no", since=rfc3339(LOST))
+    found = evaluate(context.snapshot(context.pods(), groups=context.groups(condition)), NOW)
     assert (found.phase, found.since) == (P.UNSCHEDULABLE, LOST)
 
 
 @pytest.mark.parametrize("reason", ["Unschedulable", "SchedulerError"])
-def test_refused_since_the_first_pod_was(reason: str) -> None:
+def test_a_gang_is_unschedulable_since_its_first_refused_pod(reason: str) -> None:
     context = Context(WHOLE)
     pods = changed(context.pods(), 1, refused=reason, refused_at=LOST)
     pods = changed(pods, 2, refused=reason, refused_at=LOST - 9)
@@ -285,7 +285,7 @@ def test_refused_since_the_first_pod_was(reason: str) -> None:
 # More pods than the minimum, and fewer
 
 
-def test_extras_strand_nobody_and_are_ready_only_all_together() -> None:
+def test_pods_above_the_minimum_are_never_stranded_but_required_for_readiness() -> None:
     """Grown where minCount cannot change: the gang is placed with its minimum."""
     context = Context(REPLICAS, Generation.V1ALPHA2)
     groups = context.groups(min_counts=(("", 2),))
@@ -311,7 +311,7 @@ def test_a_gang_that_has_grown_is_not_degraded() -> None:
     assert again.phase is P.PARTIALLY_PLACED
 
 
-def test_on_the_last_stretch_fewer_pods_are_a_whole_gang() -> None:
+def test_a_gang_whose_pods_have_partly_succeeded_is_ready_with_the_rest() -> None:
     """Where minCount cannot change it stays larger than the gang can be again."""
     context = Context(REPLICAS, Generation.V1ALPHA2)
     jobs = context.jobs(succeeded=1)
@@ -321,7 +321,7 @@ def test_on_the_last_stretch_fewer_pods_are_a_whole_gang() -> None:
     assert waiting.phase is P.STARTING
 
 
-def test_unlinked_must_be_ready_too_but_place_nobody() -> None:
+def test_unlinked_jobs_count_for_readiness_but_not_for_placement() -> None:
     context = Context(WHOLE)
     jobs = [*context.jobs(only="a"), *context.jobs(only="b", index=0, group=""), *context.jobs(only="b", index=1)]
     groups = context.groups(min_counts=(("", 6),))
@@ -342,16 +342,14 @@ def test_unlinked_must_be_ready_too_but_place_nobody() -> None:
     ("first", "phase"),
     [(PENDING, P.SCHEDULING), (RUNNING, P.STARTING), (READY, P.PARTIALLY_READY)],
 )
-def test_a_stage_that_has_not_come_does_not_make_the_jobset_look_broken(
-    raw: dict[str, Any], first: Changes, phase: GangPhase
-) -> None:
+def test_a_later_stage_does_not_degrade_the_jobset(raw: dict[str, Any], first: Changes, phase: GangPhase) -> None:
     context = Context(raw)
     found = evaluate(context.snapshot(context.pods(first, only="a"), jobs=context.jobs(only="a")), NOW)
     assert found.groups[1].phase is P.PENDING
     assert found.phase is phase
 
 
-def test_a_stage_that_has_come_counts() -> None:
+def test_a_started_stage_counts_for_the_phase() -> None:
     context = Context(STAGES)
     pods = [*context.pods(READY, only="a"), *context.pods(REFUSED, only="b", created=READY_AT)]
     assert evaluate(context.snapshot(pods), NOW).phase is P.UNSCHEDULABLE
@@ -359,13 +357,13 @@ def test_a_stage_that_has_come_counts() -> None:
     assert both.phase is P.READY
 
 
-def test_stages_without_a_plan_strand_nobody() -> None:
+def test_stages_without_a_plan_strand_no_pods() -> None:
     context = Context(STAGES, stamped=False)
     found = evaluate(context.snapshot(context.pods(READY, only="a"), jobs=context.jobs(only="a")), NOW)
     assert (found.phase, found.counts.stranded, found.counts.wanted) == (P.PARTIALLY_READY, 0, 6)
 
 
-def test_the_next_stage_is_awaited_once_the_last_has_finished() -> None:
+def test_the_phase_waits_for_the_next_stage_once_the_last_has_finished() -> None:
     context = Context(DEPENDS)
     found = evaluate(context.snapshot(jobs=context.jobs(only="a", succeeded=2, complete=True)), NOW)
     assert [group.phase for group in found.groups] == [P.SUCCEEDED, P.PENDING]
@@ -375,7 +373,7 @@ def test_the_next_stage_is_awaited_once_the_last_has_finished() -> None:
 # The phase of a JobSet
 
 
-def test_the_jobset_is_as_far_as_the_least_of_its_groups() -> None:
+def test_the_phase_of_a_jobset_is_that_of_its_slowest_group() -> None:
     context = Context(REPLICAS)
     for state, phase in ((PENDING, P.SCHEDULING), (REFUSED, P.UNSCHEDULABLE), (RUNNING, P.STARTING)):
         pods = [*context.pods(READY, index=0), *context.pods(state, index=1)]
@@ -385,7 +383,7 @@ def test_the_jobset_is_as_far_as_the_least_of_its_groups() -> None:
         assert found.ready_at == 0
 
 
-def test_of_groups_that_run_the_worst_is_told() -> None:
+def test_of_running_groups_the_worst_phase_is_reported() -> None:
     context = Context(REPLICAS)
     lost = changed(context.pods(READY, index=0), 0, ready=False, ready_at=LOST)
     found = evaluate(context.snapshot([*lost, *context.pods(RUNNING, index=1)]), NOW)
@@ -393,13 +391,13 @@ def test_of_groups_that_run_the_worst_is_told() -> None:
     assert (found.phase, found.since) == (P.DEGRADED, LOST)
 
 
-def test_a_jobset_without_pods_waits_for_nothing() -> None:
+def test_a_jobset_without_pods_is_pending() -> None:
     context = Context(jobset("js", rj("w", 0, 4, 4, mode="Gang")))
     found = evaluate(context.snapshot(), NOW)
     assert (found.phase, found.counts.wanted) == (P.PENDING, 0)
 
 
-def test_a_jobset_on_its_way_out_is_not_degraded() -> None:
+def test_a_terminating_jobset_is_not_degraded() -> None:
     stays = Context(WHOLE)
     ready = evaluate(stays.snapshot(stays.pods(READY)), NOW)
     context = Context(WHOLE, deleting=True)
@@ -408,7 +406,7 @@ def test_a_jobset_on_its_way_out_is_not_degraded() -> None:
     assert (found.phase, found.counts.stranded) == (P.WAITING_FOR_PODS, 0)
 
 
-def test_a_gang_whose_index_failed_for_good_is_ready_with_the_others() -> None:
+def test_a_gang_with_a_permanently_failed_index_is_ready_with_the_rest() -> None:
     context = Context(jobset("js", rj("w", 1, 4, 4), mode="Gang", uid="u"))
     jobs = context.jobs(failed=2, failed_indexes=1)
     found = evaluate(context.snapshot(context.pods(READY, count=3), jobs=jobs), NOW)
@@ -417,7 +415,7 @@ def test_a_gang_whose_index_failed_for_good_is_ready_with_the_others() -> None:
 
 @levels
 @each("state", [PENDING, REFUSED, READY])
-def test_groups_of_the_next_attempt_are_no_gangs(raw: dict[str, Any], state: Changes) -> None:
+def test_groups_of_the_next_attempt_are_not_counted(raw: dict[str, Any], state: Changes) -> None:
     context = Context({**raw, "spec": {**raw["spec"], "failurePolicy": {"maxRestarts": 1}}})
     groups = context.groups(initially_scheduled())
     spares = {

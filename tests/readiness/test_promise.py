@@ -1,4 +1,4 @@
-"""A gang that is ready without the guarantee is told from one that would not have started in part."""
+"""A gang that is ready without the all-or-nothing guarantee is distinguished from one that has it."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ def lost(found: Readiness) -> Reason | None:
     return found.lost.reason if found.lost is not None else None
 
 
-def test_a_gang_that_the_scheduler_placed_as_one_has_lost_nothing() -> None:
+def test_a_gang_placed_as_a_whole_has_the_guarantee() -> None:
     groups = GANG.groups(initially_scheduled())
     assert lost(evaluate(GANG.snapshot(GANG.pods(READY), groups=groups), NOW)) is None
 
 
-def test_pods_that_name_no_group_are_ready_by_luck() -> None:
+def test_ready_pods_without_a_group_lack_the_guarantee() -> None:
     pods = [replace(pod, group="") for pod in GANG.pods(READY)]
     assert lost(evaluate(GANG.snapshot(pods), NOW)) is Reason.FIELD_DROPPED
 
 
-def test_a_group_that_the_scheduler_never_looked_at_is_ready_by_luck() -> None:
+def test_a_group_ignored_by_the_scheduler_lacks_the_guarantee() -> None:
     snapshot = GANG.snapshot(GANG.pods(READY))
     early = evaluate(snapshot, PLACED_AT + LATE - 1)
     assert lost(early) is None
@@ -40,12 +40,12 @@ def test_a_group_that_the_scheduler_never_looked_at_is_ready_by_luck() -> None:
     assert lost(evaluate(snapshot, PLACED_AT + LATE)) is Reason.SCHEDULING_GATE_OFF
 
 
-def test_a_jobset_that_missed_the_webhook_is_ready_by_luck() -> None:
+def test_a_jobset_that_bypassed_the_webhook_lacks_the_guarantee() -> None:
     context = Context(jobset("js", rj("w", 1, 4, 4), mode="Gang", uid="u"), stamped=False)
     assert lost(evaluate(context.snapshot(context.pods(READY)), NOW)) is Reason.NOT_GANGED
 
 
-def test_its_object_says_so() -> None:
+def test_the_gang_object_reports_the_lost_guarantee() -> None:
     pods = [replace(pod, group="") for pod in GANG.pods(READY)]
     assert gang_status(evaluate(GANG.snapshot(pods), NOW))["lost"] == "FieldDropped"
     groups = GANG.groups(initially_scheduled())

@@ -1,4 +1,4 @@
-"""What holds of readiness whatever the snapshot."""
+"""Properties of readiness for any snapshot."""
 
 from __future__ import annotations
 
@@ -96,12 +96,14 @@ def contexts(draw: st.DrawFn, raws: st.SearchStrategy[dict[str, Any]] = KNOWN) -
         stamped=draw(rarely(st.just(False), True)),
         deleting=draw(rarely(st.just(True), False)),
     )
-    told = draw(st.sampled_from([waits_in(), waits_in(Admitted=yes()), waits_in(Admitted=yes(), PodsReady=no("x"))]))
+    reported = draw(
+        st.sampled_from([waits_in(), waits_in(Admitted=yes()), waits_in(Admitted=yes(), PodsReady=no("x"))])
+    )
     return context, context.snapshot(
         draw(_pods(context)),
         jobs=draw(_jobs(context)),
         groups=draw(st.sampled_from([{}, context.groups(draw(st.sampled_from(SAID)))])),
-        queue=draw(st.sampled_from([None, told])) if context.jobset.queue else None,
+        queue=draw(st.sampled_from([None, reported])) if context.jobset.queue else None,
     )
 
 
@@ -151,7 +153,7 @@ def test_counts_are_consistent(drawn: tuple[Context, Snapshot]) -> None:
 
 @PROPERTY
 @given(contexts(), st.randoms(use_true_random=False))
-def test_the_order_of_what_was_read_does_not_matter(drawn: tuple[Context, Snapshot], random: Any) -> None:
+def test_readiness_does_not_depend_on_the_order_of_objects(drawn: tuple[Context, Snapshot], random: Any) -> None:
     _, snapshot = drawn
     pods, jobs = list(snapshot.pods), list(snapshot.jobs)
     random.shuffle(pods)
@@ -164,7 +166,7 @@ def test_the_order_of_what_was_read_does_not_matter(drawn: tuple[Context, Snapsh
 
 @PROPERTY
 @given(contexts(), st.data())
-def test_a_pod_that_becomes_ready_takes_nothing_back(drawn: tuple[Context, Snapshot], data: st.DataObject) -> None:
+def test_a_pod_that_becomes_ready_never_worsens_the_phase(drawn: tuple[Context, Snapshot], data: st.DataObject) -> None:
     _, snapshot = drawn
     alive = [pod.phase not in FINISHED and not pod.deleting for pod in snapshot.pods]
     waiting = [n for n, pod in enumerate(snapshot.pods) if alive[n] and not pod.ready]
@@ -181,7 +183,7 @@ def test_a_pod_that_becomes_ready_takes_nothing_back(drawn: tuple[Context, Snaps
 
 @PROPERTY
 @given(contexts(), st.integers(0, 600))
-def test_looking_again_changes_nothing(drawn: tuple[Context, Snapshot], later: int) -> None:
+def test_evaluating_again_changes_nothing(drawn: tuple[Context, Snapshot], later: int) -> None:
     _, snapshot = drawn
     one = evaluate(snapshot, NOW)
     two = evaluate(snapshot, NOW + later, one)
@@ -236,7 +238,7 @@ def _hostile_pods(uid: str) -> st.SearchStrategy[Sequence[PodFacts]]:
 
 @PROPERTY
 @given(hostile_jobsets(), st.sampled_from(Lifecycle), st.sampled_from([*GENERATIONS, None]), st.data())
-def test_nothing_is_raised_whatever_is_stored(
+def test_hostile_objects_raise_no_error(
     raw: dict[str, Any], suspended: Lifecycle, generation: Generation | None, data: st.DataObject
 ) -> None:
     stored, _ = read_jobset(raw)

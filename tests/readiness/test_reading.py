@@ -1,4 +1,4 @@
-"""Pods, nodes and events as facts: what is kept, that nothing else can hurt, and that what repeats is one object."""
+"""Pods, nodes and events are read as facts; other fields cannot cause an error, and equal values are shared."""
 
 from __future__ import annotations
 
@@ -41,11 +41,11 @@ def condition(kind: str, status: str, **rest: str) -> dict[str, str]:
     return {"type": kind, "status": status, "lastTransitionTime": NOON, **rest}
 
 
-def test_a_pod_of_nobody_is_of_no_interest() -> None:
+def test_a_pod_without_a_jobset_is_ignored() -> None:
     assert read_pod(pod(labels={"app": "web"})) is None
 
 
-def test_a_new_pod() -> None:
+def test_a_new_pod_is_read() -> None:
     assert facts(pod(status={"phase": "Pending"})) == PodFacts(
         namespace="ml",
         name="train-workers-3-0-x",
@@ -66,20 +66,20 @@ def test_a_new_pod() -> None:
     ("generation", "group"),
     [(Generation.V1ALPHA1, "wl/workers/1"), (Generation.V1ALPHA2, "pg-1"), (Generation.V1BETA1, "pg-1")],
 )
-def test_the_group_is_what_the_generation_of_the_api_writes(generation: Generation, group: str) -> None:
+def test_the_group_is_read_from_the_field_of_each_api_version(generation: Generation, group: str) -> None:
     adapter = ADAPTERS[generation]
     reference = adapter.reference(Reference("wl", "workers", "pg-1", "1"))
 
     assert facts(pod(spec={adapter.reference_field: reference})).group == group
 
 
-def test_a_group_without_a_key_of_its_replica() -> None:
+def test_a_group_without_a_replica_key_is_read() -> None:
     found = facts(pod(spec={"workloadRef": {"name": "wl", "podGroup": "all"}}))
 
     assert found.group == "wl/all/"
 
 
-def test_a_pod_that_is_refused() -> None:
+def test_a_refused_pod_is_read() -> None:
     refusal = condition("PodScheduled", "False", reason="Unschedulable", message="0/4 nodes\nare available")
     found = facts(pod(status={"phase": "Pending", "conditions": [refusal]}))
 
@@ -87,7 +87,7 @@ def test_a_pod_that_is_refused() -> None:
     assert (found.refused_at, found.placed_at) == (NOON_SECONDS, 0)
 
 
-def test_a_pod_that_runs() -> None:
+def test_a_running_pod_is_read() -> None:
     status = {
         "phase": "Running",
         "conditions": [condition("PodScheduled", "True"), condition("Ready", "True")],
@@ -100,7 +100,7 @@ def test_a_pod_that_runs() -> None:
     assert (found.refused, found.waiting, found.disrupted) == ("", "", "")
 
 
-def test_a_pod_that_is_held_by_gates_and_one_that_goes() -> None:
+def test_a_gated_and_a_terminating_pod_are_read() -> None:
     found = facts(pod(spec={"schedulingGates": [{"name": "a"}, {"name": "b"}]}, deletionTimestamp=NOON))
 
     assert found.gates == ("a", "b")
@@ -108,7 +108,7 @@ def test_a_pod_that_is_held_by_gates_and_one_that_goes() -> None:
 
 
 @pytest.mark.parametrize(("status", "reason"), [("True", "PreemptionByScheduler"), ("False", "")])
-def test_a_disruption_counts_while_it_is_true(status: str, reason: str) -> None:
+def test_a_disruption_counts_while_its_condition_is_true(status: str, reason: str) -> None:
     disruption = condition("DisruptionTarget", status, reason="PreemptionByScheduler")
 
     assert facts(pod(status={"conditions": [disruption]})).disrupted == reason
@@ -123,7 +123,7 @@ def ended(reason: str, code: int, message: str = "") -> dict[str, Any]:
 
 
 @each(
-    ("containers", "told"),
+    ("containers", "reported"),
     [
         ([waits("ErrImagePull", "no such image")], ("ErrImagePull", "no such image")),
         ([waits("ContainerCreating"), waits("ImagePullBackOff", "b")], ("ImagePullBackOff", "b")),
@@ -140,13 +140,13 @@ def ended(reason: str, code: int, message: str = "") -> dict[str, Any]:
         ),
     ],
 )
-def test_why_a_container_waits(containers: list[dict[str, Any]], told: tuple[str, str]) -> None:
+def test_the_waiting_reason_of_a_container_is_read(containers: list[dict[str, Any]], reported: tuple[str, str]) -> None:
     found = facts(pod(status={"containerStatuses": containers}))
 
-    assert (found.waiting, found.waiting_message) == told
+    assert (found.waiting, found.waiting_message) == reported
 
 
-def test_an_init_container_comes_before_those_that_wait_for_it() -> None:
+def test_a_waiting_init_container_is_read_before_the_others() -> None:
     status = {
         "initContainerStatuses": [waits("ImagePullBackOff", "first")],
         "containerStatuses": [waits("PodInitializing")],
@@ -175,7 +175,7 @@ def test_pods_of_a_gang_share_what_they_have_in_common() -> None:
         assert getattr(one, name) is getattr(other, name), name
 
 
-def test_a_node_that_is_ready_and_one_that_is_lost() -> None:
+def test_a_ready_and_a_lost_node_are_read() -> None:
     ready = {"metadata": {"name": "n1"}, "status": {"conditions": [condition("Ready", "True", reason="KubeletReady")]}}
     lost = {
         "metadata": {"name": "n2"},
@@ -187,7 +187,7 @@ def test_a_node_that_is_ready_and_one_that_is_lost() -> None:
     assert read_node(lost) == NodeFacts("n2", False, "NodeStatusUnknown", NOON_SECONDS, unschedulable=True)
 
 
-def test_a_node_whose_kubelet_has_never_reported() -> None:
+def test_a_node_without_a_kubelet_report_is_not_ready() -> None:
     raw = {"metadata": {"name": "n1", "creationTimestamp": NOON}}
 
     assert read_node(raw) == NodeFacts("n1", False, "NodeStatusNeverUpdated", NOON_SECONDS)
@@ -199,14 +199,14 @@ def event(reason: str, kind: str, **rest: Any) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(("reason", "kind"), [("FailedCreate", "Job"), ("JobCreationFailed", "JobSet")])
-def test_a_refusal(reason: str, kind: str) -> None:
+def test_a_refusal_event_is_read(reason: str, kind: str) -> None:
     found = read_refusal(event(reason, kind, eventTime="2026-03-01T12:00:00.123456Z"))
 
     assert found == Refused("ml", kind, "train-workers-3", "j1", "quota exceeded", NOON_SECONDS)
 
 
 @pytest.mark.parametrize(("reason", "kind"), [("FailedCreate", "ReplicaSet"), ("Started", "Job"), ("FailedCreate", "")])
-def test_other_events_refuse_nothing_of_ours(reason: str, kind: str) -> None:
+def test_other_events_are_ignored(reason: str, kind: str) -> None:
     assert read_refusal(event(reason, kind)) is None
 
 
@@ -218,7 +218,7 @@ def test_other_events_refuse_nothing_of_ours(reason: str, kind: str) -> None:
         {"metadata": {"namespace": "ml", "creationTimestamp": NOON}},
     ],
 )
-def test_a_refusal_was_when_it_was_seen_last(times: dict[str, Any]) -> None:
+def test_the_time_of_a_refusal_is_that_of_its_last_occurrence(times: dict[str, Any]) -> None:
     found = read_refusal(event("FailedCreate", "Job", **times))
 
     assert found is not None
@@ -226,11 +226,11 @@ def test_a_refusal_was_when_it_was_seen_last(times: dict[str, Any]) -> None:
 
 
 @each("text", ["", "soon", None, 7, "0001-01-01T00:00:00Z", "2026-13-01T00:00:00Z"])
-def test_no_time_is_zero(text: object) -> None:
+def test_an_absent_time_is_zero(text: object) -> None:
     assert unix(text) == 0
 
 
-def test_times_with_parts_of_seconds_and_zones() -> None:
+def test_times_with_fractions_and_zones_are_read() -> None:
     assert unix("2026-03-01T13:00:00.999+01:00") == NOON_SECONDS
 
 
@@ -258,7 +258,7 @@ CONDITIONS = st.lists(st.dictionaries(KEYS, ODD, max_size=6) | ODD, max_size=3) 
     )
     | ODD,
 )
-def test_no_shape_hurts(metadata: Any, labels: Any, spec: Any, status: Any) -> None:
+def test_invalid_objects_are_read_without_an_error(metadata: Any, labels: Any, spec: Any, status: Any) -> None:
     if isinstance(metadata, dict):
         metadata = {**metadata, "labels": labels}
     raw = {"metadata": metadata, "spec": spec, "status": status, "regarding": spec, "series": status}

@@ -30,14 +30,14 @@ def test_a_start_is_measured_from_creation_admission_and_first_ready_pod() -> No
     ]
 
 
-def test_nothing_is_measured_again_when_a_gang_comes_back_to_ready() -> None:
+def test_a_recovered_gang_is_not_measured_again() -> None:
     degraded = ready(phase=GangPhase.DEGRADED, ready_at=0)
     starts = Starts(0)
     assert len(all_of(starts, standing(), ready())) == 4
     assert all_of(starts, ready(), degraded, ready(ready_at=2_000), ready(ready_at=2_000)) == []
 
 
-def test_what_was_ready_before_this_replica_led_is_not_measured() -> None:
+def test_a_gang_that_was_ready_before_this_leader_is_not_measured() -> None:
     starts = Starts(1_030.9)
     assert all_of(starts, ready(name="in that second")) == [
         Measured(Span.TO_READY, 30),
@@ -48,12 +48,12 @@ def test_what_was_ready_before_this_replica_led_is_not_measured() -> None:
     assert all_of(starts, ready(), ready(phase=GangPhase.DEGRADED, ready_at=0), ready(ready_at=5_000)) == []
 
 
-def test_what_was_ready_before_and_is_seen_degraded_first_is_not_measured_when_it_recovers() -> None:
+def test_a_gang_first_seen_degraded_is_not_measured_when_it_recovers() -> None:
     degraded = ready(phase=GangPhase.DEGRADED, ready_at=0)
     assert all_of(Starts(2_000), degraded, ready(ready_at=2_100)) == []
 
 
-def test_a_gang_that_had_nodes_before_this_replica_led_is_measured_when_it_gets_ready() -> None:
+def test_a_gang_placed_before_this_leader_is_measured_when_it_becomes_ready() -> None:
     spans = [measured.span for measured in all_of(Starts(1_020), standing(placed_at=1_010), ready())]
     assert spans == [Span.TO_READY, Span.ADMITTED_TO_READY, Span.SPREAD]
 
@@ -76,13 +76,13 @@ def test_each_admission_is_measured() -> None:
     assert all_of(starts, evicted, again) == [Measured(Span.ADMITTED_TO_READY, 12), Measured(Span.SPREAD, 2)]
 
 
-def test_what_was_ready_before_it_was_admitted_again_says_nothing_of_that_admission() -> None:
+def test_a_gang_ready_before_its_last_admission_is_not_measured_for_it() -> None:
     starts = Starts(0)
     all_of(starts, standing(), ready())
     assert [each.span for each in all_of(starts, ready(admitted_at=3_000))] == [Span.SPREAD]
 
 
-def test_another_jobset_of_the_same_name_is_measured_anew() -> None:
+def test_a_new_jobset_of_the_same_name_is_measured_again() -> None:
     starts = Starts(0)
     assert len(all_of(starts, ready())) == 4
     assert len(all_of(starts, ready(uid="another"))) == 4
@@ -90,5 +90,5 @@ def test_another_jobset_of_the_same_name_is_measured_anew() -> None:
     assert len(all_of(starts, ready(uid="another"))) == 4
 
 
-def test_clocks_that_disagree_measure_nothing_and_not_less() -> None:
+def test_a_measured_duration_is_never_negative() -> None:
     assert Measured(Span.TO_READY, 0) in all_of(Starts(0), ready(created_at=1_031))

@@ -1,4 +1,4 @@
-"""What a gangctl that has just started, and remembers nothing, reads from pods."""
+"""What a restarted gangctl, without earlier state, derives from pods."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def only(readiness: Readiness) -> GroupReadiness:
 
 
 @each("mode", ["Gang", None])
-def test_a_pod_that_is_no_longer_ready_shows_that_all_were(mode: str | None) -> None:
+def test_a_pod_that_is_no_longer_ready_shows_that_the_gang_was(mode: str | None) -> None:
     """Also where pods are made one by one, of which nothing is missing."""
     context = Context(jobset("js", rj("w", 1, 4, 4), mode=mode))
     pods = changed(context.pods(READY), 0, ready=False, ready_at=READY_AT + 60)
@@ -37,13 +37,13 @@ def test_a_group_that_has_finished_was_placed_when_its_last_pod_was(mode: str | 
     assert group.placed_at == PLACED_AT + 5
 
 
-def test_one_that_has_finished_and_has_no_pods_left_was_placed_at_a_time_that_nobody_knows() -> None:
+def test_a_finished_gang_without_pods_has_no_time_of_placement() -> None:
     context = Context(jobset("js", rj("w", 1, 2, 2), mode="Gang"))
     jobs = context.jobs(succeeded=2, complete=True, active=False)
     assert only(evaluate(context.snapshot([], jobs=jobs), NOW)).placed_at == 0
 
 
-def test_of_unlinked_none_is_needed_although_the_minimum_is_higher_than_the_others_are() -> None:
+def test_unlinked_jobs_are_not_needed_for_the_minimum() -> None:
     """They are in the gang and not in its group: no scheduler counts them."""
     context = Context(jobset("js", rj("a", 1, 1, 1), rj("b", 2, 3, 3), mode="Gang"))
     jobs = [*context.jobs(only="a"), *context.jobs(only="b", index=0, group=""), *context.jobs(only="b", index=1)]

@@ -1,4 +1,4 @@
-"""How the tests ask for causes: through the function that everybody asks, with the real phases and groups."""
+"""How the tests get causes: through the function that all callers use, with the real phases and groups."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ RECORDED = {
     minor: json.loads((Path(__file__).parent / "recorded" / f"{minor}.json").read_text("utf-8"))
     for minor in ("1.36", "1.37")
 }
-"""What real schedulers, API servers and JobSet 0.12.0 said: conditions by case, refusals by kind."""
+"""Messages of real schedulers, API servers and JobSet 0.12.0: conditions by case, refusals by kind."""
 
 
 def causes(snapshot: Snapshot, now: float = NOW, before: Readiness | None = None) -> tuple[Cause, ...]:

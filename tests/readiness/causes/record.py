@@ -1,4 +1,4 @@
-"""What a real scheduler, API server and JobSet controller say of gangs that cannot start.
+"""Records the messages of a real scheduler, API server and JobSet controller about gangs that cannot start.
 
 ``python -m tests.readiness.causes.record`` writes it anew, for each minor, to ``recorded/``; a live test compares.
 Names of pods are as they were made at the time, and which pod of a gang is told which message is chance.
@@ -31,11 +31,11 @@ Object = dict[str, Any]
 
 @dataclass
 class Recorder:
-    """Makes trouble in one namespace, and writes down what is said about it."""
+    """Makes gangs fail in one namespace, and records the messages about them."""
 
     plane: ControlPlane
     namespace: str
-    said: dict[str, Any] = field(default_factory=dict)
+    messages: dict[str, Any] = field(default_factory=dict)
 
     @property
     def api(self) -> ApiClient:
@@ -80,13 +80,13 @@ class Recorder:
     async def _wait(self, case: str, group: str, pods: Sequence[str]) -> None:
         async def complete() -> bool:
             conditions = ((await self.api.get(group)).get("status") or {}).get("conditions") or []
-            told = [_scheduled(await self.api.get(self.path("v1", "pods", name))) for name in pods]
+            reported = [_scheduled(await self.api.get(self.path("v1", "pods", name))) for name in pods]
             keys = ("type", "status", "reason", "message")
-            self.said[case] = {"group": [{key: each[key] for key in keys} for each in conditions], "pods": told}
-            return bool(conditions) and all(told)
+            self.messages[case] = {"group": [{key: each[key] for key in keys} for each in conditions], "pods": reported}
+            return bool(conditions) and all(reported)
 
         if case in _QUIET[self.version]:
-            # It has refused a pod that came later: it has nothing to say of these.
+            # It has refused a later pod, so it writes no message on these.
             await nothing_to_place(self.plane)
             await complete()
         else:
@@ -98,7 +98,7 @@ class Recorder:
         jobs = self.path("batch/v1", "jobs")
         template = {"spec": {"parallelism": 1, "backoffLimit": 0, "template": {"spec": spec}}}
         await self.api.create(jobs, {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": case}, **template})
-        self.said[f"job/{case}"] = await self.event(case, "FailedCreate")
+        self.messages[f"job/{case}"] = await self.event(case, "FailedCreate")
         await self.api.delete(f"{jobs}/{case}", propagationPolicy="Background")
 
     async def event(self, name: str, reason: str) -> str:
@@ -142,7 +142,7 @@ _QUIET: Final = {
     # It waits for pods that are gated.
     "v1beta1": frozenset({"scheduler-nobody", "below-quorum", "gated"}),
 }
-"""Of what nothing is ever said, to the group or to one of its pods, by the API version of its minor."""
+"""Cases without any message, on the group or on one of its pods, by the API version of its minor."""
 
 
 def _container(cpu: str) -> Object:
@@ -171,7 +171,7 @@ async def record(plane: ControlPlane, namespace: str) -> dict[str, Any]:
     await recorder.refused_pods("priorityclass", priorityClassName="absent")
     await _refused_job(recorder)
     await _exclusive(recorder)
-    return recorder.said
+    return recorder.messages
 
 
 async def _gangs(recorder: Recorder, tainted: Sequence[str]) -> None:
@@ -185,7 +185,7 @@ async def _gangs(recorder: Recorder, tainted: Sequence[str]) -> None:
     classes = path_of("scheduling.k8s.io/v1", "priorityclasses")
     high = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": "high"}, "value": 1000}
     await api.create(classes, high)
-    # Admission hears of the class from a watch.
+    # Admission gets the class from a watch.
     await recorder.until_allowed(priorityClassName="high")
     await recorder.gang("priority", 2, "1", priorityClassName="high")
     await recorder.gang("scheduler-nobody", 2, "1", schedulerName="nobody")
@@ -195,7 +195,7 @@ async def _gangs(recorder: Recorder, tainted: Sequence[str]) -> None:
     taint = [{"key": "dedicated", "value": "x", "effect": "NoSchedule"}]
     for name in tainted:
         await api.patch(f"{NODES}/{name}", {"spec": {"taints": taint}}, kind="merge")
-    # The scheduler knows of the taints now.
+    # The scheduler has the taints now.
     await nothing_to_place(recorder.plane)
     await recorder.gang("taint-and-cpu", 4, "3")
 
@@ -264,7 +264,7 @@ async def _policy(recorder: Recorder) -> None:
 
 
 def _dead_webhook(kind: str, configuration: str, name: str, rule: Object, namespace: str) -> Object:
-    """A webhook that nobody answers, for one namespace."""
+    """A webhook without a server, for one namespace."""
     hook = {
         "name": name,
         "sideEffects": "None",
@@ -308,7 +308,7 @@ async def _refused_job(recorder: Recorder) -> None:
     await wait_for(refused, "the webhook to be asked")
     jobsets = recorder.path("jobset.x-k8s.io/v1alpha2", "jobsets")
     await recorder.api.create(jobsets, jobset("hooked", rj("w", 1, 2, 2), namespace=recorder.namespace))
-    recorder.said["jobset/hooked"] = await recorder.event("hooked", "JobCreationFailed")
+    recorder.messages["jobset/hooked"] = await recorder.event("hooked", "JobCreationFailed")
     await recorder.api.delete(f"{path}/gangctl")
     await recorder.api.delete(f"{jobsets}/hooked")
 
@@ -323,7 +323,7 @@ async def _exclusive(recorder: Recorder) -> None:
     notes = {"alpha.jobset.sigs.k8s.io/exclusive-topology": "rack"}
     wanted = jobset("exclusive", workers, namespace=recorder.namespace, annotations=notes)
     await recorder.api.create(recorder.path("jobset.x-k8s.io/v1alpha2", "jobsets"), wanted)
-    recorder.said["jobset/exclusive"] = await recorder.event("exclusive", "FailedCreate")
+    recorder.messages["jobset/exclusive"] = await recorder.event("exclusive", "FailedCreate")
 
 
 async def on_a_plane(minor: str, namespace: str = "recorded") -> dict[str, Any]:
@@ -347,11 +347,11 @@ def _found(api: ApiClient, path: str) -> Callable[[], Awaitable[bool]]:
 
 
 def main() -> None:
-    """Write what each minor says."""
+    """Write the messages of each minor."""
     for minor in RECORDED_MINORS:
         assert minor in MINORS
-        said = asyncio.run(on_a_plane(minor))
-        (DIRECTORY / f"{minor}.json").write_text(json.dumps(said, indent=1, sort_keys=True) + "\n", "utf-8")
+        messages = asyncio.run(on_a_plane(minor))
+        (DIRECTORY / f"{minor}.json").write_text(json.dumps(messages, indent=1, sort_keys=True) + "\n", "utf-8")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Causes that concern the promise itself."""
+"""Causes that concern the all-or-nothing guarantee."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ JS = jobset("js", rj("w", 2, 4, 4), mode="Gang")
 OFF = ApiState(None, "the API server drops spec.schedulingGroup of pods: enable the feature gate GenericWorkload")
 
 
-def test_a_cluster_without_the_api_is_told_in_its_own_words() -> None:
+def test_a_missing_scheduling_api_is_reported_with_its_message() -> None:
     context = Context(JS)
     cause = the(Reason.API_UNAVAILABLE, context.snapshot(context.pods(PENDING), api=OFF))
     assert cause.evidence == (OFF.reason,)
@@ -32,24 +32,24 @@ def test_pods_that_have_their_nodes_do_not_wait_for_the_api() -> None:
     assert not cause.blocking
 
 
-def test_a_cluster_with_the_api_is_not_blamed() -> None:
+def test_with_the_scheduling_api_it_is_no_cause() -> None:
     context = Context(JS)
     assert Reason.API_UNAVAILABLE not in reasons(context.snapshot(context.pods(PENDING)))
 
 
-def test_a_jobset_that_came_past_the_webhook_is_not_ganged() -> None:
+def test_a_jobset_that_bypassed_the_webhook_is_not_ganged() -> None:
     context = Context(JS, stamped=False)
     cause = the(Reason.NOT_GANGED, context.snapshot(context.pods(PENDING)))
     assert (cause.since, cause.pods, cause.blocking) == (CREATED, 8, True)
     assert "webhook" in cause.remedy
 
 
-def test_a_jobset_without_a_wish_for_a_gang_is_not_said_to_miss_one() -> None:
+def test_a_jobset_that_requests_no_gang_is_not_reported_as_not_ganged() -> None:
     context = Context(jobset("js", rj("w", 2, 4, 4)), stamped=False)
     assert Reason.NOT_GANGED not in reasons(context.snapshot(context.pods(PENDING)))
 
 
-def test_pods_that_name_no_group_are_told_by_name() -> None:
+def test_pods_without_a_group_are_reported_by_name() -> None:
     context = Context(JS)
     pods = context.pods(PENDING)
     cause = the(Reason.FIELD_DROPPED, context.snapshot([replace(pods[0], group=""), *pods[1:]]))
@@ -60,7 +60,7 @@ def test_pods_that_name_no_group_are_told_by_name() -> None:
 
 
 @pytest.mark.parametrize("generation", list(Generation))
-def test_jobs_whose_template_lost_the_field_are_told(generation: Generation) -> None:
+def test_jobs_whose_template_lost_the_reference_are_reported(generation: Generation) -> None:
     context = Context(JS, generation)
     jobs = [replace(job, group="" if job.index == 0 else job.group) for job in context.jobs()]
     cause = the(Reason.FIELD_DROPPED, context.snapshot(context.pods(PENDING, index=1), jobs=jobs))
@@ -68,7 +68,7 @@ def test_jobs_whose_template_lost_the_field_are_told(generation: Generation) -> 
     assert not cause.blocking
 
 
-def test_a_job_whose_pods_name_another_group_is_told_with_that_group() -> None:
+def test_a_job_whose_pods_name_another_group_is_reported_with_that_group() -> None:
     context = Context(JS)
     jobs = [replace(job, group="theirs" if job.index == 0 else job.group) for job in context.jobs()]
     pods = [replace(pod, group="theirs" if pod.job_index == 0 else pod.group) for pod in context.pods(PENDING)]
@@ -78,27 +78,27 @@ def test_a_job_whose_pods_name_another_group_is_told_with_that_group() -> None:
     assert "webhook or policy" in cause.remedy
 
 
-def test_a_whole_gang_has_lost_nothing() -> None:
+def test_a_complete_gang_has_no_dropped_field() -> None:
     context = Context(JS)
     snapshot = context.snapshot(context.pods(GATED), groups=context.groups(initially_scheduled()))
     assert Reason.FIELD_DROPPED not in reasons(snapshot)
 
 
-def test_kueue_that_waits_for_groups_waits_for_the_api() -> None:
+def test_the_missing_api_blocks_a_jobset_gated_in_kueue() -> None:
     context = Context(JS, queue="main", suspend=True)
     gated = {**context.jobset.annotations, "kueue.x-k8s.io/admission-gated-by": "gangctl.dev/gang"}
     context.jobset = replace(context.jobset, annotations=gated)
     assert the(Reason.API_UNAVAILABLE, context.snapshot(groups={}, api=OFF)).blocking
 
 
-def test_a_wish_that_cannot_be_met_is_told_with_why() -> None:
+def test_an_impossible_gang_is_reported_with_the_reason() -> None:
     context = Context(jobset("js", rj("w", 1, 2, 2, mode="Gang"), mode="Gang"), stamped=False)
     cause = the(Reason.NOT_GANGED, context.snapshot(context.pods(PENDING)))
     assert any("replicatedJobs[0]" in line for line in cause.evidence)
     assert "in a new JobSet" in cause.remedy
 
 
-def test_a_jobset_without_pods_is_told_as_that() -> None:
+def test_a_jobset_without_pods_is_reported_as_having_no_gang() -> None:
     context = Context(jobset("js", rj("w", 0, 2, 2), rj("v", 1, 0, 0), mode="Gang"))
     cause = the(Reason.NOT_GANGED, context.snapshot())
     assert cause.message == "it has no pods, and so no gang"

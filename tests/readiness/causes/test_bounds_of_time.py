@@ -1,4 +1,4 @@
-"""From which second on something is late: before it, gangctl says when to look again."""
+"""The second from which on a cause is late; before it, the readiness has the time of the next evaluation."""
 
 from __future__ import annotations
 
@@ -15,30 +15,30 @@ from tests.rows import each
 JS = jobset("js", rj("w", 1, 4, 4), mode="Gang")
 
 
-def told(readiness: Readiness, reason: Reason) -> list[bool]:
+def reported(readiness: Readiness, reason: Reason) -> list[bool]:
     """Whether each cause with this reason blocks."""
     return [cause.blocking for cause in readiness.causes if cause.reason is reason]
 
 
 @each(("age", "late"), [(14, False), (15, True)])
-def test_a_scheduler_is_silent_after_15_seconds(age: int, late: bool) -> None:
+def test_a_scheduler_is_reported_as_silent_after_15_seconds(age: int, late: bool) -> None:
     context = Context(JS)
     readiness = evaluate(context.snapshot(context.pods(PENDING, created=NOW - age)), NOW)
-    assert told(readiness, Reason.SCHEDULER_SILENT) == [late]
+    assert reported(readiness, Reason.SCHEDULER_SILENT) == [late]
     assert (readiness.look_again == NOW + 1) is not late
 
 
 @each(("age", "late"), [(29, False), (30, True)])
-def test_gangctls_own_gate_is_late_after_30_seconds(age: int, late: bool) -> None:
+def test_the_gate_of_gangctl_is_reported_after_30_seconds(age: int, late: bool) -> None:
     context = Context(JS, queue="main", suspend=True)
     own = queued(QuotaReserved=no("AdmissionGated", since=ago(seconds=age)), gates=("gangctl.dev/gang",))
     snapshot = context.snapshot(groups={}, jobs=context.jobs(active=False), queue=QueueFacts("main", "cq", own))
     readiness = evaluate(snapshot, NOW)
-    assert told(readiness, Reason.ADMISSION_GATED) == [late]
+    assert reported(readiness, Reason.ADMISSION_GATED) == [late]
     assert (readiness.look_again == NOW + 1) is not late
 
 
-def test_the_scheduler_has_its_turn_when_pods_of_the_last_attempt_make_up_the_minimum() -> None:
+def test_pods_of_the_last_attempt_count_for_the_minimum() -> None:
     """They name the group, too, and the scheduler counts them."""
     context, last = Context(JS, restarts=1), Context(JS)
     pods = [*context.pods(PENDING)[:2], *last.pods(PENDING)[2:]]
@@ -46,13 +46,13 @@ def test_the_scheduler_has_its_turn_when_pods_of_the_last_attempt_make_up_the_mi
     assert Reason.SCHEDULER_SILENT not in reasons(context.snapshot(pods[:3]))
 
 
-def test_pods_on_their_way_out_make_up_the_minimum_too() -> None:
+def test_terminating_pods_count_for_the_minimum() -> None:
     context = Context(JS)
     pods = [*context.pods(PENDING)[:2], *context.pods(PENDING, deleting=True)[2:]]
     assert Reason.SCHEDULER_SILENT in reasons(context.snapshot(pods))
     assert Reason.SCHEDULER_SILENT not in reasons(context.snapshot(pods[:3]))
 
 
-def test_without_the_api_nobody_waits_for_a_word_on_groups() -> None:
+def test_without_the_scheduling_api_a_silent_scheduler_is_not_reported() -> None:
     context = Context(JS, None)
     assert Reason.SCHEDULER_SILENT not in reasons(context.snapshot(context.pods(PENDING)))

@@ -24,7 +24,7 @@ IN_ORDER = jobset(
 
 
 @pytest.mark.parametrize("minor", ["1.36", "1.37"])
-def test_gangctls_own_webhook_that_does_not_answer_is_named(minor: str) -> None:
+def test_an_unreachable_webhook_of_gangctl_is_named(minor: str) -> None:
     context = Context(JS)
     message = recorded(minor, "jobset/hooked").replace("hooked-w-0", "js-w-0")
     snapshot = context.snapshot(jobs=[], refused=[refused_jobset("js", message)])
@@ -38,7 +38,7 @@ def test_gangctls_own_webhook_that_does_not_answer_is_named(minor: str) -> None:
     assert reasons(snapshot) == [Reason.JOB_CREATION_REFUSED]
 
 
-def test_a_refusal_that_is_over_is_not_told() -> None:
+def test_a_refusal_of_a_job_that_exists_by_now_is_not_reported() -> None:
     context = Context(JS)
     refused = [refused_jobset("js", 'job "js-w-0" creation failed with error: no')]
     assert Reason.JOB_CREATION_REFUSED not in reasons(context.snapshot(context.pods(PENDING), refused=refused))
@@ -74,7 +74,7 @@ def test_a_refusal_that_is_over_is_not_told() -> None:
     ],
 )
 @each("minor", ["1.36", "1.37"])
-def test_who_refuses_pods_is_read_from_the_message(minor: str, kind: str, words: str, command: str) -> None:
+def test_the_refusing_plugin_is_read_from_the_message(minor: str, kind: str, words: str, command: str) -> None:
     context = Context(JS)
     message = recorded(minor, f"job/{kind}")
     snapshot = context.snapshot(context.pods(PENDING, index=1), refused=[refused_job("js-w-0", message)])
@@ -85,14 +85,14 @@ def test_who_refuses_pods_is_read_from_the_message(minor: str, kind: str, words:
     assert (cause.pods, cause.since, cause.blocking) == (4, NOW - 5, True)
 
 
-def test_a_refusal_of_pods_that_are_there_by_now_is_not_told() -> None:
+def test_a_refusal_of_pods_that_exist_by_now_is_not_reported() -> None:
     context = Context(JS)
     refused = [refused_job("js-w-0", recorded("1.37", "job/quota"), at=BORN - 1)]
     assert Reason.POD_CREATION_REFUSED not in reasons(context.snapshot(context.pods(PENDING), refused=refused))
     assert Reason.POD_CREATION_REFUSED not in reasons(context.snapshot(context.pods(PENDING, count=3), refused=refused))
 
 
-def test_a_message_that_nobody_knows_is_told_as_it_is() -> None:
+def test_an_unknown_message_is_reported_unchanged() -> None:
     context = Context(JS)
     refused = [refused_job("js-w-0", "Error creating: the moon is full")]
     cause = the(Reason.POD_CREATION_REFUSED, context.snapshot(refused=refused))
@@ -101,7 +101,7 @@ def test_a_message_that_nobody_knows_is_told_as_it_is() -> None:
 
 
 def stamped_exclusive(notes: dict[str, str]) -> Context:
-    """Past gangctl's webhook, which refuses it: stamped before somebody added the annotation."""
+    """Past gangctl's webhook, which refuses it: stamped before the annotation was added."""
     context = Context(JS)
     context.jobset = replace(context.jobset, annotations={**context.jobset.annotations, **notes})
     assert context.assessment.plan is not None
@@ -125,8 +125,8 @@ def test_jobsets_refusal_of_followers_proves_the_deadlock(minor: str) -> None:
     assert reasons(snapshot) == [Reason.EXCLUSIVE_TOPOLOGY_DEADLOCK]
 
 
-def test_followers_of_pods_with_a_node_selector_are_refused_in_other_words() -> None:
-    """As JobSet 0.12 says it where the pods have a nodeSelector, and the topology is not among its keys."""
+def test_a_refusal_of_followers_with_a_node_selector_is_recognized() -> None:
+    """The message of JobSet 0.12 where the pods have a nodeSelector, and the topology is not among its keys."""
     context = stamped_exclusive({EXCLUSIVE: "rack"})
     why = "follower pod node selector for topology domain not found. missing selector: rack"
     message = f'Error creating: admission webhook "vpod.kb.io" denied the request: {why}'
@@ -134,7 +134,7 @@ def test_followers_of_pods_with_a_node_selector_are_refused_in_other_words() -> 
     assert reasons(snapshot) == [Reason.EXCLUSIVE_TOPOLOGY_DEADLOCK]
 
 
-def test_without_the_proof_the_structure_is_evidence_after_a_while() -> None:
+def test_a_deadlock_without_a_refusal_is_reported_after_a_delay() -> None:
     context = stamped_exclusive({EXCLUSIVE: "rack"})
     the(Reason.EXCLUSIVE_TOPOLOGY_DEADLOCK, context.snapshot(leaders(context)))
     young = evaluate(context.snapshot(leaders(context, created=NOW - 2)), NOW)
@@ -147,12 +147,12 @@ def test_exclusive_placement_by_node_selector_needs_no_webhook() -> None:
     assert Reason.EXCLUSIVE_TOPOLOGY_DEADLOCK not in reasons(context.snapshot(leaders(context)))
 
 
-def test_followers_that_are_all_there_are_in_no_deadlock() -> None:
+def test_no_deadlock_is_reported_if_all_followers_exist() -> None:
     context = stamped_exclusive({EXCLUSIVE: "rack"})
     assert Reason.EXCLUSIVE_TOPOLOGY_DEADLOCK not in reasons(context.snapshot(context.pods(PENDING)))
 
 
-def test_a_stage_whose_turn_has_not_come_is_normal() -> None:
+def test_a_stage_that_waits_for_its_dependency_is_normal() -> None:
     context = Context(SEQUENCED)
     snapshot = context.snapshot(context.pods(RUNNING, only="db"), jobs=context.jobs(only="db"))
     cause = the(Reason.WAITING_FOR_STAGE, snapshot)
@@ -162,7 +162,7 @@ def test_a_stage_whose_turn_has_not_come_is_normal() -> None:
     assert Reason.PODS_MISSING not in reasons(snapshot)
 
 
-def test_in_order_is_a_stage_too() -> None:
+def test_an_in_order_startup_has_stages_too() -> None:
     context = Context(IN_ORDER)
     cause = the(
         Reason.WAITING_FOR_STAGE, context.snapshot(context.pods(RUNNING, only="a"), jobs=context.jobs(only="a"))
@@ -177,7 +177,7 @@ def test_a_stage_that_has_begun_waits_for_nothing() -> None:
     assert Reason.WAITING_FOR_STAGE not in reasons(context.snapshot(pods))
 
 
-def test_a_stage_that_is_refused_has_begun() -> None:
+def test_a_stage_whose_jobs_are_refused_has_begun() -> None:
     context = Context(SEQUENCED)
     refused = [refused_jobset("js", 'job "js-w-0" creation failed with error: no')]
     snapshot = context.snapshot(context.pods(READY, only="db"), jobs=context.jobs(only="db"), refused=refused)
@@ -185,7 +185,7 @@ def test_a_stage_that_is_refused_has_begun() -> None:
     assert Reason.WAITING_FOR_STAGE not in reasons(snapshot)
 
 
-def test_jobs_that_nobody_makes_are_missed() -> None:
+def test_missing_jobs_are_reported() -> None:
     context = Context(JS)
     cause = the(Reason.PODS_MISSING, context.snapshot(jobs=[]))
     assert cause.blocking
@@ -193,7 +193,7 @@ def test_jobs_that_nobody_makes_are_missed() -> None:
     assert "JobSet's controller" in cause.message
 
 
-def test_pods_that_nobody_makes_are_missed_by_job() -> None:
+def test_missing_pods_are_reported_by_job() -> None:
     context = Context(JS)
     pods = [*context.pods(PENDING, index=0), *context.pods(PENDING, index=1, count=3)]
     cause = the(Reason.PODS_MISSING, context.snapshot(pods, jobs=context.jobs(failed=1)))
@@ -202,7 +202,7 @@ def test_pods_that_nobody_makes_are_missed_by_job() -> None:
     assert cause.command == "kubectl -n t describe job js-w-1"
 
 
-def test_controllers_are_given_a_moment() -> None:
+def test_missing_objects_are_reported_after_a_delay() -> None:
     context = Context(JS, created=NOW - 10)
     readiness = evaluate(context.snapshot(jobs=[]), NOW)
     (cause,) = [each for each in readiness.causes if each.reason is Reason.PODS_MISSING]
@@ -210,7 +210,7 @@ def test_controllers_are_given_a_moment() -> None:
     assert readiness.look_again is not None
 
 
-def test_pods_that_are_all_there_are_not_missed() -> None:
+def test_no_missing_pods_are_reported_if_all_exist() -> None:
     context = Context(JS)
     assert Reason.PODS_MISSING not in reasons(context.snapshot(context.pods(PENDING)))
 
@@ -224,13 +224,13 @@ def test_pods_that_are_all_there_are_not_missed() -> None:
         "ValidatingAdmissionPolicy 'x --server=https://example.com' denied request: no",
     ],
 )
-def test_events_that_somebody_made_up_give_no_command_to_copy(message: str) -> None:
+def test_a_forged_event_adds_nothing_to_the_command(message: str) -> None:
     context = Context(JS)
     cause = the(Reason.POD_CREATION_REFUSED, context.snapshot([], refused=[refused_job("js-w-0", message)]))
     assert cause.command == "kubectl -n t get events --field-selector reason=FailedCreate"
 
 
-def test_a_node_of_no_name_is_one_word_of_the_command() -> None:
+def test_an_invalid_node_name_is_quoted_in_the_command() -> None:
     context = Context(JS)
     pods = context.pods(RUNNING, node="n; reboot")
     assert the(Reason.NODE_LOST, context.snapshot(pods, nodes={})).command == "kubectl describe node 'n; reboot'"

@@ -17,7 +17,7 @@ JS = jobset("js", rj("w", 2, 4, 4), mode="Gang")
 TWO = jobset("js", rj("a", 1, 2, 2, mode="Gang"), rj("b", 1, 3, 3, mode="Gang"))
 
 
-def test_somebody_elses_group_of_the_name_is_told_with_its_owner() -> None:
+def test_a_foreign_group_of_the_name_is_reported_with_its_owner() -> None:
     context = Context(JS)
     groups = context.groups(owner_uid="other", owner_jobset="theirs")
     cause = the(Reason.NAME_CONFLICT, context.snapshot(context.pods(PENDING), groups=groups))
@@ -27,7 +27,7 @@ def test_somebody_elses_group_of_the_name_is_told_with_its_owner() -> None:
     assert cause.command == f"kubectl -n t get podgroups.scheduling.k8s.io {name} -o yaml"
 
 
-def test_somebody_elses_workload_of_the_name_holds_all_groups() -> None:
+def test_a_foreign_workload_of_the_name_blocks_all_groups() -> None:
     context = Context(TWO)
     snapshot = context.snapshot(workload=context.workload(owner_uid="", owner_jobset=""), groups={})
     cause = the(Reason.NAME_CONFLICT, snapshot)
@@ -36,7 +36,7 @@ def test_somebody_elses_workload_of_the_name_holds_all_groups() -> None:
     assert cause.evidence[0].endswith("has no controller")
 
 
-def test_only_the_groups_that_conflict_are_named() -> None:
+def test_only_conflicting_groups_are_named() -> None:
     context = Context(TWO)
     groups = context.groups()
     first = min(groups)
@@ -44,7 +44,7 @@ def test_only_the_groups_that_conflict_are_named() -> None:
     assert the(Reason.NAME_CONFLICT, context.snapshot(groups=groups)).groups == (first,)
 
 
-def test_a_foreign_group_on_its_way_out_that_its_pods_keep_is_cured_by_ending_them() -> None:
+def test_the_remedy_for_a_terminating_foreign_group_is_to_end_its_pods() -> None:
     context = Context(JS)
     groups = context.groups(owner_uid="other", deleting=True)
     cause = the(Reason.NAME_CONFLICT, context.snapshot(context.pods(PENDING), groups=groups))
@@ -53,12 +53,12 @@ def test_a_foreign_group_on_its_way_out_that_its_pods_keep_is_cured_by_ending_th
     assert "delete the PodGroup" in the(Reason.NAME_CONFLICT, context.snapshot(groups=groups)).remedy
 
 
-def test_its_own_objects_are_no_conflict() -> None:
+def test_objects_of_the_jobset_are_no_conflict() -> None:
     context = Context(JS)
     assert Reason.NAME_CONFLICT not in reasons(context.snapshot(context.pods(PENDING)))
 
 
-def test_a_group_that_nobody_made_is_missing() -> None:
+def test_a_missing_group_is_reported() -> None:
     context = Context(JS)
     cause = the(Reason.POD_GROUP_MISSING, context.snapshot(context.pods(PENDING), groups={}))
     assert cause.blocking
@@ -68,14 +68,14 @@ def test_a_group_that_nobody_made_is_missing() -> None:
     assert "leader" in cause.remedy
 
 
-def test_before_1_36_it_is_the_workload_that_is_missing() -> None:
+def test_before_1_36_a_missing_workload_is_reported() -> None:
     context = Context(JS, Generation.V1ALPHA1)
     cause = the(Reason.POD_GROUP_MISSING, context.snapshot(context.pods(PENDING), workload=None))
     assert context.plan.workload.name in cause.evidence[0]
     assert Reason.POD_GROUP_MISSING not in reasons(context.snapshot(context.pods(PENDING)))
 
 
-def test_a_group_is_given_a_moment_to_be_made() -> None:
+def test_a_missing_group_is_reported_after_a_delay() -> None:
     context = Context(JS, created=NOW - 5)
     readiness = evaluate(context.snapshot(groups={}), NOW)
     (cause,) = [each for each in readiness.causes if each.reason is Reason.POD_GROUP_MISSING]
@@ -83,18 +83,18 @@ def test_a_group_is_given_a_moment_to_be_made() -> None:
     assert readiness.look_again == NOW + 10
 
 
-def test_nothing_follows_from_groups_that_may_not_be_read() -> None:
+def test_groups_that_cannot_be_read_are_not_reported_as_missing() -> None:
     context = Context(JS)
     snapshot = context.snapshot(context.pods(PENDING), groups={}, workload=None, groups_known=False)
     assert Reason.POD_GROUP_MISSING not in reasons(snapshot)
 
 
-def test_a_group_of_a_jobset_that_waits_in_a_queue_is_not_missed() -> None:
+def test_a_queued_jobset_needs_no_group() -> None:
     context = Context(JS, suspend=True)
     assert reasons(context.snapshot(groups={})) == [Reason.SUSPENDED]
 
 
-def test_a_group_on_its_way_out_is_told_with_who_keeps_it() -> None:
+def test_a_terminating_group_is_reported_with_what_keeps_it() -> None:
     context = Context(JS)
     groups = context.groups(deleting=True)
     cause = the(Reason.POD_GROUP_TERMINATING, context.snapshot(context.pods(PENDING), groups=groups))
@@ -103,13 +103,13 @@ def test_a_group_on_its_way_out_is_told_with_who_keeps_it() -> None:
     assert Reason.POD_GROUP_MISSING not in reasons(context.snapshot(context.pods(PENDING), groups=groups))
 
 
-def test_what_the_scheduler_says_counts_before_a_deletion() -> None:
+def test_a_refusal_by_the_scheduler_ranks_before_a_terminating_group() -> None:
     context = Context(JS)
     found = causes(context.snapshot(context.pods(REFUSED), groups=context.groups(deleting=True)))
     assert [each.reason for each in found] == [Reason.UNSCHEDULABLE, Reason.POD_GROUP_TERMINATING]
 
 
-def test_a_group_kept_by_nothing_but_its_finalizer() -> None:
+def test_a_terminating_group_kept_only_by_its_finalizer_is_reported() -> None:
     context = Context(JS)
     cause = the(Reason.POD_GROUP_TERMINATING, context.snapshot(groups=context.groups(deleting=True)))
     assert cause.blocking
@@ -118,7 +118,7 @@ def test_a_group_kept_by_nothing_but_its_finalizer() -> None:
 
 
 @pytest.mark.parametrize("alone", [True, False])
-def test_a_foreign_workload_is_told_and_holds_nothing(alone: bool) -> None:
+def test_a_foreign_workload_is_reported_and_blocks_nothing(alone: bool) -> None:
     context = Context(JS, stamped=not alone)
     cause = the(Reason.FOREIGN_WORKLOAD, context.snapshot(context.pods(RUNNING), foreign_workload="mine"))
     assert not cause.blocking
@@ -126,7 +126,7 @@ def test_a_foreign_workload_is_told_and_holds_nothing(alone: bool) -> None:
 
 
 @pytest.mark.parametrize("grouped", [True, False])
-def test_a_foreign_workload_whose_groups_no_pod_names_is_why_some_wait(grouped: bool) -> None:
+def test_a_foreign_workload_without_pods_explains_waiting_groups(grouped: bool) -> None:
     context = Context(JS, stamped=False)
     pods = [replace(pod, group="theirs" if grouped else "") for pod in context.pods(PENDING)]
     found = causes(context.snapshot(pods, foreign_workload="theirs"))
@@ -138,6 +138,6 @@ def test_a_foreign_workload_whose_groups_no_pod_names_is_why_some_wait(grouped: 
         assert "8 pods of it name no group" in cause.evidence[1]
 
 
-def test_ages_are_those_of_the_jobset_where_there_are_no_pods() -> None:
+def test_without_pods_the_age_of_the_jobset_counts() -> None:
     context = Context(JS)
     assert the(Reason.POD_GROUP_MISSING, context.snapshot(groups={})).since == CREATED

@@ -1,4 +1,4 @@
-"""Pods that are held back, on their way out, lost with their node, or whose containers do not start."""
+"""Pods that are gated, terminating, lost with their node, or whose containers do not start."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def placed(context: Context, pods: list[Any], **given: Any) -> Any:
     return context.snapshot(pods, groups=context.groups(initially_scheduled()), **given)
 
 
-def test_gates_are_told_with_who_takes_them_off() -> None:
+def test_gates_are_reported_with_the_controller_that_removes_them() -> None:
     context = Context(JS)
     pods = context.pods(PENDING, gates=(TOPOLOGY,), refused="SchedulingGated")
     cause = the(Reason.PODS_GATED, context.snapshot(pods))
@@ -47,7 +47,7 @@ def test_gates_are_told_with_who_takes_them_off() -> None:
     assert reasons(context.snapshot(pods)) == [Reason.PODS_GATED]
 
 
-def test_kueue_has_a_moment_to_take_its_gate_off_and_others_have_none() -> None:
+def test_the_gate_of_kueue_blocks_after_a_delay_and_others_at_once() -> None:
     context = Context(JS)
     young = evaluate(context.snapshot(context.pods(PENDING, gates=(TOPOLOGY,), created=NOW - 5)), NOW)
     assert [cause.blocking for cause in young.causes] == [False]
@@ -61,7 +61,7 @@ def test_pods_without_gates_are_not_gated() -> None:
     assert Reason.PODS_GATED not in reasons(context.snapshot(context.pods(PENDING)))
 
 
-def test_pods_of_the_attempt_before_hold_a_restart_up() -> None:
+def test_pods_of_the_earlier_attempt_delay_a_restart() -> None:
     context = Context(JS, restarts=1)
     context.jobset = replace(context.jobset, restarting_at=rfc3339(NOW - 20))
     pods = context.pods(RUNNING, attempt=0, deleting=True)
@@ -74,7 +74,7 @@ def test_pods_of_the_attempt_before_hold_a_restart_up() -> None:
     assert the(Reason.RESTARTING, context.snapshot(pods, jobs=context.jobs(attempt=0))).blocking
 
 
-def test_jobs_of_the_next_attempt_are_not_missed_before_the_last_one_has_gone() -> None:
+def test_jobs_of_the_next_attempt_are_not_missing_before_the_last_one_is_deleted() -> None:
     context = Context(JS, restarts=1)
     context.jobset = replace(context.jobset, restarting_at=rfc3339(NOW - 100))
     pods = context.pods(RUNNING, attempt=0, deleting=True)
@@ -82,24 +82,24 @@ def test_jobs_of_the_next_attempt_are_not_missed_before_the_last_one_has_gone() 
     assert the(Reason.PODS_MISSING, context.snapshot([], jobs=[])).blocking
 
 
-def test_a_restart_that_is_through_is_no_cause() -> None:
+def test_a_finished_restart_is_no_cause() -> None:
     context = Context(JS, restarts=1)
     assert Reason.RESTARTING not in reasons(placed(context, context.pods(PLACED)))
 
 
-def test_pods_on_their_way_out_are_told() -> None:
+def test_terminating_pods_are_reported() -> None:
     context = Context(JS)
     cause = the(Reason.PODS_TERMINATING, placed(context, changed(context.pods(RUNNING), 0, deleting=True)))
     assert (cause.pods, cause.blocking) == (1, False)
     assert "js-w-0-0-0" in cause.evidence[0]
 
 
-def test_a_jobset_that_is_deleted_says_so() -> None:
+def test_a_terminating_jobset_is_reported() -> None:
     context = Context(JS, deleting=True)
     assert causes(context.snapshot(context.pods(RUNNING, deleting=True)))[0].message == "the JobSet is being deleted"
 
 
-def test_pods_that_stay_are_not_on_their_way_out() -> None:
+def test_running_pods_are_not_reported_as_terminating() -> None:
     context = Context(JS)
     assert Reason.PODS_TERMINATING not in reasons(placed(context, context.pods(RUNNING)))
 
@@ -114,7 +114,7 @@ def test_pods_that_stay_are_not_on_their_way_out() -> None:
         ({}, "node n0 does not exist"),
     ],
 )
-def test_pods_on_lost_nodes(known: dict[str, NodeFacts], words: str) -> None:
+def test_pods_on_lost_nodes_are_reported(known: dict[str, NodeFacts], words: str) -> None:
     context = Context(JS)
     cause = the(Reason.NODE_LOST, placed(context, context.pods(RUNNING), nodes=known))
     assert words in cause.evidence[0]
@@ -123,7 +123,7 @@ def test_pods_on_lost_nodes(known: dict[str, NodeFacts], words: str) -> None:
     assert cause.since == (NOW - 90 if known else 0)
 
 
-def test_pods_that_end_on_a_lost_node_never_do() -> None:
+def test_terminating_pods_on_a_lost_node_are_reported_as_lost() -> None:
     context = Context(JS)
     pods = changed(context.pods(RUNNING), 0, deleting=True)
     cause = the(Reason.NODE_LOST, placed(context, pods, nodes=nodes("n0", ready=False)))
@@ -144,7 +144,7 @@ def test_nodes_that_are_ready_or_not_known_are_not_lost(known: dict[str, NodeFac
         ("SomethingNew", "SomethingNew"),
     ],
 )
-def test_who_took_pods_away(reason: str, words: str) -> None:
+def test_the_source_of_a_disruption_is_named(reason: str, words: str) -> None:
     context = Context(JS)
     pods = changed(context.pods(READY), 0, disrupted=reason, deleting=True)
     cause = the(Reason.PREEMPTED, placed(context, pods))
@@ -167,7 +167,7 @@ def test_who_took_pods_away(reason: str, words: str) -> None:
         ("Error", Reason.CRASH_LOOP),
     ],
 )
-def test_containers_that_do_not_start_or_stay(waiting: str, reason: Reason) -> None:
+def test_containers_that_fail_to_start_or_to_run_are_reported(waiting: str, reason: Reason) -> None:
     context = Context(JS)
     troubled = {"waiting": waiting, "waiting_message": "said so", "restarts": 3}
     pods = changed(context.pods(RUNNING), slice(1, 3), **troubled)
@@ -181,7 +181,7 @@ def test_containers_that_do_not_start_or_stay(waiting: str, reason: Reason) -> N
     assert reasons(placed(context, pods))[0] is reason
 
 
-def test_a_pod_that_is_ready_again_has_no_trouble() -> None:
+def test_a_pod_that_is_ready_again_has_no_cause() -> None:
     context = Context(JS)
     pods = changed(context.pods(RUNNING), 1, waiting="OOMKilled", ready=True, ready_at=NOW - 5)
     assert Reason.CRASH_LOOP not in reasons(placed(context, pods))
@@ -189,7 +189,7 @@ def test_a_pod_that_is_ready_again_has_no_trouble() -> None:
 
 @each("waiting", ["", "ContainerCreating", "PodInitializing"])
 @each(("state", "reason"), [(PLACED, Reason.STARTING), (RUNNING, Reason.NOT_READY)])
-def test_what_takes_its_time_is_normal_until_it_takes_long(waiting: str, state: dict[str, Any], reason: Reason) -> None:
+def test_a_slow_start_is_normal_until_its_limit(waiting: str, state: dict[str, Any], reason: Reason) -> None:
     context = Context(JS)
     young = evaluate(placed(context, context.pods(state, waiting=waiting, placed_at=NOW - 100)), NOW)
     assert [(cause.reason, cause.blocking) for cause in young.causes] == [(reason, False)]
@@ -198,14 +198,14 @@ def test_what_takes_its_time_is_normal_until_it_takes_long(waiting: str, state: 
     assert (cause.blocking, cause.since) == (True, PLACED_AT)
 
 
-def test_a_probe_that_failed_later_counts_from_then() -> None:
+def test_a_failed_probe_counts_from_its_failure() -> None:
     context = Context(JS)
     pods = changed(context.pods(READY), 0, ready=False, ready_at=NOW - 10)
     cause = the(Reason.NOT_READY, placed(context, pods))
     assert (cause.since, cause.blocking, cause.pods) == (NOW - 10, False, 1)
 
 
-def test_only_the_groups_that_are_held_back_are_named() -> None:
+def test_only_blocked_groups_are_named() -> None:
     context = Context(jobset("js", rj("w", 2, 4, 4, mode="ReplicatedGang")))
     pods = [*context.pods(READY, index=0), *context.pods(RUNNING, index=1, waiting="ErrImagePull")]
     cause = the(Reason.IMAGE_PULL, placed(context, pods))

@@ -1,4 +1,4 @@
-"""What holds of causes whatever happens in a cluster."""
+"""Properties of causes for any state of a cluster."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ texts = st.sampled_from(
     + [minor["job/quota"] for minor in RECORDED.values()]
 )
 AGE = re.compile(r"\b(\d+[dhms]){1,2} (ago|old)\b|\b(for|in|after) (\d+[dhms]){1,2}\b")
-"""As spans are told (:mod:`gangctl.kueue.moments`)."""
+"""As durations are written (:mod:`gangctl.kueue.moments`)."""
 times = st.sampled_from([0, NOW - 4000, NOW - 400, NOW - 40, NOW - 3, NOW + 60])
 
 
@@ -79,9 +79,9 @@ def pods(draw: st.DrawFn, context: Context) -> list[PodFacts]:
 def groups(draw: st.DrawFn, context: Context) -> Mapping[str, Observed]:
     found = {}
     for name, group in context.groups().items():
-        said = Scheduled(draw(st.booleans()), "Unschedulable", draw(texts), rfc3339(draw(times)))
+        messages = Scheduled(draw(st.booleans()), "Unschedulable", draw(texts), rfc3339(draw(times)))
         changes: dict[str, Any] = {
-            "scheduled": draw(st.sampled_from([None, said])),
+            "scheduled": draw(st.sampled_from([None, messages])),
             "deleting": draw(st.booleans()),
             "owner_uid": draw(st.sampled_from([group.owner_uid, group.owner_uid, "other"])),
             "priority": draw(st.sampled_from([None, 0, 1])),
@@ -152,7 +152,7 @@ def snapshots(draw: st.DrawFn) -> Snapshot:
 
 @PROPERTY
 @given(snapshots())
-def test_every_cause_is_short_and_says_what_to_do(snapshot: Snapshot) -> None:
+def test_every_cause_is_short_and_has_a_remedy(snapshot: Snapshot) -> None:
     readiness = evaluate(snapshot, NOW)
     assert bool(readiness.causes) is not readiness.phase.settled
     assert len(readiness.causes) <= MOST_CAUSES
@@ -174,7 +174,7 @@ def test_every_cause_is_short_and_says_what_to_do(snapshot: Snapshot) -> None:
 
 @PROPERTY
 @given(snapshots(), st.randoms(use_true_random=False))
-def test_the_order_of_what_was_seen_does_not_matter(snapshot: Snapshot, chance: random.Random) -> None:
+def test_causes_do_not_depend_on_the_order_of_objects(snapshot: Snapshot, chance: random.Random) -> None:
     def shuffled(things: Any) -> Any:
         return chance.sample(list(things), len(list(things)))
 
@@ -190,7 +190,7 @@ def test_the_order_of_what_was_seen_does_not_matter(snapshot: Snapshot, chance: 
 
 @PROPERTY
 @given(snapshots(), st.floats(0, 4e9))
-def test_any_moment_has_an_answer(snapshot: Snapshot, now: float) -> None:
+def test_causes_are_found_at_any_time(snapshot: Snapshot, now: float) -> None:
     readiness = evaluate(snapshot, now)
     assert list(readiness.causes) == sorted(readiness.causes, key=place_of)
     assert readiness == evaluate(snapshot, now)
@@ -198,16 +198,16 @@ def test_any_moment_has_an_answer(snapshot: Snapshot, now: float) -> None:
 
 @PROPERTY
 @given(snapshots(), st.floats(0, 1))
-def test_what_is_kept_stays_true_until_it_is_looked_at_again(snapshot: Snapshot, share: float) -> None:
+def test_stored_causes_are_valid_until_the_next_evaluation(snapshot: Snapshot, share: float) -> None:
     first = evaluate(snapshot, NOW, kept=True)
     end = first.look_again or NOW + 100_000
     later = evaluate(snapshot, NOW + int((end - NOW - 1) * share), first, kept=True)
     assert gang_status(later)["causes"] == gang_status(first)["causes"]
-    told = [text for cause in first.causes for text in (cause.message, *cause.evidence)]
-    assert [text for text in told if AGE.search(text)] == []
+    reported = [text for cause in first.causes for text in (cause.message, *cause.evidence)]
+    assert [text for text in reported if AGE.search(text)] == []
 
 
-def test_only_what_is_kept_names_times() -> None:
+def test_only_stored_causes_have_timestamps() -> None:
     context = Context(SHAPES[0])
     snapshot = context.snapshot(context.pods(REFUSED))
     assert "refused for the first time 6m40s ago" in evaluate(snapshot, NOW).causes[0].evidence
@@ -215,10 +215,10 @@ def test_only_what_is_kept_names_times() -> None:
 
 
 @pytest.mark.parametrize("minor", ["1.36", "1.37"])
-def test_evidence_is_lines_and_no_objects(minor: str) -> None:
+def test_evidence_is_short_lines_of_text(minor: str) -> None:
     context = Context(SHAPES[0])
-    told: Changes = {"waiting": "CreateContainerError", "waiting_message": "no such device " + "x" * 5000}
-    pods = context.pods({**RUNNING, **told})
+    waiting: Changes = {"waiting": "CreateContainerError", "waiting_message": "no such device " + "x" * 5000}
+    pods = context.pods({**RUNNING, **waiting})
     message = RECORDED[minor]["job/podsecurity"]
     causes = evaluate(context.snapshot(pods[:2], refused=[refused_job("js-w-1", message)]), NOW).causes
     lines = [line for cause in causes for line in cause.evidence]

@@ -32,7 +32,7 @@ def waiting(workload: QueuedWorkload | None, *, suspend: bool = True, created: i
     )
 
 
-def test_waiting_for_quota_is_normal_and_in_kueues_words() -> None:
+def test_waiting_for_quota_is_normal_and_has_the_message_of_kueue() -> None:
     snapshot = waiting(queued(QuotaReserved=no("Pending", "couldn't assign flavors: insufficient quota for cpu")))
     cause = the(Reason.WAITING_FOR_QUOTA, snapshot)
     assert not cause.blocking
@@ -42,21 +42,21 @@ def test_waiting_for_quota_is_normal_and_in_kueues_words() -> None:
     assert reasons(snapshot) == [Reason.WAITING_FOR_QUOTA]
 
 
-def test_what_can_never_be_admitted_comes_with_the_arithmetic() -> None:
+def test_a_jobset_that_can_never_be_admitted_is_reported_with_the_figures() -> None:
     snapshot = waiting(queued(QuotaReserved=no("Pending")), never="40 cpu are asked for, and cq can have 8")
     cause = the(Reason.NEVER_FITS, snapshot)
     assert cause.evidence[0] == "40 cpu are asked for, and cq can have 8"
     assert reasons(snapshot) == [Reason.NEVER_FITS]
 
 
-def test_what_kueue_cannot_make_a_workload_for_is_not_told_to_ask_for_quota() -> None:
+def test_a_jobset_without_a_workload_is_not_advised_to_get_quota() -> None:
     stuck = Stuck(Trouble.TOO_MANY_PODSETS, "it has 19 replicatedJobs", "split the JobSet")
     snapshot = waiting(None, stuck=stuck, never="19 replicatedJobs are more than the 18 podsets of a Workload")
     assert reasons(snapshot) == [Reason.TOO_MANY_PODSETS]
 
 
 @pytest.mark.parametrize("workload", [None, queued(QuotaReserved=no("Inadmissible"))])
-def test_a_queue_that_is_closed_is_named(workload: QueuedWorkload | None) -> None:
+def test_a_stopped_queue_is_named(workload: QueuedWorkload | None) -> None:
     stuck = Stuck(Trouble.QUEUE_BLOCKED, CLOSED.message, "nothing in this queue is admitted until then")
     cause = the(Reason.QUEUE_BLOCKED, waiting(workload, blocked=CLOSED, stuck=stuck))
     assert cause.message == 'its queue admits nothing now: ClusterQueue "cq" is stopped (stopPolicy Hold)'
@@ -64,14 +64,14 @@ def test_a_queue_that_is_closed_is_named(workload: QueuedWorkload | None) -> Non
     assert cause.command == "gangctl queue describe main -n t"
 
 
-def test_who_is_admitted_does_not_mind_a_closed_queue() -> None:
+def test_a_stopped_queue_does_not_block_an_admitted_jobset() -> None:
     admitted = queued(QuotaReserved=yes(), Admitted=yes())
     snapshot = waiting(admitted, suspend=False, blocked=CLOSED)
     assert Reason.QUEUE_BLOCKED not in reasons(snapshot)
 
 
 @each("trouble", list(Trouble))
-def test_every_trouble_of_kueue_is_a_reason(trouble: Trouble) -> None:
+def test_every_problem_of_kueue_has_a_reason(trouble: Trouble) -> None:
     stuck = Stuck(trouble, "this was seen", "do that")
     cause = the(Reason(trouble.value), waiting(queued(QuotaReserved=no("Pending")), stuck=stuck))
     assert (cause.message, cause.remedy, cause.blocking) == ("this was seen", "do that", True)
@@ -88,13 +88,13 @@ def test_every_trouble_of_kueue_is_a_reason(trouble: Trouble) -> None:
     ],
     ids=str,
 )
-def test_troubles_that_no_cluster_shows_at_will_are_named_first(trouble: Trouble) -> None:
+def test_rare_problems_of_kueue_rank_first(trouble: Trouble) -> None:
     made = {Trouble.WORKLOAD_MISSING, Trouble.FRAMEWORK_NOT_ENABLED}
     workload = None if trouble in made else queued(QuotaReserved=no("Pending"))
     assert reasons(waiting(workload, stuck=Stuck(trouble, "this was seen", "do that")))[0] is Reason(trouble)
 
 
-def test_gates_of_others_block_and_that_of_gangctl_goes_by_itself() -> None:
+def test_gates_of_other_controllers_block_and_that_of_gangctl_does_not() -> None:
     theirs = queued(QuotaReserved=no("AdmissionGated"), gates=("example.com/budget", "gangctl.dev/gang"))
     cause = the(Reason.ADMISSION_GATED, waiting(theirs))
     assert cause.blocking
@@ -106,7 +106,7 @@ def test_gates_of_others_block_and_that_of_gangctl_goes_by_itself() -> None:
 
 
 @pytest.mark.parametrize(("state", "blocking"), [("Pending", False), ("Retry", True), ("Rejected", True)])
-def test_checks_are_named_with_what_they_say(state: str, blocking: bool) -> None:
+def test_admission_checks_are_named_with_their_messages(state: str, blocking: bool) -> None:
     checks = (CheckState("provision", state, "no capacity"), CheckState("other", "Ready"))
     cause = the(Reason.WAITING_FOR_CHECK, waiting(queued(QuotaReserved=yes(), checks=checks)))
     assert cause.evidence[0] == f"check provision is {state}: no capacity"
@@ -114,7 +114,7 @@ def test_checks_are_named_with_what_they_say(state: str, blocking: bool) -> None
     assert cause.command == "kubectl describe admissionchecks.kueue.x-k8s.io provision"
 
 
-def test_an_eviction_that_is_waited_out() -> None:
+def test_an_evicted_jobset_in_backoff_is_reported() -> None:
     evicted = queued(
         QuotaReserved=no("Pending"),
         Evicted=yes("PodsReadyTimeout", "too late"),
@@ -130,47 +130,47 @@ def test_an_eviction_that_is_waited_out() -> None:
 @pytest.mark.parametrize(
     ("evicted", "reason"), [("Preempted", Reason.PREEMPTED), ("PodsReadyTimeout", Reason.QUEUE_BACKOFF)]
 )
-def test_an_eviction_that_is_going_on(evicted: str, reason: Reason) -> None:
+def test_an_ongoing_eviction_is_reported(evicted: str, reason: Reason) -> None:
     cause = the(reason, waiting(queued(QuotaReserved=yes(), Evicted=yes(evicted, "for another one"))))
     assert not cause.blocking
     assert cause.evidence[0] == "for another one"
 
 
-def test_a_workload_that_somebody_deactivated() -> None:
+def test_a_deactivated_workload_is_reported() -> None:
     assert the(Reason.DEACTIVATED, waiting(queued(active=False))).blocking
 
 
-def test_kueue_is_given_a_moment_to_make_the_workload() -> None:
+def test_a_missing_workload_is_reported_after_a_delay() -> None:
     readiness = evaluate(waiting(None, created=NOW - 10), NOW)
     assert [(each.reason, each.blocking) for each in readiness.causes] == [(Reason.WAITING_FOR_QUOTA, False)]
     assert readiness.look_again == NOW + 20
 
 
 @pytest.mark.parametrize(("seconds", "blocking"), [(5, False), (60, True)])
-def test_admitted_and_still_suspended(seconds: int, blocking: bool) -> None:
+def test_an_admitted_jobset_that_stays_suspended_is_reported(seconds: int, blocking: bool) -> None:
     admitted = queued(QuotaReserved=yes(), Admitted=yes(since=ago(seconds=seconds)))
     cause = the(Reason.SUSPENDED, waiting(admitted))
     assert (cause.since, cause.blocking) == (NOW - seconds, blocking)
 
 
-def test_who_has_started_is_not_in_the_queue_any_more() -> None:
+def test_a_started_jobset_has_no_queue_cause() -> None:
     started = waiting(queued(QuotaReserved=yes(), Admitted=yes()), suspend=False)
     assert not {Reason.WAITING_FOR_QUOTA, Reason.SUSPENDED} & set(reasons(started))
 
 
-def test_a_suspension_without_a_queue_is_ended_by_a_person() -> None:
+def test_the_remedy_for_a_suspension_without_a_queue_is_to_resume() -> None:
     context = Context(JS, suspend=True)
     cause = the(Reason.SUSPENDED, context.snapshot(groups={}))
     assert cause.blocking
     assert cause.command == """kubectl -n t patch jobset js --type=merge -p '{"spec":{"suspend":false}}'"""
 
 
-def test_a_queue_of_which_nothing_is_known_is_named() -> None:
+def test_an_unknown_queue_is_named() -> None:
     context = Context(JS, suspend=True, queue="main")
     assert any("main" in line for line in the(Reason.SUSPENDED, context.snapshot(groups={})).evidence)
 
 
-def test_the_time_is_that_of_kueue() -> None:
+def test_the_time_of_a_queue_cause_is_that_of_kueue() -> None:
     at = NOW - 77
     snapshot = waiting(queued(QuotaReserved=no("Pending", since=rfc3339(at))))
     assert the(Reason.WAITING_FOR_QUOTA, snapshot).since == at

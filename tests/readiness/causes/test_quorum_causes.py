@@ -1,4 +1,4 @@
-"""A minimum that cannot be reached, and a scheduler that knows none."""
+"""A minimum that cannot be reached, and a scheduler that ignores it."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def tail(generation: Generation, *, minimum: int | None = None, born: int = BORN
 
 
 @pytest.mark.parametrize("generation", list(Generation))
-def test_a_replacement_at_the_tail_waits_without_a_word(generation: Generation) -> None:
+def test_a_replacement_near_the_end_of_a_gang_is_blocked(generation: Generation) -> None:
     cause = the(Reason.GANG_TAIL_BLOCKED, tail(generation))
     assert cause.blocking
     assert cause.pods == 1
@@ -50,7 +50,7 @@ def test_a_replacement_at_the_tail_waits_without_a_word(generation: Generation) 
 
 
 @pytest.mark.parametrize("generation", list(Generation))
-def test_an_index_that_failed_for_good_makes_a_tail_too(generation: Generation) -> None:
+def test_a_permanently_failed_index_blocks_a_replacement_too(generation: Generation) -> None:
     context = Context(JS, generation)
     pods = changed(context.pods(RUNNING)[:3], 2, node="", placed_at=0, phase="Pending")
     jobs = context.jobs(failed=2, failed_indexes=1)
@@ -60,25 +60,25 @@ def test_an_index_that_failed_for_good_makes_a_tail_too(generation: Generation) 
     assert "minCount 4, 0 succeeded and 1 failed for good" in cause.evidence[0]
 
 
-def test_the_tail_is_repaired_by_hand_where_the_minimum_can_change() -> None:
+def test_the_remedy_is_a_lower_min_count_where_it_can_change() -> None:
     cause = the(Reason.GANG_TAIL_BLOCKED, tail(Generation.V1BETA1))
     assert '"minCount":2' in cause.command
     assert cause.command.startswith("kubectl -n t patch podgroups.scheduling.k8s.io js-")
     assert "1.37" in the(Reason.GANG_TAIL_BLOCKED, tail(Generation.V1ALPHA2)).remedy
 
 
-def test_gangctl_has_a_moment_to_lower_the_minimum() -> None:
+def test_a_blocked_tail_is_reported_after_a_delay() -> None:
     readiness = evaluate(tail(Generation.V1BETA1, born=NOW - 5), NOW)
     assert Reason.GANG_TAIL_BLOCKED not in [each.reason for each in readiness.causes]
     assert readiness.look_again is not None
     assert readiness.look_again <= NOW + 10
 
 
-def test_a_minimum_that_follows_the_tail_blocks_nothing() -> None:
+def test_a_lowered_min_count_blocks_nothing() -> None:
     assert Reason.GANG_TAIL_BLOCKED not in reasons(tail(Generation.V1BETA1, minimum=2))
 
 
-def test_a_tail_of_which_nothing_waits_is_no_trouble() -> None:
+def test_a_tail_without_waiting_pods_is_no_cause() -> None:
     context = Context(JS, Generation.V1ALPHA2)
     snapshot = context.snapshot(
         context.pods(RUNNING)[:2], jobs=context.jobs(succeeded=2), groups=context.groups(initially_scheduled())
@@ -86,7 +86,7 @@ def test_a_tail_of_which_nothing_waits_is_no_trouble() -> None:
     assert Reason.GANG_TAIL_BLOCKED not in reasons(snapshot)
 
 
-def test_pods_on_their_way_out_still_count() -> None:
+def test_terminating_pods_still_count() -> None:
     context = Context(JS, Generation.V1ALPHA2)
     pods = changed(changed(context.pods(RUNNING), slice(0, 2), deleting=True), 3, node="", placed_at=0)
     snapshot = context.snapshot(pods, jobs=context.jobs(succeeded=1), groups=context.groups(initially_scheduled()))
@@ -107,7 +107,7 @@ def test_a_minimum_of_all_pods_can_be_reached() -> None:
 
 
 @pytest.mark.parametrize("generation", list(Generation))
-def test_a_gang_placed_in_part_at_its_start(generation: Generation) -> None:
+def test_a_partially_placed_start_is_reported(generation: Generation) -> None:
     context = Context(JS, generation)
     snapshot = context.snapshot(changed(context.pods(RUNNING), slice(2, 4), node="", placed_at=0, phase="Pending"))
     cause = the(Reason.SCHEDULING_GATE_OFF, snapshot)
@@ -117,7 +117,7 @@ def test_a_gang_placed_in_part_at_its_start(generation: Generation) -> None:
     assert "GenericWorkload" in cause.remedy
 
 
-def test_pods_that_are_being_bound_are_waited_for() -> None:
+def test_pods_that_are_being_bound_are_not_reported() -> None:
     context = Context(JS)
     pods = changed(context.pods(RUNNING, placed_at=NOW - 3), slice(2, 4), node="", placed_at=0)
     readiness = evaluate(context.snapshot(pods), NOW)
@@ -125,7 +125,7 @@ def test_pods_that_are_being_bound_are_waited_for() -> None:
 
 
 @pytest.mark.parametrize("generation", [Generation.V1ALPHA2, Generation.V1BETA1])
-def test_a_gang_placed_whole_without_a_condition_is_told_and_not_blocked(generation: Generation) -> None:
+def test_a_placed_gang_without_a_condition_is_reported_but_not_blocked(generation: Generation) -> None:
     context = Context(JS, generation)
     cause = the(Reason.SCHEDULING_GATE_OFF, context.snapshot(context.pods(RUNNING)))
     assert not cause.blocking
@@ -134,14 +134,14 @@ def test_a_gang_placed_whole_without_a_condition_is_told_and_not_blocked(generat
 
 
 @pytest.mark.parametrize("age", [59, 61])
-def test_the_condition_has_a_minute_to_be_written(age: int) -> None:
+def test_a_missing_condition_is_reported_after_a_minute(age: int) -> None:
     context = Context(JS)
     readiness = evaluate(context.snapshot(context.pods(RUNNING, placed_at=NOW - age)), NOW)
     assert (Reason.SCHEDULING_GATE_OFF in [each.reason for each in readiness.causes]) is (age > 60)
     assert (readiness.look_again == NOW + 1) is (age < 60)
 
 
-def test_before_1_36_there_is_no_condition_to_miss() -> None:
+def test_before_1_36_a_missing_condition_is_not_reported() -> None:
     context = Context(JS, Generation.V1ALPHA1)
     assert Reason.SCHEDULING_GATE_OFF not in reasons(context.snapshot(context.pods(RUNNING)))
 
@@ -152,25 +152,25 @@ def test_before_1_36_a_replacement_is_no_partial_start() -> None:
     assert Reason.SCHEDULING_GATE_OFF not in reasons(context.snapshot(pods))
 
 
-@pytest.mark.parametrize("said", [initially_scheduled(), Scheduled(False, "Unschedulable", "no", rfc3339(BORN))])
-def test_a_scheduler_that_has_said_anything_knows_groups(said: Scheduled) -> None:
+@pytest.mark.parametrize("condition", [initially_scheduled(), Scheduled(False, "Unschedulable", "no", rfc3339(BORN))])
+def test_a_scheduler_that_wrote_a_condition_supports_groups(condition: Scheduled) -> None:
     context = Context(JS)
     pods = changed(context.pods(RUNNING), 3, node="", placed_at=0)
-    assert Reason.SCHEDULING_GATE_OFF not in reasons(context.snapshot(pods, groups=context.groups(said)))
+    assert Reason.SCHEDULING_GATE_OFF not in reasons(context.snapshot(pods, groups=context.groups(condition)))
 
 
-def test_a_group_that_was_made_anew_has_no_condition() -> None:
+def test_a_recreated_group_needs_no_condition() -> None:
     context = Context(JS)
     groups = context.groups(created=rfc3339(PLACED_AT + 10))
     assert Reason.SCHEDULING_GATE_OFF not in reasons(context.snapshot(context.pods(RUNNING), groups=groups))
 
 
-def test_a_gang_that_is_ready_needs_no_cause() -> None:
+def test_a_ready_gang_has_no_cause() -> None:
     context = Context(JS)
     assert causes(context.snapshot(context.pods(READY))) == ()
 
 
-def test_a_gang_that_lost_a_pod_later_was_not_placed_in_part() -> None:
+def test_a_gang_that_lost_a_pod_later_is_not_reported_as_partially_placed() -> None:
     context = Context(JS)
     cause = the(Reason.SCHEDULING_GATE_OFF, context.snapshot(context.pods(RUNNING)[:3]))
     assert not cause.blocking

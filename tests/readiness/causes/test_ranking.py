@@ -1,4 +1,4 @@
-"""In which order causes are told, and that none is forgotten."""
+"""The order of causes, and that each reason has a rank."""
 
 from __future__ import annotations
 
@@ -52,29 +52,29 @@ CAUSES = [reason for reason in Reason if reason in RANKED or reason in WAITING]
 
 
 @each(("first", "second"), list(pairwise(ORDER)))
-def test_what_explains_more_comes_first(first: Reason, second: Reason) -> None:
+def test_causes_are_ordered_by_rank(first: Reason, second: Reason) -> None:
     many = Cause(second, "b", pods=1000)
     assert min([many, Cause(first, "a")], key=place_of).reason is first
 
 
-def test_equals_are_told_by_the_pods_they_hold_back() -> None:
+def test_causes_of_equal_rank_are_ordered_by_blocked_pods() -> None:
     crash, pull = Cause(Reason.CRASH_LOOP, "a", pods=1), Cause(Reason.IMAGE_PULL, "b", pods=2)
     assert sorted([crash, pull], key=place_of) == [pull, crash]
 
 
 @each("reason", CAUSES)
-def test_what_ends_by_itself_comes_after_all_that_does_not(reason: Reason) -> None:
+def test_causes_that_end_by_themselves_come_after_the_others(reason: Reason) -> None:
     turn = Cause(reason, "a", blocking=False, pods=1000)
     assert sorted([turn, Cause(Reason.UNKNOWN, "b")], key=place_of)[1] is turn
 
 
-def test_what_holds_nothing_back_is_told_last() -> None:
+def test_causes_that_block_nothing_come_last() -> None:
     lost = Cause(Reason.SCHEDULING_GATE_OFF, "a", blocking=False)
     start = Cause(Reason.STARTING, "b", blocking=False)
     assert sorted([lost, start], key=place_of) == [start, lost]
 
 
-def test_every_reason_has_one_place() -> None:
+def test_every_reason_has_one_rank() -> None:
     assert len(RANKED) == len(set(RANKED))
     assert len(WAITING) == len(set(WAITING))
     assert {Reason(trouble.value) for trouble in Trouble} <= set(RANKED)
@@ -83,7 +83,7 @@ def test_every_reason_has_one_place() -> None:
     assert set(of_readiness) <= set(RANKED)
 
 
-def test_a_gang_with_everything_wrong_is_told_from_the_root() -> None:
+def test_many_causes_are_ordered_from_the_root_cause() -> None:
     context = Context(jobset("js", rj("w", 4, 2, 2, mode="ReplicatedGang")))
     pods = [
         *context.pods(REFUSED, index=0),

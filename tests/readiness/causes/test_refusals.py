@@ -1,4 +1,4 @@
-"""What the messages of real schedulers come to in few words."""
+"""The messages of real schedulers, shortened."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.strategies import PROPERTY
 
 
 def messages(minor: str, case: str) -> list[str]:
-    """All that was said of one group."""
+    """All messages about one group."""
     found: dict[str, Any] = recorded(minor, case)
     return [each["message"] for each in (*found["group"], *(pod or {} for pod in found["pods"])) if "message" in each]
 
@@ -40,19 +40,19 @@ def messages(minor: str, case: str) -> list[str]:
         ("1.37", "priority", ""),
     ],
 )
-def test_real_refusals_in_few_words(minor: str, case: str, short: str) -> None:
+def test_refusals_of_real_schedulers_are_shortened(minor: str, case: str, short: str) -> None:
     assert read_refusal(messages(minor, case)).short == short
 
 
 @pytest.mark.parametrize("minor", ["1.36", "1.37"])
-def test_topologies_are_told_by_the_placements_that_were_tried(minor: str) -> None:
+def test_a_topology_is_recognized_by_the_number_of_tried_placements(minor: str) -> None:
     assert read_refusal(messages(minor, "topology")).placements == 2
     assert read_refusal(messages(minor, "unschedulable-each")).placements == 1
     assert read_refusal(messages(minor, "topology-no-such-key")).no_domain
     assert not read_refusal(messages(minor, "topology")).no_domain
 
 
-def test_priorities_that_differ_are_read() -> None:
+def test_different_priorities_are_read_from_the_message() -> None:
     assert read_refusal(messages("1.37", "priority")).priorities == (1000, 0)
 
 
@@ -77,7 +77,7 @@ def test_priorities_that_differ_are_read() -> None:
         ("0/2 nodes are available: 2 Insufficient example.com/gpu.", "of 2 nodes, 2 short of example.com/gpu"),
     ],
 )
-def test_other_refusals_of_pods(message: str, short: str) -> None:
+def test_other_refusals_of_pods_are_shortened(message: str, short: str) -> None:
     assert read_refusal([message]).short == short
 
 
@@ -87,7 +87,7 @@ def test_the_order_of_messages_does_not_matter() -> None:
 
 
 @pytest.mark.parametrize("minor", ["1.36", "1.37"])
-def test_who_only_waits_for_the_others_is_told_apart(minor: str) -> None:
+def test_a_pod_that_waits_for_its_group_is_distinguished(minor: str) -> None:
     said = [pod["message"] for pod in recorded(minor, "unschedulable-together")["pods"]]
     assert {of_the_group(message) for message in said if message.startswith("0/")} == {False}
     assert {of_the_group(message) for message in said if not message.startswith("0/")} == {True}

@@ -1,4 +1,4 @@
-"""What the scheduler says, and that it says nothing."""
+"""Refusals and errors of the scheduler, and a scheduler without any message."""
 
 from __future__ import annotations
 
@@ -33,27 +33,27 @@ GENERATIONS = {"1.36": Generation.V1ALPHA2, "1.37": Generation.V1BETA1}
 
 
 def replayed(minor: str, case: str, **given: Any) -> Snapshot:
-    """A gang about which a real scheduler said what was recorded."""
-    said = recorded(minor, case)
-    size = len(said["pods"])
+    """A gang with the recorded messages of a real scheduler."""
+    messages = recorded(minor, case)
+    size = len(messages["pods"])
     context = Context(jobset("js", rj("w", 1, size, size), mode="Gang"), GENERATIONS[minor])
-    pods = [_told(pod, told) for pod, told in zip(context.pods(PENDING), said["pods"], strict=True)]
-    groups = context.groups(_scheduled(said["group"]), **given)
+    pods = [_told(pod, reported) for pod, reported in zip(context.pods(PENDING), messages["pods"], strict=True)]
+    groups = context.groups(_scheduled(messages["group"]), **given)
     return context.snapshot(pods, groups=groups)
 
 
-def _told(pod: PodFacts, told: dict[str, str] | None) -> PodFacts:
-    if told is None:
+def _told(pod: PodFacts, reported: dict[str, str] | None) -> PodFacts:
+    if reported is None:
         return pod
-    gates = ("kueue.x-k8s.io/topology",) if told["reason"] == "SchedulingGated" else ()
-    return replace(pod, refused=told["reason"], refusal=told["message"], refused_at=PLACED_AT, gates=gates)
+    gates = ("kueue.x-k8s.io/topology",) if reported["reason"] == "SchedulingGated" else ()
+    return replace(pod, refused=reported["reason"], refusal=reported["message"], refused_at=PLACED_AT, gates=gates)
 
 
 def _scheduled(conditions: Sequence[dict[str, str]]) -> Scheduled | None:
     if not conditions:
         return None
-    (told,) = conditions
-    return Scheduled(told["status"] == "True", told["reason"], told["message"], rfc3339(PLACED_AT))
+    (reported,) = conditions
+    return Scheduled(reported["status"] == "True", reported["reason"], reported["message"], rfc3339(PLACED_AT))
 
 
 @each("minor", ["1.36", "1.37"])
@@ -66,7 +66,7 @@ def _scheduled(conditions: Sequence[dict[str, str]]) -> Scheduled | None:
         ("taint-and-cpu", "2 with a taint"),
     ],
 )
-def test_a_refusal_of_a_real_scheduler(minor: str, case: str, words: str) -> None:
+def test_a_refusal_of_a_real_scheduler_is_reported(minor: str, case: str, words: str) -> None:
     snapshot = replayed(minor, case)
     cause = the(Reason.UNSCHEDULABLE, snapshot)
     assert words in cause.message
@@ -75,14 +75,14 @@ def test_a_refusal_of_a_real_scheduler(minor: str, case: str, words: str) -> Non
     assert reasons(snapshot) == [Reason.UNSCHEDULABLE]
 
 
-def test_how_many_would_fit_is_said_where_the_scheduler_says_it() -> None:
+def test_the_number_of_pods_that_fit_is_reported_if_the_scheduler_gives_it() -> None:
     cause = the(Reason.UNSCHEDULABLE, replayed("1.37", "unschedulable-together"))
     assert "room for 4 of 6 pods" in cause.message
     assert cause.command == "gangctl fit js --now -n t"
 
 
 @pytest.mark.parametrize("minor", ["1.36", "1.37"])
-def test_no_domain_of_a_topology_has_room(minor: str) -> None:
+def test_a_topology_without_a_domain_with_capacity_is_reported(minor: str) -> None:
     snapshot = replayed(minor, "topology", topology_key="rack")
     cause = the(Reason.TOPOLOGY_TOO_SMALL, snapshot)
     assert cause.message == 'none of the 2 values of node label "rack" has room for all 4 pods of a gang'
@@ -91,24 +91,24 @@ def test_no_domain_of_a_topology_has_room(minor: str) -> None:
 
 
 @pytest.mark.parametrize("minor", ["1.36", "1.37"])
-def test_a_topology_without_any_domain(minor: str) -> None:
+def test_a_topology_without_any_domain_is_reported(minor: str) -> None:
     cause = the(Reason.TOPOLOGY_TOO_SMALL, replayed(minor, "topology-no-such-key", topology_key="nosuch"))
     assert 'label "nosuch"' in cause.message
     assert "label the nodes" in cause.remedy
 
 
-def test_without_a_topology_there_is_none_to_blame() -> None:
+def test_without_a_topology_none_is_reported() -> None:
     assert reasons(replayed("1.37", "unschedulable-each", topology_key="rack")) == [Reason.UNSCHEDULABLE]
 
 
-def test_the_schedulers_word_on_priorities() -> None:
+def test_different_priorities_are_reported_from_the_message_of_the_scheduler() -> None:
     snapshot = replayed("1.37", "priority")
     cause = the(Reason.PRIORITY_MISMATCH, snapshot)
     assert "got 1000 and 0" in cause.evidence[0]
     assert reasons(snapshot) == [Reason.PRIORITY_MISMATCH]
 
 
-def test_priorities_that_differ_are_told_with_their_numbers() -> None:
+def test_different_priorities_are_reported_with_their_values() -> None:
     context = Context(jobset("js", rj("w", 1, 2, 2), mode="Gang"))
     groups = context.groups(priority=0, priority_class="")
     snapshot = context.snapshot(context.pods(REFUSED, priority=1000), groups=groups)
@@ -117,7 +117,7 @@ def test_priorities_that_differ_are_told_with_their_numbers() -> None:
 
 
 @pytest.mark.parametrize("generation", [Generation.V1ALPHA2, Generation.V1BETA1])
-def test_priorities_count_only_where_the_scheduler_minds(generation: Generation) -> None:
+def test_different_priorities_are_reported_only_where_the_scheduler_compares_them(generation: Generation) -> None:
     context = Context(jobset("js", rj("w", 1, 2, 2), mode="Gang"), generation)
     same = context.snapshot(context.pods(REFUSED, priority=7), groups=context.groups(priority=7))
     other = context.snapshot(context.pods(REFUSED, priority=7), groups=context.groups(priority=0))
@@ -125,7 +125,7 @@ def test_priorities_count_only_where_the_scheduler_minds(generation: Generation)
     assert (Reason.PRIORITY_MISMATCH in reasons(other)) is (generation is Generation.V1BETA1)
 
 
-def test_an_error_of_the_scheduler_is_told_as_it_is() -> None:
+def test_an_error_of_the_scheduler_is_reported_unchanged() -> None:
     context = Context(jobset("js", rj("w", 1, 2, 2), mode="Gang"))
     pods = context.pods(PENDING, refused="SchedulerError", refusal="profile not found", refused_at=PLACED_AT)
     cause = the(Reason.SCHEDULER_ERROR, context.snapshot(pods))
@@ -133,14 +133,14 @@ def test_an_error_of_the_scheduler_is_told_as_it_is() -> None:
     assert Reason.UNSCHEDULABLE not in reasons(context.snapshot(pods))
 
 
-def test_room_helps_nobody_on_whom_the_scheduler_fails() -> None:
+def test_free_capacity_does_not_hide_an_error_of_the_scheduler() -> None:
     context = Context(jobset("js", rj("w", 1, 2, 2), mode="Gang"))
     (group,) = context.groups()
     pods = context.pods(PENDING, refused="SchedulerError", refusal="connection refused", refused_at=PLACED_AT)
     assert reasons(context.snapshot(pods, fits_now={group: True})) == [Reason.SCHEDULER_ERROR]
 
 
-def test_a_refusal_after_which_there_is_room_again() -> None:
+def test_a_refusal_with_free_capacity_since_is_a_backoff() -> None:
     context = Context(jobset("js", rj("w", 1, 4, 4), mode="Gang"))
     (group,) = context.groups()
     pods = context.pods(REFUSED, refused_at=NOW - 20)
@@ -154,18 +154,18 @@ def test_a_refusal_after_which_there_is_room_again() -> None:
 
 
 @pytest.mark.parametrize("room", [{}, {"other": True}])
-def test_room_that_is_not_known_is_no_backoff(room: dict[str, bool]) -> None:
+def test_unknown_capacity_is_no_backoff(room: dict[str, bool]) -> None:
     context = Context(jobset("js", rj("w", 1, 4, 4), mode="Gang"))
     assert reasons(context.snapshot(context.pods(REFUSED), fits_now=room)) == [Reason.UNSCHEDULABLE]
 
 
-def test_a_gang_that_has_no_room_is_no_backoff() -> None:
+def test_a_gang_without_free_capacity_is_no_backoff() -> None:
     context = Context(jobset("js", rj("w", 1, 4, 4), mode="Gang"))
     (group,) = context.groups()
     assert reasons(context.snapshot(context.pods(REFUSED), fits_now={group: False})) == [Reason.UNSCHEDULABLE]
 
 
-def test_a_scheduler_that_nobody_runs_is_named() -> None:
+def test_an_absent_scheduler_is_named() -> None:
     context = Context(jobset("js", rj("w", 1, 2, 2), mode="Gang"))
     snapshot = context.snapshot(context.pods(PENDING, scheduler="nobody"))
     cause = the(Reason.SCHEDULER_SILENT, snapshot)
@@ -173,13 +173,13 @@ def test_a_scheduler_that_nobody_runs_is_named() -> None:
     assert (cause.blocking, cause.since) == (True, BORN)
 
 
-def test_the_usual_scheduler_may_not_run() -> None:
+def test_the_default_scheduler_is_looked_for_in_kube_system() -> None:
     context = Context(jobset("js", rj("w", 1, 2, 2), mode="Gang"))
     cause = the(Reason.SCHEDULER_SILENT, context.snapshot(context.pods(PENDING)))
     assert cause.command == "kubectl -n kube-system get pods,leases"
 
 
-def test_the_scheduler_is_given_a_moment() -> None:
+def test_a_silent_scheduler_is_reported_after_a_delay() -> None:
     context = Context(jobset("js", rj("w", 1, 2, 2), mode="Gang"))
     readiness = evaluate(context.snapshot(context.pods(PENDING, created=NOW - 5)), NOW)
     (cause,) = readiness.causes
@@ -188,14 +188,14 @@ def test_the_scheduler_is_given_a_moment() -> None:
     assert readiness.look_again == NOW + 10
 
 
-def test_a_group_that_came_late_begins_the_wait() -> None:
+def test_the_delay_of_the_scheduler_starts_with_the_group() -> None:
     context = Context(jobset("js", rj("w", 1, 2, 2), mode="Gang"))
     snapshot = context.snapshot(context.pods(PENDING), groups=context.groups(created=rfc3339(NOW - 3)))
     assert not the(Reason.SCHEDULER_SILENT, snapshot).blocking
 
 
 @each("case", ["below", "refused", "placed", "no group"])
-def test_a_scheduler_whose_turn_it_is_not_is_not_silent(case: str) -> None:
+def test_a_scheduler_that_waits_for_pods_is_not_reported_as_silent(case: str) -> None:
     context = Context(jobset("js", rj("w", 1, 2, 2), mode="Gang"))
     groups: dict[str, Observed] = {} if case == "no group" else context.groups()
     pods = {
@@ -208,18 +208,18 @@ def test_a_scheduler_whose_turn_it_is_not_is_not_silent(case: str) -> None:
 
 
 @pytest.mark.parametrize("minor", ["1.36", "1.37"])
-def test_pods_with_gates_explain_their_gang(minor: str) -> None:
+def test_gated_pods_explain_the_wait_of_their_gang(minor: str) -> None:
     assert reasons(replayed(minor, "gated")) == [Reason.PODS_GATED]
 
 
 @pytest.mark.parametrize("minor", ["1.36", "1.37"])
-def test_below_its_minimum_a_gang_misses_pods_and_nothing_else(minor: str) -> None:
+def test_a_gang_below_its_minimum_is_reported_as_missing_pods_only(minor: str) -> None:
     context = Context(jobset("js", rj("w", 1, 2, 2), mode="Gang"), GENERATIONS[minor])
     assert recorded(minor, "below-quorum") == {"group": [], "pods": [None]}
     assert reasons(context.snapshot(context.pods(PENDING, count=1))) == [Reason.PODS_MISSING]
 
 
-def test_groups_that_are_refused_in_the_same_words_are_one_cause() -> None:
+def test_groups_with_the_same_refusal_are_one_cause() -> None:
     context = Context(jobset("js", rj("w", 6, 2, 2, mode="ReplicatedGang")))
     pods = context.pods(REFUSED)
     cause = the(Reason.UNSCHEDULABLE, context.snapshot(pods))
@@ -229,7 +229,7 @@ def test_groups_that_are_refused_in_the_same_words_are_one_cause() -> None:
     assert len(the(Reason.UNSCHEDULABLE, some).groups) == 2
 
 
-def test_groups_that_are_refused_in_other_words_are_told_apart_by_pods() -> None:
+def test_groups_with_different_refusals_are_ordered_by_pods() -> None:
     context = Context(jobset("js", rj("w", 3, 2, 2, mode="ReplicatedGang")))
     other = "0/3 nodes are available: 3 Insufficient memory."
     pods = changed(context.pods(REFUSED), slice(0, 2), refusal=other)
@@ -238,7 +238,7 @@ def test_groups_that_are_refused_in_other_words_are_told_apart_by_pods() -> None
     assert "short of memory" in found[1].message
 
 
-def test_a_gang_without_a_plan_is_looked_at_pod_by_pod() -> None:
+def test_a_gang_without_a_plan_is_evaluated_pod_by_pod() -> None:
     context = Context(jobset("js", rj("w", 1, 2, 2), mode="Gang"), stamped=False)
     snapshot = context.snapshot([*context.pods(REFUSED, count=1), *context.pods(RUNNING)[1:]])
     assert reasons(snapshot)[:2] == [Reason.NOT_GANGED, Reason.UNSCHEDULABLE]

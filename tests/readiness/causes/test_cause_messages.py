@@ -1,4 +1,4 @@
-"""Words, remedy and command of causes that have two of each: what is about to happen, and what has not happened."""
+"""Message, remedy and command of causes that have two of each: before and after the delay."""
 
 from __future__ import annotations
 
@@ -29,7 +29,9 @@ EXCLUSIVE = "alpha.jobset.sigs.k8s.io/exclusive-topology"
         (NOW - 15, "the PodGroup that its pods name does not exist", "see whether it runs and has a leader", "events"),
     ],
 )
-def test_a_group_that_is_missing(created: int, message: str, remedy: str, command: str) -> None:
+def test_a_missing_group_is_reported_first_as_pending_then_as_missing(
+    created: int, message: str, remedy: str, command: str
+) -> None:
     context = Context(JS, created=created)
     cause = the(Reason.POD_GROUP_MISSING, context.snapshot(groups={}))
     assert cause.message == message
@@ -45,7 +47,7 @@ def test_a_group_that_is_missing(created: int, message: str, remedy: str, comman
         (4, "has placed all pods without looking at their group", "kubectl -n t get podgroups.scheduling.k8s.io js-"),
     ],
 )
-def test_a_scheduler_that_does_not_know_groups(placed: int, message: str, command: str) -> None:
+def test_a_scheduler_without_support_for_groups_is_reported(placed: int, message: str, command: str) -> None:
     context = Context(jobset("js", rj("w", 1, 4, 4), mode="Gang"))
     pods = changed(context.pods(RUNNING), slice(placed, 4), node="", placed_at=0, phase="Pending")
     cause = the(Reason.SCHEDULING_GATE_OFF, context.snapshot(pods))
@@ -61,9 +63,7 @@ def test_a_scheduler_that_does_not_know_groups(placed: int, message: str, comman
         (Generation.V1ALPHA2, "podgroups.scheduling.k8s.io"),
     ],
 )
-def test_a_min_count_that_cannot_be_reached_is_where_the_generation_has_it(
-    generation: Generation, resource: str
-) -> None:
+def test_an_unreachable_min_count_names_the_object_that_has_it(generation: Generation, resource: str) -> None:
     context = Context(JS, generation)
     high = context.groups(min_counts=(("", 9),))
     workload = context.workload(min_counts=((context.plan.workload.templates[0].name, 9),))
@@ -79,7 +79,7 @@ def test_a_min_count_that_cannot_be_reached_is_where_the_generation_has_it(
         ("PodsReadyTimeout", "because its pods were not all ready in time"),
     ],
 )
-def test_an_eviction_is_told_with_its_cause(evicted: str, words: str) -> None:
+def test_an_eviction_is_reported_with_its_cause(evicted: str, words: str) -> None:
     context = Context(jobset("js", rj("w", 1, 4, 4), mode="Gang"), queue="main", suspend=True)
     workload = queued(QuotaReserved=yes(), Evicted=yes(evicted, "Kueue's words"))
     snapshot = context.snapshot(groups={}, jobs=context.jobs(active=False), queue=QueueFacts("main", "cq", workload))
@@ -87,14 +87,14 @@ def test_an_eviction_is_told_with_its_cause(evicted: str, words: str) -> None:
     assert the(reason, snapshot).message == f"Kueue has evicted it {words}, and its pods are on their way out"
 
 
-@each(("missing", "told"), [(0, False), (1, True)])
-def test_a_refusal_of_pods_is_told_while_one_is_missing(missing: int, told: bool) -> None:
+@each(("missing", "reported"), [(0, False), (1, True)])
+def test_a_refusal_of_pods_is_reported_while_one_is_missing(missing: int, reported: bool) -> None:
     context = Context(JS)
     refused = [refused_job("js-w-0", recorded("1.37", "job/quota"))]
     pods = [*context.pods(PENDING, index=0, count=4 - missing), *context.pods(PENDING, index=1)]
     snapshot = context.snapshot(pods, refused=refused)
-    assert (Reason.POD_CREATION_REFUSED in reasons(snapshot)) is told
-    assert not told or the(Reason.POD_CREATION_REFUSED, snapshot).pods == 1
+    assert (Reason.POD_CREATION_REFUSED in reasons(snapshot)) is reported
+    assert not reported or the(Reason.POD_CREATION_REFUSED, snapshot).pods == 1
 
 
 def exclusive(*names: str) -> Context:
@@ -111,20 +111,20 @@ def exclusive(*names: str) -> Context:
     return context
 
 
-def test_followers_are_counted_of_jobs_that_are_placed_exclusively_and_have_some() -> None:
+def test_only_missing_followers_of_exclusive_jobs_are_counted() -> None:
     context = exclusive("w", "one")
     pods = [*context.pods(PENDING, only="w", count=1), *context.pods(PENDING, only="v", count=2)]
     cause = the(Reason.EXCLUSIVE_TOPOLOGY_DEADLOCK, context.snapshot(pods))
     assert any("3 of 10 pods exist, 3 followers missing" in line for line in cause.evidence)
 
 
-def test_pods_that_are_missing_of_others_are_in_no_deadlock() -> None:
+def test_missing_pods_of_other_jobs_are_no_deadlock() -> None:
     context = exclusive("w", "one")
     pods = [*context.pods(PENDING, only="w"), *context.pods(PENDING, only="v", count=1)]
     assert Reason.EXCLUSIVE_TOPOLOGY_DEADLOCK not in reasons(context.snapshot(pods))
 
 
-def test_a_refusal_that_is_not_about_followers_proves_no_deadlock() -> None:
+def test_another_refusal_is_no_proof_of_a_deadlock() -> None:
     context = exclusive("w", "v")
     refused = [refused_job("js-w-0", recorded("1.37", "job/quota"))]
     young = context.snapshot(context.pods(PENDING, count=1, created=NOW - 6), refused=refused)
