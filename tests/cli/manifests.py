@@ -12,7 +12,7 @@ EXAMPLES = sorted((Path(__file__).parents[2] / "examples").glob("*.yaml"))
 
 CONFIG_MAP: dict[str, Any] = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c"}}
 PLACEHOLDER = "note: 00000000-0000 in names is a placeholder for the first digits of the JobSet's UID\n"
-"""What plan says on stderr where its output is for programs."""
+"""The note of plan on stderr where its output is for programs."""
 SERVICE: dict[str, Any] = {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "s"}}
 
 

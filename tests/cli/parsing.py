@@ -1,4 +1,4 @@
-"""The command line, reading what somebody wrote down, and running nothing of it."""
+"""Parses command lines of a page, without running them."""
 
 from __future__ import annotations
 

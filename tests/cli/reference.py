@@ -32,7 +32,7 @@ a `v1` `List`. `-o jsonpath=...`, `-o custom-columns=...` and `--sort-by` have t
 
 
 class Entry:
-    """One command: its words, such as ``queue list``, and what click knows of it."""
+    """One command: its words, such as ``queue list``, and its click object."""
 
     def __init__(self, command: click.Command, context: click.Context) -> None:
         """``context`` is the command's own."""
@@ -53,7 +53,7 @@ class Entry:
 
     @property
     def flags(self) -> list[tuple[str, str]]:
-        """Each flag with its value, and what click says of it."""
+        """Each flag with its value, and its help."""
         options = [each for each in self.command.get_params(self.context) if isinstance(each, click.Option)]
         records = [each.get_help_record(self.context) for each in options if "--help" not in each.opts]
         return [record for record in records if record is not None]

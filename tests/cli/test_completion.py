@@ -10,14 +10,14 @@ from tests.cli.run import fine, gangctl, process
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
-def test_script_and_hint(shell: str) -> None:
+def test_the_completion_script_is_printed_with_a_hint(shell: str) -> None:
     answer = fine("completion", shell)
     assert "_GANGCTL_COMPLETE" in answer.out
     assert answer.err.startswith("hint: ")
     assert gangctl("completion", "tcsh").code == 2
 
 
-def test_bash_asks_the_program() -> None:
+def test_bash_completes_by_calling_the_program() -> None:
     answer = process(_GANGCTL_COMPLETE="bash_complete", COMP_WORDS="gangctl pl", COMP_CWORD="1")
     assert answer.out == "plain,plan\n"
     options = process(_GANGCTL_COMPLETE="bash_complete", COMP_WORDS="gangctl plan --k", COMP_CWORD="2")

@@ -29,7 +29,7 @@ def test_only_the_gang_changes_in_the_whole_stream(to: Notation, form: str, tmp_
 
 @each("to", Notation)
 @each("example", EXAMPLES, ids=lambda path: path.stem)
-def test_examples_there_and_back(example: Path, to: Notation, tmp_path: Path) -> None:
+def test_examples_converted_there_and_back_are_unchanged(example: Path, to: Notation, tmp_path: Path) -> None:
     answer = gangctl("convert", "-f", str(example), "--to", str(to))
     if to is Notation.SCHEDULING and WITHOUT_TWIN.get(example.stem):
         assert (answer.code, answer.out) == (2, "")
@@ -45,7 +45,7 @@ def test_examples_there_and_back(example: Path, to: Notation, tmp_path: Path) ->
     assert plans[0] == plans[1]
 
 
-def test_values_survive_the_way_through_text() -> None:
+def test_values_survive_the_conversion_to_text() -> None:
     text = """
 apiVersion: jobset.x-k8s.io/v1alpha2
 kind: JobSet
@@ -71,7 +71,7 @@ spec:
 
 
 class TestRefused:
-    def test_with_places_for_every_document(self, tmp_path: Path) -> None:
+    def test_errors_are_reported_with_places_for_every_document(self, tmp_path: Path) -> None:
         raw = jobset("js", rj("a", 2, 2, 2), scheduling={"schedulingPolicy": {"gang": {"minCount": 3}}})
         at_once = jobset("js", rj("a"), gangConfig={"scheduleAtOnce": True})
         answer = gangctl("convert", "-f", write(tmp_path / "a.yaml", gang(), raw, at_once), "--to", "annotations")

@@ -38,7 +38,7 @@ def demo(*args: str) -> Answer:
 
 
 class TestSimulated:
-    def test_as_one_json_document(self) -> None:
+    def test_the_demo_prints_one_json_document(self) -> None:
         answer = demo("-o", "json")
         assert answer.code == 0, answer.err
         found = answer.json
@@ -52,7 +52,7 @@ class TestSimulated:
         assert "simulated" in answer.err
 
     @pytest.mark.parametrize("minor", ["1.35", pytest.param("1.36", marks=pytest.mark.full("groups as on 1.37"))])
-    def test_as_lines_and_with_a_record(self, tmp_path: Path, minor: str) -> None:
+    def test_the_demo_prints_lines_and_writes_a_record(self, tmp_path: Path, minor: str) -> None:
         record = tmp_path / "demo.log"
         answer = demo("--kube", minor, "--record", str(record))
         assert answer.code == 0, answer.err
@@ -68,7 +68,7 @@ class TestSimulated:
         assert [line[14:] for line in recorded] == lines
 
     @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-    async def test_interrupted_it_ends_its_controller_too(self, number: signal.Signals) -> None:
+    async def test_an_interrupted_demo_ends_its_controller(self, number: signal.Signals) -> None:
         process = await asyncio.create_subprocess_exec(
             *(sys.executable, "-m", "gangctl", "demo"), stdout=subprocess.PIPE, stderr=subprocess.PIPE
         )
@@ -106,7 +106,7 @@ class StandingStill:
         return {}
 
 
-async def test_time_in_which_the_machine_was_suspended_is_not_quiet(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_time_during_a_suspension_of_the_machine_does_not_count_as_quiet(monkeypatch: pytest.MonkeyPatch) -> None:
     stage = StandingStill()
     monkeypatch.setattr(acts, "_now", lambda: stage.now)
     monkeypatch.setattr(acts, "_LOOK_SECONDS", 0)
@@ -117,7 +117,7 @@ async def test_time_in_which_the_machine_was_suspended_is_not_quiet(monkeypatch:
     assert stage.looks == 2 * (1 + 5), "a second for each look after the first, twice"
 
 
-async def test_ports_of_the_controller_are_its_own_before_it_listens() -> None:
+async def test_ports_of_the_controller_are_reserved_before_it_listens() -> None:
     with reserved_ports() as ports:
         for port in ports:
             with socket.socket() as other, pytest.raises(OSError, match="in use"):
@@ -147,7 +147,7 @@ class TestUsage:
             (("--kubeconfig", "/nonexistent/file"), "/nonexistent/file"),
         ],
     )
-    def test_is_one_clear_error(self, args: tuple[str, ...], words: str) -> None:
+    def test_bad_usage_is_one_error(self, args: tuple[str, ...], words: str) -> None:
         answer = gangctl("demo", *args)
         assert answer.code == 2
         assert answer.out == ""
@@ -164,7 +164,7 @@ def pod(jobset_name: str, node: str | None, phase: str = "Running", cpu: str = "
 
 
 class TestSight:
-    def test_counts_what_holds_a_place_and_what_waits(self) -> None:
+    def test_running_and_waiting_pods_are_counted(self) -> None:
         pods = [
             *(pod("train-0", "a") for _ in range(PODS)),
             *(pod("train-1", "b") for _ in range(2)),
@@ -185,7 +185,7 @@ class TestVerdict:
         [(8, 0, 4, True), (0, 0, 4, False), (8, 1, 4, False), (8, 0, 3, False)],
         ids=["as-it-should-be", "nothing-stranded-without", "stranded-with", "one-unfinished"],
     )
-    def test_passes_only_if_gangs_made_the_difference(
+    def test_the_demo_passes_only_if_gangs_made_the_difference(
         self, stranded: int, with_stranded: int, finished: int, passed: bool
     ) -> None:
         without = Result(gangs=False, stranded=stranded, finished=0, seconds=1)
@@ -195,7 +195,7 @@ class TestVerdict:
         assert verdict.as_json()["passed"] is passed
         assert ("something is wrong" in verdict.lines[-1]) is not passed
 
-    def test_in_words(self) -> None:
+    def test_the_result_is_described(self) -> None:
         assert str(Result(False, 8, 0, 1.0)) == "none of 4 JobSets finished, 8 pods stranded"
         assert str(Result(True, 0, 4, 1.0)) == "all 4 JobSets finished, no pod stranded"
         assert str(Result(False, 1, 2, 1.0)) == "2 of 4 JobSets finished, 1 pod stranded"
@@ -214,7 +214,7 @@ SIGHT = Sight(
 
 
 class TestDisplay:
-    def test_lines_say_everything_once(self) -> None:
+    def test_each_event_is_printed_once(self) -> None:
         lines: list[str] = []
         display = Lines(lines.append)
         display.begin("1. title")
@@ -236,7 +236,7 @@ class TestDisplay:
         yield table, written
         table.close()
 
-    def test_the_table_stays_and_the_cursor_comes_back(self, screen: tuple[LiveTable, io.StringIO]) -> None:
+    def test_the_table_is_redrawn_and_the_cursor_is_restored(self, screen: tuple[LiveTable, io.StringIO]) -> None:
         table, written = screen
         table.begin("1. title")
         table.show(SIGHT, 0.5)
@@ -271,7 +271,7 @@ class TestSizing:
         ],
         ids=["one", "two", "used", "emptiest-two", "cordoned", "tainted"],
     )
-    def test_about_eight_places_on_two_nodes(
+    def test_the_jobsets_are_sized_for_about_eight_pods_on_two_nodes(
         self, nodes: list[dict[str, Any]], pods: list[dict[str, Any]], cpu: int, places: dict[str, int]
     ) -> None:
         found = size(nodes, pods)
@@ -279,7 +279,7 @@ class TestSizing:
         assert PODS < sum(found.places.values()) < 2 * PODS
 
     @pytest.mark.parametrize("nodes", [[], [node("a", "50m")], [node("a", "8", unschedulable=True)]])
-    def test_too_little_is_said(self, nodes: list[dict[str, Any]]) -> None:
+    def test_too_small_a_cluster_is_an_error(self, nodes: list[dict[str, Any]]) -> None:
         with pytest.raises(ClusterUnavailableError, match="milli-CPUs free"):
             size(nodes, [])
 

@@ -52,7 +52,7 @@ class TestVerdicts:
         assert answer.json["verdict"] == verdict
         assert (answer.code, fit(tmp_path, queued(pods=pods), queues, "--now").code) == codes
 
-    def test_what_is_not_known_is_no_never(self, tmp_path: Path) -> None:
+    def test_a_missing_configuration_makes_the_verdict_unknown(self, tmp_path: Path) -> None:
         queues = [each for each in cluster("8") if each is not CONFIGURATION]
         answer = fit(tmp_path, queued(pods=9), queues, "-o", "json")
         assert (answer.code, answer.json["verdict"]) == (0, "unknown")
@@ -60,13 +60,13 @@ class TestVerdicts:
         assert fit(tmp_path, queued(pods=9), queues, "--now").code == 1
         assert "! not known: " in fit(tmp_path, queued(pods=9), queues).out
 
-    def test_flavors_that_nobody_wrote_down_are_not_known(self, tmp_path: Path) -> None:
+    def test_flavors_absent_from_the_files_are_unknown(self, tmp_path: Path) -> None:
         queues = [each for each in cluster("8") if each["kind"] != "ResourceFlavor"]
         answer = fit(tmp_path, queued(), queues, "-o", "json")
         assert (answer.code, answer.json["verdict"]) != (1, "never")
         assert "ResourceFlavors (the files have none)" in answer.json["unknown"]
 
-    def test_configuration_in_its_config_map(self, tmp_path: Path) -> None:
+    def test_the_configuration_is_read_from_its_config_map(self, tmp_path: Path) -> None:
         text = json.dumps({**CONFIGURATION, "integrations": {"frameworks": ["batch/job"]}})
         config_map = {
             "apiVersion": "v1",
@@ -78,7 +78,7 @@ class TestVerdicts:
         answer = fit(tmp_path, queued(pods=9), queues, "-o", "json")
         assert (answer.json["verdict"], answer.json["reason"]) == ("fits", "NotQueued")
 
-    def test_queues_in_a_namespace_that_they_do_not_select(self, tmp_path: Path) -> None:
+    def test_a_namespace_that_the_queue_does_not_select_is_blocked(self, tmp_path: Path) -> None:
         selector = {"matchLabels": {"team": "a"}}
         place: Object = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "t", "labels": {"team": "b"}}}
         answer = fit(tmp_path, queued(), cluster("8", place, namespaceSelector=selector), "-o", "json")
@@ -111,7 +111,7 @@ class TestVerdicts:
 
 
 class TestSubjects:
-    def test_what_it_holds_itself_is_not_in_its_way(self, tmp_path: Path) -> None:
+    def test_quota_held_by_the_jobset_itself_counts_as_free(self, tmp_path: Path) -> None:
         own = workload("train", "q", held={"f": {"cpu": "8"}})
         answer = fit(tmp_path, queued(pods=8), cluster("8", own), "--now")
         assert answer.code == 0
@@ -139,7 +139,7 @@ class TestSubjects:
         elsewhere = fit(tmp_path, raw, queues, "-n", "t", "-o", "json")
         assert elsewhere.json["reason"] == "QueueBlocked"
 
-    def test_several_are_a_list_and_one_never_is_enough(self, tmp_path: Path) -> None:
+    def test_several_jobsets_are_a_list_and_one_never_is_exit_code_1(self, tmp_path: Path) -> None:
         answer = fit(tmp_path, [queued("a"), queued("b", pods=9)], cluster("8"), "-o", "json")
         assert (answer.code, answer.json["kind"]) == (1, "List")
         assert [each["verdict"] for each in answer.json["items"]] == ["fits", "never"]
@@ -192,11 +192,11 @@ class TestTable:
         golden(HERE / "golden" / "fit-not-now.txt", shown)
         assert "  Kueue: Pending for " in answer.out
 
-    def test_no_bound(self, tmp_path: Path) -> None:
+    def test_an_unlimited_quota_is_printed(self, tmp_path: Path) -> None:
         lines = fit(tmp_path, queued(), cluster("9223372036854775807")).out.splitlines()
         assert any("no bound" in line for line in lines)
 
-    def test_no_tricks_with_the_terminal(self, tmp_path: Path) -> None:
+    def test_control_characters_are_escaped(self, tmp_path: Path) -> None:
         answer = fit(tmp_path, queued(), cluster("8"), "--queue", "\x1b[2J")
         assert "\x1b" not in answer.out
 
@@ -206,11 +206,11 @@ class TestFormats:
         golden(SCHEMA, json.dumps(schema_of("fit"), indent=2) + "\n")
 
     @pytest.mark.parametrize("pods", [0, 8, 9])
-    def test_answers_keep_the_schema(self, pods: int, tmp_path: Path) -> None:
+    def test_reports_match_the_schema(self, pods: int, tmp_path: Path) -> None:
         queues = cluster("8", workload("other", "q", held={"f": {"cpu": "2"}}))
         assert violations(fit(tmp_path, queued(pods=pods), queues, "-o", "json").json, schema_of("fit")) == []
 
-    def test_a_holder_of_negative_priority_keeps_the_schema(self, tmp_path: Path) -> None:
+    def test_a_holder_of_negative_priority_matches_the_schema(self, tmp_path: Path) -> None:
         queues = cluster("8", workload("other", "q", held={"f": {"cpu": "8"}}, priority=-5))
         answer = fit(tmp_path, queued(), queues, "-o", "json").json
         assert [each["priority"] for each in answer["holders"]] == [-5]
@@ -255,7 +255,7 @@ class TestBadInput:
         assert words in answer.err
         assert "queues.yaml:" in answer.err
 
-    def test_every_mistake_is_told_with_its_place(self, tmp_path: Path) -> None:
+    def test_every_error_is_reported_with_its_place(self, tmp_path: Path) -> None:
         answer = fit(tmp_path, queued(), [*cluster("many"), *cluster({"nominalQuota": 1, "lendingLimit": []})])
         assert answer.code == 2
         assert "spec.resourceGroups[0].flavors[0].resources[0].nominalQuota: 'many' is not a quantity" in answer.err
@@ -264,7 +264,7 @@ class TestBadInput:
 
     @each("kind", [*_READERS, "LimitRange", "RuntimeClass", "Namespace", "Node", "Pod", "ConfigMap"])
     @each("odd", [None, 7, "text", [], [7], {}, {"a": 7}, [{"a": [{}]}]])
-    def test_odd_objects_are_one_clear_error_or_nothing(self, kind: str, odd: Any, tmp_path: Path) -> None:
+    def test_invalid_objects_are_one_error_or_ignored(self, kind: str, odd: Any, tmp_path: Path) -> None:
         version = {"RuntimeClass": "node.k8s.io/v1"}.get(kind, KUEUE if kind in _READERS else "v1")
         name = "kueue-manager-config" if kind == "ConfigMap" else "odd"
         for parts in (
@@ -296,7 +296,7 @@ _ODD = (
 
 
 class TestBlocked:
-    def test_four_ways_of_being_closed_are_none_of_them_never(self, tmp_path: Path) -> None:
+    def test_a_stopped_queue_means_not_now_and_not_never(self, tmp_path: Path) -> None:
         closed = cluster_queue("inactive", {"f": {"cpu": 8}})
         closed["status"] = {"conditions": [condition("Active", False, "FlavorNotFound", "f is missing")]}
         more = (
@@ -306,11 +306,11 @@ class TestBlocked:
             closed,
             local_queue("inactive", "inactive"),
         )
-        said = {
+        printed = {
             queue: fit(tmp_path, queued(pods=9), cluster("8", *more), "--queue", queue, "-o", "json")
             for queue in ("missing", "stopped", "nobody", "inactive")
         }
-        assert {(each.json["verdict"], each.json["reason"], each.code) for each in said.values()} == {
+        assert {(each.json["verdict"], each.json["reason"], each.code) for each in printed.values()} == {
             ("not-now", "QueueBlocked", 0)
         }
-        assert len({each.json["blocked"] for each in said.values()}) == 4
+        assert len({each.json["blocked"] for each in printed.values()}) == 4

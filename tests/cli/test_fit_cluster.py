@@ -63,7 +63,7 @@ async def test_a_file_before_it_is_applied(tmp_path: Path) -> None:
     assert [each["name"] for each in answer.json["holders"]] == ["other"]
 
 
-async def test_no_kueue(tmp_path: Path) -> None:
+async def test_a_cluster_without_kueue_is_reported(tmp_path: Path) -> None:
     async with serving(kueue=False) as (_, url):
         answer = await ask(tmp_path, url, "fit", "-f", write(tmp_path / "a.yaml", queued()))
     assert (answer.code, answer.out) == (3, "")
@@ -72,7 +72,7 @@ async def test_no_kueue(tmp_path: Path) -> None:
 
 
 @each("path", [f"{KUEUE}/clusterqueues", f"{KUEUE}/namespaces/t/localqueues"])
-async def test_without_queues_there_is_no_answer(path: str, tmp_path: Path) -> None:
+async def test_without_the_right_to_read_queues_it_is_an_error(path: str, tmp_path: Path) -> None:
     async with serving(*there(), forbidden={path}) as (_, url):
         answer = await ask(tmp_path, url, "fit", "-f", write(tmp_path / "a.yaml", queued()))
     assert (answer.code, answer.out) == (3, "")
@@ -89,14 +89,14 @@ async def test_without_queues_there_is_no_answer(path: str, tmp_path: Path) -> N
         ("/api/v1/namespaces/kueue-system/configmaps/kueue-manager-config", "onfiguration"),
     ],
 )
-async def test_what_may_not_be_read_makes_no_never(path: str, words: str, tmp_path: Path) -> None:
+async def test_forbidden_objects_make_the_verdict_unknown(path: str, words: str, tmp_path: Path) -> None:
     async with serving(*there("8"), forbidden={path}) as (_, url):
         answer = await ask(tmp_path, url, "fit", "-f", write(tmp_path / "a.yaml", queued(pods=9)), "-o", "json")
     assert (answer.code, answer.json["verdict"]) == (0, "unknown")
     assert any(words in each for each in answer.json["unknown"])
 
 
-async def test_configuration_elsewhere(tmp_path: Path) -> None:
+async def test_the_namespace_of_the_configuration_can_be_given(tmp_path: Path) -> None:
     objects = [each for each in there("8") if each["kind"] != "ConfigMap"]
     file = write(tmp_path / "a.yaml", queued(pods=9))
     async with serving(*objects, config_map(CONFIGURATION, "queueing")) as (_, url):
@@ -104,7 +104,7 @@ async def test_configuration_elsewhere(tmp_path: Path) -> None:
         assert (await ask(tmp_path, url, "fit", "-f", file, "--kueue-namespace", "queueing")).code == 1
 
 
-async def test_who_sees_only_an_own_namespace_is_told_what_is_not_counted(tmp_path: Path) -> None:
+async def test_with_rights_in_one_namespace_the_uncounted_sources_are_reported(tmp_path: Path) -> None:
     mine = workload("mine", "q", held={"f": {"cpu": "4"}})
     others = workload("other", "r", held={"f": {"cpu": "4"}}, namespace="u")
     file = write(tmp_path / "a.yaml", queued(pods=4))
@@ -116,7 +116,7 @@ async def test_who_sees_only_an_own_namespace_is_told_what_is_not_counted(tmp_pa
     assert "note: what others have in use is not counted: " in answer.err
 
 
-async def test_a_namespace_that_is_not_selected(tmp_path: Path) -> None:
+async def test_a_namespace_that_the_queue_does_not_select_is_blocked(tmp_path: Path) -> None:
     selector = {"matchLabels": {"team": "a"}}
     file = write(tmp_path / "a.yaml", queued())
     async with serving(*there("8", namespaceSelector=selector)) as (_, url):

@@ -59,19 +59,21 @@ class TestNodesAlone:
         assert (answer.json["verdict"], answer.json["reason"], answer.code) == expected
         assert violations(answer.json, schema_of("fit")) == []
 
-    def test_pods_that_take_no_room(self, tmp_path: Path) -> None:
+    def test_finished_and_own_pods_do_not_count(self, tmp_path: Path) -> None:
         over, own = pod("over", "a", "4", "Succeeded"), pod("own", "b", "4", jobset="train")
         assert fit(tmp_path, queued(pods=8), [*NODES, over, own]).json["verdict"] == "fits"
         others = pod("others", "b", "4", jobset="other")
         assert fit(tmp_path, queued(pods=8), [*NODES, over, others]).json["verdict"] == "not-now"
 
-    def test_what_runs_there_is_not_known(self, tmp_path: Path) -> None:
+    def test_without_pods_the_usage_of_nodes_is_unknown(self, tmp_path: Path) -> None:
         answer = fit(tmp_path, queued(pods=8), NODES)
         assert (answer.code, answer.json["verdict"]) == (0, "unknown")
         assert answer.json["unknown"] == ["what is in use on the nodes"]
 
     @pytest.mark.parametrize(("objects", "flag"), [(cluster("8"), True), (NODES, False)])
-    def test_nothing_to_ask(self, objects: list[Object], flag: bool, tmp_path: Path) -> None:
+    def test_files_without_the_needed_kind_are_an_error(
+        self, objects: list[Object], flag: bool, tmp_path: Path
+    ) -> None:
         files = write(tmp_path / "a.yaml", queued()), write(tmp_path / "b.yaml", *objects)
         answer = gangctl("fit", "-f", files[0], "--queues", files[1], *(["--fixed-nodes"] if flag else []))
         assert (answer.code, answer.out) == (2, "")
@@ -88,7 +90,9 @@ class TestWithQueues:
             ("8", 9, ("never", "NeverExceedsQuota")),
         ],
     )
-    def test_the_worse_verdict_holds(self, quota: str, pods: int, expected: tuple[str, str], tmp_path: Path) -> None:
+    def test_the_worse_of_both_verdicts_counts(
+        self, quota: str, pods: int, expected: tuple[str, str], tmp_path: Path
+    ) -> None:
         objects = [*cluster(quota), *NODES, pod("p", "a", "1")]
         report = fit(tmp_path, queued(pods=pods), objects).json
         assert (report["verdict"], report["reason"]) == expected
@@ -100,7 +104,7 @@ class TestWithQueues:
         ]
         assert violations(report, schema_of("fit")) == []
 
-    def test_a_jobset_that_is_not_queued_is_asked_of_the_nodes_alone(self, tmp_path: Path) -> None:
+    def test_a_jobset_without_a_queue_is_checked_on_the_nodes_only(self, tmp_path: Path) -> None:
         report = fit(tmp_path, queued(pods=9, queue=""), [*cluster("99"), *NODES]).json
         assert (report["verdict"], report["reason"]) == ("never", "NeverExceedsNodes")
 

@@ -40,11 +40,11 @@ def test_schema_is_published(golden: Golden) -> None:
 
 
 @given(readinesses)
-def test_every_gang_keeps_the_schema(readiness: Readiness) -> None:
+def test_every_gang_matches_the_schema(readiness: Readiness) -> None:
     assert violations(cast("dict[str, Any]", gang_object(readiness)), schema_of("gang")) == []
 
 
-def test_one_from_the_cluster_keeps_it_too() -> None:
+def test_a_gang_of_the_cluster_matches_the_schema() -> None:
     counts = Counts()
     gang = gang_object(Readiness("ns", "js", "uid", GangPhase.PENDING, 1, counts, ()))
     found: dict[str, Any] = json.loads(json.dumps(gang))

@@ -1,4 +1,4 @@
-"""Bad input: one clear error at its place, exit code 2, nothing on stdout; also of the process that people start."""
+"""Bad input: one clear error at its place, exit code 2, nothing on stdout; also as a process."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def refused(*args: str, stdin: bytes = b"", by: Callable[..., Answer] = gangctl)
 
 
 @each("case", TEXTS)
-def test_texts(case: str, tmp_path: Path) -> None:
+def test_invalid_texts_are_one_error_with_its_place(case: str, tmp_path: Path) -> None:
     text, place, words = TEXTS[case]
     (tmp_path / "a.yaml").write_text(text)
     lines = refused("plan", "-f", str(tmp_path / "a.yaml"), "-o", "json")
@@ -131,7 +131,7 @@ OBJECTS: dict[str, tuple[dict[str, Any], str]] = {
 
 @each("command", ["plan", "translate"])
 @each("case", OBJECTS)
-def test_objects(case: str, command: str, tmp_path: Path) -> None:
+def test_invalid_objects_are_one_error_with_its_place(case: str, command: str, tmp_path: Path) -> None:
     raw, words = OBJECTS[case]
     lines = refused(command, "-f", write(tmp_path / "a.yaml", raw), "-o", "json", "--kube", "1.37")
     assert lines[-1] == "error: 1 error in 1 JobSet"
@@ -147,18 +147,18 @@ def test_a_bare_off_is_explained(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("filler", ["x", "- y\n"])
-def test_ten_megabytes(filler: str, tmp_path: Path) -> None:
+def test_a_file_of_ten_megabytes_is_refused(filler: str, tmp_path: Path) -> None:
     file = tmp_path / "a.yaml"
     file.write_text(filler * (10 * 2**20 // len(filler)))
     (line, *_) = refused("plan", "-f", str(file))
     assert line.startswith(f"error: {file}:1:1: 10.0 MiB is more than the limit")
 
 
-def test_a_pipe_without_end() -> None:
+def test_an_endless_pipe_is_refused() -> None:
     assert "more than the limit" in refused("plan", "-f", "/dev/zero", by=process)[0]
 
 
-def test_names_cannot_move_the_cursor(tmp_path: Path) -> None:
+def test_control_characters_in_names_are_escaped(tmp_path: Path) -> None:
     file = tmp_path / "a.json"
     file.write_text(json.dumps({**gang(), "metadata": {"name": "js\x1b[2J\n", "namespace": "t"}}))
     answer = process("plan", "-f", str(file))

@@ -1,4 +1,4 @@
-"""What ``-f`` accepts, and what it says of the rest."""
+"""What ``-f`` accepts, and the errors for the rest."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class TestSources:
         assert names("-f", write(tmp_path / "a.json", gang("one"), gang("two"))) == ["one", "two"]
         assert names("-f", write(tmp_path / "a.yaml", gang("one"), gang("two"))) == ["one", "two"]
 
-    def test_a_directory_is_read_to_its_bottom_in_order(self, tmp_path: Path) -> None:
+    def test_a_directory_is_read_recursively_and_in_order(self, tmp_path: Path) -> None:
         (tmp_path / "b").mkdir()
         for name in ("c.yaml", "b/z.yml", "a.json", "b/README.md", "d.yaml.orig"):
             write(tmp_path / name, gang(name[0] if "/" not in name else "z"))
@@ -40,7 +40,7 @@ class TestSources:
         file = write(tmp_path / "a.yaml", gang("one"))
         assert names("-f", file, "-f", str(tmp_path), "-f", file) == ["one"]
 
-    def test_an_empty_file_beside_others(self, tmp_path: Path) -> None:
+    def test_an_empty_file_beside_others_is_ignored(self, tmp_path: Path) -> None:
         (tmp_path / "empty.yaml").write_text("# nothing yet\n")
         write(tmp_path / "a.yaml", gang("one"))
         assert names("-f", str(tmp_path)) == ["one"]
@@ -57,38 +57,38 @@ class TestRefused:
         assert (answer.code, answer.out) == (2, "")
         return answer.err
 
-    def test_missing(self, tmp_path: Path) -> None:
+    def test_a_missing_file_is_refused(self, tmp_path: Path) -> None:
         assert self.refused("-f", f"{tmp_path}/no.yaml") == f"error: {tmp_path}/no.yaml: no such file or directory\n"
 
-    def test_nameless(self) -> None:
+    def test_an_empty_file_name_is_refused(self) -> None:
         assert "empty" in self.refused("-f", "")
 
     @pytest.mark.skipif(os.geteuid() == 0, reason="root reads everything")
-    def test_unreadable(self, tmp_path: Path) -> None:
+    def test_an_unreadable_file_is_refused(self, tmp_path: Path) -> None:
         file = Path(write(tmp_path / "a.yaml", gang()))
         file.chmod(0)
         assert "permission denied" in self.refused("-f", str(file))
 
-    def test_no_file_at_all(self, tmp_path: Path) -> None:
+    def test_an_impossible_path_is_refused(self, tmp_path: Path) -> None:
         file = write(tmp_path / "a.yaml", gang())
         assert "not a directory" in self.refused("-f", f"{file}/b.yaml")
         assert "file name too long" in self.refused("-f", "x" * 5000)
 
-    def test_directory_without_manifests(self, tmp_path: Path) -> None:
+    def test_a_directory_without_manifests_is_refused(self, tmp_path: Path) -> None:
         assert "no manifests below" in self.refused("-f", str(tmp_path))
 
     @each("text", ["", "\n", "---\n---\n", "# only words\n", "null"])
-    def test_empty(self, text: str) -> None:
+    def test_an_empty_input_is_refused(self, text: str) -> None:
         assert self.refused("-f", "-", stdin=text).startswith("error: <stdin>: empty\n")
 
-    def test_not_utf8(self) -> None:
+    def test_input_that_is_not_utf8_is_refused(self) -> None:
         assert "<stdin>:2:3: " in self.refused("-f", "-", stdin=b"a: b\nc:\xff")
 
-    def test_no_jobset(self, tmp_path: Path) -> None:
+    def test_input_without_a_jobset_is_refused(self, tmp_path: Path) -> None:
         file = write(tmp_path / "a.yaml", CONFIG_MAP, SERVICE, SERVICE)
         assert "no JobSet in the input: found 1 ConfigMap, 2 Service" in self.refused("-f", file)
 
-    def test_every_source_that_cannot_be_read(self, tmp_path: Path) -> None:
+    def test_every_unreadable_source_is_reported(self, tmp_path: Path) -> None:
         (tmp_path / "a.yaml").write_text("a: [")
         (tmp_path / "b.yaml").write_text("b: }")
         err = self.refused("-f", str(tmp_path), "-f", f"{tmp_path}/no.yaml")
@@ -101,23 +101,23 @@ class TestRefused:
 
 
 class TestOtherKinds:
-    def test_are_skipped_with_a_note(self, tmp_path: Path) -> None:
+    def test_other_kinds_are_skipped_with_a_note(self, tmp_path: Path) -> None:
         answer = fine("plan", "-f", write(tmp_path / "a.yaml", SERVICE, gang(), CONFIG_MAP, SERVICE), "-o", "json")
         assert answer.err == f"note: skipped 1 ConfigMap, 2 Service\n{PLACEHOLDER}"
         assert answer.json["metadata"]["name"] == "js"
 
-    def test_a_jobset_of_another_group_is_one_of_them(self, tmp_path: Path) -> None:
+    def test_a_jobset_of_another_api_group_is_skipped(self, tmp_path: Path) -> None:
         other = {**gang(), "apiVersion": "example.com/v1"}
         assert "skipped 1 JobSet" in fine("plan", "-f", write(tmp_path / "a.yaml", other, gang())).err
 
 
 class TestNamespace:
-    def test_fills_what_is_missing(self, tmp_path: Path) -> None:
+    def test_the_namespace_flag_sets_a_missing_namespace(self, tmp_path: Path) -> None:
         file = write(tmp_path / "a.yaml", gang(namespace="x"), {**gang(), "metadata": {"name": "b"}})
         plans = fine("plan", "-f", file, "-n", "x", "-o", "json").json["items"]
         assert [plan["metadata"]["namespace"] for plan in plans] == ["x", "x"]
 
-    def test_must_agree(self, tmp_path: Path) -> None:
+    def test_the_namespace_flag_must_agree_with_the_manifest(self, tmp_path: Path) -> None:
         answer = gangctl("plan", "-f", write(tmp_path / "a.yaml", gang(namespace="x")), "-n", "y")
         assert answer.code == 2
         assert 'a.yaml:5:3: metadata.namespace: is "x" but --namespace is "y"' in answer.err
@@ -139,11 +139,11 @@ class TestChecksOfManifests:
     def test_name(self, tmp_path: Path) -> None:
         assert "metadata.name: a JobSet needs a name" in self.errors(tmp_path, {**gang(), "metadata": {}})
 
-    def test_nothing_in_it(self, tmp_path: Path) -> None:
+    def test_a_jobset_without_replicated_jobs_is_refused(self, tmp_path: Path) -> None:
         assert "spec.replicatedJobs: a JobSet needs" in self.errors(tmp_path, jobset("js", mode="Gang"))
         assert "spec.replicatedJobs: a JobSet needs" in self.errors(tmp_path, {**gang(), "spec": {}})
 
-    def test_twice_the_same_name(self, tmp_path: Path) -> None:
+    def test_a_duplicate_name_is_refused(self, tmp_path: Path) -> None:
         assert "spec.replicatedJobs[1].name: " in self.errors(tmp_path, jobset("js", rj("a"), rj("a")))
 
     @each(
@@ -162,7 +162,7 @@ class TestChecksOfManifests:
         assert ("metadata.name: " if name == "1s" else "spec.replicatedJobs[0].name: ") in errors
 
     @each("name", ["1s", "Bad_Name", "a" * 300])
-    def test_a_name_that_no_jobset_can_have(self, tmp_path: Path, name: str) -> None:
+    def test_an_invalid_jobset_name_is_refused(self, tmp_path: Path, name: str) -> None:
         errors = self.errors(tmp_path, jobset(name, rj("a"), rj("b")))
         assert f'metadata.name: "{name[:70]}' in errors
         assert f"({len(name)} characters) is no DNS label" in errors
@@ -175,7 +175,7 @@ class TestChecksOfManifests:
         assert 'spec.replicatedJobs[0].dependsOn[0].name: there is no earlier replicated job "b"' in err
         assert "spec.replicatedJobs[1].dependsOn[0].name" in err
 
-    def test_more_jobs_than_can_be_shown(self, tmp_path: Path) -> None:
+    def test_too_many_jobs_are_refused(self, tmp_path: Path) -> None:
         raw = jobset("js", rj("a", 2_000_000_000, mode="ReplicatedGang"))
         assert "spec.replicatedJobs: 2000000000 Jobs" in self.errors(tmp_path, raw)
 

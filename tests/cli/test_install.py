@@ -1,4 +1,4 @@
-"""``gangctl install``: what is printed, what is refused, and what a cluster says to it."""
+"""``gangctl install``: what is printed, what is refused, and the notes about a cluster."""
 
 from __future__ import annotations
 
@@ -40,17 +40,17 @@ class TestObjects:
         assert fine("install", "-o", "json").json["items"] == objects
         assert len(fine("install", "-o", "name").out.splitlines()) == len(objects)
 
-    def test_nothing_is_said_where_there_is_nothing_to_say(self) -> None:
+    def test_a_complete_installation_gives_no_notes(self) -> None:
         assert fine("install", *ALL).err == ""
 
-    def test_names_come_before_what_names_them_and_webhooks_last(self) -> None:
+    def test_objects_are_ordered_by_dependency_with_webhooks_last(self) -> None:
         found = kinds(fine("install", *ALL))
         order = ["Namespace", "CustomResourceDefinition", "ServiceAccount", "ClusterRole", "ClusterRoleBinding"]
         order += ["Service", "Deployment", "MutatingWebhookConfiguration"]
         assert [kind for kind in dict.fromkeys(found) if kind in order] == order
         assert set(found[-4:]) == WEBHOOKS
 
-    def test_what_was_chosen_is_in_the_deployment(self) -> None:
+    def test_chosen_flags_are_in_the_deployment(self) -> None:
         image = "registry.example:5000/gangctl@sha256:" + "0" * 64
         answer = fine("install", "--image", image, "--replicas", "5", "--log-level", "debug", "--flag", "kueue=off")
         found = container(answer.documents)
@@ -58,7 +58,7 @@ class TestObjects:
         assert {"--log-level=debug", "--kueue=off"} <= {*found["args"]}
         assert [each["spec"]["replicas"] for each in answer.documents if each["kind"] == "Deployment"] == [5]
 
-    def test_jobsets_are_admitted_without_a_gang_where_that_was_chosen(self) -> None:
+    def test_the_failure_policy_can_be_ignore(self) -> None:
         objects = fine("install", "--webhook-failure-policy", "Ignore").documents
         assert objects == render(Choice(failure_policy="Ignore"))
         assert fine("install", "--webhook-failure-policy", "Fail").documents == render(Choice())
@@ -72,21 +72,21 @@ class TestObjects:
         (named, *_) = objects["Role"]["rules"]
         assert named["resourceNames"] == [*lease_names("gangctl", 12)]
 
-    def test_two_shards_are_the_component_and_one_is_none(self) -> None:
+    def test_two_shards_equal_the_component_and_one_adds_nothing(self) -> None:
         assert fine("install", "--shards", "2").out == fine("install", "--component", "shards").out
         assert fine("install", "--shards", "1").out == fine("install").out
 
-    def test_one_outside_has_rights_to_the_leases_of_its_shards(self) -> None:
+    def test_a_gangctl_outside_of_the_cluster_has_rights_to_its_leases(self) -> None:
         objects = fine("install", "--out-of-cluster", "--shards", "3").documents
         (role,) = [each for each in objects if each["kind"] == "Role"]
         assert role["rules"][0]["resourceNames"] == [*lease_names("gangctl", 3)]
 
-    def test_as_many_replicas_as_shards_are_told_to_hold_up_drains(self) -> None:
+    def test_as_many_replicas_as_shards_give_a_note_about_drains(self) -> None:
         answer = fine("install", "--shards", "3", "--replicas", "3")
         assert "3 of 3 replicas must always answer" in answer.err
 
     @each("flags", [("--replicas", "65"), ("--shards", "64"), ("--component", "shards"), ()])
-    def test_the_quota_has_room_for_an_update(self, flags: tuple[str, ...]) -> None:
+    def test_the_resource_quota_allows_a_rolling_update(self, flags: tuple[str, ...]) -> None:
         objects = {each["kind"]: each for each in fine("install", *flags).documents}
         spec = objects["Deployment"]["spec"]
         pods = spec["replicas"] + spec["strategy"]["rollingUpdate"]["maxSurge"]
@@ -96,7 +96,7 @@ class TestObjects:
         pair = ("--component", "monitoring/secured", "--component", "monitoring")
         assert fine("install", *pair).out == fine("install", *pair[2:], *pair[:2], *pair[2:]).out
 
-    def test_rights_alone_for_one_outside(self) -> None:
+    def test_rights_only_are_printed_for_a_gangctl_outside_of_the_cluster(self) -> None:
         answer = fine("install", "--out-of-cluster", "-n", "default")
         assert {*kinds(answer)} <= {
             *("CustomResourceDefinition", "Role", "ClusterRole", "RoleBinding", "ClusterRoleBinding"),
@@ -104,7 +104,7 @@ class TestObjects:
         subjects = [each["subjects"] for each in answer.documents if "subjects" in each]
         assert {subject["kind"] for each in subjects for subject in each} == {"User"}
 
-    def test_fewer_replicas_than_must_answer_are_told(self) -> None:
+    def test_fewer_replicas_than_required_give_a_note(self) -> None:
         assert "1 of 1 replicas must always answer" in fine("install", "--replicas", "1").err
         both = fine("install", "--component", "high-availability", "--replicas", "2")
         assert "2 of 2 replicas must always answer" in both.err
@@ -121,23 +121,23 @@ class TestObjects:
 
 
 class TestRemoval:
-    def test_webhooks_come_first_and_what_others_may_have_stays(self) -> None:
+    def test_a_removal_starts_with_webhooks_and_keeps_shared_objects(self) -> None:
         found = kinds(fine("install", "--uninstall", *ALL))
         assert {*found[:5]} == WEBHOOKS
         assert not {*found[5:]} & {*WEBHOOKS, "CustomResourceDefinition", "Namespace"}
 
-    def test_the_policy_for_jobs_goes_where_it_can_be(self) -> None:
+    def test_a_removal_includes_the_policy_for_jobs_where_it_is_served(self) -> None:
         policy = {"MutatingAdmissionPolicy", "MutatingAdmissionPolicyBinding"}
         assert policy <= {*kinds(fine("install", "--uninstall"))}
         assert policy <= {*kinds(fine("install", "--uninstall", "--out-of-cluster"))}
         assert not policy & {*kinds(fine("install", "--uninstall", "--component", "job-webhook"))}
 
-    def test_everything_ends_with_definitions_and_the_namespace(self) -> None:
+    def test_a_removal_ends_with_definitions_and_the_namespace(self) -> None:
         found = kinds(fine("install", "--uninstall", "--everything", *ALL))
         assert found[-1] == "Namespace"
         assert found[-6:-1] == ["CustomResourceDefinition"] * 5
 
-    def test_whatever_is_installed_is_removed(self) -> None:
+    def test_every_installed_object_is_removed(self) -> None:
         def named(objects: list[Object]) -> set[tuple[str, str, str]]:
             return {(each["kind"], each["metadata"]["name"], each["metadata"].get("namespace")) for each in objects}
 
@@ -147,18 +147,18 @@ class TestRemoval:
         made |= {("Secret", "gangctl-webhook-certs", "elsewhere")}
         assert removed - named(fine("install", *flags).documents) == made
 
-    def test_so_are_the_leases_of_all_shards(self) -> None:
+    def test_the_leases_of_all_shards_are_removed(self) -> None:
         found = fine("install", "--uninstall", "--shards", "3", "-o", "name").out.splitlines()
         leases = [each.rpartition("/")[2] for each in found if each.startswith("lease.")]
         assert leases == [*lease_names("gangctl", 3)]
 
-    def test_what_it_makes_for_itself_goes_when_it_may_not_make_it_again(self) -> None:
+    def test_objects_that_gangctl_creates_are_removed_after_its_rights(self) -> None:
         found = fine("install", "--uninstall", "-o", "name").out.splitlines()
         assert found.index("secret/gangctl-webhook-certs") > found.index(
             "rolebinding.rbac.authorization.k8s.io/gangctl"
         )
 
-    def test_one_outside_has_registered_itself(self) -> None:
+    def test_webhooks_of_a_gangctl_outside_of_the_cluster_are_removed(self) -> None:
         assert {*kinds(fine("install", "--uninstall", "--out-of-cluster"))[:4]} == WEBHOOKS
 
 
@@ -188,7 +188,7 @@ class TestRemoval:
         (("--uninstall", "--log-level", "info"), "--log-level changes nothing of what --uninstall deletes"),
     ],
 )
-def test_what_cannot_be_meant_is_refused(flags: tuple[str, ...], words: str) -> None:
+def test_contradictory_flags_are_refused(flags: tuple[str, ...], words: str) -> None:
     answer = gangctl("install", *flags)
     assert (answer.code, answer.out) == (2, "")
     assert words in answer.err
@@ -222,22 +222,22 @@ EVERYTHING = {
 
 
 class TestCluster:
-    async def test_what_it_has_is_told_and_the_objects_are_the_same(self, tmp_path: Path) -> None:
+    async def test_capabilities_of_the_cluster_are_noted_and_the_objects_are_the_same(self, tmp_path: Path) -> None:
         async with serving(EVERYTHING) as url:
             answer = await in_a_thread(
                 "install", "--kubeconfig", kubeconfig(tmp_path, url), "--component", "kueue-gate"
             )
         assert answer.code == 0
         assert answer.out == fine("install", "--component", "kueue-gate").out
-        told = answer.err.splitlines()
-        assert "serves scheduling.k8s.io/v1beta1" in told[0]
-        assert [line.split("--component ")[1].split()[0] for line in told[1:]] == [
+        reported = answer.err.splitlines()
+        assert "serves scheduling.k8s.io/v1beta1" in reported[0]
+        assert [line.split("--component ")[1].split()[0] for line in reported[1:]] == [
             "cert-manager",
             "kueue-check",
             "monitoring",
         ]
 
-    async def test_what_it_lacks_is_told(self, tmp_path: Path) -> None:
+    async def test_missing_capabilities_of_the_cluster_are_noted(self, tmp_path: Path) -> None:
         async with serving({}) as url:
             components = ("--component", "kueue-check", "--component", "job-webhook")
             answer = await in_a_thread("install", "--kubeconfig", kubeconfig(tmp_path, url), *components)
@@ -247,7 +247,7 @@ class TestCluster:
         assert "waits until JobSet is installed" in jobset
         assert "component kueue-check does nothing before Kueue is installed" in kueue
 
-    async def test_a_component_that_it_would_refuse_is_an_error(self, tmp_path: Path) -> None:
+    async def test_a_component_that_the_cluster_would_refuse_is_an_error(self, tmp_path: Path) -> None:
         groups = {**EVERYTHING, "monitoring.coreos.com": "v1alpha1"}
         async with serving(groups) as url:
             answer = await in_a_thread(
@@ -257,7 +257,7 @@ class TestCluster:
         assert "error: component monitoring: the cluster does not serve monitoring.coreos.com/v1" in answer.err
         assert "hint: install Prometheus' operator first" in answer.err
 
-    async def test_who_names_the_groups_of_jobs_is_chosen_by_what_it_serves(self, tmp_path: Path) -> None:
+    async def test_the_policy_for_jobs_is_chosen_if_the_cluster_serves_it(self, tmp_path: Path) -> None:
         groups = {group: version for group, version in EVERYTHING.items() if group != "admissionregistration.k8s.io"}
         async with serving(groups) as url:
             older = ("--kubeconfig", kubeconfig(tmp_path, url))
@@ -275,6 +275,6 @@ class TestCluster:
         assert needless.code == 0
         assert "without --component job-webhook the Jobs of gangs do not wait for gangctl" in needless.err
 
-    async def test_one_that_is_not_there_is_an_error(self, tmp_path: Path) -> None:
+    async def test_an_unreachable_cluster_is_an_error(self, tmp_path: Path) -> None:
         answer = await in_a_thread("install", "--kubeconfig", kubeconfig(tmp_path, "http://127.0.0.1:1"))
         assert (answer.code, answer.out) == (3, "")

@@ -96,7 +96,7 @@ def test_refuses_what_kubectl_refuses(template: str) -> None:
         ("{range .}" * 3000 + "{end}" * 3000, "more than 100 ranges"),
     ],
 )
-def test_what_python_cannot_do_is_refused_in_plain_words(template: str, message: str) -> None:
+def test_an_unsupported_template_is_refused_with_a_message(template: str, message: str) -> None:
     with pytest.raises(TemplateError, match=re.escape(message)):
         render(template, POD)
 

@@ -42,7 +42,7 @@ def kubeconfig(directory: Path, server: str) -> str:
 
 @asynccontextmanager
 async def serving(*versions: str, keeps: bool = True, allows: bool = True) -> AsyncIterator[str]:
-    """An API server that knows discovery of ``scheduling.k8s.io``, and takes a Job as a dry run if it ``allows``."""
+    """An API server with discovery of ``scheduling.k8s.io``, which accepts a Job as a dry run if it ``allows``."""
     root = "/apis/scheduling.k8s.io"
     answers: dict[str, Object] = {root: {"kind": "APIGroup", "versions": [{"version": v} for v in versions]}}
     for version in versions:
@@ -92,7 +92,7 @@ class TestDiscovery:
         assert (answer.code, answer.out) == (3, "")
         assert "drops spec.schedulingGroup" in answer.err
 
-    async def test_who_may_not_prove_it_is_told_so(self, tmp_path: Path) -> None:
+    async def test_without_the_right_to_the_proof_a_note_is_printed(self, tmp_path: Path) -> None:
         async with serving("v1beta1", allows=False) as url:
             answer = await self.plan(tmp_path, url)
         assert answer.code == 0
@@ -103,7 +103,7 @@ class TestDiscovery:
         file = write(directory / "a.yaml", gang())
         return await in_a_thread("plan", "-f", file, "--kubeconfig", kubeconfig(directory, url))
 
-    async def test_nobody_answers(self, tmp_path: Path) -> None:
+    async def test_an_unreachable_server_is_exit_code_3(self, tmp_path: Path) -> None:
         file, config = write(tmp_path / "a.yaml", gang()), kubeconfig(tmp_path, "http://127.0.0.1:9")
         answer = await in_a_thread("translate", "-f", file, "--kubeconfig", config, "--context", "there")
         assert (answer.code, answer.out) == (3, "")
@@ -111,7 +111,7 @@ class TestDiscovery:
         assert "Traceback" not in answer.err
 
     @pytest.mark.parametrize("args", [("--kubeconfig", "/nonexistent"), ("--context", "nowhere")])
-    def test_no_such_configuration(self, args: tuple[str, str], tmp_path: Path) -> None:
+    def test_a_missing_kubeconfig_is_exit_code_2(self, args: tuple[str, str], tmp_path: Path) -> None:
         answer = process("plan", "-f", write(tmp_path / "a.yaml", gang()), *args)
         assert (answer.code, answer.out) == (2, "")
         assert answer.err.startswith("error: ")

@@ -40,12 +40,12 @@ POD: Final = next(pod["metadata"]["name"] for pod in objects("Pod") if RUNS in p
         "pathwaysjob.pathways-job.pathways.domain/train",
     ],
 )
-def test_types_of_a_gang(typed: str) -> None:
+def test_a_gang_is_named_with_any_of_its_types(typed: str) -> None:
     assert NameArgument(*GANGS_AND_PODS).convert(typed, None, None) == ObjectName("JobSet", "train")
 
 
 @each("definition", definitions(), ids=lambda definition: str(definition["metadata"]["name"]))
-def test_gangs_of_our_own_kinds_are_named_as_their_definitions_are(definition: Mapping[str, Any]) -> None:
+def test_own_kinds_are_named_as_in_their_definitions(definition: Mapping[str, Any]) -> None:
     kind = definition["spec"]["names"]["kind"]
     if kind in GANGS:
         assert qualified(kind) == definition["metadata"]["name"]
@@ -55,7 +55,7 @@ def test_gangs_of_our_own_kinds_are_named_as_their_definitions_are(definition: M
     "typed",
     ["deployment/train", "jobset.apps/train", "jobset/", "/train", "jobset/a/b", "", "a b", "a,b", "jobset.v1/train"],
 )
-def test_what_is_no_name(typed: str) -> None:
+def test_an_invalid_name_is_refused(typed: str) -> None:
     with pytest.raises(click.BadParameter, match=r"another type|not the name of an object"):
         NameArgument(*GANGS_AND_PODS).convert(typed, None, None)
 
@@ -69,11 +69,11 @@ def test_another_type_is_bad_usage() -> None:
 
 
 @each("verb", ["describe", "get", "why"])
-def test_a_pod_names_its_gang(verb: str) -> None:
+def test_a_pod_name_selects_its_gang(verb: str) -> None:
     assert ask(verb, f"pod/{POD}") == ask(verb, RUNS)
 
 
-def test_a_pod_that_does_not_exist() -> None:
+def test_an_unknown_pod_is_an_error() -> None:
     answer = ask("why", "pod/nothing", "-n", NAMESPACE)
     assert answer.code == 1
     assert f'error: pods "nothing" not found in namespace "{NAMESPACE}"\n' in answer.err
@@ -122,7 +122,7 @@ TAKEN_BY: Final[Mapping[str, Sequence[str]]] = {
 """The commands that take a name by its type."""
 
 
-def test_what_is_printed_is_taken(tmp_path: Path) -> None:
+def test_printed_names_are_accepted_as_arguments(tmp_path: Path) -> None:
     found = printed(tmp_path)
     with_names = {
         entry.name.partition(" ")[2]
@@ -142,7 +142,7 @@ def test_what_is_printed_is_taken(tmp_path: Path) -> None:
             commands[verb].command.make_context(verb, [*taker.removeprefix(verb).split(), name])
 
 
-def test_every_argument_that_is_a_name_takes_a_type() -> None:
+def test_every_name_argument_accepts_a_type() -> None:
     plain = {
         entry.name.partition(" ")[2]
         for entry in ENTRIES

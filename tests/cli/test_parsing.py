@@ -29,7 +29,7 @@ def test_calls_of_a_line(line: str, found: list[list[str]]) -> None:
 
 
 @pytest.mark.parametrize("words", [["get", "-A"], ["--version"], ["policy", "eval", "--help"]])
-def test_what_the_program_takes(words: list[str]) -> None:
+def test_valid_commands_are_accepted(words: list[str]) -> None:
     parse(words)
 
 
@@ -37,6 +37,6 @@ def test_what_the_program_takes(words: list[str]) -> None:
     "words",
     ["queue", "get --nonsense", "nonsense", "why", "queue describe", "get -A --phase No", "queue nonsense"],
 )
-def test_what_it_does_not_take_is_noticed(words: str) -> None:
+def test_invalid_commands_are_detected(words: str) -> None:
     with pytest.raises(click.UsageError):
         parse(words.split())

@@ -35,14 +35,14 @@ class TestExamples:
         golden(HERE / "golden" / f"{example.stem}.json", answer.out)
 
     @each("example", EXAMPLES, ids=lambda path: path.stem)
-    def test_same_everywhere(self, example: Path) -> None:
+    def test_the_plan_is_the_same_on_every_minor(self, example: Path) -> None:
         """Offline, the generations differ in what they can express, not in the gangs."""
         plans = [gangctl("plan", "-f", str(example), "-o", "json", "--kube", g.kubernetes) for g in Generation]
         groups = [plan.json["groups"] for plan in plans if plan.code == 0]
         assert all(group == groups[0] for group in groups)
         assert len(groups) == (2 if "topologyKey" in example.read_text() else 3)
 
-    def test_there_are_eight_and_the_index_names_them(self) -> None:
+    def test_the_index_names_all_eight_examples(self) -> None:
         index = EXAMPLES[0].parent.joinpath("README.md").read_text()
         assert [example.name[:2] for example in EXAMPLES] == [f"0{i}" for i in range(1, 9)]
         assert [example.name for example in EXAMPLES if f"]({example.name})" not in index] == []
@@ -53,13 +53,13 @@ class TestFormats:
         golden(SCHEMA, json.dumps(schema_of("plan"), indent=2) + "\n")
 
     @each("case", [case for case in CASES if not case.rejected], ids=lambda c: c.id)
-    def test_conformance_cases_keep_the_schema(self, case: Case, tmp_path: Path) -> None:
+    def test_conformance_cases_match_the_schema(self, case: Case, tmp_path: Path) -> None:
         raw = {**case.jobset, "metadata": {**case.jobset["metadata"], "uid": FIXTURE_UID}}
         plan = fine("plan", "-f", write(tmp_path / "a.yaml", raw), "-o", "json").json
         assert violations(plan, schema_of("plan")) == []
         assert [(t["name"], t["minCount"]) for t in plan["templates"]] == list(case.templates.items())
 
-    def test_one_is_the_object_and_several_are_a_list(self, tmp_path: Path) -> None:
+    def test_one_plan_is_an_object_and_several_are_a_list(self, tmp_path: Path) -> None:
         assert fine("plan", "-f", write(tmp_path / "a.yaml", gang()), "-o", "json").json["kind"] == "GangPlan"
         several = fine("plan", "-f", write(tmp_path / "a.yaml", gang("a"), gang("b")), "-o", "json").json
         assert (several["apiVersion"], several["kind"], len(several["items"])) == ("v1", "List", 2)
@@ -79,7 +79,7 @@ class TestFormats:
         assert fine("plan", "-f", file, "-o", "name", "--kube", "1.35").out == workload
 
     @each("form", ["name", "json", "jsonpath={.workload}"])
-    def test_a_placeholder_is_called_one(self, form: str, tmp_path: Path) -> None:
+    def test_a_placeholder_uid_is_noted(self, form: str, tmp_path: Path) -> None:
         answer = fine("plan", "-f", write(tmp_path / "a.yaml", jobset("js", rj("a", mode="Gang"))), "-o", form)
         assert "00000000-0000" in answer.out
         assert answer.err == PLACEHOLDER
@@ -89,7 +89,7 @@ class TestFormats:
         assert "  6 pods, no gang: none is asked for\n" in fine("plan", "-f", file).out
         assert fine("plan", "-f", file, "-o", "name").out == ""
 
-    def test_no_gang_although_one_is_asked_for(self, tmp_path: Path) -> None:
+    def test_a_requested_gang_that_is_not_possible_is_reported(self, tmp_path: Path) -> None:
         raw = jobset("js", rj("a", 2, 3, 3), mode="Gang", managedBy="kueue.x-k8s.io/multikueue")
         out = fine("plan", "-f", write(tmp_path / "a.yaml", raw)).out
         assert "  6 pods, no gang\n" in out
@@ -105,15 +105,15 @@ class TestFormats:
 
 class TestKube:
     @pytest.mark.parametrize("generation", Generation)
-    def test_chooses_the_generation(self, generation: Generation, tmp_path: Path) -> None:
+    def test_kube_selects_the_api_version(self, generation: Generation, tmp_path: Path) -> None:
         file = write(tmp_path / "a.yaml", gang())
         plan = fine("plan", "-f", file, "--kube", generation.kubernetes, "-o", "json").json
         assert (plan["kubernetes"], plan["apiGeneration"]) == (generation.kubernetes, generation.api_version)
 
-    def test_default_is_the_newest(self, tmp_path: Path) -> None:
+    def test_the_newest_minor_is_the_default(self, tmp_path: Path) -> None:
         assert fine("plan", "-f", write(tmp_path / "a.yaml", gang()), "-o", "json").json["kubernetes"] == "1.37"
 
-    def test_rules_differ(self, tmp_path: Path) -> None:
+    def test_rules_differ_between_minors(self, tmp_path: Path) -> None:
         mixed = jobset("js", rj("a", pod={"priorityClassName": "high"}), rj("b"), mode="Gang")
         file = write(tmp_path / "a.yaml", mixed)
         assert "MixedPriority" in fine("plan", "-f", file, "--kube", "1.36").out
@@ -160,7 +160,7 @@ class TestTable:
         assert any("UnsupportedScheduler" in line for line in self.lines(tmp_path, raw))
         assert "  1 of 1 pod in 1 gang" in self.lines(tmp_path, raw, "--gang-scheduler", "mine")
 
-    def test_escapes_stay_letters(self, tmp_path: Path) -> None:
+    def test_control_characters_are_escaped(self, tmp_path: Path) -> None:
         raw = gang()
         raw["metadata"]["labels"] = {"kueue.x-k8s.io/queue-name": "q\x1b[31m"}
         assert "  LocalQueue q\\x1b[31m" in self.lines(tmp_path, raw)

@@ -116,7 +116,7 @@ class TestUsage:
             (("convert", "-f", "x", "--to", "prose"), "'prose' is not one of"),
         ],
     )
-    def test_one_message_a_hint_and_exit_code_2(self, args: tuple[str, ...], words: str) -> None:
+    def test_bad_usage_gives_a_message_a_hint_and_exit_code_2(self, args: tuple[str, ...], words: str) -> None:
         answer = gangctl(*args)
         assert (answer.code, answer.out) == (2, "")
         error, hint = answer.err.splitlines()
@@ -162,7 +162,7 @@ class TestMessages:
         exit_code(failing(GangctlError("no\nway", hint="try\x07 again")))
         assert capsys.readouterr().err == "error: no\n       way\nhint: try\\x07 again\n"
 
-    def test_a_bug_is_one_sentence(self, capsys: pytest.CaptureFixture[str]) -> None:
+    def test_an_internal_error_is_one_sentence(self, capsys: pytest.CaptureFixture[str]) -> None:
         exit_code(failing(KeyError("spec\nmore")))
         err = capsys.readouterr().err
         assert err.splitlines()[0].startswith("error: internal error: KeyError: ")
@@ -208,7 +208,7 @@ class TestProcess:
         assert done.stdout == f"gangctl {__version__}\n"
         assert "Usage: kubectl gang plan [OPTIONS]" in process("plan", "-h", program_name="kubectl-gang").out
 
-    def test_nobody_reads_the_output(self) -> None:
+    def test_a_closed_output_pipe_is_no_error(self) -> None:
         reading, writing = os.pipe()
         os.close(reading)
         done = subprocess.run(

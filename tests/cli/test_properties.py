@@ -1,4 +1,4 @@
-"""Whatever is in the input, a person gets an answer or an error with its place, never a bug."""
+"""Any input gives an answer or an error with its place, and never an internal error."""
 
 from __future__ import annotations
 
@@ -38,14 +38,14 @@ def run(command: tuple[str, ...], text: str) -> Answer:
 @pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
 @PROPERTY
 @given(st.one_of(hostile_jobsets(), mangled(jobsets())))
-def test_objects(command: tuple[str, ...], raw: dict[str, Any]) -> None:
+def test_any_object_gives_an_answer_or_an_error(command: tuple[str, ...], raw: dict[str, Any]) -> None:
     run(command, json.dumps({**raw, **HEADER}))
 
 
 @pytest.mark.parametrize("command", COMMANDS[:1], ids=" ".join)
 @PROPERTY
 @given(st.text(max_size=60))
-def test_texts(command: tuple[str, ...], text: str) -> None:
+def test_any_text_gives_an_answer_or_an_error(command: tuple[str, ...], text: str) -> None:
     run(command, text.encode("utf-8", "replace").decode())
 
 

@@ -189,7 +189,7 @@ class TestDescribe:
         ]
         assert [each["pods"] for each in members] == [4, 1, 8, 1, 1, 1]
 
-    def test_a_local_queue_shows_its_own_at_their_places_among_all(self, tmp_path: Path) -> None:
+    def test_a_local_queue_shows_the_positions_of_its_workloads_among_all(self, tmp_path: Path) -> None:
         report = describe(tmp_path, busy(), "q", "-n", "t")
         assert [(each["position"], each["name"]) for each in report["members"]] == [
             (None, "runs"),
@@ -200,7 +200,7 @@ class TestDescribe:
         ]
         assert (report["pending"], report["admitted"], report["metadata"]) == (4, 1, {"name": "q", "namespace": "t"})
 
-    def test_who_borrows(self, tmp_path: Path) -> None:
+    def test_borrowing_queues_are_shown(self, tmp_path: Path) -> None:
         expected = [{"clusterQueue": "cq", "flavor": "a100", "resource": GPU, "borrowed": "4"}]
         assert describe(tmp_path, busy(), "s", "-n", "t")["borrowers"] == expected
         assert describe(tmp_path, busy(), "cq", "--cluster-queue")["borrowers"] == expected
@@ -212,7 +212,7 @@ class TestDescribe:
         assert describe(tmp_path, busy(), "cq", "--cluster-queue")["stuck"] == []
 
     @each("reason", ["Pending", "ExceedsMaxQuota"])
-    def test_both_vocabularies_are_the_same_phase(self, reason: str, tmp_path: Path) -> None:
+    def test_both_reasons_of_waiting_give_the_same_phase(self, reason: str, tmp_path: Path) -> None:
         message = "couldn't assign flavors to pod set w: insufficient quota for cpu in flavor f"
         (member,) = describe(tmp_path, cluster("8", waiting("a", "q", message, reason=reason)), "q", "-n", "t")[
             "members"
@@ -225,7 +225,7 @@ class TestDescribe:
         assert (member["position"], member["phase"], member["reason"]) == (1, "Pending", "")
         assert "Kueue has not" in ask_files(tmp_path, objects, "describe", "q", "-n", "t").out
 
-    def test_what_is_stuck(self, tmp_path: Path) -> None:
+    def test_stuck_workloads_are_shown(self, tmp_path: Path) -> None:
         rejected = workload("rejected", "q", condition("Evicted", True, "DeactivatedDueToAdmissionCheck", "no room"))
         rejected["spec"]["active"] = False
         report = describe(tmp_path, cluster("8", rejected), "q", "-n", "t")
@@ -234,7 +234,7 @@ class TestDescribe:
         assert "set spec.active of its Workload to true" in member["stuck"]
         assert "! rejected: evicted" in ask_files(tmp_path, cluster("8", rejected), "describe", "q", "-n", "t").out
 
-    def test_a_closed_queue_blocks_what_waits_in_it(self, tmp_path: Path) -> None:
+    def test_a_stopped_queue_blocks_its_waiting_workloads(self, tmp_path: Path) -> None:
         objects = cluster("8", waiting("a"), workload("b", "q", held={"f": {"cpu": "1"}}), stopPolicy="Hold")
         report = describe(tmp_path, objects, "q", "-n", "t")
         assert report["state"] == "stopped"
@@ -243,7 +243,7 @@ class TestDescribe:
             ("a", "Blocked", "QueueBlocked"),
         ]
 
-    def test_what_has_finished_is_gone(self, tmp_path: Path) -> None:
+    def test_finished_workloads_are_not_shown(self, tmp_path: Path) -> None:
         over = workload("over", "q", condition("Finished", True, "Succeeded"), held={"f": {"cpu": "8"}})
         report = describe(tmp_path, cluster("8", over), "q", "-n", "t")
         assert (report["members"], report["quotas"][0]["used"]) == ([], "0")
@@ -253,7 +253,7 @@ class TestDescribe:
         assert lines[0] == "jobset.jobset.x-k8s.io/runs"
         assert "job.batch/index" in lines
 
-    def test_a_workload_of_nobody(self, tmp_path: Path) -> None:
+    def test_a_workload_without_an_owner_is_shown(self, tmp_path: Path) -> None:
         alone = waiting("alone")
         del alone["metadata"]["ownerReferences"]
         (member,) = describe(tmp_path, cluster("8", alone), "q", "-n", "t")["members"]
@@ -283,25 +283,25 @@ class TestSchemas:
         golden(DOCS / "queue-describe.schema.json", json.dumps(schema_of("queue-describe"), indent=2) + "\n")
 
     @each("place", [("-A",), ("--cluster-queues",), ("-n", "t"), ("-n", "nowhere")])
-    def test_lists_keep_the_schema(self, place: tuple[str, ...], tmp_path: Path) -> None:
+    def test_lists_match_the_schema(self, place: tuple[str, ...], tmp_path: Path) -> None:
         objects = [*busy(), local_queue("astray", "missing", "u")]
         listed = ask_files(tmp_path, objects, "list", *place, "-o", "json").json
         assert answer_violations(listed, schema_of("queue-list")) == []
         assert listed["items"] or place == ("-n", "nowhere")
 
     @pytest.mark.parametrize("queue", [("cq", "--cluster-queue"), ("strict", "--cluster-queue"), ("q", "-n", "t")])
-    def test_descriptions_keep_the_schema(self, queue: tuple[str, ...], tmp_path: Path) -> None:
+    def test_descriptions_match_the_schema(self, queue: tuple[str, ...], tmp_path: Path) -> None:
         described = describe(tmp_path, busy(), *queue)
         assert violations(described, schema_of("queue-describe")) == []
         assert described["members"]
         assert violations({**described, "kind": "QueueSummary"}, schema_of("queue-describe"))
 
-    def test_an_empty_queue_keeps_the_schema(self, tmp_path: Path) -> None:
+    def test_an_empty_queue_matches_the_schema(self, tmp_path: Path) -> None:
         described = describe(tmp_path, [local_queue("astray", "missing", "u")], "astray", "-n", "u")
         assert violations(described, schema_of("queue-describe")) == []
         assert (described["members"], described["quotas"]) == ([], [])
 
-    def test_a_negative_priority_keeps_the_schema(self, tmp_path: Path) -> None:
+    def test_a_negative_priority_matches_the_schema(self, tmp_path: Path) -> None:
         described = describe(tmp_path, busy(), "q", "-n", "t")
         assert min(each["priority"] for each in described["members"]) == -1
         assert violations(described, schema_of("queue-describe")) == []
@@ -329,7 +329,7 @@ class TestCluster:
         assert len(queues.out.splitlines()) == 2
         assert {method for method, _ in server.asked} == {"GET"}
 
-    async def test_places_count_what_other_namespaces_have(self, tmp_path: Path) -> None:
+    async def test_positions_count_workloads_of_other_namespaces(self, tmp_path: Path) -> None:
         others = (local_queue("v", "cq", "u"), waiting("important", "v", namespace="u", priority=1000))
         async with serving(*self.there(*others)) as (_, url):
             answer = await ask(tmp_path, url, "queue", "describe", "q", "-o", "json")
@@ -377,13 +377,13 @@ class TestCluster:
         ]
         assert troubles == ["EvictedHoldsQuota", ""]
 
-    async def test_no_kueue(self, tmp_path: Path) -> None:
+    async def test_a_cluster_without_kueue_is_an_error(self, tmp_path: Path) -> None:
         async with serving(kueue=False) as (_, url):
             answer = await ask(tmp_path, url, "queue", "list")
         assert (answer.code, answer.out) == (3, "")
         assert "error: the cluster does not have Kueue" in answer.err
 
-    async def test_what_may_not_be_read(self, tmp_path: Path) -> None:
+    async def test_forbidden_objects_are_noted(self, tmp_path: Path) -> None:
         jobsets = "/apis/jobset.x-k8s.io/v1alpha2/namespaces/t/jobsets"
         async with serving(*self.there(), forbidden={jobsets}) as (_, url):
             assert (await ask(tmp_path, url, "queue", "describe", "q")).code == 0

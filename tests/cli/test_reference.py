@@ -1,4 +1,4 @@
-"""The reference of commands is what they say of themselves, and says all of it."""
+"""The reference of commands has all of their help."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ DOCS: Final = reference.DIRECTORY.parent
 ENTRIES: Final = [entry for entry in reference.entries() if entry.page in PAGES]
 
 
-def test_it_is_written_from_the_commands() -> None:
+def test_the_reference_is_generated_from_the_commands() -> None:
     there = {path.name: path.read_text(encoding="utf-8") for path in reference.DIRECTORY.glob("cli*.md")}
     assert there == PAGES, reference.__doc__
 

@@ -1,4 +1,4 @@
-"""``gangctl sandbox``: a cluster that stands until it is told to go, for kubectl and for gangctl."""
+"""``gangctl sandbox``: a cluster that runs until it is terminated, for kubectl and for gangctl."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ EXAMPLE = Path(__file__).parents[2] / "examples" / "01-pytorch.yaml"
 
 @asynccontextmanager
 async def standing(*args: str) -> AsyncIterator[tuple[asyncio.subprocess.Process, list[str]]]:
-    """The process, and what it said until it was ready."""
+    """The process, and what it printed until it was ready."""
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "gangctl", "sandbox", *args),
         stdout=asyncio.subprocess.PIPE,
@@ -45,14 +45,14 @@ async def standing(*args: str) -> AsyncIterator[tuple[asyncio.subprocess.Process
     )
     assert process.stdout is not None
     try:
-        said: list[str] = []
-        while not (said and said[-1].startswith("export KUBECONFIG=")):
+        printed: list[str] = []
+        while not (printed and printed[-1].startswith("export KUBECONFIG=")):
             line = await asyncio.wait_for(process.stdout.readline(), 300)
             if not line:
                 assert process.stderr is not None
                 raise AssertionError((await process.stderr.read()).decode())
-            said.append(line.decode().rstrip())
-        yield process, said
+            printed.append(line.decode().rstrip())
+        yield process, printed
     finally:
         if process.returncode is None:
             process.kill()
@@ -68,14 +68,14 @@ def mode(file: Path) -> int:
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-async def test_it_stands_until_it_is_told_to_go(tmp_path: Path, number: signal.Signals) -> None:
+async def test_the_sandbox_runs_until_it_is_terminated(tmp_path: Path, number: signal.Signals) -> None:
     file = tmp_path / "kubeconfig"
-    async with standing("--kube", "1.36", "--kubeconfig-out", str(file)) as (process, said):
-        assert said[-1] == f"export KUBECONFIG={file}"
-        assert "simulated Kubernetes 1.36" in said[0]
+    async with standing("--kube", "1.36", "--kubeconfig-out", str(file)) as (process, printed):
+        assert printed[-1] == f"export KUBECONFIG={file}"
+        assert "simulated Kubernetes 1.36" in printed[0]
         assert mode(file) == 0o600
         server = yaml.safe_load(file.read_text(encoding="utf-8"))["clusters"][0]["cluster"]["server"]
-        assert server in said[0]
+        assert server in printed[0]
         answer = await asyncio.to_thread(gangctl, "plan", "-f", str(EXAMPLE), "--kubeconfig", str(file), "-o", "json")
         assert answer.code == 0, answer.err
         process.send_signal(number)
@@ -84,9 +84,9 @@ async def test_it_stands_until_it_is_told_to_go(tmp_path: Path, number: signal.S
     assert not there(file)
 
 
-async def test_without_a_file_it_makes_one_and_takes_it_away() -> None:
-    async with standing("--nodes", "0") as (process, said):
-        file = Path(said[-1].removeprefix("export KUBECONFIG="))
+async def test_without_a_file_a_temporary_kubeconfig_is_created_and_removed() -> None:
+    async with standing("--nodes", "0") as (process, printed):
+        file = Path(printed[-1].removeprefix("export KUBECONFIG="))
         assert mode(file) == 0o600
         process.send_signal(signal.SIGINT)
         await asyncio.wait_for(process.communicate(), 300)
@@ -94,7 +94,7 @@ async def test_without_a_file_it_makes_one_and_takes_it_away() -> None:
     assert not there(file.parent)
 
 
-def test_a_kubeconfig_that_is_there_is_not_overwritten(tmp_path: Path) -> None:
+def test_an_existing_kubeconfig_is_not_overwritten(tmp_path: Path) -> None:
     file = tmp_path / "config"
     file.write_text("mine", encoding="utf-8")
     answer = gangctl("sandbox", "--kubeconfig-out", str(file))
@@ -103,7 +103,7 @@ def test_a_kubeconfig_that_is_there_is_not_overwritten(tmp_path: Path) -> None:
     assert file.read_text(encoding="utf-8") == "mine"
 
 
-def test_a_port_that_is_taken_is_said() -> None:
+def test_a_port_in_use_is_an_error() -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
@@ -136,7 +136,7 @@ def test_usage(args: tuple[str, ...]) -> None:
         pytest.param("cpu=1,memory=1Gi,cpu=2", '"cpu" is named twice', id="twice"),
     ],
 )
-def test_a_capacity_that_no_node_has_is_refused(given: str, message: str) -> None:
+def test_an_invalid_capacity_is_refused(given: str, message: str) -> None:
     answer = gangctl("sandbox", "--capacity", given)
     assert (answer.code, answer.out) == (2, "")
     assert message in answer.err
@@ -161,18 +161,18 @@ def test_a_capacity_that_no_node_has_is_refused(given: str, message: str) -> Non
         ),
     ],
 )
-def test_a_capacity_is_laid_over_the_default(given: str, capacity: dict[str, str]) -> None:
+def test_a_capacity_is_merged_into_the_default(given: str, capacity: dict[str, str]) -> None:
     option = click.Option(["--capacity"])
     assert read_capacity(click.Context(sandbox), option, given) == capacity
 
 
-async def test_nodes_have_what_is_asked_for(tmp_path: Path) -> None:
+async def test_nodes_have_the_requested_capacity(tmp_path: Path) -> None:
     file = tmp_path / "kubeconfig"
     async with (
-        standing("--nodes", "1", "--capacity", "cpu=2,nvidia.com/gpu=4", "--kubeconfig-out", str(file)) as (_, said),
+        standing("--nodes", "1", "--capacity", "cpu=2,nvidia.com/gpu=4", "--kubeconfig-out", str(file)) as (_, printed),
         Transport(await load_cluster(kubeconfig=file)) as transport,
     ):
-        assert "1 node of cpu=2,memory=512Gi,nvidia.com/gpu=4" in said[1]
+        assert "1 node of cpu=2,memory=512Gi,nvidia.com/gpu=4" in printed[1]
         (node,) = (await Client(transport).list(NODES)).items
         has = {"cpu": "2", "memory": "512Gi", "pods": "110", "nvidia.com/gpu": "4"}
         assert node["status"]["capacity"] == node["status"]["allocatable"] == has
@@ -188,7 +188,7 @@ def test_a_program_runs_in_it_and_its_code_is_that_of_the_command(tmp_path: Path
     assert not there(Path((tmp_path / "file").read_text(encoding="utf-8").strip()))
 
 
-def test_a_program_that_is_not_there_is_said() -> None:
+def test_a_missing_program_is_an_error() -> None:
     answer = gangctl("sandbox", "--nodes", "0", "--", "/no/such/program")
     assert answer.code == 2
     assert answer.err == "error: cannot run /no/such/program: No such file or directory\n"

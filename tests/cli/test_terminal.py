@@ -37,13 +37,13 @@ def test_nothing_is_wrapped_in_a_pipe() -> None:
     ]
 
 
-def test_on_a_terminal_sentences_are_fitted_but_neither_tables_nor_commands() -> None:
+def test_on_a_terminal_sentences_are_wrapped_but_tables_and_commands_are_not() -> None:
     lines = shown(DESCRIPTION, 40)
     assert lines[1:4] == ["    the scheduler finds no nodes for all", "      of its pods together", f"    $ {LONG}"]
     assert lines[4:] == shown(DESCRIPTION, None)[3:]
 
 
-def test_a_list_begins_with_its_header_and_explains_itself_on_a_terminal_only() -> None:
+def test_a_list_explains_its_columns_on_a_terminal_only() -> None:
     header, row, *after = shown(LIST, None)
     assert (header.split(), row.split()[:2]) == (["GANG", "MINPODS", "JOBS"], ["distributed-training-fd57c9b9a8", "33"])
     assert after == ["", "a summary"]
@@ -73,7 +73,7 @@ def on_a_terminal(*args: str, **environment: str) -> str:
     return text.decode()
 
 
-def test_colours_on_a_terminal_and_none_for_who_says_no() -> None:
+def test_colours_are_used_on_a_terminal_unless_disabled() -> None:
     assert "\x1b[" in on_a_terminal()
     assert "\x1b[" not in on_a_terminal("--no-color")
     plain = on_a_terminal(NO_COLOR="1")
@@ -82,7 +82,7 @@ def test_colours_on_a_terminal_and_none_for_who_says_no() -> None:
 
 
 @pytest.mark.parametrize("variable", ["NO_COLOR", "TERM"])
-def test_wants_colour(variable: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_colour_is_decided_by_flag_environment_and_terminal(variable: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.stdout.isatty", lambda: True, raising=False)
     monkeypatch.setenv("TERM", "xterm")
     assert wants_colour()

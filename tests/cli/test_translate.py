@@ -32,7 +32,7 @@ def objects_of(raw: dict[str, Any], generation: Generation, uid: str) -> list[di
 
 @each("generation", Generation)
 @each("case", [case for case in CASES if not case.rejected], ids=lambda c: c.id)
-def test_prints_what_the_controller_creates(case: Case, generation: Generation, tmp_path: Path) -> None:
+def test_the_output_equals_what_the_controller_creates(case: Case, generation: Generation, tmp_path: Path) -> None:
     file = write(tmp_path / "a.yaml", case.jobset)
     answer = fine("translate", "-f", file, "--uid", FIXTURE_UID, "--kube", generation.kubernetes)
     assert answer.documents == objects_of(case.jobset, generation, FIXTURE_UID)
@@ -40,7 +40,7 @@ def test_prints_what_the_controller_creates(case: Case, generation: Generation, 
 
 
 class TestUid:
-    def test_placeholder_with_a_note(self, tmp_path: Path) -> None:
+    def test_a_placeholder_uid_is_printed_with_a_note(self, tmp_path: Path) -> None:
         answer = fine("translate", "-f", write(tmp_path / "a.yaml", gang()))
         assert answer.documents[0]["metadata"]["ownerReferences"][0]["uid"].startswith("00000000-")
         assert "note: t/js has no UID" in answer.err
@@ -57,13 +57,13 @@ class TestUid:
         assert (answer.code, answer.out) == (2, "")
         assert f'a.yaml:6:3: metadata.uid: is "{FIXTURE_UID}"' in answer.err
 
-    def test_names_one_jobset(self, tmp_path: Path) -> None:
+    def test_a_uid_is_refused_for_several_jobsets(self, tmp_path: Path) -> None:
         answer = gangctl("translate", "-f", write(tmp_path / "a.yaml", gang("a"), gang("b")), "--uid", FIXTURE_UID)
         assert (answer.code, answer.out) == (2, "")
         assert "the input holds 2" in answer.err
 
     @each("uid", ["", "js", FIXTURE_UID.upper(), FIXTURE_UID + "0"])
-    def test_must_be_one(self, uid: str, tmp_path: Path) -> None:
+    def test_an_invalid_uid_is_refused(self, uid: str, tmp_path: Path) -> None:
         answer = gangctl("translate", "-f", write(tmp_path / "a.yaml", gang()), "--uid", uid)
         assert (answer.code, answer.out) == (2, "")
         assert "is not a UID" in answer.err
@@ -71,7 +71,7 @@ class TestUid:
 
 class TestGates:
     @pytest.mark.parametrize("gate", ["CompositePodGroup", "NoSuchGate"])
-    def test_none_is_supported_yet(self, gate: str, tmp_path: Path) -> None:
+    def test_an_unsupported_feature_gate_is_refused(self, gate: str, tmp_path: Path) -> None:
         answer = gangctl("translate", "-f", write(tmp_path / "a.yaml", gang()), "--gate", gate)
         assert (answer.code, answer.out) == (2, "")
         assert answer.err == f'error: --gate: "{gate}" is not supported, known gates: none yet\n'
@@ -93,7 +93,7 @@ class TestFormats:
             "job.batch/js-b-0",
         ]
 
-    def test_no_gang_is_nothing(self, tmp_path: Path) -> None:
+    def test_a_jobset_without_a_gang_gives_no_objects(self, tmp_path: Path) -> None:
         file = write(tmp_path / "a.yaml", jobset("js", rj("a")))
         yaml, json = fine("translate", "-f", file), fine("translate", "-f", file, "-o", "json")
         assert (yaml.out, yaml.err) == ("", "note: t/js asks for no gang\n")
@@ -133,7 +133,7 @@ class TestJobs:
         answer = fine("translate", "-f", write(tmp_path / "a.yaml", raw), "--jobs", *args)
         return {each["metadata"]["name"]: each for each in answer.documents if each["kind"] == "Job"}
 
-    def test_one_in_full(self, tmp_path: Path) -> None:
+    def test_a_job_is_printed_completely(self, tmp_path: Path) -> None:
         own = {
             "jobset.sigs.k8s.io/jobset-name": "js",
             "jobset.sigs.k8s.io/jobset-uid": FIXTURE_UID,

@@ -88,14 +88,16 @@ def test_passwords_and_queries_are_not_shown(address: str) -> None:
         ("http:///a", "not a valid URL"),
     ],
 )
-def test_a_url_that_cannot_be_read(url: str, reason: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unreadable_url_is_an_error(url: str, reason: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("no_proxy", "*")
     answer = gangctl("plan", "-f", url)
     assert (answer.code, answer.out) == (2, "")
     assert answer.err.endswith(f": cannot be read: {reason}\n")
 
 
-def test_a_server_with_an_unknown_certificate(server: ThreadingHTTPServer, address: str, tmp_path: Path) -> None:
+def test_a_server_with_an_untrusted_certificate_is_an_error(
+    server: ThreadingHTTPServer, address: str, tmp_path: Path
+) -> None:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     pair = Authority("other", tmp_path).server("manifests")
     context.load_cert_chain(pair.certificate, pair.key)

@@ -14,12 +14,12 @@ from tests.cli.run import fine, gangctl
 OURS = f"v{__version__}"
 
 
-def test_of_the_program_alone_it_asks_no_cluster() -> None:
+def test_the_client_version_needs_no_cluster() -> None:
     assert fine("version", "--client").out == f"Client Version: {OURS}\n"
     assert fine("version", "--client", "-o", "json").json == {"clientVersion": {"gitVersion": OURS}}
 
 
-async def test_of_the_cluster_it_is_that_of_the_api_server(tmp_path: Path) -> None:
+async def test_the_server_version_is_that_of_the_api_server(tmp_path: Path) -> None:
     async def answer(request: web.Request) -> web.Response:
         assert request.path == "/version"
         return web.json_response({"gitVersion": "v1.37.2", "minor": "37"})
@@ -30,13 +30,13 @@ async def test_of_the_cluster_it_is_that_of_the_api_server(tmp_path: Path) -> No
         assert report["serverVersion"] == {"gitVersion": "v1.37.2", "minor": "37"}
 
 
-def test_without_a_cluster_the_client_is_printed_and_the_reason_said(tmp_path: Path) -> None:
+def test_without_a_cluster_the_client_version_and_the_error_are_printed(tmp_path: Path) -> None:
     answer = gangctl("version", "--kubeconfig", str(tmp_path / "none"))
     assert (answer.code, answer.out) == (2, f"Client Version: {OURS}\n")
     assert "no cluster is configured" in answer.err
 
 
-async def test_a_request_ends_with_its_time(tmp_path: Path) -> None:
+async def test_a_request_ends_at_its_timeout(tmp_path: Path) -> None:
     async def answer(request: web.Request) -> web.Response:
         del request
         await asyncio.Event().wait()

@@ -27,7 +27,7 @@ GROUPS = {
 }
 
 
-def told(
+def reported(
     system: System, entry: dict[str, Any], group: str | None = None, *, scheduler: str | None = None, **metadata: Any
 ) -> dict[str, Any]:
     """A ReplicatedJob whose pods are the system's: of a PodGroup, with more labels and annotations."""

@@ -17,7 +17,7 @@ from gangctl.migration.migrate import migrate
 from gangctl.migration.systems import NAMES, System
 from tests.cli.manifests import CONFIG_MAP, SERVICE
 from tests.jobsets import jobset, rj
-from tests.migration.inputs import GROUPS, VOLCANO_MIN, converted, migrated, pod_group, problems, told
+from tests.migration.inputs import GROUPS, VOLCANO_MIN, converted, migrated, pod_group, problems, reported
 from tests.rows import each
 from tests.strategies import PROPERTY, hostile_jobsets, jobsets
 
@@ -71,7 +71,7 @@ def ganged(draw: st.DrawFn, system: System) -> list[dict[str, Any]]:
     sizes = draw(st.lists(_SIZES, min_size=1, max_size=4))
     plain = [rj(f"r{index}", *size) for index, size in enumerate(sizes)]
     groups = draw(st.sampled_from([["g"] * len(plain), [f"g{index}" for index in range(len(plain))]]))
-    raw = jobset("js", *(told(system, entry, group) for entry, group in zip(plain, groups, strict=True)))
+    raw = jobset("js", *(reported(system, entry, group) for entry, group in zip(plain, groups, strict=True)))
     pods = [replicated_job_pods(each) for each in read_jobset(raw)[0].replicated_jobs]
     minimum = {name: sum(n for n, group in zip(pods, groups, strict=True) if group == name) for name in groups}
     return [raw, *(pod_group(system, name, number) for name, number in minimum.items())]
@@ -103,7 +103,7 @@ class TestProperties:
         pods = [job_pods(each) for each in read_jobset(jobset("js", *plain))[0].replicated_jobs]
         entries = []
         for entry, number in zip(plain, pods, strict=True):
-            marked = told(System.VOLCANO, entry)
+            marked = reported(System.VOLCANO, entry)
             marked["template"]["metadata"] = {"annotations": {VOLCANO_MIN: str(number + off)}}
             entries.append(marked)
         migration = migrated(System.VOLCANO, jobset("js", *entries))

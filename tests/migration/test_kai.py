@@ -14,7 +14,7 @@ from tests.migration.inputs import (
     converted,
     notes,
     problems,
-    told,
+    reported,
 )
 from tests.rows import each
 
@@ -25,7 +25,7 @@ PREFERRED = "kai.scheduler/topology-preferred-placement"
 
 def kai(*entries: dict[str, Any], labels: dict[str, str] | None = None, **fields: Any) -> dict[str, Any]:
     """A JobSet of KAI."""
-    raw = jobset("js", *(told(KAI, each) for each in entries), **fields)
+    raw = jobset("js", *(reported(KAI, each) for each in entries), **fields)
     if labels:
         raw["metadata"]["labels"] = labels
     return raw
@@ -95,7 +95,7 @@ class TestRefused:
         assert words in message
 
     def test_mixed_schedulers(self) -> None:
-        raw = jobset("js", told(KAI, rj("a")), told(KAI, rj("b"), scheduler=""))
+        raw = jobset("js", reported(KAI, rj("a")), reported(KAI, rj("b"), scheduler=""))
         ((_, message),) = problems(KAI, raw)
         assert message.startswith("spec.replicatedJobs[1].template.spec.template.spec.schedulerName: ")
 
@@ -112,7 +112,7 @@ class TestRefused:
         ],
     )
     def test_what_only_kai_does(self, key: str, value: str, words: str) -> None:
-        raw = jobset("js", told(KAI, rj("a"), annotations={key: value}))
+        raw = jobset("js", reported(KAI, rj("a"), annotations={key: value}))
         ((_, message),) = problems(KAI, raw)
         assert message.startswith(f"spec.replicatedJobs[0].template.spec.template.metadata.annotations[{key}]: ")
         assert words in message

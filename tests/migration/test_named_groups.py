@@ -18,7 +18,7 @@ from tests.migration.inputs import (
     notes,
     pod_group,
     problems,
-    told,
+    reported,
 )
 from tests.rows import each
 
@@ -34,7 +34,7 @@ def path_of(system: System, pod: str = POD) -> str:
 def two(system: System, first: str | None = "g", second: str | None = "g", **fields: Any) -> dict[str, Any]:
     """Five pods in two ReplicatedJobs."""
     entries = [(rj("a"), first), (rj("b", 2, 2, 2), second)]
-    return jobset("js", *(told(system, e, g) if g else e for e, g in entries), **fields)
+    return jobset("js", *(reported(system, e, g) if g else e for e, g in entries), **fields)
 
 
 class TestMapping:
@@ -44,7 +44,7 @@ class TestMapping:
         assert converted(system, CONFIG_MAP, group, two(system)) == expected
 
     def test_a_group_of_some_leaves_the_others_out(self, system: System) -> None:
-        raw = jobset("js", told(system, rj("a"), "g"), rj("d"), told(system, rj("b", 2, 2, 2), "g"))
+        raw = jobset("js", reported(system, rj("a"), "g"), rj("d"), reported(system, rj("b", 2, 2, 2), "g"))
         expected = jobset("js", rj("a"), rj("d", mode="Off"), rj("b", 2, 2, 2), mode="Gang")
         assert converted(system, raw, pod_group(system, "g", 5)) == [expected]
 
@@ -58,11 +58,11 @@ class TestMapping:
         assert converted(system, two(system, first=None), pod_group(system, "g", 4)) == [expected]
 
     def test_the_only_replicated_job_is_the_jobset(self, system: System) -> None:
-        raw = jobset("js", told(system, rj("a", 3, 2, 2), "g"))
+        raw = jobset("js", reported(system, rj("a", 3, 2, 2), "g"))
         assert converted(system, raw, pod_group(system, "g", 6)) == [jobset("js", rj("a", 3, 2, 2), mode="Gang")]
 
     def test_pods_count_as_they_exist_at_once(self, system: System) -> None:
-        raw = jobset("js", told(system, rj("a", 2, 8, 3), "g"))
+        raw = jobset("js", reported(system, rj("a", 2, 8, 3), "g"))
         assert converted(system, raw, pod_group(system, "g", 6)) == [jobset("js", rj("a", 2, 8, 3), mode="Gang")]
 
     def test_everything_else_stays(self, system: System) -> None:
@@ -84,7 +84,7 @@ class TestMapping:
         assert value == expected
 
     def test_two_replicated_jobs_that_are_one_object_by_an_alias(self, system: System) -> None:
-        template = told(system, rj("x"), "g")["template"]
+        template = reported(system, rj("x"), "g")["template"]
         raw = jobset("js", {"name": "a", "template": template}, {"name": "b", "template": template})
         plain = rj("x")["template"]
         expected = jobset("js", {"name": "a", "template": plain}, {"name": "b", "template": plain}, mode="Gang")
@@ -121,7 +121,7 @@ class TestNotes:
         assert [at for at, _, _ in notes(system, *objects)] == [1, 2]
 
     def test_sequenced_startup_is_split_and_told(self, system: System) -> None:
-        raw = jobset("js", told(system, rj("a"), "g"), told(system, rj("b", depends_on="a"), "g"))
+        raw = jobset("js", reported(system, rj("a"), "g"), reported(system, rj("b", depends_on="a"), "g"))
         texts = [text for _, _, text in notes(system, raw, pod_group(system, "g", 2))]
         assert any(text.startswith("Startup is sequenced") for text in texts)
 
@@ -165,7 +165,7 @@ class TestRefused:
         assert 'also that of Deployment "d"' in message
 
     def test_a_gang_of_two_beside_another(self, system: System) -> None:
-        raw = jobset("js", *(told(system, rj(name), group) for name, group in (("a", "g"), ("b", "g"), ("c", "h"))))
+        raw = jobset("js", *(reported(system, rj(name), group) for name, group in (("a", "g"), ("b", "g"), ("c", "h"))))
         ((_, message),) = problems(system, raw, pod_group(system, "g", 2), pod_group(system, "h", 1))
         assert message.startswith(f'{path_of(system)}: a gang of "a", "b" beside another gang cannot be said')
 
@@ -207,7 +207,7 @@ def test_the_key_counts_where_the_scheduler_reads_it(system: System) -> None:
     """An annotation of coscheduling's key, or a label of Volcano's, is read by nobody."""
     other = {"annotations": "labels", "labels": "annotations"}[GROUPS[system][1]]
     key = {System.VOLCANO: VOLCANO_GROUP, System.COSCHEDULING: COSCHEDULING_GROUP}[system]
-    entry = told(system, rj("b"), "g")
+    entry = reported(system, rj("b"), "g")
     entry["template"]["spec"]["template"]["metadata"][other] = {key: "x"}
     raw = jobset("js", entry)
     assert converted(system, raw, pod_group(system, "g", 1)) == [jobset("js", rj("b"), mode="Gang")]

@@ -6,7 +6,7 @@ from typing import Any
 
 from gangctl.migration.systems import System
 from tests.jobsets import jobset, rj
-from tests.migration.inputs import VOLCANO_MIN, VOLCANO_QUEUE, converted, notes, pod_group, problems, told
+from tests.migration.inputs import VOLCANO_MIN, VOLCANO_QUEUE, converted, notes, pod_group, problems, reported
 from tests.rows import each
 
 VOLCANO = System.VOLCANO
@@ -17,7 +17,7 @@ TIER_KEY = "volcano.sh/network-topology-highest-tier"
 
 def per_job(name: str, minimum: str | None, *numbers: int) -> dict[str, Any]:
     """A ReplicatedJob whose Jobs tell Volcano their minimum."""
-    return told(VOLCANO, rj(name, *numbers, annotations={VOLCANO_MIN: minimum} if minimum else None))
+    return reported(VOLCANO, rj(name, *numbers, annotations={VOLCANO_MIN: minimum} if minimum else None))
 
 
 class TestPerJob:
@@ -45,7 +45,7 @@ class TestPerJob:
         assert words in message
 
     def test_beside_a_named_group(self) -> None:
-        raw = jobset("js", per_job("a", "4", 3, 4, 4), told(VOLCANO, rj("b"), "g"))
+        raw = jobset("js", per_job("a", "4", 3, 4, 4), reported(VOLCANO, rj("b"), "g"))
         expected = jobset("js", rj("a", 3, 4, 4, mode="ReplicatedGang"), rj("b", mode="Gang"))
         assert converted(VOLCANO, raw, pod_group(VOLCANO, "g", 1)) == [expected]
 
@@ -68,7 +68,7 @@ class TestOnTheJobSet:
 
 class TestOtherWords:
     def test_a_queue_is_left_out_and_told(self) -> None:
-        entry = told(VOLCANO, rj("a", annotations={VOLCANO_MIN: "1"}), annotations={VOLCANO_QUEUE: "research"})
+        entry = reported(VOLCANO, rj("a", annotations={VOLCANO_MIN: "1"}), annotations={VOLCANO_QUEUE: "research"})
         raw = jobset("js", entry)
         assert converted(VOLCANO, raw) == [jobset("js", rj("a"), mode="Gang")]
         ((_, path, text),) = notes(VOLCANO, raw)
@@ -76,7 +76,7 @@ class TestOtherWords:
         assert text.startswith('queue "research" of Volcano is left out; --queue NAME')
 
     def test_the_queue_of_a_pod_group(self) -> None:
-        raw, group = jobset("js", told(VOLCANO, rj("a"), "g")), pod_group(VOLCANO, "g", 1, queue="research")
+        raw, group = jobset("js", reported(VOLCANO, rj("a"), "g")), pod_group(VOLCANO, "g", 1, queue="research")
         assert any('queue "research"' in text for _, _, text in notes(VOLCANO, raw, group))
 
     def test_a_queue_of_kueue_on_demand(self) -> None:
@@ -94,20 +94,22 @@ class TestOtherWords:
         assert converted(VOLCANO, other, jobset("js", per_job("a", "1")), queue="team")[0] == other
 
     def test_what_only_volcano_reads_is_removed_and_told(self) -> None:
-        entry = told(VOLCANO, rj("a", annotations={VOLCANO_MIN: "1"}), annotations={"volcano.sh/preemptable": "true"})
+        entry = reported(
+            VOLCANO, rj("a", annotations={VOLCANO_MIN: "1"}), annotations={"volcano.sh/preemptable": "true"}
+        )
         ((_, path, text),) = notes(VOLCANO, jobset("js", entry))
         assert path == "spec.replicatedJobs[0].template.spec.template.metadata.annotations[volcano.sh/preemptable]"
         assert text == "removed volcano.sh/preemptable, which only Volcano reads"
 
     @each("values", [{MODE_KEY: "hard"}, {TIER_KEY: "1"}, {MODE_KEY: "Hard", TIER_KEY: "1"}])
     def test_a_required_topology_is_refused(self, values: dict[str, str]) -> None:
-        entry = told(VOLCANO, rj("a", annotations={VOLCANO_MIN: "1"}), annotations=values)
+        entry = reported(VOLCANO, rj("a", annotations={VOLCANO_MIN: "1"}), annotations=values)
         for _, message in problems(VOLCANO, jobset("js", entry)):
             assert "HyperNodes" in message
 
     def test_a_wished_topology_is_removed(self) -> None:
         values = {MODE_KEY: "soft", TIER_KEY: "1"}
-        raw = jobset("js", told(VOLCANO, rj("a", annotations={VOLCANO_MIN: "1"}), annotations=values))
+        raw = jobset("js", reported(VOLCANO, rj("a", annotations={VOLCANO_MIN: "1"}), annotations=values))
         assert converted(VOLCANO, raw) == [jobset("js", rj("a"), mode="Gang")]
         assert len(notes(VOLCANO, raw)) == 2
 
@@ -121,7 +123,7 @@ class TestOtherWords:
         ],
     )
     def test_what_a_pod_group_asks_for_besides(self, spec: dict[str, Any], field: str) -> None:
-        raw = jobset("js", told(VOLCANO, rj("a"), "g"))
+        raw = jobset("js", reported(VOLCANO, rj("a"), "g"))
         ((position, message),) = problems(VOLCANO, raw, pod_group(VOLCANO, "g", 1, **spec))
         assert position == 1
         assert message.startswith(f"spec.{field}: ")
@@ -129,11 +131,11 @@ class TestOtherWords:
 
 class TestRefused:
     def test_a_minimum_on_the_pods(self) -> None:
-        raw = jobset("js", told(VOLCANO, rj("a"), annotations={VOLCANO_MIN: "1"}))
+        raw = jobset("js", reported(VOLCANO, rj("a"), annotations={VOLCANO_MIN: "1"}))
         assert "reads this on Jobs" in problems(VOLCANO, raw)[0][1]
 
     def test_pods_of_another_scheduler_in_a_group(self) -> None:
-        raw = jobset("js", told(VOLCANO, rj("a"), "g"), told(VOLCANO, rj("b"), "g", scheduler="mine"))
+        raw = jobset("js", reported(VOLCANO, rj("a"), "g"), reported(VOLCANO, rj("b"), "g", scheduler="mine"))
         found = problems(VOLCANO, raw, pod_group(VOLCANO, "g", 2))
         assert found[0][1].startswith('spec.replicatedJobs[1].template.spec.template.spec.schedulerName: is "mine"')
 
@@ -142,6 +144,6 @@ class TestRefused:
         assert problems(VOLCANO, raw)[0][1].startswith("spec.replicatedJobs: no pod template has schedulerName volcano")
 
     def test_a_replicated_job_of_another_scheduler_is_left_alone(self) -> None:
-        raw = jobset("js", per_job("a", "2", 2, 2, 2), told(VOLCANO, rj("b"), scheduler="mine"))
+        raw = jobset("js", per_job("a", "2", 2, 2, 2), reported(VOLCANO, rj("b"), scheduler="mine"))
         (value,) = converted(VOLCANO, raw)
         assert value["spec"]["replicatedJobs"][1] == raw["spec"]["replicatedJobs"][1]

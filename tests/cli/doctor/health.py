@@ -57,7 +57,7 @@ def own(lasts: float = HEALTHY_SECONDS, *, jobs: bool = False, **settings: Any) 
 
 
 def foreign(kind: str, name: str, service: tuple[str, str] | None, *, ca_bundle: str = "Y2E=") -> Object:
-    """Somebody else's configuration."""
+    """The configuration of another webhook."""
     config: Object = {"caBundle": ca_bundle} if ca_bundle else {}
     if service is not None:
         config["service"] = {"namespace": service[0], "name": service[1], "path": "/mutate"}
@@ -128,6 +128,6 @@ def healthy(**changed: Any) -> Facts:
 
 
 def asked(check: str, facts: Facts) -> Outcome:
-    """What a check says of these facts."""
+    """The outcome of a check on these facts."""
     subject = next(each for each in SUBJECTS if each.id == check)
     return examine(subject, CHECKS[check], facts).outcome

@@ -1,4 +1,4 @@
-"""Every check, by a situation that it has to find, and by one that misses it by little."""
+"""Every check, with a situation that it has to find, and one that is nearly the same."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ STORED: Final = 'storage is (re)initializing: no kind "Workload" is registered f
 
 
 def edited(edit: Callable[[Object], object], kind: str = "MutatingWebhookConfiguration") -> tuple[Object, ...]:
-    """gangctl's configurations, in which somebody has changed the first webhook of a kind."""
+    """gangctl's configurations, with a change in the first webhook of a kind."""
     found = own()
     edit(next(each for each in found if each["kind"] == kind)["webhooks"][0])
     return (*found, *others())
@@ -92,7 +92,7 @@ NO_JOBSET: Final = {"deployments": (), "canary": NOT_READ}
 
 
 class Case(NamedTuple):
-    """``changed`` facts of a healthy cluster, and what a check must say of them."""
+    """``changed`` facts of a healthy cluster, and the verdict of a check on them."""
 
     check: str
     changed: dict[str, Any]
@@ -336,13 +336,13 @@ CASES: Final = [
 
 
 @each("check", IDS)
-def test_a_healthy_cluster_is_told_so(check: str) -> None:
+def test_a_healthy_cluster_passes_every_check(check: str) -> None:
     outcome = asked(check, healthy())
     assert (outcome.verdict, outcome.remedy, outcome.command) == (OK, "", ""), outcome
 
 
 @each("case", CASES, ids=[f"{case.check}-{n}" for n, case in enumerate(CASES)])
-def test_a_situation(case: Case) -> None:
+def test_a_check_has_the_verdict_for_a_situation(case: Case) -> None:
     outcome = asked(case.check, healthy(**case.changed))
     assert outcome.verdict is case.verdict, outcome
     assert case.word in outcome.message
@@ -350,7 +350,7 @@ def test_a_situation(case: Case) -> None:
         assert outcome.remedy, "what fails says what to do"
 
 
-def test_every_check_can_say_no() -> None:
+def test_every_check_can_fail() -> None:
     assert {case.check for case in CASES if case.verdict in {WARNING, FAILED}} == set(IDS)
 
 
@@ -361,14 +361,14 @@ def test_every_subject_has_a_check_and_facts_that_exist() -> None:
 
 
 @each("check", IDS)
-def test_it_looks_at_nothing_but_the_facts_that_it_names(check: str) -> None:
+def test_a_check_reads_only_the_facts_that_it_names(check: str) -> None:
     always = {"now": NOW, "namespace": "t"}
     named = {name: getattr(healthy(), name) for name in CHECKS[check].facts}
     assert asked(check, Facts(**{**always, **named})) == asked(check, healthy())
 
 
 @each("check", IDS)
-def test_what_may_not_be_read_is_unknown_and_names_the_right(check: str) -> None:
+def test_a_forbidden_fact_makes_a_check_unknown_and_names_the_right(check: str) -> None:
     hidden = {name: Unseen("forbidden", "list things in namespace t") for name in CHECKS[check].facts}
     outcome = asked(check, healthy(**hidden))
     assert outcome.verdict is UNKNOWN
@@ -376,7 +376,7 @@ def test_what_may_not_be_read_is_unknown_and_names_the_right(check: str) -> None
     assert "list things in namespace t" in outcome.remedy
 
 
-def test_gangctl_outside_of_the_cluster() -> None:
+def test_a_gangctl_outside_of_the_cluster_passes() -> None:
     found = own()
     for item in found:
         for webhook in item["webhooks"]:
@@ -389,7 +389,7 @@ def test_gangctl_outside_of_the_cluster() -> None:
 
 
 @pytest.mark.parametrize("image", ["jobset:v0.11.2", "jobset:v0.10.0"])
-def test_a_jobset_that_drops_the_reference_is_told(image: str) -> None:
+def test_a_jobset_controller_that_drops_the_reference_is_reported(image: str) -> None:
     outcome = asked("jobset-controller", healthy(deployments=deployment(*JOBSET, image)))
     assert outcome.verdict is OK
     assert "jobs-repair puts it back" in outcome.evidence[-1]
@@ -403,7 +403,7 @@ def test_evidence_is_single_bounded_lines() -> None:
 
 
 @given(st.lists(st.sampled_from(Verdict), max_size=8))
-def test_the_worst_verdict_counts_and_unknown_only_alone(verdicts: list[Verdict]) -> None:
+def test_the_overall_verdict_is_the_worst(verdicts: list[Verdict]) -> None:
     result = examine(SUBJECTS[0], CHECKS[SUBJECTS[0].id], healthy())
     worst = overall(replace(result, outcome=replace(result.outcome, verdict=each)) for each in verdicts)
     ranked = [each for each in (FAILED, WARNING, OK) if each in verdicts]
@@ -429,7 +429,7 @@ FIELDS: Final = (
 
 
 @given(st.sampled_from(FIELDS), HOSTILE)
-def test_whatever_others_wrote_into_a_webhook(field: str, value: object) -> None:
+def test_hostile_fields_of_a_webhook_cause_no_error(field: str, value: object) -> None:
     facts = healthy(configurations=edited(lambda hook: hook.update({field: value})))
     for check in ("gangctl-webhooks", "gangctl-authority", "webhook-order", "gangctl-replicas", "jobset-webhooks"):
         assert asked(check, facts).verdict in Verdict
@@ -449,7 +449,7 @@ UPGRADE: Final = "helm upgrade gangs charts/gangctl --namespace gangctl-system -
     ],
 )
 @pytest.mark.parametrize("situation", ["deleted", "ignored"])
-def test_what_break_glass_changed_is_restored_as_it_was_installed(
+def test_the_remedy_after_break_glass_is_that_of_the_installation(
     annotations: Object, back: str, command: str, situation: str
 ) -> None:
     found = own(failure_policy="Ignore") if situation == "ignored" else own()[:1]
@@ -461,7 +461,7 @@ def test_what_break_glass_changed_is_restored_as_it_was_installed(
     assert outcome.command.startswith(command)
 
 
-def test_a_selector_that_no_server_lets_in() -> None:
+def test_an_invalid_namespace_selector_fails() -> None:
     odd = {"matchExpressions": [{"key": "kubernetes.io/metadata.name", "operator": "NotIn", "values": 7}, 3]}
     facts = healthy(configurations=edited(lambda hook: hook.update(namespaceSelector=odd)))
     assert asked("gangctl-webhooks", facts).verdict is FAILED

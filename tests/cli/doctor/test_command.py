@@ -42,12 +42,12 @@ OPEN: Final[Mapping[str, Any]] = {
         "components": {"schemas": {"io.k8s.api.core.v1.PodSpec": {"properties": {"schedulingGroup": {}}}}}
     },
 }
-"""What everybody who is known to the server may ask."""
+"""The requests that every authenticated user may send."""
 PLURAL: Final = re.compile(r"/apis?/(?:([\w.-]+)/)?v\w+/(?:namespaces/([\w-]+)/)?([\w-]+)")
 
 
 def forbidden(request: web.Request) -> web.Response:
-    """As RBAC says it."""
+    """In the words of RBAC."""
     found = PLURAL.match(request.path)
     assert found, request.path
     group, namespace, plural = found[1] or "", found[2], found[3]
@@ -70,7 +70,7 @@ def verdicts(answer: Answer) -> dict[str, str]:
     return {each["id"]: each["verdict"] for each in answer.json["checks"]}
 
 
-async def test_whoever_may_read_nothing_is_told_which_rights_are_missing(tmp_path: Path) -> None:
+async def test_without_any_rights_the_missing_ones_are_reported(tmp_path: Path) -> None:
     async with listening(stranger) as url:
         answer = await ask(tmp_path, url, "doctor", "-o", "json")
     assert answer.code == 0, answer.err
@@ -80,14 +80,14 @@ async def test_whoever_may_read_nothing_is_told_which_rights_are_missing(tmp_pat
         *("kubernetes-version", "scheduling-api", "jobset-api", "kueue-api", "kueue-configuration", "kueue-checks"),
     }
     assert set(found.values()) == {"ok", "unknown"}
-    told = {each["id"]: each["message"] for each in answer.json["checks"]}
-    assert told["gangctl-webhooks"].startswith("you may not list mutatingwebhookconfigurations")
-    assert told["admission"] == f"you may not create jobsets.jobset.x-k8s.io in namespace {HERE}"
-    assert told["rights"] == "you may not create selfsubjectaccessreviews.authorization.k8s.io cluster-wide"
-    assert "dry run" in told["pod-field"]
+    reported = {each["id"]: each["message"] for each in answer.json["checks"]}
+    assert reported["gangctl-webhooks"].startswith("you may not list mutatingwebhookconfigurations")
+    assert reported["admission"] == f"you may not create jobsets.jobset.x-k8s.io in namespace {HERE}"
+    assert reported["rights"] == "you may not create selfsubjectaccessreviews.authorization.k8s.io cluster-wide"
+    assert "dry run" in reported["pod-field"]
 
 
-async def test_a_server_that_drops_the_field_is_a_no(tmp_path: Path) -> None:
+async def test_a_server_that_drops_the_reference_fails(tmp_path: Path) -> None:
     async def drops(request: web.Request) -> web.Response:
         if request.method == "POST" and request.path.endswith("/jobs"):
             assert request.query["dryRun"] == "All"
@@ -105,7 +105,7 @@ async def test_a_server_that_drops_the_field_is_a_no(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("served", [["v1"], ["v1", "v1alpha3"]])
-async def test_a_field_without_groups_is_a_trap(served: list[str], tmp_path: Path) -> None:
+async def test_a_server_with_the_reference_but_without_groups_fails(served: list[str], tmp_path: Path) -> None:
     async def keeps(request: web.Request) -> web.Response:
         if request.method == "POST" and request.path.endswith("/jobs"):
             return web.json_response(await request.json(), status=201)
@@ -122,7 +122,7 @@ async def test_a_field_without_groups_is_a_trap(served: list[str], tmp_path: Pat
     assert (answer.code, set(verdicts(answer).values())) == (1, {"failed"})
 
 
-async def test_objects_of_an_earlier_minor(tmp_path: Path) -> None:
+async def test_objects_stored_by_an_earlier_minor_are_reported(tmp_path: Path) -> None:
     async def stale(request: web.Request) -> web.Response:
         if request.path == f"{ROOT}/v1beta1/workloads":
             text = 'no kind "Workload" is registered for version "scheduling.k8s.io/v1alpha2" in scheme'
@@ -142,7 +142,7 @@ def test_schema_is_published(golden: Golden) -> None:
 
 
 class TestUsage:
-    def test_nobody_answers(self, tmp_path: Path) -> None:
+    def test_an_unreachable_server_is_exit_code_3(self, tmp_path: Path) -> None:
         answer = process("doctor", "--kubeconfig", kubeconfig(tmp_path, "http://127.0.0.1:9"))
         assert (answer.code, answer.out) == (3, "")
         assert answer.err.startswith("error: ")
@@ -173,7 +173,7 @@ class TestUsage:
 class TestSandbox:
     """A simulated cluster without gangctl, on which gangs run and wait."""
 
-    async def test_one_document_that_keeps_to_its_types(self, tmp_path: Path) -> None:
+    async def test_the_report_is_one_document_of_its_schema(self, tmp_path: Path) -> None:
         async with home(tmp_path, dump.objects()) as here:
             answer = await here.ask("doctor", "-o", "json")
             stream = await here.ask("doctor", "-o", "yaml")
@@ -185,7 +185,7 @@ class TestSandbox:
         found = verdicts(answer)
         assert (found["gangctl-webhooks"], found["admission"], found["pod-field"]) == ("failed", "failed", "ok")
 
-    async def test_a_canary_without_gangctl_is_told_and_goes(self, tmp_path: Path) -> None:
+    async def test_a_canary_without_gangctl_fails_and_is_deleted(self, tmp_path: Path) -> None:
         async with home(tmp_path) as here:
             answer = await here.ask("doctor", "--canary", "--timeout", "1", "-o", "json", *only(CANARY))
             assert canaries(here) == []
@@ -214,10 +214,10 @@ class TestSandbox:
             strict = await ask(tmp_path, url, "doctor", "--canary", "-o", "json", "--strict", *only(CANARY))
         assert (answer.code, set(verdicts(answer).values())) == (0, {"unknown"})
         assert (strict.code, verdicts(strict)) == (1, verdicts(answer))
-        told = {each["message"] for each in answer.json["checks"]}
-        assert told == {f"you may not create jobsets.jobset.x-k8s.io in namespace {HERE}"}
+        reported = {each["message"] for each in answer.json["checks"]}
+        assert reported == {f"you may not create jobsets.jobset.x-k8s.io in namespace {HERE}"}
 
-    async def test_nothing_is_created_against_the_will_of_who_is_asked(self, tmp_path: Path) -> None:
+    async def test_nothing_is_created_if_the_user_declines(self, tmp_path: Path) -> None:
         async with home(tmp_path) as here:
             code = await asyncio.to_thread(refuse, here)
             assert canaries(here) == []
@@ -252,7 +252,7 @@ def writes(here: Place) -> list[str]:
 
 
 def refuse(here: Place) -> int:
-    """The exit code of a doctor that a person at a terminal tells not to go on."""
+    """The exit code of a doctor that a user declines to continue."""
     person, terminal = os.openpty()
     arguments = [str(BIN / "gangctl"), "doctor", "--canary", *only(CANARY), "--kubeconfig", str(here.kubeconfig)]
     with subprocess.Popen(

@@ -52,7 +52,7 @@ def of_kind(configurations: list[Object], kind: str) -> list[Object]:
 
 LEASES: Final = "/apis/coordination.k8s.io/v1/namespaces/gangctl-system/leases"
 FORBIDDEN: Final = object()
-"""An answer that somebody gets who lacks the right."""
+"""The answer to a user without the right."""
 
 
 def lease(name: str) -> dict[str, Any]:
@@ -159,7 +159,7 @@ def found(answer: Answer, check: str) -> tuple[str, list[str]]:
     return one["verdict"], one["evidence"]
 
 
-async def test_everything_that_is_there_is_seen(tmp_path: Path) -> None:
+async def test_a_complete_installation_is_read(tmp_path: Path) -> None:
     answer = await doctor(tmp_path, installed())
     unlike = {each["id"]: each for each in answer.json["checks"] if each["verdict"] != "ok"}
     assert set(unlike) == {"gangctl-authority", "scheduler-gate"}, unlike
@@ -230,7 +230,7 @@ PLAIN: Final = {"/api/v1/namespaces/kueue-system/configmaps/kueue-manager-config
         (PLAIN, "kueue-configuration", "unknown", ""),
     ],
 )
-async def test_what_differs_is_seen(
+async def test_a_difference_in_the_installation_is_found(
     changed: dict[str, Any] | Callable[[], dict[str, Any]], check: str, verdict: str, word: str, tmp_path: Path
 ) -> None:
     # What is so many seconds old is so when the test runs, not when tests are collected.
@@ -242,7 +242,7 @@ async def test_what_differs_is_seen(
 
 
 @pytest.mark.parametrize("scheduling", [True, False])
-async def test_a_jobset_that_schedules_gangs_itself_is_told(tmp_path: Path, *, scheduling: bool) -> None:
+async def test_a_jobset_controller_with_gang_scheduling_is_reported(tmp_path: Path, *, scheduling: bool) -> None:
     """The name of the schema is that of real API servers: JobSet 0.12 on Kubernetes 1.37."""
     spec: Object = {"properties": {"suspend": {}, **({"scheduling": {}} if scheduling else {})}}
     schemas = {"io.x-k8s.jobset.v1alpha2.JobSet": {"properties": {"spec": spec}}}
@@ -252,7 +252,7 @@ async def test_a_jobset_that_schedules_gangs_itself_is_told(tmp_path: Path, *, s
     assert ("spec.scheduling" in " ".join(found(answer, "jobset-api")[1])) is scheduling
 
 
-async def test_where_gangctl_runs_can_be_told(tmp_path: Path) -> None:
+async def test_the_namespace_of_gangctl_can_be_given(tmp_path: Path) -> None:
     answers = installed()
     answers["/apis/coordination.k8s.io/v1/namespaces/ops/leases"] = answers.pop(LEASES)
     answer = await doctor(tmp_path, answers, "--only", "gangctl-leader", "--gangctl-namespace", "ops")
@@ -261,7 +261,7 @@ async def test_where_gangctl_runs_can_be_told(tmp_path: Path) -> None:
 
 @each("words", [["--shards=3"], ["--shards", "3"]])
 @each("may_list", [True, False])
-async def test_each_shard_is_looked_at_also_by_who_may_not_list_leases(
+async def test_each_shard_is_checked_even_without_the_right_to_list_leases(
     words: list[str], may_list: bool, tmp_path: Path
 ) -> None:
     divided = deployment("gangctl", "gangctl:0.1.0", wanted=4, ready=4)
@@ -280,7 +280,7 @@ async def test_each_shard_is_looked_at_also_by_who_may_not_list_leases(
     ]
 
 
-async def test_the_same_right_is_missed_whichever_answer_comes_first(tmp_path: Path) -> None:
+async def test_the_missing_right_does_not_depend_on_the_order_of_answers(tmp_path: Path) -> None:
     fast_one_answered = asyncio.Event()
 
     async def slow() -> object:
@@ -299,7 +299,7 @@ async def test_the_same_right_is_missed_whichever_answer_comes_first(tmp_path: P
         assert answer.json["checks"][0]["message"] == f"no right to {REGISTRATION}/mutatingwebhookconfigurations"
 
 
-async def test_a_server_that_fails_halfway_is_no_traceback(tmp_path: Path) -> None:
+async def test_a_server_that_fails_halfway_is_one_error(tmp_path: Path) -> None:
     answers = installed()
     answers[f"{REGISTRATION}/mutatingwebhookconfigurations"] = {"items": "nonsense", "metadata": {}}
     answers["/apis/apps/v1/namespaces/gangctl-system/deployments"] = [

@@ -35,7 +35,7 @@ _WATCHING: Final = frozenset({"top", "wait"})
 
 @dataclass
 class Place:
-    """The server, and a kubeconfig of somebody whose context is the namespace of the gangs."""
+    """The server, and a kubeconfig whose context has the namespace of the gangs."""
 
     sandbox: Sandbox
     kubeconfig: Path
@@ -92,7 +92,7 @@ class Running:
     child: asyncio.subprocess.Process
 
     async def line(self, *, err: bool = False) -> str:
-        """The next line that it says."""
+        """The next line that it prints."""
         stream = self.child.stderr if err else self.child.stdout
         assert stream is not None
         async with asyncio.timeout(HUNG_SECONDS):
@@ -107,7 +107,7 @@ class Running:
                 return line
 
     async def end(self, seconds: float = HUNG_SECONDS) -> Answer:
-        """Its exit code, and what else it says."""
+        """Its exit code, and what else it prints."""
         async with asyncio.timeout(seconds):
             out, err = await self.child.communicate()
         return Answer(self.child.returncode or 0, out.decode(), err.decode())
@@ -117,7 +117,7 @@ class Running:
 async def place(
     directory: Path, found: Iterable[Object], *, forbidden: Collection[str] = (), gangs: bool = True
 ) -> AsyncIterator[Place]:
-    """A server with these objects; ``forbidden`` are resources (``pods``) that nobody may read."""
+    """A server with these objects; ``forbidden`` are resources (``pods``) that no user may read."""
     runtime_config = {} if gangs else {"scheduling.k8s.io/v1beta1": False}
     async with Sandbox(SandboxOptions(minor="1.37", runtime_config=runtime_config)) as sandbox:
         config = yaml.safe_load(sandbox.kubeconfig(user=USER))

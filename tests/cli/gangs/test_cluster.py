@@ -1,4 +1,4 @@
-"""Gangs of a cluster: what is read, with which rights, and that it is what files say of the same objects."""
+"""Gangs of a cluster: what is read, with which rights, and that files of the same objects give the same output."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.jobsets import jobset, rj
 from tests.rows import each
 
 
-async def test_a_cluster_and_its_dump_say_the_same(tmp_path: Path) -> None:
+async def test_a_cluster_and_its_dump_give_the_same_output(tmp_path: Path) -> None:
     dumped = fine("describe", WAITS, "-f", str(dump.STUCK), "-o", "json").json
     async with place(tmp_path, dump.objects()) as here:
         live = await here.ask("describe", WAITS, "-o", "json")
@@ -45,14 +45,14 @@ async def test_one_namespace_by_default_and_all_when_asked(tmp_path: Path) -> No
     assert there.out.split() == ["gang.gangctl.dev/other"]
 
 
-async def test_labels_are_the_servers_business(tmp_path: Path) -> None:
+async def test_label_selectors_are_evaluated_by_the_server(tmp_path: Path) -> None:
     found = dump.changed("JobSet", RUNS, lambda each: each["metadata"].update(labels={"team": "red"}))
     async with place(tmp_path, found) as here:
         answer = await here.ask("get", "-l", "team in (red)", "-o", "name")
     assert answer.out.split() == [f"gang.gangctl.dev/{RUNS}"]
 
 
-async def test_a_name_that_is_none(tmp_path: Path) -> None:
+async def test_an_unknown_name_is_an_error(tmp_path: Path) -> None:
     async with place(tmp_path, dump.objects()) as here:
         answers = [await here.ask(verb, "trian") for verb in ("get", "describe", "why", "wait")]
     for answer in answers:
@@ -63,7 +63,7 @@ async def test_a_name_that_is_none(tmp_path: Path) -> None:
         ]
 
 
-async def test_a_pod_names_its_gang(tmp_path: Path) -> None:
+async def test_a_pod_name_selects_its_gang(tmp_path: Path) -> None:
     pod = next(each["metadata"]["name"] for each in dump.objects("Pod") if RUNS in each["metadata"]["labels"].values())
     async with place(tmp_path, dump.objects()) as here:
         answer = await here.ask("get", f"pod/{pod}", f"jobset/{WAITS}", "-o", "name")
@@ -74,7 +74,7 @@ async def test_a_pod_names_its_gang(tmp_path: Path) -> None:
 
 class TestRights:
     @each(
-        ("resource", "told"),
+        ("resource", "reported"),
         [
             ("nodes", "nodes may not be read"),
             ("events.events.k8s.io", "events.events.k8s.io may not be read"),
@@ -82,14 +82,14 @@ class TestRights:
             ("pods", "pods may not be read"),
         ],
     )
-    async def test_what_may_not_be_read_is_left_out(self, resource: str, told: str, tmp_path: Path) -> None:
+    async def test_forbidden_objects_are_left_out(self, resource: str, reported: str, tmp_path: Path) -> None:
         async with place(tmp_path, dump.objects(), forbidden=[resource]) as here:
             answer = await here.ask("get", RUNS, "-o", "json")
         assert answer.code == 0
         assert answer.err.startswith("note: left out: ")
-        assert told in answer.err
+        assert reported in answer.err
 
-    async def test_groups_that_may_not_be_read_are_not_missing(self, tmp_path: Path) -> None:
+    async def test_forbidden_groups_are_not_reported_as_missing(self, tmp_path: Path) -> None:
         groups = ["podgroups.scheduling.k8s.io", "workloads.scheduling.k8s.io"]
         async with place(tmp_path, dump.objects(), forbidden=groups) as here:
             answer = await here.ask("why", WAITS, "-o", "json")
@@ -97,26 +97,26 @@ class TestRights:
         assert "PodGroupMissing" not in reasons
         assert reasons[0] == "Unschedulable"
 
-    async def test_without_jobsets_there_is_no_answer(self, tmp_path: Path) -> None:
+    async def test_without_the_right_to_read_jobsets_it_is_an_error(self, tmp_path: Path) -> None:
         async with place(tmp_path, dump.objects(), forbidden=["jobsets.jobset.x-k8s.io"]) as here:
             answer = await here.ask("get")
         assert (answer.code, answer.out) == (3, "")
         assert "is forbidden" in answer.err
 
-    async def test_who_may_not_make_jobs_is_answered_without_the_proof(self, tmp_path: Path) -> None:
+    async def test_without_the_right_to_create_jobs_the_proof_is_skipped(self, tmp_path: Path) -> None:
         async with place(tmp_path, dump.objects(), forbidden=["jobs.batch"]) as here:
             answer = await here.ask("why", RUNS)
         assert answer.out.startswith(f"Gang {NAMESPACE}/{RUNS}: ")
 
 
-async def test_a_cluster_without_the_scheduling_api(tmp_path: Path) -> None:
+async def test_a_cluster_without_the_scheduling_api_is_reported(tmp_path: Path) -> None:
     async with place(tmp_path, dump.objects(but=["PodGroup", "Workload"]), gangs=False) as here:
         answer = await here.ask("why", WAITS, "-o", "json")
     assert answer.code == 1
     assert "GangAPIUnavailable" in [cause["reason"] for cause in answer.json["status"]["causes"]]
 
 
-async def test_a_cluster_without_jobsets(tmp_path: Path) -> None:
+async def test_a_cluster_without_jobsets_is_an_error(tmp_path: Path) -> None:
     async with serving(kueue=False) as (server, url):
         server.forbidden = ()
         server.objects = []
@@ -125,7 +125,7 @@ async def test_a_cluster_without_jobsets(tmp_path: Path) -> None:
     assert "does not serve JobSets" in answer.err
 
 
-def test_nobody_answers(tmp_path: Path) -> None:
+def test_an_unreachable_server_is_exit_code_3(tmp_path: Path) -> None:
     config = {
         "apiVersion": "v1",
         "kind": "Config",

@@ -18,7 +18,9 @@ from tests.rows import each
 
 
 @each("verb", ["get", "describe", "why", "wait"])
-async def test_names_of_the_cluster(verb: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_names_of_jobsets_are_completed_from_the_cluster(
+    verb: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     # The cluster is in this process, and a busy machine may keep it from answering within two seconds.
     monkeypatch.setattr(cluster, "COMPLETION_SECONDS", 60.0)
     async with place(tmp_path, dump.objects()) as here:
@@ -29,11 +31,11 @@ async def test_names_of_the_cluster(verb: str, tmp_path: Path, monkeypatch: pyte
     assert narrow == ([RUNS], 4)
 
 
-def test_where_nobody_answers_there_are_none() -> None:
+def test_without_a_reachable_server_no_names_are_completed() -> None:
     answer = process("describe", "", program_name="kubectl_complete-gang")
     assert (answer.code, answer.out) == (0, ":4\n")
 
 
-def test_phases_and_goals() -> None:
+def test_phases_and_conditions_are_completed() -> None:
     assert candidates(["get", "--phase", "Un"]) == ([f"Unschedulable\t{GangPhase.UNSCHEDULABLE.sentence}"], 4)
     assert candidates(["wait", "x", "--for", ""]) == (["scheduled", "ready", "finished"], 4)

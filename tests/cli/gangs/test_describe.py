@@ -20,7 +20,7 @@ def tree_of(text: str) -> list[str]:
     return text.partition("Groups, Jobs and pods\n")[2].partition("\n\n")[0].splitlines()
 
 
-def test_one_that_runs(golden: Golden) -> None:
+def test_a_running_gang_is_described(golden: Golden) -> None:
     answer = ask("describe", RUNS)
     assert (answer.code, answer.err) == (0, "")
     golden(GOLDEN / "gangs-describe.txt", answer.out)
@@ -60,7 +60,7 @@ def test_equal_jobs_are_counted(tmp_path: Path) -> None:
     assert tree[-1] == "     └─ 11 Jobs sweep-workers-1 ... sweep-workers-11: each not there, 6 pods missing"
 
 
-def test_what_is_in_no_gang(tmp_path: Path) -> None:
+def test_pods_without_a_gang_are_described(tmp_path: Path) -> None:
     def loosen(each: Object) -> None:
         del each["spec"]["replicatedJobs"][0]["template"]["metadata"]
 
@@ -74,7 +74,7 @@ def test_what_is_in_no_gang(tmp_path: Path) -> None:
     ]
 
 
-def test_nodes_that_are_not_well_come_first(tmp_path: Path) -> None:
+def test_unhealthy_nodes_come_first(tmp_path: Path) -> None:
     def lose(each: Object) -> None:
         each["status"]["conditions"][0] |= {"status": "Unknown", "reason": "NodeStatusUnknown"}
 
@@ -89,7 +89,7 @@ def test_nodes_that_are_not_well_come_first(tmp_path: Path) -> None:
     ]
 
 
-def test_without_nodes_their_state_is_not_known(tmp_path: Path) -> None:
+def test_without_nodes_their_state_is_unknown(tmp_path: Path) -> None:
     details = ask_about(tmp_path, dump.objects(but=["Node"]), "describe", RUNS, "-o", "json").json["details"]
     assert {each["state"] for each in details["nodes"]} == {""}
 
@@ -108,7 +108,7 @@ def test_schema_is_published(golden: Golden) -> None:
     golden(SCHEMA, json.dumps(schema_of("describe"), indent=2) + "\n")
 
 
-def test_descriptions_keep_the_schema_and_are_gangs(tmp_path: Path) -> None:
+def test_descriptions_match_the_schema_of_gangs(tmp_path: Path) -> None:
     def loosen(each: Object) -> None:
         del each["spec"]["replicatedJobs"][0]["template"]["metadata"]
 
@@ -136,7 +136,7 @@ class TestGroup:
         assert f"--group takes one of: {GROUP_OF_SWEEP}" in answer.err
 
 
-def test_how_it_ended(tmp_path: Path) -> None:
+def test_the_result_of_a_finished_gang_is_described(tmp_path: Path) -> None:
     found = dump.changed("JobSet", RUNS, lambda each: dump.finish(each, "Failed", "job train-workers-0 failed"))
     answer = ask_about(tmp_path, found, "describe", RUNS)
     assert answer.code == 0

@@ -38,7 +38,7 @@ def test_json_is_a_list_of_gangs_and_of_a_name_the_gang() -> None:
 
 
 @each("place", [("get",), ("get", RUNS), ("get", "-n", "elsewhere"), ("why", WAITS), ("why", RUNS)])
-def test_gangs_keep_their_schema(place: tuple[str, ...]) -> None:
+def test_gangs_match_their_schema(place: tuple[str, ...]) -> None:
     answer = ask(*place, "-o", "json").json
     assert answer_violations(answer, schema_of("gang")) == []
     if answer["kind"] == "Gang":
@@ -118,15 +118,15 @@ def test_namespaces() -> None:
 
 
 class TestNames:
-    def test_close_ones_are_suggested(self) -> None:
+    def test_similar_names_are_suggested(self) -> None:
         answer = ask("get", "trian")
         assert (answer.code, answer.out) == (1, "")
         assert answer.err == 'error: jobsets.jobset.x-k8s.io "trian" not found\nhint: did you mean train?\n'
 
-    def test_nothing_close(self) -> None:
+    def test_no_name_is_suggested_if_none_is_similar(self) -> None:
         assert "gangctl get -A lists all gangs" in ask("get", "xxxxxxxx").err
 
-    def test_one_without_a_gang_is_told_so(self, tmp_path: Path) -> None:
+    def test_a_jobset_without_a_gang_is_reported(self, tmp_path: Path) -> None:
         plain = jobset("plain", rj("w"), uid="u-1", namespace=NAMESPACE)
         answer = ask_about(tmp_path, [*dump.objects(), plain], "get", "plain")
         assert (answer.code, answer.out) == (1, "")
@@ -134,7 +134,7 @@ class TestNames:
         assert 'gangctl.dev/gang-mode: "Gang"' in answer.err
         assert "plain" not in ask_about(tmp_path, [*dump.objects(), plain], "get").out
 
-    def test_where_none_asks_for_a_gang_that_is_noted(self, tmp_path: Path) -> None:
+    def test_jobsets_without_any_gang_give_a_note(self, tmp_path: Path) -> None:
         answer = ask_about(tmp_path, [jobset("plain", rj("w"), uid="u-1")], "get")
         assert (answer.code, answer.out) == (0, "")
         assert "note: 1 JobSet without a gang" in answer.err
@@ -155,19 +155,19 @@ class TestFiles:
         answer = ask_about(tmp_path, [*dump.objects(), other], "get")
         assert (answer.code, answer.err) == (0, "note: skipped 1 Service\n")
 
-    def test_without_jobsets(self, tmp_path: Path) -> None:
+    def test_input_without_jobsets_is_an_error(self, tmp_path: Path) -> None:
         answer = ask_about(tmp_path, dump.objects("Pod"), "get")
         assert (answer.code, answer.out) == (2, "")
         assert "no JobSet in the files" in answer.err
         assert "kubectl get jobsets" in answer.err
 
-    def test_what_was_never_in_a_cluster(self, tmp_path: Path) -> None:
+    def test_a_jobset_without_a_uid_is_refused(self, tmp_path: Path) -> None:
         answer = ask_about(tmp_path, [jobset("new", rj("w"), mode="Gang")], "get")
         assert answer.code == 2
         assert "metadata.uid was never in a cluster" in answer.err
         assert "dump.yaml:1:1" in answer.err
 
-    def test_all_that_is_wrong_is_told_at_once(self, tmp_path: Path) -> None:
+    def test_all_errors_are_reported_at_once(self, tmp_path: Path) -> None:
         wrong: list[dump.Object] = [
             {"apiVersion": "v1", "kind": "Pod", "metadata": {}},
             {"apiVersion": "v1", "kind": "Node", "spec": 1},
@@ -177,7 +177,7 @@ class TestFiles:
         assert "a Pod without metadata.name" in answer.err
         assert "spec: has the wrong type" in answer.err
 
-    def test_what_no_server_lets_in(self, tmp_path: Path) -> None:
+    def test_an_invalid_jobset_is_refused(self, tmp_path: Path) -> None:
         found = dump.changed("JobSet", RUNS, lambda each: each["spec"].update(replicatedJobs="none"))
         answer = ask_about(tmp_path, found, "get")
         assert answer.code == 2
@@ -193,7 +193,7 @@ class TestFiles:
 
 
 @each(
-    ("arguments", "told"),
+    ("arguments", "reported"),
     [
         (("-n", "t", "-A", "-f", "x"), "excludes"),
         (("a", "-l", "b=c", "-f", "x"), "exclude"),
@@ -213,13 +213,13 @@ class TestFiles:
         (("-f", "nowhere.yaml"), "no such file"),
     ],
 )
-def test_usage(arguments: tuple[str, ...], told: str) -> None:
+def test_usage(arguments: tuple[str, ...], reported: str) -> None:
     answer = gangctl("get", *arguments)
     assert (answer.code, answer.out) == (2, "")
-    assert told in answer.err
+    assert reported in answer.err
 
 
-def test_without_its_groups_nothing_is_concluded_from_their_absence(tmp_path: Path) -> None:
+def test_groups_absent_from_the_files_are_not_reported_as_missing(tmp_path: Path) -> None:
     found = dump.objects(but=["PodGroup", "Workload"])
     answer = ask_about(tmp_path, found, "get", WAITS, "-o", "json")
     reasons = [cause["reason"] for cause in answer.json["status"]["causes"]]

@@ -1,4 +1,4 @@
-"""Whatever a dump holds, the commands answer or refuse it; they never break."""
+"""Any dump gives an answer or an error, and never a traceback."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def broken(spots: list[tuple[int, int]]) -> list[Any]:
     ],
 )
 @each("odd", [["x"], {"a": "b"}, 5])
-def test_what_was_no_text_or_no_object(kind: str, path: list[Any], odd: Any, tmp_path: Path) -> None:
+def test_fields_of_the_wrong_type_are_one_error(kind: str, path: list[Any], odd: Any, tmp_path: Path) -> None:
     service: Object = {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "s"}}
     found = [*dump.objects(), service]
     for item in found:
@@ -73,7 +73,7 @@ def test_what_was_no_text_or_no_object(kind: str, path: list[Any], odd: Any, tmp
     spots=st.lists(st.tuples(st.integers(0, COUNT - 1), st.integers(0, len(ODD) - 1)), min_size=1, max_size=4),
     verb=st.sampled_from(["get", "describe", "why", "top"]),
 )
-def test_odd_values(spots: list[tuple[int, int]], verb: str, tmp_path: Path) -> None:
+def test_hostile_values_give_an_answer_or_an_error(spots: list[tuple[int, int]], verb: str, tmp_path: Path) -> None:
     found = [each for each in broken(spots) if isinstance(each, dict)]
     names = [WAITS] if verb in {"describe", "why"} else []
     answer = ask_about(tmp_path, found, verb, *names)
@@ -84,7 +84,7 @@ def test_odd_values(spots: list[tuple[int, int]], verb: str, tmp_path: Path) -> 
 
 @each("kind", ["JobSet", "Pod", "PodGroup", "Node"])
 @each("odd", ["x;reboot", "$(reboot)", "x --server=https://example.com", "a`b`", "X", "-x"])
-def test_commands_to_copy_have_names_and_nothing_else(kind: str, odd: str, tmp_path: Path) -> None:
+def test_invalid_names_are_refused(kind: str, odd: str, tmp_path: Path) -> None:
     found = dump.objects()
     next(each for each in found if each["kind"] == kind)["metadata"]["name"] = odd
     answer = ask_about(tmp_path, found, "get")
@@ -93,7 +93,7 @@ def test_commands_to_copy_have_names_and_nothing_else(kind: str, odd: str, tmp_p
 
 
 @pytest.mark.parametrize("verb", ["describe", "why"])
-def test_texts_of_others_move_no_cursor(verb: str, tmp_path: Path) -> None:
+def test_control_characters_in_messages_are_escaped(verb: str, tmp_path: Path) -> None:
     found = dump.objects()
     for pod in dump.pods_of(found, WAITS):
         pod["status"]["conditions"][0]["message"] = "\x1b[2J0/4 nodes are available\nline: 4 Insufficient cpu"

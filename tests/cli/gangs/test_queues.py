@@ -45,7 +45,7 @@ def facts(found: Queues, name: str = "train", *, cpu: str = "1", suspend: bool =
     return found.facts(read_jobset(raw)[0], raw, NOW, pods=0)
 
 
-def test_one_that_waits() -> None:
+def test_a_waiting_gang_has_its_queue_status() -> None:
     found = facts(queues(*cluster("8", waiting())))
     assert found is not None
     assert (found.local_queue, found.cluster_queue, found.blocked, found.never) == ("q", "cq", None, "")
@@ -56,73 +56,73 @@ def failed(name: str = "train") -> Object:
     return workload(name, "q", condition("Finished", True, "FailedToStart", "conflict for labels"), pods=4)
 
 
-def test_one_that_kueue_gave_up_is_no_jobset_without_a_workload() -> None:
+def test_a_deactivated_gang_is_not_reported_as_missing_its_workload() -> None:
     found = queues(*cluster("8", failed()))
-    told = facts(found)
-    assert told is not None
-    assert told.workload is not None
-    assert told.stuck is not None
-    assert told.stuck.trouble == "FailedToStart"
+    reported = facts(found)
+    assert reported is not None
+    assert reported.workload is not None
+    assert reported.stuck is not None
+    assert reported.stuck.trouble == "FailedToStart"
     assert found.stock is not None
     assert found.stock.workloads() == []
 
 
-def test_one_that_kueue_gives_up_while_it_is_watched() -> None:
+def test_a_gang_deactivated_during_a_watch_is_reported() -> None:
     found = queues(*cluster("8", waiting()))
     found.seed("t")
     take(found.workloads, read_workload, failed())
     found.refresh("t")
-    told = facts(found)
-    assert told is not None
-    assert told.stuck is not None
-    assert told.stuck.trouble == "FailedToStart"
+    reported = facts(found)
+    assert reported is not None
+    assert reported.stuck is not None
+    assert reported.stuck.trouble == "FailedToStart"
     take(found.workloads, read_workload, waiting())
     found.refresh("t")
     assert getattr(facts(found), "stuck", "") is None
 
 
-def test_of_several_workloads_the_one_that_goes_on_counts() -> None:
+def test_of_several_workloads_the_active_one_is_used() -> None:
     over = failed()
     over["metadata"]["name"] = "over"
-    told = facts(queues(*cluster("8", waiting(), over)))
-    assert told is not None
-    assert told.stuck is None
+    reported = facts(queues(*cluster("8", waiting(), over)))
+    assert reported is not None
+    assert reported.stuck is None
 
 
-def test_without_a_queue_or_without_kueue() -> None:
+def test_without_a_queue_or_kueue_there_is_no_queue_status() -> None:
     raw = queued(queue="", uid="u")
     assert queues(*cluster()).facts(read_jobset(raw)[0], raw, NOW, pods=0) is None
     assert facts(Queues()) is None
 
 
-def test_never_is_told_of_what_is_suspended_only() -> None:
+def test_never_is_reported_for_suspended_gangs_only() -> None:
     found = queues(*cluster("8", waiting()))
     assert "8" in getattr(facts(found, cpu="3"), "never", "")
     assert getattr(facts(found, cpu="3", suspend=False), "never", None) == ""
 
 
-def test_without_cluster_queues_nothing_is_closed_and_nothing_never_fits() -> None:
+def test_without_cluster_queues_no_gang_is_blocked_or_never_fits() -> None:
     found = facts(queues(local_queue("q", "cq"), waiting(), CONFIGURATION, known=False), cpu="99")
     assert found is not None
     assert (found.cluster_queue, found.blocked, found.never, found.workload is not None) == ("cq", None, "", True)
 
 
 @pytest.mark.parametrize("cpu", ["8"])
-def test_a_closed_queue(cpu: str) -> None:
+def test_a_stopped_queue_is_reported(cpu: str) -> None:
     found = facts(queues(*cluster(cpu, waiting(), stopPolicy="Hold")))
     assert found is not None
     assert found.blocked is not None
     assert "is stopped" in found.blocked.message
 
 
-def test_one_that_kueue_has_made_nothing_for() -> None:
+def test_a_gang_without_a_workload_is_reported() -> None:
     found = facts(queues(*cluster("8")))
     assert found is not None
     assert found.stuck is not None
     assert found.stuck.trouble == "WorkloadMissing"
 
 
-def test_behind_the_head_of_a_strict_queue() -> None:
+def test_a_gang_behind_the_head_of_a_strict_queue_is_reported() -> None:
     strict = cluster("8", waiting("head", priority=5), waiting(), queueingStrategy="StrictFIFO")
     found = facts(queues(*strict))
     assert found is not None
@@ -134,7 +134,7 @@ def test_behind_the_head_of_a_strict_queue() -> None:
 
 
 class TestWatching:
-    def test_nothing_is_lost_before_everything_was_seen(self) -> None:
+    def test_no_change_is_lost_during_the_first_lists(self) -> None:
         found = queues(*cluster("8", waiting()))
         found.seed(None)
         found.refresh(None)
@@ -142,7 +142,7 @@ class TestWatching:
         assert after is not None
         assert (after.cluster_queue, after.workload is not None, after.blocked) == ("cq", True, None)
 
-    def test_changes_are_taken_over(self) -> None:
+    def test_changes_update_the_queue_status(self) -> None:
         found = queues(*cluster("8", waiting()))
         found.seed("t")
         take(found.workloads, read_workload, workload("train", "q", held={"f": {"cpu": "4"}}, pods=4))
@@ -160,7 +160,7 @@ class TestWatching:
         assert closed is not None
         assert closed.blocked is not None
 
-    def test_what_is_gone_is_gone_and_what_has_finished_holds_nothing(self) -> None:
+    def test_deleted_and_finished_workloads_hold_no_quota(self) -> None:
         found = queues(*cluster("8", waiting()))
         found.seed(None)
         take(found.workloads, read_workload, workload("train", "q", condition("Finished"), held={"f": {"cpu": "4"}}))
@@ -174,7 +174,7 @@ class TestWatching:
         assert closed.blocked is not None
         assert closed.blocked.reason == "LocalQueueMissing"
 
-    def test_other_namespaces_stay_as_they_were_read(self) -> None:
+    def test_other_namespaces_are_not_watched(self) -> None:
         found = queues(*cluster("8", waiting()), workload("far", "q", namespace="elsewhere"))
         found.seed("t")
         found.refresh("t")

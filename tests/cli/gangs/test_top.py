@@ -46,14 +46,14 @@ def test_schema_is_published(golden: Golden) -> None:
     golden(SCHEMA, json.dumps(schema_of("top"), indent=2) + "\n")
 
 
-def test_summaries_keep_the_schema() -> None:
+def test_summaries_match_the_schema() -> None:
     some, none = (ask("top", *place, "-o", "json").json for place in ((), ("-n", "elsewhere")))
     assert violations(some, schema_of("top")) == violations(none, schema_of("top")) == []
     assert (len(some["queues"]), len(some["waiting"]), none["queues"]) == (1, 1, [])
     assert violations({**some, "gangs": "2"}, schema_of("top"))
 
 
-def test_trouble_comes_first(tmp_path: Path) -> None:
+def test_queues_with_stranded_pods_come_first(tmp_path: Path) -> None:
     """Where pods hold nodes in vain comes before where others merely wait."""
 
     def enqueue(name: str) -> Object:
@@ -72,14 +72,14 @@ def test_trouble_comes_first(tmp_path: Path) -> None:
     assert ask_about(tmp_path, found, "top", "--no-headers").out.splitlines()[0].split()[5] == "4"
 
 
-def test_what_is_over_asks_for_nothing(tmp_path: Path) -> None:
+def test_finished_gangs_request_nothing(tmp_path: Path) -> None:
     found = dump.changed("JobSet", WAITS, lambda each: dump.finish(each, "Completed"))
     summary = ask_about(tmp_path, found, "top", "-o", "json").json
     assert summary["queues"][0]["requests"] == {"cpu": "9"}
     assert summary["waiting"] == []
 
 
-def test_nothing() -> None:
+def test_without_gangs_a_note_is_printed() -> None:
     answer = ask("top", "-n", "elsewhere")
     assert (answer.code, answer.out, answer.err) == (0, "", "No gangs found in namespace elsewhere.\n")
 
@@ -89,7 +89,7 @@ def test_usage() -> None:
     assert gangctl("top", "NAME").code == 2
 
 
-async def test_on_a_terminal_it_follows_the_cluster(tmp_path: Path) -> None:
+async def test_on_a_terminal_the_table_follows_the_cluster(tmp_path: Path) -> None:
     """Until Ctrl-C, which is how it ends well."""
     async with place(tmp_path, dump.objects()) as here:
         ours, theirs = pty.openpty()
@@ -128,7 +128,7 @@ async def _seen(terminal: int, text: str) -> None:
             drawn += await asyncio.to_thread(os.read, terminal, 4096)
 
 
-async def test_once_on_a_cluster(tmp_path: Path) -> None:
+async def test_a_cluster_is_summarized_once(tmp_path: Path) -> None:
     async with place(tmp_path, dump.objects()) as here:
         answer = await here.ask("top", "-o", "json")
     assert (answer.code, answer.json["gangs"]) == (0, 2)

@@ -1,4 +1,4 @@
-"""``gangctl wait`` and ``gangctl get --watch``: what changes is told, and nobody asks twice."""
+"""``gangctl wait`` and ``gangctl get --watch``: changes are reported, and nothing is listed twice."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def let_run(here: Place, count: int) -> None:
 
 
 class TestWait:
-    async def test_until_ready(self, tmp_path: Path) -> None:
+    async def test_wait_until_ready(self, tmp_path: Path) -> None:
         async with place(tmp_path, dump.objects()) as here, here.running("wait", WAITS) as waiting:
             assert await waiting.until(f"{TITLE}: Unschedulable, 0 of 6 pods ready: ", err=True)
 
@@ -50,7 +50,7 @@ class TestWait:
             assert (answer.code, answer.out) == (0, f"{TITLE}: Ready, 6 of 6 pods ready\n")
             assert here.requests("list") == lists
 
-    async def test_until_scheduled_and_finished(self, tmp_path: Path) -> None:
+    async def test_wait_until_scheduled_and_finished(self, tmp_path: Path) -> None:
         async with place(tmp_path, dump.objects()) as here:
             scheduled = await here.ask("wait", RUNS, "--for", "scheduled", "-o", "json")
             assert (scheduled.code, scheduled.json["status"]["phase"]) == (0, "Ready")
@@ -63,7 +63,7 @@ class TestWait:
                 answer = await waiting.end()
             assert (answer.code, answer.out) == (0, f"gang.gangctl.dev/{RUNS}\n")
 
-    async def test_time_is_over(self, tmp_path: Path) -> None:
+    async def test_wait_ends_at_its_timeout(self, tmp_path: Path) -> None:
         async with place(tmp_path, dump.objects()) as here:
             answer = await here.ask("wait", WAITS, RUNS, "--timeout", "0")
         assert answer.code == 1
@@ -71,7 +71,7 @@ class TestWait:
         assert f"gangctl why {WAITS} -n {NAMESPACE} says more" in answer.err
         assert answer.out.splitlines()[1] == f"{NAMESPACE}/{RUNS}: Ready, 5 of 5 pods ready"
 
-    async def test_it_has_failed_for_good(self, tmp_path: Path) -> None:
+    async def test_wait_ends_if_the_gang_has_failed(self, tmp_path: Path) -> None:
         async with place(tmp_path, dump.objects()) as here, here.running("wait", WAITS) as waiting:
             await waiting.until("Unschedulable", err=True)
             (jobset,) = [each for each in dump.objects("JobSet") if each["metadata"]["name"] == WAITS]
@@ -81,7 +81,7 @@ class TestWait:
         assert answer.code == 1
         assert f"gang {TITLE} will not be ready: Failed: FailedJobs: it is over" in answer.err
 
-    async def test_it_is_deleted(self, tmp_path: Path) -> None:
+    async def test_wait_ends_if_the_gang_is_deleted(self, tmp_path: Path) -> None:
         async with place(tmp_path, dump.objects()) as here, here.running("wait", WAITS) as waiting:
             await waiting.until("Unschedulable", err=True)
             here.remove("JobSet", WAITS)
@@ -89,7 +89,7 @@ class TestWait:
         assert answer.code == 1
         assert f"JobSet {TITLE} was deleted" in answer.err
 
-    async def test_fail_fast(self, tmp_path: Path) -> None:
+    async def test_fail_fast_ends_at_a_blocking_cause(self, tmp_path: Path) -> None:
         """A minCount that its pods can never reach is for a person to repair."""
 
         def shrink(each: Object) -> None:
@@ -101,14 +101,14 @@ class TestWait:
         assert f"gang {TITLE} will not be ready: " in answer.err
 
     @each("time", ["", "10", "5x", "-1s", "m", "1m ", "1h 5m"])
-    def test_times(self, time: str) -> None:
+    def test_timeouts_are_parsed(self, time: str) -> None:
         answer = gangctl("wait", "x", "--timeout", time)
         assert answer.code == 2
         assert "90s, 10m or 1h30m" in answer.err
 
 
 class TestWatch:
-    async def test_what_changes_is_printed(self, tmp_path: Path) -> None:
+    async def test_changes_are_printed(self, tmp_path: Path) -> None:
         async with place(tmp_path, dump.objects()) as here, here.running("get", "--watch") as watching:
             assert (await watching.line()).split()[:4] == ["NAMESPACE", "NAME", "PHASE", "READY"]
             rows = [(await watching.line()).split()[1:4] for _ in range(2)]
@@ -118,7 +118,7 @@ class TestWatch:
             here.remove("JobSet", RUNS)
             assert (await watching.until("(deleted)")).split()[1] == RUNS
 
-    async def test_phases_that_it_comes_out_of(self, tmp_path: Path) -> None:
+    async def test_a_gang_that_leaves_the_selected_phase_is_printed(self, tmp_path: Path) -> None:
         arguments = ("get", "-w", "--phase", "unschedulable", "-o", "name")
         async with place(tmp_path, dump.objects()) as here, here.running(*arguments) as watching:
             assert await watching.line() == f"gang.gangctl.dev/{WAITS}"
@@ -131,20 +131,20 @@ class TestWatch:
             assert await watching.until("---")
             assert await watching.until(f"name: {RUNS}")
 
-    async def test_new_gangs_are_seen(self, tmp_path: Path) -> None:
+    async def test_new_gangs_are_printed(self, tmp_path: Path) -> None:
         async with place(tmp_path, []) as here, here.running("get", "-w", "-o", "name") as watching:
             here.put(dump.objects())
             seen = {await watching.line(), await watching.line()}
         assert seen == {f"gang.gangctl.dev/{name}" for name in (RUNS, WAITS)}
 
-    async def test_an_interrupt_ends_it(self, tmp_path: Path) -> None:
+    async def test_an_interrupt_ends_the_watch(self, tmp_path: Path) -> None:
         async with place(tmp_path, dump.objects()) as here, here.running("get", "-w") as watching:
             await watching.until(RUNS)
             watching.child.send_signal(signal.SIGINT)
             answer = await watching.end()
         assert (answer.code, answer.err) == (130, "")
 
-    async def test_what_is_deleted_after_it_was_read_is_noticed(self, tmp_path: Path) -> None:
+    async def test_a_gang_deleted_after_the_list_is_reported(self, tmp_path: Path) -> None:
         """Nothing of it is in the informers' lists, nor in their watches."""
         async with place(tmp_path, dump.objects()) as here, reading(here) as reader:
             await reader.read()

@@ -14,7 +14,7 @@ from tests.cli.kueueobjects import CONFIGURATION, QUEUE, cluster_queue, flavor, 
 GOLDEN = Path(__file__).parents[1] / "golden"
 
 
-def test_one_that_is_stuck(golden: Golden) -> None:
+def test_a_blocked_gang_is_explained(golden: Golden) -> None:
     answer = ask("why", WAITS)
     assert (answer.code, answer.err) == (1, "")
     golden(GOLDEN / "gangs-why.txt", answer.out)
@@ -29,13 +29,13 @@ def test_json_is_the_gang() -> None:
     assert first["remedy"]
 
 
-def test_one_that_runs_has_nothing_to_explain() -> None:
+def test_a_running_gang_has_nothing_to_explain() -> None:
     answer = ask("why", RUNS)
     assert (answer.code, answer.err) == (0, "")
     assert answer.out.endswith("There is nothing to explain.\n")
 
 
-def test_one_that_runs_by_luck_is_told_so(tmp_path: Path) -> None:
+def test_a_gang_without_the_guarantee_is_reported(tmp_path: Path) -> None:
     """All have nodes, and the scheduler has never looked at the group."""
     found = dump.objects()
     for each in found:
@@ -49,14 +49,14 @@ def test_one_that_runs_by_luck_is_told_so(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("outcome", "code"), [("Completed", 0), ("Failed", 1)])
-def test_one_that_is_over(outcome: str, code: int, tmp_path: Path) -> None:
+def test_a_finished_gang_has_its_result(outcome: str, code: int, tmp_path: Path) -> None:
     found = dump.changed("JobSet", RUNS, lambda each: dump.finish(each, outcome, "that was it"))
     answer = ask_about(tmp_path, found, "why", RUNS)
     assert answer.code == code
     assert "that was it." in answer.out
 
 
-def test_what_gets_on_by_itself_is_no_no(tmp_path: Path) -> None:
+def test_a_cause_that_ends_by_itself_is_exit_code_0(tmp_path: Path) -> None:
     found = dump.objects()
     for pod in dump.pods_of(found, WAITS):
         dump.ready(pod, at="2026-11-21T15:09:59Z")
@@ -66,7 +66,7 @@ def test_what_gets_on_by_itself_is_no_no(tmp_path: Path) -> None:
     assert (answer.code, "Starting" in answer.out) == (0, True)
 
 
-def test_whether_there_is_room_is_found_from_the_nodes(tmp_path: Path) -> None:
+def test_free_capacity_is_computed_from_the_nodes(tmp_path: Path) -> None:
     """Once the other gang is gone its nodes have room for this one: the scheduler only has to look again."""
 
     def reasons(found: list[Object]) -> list[str]:
@@ -103,7 +103,7 @@ class TestQueues:
         made["metadata"]["ownerReferences"][0]["uid"] = uid
         return made
 
-    def test_a_closed_queue(self, tmp_path: Path) -> None:
+    def test_a_stopped_queue_is_reported(self, tmp_path: Path) -> None:
         found = self.queued(self.workload(), cpu="100")
         for each in found:
             if each["kind"] == "LocalQueue":
@@ -111,11 +111,11 @@ class TestQueues:
         reason, message = self.causes(tmp_path, found)[0]
         assert (reason, "is stopped" in message) == ("QueueBlocked", True)
 
-    def test_what_can_never_fit(self, tmp_path: Path) -> None:
+    def test_a_gang_that_never_fits_is_reported(self, tmp_path: Path) -> None:
         found = self.queued(self.workload(), CONFIGURATION, cpu="8")
         found.append({"apiVersion": "node.k8s.io/v1", "kind": "RuntimeClass", "metadata": {"name": "none"}})
         assert self.causes(tmp_path, found)[0][0] == "NeverFits"
 
-    def test_its_queue_is_told(self, tmp_path: Path) -> None:
+    def test_the_queue_of_a_gang_is_printed(self, tmp_path: Path) -> None:
         status = ask_about(tmp_path, self.queued(self.workload(), cpu="100"), "get", WAITS, "-o", "json").json["status"]
         assert (status["phase"], status["localQueue"], status["clusterQueue"]) == ("Queued", "q", "cq")

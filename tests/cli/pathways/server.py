@@ -1,4 +1,4 @@
-"""An API server that has what it is told to have, as far as ``gangctl pathways`` asks."""
+"""An API server with the objects of a test, as far as ``gangctl pathways`` reads."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Cluster:
     """Answers to anything else, such as discovery."""
     asked: list[str] = field(default_factory=list)
     refuses: bool = False
-    """Whether it turns everybody away."""
+    """Whether it refuses every request."""
 
     def answerer(self) -> Callable[[web.Request], Awaitable[web.Response]]:
         """What :func:`~tests.cli.httpserver.listening` wants."""

@@ -10,7 +10,7 @@ from tests.rows import each
 COMMAND = ("pathways", "accelerators")
 
 
-def said(*args: str) -> str:
+def printed(*args: str) -> str:
     """The one error that a name is refused with."""
     answer = gangctl(*COMMAND, *args)
     assert answer.code == 2
@@ -20,12 +20,12 @@ def said(*args: str) -> str:
 
 
 class TestTable:
-    def test_has_every_machine_type(self) -> None:
+    def test_the_table_has_every_machine_type(self) -> None:
         lines = fine(*COMMAND).out.splitlines()
         assert lines[0].split()[:3] == ["FAMILY", "MACHINE-TYPE", "CHIPS/VM"]
         assert [line.split()[1] for line in lines[1:]] == [each.machine_type for each in ACCELERATORS]
 
-    def test_counts_topologies(self) -> None:
+    def test_the_table_counts_topologies(self) -> None:
         lines = {line.split()[1]: line.split() for line in fine(*COMMAND).out.splitlines()[2:]}
         assert lines["ct5p-hightpu-4t"] == ["v5p", "ct5p-hightpu-4t", "4", "2", "tpuv5", "414", "96", "tpu-v5p-slice"]
 
@@ -40,7 +40,7 @@ class TestTable:
         assert sorted(keys) == sorted({each.key for each in ACCELERATORS})
 
     def test_a_topology_needs_a_name(self) -> None:
-        assert "--topology needs the NAME" in said("--topology", "2x2x1")
+        assert "--topology needs the NAME" in printed("--topology", "2x2x1")
 
 
 class TestName:
@@ -48,12 +48,12 @@ class TestName:
         ("name", "key"),
         [("tpu-v5p-slice", "tpuv5"), ("TPU-V5P-SLICE", "tpuv5"), ("v5e", "tpuv5e"), ("ct6e-standard-8t", "tpuv6e1t")],
     )
-    def test_key(self, name: str, key: str) -> None:
+    def test_a_name_gives_its_key(self, name: str, key: str) -> None:
         assert fine(*COMMAND, name).out.splitlines()[0] == key
         assert fine(*COMMAND, name, "-o", "name").out == f"{key}\n"
         assert fine(*COMMAND, name, "-o", "json").json["key"] == key
 
-    def test_what_it_stands_for(self) -> None:
+    def test_a_name_gives_its_slice(self) -> None:
         report = fine(*COMMAND, "v5p-128", "-o", "json").json
         assert report.pop("topologies")[:2] == ["2x2x1", "2x2x2"]
         assert len(report.pop("pathwaysJobTopologies")) == 96
@@ -84,7 +84,7 @@ class TestName:
     def test_yaml_is_the_same(self) -> None:
         assert fine(*COMMAND, "v6e-1", "-o", "yaml").documents == [fine(*COMMAND, "v6e-1", "-o", "json").json]
 
-    def test_a_person_reads_the_slice(self) -> None:
+    def test_the_text_describes_the_slice(self) -> None:
         out = fine(*COMMAND, "v6e-8").out
         assert out.startswith("tpuv6e:2x4\n")
         assert "ct6e-standard-4t, 4 chips a VM" in out
@@ -92,13 +92,13 @@ class TestName:
         assert "cloud.google.com/gke-tpu-topology: 2x4" in out
         assert "with flags and in a PathwaysJob" in out
 
-    def test_a_person_reads_which_topologies_there_are(self) -> None:
+    def test_the_text_lists_the_topologies(self) -> None:
         out = " ".join(fine(*COMMAND, "v4").out.split())
         assert "with flags: 800: 2x2x1 2x2x2 2x2x4 2x4x4, and three multiples of 4 up to 256 in any order" in out
         assert "in a PathwaysJob: 13: 2x2x1 2x2x2" in out
         assert "in a PathwaysJob: none" in " ".join(fine(*COMMAND, "tpu7").out.split())
 
-    def test_topology_beside_the_name(self) -> None:
+    def test_a_topology_can_be_given_with_a_name(self) -> None:
         apart = fine(*COMMAND, "ct5p-hightpu-4t", "--topology", " 4X4X4", "-o", "json").json
         assert apart == fine(*COMMAND, "v5p-128", "-o", "json").json
 
@@ -106,36 +106,36 @@ class TestName:
         report = fine(*COMMAND, "v5e", "--topology", "2x2", "-o", "json").json
         assert report["slice"]["allowedWith"] == ["PathwaysJob"]
 
-    def test_one_chip_is_on_another_machine_type(self) -> None:
+    def test_a_slice_of_one_chip_has_its_machine_type(self) -> None:
         report = fine(*COMMAND, "ct6e-standard-4t", "--topology", "1x1", "-o", "json").json
         assert (report["machineType"], report["chipsPerVM"], report["slice"]["vms"]) == ("ct6e-standard-1t", 1, 1)
         assert report["slice"]["allowedWith"] == ["flags", "PathwaysJob"]
 
-    def test_topology_said_twice(self) -> None:
+    def test_a_second_topology_must_be_the_same(self) -> None:
         assert fine(*COMMAND, "v5p-8", "--topology", "2x2x1", "-o", "name").out == "tpuv5:2x2x1\n"
-        assert "v5p-8 is 2x2x1 already" in said("v5p-8", "--topology", "2x2x2")
+        assert "v5p-8 is 2x2x1 already" in printed("v5p-8", "--topology", "2x2x2")
 
 
 class TestRefusals:
     @each("name", ["nvidia-l4", "n2-standard-2", "v7q"])
     @each("form", ["table", "json", "yaml", "name"])
-    def test_no_tpu(self, name: str, form: str) -> None:
-        err = said(name, "-o", form)
+    def test_a_name_that_is_no_tpu_is_refused(self, name: str, form: str) -> None:
+        err = printed(name, "-o", form)
         assert f'"{name}" names no TPU' in err
         assert "hint: gangctl pathways accelerators lists all machine types" in err
 
-    def test_empty(self) -> None:
-        assert "the name of an accelerator is empty" in said("")
+    def test_an_empty_name_is_refused(self) -> None:
+        assert "the name of an accelerator is empty" in printed("")
 
-    def test_near_sizes(self) -> None:
-        assert "v5p-8 (2x2x1), v5p-16 (2x2x2)" in said("v5p-9")
+    def test_an_unknown_size_is_refused_with_the_nearest(self) -> None:
+        assert "v5p-8 (2x2x1), v5p-16 (2x2x2)" in printed("v5p-9")
 
     @each("topology", ["16*24*24", "16x15", "4x0x4", ""])
-    def test_no_topology(self, topology: str) -> None:
-        assert "3 positive numbers" in said("v5p", "--topology", topology)
+    def test_an_invalid_topology_is_refused(self, topology: str) -> None:
+        assert "3 positive numbers" in printed("v5p", "--topology", topology)
 
-    def test_topology_that_the_machine_does_not_have(self) -> None:
-        assert "ct5p-hightpu-4t has no topology 8x4x4; near ones are 4x4x8," in said("v5p", "--topology", "8x4x4")
+    def test_a_topology_of_another_machine_type_is_refused(self) -> None:
+        assert "ct5p-hightpu-4t has no topology 8x4x4; near ones are 4x4x8," in printed("v5p", "--topology", "8x4x4")
 
 
 class TestCompletion:

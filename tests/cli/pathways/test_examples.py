@@ -16,17 +16,17 @@ GOLDEN = Path(__file__).parents[1] / "golden" / "pathways"
 pytestmark = pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.stem)
 
 
-def test_nothing_is_wrong(example: Path) -> None:
+def test_examples_are_valid(example: Path) -> None:
     assert gangctl("pathways", "validate", "-f", str(example)).code == 0
 
 
-def test_rendering(example: Path, golden: Golden) -> None:
+def test_examples_render_as_recorded(example: Path, golden: Golden) -> None:
     golden(GOLDEN / f"{example.stem}.yaml", fine("pathways", "render", "-f", str(example)).out)
 
 
-def test_notes(example: Path, golden: Golden) -> None:
+def test_examples_give_the_recorded_notes(example: Path, golden: Golden) -> None:
     golden(GOLDEN / f"{example.stem}.notes", fine("pathways", "render", "-f", str(example)).err)
 
 
-def test_plan(example: Path, golden: Golden) -> None:
+def test_examples_plan_as_recorded(example: Path, golden: Golden) -> None:
     golden(GOLDEN / f"{example.stem}.plan", fine("plan", "-f", str(example)).out)

@@ -56,17 +56,17 @@ def run(directory: Path, command: tuple[str, ...], *documents: Object) -> Answer
 
 
 class TestPlan:
-    def test_is_that_of_the_jobset(self, tmp_path: Path) -> None:
+    def test_the_plan_is_that_of_the_jobset(self, tmp_path: Path) -> None:
         raw = pathways_job()
         own = fine("plan", "-f", write(tmp_path / "a.yaml", raw), "-o", "json").json
         of_jobset = fine("plan", "-f", write(tmp_path / "b.yaml", rendered(raw)), "-o", "json").json
-        told = own.pop("warnings")
+        reported = own.pop("warnings")
         of_jobset.pop("warnings")
         assert own == of_jobset
         assert [(t["name"], t["minCount"]) for t in own["templates"]] == [("worker", 4)]
-        assert violations({**own, "warnings": told}, schema_of("plan")) == []
+        assert violations({**own, "warnings": reported}, schema_of("plan")) == []
 
-    def test_tells_what_is_to_be_said_of_the_rendering(self, tmp_path: Path) -> None:
+    def test_the_plan_has_the_notes_of_the_rendering(self, tmp_path: Path) -> None:
         job = pathways_job(
             controller={"template": template(container(env=[{"name": "JAX_PLATFORMS", "value": "cpu"}]))}
         )
@@ -74,20 +74,20 @@ class TestPlan:
         assert "\nPathwaysJob t/pw\n" in answer.out
         assert "! EnvOverridden: " in answer.out
 
-    def test_beside_jobsets_and_others(self, tmp_path: Path) -> None:
+    def test_pathwaysjobs_are_planned_beside_jobsets(self, tmp_path: Path) -> None:
         file = write(tmp_path / "a.yaml", gang("js"), CONFIG_MAP, pathways_job())
         answer = fine("plan", "-f", file, "-o", "json")
         assert [each["metadata"]["name"] for each in answer.json["items"]] == ["js", "pw"]
         assert answer.err == f"note: skipped 1 ConfigMap\n{PLACEHOLDER}"
 
-    def test_namespace_is_that_of_the_flag(self, tmp_path: Path) -> None:
+    def test_the_namespace_is_that_of_the_flag(self, tmp_path: Path) -> None:
         file = write(tmp_path / "a.yaml", pathways_job(metadata={"namespace": None}))
         assert fine("plan", "-f", file, "-n", "here", "-o", "json").json["metadata"]["namespace"] == "here"
         refused = gangctl("plan", "-f", write(tmp_path / "b.yaml", pathways_job()), "-n", "here")
         assert refused.code == 2
         assert 'metadata.namespace: is "t" but --namespace is "here"' in refused.err
 
-    def test_what_would_make_no_jobset_says_that_pathwaysjobs_count(self, tmp_path: Path) -> None:
+    def test_input_without_jobsets_is_refused_with_the_accepted_kinds(self, tmp_path: Path) -> None:
         answer = gangctl("plan", "-f", write(tmp_path / "a.yaml", CONFIG_MAP))
         assert answer.code == 2
         assert "pathways-job.pathways.domain/v1" in answer.err
@@ -103,13 +103,13 @@ def test_translate_prints_the_gangs_and_the_jobs(tmp_path: Path) -> None:
 
 class TestFit:
     @pytest.mark.parametrize(("cpu", "verdict", "code"), [("24", "fits", 0), ("23", "never", 1)])
-    def test_counts_the_head(self, cpu: str, verdict: str, code: int, tmp_path: Path) -> None:
+    def test_fit_counts_the_head(self, cpu: str, verdict: str, code: int, tmp_path: Path) -> None:
         place = write(tmp_path / "q.yaml", *queues(cpu=cpu))
         answer = gangctl("fit", "-f", write(tmp_path / "a.yaml", queued()), "--queues", place, "-o", "json")
         assert (answer.code, answer.json["verdict"]) == (code, verdict), answer.err
         assert [each["name"] for each in answer.json["podSets"]] == ["pathways-head", "worker"]
 
-    def test_queue_that_does_not_cover_cpu(self, tmp_path: Path) -> None:
+    def test_a_queue_that_does_not_cover_cpu_is_reported(self, tmp_path: Path) -> None:
         only_tpus = [CONFIGURATION, flavor("f"), cluster_queue("cq", {"f": {"google.com/tpu": "16"}})]
         place = write(tmp_path / "q.yaml", *only_tpus, local_queue("q", "cq"))
         answer = gangctl("fit", "-f", write(tmp_path / "a.yaml", queued()), "--queues", place, "-o", "json")
@@ -136,14 +136,14 @@ def about_pathways_jobs(*rules: Object) -> Object:
 
 
 class TestPolicyEval:
-    def test_evaluates_the_jobset(self, tmp_path: Path) -> None:
+    def test_policies_are_evaluated_on_the_jobset(self, tmp_path: Path) -> None:
         jobset_rule = rule("object.spec.replicatedJobs.size() == 2 && gang.totalPods == 5 && object.kind == 'JobSet'")
         answer = evaluated(tmp_path, [policy("p", jobset_rule)], [pathways_job()], "-o", "json")
         assert (answer.code, answer.json["allowed"]) == (0, True)
         assert answer.json["object"]["kind"] == "JobSet"
         assert "evaluated is the JobSet that PathwaysJob t/pw becomes" in answer.json["notes"]
 
-    def test_denied_is_the_jobset(self, tmp_path: Path) -> None:
+    def test_a_denial_names_the_jobset(self, tmp_path: Path) -> None:
         answer = evaluated(tmp_path, [policy("p", rule("gang.totalPods < 5"))], [pathways_job()], "-o", "name")
         assert (answer.code, answer.out) == (1, "jobset.jobset.x-k8s.io/pw\n")
 
@@ -151,11 +151,11 @@ class TestPolicyEval:
     def test_policies_about_pathwaysjobs_evaluate_those(self, operation: str, tmp_path: Path) -> None:
         own = about_pathways_jobs(rule("request.resource.resource != 'pathwaysjobs'", message="none of those"))
         answer = evaluated(tmp_path, [own], [pathways_job()], "-o", "json", "--operation", operation)
-        said = [(each["object"]["kind"], each["allowed"]) for each in answer.json["items"]]
-        assert said == [("PathwaysJob", False), ("JobSet", True)]
+        printed = [(each["object"]["kind"], each["allowed"]) for each in answer.json["items"]]
+        assert printed == [("PathwaysJob", False), ("JobSet", True)]
         assert answer.code == 1
 
-    def test_update_reaches_the_pathwaysjob_alone(self, tmp_path: Path) -> None:
+    def test_an_update_is_evaluated_on_the_pathwaysjob_only(self, tmp_path: Path) -> None:
         old = write(tmp_path / "old.yaml", pathways_job())
         answer = evaluated(
             tmp_path,
@@ -171,7 +171,7 @@ class TestPolicyEval:
         assert (answer.code, answer.json["object"]["kind"]) == (0, "PathwaysJob")
         assert "does not change its JobSet" in answer.json["notes"][0]
 
-    def test_sees_the_fit_of_the_jobset(self, tmp_path: Path) -> None:
+    def test_policies_see_the_fit_of_the_jobset(self, tmp_path: Path) -> None:
         place = write(tmp_path / "q.yaml", *queues(cpu="1"))
         answer = evaluated(
             tmp_path, [policy("p", rule("fit.verdict != 'never'"))], [queued()], "--queues", place, "-o", "json"
@@ -193,11 +193,11 @@ class TestPolicyTest:
         (directory / "gangctl-test.yaml").write_text(to_yaml([suite]))
         return gangctl("policy", "test", str(directory))
 
-    def test_a_name_alone_is_the_jobset(self, tmp_path: Path) -> None:
+    def test_a_name_without_a_kind_selects_the_jobset(self, tmp_path: Path) -> None:
         answer = self.run(tmp_path, {"policy": "p", "resources": "pw", "result": "pass"})
         assert answer.code == 0, answer.out + answer.err
 
-    def test_the_pathwaysjob_by_its_kind(self, tmp_path: Path) -> None:
+    def test_a_name_with_the_kind_selects_the_pathwaysjob(self, tmp_path: Path) -> None:
         by_kind = {"kind": "PathwaysJob", "name": "pw"}
         assert self.run(tmp_path, {"policy": "own", "resources": by_kind, "result": "pass"}).code == 0
         assert self.run(tmp_path, {"policy": "p", "resources": by_kind, "result": "pass"}).code == 1
@@ -216,7 +216,7 @@ def without_workers() -> Object:
     return raw
 
 
-# Name: the PathwaysJob, the field that the error is at, and words of what is said.
+# Name: the PathwaysJob, the field of the error, and words of the message.
 REFUSED: dict[str, tuple[Object, str, tuple[str, ...]]] = {
     "machine-type": (
         pathways_job(workers={"type": "n2-standard-2"}),
@@ -292,7 +292,7 @@ def test_bad_input_is_one_error_at_its_place(case: str, command: tuple[str, ...]
     assert [word for word in words if word not in "\n".join([line, *hint])] == []
 
 
-def test_errors_of_all_documents_are_told_with_their_lines(tmp_path: Path) -> None:
+def test_errors_of_all_documents_are_reported_with_their_lines(tmp_path: Path) -> None:
     broken_jobset = gang("js")
     broken_jobset["spec"]["replicatedJobs"][0]["replicas"] = "three"
     first = pathways_job("a", workers={"numSlices": 0, "topology": "x"})

@@ -47,34 +47,34 @@ def container(jobset: Object, name: str) -> Object:
 
 
 class TestFiles:
-    def test_yaml_that_kubectl_takes(self, tmp_path: Path) -> None:
+    def test_yaml_output_is_accepted_by_kubectl(self, tmp_path: Path) -> None:
         answer = fine("pathways", "render", "-f", write(tmp_path / "a.yaml", pathways_job("a"), pathways_job("b")))
         assert [(each["kind"], each["metadata"]["name"]) for each in answer.documents] == [
             ("JobSet", "a"),
             ("JobSet", "b"),
         ]
 
-    def test_forms_agree(self, tmp_path: Path) -> None:
+    def test_yaml_and_json_outputs_agree(self, tmp_path: Path) -> None:
         file = write(tmp_path / "a.yaml", pathways_job("a"), pathways_job("b"))
         as_json = fine("pathways", "render", "-f", file, "-o", "json").json
         assert (as_json["kind"], as_json["items"]) == ("List", fine("pathways", "render", "-f", file).documents)
         names = fine("pathways", "render", "-f", file, "-o", "name").out
         assert names == "jobset.jobset.x-k8s.io/a\njobset.jobset.x-k8s.io/b\n"
 
-    def test_the_same_twice(self, tmp_path: Path) -> None:
+    def test_rendering_twice_gives_the_same_output(self, tmp_path: Path) -> None:
         file = write(tmp_path / "a.yaml", pathways_job())
         first, second = (fine("pathways", "render", "-f", file) for _ in range(2))
         assert first == second
 
-    def test_from_stdin(self) -> None:
+    def test_a_pathwaysjob_is_read_from_stdin(self) -> None:
         answer = fine("pathways", "render", "-f", "-", "-o", "name", stdin=to_yaml([pathways_job()]))
         assert answer.out == "jobset.jobset.x-k8s.io/pw\n"
 
-    def test_what_it_prints_can_be_planned(self, tmp_path: Path) -> None:
+    def test_the_output_can_be_planned(self, tmp_path: Path) -> None:
         printed = fine("pathways", "render", "-f", write(tmp_path / "a.yaml", pathways_job())).out
         assert fine("plan", "-f", "-", "-o", "json", stdin=printed).json["gangedPods"] == 4
 
-    def test_says_what_the_head_requests_and_what_is_good_to_know(self, tmp_path: Path) -> None:
+    def test_the_requests_of_the_head_and_notes_are_printed(self, tmp_path: Path) -> None:
         answer = fine("pathways", "render", "-f", write(tmp_path / "a.yaml", pathways_job()))
         assert "note: t/pw: the head's pod requests 24 cpu and ~122.9Gi memory\n" in answer.err
         assert "note: t/pw: GangDisabledExclusivePlacement: " in answer.err
@@ -86,12 +86,12 @@ class TestFiles:
         assert (answer.code, answer.out) == (1, "")
         assert "FloatingImage" in answer.err
 
-    def test_what_is_as_it_should_be_is_no_warning(self, tmp_path: Path) -> None:
+    def test_notes_are_no_warnings(self, tmp_path: Path) -> None:
         job = pathways_job(pathwaysVersion="v1", metadata={"labels": {"kueue.x-k8s.io/queue-name": "q"}})
         answer = fine("pathways", "render", "-f", write(tmp_path / "a.yaml", job), "--fail-on-warnings")
         assert "GangDisabledExclusivePlacement" in answer.err
 
-    def test_others_are_skipped_with_a_note(self, tmp_path: Path) -> None:
+    def test_other_kinds_are_skipped_with_a_note(self, tmp_path: Path) -> None:
         answer = fine("pathways", "render", "-f", write(tmp_path / "a.yaml", CONFIG_MAP, pathways_job(), gang()))
         assert "note: skipped 1 ConfigMap, 1 JobSet\n" in answer.err
         assert len(answer.documents) == 1
@@ -103,7 +103,7 @@ class TestFiles:
         assert refused.code == 2
         assert 'b.yaml:5:3: metadata.namespace: is "t" but --namespace is "here"' in refused.err
 
-    def test_a_name_that_the_server_makes_is_in_no_jobset(self, tmp_path: Path) -> None:
+    def test_a_generated_name_is_not_in_the_jobset(self, tmp_path: Path) -> None:
         file = write(tmp_path / "a.yaml", pathways_job(metadata={"name": None, "generateName": "run-"}))
         assert refused("-f", file).err.startswith(f"error: {file}:5:3: metadata.name: ")
         assert fine("pathways", "validate", "-f", file).out.startswith("PathwaysJob t/run-xxxxx: valid\n")
@@ -115,7 +115,7 @@ class TestFiles:
         assert EXCLUSIVE not in annotations(render(tmp_path))
         assert EXCLUSIVE in annotations(render(tmp_path, "--no-gangs"))
 
-    async def test_a_cluster_without_gangs_is_the_same(self, tmp_path: Path) -> None:
+    async def test_a_cluster_without_gangs_gets_exclusive_placement(self, tmp_path: Path) -> None:
         file = write(tmp_path / "a.yaml", pathways_job())
         answer = await ask(tmp_path, Cluster({"/api/v1/nodes": []}), "pathways", "render", "-f", file, "-o", "json")
         assert answer.code == 0, answer.err
@@ -123,7 +123,7 @@ class TestFiles:
         assert "note: rendered for a cluster without gangs: " in answer.err
 
     @pytest.mark.parametrize("kube", ["1.35", "1.36", "1.37"])
-    def test_nothing_is_asked_of_a_gang_that_this_kubernetes_cannot_express(self, kube: str, tmp_path: Path) -> None:
+    def test_gang_options_of_later_minors_are_left_out(self, kube: str, tmp_path: Path) -> None:
         one_slice = pathways_job(workers={"numSlices": 1})
         file = write(tmp_path / "b.yaml", one_slice)
         rendered = fine("pathways", "render", "-f", file, "--kube", kube, "-o", "json").json
@@ -131,7 +131,7 @@ class TestFiles:
         for command in ("plan", "translate"):
             fine(command, "-f", file, "--kube", kube)
 
-    async def test_nor_of_one_that_the_cluster_cannot_express(self, tmp_path: Path) -> None:
+    async def test_gang_options_that_the_cluster_does_not_support_are_left_out(self, tmp_path: Path) -> None:
         scheduling = "/apis/scheduling.k8s.io"
         versions = {"versions": [{"groupVersion": "scheduling.k8s.io/v1alpha1", "version": "v1alpha1"}]}
         workloads = {"resources": [{"name": "workloads", "kind": "Workload"}]}
@@ -141,7 +141,7 @@ class TestFiles:
         assert (answer.code, "without gangs" in answer.err) == (0, False), answer.err
         assert answer.json == render(tmp_path, "--kube", "1.35")
 
-    async def test_nobody_answers(self, tmp_path: Path) -> None:
+    async def test_an_unreachable_server_is_exit_code_3(self, tmp_path: Path) -> None:
         file = write(tmp_path / "a.yaml", pathways_job())
         answer = await ask(tmp_path, Cluster(refuses=True), "pathways", "render", "-f", file)
         assert (answer.code, answer.out) == (3, "")
@@ -170,7 +170,7 @@ def from_flags(*more: str, **changes: Any) -> Object:
 
 
 class TestFlags:
-    def test_a_job_without_a_file(self) -> None:
+    def test_a_job_is_rendered_from_flags(self) -> None:
         jobset = from_flags("--num-slices", "2", "-n", "here")
         assert jobset["metadata"] | {"labels": {}, "annotations": {}} == {
             "name": "train",
@@ -183,7 +183,7 @@ class TestFlags:
         assert (main["image"], main["command"][-1]) == ("img:1", "python t.py")
         assert "--instance_type=tpuv5:2x2x1" in container(jobset, "pathways-rm")["args"]
 
-    def test_says_what_the_head_requests(self) -> None:
+    def test_the_requests_of_the_head_are_printed(self) -> None:
         answer = fine("pathways", "render", *by_flags(), "-o", "name")
         assert answer.out == "jobset.jobset.x-k8s.io/train\n"
         assert "note: train: the head's pod requests 26 cpu and ~130.9Gi memory\n" in answer.err
@@ -199,12 +199,12 @@ class TestFlags:
         jobset = from_flags("--headless", command=None, docker_image=None)
         assert [each["name"] for each in pod_spec(jobset)["containers"]] == ["pathways-rm", "pathways-proxy"]
 
-    def test_choices_count_too(self) -> None:
+    def test_options_apply_to_a_job_from_flags(self) -> None:
         jobset = from_flags("--head-resources", "proxy.limits.memory=50G", "--ttl-seconds-after-finished", "60")
         assert container(jobset, "pathways-proxy")["resources"]["limits"]["memory"] == "50G"
         assert jobset["spec"]["ttlSecondsAfterFinished"] == 60
 
-    def test_empty_is_said(self) -> None:
+    def test_an_empty_value_overrides_the_profile(self) -> None:
         labels = from_flags("--profile", "xpk")["metadata"]["labels"]
         assert labels["kueue.x-k8s.io/queue-name"] == "multislice-queue"
         assert "kueue.x-k8s.io/queue-name" not in from_flags("--profile", "xpk", "--queue", "")["metadata"]["labels"]
@@ -274,21 +274,21 @@ class TestFlags:
         place = lines[0].removeprefix("error: ").partition(": ")[0]
         assert not place.startswith(("metadata", "spec")), place
 
-    def test_all_that_is_wrong_is_told(self) -> None:
+    def test_all_errors_of_flags_are_reported(self) -> None:
         lines = refused(*by_flags(num_slices=0, tpu_type="v9", docker_image=None)).err.splitlines()
         assert lines[-1] == "error: 3 errors in the flags"
         assert {line.partition(":")[0] for line in lines[:-1]} == {"--num-slices", "--tpu-type", "--docker-image"}
 
-    def test_there_is_one_for_each_thing_that_may_be_said(self) -> None:
+    def test_there_is_a_flag_for_each_field(self) -> None:
         said_otherwise = {"namespace", "local_environment"}
         assert set(flags.NAMES) == {each.name for each in fields(Flags)} - said_otherwise
 
-    def test_words_are_those_of_the_types(self) -> None:
+    def test_choices_are_those_of_the_types(self) -> None:
         assert set(flags.SHELLS) == set(WRAPPERS)
         assert (flags.GANG_MODES, flags.WORKER_MODES) == (JOBSET_MODES, REPLICATED_JOB_MODES)
 
     @each("flag", [("--workload", "a"), ("--headless",), ("--profile", "xpk"), ("--num-slices", "0")])
-    def test_not_beside_files(self, flag: tuple[str, ...], tmp_path: Path) -> None:
+    def test_flags_of_a_job_are_refused_with_files(self, flag: tuple[str, ...], tmp_path: Path) -> None:
         answer = refused("-f", write(tmp_path / "a.yaml", pathways_job()), *flag)
         assert answer.err.startswith(f"error: -f translates what files say: leave it out, or {flag[0]}\n")
 
@@ -302,9 +302,7 @@ class TestFlags:
         [(None, "no such file or directory"), (b"A=\xff", "no text in UTF-8"), (b"A" * (2**20 + 1), "larger than")],
         ids=["absent", "not-utf-8", "large"],
     )
-    def test_files_with_environments_that_cannot_be_read(
-        self, content: bytes | None, words: str, tmp_path: Path
-    ) -> None:
+    def test_an_unreadable_environment_file_is_refused(self, content: bytes | None, words: str, tmp_path: Path) -> None:
         file = tmp_path / "env"
         if content is not None:
             file.write_bytes(content)
@@ -322,7 +320,7 @@ class TestChoices:
 
         assert {each.name for each in command.params} == set(PathwaysOptions.model_fields)
 
-    def test_words_are_those_of_the_types(self) -> None:
+    def test_choices_are_those_of_the_types(self) -> None:
         policy = PathwaysOptions.model_fields["image_pull_policy"].annotation
         (literal, _) = get_args(policy)
         assert get_args(literal) == flags.PULL_POLICIES
@@ -331,7 +329,7 @@ class TestChoices:
         assert tuple(Profile) == flags.PROFILES
         assert {field.alias for field in HeadResources.model_fields.values()} == set(flags.COMPONENTS)
 
-    def test_count_where_the_annotation_says_nothing(self, tmp_path: Path) -> None:
+    def test_options_of_flags_apply_without_the_annotation(self, tmp_path: Path) -> None:
         own = pathways_job(metadata=annotated(pathways_options='{"ttlSecondsAfterFinished": 5}'))
         flags = ("--ttl-seconds-after-finished", "7", "--image-registry", "here/pathways")
         jobset = render(tmp_path, *flags, job=own)
@@ -353,7 +351,7 @@ class TestChoices:
         assert resources["limits"]["memory"] == "50G"
         assert resources["requests"] == {"cpu": "2", "memory": "50G"}
 
-    def test_names_with_dots_are_resources(self, tmp_path: Path) -> None:
+    def test_resource_names_may_have_dots(self, tmp_path: Path) -> None:
         jobset = render(tmp_path, "--head-resources", "proxy.limits.example.com/x=1")
         assert container(jobset, "pathways-proxy")["resources"]["limits"]["example.com/x"] == "1"
 
@@ -391,7 +389,7 @@ class TestChoices:
         assert [word for word in words if word not in answer.err] == []
         assert len(answer.err) < 2000
 
-    def test_what_is_wrong_with_a_flag_is_not_told_of_the_file(self, tmp_path: Path) -> None:
+    def test_an_error_in_a_flag_names_the_flag_and_not_the_file(self, tmp_path: Path) -> None:
         file = write(tmp_path / "a.yaml", pathways_job())
         answer = gangctl("pathways", "render", "-f", file, "--head-node-selector", "a=b=c")
         assert answer.err.startswith("--head-node-selector: ")

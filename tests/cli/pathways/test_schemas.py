@@ -50,13 +50,13 @@ def test_schema_is_published(name: str, golden: Golden) -> None:
 
 class TestAccelerators:
     @each("name", [(), ("v5p-128",), ("v4",), ("v5e", "--topology", "2x2")])
-    def test_answers_keep_the_schema(self, name: tuple[str, ...]) -> None:
+    def test_reports_match_the_schema(self, name: tuple[str, ...]) -> None:
         answer = gangctl("pathways", "accelerators", *name, "-o", "json").json
         assert answer_violations(answer, schema_of("pathways-accelerators")) == []
 
 
 class TestWhy:
-    def test_files_keep_the_schema(self, tmp_path: Path) -> None:
+    def test_reports_of_files_match_the_schema(self, tmp_path: Path) -> None:
         job = pathways_job(metadata=annotated(pathways_options='{"ttlSecondsAfterFinished": 60}'))
         file = write(tmp_path / "a.yaml", job, pathways_job("b", headless=True))
         answer = gangctl("pathways", "why", "-f", file, "-o", "json").json
@@ -64,7 +64,7 @@ class TestWhy:
         kinds = {each["origin"]["kind"] for one in answer["items"] for each in one["fields"]}
         assert kinds == {*OriginKind} - {OriginKind.FLAG}
 
-    def test_flags_keep_the_schema(self) -> None:
+    def test_reports_of_flags_match_the_schema(self) -> None:
         answer = gangctl("pathways", "why", *BY_FLAGS, "-o", "json").json
         assert violations(answer, schema_of("pathways-why")) == []
         assert OriginKind.FLAG in {each["origin"]["kind"] for each in answer["fields"]}
@@ -75,7 +75,7 @@ class TestWhy:
 
 
 class TestValidate:
-    def test_files_keep_the_schema(self, tmp_path: Path) -> None:
+    def test_reports_of_files_match_the_schema(self, tmp_path: Path) -> None:
         broken = pathways_job("b", workers={"numSlices": 0, "topology": "9x9"})
         file = write(tmp_path / "a.yaml", pathways_job(), broken)
         answer = gangctl("pathways", "validate", "-f", file, "-o", "json").json
@@ -85,13 +85,13 @@ class TestValidate:
             (True, False),
         ]
 
-    def test_flags_keep_the_schema(self) -> None:
+    def test_reports_of_flags_match_the_schema(self) -> None:
         answer = gangctl("pathways", "validate", *BY_FLAGS, "--num-slices", "0", "-o", "json").json
         assert violations(answer, schema_of("pathways-validate")) == []
         assert [(each["file"], each["line"]) for each in answer["problems"]] == [("", 0)]
 
     @pytest.mark.parametrize(("cpu", "verdict"), [("100", "fits"), ("1", "never")])
-    def test_with_queues_they_keep_the_schema(self, cpu: str, verdict: str, tmp_path: Path) -> None:
+    def test_reports_with_queues_match_the_schema(self, cpu: str, verdict: str, tmp_path: Path) -> None:
         quota = {"f": {"cpu": cpu, "memory": "1000Gi", "google.com/tpu": "16"}}
         stock = [CONFIGURATION, flavor("f"), cluster_queue("cq", quota), local_queue("q", "cq")]
         job = write(tmp_path / "a.yaml", pathways_job(metadata={"labels": {QUEUE: "q"}}))
@@ -121,7 +121,7 @@ def condition(kind: str, **more: Any) -> Object:
 
 class TestStatus:
     @pytest.mark.parametrize("headless", [False, True])
-    async def test_answers_keep_the_schema(self, headless: bool, tmp_path: Path) -> None:
+    async def test_reports_match_the_schema(self, headless: bool, tmp_path: Path) -> None:
         raw = stored({"conditions": [condition("Running", observedGeneration=3)]}, headless=headless)
         pod = {"metadata": {"name": "head", "namespace": HERE}, "status": {"phase": "Running"}}
         cluster = Cluster({PATHWAYS: [raw], JOBSETS: [jobset(raw)], PODS: [pod]})
@@ -131,13 +131,13 @@ class TestStatus:
 
     @each("phase", [*Phase, None])
     @each("head", [None, HeadPod("head", "Pending", "")])
-    def test_every_phase_keeps_the_schema(self, phase: Phase | None, head: HeadPod | None) -> None:
+    def test_every_phase_matches_the_schema(self, phase: Phase | None, head: HeadPod | None) -> None:
         status = {"conditions": [condition(phase)], "terminalState": "Failed"} if phase is not None else None
         report = report_of(job_status(Seen(HERE, "pw", stored(status), None, head)))
         assert violations(report, schema_of("pathways-status")) == []
         assert report["phase"] == (phase or "Unseen")
 
-    def test_what_is_concluded_keeps_the_schema(self) -> None:
+    def test_a_derived_status_matches_the_schema(self) -> None:
         report = report_of(job_status(Seen(HERE, "pw", None, jobset(stored()))))
         assert violations(report, schema_of("pathways-status")) == []
         assert (report["derived"], report["slices"]["ready"]) == (True, 2)

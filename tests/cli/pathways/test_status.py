@@ -56,7 +56,7 @@ async def status(directory: Path, cluster: Cluster, *args: str, name: str = "pw"
 
 
 class TestCluster:
-    async def test_running(self, tmp_path: Path) -> None:
+    async def test_a_running_job_is_printed(self, tmp_path: Path) -> None:
         raw = job(status={"conditions": [condition("Running", "HeadAndWorkersReady", "all is up")], "restarts": 1})
         cluster = Cluster({PATHWAYS: [raw], JOBSETS: [jobset(raw)], PODS: [pod("pw-pathways-head-0-0-abcde")]})
         answer = await status(tmp_path, cluster)
@@ -70,7 +70,7 @@ class TestCluster:
         assert f"  Proxy     grpc://pw-pathways-head-0-0.pw.{HERE}.svc:29000" in lines
         assert not any("port-forward" in line for line in lines)
 
-    async def test_asks_for_pods_of_the_head_alone(self, tmp_path: Path) -> None:
+    async def test_only_pods_of_the_head_are_read(self, tmp_path: Path) -> None:
         raw = job()
         cluster = Cluster({PATHWAYS: [raw], JOBSETS: [jobset(raw)], PODS: []})
         await status(tmp_path, cluster)
@@ -79,7 +79,7 @@ class TestCluster:
         assert "pathways-head" in asked
         assert all(each.startswith("GET ") for each in cluster.asked)
 
-    async def test_headless_says_how_to_connect(self, tmp_path: Path) -> None:
+    async def test_a_headless_job_has_the_command_to_connect(self, tmp_path: Path) -> None:
         raw = job(headless=True)
         over = [pod("old", "Failed", "2027-01-01T00:00:00Z"), pod("going", deletionTimestamp=NOW, created="2020-01-01")]
         cluster = Cluster({PATHWAYS: [raw], JOBSETS: [jobset(raw)], PODS: [*over, pod("head-b")]})
@@ -93,14 +93,16 @@ class TestCluster:
         assert asked.json["headless"] is True
 
     @pytest.mark.parametrize("pods", [[], [pod("head-a", "Pending")]])
-    async def test_headless_without_a_running_pod(self, pods: list[Object], tmp_path: Path) -> None:
+    async def test_a_headless_job_without_a_running_pod_has_no_command(
+        self, pods: list[Object], tmp_path: Path
+    ) -> None:
         raw = job(headless=True)
         answer = await status(tmp_path, Cluster({PATHWAYS: [raw], JOBSETS: [jobset(raw, head=0)], PODS: pods}))
         assert "port-forward" not in answer.out
         assert "once the head's pod runs" in answer.out
         assert ("has no pod" in answer.out) is (not pods)
 
-    async def test_without_a_controller_the_jobset_says_it(self, tmp_path: Path) -> None:
+    async def test_without_a_controller_the_status_is_derived_from_the_jobset(self, tmp_path: Path) -> None:
         raw = job()
         cluster = Cluster({PATHWAYS: [raw], JOBSETS: [jobset(raw, workers=0)], PODS: []})
         answer = await status(tmp_path, cluster, "-o", "json")
@@ -115,20 +117,20 @@ class TestCluster:
         as_yaml = await status(tmp_path, cluster, "-o", "yaml")
         assert as_yaml.documents[0].keys() == answer.json.keys()
 
-    async def test_rendered_and_applied_by_hand(self, tmp_path: Path) -> None:
+    async def test_a_rendered_jobset_without_a_pathwaysjob_is_printed(self, tmp_path: Path) -> None:
         answer = await status(tmp_path, Cluster({JOBSETS: [jobset(job(headless=True))], PODS: [pod("head")]}))
         assert answer.code == 0
         assert answer.out.startswith(f"JobSet of Pathways {HERE}/pw: Running\n")
         assert "pod/head 29000:29000" in answer.out
 
-    async def test_failed_is_no(self, tmp_path: Path) -> None:
+    async def test_a_failed_job_is_exit_code_1(self, tmp_path: Path) -> None:
         raw = job()
         failed = jobset(raw, conditions=[condition("Failed", "FailedJobs", "the head failed")])
         answer = await status(tmp_path, Cluster({PATHWAYS: [raw], JOBSETS: [failed], PODS: []}))
         assert answer.code == 1
         assert "FailedJobs: the head failed" in answer.out
 
-    async def test_jobset_of_somebody_else(self, tmp_path: Path) -> None:
+    async def test_a_foreign_jobset_is_reported(self, tmp_path: Path) -> None:
         raw = job()
         other = jobset(raw)
         other["metadata"]["ownerReferences"][0]["uid"] = "another"
@@ -137,14 +139,14 @@ class TestCluster:
         assert UNSEEN in answer.out
         assert "Slices" not in answer.out
 
-    async def test_pods_that_may_not_be_read(self, tmp_path: Path) -> None:
+    async def test_forbidden_pods_give_a_note(self, tmp_path: Path) -> None:
         raw = job()
         cluster = Cluster({PATHWAYS: [raw], JOBSETS: [jobset(raw)]}, forbidden={PODS})
         answer = await status(tmp_path, cluster)
         assert answer.code == 0
         assert "note: the head's pod is not known" in answer.err
 
-    async def test_no_such_name(self, tmp_path: Path) -> None:
+    async def test_an_unknown_name_is_an_error_with_a_suggestion(self, tmp_path: Path) -> None:
         answer = await status(tmp_path, Cluster({PATHWAYS: [job("train")], JOBSETS: []}), name="tarin")
         assert (answer.code, answer.out) == (1, "")
         assert answer.err.splitlines() == [
@@ -152,40 +154,40 @@ class TestCluster:
             "hint: did you mean train?",
         ]
 
-    async def test_other_jobsets_are_none_of_pathways(self, tmp_path: Path) -> None:
+    async def test_a_jobset_without_pathways_is_not_found(self, tmp_path: Path) -> None:
         plain = {"metadata": {"name": "pw", "namespace": HERE}, "spec": {"replicatedJobs": []}}
         answer = await status(tmp_path, Cluster({PATHWAYS: [], JOBSETS: [plain]}))
         assert answer.code == 1
 
-    async def test_without_the_api(self, tmp_path: Path) -> None:
+    async def test_a_cluster_without_pathwaysjobs_is_an_error(self, tmp_path: Path) -> None:
         answer = await status(tmp_path, Cluster({JOBSETS: []}))
         assert (answer.code, answer.out) == (3, "")
         assert answer.err.startswith("error: the cluster does not serve PathwaysJobs")
 
-    def test_no_such_configuration(self, tmp_path: Path) -> None:
+    def test_a_missing_kubeconfig_is_exit_code_2(self, tmp_path: Path) -> None:
         assert gangctl("pathways", "status", "pw", "--kubeconfig", str(tmp_path / "none")).code == 2
 
 
 class TestStanding:
-    def test_nothing_said_and_no_jobset(self) -> None:
+    def test_a_job_without_status_and_jobset_is_unseen(self) -> None:
         standing = job_status(Seen(HERE, "pw", job(), None))
         assert standing.phase == UNSEEN
         assert not standing.failed
         assert report_of(standing)["head"] is None
 
-    def test_upstreams_duplicate_conditions(self) -> None:
-        said = {"conditions": [condition("Pending", "a"), condition("Running", "b"), condition("Completed", "c")]}
-        standing = job_status(Seen(HERE, "pw", job(status=said), None))
+    def test_of_duplicate_conditions_the_last_counts(self) -> None:
+        printed = {"conditions": [condition("Pending", "a"), condition("Running", "b"), condition("Completed", "c")]}
+        standing = job_status(Seen(HERE, "pw", job(status=printed), None))
         assert standing.phase == "Completed"
         assert not standing.derived
 
-    def test_subdomain_is_part_of_the_address(self) -> None:
+    def test_the_subdomain_is_part_of_the_address(self) -> None:
         raw = jobset(job())
         raw["spec"]["network"]["subdomain"] = "short"
         standing = job_status(Seen(HERE, "pw", job(), raw))
         assert standing.proxy_address == f"grpc://pw-pathways-head-0-0.short.{HERE}.svc:29000"
 
-    def test_flags_find_the_same_cluster(self) -> None:
+    def test_the_command_has_the_flags_of_the_cluster(self) -> None:
         seen = Seen(HERE, "pw", job(headless=True), None, HeadPod("head", "Running", "n"))
         command = job_status(seen).port_forward(["--context=my cluster"])
         assert command == f"kubectl '--context=my cluster' port-forward -n {HERE} pod/head 29000:29000"

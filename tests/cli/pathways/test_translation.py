@@ -1,4 +1,4 @@
-"""Errors of a rendered JobSet, told at the fields that a person wrote."""
+"""Errors of a rendered JobSet, reported at the fields that the user wrote."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.pathways.samples import annotated, pathways_job
 OPTIONS = "metadata.annotations[gangctl.dev/gang-options]"
 
 
-def told(path: str, **origins: tuple[OriginKind, str]) -> str:
+def reported(path: str, **origins: tuple[OriginKind, str]) -> str:
     """An error at ``path`` of a JobSet with these origins, by leaf; ``__`` stands for a dot."""
     known = {leaf.replace("__", "."): Origin(*origin) for leaf, origin in origins.items()}
     rendering = Rendering({}, known, (), {}, "")
@@ -30,50 +30,50 @@ FIELD, FLAG, RULE, OPTION = OriginKind.FIELD, OriginKind.FLAG, OriginKind.RULE, 
 
 
 class TestPlaces:
-    def test_a_field_where_it_was_written(self) -> None:
-        assert told("metadata.name", metadata__name=(FIELD, "metadata.name")) == "metadata.name: is wrong"
-        assert told("a.b", a__b=(FIELD, "spec.c")) == "spec.c: is wrong (the JobSet's a.b)"
+    def test_an_error_names_the_field_of_the_pathwaysjob(self) -> None:
+        assert reported("metadata.name", metadata__name=(FIELD, "metadata.name")) == "metadata.name: is wrong"
+        assert reported("a.b", a__b=(FIELD, "spec.c")) == "spec.c: is wrong (the JobSet's a.b)"
 
-    def test_a_flag(self) -> None:
-        assert told("a", a=(FLAG, "--num-slices")) == "--num-slices: is wrong (the JobSet's a)"
+    def test_an_error_names_the_flag(self) -> None:
+        assert reported("a", a=(FLAG, "--num-slices")) == "--num-slices: is wrong (the JobSet's a)"
 
-    def test_what_is_in_a_field_that_is_one_value(self) -> None:
-        assert told("a.b[0]", a__b=(FIELD, "spec.c")) == "spec.c: is wrong (the JobSet's a.b[0])"
+    def test_an_error_inside_a_value_names_its_field(self) -> None:
+        assert reported("a.b[0]", a__b=(FIELD, "spec.c")) == "spec.c: is wrong (the JobSet's a.b[0])"
 
-    def test_what_is_not_there_is_told_of_the_nearest_around_it(self) -> None:
-        assert told("a.missing", a__b=(FIELD, "spec.c")) == "spec.c: is wrong (the JobSet's a.missing)"
+    def test_an_error_in_an_absent_field_names_its_parent(self) -> None:
+        assert reported("a.missing", a__b=(FIELD, "spec.c")) == "spec.c: is wrong (the JobSet's a.missing)"
 
-    def test_several_fields_are_told_of_the_one_around_them(self) -> None:
+    def test_an_error_over_several_fields_names_their_parent(self) -> None:
         both = {"a__x": (FIELD, "spec.c[0].x"), "a__y": (FIELD, "spec.c[0].z")}
-        assert told("a", **both) == "spec.c[0]: is wrong (the JobSet's a)"
+        assert reported("a", **both) == "spec.c[0]: is wrong (the JobSet's a)"
 
-    def test_names_that_begin_alike_are_others(self) -> None:
-        assert told("a.bc", a__b=(FIELD, "spec.c"), a__bc=(FIELD, "spec.d")).startswith("spec.d: ")
+    def test_fields_with_a_common_prefix_are_distinguished(self) -> None:
+        assert reported("a.bc", a__b=(FIELD, "spec.c"), a__bc=(FIELD, "spec.d")).startswith("spec.d: ")
 
     @pytest.mark.parametrize("kind", [RULE, OriginKind.DEFAULT, OriginKind.TABLE])
-    def test_what_nobody_wrote_is_told_of_the_jobset(self, kind: OriginKind) -> None:
-        assert told("a", a=(kind, "somewhere")) == "the JobSet's a: is wrong"
+    def test_an_error_in_a_generated_field_names_the_jobset(self, kind: OriginKind) -> None:
+        assert reported("a", a=(kind, "somewhere")) == "the JobSet's a: is wrong"
 
     def test_options_are_named(self) -> None:
-        assert told("a", a=(OPTION, "startup")) == "the JobSet's a: is wrong (option startup)"
+        assert reported("a", a=(OPTION, "startup")) == "the JobSet's a: is wrong (option startup)"
 
-    def test_part_of_it_written_by_nobody(self) -> None:
-        assert told("a", a__x=(FIELD, "spec.x"), a__y=(RULE, "gangctl")) == "the JobSet's a: is wrong"
+    def test_an_error_in_a_partly_generated_field_names_the_jobset(self) -> None:
+        assert reported("a", a__x=(FIELD, "spec.x"), a__y=(RULE, "gangctl")) == "the JobSet's a: is wrong"
 
-    def test_a_path_that_cannot_be_read(self) -> None:
-        assert told("a]b", a=(FIELD, "spec.x")) == "the JobSet's a]b: is wrong"
+    def test_an_invalid_path_names_the_jobset(self) -> None:
+        assert reported("a]b", a=(FIELD, "spec.x")) == "the JobSet's a]b: is wrong"
 
 
 @given(path=st.text("ab.[]0-", max_size=12))
-def test_any_path_is_told_of_something(path: str) -> None:
-    assert told(path, a__b=(FIELD, "spec.c"), a__c=(RULE, "gangctl")).endswith(
+def test_an_error_at_any_path_has_a_place(path: str) -> None:
+    assert reported(path, a__b=(FIELD, "spec.c"), a__c=(RULE, "gangctl")).endswith(
         ("is wrong", f"is wrong (the JobSet's {path})")
     )
 
 
 class TestPlanned:
     @pytest.mark.parametrize("topology", ["", '"topologyKey": "rack", '])
-    def test_gangs_that_cannot_be(self, topology: str) -> None:
+    def test_impossible_gangs_are_reported(self, topology: str) -> None:
         """Also where gangctl has an option of its own beside those that a person wrote."""
         translation = translate(pathways_job(metadata=annotated(gang_options=f'{{{topology}"composite": true}}')))
         assert translation.problems == ()
@@ -81,9 +81,9 @@ class TestPlanned:
         assert problem.error.path == OPTIONS
         assert f"{OPTIONS}.composite" in problem.error.detail
 
-    def test_nothing_in_the_way(self) -> None:
+    def test_a_possible_gang_has_no_error(self) -> None:
         assert translate(pathways_job()).planned(ClusterRules()).problems == ()
 
-    def test_what_is_broken_already_is_not_looked_at_again(self) -> None:
+    def test_an_invalid_job_is_not_planned(self) -> None:
         broken = translate(pathways_job(workers={"numSlices": 0}))
         assert broken.planned(ClusterRules()) is broken

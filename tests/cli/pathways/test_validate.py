@@ -26,7 +26,7 @@ def validate(directory: Path, *documents: Object, args: tuple[str, ...] = ()) ->
 
 
 class TestFiles:
-    def test_valid(self, tmp_path: Path) -> None:
+    def test_a_valid_file_passes(self, tmp_path: Path) -> None:
         answer = validate(tmp_path, pathways_job())
         assert (answer.code, answer.err) == (0, "")
         lines = answer.out.splitlines()
@@ -40,8 +40,8 @@ class TestFiles:
     def test_every_problem_of_every_document(self, tmp_path: Path) -> None:
         answer = validate(tmp_path, BROKEN, gang(), pathways_job(), pathways_job("b", workers={"type": "x"}))
         assert answer.code == 2
-        said, *lines, summary = answer.err.splitlines()
-        assert said == "note: skipped 1 JobSet"
+        printed, *lines, summary = answer.err.splitlines()
+        assert printed == "note: skipped 1 JobSet"
         assert summary == "error: 3 errors in 2 PathwaysJobs"
         text = (tmp_path / "a.yaml").read_text().splitlines()
         for line, reason in zip(lines, ("InvalidTopology", "InvalidNumSlices", "UnknownAccelerator"), strict=True):
@@ -66,7 +66,7 @@ class TestFiles:
         assert set(first) == set(second)
         assert validate(tmp_path, BROKEN, args=("-o", "yaml")).documents[0]["problems"] == first["problems"]
 
-    def test_problems_of_the_jobset_are_told_at_the_pathwaysjob(self, tmp_path: Path) -> None:
+    def test_problems_of_the_jobset_are_reported_at_the_pathwaysjob(self, tmp_path: Path) -> None:
         answer = validate(tmp_path, pathways_job(metadata=annotated(gang_options='{"composite": true}')))
         assert answer.code == 2
         assert ": metadata.annotations[gangctl.dev/gang-options]: " in answer.err
@@ -116,17 +116,17 @@ class TestQueues:
         answer = self.ask(tmp_path, queues(cpu="1"), "--local-queue", "q", "-o", "json", team="a")
         assert (answer.code, answer.json["fit"]["queue"]) == (1, "q")
 
-    def test_what_is_wrong_is_told_before_any_queue_is_asked(self, tmp_path: Path) -> None:
+    def test_errors_are_reported_before_queues_are_read(self, tmp_path: Path) -> None:
         place = write(tmp_path / "queues.yaml", *queues(cpu="1"))
         answer = validate(tmp_path, BROKEN, args=("--queues", place, "-o", "json"))
         assert (answer.code, answer.json["fit"]) == (2, None)
 
-    def test_files_stand_in_for_a_cluster(self, tmp_path: Path) -> None:
+    def test_queues_can_be_read_from_files(self, tmp_path: Path) -> None:
         answer = self.ask(tmp_path, queues(), "--context", "here")
         assert (answer.code, answer.out) == (2, "")
         assert "--queues stands in for a cluster" in answer.err
 
-    def test_one_stdin(self) -> None:
+    def test_stdin_is_read_once(self) -> None:
         answer = gangctl("pathways", "validate", "-f", "-", "--queues", "-", stdin="")
         assert answer.code == 2
         assert "stdin can be only one of -f and --queues" in answer.err
@@ -160,7 +160,7 @@ class TestCluster:
         assert answer.code == 0, answer.err
         return {each["reason"] for each in answer.json["notices"]}
 
-    async def test_head_that_no_node_is_large_enough_for(self, tmp_path: Path) -> None:
+    async def test_a_head_larger_than_every_node_is_reported(self, tmp_path: Path) -> None:
         small = self.served(node("a", "16"), node("b", "23"))
         answer = await self.asked(tmp_path, small, pathways_job(), "--fail-on-warnings")
         (notice,) = [each for each in answer.json["notices"] if each["reason"] == "HeadDoesNotFit"]
@@ -169,12 +169,12 @@ class TestCluster:
         assert "The nearest, b, has 23 cpu" in notice["message"]
         assert answer.code == 1
 
-    async def test_head_that_a_node_is_large_enough_for(self, tmp_path: Path) -> None:
+    async def test_a_head_that_fits_a_node_passes(self, tmp_path: Path) -> None:
         assert "HeadDoesNotFit" not in await self.reasons(
             tmp_path, self.served(node("a", "16"), node("b", "24")), pathways_job()
         )
 
-    async def test_nodes_that_the_head_does_not_choose_say_nothing(self, tmp_path: Path) -> None:
+    async def test_unselected_nodes_are_ignored(self, tmp_path: Path) -> None:
         job = pathways_job(controller={"template": template(container(), nodeSelector={"pool": "cpu"})})
         assert "HeadDoesNotFit" not in await self.reasons(tmp_path, self.served(node("a", "16")), job)
         assert "HeadDoesNotFit" in await self.reasons(tmp_path, self.served(node("a", "16", pool="cpu")), job)

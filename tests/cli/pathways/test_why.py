@@ -59,19 +59,19 @@ class TestData:
         assert source == str(tmp_path / "a.yaml")
         assert "numSlices: 2" in (tmp_path / "a.yaml").read_text().splitlines()[int(line) - 1]
 
-    def test_what_nobody_wrote_says_why_and_no_line(self, tmp_path: Path) -> None:
+    def test_a_generated_field_has_a_reason_and_no_line(self, tmp_path: Path) -> None:
         coordinator = fields(tmp_path)["spec.coordinator.replicatedJob"]["origin"]
         assert (coordinator["kind"], coordinator["at"]) == ("rule", "")
         assert coordinator["why"]
 
-    def test_options_are_named(self, tmp_path: Path) -> None:
+    def test_a_field_of_an_option_names_it(self, tmp_path: Path) -> None:
         path = "spec.ttlSecondsAfterFinished"
         of_annotation = fields(tmp_path, metadata=annotated(pathways_options='{"ttlSecondsAfterFinished": 60}'))[path]
         assert (of_annotation["value"], of_annotation["origin"]["kind"]) == (60, "option")
         of_flag = fields(tmp_path, "--ttl-seconds-after-finished", "0")[path]
         assert (of_flag["value"], of_flag["origin"]["kind"]) == (0, "option")
 
-    def test_prefix_narrows_at_whole_steps(self, tmp_path: Path) -> None:
+    def test_the_field_flag_selects_whole_path_elements(self, tmp_path: Path) -> None:
         assert set(fields(tmp_path, "--field", f"{WORKER}.replicas")) == {f"{WORKER}.replicas"}
         both = fields(tmp_path, "--field", "metadata", "--field", "kind")
         assert {path.partition(".")[0] for path in both} == {"metadata", "kind"}
@@ -84,7 +84,7 @@ class TestData:
 
 
 class TestText:
-    def test_groups_of_fields_and_what_neighbours_have_in_common(self, tmp_path: Path) -> None:
+    def test_the_text_groups_fields(self, tmp_path: Path) -> None:
         out = fine("pathways", "why", "-f", write(tmp_path / "a.yaml", pathways_job())).out
         titles = [line for line in out.splitlines() if line and not line.startswith(" ")]
         assert titles[0].startswith("JobSet t/pw: ")
@@ -105,7 +105,7 @@ class TestText:
         assert lines[start + 3].startswith("      <- rule: ")
         assert "  replicas: 2\n      <- spec.workers[0].numSlices" in out
 
-    def test_nothing_there(self, tmp_path: Path) -> None:
+    def test_an_unknown_field_is_an_error(self, tmp_path: Path) -> None:
         file = write(tmp_path / "a.yaml", pathways_job())
         answer = gangctl("pathways", "why", "-f", file, "--field", "status")
         assert (answer.code, answer.out) == (2, "")

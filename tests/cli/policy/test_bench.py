@@ -16,7 +16,7 @@ VARIABLES = [{"name": "names", "expression": "object.spec.replicatedJobs.map(r, 
 UNIQUE = rule("variables.names.all(n, variables.names.exists_one(m, m == n))", name="unique")
 
 
-def test_samples_are_jobsets_that_become_gangs() -> None:
+def test_samples_are_jobsets_with_gangs() -> None:
     for size in SIZES:
         jobset_, malformed = read_jobset(sample(size))
         assert malformed == ()

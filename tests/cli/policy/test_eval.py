@@ -78,7 +78,7 @@ class TestVerdicts:
         assert (denial["rule"], denial["result"], denial["reason"]) == ("few-pods", "fail", "Forbidden")
         assert data["policies"][0]["steps"] > 0
 
-    def test_names_are_those_that_are_denied(self, tmp_path: Path) -> None:
+    def test_name_output_lists_the_denied_objects(self, tmp_path: Path) -> None:
         answer = evaluate(tmp_path, [policy("limits", FEW)], [SMALL, LARGE], "-o", "name")
         assert (answer.code, answer.out) == (1, "jobset.jobset.x-k8s.io/large\n")
 
@@ -86,13 +86,13 @@ class TestVerdicts:
         answer = evaluate(tmp_path, [policy("limits", FEW)], [SMALL, LARGE], "-o", "yaml")
         assert [each["allowed"] for each in answer.documents] == [True, False]
 
-    def test_warnings_go_through(self, tmp_path: Path) -> None:
+    def test_a_warning_allows_the_object(self, tmp_path: Path) -> None:
         answer = evaluate(tmp_path, [policy("limits", QUEUED, validationActions=["Warn"])], [SMALL])
         assert answer.code == 0
         assert "\nJobSet t/small: allowed, with warnings\n" in answer.out
         assert "! Validation failed for GangPolicy 'limits': needs a queue" in answer.out
 
-    def test_an_action_takes_the_place_of_those_of_policies_and_bindings(self, tmp_path: Path) -> None:
+    def test_the_action_flag_overrides_policies_and_bindings(self, tmp_path: Path) -> None:
         policies = [policy("limits", QUEUED, validationActions=["Warn"]), native("queued", QUEUED)]
         denied = evaluate(tmp_path, policies, [SMALL], "--action", "deny")
         assert (denied.code, denied.out.count(" Deny ")) == (1, 2)
@@ -138,7 +138,7 @@ class TestVerdicts:
 
 
 class TestRequests:
-    def test_fields_that_the_server_fills_in_are_there(self, tmp_path: Path) -> None:
+    def test_defaulted_fields_are_present(self, tmp_path: Path) -> None:
         bare = jobset("bare", rj("a", None, 1, 1))
         whole = rule("object.spec.replicatedJobs[0].replicas == 1 && object.spec.network.enableDNSHostnames")
         assert verdict(tmp_path, [policy("p", whole)], [bare])["allowed"]
@@ -150,7 +150,7 @@ class TestRequests:
         (note,) = data["notes"]
         assert note.startswith("JobSet t/odd is evaluated as written, because JobSet refuses it: ")
 
-    def test_who_asks_for_what(self, tmp_path: Path) -> None:
+    def test_user_and_operation_can_be_given(self, tmp_path: Path) -> None:
         asks = rule(
             "request.userInfo.username == 'ann' && 'ops' in request.userInfo.groups && request.name == 'small'"
             " && request.namespace == 't' && request.kind.kind == 'JobSet' && request.resource.resource == 'jobsets'"
@@ -186,7 +186,7 @@ class TestRequests:
         assert unknown["policies"][0]["skipped"] == "namespaceSelector"
         assert unknown["notes"] == ["no Namespace t among the files: taken to be one without labels of its own"]
 
-    def test_the_namespace_of_what_names_none(self, tmp_path: Path) -> None:
+    def test_the_namespace_flag_applies_to_objects_without_one(self, tmp_path: Path) -> None:
         homeless = {**SMALL, "metadata": {"name": "small"}}
         here = policy("p", rule("request.namespace == 'ml' && object.metadata.namespace == 'ml'"))
         assert verdict(tmp_path, [here], [homeless], "-n", "ml")["allowed"]
@@ -223,7 +223,7 @@ class TestRequests:
         assert (denied["allowed"], denied["code"]) == (False, 422)
         assert "policies disagree on the default: GangPolicy 'gives'" in denied["message"]
 
-    def test_a_queue_map_says_which_entry_it_was(self, tmp_path: Path) -> None:
+    def test_a_default_from_a_queue_map_names_its_entry(self, tmp_path: Path) -> None:
         match = {"namespaceSelector": {"matchLabels": {"team": "a"}}}
         maps = policy("maps", defaults={"queues": [{"match": match, "queue": "team-a"}], "queue": "rest"})
         namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "t", "labels": {"team": "a"}}}
@@ -250,7 +250,7 @@ class TestNatives:
         assert [each["policy"] for each in data["denials"]] == ["queued/deny"]
         assert len(data["warnings"]) == 1
 
-    def test_without_a_binding_they_deny_and_this_is_said(self, tmp_path: Path) -> None:
+    def test_a_native_policy_without_a_binding_denies_with_a_note(self, tmp_path: Path) -> None:
         answer = evaluate(tmp_path, [native("queued", QUEUED)], [SMALL])
         assert answer.code == 1
         assert (
@@ -258,7 +258,7 @@ class TestNatives:
             == "note: no binding of queued among the files: evaluated as if bound with validationActions [Deny]\n"
         )
 
-    def test_a_binding_of_nothing_is_said(self, tmp_path: Path) -> None:
+    def test_a_binding_without_a_policy_is_reported(self, tmp_path: Path) -> None:
         answer = evaluate(tmp_path, [policy("p", FEW), binding("b", "elsewhere")], [SMALL])
         assert answer.err == "note: binding b has no policy among the files\n"
 
@@ -271,7 +271,7 @@ class TestNatives:
 
 
 class TestExceptions:
-    def test_they_cover_what_they_name_until_they_end(self, tmp_path: Path) -> None:
+    def test_an_exception_applies_until_it_expires(self, tmp_path: Path) -> None:
         allowed = exception("large-ones", "limits", "few-pods", names=["lar*"])
         data = verdict(tmp_path, [policy("limits", FEW), allowed], [LARGE])
         assert data["allowed"]
@@ -287,7 +287,7 @@ LOOPS = "object.spec.replicatedJobs.all(a, object.spec.replicatedJobs.all(b, obj
 
 
 class TestBudgets:
-    def test_what_costs_too_much_is_an_error_and_ends(self, tmp_path: Path) -> None:
+    def test_an_expression_above_the_budget_is_an_error(self, tmp_path: Path) -> None:
         wide = jobset("wide", *(rj(f"a-{index}") for index in range(90)))
         endless = policy("endless", rule(LOOPS.format("a.name + b.name + c.name != ''")))
         data = verdict(tmp_path, [endless, policy("limits", rule("true"))], [wide])
@@ -347,7 +347,7 @@ class TestBadInput:
         assert answer.code == 2
         assert "--namespace-object takes Namespaces only" in answer.err
 
-    def test_what_else_is_in_a_directory_of_policies_does_not_matter(self, tmp_path: Path) -> None:
+    def test_other_files_in_a_directory_of_policies_are_ignored(self, tmp_path: Path) -> None:
         kustomization = {"apiVersion": "kustomize.config.k8s.io/v1beta1", "kind": "Kustomization"}
         assert evaluate(tmp_path, [policy("p", FEW), kustomization, LARGE], [SMALL]).code == 0
 
@@ -366,7 +366,7 @@ class TestMisspelt:
     """What would otherwise never be asked."""
 
     @each(
-        ("field", "written", "told"),
+        ("field", "written", "reported"),
         [
             ("kind", "GangPolcy", 'kind: gangctl.dev has no kind "GangPolcy"'),
             ("kind", "gangpolicy", 'kind: gangctl.dev has no kind "gangpolicy"'),
@@ -374,11 +374,11 @@ class TestMisspelt:
             ("apiVersion", "gangctl.io/v1", "apiVersion: of GangPolicy it is gangctl.dev/v1alpha1"),
         ],
     )
-    def test_a_policy(self, tmp_path: Path, field: str, written: str, told: str) -> None:
+    def test_a_policy(self, tmp_path: Path, field: str, written: str, reported: str) -> None:
         misspelt = {**policy("other", rule("false")), field: written}
         answer = evaluate(tmp_path, [policy("limits", FEW), misspelt], [SMALL])
         assert answer.code == 2
-        assert told in answer.err
+        assert reported in answer.err
 
     def test_a_native_policy_and_a_binding(self, tmp_path: Path) -> None:
         wrong = [
@@ -396,14 +396,14 @@ class TestWhoseCel:
 
     BACKTICKS = rule("object.metadata.labels.`kueue.x-k8s.io/queue-name` == 'q'", message="not in that queue")
 
-    def test_a_gang_policy_means_the_same_on_every_cluster(self, tmp_path: Path) -> None:
+    def test_a_gang_policy_is_evaluated_the_same_on_every_minor(self, tmp_path: Path) -> None:
         subject = jobset("queued", rj("a", 1, 2, 2))
         subject["metadata"]["labels"] = {QUEUE: "q", "note": "x" * 63}
         for minor in ("1.35", "1.36", "1.37"):
-            told = verdict(tmp_path, [policy("p", self.BACKTICKS)], [subject], "--kube", minor)
-            assert told["policies"][0]["rules"][0]["result"] == "pass"
+            reported = verdict(tmp_path, [policy("p", self.BACKTICKS)], [subject], "--kube", minor)
+            assert reported["policies"][0]["rules"][0]["result"] == "pass"
 
-    def test_a_native_policy_is_read_as_the_cluster_would(self, tmp_path: Path) -> None:
+    def test_a_native_policy_is_compiled_as_on_its_minor(self, tmp_path: Path) -> None:
         natives = [native("n", self.BACKTICKS), binding("b", "n")]
         answer = evaluate(tmp_path, natives, [SMALL], "--kube", "1.36")
         assert answer.code == 2

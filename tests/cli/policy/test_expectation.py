@@ -1,4 +1,4 @@
-"""Whether a policy said what was expected, and which rules were seen to pass and to fail."""
+"""Whether a policy had the expected result, and which rules have passed and failed."""
 
 from __future__ import annotations
 
@@ -54,24 +54,24 @@ def test_the_worst_finding_counts(findings: list[Finding], rule: str | None, res
     ],
 )
 def test_a_violation_fails_where_the_request_is_refused(actions: set[Action], always: bool, result: Expected) -> None:
-    said = outcome(finding("a", Result.FAIL, always=always), actions=frozenset(actions))
-    assert actual(said, row(), RULES).result is result
+    printed = outcome(finding("a", Result.FAIL, always=always), actions=frozenset(actions))
+    assert actual(printed, row(), RULES).result is result
 
 
-def test_a_policy_that_does_not_apply_is_skipped_and_says_why() -> None:
+def test_a_policy_that_does_not_apply_is_skipped_with_a_reason() -> None:
     seen = actual(outcome(matched=False, skipped="operation"), row(rule="a"), RULES)
     assert seen == Actual(Expected.SKIP, ("operation",))
 
 
 def test_an_error_that_failure_policy_ignores_is_still_an_error() -> None:
-    said = outcome(finding("spec.matchConditions", Result.ERROR, "no such key"), matched=False, skipped="ignored")
-    assert actual(said, row(rule="a"), RULES).result is Expected.ERROR
+    printed = outcome(finding("spec.matchConditions", Result.ERROR, "no such key"), matched=False, skipped="ignored")
+    assert actual(printed, row(rule="a"), RULES).result is Expected.ERROR
 
 
 @pytest.mark.parametrize(("params", "result"), [("low", Expected.FAIL), ("ns/low", Expected.FAIL), ("high", "pass")])
 def test_one_of_several_parameter_objects(params: str, result: str) -> None:
-    said = outcome(finding("a", Result.FAIL, params="ns/low"), finding("a", Result.PASS, params="ns/high"))
-    assert actual(said, row(params=params), RULES).result == result
+    printed = outcome(finding("a", Result.FAIL, params="ns/low"), finding("a", Result.PASS, params="ns/high"))
+    assert actual(printed, row(params=params), RULES).result == result
 
 
 FAILED = Actual(Expected.FAIL, ("3 pods, at most 2",))
@@ -90,13 +90,13 @@ FAILED = Actual(Expected.FAIL, ("3 pods, at most 2",))
         ({"result": "fail", "message": "x"}, Actual(Expected.FAIL), "got none"),
     ],
 )
-def test_difference(expected: dict[str, Any], seen: Actual, words: str) -> None:
-    told = difference(row(**expected), seen)
-    assert bool(told) is bool(words)
-    assert words in told
+def test_an_unexpected_result_has_a_difference(expected: dict[str, Any], seen: Actual, words: str) -> None:
+    reported = difference(row(**expected), seen)
+    assert bool(reported) is bool(words)
+    assert words in reported
 
 
-def test_coverage_wants_a_passing_and_a_failing_example() -> None:
+def test_coverage_requires_a_passing_and_a_failing_example() -> None:
     coverage = Coverage()
     coverage.expect("p", ("a", "b", "c", "d"))
     coverage.see("p", [finding("a", Result.PASS), finding("b", Result.PASS)])

@@ -27,7 +27,7 @@ def test_help_of_a_verb_begins_with_its_line_and_has_examples(name: str) -> None
     assert f"  gangctl policy {name} " in answer.out.partition("Examples:")[2]
 
 
-def test_no_such_verb() -> None:
+def test_an_unknown_verb_is_a_usage_error() -> None:
     answer = gangctl("policy", "perhaps")
     assert answer.code == 2
     assert "No such command 'perhaps'" in answer.err

@@ -1,4 +1,4 @@
-"""Whatever is in the files, there is an answer or an error: never a traceback, never a bug."""
+"""Any content of the files gives an answer or an error, and never a traceback."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def spoilt(draw: st.DrawFn) -> tuple[list[Object], list[Object], list[Object]]:
 @pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command[0])
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(documents=spoilt())
-def test_one_odd_value_is_an_answer_or_an_error(
+def test_an_invalid_value_gives_an_answer_or_an_error(
     command: tuple[str, ...],
     documents: tuple[list[Object], list[Object], list[Object]],
     tmp_path: Path,
@@ -115,7 +115,7 @@ def test_one_odd_value_is_an_answer_or_an_error(
 
 
 @each("spec", [[], "x", True, None, {"policyName": {}}])
-def test_a_binding_of_any_shape(tmp_path: Path, spec: Any) -> None:
+def test_an_invalid_binding_gives_an_answer_or_an_error(tmp_path: Path, spec: Any) -> None:
     path = files(tmp_path, rules=[policy("p", FEW), binding("b", "n") | {"spec": spec}])["rules"]
     answer = gangctl("policy", "lint", path)
     assert answer.code == 0

@@ -36,5 +36,5 @@ def test_counts_names_and_failures() -> None:
     assert failed.get("name") == "b <&> \ufffd"
 
 
-def test_no_tests_are_still_a_report() -> None:
+def test_a_report_without_tests_is_written() -> None:
     assert fromstring(junit([])).get("tests") == "0"

@@ -27,7 +27,7 @@ def codes(directory: Path, *objects: Object) -> list[tuple[str, str, str]]:
     return [(each["code"], each["severity"], each["field"]) for each in findings(directory, *objects)]
 
 
-def test_nothing_to_say(tmp_path: Path) -> None:
+def test_a_policy_without_mistakes_passes(tmp_path: Path) -> None:
     answer = lint(tmp_path, policy("p", FEW, QUEUED), strict=True)
     assert (answer.code, answer.out, answer.err) == (0, "1 object checked: no mistakes found\n", "")
 
@@ -43,7 +43,7 @@ STYLES = {
 
 
 @each("written", STYLES.values(), ids=list(STYLES))
-def test_the_caret_is_under_the_words_however_they_are_written(tmp_path: Path, written: str) -> None:
+def test_the_caret_is_under_the_mistake_in_every_yaml_style(tmp_path: Path, written: str) -> None:
     text = (
         "apiVersion: gangctl.dev/v1alpha1\nkind: GangPolicy\nmetadata:\n  name: p\nspec:\n  validations:\n"
         f"  - name: r\n    message: m\n    expression: {written}\n"
@@ -62,7 +62,7 @@ def test_the_caret_is_under_the_words_however_they_are_written(tmp_path: Path, w
 
 
 class TestRefused:
-    def test_everything_at_once(self, tmp_path: Path) -> None:
+    def test_all_errors_are_reported_at_once(self, tmp_path: Path) -> None:
         bad = policy("p", rule("object.a +"), rule("foo(1)", name="s"), rule("1", name="t"))
         answer = lint(tmp_path, bad, policy("q", QUEUED))
         assert answer.code == 2
@@ -76,7 +76,7 @@ class TestRefused:
             ("FieldValueForbidden", "error", "spec.validations[0].colour"),
         ]
 
-    def test_a_binding_is_blamed_in_its_own_place(self, tmp_path: Path) -> None:
+    def test_an_error_in_a_binding_is_reported_at_the_binding(self, tmp_path: Path) -> None:
         wrong = binding("b", "n", "Deny", "Warn")
         (found,) = findings(tmp_path, native("n", QUEUED), wrong)
         assert found["field"] == "spec.validationActions"
@@ -163,8 +163,8 @@ class TestMistakes:
 
     def test_variables_that_only_messages_use(self, tmp_path: Path) -> None:
         variables = [{"name": "a", "expression": "'x'"}]
-        said = {"name": "r", "expression": "has(object.spec)", "messageExpression": "variables.a"}
-        assert codes(tmp_path, policy("p", said, variables=variables)) == []
+        printed = {"name": "r", "expression": "has(object.spec)", "messageExpression": "variables.a"}
+        assert codes(tmp_path, policy("p", printed, variables=variables)) == []
 
     @pytest.mark.parametrize(("operation", "name"), [("CREATE", "oldObject"), ("DELETE", "object")])
     def test_names_that_are_always_null(self, tmp_path: Path, operation: str, name: str) -> None:
@@ -173,7 +173,7 @@ class TestMistakes:
         found = findings(tmp_path, policy("p", rule(f"{name}.spec.suspend == true"), matchConstraints=constraints))
         assert [(each["code"], each["message"].split()[0]) for each in found] == [("AlwaysNull", name)]
 
-    def test_what_may_cost_too_much(self, tmp_path: Path) -> None:
+    def test_an_expression_that_may_exceed_the_budget_is_reported(self, tmp_path: Path) -> None:
         found = findings(tmp_path, policy("p", rule(COSTLY + ")))")))
         assert {each["code"] for each in found} == {"Costly"}
         assert "where a list is longer than" in found[-1]["message"]

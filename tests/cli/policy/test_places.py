@@ -25,8 +25,13 @@ EXPRESSION = "object.spec.replicatedJobs\n  .all(r, r.nmae\n  != 'x')"
 
 def remark(text: str = POLICY, path: str = "spec.validations[0].expression", **fields: object) -> Remark:
     (document,) = parse_documents(text, "p.yaml")
-    told: dict[str, object] = {"severity": Severity.ERROR, "code": "UnknownField", "message": "no such field", **fields}
-    return Remark(document, path=path, **told)  # type: ignore[arg-type]  # a test's keywords
+    reported: dict[str, object] = {
+        "severity": Severity.ERROR,
+        "code": "UnknownField",
+        "message": "no such field",
+        **fields,
+    }
+    return Remark(document, path=path, **reported)  # type: ignore[arg-type]  # a test's keywords
 
 
 def test_an_expression_is_shown_with_a_caret_under_its_words() -> None:
@@ -40,7 +45,7 @@ def test_an_expression_is_shown_with_a_caret_under_its_words() -> None:
     assert (found.position, found.end) == ((9, 19), (9, 23))
 
 
-def test_what_goes_on_in_the_next_line_is_marked_to_the_end_of_its_own() -> None:
+def test_a_mark_over_several_lines_ends_with_the_first() -> None:
     start = EXPRESSION.index("r.nmae")
     found = remark(offset=start, length=len(EXPRESSION) - start)
     assert found.lines()[2] == " " * 20 + "^^^^^^"
@@ -71,7 +76,7 @@ def test_data_for_programs() -> None:
     }
 
 
-def test_a_path_that_cannot_be_written_is_the_object() -> None:
+def test_a_remark_with_an_invalid_path_is_shown_at_the_object() -> None:
     assert remark(path="spec.[").position == (1, 1)
 
 
@@ -86,7 +91,7 @@ def test_a_path_that_cannot_be_written_is_the_object() -> None:
         ("ab", 3, 1, "  ^"),
     ],
 )
-def test_the_caret_is_below_the_words_whatever_is_before_them(text: str, column: int, width: int, caret: str) -> None:
+def test_the_caret_is_below_the_words_after_wide_characters(text: str, column: int, width: int, caret: str) -> None:
     assert underlined(text, column, width)[1] == f"    {caret}"
 
 
@@ -99,11 +104,11 @@ def test_long_lines_are_cut_around_the_caret() -> None:
     assert line[caret.index("^")] == "X"
 
 
-def test_remarks_come_in_the_order_of_the_file_and_once() -> None:
+def test_remarks_are_in_the_order_of_the_file_and_unique() -> None:
     later, first = remark(offset=EXPRESSION.index("nmae")), remark(path="spec.validations[0].name")
     assert in_order([later, first, remark(offset=EXPRESSION.index("nmae"))]) == [first, later]
 
 
-def test_the_fixture_is_what_it_says() -> None:
+def test_the_fixture_has_the_expression() -> None:
     (document,) = parse_documents(dedent(POLICY), "p.yaml")
     assert document.value["spec"]["validations"][0]["expression"] == EXPRESSION

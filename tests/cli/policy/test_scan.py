@@ -53,7 +53,7 @@ async def test_every_page_is_evaluated(tmp_path: Path) -> None:
     assert len([path for _, path in server.asked if path.endswith("/jobsets")]) == 3
 
 
-async def test_a_policy_may_ask_what_fits(tmp_path: Path) -> None:
+async def test_a_policy_can_use_fit(tmp_path: Path) -> None:
     """What a JobSet holds itself is not in its way, and nothing is asked of queues where no policy does."""
     train, large = kueueobjects.queued(pods=8, uid="uid-train"), kueueobjects.queued("large", pods=9, uid="uid-large")
     own = kueueobjects.workload("train", "q", held={"f": {"cpu": "8"}})
@@ -66,14 +66,14 @@ async def test_a_policy_may_ask_what_fits(tmp_path: Path) -> None:
     assert (answer.code, answer.out) == (1, "jobset.jobset.x-k8s.io/large\n"), answer.err
 
 
-async def test_nothing_is_violated(tmp_path: Path) -> None:
+async def test_without_violations_the_exit_code_is_0(tmp_path: Path) -> None:
     async with serving(policies=[policy("limits", FEW)], namespaces=PLACES, jobsets=[SMALL, ELSEWHERE]) as (_, url):
         assert (await ask(tmp_path, url, "scan")).code == 0
         named = await ask(tmp_path, url, "scan", "-n", "u", "-o", "name")
     assert (named.code, named.out) == (1, "jobset.jobset.x-k8s.io/elsewhere\n")
 
 
-async def test_of_those_with_labels(tmp_path: Path) -> None:
+async def test_jobsets_are_selected_by_label(tmp_path: Path) -> None:
     labelled = jobset("labelled", rj("a", 2, 4, 4), mode="Gang")
     labelled["metadata"]["labels"] = {"team": "a"}
     async with serving(policies=[policy("limits", FEW)], namespaces=PLACES, jobsets=[LARGE, labelled]) as (_, url):
@@ -122,7 +122,7 @@ async def test_policies_of_files_before_they_are_applied(tmp_path: Path) -> None
     ]
 
 
-async def test_what_gangctl_leaves_alone(tmp_path: Path) -> None:
+async def test_skipped_and_terminating_jobsets_are_not_scanned(tmp_path: Path) -> None:
     skipped = namespace("u")
     skipped["metadata"]["labels"] = {"gangctl.dev/skip": "true"}
     system = jobset("system", rj("a", 9, 9, 9), namespace="kube-system")
@@ -146,7 +146,9 @@ async def test_what_gangctl_leaves_alone(tmp_path: Path) -> None:
         ({"policies": [policy("limits", FEW)]}, 3, "the cluster does not have JobSets"),
     ],
 )
-async def test_clusters_without(tmp_path: Path, collections: dict[str, list[Object]], code: int, words: str) -> None:
+async def test_a_cluster_without_policies_or_jobsets_is_an_error(
+    tmp_path: Path, collections: dict[str, list[Object]], code: int, words: str
+) -> None:
     async with serving(2, namespaces=PLACES, **collections) as (_, url):
         answer = await ask(tmp_path, url, "scan", "-A")
     assert (answer.code, answer.out) == (code, "")

@@ -28,7 +28,7 @@ def test_the_published_schema_is_that_of_the_model(golden: Golden) -> None:
     golden(SCHEMA, json.dumps(suite_schema(), indent=2) + "\n")
 
 
-def test_the_least_that_a_test_needs() -> None:
+def test_a_minimal_test_file_is_read() -> None:
     (only,) = suite().results
     assert (only.policy, only.rule, only.operation, only.result) == ("p", None, "CREATE", Expected.PASS)
     assert only.resources == [Selector(name="js")]
@@ -44,7 +44,7 @@ def test_the_least_that_a_test_needs() -> None:
         ({"name": "b"}, [{"name": "b"}]),
     ],
 )
-def test_selectors_have_a_short_form(short: Any, long: list[dict[str, str]]) -> None:
+def test_selectors_can_be_written_in_a_short_form(short: Any, long: list[dict[str, str]]) -> None:
     (only,) = suite(results=[row(resources=short)]).results
     assert only.resources == [Selector.model_validate(each) for each in long]
 
@@ -77,7 +77,7 @@ def test_a_rule_without_a_name_is_known_by_its_index() -> None:
         ({"results": [row(resources=[])]}, "at least 1 item"),
     ],
 )
-def test_what_is_wrong_is_refused(fields: dict[str, Any], words: str) -> None:
+def test_an_invalid_test_file_is_refused(fields: dict[str, Any], words: str) -> None:
     with pytest.raises(ValidationError) as refused:
         suite(**fields)
     assert words in str(refused.value)

@@ -23,7 +23,7 @@ def row(result: str, resources: Any = "small", policy_name: str = "limits", **fi
 
 
 def suite(directory: Path, *rows: Object, documents: dict[str, list[Object]] | None = None, **fields: Any) -> Path:
-    """A test file and what it names: ``policies.yaml`` and ``resources.yaml`` unless told otherwise."""
+    """A test file and what it names: by default ``policies.yaml`` and ``resources.yaml``."""
     directory.mkdir(parents=True, exist_ok=True)
     files(directory, **{"policies": [LIMITS], "resources": [SMALL, LARGE], **(documents or {})})
     test: Object = {
@@ -51,7 +51,7 @@ GOOD = (
 
 
 class TestResults:
-    def test_everything_as_expected(self, tmp_path: Path) -> None:
+    def test_a_suite_with_expected_results_passes(self, tmp_path: Path) -> None:
         path = suite(tmp_path / "queue", *GOOD)
         answer = run(tmp_path)
         assert (answer.code, answer.err) == (0, "")
@@ -63,7 +63,7 @@ class TestResults:
         assert lines[-2].startswith("3 tests, 0 failed")
         assert lines[-1] == "  coverage: 2 of 2 rules seen to pass and to fail"
 
-    def test_what_is_not_as_expected(self, tmp_path: Path) -> None:
+    def test_an_unexpected_result_fails(self, tmp_path: Path) -> None:
         path = suite(tmp_path, *GOOD, row("pass", "large", rule="few-pods", description="large is small"))
         answer = run(path)
         assert answer.code == 1
@@ -87,7 +87,7 @@ class TestResults:
         assert answer.code == 1
         assert words in answer.json["results"][0]["failure"]
 
-    def test_only_what_fails(self, tmp_path: Path) -> None:
+    def test_only_failures_are_printed_if_requested(self, tmp_path: Path) -> None:
         suite(tmp_path / "a", *GOOD)
         suite(tmp_path / "b", *GOOD, row("pass", "large"))
         answer = run(tmp_path, "--fail-only")
@@ -96,7 +96,7 @@ class TestResults:
         assert " ok " not in answer.out
         assert len(run(tmp_path, "--fail-only", "-o", "json").json["results"]) == 1
 
-    def test_chosen_by_name(self, tmp_path: Path) -> None:
+    def test_tests_are_selected_by_name(self, tmp_path: Path) -> None:
         path = suite(tmp_path / "queue", *GOOD)
         data = run(path, "--run", "^queue/limits/.* t/large CREATE$", "-o", "json").json
         assert [each["rule"] for each in data["results"]] == ["few-pods", "queued"]
@@ -114,7 +114,7 @@ class TestResults:
             {**data, "results": run(path, "-o", "yaml").documents[0]["results"]}
         ]
 
-    def test_what_cannot_be_evaluated_is_refused(self, tmp_path: Path) -> None:
+    def test_an_object_that_cannot_be_evaluated_is_refused(self, tmp_path: Path) -> None:
         asking = policy("asking", rule("authorizer.path('/').check('get').allowed()"))
         path = suite(tmp_path, row("pass", policy_name="asking"), documents={"policies": [asking, LIMITS]})
         answer = run(path)
@@ -147,7 +147,7 @@ class TestRequests:
         answer = run(path)
         assert answer.code == 0, answer.out
 
-    def test_who_asks_and_where(self, tmp_path: Path) -> None:
+    def test_user_and_namespace_of_a_request_are_evaluated(self, tmp_path: Path) -> None:
         asks = rule("request.userInfo.username == 'ann' && 'ops' in request.userInfo.groups")
         team = {"namespaceSelector": {"matchLabels": {"team": "a"}}}
         path = suite(
@@ -205,7 +205,7 @@ class TestRequests:
         data = run(path, "-o", "json").json
         assert [each["actual"] for each in data["results"]] == ["fail", "skip"]
 
-    def test_what_jobset_refuses_is_said_once(self, tmp_path: Path) -> None:
+    def test_an_object_refused_by_jobset_is_reported_once(self, tmp_path: Path) -> None:
         odd = jobset("odd", {**rj("a"), "replicas": "two"})
         path = suite(tmp_path, row("fail", "odd"), row("fail", "odd", rule="queued"), documents={"resources": [odd]})
         answer = run(path)
@@ -222,7 +222,7 @@ class TestMessages:
             ("'a\\nb'", "it has more than one line"),
         ],
     )
-    def test_a_message_expression_that_says_nothing_is_told(self, tmp_path: Path, expression: str, why: str) -> None:
+    def test_a_message_expression_without_a_result_is_reported(self, tmp_path: Path, expression: str, why: str) -> None:
         broken = rule("false") | {"messageExpression": expression}
         path = suite(
             tmp_path, row("fail", policy_name="p", message="broken"), documents={"policies": [policy("p", broken)]}
@@ -234,14 +234,14 @@ class TestMessages:
 
 
 class TestCoverage:
-    def test_rules_without_both_examples_are_told(self, tmp_path: Path) -> None:
+    def test_rules_without_both_examples_are_reported(self, tmp_path: Path) -> None:
         path = suite(tmp_path, row("pass"), row("fail", "large", rule="queued"))
         answer = run(path)
         assert answer.code == 0
         assert "coverage: 1 of 2 rules" in answer.out
         assert "  ! limits/few-pods: no failing example\n" in answer.out
 
-    def test_and_fail_on_request(self, tmp_path: Path) -> None:
+    def test_missing_coverage_fails_if_requested(self, tmp_path: Path) -> None:
         answer = run(suite(tmp_path, row("pass"), row("fail", "large", rule="queued")), "--coverage")
         assert answer.code == 1
         assert answer.err == "error: limits/few-pods: no failing example\n"
@@ -251,7 +251,7 @@ class TestCoverage:
         data = run(suite(tmp_path, row("pass"), row("pass", "large")), "-o", "json").json
         assert data["coverage"]["covered"] == 0
 
-    def test_policies_of_one_name_are_told_apart(self, tmp_path: Path) -> None:
+    def test_policies_of_the_same_name_are_distinguished(self, tmp_path: Path) -> None:
         suite(tmp_path / "a", *GOOD)
         suite(
             tmp_path / "b", row("pass", "large"), documents={"policies": [policy("limits", rule("true", "few-pods"))]}
@@ -259,7 +259,7 @@ class TestCoverage:
         missing = run(tmp_path, "-o", "json").json["coverage"]["missing"]
         assert [each["policy"] for each in missing] == [f"limits ({tmp_path}/b/policies.yaml)"]
 
-    def test_everything_may_stand_in_one_directory(self, tmp_path: Path) -> None:
+    def test_policies_tests_and_objects_can_be_in_one_directory(self, tmp_path: Path) -> None:
         path = suite(tmp_path, *GOOD, policies=["."], resources=["."])
         assert run(path, "--coverage").code == 0
 
@@ -279,7 +279,7 @@ class TestJUnit:
         answer = run(suite(tmp_path, *GOOD), "-o", "junit")
         assert fromstring(answer.out).get("tests") == "3"
 
-    def test_where_nothing_can_be_written(self, tmp_path: Path) -> None:
+    def test_an_unwritable_junit_file_is_an_error(self, tmp_path: Path) -> None:
         answer = run(suite(tmp_path, *GOOD), "--junit", tmp_path / "no" / "report.xml")
         assert answer.code == 2
         assert "--junit" in answer.err
@@ -302,7 +302,7 @@ class TestBadInput:
             ([row("pass", operation="UPDATE", old="policies.yaml")], {}, "0 objects could be JobSet t/small as it was"),
         ],
     )
-    def test_one_place_one_sentence(
+    def test_bad_input_is_one_error_with_its_place(
         self, tmp_path: Path, rows: list[Object], fields: dict[str, Any], words: str
     ) -> None:
         answer = run(suite(tmp_path, *rows, **fields))
@@ -325,7 +325,7 @@ class TestBadInput:
         assert run(tmp_path / "none").code == 2
         assert run(tmp_path, "--run", "(").code == 2
 
-    def test_links_lead_nowhere_else(self, tmp_path: Path) -> None:
+    def test_symbolic_links_outside_of_the_directory_are_refused(self, tmp_path: Path) -> None:
         files(tmp_path, outside=[LIMITS])
         path = suite(tmp_path / "in", row("pass"), policies=["linked.yaml"])
         (tmp_path / "in" / "linked.yaml").symlink_to(tmp_path / "outside.yaml")
