@@ -73,8 +73,8 @@ def project_job(raw: dict[str, Any]) -> JobProgress | None:
     )
 
 
-def _true_conditions(status: dict[str, Any]) -> set[object]:
-    return {each.get("type") for each in objects(status.get("conditions")) if each.get("status") == "True"}
+def _true_conditions(status: dict[str, Any]) -> list[object]:
+    return [each.get("type") for each in objects(status.get("conditions")) if each.get("status") == "True"]
 
 
 def count_indexes(text: object) -> int:

@@ -269,6 +269,7 @@ def test_odd_lists_end(value: Any) -> None:
 
 @given(raw=mangled(job))
 @example({**job(), "status": {"succeeded": "x", "failed": [], "conditions": [5, None]}})
+@example({**job(), "status": {"conditions": [{"type": [], "status": "True"}]}})
 @tries(60)
 def test_any_job_is_projected(raw: Any) -> None:
     names, logs = asyncio.run(informed_once(JOBS, project_job, raw))
