@@ -1,4 +1,4 @@
-"""Documents: data as the API server gets it, places as an editor shows them, one clear refusal for the rest."""
+"""Documents: data as the API server gets it, positions as an editor shows them, and one error for the rest."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_one_document() -> None:
         ("spec.replicatedJobs[1].replicas", (13, 20)),
     ],
 )
-def test_positions(path: str, position: tuple[int, int]) -> None:
+def test_fields_have_their_positions(path: str, position: tuple[int, int]) -> None:
     (document,) = parse_documents(JOBSET, "f")
     assert document.position(path) == position
     assert document.position(FieldPath.parse(path)) == position
@@ -70,12 +70,12 @@ def test_positions(path: str, position: tuple[int, int]) -> None:
     ("path", "position"),
     [("spec.network.subdomain", (6, 1)), ("spec.replicatedJobs[7].name", (7, 3)), ("kind.name[0]", (3, 1))],
 )
-def test_what_is_missing_is_found_nearby(path: str, position: tuple[int, int]) -> None:
+def test_an_absent_field_has_the_position_of_its_parent(path: str, position: tuple[int, int]) -> None:
     (document,) = parse_documents(JOBSET, "f")
     assert document.position(path) == position
 
 
-def test_where_is_what_editors_understand() -> None:
+def test_a_place_is_written_as_file_line_and_column() -> None:
     (document,) = parse_documents(JOBSET, "jobs.yaml")
     assert document.where("metadata.name") == "jobs.yaml:5:3"
 
@@ -90,14 +90,14 @@ def test_columns_count_characters_and_lines_end_in_any_way() -> None:
     assert [document.position(path) for path in ("a", "\U0001f600é.b", "c")] == [(1, 1), (2, 6), (3, 1)]
 
 
-def test_many_documents_the_empty_ones_left_out() -> None:
+def test_empty_documents_are_left_out() -> None:
     text = "# head\n---\na: 1\n---\n# nothing\n---\n~\n---\nb: 2\n...\n---\n"
     documents = parse_documents(text, "f")
     assert [(document.value, document.line) for document in documents] == [({"a": 1}, 3), ({"b": 2}, 9)]
 
 
 @each("text", ["", "\n\n", "# only a comment\n", "---\n---\n", b""])
-def test_nothing(text: str | bytes) -> None:
+def test_an_empty_text_has_no_documents(text: str | bytes) -> None:
     assert values(text) == []
 
 
@@ -155,11 +155,11 @@ def test_an_empty_list(items: str) -> None:
         ("a: 1\n<<: {a: 2}\n", "f.yaml:1:1: key 'a' is also merged by the << below it"),
     ],
 )
-def test_refusals_say_where_and_what(text: str | bytes, complaint: str) -> None:
+def test_an_error_has_its_place_and_message(text: str | bytes, complaint: str) -> None:
     assert refusal(text).startswith(complaint)
 
 
-def test_the_position_is_data_too() -> None:
+def test_an_error_has_its_position_as_data() -> None:
     with pytest.raises(SourceError) as caught:
         values("a: 1\nb: [\n")
     assert (caught.value.line, caught.value.exit_code) == (3, 2)
@@ -183,12 +183,12 @@ def test_an_alias_is_a_copy() -> None:
     assert value["c"] == {"b": [1]}
 
 
-def test_what_an_alias_brought_in_is_found_where_it_was_written() -> None:
+def test_a_field_of_an_alias_has_the_position_of_its_anchor() -> None:
     (document,) = parse_documents("a: &x\n  b: 1\nc: *x\nd:\n  <<: *x\n", "f")
     assert [document.position(path) for path in ("c", "c.b", "d.b")] == [(3, 1), (2, 3), (2, 3)]
 
 
-def test_merge_keys() -> None:
+def test_merge_keys_are_resolved() -> None:
     text = "x: &x {a: 1, b: 1}\ny: &y {b: 2, c: 2}\none: {<<: *x, b: 9}\n"
     text += "both:\n  <<: [*x, *y]\n  c: 9\nquoted: {'<<': 1}\n"
     (value,) = values(text)
@@ -255,7 +255,7 @@ def test_json_has_places_too() -> None:
     assert [document.position(path) for path in ("s.bA", "s.bA[0]", "s.bA[1].c")] == [(4, 25), (4, 37), (4, 42)]
 
 
-def test_json_that_libyaml_cannot_read() -> None:
+def test_json_that_is_no_yaml_is_read() -> None:
     (value,) = values('\t{"\\ud83d\\ude00": "\\/\x7f", "' + "k" * 2000 + '": 1}')
     assert value["\U0001f600"] == "/\x7f"
 
@@ -264,12 +264,12 @@ def test_json_documents_in_a_row() -> None:
     assert values('{"a": 1}\n{"b": 2} {"c": 3}') == [{"a": 1}, {"b": 2}, {"c": 3}]
 
 
-def test_json_numbers() -> None:
+def test_json_numbers_are_read() -> None:
     (value,) = values('{"a": 3.0, "b": 1e3, "c": -0, "d": 18446744073709551615, "e": 1e22, "f": 0.5}')
     assert json.dumps(value) == '{"a": 3, "b": 1000, "c": 0, "d": 18446744073709551615, "e": 1e+22, "f": 0.5}'
 
 
-def test_braces_may_be_yaml() -> None:
+def test_flow_style_yaml_is_read() -> None:
     assert values("{a: 1, b: [x,],}") == [{"a": 1, "b": ["x"]}]
     assert values('{"a": 1}\n---\n{"b": 2}\n') == [{"a": 1}, {"b": 2}]
 
@@ -290,11 +290,11 @@ def test_braces_may_be_yaml() -> None:
         ("[1]", "f.yaml:1:1: this document is a list"),
     ],
 )
-def test_broken_json(text: str, complaint: str) -> None:
+def test_invalid_json_is_refused_with_its_place(text: str, complaint: str) -> None:
     assert refusal(text).startswith(complaint)
 
 
-def test_an_unterminated_string_costs_one_pass() -> None:
+def test_an_unterminated_string_is_refused_in_linear_time() -> None:
     assert refusal('{"a": "' + "\\\\x" * 200_000)
 
 
@@ -314,7 +314,7 @@ OBJECTS = st.dictionaries(KEYS, JSON, max_size=4).filter(lambda value: value.get
 
 
 @given(OBJECTS, st.sampled_from([None, 1]), st.booleans())
-def test_json_means_what_the_standard_library_says(value: dict[str, Any], indent: int | None, escaped: bool) -> None:
+def test_json_has_the_value_of_the_standard_library(value: dict[str, Any], indent: int | None, escaped: bool) -> None:
     text = json.dumps(value, indent=indent, ensure_ascii=escaped)
     assert values(text) == [json.loads(text)]
 

@@ -46,7 +46,7 @@ def test_every_string_survives_as_value_and_as_key(text: str) -> None:
 
 
 @given(OBJECTS)
-def test_ordinary_readers_agree_about_strings(value: dict[str, Any]) -> None:
+def test_other_yaml_readers_read_the_same_strings(value: dict[str, Any]) -> None:
     strings = {f"k{index}": str(key) for index, key in enumerate(value)}
     assert yaml.safe_load(to_yaml([strings])) == strings
 
@@ -64,7 +64,7 @@ def test_the_known_fields_come_first_and_the_rest_stays_as_given(write: Callable
     assert list(document.value["spec"]) == ["b", "a"]
 
 
-def test_yaml_looks_like_what_people_write() -> None:
+def test_yaml_is_in_block_style() -> None:
     value = {
         "kind": "JobSet",
         "spec": {
@@ -108,7 +108,7 @@ def test_the_same_object_twice_is_written_twice() -> None:
     assert "&" not in to_yaml([{"a": shared, "b": shared}])
 
 
-def test_none_and_several() -> None:
+def test_no_object_and_several_objects_are_written() -> None:
     assert to_yaml([]) == ""
     assert json.loads(to_json([])) == {"apiVersion": "v1", "kind": "List", "metadata": {}, "items": []}
     assert json.loads(to_json([{"a": 1}, {"b": 2}]))["items"] == [{"a": 1}, {"b": 2}]
@@ -128,7 +128,7 @@ def test_none_and_several() -> None:
         ({"\udfff": "a"}, "is not a JSON key"),
     ],
 )
-def test_what_is_not_json_is_refused(
+def test_a_value_that_is_not_json_is_refused(
     write: Callable[[list[dict[Any, Any]]], str], value: dict[Any, Any], complaint: str
 ) -> None:
     with pytest.raises(ValueError, match=complaint):

@@ -43,7 +43,7 @@ SOME = {"onJobFailureReasons": ["BackoffLimitExceeded"]}
         (rules("RestartJob"), False),
     ],
 )
-def test_the_jobset_may_restart_as_a_whole(policy: Raw | None, whole: bool) -> None:
+def test_the_remaining_restarts_of_a_jobset_are_known(policy: Raw | None, whole: bool) -> None:
     assert left(policy).whole is whole
 
 
@@ -58,7 +58,7 @@ def test_the_jobset_may_restart_as_a_whole(policy: Raw | None, whole: bool) -> N
         (rules("FailJobSet", "RestartJob"), False, False),
     ],
 )
-def test_a_job_may_restart_by_itself(policy: Raw, of_w: bool, of_v: bool) -> None:
+def test_the_remaining_restarts_of_single_jobs_are_known(policy: Raw, of_w: bool, of_v: bool) -> None:
     found = left(policy)
     assert (found.of_job("w"), found.of_job("v")) == (of_w, of_v)
 

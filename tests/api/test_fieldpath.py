@@ -23,12 +23,12 @@ def test_reads_the_kubernetes_form() -> None:
     assert FieldPath.parse(ANNOTATION).steps[-1] == Key("gangctl.dev/gang-mode")
 
 
-def test_root_is_empty() -> None:
+def test_the_root_path_is_empty() -> None:
     assert str(FieldPath()) == ""
     assert FieldPath.parse("") == FieldPath()
 
 
-def test_leading_dot_as_in_kubectl_output() -> None:
+def test_a_leading_dot_is_accepted() -> None:
     assert FieldPath.parse(".spec.suspend") == FieldPath().child("spec", "suspend")
 
 
@@ -39,7 +39,7 @@ def test_paths_are_values() -> None:
     assert {base: 1}[FieldPath.parse("spec")] == 1
 
 
-def test_a_name_that_cannot_stand_behind_a_dot_is_a_key() -> None:
+def test_a_name_with_special_characters_is_written_in_brackets() -> None:
     assert FieldPath().child("a.b/c") == FieldPath().key("a.b/c")
     assert FieldPath().child("") == FieldPath().key("")
 
@@ -51,7 +51,7 @@ def test_malformed_text_is_an_input_error(text: str) -> None:
     assert repr(text) in caught.value.message
 
 
-def test_negative_index_is_a_mistake_of_the_caller() -> None:
+def test_a_negative_index_is_an_error() -> None:
     with pytest.raises(ValueError, match="-1"):
         FieldPath().index(-1)
 

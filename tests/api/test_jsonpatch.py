@@ -25,7 +25,7 @@ OBJECTS = st.dictionaries(KEYS, JSON, max_size=4)
 
 
 def apply(operations: list[Operation], document: Any) -> Any:
-    """RFC 6902, strict: a path must exist where the RFC says so."""
+    """RFC 6902, strict: a path must exist where the RFC requires it."""
     holder = [copy.deepcopy(document)]
     for operation in operations:
         *parents, last = ["0", *(s.replace("~1", "/").replace("~0", "~") for s in operation["path"].split("/")[1:])]
@@ -55,7 +55,7 @@ def _apply_one(operation: Operation, target: Any, last: str) -> None:
 
 @given(JSON, JSON)
 def test_applying_the_difference_gives_the_new_value(old: Any, new: Any) -> None:
-    # repr tells 1, 1.0 and True apart, which == does not; sorted keys, because objects have no order.
+    # repr distinguishes 1, 1.0 and True, which == does not; sorted keys, because objects have no order.
     assert canonical(apply(diff(old, new), old)) == canonical(new)
 
 
@@ -68,7 +68,7 @@ def canonical(value: Any) -> str:
 
 
 @given(JSON)
-def test_nothing_differs_from_itself(value: Any) -> None:
+def test_equal_values_have_no_difference(value: Any) -> None:
     assert diff(value, copy.deepcopy(value)) == []
 
 
@@ -88,7 +88,7 @@ def test_one_insertion_is_one_operation(items: list[int], at: int, value: int) -
     assert [operation["op"] for operation in diff(longer, items)] == ["remove"]
 
 
-def test_what_admission_does() -> None:
+def test_a_stamp_is_a_minimal_patch() -> None:
     old: dict[str, Any] = {
         "metadata": {"labels": {"x": "1"}},
         "spec": {"replicatedJobs": [{"name": "w", "template": {"metadata": {}}}]},
@@ -108,7 +108,7 @@ def test_what_admission_does() -> None:
 
 
 @each(("old", "new"), [(1, True), (0, False), (1, 1.0), (None, False), ("1", 1), ({}, [])])
-def test_values_python_calls_equal_but_json_does_not(old: object, new: object) -> None:
+def test_values_of_different_json_types_differ(old: object, new: object) -> None:
     assert diff({"a": old}, {"a": new}) == [{"op": "replace", "path": "/a", "value": new}]
 
 

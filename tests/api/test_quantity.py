@@ -41,12 +41,12 @@ SUFFIXES = ["n", "u", "m", "", "k", "M", "G", "T", "P", "E", "Ki", "Mi", "Gi", "
         ("1e-99999999", Fraction(1, 10**9)),
     ],
 )
-def test_values(text: str, value: Fraction | int) -> None:
+def test_quantities_are_parsed(text: str, value: Fraction | int) -> None:
     assert parse_quantity(text) == value
 
 
 @each("text", ["", " 1", "1 ", "1K", "1gi", "1ki", "Gi", "m", ".", "1.2.3", "1e", "1e1.5", "0x10", "1_000", "٣", "1\n"])
-def test_what_is_no_quantity_is_refused(text: str) -> None:
+def test_an_invalid_quantity_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="not a quantity"):
         parse_quantity(text)
 
@@ -91,7 +91,7 @@ def test_integers_are_rounded_up_and_capped() -> None:
 
 
 @each(("value", "text"), [(0, "0"), (250, "250m"), (1000, "1"), (1500, "1.5"), (1001, "1.001"), (2_000_010, "2000.01")])
-def test_milli_units_for_people(value: int, text: str) -> None:
+def test_milli_units_are_formatted(value: int, text: str) -> None:
     assert show_milli(value) == text
     assert milli(parse_quantity(text)) == value
 
@@ -100,7 +100,7 @@ def test_milli_units_for_people(value: int, text: str) -> None:
     ("value", "text"),
     [(0, "0"), (1023, "1023"), (2**30, "1Gi"), (2056 * 2**30, "2056Gi"), (10**9, "~953.7Mi"), (3 * 2**40 + 1, "~3Ti")],
 )
-def test_bytes_for_people(value: int, text: str) -> None:
+def test_bytes_are_formatted(value: int, text: str) -> None:
     assert show_bytes(value) == text
 
 
@@ -112,6 +112,6 @@ def test_bytes_as_kubernetes_writes_them(value: int, text: str) -> None:
 
 
 @given(st.integers(0, MAX // 1000))
-def test_what_is_written_exactly_is_read_back(value: int) -> None:
+def test_an_exact_quantity_is_read_back(value: int) -> None:
     assert whole(parse_quantity(exact_bytes(value))) == value
     assert milli(parse_quantity(exact_milli(value))) == value

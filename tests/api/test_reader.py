@@ -6,7 +6,7 @@ from gangctl.api.reader import Reader
 from gangctl.errors import FieldError
 
 
-def test_what_is_wrong_is_told_with_its_place_in_the_whole_object() -> None:
+def test_an_error_has_its_path_in_the_whole_object() -> None:
     errors: list[FieldError] = []
     raw = {"list": [{"in": {"text": 1}}, 7, {"in": "no object"}], "labels": {"good": "x", "bad/key": 2}, "no": 3}
     root = Reader(raw, "", errors)
@@ -17,7 +17,7 @@ def test_what_is_wrong_is_told_with_its_place_in_the_whole_object() -> None:
     assert [error.path for error in errors] == ["list[1]", "list[0].in.text", "list[2].in", "labels[bad/key]", "no"]
 
 
-def test_every_reader_can_say_where_it_is_there_or_not() -> None:
+def test_every_reader_has_a_path_even_if_absent() -> None:
     root = Reader({"list": [{}], "spec": {}}, "", [])
     assert root.path == ""
     assert root.child("spec").child("absent").path == "spec.absent"

@@ -59,7 +59,7 @@ LEAF = {"name": "a", "colour": "red"}
         {"note": ["", -1, 1.5, [None], {"a": {}}]},
     ],
 )
-def test_what_the_type_takes_keeps_the_schema(changes: dict[str, Any]) -> None:
+def test_a_value_of_the_type_matches_the_schema(changes: dict[str, Any]) -> None:
     assert violations(tree(**changes), schema()) == []
 
 
@@ -79,7 +79,7 @@ def test_what_the_type_takes_keeps_the_schema(changes: dict[str, Any]) -> None:
         ({"age": 1}, "$"),
     ],
 )
-def test_what_it_does_not_take_breaks_it(changes: dict[str, Any], path: str) -> None:
+def test_a_value_of_another_type_violates_the_schema(changes: dict[str, Any], path: str) -> None:
     (found,) = violations(tree(**changes), schema())
     assert found.startswith(path)
 
@@ -96,14 +96,14 @@ def test_descriptions_are_those_of_the_type_and_of_its_fields() -> None:
     }
 
 
-def test_two_types_of_one_name_cannot_both_be_meant() -> None:
+def test_two_types_of_the_same_name_are_an_error() -> None:
     definitions = Definitions()
     assert definitions.reference(OfFit) == definitions.reference(OfFit) == {"$ref": "#/$defs/Identity"}
     with pytest.raises(TypeError, match=r"two types are called Identity: of gangctl.fit.report and of gangctl.gang"):
         definitions.reference(OfPlan)
 
 
-def test_a_type_that_no_report_has() -> None:
+def test_an_unsupported_type_is_an_error() -> None:
     class Odd(TypedDict):
         """With a set."""
 

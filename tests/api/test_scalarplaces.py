@@ -22,7 +22,7 @@ def one(text: str) -> Document:
 
 
 def shown(document: Document, path: str, value: str, word: str) -> tuple[str, str]:
-    """What stands in the file where ``word`` of ``value`` is said to be, and the position as text."""
+    """The text of the file at the location of ``word`` in ``value``, and the position as text."""
     line, column = document.position_in(path, value.index(word))
     return document.line_at(line)[column - 1 :][: len(word)], f"{line}:{column}"
 
@@ -50,21 +50,21 @@ EXPRESSIONS = {
 
 
 @each(("text", "first", "last"), EXPRESSIONS.values(), ids=list(EXPRESSIONS))
-def test_every_style(text: str, first: str, last: str) -> None:
+def test_characters_are_located_in_every_yaml_style(text: str, first: str, last: str) -> None:
     document = one(text)
     value = document.value["spec"]["e"]
     assert shown(document, "spec.e", value, "a.b") == ("a.b", first)
     assert shown(document, "spec.e", value, "3") == ("3", last)
 
 
-def test_an_entry_of_a_list_and_a_key_of_digits() -> None:
+def test_characters_are_located_in_list_entries_and_numeric_keys() -> None:
     document = one("spec:\n  l:\n  - >-\n    a\n    b\n  - c d\n  m:\n    '0': e f\n")
     assert shown(document, "spec.l[0]", "a b", "b") == ("b", "5:5")
     assert shown(document, "spec.l[1]", "c d", "d") == ("d", "6:7")
     assert shown(document, "spec.m[0]", "e f", "f") == ("f", "8:12")
 
 
-def test_the_end_and_what_is_beyond_it() -> None:
+def test_an_offset_at_or_beyond_the_end_is_located_at_the_end() -> None:
     document = one("spec:\n  e: |\n    ab\n")
     assert document.position_in("spec.e", 2) == (3, 7)
     assert document.position_in("spec.e", 99) == (3, 7)
@@ -75,20 +75,20 @@ def test_the_end_of_an_expression_in_quotes() -> None:
     assert one("e: 'ab'\n").position_in("e", 2) == (1, 7)
 
 
-def test_what_holds_no_text_is_where_its_key_is() -> None:
+def test_a_value_without_text_is_located_at_its_key() -> None:
     document = one("spec:\n  k: 12\n  m: {}\n")
     assert document.position_in("spec.k", 1) == (2, 3)
     assert document.position_in("spec.m", 1) == (3, 3)
     assert document.position_in("spec.none", 1) == (1, 1)
 
 
-def test_json_that_is_not_yaml() -> None:
+def test_characters_are_located_in_json() -> None:
     text = '{"spec": {"a": "\x7f", "e": "\\ud83d\\ude00 > 3"}}'
     document = one(text)
     assert shown(document, "spec.e", "😀 > 3", "3") == ("3", "1:42")
 
 
-def test_no_such_line() -> None:
+def test_an_unknown_line_is_empty() -> None:
     document = one("a: 1")
     assert document.line_at(1) == "a: 1"
     assert document.line_at(2) == document.line_at(0) == ""
@@ -106,7 +106,7 @@ def test_each_character_is_found_where_it_was_written(value: str, style: str | N
 
 
 @given(WORDS)
-def test_each_character_of_json_too(value: str) -> None:
+def test_each_character_of_json_is_found_where_it_was_written(value: str) -> None:
     check(json.dumps({"spec": {"e": value, "f": [value]}}, indent=1))
 
 

@@ -132,13 +132,13 @@ KEYS = [
 
 
 @each(("text", "value"), VALUES)
-def test_a_value(text: str, value: object) -> None:
+def test_a_plain_scalar_has_its_value(text: str, value: object) -> None:
     (document,) = parse_documents(f"a: {text}\n", "f")
     assert (document.value["a"], type(document.value["a"])) == (value, type(value))
 
 
 @each(("text", "key"), KEYS)
-def test_a_key(text: str, key: str) -> None:
+def test_a_plain_key_has_its_text(text: str, key: str) -> None:
     (document,) = parse_documents(f"{text}: x\n", "f")
     assert document.value == {key: "x"}
 

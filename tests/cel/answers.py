@@ -1,4 +1,4 @@
-"""Expressions, and what the API server says of them: those that hold, and those that fail and how."""
+"""Expressions with the recorded answers of the API server: those that are true, and those that fail and how."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a real kube-apiserver says of expressions, many in one ValidatingAdmissionPolicy that is not stored."""
+"""The answers of a real kube-apiserver to expressions, many in one ValidatingAdmissionPolicy that is not stored."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _BATCH: Final = 150
 
 
 def recorded() -> dict[str, list[str]]:
-    """Minors that accept each expression, as they once said."""
+    """Minors that accept each expression, as recorded."""
     cases: dict[str, list[str]] = json.loads(PLACE.read_text())
     return cases
 

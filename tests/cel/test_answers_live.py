@@ -64,7 +64,7 @@ def documents(name: str, texts: Sequence[str]) -> tuple[dict[str, Any], dict[str
 
 
 async def warnings(plane: ControlPlane, name: str, namespace: str, obj: dict[str, Any]) -> list[str]:
-    """What a policy says when the object is created."""
+    """The answer of a policy when the object is created."""
     subject = {
         **obj,
         "apiVersion": f"{GROUP}/v1",
@@ -103,7 +103,7 @@ def batches(texts: Sequence[str], size: int) -> list[Sequence[str]]:
     return [texts[start : start + size] for start in range(0, len(texts), size)]
 
 
-async def test_the_server_answers_as_it_is_recorded(plane_1_37: ControlPlane, namespace: str) -> None:
+async def test_the_server_gives_the_recorded_answers(plane_1_37: ControlPlane, namespace: str) -> None:
     answers = recorded()
     definitions = path_of("apiextensions.k8s.io/v1", "customresourcedefinitions")
     await plane_1_37.api.create(definitions, definition())

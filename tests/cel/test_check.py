@@ -49,11 +49,11 @@ ENVIRONMENT = admission({"total": INT, "names": list_of(STRING)}, computed={"gan
         ("object.l.all(object, object > 1)", BOOL),
     ],
 )
-def test_types(text: str, type_: Type) -> None:
+def test_expressions_have_their_types(text: str, type_: Type) -> None:
     assert str(check(text, ENVIRONMENT).type) == str(type_)
 
 
-def test_what_an_expression_uses() -> None:
+def test_used_variables_and_functions_are_collected() -> None:
     found = check("object.a == params.b && variables.total > size(oldObject.x.filter(object, object.y))", ENVIRONMENT)
     assert found.reads == {"object", "params", "variables", "oldObject"}
     assert found.variables == {"total"}
@@ -148,9 +148,7 @@ def test_what_an_expression_uses() -> None:
         ),
     ],
 )
-def test_refusals_say_what_where_and_what_to_do(
-    text: str, kind: str, wrong: str, message: str, hint: str | None
-) -> None:
+def test_an_error_has_message_place_and_hint(text: str, kind: str, wrong: str, message: str, hint: str | None) -> None:
     with pytest.raises(CompileError) as caught:
         check(text, ENVIRONMENT)
     error = caught.value
@@ -160,7 +158,7 @@ def test_refusals_say_what_where_and_what_to_do(
         assert error.hint == hint
 
 
-def test_the_result_has_to_be_what_is_asked_for() -> None:
+def test_the_result_must_have_the_requested_type() -> None:
     assert check("null", ENVIRONMENT, returns=(STRING, NULL)).type == NULL
     with pytest.raises(CompileError, match="must be bool, but it is dyn") as caught:
         check("object.spec.suspend", ENVIRONMENT, returns=(BOOL,))
@@ -169,14 +167,14 @@ def test_the_result_has_to_be_what_is_asked_for() -> None:
         check("1", ENVIRONMENT, returns=(STRING, NULL))
 
 
-def test_params_and_gang_exist_only_where_they_are() -> None:
+def test_params_and_gang_exist_only_if_declared() -> None:
     for text in ("params.a", "gang.pods"):
         with pytest.raises(CompileError) as caught:
             check(text, admission(params=False))
         assert caught.value.kind == CompileKind.UNDECLARED
 
 
-def test_a_field_is_told_in_its_place_inside_of_brackets_and_backticks() -> None:
+def test_an_error_in_a_quoted_field_has_its_place() -> None:
     text = "request.`nam-e` == 'a'"
     with pytest.raises(CompileError) as caught:
         check(text, ENVIRONMENT)
@@ -192,7 +190,7 @@ def test_a_field_is_told_in_its_place_inside_of_brackets_and_backticks() -> None
         ("'%.101f'.format([1.0])", "LIMIT", "a format shows at most 100 digits after the point"),
     ],
 )
-def test_what_no_document_can_hold_and_no_engine_should_run(text: str, kind: str, message: str) -> None:
+def test_oversized_patterns_and_literals_are_refused(text: str, kind: str, message: str) -> None:
     with pytest.raises(CompileError) as caught:
         check(text, ENVIRONMENT)
     assert (caught.value.kind.name, caught.value.message) == (kind, message)

@@ -62,7 +62,7 @@ def fault(expression: str, environment: Environment, *returns: Type) -> CompileE
 
 
 @each("minor", sorted(MINORS))
-def test_the_answers_are_those_of_a_real_server(minor: str) -> None:
+def test_the_checker_gives_the_recorded_answers(minor: str) -> None:
     environment = admission(minor=minor)
     ours = {each for each in CASES if fault(each, environment) is None}
     theirs = {each for each, minors in CASES.items() if minor in minors}
@@ -70,7 +70,7 @@ def test_the_answers_are_those_of_a_real_server(minor: str) -> None:
 
 
 @each(("expression", "kind"), NARROWER.items())
-def test_what_is_not_supported_says_so(expression: str, kind: CompileKind) -> None:
+def test_unsupported_expressions_are_refused_with_a_reason(expression: str, kind: CompileKind) -> None:
     found = fault(expression, admission())
     assert found is not None
     assert found.kind == kind
@@ -109,7 +109,7 @@ async def test_the_recorded_answers_are_still_given(plane: ControlPlane) -> None
 
 
 @pytest.mark.controlplane
-async def test_calls_of_every_overload_are_taken_alike(plane: ControlPlane) -> None:
+async def test_calls_of_every_overload_are_accepted_as_by_the_server(plane: ControlPlane) -> None:
     environment = admission(minor=plane.minor.name)
     calls = [each for each in (*fitting(), *doubtful()) if each not in NARROWER and not each.startswith("duration(2)")]
     theirs = await refused(plane.api, calls)
@@ -118,7 +118,7 @@ async def test_calls_of_every_overload_are_taken_alike(plane: ControlPlane) -> N
 
 
 @pytest.mark.controlplane
-async def test_mixtures_are_taken_alike(plane: ControlPlane) -> None:
+async def test_calls_with_mixed_types_are_accepted_as_by_the_server(plane: ControlPlane) -> None:
     environment = admission(minor=plane.minor.name)
     parts = [each for each in (*CASES, *fitting()) if parts_well(each)]
     found = {each: fault(each, environment) for each in mixed(parts, 1500, seed=37)}
@@ -138,6 +138,8 @@ def parts_well(expression: str) -> bool:
 
 @pytest.mark.controlplane
 @each(("kind", "returns"), [("validations", (BOOL,)), ("messages", (STRING,)), ("annotations", (STRING, NULL))])
-async def test_results_have_the_same_types(plane_1_37: ControlPlane, kind: Kind, returns: tuple[Type, ...]) -> None:
+async def test_results_have_the_types_of_the_server(
+    plane_1_37: ControlPlane, kind: Kind, returns: tuple[Type, ...]
+) -> None:
     theirs = await refused(plane_1_37.api, RESULTS, kind)
     assert {each for each in RESULTS if fault(each, admission(), *returns) is not None} == theirs

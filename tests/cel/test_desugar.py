@@ -28,7 +28,7 @@ from tests.rows import each
         ("a[b,]", "a[b,]"),
     ],
 )
-def test_sugar_becomes_what_cel_python_reads(written: str, expected: str) -> None:
+def test_newer_syntax_is_rewritten_for_cel_python(written: str, expected: str) -> None:
     assert [token.text for token in plain(written)] == [token.text for token in tokens(expected)]
 
 
@@ -51,7 +51,7 @@ def test_an_added_token_has_the_place_of_what_it_replaces() -> None:
         ('"a\nb"', 0, 'the string that starts with " has no end'),
     ],
 )
-def test_what_is_no_token_is_refused_with_its_place(written: str, offset: int, message: str) -> None:
+def test_an_invalid_token_is_refused_with_its_place(written: str, offset: int, message: str) -> None:
     with pytest.raises(CompileError) as caught:
         parse(written)
     assert (caught.value.offset, caught.value.message) == (offset, message)

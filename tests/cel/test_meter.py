@@ -7,7 +7,7 @@ from gangctl.cel.meter import STEPS_PER_CLOCK_CHECK, StepMeter
 
 
 class Clock:
-    """Time that passes when it is told to; counts how often somebody looked."""
+    """A clock that a test advances; counts how often it was read."""
 
     def __init__(self) -> None:
         self.now = 100.0
@@ -32,7 +32,7 @@ def test_steps_are_counted_and_end() -> None:
     assert kind(meter) is EvalKind.BUDGET_EXCEEDED
 
 
-def test_the_clock_is_looked_at_once_in_so_many_steps() -> None:
+def test_the_clock_is_read_once_in_many_steps() -> None:
     clock = Clock()
     meter = StepMeter(10**6, 200.0, clock)
     for _ in range(10 * STEPS_PER_CLOCK_CHECK):
@@ -40,7 +40,7 @@ def test_the_clock_is_looked_at_once_in_so_many_steps() -> None:
     assert clock.looks == 10
 
 
-def test_a_deadline_is_noticed_at_the_next_look() -> None:
+def test_a_deadline_is_noticed_at_the_next_reading_of_the_clock() -> None:
     clock = Clock()
     meter = StepMeter(10**6, 101.0, clock)
     meter.step(STEPS_PER_CLOCK_CHECK - 1)

@@ -70,7 +70,7 @@ def parsed(text: str) -> Node | None:
         ("a // b\n.c", "a.c"),
     ],
 )
-def test_what_is_meant(text: str, shown: str) -> None:
+def test_expressions_are_parsed_with_their_precedence(text: str, shown: str) -> None:
     node = parse(text)
     assert show(node) == shown
     assert bare(parse(show(node))) == bare(node)
@@ -93,7 +93,7 @@ def test_places_are_those_of_the_text_as_it_was_written() -> None:
     assert operators == ["||", "!=", "=="]
 
 
-def test_macros_are_told_from_functions_by_their_arguments() -> None:
+def test_macros_are_distinguished_from_functions_by_their_arguments() -> None:
     found = parse("l.map(x, p, e)")
     assert isinstance(found, Comprehension)
     assert (found.macro, found.names, len(found.arguments)) == ("map", ("x",), 2)
@@ -129,14 +129,14 @@ def test_macros_are_told_from_functions_by_their_arguments() -> None:
         ("`a`", 0, "a field in backticks cannot stand here", "a field in backticks comes after a dot"),
     ],
 )
-def test_what_is_wrong_and_where(text: str, offset: int, message: str, hint: str) -> None:
+def test_a_syntax_error_has_place_message_and_hint(text: str, offset: int, message: str, hint: str) -> None:
     with pytest.raises(CompileError) as caught:
         parse(text)
     assert caught.value.kind == CompileKind.SYNTAX
     assert (caught.value.offset, caught.value.message, caught.value.hint) == (offset, message, hint)
 
 
-def test_backticks_came_with_1_37() -> None:
+def test_backticks_are_refused_before_1_37() -> None:
     with pytest.raises(CompileError, match=r"since Kubernetes 1\.37") as caught:
         parse("object.`a-b`", "1.36")
     assert caught.value.hint == "write ['a-b']"
@@ -156,7 +156,7 @@ def test_backticks_came_with_1_37() -> None:
         ",".join(["1"] * 2000).join("[]"),
     ],
 )
-def test_what_is_too_long_or_too_deep_is_refused(text: str) -> None:
+def test_an_expression_above_the_limits_is_refused(text: str) -> None:
     with pytest.raises(CompileError) as caught:
         parse(text)
     assert caught.value.kind == CompileKind.LIMIT
@@ -178,7 +178,7 @@ def test_what_is_too_long_or_too_deep_is_refused(text: str) -> None:
         "[1].map(a,a).map(b,b).map(c,c).map(d,d).map(e,e)",
     ],
 )
-def test_what_is_within_the_limits_is_read(text: str) -> None:
+def test_an_expression_within_the_limits_is_parsed(text: str) -> None:
     parse(text)
 
 
@@ -252,5 +252,5 @@ def test_a_tree_that_is_printed_is_read_again(tree: Node) -> None:
 
 
 @each("text", ["object.?creationTimestamp", "object.`abcde`", "object[?'abcdefghijklm']", "[?object.?a]"])
-def test_names_as_long_as_those_of_the_rewriting_are_not_taken_for_them(text: str) -> None:
+def test_names_like_those_of_the_rewriting_are_not_confused(text: str) -> None:
     assert parse(text) is not None

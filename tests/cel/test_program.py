@@ -20,12 +20,12 @@ from tests.rows import each
 ANSWERS = recorded()
 
 
-def test_what_holds_for_the_api_server_holds() -> None:
+def test_expressions_true_for_the_api_server_are_true() -> None:
     wrong = {text: answer for text in ANSWERS.holds if (answer := said(text, ANSWERS.object)) is not True}
     assert not wrong
 
 
-def test_what_fails_there_fails_in_the_same_way() -> None:
+def test_expressions_that_fail_in_the_api_server_have_the_same_error() -> None:
     answers = {text: said(text, ANSWERS.object) for text in ANSWERS.fails}
     assert answers == ANSWERS.fails
 
@@ -116,7 +116,7 @@ OBJECT = {"name": "x", "jobs": [{"name": "a", "replicas": 2}, {"name": "b", "rep
         ("size(variables.few.map(j, j.replicas > variables.zero)) == 1", "DivideByZero"),
     ],
 )
-def test_variables_of_any_type(text: str, expected: object) -> None:
+def test_variables_of_any_type_are_bound(text: str, expected: object) -> None:
     assert evaluated(text, VARIABLES, OBJECT)[0] == expected
 
 
@@ -130,11 +130,11 @@ def test_variables_of_any_type(text: str, expected: object) -> None:
         ("variables.jobs.all(j, j.replicas > 0)", ["jobs"]),
     ],
 )
-def test_variables_are_read_only_where_the_expression_gets_there(text: str, read: list[str]) -> None:
+def test_variables_are_evaluated_only_when_they_are_read(text: str, read: list[str]) -> None:
     assert evaluated(text, VARIABLES, OBJECT) == (text != "false && variables.fails == 1", read)
 
 
-def test_the_variables_of_one_policy_are_not_those_of_the_next() -> None:
+def test_variables_of_policies_are_separate() -> None:
     bindings = {"object": OBJECT}
     one = Variables(bindings, {"x": "[1]"})
     other = Variables(bindings, {"x": "[1, 2]"})
@@ -143,21 +143,21 @@ def test_the_variables_of_one_policy_are_not_those_of_the_next() -> None:
     assert answers == [True, False, True, False]
 
 
-def test_some_values_are_replaced_and_the_others_stay() -> None:
+def test_a_program_is_evaluated_with_changed_bindings() -> None:
     program = compile_expression(check("object.name == 'x' && params.limit == 2", admission()))
     bindings = {"object": OBJECT, "params": {"limit": 1}}
     assert program.evaluate(bindings, {}, unlimited()) is False
     assert program.evaluate({**bindings, "params": {"limit": 2}}, {}, unlimited()) is True
 
 
-def test_what_is_bound_is_not_changed() -> None:
+def test_bound_values_are_not_changed() -> None:
     obj: dict[str, Any] = {"l": [3, 1, 2], "m": {"a": 1}}
     assert said("object.l.sort() == [1, 2, 3] && object.m.transformMap(k, v, v + 1).a == 2", obj) is True
     assert obj == {"l": [3, 1, 2], "m": {"a": 1}}
 
 
 @each("spent", ["steps", "time"])
-def test_a_budget_that_is_used_up_is_not_absorbed(spent: str) -> None:
+def test_an_exhausted_budget_is_not_absorbed(spent: str) -> None:
     steps, now = (50, 0.0) if spent == "steps" else (10**9, 100.0)
     meter = StepMeter(steps, 50.0, lambda: now)
     program = compile_expression(
@@ -169,7 +169,7 @@ def test_a_budget_that_is_used_up_is_not_absorbed(spent: str) -> None:
     assert caught.value.kind is (EvalKind.BUDGET_EXCEEDED if spent == "steps" else EvalKind.DEADLINE_EXCEEDED)
 
 
-def test_errors_say_nothing_of_the_object() -> None:
+def test_errors_do_not_contain_values_of_the_object() -> None:
     obj = {"secret": "hunter2", "bad": "[hunter2", "l": ["hunter2"]}
     for text in (
         "int(object.secret) == 1",

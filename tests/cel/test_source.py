@@ -38,7 +38,7 @@ def test_lines_and_columns_count_from_one(offset: int, line: int, column: int) -
         (7, 0, "object.spec\n       ^"),
     ],
 )
-def test_carets_stand_below_what_is_wrong(offset: int, length: int, drawn: str) -> None:
+def test_carets_are_below_the_error(offset: int, length: int, drawn: str) -> None:
     assert draw(TEXT, offset, length) == drawn
 
 
@@ -55,7 +55,7 @@ def test_long_lines_are_cut_around_the_place() -> None:
 
 
 @given(st.text(max_size=300), st.integers(0, 300), st.integers(0, 300))
-def test_anything_can_be_drawn(text: str, offset: int, length: int) -> None:
+def test_any_text_can_be_shown(text: str, offset: int, length: int) -> None:
     drawn = draw(text, offset, length).split("\n")
     assert len(drawn) == 2
     assert "^" in drawn[1]

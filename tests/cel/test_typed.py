@@ -25,7 +25,7 @@ def test_the_committed_table_is_that_of_the_field_table() -> None:
         "object.spec.replicatedJobs[0].template.spec.template.spec.containers[0].resources.limits['cpu'] == 1",
     ],
 )
-def test_fields_of_jobsets(expression: str) -> None:
+def test_fields_of_jobsets_have_types(expression: str) -> None:
     found = typed_check(expression, ENVIRONMENT)
     assert found.fault is None
     assert found.checked is not None
@@ -49,7 +49,7 @@ def test_fields_of_jobsets(expression: str) -> None:
         ("object.metadata.labels == null", "'==' does not take map(string, string) and null_type", None),
     ],
 )
-def test_what_no_jobset_has(expression: str, message: str, hint: str | None) -> None:
+def test_unknown_fields_of_jobsets_are_reported(expression: str, message: str, hint: str | None) -> None:
     found = typed_check(expression, ENVIRONMENT)
     assert found.fault is not None
     assert found.fault.message == message
@@ -98,5 +98,5 @@ def test_shared_types_are_made_once() -> None:
         ("'a'.contains('a')", None),
     ],
 )
-def test_conditions_with_one_answer(expression: str, answer: bool | None) -> None:
+def test_constant_conditions_are_reported(expression: str, answer: bool | None) -> None:
     assert truth(parse(expression)) is answer

@@ -10,7 +10,7 @@ from gangctl.migration.systems import NAMES, System
 from tests.cli.manifests import CONFIG_MAP, gang, write
 from tests.cli.run import fine, gangctl
 from tests.jobsets import jobset, rj
-from tests.migration.inputs import GROUPS, KAI_QUEUE, SCHEDULERS, pod_group, reported
+from tests.migration.inputs import GROUPS, KAI_QUEUE, SCHEDULERS, pod_group, scheduled_by
 from tests.rows import each
 
 FROM = ("--to", "annotations", "--from")
@@ -18,7 +18,7 @@ FROM = ("--to", "annotations", "--from")
 
 def of_kai(name: str = "js", **labels: str) -> dict[str, object]:
     """A JobSet that KAI makes a gang of."""
-    raw = jobset(name, reported(System.KAI, rj("a", 1, 2, 2)))
+    raw = jobset(name, scheduled_by(System.KAI, rj("a", 1, 2, 2)))
     raw["metadata"]["labels"] = {KAI_QUEUE: "research", **labels}
     return raw
 
@@ -26,7 +26,7 @@ def of_kai(name: str = "js", **labels: str) -> dict[str, object]:
 @each("form", ["yaml", "json"])
 @each("system", GROUPS)
 def test_the_converted_stream_has_no_pod_groups(system: System, form: str, tmp_path: Path) -> None:
-    raw = jobset("js", reported(system, rj("a", 1, 2, 2), "g"))
+    raw = jobset("js", scheduled_by(system, rj("a", 1, 2, 2), "g"))
     file = write(tmp_path / "in.yaml", CONFIG_MAP, pod_group(system, "g", 2), raw)
     answer = fine("convert", "-f", file, *FROM, str(system), "-o", form)
     expected = [CONFIG_MAP, jobset("js", rj("a", 1, 2, 2), mode="Gang")]
@@ -55,7 +55,7 @@ def test_a_queue_of_kueue(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("system", System)
 def test_without_from_a_note_names_the_detected_scheduler(system: System, tmp_path: Path) -> None:
-    raw = jobset("js", reported(system, rj("a", mode="Gang")))
+    raw = jobset("js", scheduled_by(system, rj("a", mode="Gang")))
     answer = fine("convert", "-f", write(tmp_path / "in.yaml", gang(), raw), "--to", "gangconfig")
     spec = answer.documents[1]["spec"]["replicatedJobs"][0]
     assert spec["template"]["spec"]["template"]["spec"]["schedulerName"] == SCHEDULERS[system]
@@ -67,7 +67,7 @@ def test_without_from_a_note_names_the_detected_scheduler(system: System, tmp_pa
 
 class TestRefused:
     def test_with_places_in_every_object(self, tmp_path: Path) -> None:
-        raw = jobset("js", reported(System.VOLCANO, rj("a", 1, 4, 4), "g"))
+        raw = jobset("js", scheduled_by(System.VOLCANO, rj("a", 1, 4, 4), "g"))
         vcjob = {"apiVersion": "batch.volcano.sh/v1alpha1", "kind": "Job", "metadata": {"name": "j"}}
         file = write(tmp_path / "in.yaml", pod_group(System.VOLCANO, "g", 3), vcjob, raw)
         answer = gangctl("convert", "-f", file, *FROM, "volcano")

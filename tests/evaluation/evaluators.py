@@ -102,7 +102,7 @@ class Seen(EvaluatorObserver):
 def directly(
     policies: list[LoadedPolicy], about: Review, exceptions: tuple[LoadedException, ...] = ()
 ) -> list[Outcome]:
-    """What policies say when they are simply asked."""
+    """The outcomes of policies that are evaluated directly."""
     return [evaluate(policy, about, StepMeter.request(time.monotonic, seconds=30), exceptions) for policy in policies]
 
 

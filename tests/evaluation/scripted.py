@@ -1,4 +1,4 @@
-"""Policies that do what their name says, and a worker's service that lets them: what hostile ones may come to."""
+"""Policies that do what their name says, and a worker's service that runs them, in place of hostile ones."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def work_for(seconds: float) -> None:
 
 
 def hang_once(file: Path) -> None:
-    """Use CPU time until killed, unless ``file`` says that this has happened."""
+    """Use CPU time until killed, unless ``file`` exists because this has happened."""
     if not file.exists():
         file.touch()
         while True:

@@ -67,7 +67,7 @@ async def test_outcomes_are_the_same_everywhere(options: EvaluatorOptions, queue
     assert len({outcome.policy for outcome in expected if outcome.violations}) == 3
 
 
-async def test_only_named_policies_are_asked() -> None:
+async def test_only_named_policies_are_evaluated() -> None:
     async with evaluator_of(PATIENT, *POLICIES) as evaluator:
         outcomes = await evaluator.evaluate(jobset_review(), {"named", "all", "unknown"})
     assert [outcome.policy for outcome in outcomes] == ["all", "named"]
@@ -78,7 +78,7 @@ async def test_without_policies_there_are_no_outcomes() -> None:
         assert await evaluator.evaluate(jobset_review()) == ()
 
 
-async def test_the_failure_policy_decides_for_a_policy_that_cannot_be_loaded() -> None:
+async def test_the_failure_policy_applies_to_a_policy_that_cannot_be_loaded() -> None:
     broken = document("broken", "object.metadata.name ==")
     async with evaluator_of(PATIENT) as evaluator:
         with pytest.raises(PolicyError) as caught:
@@ -179,7 +179,7 @@ async def test_a_large_review_goes_to_a_worker_and_a_small_one_does_not() -> Non
     assert seen.queues == [("fine", "local"), ("fine", "large"), ("fine", "large")]
 
 
-async def test_what_the_time_slice_is_too_short_for_goes_to_a_worker() -> None:
+async def test_a_review_beyond_the_time_slice_goes_to_a_worker() -> None:
     seen = Seen()
     costly = document(
         "costly", "object.spec.replicatedJobs.all(a, object.spec.replicatedJobs.all(b, a != b || a == b))"
@@ -193,7 +193,7 @@ async def test_what_the_time_slice_is_too_short_for_goes_to_a_worker() -> None:
     assert seen.queues[-2:] == [("fine", "local"), ("costly", "small")]
 
 
-async def test_what_took_the_event_loop_too_long_begins_in_a_worker_from_then_on() -> None:
+async def test_a_policy_that_was_slow_on_the_event_loop_starts_in_a_worker_later() -> None:
     seen = Seen()
     # A hundred pairs of long texts: much at once where steps are few, and 20 us are over soon.
     costly = document(
@@ -208,7 +208,7 @@ async def test_what_took_the_event_loop_too_long_begins_in_a_worker_from_then_on
     assert seen.queues[1:] == [("costly", "small")] * 2
 
 
-async def test_a_failure_on_the_event_loop_is_logged_without_words_and_left_to_a_worker(
+async def test_an_error_on_the_event_loop_is_logged_without_its_message_and_retried_in_a_worker(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     def broken(*_: object) -> None:
@@ -228,14 +228,14 @@ async def test_a_failure_on_the_event_loop_is_logged_without_words_and_left_to_a
     assert "a whole object" not in str(logs)
 
 
-async def test_a_request_that_comes_before_any_worker_is_up_waits() -> None:
+async def test_a_request_waits_for_the_first_worker() -> None:
     async with evaluator_of(replace(PATIENT, ahead=False), FINE) as evaluator:
         assert not children()
         [outcome] = await evaluator.evaluate(jobset_review())
         assert outcome.findings[0].result is Result.PASS
 
 
-async def test_the_failure_policy_decides_for_what_is_not_evaluated_in_time() -> None:
+async def test_the_failure_policy_applies_to_a_policy_that_times_out() -> None:
     options = replace(PATIENT, ahead=False, request_seconds=0.01)
     async with evaluator_of(options, FINE, document("open", "true", failurePolicy="Ignore")) as evaluator:
         closed, opened = await evaluator.evaluate(jobset_review())
@@ -244,7 +244,7 @@ async def test_the_failure_policy_decides_for_what_is_not_evaluated_in_time() ->
     assert not opened.violations
 
 
-async def test_no_more_reviews_wait_than_may() -> None:
+async def test_the_number_of_waiting_reviews_is_limited() -> None:
     seen = Seen()
     async with evaluator_of(replace(PATIENT, ahead=False, waiting=2, workers=1), FINE, observer=seen) as evaluator:
         many = await asyncio.gather(*(evaluator.evaluate(jobset_review()) for _ in range(20)))
@@ -295,7 +295,7 @@ async def test_a_hostile_policy_is_evaluated_by_itself_from_then_on(name: str, k
         assert {("fine", "small"), ("too", "small")} <= set(seen.queues)
 
 
-async def test_what_one_user_makes_large_delays_no_small_review_of_another() -> None:
+async def test_large_reviews_of_a_user_do_not_delay_small_ones_of_another() -> None:
     """A policy that took too long for a text of 400,000 letters is not penalized for small ones."""
     rule = "object.metadata.annotations.all(k, object.metadata.annotations[k].findAll('a.*z|a').size() < 9)"
     seen, large = Seen(), jobset_review(a="a" * 400_000)
@@ -311,7 +311,7 @@ async def test_what_one_user_makes_large_delays_no_small_review_of_another() -> 
 
 @pytest.mark.usefixtures("_hostile")
 @each("name", ["hang", "bomb", "crash"])
-async def test_what_ended_a_worker_is_not_tried_on_the_event_loop(name: str) -> None:
+async def test_a_policy_that_ended_a_worker_is_not_evaluated_on_the_event_loop(name: str) -> None:
     async with evaluator_of(HOSTILE_OPTIONS, document(name, "true")) as evaluator:
         await evaluator.evaluate(jobset_review())
         assert evaluator._snapshot.entries[0].key in evaluator.pool.harmful
@@ -364,7 +364,7 @@ async def test_cancelling_a_review_leaves_the_evaluator_as_it_was() -> None:
 
 
 @pytest.mark.usefixtures("_hostile")
-async def test_closing_an_evaluator_ends_what_hangs() -> None:
+async def test_closing_an_evaluator_ends_hanging_reviews() -> None:
     seen = Seen()
     async with evaluator_of(HOSTILE_OPTIONS, FINE, document("hang", "true"), observer=seen) as evaluator:
         await until_warm(evaluator)

@@ -1,4 +1,4 @@
-"""Policies and requests written to do harm: refused when they are loaded, or answered in time, and others with them."""
+"""Hostile policies and requests: refused when they are loaded, or answered in time, and so are the others."""
 
 from __future__ import annotations
 

@@ -63,7 +63,7 @@ async def test_workers_load_many_policies_before_they_are_in_force(monkeypatch: 
     assert {each.findings[0].result for each in outcomes} == {Result.PASS}
 
 
-async def test_policies_come_into_force_though_workers_have_not_loaded_them() -> None:
+async def test_policies_are_in_force_even_if_workers_have_not_loaded_them() -> None:
     async with evaluator_of(replace(PATIENT, ahead_seconds=0.0), FINE) as evaluator:
         await evaluator.prepare(PolicySet(2, (await evaluator.load(document("p", "true")),)))
     async with evaluator_of(replace(PATIENT, ahead=False), FINE) as evaluator:

@@ -25,7 +25,7 @@ class Hand:
         return self.time
 
 
-def test_a_slice_ends_with_its_time_and_decides_nothing() -> None:
+def test_a_time_slice_that_ends_gives_no_outcome() -> None:
     clock = Hand()
     time_slice = TimeSlice(1.0, clock)
     meter = time_slice.meter()
@@ -36,7 +36,7 @@ def test_a_slice_ends_with_its_time_and_decides_nothing() -> None:
         meter.step(STEPS_PER_CLOCK_CHECK)
 
 
-def test_what_is_left_of_the_slice_is_that_of_all_policies() -> None:
+def test_the_time_slice_is_shared_by_all_policies() -> None:
     clock = Hand()
     time_slice = TimeSlice(1.0, clock)
     time_slice.meter().step(STEPS_PER_CLOCK_CHECK)
@@ -45,7 +45,7 @@ def test_what_is_left_of_the_slice_is_that_of_all_policies() -> None:
         time_slice.meter().step(STEPS_PER_CLOCK_CHECK)
 
 
-def test_an_expression_ends_the_slice_of_its_policy() -> None:
+def test_a_slow_expression_ends_the_time_slice() -> None:
     clock = Hand()
     expression = TimeSlice(0.05, clock).meter().expression()
     clock.time = 0.06
@@ -53,12 +53,12 @@ def test_an_expression_ends_the_slice_of_its_policy() -> None:
         expression.step(STEPS_PER_CLOCK_CHECK)
 
 
-def test_steps_of_an_expression_are_its_own() -> None:
+def test_steps_are_counted_per_expression() -> None:
     with pytest.raises(EvalError):
         TimeSlice(1.0, Hand()).meter().expression(steps=10).step(11)
 
 
-def test_no_slice_is_without_end() -> None:
+def test_every_time_slice_is_bounded() -> None:
     with pytest.raises(SliceOverError):
         TimeSlice(1.0, Hand()).meter().step(REQUEST_STEPS + 1)
 
@@ -86,7 +86,7 @@ OPTIONS = EvaluatorOptions(local_text=8, local_values=100)
         ({"a": [{"b": ["x" * 9]}]}, "large"),
     ],
 )
-def test_sizes(obj: Any, size: str) -> None:
+def test_the_size_of_a_review_is_estimated(obj: Any, size: str) -> None:
     assert size_of(replace(review(), object=obj, request={}), OPTIONS) == size
 
 

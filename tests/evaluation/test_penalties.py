@@ -18,7 +18,7 @@ def test_a_penalty_ends_by_itself_and_is_prolonged() -> None:
     assert "a" not in penalties
 
 
-def test_keys_that_are_gone_are_forgotten() -> None:
+def test_penalties_are_dropped_with_their_keys() -> None:
     penalties: Penalties[str] = Penalties(10, lambda: 0.0)
     penalties.add("a")
     penalties.add("b")

@@ -1,4 +1,4 @@
-"""The pool with real workers that run scripted policies: only the policy that misbehaves is blamed."""
+"""The pool with real workers that run scripted policies: only the policy that misbehaves is penalized."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ async def test_policies_of_a_review_are_evaluated_by_one_worker() -> None:
         ("unloadable", "Other", []),
     ],
 )
-async def test_only_the_policy_that_ends_a_worker_is_blamed(name: str, kind: str, why: list[str]) -> None:
+async def test_only_the_policy_that_ended_a_worker_is_penalized(name: str, kind: str, why: list[str]) -> None:
     async with bench() as here:
         outcomes = await here.evaluate("a", name, "b")
         assert kinds(outcomes) == ["pass", kind, "pass"]
@@ -115,7 +115,7 @@ async def test_only_the_policy_that_ends_a_worker_is_blamed(name: str, kind: str
         assert kinds(await here.evaluate("a", "b")) == ["pass", "pass"], "the pool goes on"
 
 
-async def test_many_that_misbehave_in_one_review() -> None:
+async def test_several_misbehaving_policies_of_a_review_are_penalized() -> None:
     async with bench() as here:
         outcomes = await here.evaluate("hang-1", "crash", "a", "hang-2", "abort", "b")
         expected = ["DeadlineExceeded", "Other", "pass", "DeadlineExceeded", "BudgetExceeded", "pass"]
@@ -166,7 +166,7 @@ async def test_a_policy_that_got_a_penalty_meanwhile_is_not_evaluated_with_the_o
         assert here.seen.kills == [(slow, "time")], "by the first alone"
 
 
-async def test_at_the_end_of_a_review_no_worker_is_killed_for_policies_that_had_no_turn() -> None:
+async def test_no_worker_is_killed_for_policies_that_were_not_started() -> None:
     async with bench(replace(OPTIONS, slow_seconds=600, shared_seconds=60, policy_seconds=60)) as here:
         first = await here.evaluate("a")
         here.pool._clock = Leap(here)
@@ -179,7 +179,7 @@ async def test_at_the_end_of_a_review_no_worker_is_killed_for_policies_that_had_
         assert {each.steps for each in (first[0], late[0], again[0])} <= set(children())
 
 
-async def test_a_review_that_cannot_be_read_is_not_blamed_on_a_policy() -> None:
+async def test_an_unreadable_review_penalizes_no_policy() -> None:
     async with bench() as here:
         outcomes = await here.evaluate("a", "b", about=review("unreadable"))
         assert kinds(outcomes) == ["BudgetExceeded"] * 2
@@ -187,7 +187,7 @@ async def test_a_review_that_cannot_be_read_is_not_blamed_on_a_policy() -> None:
         assert kinds(await here.evaluate("a")) == ["pass"]
 
 
-async def test_a_worker_that_ended_in_between_is_replaced() -> None:
+async def test_a_worker_that_ended_while_idle_is_replaced() -> None:
     async with bench() as here:
         [before] = await here.evaluate("a")
         os.kill(before.steps, signal.SIGKILL)
@@ -197,7 +197,7 @@ async def test_a_worker_that_ended_in_between_is_replaced() -> None:
         assert not here.seen.kills
 
 
-async def test_a_request_that_is_over_costs_no_worker() -> None:
+async def test_a_cancelled_request_takes_no_worker() -> None:
     async with bench() as here:
         await here.evaluate("a")
         before = children()
@@ -208,7 +208,7 @@ async def test_a_request_that_is_over_costs_no_worker() -> None:
         assert set(before) <= set(children())
 
 
-async def test_no_more_of_a_namespace_wait_than_may() -> None:
+async def test_the_number_of_waiting_reviews_of_a_namespace_is_limited() -> None:
     async with bench(replace(OPTIONS, shared_seconds=600, policy_seconds=600)) as here:
         here.submit(snapshot_with("a", "hang"))
 
@@ -223,7 +223,7 @@ async def test_no_more_of_a_namespace_wait_than_may() -> None:
         assert not here.submit(snapshot_with("b"), elsewhere).over
 
 
-async def test_what_is_not_in_force_any_more_is_forgotten() -> None:
+async def test_penalties_of_removed_policies_are_dropped() -> None:
     async with bench(replace(OPTIONS, spares=0)) as here:
         await here.evaluate("a", "b")
         here.pool.loader.current = snapshot_with("c")
@@ -252,7 +252,7 @@ async def test_an_unexpected_error_does_not_stop_the_pool(monkeypatch: pytest.Mo
         assert kinds(await here.evaluate("c")) == ["pass"]
 
 
-async def test_closing_a_pool_ends_what_hangs() -> None:
+async def test_closing_a_pool_ends_hanging_reviews() -> None:
     async with bench() as here:
         await here.evaluate("a")
         here.submit(snapshot_with("hang"))

@@ -23,7 +23,7 @@ async def taken(queue: FairQueue[Item], count: int) -> list[str]:
     return [(await queue.get(ALL))[1].name for _ in range(count)]
 
 
-async def test_groups_take_turns() -> None:
+async def test_groups_are_served_alternately() -> None:
     queue: FairQueue[Item] = FairQueue(3)
     for name in ("s1", "s2", "s3"):
         assert queue.put(Item(name), SMALL, "a")
@@ -35,7 +35,7 @@ async def test_groups_take_turns() -> None:
     assert [queue.count(each) for each in ALL] == [0, 0, 0]
 
 
-async def test_namespaces_of_a_group_take_turns() -> None:
+async def test_namespaces_of_a_group_are_served_alternately() -> None:
     queue: FairQueue[Item] = FairQueue(3)
     for name in ("a1", "a2", "a3"):
         assert queue.put(Item(name), LARGE, "a")
@@ -43,7 +43,7 @@ async def test_namespaces_of_a_group_take_turns() -> None:
     assert await taken(queue, 4) == ["a1", "b1", "a2", "a3"]
 
 
-async def test_a_consumer_gets_the_classes_that_it_asks_for() -> None:
+async def test_a_consumer_gets_only_its_classes() -> None:
     queue: FairQueue[Item] = FairQueue(3)
     queue.put(Item("large"), LARGE, "a")
     waiting = asyncio.create_task(queue.get(["small"]))
@@ -54,7 +54,7 @@ async def test_a_consumer_gets_the_classes_that_it_asks_for() -> None:
     assert await queue.get(ALL) == (LARGE, Item("large"))
 
 
-async def test_each_namespace_is_bounded_and_items_that_are_over_do_not_count() -> None:
+async def test_each_namespace_is_bounded_without_counting_cancelled_items() -> None:
     queue: FairQueue[Item] = FairQueue(2)
     gone, kept = Item("gone"), Item("kept")
     assert queue.put(gone, LARGE, "a")

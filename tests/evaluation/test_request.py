@@ -30,7 +30,7 @@ async def test_a_request_takes_the_first_outcome_of_each_policy() -> None:
     assert request.outcomes[b.key].actions == {Action.DENY}
 
 
-async def test_a_closed_request_takes_none() -> None:
+async def test_a_closed_request_takes_no_outcome() -> None:
     found = snapshot_with("a")
     request = EvaluationRequest(review(), found, found.entries, deadline=0)
     request.close()

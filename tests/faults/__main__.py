@@ -16,7 +16,7 @@ from tests.faults.scenarios import SCENARIOS
 
 
 def main() -> int:
-    """Play, say what went wrong, and return whether anything did."""
+    """Run the scenarios, print the failures, and return whether there are any."""
     names = [scenario.name for scenario in SCENARIOS]
     parser = argparse.ArgumentParser(prog="python -m tests.faults", description="Every fault at every request.")
     parser.add_argument("scenarios", nargs="*", metavar="SCENARIO", help=f"any of: {', '.join(names)} (default: all)")

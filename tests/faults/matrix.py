@@ -28,7 +28,7 @@ _PASSING: Final = frozenset({"FailedCreate", "PodGroupCreated", "AdmissionDenied
 """Reasons of events that a fault may add: a write failed, and what was missing then came later."""
 
 _ON_THE_WAY: Final = frozenset({"said", "created"})
-"""What an outcome tells of the way to the end."""
+"""The parts of an outcome that describe the way to the end."""
 
 _APART: Final = 5
 """How many requests at rest there are from one that meets a fault to the next in the same run."""
@@ -80,10 +80,10 @@ class Point:
     def kinds(self) -> dict[str, Action]:
         """The faults that can befall it."""
         if self.resource == "events.events.k8s.io":
-            # Whoever may not write events is not asked again and again: RBAC does not change within seconds.
+            # A forbidden event is not retried: RBAC does not change within seconds.
             return {name: action for name, action in _WRITE.items() if name != "forbidden"}
         if self.resource == "policyreports.wgpolicyk8s.io":
-            # What nobody may write, or somebody else does, is left to the next scan, ten minutes later.
+            # A report that is forbidden or written by another client is left to the next scan, ten minutes later.
             kinds = _WRITE if self.verb in WRITES else _LIST
             return {name: action for name, action in kinds.items() if name not in {"forbidden", "conflict"}}
         if self.verb in WRITES:
@@ -200,7 +200,7 @@ def complaints(scenario: Scenario, expected: Result, seen: Result) -> list[str]:
     """What a fault changed that it must not change."""
     found = [f"left over: {seen.left}"] if seen.left else []
     wanted, got = vars(expected.outcome), vars(seen.outcome)
-    got = {**got, "said": {told: n for told, n in got["said"].items() if told.split()[1] not in _PASSING}}
+    got = {**got, "said": {reported: n for reported, n in got["said"].items() if reported.split()[1] not in _PASSING}}
     found += [
         f"{name}: {got[name]} instead of {wanted[name]}"
         for name in wanted
@@ -235,7 +235,7 @@ def verdict(scenario: Scenario, minor: str, choose: Choice) -> list[str]:
         found = complaints(scenario, expected, seen)
         if found:
             wrong.append(f"{named}: {'; '.join(found)}")
-    # The last periodic look may fall behind the end of a run, but faults that befall nobody prove nothing.
+    # The last periodic check may fall behind the end of a run, but a fault that hits no request proves nothing.
     if struck < played * 0.9:
         wrong.append(f"only {struck} of {played} faults struck")
     return wrong

@@ -43,7 +43,7 @@ _TIMES = frozenset({"time", "timestamp", "lastScanTime", "lastTransitionTime", "
 
 
 async def define(api: Api, caller: Caller) -> None:
-    """Install the definitions of policies and of reports, so that nobody looks for them in vain."""
+    """Install the definitions of policies and of reports, so that no reader waits for them."""
     kind = api.kind("customresourcedefinitions.apiextensions.k8s.io")
     for each in (*definitions().values(), policy_report_definition()):
         await api.create(kind, "", dict(each), caller)
@@ -118,8 +118,8 @@ async def found(api: Api) -> dict[str, Any]:
     seen: dict[str, Any] = {}
     for kind in ("gangpolicies.gangctl.dev", "gangpolicyexceptions.gangctl.dev", "policyreports.wgpolicyk8s.io"):
         for each in (await api.list(api.kind(kind))).items:
-            told = {key: each[key] for key in ("status", "summary", "results") if key in each}
-            seen[f"{kind}/{each['metadata']['name']}"] = _timeless(told)
+            reported = {key: each[key] for key in ("status", "summary", "results") if key in each}
+            seen[f"{kind}/{each['metadata']['name']}"] = _timeless(reported)
     for kind in ("mutating", "validating"):
         for each in (await api.list(api.kind(f"{kind}webhookconfigurations.admissionregistration.k8s.io"))).items:
             hooks = [(hook["name"], hook["failurePolicy"], hook["rules"]) for hook in each.get("webhooks") or []]
@@ -128,7 +128,7 @@ async def found(api: Api) -> dict[str, Any]:
 
 
 async def put(api: Api, raw: Object, caller: Caller, namespace: str = "") -> None:
-    """Create an object, or replace what it says."""
+    """Create an object, or replace its content."""
     kind, name = api.kind(_PLURALS[raw["kind"]]), raw["metadata"]["name"]
     namespace = namespace if kind.namespaced else ""
     try:

@@ -133,7 +133,7 @@ async def delete_at_once(world: World) -> None:
 
 
 async def drift(world: World) -> None:
-    """Somebody deletes the Workload and edits a PodGroup."""
+    """Another client deletes the Workload and edits a PodGroup."""
     await world.create(jobset("js", rj("w", 1, 2, 2, mode="Gang")))
     await world.rest()
     await world.damage()
@@ -141,7 +141,7 @@ async def drift(world: World) -> None:
 
 
 async def foreign(world: World) -> None:
-    """Somebody else's Workload claims the JobSet."""
+    """A foreign Workload claims the JobSet."""
     await world.create_scheduling("workloads", foreign_workload(world, "user-wl", "js"))
     await world.rest()
     await world.create(jobset("js", rj("w", 1, 2, 2, mode="Gang")))
@@ -160,7 +160,7 @@ async def policies_start(world: World) -> None:
 
 
 async def policies_life(world: World) -> None:
-    """Policies are made, used, changed and deleted; what is said to people follows."""
+    """Policies are created, used, changed and deleted; answers and reports follow."""
     large, long = jobset("large", rj("w", 1, 3, 3, mode="Gang")), jobset("long-name", rj("w", 1, 1, 1))
     await world.put(policies.size("Deny"), policies.named(), policies.broken())
     await world.rest(2 * REST_SECONDS)
@@ -193,7 +193,7 @@ async def policies_end(world: World) -> None:
 async def pathways_life(world: World) -> None:
     """A PathwaysJob runs, is suspended and resumed, fails once, and ends."""
     await world.submit()
-    # A watch that tells nothing is opened anew after more than a minute.
+    # A silent watch is opened again after more than a minute.
     await world.rest(2 * REST_SECONDS)
     await world.patch("pw", {"spec": {"suspend": True}})
     await world.rest()

@@ -1,4 +1,4 @@
-"""Whatever one request meets, gangctl gets there: the same objects, each created as often, nothing orphaned or left."""
+"""With a fault at any one request, gangctl converges: the same objects, each created as often, and none left over."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def test_converges_with_a_fault_at_every_request(scenario: Scenario, minor: str)
 
 
 @pytest.mark.parametrize("kind", ["forbidden", "slow"])
-def test_what_exists_is_evaluated_again_once_parameters_can_be_read(kind: str) -> None:
+def test_jobsets_are_evaluated_again_once_parameters_can_be_read(kind: str) -> None:
     [start] = [scenario for scenario in SCENARIOS if scenario.name == "policies-start"]
     late = Point("list", "configmaps", dry_run=False, nth=2)
     wrong = verdict(start, "1.37", lambda _: [[(late, kind)]])

@@ -1,4 +1,4 @@
-"""An event loop whose waiting costs nothing: when nobody has anything to do, its clock jumps to the next timer.
+"""An event loop whose waiting costs nothing: when no task can run, its clock jumps to the next timer.
 
 gangctl backs off for seconds, looks again after half a minute, gives a Lease up after fifteen seconds. A thousand
 scenarios that wait for such things really would take a day. Client, server and simulated controllers share one loop
@@ -93,7 +93,7 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
         self._threads -= 1
 
     def _jump(self, seconds: float) -> bool:
-        """Move the clock, unless a thread may still have something to say at this moment."""
+        """Move the clock, unless a thread may still deliver a result at this moment."""
         if self._threads:
             return False
         self._passed(seconds)

@@ -53,7 +53,7 @@ class Outcome:
     jobsets: dict[str, Any]
     """terminalState and restarts by JobSet."""
     said: dict[str, int]
-    """gangctl's events by JobSet and reason. Only a creation is counted: the rest may be told in parts."""
+    """gangctl's events by JobSet and reason. Only a creation is counted: other events may be split."""
     created: dict[str, int]
     """How often each Workload and PodGroup was created."""
     orphans: tuple[str, ...]
@@ -63,7 +63,7 @@ class Outcome:
     pathways: dict[str, Any] = field(default_factory=dict)
     """Where there are PathwaysJobs: their statuses."""
     answers: tuple[str, ...] = ()
-    """What was said to those who asked for a JobSet, in order."""
+    """The answers to requests that create a JobSet, in order."""
 
 
 class World:
@@ -191,14 +191,14 @@ class World:
         await self.api.create(self._jobsets, NAMESPACE, _copy(raw), ADMIN)
 
     async def attempt(self, raw: Object) -> None:
-        """Ask for a JobSet, and keep what is said to that."""
-        told: list[str] = []
+        """Create a JobSet, and keep the answer."""
+        reported: list[str] = []
         try:
-            await self.api.create(self._jobsets, NAMESPACE, _copy(raw), ADMIN, warnings=told)
+            await self.api.create(self._jobsets, NAMESPACE, _copy(raw), ADMIN, warnings=reported)
         except StatusError as error:
             self._answers.append(f"{error.code} {error.message}")
         else:
-            self._answers.append(f"created{''.join(f', {each}' for each in told)}")
+            self._answers.append(f"created{''.join(f', {each}' for each in reported)}")
 
     async def patch(self, name: str, patch: Object) -> None:
         """Merge-patch a JobSet."""
@@ -347,7 +347,7 @@ def _without_hashes(value: Any) -> Any:
 def _said(events: list[Object]) -> dict[str, int]:
     ours = [event for event in events if event.get("reportingController") == "gangctl.dev/gangctl"]
     counts = Counter(f"{event['regarding']['name']} {event['reason']}" for event in ours)
-    return {told: count if told.endswith("WorkloadCreated") else 1 for told, count in counts.items()}
+    return {reported: count if reported.endswith("WorkloadCreated") else 1 for reported, count in counts.items()}
 
 
 def _reference(job: Object) -> Any:

@@ -16,7 +16,7 @@ from tests.hostile.words import is_told_safely
 from tests.jobsets import FIXTURE_UID, REF, jobset, rj
 
 SECONDS = 300.0
-"""A peer that says nothing for so long hangs; no test is about how long an answer takes."""
+"""A peer that sends nothing for so long hangs; no test is about how long an answer takes."""
 """No answer takes longer: an API server waits ten."""
 PATHS = ("/mutate/jobsets", "/validate/jobsets", "/mutate/jobs")
 STAMP = "rj/w/js-w"
@@ -51,7 +51,7 @@ def post(child: Child, path: str, body: bytes, **headers: str) -> Answer:
 
 
 def until_closed(sock: socket.socket) -> bytes:
-    """What the server still says; it may end the connection with a reset, too."""
+    """What the server still sends; it may end the connection with a reset, too."""
     received = bytearray()
     with contextlib.suppress(ConnectionResetError):
         while chunk := sock.recv(65536):
@@ -130,9 +130,9 @@ def check(answer: Answer, body: bytes = b"") -> None:
         assert text.endswith("\n")
         assert is_told_safely(text.removesuffix("\n"), 400), text
         return
-    told = json.loads(answer.body)
-    response = told["response"]
-    assert (told["apiVersion"], told["kind"]) == ("admission.k8s.io/v1", "AdmissionReview")
+    reported = json.loads(answer.body)
+    response = reported["response"]
+    assert (reported["apiVersion"], reported["kind"]) == ("admission.k8s.io/v1", "AdmissionReview")
     assert isinstance(response["allowed"], bool)
     assert isinstance(response["uid"], str)
     for warning in response.get("warnings", ()):

@@ -50,7 +50,7 @@ def gangctl(*arguments: str, stdin: bytes = b"", **environment: str) -> Ran:
 
 
 def is_refused(ran: Ran, *codes: int) -> str:
-    """The one error of a run that was refused with one of these exit codes, and said so as it should."""
+    """The one error of a run that was refused with one of these exit codes, after checks of its form."""
     assert ran.code in codes, (ran.code, ran.err[-2000:])
     assert ran.out == ""
     assert PYTHON.search(ran.err) is None, ran.err[:2000]

@@ -44,7 +44,7 @@ BRIEF = Patience(read=1.5, idle=1, handshake=1, linger=0.2)
 
 @dataclass
 class View:
-    """A cluster of 1.37 in which every group's name is somebody else's: the longest way through the handlers."""
+    """A cluster of 1.37 in which every group's name is taken by another owner: the longest way through the handlers."""
 
     state: ApiState = field(default_factory=lambda: ApiState(Generation.V1BETA1))
 
@@ -89,7 +89,7 @@ async def serve(tls: bool, patience: Patience) -> None:
 
 @dataclass
 class Child:
-    """The running process: where it listens, whom to trust, what it has said."""
+    """The running process: its address, its certificate authority and its output."""
 
     process: subprocess.Popen[str]
     port: int
@@ -141,9 +141,9 @@ def listening(*, tls: bool, patience: Patience = PATIENT) -> Iterator[Child]:
             process.stdin.close()
             code = process.wait(30)
             process.stdout.close()
-            said = log.read_text()
-        assert code == 0, said
-        assert "Traceback" not in said, said[-3000:]
+            printed = log.read_text()
+        assert code == 0, printed
+        assert "Traceback" not in printed, printed[-3000:]
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Whatever stands in annotations, stamps and gangConfig: the core decides, says so safely, and says it again."""
+"""Hostile annotations, stamps and gangConfig: the core decides, with safe messages, and always the same."""
 
 from __future__ import annotations
 
@@ -42,9 +42,9 @@ EVERY = list(Generation)
 STAMPED = "job/w/js-w"
 
 
-def told(said: list[FieldError | Notice]) -> None:
-    """Everything said is printable and bounded, and every path can be read."""
-    for item in said:
+def check_messages(messages: list[FieldError | Notice]) -> None:
+    """Every message is printable and bounded, and every path can be parsed."""
+    for item in messages:
         if isinstance(item, Notice):
             assert is_told_safely(item.message, 1024)
         else:
@@ -54,7 +54,7 @@ def told(said: list[FieldError | Notice]) -> None:
 
 
 def decide(raw: Raw, old: Raw, generation: Generation) -> list[Any]:
-    """All that the admission core says of a JobSet, in the order of the requests."""
+    """All answers of the admission core to a JobSet, in the order of the requests."""
     made, errors = read_opted_in(raw)
     before, _ = read_jobset(old)
     rules = ClusterRules(generation)
@@ -62,7 +62,7 @@ def decide(raw: Raw, old: Raw, generation: Generation) -> list[Any]:
     assessment = assess(made, rules)
     stamped = check_stamped(made, resolution)
     updated = check_update(before, made, generation)
-    told([*errors, *resolution.errors, *resolution.notices, *assessment.notices, *stamped, *updated])
+    check_messages([*errors, *resolution.errors, *resolution.notices, *assessment.notices, *stamped, *updated])
     patches = [unstamped(raw, made), restamp_patch(raw, before, made)]
     if made.replicated_jobs and not errors:
         patches.append(stamp_patch(raw, resolution.stamps))
@@ -113,7 +113,7 @@ def deep_options(levels: int) -> Raw:
     jobset("js", rj(FORGED_LOG), rj("a].["), mode="Gang"), jobset("js", rj(LONG, 0), mode="Gang"), Generation.V1BETA1
 )
 @tries(80)
-def test_annotations_and_gang_config(raw: Raw, old: Raw, generation: Generation) -> None:
+def test_hostile_annotations_and_gang_config_are_decided_or_refused(raw: Raw, old: Raw, generation: Generation) -> None:
     before = copy.deepcopy(raw)
     assert decide(raw, old, generation) == decide(copy.deepcopy(raw), copy.deepcopy(old), generation)
     assert repr(raw) == repr(before)
@@ -122,7 +122,7 @@ def test_annotations_and_gang_config(raw: Raw, old: Raw, generation: Generation)
 @given(raw=hostile_jobsets(), old=hostile_jobsets(), generation=st.sampled_from(EVERY))
 @example({"metadata": {"annotations": {"a].b[c": 1, ANSI: 2}}, "spec": {}}, {}, Generation.V1BETA1)
 @tries(80)
-def test_any_json_at_all(raw: Raw, old: Raw, generation: Generation) -> None:
+def test_any_json_is_decided_or_refused(raw: Raw, old: Raw, generation: Generation) -> None:
     decide(raw, old, generation)
 
 
@@ -149,10 +149,10 @@ def jobs(draw: st.DrawFn) -> Raw:
 
 @given(job=jobs(), old=jobs())
 @tries(80)
-def test_jobs(job: Raw, old: Raw) -> None:
+def test_hostile_jobs_are_decided_or_refused(job: Raw, old: Raw) -> None:
     reference = reference_of_job(job)
     if isinstance(reference, FieldError):
-        told([reference])
+        check_messages([reference])
     elif reference is not None:
         for generation in EVERY:
             json.dumps(inject_patch(reference, ADAPTERS[generation]))
@@ -179,7 +179,7 @@ SHAPES: dict[str, Callable[[int], list[Raw]]] = {
 
 
 @each("shape", SHAPES)
-def test_work_grows_with_the_number_of_replicated_jobs(shape: str) -> None:
+def test_work_grows_linearly_with_the_number_of_replicated_jobs(shape: str) -> None:
     """A quadratic rule took eleven seconds for 10,000, longer than an API server waits, with the event loop held."""
 
     def work(wide: int) -> int:
@@ -195,7 +195,7 @@ def test_ten_thousand_replicated_jobs_are_decided(shape: str) -> None:
     decide(raw, raw, Generation.V1BETA1)
 
 
-def test_more_replicated_jobs_than_etcd_can_hold_are_not_even_read() -> None:
+def test_replicated_jobs_beyond_the_limit_are_not_read() -> None:
     raw = jobset("js", *[{}] * 1_000_000, mode="Gang")
     _, errors = read_opted_in(raw)
     assert [(error.path, error.detail) for error in errors][:1] == [
@@ -204,7 +204,7 @@ def test_more_replicated_jobs_than_etcd_can_hold_are_not_even_read() -> None:
     assert steps(lambda: read_opted_in(raw)) < 10_000
 
 
-def test_a_dependency_list_of_a_million() -> None:
+def test_a_dependency_list_of_a_million_is_refused() -> None:
     raw = jobset("js", {"name": "a", "dependsOn": [{}] * 1_000_000}, mode="Gang")
     _, errors = read_jobset(raw)
     assert [error.path for error in errors] == ["spec.replicatedJobs[0].dependsOn"]
@@ -216,6 +216,6 @@ def test_two_billion_jobs_are_refused_before_they_are_planned() -> None:
     assert f"at most {MAX_JOBS}" in resolution.errors[0].detail
 
 
-def test_a_hostile_object_has_no_more_errors_than_a_person_reads() -> None:
+def test_the_number_of_errors_of_an_object_is_bounded() -> None:
     raw = {"metadata": {"annotations": {f"k{n}": n for n in range(100_000)}}, "spec": {"replicatedJobs": [1] * WIDE}}
     assert len(read_jobset(raw)[1]) == 100

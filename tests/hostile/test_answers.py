@@ -1,4 +1,4 @@
-"""A server that lies: whatever it answers, gangctl neither ends nor spins, and one odd object hides no other."""
+"""An API server with malformed answers: gangctl neither ends nor spins, and one object does not hide the others."""
 
 from __future__ import annotations
 
@@ -150,7 +150,7 @@ MISSHAPEN: dict[str, Any] = {
 
 
 async def follow(resource: Resource, project: Any, first: list[Any], lines: list[bytes]) -> tuple[set[str], list[Any]]:
-    """The names that an informer knows after a list and the lines of a watch, with a good object after all of them."""
+    """The names in an informer after a list and the lines of a watch, with a valid object after all of them."""
     names: set[str] = set()
 
     async def play(client: Client, server: ScriptedServer) -> None:
@@ -194,7 +194,7 @@ def lines_of(value: Any) -> list[bytes]:
 
 
 @each("case", MISSHAPEN)
-def test_one_odd_jobset_hides_no_other(case: str) -> None:
+def test_a_malformed_jobset_does_not_hide_the_others(case: str) -> None:
     raw = MISSHAPEN[case]
     names, logs = asyncio.run(follow(JOBSETS, project_jobset, [stored("before"), raw], lines_of(raw)))
     assert {"listed", "watched"} <= names
@@ -204,7 +204,7 @@ def test_one_odd_jobset_hides_no_other(case: str) -> None:
 
 @given(raw=mangled(lambda: stored("x")))
 @tries(15)
-def test_any_jobset_in_a_list_and_a_watch(raw: Any) -> None:
+def test_any_malformed_jobset_is_skipped_in_lists_and_watches(raw: Any) -> None:
     names, logs = asyncio.run(follow(JOBSETS, project_jobset, [raw], lines_of(raw)))
     assert {"listed", "watched"} <= names
     assert not [log for log in logs if "exc_info" in log], logs
@@ -233,7 +233,7 @@ LINES = (
 
 
 @each("line", LINES, ids=map(str, range(len(LINES))))
-def test_broken_lines_of_a_watch(line: bytes) -> None:
+def test_invalid_lines_of_a_watch_are_handled(line: bytes) -> None:
     names, _ = asyncio.run(follow(JOBSETS, project_jobset, [], [line]))
     assert {"listed", "watched"} <= names
 
@@ -263,7 +263,7 @@ LISTS: tuple[Any, ...] = (
 
 
 @each("value", LISTS, ids=map(str, range(len(LISTS))))
-def test_odd_lists_end(value: Any) -> None:
+def test_malformed_lists_end(value: Any) -> None:
     asyncio.run(asked(readable(JOBSETS.path(), value)))
 
 
@@ -271,7 +271,7 @@ def test_odd_lists_end(value: Any) -> None:
 @example({**job(), "status": {"succeeded": "x", "failed": [], "conditions": [5, None]}})
 @example({**job(), "status": {"conditions": [{"type": [], "status": "True"}]}})
 @tries(60)
-def test_any_job_is_projected(raw: Any) -> None:
+def test_any_malformed_job_is_projected(raw: Any) -> None:
     names, logs = asyncio.run(informed_once(JOBS, project_job, raw))
     assert names >= set()
     assert not [log for log in logs if "exc_info" in log], logs
@@ -281,7 +281,7 @@ def test_any_job_is_projected(raw: Any) -> None:
     raw=mangled(workload), generation=st.sampled_from(list(Generation)), kind=st.sampled_from(["Workload", "PodGroup"])
 )
 @tries(60)
-def test_any_workload_is_projected(raw: Any, generation: Generation, kind: str) -> None:
+def test_any_malformed_workload_is_projected(raw: Any, generation: Generation, kind: str) -> None:
     project = project_scheduling(ADAPTERS[generation], kind)
     _, logs = asyncio.run(informed_once(JOBS, project, raw))
     assert not [log for log in logs if "exc_info" in log], logs
@@ -307,7 +307,7 @@ DISCOVERY = {
 
 @given(path=st.sampled_from(list(DISCOVERY)), data=st.data())
 @tries(60)
-def test_any_discovery(path: str, data: st.DataObject) -> None:
+def test_any_malformed_discovery_is_handled(path: str, data: st.DataObject) -> None:
     answers = json.loads(json.dumps(DISCOVERY))
     answers[path] = data.draw(st.one_of(finite, mangled(lambda: json.loads(json.dumps(DISCOVERY[path])))))
 
@@ -327,7 +327,7 @@ WANTED = build_configurations(SETTINGS, b"pem")
 
 @given(data=st.data(), mode=st.sampled_from([Registration.MANAGE, Registration.CA_ONLY]))
 @tries(40)
-def test_any_webhook_configuration(data: st.DataObject, mode: Registration) -> None:
+def test_any_malformed_webhook_configuration_is_repaired(data: st.DataObject, mode: Registration) -> None:
     lies = [data.draw(st.one_of(finite, mangled(partial(copy.deepcopy, item)))) for item in WANTED]
 
     async def play(client: Client, server: ScriptedServer) -> None:
@@ -344,7 +344,7 @@ def test_any_webhook_configuration(data: st.DataObject, mode: Registration) -> N
 
 
 @pytest.mark.parametrize("mode", [Registration.MANAGE, Registration.CA_ONLY])
-async def test_a_configuration_without_kind_and_name_is_repaired_under_its_own(mode: Registration) -> None:
+async def test_a_webhook_configuration_without_kind_and_name_is_repaired(mode: Registration) -> None:
     async def play(client: Client, server: ScriptedServer) -> None:
         paths = [f"{HOOKS}/{each['kind'].lower()}s/{each['metadata']['name']}" for each in WANTED]
         for path in paths:
@@ -365,7 +365,7 @@ async def test_a_configuration_without_kind_and_name_is_repaired_under_its_own(m
     )
 )
 @tries(30)
-def test_any_secret(value: Any) -> None:
+def test_any_malformed_secret_is_replaced_or_refused(value: Any) -> None:
     async def play(client: Client, server: ScriptedServer) -> None:
         path = SECRETS.path("d", "s")
         server.on("GET", path, obj(value))
@@ -385,7 +385,7 @@ LEASE: Raw = {
 
 @given(value=st.one_of(finite, mangled(lambda: json.loads(json.dumps(LEASE)))))
 @tries(30)
-def test_any_lease(value: Any) -> None:
+def test_any_malformed_lease_is_handled(value: Any) -> None:
     async def play(client: Client, server: ScriptedServer) -> None:
         path = LEASES.path("d", "l")
         for method, where in (("GET", path), ("PUT", path), ("POST", LEASES.path("d"))):
@@ -409,7 +409,7 @@ def test_any_lease(value: Any) -> None:
     value=st.lists(st.one_of(finite, mangled(lambda: {"metadata": {"name": "p", "labels": {"a": "b"}}})), max_size=3)
 )
 @tries(30)
-def test_any_pods(value: Any) -> None:
+def test_any_malformed_pods_are_read(value: Any) -> None:
     async def play(client: Client, server: ScriptedServer) -> None:
         server.on("GET", PODS.path("t"), obj({"metadata": {}, "items": value}))
         reader = PodReader(client)
@@ -433,7 +433,7 @@ def test_any_error_body_is_an_error(body: bytes, code: int) -> None:
 
 
 @each("wish", ["1e300", "999999999", "Fri, 31 Dec 99999999999 23:59:59 GMT", "-1", "nan", "", "9" * 5000])
-def test_nobody_is_sent_away_for_ever(wish: str) -> None:
+def test_retry_after_is_bounded(wish: str) -> None:
     seconds = retry_after_seconds(wish)
     assert seconds is None or 0 <= seconds <= 300
 
@@ -443,7 +443,7 @@ def test_nobody_is_sent_away_for_ever(wish: str) -> None:
     [text("<html>"), text(""), status(418, "x" * 100_000), hang(), text("x", code=302)],
     ids=map(str, range(5)),
 )
-def test_other_answers_are_api_errors(answer: Any) -> None:
+def test_answers_that_are_no_json_are_api_errors(answer: Any) -> None:
     async def play(client: Client, server: ScriptedServer) -> None:
         server.on("GET", JOBSETS.path(), answer)
         with pytest.raises(ApiError):

@@ -1,4 +1,4 @@
-"""Connections: slow, idle, lying, old and half-open ones cost others nothing, and end."""
+"""Connections: slow, idle, malformed, outdated and half-open ones do not delay others, and end."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ SLOW = {
 
 
 @pytest.mark.parametrize("kind", SLOW)
-def test_a_hundred_slow_callers_keep_nobody_waiting(child: Child, kind: str) -> None:
+def test_a_hundred_slow_clients_do_not_delay_others(child: Child, kind: str) -> None:
     """They held the places that are for bodies that have arrived: one request a second got through."""
     with ExitStack() as stack:
         opened(child, stack, 150, SLOW[kind])
@@ -115,14 +115,14 @@ def test_a_hundred_slow_callers_keep_nobody_waiting(child: Child, kind: str) -> 
 
 
 @pytest.mark.parametrize("kind", SLOW)
-def test_slow_callers_are_sent_away(brief: Child, kind: str) -> None:
+def test_slow_clients_time_out(brief: Child, kind: str) -> None:
     with ExitStack() as stack:
         (sock,) = opened(brief, stack, 1, SLOW[kind])
         received = sock.recv(65536)
         assert status_of(received) in ({408} if "body" in kind or "chunk" in kind or "large" in kind else {0})
 
 
-def test_a_caller_that_drips(brief: Child) -> None:
+def test_a_client_that_sends_single_bytes_times_out(brief: Child) -> None:
     """A byte now and then keeps no body alive for longer than a body may take."""
     with ExitStack() as stack:
         (sock,) = opened(brief, stack, 1, SLOW["half-a-body"])
@@ -138,7 +138,7 @@ def test_a_caller_that_drips(brief: Child) -> None:
 
 
 @each("deadline", ["0s", "1s", "00s", "9999s", "-1s", "1h", "1s&timeout=0s", "٣s", ""])
-def test_no_deadline_of_a_caller_makes_a_5xx(child: Child, brief: Child, deadline: str) -> None:
+def test_no_timeout_of_a_client_causes_a_5xx(child: Child, brief: Child, deadline: str) -> None:
     query = f"/mutate/jobsets?timeout={deadline}".encode()
     slow = HEAD.replace(b"/mutate/jobsets", query) + b"Content-Length: 10\r\n\r\n{"
     assert status_of(raw(brief, slow)) in {400, 408}
@@ -148,8 +148,8 @@ def test_no_deadline_of_a_caller_makes_a_5xx(child: Child, brief: Child, deadlin
     assert status_of(raw(child, prompt)) in {200, 400}
 
 
-def test_large_bodies_that_never_end_give_way(child: Child) -> None:
-    """Twenty times six megabytes are more than is kept: the largest are given up, and nobody else waits."""
+def test_the_largest_unfinished_bodies_are_dropped_first(child: Child) -> None:
+    """Twenty times six megabytes are above the limit: the largest are dropped, and other clients do not wait."""
     with ExitStack() as stack:
         sockets = [
             stack.enter_context(socket.create_connection(("127.0.0.1", child.port), timeout=SECONDS)) for _ in range(20)
@@ -166,7 +166,7 @@ def test_large_bodies_that_never_end_give_way(child: Child) -> None:
     assert child.peak_mib() < PEAK_MIB
 
 
-def test_idle_connections(child: Child) -> None:
+def test_idle_connections_do_not_delay_others(child: Child) -> None:
     with ExitStack() as stack:
         sockets = opened(child, stack, 400, b"")
         answers_others(child)
@@ -187,8 +187,8 @@ def test_pipelined_requests_are_answered_in_order(child: Child) -> None:
     assert len(re.findall(rb"HTTP/1\.1 200 OK", received)) == 51
 
 
-def test_nobody_reads_the_answers(child: Child) -> None:
-    """Answers that nobody takes stay where they are: unasked."""
+def test_unread_answers_do_not_accumulate(child: Child) -> None:
+    """While a client does not read its answers, no more of its requests are processed."""
     before = child.peak_mib()
     request = b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n"
     with socket.create_connection(("127.0.0.1", child.port), timeout=1) as sock:
@@ -201,8 +201,8 @@ def test_nobody_reads_the_answers(child: Child) -> None:
 
 
 LIES = {
-    "shorter-than-told": HEAD + b"Content-Length: 50\r\n\r\n{}",
-    "longer-than-told": HEAD + b"Content-Length: 2\r\n\r\n{}" + b"x" * 5000,
+    "shorter-than-declared": HEAD + b"Content-Length: 50\r\n\r\n{}",
+    "longer-than-declared": HEAD + b"Content-Length: 2\r\n\r\n{}" + b"x" * 5000,
     "two-lengths": HEAD + b"Content-Length: 2\r\nContent-Length: 3\r\n\r\n{}",
     "both-kinds": HEAD + b"Content-Length: 2\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
     "not-a-number": HEAD + b"Content-Length: two\r\n\r\n{}",
@@ -235,7 +235,7 @@ LIES = {
 
 
 @each("lie", LIES)
-def test_what_is_no_http_gets_a_4xx_or_nothing(brief: Child, lie: str) -> None:
+def test_invalid_http_gets_a_4xx_or_a_closed_connection(brief: Child, lie: str) -> None:
     received = raw(brief, LIES[lie])
     for status in re.findall(rb"HTTP/1\.[01] ([0-9]{3}) ", received):
         assert status[:1] in {b"1", b"2", b"4"}, received[:300]
@@ -255,7 +255,7 @@ PARTS = [*(line.encode() + b"\r\n" for line in LINES), b"\n", b"{}", b"\0"]
 
 @given(parts=st.lists(st.one_of(st.sampled_from(PARTS), st.binary(max_size=8)), max_size=12))
 @tries(100)
-def test_pieces_of_http_in_any_order(child: Child, parts: list[bytes]) -> None:
+def test_fragments_of_http_in_any_order_get_no_5xx(child: Child, parts: list[bytes]) -> None:
     with socket.create_connection(("127.0.0.1", child.port), timeout=SECONDS) as sock:
         sock.sendall(b"".join(parts))
         sock.shutdown(socket.SHUT_WR)
@@ -295,7 +295,7 @@ def test_weak_ciphers_are_refused(secure: Child, ciphers: str) -> None:
         hello(secure, context)
 
 
-def test_plain_http_to_the_tls_port(secure: Child) -> None:
+def test_plain_http_to_the_tls_port_is_closed(secure: Child) -> None:
     assert status_of(raw(secure, HEAD + b"Content-Length: 2\r\n\r\n{}")) == 0
     answers_others(secure)
 
@@ -305,7 +305,9 @@ def test_plain_http_to_the_tls_port(secure: Child) -> None:
     [b"", b"\x16", b"\x16\x03\x01\x40\x00" + b"x" * 100, b"\0" * 5000],
     ids=["nothing", "a-byte", "a-record", "zeros"],
 )
-def test_handshakes_that_lead_nowhere(secure: Child, brief_secure: Child, first: bytes) -> None:
+def test_unfinished_handshakes_time_out_and_do_not_delay_others(
+    secure: Child, brief_secure: Child, first: bytes
+) -> None:
     with ExitStack() as stack:
         opened(secure, stack, 150, first)
         answers_others(secure)
@@ -317,7 +319,7 @@ def test_handshakes_that_lead_nowhere(secure: Child, brief_secure: Child, first:
     asyncio.run(few_left(secure))
 
 
-def test_a_tls_connection_that_stops_in_the_middle(secure: Child) -> None:
+def test_aborted_tls_connections_do_not_delay_others(secure: Child) -> None:
     context = secure.trust
     assert context is not None
     with ExitStack() as stack:

@@ -66,9 +66,9 @@ def test_the_listener_logs_no_body() -> None:
         check(post(child, "/mutate/jobsets", f'{{"{MARK}"'.encode()))
         check(post(child, "/mutate/jobsets", b"{}", Content_Type=MARK))
         check(post(child, "/mutate/jobsets", b"{}", Authorization=MARK))
-        said = child.log.read_text()
-    assert said.count("request refused") == 4
-    assert MARK not in said
+        printed = child.log.read_text()
+    assert printed.count("request refused") == 4
+    assert MARK not in printed
 
 
 async def collected(registry: CollectorRegistry) -> set[tuple[str, str]]:
@@ -87,7 +87,7 @@ LABELS = {"verb", "resource", "code", "controller", "result", "error_class", "na
 
 @given(values=st.lists(words, min_size=3, max_size=3))
 @tries(20)
-def test_no_word_of_an_object_becomes_a_label(values: list[str]) -> None:
+def test_values_of_objects_are_not_used_as_labels(values: list[str]) -> None:
     """The webhooks' labels: paths of ours and four verdicts, whatever was asked."""
     seen: set[tuple[str, str]] = set()
 
@@ -126,7 +126,7 @@ async def test_labels_are_from_closed_lists() -> None:
     assert MARK not in str(found)
 
 
-def test_the_good_review_is_still_good() -> None:
+def test_a_valid_review_is_still_answered() -> None:
     with listening(tls=False) as child:
         body = json.dumps(review(obj=ganged())).encode()
         answer = post(child, "/mutate/jobsets", body)

@@ -1,4 +1,4 @@
-"""Files: whatever `-f` is given, it is read or refused at its place, in bounded time and memory."""
+"""Files: any argument of `-f` is read or refused with its place, in bounded time and memory."""
 
 from __future__ import annotations
 
@@ -98,10 +98,10 @@ def test_texts_are_refused_at_their_place(case: str, tmp_path: Path) -> None:
     file.write_bytes(text if isinstance(text, bytes) else text.encode())
     # In this process, because fifty starts cost more than fifty texts; the process itself is tested below.
     result = CliRunner().invoke(program, ["plan", "-f", str(file)])
-    said = result.stderr
-    is_refused(Ran(result.exit_code, result.stdout, said), 2)
-    assert said.startswith((f"error: {file}:{place}", f"{file}:{place}")), said[:300]
-    assert len(said) < 2000
+    printed = result.stderr
+    is_refused(Ran(result.exit_code, result.stdout, printed), 2)
+    assert printed.startswith((f"error: {file}:{place}", f"{file}:{place}")), printed[:300]
+    assert len(printed) < 2000
 
 
 READ: dict[str, str] = {
@@ -118,13 +118,13 @@ JOBS = "spec: {replicatedJobs: [{name: w, template: {spec: {template: {spec: {co
 
 @each("command", COMMANDS)
 @each("case", READ)
-def test_odd_texts_are_read(case: str, command: tuple[str, ...], tmp_path: Path) -> None:
+def test_unusual_texts_are_read(case: str, command: tuple[str, ...], tmp_path: Path) -> None:
     (tmp_path / "a.yaml").write_text(HEAD + JOBS + READ[case])
     result = CliRunner().invoke(program, [*command, "-f", str(tmp_path / "a.yaml"), "-o", "json"])
     assert result.exit_code == 0, result.stderr
 
 
-def test_thousands_of_documents(tmp_path: Path) -> None:
+def test_thousands_of_documents_are_read(tmp_path: Path) -> None:
     (tmp_path / "a.json").write_text(GOOD * 1000)
     ran = gangctl("plan", "-f", str(tmp_path / "a.json"), "-o", "json")
     assert ran.code == 0, ran.err[:500]
@@ -134,14 +134,14 @@ def test_thousands_of_documents(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("command", COMMANDS)
 @pytest.mark.parametrize("case", ["laughs", "laughs-of-long-texts", "deep-flow"])
-def test_bombs_end_in_a_process_of_limited_memory(case: str, command: tuple[str, ...], tmp_path: Path) -> None:
+def test_expansion_bombs_are_refused_within_limited_memory(case: str, command: tuple[str, ...], tmp_path: Path) -> None:
     text, _ = REFUSED[case]
     assert isinstance(text, str)
     (tmp_path / "a.yaml").write_text(text)
     is_refused(gangctl(*command, "-f", str(tmp_path / "a.yaml")), 2)
 
 
-def test_a_hundred_megabytes(tmp_path: Path) -> None:
+def test_a_file_of_a_hundred_megabytes_is_refused(tmp_path: Path) -> None:
     with (tmp_path / "a.yaml").open("wb") as file:
         file.truncate(100 * 2**20)
     assert "more than the limit of 8.0 MiB" in is_refused(gangctl("plan", "-f", str(tmp_path / "a.yaml")), 2)
@@ -149,23 +149,23 @@ def test_a_hundred_megabytes(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("device", ["/dev/zero", "/dev/urandom", "/dev/full"])
-def test_devices_without_end(device: str) -> None:
+def test_endless_devices_are_refused(device: str) -> None:
     is_refused(gangctl("plan", "-f", device), 2)
 
 
 @each("case", ["laughs", "deep-flow", "utf-16-without-a-mark", "latin-1", "nul", "python-object"])
-def test_the_controllers_settings_are_read_with_the_same_care(case: str, tmp_path: Path) -> None:
+def test_hostile_settings_of_the_controller_are_refused(case: str, tmp_path: Path) -> None:
     text, _ = REFUSED[case]
     (tmp_path / "gangctl.yaml").write_bytes(text if isinstance(text, bytes) else text.encode())
     result = CliRunner().invoke(program, ["controller", "--config", str(tmp_path / "gangctl.yaml")])
     is_refused(Ran(result.exit_code, result.stdout, result.stderr), 2)
 
 
-def test_the_controllers_settings_come_from_no_device() -> None:
+def test_settings_of_the_controller_from_a_device_are_refused() -> None:
     assert "more than the limit" in is_refused(gangctl("controller", "--config", "/dev/zero"), 2)
 
 
-def test_paths_that_lead_nowhere(tmp_path: Path) -> None:
+def test_broken_links_and_invalid_paths_are_refused(tmp_path: Path) -> None:
     (tmp_path / "loop.yaml").symlink_to(tmp_path / "loop.yaml")
     (tmp_path / "gone.yaml").symlink_to(tmp_path / "nothing")
     for name in ("loop.yaml", "gone.yaml", "x" * 300, "a\nb", "loop.yaml/deeper", ""):
@@ -173,14 +173,14 @@ def test_paths_that_lead_nowhere(tmp_path: Path) -> None:
     is_refused(gangctl("plan", "-f", str(tmp_path)), 2)
 
 
-def test_circles_of_directories(tmp_path: Path) -> None:
+def test_a_cycle_of_directory_links_ends(tmp_path: Path) -> None:
     (tmp_path / "in").mkdir()
     (tmp_path / "in" / "out").symlink_to(tmp_path)
     (tmp_path / "in" / "a.json").write_text(GOOD)
     assert gangctl("plan", "-f", str(tmp_path)).code == 0
 
 
-def test_a_pipe_among_manifests_is_left_alone(tmp_path: Path) -> None:
+def test_a_pipe_in_a_directory_of_manifests_is_skipped(tmp_path: Path) -> None:
     """It would have been waited for as long as the machine runs."""
     os.mkfifo(tmp_path / "pipe.yaml")
     (tmp_path / "zero.yaml").symlink_to("/dev/zero")
@@ -188,14 +188,14 @@ def test_a_pipe_among_manifests_is_left_alone(tmp_path: Path) -> None:
     assert gangctl("plan", "-f", str(tmp_path)).code == 0
 
 
-def test_a_pipe_that_nobody_writes_to(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_pipe_without_a_writer_times_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     os.mkfifo(tmp_path / "pipe")
     monkeypatch.setattr(inputs, "_WRITER_SECONDS", 0.2)
     with pytest.raises(InputError, match=r"nothing was written to this pipe for 0\.2 s"):
         inputs.read_documents([str(tmp_path / "pipe")])
 
 
-def test_a_pipe_whose_writer_is_slow_to_come_and_slow_to_write(tmp_path: Path) -> None:
+def test_a_pipe_with_a_slow_writer_is_read(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     looked, opened = threading.Event(), threading.Event()
     found: list[Document] = []
@@ -224,7 +224,7 @@ NAMES = (ANSI, FORGED_LOG, "[red]x[/red]", "\u202e", LONG)
 
 @each("command", COMMANDS)
 @each("name", NAMES)
-def test_names_are_told_and_not_carried_out(name: str, command: tuple[str, ...], tmp_path: Path) -> None:
+def test_control_characters_in_names_are_escaped(name: str, command: tuple[str, ...], tmp_path: Path) -> None:
     raw = jobset(
         name, rj(name, mode="Gang", pod={"schedulerName": name, "priorityClassName": name}), rj("b"), mode=name
     )
@@ -252,17 +252,17 @@ def test_names_are_told_and_not_carried_out(name: str, command: tuple[str, ...],
 @example("- &x\n- *x\n")
 @tries(300)
 def test_any_text_is_documents_or_one_error(text: str) -> None:
-    said: SourceError | None = None
+    printed: SourceError | None = None
     documents: list[Document] = []
     try:
         documents = parse_documents(text, "f")
     except SourceError as refused:
-        said = refused
+        printed = refused
     for document in documents:
         json.dumps(document.value)
-    if said is not None:
-        assert said.message.startswith(f"f:{said.line}:{said.column}: ")
-        assert min(said.line, said.column) >= 1
+    if printed is not None:
+        assert printed.message.startswith(f"f:{printed.line}:{printed.column}: ")
+        assert min(printed.line, printed.column) >= 1
 
 
 @given(

@@ -1,4 +1,4 @@
-"""Kubeconfigs: of any shape they are used or refused in one sentence, and no secret of theirs is ever told."""
+"""Malformed kubeconfigs are used or refused with one error, and their secrets are never printed."""
 
 from __future__ import annotations
 
@@ -70,10 +70,10 @@ async def used(file: Path) -> str:
 def tried(file: Path) -> str:
     """The same, with everything that was logged."""
     with capture_logs() as logs:
-        said = asyncio.run(used(file))
-    tells_no_secret(f"{said}\n{logs}")
-    assert len(said) < 5000
-    return said
+        printed = asyncio.run(used(file))
+    tells_no_secret(f"{printed}\n{logs}")
+    assert len(printed) < 5000
+    return printed
 
 
 HALF_A_CERTIFICATE = b"-----BEGIN CERTIFICATE-----\n"
@@ -158,11 +158,13 @@ def mangled(draw: st.DrawFn) -> Any:
 @example(kubeconfig(cluster={"certificate-authority": "/dev/zero"}))
 @example(kubeconfig({"tokenFile": "/dev/zero"}))
 @tries(80)
-def test_any_shape(tmp_path_factory: pytest.TempPathFactory, value: Any) -> None:
+def test_any_malformed_kubeconfig_is_used_or_refused_without_its_secrets(
+    tmp_path_factory: pytest.TempPathFactory, value: Any
+) -> None:
     file = tmp_path_factory.mktemp("k") / "config"
     file.write_text(json.dumps(value))
-    said = tried(file)
-    assert "Injected" not in said
+    printed = tried(file)
+    assert "Injected" not in printed
 
 
 def test_the_text_false_does_not_switch_verification_off(tmp_path: Path) -> None:
@@ -195,20 +197,20 @@ TEXTS: dict[str, bytes] = {
 
 
 @each("case", TEXTS)
-def test_any_text(case: str, tmp_path: Path) -> None:
+def test_any_text_is_refused_with_its_file(case: str, tmp_path: Path) -> None:
     (tmp_path / "config").write_bytes(TEXTS[case])
     assert str(tmp_path / "config") in tried(tmp_path / "config")
 
 
 @each("mark", [b"", b"\xef\xbb\xbf"])
 @each("text", [json.dumps(kubeconfig()), yaml.safe_dump(kubeconfig())])
-def test_what_kubectl_reads_is_read(text: str, mark: bytes, tmp_path: Path) -> None:
+def test_kubeconfigs_in_json_and_with_a_byte_order_mark_are_read(text: str, mark: bytes, tmp_path: Path) -> None:
     (tmp_path / "config").write_bytes(mark + text.encode())
     assert "ConnectFailed" in tried(tmp_path / "config") or "get pods" in tried(tmp_path / "config")
 
 
 @pytest.mark.parametrize("path", ["/dev/zero", "/dev/null", "/", "fifo", "loop"])
-def test_no_file_at_all(path: str, tmp_path: Path) -> None:
+def test_a_kubeconfig_that_is_no_file_is_refused(path: str, tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "fifo")
     (tmp_path / "loop").symlink_to(tmp_path / "loop")
     tried(tmp_path / path)
@@ -238,7 +240,9 @@ PLUGINS: dict[str, tuple[str, str]] = {
 
 
 @each("case", PLUGINS)
-def test_plugins(case: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_hostile_exec_plugins_are_refused_without_their_secrets(
+    case: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     script, words = PLUGINS[case]
     plugin = tmp_path / "plugin"
     status = 'status() { printf \'{"apiVersion":"%s","kind":"ExecCredential","status":%s}\' "$V" "$1"; }'
@@ -249,7 +253,7 @@ def test_plugins(case: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     assert words in tried(tmp_path / "config")
 
 
-def test_a_plugin_that_is_no_program(tmp_path: Path) -> None:
+def test_an_exec_plugin_that_is_no_program_is_refused(tmp_path: Path) -> None:
     (tmp_path / "plugin").write_text("words")
     for command in ("./plugin", str(tmp_path), "./absent", "/dev/null"):
         (tmp_path / "config").write_text(json.dumps(kubeconfig({"exec": {**EXEC, "command": command}})))
@@ -257,7 +261,7 @@ def test_a_plugin_that_is_no_program(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("level", ["debug", "info"])
-def test_a_controller_says_one_thing_and_no_secret(level: str, tmp_path: Path) -> None:
+def test_a_controller_reports_one_error_and_no_secret(level: str, tmp_path: Path) -> None:
     (tmp_path / "a.json").write_text(json.dumps(gang()))
     broken = kubeconfig({"token": SECRET, "client-key-data": CODED, "password": SECRET})
     (tmp_path / "config").write_text(json.dumps(broken))
@@ -271,13 +275,13 @@ def test_a_controller_says_one_thing_and_no_secret(level: str, tmp_path: Path) -
 
 
 @each("name", [ANSI, FORGED_LOG, LONG])
-def test_names_in_a_kubeconfig_are_told_safely(name: str, tmp_path: Path) -> None:
+def test_control_characters_in_names_of_a_kubeconfig_are_escaped(name: str, tmp_path: Path) -> None:
     (tmp_path / "a.json").write_text(json.dumps(gang()))
     value = kubeconfig(**{"current-context": name})
     for document in (value, {**value, "contexts": [{"name": name, "context": {"cluster": name}}]}):
         (tmp_path / "config").write_text(json.dumps(document))
         arguments = ("plan", "-f", str(tmp_path / "a.json"), "--kubeconfig", str(tmp_path / "config"))
         ran = gangctl(*arguments)
-        said = is_refused(ran, 2)
-        assert one_line(said, 5000)
-        assert len(said) < 2000
+        printed = is_refused(ran, 2)
+        assert one_line(printed, 5000)
+        assert len(printed) < 2000

@@ -74,19 +74,19 @@ def test_any_options_are_answered_or_refused(options: Any, command: tuple[str, .
 
 @each("command", COMMANDS)
 @each("name", NAMES)
-def test_names_are_told_and_not_carried_out(name: str, command: tuple[str, ...]) -> None:
+def test_control_characters_in_names_are_escaped(name: str, command: tuple[str, ...]) -> None:
     raw = pathways_job(
         name,
         metadata={"namespace": name},
         workers={"type": name, "topology": name, "priorityClassName": name},
         controller={"mainContainerName": name, "deploymentMode": name, "template": template(container(name))},
     )
-    said = is_refused(run(raw, *command), 2)
-    assert len(said) < 20_000
+    printed = is_refused(run(raw, *command), 2)
+    assert len(printed) < 20_000
 
 
 @pytest.mark.parametrize("command", COMMANDS[:3])
-def test_bombs_end_in_a_process_of_limited_memory(command: tuple[str, ...], tmp_path: Path) -> None:
+def test_expansion_bombs_are_refused_within_limited_memory(command: tuple[str, ...], tmp_path: Path) -> None:
     text = bomb("lol", 12).replace("jobset.x-k8s.io/v1alpha2", HEAD["apiVersion"]).replace("JobSet", HEAD["kind"])
     (tmp_path / "a.yaml").write_text(text)
     is_refused(gangctl(*command, "-f", str(tmp_path / "a.yaml")), 2)

@@ -1,4 +1,4 @@
-"""Bodies: whatever is posted to a webhook is answered with a review or refused in one sentence, never with a 5xx."""
+"""Bodies: any POST to a webhook is answered with a review or refused with one error, and never with a 5xx."""
 
 from __future__ import annotations
 
@@ -116,14 +116,14 @@ DEEP_REFERENCE["spec"]["template"]["spec"]["schedulingGroup"] = json.loads('{"a"
 @example(review(obj=FOREIGN_OWNER), "/mutate/jobs")
 @example(review("UPDATE", job(), DEEP_REFERENCE), "/mutate/jobs")
 @tries(250)
-def test_mutated_reviews(caller: Caller, value: Any, path: str) -> None:
+def test_mutated_reviews_are_answered_or_refused(caller: Caller, value: Any, path: str) -> None:
     body = encoded(value)
     check(caller.post(path, body), body)
 
 
 @given(body=damaged(), path=st.sampled_from(PATHS))
 @tries(150)
-def test_damaged_text(caller: Caller, body: bytes, path: str) -> None:
+def test_damaged_json_is_answered_or_refused(caller: Caller, body: bytes, path: str) -> None:
     check(caller.post(path, body), body)
 
 
@@ -155,14 +155,14 @@ HUGE: dict[str, bytes] = {
 
 
 @pytest.mark.parametrize("name", HUGE)
-def test_large_and_odd_bodies(child: Child, name: str) -> None:
+def test_large_bodies_are_answered_or_refused(child: Child, name: str) -> None:
     for path in PATHS:
         check(post(child, path, HUGE[name]), HUGE[name])
     assert post(child, PATHS[0], encoded(review(obj=ganged()))).status == 200
 
 
 @pytest.mark.parametrize("size", [7 * 2**20 + 1, 8 * 2**20])
-def test_a_body_above_the_limit(child: Child, size: int) -> None:
+def test_a_body_above_the_limit_is_refused(child: Child, size: int) -> None:
     answer = post(child, PATHS[0], b" " * size)
     assert (answer.status, answer.body) == (413, b"the body is larger than 7 MiB\n")
 
@@ -176,12 +176,12 @@ def test_encoded_bodies_are_not_decoded(child: Child, encoding: str) -> None:
 
 
 @each("path", ["/", "/mutate", "/mutate/jobsets/", "/mutate/../mutate/jobsets", "//mutate/jobsets", "/%00", "/metrics"])
-def test_other_paths_tell_nothing(child: Child, path: str) -> None:
+def test_other_paths_are_404(child: Child, path: str) -> None:
     answer = post(child, path, encoded(review(obj=ganged())))
     assert (answer.status, answer.body) == (404, b"no webhook at this path\n")
 
 
-def test_no_body_takes_much_memory(child: Child) -> None:
+def test_the_memory_for_a_body_is_bounded(child: Child) -> None:
     """Forty times the text, for one of empty lists, was more than the pod has."""
     before = child.peak_mib()
     for _ in range(5):

@@ -1,4 +1,4 @@
-"""Texts that somebody who means harm would write into a name, an annotation or a message."""
+"""Hostile texts for names, annotations and messages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""K22: what keeps everything out of a queue, each for a reason of its own."""
+"""K22: everything that blocks a queue, each with a separate reason."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def inactive(reason: str, message: str = "") -> ClusterQueue:
     return replace(OPEN, active=Condition(status=False, reason=reason, message=message))
 
 
-def test_an_open_queue_blocks_nobody() -> None:
+def test_an_open_queue_blocks_no_workload() -> None:
     assert blocked("main", DOOR, OPEN, LABELS) is None
 
 
@@ -51,7 +51,7 @@ SITUATIONS: list[tuple[LocalQueue | None, ClusterQueue | None, Blockage, str]] =
 
 
 @each(("door", "queue", "reason", "words"), SITUATIONS)
-def test_each_situation_has_a_reason_of_its_own(
+def test_each_situation_has_a_separate_reason(
     door: LocalQueue | None, queue: ClusterQueue | None, reason: Blockage, words: str
 ) -> None:
     found = blocked("main", door, queue, LABELS)
@@ -60,29 +60,29 @@ def test_each_situation_has_a_reason_of_its_own(
     assert words in found.message
 
 
-def test_every_reason_is_shown_above() -> None:
+def test_every_reason_has_a_situation() -> None:
     assert {reason for _, _, reason, _ in SITUATIONS} == set(Blockage)
 
 
-def test_no_message_promises_never() -> None:
+def test_no_message_of_a_blocked_queue_contains_never() -> None:
     for door, queue, _, _ in SITUATIONS:
         found = blocked("main", door, queue, LABELS)
         assert found is not None
         assert "never" not in found.message
 
 
-def test_what_is_not_known_blocks_nobody() -> None:
+def test_unknown_facts_block_no_workload() -> None:
     assert blocked("main", DOOR, replace(OPEN, active=None), LABELS) is None
     assert blocked("main", DOOR, replace(OPEN, selector=(term("team", "In", "b"),)), None) is None
 
 
-def test_a_selector_that_is_left_out_is_known_to_take_nobody() -> None:
+def test_a_queue_without_a_namespace_selector_is_blocked() -> None:
     found = blocked("main", DOOR, replace(OPEN, selector=None), None)
     assert found is not None
     assert found.reason is Blockage.NAMESPACE_NOT_SELECTED
 
 
-def test_the_condition_of_a_queue_that_was_stopped_is_old() -> None:
+def test_an_outdated_condition_of_a_stopped_queue_is_ignored() -> None:
     assert blocked("main", DOOR, inactive("Stopped", "is stopped"), LABELS) is None
 
 

@@ -1,4 +1,4 @@
-"""The AdmissionCheck state machine: when something is said, what, and when nothing may be."""
+"""The AdmissionCheck state machine: when a state is written, which one, and when none may be."""
 
 from __future__ import annotations
 
@@ -80,22 +80,20 @@ SKIPPED = {
 @each("workload", SKIPPED.values(), ids=SKIPPED.keys())
 @each("status", [DONE, UNDER_WAY, DENIED, NOTHING_TO_DO], ids=lambda s: s.progress)
 @each("state", ["Pending", "Ready", "Retry", "Rejected"])
-def test_nothing_is_said_of_who_holds_no_quota_or_is_losing_it(
-    workload: QueuedWorkload, status: Status, state: str
-) -> None:
+def test_a_workload_without_quota_gets_no_state(workload: QueuedWorkload, status: Status, state: str) -> None:
     assert not reserved(workload)
     assert decided(workload, status, CheckState("c", state), waited=9999) == NOTHING
 
 
 @pytest.mark.parametrize("status", [DONE, NOTHING_TO_DO], ids=lambda s: s.progress)
-def test_ready_once_everything_is_there(status: Status) -> None:
+def test_the_check_is_ready_once_all_objects_exist(status: Status) -> None:
     decision = decided(holding(), status)
     assert decision.state is State.READY
     assert decision.message.startswith(status.message)
     assert decision.retry_seconds is None
 
 
-def test_a_ready_is_for_one_admission() -> None:
+def test_a_ready_state_is_valid_for_one_admission() -> None:
     first, second = holding(), holding(assignments=(replace(GIVEN[0], flavors={"cpu": "reserved"}),))
     said = CheckState("c", "Ready", decided(first).message)
     assert decided(first, entry=said) == NOTHING
@@ -106,7 +104,7 @@ def test_a_ready_is_for_one_admission() -> None:
     assert message_digest(again.message) == digest_of(second) != digest_of(first)
 
 
-def test_a_ready_that_somebody_else_wrote_is_none() -> None:
+def test_a_ready_state_of_another_writer_does_not_count() -> None:
     assert decided(holding(), entry=CheckState("c", "Ready", "fine by me")).state is State.PENDING
 
 
@@ -123,51 +121,51 @@ def test_another_admission_has_another_digest(workload: QueuedWorkload) -> None:
     assert digest_of(workload) != digest_of(holding())
 
 
-def test_what_is_used_and_where_it_stands_are_no_other_admission() -> None:
+def test_usage_and_order_do_not_change_the_digest_of_an_admission() -> None:
     used = replace(GIVEN[0], usage={"cpu": 1})
     assert digest_of(holding(assignments=(used,), version="9", Admitted=yes())) == digest_of(holding())
 
 
 @each("entry", [PENDING, CheckState("c", "Ready", "stale")], ids=["pending", "stale"])
 @each("status", [UNDER_WAY, DENIED], ids=lambda s: s.progress)
-def test_what_runs_is_never_stopped(entry: CheckState, status: Status) -> None:
+def test_a_running_workload_is_never_stopped(entry: CheckState, status: Status) -> None:
     assert decided(holding(Admitted=yes()), status, entry, waited=9999, on_failure="Reject") == NOTHING
 
 
-def test_a_check_that_comes_after_the_start_is_answered() -> None:
+def test_a_check_added_after_the_start_is_answered() -> None:
     assert decided(holding(Admitted=yes())).state is State.READY
 
 
 @each("state", ["Retry", "Rejected"])
 @each("status", [DONE, DENIED], ids=lambda s: s.progress)
-def test_after_retry_and_rejected_it_is_kueues_turn(state: str, status: Status) -> None:
+def test_after_retry_or_rejected_no_state_is_written(state: str, status: Status) -> None:
     assert decided(holding(), status, CheckState("c", state)) == NOTHING
 
 
-def test_a_short_wait_is_not_worth_a_write() -> None:
+def test_a_short_wait_is_not_written() -> None:
     decision = decided(holding(), UNDER_WAY, waited=1)
     assert (decision.state, decision.requeue_seconds) == (None, MESSAGE_DELAY_SECONDS - 1)
 
 
-def test_a_long_wait_is_told_once() -> None:
-    told = decided(holding(), UNDER_WAY, waited=10)
-    assert (told.state, told.requeue_seconds) == (State.PENDING, 50)
-    assert told.message.startswith(UNDER_WAY.message)
-    quiet = decided(holding(), UNDER_WAY, CheckState("c", "Pending", told.message), waited=20)
+def test_a_long_wait_is_written_once() -> None:
+    reported = decided(holding(), UNDER_WAY, waited=10)
+    assert (reported.state, reported.requeue_seconds) == (State.PENDING, 50)
+    assert reported.message.startswith(UNDER_WAY.message)
+    quiet = decided(holding(), UNDER_WAY, CheckState("c", "Pending", reported.message), waited=20)
     assert quiet == Decision(requeue_seconds=40)
 
 
-def test_quota_is_given_back_after_the_timeout() -> None:
+def test_quota_is_released_after_the_timeout() -> None:
     decision = decided(holding(), UNDER_WAY, waited=60)
     assert (decision.state, decision.retry_seconds) == (State.RETRY, 60)
     assert decision.message.startswith("Not ready within 60 s: Not there yet: PodGroup y.")
 
 
-def test_patience_is_not_longer_than_the_timeout() -> None:
+def test_the_delay_of_the_message_is_bounded_by_the_timeout() -> None:
     assert decided(holding(), UNDER_WAY, waited=0, timeout_seconds=2).requeue_seconds == 2
 
 
-def test_what_policies_deny_is_not_waited_for() -> None:
+def test_a_denied_jobset_is_rejected_without_a_wait() -> None:
     decision = decided(holding(), DENIED)
     assert decision.state is State.RETRY
     assert decision.retry_seconds
@@ -175,13 +173,13 @@ def test_what_policies_deny_is_not_waited_for() -> None:
 
 
 @pytest.mark.parametrize(("status", "waited"), [(DENIED, 0), (UNDER_WAY, 99)], ids=["denied", "late"])
-def test_a_failure_may_be_final(status: Status, waited: float) -> None:
+def test_a_failure_is_rejected_if_the_parameters_say_so(status: Status, waited: float) -> None:
     decision = decided(holding(), status, waited=waited, on_failure="Reject")
     assert (decision.state, decision.retry_seconds) == (State.REJECTED, None)
 
 
 @pytest.mark.parametrize(("retries", "state"), [(0, State.RETRY), (2, State.RETRY), (3, State.REJECTED)])
-def test_retries_end(retries: int, state: State) -> None:
+def test_the_number_of_retries_is_bounded(retries: int, state: State) -> None:
     entry = CheckState("c", "Pending", retry_count=retries)
     decision = decided(holding(), DENIED, entry, max_retries=3)
     assert decision.state is state
@@ -211,7 +209,7 @@ def test_retries_are_spread() -> None:
     assert len({retry_delay(retries, DEFAULTS, step / 10) for step in range(10) for retries in (9,)}) > 5
 
 
-def test_patience_counts_from_the_last_of_reservation_entry_and_start() -> None:
+def test_the_wait_counts_from_the_last_of_reservation_check_and_start() -> None:
     workload = holding(QuotaReserved=yes(since=ago(minutes=9)))
     entry = CheckState("c", "Pending", since=ago(minutes=5))
     assert waiting_since(workload, entry, NOW - timedelta(hours=1)) == NOW - timedelta(minutes=5)
@@ -220,7 +218,7 @@ def test_patience_counts_from_the_last_of_reservation_entry_and_start() -> None:
     assert waiting_since(holding(QuotaReserved=yes(since="soon")), PENDING, NOW) == NOW
 
 
-def test_whose_gang_it_is_about() -> None:
+def test_only_workloads_of_jobsets_are_checked() -> None:
     assert of_jobset(holding())
     assert of_jobset(holding(owner_api_version="jobset.x-k8s.io/v9"))
     assert not of_jobset(holding(owner_kind="Job", owner_api_version="batch/v1"))
@@ -251,7 +249,7 @@ def test_parameters_are_read_with_their_defaults() -> None:
         (None, "spec"),
     ],
 )
-def test_bad_parameters_say_where(spec: object, path: str) -> None:
+def test_invalid_parameters_are_errors_with_their_place(spec: object, path: str) -> None:
     errors = read_parameters({"metadata": {"name": "p"}, "spec": spec})
     assert isinstance(errors, tuple)
     assert [error.path for error in errors] == [path]

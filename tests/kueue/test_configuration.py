@@ -65,13 +65,13 @@ def written(**fields: Any) -> str:
     return json.dumps({"apiVersion": "config.kueue.x-k8s.io/v1beta2", "kind": "Configuration", **fields})
 
 
-def test_what_is_shipped_says_little() -> None:
+def test_the_shipped_configuration_has_the_defaults() -> None:
     assert read_configuration(SHIPPED) == KueueConfiguration(frameworks=("batch/job", "jobset.x-k8s.io/jobset"))
     assert read_configuration(written()) == KueueConfiguration()
 
 
 @each(("fields", "own"), [({}, "kueue-system"), ({"namespace": "queues"}, "queues")])
-def test_by_default_kube_system_and_kueues_own_namespace_are_left_out(fields: dict[str, str], own: str) -> None:
+def test_by_default_kube_system_and_the_namespace_of_kueue_are_not_managed(fields: dict[str, str], own: str) -> None:
     found = read_configuration(written(**fields)).managed_namespaces
     assert found is not None
     managed = {name for name in ("kube-system", own, "team") if selects(found, {"kubernetes.io/metadata.name": name})}
@@ -81,7 +81,7 @@ def test_by_default_kube_system_and_kueues_own_namespace_are_left_out(fields: di
     assert read_configuration(written(managedJobsNamespaceSelector={})).managed_namespaces == ()
 
 
-def test_everything() -> None:
+def test_every_field_of_the_configuration_is_read() -> None:
     found = read_configuration(FULL)
     assert found == KueueConfiguration(
         exclude_prefixes=("example.com/",),
@@ -127,7 +127,7 @@ class TestPodsReady:
             ),
         ],
     )
-    def test_is_on(self, fields: dict[str, Any], ready: PodsReady) -> None:
+    def test_wait_for_pods_ready_is_read(self, fields: dict[str, Any], ready: PodsReady) -> None:
         assert read_configuration(written(**fields)).wait_for_pods_ready == ready
 
 
@@ -159,7 +159,7 @@ class TestPodsReady:
         (written(integrations={"frameworks": [1]}), "integrations.frameworks is no list of texts"),
     ],
 )
-def test_what_cannot_be_read_is_not_known(text: str | None, why: str) -> None:
+def test_an_unreadable_configuration_is_unknown(text: str | None, why: str) -> None:
     found = read_configuration(text)
     assert not found.known
     assert why in found.unreadable
@@ -195,6 +195,6 @@ sections = st.fixed_dictionaries(
 
 @PROPERTY
 @given(st.one_of(st.text(), sections.map(json.dumps)))
-def test_anything_is_known_or_says_why_not(text: str) -> None:
+def test_any_text_is_a_configuration_or_has_an_error(text: str) -> None:
     found = read_configuration(text)
     assert found.known is (found.unreadable == "")

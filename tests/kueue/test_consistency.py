@@ -1,4 +1,4 @@
-"""What a gang and a queue cannot be together is refused, and nothing else is."""
+"""Contradictions between a gang and its queue are refused, and nothing else."""
 
 from __future__ import annotations
 
@@ -58,12 +58,12 @@ def gang(*replicated_jobs: Object, mode: str | None = "Gang", **more: Any) -> Ob
     return queued(jobset("js", *(replicated_jobs or (rj("a"), rj("b"))), mode=mode, **more))
 
 
-def test_an_ordinary_gang_in_a_queue_is_consistent() -> None:
+def test_a_plain_gang_in_a_queue_is_consistent() -> None:
     assert checked(gang(), podset_limit=8, pods_ready_seconds=1800) == CONSISTENT
 
 
 @each("key", INJECTED_LABELS)
-def test_a_label_that_kueue_writes_at_the_start_is_not_to_be_there(key: str) -> None:
+def test_a_label_that_kueue_sets_at_the_start_is_refused(key: str) -> None:
     found = checked(gang(rj("a"), podded(rj("b"), labels={key: "mine"})))
     assert paths(found) == [f"{POD.format(1)}.labels[{key}]"]
     assert "would fail to start" in found.errors[0].detail
@@ -71,13 +71,13 @@ def test_a_label_that_kueue_writes_at_the_start_is_not_to_be_there(key: str) -> 
 
 
 @pytest.mark.parametrize("key", INJECTED_ANNOTATIONS)
-def test_nor_an_annotation(key: str) -> None:
+def test_an_annotation_that_kueue_sets_at_the_start_is_refused(key: str) -> None:
     found = checked(gang(podded(rj("a"), annotations={key: "jobset-other-12345"})))
     assert paths(found) == [f"{POD.format(0)}.annotations[{key}]"]
     assert found.errors[0].kind is ErrorKind.FORBIDDEN
 
 
-def test_other_keys_of_kueue_s_are_left_to_kueue() -> None:
+def test_other_keys_of_kueue_are_not_checked() -> None:
     notes = {GROUP: "g", REQUIRED: RACK, "provreq.kueue.x-k8s.io/x": "y"}
     labels = {"kueue.x-k8s.io/own": "x", "app": "trainer"}
     assert (
@@ -91,7 +91,7 @@ def on_job(entry: Object, *, labels: Object) -> Object:
 
 
 @pytest.mark.parametrize("queue", ["q", None])
-def test_a_queue_is_the_jobset_s(queue: str | None) -> None:
+def test_a_queue_on_a_job_of_a_gang_is_refused(queue: str | None) -> None:
     """Without a queue of the JobSet's, one on the Jobs is worse: Kueue would start the gang in parts."""
     raw = gang(on_job(rj("a"), labels={QUEUE: "q"}), podded(rj("b"), labels={QUEUE: "q"}))
     if queue is None:
@@ -113,13 +113,13 @@ def test_a_queue_is_the_jobset_s(queue: str | None) -> None:
         pytest.param({"kueue.x-k8s.io/job-min-parallelism": "2"}, "job", id="partial-jobs"),
     ],
 )
-def test_there_is_no_part_of_a_gang(notes: dict[str, str], place: str) -> None:
+def test_partial_admission_and_elastic_jobs_are_refused(notes: dict[str, str], place: str) -> None:
     raw = gang(annotations=notes) if place == "jobset" else gang(rj("a", annotations=notes))
     prefix = "" if place == "jobset" else "spec.replicatedJobs[0].template."
     assert paths(checked(raw)) == [f"{prefix}metadata.annotations[{next(iter(notes))}]"]
 
 
-def test_who_says_not_to_be_elastic_is_not() -> None:
+def test_an_elastic_annotation_of_false_is_accepted() -> None:
     assert checked(gang(annotations={"kueue.x-k8s.io/elastic-job": "false"})) == CONSISTENT
 
 
@@ -155,15 +155,15 @@ def test_the_same_level_is_one_topology(mode: str) -> None:
 
 
 @pytest.mark.parametrize("entry", [two("a", {}), two("a", {UNCONSTRAINED: "false"}), two("a", {GROUP: "g"})])
-def test_who_asks_kueue_for_nothing_asks_for_one(entry: Object) -> None:
+def test_a_gang_without_a_topology_of_kueue_is_consistent(entry: Object) -> None:
     assert topology(entry) == CONSISTENT
 
 
-def test_who_is_in_no_gang_may_ask_kueue_for_any() -> None:
+def test_jobs_outside_of_a_gang_can_have_any_topology_of_kueue() -> None:
     assert topology(two("a", {}), two("off", {PREFERRED: "zone"}, "Off")) == CONSISTENT
 
 
-def test_who_sets_no_option_may_ask_kueue_for_any() -> None:
+def test_a_gang_without_a_topology_option_can_have_any_of_kueue() -> None:
     assert checked(gang(two("a", {PREFERRED: RACK}))) == CONSISTENT
 
 
@@ -203,7 +203,7 @@ def test_a_podset_without_pods_counts() -> None:
     assert checked(gang(*(rj(f"w{n}", 0 if n else 1) for n in range(9))), podset_limit=8).errors
 
 
-def test_of_an_unknown_kueue_the_limits_are_told() -> None:
+def test_if_the_version_of_kueue_is_unknown_its_limits_are_a_warning() -> None:
     assert checked(many(8)) == CONSISTENT
     found = checked(many(9))
     assert found.errors == ()
@@ -211,56 +211,59 @@ def test_of_an_unknown_kueue_the_limits_are_told() -> None:
     assert all(word in found.notices[0].message for word in ("9 ", "8 up to", "10 in", "18 in"))
 
 
-def test_both_limits_are_named_where_both_are_broken() -> None:
+def test_both_limits_are_named_if_both_are_exceeded() -> None:
     """Nine gangs of their own: eight templates in a Workload of scheduling.k8s.io, eight podsets in one of Kueue's."""
     raw = gang(*(rj(f"w{number}", mode="Gang") for number in range(9)), mode=None)
     projection, _ = read_jobset(raw)
     resolution = resolve(projection, ClusterRules())
     found = check_consistency(raw, projection, resolution, KueueFacts(podset_limit=8))
-    told = [error.detail for error in (*resolution.errors, *found.errors)]
-    assert ["a Workload holds at most 8" in told[0], "Kueue's Workload holds 8 podsets" in told[1]] == [True, True]
-    assert len(told) == 2
+    reported = [error.detail for error in (*resolution.errors, *found.errors)]
+    assert ["a Workload holds at most 8" in reported[0], "Kueue's Workload holds 8 podsets" in reported[1]] == [
+        True,
+        True,
+    ]
+    assert len(reported) == 2
 
 
 @pytest.mark.parametrize(
-    ("spec", "told"),
+    ("spec", "reported"),
     [
         pytest.param({"startupPolicy": {"startupPolicyOrder": "InOrder"}}, True, id="in-order"),
         pytest.param({"startupPolicy": {"startupPolicyOrder": "AnyOrder"}}, False, id="any-order"),
     ],
 )
-def test_sequenced_startup_may_outlast_kueue_s_patience(spec: Object, told: bool) -> None:
+def test_an_in_order_startup_with_a_ready_timeout_is_a_warning(spec: Object, reported: bool) -> None:
     found = checked(gang(**spec), pods_ready_seconds=1800)
     assert found.errors == ()
-    assert [notice.reason for notice in found.notices] == [Reason.QUEUE_CONFLICT] * told
+    assert [notice.reason for notice in found.notices] == [Reason.QUEUE_CONFLICT] * reported
     assert all("30 minutes" in notice.message and "waitForPodsReady" in notice.message for notice in found.notices)
     assert checked(gang(**spec)) == CONSISTENT
 
 
-def test_so_may_dependencies() -> None:
+def test_dependencies_with_a_ready_timeout_are_a_warning() -> None:
     (notice,) = checked(gang(rj("a"), rj("b", depends_on="a")), pods_ready_seconds=90).notices
     assert "90 seconds" in notice.message
 
 
 @pytest.mark.parametrize("mode", [None, "Off"])
-def test_nothing_is_said_of_who_wants_no_gang(mode: str | None) -> None:
+def test_a_jobset_without_a_gang_is_not_checked(mode: str | None) -> None:
     labels: Object = {QUEUE: "q", INJECTED_LABELS[0]: "x"}
     assert checked(gang(podded(rj("a"), labels=labels), mode=mode), podset_limit=0) == CONSISTENT
 
 
-def test_without_a_queue_kueue_has_no_say() -> None:
+def test_a_jobset_without_a_queue_is_not_checked() -> None:
     raw = gang(podded(rj("a"), labels={INJECTED_LABELS[0]: "x"}), rj("b", depends_on="a"))
     del raw["metadata"]["labels"]
     assert checked(raw, podset_limit=1, pods_ready_seconds=1) == CONSISTENT
 
 
-def test_what_another_controller_runs_is_never_refused() -> None:
+def test_a_jobset_of_another_controller_is_not_checked() -> None:
     raw = gang(podded(rj("a"), labels={INJECTED_LABELS[0]: "x"}), managedBy="kueue.x-k8s.io/multikueue")
     assert checked(raw, podset_limit=0) == CONSISTENT
     assert checked(gang(managedBy="example.com/other")) == CONSISTENT
 
 
-def test_multikueue_s_manager_plans_nothing_and_its_copy_is_a_gang() -> None:
+def test_with_multikueue_only_the_copy_in_the_worker_cluster_is_a_gang() -> None:
     manager, _ = read_jobset(gang(rj("w", 2, 2, 2), managedBy="kueue.x-k8s.io/multikueue"))
     assert resolve(manager, ClusterRules()).stamps == (None,)
     raw = gang(rj("w", 2, 2, 2))
@@ -272,7 +275,7 @@ def test_multikueue_s_manager_plans_nothing_and_its_copy_is_a_gang() -> None:
     assert [group.template.min_count for group in plan.groups] == [4]
 
 
-def test_the_priority_of_a_group_is_its_pods_and_never_kueue_s() -> None:
+def test_the_priority_of_a_group_is_that_of_its_pods_and_not_of_kueue() -> None:
     """A WorkloadPriorityClass orders queues; the scheduler refuses a group whose priority is not its pods'."""
     raw = gang(rj("w", pod={"priorityClassName": "p"}), rj("v", pod={"priorityClassName": "p"}))
     raw["metadata"]["labels"] |= {"kueue.x-k8s.io/priority-class": "w"}
@@ -297,7 +300,7 @@ labels_of_dns = st.from_regex(r"[a-z0-9]([-a-z0-9]{0,20}[a-z0-9])?", fullmatch=T
 
 @PROPERTY
 @given(st.lists(labels_of_dns, min_size=1, max_size=8, unique=True), st.sampled_from(["Gang", "ReplicatedGang"]))
-def test_templates_are_called_like_kueue_s_podsets(names: list[str], mode: str) -> None:
+def test_templates_have_the_names_of_the_podsets_of_kueue(names: list[str], mode: str) -> None:
     raw = gang(*(rj(name, 2, 2, 2, mode=mode) for name in names), mode=None)
     projection, _ = read_jobset(raw)
     plan = make_plan(projection, resolve(projection, ClusterRules()).stamps, GangOptions())
@@ -307,14 +310,14 @@ def test_templates_are_called_like_kueue_s_podsets(names: list[str], mode: str) 
 
 @PROPERTY
 @given(gangs())
-def test_a_gang_that_asks_kueue_for_nothing_is_never_refused(raw: Object) -> None:
+def test_a_gang_with_only_a_queue_is_never_refused(raw: Object) -> None:
     raw["metadata"]["labels"] = {QUEUE: "q"}
     assert checked(raw).errors == ()
 
 
 @PROPERTY
 @given(jobsets(), st.sampled_from(["q", ""]))
-def test_nothing_is_refused_that_asks_for_no_gang(raw: Object, queue: str) -> None:
+def test_a_jobset_without_a_gang_is_never_refused(raw: Object, queue: str) -> None:
     raw["metadata"]["labels"] = {QUEUE: queue}
     projection, _ = read_jobset(raw)
     if not resolve(projection, ClusterRules()).config.asks_for_gangs:
@@ -330,6 +333,6 @@ def with_queues(raw: Object, places: Iterable[str]) -> Object:
 
 @PROPERTY
 @given(hostile_jobsets(), st.none() | st.integers(0, 20))
-def test_no_object_is_too_odd(raw: Object, limit: int | None) -> None:
+def test_hostile_objects_are_checked_without_an_error(raw: Object, limit: int | None) -> None:
     found = checked(with_queues(raw, [QUEUE]), podset_limit=limit, pods_ready_seconds=60)
     assert all(error.path and error.detail for error in found.errors)

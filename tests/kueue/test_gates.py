@@ -71,7 +71,7 @@ def read(body: dict[str, Any]) -> JobSet:
         ({ADMISSION_GATED_BY: f"b.dev/x, {FOREIGN}"}, f"b.dev/x, {FOREIGN},{GATE}"),
     ],
 )
-def test_the_gate_is_added_to_the_names_of_others(before: dict[str, str] | None, after: str) -> None:
+def test_the_gate_is_added_to_those_of_other_controllers(before: dict[str, str] | None, after: str) -> None:
     body = raw(before)
     assert patched(body, gate_patch(body)) == after
 
@@ -90,7 +90,7 @@ def test_the_gate_is_added_to_the_names_of_others(before: dict[str, str] | None,
     ],
     ids=["no queue", "there", "among others", "prebuilt", "prebuilt by label", "a copy", "no metadata", "nonsense"],
 )
-def test_no_gate_where_it_is_of_no_use(body: dict[str, Any]) -> None:
+def test_no_gate_is_added_without_a_queue_or_twice(body: dict[str, Any]) -> None:
     assert gate_patch(body) == []
 
 
@@ -103,12 +103,12 @@ def test_no_gate_where_it_is_of_no_use(body: dict[str, Any]) -> None:
         (f"b.dev/x, {GATE} , {FOREIGN}", f"b.dev/x, {FOREIGN}"),
     ],
 )
-def test_only_the_own_name_is_taken_off(value: str, left: str | None) -> None:
+def test_only_the_own_gate_is_removed(value: str, left: str | None) -> None:
     body = raw({ADMISSION_GATED_BY: value})
     assert patched(body, ungate_patch(read(body))) == left
 
 
-def test_a_list_that_somebody_changed_meanwhile_is_not_overwritten() -> None:
+def test_a_gate_list_changed_meanwhile_is_not_overwritten() -> None:
     before = read(raw({ADMISSION_GATED_BY: f"{GATE},{FOREIGN}"}))
     with pytest.raises(AssertionError):
         patched(raw({ADMISSION_GATED_BY: GATE}), ungate_patch(before))
@@ -131,17 +131,19 @@ HELD = queued("js", gates=(GATE,))
         (DONE, queued("js", gates=(GATE,), QuotaReserved=no("AdmissionGated")), Move.OPEN),
     ],
 )
-def test_the_gate_opens_for_a_gang_that_is_there_if_kueue_minds_it(status: Status, workload: Any, move: Move) -> None:
+def test_the_gate_is_removed_once_the_gang_exists_if_kueue_honours_it(
+    status: Status, workload: Any, move: Move
+) -> None:
     assert decide_gate(read(raw({ADMISSION_GATED_BY: GATE})), workload, status).move is move
 
 
-def test_who_runs_was_not_held_back() -> None:
+def test_a_running_jobset_was_not_gated() -> None:
     body = raw({ADMISSION_GATED_BY: GATE})
     body["spec"]["suspend"] = False
     assert decide_gate(read(body), HELD, DONE).move is Move.REPORT
 
 
-def test_who_is_gated() -> None:
+def test_a_jobset_with_the_gate_is_gated() -> None:
     body = raw({ADMISSION_GATED_BY: f"{FOREIGN},{GATE}"})
     assert gated(read(body))
     assert not gated(read(raw({ADMISSION_GATED_BY: FOREIGN})))
@@ -176,14 +178,14 @@ def gate_of(body: dict[str, Any], *, gate: bool, state: ApiState | None = None, 
     return patched(body, ours)
 
 
-def test_the_webhook_gates_who_gets_a_gang_and_is_in_a_queue() -> None:
+def test_the_webhook_gates_gangs_in_a_queue() -> None:
     assert gate_of(raw(), gate=True) == GATE
     assert gate_of(raw({ADMISSION_GATED_BY: FOREIGN}), gate=True) == f"{FOREIGN},{GATE}"
     assert gate_of(raw(), gate=False) is None
     assert gate_of(raw(queue=""), gate=True) is None
 
 
-def test_the_webhook_gates_nobody_without_a_gang() -> None:
+def test_the_webhook_gates_no_jobset_without_a_gang() -> None:
     off = jobset("js", rj("w", 1, 2, 2), mode="Off", uid="u")
     off["metadata"]["labels"] = {QUEUE_NAME: "main"}
     assert gate_of(off, gate=True) is None

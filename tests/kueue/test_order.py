@@ -1,4 +1,4 @@
-"""The line of a ClusterQueue."""
+"""The order of the waiting Workloads of a ClusterQueue."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def test_priority_comes_before_age_and_age_before_the_uid() -> None:
             assert names(in_order(shuffled, queue)) == names(line)
 
 
-def test_evictions_for_readiness_and_by_checks_send_to_the_end() -> None:
+def test_evictions_for_readiness_or_by_checks_move_a_workload_to_the_end() -> None:
     first = queued("first", created=ago(hours=2), Evicted=yes("PodsReadyTimeout", since=ago(minutes=3)))
     checked = queued("checked", created=ago(hours=2), Evicted=yes("AdmissionCheck", since=ago(minutes=2)))
     second = queued("second", created=ago(hours=1))
@@ -41,12 +41,12 @@ def test_evictions_for_readiness_and_by_checks_send_to_the_end() -> None:
     assert names(in_order(everybody, BEST, by_eviction=False)) == ["preempted", "first", "second", "checked"]
 
 
-def test_an_eviction_that_is_over_counts_no_more() -> None:
+def test_an_ended_eviction_does_not_count() -> None:
     again = queued("again", created=ago(hours=2), Evicted=no("QuotaReserved", since=ago(minutes=3)))
     assert names(in_order([queued("other"), again], BEST)) == ["again", "other"]
 
 
-def test_only_what_waits_is_in_line() -> None:
+def test_only_waiting_workloads_are_in_the_order() -> None:
     away = [
         queued(QuotaReserved=yes()),
         queued(QuotaReserved=yes(), Admitted=yes()),
@@ -64,7 +64,7 @@ def test_only_what_waits_is_in_line() -> None:
         assert is_queued(waiting)
 
 
-def test_who_makes_room_stays_at_the_head_unless_the_line_is_strict() -> None:
+def test_a_preempting_workload_stays_at_the_head_unless_the_queue_is_strict() -> None:
     message = "couldn't assign flavors to pod set w. Pending the preemption of 2 workload(s)"
     for reason in ("Pending", "WaitingForPreemptedWorkloads"):
         preemptor = queued("preemptor", created=ago(minutes=1), QuotaReserved=no(reason, message))
@@ -89,7 +89,7 @@ def test_positions_are_counted_in_both_queues_from_zero() -> None:
     }
 
 
-def test_what_does_not_fit_is_overtaken_unless_the_line_is_strict() -> None:
+def test_a_workload_that_does_not_fit_is_skipped_unless_the_queue_is_strict() -> None:
     stuck = queued("stuck", created=ago(hours=4), QuotaReserved=NO_FIT)
     new = queued("new", created=ago(hours=1))
     unseen = queued("unseen", created=ago(hours=2), QuotaReserved=no("PendingEvaluation"))
@@ -101,7 +101,7 @@ def test_what_does_not_fit_is_overtaken_unless_the_line_is_strict() -> None:
     assert head_of(strict, BEST) is None
 
 
-def test_a_strict_line_goes_past_a_backoff_and_another_namespace() -> None:
+def test_a_strict_queue_skips_workloads_in_backoff_or_of_other_namespaces() -> None:
     late = queued("late", priority=3, requeue_at=ago(seconds=-9), Requeued=no("AdmissionCheck"))
     message = "workload namespace doesn't match ClusterQueue selector"
     foreign = [
@@ -116,5 +116,5 @@ def test_a_strict_line_goes_past_a_backoff_and_another_namespace() -> None:
     assert head_of([], STRICT) is None
 
 
-def test_a_time_that_is_none_comes_last() -> None:
+def test_a_workload_with_an_invalid_time_comes_last() -> None:
     assert names(in_order([queued("x", created="soon"), queued("y")], BEST)) == ["y", "x"]

@@ -1,4 +1,4 @@
-"""Kueue's objects, whole and odd."""
+"""Kueue's objects, complete and malformed."""
 
 from __future__ import annotations
 
@@ -130,7 +130,7 @@ def named(name: str = "n", **spec: Any) -> dict[str, Any]:
 
 
 class TestClusterQueue:
-    def test_whole(self) -> None:
+    def test_an_object_with_every_field_is_read(self) -> None:
         assert read_cluster_queue(CLUSTER_QUEUE) == ClusterQueue(
             name="a",
             cohort="team",
@@ -148,7 +148,7 @@ class TestClusterQueue:
             deleting=True,
         )
 
-    def test_what_is_left_out_has_the_api_s_default(self) -> None:
+    def test_omitted_fields_have_the_defaults_of_the_api(self) -> None:
         assert read_cluster_queue(named()) == ClusterQueue("n")
 
     @each(
@@ -162,7 +162,7 @@ class TestClusterQueue:
             (0.5, 500),
         ],
     )
-    def test_quotas_that_int64_cannot_hold_are_without_bound(self, written: object, nominal: int) -> None:
+    def test_quotas_above_int64_are_unlimited(self, written: object, nominal: int) -> None:
         resource = {"name": "cpu", "nominalQuota": written}
         groups = [{"coveredResources": ["cpu"], "flavors": [{"name": "f", "resources": [resource]}]}]
         (group,) = read_cluster_queue(named(resourceGroups=groups)).groups
@@ -190,16 +190,16 @@ class TestSelector:
             ([], None),
         ],
     )
-    def test_one_that_cannot_be_read_selects_nothing(self, written: object, terms: object) -> None:
+    def test_an_invalid_selector_selects_nothing(self, written: object, terms: object) -> None:
         assert read_selector(written) == terms
 
 
-def test_cohort() -> None:
+def test_a_cohort_is_read() -> None:
     assert read_cohort(named(parentName="root", resourceGroups=QUOTAS)) == Cohort("n", "root", READ_QUOTAS)
     assert read_cohort(named()) == Cohort("n")
 
 
-def test_local_queue() -> None:
+def test_a_local_queue_is_read() -> None:
     raw = {
         "metadata": {"namespace": "t", "name": "q"},
         "spec": {"clusterQueue": "a", "stopPolicy": "HoldAndDrain"},
@@ -210,14 +210,14 @@ def test_local_queue() -> None:
     assert read_local_queue(named()) == LocalQueue("", "n", "")
 
 
-def test_flavor() -> None:
+def test_a_flavor_is_read() -> None:
     taint = {"key": "gpu", "effect": "NoSchedule"}
     raw = named(nodeLabels={"a": "b", "c": 1}, nodeTaints=[taint, 3], tolerations=[taint], topologyName="racks")
     assert read_flavor(raw) == ResourceFlavor("n", {"a": "b"}, (taint,), (taint,), "racks")
     assert read_flavor(named()) == ResourceFlavor("n")
 
 
-def test_check() -> None:
+def test_an_admission_check_is_read() -> None:
     raw = {
         "metadata": {"name": "c", "uid": "u", "generation": 2},
         "spec": {"controllerName": "x/y", "parameters": {"apiGroup": "g", "kind": "K", "name": "p"}},
@@ -228,12 +228,12 @@ def test_check() -> None:
     assert read_check(named(controllerName="x")) == AdmissionCheck("n", "x")
 
 
-def test_priority_class() -> None:
+def test_a_priority_class_is_read() -> None:
     assert read_priority_class({"metadata": {"name": "low"}, "value": -7}) == PriorityClass("low", -7)
 
 
 class TestWorkload:
-    def test_whole(self) -> None:
+    def test_an_object_with_every_field_is_read(self) -> None:
         found = read_workload(WORKLOAD)
         assert (found.namespace, found.name, found.uid, found.version, found.created) == (
             "t",
@@ -261,31 +261,31 @@ class TestWorkload:
         assert found.checks == (CheckState("c", "Retry", "later", SINCE, 2), CheckState("d", "Pending"))
         assert (found.requeue_at, found.requeue_count, found.deleting) == (SINCE, 3, False)
 
-    def test_that_waits(self) -> None:
+    def test_a_waiting_workload_is_read(self) -> None:
         found = read_workload(named(active=False, podSets=[{}]))
         assert found.pods == {"main": 1}
         assert not found.active
         assert (found.cluster_queue, found.assignments, found.owner_kind) == ("", (), "")
 
     @each(("given_back", "cpu"), [(0, 4000), (1, 3000), (3, 1000), (4, 0), (9, 0)])
-    def test_what_was_given_back_is_not_held(self, given_back: int, cpu: int) -> None:
+    def test_reclaimed_pods_hold_no_quota(self, given_back: int, cpu: int) -> None:
         raw = copy.deepcopy(WORKLOAD)
         raw["status"]["reclaimablePods"] = [{"name": "workers", "count": given_back}]
         driver, workers = read_workload(raw).assignments
         assert (driver.usage["cpu"], workers.usage["cpu"], workers.count) == (500, cpu, 4)
 
-    def test_a_partly_admitted_one_gives_back_only_what_it_has(self) -> None:
+    def test_a_partially_admitted_workload_reclaims_at_most_its_pods(self) -> None:
         raw = copy.deepcopy(WORKLOAD)
         raw["status"]["reclaimablePods"] = [{"name": "workers", "count": 1}]
         raw["status"]["admission"]["podSetAssignments"][1] |= {"count": 2, "resourceUsage": {"cpu": "2"}}
         assert read_workload(raw).assignments[1].usage == {"cpu": 2000}
 
-    def test_keeps_no_pod_template(self) -> None:
+    def test_pod_templates_are_not_kept(self) -> None:
         assert "containers" not in repr(read_workload(WORKLOAD))
 
 
 class TestAmounts:
-    def test_are_rounded_up(self) -> None:
+    def test_amounts_are_rounded_up(self) -> None:
         assert read_amounts({"cpu": "0.1001", "memory": "1500m", "gpu": 3, "odd": [], "off": True}) == {
             "cpu": 101,
             "memory": 2,
@@ -294,10 +294,10 @@ class TestAmounts:
         assert read_amounts(None) == {}
 
     @each("value", [float("nan"), float("inf"), "x", None, False])
-    def test_what_is_no_quantity(self, value: object) -> None:
+    def test_an_invalid_quantity_is_refused(self, value: object) -> None:
         assert read_quantity(value) is None
 
-    def test_no_number_is_too_large(self) -> None:
+    def test_huge_amounts_are_capped(self) -> None:
         assert read_amounts({"gpu": 10**5000, "cpu": 1e300}) == {"gpu": UNLIMITED, "cpu": UNLIMITED}
 
 
@@ -314,14 +314,14 @@ READERS: list[Callable[[dict[str, Any]], object]] = [
 
 @each("reader", READERS)
 @each("raw", [{}, {"metadata": None}, {"metadata": {}}, {"metadata": {"name": 3}}, {"metadata": []}])
-def test_what_has_no_name_is_refused(reader: Callable[[dict[str, Any]], object], raw: dict[str, Any]) -> None:
+def test_an_object_without_a_name_is_refused(reader: Callable[[dict[str, Any]], object], raw: dict[str, Any]) -> None:
     with pytest.raises(InputError, match=r"without metadata\.name"):
         reader(raw)
 
 
 @PROPERTY
 @given(mangled(st.sampled_from([CLUSTER_QUEUE, WORKLOAD]).map(copy.deepcopy)), st.sampled_from(READERS), hostile_json)
-def test_anything_with_a_name_is_read(
+def test_any_object_with_a_name_is_read(
     raw: dict[str, Any], reader: Callable[[dict[str, Any]], object], odd: object
 ) -> None:
     metadata = raw.get("metadata")

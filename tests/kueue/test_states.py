@@ -1,4 +1,4 @@
-"""K20: a phase is the same whichever vocabulary of reasons Kueue speaks."""
+"""K20: a phase is the same with the older and the newer reasons of Kueue."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ BOTH: list[tuple[Condition, Condition, Phase]] = [
 
 
 @each(("older", "newer", "phase"), BOTH)
-def test_both_vocabularies_have_the_same_phase(older: Condition, newer: Condition, phase: Phase) -> None:
+def test_older_and_newer_reasons_have_the_same_phase(older: Condition, newer: Condition, phase: Phase) -> None:
     for condition in (older, newer):
         status = status_of(queued(QuotaReserved=condition), NOW)
         assert status.phase is phase
@@ -74,7 +74,7 @@ ELSEWHERE = st.fixed_dictionaries(
 
 
 @given(st.sampled_from(BOTH), ELSEWHERE, st.sampled_from([None, True, False]))
-def test_whatever_else_is_so_both_vocabularies_agree(
+def test_older_and_newer_reasons_agree_with_any_other_conditions(
     said: tuple[Condition, Condition, Phase], elsewhere: dict[str, object], queue_open: bool | None
 ) -> None:
     older, newer = (
@@ -84,19 +84,19 @@ def test_whatever_else_is_so_both_vocabularies_agree(
 
 
 @each("message", ["LocalQueue main is inactive", "ClusterQueue q doesn't exist", MISMATCH])
-def test_a_queue_that_opened_again_blocks_no_longer(message: str) -> None:
+def test_a_resumed_queue_no_longer_blocks(message: str) -> None:
     for reason in ("Inadmissible", "Suspended", "Misconfigured", "Pending"):
         workload = queued(QuotaReserved=no(reason, message))
         assert phase_of(workload) is Phase.BLOCKED
         assert phase_of(workload, queue_open=True) is Phase.PENDING
 
 
-def test_an_open_queue_does_not_repair_what_is_wrong_with_the_pods() -> None:
+def test_an_open_queue_does_not_change_a_misconfigured_workload() -> None:
     for reason in ("Pending", "Misconfigured"):
         assert phase_of(queued(QuotaReserved=no(reason, INVALID)), queue_open=True) is Phase.BLOCKED
 
 
-def test_a_closed_queue_blocks_before_the_workload_hears_of_it() -> None:
+def test_a_stopped_queue_blocks_before_the_workload_has_the_condition() -> None:
     assert phase_of(queued(), queue_open=False) is Phase.BLOCKED
     assert phase_of(queued(QuotaReserved=no("Pending", NO_QUOTA)), queue_open=False) is Phase.BLOCKED
     admitted = queued(QuotaReserved=yes("QuotaReserved"), Admitted=yes("Admitted"))
@@ -110,7 +110,7 @@ def test_a_new_workload_is_pending_since_it_was_created() -> None:
     assert status.label == "Pending"
 
 
-def test_an_unknown_reason_is_told() -> None:
+def test_an_unknown_reason_is_reported() -> None:
     status = status_of(queued(QuotaReserved=no("WaitingForTheMoon", "it is new")), NOW)
     assert status.phase is Phase.PENDING
     assert status.label == "Pending (WaitingForTheMoon)"
@@ -119,7 +119,7 @@ def test_an_unknown_reason_is_told() -> None:
 @pytest.mark.parametrize(
     "reason", ["UnsatisfiedChecks", "UnsatisfiedAdmissionChecks", "PendingDelayedTopologyRequests"]
 )
-def test_quota_is_held_while_checks_are_waited_for(reason: str) -> None:
+def test_a_workload_that_waits_for_checks_holds_quota(reason: str) -> None:
     checks = (CheckState("a", "Ready"), CheckState("b", "Pending", "not yet"), CheckState("c", "Retry"))
     workload = queued(
         checks=checks,
@@ -138,12 +138,12 @@ def test_quota_is_held_while_checks_are_waited_for(reason: str) -> None:
     assert status_of(replace(later, checks=checks[:2]), NOW).detail == "waits for check b (Pending: not yet)"
 
 
-def test_quota_without_a_word_about_admission() -> None:
+def test_a_workload_with_quota_and_no_admission_condition_has_its_phase() -> None:
     status = status_of(queued(QuotaReserved=yes("QuotaReserved", "Quota reserved in q")), NOW)
     assert (status.phase, status.reason) == (Phase.QUOTA_RESERVED, "QuotaReserved")
 
 
-def test_pods_that_are_not_ready_are_told_of_an_admitted_workload() -> None:
+def test_unready_pods_of_an_admitted_workload_are_reported() -> None:
     running = {"QuotaReserved": yes("QuotaReserved"), "Admitted": yes("Admitted")}
     assert status_of(queued(**running), NOW).detail == ""
     assert status_of(queued(**running, PodsReady=yes("Started")), NOW).detail == ""
@@ -207,7 +207,7 @@ def test_an_eviction_is_remembered_until_quota_is_reserved_again() -> None:
 
 
 @pytest.mark.parametrize("reason", ["PodsReadyTimeout", "AdmissionCheck"])
-def test_a_backoff_says_how_much_time_is_left(reason: str) -> None:
+def test_a_backoff_has_its_remaining_time(reason: str) -> None:
     workload = queued(
         requeue_at=ago(seconds=-250),
         requeue_count=2,
@@ -228,18 +228,18 @@ def test_a_backoff_says_how_much_time_is_left(reason: str) -> None:
 
 @each("reason", ["ClusterQueueStopped", "LocalQueueStopped"])
 @each("vocabulary", ["Pending", "PendingEvaluation"])
-def test_evicted_by_a_queue_that_was_stopped_is_blocked_until_it_opens(reason: str, vocabulary: str) -> None:
+def test_a_workload_evicted_by_a_stopped_queue_is_blocked_until_it_resumes(reason: str, vocabulary: str) -> None:
     workload = queued(QuotaReserved=no(vocabulary), Evicted=yes(reason), Requeued=no(reason))
     assert phase_of(workload) is Phase.BLOCKED
     assert phase_of(workload, queue_open=True) is Phase.PENDING
 
 
-def test_deactivated_with_quota_is_about_to_be_evicted() -> None:
+def test_a_deactivated_workload_with_quota_is_being_evicted() -> None:
     status = status_of(queued(active=False, QuotaReserved=yes(), Admitted=yes()), NOW)
     assert (status.phase, status.reason, status.detail) == (Phase.EVICTING, "", "")
 
 
-def test_deactivated_is_told_by_the_spec_and_not_by_a_reason_that_lags() -> None:
+def test_deactivation_is_read_from_the_spec() -> None:
     evicted = {"QuotaReserved": no("Pending"), "Evicted": yes("Deactivated", "The workload is deactivated")}
     status = status_of(queued(active=False, **evicted), NOW)
     assert (status.phase, status.reason) == (Phase.DEACTIVATED, "Deactivated")
@@ -248,7 +248,7 @@ def test_deactivated_is_told_by_the_spec_and_not_by_a_reason_that_lags() -> None
     assert status_of(again, NOW).label == "Pending"
 
 
-def test_a_gate_is_told_whichever_of_two_reasons_kueue_gave_last() -> None:
+def test_a_gated_workload_is_recognized_with_either_reason() -> None:
     for condition in (no("AdmissionGated", "by: x/y"), no("Inadmissible", "LocalQueue main doesn't exist")):
         workload = queued(gates=("x/y", "gangctl.dev/gang"), QuotaReserved=condition)
         status = status_of(workload, NOW)
@@ -257,13 +257,13 @@ def test_a_gate_is_told_whichever_of_two_reasons_kueue_gave_last() -> None:
     assert status_of(queued(QuotaReserved=no("AdmissionGated")), NOW).detail == ""
 
 
-def test_every_phase_has_a_sentence() -> None:
+def test_every_phase_has_a_description() -> None:
     sentences = {phase.sentence for phase in Phase}
     assert len(sentences) == len(Phase)
     assert all(sentence.endswith(".") for sentence in sentences)
 
 
-def test_who_waits_has_no_quota() -> None:
+def test_a_waiting_workload_has_no_quota() -> None:
     assert {phase for phase in Phase if not phase.waits} == {
         Phase.QUOTA_RESERVED,
         Phase.ADMITTED,

@@ -1,4 +1,4 @@
-"""What is stuck is named, with what shows it and what helps; what only waits is not."""
+"""Stuck workloads are reported with evidence and remedy; those that only wait are not."""
 
 from __future__ import annotations
 
@@ -54,11 +54,11 @@ def named(stuck: Stuck | None, trouble: Trouble, *words: str) -> None:
         queued(Finished=yes("Failed")),
     ],
 )
-def test_waiting_and_running_and_what_a_person_did_is_not_stuck(workload: QueuedWorkload) -> None:
+def test_waiting_running_and_deactivated_workloads_are_not_stuck(workload: QueuedWorkload) -> None:
     assert found(workload) is None
 
 
-def test_an_evicted_workload_without_pods_that_keeps_its_quota() -> None:
+def test_an_evicted_workload_without_pods_that_keeps_its_quota_is_stuck() -> None:
     evicted = holding(Admitted=yes(), Evicted=yes("Preempted", since=ago(minutes=6)))
     named(found(evicted), Trouble.EVICTED_HOLDS_QUOTA, "evicted 6m ago", "14811", "delete its Workload")
     assert found(evicted, Owner(pods=1)) is None, "its pods are still there"
@@ -68,7 +68,7 @@ def test_an_evicted_workload_without_pods_that_keeps_its_quota() -> None:
     assert found(just_now) is None
 
 
-def test_a_workload_that_keeps_its_quota_after_its_job() -> None:
+def test_a_workload_that_keeps_its_quota_after_its_job_is_stuck() -> None:
     done = Owner(finished=True, pods=0)
     for workload in (holding(), holding(Admitted=yes()), holding(Admitted=yes(), Evicted=yes("Preempted"))):
         named(found(workload, done), Trouble.FINISHED_HOLDS_QUOTA, "its JobSet has finished")
@@ -76,7 +76,7 @@ def test_a_workload_that_keeps_its_quota_after_its_job() -> None:
         assert found(workload, done, timeout=timedelta(hours=2)) is None
 
 
-def test_pods_that_are_not_ready_are_told_before_kueue_evicts_them() -> None:
+def test_unready_pods_are_reported_before_kueue_evicts_them() -> None:
     waiting = holding(Admitted=yes(since=ago(minutes=20)), PodsReady=no("WaitForStart", since=ago(hours=9)))
     stuck = found(waiting, Owner(pods=4), ready_timeout=timedelta(minutes=30))
     named(stuck, Trouble.PODS_NOT_READY, "not all ready after 20m (WaitForStart)", "evicts it in 10m")
@@ -89,7 +89,7 @@ def test_pods_that_are_not_ready_are_told_before_kueue_evicts_them() -> None:
     assert found(ready, ready_timeout=timedelta(minutes=30)) is None
 
 
-def test_evicted_because_its_pods_were_not_ready() -> None:
+def test_an_eviction_because_of_unready_pods_is_reported() -> None:
     evicted = queued(
         QuotaReserved=no("Pending"),
         Evicted=yes("PodsReadyTimeout"),
@@ -117,7 +117,7 @@ KEPT: list[tuple[QueuedWorkload, Owner, str]] = [
 
 
 @each(("workload", "owner", "words"), KEPT)
-def test_what_is_kept_names_times_and_is_the_same_at_every_moment(
+def test_a_stored_message_has_timestamps_and_does_not_change(
     workload: QueuedWorkload, owner: Owner, words: str
 ) -> None:
     texts = {
@@ -133,7 +133,7 @@ def test_what_is_kept_names_times_and_is_the_same_at_every_moment(
 
 
 @pytest.mark.parametrize("state", ["Retry", "Rejected"])
-def test_a_check_that_failed_while_no_quota_was_held(state: str) -> None:
+def test_a_failed_check_without_quota_is_stuck(state: str) -> None:
     checks = (CheckState("good", "Ready"), CheckState("bad", state))
     wedged = queued(checks=checks, QuotaReserved=no("Pending", "The workload has failed admission checks"))
     named(found(wedged), Trouble.FAILED_CHECK_WITHOUT_QUOTA, f"bad ({state})")
@@ -142,19 +142,19 @@ def test_a_check_that_failed_while_no_quota_was_held(state: str) -> None:
     assert found(holding()) is None
 
 
-def test_a_closed_queue_is_told_of_what_waits_only() -> None:
+def test_a_stopped_queue_is_reported_for_waiting_workloads_only() -> None:
     closed = Blocked(Blockage.CLUSTER_QUEUE_STOPPED, 'ClusterQueue "q" is stopped')
     named(found(queued(), blocked=closed), Trouble.QUEUE_BLOCKED, 'ClusterQueue "q" is stopped')
     assert found(holding(Admitted=yes()), blocked=closed) is None
 
 
-def test_a_job_that_could_not_be_started() -> None:
+def test_a_job_that_failed_to_start_is_reported() -> None:
     conflict = queued(Finished=yes("FailedToStart", 'conflict for nodeSelector: conflict for key "type"'))
     named(found(conflict), Trouble.FAILED_TO_START, 'conflict for key "type"', "create it anew")
     named(found(queued(Finished=yes("FailedToStart"))), Trouble.FAILED_TO_START, "does not say why")
 
 
-def test_deactivated_by_kueue() -> None:
+def test_a_workload_deactivated_by_kueue_is_stuck() -> None:
     rejected = queued(active=False, Evicted=yes("DeactivatedDueToAdmissionCheck", "check a said no"))
     named(found(rejected), Trouble.DEACTIVATED, "an admission check that rejected it: check a said no", "spec.active")
 
@@ -163,7 +163,7 @@ STRICT = ClusterQueue(name="q", strategy="StrictFIFO")
 HEAD = queued("head", created=ago(hours=5), QuotaReserved=no("Pending", "maximum capacity", since=ago(hours=4)))
 
 
-def test_the_head_of_a_strict_queue_keeps_others_waiting() -> None:
+def test_the_head_of_a_strict_queue_that_does_not_fit_is_reported() -> None:
     line = in_order([queued("second"), HEAD, queued("third")], STRICT)
     stuck = blocking_head(line, STRICT, NOW)
     named(stuck, Trouble.HEAD_BLOCKS_QUEUE, '"t/head" does not fit now', "for 4h", "2 behind it wait")
@@ -175,7 +175,7 @@ def test_the_head_of_a_strict_queue_keeps_others_waiting() -> None:
     assert blocking_head(line, ClusterQueue(name="q"), NOW) is None, "others pass in BestEffortFIFO"
 
 
-def test_a_head_that_blocks_nobody_or_was_not_tried_yet() -> None:
+def test_a_head_without_followers_or_a_first_try_is_not_reported() -> None:
     assert blocking_head([], STRICT, NOW) is None
     assert blocking_head([HEAD], STRICT, NOW) is None
     named(blocking_head([HEAD], STRICT, NOW, never={HEAD.uid}), Trouble.HEAD_BLOCKS_QUEUE, "0 behind it")
@@ -204,7 +204,7 @@ def test_a_head_that_blocks_nobody_or_was_not_tried_yet() -> None:
         ({"podsets": 18, "podset_limit": 18}, Trouble.WORKLOAD_MISSING, "no Workload"),
     ],
 )
-def test_a_jobset_that_has_no_workload(given: dict[str, Any], trouble: Trouble, words: str) -> None:
+def test_a_jobset_without_a_workload_is_reported(given: dict[str, Any], trouble: Trouble, words: str) -> None:
     facts = {"podsets": 2, **given}
     named(without_workload(HOUR, **facts), trouble, words)
     assert without_workload(timedelta(seconds=5), **facts) is None, "Kueue needs a moment"

@@ -18,12 +18,12 @@ LONG = "abcdefghi-" * 5
         ("a", "", "jobset-a-d5f51"),
     ],
 )
-def test_short_ones(name: str, uid: str, workload: str, limit: int) -> None:
+def test_a_short_workload_name_is_that_of_kueue(name: str, uid: str, workload: str, limit: int) -> None:
     assert workload_name("JobSet", "jobset.x-k8s.io", name, uid, limit) == workload
 
 
 @each(("limit", "workload"), [(LONGEST, f"jobset-{LONG}xyz-37026"), (SHORT, f"jobset-{LONG}-37026")])
-def test_long_ones_are_cut(limit: int, workload: str) -> None:
+def test_a_long_workload_name_is_truncated_as_by_kueue(limit: int, workload: str) -> None:
     name = workload_name("JobSet", "jobset.x-k8s.io", f"{LONG}xyz", UID, limit)
     assert name == workload
     assert len(name) <= limit

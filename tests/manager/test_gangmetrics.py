@@ -1,4 +1,4 @@
-"""A process that makes gangs tells what it made, what it repaired, and where the gangs stand."""
+"""Metrics of a process that creates gangs: objects created, objects repaired, and gangs by phase."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def registry_of(here: World) -> CollectorRegistry:
     return here._process._registry
 
 
-def test_what_is_made_and_repaired_is_counted_once(tmp_path: Path) -> None:
+def test_created_and_repaired_objects_are_counted_once(tmp_path: Path) -> None:
     async def story() -> None:
         async with world("1.37", tmp_path) as here:
             await here.start_gangctl()
@@ -74,7 +74,7 @@ def test_what_is_made_and_repaired_is_counted_once(tmp_path: Path) -> None:
         ("1.37", {("workloads", "v1beta1", "schedulingGroup"), ("podgroups", "v1beta1", "schedulingGroup")}),
     ],
 )
-def test_the_api_that_gangs_are_made_of_is_told(minor: str, support: set[tuple[str, str, str]], tmp_path: Path) -> None:
+def test_the_scheduling_api_version_is_exported(minor: str, support: set[tuple[str, str, str]], tmp_path: Path) -> None:
     async def story() -> None:
         async with world(minor, tmp_path) as here:
             await here.start_gangctl()

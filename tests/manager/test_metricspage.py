@@ -1,4 +1,4 @@
-"""docs/metrics.md says what a process exports, and every name is one that Prometheus users expect."""
+"""docs/metrics.md has what a process exports, and every name follows the conventions of Prometheus."""
 
 from __future__ import annotations
 

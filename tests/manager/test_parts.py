@@ -1,4 +1,4 @@
-"""Which parts there are, by the flags, and what they know of each other."""
+"""Which parts there are, by the flags, and how they are connected."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def suspended(*, queue: str) -> JobSet:
     return read_jobset(raw)[0]
 
 
-async def test_kueue_is_looked_for_unless_told_otherwise() -> None:
+async def test_kueue_is_followed_by_default() -> None:
     parts = composed()
     assert parts.queues is not None
     assert parts.queues.watch in parts.watching()
@@ -54,7 +54,7 @@ async def test_kueue_is_looked_for_unless_told_otherwise() -> None:
     assert parts.queues.unready() == "waiting for kueue"
 
 
-async def test_without_it_nobody_asks_for_kueue() -> None:
+async def test_kueue_can_be_switched_off() -> None:
     parts = composed(kueue="off")
     assert parts.queues is None
     assert len(parts.watching()) == len(parts.leading()) == 3
@@ -62,7 +62,7 @@ async def test_without_it_nobody_asks_for_kueue() -> None:
     assert parts.policies.fit(jobset("js", rj("w")), "t")["verdict"] == "unknown"
 
 
-async def test_what_a_suspended_jobset_keeps_follows_what_is_known_of_kueue() -> None:
+async def test_a_suspended_jobset_keeps_its_groups_if_kueue_is_present() -> None:
     queues = composed().queues
     assert queues is not None
     jobset = suspended(queue="q")
@@ -75,14 +75,14 @@ async def test_what_a_suspended_jobset_keeps_follows_what_is_known_of_kueue() ->
     assert queues.suspended(jobset) is Lifecycle.PRESENT
 
 
-async def test_readiness_is_followed_unless_told_otherwise() -> None:
+async def test_readiness_is_followed_by_default() -> None:
     parts = composed()
     assert parts.readiness is not None
     assert parts.readiness.lead in parts.leading()
     assert composed(readiness="off").readiness is None
 
 
-async def test_pathways_jobs_are_followed_by_the_leader_when_asked_to() -> None:
+async def test_pathwaysjobs_are_followed_by_the_leader_if_switched_on() -> None:
     assert composed().pathways is None
     parts = composed(pathways=True)
     assert parts.pathways is not None
@@ -94,13 +94,13 @@ def test_gang_objects_need_readiness() -> None:
         load_settings({"readiness": "off", "gang_objects": True}, None)
 
 
-def test_what_needs_kueue_is_refused_without_it() -> None:
+def test_settings_that_need_kueue_are_refused_without_it() -> None:
     with pytest.raises(ConfigError, match=r"kueue-gate has no effect with kueue off"):
         load_settings({"kueue": "off", "kueue_gate": True}, None)
 
 
 @pytest.mark.parametrize("number", [0, 1])
-async def test_each_shard_has_its_keys_and_the_first_what_is_of_no_namespace(number: int) -> None:
+async def test_each_shard_has_its_keys_and_the_first_the_cluster_scoped_ones(number: int) -> None:
     parts = composed(shards=2, kueue_check=True)
     assert parts.policies is not None
     assert parts.checks is not None

@@ -33,7 +33,7 @@ def shown(registry: CollectorRegistry) -> dict[tuple[str, str], float]:
     return {(each.labels["namespace"], each.labels["phase"]): each.value for each in samples}
 
 
-def test_each_is_counted_where_it_stands(registry: CollectorRegistry) -> None:
+def test_pathwaysjobs_are_counted_by_phase(registry: CollectorRegistry) -> None:
     metrics = PathwaysMetrics(registry)
     metrics.on_status_change(None, job(None))
     metrics.on_status_change(None, job(Phase.RUNNING, name="other"))
@@ -49,7 +49,7 @@ def test_each_is_counted_where_it_stands(registry: CollectorRegistry) -> None:
     assert registry.get_sample_value("gangctl_pathways_standing_down") == 0
 
 
-def test_namespaces_beyond_the_most_are_counted_together_and_make_room(registry: CollectorRegistry) -> None:
+def test_namespaces_beyond_the_limit_are_counted_together(registry: CollectorRegistry) -> None:
     metrics = PathwaysMetrics(registry)
     names: Iterator[str] = (f"n{number}" for number in count())
     first = next(names)
@@ -73,7 +73,7 @@ def test_namespaces_beyond_the_most_are_counted_together_and_make_room(registry:
         (Generation.V1BETA1, Setting()),
     ],
 )
-async def test_renderings_follow_what_the_cluster_can_do(generation: Any, setting: Setting) -> None:
+async def test_renderings_follow_the_capabilities_of_the_cluster(generation: Any, setting: Setting) -> None:
     part = composed(pathways=True).pathways
     assert part is not None
     part._gangs.discovery.state = ApiState(generation)

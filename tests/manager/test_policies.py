@@ -1,4 +1,4 @@
-"""The policy part: what is counted under which labels, and what is said before policies are known."""
+"""The policy part: what is counted under which labels, and the answers before policies are loaded."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def policies(*names: str) -> PolicySet:
     return PolicySet(1, tuple(loaded(name) for name in names))
 
 
-def test_requests_are_counted_by_the_worst_result_and_what_followed(registry: CollectorRegistry) -> None:
+def test_requests_are_counted_by_worst_result_and_decision(registry: CollectorRegistry) -> None:
     metrics = PolicyMetrics(registry)
     metrics.in_force(policies("a", "b"))
     skipped = Outcome("b", matched=False, skipped="operation")
@@ -58,7 +58,7 @@ def test_requests_are_counted_by_the_worst_result_and_what_followed(registry: Co
     assert "b" not in {sample.labels["policy"] for family in evaluations for sample in family.samples}
 
 
-def test_the_first_evaluation_that_is_ended_or_does_not_happen_is_an_increase(registry: CollectorRegistry) -> None:
+def test_counters_of_lost_evaluations_start_at_zero(registry: CollectorRegistry) -> None:
     metrics = PolicyMetrics(registry)
     metrics.in_force(policies("a"))
     ended = ("gangctl_policy_kills_total", {"policy": "a", "why": "time"})
@@ -69,7 +69,7 @@ def test_the_first_evaluation_that_is_ended_or_does_not_happen_is_an_increase(re
     assert [registry.get_sample_value(*each) for each in (ended, lost)] == [1, 1]
 
 
-def test_policies_that_are_gone_leave_no_series(registry: CollectorRegistry) -> None:
+def test_deleted_policies_leave_no_series(registry: CollectorRegistry) -> None:
     metrics = PolicyMetrics(registry)
     metrics.in_force(policies("a", "b"))
     metrics.evaluated_request([outcome("a", Result.FAIL, Action.DENY), outcome("b", Result.PASS)])
@@ -80,7 +80,7 @@ def test_policies_that_are_gone_leave_no_series(registry: CollectorRegistry) -> 
     assert value(registry, "b", "pass", "none") == 1
 
 
-def test_beyond_many_policies_the_rest_is_counted_together(registry: CollectorRegistry) -> None:
+def test_policies_beyond_the_limit_are_counted_together(registry: CollectorRegistry) -> None:
     metrics = PolicyMetrics(registry)
     names = [f"p{number:04}" for number in range(MOST_POLICIES + 50)]
     metrics.in_force(policies(*names))
@@ -94,20 +94,20 @@ def _samples(registry: CollectorRegistry) -> list[Any]:
     return [each for family in registry.collect() for each in family.samples if each.name == COUNTER]
 
 
-def test_loaded_and_broken_policies_are_told(registry: CollectorRegistry) -> None:
+def test_loaded_and_broken_policies_are_exported(registry: CollectorRegistry) -> None:
     PolicyMetrics(registry).in_force(PolicySet(1, (loaded("a"),), broken=(broken("b"), broken("c"))))
     states = [registry.get_sample_value("gangctl_policies", {"state": each}) for each in ("loaded", "broken")]
     assert states == [1, 2]
 
 
-def test_before_policies_are_known_each_path_says_what_it_stands_for() -> None:
+def test_before_policies_are_loaded_each_path_follows_its_failure_policy() -> None:
     assert _unready(VALIDATE_FAIL).code == 503
     assert _unready(VALIDATE_IGNORE).allowed
     with pytest.raises(Refusal, match="just started"):
         _unready(MUTATE_DEFAULTS)
 
 
-async def test_who_is_asked_at_the_end_does_not_say_yes_for_that(registry: CollectorRegistry) -> None:
+async def test_a_closing_evaluator_refuses_and_does_not_allow(registry: CollectorRegistry) -> None:
     bench = _LazyEvaluator(EvaluatorOptions(), PolicyMetrics(registry))
     review = Review("CREATE", datetime.now(UTC), {})
     assert await bench.evaluate(review, None) == ()
@@ -124,7 +124,7 @@ DOCUMENT: dict[str, Any] = {
 }
 
 
-def test_flags() -> None:
+def test_the_defaults_of_the_policy_flags() -> None:
     settings = load_settings({}, None)
     assert (settings.policies, settings.webhook_service_port) == ("auto", 443)
     assert load_settings({"policies": "off"}, None).policies == "off"

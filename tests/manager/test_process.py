@@ -23,7 +23,7 @@ def controller(*arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 def kubeconfig(directory: Path) -> Path:
-    """A cluster at which nobody listens."""
+    """A cluster whose address refuses connections."""
     path = directory / "kubeconfig"
     path.write_text(
         json.dumps(
@@ -40,14 +40,14 @@ def kubeconfig(directory: Path) -> Path:
     return path
 
 
-def test_a_missing_kubeconfig() -> None:
+def test_a_missing_kubeconfig_is_one_error() -> None:
     done = controller("--kubeconfig", "/nowhere/config")
     assert done.returncode == 2
     assert "/nowhere/config" in done.stderr
     assert "Traceback" not in done.stderr
 
 
-def test_an_address_that_is_taken(tmp_path: Path) -> None:
+def test_an_address_in_use_is_one_error(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         address = f"127.0.0.1:{taken.getsockname()[1]}"
         flags = ("--webhook-registration", "none", "--metrics-bind-address", address)
@@ -57,7 +57,7 @@ def test_an_address_that_is_taken(tmp_path: Path) -> None:
     assert "Traceback" not in done.stderr
 
 
-def test_webhooks_for_a_service_that_does_not_lead_to_this_process(tmp_path: Path) -> None:
+def test_outside_of_a_cluster_a_missing_webhook_url_is_one_error(tmp_path: Path) -> None:
     done = controller("--kubeconfig", str(kubeconfig(tmp_path)))
     assert done.returncode == 2
     assert "webhook-url is missing: outside of a cluster (context none of " in done.stderr
@@ -74,18 +74,18 @@ def test_webhooks_for_a_service_that_does_not_lead_to_this_process(tmp_path: Pat
         {"webhook_registration": "none"},
     ],
 )
-async def test_an_address_that_was_chosen_or_that_is_not_registered(flags: dict[str, str], tmp_path: Path) -> None:
+async def test_outside_of_a_cluster_a_webhook_address_can_be_chosen(flags: dict[str, str], tmp_path: Path) -> None:
     async with prepared(load_settings({"kubeconfig": str(kubeconfig(tmp_path)), **flags}, None)):
         pass
 
 
-def test_a_value_that_no_flag_has() -> None:
+def test_an_invalid_value_of_a_flag_is_one_error() -> None:
     done = controller("--unavailable", "ignore")
     assert done.returncode == 2
     assert "'reject', 'allow'" in done.stderr
 
 
-async def test_a_thread_that_loads_policies_lets_the_event_loop_have_its_turn_soon() -> None:
+async def test_a_thread_that_loads_policies_does_not_block_the_event_loop() -> None:
     before, thresholds = sys.getswitchinterval(), gc.get_threshold()
     try:
         with pytest.raises(ConfigError):

@@ -1,4 +1,4 @@
-"""A process tells what it is, what is switched on, and how it does."""
+"""Metrics of a process: its version, its features and its resources."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from gangctl.manager.processmetrics import ProcessMetrics
 from gangctl.manager.settings import load_settings
 
 
-def test_version_features_and_the_usual_numbers_of_a_process() -> None:
+def test_version_features_and_process_metrics_are_exported() -> None:
     registry = CollectorRegistry()
     metrics = ProcessMetrics(registry, load_settings({"policies": "off", "kueue_gate": True}, None))
     value = registry.get_sample_value

@@ -12,7 +12,7 @@ from tests.faults.world import world
 from tests.jobsets import jobset, rj
 
 
-def test_promtool_finds_nothing_wrong_with_the_metrics_of_a_process(promtool: Path, tmp_path: Path) -> None:
+def test_promtool_accepts_the_metrics_of_a_process(promtool: Path, tmp_path: Path) -> None:
     async def story() -> bytes:
         async with world("1.37", tmp_path, about=policies.ABOUT) as here:
             await here.start_gangctl()

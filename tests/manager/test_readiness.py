@@ -1,4 +1,4 @@
-"""What the readiness part hears of: JobSets, Kueue's Workloads, verdicts, queues; and what it looks at then."""
+"""What triggers an evaluation of readiness: changes of JobSets, Kueue's Workloads, verdicts and queues."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ async def room() -> Room:
     return Room()
 
 
-async def test_a_workload_of_kueue_concerns_its_jobset(room: Room) -> None:
+async def test_a_changed_workload_of_kueue_affects_its_jobset(room: Room) -> None:
     assert room.parts.queues is not None
     owner = {"controller": True, "apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": "JobSet", "name": "js", "uid": "u"}
     for name, kind in (("wl", "JobSet"), ("other", "Job")):
@@ -59,39 +59,39 @@ async def test_a_workload_of_kueue_concerns_its_jobset(room: Room) -> None:
         (Affected(cluster_queues=frozenset({"cq"})), False),
     ],
 )
-async def test_a_queue_concerns_those_at_its_door(room: Room, affected: Affected, concerned: bool) -> None:
+async def test_a_changed_queue_affects_its_waiting_jobsets(room: Room, affected: Affected, concerned: bool) -> None:
     assert room.parts.queues is not None
     room.parts.queues.view._notify(affected)
     assert room.marked() == ([KEY] if concerned else [])
 
 
-async def test_a_verdict_concerns_whom_it_is_about(room: Room) -> None:
+async def test_a_changed_verdict_affects_its_jobset(room: Room) -> None:
     assert room.parts.queues is not None
     assert room.parts.queues.verdicts is not None
     room.parts.queues.verdicts._note_never(KEY, "9 of 4")
     assert room.marked() == [KEY]
 
 
-async def test_kueue_that_comes_concerns_those_who_are_in_a_queue(room: Room) -> None:
+async def test_the_appearance_of_kueue_affects_queued_jobsets(room: Room) -> None:
     assert room.parts.queues is not None
     room.part.controller._set_status(("t", "alone"), standing("alone", namespace="t", local_queue=""))
     room.parts.queues._presence_changed()
     assert room.marked() == [KEY]
 
 
-async def test_it_does_without_kueue() -> None:
+async def test_readiness_works_without_kueue() -> None:
     room = Room(kueue="off")
     metadata = {"name": "js", "namespace": "t", "uid": "u"}
     room.parts.gangs.caches.jobsets._upsert({"metadata": metadata, "spec": {"replicatedJobs": []}})
     assert room.marked() == [KEY]
 
 
-async def test_a_standby_follows_nothing(room: Room) -> None:
+async def test_a_standby_does_not_follow_readiness(room: Room) -> None:
     await room.part.watch()
     await settle()
     assert not any(source.known for source in room.part._sources.all)
 
 
-async def test_gang_objects_are_written_where_they_are_asked_for() -> None:
+async def test_gang_objects_are_written_if_switched_on() -> None:
     assert Room().part._objects is None
     assert Room(gang_objects=True).part._objects is not None

@@ -53,7 +53,7 @@ def world() -> World:
     return World()
 
 
-def test_gauges_say_where_gangs_stand(world: World) -> None:
+def test_gauges_count_gangs_by_phase(world: World) -> None:
     pods = Counts(desired=8, minimum=6, wanted=7, created=5, placed=4, ready=3, finished=1, stranded=4)
     lost = cause(Reason.FIELD_DROPPED, blocking=False)
     blocked = cause(Reason.UNSCHEDULABLE, since=77)
@@ -75,7 +75,7 @@ def test_gauges_say_where_gangs_stand(world: World) -> None:
     assert world.value("gangctl_gangs_without_series") == 0
 
 
-def test_series_end_when_the_last_gang_goes(world: World) -> None:
+def test_series_end_with_their_last_gang(world: World) -> None:
     gang = standing("js", Reason.NOT_GANGED, phase=GangPhase.DEGRADED)
     world.tell(gang)
     assert any(sample.labels.get("namespace") == "ns" for sample in samples(world.registry))
@@ -94,7 +94,7 @@ def test_starts_are_measured_and_name_a_jobset(world: World) -> None:
     assert world.value("gangctl_gang_time_to_ready_seconds_bucket", **START, le="40.0") == 1
 
 
-def test_a_new_leader_does_not_count_what_came_before(world: World) -> None:
+def test_a_new_leader_does_not_count_earlier_starts(world: World) -> None:
     world.metrics.forget()
     world.seconds = 2_000
     world.metrics.leads()
@@ -104,13 +104,13 @@ def test_a_new_leader_does_not_count_what_came_before(world: World) -> None:
     assert world.value("gangctl_gangs", **HERE, phase="ready") == 1
 
 
-def test_a_new_leader_counts_what_ended_while_it_was_still_listing(world: World) -> None:
+def test_a_new_leader_counts_starts_during_its_first_list(world: World) -> None:
     world.seconds += 1_000
     world.tell(standing(**READY))
     assert world.value("gangctl_gang_time_to_ready_seconds_count", **START) == 1
 
 
-def test_a_replica_that_does_not_lead_any_more_exports_nothing_of_gangs(world: World) -> None:
+def test_a_former_leader_exports_no_gang_series(world: World) -> None:
     world.tell(standing("js", Reason.NOT_GANGED, phase=GangPhase.DEGRADED), standing("ready", **READY))
     world.metrics.forget()
     world.seconds += 10
@@ -122,7 +122,7 @@ def test_a_replica_that_does_not_lead_any_more_exports_nothing_of_gangs(world: W
     assert world.value("gangctl_gang_disruptions_total", cluster_queue="cluster", reason="NotGanged") is None
 
 
-def test_a_replica_that_leads_again_does_not_count_what_came_in_between(world: World) -> None:
+def test_a_leader_does_not_count_what_happened_before_it_led_again(world: World) -> None:
     world.tell(standing())
     world.metrics.forget()
     world.seconds = 2_000
@@ -155,7 +155,7 @@ def test_time_degraded_runs_while_a_gang_is_degraded(world: World) -> None:
     assert world.value("gangctl_gang_degraded_seconds_total", **{**HERE, "cluster_queue": "another"}) is None
 
 
-def test_what_is_beyond_the_limits_is_counted_together_and_told() -> None:
+def test_gangs_beyond_the_limits_are_counted_together_and_reported() -> None:
     world = World(Limits(gangs=1, queues=1, reasons=1, namespaces=1))
     for number in range(3):
         namespace = f"ns-{number}"
@@ -169,7 +169,7 @@ def test_what_is_beyond_the_limits_is_counted_together_and_told() -> None:
         assert world.value("gangctl_series_dropped_total", family=f"gangctl_{family}") == 2, family
 
 
-def test_the_first_that_is_left_out_is_an_increase(world: World) -> None:
+def test_the_counter_of_omitted_series_starts_at_zero(world: World) -> None:
     found = {
         sample.labels["family"]: sample.value
         for family in world.registry.collect()
@@ -180,7 +180,7 @@ def test_the_first_that_is_left_out_is_an_increase(world: World) -> None:
     assert not any(found.values())
 
 
-def test_what_was_collected_stays_as_it_was_while_it_is_written_down(world: World) -> None:
+def test_a_scrape_is_consistent_during_changes(world: World) -> None:
     gang = standing("js", Reason.NOT_GANGED, phase=GangPhase.DEGRADED)
     world.tell(gang)
     then = list(world.registry.collect())
@@ -194,7 +194,7 @@ def test_what_was_collected_stays_as_it_was_while_it_is_written_down(world: Worl
     assert set(gauges) <= set(before)
 
 
-def test_histograms_of_many_queues_go_together(world: World) -> None:
+def test_histograms_of_many_queues_are_merged(world: World) -> None:
     for number in range(50):
         queue = f"queue-{number}"
         world.tell(standing(f"js-{number}", cluster_queue=queue, **READY))

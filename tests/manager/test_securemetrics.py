@@ -1,4 +1,4 @@
-"""Secured metrics: what the settings refuse, what their certificate is for, and how a process says that it cannot."""
+"""Secured metrics: refused settings, the hosts of the certificate, and errors of a process that cannot serve."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_files_that_cannot_be_served_end_the_process(tmp_path: Path) -> None:
     assert "Traceback" not in done.stderr
 
 
-def test_an_address_that_is_taken_is_named(tmp_path: Path) -> None:
+def test_an_address_in_use_is_named(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         address = f"127.0.0.1:{taken.getsockname()[1]}"
         where = f"--metrics-secure-bind-address={address}"

@@ -47,7 +47,7 @@ def test_wrong_flags_are_named_with_what_is_allowed(flags: dict[str, Any], words
 
 
 @pytest.mark.parametrize("name", ["readiness", "kueue", "policies"])
-def test_off_is_a_word_in_a_file_too(name: str, tmp_path: Path) -> None:
+def test_off_is_accepted_in_a_file(name: str, tmp_path: Path) -> None:
     file = tmp_path / "gangctl.yaml"
     file.write_text(f"{name}: off\n")
     assert getattr(load_settings({}, str(file)), name) == "off"
@@ -72,7 +72,7 @@ def test_an_unknown_key_in_the_file_is_refused_with_its_name(tmp_path: Path) -> 
         load_settings({}, str(file))
 
 
-def test_one_of_several_replicas_cannot_take_the_webhooks_of_all_away() -> None:
+def test_one_of_several_replicas_must_not_unregister_the_webhooks() -> None:
     with pytest.raises(ConfigError, match="unregister-on-exit with leader-elect: the replica that ends"):
         load_settings({"unregister_on_exit": True}, None)
     assert load_settings({"unregister_on_exit": True, "leader_elect": False}, None).unregister_on_exit
@@ -94,12 +94,14 @@ def test_a_missing_file_is_named() -> None:
         (None, "[::1]:9443", ("::1", 9443)),
     ],
 )
-def test_where_the_webhooks_listen(url: str | None, bind: str | None, listener: tuple[str, int]) -> None:
+def test_the_listen_address_of_the_webhooks_is_read(
+    url: str | None, bind: str | None, listener: tuple[str, int]
+) -> None:
     settings = ControllerSettings(webhook_url=url, webhook_bind_address=bind)
     assert settings.webhook_listener() == listener
 
 
-def test_the_certificate_covers_how_the_api_server_comes() -> None:
+def test_the_certificate_covers_the_address_of_the_webhooks() -> None:
     assert ControllerSettings(webhook_url="https://127.0.0.1:1").certificate_hosts("ns") == ("127.0.0.1",)
     assert "gangctl-webhook.ns.svc" in ControllerSettings().certificate_hosts("ns")
 
@@ -120,11 +122,11 @@ def test_the_certificate_covers_how_the_api_server_comes() -> None:
         ("tier notin (bronze)", [{"key": "tier", "operator": "NotIn", "values": ["bronze"]}]),
     ],
 )
-def test_selectors(text: str, expressions: list[dict[str, Any]]) -> None:
+def test_namespace_selectors_are_parsed(text: str, expressions: list[dict[str, Any]]) -> None:
     assert parse_selector(text) == expressions
 
 
-def test_addresses() -> None:
+def test_addresses_are_parsed() -> None:
     assert split_address(":8080") == ("0.0.0.0", 8080)
     with pytest.raises(ValueError, match="HOST:PORT"):
         split_address("127.0.0.1:port")
@@ -134,6 +136,6 @@ def test_addresses() -> None:
     ("arguments", "value"),
     [(["--kueue-gate"], True), (["--kueue-gate=true"], True), (["--kueue-gate=false"], False), ([], None)],
 )
-def test_a_flag_that_is_off_by_default_may_stand_alone(arguments: list[str], value: bool | None) -> None:
+def test_a_boolean_flag_needs_no_value(arguments: list[str], value: bool | None) -> None:
     context = controller.make_context("controller", [*arguments, "--workers", "3"], **program.context_settings)
     assert context.params["kueue_gate"] is value

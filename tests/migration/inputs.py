@@ -27,7 +27,7 @@ GROUPS = {
 }
 
 
-def reported(
+def scheduled_by(
     system: System, entry: dict[str, Any], group: str | None = None, *, scheduler: str | None = None, **metadata: Any
 ) -> dict[str, Any]:
     """A ReplicatedJob whose pods are the system's: of a PodGroup, with more labels and annotations."""
@@ -77,7 +77,7 @@ def problems(system: System, *objects: dict[str, Any], queue: str = "") -> list[
 
 
 def notes(system: System, *objects: dict[str, Any], queue: str = "") -> list[tuple[int, str, str]]:
-    """What is said of an input that can be converted: object, field and text."""
+    """The notes on an input that can be converted: object, field and text."""
     migration = migrated(system, *objects, queue=queue)
     assert migration.problems == ()
     return [(each.position, each.path, each.text) for each in migration.notes]

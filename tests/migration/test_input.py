@@ -17,14 +17,14 @@ from gangctl.migration.migrate import migrate
 from gangctl.migration.systems import NAMES, System
 from tests.cli.manifests import CONFIG_MAP, SERVICE
 from tests.jobsets import jobset, rj
-from tests.migration.inputs import GROUPS, VOLCANO_MIN, converted, migrated, pod_group, problems, reported
+from tests.migration.inputs import GROUPS, VOLCANO_MIN, converted, migrated, pod_group, problems, scheduled_by
 from tests.rows import each
 from tests.strategies import PROPERTY, hostile_jobsets, jobsets
 
 
 @pytest.mark.parametrize("system", System)
 class TestOtherObjects:
-    def test_stay_and_other_jobsets_are_converted_as_ever(self, system: System) -> None:
+    def test_other_objects_are_kept_and_other_jobsets_are_converted(self, system: System) -> None:
         other = jobset("js", rj("a"), gangConfig={"gangMode": "Gang"})
         migration = migrated(system, CONFIG_MAP, other, SERVICE)
         assert migration.values == (CONFIG_MAP, convert(other, Notation.ANNOTATIONS).value, SERVICE)
@@ -45,14 +45,14 @@ class TestOtherObjects:
         assert position == 1
         assert message.startswith(f'kind: "{kind}" of {version} is no JobSet: ')
 
-    def test_a_job_of_the_scheduler_is_refused_and_any_other_stays(self, system: System) -> None:
+    def test_a_job_of_the_scheduler_is_refused_and_other_jobs_are_kept(self, system: System) -> None:
         job = {"apiVersion": "batch/v1", "kind": "Job", "spec": {"template": {"spec": {}}}}
         assert converted(system, job) == [job]
         names = NAMES[system]
         job["spec"] = {"template": {"spec": {"schedulerName": min(names.schedulers)}}}
         assert "the template of its one replicated job" in problems(system, job)[0][1]
 
-    def test_every_problem_of_every_object_is_told(self, system: System) -> None:
+    def test_every_problem_of_every_object_is_reported(self, system: System) -> None:
         vcjob = {"apiVersion": "batch.volcano.sh/v1alpha1", "kind": "Job"}
         wrong = jobset("js", rj("a", mode="Sideways"))
         assert [position for position, _ in problems(system, vcjob, wrong, jobset("js", rj("a", mode="no")))] == [
@@ -71,7 +71,7 @@ def ganged(draw: st.DrawFn, system: System) -> list[dict[str, Any]]:
     sizes = draw(st.lists(_SIZES, min_size=1, max_size=4))
     plain = [rj(f"r{index}", *size) for index, size in enumerate(sizes)]
     groups = draw(st.sampled_from([["g"] * len(plain), [f"g{index}" for index in range(len(plain))]]))
-    raw = jobset("js", *(reported(system, entry, group) for entry, group in zip(plain, groups, strict=True)))
+    raw = jobset("js", *(scheduled_by(system, entry, group) for entry, group in zip(plain, groups, strict=True)))
     pods = [replicated_job_pods(each) for each in read_jobset(raw)[0].replicated_jobs]
     minimum = {name: sum(n for n, group in zip(pods, groups, strict=True) if group == name) for name in groups}
     return [raw, *(pod_group(system, name, number) for name, number in minimum.items())]
@@ -103,7 +103,7 @@ class TestProperties:
         pods = [job_pods(each) for each in read_jobset(jobset("js", *plain))[0].replicated_jobs]
         entries = []
         for entry, number in zip(plain, pods, strict=True):
-            marked = reported(System.VOLCANO, entry)
+            marked = scheduled_by(System.VOLCANO, entry)
             marked["template"]["metadata"] = {"annotations": {VOLCANO_MIN: str(number + off)}}
             entries.append(marked)
         migration = migrated(System.VOLCANO, jobset("js", *entries))
@@ -111,7 +111,9 @@ class TestProperties:
 
     @PROPERTY
     @given(st.lists(st.one_of(hostile_jobsets(), jobsets()), max_size=3), st.sampled_from(System), st.data())
-    def test_total(self, objects: list[dict[str, Any]], system: System, data: st.DataObject) -> None:
+    def test_any_input_is_converted_or_refused(
+        self, objects: list[dict[str, Any]], system: System, data: st.DataObject
+    ) -> None:
         for raw in objects:
             _mark(raw, system, data)
         before = repr(objects)

@@ -14,7 +14,7 @@ from tests.migration.inputs import (
     converted,
     notes,
     problems,
-    reported,
+    scheduled_by,
 )
 from tests.rows import each
 
@@ -25,7 +25,7 @@ PREFERRED = "kai.scheduler/topology-preferred-placement"
 
 def kai(*entries: dict[str, Any], labels: dict[str, str] | None = None, **fields: Any) -> dict[str, Any]:
     """A JobSet of KAI."""
-    raw = jobset("js", *(reported(KAI, each) for each in entries), **fields)
+    raw = jobset("js", *(scheduled_by(KAI, each) for each in entries), **fields)
     if labels:
         raw["metadata"]["labels"] = labels
     return raw
@@ -70,36 +70,36 @@ class TestMapping:
         expected = jobset("js", rj("a", 1, 4, 4), mode="Gang", options=f'{{"topologyKey":"{RACK}"}}')
         assert converted(KAI, raw) == [expected]
 
-    def test_a_preferred_placement_and_other_words_are_removed_and_told(self) -> None:
+    def test_a_preferred_placement_and_other_keys_are_removed_with_a_note(self) -> None:
         raw = kai(rj("a"), annotations={PREFERRED: RACK}, labels={"kai.scheduler/preemptibility": "preemptible"})
         assert converted(KAI, raw) == [jobset("js", rj("a"), mode="Gang")]
         texts = [text for _, _, text in notes(KAI, raw)]
         assert any(text.startswith("a preferred placement has no counterpart") for text in texts)
         assert "removed kai.scheduler/preemptibility, which only KAI reads" in texts
 
-    def test_the_label_with_the_priority_stays_and_is_told(self) -> None:
+    def test_the_priority_label_is_kept_with_a_note(self) -> None:
         raw = kai(rj("a"), labels={"priorityClassName": "train"})
         assert converted(KAI, raw)[0]["metadata"]["labels"] == {"priorityClassName": "train"}
         assert 'pod specs say priorityClassName "train"' in notes(KAI, raw)[0][2]
 
 
 class TestRefused:
-    def test_some_of_the_replicated_jobs(self) -> None:
+    def test_a_minimum_of_some_replicated_jobs_is_refused(self) -> None:
         ((_, message),) = problems(KAI, kai(rj("a"), rj("b"), rj("c"), annotations={KAI_MIN: "2"}))
         assert message.startswith(f"metadata.annotations[{KAI_MIN}]: 2 of 3 replicated jobs cannot be said")
 
     @each(("minimum", "words"), [("2", "is 2 of 4 pods"), ("5", "never start"), ("none", "above 0")])
-    def test_another_number_of_pods(self, minimum: str, words: str) -> None:
+    def test_another_number_of_pods_is_refused(self, minimum: str, words: str) -> None:
         ((_, message),) = problems(KAI, kai(rj("a", 2, 4, 4, annotations={KAI_MIN: minimum})))
         assert message.startswith(f"spec.replicatedJobs[0].template.metadata.annotations[{KAI_MIN}]: ")
         assert words in message
 
-    def test_mixed_schedulers(self) -> None:
-        raw = jobset("js", reported(KAI, rj("a")), reported(KAI, rj("b"), scheduler=""))
+    def test_mixed_schedulers_are_refused(self) -> None:
+        raw = jobset("js", scheduled_by(KAI, rj("a")), scheduled_by(KAI, rj("b"), scheduler=""))
         ((_, message),) = problems(KAI, raw)
         assert message.startswith("spec.replicatedJobs[1].template.spec.template.spec.schedulerName: ")
 
-    def test_nothing_that_kai_schedules(self) -> None:
+    def test_a_jobset_without_pods_of_kai_is_refused(self) -> None:
         raw = jobset("js", rj("a"), annotations={KAI_MIN: "1"})
         assert "no pod template has schedulerName kai-scheduler" in problems(KAI, raw)[0][1]
 
@@ -111,13 +111,13 @@ class TestRefused:
             ("gpu-memory", "2000", "only KAI shares a GPU"),
         ],
     )
-    def test_what_only_kai_does(self, key: str, value: str, words: str) -> None:
-        raw = jobset("js", reported(KAI, rj("a"), annotations={key: value}))
+    def test_features_that_only_kai_has_are_refused(self, key: str, value: str, words: str) -> None:
+        raw = jobset("js", scheduled_by(KAI, rj("a"), annotations={key: value}))
         ((_, message),) = problems(KAI, raw)
         assert message.startswith(f"spec.replicatedJobs[0].template.spec.template.metadata.annotations[{key}]: ")
         assert words in message
 
-    def test_what_kai_does_not_do(self) -> None:
+    def test_features_that_kai_does_not_have_are_refused(self) -> None:
         assert (
             "KAI makes no gang" in problems(KAI, kai(rj("a"), labels={"kai.scheduler/skip-podgrouper": "true"}))[0][1]
         )
@@ -126,10 +126,10 @@ class TestRefused:
         "entries",
         [(rj("a", 2, annotations={KAI_REQUIRED: RACK}),), (rj("a", annotations={KAI_REQUIRED: RACK}), rj("b"))],
     )
-    def test_a_domain_for_each_replica(self, entries: tuple[dict[str, Any], ...]) -> None:
+    def test_a_domain_for_each_replica_is_refused(self, entries: tuple[dict[str, Any], ...]) -> None:
         ((_, message),) = problems(KAI, kai(*entries))
         assert message.startswith(f"spec.replicatedJobs[0].template.metadata.annotations[{KAI_REQUIRED}]: ")
 
-    def test_a_placement_that_is_no_label(self) -> None:
+    def test_an_invalid_placement_label_is_refused(self) -> None:
         ((_, message),) = problems(KAI, kai(rj("a"), annotations={KAI_REQUIRED: "a b"}))
         assert "must be the key of a node label" in message

@@ -6,7 +6,7 @@ from typing import Any
 
 from gangctl.migration.systems import System
 from tests.jobsets import jobset, rj
-from tests.migration.inputs import VOLCANO_MIN, VOLCANO_QUEUE, converted, notes, pod_group, problems, reported
+from tests.migration.inputs import VOLCANO_MIN, VOLCANO_QUEUE, converted, notes, pod_group, problems, scheduled_by
 from tests.rows import each
 
 VOLCANO = System.VOLCANO
@@ -16,8 +16,8 @@ TIER_KEY = "volcano.sh/network-topology-highest-tier"
 
 
 def per_job(name: str, minimum: str | None, *numbers: int) -> dict[str, Any]:
-    """A ReplicatedJob whose Jobs tell Volcano their minimum."""
-    return reported(VOLCANO, rj(name, *numbers, annotations={VOLCANO_MIN: minimum} if minimum else None))
+    """A ReplicatedJob whose Jobs have a minimum for Volcano."""
+    return scheduled_by(VOLCANO, rj(name, *numbers, annotations={VOLCANO_MIN: minimum} if minimum else None))
 
 
 class TestPerJob:
@@ -39,13 +39,13 @@ class TestPerJob:
         assert text.startswith('Volcano makes no gang of the pods of "b"')
 
     @each(("minimum", "words"), [("3", "is 3 of 4"), ("5", "never start"), ("0", "above 0"), ("x", "above 0")])
-    def test_another_minimum(self, minimum: str, words: str) -> None:
+    def test_a_minimum_of_some_pods_is_refused(self, minimum: str, words: str) -> None:
         ((_, message),) = problems(VOLCANO, jobset("js", per_job("a", minimum, 3, 4, 4)))
         assert message.startswith(f"spec.replicatedJobs[0].template.metadata.annotations[{VOLCANO_MIN}]: ")
         assert words in message
 
-    def test_beside_a_named_group(self) -> None:
-        raw = jobset("js", per_job("a", "4", 3, 4, 4), reported(VOLCANO, rj("b"), "g"))
+    def test_a_minimum_per_job_beside_a_named_group_is_converted(self) -> None:
+        raw = jobset("js", per_job("a", "4", 3, 4, 4), scheduled_by(VOLCANO, rj("b"), "g"))
         expected = jobset("js", rj("a", 3, 4, 4, mode="ReplicatedGang"), rj("b", mode="Gang"))
         assert converted(VOLCANO, raw, pod_group(VOLCANO, "g", 1)) == [expected]
 
@@ -53,22 +53,22 @@ class TestPerJob:
 class TestOnTheJobSet:
     """Volcano never sees an annotation there, but what is meant is plain."""
 
-    def test_all_pods(self) -> None:
+    def test_a_minimum_of_all_pods_is_a_gang(self) -> None:
         raw = jobset("js", per_job("a", None, 2, 2, 2), per_job("b", None), annotations={VOLCANO_MIN: "5"})
         assert converted(VOLCANO, raw) == [jobset("js", rj("a", 2, 2, 2), rj("b"), mode="Gang")]
         ((_, path, text),) = notes(VOLCANO, raw)
         assert path == f"metadata.annotations[{VOLCANO_MIN}]"
         assert "were no gang so far" in text
 
-    def test_some_pods(self) -> None:
+    def test_a_minimum_of_some_pods_of_the_jobset_is_refused(self) -> None:
         raw = jobset("js", per_job("a", None, 2, 2, 2), annotations={VOLCANO_MIN: "2"})
         ((_, message),) = problems(VOLCANO, raw)
         assert message.startswith(f"metadata.annotations[{VOLCANO_MIN}]: is 2 of 4 pods")
 
 
 class TestOtherWords:
-    def test_a_queue_is_left_out_and_told(self) -> None:
-        entry = reported(VOLCANO, rj("a", annotations={VOLCANO_MIN: "1"}), annotations={VOLCANO_QUEUE: "research"})
+    def test_a_queue_is_removed_with_a_note(self) -> None:
+        entry = scheduled_by(VOLCANO, rj("a", annotations={VOLCANO_MIN: "1"}), annotations={VOLCANO_QUEUE: "research"})
         raw = jobset("js", entry)
         assert converted(VOLCANO, raw) == [jobset("js", rj("a"), mode="Gang")]
         ((_, path, text),) = notes(VOLCANO, raw)
@@ -76,7 +76,7 @@ class TestOtherWords:
         assert text.startswith('queue "research" of Volcano is left out; --queue NAME')
 
     def test_the_queue_of_a_pod_group(self) -> None:
-        raw, group = jobset("js", reported(VOLCANO, rj("a"), "g")), pod_group(VOLCANO, "g", 1, queue="research")
+        raw, group = jobset("js", scheduled_by(VOLCANO, rj("a"), "g")), pod_group(VOLCANO, "g", 1, queue="research")
         assert any('queue "research"' in text for _, _, text in notes(VOLCANO, raw, group))
 
     def test_a_queue_of_kueue_on_demand(self) -> None:
@@ -93,8 +93,8 @@ class TestOtherWords:
         other = jobset("other", rj("a", mode="Gang"))
         assert converted(VOLCANO, other, jobset("js", per_job("a", "1")), queue="team")[0] == other
 
-    def test_what_only_volcano_reads_is_removed_and_told(self) -> None:
-        entry = reported(
+    def test_other_keys_of_volcano_are_removed_with_a_note(self) -> None:
+        entry = scheduled_by(
             VOLCANO, rj("a", annotations={VOLCANO_MIN: "1"}), annotations={"volcano.sh/preemptable": "true"}
         )
         ((_, path, text),) = notes(VOLCANO, jobset("js", entry))
@@ -103,13 +103,13 @@ class TestOtherWords:
 
     @each("values", [{MODE_KEY: "hard"}, {TIER_KEY: "1"}, {MODE_KEY: "Hard", TIER_KEY: "1"}])
     def test_a_required_topology_is_refused(self, values: dict[str, str]) -> None:
-        entry = reported(VOLCANO, rj("a", annotations={VOLCANO_MIN: "1"}), annotations=values)
+        entry = scheduled_by(VOLCANO, rj("a", annotations={VOLCANO_MIN: "1"}), annotations=values)
         for _, message in problems(VOLCANO, jobset("js", entry)):
             assert "HyperNodes" in message
 
-    def test_a_wished_topology_is_removed(self) -> None:
+    def test_a_preferred_topology_is_removed(self) -> None:
         values = {MODE_KEY: "soft", TIER_KEY: "1"}
-        raw = jobset("js", reported(VOLCANO, rj("a", annotations={VOLCANO_MIN: "1"}), annotations=values))
+        raw = jobset("js", scheduled_by(VOLCANO, rj("a", annotations={VOLCANO_MIN: "1"}), annotations=values))
         assert converted(VOLCANO, raw) == [jobset("js", rj("a"), mode="Gang")]
         assert len(notes(VOLCANO, raw)) == 2
 
@@ -122,28 +122,28 @@ class TestOtherWords:
             ({"subGroupPolicy": [{"name": "x"}]}, "subGroupPolicy"),
         ],
     )
-    def test_what_a_pod_group_asks_for_besides(self, spec: dict[str, Any], field: str) -> None:
-        raw = jobset("js", reported(VOLCANO, rj("a"), "g"))
+    def test_other_fields_of_a_pod_group_are_noted(self, spec: dict[str, Any], field: str) -> None:
+        raw = jobset("js", scheduled_by(VOLCANO, rj("a"), "g"))
         ((position, message),) = problems(VOLCANO, raw, pod_group(VOLCANO, "g", 1, **spec))
         assert position == 1
         assert message.startswith(f"spec.{field}: ")
 
 
 class TestRefused:
-    def test_a_minimum_on_the_pods(self) -> None:
-        raw = jobset("js", reported(VOLCANO, rj("a"), annotations={VOLCANO_MIN: "1"}))
+    def test_a_minimum_on_the_pods_is_refused(self) -> None:
+        raw = jobset("js", scheduled_by(VOLCANO, rj("a"), annotations={VOLCANO_MIN: "1"}))
         assert "reads this on Jobs" in problems(VOLCANO, raw)[0][1]
 
-    def test_pods_of_another_scheduler_in_a_group(self) -> None:
-        raw = jobset("js", reported(VOLCANO, rj("a"), "g"), reported(VOLCANO, rj("b"), "g", scheduler="mine"))
+    def test_pods_of_another_scheduler_in_a_group_are_refused(self) -> None:
+        raw = jobset("js", scheduled_by(VOLCANO, rj("a"), "g"), scheduled_by(VOLCANO, rj("b"), "g", scheduler="mine"))
         found = problems(VOLCANO, raw, pod_group(VOLCANO, "g", 2))
         assert found[0][1].startswith('spec.replicatedJobs[1].template.spec.template.spec.schedulerName: is "mine"')
 
-    def test_nothing_that_volcano_schedules(self) -> None:
+    def test_a_jobset_without_pods_of_volcano_is_refused(self) -> None:
         raw = jobset("js", rj("a"), annotations={VOLCANO_QUEUE: "q"})
         assert problems(VOLCANO, raw)[0][1].startswith("spec.replicatedJobs: no pod template has schedulerName volcano")
 
     def test_a_replicated_job_of_another_scheduler_is_left_alone(self) -> None:
-        raw = jobset("js", per_job("a", "2", 2, 2, 2), reported(VOLCANO, rj("b"), scheduler="mine"))
+        raw = jobset("js", per_job("a", "2", 2, 2, 2), scheduled_by(VOLCANO, rj("b"), scheduler="mine"))
         (value,) = converted(VOLCANO, raw)
         assert value["spec"]["replicatedJobs"][1] == raw["spec"]["replicatedJobs"][1]

@@ -104,7 +104,7 @@ def user_pods(draw: st.DrawFn, priority: st.SearchStrategy[str]) -> Object:
 
 @st.composite
 def _modes(draw: st.DrawFn, elastic: int) -> tuple[str, str]:
-    """Gang modes of JobSet and workers that go together, empty for one that is not said."""
+    """Gang modes of JobSet and workers that go together, empty for one that is not set."""
     allowed = [("", ""), ("Off", ""), ("", "Off"), ("", "ReplicatedGang"), ("Off", "ReplicatedGang")]
     if not elastic:
         allowed += [("Gang", ""), ("", "Gang"), ("Off", "Gang")]

@@ -43,7 +43,7 @@ OFF = annotated(gang_mode="Off")
 
 
 def reasons(raw: Mapping[str, Any]) -> set[Reason]:
-    """Of everything that is told about an object that nothing is wrong with."""
+    """The notices on a valid object."""
     reading = read_pathways_job(raw)
     return {notice.reason for notice in (*reading.notices, *rendered(raw).notices)}
 
@@ -181,7 +181,7 @@ def test_c12_the_largest_tpu7x() -> None:
 
 
 @each("topology", ["16*24*24", "16x15", "4x0x4", "", "2x2", "3x3x3", "02x2x2"])
-def test_c13_topologies_that_are_none(topology: str) -> None:
+def test_c13_invalid_topologies_are_refused(topology: str) -> None:
     problem = only_problem(pathways_job(workers={"topology": topology}))
     assert problem.reason is InvalidReason.INVALID_TOPOLOGY
     assert problem.error.path == "spec.workers[0].topology"
@@ -269,18 +269,18 @@ def test_c21_a_short_subdomain_allows_longer_names() -> None:
 
 
 @pytest.mark.parametrize("groups", [[], None, [{}, {}]])
-def test_c22_not_one_group_of_workers(groups: Any) -> None:
+def test_c22_none_or_two_groups_of_workers_are_refused(groups: Any) -> None:
     raw = pathways_job()
     raw["spec"]["workers"] = groups
     assert only_problem(raw).reason is InvalidReason.INVALID_WORKERS
 
 
-def test_c22_less_than_no_restarts() -> None:
+def test_c22_negative_restarts_are_refused() -> None:
     assert only_problem(pathways_job(maxRestarts=-1)).reason is InvalidReason.INVALID_RESTARTS
 
 
 @pytest.mark.parametrize("slices", [0, -1])
-def test_c22_no_slices(slices: int) -> None:
+def test_c22_no_slices_are_refused(slices: int) -> None:
     problem = only_problem(pathways_job(workers={"numSlices": slices}))
     assert (problem.reason, problem.error.path) == (InvalidReason.INVALID_NUM_SLICES, "spec.workers[0].numSlices")
 
@@ -318,7 +318,7 @@ def test_c26_by_default_its_pods_are_created_together() -> None:
     assert not any("dependsOn" in each for each in jobset["spec"]["replicatedJobs"])
 
 
-def test_c31_renderings_at_once_do_not_mix() -> None:
+def test_c31_concurrent_renderings_are_independent() -> None:
     jobs = [
         pathways_job("v4", workers={"type": "ct4p-hightpu-4t"}),
         pathways_job("v6e", workers={"type": "ct6e-standard-4t", "topology": "4x4"}),
@@ -360,7 +360,7 @@ def test_c40_head_and_workers_have_one_priority() -> None:
         assert not [name for name in ("pathways-head", "worker") if "priorityClassName" in pod(jobset, name)]
 
 
-def test_c43_what_the_user_set_stays() -> None:
+def test_c43_fields_of_the_user_are_kept() -> None:
     mine: dict[str, Any] = {"imagePullPolicy": "Never", "resources": {"limits": {"cpu": "1"}}}
     head = pod(jobset_of(pathways_job(controller={"template": template(container(**mine))})), "pathways-head")
     main = container_of(head, "main")
@@ -384,21 +384,21 @@ def test_bookkeeping_of_others_stays_on_the_pathwaysjob() -> None:
     assert notes_on(jobset)["team"] == "research"
 
 
-def test_what_the_user_wrote_on_the_template_stays() -> None:
+def test_metadata_of_the_template_is_kept() -> None:
     mine = template(metadata={"labels": {"app": "mine"}, "annotations": {"note": "mine"}})
     raw = pathways_job(controller={"template": mine}, metadata={"annotations": {"note": "of the job"}})
     head = pod_template(jobset_of(raw), "pathways-head")
     assert (head["metadata"]["labels"]["app"], head["metadata"]["annotations"]["note"]) == ("mine", "mine")
 
 
-def test_nodes_that_only_workers_need_are_not_asked_of_the_head() -> None:
+def test_node_selectors_of_workers_are_not_on_the_head() -> None:
     raw = pathways_job(workers={"nodeSelector": {"cloud.google.com/gke-spot": "true"}})
     jobset = jobset_of(raw)
     assert "cloud.google.com/gke-spot" in pod(jobset, "worker")["nodeSelector"]
     assert "cloud.google.com/gke-spot" not in pod(jobset, "pathways-head").get("nodeSelector", {})
 
 
-def test_a_colocated_head_asks_for_its_workers_nodes_and_keeps_what_it_asked_for() -> None:
+def test_a_colocated_head_has_the_node_selectors_of_workers_and_its_own() -> None:
     raw = pathways_job(
         workers={"numSlices": 1},
         controller={"deploymentMode": "colocate_head_with_workers", "template": template(nodeSelector={"disk": "ssd"})},

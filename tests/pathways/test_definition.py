@@ -1,4 +1,4 @@
-"""The definition of PathwaysJob: the file is what the code says, and its words are those of the types."""
+"""The definition of PathwaysJob: the file is that of the code, and its choices are those of the types."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def schema(definition: dict[str, Any], *path: str) -> dict[str, Any]:
     return found
 
 
-def test_the_file_is_what_the_code_says() -> None:
+def test_the_file_is_that_of_the_code() -> None:
     found = {path.name: path.read_text() for path in PATHWAYS_PLACE.glob("pathwaysjobs*.yaml")}
     assert found == render_for_pathways(), "run python -m tests.manifests.crds"
 

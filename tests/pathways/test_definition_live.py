@@ -107,22 +107,22 @@ async def test_every_field_is_kept_and_defaults_are_written(jobs: Jobs) -> None:
     assert full["spec"] == wanted["spec"]
 
 
-async def test_what_is_refused_offline_is_refused_by_the_server_where_a_schema_can_say_it(jobs: Jobs) -> None:
-    told = {case.title: await jobs.refuses(dict(case.value)) for case in REFUSED if case.path not in _ENVELOPE}
-    assert told == {case.title: case.by_server for case in REFUSED if case.title in told}
+async def test_the_server_refuses_what_a_schema_can_express_of_the_offline_rules(jobs: Jobs) -> None:
+    reported = {case.title: await jobs.refuses(dict(case.value)) for case in REFUSED if case.path not in _ENVELOPE}
+    assert reported == {case.title: case.by_server for case in REFUSED if case.title in reported}
 
 
 _ENVELOPE = {"apiVersion", "kind", "metadata.namespace"}
-"""What a request says by its path."""
+"""What the path of a request contains."""
 
 
-async def test_every_topology_of_the_list_is_taken(jobs: Jobs) -> None:
+async def test_every_listed_topology_is_accepted(jobs: Jobs) -> None:
     for machine in MACHINE_TYPES_OF_JOBS:
         for topology in (of_job(machine)[0].upper(), f" {of_job(machine)[-1]} "):
             assert not await jobs.refuses(pathways_job(workers={"type": machine, "topology": topology})), topology
 
 
-async def test_nothing_of_the_spec_changes_later(jobs: Jobs) -> None:
+async def test_the_spec_is_immutable(jobs: Jobs) -> None:
     await jobs.create(pathways_job("full", **FULL))
     await jobs.create(pathways_job("headless", headless=True))
     group = pathways_job(**FULL)["spec"]["workers"][0]
@@ -145,12 +145,12 @@ async def test_nothing_of_the_spec_changes_later(jobs: Jobs) -> None:
     ):
         assert f"{name} is immutable" in await jobs.keeps("full", spec), spec
     assert "template is immutable" in await jobs.keeps("headless", {"controller": {"template": template()}})
-    # What was left out, as a client writes it that knows no difference.
+    # Omitted fields, as written by a client that makes no difference.
     same = {"maxRestarts": 0, "customComponents": [], "controller": {"elasticSlices": 0, "mainContainerName": "main"}}
     await jobs.change("headless", same)
 
 
-async def test_conditions_are_one_of_a_type(jobs: Jobs, plane_1_37: ControlPlane) -> None:
+async def test_conditions_are_unique_by_type(jobs: Jobs, plane_1_37: ControlPlane) -> None:
     await jobs.create(pathways_job())
     one = {
         "type": "Running",
@@ -166,7 +166,7 @@ async def test_conditions_are_one_of_a_type(jobs: Jobs, plane_1_37: ControlPlane
         await plane_1_37.api.patch(f"{jobs.path}/pw/status", {"status": {"conditions": [one, one]}})
 
 
-async def test_what_upstream_let_in_is_told_how_it_ends(jobs: Jobs, plane_1_37: ControlPlane) -> None:
+async def test_the_status_of_jobs_admitted_by_upstream_can_be_written(jobs: Jobs, plane_1_37: ControlPlane) -> None:
     """The definition is replaced by ours below objects that ours would refuse: their status can still be written."""
     loose = pathways_job("loose", workers={"numSlices": 0, "topology": "9x9"}, controller={"elasticSlices": 5})
     one = {"type": "Running", "status": "False", "reason": "A", "message": "", "lastTransitionTime": LONG_AGO}

@@ -41,15 +41,15 @@ def said(job: Object, *nodes: Object) -> Notice | None:
 @pytest.mark.parametrize(
     ("cpu", "memory", "fits"), [("24", "132G", True), ("23.9", "132G", False), ("24", "131G", False)]
 )
-def test_as_large_as_what_is_requested(cpu: str, memory: str, *, fits: bool) -> None:
+def test_a_node_as_large_as_the_requests_fits(cpu: str, memory: str, *, fits: bool) -> None:
     assert (said(pathways_job(), node(cpu=cpu, memory=memory)) is None) is fits
 
 
-def test_one_that_is_large_enough_is_enough() -> None:
+def test_one_large_enough_node_is_sufficient() -> None:
     assert said(pathways_job(), node("a", "1"), node("b"), node("c", "2")) is None
 
 
-def test_the_nearest_is_named_by_what_it_lacks_most() -> None:
+def test_the_nearest_node_is_named_with_what_it_lacks() -> None:
     notice = said(pathways_job(), node("many-cpus", cpu="100", memory="10G"), node("nearly", cpu="20"))
     assert notice is not None
     assert notice.reason is Reason.HEAD_DOES_NOT_FIT
@@ -57,17 +57,17 @@ def test_the_nearest_is_named_by_what_it_lacks_most() -> None:
     assert "2 nodes take it by labels and taints, none is that large. The nearest, nearly, has 20 cpu" in notice.message
 
 
-def test_no_node_says_nothing_because_pools_grow() -> None:
+def test_without_nodes_nothing_is_reported() -> None:
     assert said(pathways_job()) is None
 
 
-def test_nodes_whose_labels_are_not_chosen_say_nothing() -> None:
+def test_unselected_nodes_are_ignored() -> None:
     job = pathways_job(controller={"template": template(nodeSelector={"pool": "cpu"})})
     assert said(job, node(cpu="1")) is None
     assert said(job, node(cpu="1", pool="cpu")) is not None
 
 
-def test_nodes_whose_taint_is_not_tolerated_say_nothing() -> None:
+def test_untolerated_nodes_are_ignored() -> None:
     assert said(pathways_job(), node(cpu="1", taints=[TAINT])) is None
 
 
@@ -78,12 +78,12 @@ def test_a_head_beside_the_workers_is_on_their_nodes() -> None:
     assert said(job, node(taints=[TAINT], **TPU_LABELS)) is None
 
 
-def test_the_users_containers_count() -> None:
+def test_containers_of_the_user_count() -> None:
     job = pathways_job(controller={"template": template(container(resources={"requests": {"cpu": "1"}}))})
     notice = said(job, node())
     assert notice is not None
     assert "25 cpu" in notice.message
 
 
-def test_a_node_that_says_nothing_of_itself_is_no_node_yet() -> None:
+def test_a_node_without_capacity_is_ignored() -> None:
     assert said(pathways_job(), {"metadata": {"name": "new"}}) is None

@@ -19,12 +19,12 @@ def job(name: str, options: PathwaysOptions = AUTO) -> PathwaysJob:
     return PathwaysJob(name=name, slice=ANY_SLICE, slices=12, mode=DeploymentMode.DEFAULT, options=options)
 
 
-def test_jobset_calls_the_subdomain_like_itself_where_nothing_else_is_asked_for() -> None:
+def test_the_subdomain_is_the_name_of_the_jobset_by_default() -> None:
     short = job("pw", PathwaysOptions())
     assert (subdomain(short), address(short)) == ("", "pw-pathways-head-0-0.pw")
 
 
-def test_an_own_subdomain_is_taken_as_it_is() -> None:
+def test_a_given_subdomain_is_used() -> None:
     assert address(job("pw", PathwaysOptions(subdomain="s"))) == "pw-pathways-head-0-0.s"
 
 

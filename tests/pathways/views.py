@@ -35,7 +35,7 @@ def jobset_of(raw: Mapping[str, Any], setting: Setting | None = None) -> Object:
 
 
 def only_problem(raw: Mapping[str, Any]) -> Problem:
-    """What is wrong with an object that one thing is wrong with; it says where, and what is allowed."""
+    """The one error of an object, which has its place and the allowed values."""
     reading = read_pathways_job(raw)
     assert reading.job is None
     (problem,) = reading.problems

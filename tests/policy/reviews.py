@@ -25,7 +25,7 @@ def loaded(document: Object) -> LoadedPolicy:
 def evaluated(
     document: Object, review: Review | None = None, *exceptions: Object, meter: StepMeter | None = None
 ) -> Outcome:
-    """What a policy says of a request; without one, of a JobSet that is created."""
+    """The outcome of a policy for a request; without one, for a new JobSet."""
     covering: Sequence[LoadedException] = [load_exception(each) for each in exceptions]
     request = created() if review is None else review
     return evaluate(loaded(document), request, meter or StepMeter.request(time.monotonic), covering)

@@ -1,4 +1,4 @@
-"""One verdict everywhere: ``gangctl policy eval``, the webhooks and the background scan say the same of the same."""
+"""``gangctl policy eval``, the webhooks and the background scan give the same verdict."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ NAMES = ("large", "plain", "refused", "small")
 
 
 def size(name: str, found_by: dict[str, Any], **spec: Any) -> dict[str, Any]:
-    """At most as many pods as the parameters say."""
+    """At most as many pods as in the parameters."""
     reference = {"parameterNotFoundAction": "Deny", **found_by}
     return policy(
         name,
@@ -219,7 +219,7 @@ def given(raw: dict[str, Any], stored: dict[str, Any]) -> set[str]:
 
 
 async def scanned(view: View, stored: dict[str, Any]) -> list[dict[str, Any]]:
-    """What the background scan says of it."""
+    """The verdict of the background scan."""
     scan_view = ReplicaScanView(
         cast("PolicyKeeper", view),
         cast("PolicySources", view),
@@ -236,7 +236,7 @@ async def scanned(view: View, stored: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def told_by_cli(directory: Path) -> dict[str, Any]:
-    """What ``gangctl policy eval`` says, by JobSet."""
+    """The verdicts of ``gangctl policy eval``, by JobSet."""
     paths = files(
         directory,
         policies=[*POLICIES, *EXCEPTIONS],
@@ -251,30 +251,36 @@ def told_by_cli(directory: Path) -> dict[str, Any]:
 
 
 def test_the_command_the_webhooks_and_the_scan_agree(tmp_path: Path) -> None:
-    told = told_by_cli(tmp_path)
+    reported = told_by_cli(tmp_path)
 
     async def compare() -> None:
         async with in_force() as view:
             for name in NAMES:
                 answer, stored = await admitted(view, _subject(name))
                 by_webhook = [outcome_of(each) for each in merge(view.outcomes).outcomes]
-                by_command = [{k: v for k, v in each.items() if k != "steps"} for each in told[name]["policies"]]
+                by_command = [{k: v for k, v in each.items() if k != "steps"} for each in reported[name]["policies"]]
                 assert by_webhook == by_command, name
                 verdict = merge(view.outcomes)
-                assert given(_subject(name), stored) == {each["field"] for each in told[name]["defaults"]}, name
-                # Of what exists nobody asks for defaults.
+                assert given(_subject(name), stored) == {each["field"] for each in reported[name]["defaults"]}, name
+                # Existing JobSets get no defaults.
                 evaluating = [each for each in by_command if each["policy"] != "given-to-gangs"]
                 assert await scanned(view, stored) == evaluating, name
-                assert (answer.allowed, list(answer.warnings)) == (told[name]["allowed"], told[name]["warnings"])
-                assert answer.message == told[name]["message"]
-                assert answer.allowed or (answer.code, show(verdict.denials[0])) == (told[name]["code"], answer.message)
-                notes = {annotation_key(key): value for key, value in told[name]["auditAnnotations"].items()}
+                assert (answer.allowed, list(answer.warnings)) == (
+                    reported[name]["allowed"],
+                    reported[name]["warnings"],
+                )
+                assert answer.message == reported[name]["message"]
+                assert answer.allowed or (answer.code, show(verdict.denials[0])) == (
+                    reported[name]["code"],
+                    answer.message,
+                )
+                notes = {annotation_key(key): value for key, value in reported[name]["auditAnnotations"].items()}
                 assert answer.audit_annotations == notes
 
     asyncio.run(compare())
-    seen = {each["result"] for verdict in told.values() for one in verdict["policies"] for each in one["rules"]}
+    seen = {each["result"] for verdict in reported.values() for one in verdict["policies"] for each in one["rules"]}
     assert seen == {"pass", "fail", "error", "exempt"}, "a comparison of little"
-    assert {name: told[name]["allowed"] for name in NAMES} == {
+    assert {name: reported[name]["allowed"] for name in NAMES} == {
         "large": False,
         "plain": True,
         "refused": True,

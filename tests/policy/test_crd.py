@@ -24,7 +24,7 @@ from tests.rows import each
 DEFINITIONS = path_of("apiextensions.k8s.io/v1", "customresourcedefinitions")
 
 
-def test_the_committed_files_are_what_the_models_say() -> None:
+def test_the_committed_files_are_those_of_the_models() -> None:
     assert {path.name: path.read_text() for path in PLACE.glob("gang*.yaml")} == render()
 
 
@@ -183,7 +183,7 @@ async def test_every_api_server_takes_the_definitions_and_what_the_models_take(p
 
 
 @pytest.mark.controlplane
-async def test_lists_show_what_an_operator_looks_for(plane_1_37: ControlPlane, group_1_37: str) -> None:
+async def test_kubectl_get_shows_the_columns_of_a_policy(plane_1_37: ControlPlane, group_1_37: str) -> None:
     api = plane_1_37.api
     policies = path_of(f"{group_1_37}/v1alpha1", "gangpolicies")
     await api.create(policies, {**COMPLETE, "apiVersion": f"{group_1_37}/v1alpha1"})

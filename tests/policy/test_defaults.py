@@ -1,4 +1,4 @@
-"""What JobSets get where they say nothing."""
+"""Defaults that JobSets get for missing fields."""
 
 from __future__ import annotations
 
@@ -52,19 +52,19 @@ def plain(**metadata: Any) -> Object:
     return raw
 
 
-def test_everything_that_is_not_said_is_given() -> None:
+def test_every_missing_field_gets_its_default() -> None:
     raw = result(plain(), giving(gangMode="Gang", queue="q", priorityClass="high", options={"disruption": "all"}))
     assert labels(raw) == {QUEUE: "q", PRIORITY: "high"}
     assert notes(raw)[MODE] == "Gang"
     assert json.loads(notes(raw)[OPTIONS]) == {"disruption": "all"}
 
 
-def test_what_is_said_is_left() -> None:
+def test_existing_fields_are_kept() -> None:
     own = plain(labels={QUEUE: "mine", PRIORITY: ""}, annotations={MODE: "Off"})
     assert applied(own, giving(gangMode="Gang", queue="q", priorityClass="high")) == Applied()
 
 
-def test_only_what_is_created_gets_defaults() -> None:
+def test_only_creates_get_defaults() -> None:
     giver = giving(queue="q", where={"matchConstraints": {"resourceRules": [rule("*")]}})
     raw = plain()
     assert defaults_of([giver], review_of(raw, "UPDATE", old=raw)) == Applied()
@@ -78,7 +78,7 @@ def test_only_policies_that_apply_give_defaults() -> None:
     assert labels(result(plain(labels={"a": "b"}), selective))[QUEUE] == "q"
 
 
-def test_conditions_are_evaluated_elsewhere_and_without_an_outcome_nothing_is_given() -> None:
+def test_without_an_outcome_of_the_conditions_no_default_is_set() -> None:
     giver = giving(queue="q", where={"matchConditions": [{"name": "c", "expression": "true"}]})
     review = review_of(plain())
     assert defaults_of([giver], review) == Applied()
@@ -99,19 +99,19 @@ def test_policies_that_disagree_are_both_named(field: str) -> None:
     assert conflict.path == f"metadata.labels[{QUEUE if field == 'queue' else PRIORITY}]"
 
 
-def test_policies_that_disagree_do_not_where_the_jobset_has_a_value() -> None:
+def test_policies_do_not_conflict_if_the_jobset_has_a_value() -> None:
     own = plain(labels={QUEUE: "mine"})
     assert applied(own, giving("a", queue="one"), giving("b", queue="two")) == Applied()
 
 
-def test_policies_that_agree_are_one() -> None:
+def test_equal_defaults_of_policies_do_not_conflict() -> None:
     found = applied(plain(), giving("b", queue="q"), giving("a", queue="q"))
     assert found.conflicts == ()
     assert found.sources == {f"metadata.labels[{QUEUE}]": Source("q", ("a", "b"), ("", ""))}
     assert str(found.sources[f"metadata.labels[{QUEUE}]"]) == '"q", default of a, b'
 
 
-def test_all_disagreements_are_told_at_once() -> None:
+def test_all_conflicts_are_reported_at_once() -> None:
     found = applied(plain(), giving("a", queue="1", gangMode="Off"), giving("b", queue="2", gangMode="Gang"))
     assert [each.path for each in found.conflicts] == [f"metadata.labels[{QUEUE}]", f"metadata.annotations[{MODE}]"]
 
@@ -125,12 +125,12 @@ SPOKEN: dict[str, Object] = {
 
 
 @each("case", SPOKEN)
-def test_any_mode_that_is_said_keeps_the_default_away(case: str) -> None:
+def test_any_mode_in_the_jobset_prevents_the_default(case: str) -> None:
     assert applied(SPOKEN[case], giving(gangMode="Gang")) == Applied()
     assert applied(SPOKEN[case], giving(replicatedJobGangMode="Gang")) == Applied()
 
 
-def test_the_other_notation_and_groups_of_its_own_are_said_too() -> None:
+def test_gang_config_and_existing_groups_prevent_the_default() -> None:
     field = plain()
     field["spec"]["gangConfig"] = {"gangMode": "Off"}
     native = plain()
@@ -141,14 +141,14 @@ def test_the_other_notation_and_groups_of_its_own_are_said_too() -> None:
         assert applied(raw, giving(gangMode="Gang")) == Applied()
 
 
-def test_a_mode_for_each_replicated_job() -> None:
+def test_the_mode_of_each_replicated_job_has_a_default() -> None:
     raw = result(plain(), giving(replicatedJobGangMode="ReplicatedGang"))
     assert MODE not in notes(raw)
     modes = [each["template"]["metadata"]["annotations"][MODE] for each in raw["spec"]["replicatedJobs"]]
     assert modes == ["ReplicatedGang", "ReplicatedGang"]
 
 
-def test_modes_of_two_levels_disagree() -> None:
+def test_default_modes_of_two_levels_conflict() -> None:
     found = applied(plain(), giving("a", gangMode="Gang"), giving("b", replicatedJobGangMode="Gang"))
     (conflict,) = found.conflicts
     assert "'a'" in conflict.detail
@@ -164,14 +164,14 @@ def test_options_are_for_gangs_only() -> None:
         assert json.loads(notes(result(raw, giver))[OPTIONS]) == {"disruption": "all"}
 
 
-def test_options_are_given_one_by_one() -> None:
+def test_options_are_defaulted_one_by_one() -> None:
     raw = jobset("js", rj("a"), mode="Gang", options='{"disruption":"single"}')
     givers = giving("a", options={"disruption": "all", "composite": True}), giving("b", options={"topologyKey": "rack"})
     own = json.loads(notes(result(raw, *givers))[OPTIONS])
     assert own == {"disruption": "single", "composite": True, "topologyKey": "rack"}
 
 
-def test_options_that_disagree() -> None:
+def test_conflicting_options_are_reported() -> None:
     raw = jobset("js", rj("a"), mode="Gang")
     givers = giving("a", options={"disruption": "all"}), giving("b", options={"disruption": "single"})
     (conflict,) = applied(raw, *givers).conflicts
@@ -179,7 +179,7 @@ def test_options_that_disagree() -> None:
 
 
 @each("text", ["", "{", "[]", "3"])
-def test_options_that_cannot_be_read_are_left_to_their_own_webhook(text: str) -> None:
+def test_invalid_options_get_no_defaults(text: str) -> None:
     raw = jobset("js", rj("a"), mode="Gang", options=text)
     assert applied(raw, giving(options={"disruption": "all"})) == Applied()
 
@@ -200,7 +200,7 @@ policy_lists = st.lists(wishes, min_size=1, max_size=3).map(
 
 @PROPERTY
 @given(jobsets(), policy_lists)
-def test_defaults_are_given_once_and_take_nothing_away(raw: Object, policies: list[LoadedPolicy]) -> None:
+def test_defaults_are_idempotent_and_remove_nothing(raw: Object, policies: list[LoadedPolicy]) -> None:
     found = applied(raw, *policies)
     if found.conflicts:
         assert found.patch == ()
@@ -220,5 +220,5 @@ def test_the_order_of_policies_does_not_matter(raw: Object, policies: list[Loade
 
 @PROPERTY
 @given(hostile_jobsets(), policy_lists)
-def test_no_object_is_too_odd(raw: Object, policies: list[LoadedPolicy]) -> None:
+def test_hostile_objects_get_defaults_without_an_error(raw: Object, policies: list[LoadedPolicy]) -> None:
     apply(raw, list(applied(raw, *policies).patch))

@@ -1,4 +1,4 @@
-"""What a policy says of a request, beyond what the API server was asked about: findings, exceptions, budgets."""
+"""The outcome of a policy for a request, beyond the recorded cases of the API server: findings, exceptions, budgets."""
 
 from __future__ import annotations
 
@@ -41,12 +41,12 @@ def test_ignored_errors_are_found_without_consequences() -> None:
     assert [each.rule for each in outcome.violations] == ["1"]
 
 
-def test_a_policy_that_is_about_something_else_costs_nothing() -> None:
+def test_a_policy_that_does_not_match_costs_nothing() -> None:
     outcome = evaluated(rules(FALSE), created(resource=("", "v1", "pods")))
     assert (outcome.matched, outcome.skipped, outcome.findings, outcome.steps) == (False, "resource", (), 0)
 
 
-def test_a_condition_that_is_false_says_so() -> None:
+def test_a_false_condition_is_named() -> None:
     outcome = evaluated(rules(FALSE, matchConditions=[{"name": "only-x", "expression": "object.metadata.name == 'x'"}]))
     assert (outcome.matched, outcome.skipped) == (False, "matchConditions[only-x]")
     assert outcome.violations == ()
@@ -69,7 +69,7 @@ def test_the_gang_is_null_or_the_plan() -> None:
     assert len(evaluated(policy, created(gang={"totalPods": 3})).violations) == 1
 
 
-def test_an_object_that_goes_is_the_old_one() -> None:
+def test_a_delete_is_evaluated_on_the_old_object() -> None:
     constraints = {"resourceRules": [{**_rule(), "operations": ["DELETE"]}]}
     review = review_of(None, "DELETE", old={"metadata": {"name": "js", "namespace": "ns"}})
     outcome = evaluated(
@@ -126,7 +126,7 @@ def test_each_parameter_is_an_evaluation_of_its_own() -> None:
     assert outcome.audit_annotations == (("k", "seen a, seen b, seen c"),)
 
 
-def test_the_same_note_of_several_parameters_is_one() -> None:
+def test_equal_audit_annotations_of_several_parameters_are_one() -> None:
     policy = rules("true", auditAnnotations=[{"key": "k", "valueExpression": "'same'"}], **PARAMS)
     assert evaluated(policy, created(**params("a", "b"))).audit_annotations == (("k", "same"),)
 
@@ -140,7 +140,7 @@ def test_a_condition_may_leave_out_some_parameters() -> None:
     assert not evaluated(policy, created(**params("a", "c"))).matched
 
 
-def test_parameters_that_are_missing() -> None:
+def test_missing_parameters_follow_the_not_found_action() -> None:
     assert evaluated(rules("false", **ALLOWED)).skipped == "paramRef"
     (violation,) = evaluated(rules("true", **PARAMS)).violations
     assert violation.message == (
@@ -149,7 +149,7 @@ def test_parameters_that_are_missing() -> None:
     assert evaluated(rules("false", failurePolicy="Ignore", **PARAMS)).violations == ()
 
 
-def test_parameters_that_cannot_be_had_deny_whatever_the_actions_are() -> None:
+def test_unavailable_parameters_deny_with_any_action() -> None:
     warned = rules("true", validationActions=["Warn"], **ALLOWED)
     verdict = merge([evaluated(warned, created(param_errors={"p": "unknown kind"}))])
     assert [each.message for each in verdict.denials] == ["failed to configure binding: unknown kind"]
@@ -168,13 +168,13 @@ def test_an_exception_excuses_what_fails_and_what_errs() -> None:
     assert outcome.findings[1].error == "NoSuchKey"
 
 
-def test_an_exception_from_one_rule_is_none_from_another() -> None:
+def test_an_exception_from_one_rule_does_not_cover_another() -> None:
     policy = rules({"name": "a", "expression": FALSE}, FALSE)
     assert [each.rule for each in evaluated(policy, None, covering(rules=["a"])).violations] == ["1"]
     assert [each.rule for each in evaluated(policy, None, covering(rules=["1"])).violations] == ["a"]
 
 
-def test_only_an_exception_from_the_whole_policy_covers_what_is_no_rule() -> None:
+def test_only_an_exception_from_the_whole_policy_covers_errors_outside_of_rules() -> None:
     policy = rules({"name": "a", "expression": "true"}, **PARAMS)
     assert evaluated(policy, None, covering()).violations == ()
     assert len(evaluated(policy, None, covering(rules=["a"])).violations) == 1
@@ -186,7 +186,7 @@ def broken(**spec: Any) -> PolicyError:
     return refused.value
 
 
-def test_a_broken_policy_refuses_what_it_is_about() -> None:
+def test_a_broken_policy_refuses_the_requests_that_it_matches() -> None:
     policy = broken(matchConstraints={"objectSelector": {"matchLabels": {"a": "b"}}}).broken
     assert refused_by_broken(policy, created()).skipped == "objectSelector"
     review = review_of({"metadata": {"name": "js", "namespace": "ns", "labels": {"a": "b"}}})
@@ -196,19 +196,19 @@ def test_a_broken_policy_refuses_what_it_is_about() -> None:
     assert refused_by_broken(policy, review, [load_exception(covering())]).violations == ()
 
 
-def test_a_broken_policy_that_may_fail_refuses_nothing() -> None:
+def test_a_broken_policy_with_failure_policy_ignore_refuses_nothing() -> None:
     outcome = refused_by_broken(broken(failurePolicy="Ignore").broken, created())
     assert [each.result for each in outcome.findings] == [Result.ERROR]
     assert outcome.violations == ()
 
 
-def test_a_broken_policy_only_warns_where_it_would_only_have_warned() -> None:
+def test_a_broken_policy_that_only_warns_still_only_warns() -> None:
     verdict = merge([refused_by_broken(broken(validationActions=["Warn"]).broken, created())])
     assert verdict.allowed
     assert len(verdict.warnings) == 1
 
 
-def test_a_policy_without_any_shape_is_about_every_jobset() -> None:
+def test_a_malformed_policy_matches_every_jobset() -> None:
     with pytest.raises(PolicyError) as refused:
         load_policy({"metadata": {"name": "p"}, "spec": {"failurePolicy": "Fail", "validations": 3}})
     assert merge([refused_by_broken(refused.value.broken, created())]).code == 422
@@ -217,7 +217,7 @@ def test_a_policy_without_any_shape_is_about_every_jobset() -> None:
     assert merge([refused_by_broken(refused.value.broken, created())]).allowed
 
 
-def test_a_policy_that_was_killed_has_an_answer() -> None:
+def test_a_policy_whose_worker_was_killed_has_an_outcome() -> None:
     policy = loaded(rules("true"))
     outcome = unanswered(policy, created(), EvalKind.DEADLINE_EXCEEDED, "took longer than 1 s")
     assert [(each.rule, each.error) for each in outcome.violations] == [("spec", "DeadlineExceeded")]
@@ -226,7 +226,7 @@ def test_a_policy_that_was_killed_has_an_answer() -> None:
 DEEP = "[1,2,3,4,5,6,7,8,9].all(a, [1,2,3,4,5,6,7,8,9].all(b, a + b + size(object.metadata.name) > 0))"
 
 
-def test_a_rule_that_costs_too_much_is_an_error_and_the_others_go_on() -> None:
+def test_a_rule_above_the_budget_is_an_error_and_the_others_are_evaluated() -> None:
     meter = StepMeter(10**9, 1.0, lambda: 0.0)
     outcome = evaluated(rules("[1].all(x, x > 0)", "true"), meter=meter)
     assert [each.result for each in outcome.findings] == [Result.PASS, Result.PASS]
@@ -235,7 +235,7 @@ def test_a_rule_that_costs_too_much_is_an_error_and_the_others_go_on() -> None:
     assert [each.error for each in outcome.findings] == ["", "BudgetExceeded", "BudgetExceeded"]
 
 
-def test_time_runs_out_by_the_clock_that_was_given() -> None:
+def test_the_deadline_uses_the_given_clock() -> None:
     ticks = iter(range(10**6))
     meter = StepMeter.request(lambda: float(next(ticks)), seconds=2.0)
     deep = DEEP.replace("[1,2,3,4,5,6,7,8,9]", str(list(range(30))))

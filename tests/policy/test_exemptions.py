@@ -27,7 +27,7 @@ def at(moment: datetime, review: Review | None = None) -> Review:
     return replace(created() if review is None else review, now=moment)
 
 
-def test_it_ends_by_itself() -> None:
+def test_an_exception_expires() -> None:
     found = of()
     assert covers(found, "p", "r", at(END - timedelta(seconds=1)))
     assert not covers(found, "p", "r", at(END))
@@ -35,13 +35,13 @@ def test_it_ends_by_itself() -> None:
     assert found.expired(END)
 
 
-def test_an_end_in_another_zone_is_the_same_moment() -> None:
+def test_an_expiry_in_another_time_zone_is_the_same_moment() -> None:
     found = of(expiresAt="2026-07-01T02:00:00+02:00")
     assert covers(found, "p", "r", at(END - timedelta(seconds=1)))
     assert not covers(found, "p", "r", at(END))
 
 
-def test_policies_and_rules() -> None:
+def test_an_exception_covers_the_listed_policies_and_rules() -> None:
     found = of({"name": "a"}, {"name": "b", "rules": ["x", "0"]})
     review = created()
     assert covers(found, "a", "anything", review)
@@ -83,11 +83,11 @@ MATCHES: list[tuple[Object, Review, bool]] = [
 
 
 @each(("match", "review", "expected"), MATCHES)
-def test_objects(match: Object, review: Review, expected: bool) -> None:
+def test_an_exception_covers_the_matched_objects(match: Object, review: Review, expected: bool) -> None:
     assert covers(of(match=match), "p", "r", review) is expected
 
 
-def test_the_first_one_by_name_is_named() -> None:
+def test_the_first_covering_exception_by_name_is_reported() -> None:
     found = [load_exception(exception({"name": "p"}, name=name)) for name in ("c", "a", "b")]
     assert covering(found, "p", "r", created()) == "a"
     assert covering(found, "q", "r", created()) == ""
@@ -95,7 +95,7 @@ def test_the_first_one_by_name_is_named() -> None:
 
 @PROPERTY
 @given(st.sampled_from(["", "a", "ab", "train-"]), st.text("ab-", max_size=4), st.text("ab-", max_size=3))
-def test_what_a_beginning_covers_before_a_name_is_made_it_covers_after(
+def test_a_prefix_that_covers_a_generate_name_covers_the_generated_name(
     prefix: str, generated: str, suffix: str
 ) -> None:
     found = of(match={"names": [f"{prefix}*"]})

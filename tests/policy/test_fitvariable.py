@@ -1,4 +1,4 @@
-"""``fit``: a variable with the fields of ``gangctl fit -o json``, and what it is where nobody knows."""
+"""``fit``: a variable with the fields of ``gangctl fit -o json``, and its value if the verdict is unknown."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def test_the_type_is_that_of_the_report() -> None:
     assert fits(unknown_fit(jobset("js", rj("w")), "t", ["nobody was asked"]), FIT_TYPE)
 
 
-def test_a_policy_may_forbid_what_never_fits() -> None:
+def test_a_policy_can_refuse_a_jobset_that_never_fits() -> None:
     policy = rules(NEVER)
     unknown = unknown_fit(jobset("js", rj("w")), "t", ["nobody was asked"])
     assert len(evaluated(policy, created(fit={**unknown, "verdict": "never"})).violations) == 1
@@ -33,6 +33,6 @@ def test_a_policy_may_forbid_what_never_fits() -> None:
     assert unknown["message"] == "It is not known whether this JobSet can be admitted: nobody was asked."
 
 
-def test_fields_that_no_report_has_are_refused_at_load() -> None:
+def test_unknown_fields_of_fit_are_refused_at_load() -> None:
     with pytest.raises(PolicyError, match="verdikt"):
         load_policy(rules("fit.verdikt == ''"))

@@ -34,14 +34,14 @@ def assert_printed(raw: dict[str, Any], path: Path) -> None:
     assert [with_quantities(report, PlanReport)] == printed(path)
 
 
-def test_it_is_what_plan_prints(tmp_path: Path) -> None:
+def test_the_variable_equals_the_output_of_plan(tmp_path: Path) -> None:
     raw = jobset("js", rj("a", replicas=2, parallelism=3), rj("b"), mode="Gang")
     path = tmp_path / "js.json"
     path.write_text(json.dumps(raw))
     assert_printed(raw, path)
 
 
-def test_a_name_to_be_generated_is_shown_as_plan_shows_it(tmp_path: Path) -> None:
+def test_a_generated_name_is_shown_as_by_plan(tmp_path: Path) -> None:
     raw = jobset("js", rj("a"), mode="Gang")
     raw["metadata"] = {"generateName": "js-", **{k: v for k, v in raw["metadata"].items() if k != "name"}}
     path = tmp_path / "js.json"
@@ -59,13 +59,13 @@ def test_a_name_to_be_generated_is_shown_as_plan_shows_it(tmp_path: Path) -> Non
     ],
     ids=["refused", "without bounds", "malformed", "worse"],
 )
-def test_what_cannot_be_planned_is_null(raw: dict[str, Any]) -> None:
+def test_a_jobset_that_cannot_be_planned_gives_null(raw: dict[str, Any]) -> None:
     assert gang_of(raw, ClusterRules()) is None
 
 
 @PROPERTY
 @given(hostile_jobsets())
-def test_it_never_raises(raw: dict[str, Any]) -> None:
+def test_any_jobset_gives_a_value_without_an_error(raw: dict[str, Any]) -> None:
     gang_of(raw, ClusterRules())
 
 
@@ -91,7 +91,7 @@ def test_every_plan_has_the_declared_type(raw: dict[str, Any]) -> None:
     assert plan is None or fits(plan, GANG_TYPE)
 
 
-def test_the_declared_type() -> None:
+def test_the_declared_type_has_the_fields_of_a_plan() -> None:
     assert GANG_TYPE.name == "gangctl.Plan"
     assert GANG_TYPE.fields is not None
     assert GANG_TYPE.fields["totalPods"] == INT

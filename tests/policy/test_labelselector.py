@@ -25,7 +25,9 @@ labels = st.dictionaries(st.sampled_from(["a", "b", "c"]), words)
         ("DoesNotExist", [], False, False, True),
     ],
 )
-def test_a_term(operator: Operator, values: list[str], present: bool, other: bool, absent: bool) -> None:
+def test_a_term_selects_by_its_operator(
+    operator: Operator, values: list[str], present: bool, other: bool, absent: bool
+) -> None:
     assert holds("k", operator, values, {"k": "x"}) is present
     assert holds("k", operator, values, {"k": "z"}) is other
     assert holds("k", operator, values, {"j": "x"}) is absent
@@ -33,14 +35,14 @@ def test_a_term(operator: Operator, values: list[str], present: bool, other: boo
 
 @PROPERTY
 @given(labels, st.sampled_from(["a", "b", "c"]), st.lists(words, min_size=1))
-def test_opposites_are_opposites(found: dict[str, str], key: str, values: list[str]) -> None:
+def test_opposite_operators_are_complementary(found: dict[str, str], key: str, values: list[str]) -> None:
     assert holds(key, "In", values, found) is not holds(key, "NotIn", values, found)
     assert holds(key, "Exists", [], found) is not holds(key, "DoesNotExist", [], found)
 
 
 @PROPERTY
 @given(labels, labels)
-def test_match_labels_are_in_terms_of_one_value(wanted: dict[str, str], found: dict[str, str]) -> None:
+def test_match_labels_equal_in_terms_with_one_value(wanted: dict[str, str], found: dict[str, str]) -> None:
     by_label = LabelSelector.model_validate({"matchLabels": wanted})
     terms = [{"key": key, "operator": "In", "values": [value]} for key, value in wanted.items()]
     by_term = LabelSelector.model_validate({"matchExpressions": terms})
@@ -55,16 +57,16 @@ def test_an_empty_selector_selects_everything(found: dict[str, str]) -> None:
 
 
 @each("name", ["a", "a.b/c", "A_b-c.d", "x" * 63, f"{'a' * 63}.b/c"])
-def test_names_that_are_qualified(name: str) -> None:
+def test_qualified_names_are_accepted(name: str) -> None:
     assert is_qualified_name(name)
 
 
 @each("name", ["", "/a", "a/", "-a", "a-", "x" * 64, "A.b/c", "a/b/c", "a b", f"{'a' * 64}/c", "a\n"])
-def test_names_that_are_not(name: str) -> None:
+def test_unqualified_names_are_refused(name: str) -> None:
     assert not is_qualified_name(name)
 
 
-def test_values_and_subdomains() -> None:
+def test_label_values_and_subdomains_are_validated() -> None:
     assert is_label_value("")
     assert is_label_value("Ab.c_d-1")
     assert not is_label_value("a b")
@@ -75,7 +77,7 @@ def test_values_and_subdomains() -> None:
 
 
 @each("operator", get_args(Operator))
-def test_terms_have_the_values_they_need(operator: Operator) -> None:
+def test_terms_need_values_according_to_their_operator(operator: Operator) -> None:
     needs = operator in {"In", "NotIn"}
     assert bool(list(check_term("k", operator, [], "p"))) is needs
     assert bool(list(check_term("k", operator, ["v"], "p"))) is not needs

@@ -31,7 +31,7 @@ def kinds(document: Object) -> dict[str, str]:
     return {each.path: each.kind for each in problems(document)}
 
 
-def test_every_problem_is_told_with_its_place() -> None:
+def test_every_problem_is_reported_with_its_place() -> None:
     document = policy(
         matchConditions=[{"name": "c", "expression": "1"}, {"name": "c", "expression": "variables.v"}],
         variables=[{"name": "v", "expression": "nothing"}, {"name": "w", "expression": "variables.x"}],
@@ -71,12 +71,12 @@ def test_a_problem_of_a_field_has_no_place_in_a_text() -> None:
     assert (problem.path, problem.offset, problem.expression) == ("spec.validationActions", None, "")
 
 
-def test_a_variable_that_is_wrong_does_not_make_wrong_what_reads_it() -> None:
+def test_an_invalid_variable_causes_no_further_errors() -> None:
     document = policy("variables.v == 1", variables=[{"name": "v", "expression": "nothing"}])
     assert list(kinds(document)) == ["spec.variables[0].expression"]
 
 
-def test_params_are_declared_where_there_is_a_kind_of_them() -> None:
+def test_params_are_declared_if_the_policy_has_a_param_kind() -> None:
     loaded(policy("params == null", matchConditions=[{"name": "c", "expression": "params.a == 1"}], **PARAMS))
     assert kinds(policy("params == null")) == {"spec.validations[0].expression": "Undeclared"}
 
@@ -102,7 +102,7 @@ def test_the_gang_is_an_object_with_declared_fields() -> None:
     assert kinds(policy("gang.group.size() == 1")) == {"spec.validations[0].expression": "Undeclared"}
 
 
-def test_what_is_known_of_a_loaded_policy() -> None:
+def test_a_loaded_policy_has_its_rules_and_needs() -> None:
     document = rules(
         {"name": "a", "expression": "variables.v"},
         "true",
@@ -124,14 +124,14 @@ def test_what_is_known_of_a_loaded_policy() -> None:
 
 
 @each("document", [{}, {"spec": None}, {"metadata": {"name": 3}, "spec": []}, {"metadata": []}])
-def test_documents_of_any_shape_are_refused_with_words(document: Object) -> None:
+def test_malformed_documents_are_refused_with_a_message(document: Object) -> None:
     with pytest.raises(PolicyError) as refused:
         load_policy(document)
     assert refused.value.policy == "(without a name)"
     assert refused.value.broken.fail_closed
 
 
-def test_the_error_of_a_policy_can_go_to_another_process() -> None:
+def test_the_error_of_a_policy_can_be_pickled() -> None:
     with pytest.raises(PolicyError) as refused:
         load_policy(policy("1"))
     broken = pickle.loads(pickle.dumps(refused.value.broken))
@@ -142,7 +142,7 @@ def warnings(*expressions: str, **spec: Any) -> dict[str, int | None]:
     return {each.path: each.offset for each in loaded(policy(*expressions, **spec)).warnings}
 
 
-def test_fields_that_no_jobset_has_are_warnings() -> None:
+def test_unknown_fields_of_jobsets_are_warnings() -> None:
     assert warnings("object.spec.replicatedJobs.all(rj, rj.replicas > 0)", "has(object.spec.suspend)") == {}
     assert warnings("object.spec.replicatedJob.all(rj, rj.replicas > 0)", "has(object.spec.suspended)") == {
         "spec.validations[0].expression": 12,
@@ -159,7 +159,7 @@ def test_warnings_see_through_variables() -> None:
     assert list(found) == ["spec.variables[1].expression", "spec.validations[0].expression"]
 
 
-def test_every_expression_is_looked_at() -> None:
+def test_every_expression_is_checked() -> None:
     found = warnings(
         matchConditions=[{"name": "c", "expression": "object.a == 1"}],
         validations=[{"expression": "true", "messageExpression": "string(object.b)"}],

@@ -41,7 +41,7 @@ def of(operation: Operation = "CREATE", obj: Object | None = None, **more: Any) 
 
 
 @each(("operation", "reason"), [("CREATE", ""), ("UPDATE", ""), ("DELETE", "operation"), ("CONNECT", "operation")])
-def test_without_rules_it_is_about_jobsets_that_are_created_or_updated(operation: Operation, reason: str) -> None:
+def test_without_rules_a_policy_matches_creates_and_updates_of_jobsets(operation: Operation, reason: str) -> None:
     assert matches(about(), of(operation)) == reason
     pods = of(operation, resource=("", "v1", "pods"))
     assert matches(about(), pods) == "resource"
@@ -81,14 +81,14 @@ RULES: dict[str, tuple[Object, Review, str]] = {
 
 
 @each("case", RULES)
-def test_a_rule(case: str) -> None:
+def test_a_rule_matches_by_group_version_resource_and_operation(case: str) -> None:
     written, review, reason = RULES[case]
     assert matches(about(resourceRules=[written]), review) == reason
     excluded = about(resourceRules=[rule(apiGroups=["*"], resources=["*/*"])], excludeResourceRules=[written])
     assert matches(excluded, review) == ("" if reason else "excludeResourceRules")
 
 
-def test_one_rule_is_enough_and_the_nearest_one_tells_why_none_fits() -> None:
+def test_one_matching_rule_is_enough_and_the_nearest_explains_a_mismatch() -> None:
     far, near = rule(apiGroups=["batch"]), rule("DELETE")
     assert matches(about(resourceRules=[far, near, rule()]), of()) == ""
     assert matches(about(resourceRules=[far, near]), of()) == "operation"
@@ -146,7 +146,7 @@ def test_labels_of_any_shape_are_read(labels: Any) -> None:
     )
 
 
-def test_a_binding_narrows() -> None:
+def test_a_binding_narrows_the_match() -> None:
     assert matches(about({}), of()) == ""
     narrowed = about({"namespaceSelector": {"matchLabels": {"team": "a"}}, "resourceRules": [rule("CREATE")]})
     assert matches(narrowed, of(namespace=labelled(team="a"))) == ""

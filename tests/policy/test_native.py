@@ -32,7 +32,7 @@ def problems(*documents: Object) -> set[tuple[str, str]]:
     return {(problem.binding, problem.path) for problem in refused.value.problems}
 
 
-def test_each_binding_is_a_policy_of_its_own() -> None:
+def test_each_binding_is_a_separate_policy() -> None:
     reference = {"name": "x", "parameterNotFoundAction": "Allow"}
     kind = {"apiVersion": "v1", "kind": "ConfigMap"}
     warn = binding("warn", validationActions=["Warn"], paramRef=reference)
@@ -65,7 +65,7 @@ def test_both_versions_are_read(version: str) -> None:
     assert [each.name for each in load_native([native(version=group), binding(version=group)])] == ["p/b"]
 
 
-def test_what_the_api_server_writes_into_stored_objects_is_taken() -> None:
+def test_defaults_of_stored_policies_are_accepted() -> None:
     stored = native(
         failurePolicy="Fail",
         matchConstraints={
@@ -82,13 +82,13 @@ def test_what_the_api_server_writes_into_stored_objects_is_taken() -> None:
     assert load_native([stored])[0].generation == 1
 
 
-def test_bindings_of_other_policies_are_told() -> None:
+def test_bindings_without_their_policy_are_reported() -> None:
     pairs, strays = pair([native(), binding(policy="q"), {"apiVersion": "v1", "kind": "ConfigMap"}])
     assert [each.name for each in pairs] == ["p"]
     assert [each["metadata"]["name"] for each in strays] == ["b"]
 
 
-def test_problems_are_told_in_the_document_they_are_in() -> None:
+def test_problems_are_reported_in_their_document() -> None:
     wrong = binding(validationActions=["Deny", "Warn"], paramRef={"parameterNotFoundAction": "Deny"})
     assert problems(native(validations=[{"expression": "1"}]), wrong) == {
         ("", "spec.validations[0].expression"),
@@ -111,12 +111,12 @@ WRONG: dict[str, tuple[Object, str]] = {
 
 
 @each("case", WRONG)
-def test_what_the_api_server_would_refuse(case: str) -> None:
+def test_invalid_native_policies_are_refused(case: str) -> None:
     document, path = WRONG[case]
     assert problems(document) == {("", path)}
 
 
-def test_types_of_jobsets_are_known_where_a_policy_is_about_them_only() -> None:
+def test_fields_are_checked_if_a_policy_is_about_jobsets_only() -> None:
     jobsets = {**PODS, "apiGroups": ["jobset.x-k8s.io"], "apiVersions": ["*"], "resources": ["jobsets"]}
     wrong = [{"expression": "object.spek == 1"}]
     for rules, expected in (([jobsets], 1), ([jobsets, PODS], 0), ([PODS], 0)):

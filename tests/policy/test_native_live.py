@@ -41,7 +41,7 @@ PARAMS = {
 
 @dataclass(frozen=True)
 class Answer:
-    """What was said to a request; ``refused`` of a policy that could not even be created."""
+    """The answer to a request; ``refused`` if the policy could not even be created."""
 
     code: int = 201
     reason: str = ""
@@ -91,7 +91,7 @@ def subject(case_id: str, case: Case, namespace: str) -> Object:
 
 @contextlib.asynccontextmanager
 async def installed(plane: ControlPlane, prefix: str, namespace: str) -> AsyncIterator[dict[str, str]]:
-    """Every case's policy in force; yields those that the server refused, and what it said."""
+    """Every case's policy in force; yields those that the server refused, with its message."""
     api = plane.api
     refused: dict[str, str] = {}
     made: list[tuple[Object, Object]] = []
@@ -131,7 +131,7 @@ async def ask(plane: ControlPlane, obj: Object) -> Answer:
 
     async def decided() -> Answer:
         answer = await _ask(plane, obj)
-        # It reads a parameter that it does not know within a second: a machine that stands still says nothing about it.
+        # It reads a parameter that it does not know within a second: a slow machine is no evidence against it.
         if "context deadline exceeded" in answer.message:
             raise NotYet(answer.message)
         return answer
@@ -187,7 +187,7 @@ class ConfigMaps:
 
 
 def ours(policy: Object, binding: Object, obj: Object, namespace: Object, params: Sequence[Object]) -> Answer:
-    """What gangctl says of the object, with the name that the API server has made before any policy sees it."""
+    """The verdict of gangctl on the object, with the name that the API server has made before any policy sees it."""
     metadata = obj["metadata"]
     obj = {**obj, "metadata": {"name": f"{metadata.get('generateName')}xxxxx", **metadata}}
     try:
@@ -214,7 +214,7 @@ def ours(policy: Object, binding: Object, obj: Object, namespace: Object, params
     return Answer(verdict.code, verdict.denials[0].reason, comparable(verdict.denials[0].message), warnings)
 
 
-async def test_every_case_means_the_same(plane_1_37: ControlPlane, namespace: str) -> None:
+async def test_every_case_has_the_verdict_of_the_api_server(plane_1_37: ControlPlane, namespace: str) -> None:
     api = plane_1_37.api
     maps = path_of("v1", "configmaps", namespace=namespace)
     for name, data in PARAMS.items():

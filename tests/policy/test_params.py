@@ -46,32 +46,32 @@ def test_several_by_labels_in_the_order_of_their_names() -> None:
     assert names(taking(selector={}), catalogue) == ["ns/a", "ns/b", "ns/c"]
 
 
-def test_a_kind_without_namespaces() -> None:
+def test_params_of_a_cluster_scoped_kind_are_found() -> None:
     catalogue = Catalogue(limit("a"), cluster=["Limit"])
     assert names(taking(LIMIT, name="a"), catalogue) == ["a"]
     with pytest.raises(ParamsError, match="must not be provided for a cluster-scoped"):
         names(taking(LIMIT, name="a", namespace="ns"), catalogue)
 
 
-def test_a_kind_that_is_not_known() -> None:
+def test_params_of_an_unknown_kind_are_an_error() -> None:
     with pytest.raises(ParamsError, match="not known"):
         names(taking(LIMIT, name="a"), Catalogue())
 
 
 @each("reference", [{"name": "a"}, {"selector": {}}])
-def test_none_at_all(reference: Object) -> None:
+def test_missing_params_follow_the_not_found_action(reference: Object) -> None:
     assert names(taking(action="Allow", **reference), Catalogue()) == []
     with pytest.raises(ParamsError, match="no params found"):
         names(taking(**reference), Catalogue())
 
 
-def test_a_request_without_a_namespace_has_none_to_look_in() -> None:
+def test_namespaced_params_of_a_cluster_scoped_request_are_an_error() -> None:
     review = review_of({"metadata": {"name": "n"}})
     with pytest.raises(ParamsError, match="cluster-scoped resources"):
         resolve(taking(name="a"), review, Catalogue(config("a")))
 
 
-def test_objects_of_a_list_get_the_type_that_they_lack() -> None:
+def test_listed_params_get_their_kind_and_api_version() -> None:
     class Untyped(Catalogue):
         def find(self, *_: Any, **__: Any) -> list[Object]:
             return [{"metadata": {"name": "a"}}]

@@ -151,7 +151,7 @@ def test_a_priority_class_goes_with_its_queue() -> None:
     assert given_labels(plain(asking()), without) == {QUEUE: "gpu", PRIORITY: "standard"}
 
 
-def test_the_jobset_s_own_label_wins() -> None:
+def test_the_label_of_the_jobset_wins() -> None:
     own = plain(asking(), **{"kueue.x-k8s.io_queue-name": "mine", "kueue.x-k8s.io_priority-class": "low"})
     assert applied(own, mapping(entry("gpu", "high", accelerator={"resource": GPU}), queue="cpu")) == Applied()
 
@@ -164,7 +164,7 @@ def test_policies_that_disagree_are_one_error_that_names_both_and_the_entry() ->
     assert "GangPolicy 'p' (spec.defaults.queues[1]) sets \"gpu\"" in conflict.detail
 
 
-def test_policies_that_agree_by_different_entries_are_one() -> None:
+def test_equal_queues_of_different_entries_do_not_conflict() -> None:
     policies = mapping(entry("gpu", accelerator={"resource": GPU})), loaded(policy(name="b", defaults={"queue": "gpu"}))
     found = applied(plain(asking()), *policies)
     assert found.conflicts == ()
@@ -173,7 +173,7 @@ def test_policies_that_agree_by_different_entries_are_one() -> None:
     assert str(source) == '"gpu", default of b, p (spec.defaults.queues[0])'
 
 
-def test_only_what_is_created_is_mapped() -> None:
+def test_only_creates_are_mapped() -> None:
     raw = plain(asking())
     giver = mapping(entry(accelerator={"resource": GPU}))
     assert defaults_of([giver], review_of(raw, "UPDATE", old=raw)) == Applied()
@@ -211,7 +211,7 @@ REFUSED: dict[str, tuple[Object, str, ErrorKind]] = {
 
 
 @each("case", REFUSED)
-def test_what_is_wrong_with_an_entry_is_told_by_its_place(case: str) -> None:
+def test_an_invalid_entry_is_reported_with_its_place(case: str) -> None:
     bad, path, kind = REFUSED[case]
     with pytest.raises(ValidationError) as refused:
         read_policy(policy(defaults={"queues": [entry(**GOOD), bad]}))
@@ -224,7 +224,7 @@ def test_a_queue_that_no_label_can_name_is_refused_with_the_reason(defaults: Obj
         read_policy(policy(defaults=defaults))
 
 
-def test_the_longest_queue_that_a_label_can_name_is_taken() -> None:
+def test_the_longest_valid_queue_name_is_accepted() -> None:
     assert read_policy(policy(defaults={"queue": "q" * 63})).spec.defaults is not None
 
 
@@ -247,7 +247,7 @@ def documented() -> LoadedPolicy:
         pytest.param(plain(), {QUEUE: "batch"}),
     ],
 )
-def test_the_example_of_the_documentation_does_what_is_said(raw: Object, labels: Object) -> None:
+def test_the_example_of_the_documentation_maps_as_described(raw: Object, labels: Object) -> None:
     namespace: Object = {"metadata": {"name": "t", "labels": {"team": "research"}}}
     assert given_labels(raw, documented(), namespace=namespace) == labels
 
@@ -263,5 +263,5 @@ EVERYTHING = mapping(
 
 @PROPERTY
 @given(hostile_jobsets(), st.none() | st.just({"metadata": {"labels": 3}}))
-def test_no_object_is_too_odd(raw: Object, namespace: Object | None) -> None:
+def test_hostile_objects_are_mapped_without_an_error(raw: Object, namespace: Object | None) -> None:
     apply(raw, list(applied(raw, EVERYTHING, namespace=namespace).patch))

@@ -205,12 +205,12 @@ WRONG: dict[str, tuple[Object, str, ErrorKind]] = {
 
 
 @each("case", WRONG)
-def test_what_is_wrong_is_told_at_its_field(case: str) -> None:
+def test_an_error_is_reported_at_its_field(case: str) -> None:
     document, path, kind = WRONG[case]
     assert errors_of(document) == {(path, kind)}
 
 
-def test_everything_that_is_wrong_is_told_at_once() -> None:
+def test_all_errors_are_reported_at_once() -> None:
     document = policy("", "true", validationActions=["Deny", "deny"], matchConditions=[{"name": "c"}], more=1)
     assert {path for path, _ in errors_of(document)} == {
         "spec.validations[0].expression",
@@ -232,7 +232,7 @@ def test_defaults_alone_are_a_policy() -> None:
     assert read.spec.background
 
 
-def test_what_is_not_written_is_as_natively() -> None:
+def test_defaults_are_those_of_native_policies() -> None:
     spec = read_policy(policy("true", matchConstraints={"resourceRules": [rule("CREATE")]})).spec
     assert spec.validation_actions == ("Deny",)
     assert spec.match_constraints.match_policy == "Equivalent"
@@ -240,7 +240,7 @@ def test_what_is_not_written_is_as_natively() -> None:
     assert spec.validations[0].reason == "Invalid"
 
 
-def test_status_and_metadata_of_a_stored_policy_are_no_business_of_the_reader() -> None:
+def test_status_and_metadata_of_a_stored_policy_are_ignored() -> None:
     document = policy("true")
     document["metadata"] |= {"labels": {"a": "b"}, "managedFields": [{}], "generation": 3}
     document["status"] = {"from": "the future"}
@@ -266,7 +266,7 @@ EXCEPTION: dict[str, tuple[Object, str]] = {
 
 
 @each("case", EXCEPTION)
-def test_exceptions_say_who_why_and_until_when(case: str) -> None:
+def test_exceptions_need_an_owner_a_reason_and_an_expiry(case: str) -> None:
     document, path = EXCEPTION[case]
     with pytest.raises(ValidationError) as refused:
         read_exception(document)

@@ -56,7 +56,7 @@ def test_the_same_scan_builds_the_same_report() -> None:
     assert report(outcome(Result.FAIL)).build("team", before, 2000) == before
 
 
-def test_a_report_is_bounded_and_says_so() -> None:
+def test_a_report_is_bounded_with_a_note() -> None:
     made = Report()
     for number in range(MOST_RESULTS + 5):
         made.add([outcome(Result.FAIL)], jobset(f"j{number}"), {})

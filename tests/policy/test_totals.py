@@ -49,7 +49,7 @@ def test_the_newest_jobsets_are_shown() -> None:
     assert status["results"]["fail"] == 28
 
 
-def test_a_scan_that_finds_the_same_changes_nothing() -> None:
+def test_a_scan_without_a_difference_changes_nothing() -> None:
     def scan() -> Totals:
         totals = Totals()
         for name in ("b", "a", "c"):
@@ -61,7 +61,7 @@ def test_a_scan_that_finds_the_same_changes_nothing() -> None:
     assert scan().status(before, LATER) is None
 
 
-def test_what_was_known_keeps_its_time() -> None:
+def test_a_known_violation_keeps_its_time() -> None:
     first = Totals()
     first.add(outcome(Result.FAIL), jobset("old"))
     before = first.status({}, NOW)
@@ -74,7 +74,7 @@ def test_what_was_known_keeps_its_time() -> None:
     assert after["lastScanTime"] == LATER
 
 
-def test_what_others_wrote_is_cut_to_a_line() -> None:
+def test_texts_of_others_are_truncated_to_a_line() -> None:
     totals = Totals()
     totals.add(Outcome("p", matched=True, findings=(Finding("p", "0", Result.FAIL, "a\n" * 5000),)), jobset("a"))
     status = totals.status({}, NOW)

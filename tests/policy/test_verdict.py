@@ -8,14 +8,14 @@ from tests.rows import each
     ("policy", "title"),
     [("p", "GangPolicy 'p'"), ("p/b", "ValidatingAdmissionPolicy 'p' with binding 'b'")],
 )
-def test_a_policy_is_called_what_it_is(policy: str, title: str) -> None:
+def test_a_policy_is_named_with_its_kind(policy: str, title: str) -> None:
     finding = Finding(policy, "r", Result.FAIL, "too many")
     assert show(finding) == f"{title} denied request: too many"
     warned = Outcome(policy, matched=True, actions=frozenset({Action.WARN}), violations=(finding,))
     assert merge([warned]).warnings == (f"Validation failed for {title}: too many",)
 
 
-def test_the_first_denial_by_name_leads() -> None:
+def test_the_first_denial_by_name_is_the_message() -> None:
     def denying(policy: str, reason: str) -> Outcome:
         finding = Finding(policy, "r", Result.FAIL, policy, reason)
         return Outcome(policy, matched=True, actions=frozenset({Action.DENY}), violations=(finding,))

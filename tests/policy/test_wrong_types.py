@@ -111,7 +111,7 @@ def _check_status(status: dict[str, Any]) -> None:
 
 
 def _check_policy(document: dict[str, Any]) -> bool:
-    """Load it, say so, evaluate by it; returns whether it could be loaded."""
+    """Load it, format its status, evaluate it; returns whether it could be loaded."""
     review = review_of({"metadata": {"name": "js", "namespace": "ns"}, "spec": {}})
     held: LoadedPolicy | PolicyError
     try:
@@ -145,7 +145,7 @@ def _check_exception(document: dict[str, Any]) -> bool:
 
 
 @each(("document", "check"), [(POLICY, _check_policy), (EXCEPTION, _check_exception)])
-def test_whatever_stands_wherever_has_an_answer(document: dict[str, Any], check: Any) -> None:
+def test_values_of_wrong_types_have_an_error_with_a_place_and_an_outcome(document: dict[str, Any], check: Any) -> None:
     assert check(document)
     loaded = [check(each) for each in _variants(document)]
     assert 0 < sum(loaded) < len(loaded) / 2

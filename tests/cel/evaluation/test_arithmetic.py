@@ -64,7 +64,7 @@ ZERO = EvalKind.DIVIDE_BY_ZERO
         ("b'a' + b'b'", b"ab"),
     ],
 )
-def test_operators(text: str, expected: object) -> None:
+def test_arithmetic_operators_evaluate(text: str, expected: object) -> None:
     check(text, expected)
 
 

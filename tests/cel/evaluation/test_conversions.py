@@ -90,7 +90,7 @@ MISFIT = EvalKind.NO_SUCH_OVERLOAD
         ("type([1]) == list && type({1: 1}) == map", True),
     ],
 )
-def test_conversions(text: str, expected: object) -> None:
+def test_conversions_evaluate(text: str, expected: object) -> None:
     check(text, expected)
 
 
@@ -116,11 +116,11 @@ def test_conversions(text: str, expected: object) -> None:
         (-math.inf, "-Inf"),
     ],
 )
-def test_doubles_are_spelled_as_go_does(number: float, text: str) -> None:
+def test_doubles_are_formatted_as_by_go(number: float, text: str) -> None:
     assert double_text(number) == text
 
 
 @given(st.floats(allow_nan=False, allow_infinity=False))
-def test_the_text_of_a_double_is_that_double(number: float) -> None:
+def test_the_text_of_a_double_is_parsed_to_the_same_double(number: float) -> None:
     assert math.copysign(1, float(double_text(number))) == math.copysign(1, number)
     assert float(double_text(number)) == number

@@ -63,7 +63,7 @@ def steps() -> StepMeter:
         again("lists.range(10000)", 20, ".reverse().sort()"),
     ],
 )
-def test_what_grows_ends_before_it_is_large(text: str) -> None:
+def test_a_growing_value_ends_at_the_size_limit(text: str) -> None:
     tracemalloc.start()
     try:
         assert error(text, object=OBJECT, meter=steps()).kind is EvalKind.BUDGET_EXCEEDED
@@ -85,6 +85,6 @@ def test_what_grows_ends_before_it_is_large(text: str) -> None:
         "size(object.s.replace('-', '').replace('_', '--').lowerAscii()) == 12288",
     ],
 )
-def test_what_kubernetes_takes_is_taken_where_it_stays_small(text: str) -> None:
+def test_expressions_that_stay_small_are_evaluated(text: str) -> None:
     program = compile_expression(check(text, admission()))
     assert program.evaluate({"object": OBJECT}, {}, steps()) is True

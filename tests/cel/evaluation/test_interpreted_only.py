@@ -28,7 +28,7 @@ def named(node: ast.AST) -> list[str]:
     return [node.id] if isinstance(node, ast.Name) else []
 
 
-def test_the_ban_would_be_noticed() -> None:
+def test_a_use_of_the_compiled_runner_is_detected() -> None:
     for source in (
         "from celpy import CompiledRunner",
         "celpy.CompiledRunner",

@@ -41,7 +41,7 @@ MISSING = EvalKind.NO_SUCH_KEY
         ("true ? (false ? 1 : 2) : 3", 2),
     ],
 )
-def test_operators(text: str, expected: object) -> None:
+def test_logical_operators_evaluate(text: str, expected: object) -> None:
     check(text, expected)
 
 
@@ -84,7 +84,7 @@ def test_errors_are_absorbed_on_either_side(tree: Logic) -> None:
 
 
 @given(TREES, TREES)
-def test_macros_absorb_as_the_operators_do(left: Logic, right: Logic) -> None:
+def test_macros_absorb_errors_as_the_operators_do(left: Logic, right: Logic) -> None:
     body = f"x == 1 ? {left[0]} : {right[0]}"
     assert outcome(f"[1, 2].exists(x, {body})") is either(left, right)[1]
     assert outcome(f"[1, 2].all(x, {body})") is both(left, right)[1]
@@ -92,7 +92,7 @@ def test_macros_absorb_as_the_operators_do(left: Logic, right: Logic) -> None:
     assert outcome(f"[1, 2].all(i, x, {body})") is both(left, right)[1]
 
 
-def test_what_decides_spares_the_rest() -> None:
+def test_operators_short_circuit() -> None:
     for text in (
         "false && [1, 2, 3].all(x, x > 0)",
         "true || [1, 2, 3].all(x, x > 0)",
@@ -113,7 +113,7 @@ def test_what_decides_spares_the_rest() -> None:
         "[1, 2].all(x, x == 1 ? LOOP : false)",
     ],
 )
-def test_nothing_absorbs_a_budget_that_is_used_up(text: str) -> None:
+def test_an_exhausted_budget_is_not_absorbed(text: str) -> None:
     text = text.replace("LOOP", "object.all(a, object.all(b, a + b >= 0))")
     numbers = list(range(100))
     short = StepMeter(1000, 1.0, lambda: 0.0)

@@ -60,11 +60,11 @@ ZERO = EvalKind.DIVIDE_BY_ZERO
         ("[[1], [2, 3]].map(x, x.map(y, y * size(x)))", [[1], [4, 6]]),
     ],
 )
-def test_macros(text: str, expected: object) -> None:
+def test_macros_evaluate(text: str, expected: object) -> None:
     check(text, expected)
 
 
-def test_variables_of_macros_hide_others_only_inside() -> None:
+def test_variables_of_macros_are_scoped() -> None:
     assert evaluate("object.map(object, object + 1) == [2, 3] && object == [1, 2]", object=[1, 2]) is True
     assert evaluate("object.exists(object, object == 1) && object == [1, 2]", object=[1, 2]) is True
     assert evaluate("(object.all(object, object / 0 == 1) || true) && object == [1, 2]", object=[1, 2]) is True
@@ -73,7 +73,7 @@ def test_variables_of_macros_hide_others_only_inside() -> None:
     check("object.l.exists(x, x == 1) && x == 1", EvalKind.OTHER)
 
 
-def test_cel_pythons_own_macros_are_no_functions() -> None:
+def test_macros_of_cel_python_are_not_available() -> None:
     # min() is one of Kubernetes' library as well, with other errors.
     check("object.l.min()", 1)
     check("object.e.min()", EvalKind.INVALID_ARGUMENT)

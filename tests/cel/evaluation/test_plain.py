@@ -25,5 +25,5 @@ from tests.rows import each
         ("object.n", None),
     ],
 )
-def test_values_as_json(text: str, json: object) -> None:
+def test_values_are_converted_to_json(text: str, json: object) -> None:
     assert repr(plain(evaluate(text))) == repr(json)

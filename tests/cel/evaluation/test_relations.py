@@ -69,7 +69,7 @@ MISFIT = EvalKind.NO_SUCH_OVERLOAD
         ("dyn(1) == quantity('1')", False),
     ],
 )
-def test_equality_and_order(text: str, expected: object) -> None:
+def test_equality_and_order_evaluate(text: str, expected: object) -> None:
     check(text, expected)
 
 
@@ -95,7 +95,7 @@ def test_equality_and_order(text: str, expected: object) -> None:
         ("1 in object.n", MISFIT),
     ],
 )
-def test_membership(text: str, expected: object) -> None:
+def test_membership_evaluates(text: str, expected: object) -> None:
     check(text, expected)
 
 

@@ -55,7 +55,7 @@ def some(value: object) -> Optional:
         ("object.`s`", "str"),
     ],
 )
-def test_fields_and_indexes(text: str, expected: object) -> None:
+def test_fields_and_indexes_evaluate(text: str, expected: object) -> None:
     check(text, expected)
 
 
@@ -74,7 +74,7 @@ def test_fields_and_indexes(text: str, expected: object) -> None:
         ("has(object.`s`)", True),
     ],
 )
-def test_has(text: str, expected: object) -> None:
+def test_has_evaluates(text: str, expected: object) -> None:
     check(text, expected)
 
 
@@ -125,7 +125,7 @@ def test_has(text: str, expected: object) -> None:
         ("{?'a': object.i}", MISFIT),
     ],
 )
-def test_optionals(text: str, expected: object) -> None:
+def test_optionals_evaluate(text: str, expected: object) -> None:
     check(text, expected)
 
 
@@ -134,7 +134,7 @@ def test_numbers_beyond_64_bits_are_doubles_as_kubernetes_decodes_them() -> None
     assert repr(evaluate("object[0]", object=[2**63])) == repr(2.0**63)
 
 
-def test_names_without_a_value_are_an_error_and_types_have_one() -> None:
+def test_unbound_names_are_an_error_and_types_are_values() -> None:
     assert error("params.x").kind is EvalKind.OTHER
     assert evaluate("int == type(1)") is True
     assert evaluate("int", int=5) == 5
@@ -143,7 +143,7 @@ def test_names_without_a_value_are_an_error_and_types_have_one() -> None:
 @each(
     "text", ["__class__", "visit", "names", "object.__class__", "object.s.upper", "object.m.keys", "activation", "self"]
 )
-def test_no_name_reaches_python(text: str) -> None:
+def test_names_do_not_reach_attributes_of_python(text: str) -> None:
     assert error(text).kind in {EvalKind.OTHER, EvalKind.NO_SUCH_KEY}
 
 
@@ -169,7 +169,7 @@ class Lazy(Mapping[str, Any]):
         return 2
 
 
-def test_variables_are_computed_only_where_the_expression_gets_there() -> None:
+def test_variables_are_computed_only_when_they_are_read() -> None:
     variables = Lazy()
     assert evaluate("object.t || variables.bad > 0", variables) is True
     assert evaluate("has(variables.bad) && !has(variables.other)", variables) is True
@@ -178,7 +178,7 @@ def test_variables_are_computed_only_where_the_expression_gets_there() -> None:
     assert variables.asked == ["good"]
 
 
-def test_the_error_of_a_variable_is_shown_where_it_was_read() -> None:
+def test_the_error_of_a_variable_has_the_place_where_it_was_read() -> None:
     caught = error("1 > 0 ? variables.bad : 2", Lazy())
     assert (caught.kind, caught.offset) == (EvalKind.DIVIDE_BY_ZERO, 17)
     assert evaluate("variables.bad || true", Lazy()) is True
@@ -201,7 +201,7 @@ def test_errors_have_a_place(text: str, offset: int) -> None:
     assert error(text).offset == offset
 
 
-def test_messages_do_not_hold_the_request() -> None:
+def test_error_messages_do_not_contain_values_of_the_request() -> None:
     secret = "s3cr3t"
     texts = (
         "object.zz",

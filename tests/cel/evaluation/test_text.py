@@ -41,5 +41,5 @@ WRONG = EvalKind.INVALID_ARGUMENT
         ("'%s %d'.format([duration('1.5s'), object.i])", "1.5s 5"),
     ],
 )
-def test_strings(text: str, expected: object) -> None:
+def test_string_functions_evaluate(text: str, expected: object) -> None:
     check(text, expected)

@@ -57,7 +57,7 @@ MISFIT = EvalKind.NO_SUCH_OVERLOAD
         ("duration('1h').getFullYear()", MISFIT),
     ],
 )
-def test_accessors(text: str, expected: object) -> None:
+def test_accessors_of_times_evaluate(text: str, expected: object) -> None:
     check(text, expected)
 
 
@@ -88,7 +88,7 @@ def test_accessors(text: str, expected: object) -> None:
         ("[duration('1s'), duration('2ns')].sum() == duration('1.000000002s')", True),
     ],
 )
-def test_arithmetic(text: str, expected: object) -> None:
+def test_arithmetic_of_times_evaluates(text: str, expected: object) -> None:
     check(text, expected)
 
 
@@ -108,7 +108,7 @@ def test_arithmetic(text: str, expected: object) -> None:
         ("2024-02-29T00:00:00Z", "2024-02-29T00:00:00Z"),
     ],
 )
-def test_timestamps(text: str, canonical: str) -> None:
+def test_timestamps_are_parsed(text: str, canonical: str) -> None:
     assert str(parse_timestamp(text)) == canonical
 
 
@@ -141,7 +141,7 @@ def test_timestamps(text: str, canonical: str) -> None:
         "2021-01-01T00:00:00." + "1" * 64 + "Z",
     ],
 )
-def test_no_timestamps(text: str) -> None:
+def test_invalid_timestamps_are_refused(text: str) -> None:
     with pytest.raises((ValueError, OverflowError)):
         parse_timestamp(text)
 
@@ -162,7 +162,7 @@ def test_no_timestamps(text: str) -> None:
         ("2562047h47m16.854775807s", "9223372036.854776s"),
     ],
 )
-def test_durations(text: str, canonical: str) -> None:
+def test_durations_are_parsed(text: str, canonical: str) -> None:
     assert str(parse_duration(text)) == canonical
 
 
@@ -185,7 +185,7 @@ def test_durations(text: str, canonical: str) -> None:
         "1" * 64 + "s",
     ],
 )
-def test_no_durations(text: str) -> None:
+def test_invalid_durations_are_refused(text: str) -> None:
     with pytest.raises((ValueError, OverflowError)):
         parse_duration(text)
 

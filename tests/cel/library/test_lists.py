@@ -42,7 +42,7 @@ def test_indexes_and_sets_ask_for_equality(several: list[object], sought: object
 
 
 @given(st.lists(values, max_size=8))
-def test_distinct_elements_are_unlike_and_all_there(several: list[object]) -> None:
+def test_distinct_keeps_one_of_equal_elements(several: list[object]) -> None:
     distinct = METHODS["distinct"](several)
     assert not any(equal(one, other) for index, one in enumerate(distinct) for other in distinct[:index])
     assert all(METHODS["includes"](distinct, value) for value in several if equal(value, value))
@@ -53,7 +53,7 @@ def test_equality_is_symmetric(one: object, other: object) -> None:
     assert equal(one, other) is equal(other, one)
 
 
-def test_true_is_not_one_but_numbers_of_all_types_are() -> None:
+def test_true_differs_from_one_and_numbers_of_all_types_are_equal() -> None:
     assert not equal(True, 1)
     assert not equal(entered({}, True, 1), entered({}, 1, 1))
     assert equal(1, 1.0)
@@ -65,7 +65,7 @@ def test_true_is_not_one_but_numbers_of_all_types_are() -> None:
 
 
 @given(st.lists(st.integers(-5, 5)))
-def test_sorting(numbers: list[int]) -> None:
+def test_lists_are_sorted(numbers: list[int]) -> None:
     assert METHODS["sort"](numbers) == sorted(numbers)
     assert METHODS["isSorted"](numbers) is (numbers == sorted(numbers))
     assert METHODS["@sortByAssociatedKeys"](numbers, [-each for each in numbers]) == sorted(numbers, reverse=True)
@@ -84,7 +84,7 @@ def test_sorting(numbers: list[int]) -> None:
         ([None], EvalKind.NO_SUCH_OVERLOAD),
     ],
 )
-def test_sums_that_cannot_be(several: list[object], kind: EvalKind) -> None:
+def test_invalid_sums_are_errors(several: list[object], kind: EvalKind) -> None:
     with pytest.raises(EvalError) as caught:
         METHODS["sum"](several)
     assert caught.value.kind is kind
@@ -121,7 +121,7 @@ def test_a_range_is_bounded() -> None:
     assert caught.value.kind is EvalKind.BUDGET_EXCEEDED
 
 
-def test_many_strings_are_no_work() -> None:
+def test_distinct_and_sets_of_many_strings_take_linear_time() -> None:
     names = [f"n{index}" for index in range(100_000)]
     assert len(METHODS["distinct"](names)) == len(names)
     assert FUNCTIONS["sets.equivalent"](names, names)

@@ -23,7 +23,7 @@ def exact(quantity: Quantity) -> Fraction:
 
 
 @each("text", ["1", "0", ".", "-", "+", "1.G", ".5", "5.", "e3", "1E", "00012", "0Ei", "Ki", "1e400"])
-def test_what_the_api_server_takes_for_a_quantity_is_one(text: str) -> None:
+def test_quantities_of_the_api_server_are_accepted(text: str) -> None:
     assert FUNCTIONS["isQuantity"](text) is True
 
 
@@ -31,7 +31,7 @@ def test_what_the_api_server_takes_for_a_quantity_is_one(text: str) -> None:
     "text",
     ["", "Ei", "-Pi", "1..2", "1e", "1e3.5", "1k+3", "1 ", "\u0661", "1mi", "1Ki5", "1ee3", "1e99999999999999999999"],
 )
-def test_what_it_does_not_is_none(text: str) -> None:
+def test_other_texts_are_no_quantities(text: str) -> None:
     assert FUNCTIONS["isQuantity"](text) is False
     with pytest.raises(EvalError) as caught:
         FUNCTIONS["quantity"](text)
@@ -55,7 +55,7 @@ def test_what_it_does_not_is_none(text: str) -> None:
         ("0.0", None),
     ],
 )
-def test_integers_are_what_the_api_server_keeps_in_64_bits(text: str, integer: int | None) -> None:
+def test_is_integer_is_true_for_64_bit_integers(text: str, integer: int | None) -> None:
     quantity = parse(text)
     assert METHODS["isInteger"](quantity) is (integer is not None)
     if integer is None:
@@ -65,14 +65,14 @@ def test_integers_are_what_the_api_server_keeps_in_64_bits(text: str, integer: i
         assert METHODS["asInteger"](quantity) == integer
 
 
-def test_the_finest_and_the_largest() -> None:
+def test_quantities_are_rounded_to_nano_and_capped() -> None:
     assert parse("0.0000000001") == parse("1n")
     assert parse("-0.0000000001") == parse("-1n")
     assert parse("8Ei") == parse("9223372036854775807")
     assert parse("10E") > parse("9223372036854775807")
 
 
-def test_one_that_is_too_large_to_compute_with_is_still_one() -> None:
+def test_a_huge_quantity_is_valid_but_above_the_budget() -> None:
     assert FUNCTIONS["isQuantity"]("1e99999") is True
     with pytest.raises(EvalError) as caught:
         FUNCTIONS["quantity"]("1e99999")
@@ -103,6 +103,6 @@ def test_integers_may_be_added(quantity: Quantity, number: int) -> None:
 
 
 @given(quantities)
-def test_the_float_is_near(quantity: Quantity) -> None:
+def test_the_float_of_a_quantity_is_approximate(quantity: Quantity) -> None:
     assert METHODS["asApproximateFloat"](quantity) == pytest.approx(float(exact(quantity)), rel=1e-12)
     assert FUNCTIONS["sign"](quantity) == (quantity.unscaled > 0) - (quantity.unscaled < 0)

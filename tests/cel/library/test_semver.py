@@ -53,12 +53,12 @@ def test_the_order_is_total(one: Semver, two: Semver, three: Semver) -> None:
         assert hash(one) == hash(two)
 
 
-def test_builds_have_no_precedence() -> None:
+def test_build_metadata_has_no_precedence() -> None:
     assert parse("1.0.0+a") == parse("1.0.0+b") == parse("1.0.0")
 
 
 @each("text", ["", "1", "1.2", "01.2.3", "v1.2.3", "1.2.3-", "1.2.3+", "1.2.3-01", "1.2.3-a..b", "1.2.3.4"])
-def test_what_is_none(text: str) -> None:
+def test_invalid_versions_are_refused(text: str) -> None:
     assert FUNCTIONS["isSemver"](text) is False
     with pytest.raises(EvalError):
         FUNCTIONS["semver"](text)

@@ -15,32 +15,32 @@ texts = st.text(max_size=30)
 
 
 @given(texts, st.text(min_size=1, max_size=3))
-def test_what_was_split_can_be_joined(text: str, separator: str) -> None:
+def test_a_split_string_can_be_joined(text: str, separator: str) -> None:
     assert METHODS["join"](METHODS["split"](text, separator), separator) == text
 
 
 @given(texts)
-def test_splitting_by_nothing_gives_code_points(text: str) -> None:
+def test_splitting_by_the_empty_string_gives_code_points(text: str) -> None:
     assert METHODS["split"](text, "") == list(text)
     assert METHODS["substring"](text, 0) == text
     assert "".join(METHODS["charAt"](text, index) for index in range(len(text))) == text
 
 
 @given(texts, texts)
-def test_positions_are_where_the_part_is(text: str, part: str) -> None:
+def test_index_of_is_the_position_of_the_substring(text: str, part: str) -> None:
     for method in ("indexOf", "lastIndexOf"):
         index = METHODS[method](text, part)
         assert index == -1 if part not in text else text[index:].startswith(part)
 
 
 @given(texts, texts, st.integers(0, 40))
-def test_the_last_position_is_that_of_python(text: str, part: str, start: int) -> None:
+def test_last_index_of_equals_that_of_python(text: str, part: str, start: int) -> None:
     assert METHODS["lastIndexOf"](text, part) == text.rfind(part)
     before = min(start, len(text)) if not part else text.rfind(part, 0, start + len(part)) if start < len(text) else -1
     assert METHODS["lastIndexOf"](text, part, start) == before
 
 
-def test_ascii_alone_changes_its_case() -> None:
+def test_only_ascii_changes_its_case() -> None:
     assert METHODS["lowerAscii"]("\u00c0B\u0130K\u212a") == "\u00c0b\u0130k\u212a"
     assert METHODS["upperAscii"]("\u00e0b\u00df") == "\u00e0B\u00df"
 
@@ -56,7 +56,7 @@ def test_ascii_alone_changes_its_case() -> None:
         ("lastIndexOf", ("a", -1)),
     ],
 )
-def test_positions_outside_of_the_string(method: str, arguments: tuple[object, ...]) -> None:
+def test_positions_outside_of_the_string_are_errors(method: str, arguments: tuple[object, ...]) -> None:
     with pytest.raises(EvalError) as caught:
         METHODS[method]("abc", *arguments)
     assert caught.value.kind is EvalKind.INDEX_OUT_OF_BOUNDS
@@ -105,7 +105,7 @@ def test_formats_are_those_of_the_api_server(template: str, arguments: list[obje
 
 
 @each(("template", "arguments"), [("%d", [1.5]), ("%d", []), ("%", [1]), ("%.", [1]), ("%q", [1]), ("%f", [1])])
-def test_formats_that_cannot_be(template: str, arguments: list[object]) -> None:
+def test_invalid_formats_are_errors(template: str, arguments: list[object]) -> None:
     with pytest.raises(EvalError) as caught:
         METHODS["format"](template, arguments)
     assert caught.value.kind is EvalKind.INVALID_ARGUMENT

@@ -201,14 +201,14 @@ class TestFind:
         assert slice_of(accelerator, named, strict=False).vms == vms
 
     @each("text", ["TPU-V5P-SLICE", "  tpu-v5p-slice\n", "V5P", "CT5P-HighTPU-4T", "\tTpuV5 "])
-    def test_case_and_blanks_mean_nothing(self, text: str) -> None:
+    def test_case_and_blanks_are_ignored(self, text: str) -> None:
         assert find(text) == (row("ct5p-hightpu-4t"), "")
 
     def test_case_of_a_topology(self) -> None:
         assert find(" V5P-2X2X1 ") == (row("ct5p-hightpu-4t"), "2x2x1")
 
     @each("text", REFUSED, ids=lambda text: text[:20] or "empty")
-    def test_what_names_nothing_is_refused(self, text: str) -> None:
+    def test_an_unknown_name_is_refused(self, text: str) -> None:
         refused = refusal(text)
         assert len(refused.detail) < 1024
         if text.strip():
@@ -216,20 +216,20 @@ class TestFind:
         else:
             assert "empty" in refused.detail
 
-    def test_near_sizes(self) -> None:
+    def test_an_unknown_size_is_refused_with_the_nearest(self) -> None:
         assert refusal("v5p-9").detail.endswith("near sizes are v5p-8 (2x2x1), v5p-16 (2x2x2), v5p-32 (2x2x4)")
         assert "v5e-8 (2x4)" in refusal("v5e-9").detail
         assert "tpu7x-18432 (16x24x24)" in refusal("tpu7x-9999999").detail
 
-    def test_near_topologies(self) -> None:
+    def test_an_unknown_topology_is_refused_with_the_nearest(self) -> None:
         assert "near ones are v5p-4x4x8," in refusal("v5p-8x4x4").detail
 
-    def test_kinds_of_names_and_what_may_have_been_meant(self) -> None:
+    def test_an_unknown_name_is_refused_with_suggestions(self) -> None:
         assert "v5p-8" in refusal("nvidia-l4").detail
         assert "did you mean" not in refusal("nvidia-l4").detail
         assert "did you mean ct5p-hightpu-4t" in refusal("ct5p-hightpu-4").detail
 
-    def test_a_label_that_no_node_has(self) -> None:
+    def test_an_invalid_node_label_is_refused_with_the_valid_one(self) -> None:
         assert "tpu-v5-lite-podslice" in refusal("tpu-v5e-slice").detail
 
     def test_control_characters_do_not_reach_messages(self) -> None:

@@ -117,7 +117,7 @@ class TestOfFlags:
         assert of_jobs <= set(allowed(machine_type))
         assert len(set(allowed(machine_type)) - of_jobs) == beyond
 
-    def test_lack_what_xpk_lacks(self) -> None:
+    def test_topologies_that_xpk_lacks_are_absent(self) -> None:
         assert made("ct5lp-hightpu-4t", "2x2", strict=True).vms == 1
         assert refusal("ct5lp-hightpu-4t", "2x2").reason is InvalidReason.INVALID_TOPOLOGY
 
@@ -144,7 +144,7 @@ class TestOfFlags:
         assert made(machine_type, largest).topology == largest
         assert refusal(machine_type, too_large).reason is InvalidReason.INVALID_TOPOLOGY
 
-    def test_the_rule_in_words_is_of_those_that_have_one(self) -> None:
+    def test_the_rule_is_described_for_families_that_have_one(self) -> None:
         with_rule = {each.machine_type for each in ACCELERATORS if rule_of(each)}
         assert with_rule == {"ct4p-hightpu-4t", "ct5p-hightpu-4t", "tpu7-standard-4t", "tpu7x-standard-4t"}
         assert "in any order that are at most 64 cubes" in rule_of(by_machine_type("ct4p-hightpu-4t"))
@@ -194,7 +194,7 @@ class TestSlices:
 class TestWriting:
     @each("text", ["2x2x2", "2X2X2 ", "\t2x2X2\n"])
     @each("strict", [True, False])
-    def test_case_and_blanks_mean_nothing(self, text: str, *, strict: bool) -> None:
+    def test_case_and_blanks_are_ignored(self, text: str, *, strict: bool) -> None:
         assert made("ct5p-hightpu-4t", text, strict=strict).topology == "2x2x2"
 
     @each(
@@ -207,20 +207,20 @@ class TestWriting:
         ids=lambda text: text[:12] or "empty",
     )
     @each("strict", [True, False])
-    def test_what_is_no_topology_is_refused(self, text: str, *, strict: bool) -> None:
+    def test_an_invalid_topology_is_refused(self, text: str, *, strict: bool) -> None:
         refused = refusal("ct5p-hightpu-4t", text, strict=strict)
         assert refused.reason is InvalidReason.INVALID_TOPOLOGY
         assert len(refused.detail) < 1024
         assert (f'"{text[:12]}' in refused.detail) or (text[:12] in refused.detail)
 
-    def test_says_what_a_topology_is(self) -> None:
+    def test_the_error_explains_the_format_of_a_topology(self) -> None:
         assert (
             "a topology of v5e is 2 positive numbers with x between them" in refusal("ct5lp-hightpu-4t", "2x2x1").detail
         )
         assert "3 positive numbers" in refusal("ct5p-hightpu-4t", "16x15").detail
         assert "it is empty" in refusal("ct5p-hightpu-4t", "").detail
 
-    def test_says_what_is_near(self) -> None:
+    def test_the_error_names_the_nearest_topologies(self) -> None:
         assert "near ones are 4x4x8, 4x4x4, 4x4x12" in refusal("ct5p-hightpu-4t", "8x4x4").detail
         assert "it has 2x4" in refusal("ct6e-standard-8t", "2x2").detail
         assert "in a PathwaysJob" in refusal("ct5p-hightpu-4t", "4x4x16", strict=True).detail

@@ -1,4 +1,4 @@
-"""The rules for a PathwaysJob: what they let pass by little, what they tell, and in whose words."""
+"""The rules for a PathwaysJob: values just within the limits, notices, and names of flags and fields in errors."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def read(value: Object) -> PathwaysJob:
         options('{"headResources": {"proxy": {"requests": {"cpu": "8"}}}, "headNodeSelector": {"pool": "cpu"}}'),
     ],
 )
-def test_what_is_right_by_little_passes(value: Object) -> None:
+def test_values_just_within_the_limits_pass(value: Object) -> None:
     assert read_pathways_job(value).problems == ()
 
 
@@ -112,7 +112,7 @@ def test_what_is_right_by_little_passes(value: Object) -> None:
         ),
     ],
 )
-def test_what_stops_nothing_is_told(value: Object, reason: Reason, says: str) -> None:
+def test_warnings_are_reported(value: Object, reason: Reason, says: str) -> None:
     reading = read_pathways_job(value)
     assert reading.job is not None
     (notice,) = reading.notices
@@ -120,7 +120,7 @@ def test_what_stops_nothing_is_told(value: Object, reason: Reason, says: str) ->
     assert says in notice.message
 
 
-def test_a_job_that_is_as_it_should_be_is_not_talked_about() -> None:
+def test_a_plain_job_has_no_notices() -> None:
     selector = {"cloud.google.com/gke-tpu-topology": "2x2x2", "pool": "a"}
     value = pathways_job(workers={"nodeSelector": selector, "maxSliceRestarts": 4}, controller={"elasticSlices": 1})
     assert read_pathways_job(value).notices == ()
@@ -146,7 +146,7 @@ def test_flags_need_a_directory(directory: str) -> None:
         ("metadata.annotations[gangctl.dev/pathways-options].subdomain", "--subdomain", {"options": "A"}),
     ],
 )
-def test_what_came_from_a_flag_is_told_as_that_flag(path: str, flag: str, change: dict[str, Any]) -> None:
+def test_a_problem_of_a_flag_names_the_flag(path: str, flag: str, change: dict[str, Any]) -> None:
     if "options" in change:
         change = {"options": PathwaysOptions(subdomain=change["options"])}
     job = replace(read(pathways_job()), sources={path: Origin(OriginKind.FLAG, flag)}, **change)
@@ -191,7 +191,7 @@ def test_what_came_from_a_flag_is_told_as_that_flag(path: str, flag: str, change
         (options('{"startup": "DependsOn"}'), ALL_WORKERS, Startup.DEPENDS_ON),
     ],
 )
-def test_gangs_are_those_asked_for_or_those_that_suit(value: Object, expected: Gangs, order: Startup) -> None:
+def test_gangs_are_the_requested_or_the_default_ones(value: Object, expected: Gangs, order: Startup) -> None:
     job = read(value)
     assert gangs(job) == expected
     assert gangs(job).any is (expected != NONE)

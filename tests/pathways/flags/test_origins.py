@@ -41,7 +41,7 @@ def origins(profile: Profile = Profile.GANG, options: PathwaysOptions | None = N
         (f"{CLIENT}.command[0]", "wrapper", "sh"),
     ],
 )
-def test_what_is_said_is_told_from_what_is_not(path: str, name: str, value: Any) -> None:
+def test_given_flags_and_defaults_have_different_origins(path: str, name: str, value: Any) -> None:
     flag = f"--{name.replace('_', '-')}"
     given, silent = origins(**{name: value})[path], origins()[path]
     assert (given.kind, given.place) == (OriginKind.FLAG, flag)
@@ -49,14 +49,14 @@ def test_what_is_said_is_told_from_what_is_not(path: str, name: str, value: Any)
     assert silent.place == flag
 
 
-def test_the_command_and_what_wraps_it() -> None:
+def test_origins_of_the_command_and_its_wrapper() -> None:
     found = origins()
     assert found[f"{CLIENT}.command[0]"] == Origin(OriginKind.DEFAULT, "--wrapper", "hands SIGTERM on to the command")
     assert found[f"{CLIENT}.command[4]"] == Origin(OriginKind.FLAG, "--command")
     assert origins(wrapper="none")[f"{CLIENT}.command[1]"] == Origin(OriginKind.FLAG, "--command")
 
 
-def test_sizes_one_by_one() -> None:
+def test_origins_of_sizes() -> None:
     found = origins(docker_resources=("limits.cpu=1", "limits.ephemeral-storage=1G"))
     path = f"{CLIENT}.resources."
     kinds = {each.removeprefix(path): origin.kind for each, origin in found.items() if each.startswith(path)}
@@ -65,7 +65,7 @@ def test_sizes_one_by_one() -> None:
     assert kinds["requests.memory"] is kinds["limits.memory"] is OriginKind.RULE
 
 
-def test_the_node_of_the_head() -> None:
+def test_origins_of_the_node_of_the_head() -> None:
     place = f"{HEAD}.nodeSelector[cloud.google.com/gke-nodepool]"
     assert origins(head_pool="heads")[place] == Origin(OriginKind.FLAG, "--head-pool")
     by_label = PathwaysOptions(head_node_selector={"cloud.google.com/gke-nodepool": "heads"})
@@ -73,7 +73,7 @@ def test_the_node_of_the_head() -> None:
     assert origins(Profile.XPK)[place].kind is OriginKind.RULE
 
 
-def test_gangs() -> None:
+def test_origins_of_gang_annotations() -> None:
     place = "metadata.annotations[gangctl.dev/gang-mode]"
     assert origins(gang_mode="Gang")[place] == Origin(OriginKind.FLAG, "--gang-mode")
     assert origins(Profile.XPK)[place].kind is OriginKind.RULE
@@ -81,7 +81,7 @@ def test_gangs() -> None:
     assert asked == Origin(OriginKind.FLAG, "--annotation gangctl.dev/gang-mode")
 
 
-def test_what_the_profile_shares_of_the_node() -> None:
+def test_origins_of_host_mounts() -> None:
     for path in (f"{CLIENT}.volumeMounts[0].name", f"{HEAD}.volumes[0].name", f"{CLIENT}.securityContext.privileged"):
         assert origins(Profile.XPK)[path].kind is OriginKind.RULE
     asked = origins(mount_tmp=True)

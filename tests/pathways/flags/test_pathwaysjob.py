@@ -1,4 +1,4 @@
-"""Flags in place of a PathwaysJob: what they become, and what is said of those that become nothing."""
+"""Flags in place of a PathwaysJob: the result, and the errors of invalid ones."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def environment(container: Any) -> dict[str, str | None]:
 
 
 class TestProfiles:
-    def test_xpk_is_that_of_xpk(self) -> None:
+    def test_the_xpk_profile_has_the_fields_of_xpk(self) -> None:
         rendering = rendered(Profile.XPK)
         container, head, workers = main(rendering), pod(rendering), pod(rendering, 1)
         assert container["name"] == "jax-tpu"
@@ -88,7 +88,7 @@ class TestProfiles:
         assert "--instance_type=tpuv5:2x2x1" in head["initContainers"][0]["args"]
         assert rendering.jobset["spec"]["replicatedJobs"][1]["template"]["spec"]["backoffLimit"] == 4
 
-    def test_gang_asks_nothing_of_the_node(self) -> None:
+    def test_the_gang_profile_needs_nothing_of_the_node(self) -> None:
         rendering = rendered()
         container, head = main(rendering), pod(rendering)
         assert not {"securityContext", "volumeMounts"} & container.keys()
@@ -96,13 +96,13 @@ class TestProfiles:
         assert QUEUE not in rendering.jobset["metadata"]["labels"]
 
     @pytest.mark.parametrize("profile", Profile)
-    def test_both_wrap_the_command_and_ask_for_little(self, profile: Profile) -> None:
+    def test_both_profiles_wrap_the_command_with_small_requests(self, profile: Profile) -> None:
         container = main(rendered(profile, command=SCRIPT))
         assert container["command"] == wrapped(SCRIPT, Shell.BASH)
         assert container["resources"]["requests"] == {"cpu": "2", "memory": "8Gi"}
         assert not [name for name in environment(container) if "GRPC" in name or "UNDECLARED" in name]
 
-    def test_what_xpk_does_can_be_undone(self) -> None:
+    def test_fields_of_the_xpk_profile_can_be_switched_off(self) -> None:
         rendering = rendered(Profile.XPK, privileged=False, mount_tmp=False, queue="", priority="", head_pool="heads")
         head = pod(rendering)
         assert not {"securityContext", "volumeMounts"} & main(rendering).keys()
@@ -110,7 +110,7 @@ class TestProfiles:
         assert head["nodeSelector"] == {POOL: "heads"}
         assert QUEUE not in rendering.jobset["metadata"]["labels"]
 
-    def test_what_xpk_does_can_be_had_without_it(self) -> None:
+    def test_fields_of_the_xpk_profile_can_be_set_without_it(self) -> None:
         xpk = rendered(Profile.XPK)
         queue, head = xpk.jobset["metadata"]["labels"][QUEUE], pod(xpk)
         asked = rendered(
@@ -126,7 +126,7 @@ class TestProfiles:
             assert pod(asked)[field] == head[field]
         assert asked.jobset["metadata"]["labels"][QUEUE] == queue
 
-    def test_the_option_about_tmp_counts_for_the_user_too(self) -> None:
+    def test_the_shared_tmp_option_applies_to_the_user_container(self) -> None:
         job = read(Profile.XPK, PathwaysOptions(shared_tmp=False))
         assert "volumes" not in pod(render(job, Setting(Profile.XPK)))
 
@@ -135,23 +135,23 @@ class TestCommand:
     def test_the_shell_can_be_chosen(self) -> None:
         assert main(rendered(wrapper="sh"))["command"] == wrapped("python train.py", Shell.SH)
 
-    def test_without_a_shell_it_is_its_words(self) -> None:
+    def test_without_a_shell_the_command_is_split_into_words(self) -> None:
         container = main(rendered(wrapper="none", command="python  train.py --name 'a b'"))
         assert container["command"] == ["python", "train.py", "--name", "a b"]
 
-    def test_headless_has_no_container(self) -> None:
+    def test_a_headless_job_has_no_user_container(self) -> None:
         job = read(command="", docker_image="", headless=True)
         assert (job.template, job.headless) == (None, True)
 
 
 class TestEnvironment:
-    def test_the_users_wins(self) -> None:
+    def test_variables_of_the_user_win(self) -> None:
         found = environment(main(rendered(env=("JAX_PLATFORMS=cpu", "A=b=c", "EMPTY="))))
         assert found["JAX_PLATFORMS"] == "cpu"
         assert found["JAX_BACKEND_TARGET"] == "grpc://$(PATHWAYS_HEAD):29000"
         assert (found["A"], found["EMPTY"]) == ("b=c", "")
 
-    def test_flags_over_file_over_logs(self) -> None:
+    def test_variables_of_flags_win_over_the_file_and_over_debug_logs(self) -> None:
         text = "# of the team\n\nA=file\nB=file\nLOCAL\nTPU_MIN_LOG_LEVEL=2\nB=later\n"
         found = environment(
             main(rendered(env=("A=flag",), env_file=text, local_environment={"LOCAL": "here"}, enable_debug_logs=True))
@@ -164,11 +164,11 @@ class TestEnvironment:
             "TPU_VMODULE": "real_program_continuator=1",
         }
 
-    def test_a_line_of_the_file_ends_where_lines_of_files_do(self) -> None:
+    def test_an_environment_file_is_split_at_newlines_only(self) -> None:
         found = environment(main(rendered(env_file="A=a\x85b\x0cc\u2028d\r\nB= e \r\n")))
         assert (found["A"], found["B"]) == ("a\x85b\x0cc\u2028d", " e ")
 
-    def test_that_of_components_is_theirs(self) -> None:
+    def test_variables_of_components_are_separate(self) -> None:
         job = read(pathways_worker_env=("A=1",), pathways_server_env=("B=2",), pathways_proxy_server_env=("C=3",))
         found = {kind: component.env for kind, component in job.components.items()}
         assert found == {
@@ -189,7 +189,7 @@ class TestEnvironment:
          {"cpu": "24", "memory": "100G", "ephemeral-storage": "1G"}),
     ],
 )  # fmt: skip
-def test_resources_of_the_container(asked: tuple[str, ...], requests: object, limits: object) -> None:
+def test_resources_of_the_user_container(asked: tuple[str, ...], requests: object, limits: object) -> None:
     resources = main(rendered(docker_resources=asked))["resources"]
     assert (resources["requests"], resources["limits"]) == (requests, limits)
 
@@ -210,7 +210,7 @@ def test_slices_follow_the_rule_of_xpk(tpu_type: str, topology: str, machine_typ
     assert (found.accelerator.machine_type, found.topology) == (machine_type, wanted)
 
 
-def test_everything_that_can_be_said() -> None:
+def test_every_flag_is_read() -> None:
     job = read(
         namespace="team-a",
         tpu_type="v5p-16",
@@ -268,7 +268,7 @@ def test_everything_that_can_be_said() -> None:
         ({}, {}),
     ],
 )
-def test_capacity(changes: dict[str, Any], label: dict[str, str]) -> None:
+def test_capacity_flags_become_node_selectors(changes: dict[str, Any], label: dict[str, str]) -> None:
     assert read(**changes).worker_node_selector == label
 
 
@@ -278,11 +278,11 @@ def test_colocate_puts_the_head_beside_the_workers() -> None:
     assert pod(render(job))["nodeSelector"]["cloud.google.com/gke-tpu-topology"] == "2x2x1"
 
 
-def test_a_label_of_the_queue_is_enough() -> None:
+def test_a_queue_label_replaces_the_queue_flag() -> None:
     assert read(Profile.XPK, label=(f"{QUEUE}=mine",)).labels == {QUEUE: "mine"}
 
 
-def test_no_priority_is_no_field() -> None:
+def test_an_empty_priority_sets_no_field() -> None:
     job = read(Profile.XPK, priority="")
     rendering = render(job, Setting(Profile.XPK))
     assert not [each for each in (pod(rendering), pod(rendering, 1)) if "priorityClassName" in each]
@@ -290,7 +290,7 @@ def test_no_priority_is_no_field() -> None:
 
 @dataclass(frozen=True)
 class Refused:
-    """Flags with one thing wrong, and what must be said of it."""
+    """Flags with one error, and its message."""
 
     changes: dict[str, Any]
     reason: Why
@@ -387,25 +387,25 @@ REFUSED: Final = (
 
 @each("case", REFUSED, ids=lambda case: f"{case.flag}: {case.says}")
 @each("profile", Profile)
-def test_one_thing_wrong_is_told_once_at_its_flag(case: Refused, profile: Profile) -> None:
+def test_an_error_is_reported_once_at_its_flag(case: Refused, profile: Profile) -> None:
     found = problems(profile, **case.changes)
     assert [(each.reason, each.error.path) for each in found] == [(case.reason, case.flag)]
     assert case.says in found[0].error.detail
 
 
-def test_everything_wrong_is_told_at_once() -> None:
+def test_all_errors_are_reported_at_once() -> None:
     found = read_flags(Flags(), Profile.GANG, PathwaysOptions()).problems
     required = {"--workload", "--tpu-type", "--command", "--docker-image", "--pathways-gcs-location"}
     assert {each.error.path for each in found} == required
 
 
-def test_options_that_were_chosen_are_told_at_their_flags() -> None:
+def test_errors_of_options_are_reported_at_their_flags() -> None:
     options = PathwaysOptions(slicing=Slicing.SUB, startup=Startup.IN_ORDER)
     found = read_flags(replace(FLAGS, colocate=True), Profile.GANG, options).problems
     assert {each.error.path for each in found} == {"--slicing", "--startup"}
 
 
-def test_restarts_without_elastic_slices_are_noticed() -> None:
+def test_slice_restarts_without_elastic_slices_give_a_notice() -> None:
     reading = read_flags(replace(FLAGS, max_slice_restarts=9), Profile.GANG, PathwaysOptions())
     (notice,) = reading.notices
     assert notice.reason is Reason.NO_EFFECT
@@ -413,7 +413,7 @@ def test_restarts_without_elastic_slices_are_noticed() -> None:
 
 
 @pytest.mark.parametrize("profile", Profile)
-def test_nothing_claims_to_be_a_field_of_a_job_that_nobody_wrote(profile: Profile) -> None:
+def test_no_origin_names_a_field_of_a_pathwaysjob(profile: Profile) -> None:
     rendering = rendered(
         profile, env=("A=b",), label=("a=b",), annotation=("c=d",), node_selector=("e=f",), server_image="a/b:1",
         custom_pathways_worker_args="--x", enable_metrics_collection=True, elastic_slices=1, num_slices=2,
@@ -422,7 +422,7 @@ def test_nothing_claims_to_be_a_field_of_a_job_that_nobody_wrote(profile: Profil
     assert {path for path, origin in rendering.origins.items() if origin.kind is OriginKind.FIELD} == set()
 
 
-def test_where_values_come_from() -> None:
+def test_values_have_their_flag_as_origin() -> None:
     job = read(Profile.XPK, num_slices=2, env=("A=b",), spot=True)
     assert job.origin("spec.workers[0].numSlices") == Origin(OriginKind.FLAG, "--num-slices")
     assert job.origin("spec.workers[0].topology").place == "--tpu-type"
@@ -449,7 +449,7 @@ MANY_FLAGS: Final = st.fixed_dictionaries({}, optional={each.name: VALUES[str(ea
 
 @settings(max_examples=60, deadline=None)
 @given(flags=ANY_FLAGS, profile=st.sampled_from(Profile))
-def test_whatever_is_written_is_read_or_refused_at_a_flag(flags: Flags, profile: Profile) -> None:
+def test_any_flags_are_read_or_refused_at_a_flag(flags: Flags, profile: Profile) -> None:
     reading = read_flags(flags, profile, PathwaysOptions())
     assert (reading.job is None) == bool(reading.problems)
     assert not [each for each in reading.problems if not each.error.path.startswith("--")]
@@ -457,7 +457,7 @@ def test_whatever_is_written_is_read_or_refused_at_a_flag(flags: Flags, profile:
 
 @settings(max_examples=60, deadline=None)
 @given(changes=MANY_FLAGS, profile=st.sampled_from(Profile))
-def test_what_is_read_is_rendered(changes: dict[str, Any], profile: Profile) -> None:
+def test_valid_flags_are_rendered(changes: dict[str, Any], profile: Profile) -> None:
     reading = read_flags(replace(FLAGS, **changes), profile, PathwaysOptions())
     if reading.job is not None:
         rendering = render(reading.job, Setting(profile))

@@ -127,7 +127,7 @@ class TestProfileXPK:
         assert jobset["spec"]["failurePolicy"]["restartStrategy"] == "Recreate"
         assert "suspend" not in jobset["spec"]
 
-    def test_nothing_takes_the_transport_apart(self) -> None:
+    def test_no_transport_variables_are_set(self) -> None:
         jobset = jobset_of(Profile.XPK)
         names = {
             name
@@ -139,7 +139,7 @@ class TestProfileXPK:
         given = environment(client_of(Profile.XPK, env=("IFRT_PROXY_USE_INSECURE_GRPC_CREDENTIALS=true",)))
         assert given["IFRT_PROXY_USE_INSECURE_GRPC_CREDENTIALS"] == "true"
 
-    def test_no_gang_unless_asked(self) -> None:
+    def test_there_is_no_gang_by_default(self) -> None:
         silent = jobset_of(Profile.XPK, num_slices=2)
         assert notes_on(silent) == {MODE: "Off"}
         assert MODE not in notes_on(job_template(silent, "worker"))
@@ -149,7 +149,7 @@ class TestProfileXPK:
             assert notes_on(job_template(jobset, "worker"))[MODE] == "ReplicatedGang"
             assert EXCLUSIVE not in notes_on(job_template(jobset, "worker"))
 
-    def test_exclusive_placement_does_not_wait_for_a_gang_that_is_not_there(self) -> None:
+    def test_exclusive_placement_is_accepted_without_a_gang(self) -> None:
         assert read(Profile.XPK, annotation=(f"{EXCLUSIVE}={NODEPOOL}",)).annotations == {EXCLUSIVE: NODEPOOL}
 
     def test_one_chip_is_on_the_machine_with_one_chip(self) -> None:
@@ -172,7 +172,7 @@ def test_one_priority_for_head_and_workers(profile: Profile) -> None:
         assert name or not any("priorityClassName" in pod(jobset, job) for job in ("pathways-head", "worker"))
 
 
-def test_arguments_are_words_as_of_a_shell() -> None:
+def test_arguments_are_split_as_by_a_shell() -> None:
     args = "--a=1  --b='two words' \t--c=\"d e\"\n--f"
     head = head_of(custom_pathways_server_args=args)
     assert container_of(head, "pathways-rm")["args"][-4:] == ["--a=1", "--b=two words", "--c=d e", "--f"]

@@ -1,4 +1,4 @@
-"""Reading PathwaysJobs: what they become, and what is said of those that cannot become anything."""
+"""Reading PathwaysJobs: the result, and the errors of invalid ones."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def read(value: Object, **how: Any) -> PathwaysJob:
 
 
 @each("case", REFUSED, ids=str)
-def test_what_is_wrong_is_told_once_with_its_place_and_what_is_allowed(case: Refused) -> None:
+def test_an_error_is_reported_once_with_place_and_allowed_values(case: Refused) -> None:
     before = copy.deepcopy(case.value)
     reading = read_pathways_job(case.value)
     assert reading.job is None
@@ -49,7 +49,7 @@ def test_what_is_wrong_is_told_once_with_its_place_and_what_is_allowed(case: Ref
     assert case.value == before
 
 
-def test_every_reason_but_those_of_flags_and_of_the_rendering_is_in_the_table() -> None:
+def test_every_reason_of_reading_has_a_case() -> None:
     elsewhere = {InvalidReason.INVALID_DIRECTORY, InvalidReason.INVALID_JOBSET}
     assert {case.reason for case in REFUSED} == set(InvalidReason) - elsewhere
 
@@ -64,7 +64,7 @@ def test_fields_that_are_left_out_have_the_defaults_of_the_api() -> None:
     assert (job.gang_mode, job.worker_mode, job.options) == (None, None, PathwaysOptions())
 
 
-def test_a_default_is_not_taken_for_something_that_was_written() -> None:
+def test_a_default_has_no_origin_in_the_file() -> None:
     job = read(pathways_job(pathwaysDir=None, workers={"maxSliceRestarts": None}))
     for path in ("spec.maxRestarts", "spec.pathwaysDir", "spec.workers[0].maxSliceRestarts"):
         assert job.origin(path) == Origin(OriginKind.DEFAULT, path)
@@ -73,7 +73,7 @@ def test_a_default_is_not_taken_for_something_that_was_written() -> None:
         assert job.origin(path) == Origin(OriginKind.FIELD, path)
 
 
-def test_every_field_arrives() -> None:
+def test_every_field_is_read() -> None:
     value = pathways_job(
         metadata={
             "uid": "u",
@@ -111,7 +111,7 @@ def test_every_field_arrives() -> None:
     assert (proxy.path, proxy.env) == ("spec.customComponents[1]", ({"name": "A", "value": "x=y"},))
 
 
-def test_nothing_is_shared_with_what_was_read_and_what_is_null_is_not_there() -> None:
+def test_the_result_shares_no_objects_and_has_no_null_fields() -> None:
     value = pathways_job(controller={"template": template(container(env=None, args=["a"]), tolerations=None)})
     before = copy.deepcopy(value)
     job = read(value)
@@ -160,19 +160,19 @@ def test_options_of_the_job_win_over_those_of_the_cluster_one_by_one() -> None:
 
 
 @each("value", [pathways_job(controller={"deploymentMode": COLOCATED}), pathways_job()])
-def test_an_order_that_the_cluster_wishes_for_gives_way_where_it_would_deadlock(value: Object) -> None:
+def test_a_default_startup_order_is_dropped_where_it_would_deadlock(value: Object) -> None:
     job = read(value, defaults=PathwaysOptions(startup=Startup.IN_ORDER))
     assert job.options.startup == (None if job.colocated else Startup.IN_ORDER)
 
 
-def test_what_a_cluster_has_taken_may_have_fields_of_another_release() -> None:
+def test_unknown_fields_of_a_stored_job_are_accepted() -> None:
     value = pathways_job(maxRestart=1, workers={"numSlice": 2}, controller={"x": 1}, customComponents=[{"y": 1}])
     assert len(read_pathways_job(value).problems) == 5
     (problem,) = read_pathways_job(value, cluster_checked=True).problems
     assert problem.error.path == "spec.customComponents[0].componentType"
 
 
-def test_a_slice_that_is_unknown_hides_nothing_else() -> None:
+def test_an_unknown_topology_does_not_hide_other_errors() -> None:
     value = pathways_job("p" * 23, workers={"topology": "9x9", "numSlices": 0}, controller={"mainContainerName": "x"})
     assert [each.reason for each in read_pathways_job(value).problems] == [
         InvalidReason.INVALID_TOPOLOGY,
@@ -182,7 +182,7 @@ def test_a_slice_that_is_unknown_hides_nothing_else() -> None:
     ]
 
 
-def test_a_wrong_type_hides_nothing_but_what_follows_from_it() -> None:
+def test_a_wrong_type_hides_only_errors_that_depend_on_it() -> None:
     value = pathways_job(metadata={"labels": []}, workers={"type": "x"}, controller={"template": {"spec": 5}})
     found = [(each.reason, each.error.path) for each in read_pathways_job(value).problems]
     assert found == [
@@ -206,11 +206,11 @@ def test_a_wrong_type_hides_nothing_but_what_follows_from_it() -> None:
     ],
     ids=["fields", "types", "containers", "components", "variables", "options", "numbers", "quantities"],
 )
-def test_a_hostile_object_has_as_many_problems_as_a_person_can_read(value: Object) -> None:
+def test_the_number_of_problems_is_bounded(value: Object) -> None:
     assert 1 <= len(read_pathways_job(value).problems) <= MOST_PROBLEMS
 
 
-def test_a_pod_nested_without_end_is_refused() -> None:
+def test_a_deeply_nested_pod_is_refused() -> None:
     deep: Any = 1
     for _ in range(5_000):
         deep = {"a": deep}
@@ -309,19 +309,19 @@ def _check(value: Object, *, cluster_checked: bool) -> Reading:
 
 @given(st.dictionaries(st.sampled_from(["apiVersion", "kind", "metadata", "spec", "x"]), _ANYTHING), st.booleans())
 @settings(max_examples=60)
-def test_reading_is_total(value: Object, cluster_checked: bool) -> None:
+def test_any_object_is_read_or_refused(value: Object, cluster_checked: bool) -> None:
     _check(value, cluster_checked=cluster_checked)
 
 
 @given(_broken(), st.booleans())
 @settings(max_examples=150)
-def test_what_was_read_can_be_rendered(value: Object, cluster_checked: bool) -> None:
+def test_a_valid_job_can_be_rendered(value: Object, cluster_checked: bool) -> None:
     job = _check(value, cluster_checked=cluster_checked).job
     if job is not None:
         render(job, Setting())
 
 
-def test_the_job_that_is_broken_is_whole() -> None:
+def test_the_base_of_the_cases_is_valid() -> None:
     reading = read_pathways_job(_FULL)
     assert reading.problems == ()
     assert Reason.NO_EFFECT not in {each.reason for each in reading.notices}

@@ -1,4 +1,4 @@
-"""PathwaysJobs that must be refused: each is wrong in one way, and what must be said of it."""
+"""PathwaysJobs that must be refused: each has one error, with its message."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ class Refused:
     reason: Why
     path: str
     says: str
-    """Part of what is said."""
+    """Part of the message."""
     by_server: bool = False
     """Whether the definition lets an API server refuse it, too."""
 

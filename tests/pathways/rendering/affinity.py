@@ -70,7 +70,7 @@ def pods_of(jobset: Object, *replicated_jobs: str) -> list[Pod]:
                 "jobset.sigs.k8s.io/replicatedjob-name": entry["name"],
                 "jobset.sigs.k8s.io/job-index": str(index),
                 "jobset.sigs.k8s.io/job-key": sha1(key.encode(), usedforsecurity=False).hexdigest(),
-                # A number in a cluster, which knows that of each class.
+                # A number in a cluster, which has that of each class.
                 "jobset.sigs.k8s.io/priority": spec.get("priorityClassName", "0"),
             }
             wants_tpu = any(

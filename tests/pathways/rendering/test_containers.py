@@ -161,12 +161,12 @@ def test_xpk_has_the_elastic_flag_before_custom_ones() -> None:
 
 @each("setting", [GANG, XPK], ids=["gang", "xpk"])
 @each("flag", ["--num_elastic_slices=2", "-num_elastic_slices=2"])
-def test_the_elastic_flag_stands_once(setting: Setting, flag: str) -> None:
+def test_the_elastic_flag_is_unique(setting: Setting, flag: str) -> None:
     changes: dict[str, Any] = {"components": components(proxy_server={"flags": (flag, "--b=1")}), "elastic_slices": 1}
     args = built(proxy, setting, **changes)["args"]
     assert [each for each in args if "num_elastic_slices" in each] == ["--num_elastic_slices=1"]
-    told = [each for each in component_notices(job(**changes), setting) if each.reason is Reason.NO_EFFECT]
-    assert [flag in each.message for each in told] == [True]
+    reported = [each for each in component_notices(job(**changes), setting) if each.reason is Reason.NO_EFFECT]
+    assert [flag in each.message for each in reported] == [True]
 
 
 def test_a_custom_elastic_flag_alone_stays_as_it_is() -> None:
@@ -248,10 +248,10 @@ def test_arguments_from_flags_name_the_flags() -> None:
     assert origins(tree)["args[3]"] == flag
 
 
-def test_duplicates_of_a_component_are_told() -> None:
+def test_duplicates_of_a_component_give_a_notice() -> None:
     chosen = components(worker={"image": "w:1", "env": (variable("A", "1"), variable("A", "2"))})
-    told = [each.message for each in component_notices(job(components=chosen), Setting())]
-    assert [("pathways-worker" in each and "A is set twice" in each) for each in told] == [False, True]
+    reported = [each.message for each in component_notices(job(components=chosen), Setting())]
+    assert [("pathways-worker" in each and "A is set twice" in each) for each in reported] == [False, True]
 
 
 @each("build", BUILDS)
@@ -261,7 +261,7 @@ def test_the_same_input_gives_the_same_bytes(build: Build) -> None:
 
 
 @each("build", BUILDS)
-def test_two_containers_share_nothing(build: Build) -> None:
+def test_containers_share_no_objects(build: Build) -> None:
     one = built(build, components=ALL)
     one["env"].clear()
     one["ports"][0].clear()

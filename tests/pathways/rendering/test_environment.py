@@ -67,14 +67,14 @@ def test_a_container_without_env_is_one_with_an_empty_one() -> None:
     assert written(main_environment(job(), container, PATH)) == written(main())
 
 
-def test_the_users_own_follow_in_their_order() -> None:
+def test_variables_of_the_user_follow_in_their_order() -> None:
     environment = main(variable("B", "$(PATHWAYS_HEAD)/x"), variable("A", "a=b=c"))
     assert written(environment)[4:] == [variable("B", "$(PATHWAYS_HEAD)/x"), variable("A", "a=b=c")]
     assert environment.notices == ()
 
 
 @pytest.mark.parametrize("name", ["PATHWAYS_HEAD", "JAX_PLATFORMS", "JAX_BACKEND_TARGET"])
-def test_what_connects_to_the_proxy_wins_and_is_told(name: str) -> None:
+def test_variables_that_connect_to_the_proxy_win_with_a_notice(name: str) -> None:
     environment = main(variable(name, "stale"))
     assert written(environment) == written(main())
     (notice,) = environment.notices
@@ -83,7 +83,7 @@ def test_what_connects_to_the_proxy_wins_and_is_told(name: str) -> None:
     assert name in notice.message
 
 
-def test_the_same_value_written_by_the_user_is_nothing_to_tell() -> None:
+def test_the_same_value_from_the_user_gives_no_notice() -> None:
     environment = main(variable("JAX_PLATFORMS", "proxy"))
     assert written(environment) == written(main())
     assert environment.notices == ()
@@ -94,7 +94,7 @@ def test_one_notice_names_all_that_are_not_used() -> None:
     assert "JAX_PLATFORMS, JAX_BACKEND_TARGET" in notice.message
 
 
-def test_another_value_of_ours_is_the_users_to_choose() -> None:
+def test_other_default_variables_can_be_overridden() -> None:
     environment = main(variable("XCLOUD_ENVIRONMENT", "mine"))
     assert values(environment)["XCLOUD_ENVIRONMENT"] == "mine"
     assert names(environment) == names(main())
@@ -122,7 +122,7 @@ def test_every_variable_names_where_it_comes_from() -> None:
     assert found["A"] == {f"{PATH}.env[1]"}
 
 
-def test_another_container_gets_nothing_and_has_each_name_once() -> None:
+def test_other_containers_get_no_variables_and_each_name_is_unique() -> None:
     log = {"name": "log", "env": [variable("A", "1"), variable("B", "b"), variable("A", "2")]}
     environment = user_environment(job(), log, PATH)
     assert written(environment) == [variable("A", "2"), variable("B", "b")]
@@ -132,12 +132,12 @@ def test_another_container_gets_nothing_and_has_each_name_once() -> None:
     assert "A is set twice" in notice.message
 
 
-def test_a_reference_to_what_is_declared_later_moves_nothing() -> None:
+def test_a_reference_to_a_later_variable_moves_nothing() -> None:
     log = {"name": "log", "env": [variable("A", "$(C)"), variable("B", "b"), variable("C", "c")]}
     assert written(user_environment(job(), log, PATH)) == log["env"]
 
 
-def test_a_value_that_continues_an_earlier_one_still_does() -> None:
+def test_a_variable_that_extends_its_earlier_value_is_expanded() -> None:
     log = {"name": "log", "env": [variable("A", "1"), variable("A", "$(A):2"), variable("A", "$(A):3:$$(A)")]}
     assert written(user_environment(job(), log, PATH)) == [variable("A", "1:2:3:$$(A)")]
 
@@ -175,12 +175,12 @@ def test_the_timeout_appended_comes_from_the_option() -> None:
     assert (found["value"].kind, found["value"].place) == (OriginKind.OPTION, "unreachableTimeoutSeconds")
 
 
-def test_a_timeout_of_the_users_own_stays() -> None:
+def test_a_timeout_of_the_user_is_kept() -> None:
     environment = main(variable("ABSL_FLAGS", "--pathways_pipe_unreachable_timeout=5s"), options=TIMEOUT)
     assert values(environment)["ABSL_FLAGS"] == "--pathways_pipe_unreachable_timeout=5s"
 
 
-def test_flags_from_another_object_stay_and_it_is_told() -> None:
+def test_flags_from_another_object_are_kept_with_a_notice() -> None:
     environment = main(FROM_CONFIG, options=TIMEOUT)
     assert written(environment)[-1] == FROM_CONFIG
     assert reasons(environment.notices) == [Reason.NO_EFFECT]
@@ -191,7 +191,7 @@ def test_flags_from_another_object_stay_and_it_is_told() -> None:
     ("value", "expected"),
     [("$(A)x$(B)", ("A", "B")), ("$$(A)", ()), ("$$$(A)", ("A",)), ("$(A", ()), ("$A", ()), ("", ())],
 )
-def test_references(value: str, expected: tuple[str, ...]) -> None:
+def test_references_are_found(value: str, expected: tuple[str, ...]) -> None:
     assert references(value) == expected
 
 
@@ -222,7 +222,7 @@ def test_names_are_unique_and_the_proxy_is_found(env: list[dict[str, Any]], user
 
 @settings(max_examples=150, deadline=None)
 @given(first=variables, second=variables)
-def test_what_was_declared_before_its_use_still_is(first: list[dict[str, Any]], second: list[dict[str, Any]]) -> None:
+def test_a_variable_stays_before_its_use(first: list[dict[str, Any]], second: list[dict[str, Any]]) -> None:
     ours = list({item["name"]: field(item, "ours") for item in first}.values())
     theirs = [field(item, "theirs") for item in second]
     position = {item["name"]: index for index, item in enumerate(written(merged(ours, theirs)))}

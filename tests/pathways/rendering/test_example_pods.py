@@ -1,4 +1,4 @@
-"""The pods of the examples, in both profiles: what an API server, a kubelet and Pathways would trip over."""
+"""The pods of the examples, in both profiles: checked for what an API server, a kubelet and Pathways would refuse."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def test_mounts_have_their_volumes_and_volumes_their_mounts(path: Path, profile:
 
 @each("profile", PROFILES)
 @each("path", FILES, ids=lambda path: path.stem)
-def test_what_the_head_asks_for_is_said_by_each_of_its_containers(path: Path, profile: Profile) -> None:
+def test_each_container_of_the_head_has_requests(path: Path, profile: Profile) -> None:
     for job in jobs(path):
         rendering = render(job, Setting(profile=profile))
         pod = rendering.jobset["spec"]["replicatedJobs"][0]["template"]["spec"]["template"]["spec"]
@@ -92,13 +92,13 @@ def test_what_the_head_asks_for_is_said_by_each_of_its_containers(path: Path, pr
 
 
 @each("path", FILES, ids=lambda path: path.stem)
-def test_the_main_container_alone_is_told_where_the_proxy_is(path: Path) -> None:
+def test_only_the_main_container_gets_the_proxy_address(path: Path) -> None:
     for job in jobs(path):
         jobset = render(job).jobset
-        told = [
+        reported = [
             container["name"]
             for replicated in jobset["spec"]["replicatedJobs"]
             for container in containers(replicated["template"]["spec"]["template"]["spec"])
             if "JAX_BACKEND_TARGET" in {each["name"] for each in container.get("env", ())}
         ]
-        assert told == ([] if job.headless else [job.main_container])
+        assert reported == ([] if job.headless else [job.main_container])

@@ -56,17 +56,17 @@ def groups(job: Object, setting: Setting | None = None) -> list[int]:
         (pathways_job(metadata=TOPOLOGY), []),
     ],
 )
-def test_gangs(job: Object, expected: list[int]) -> None:
+def test_a_rendering_has_the_expected_gangs(job: Object, expected: list[int]) -> None:
     assert groups(job) == expected
 
 
-def test_a_topology_request_leaves_a_gang_that_was_asked_for() -> None:
+def test_a_topology_request_keeps_a_requested_gang() -> None:
     assert groups(pathways_job(metadata=ASKED_BESIDE_TOPOLOGY)) == [2, 2]
 
 
 @each("controller", [{}, COLOCATE])
 @each("mode", [{}, annotated(pathways_worker_mode="Gang")])
-def test_without_an_api_there_are_none_and_somebody_is_told(controller: Object, mode: Object) -> None:
+def test_without_the_scheduling_api_there_are_no_gangs_and_a_notice(controller: Object, mode: Object) -> None:
     rendering = rendered(pathways_job(metadata=mode, controller=controller), Setting(gangs=False))
     jobset = dict(rendering.jobset)
     assert jobset["metadata"]["annotations"][MODE] == "Off"
@@ -75,12 +75,12 @@ def test_without_an_api_there_are_none_and_somebody_is_told(controller: Object, 
     assert Reason.GANG_CHOICE in [each.reason for each in rendering.notices]
 
 
-def test_xpk_has_no_gangs_and_does_not_mention_them() -> None:
+def test_the_xpk_profile_has_no_gangs_and_no_annotation() -> None:
     jobset = jobset_of(pathways_job(), Setting(Profile.XPK))
     assert "gangctl.dev/gang" not in json.dumps(jobset)
 
 
-def test_xpk_with_a_gang_that_was_asked_for() -> None:
+def test_the_xpk_profile_can_have_a_requested_gang() -> None:
     assert groups(pathways_job(metadata=annotated(pathways_worker_mode="Gang")), Setting(Profile.XPK)) == [4]
 
 
@@ -104,18 +104,16 @@ def test_xpk_with_a_gang_that_was_asked_for() -> None:
         (pathways_job(metadata=ASKED_BESIDE_TOPOLOGY), Setting(), None),
     ],
 )
-def test_a_gang_asks_for_one_node_pool_where_it_is_one_slice(
-    job: Object, setting: Setting, expected: str | None
-) -> None:
+def test_a_gang_of_one_slice_requests_one_node_pool(job: Object, setting: Setting, expected: str | None) -> None:
     assert resolved(jobset_of(job, setting)).config.options.topology_key == expected
 
 
-def test_options_of_the_pathwaysjob_stay() -> None:
+def test_gang_options_of_the_pathwaysjob_are_kept() -> None:
     options = resolved(jobset_of(pathways_job(metadata=annotated(gang_options='{"disruption": "all"}')))).config.options
     assert options.disruption == "all"
 
 
-def test_kubernetes_1_35_takes_it_without_a_topology() -> None:
+def test_on_1_35_a_gang_has_no_topology() -> None:
     jobset = jobset_of(pathways_job(workers=ONE_SLICE), Setting(topology=False))
     assert resolved(jobset, Generation.V1ALPHA1).errors == ()
 
@@ -130,7 +128,7 @@ def test_kubernetes_1_35_takes_it_without_a_topology() -> None:
         ({"startup": "DependsOn"}, {}, (None, [{"name": "pathways-head", "status": "Ready"}])),
     ],
 )
-def test_order_of_creation(
+def test_the_startup_order_follows_the_options(
     options: Object, controller: Object, expected: tuple[str | None, list[Object] | None]
 ) -> None:
     metadata = annotated(pathways_options=json.dumps(options))
@@ -146,8 +144,8 @@ def test_a_gang_of_everything_is_created_together() -> None:
     assert jobset["spec"]["startupPolicy"] == {"startupPolicyOrder": "AnyOrder"}
 
 
-def told(job: Object, setting: Setting | None = None) -> list[str]:
-    """What is said of a choice that somebody may want to make otherwise."""
+def reported(job: Object, setting: Setting | None = None) -> list[str]:
+    """The notice on a choice that a user may want to change."""
     return [each.message for each in rendered(job, setting).notices if each.reason is Reason.GANG_CHOICE]
 
 
@@ -164,16 +162,16 @@ def told(job: Object, setting: Setting | None = None) -> list[str]:
         pathways_job(metadata=DYNAMIC, workers={"type": "tpu7x-standard-4t", "topology": "4x4x4"}),
     ],
 )
-def test_a_choice_that_promises_enough_is_not_mentioned(job: Object) -> None:
-    assert told(job) == []
+def test_a_safe_choice_of_gangs_gives_no_notice(job: Object) -> None:
+    assert reported(job) == []
 
 
-def test_slices_that_two_jobs_may_hold_and_wait_are_told_of() -> None:
-    (message,) = told(pathways_job(metadata=annotated(gang_options='{"topologyKey": "rack"}')))
+def test_slices_that_can_deadlock_give_a_notice() -> None:
+    (message,) = reported(pathways_job(metadata=annotated(gang_options='{"topologyKey": "rack"}')))
     assert "without topologyKey they start together" in message
     assert "Kueue" in message
 
 
-def test_a_head_beside_slices_that_may_be_missing_is_told_that_it_has_no_gang() -> None:
-    (message,) = told(pathways_job(controller={**COLOCATE, "elasticSlices": 1}))
+def test_a_colocated_head_with_elastic_slices_gives_a_notice() -> None:
+    (message,) = reported(pathways_job(controller={**COLOCATE, "elasticSlices": 1}))
     assert 'pathways-worker-mode: "ReplicatedGang"' in message

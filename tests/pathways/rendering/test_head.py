@@ -23,7 +23,7 @@ def head_of(user: Object, **more: Any) -> Object:
     return pod(jobset_of(pathways_job(controller={"template": user}, **more)), "pathways-head")
 
 
-def test_one_job_with_one_pod_that_is_tried_once() -> None:
+def test_the_head_is_one_job_with_one_pod_and_no_retry() -> None:
     entry = replicated_job(jobset_of(pathways_job()), "pathways-head")
     spec = entry["template"]["spec"]
     assert entry["replicas"] == 1
@@ -51,13 +51,13 @@ def test_without_a_users_pod_they_are_plain_containers(controller: Object) -> No
     assert "volumes" not in head
 
 
-def test_the_nodes_network_whatever_the_template_says() -> None:
+def test_the_head_always_uses_the_host_network() -> None:
     head = head_of(template(hostNetwork=False, dnsPolicy="Default"))
     assert (head["hostNetwork"], head["dnsPolicy"]) == (True, "ClusterFirstWithHostNet")
 
 
 @each(("given_policy", "expected"), [({}, "Never"), ({"restartPolicy": "OnFailure"}, "OnFailure")])
-def test_a_client_is_not_restarted_in_its_pod_unless_it_wants_to(given_policy: Object, expected: str) -> None:
+def test_the_client_is_not_restarted_in_its_pod_by_default(given_policy: Object, expected: str) -> None:
     assert head_of(template(**given_policy))["restartPolicy"] == expected
 
 
@@ -70,7 +70,7 @@ def test_a_client_is_not_restarted_in_its_pod_unless_it_wants_to(given_policy: O
         (90, None, (90, None)),
     ],
 )
-def test_the_head_has_the_workers_grace_to_save_its_state(
+def test_the_head_has_the_grace_period_of_the_workers(
     of_head: int | None, of_workers: int | None, expected: tuple[int | None, int | None]
 ) -> None:
     key = "terminationGracePeriodSeconds"
@@ -89,7 +89,7 @@ def test_the_head_has_the_workers_grace_to_save_its_state(
         ("low", "high", ("low", "high")),
     ],
 )
-def test_one_priority_unless_two_are_asked_for(
+def test_head_and_workers_have_one_priority_by_default(
     of_head: str, of_workers: str, expected: tuple[str | None, str | None]
 ) -> None:
     priority: Object = {"priorityClassName": of_head} if of_head else {}
@@ -99,7 +99,7 @@ def test_one_priority_unless_two_are_asked_for(
     assert found == expected
 
 
-def test_whatever_else_the_template_says_stays() -> None:
+def test_other_fields_of_the_template_are_kept() -> None:
     said: Object = {
         "serviceAccountName": "trainer",
         "imagePullSecrets": [{"name": "s"}],
@@ -130,7 +130,7 @@ def test_other_containers_get_no_environment() -> None:
     assert "env" not in head["initContainers"][0]
 
 
-def test_nothing_of_the_node_for_a_mount_without_a_volume() -> None:
+def test_a_mount_without_a_volume_adds_no_host_path() -> None:
     data = {"name": "data", "emptyDir": {}}
     assert head_of(template(container(volumeMounts=[MOUNT]), volumes=[data]))["volumes"] == [data]
     assert "volumes" not in head_of(template(container(volumeMounts=[MOUNT])))
@@ -141,13 +141,13 @@ def test_a_volume_of_that_name_stays_the_users() -> None:
     assert head_of(template(container(volumeMounts=[MOUNT]), volumes=[mine]))["volumes"] == [mine]
 
 
-def test_what_the_head_asks_of_its_node_is_told() -> None:
+def test_requirements_of_the_head_on_its_node_give_a_notice() -> None:
     user = template(container(resources={"requests": {"cpu": "2", "memory": "8G"}}))
     requests = rendered(pathways_job(controller={"template": user})).head_requests
     assert requests == {"cpu": 26_000, "memory": 140_000_000_000}
 
 
-def test_who_runs_privileged_is_told_that_the_namespace_must_allow_it() -> None:
+def test_a_privileged_container_gives_a_notice() -> None:
     user = template(container(securityContext={"privileged": True}))
     notices = rendered(pathways_job(controller={"template": user})).notices
     (notice,) = [each for each in notices if each.reason is Reason.PRIVILEGED_POD]
@@ -155,7 +155,7 @@ def test_who_runs_privileged_is_told_that_the_namespace_must_allow_it() -> None:
     assert Reason.PRIVILEGED_POD not in [each.reason for each in rendered(pathways_job()).notices]
 
 
-def test_a_field_of_the_template_says_where_it_was_written() -> None:
+def test_a_field_of_the_template_has_its_origin() -> None:
     user = template(container(env=[{"name": "A", "value": "x"}]), container("log", args=["-f"]))
     found = rendered(pathways_job(controller={"template": user})).origins
     path = "spec.replicatedJobs[0].template.spec.template.spec.containers[1].args[0]"
@@ -164,6 +164,6 @@ def test_a_field_of_the_template_says_where_it_was_written() -> None:
     assert found[env].place == "spec.controller.template.spec.containers[0].env[0]"
 
 
-def test_the_sidecar_is_none_of_the_heads() -> None:
+def test_the_head_has_no_worker_sidecar() -> None:
     sidecar = [component("colocated_python_sidecar", image="x:1")]
     assert head_of(template(), customComponents=sidecar) == head_of(template())

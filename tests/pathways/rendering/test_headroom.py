@@ -55,7 +55,7 @@ def test_the_usual_limit_stays_for_a_request_that_is_no_larger(memory: str | int
     assert manager(requests={"memory": memory})["limits"]["memory"] == "32G"
 
 
-def test_a_request_and_a_limit_chosen_together_stand_as_they_are() -> None:
+def test_a_request_and_a_limit_chosen_together_are_kept() -> None:
     assert manager(requests={"cpu": 2}, limits={"cpu": 4}) == {
         "requests": {"cpu": 2, "memory": "32G"},
         "limits": {"cpu": 4, "memory": "32G"},

@@ -93,7 +93,7 @@ def test_an_image_comes_from_the_field_that_decides_it() -> None:
     }
 
 
-def test_an_image_that_nobody_asked_for_is_a_default() -> None:
+def test_an_image_that_was_not_chosen_is_a_default() -> None:
     assert {image.origin.kind for image in images(job(), Setting()).values()} == {OriginKind.DEFAULT}
 
 
@@ -104,7 +104,7 @@ def test_an_image_from_a_flag_names_the_flag() -> None:
 
 
 @each("image", ["x", "x:latest", "host:5000/x", "host:5000/x:latest"])
-def test_an_image_without_a_version_is_told(image: str) -> None:
+def test_an_image_without_a_version_gives_a_notice(image: str) -> None:
     (notice,) = floating(job(pathways_version="v9", components=components(worker={"image": image})), Setting())
     assert notice.reason is Reason.FLOATING_IMAGE
     assert "pathways-worker" in notice.message
@@ -112,7 +112,7 @@ def test_an_image_without_a_version_is_told(image: str) -> None:
 
 
 @each("image", ["x:1", "host:5000/x:1", PINNED, f"host:5000/x:latest@sha256:{'0' * 64}"])
-def test_an_image_with_a_version_is_not(image: str) -> None:
+def test_an_image_with_a_version_gives_no_notice(image: str) -> None:
     assert floating(job(pathways_version="v9", components=components(worker={"image": image})), Setting()) == ()
 
 
@@ -121,7 +121,7 @@ def test_one_notice_names_all_containers() -> None:
     assert all(name in notice.message for name in ("pathways-rm", "pathways-proxy", "pathways-worker"))
 
 
-def test_what_to_set_is_called_as_it_was_left_out() -> None:
+def test_the_notice_names_the_missing_field_or_flag() -> None:
     sources = {"spec.pathwaysVersion": Origin(OriginKind.FLAG, "--pathways-version")}
     for made, name in ((job(), "spec.pathwaysVersion"), (job(sources=sources), "--pathways-version")):
         (notice,) = floating(made, Setting())

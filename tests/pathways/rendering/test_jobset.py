@@ -17,7 +17,7 @@ def with_options(name: str = "pw", **options: Any) -> Object:
     return pathways_job(name, metadata=annotated(pathways_options=json.dumps(options)))
 
 
-def test_it_reads_as_a_person_would_write_it() -> None:
+def test_fields_are_in_the_usual_order() -> None:
     jobset = jobset_of(pathways_job(workers={"numSlices": 1}))
     assert list(jobset) == ["apiVersion", "kind", "metadata", "spec"]
     assert (jobset["apiVersion"], jobset["kind"]) == ("jobset.x-k8s.io/v1alpha2", "JobSet")
@@ -26,28 +26,28 @@ def test_it_reads_as_a_person_would_write_it() -> None:
     assert [each["name"] for each in jobset["spec"]["replicatedJobs"]] == ["pathways-head", "worker"]
 
 
-def test_a_file_without_a_namespace_goes_where_kubectl_says() -> None:
+def test_a_file_without_a_namespace_renders_none() -> None:
     assert "namespace" not in jobset_of(pathways_job(metadata={"namespace": None}))["metadata"]
 
 
-def test_the_head_is_the_coordinator_that_is_found_before_it_is_ready() -> None:
+def test_the_head_is_the_coordinator_and_is_published_before_it_is_ready() -> None:
     spec = jobset_of(pathways_job())["spec"]
     assert spec["coordinator"] == {"replicatedJob": "pathways-head", "jobIndex": 0, "podIndex": 0}
     assert spec["network"] == {"enableDNSHostnames": True, "publishNotReadyAddresses": True}
 
 
-def test_restarts_are_always_said() -> None:
+def test_max_restarts_is_always_set() -> None:
     assert jobset_of(pathways_job())["spec"]["failurePolicy"] == {"maxRestarts": 0, "restartStrategy": "Recreate"}
     assert jobset_of(pathways_job(maxRestarts=3))["spec"]["failurePolicy"]["maxRestarts"] == 3
 
 
-def test_it_succeeds_with_the_client_and_without_one_never() -> None:
+def test_the_jobset_succeeds_with_the_client_and_never_without_one() -> None:
     expected = {"operator": "All", "targetReplicatedJobs": ["pathways-head"]}
     assert jobset_of(pathways_job())["spec"]["successPolicy"] == expected
     assert "successPolicy" not in jobset_of(pathways_job(headless=True))["spec"]
 
 
-def test_it_is_kept_unless_an_option_says_how_long() -> None:
+def test_the_jobset_is_kept_unless_an_option_sets_a_ttl() -> None:
     assert "ttlSecondsAfterFinished" not in jobset_of(pathways_job())["spec"]
     assert jobset_of(with_options(ttlSecondsAfterFinished=0))["spec"]["ttlSecondsAfterFinished"] == 0
 

@@ -44,7 +44,7 @@ def test_bookkeeping_stays_on_the_pathwaysjob(key: str) -> None:
     assert f'"{key}"' not in json.dumps(jobset)
 
 
-def test_more_can_be_kept_back_by_prefix() -> None:
+def test_metadata_can_be_dropped_by_prefix() -> None:
     metadata = annotated(pathways_options='{"dropMetadata": ["corp.example/"]}')
     metadata = {"annotations": {**metadata["annotations"], "corp.example/a": "x", "note": "y"}}
     text = json.dumps(jobset_of(pathways_job(metadata={**metadata, "labels": {"corp.example/b": "x"}})))
@@ -52,18 +52,18 @@ def test_more_can_be_kept_back_by_prefix() -> None:
     assert "note" in text
 
 
-def test_gangctls_own_annotations_are_answered_not_repeated() -> None:
+def test_annotations_of_gangctl_are_not_copied() -> None:
     metadata = annotated(pathways_worker_mode="Gang", pathways_options="{}", gang_mode="Off")
     assert jobset_of(pathways_job(metadata=metadata))["metadata"]["annotations"] == {"gangctl.dev/gang-mode": "Off"}
 
 
-def test_who_manages_it() -> None:
+def test_the_jobset_is_labelled_as_managed_by_gangctl() -> None:
     metadata = {"labels": {"app.kubernetes.io/managed-by": "Helm"}}
     labels = jobset_of(pathways_job(metadata=metadata))["metadata"]["labels"]
     assert labels == {"app.kubernetes.io/managed-by": "gangctl", LABEL: "pw"}
 
 
-def test_annotations_for_people_go_everywhere_but_to_the_workers() -> None:
+def test_other_annotations_are_copied_except_to_the_workers() -> None:
     jobset = annotated_with(note="x")
     assert notes_on(jobset)["note"] == "x"
     assert notes_on(job_template(jobset, "pathways-head"))["note"] == "x"
@@ -72,7 +72,7 @@ def test_annotations_for_people_go_everywhere_but_to_the_workers() -> None:
     assert "note" not in notes_on(pod_template(jobset, "worker"))
 
 
-def test_the_template_says_more_about_its_pod_than_the_pathwaysjob() -> None:
+def test_metadata_of_the_template_wins_for_its_pod() -> None:
     user = template(
         container(), metadata={"labels": {"team": "t", "app": "a", LABEL: "t"}, "annotations": {"note": "t"}}
     )
@@ -82,7 +82,7 @@ def test_the_template_says_more_about_its_pod_than_the_pathwaysjob() -> None:
     assert found["metadata"]["annotations"] == {"note": "t", "more": "p"}
 
 
-def test_queue_and_its_priority_are_asked_once_on_the_jobset() -> None:
+def test_queue_labels_are_on_the_jobset_only() -> None:
     labels = {"kueue.x-k8s.io/queue-name": "q", "kueue.x-k8s.io/priority-class": "high"}
     keys = {"provreq.kueue.x-k8s.io/maxRunDurationSeconds": "60", "kueue.x-k8s.io/admission-gated-by": "a.b/c"}
     jobset = jobset_of(pathways_job(metadata={"labels": labels, "annotations": keys}))
@@ -103,7 +103,7 @@ def test_topology_requests_go_to_the_workers_pods_alone(controller: Object) -> N
     assert all(key in notice.message for key in requests)
 
 
-def test_nothing_is_moved_where_nothing_is_asked() -> None:
+def test_without_a_topology_request_there_is_no_notice() -> None:
     assert Reason.METADATA_MOVED not in [each.reason for each in rendered(pathways_job()).notices]
 
 
@@ -118,7 +118,7 @@ SLICED = [
 
 
 @each(("slicing", "machine", "topology", "slices", "requests"), SLICED)
-def test_slices_that_are_no_pools_are_asked_for_on_the_workers_pods(
+def test_sub_slices_are_requested_on_the_pods_of_the_workers(
     slicing: str, machine: str, topology: str, slices: int, requests: dict[str, str]
 ) -> None:
     workers = {"type": machine, "topology": topology, "numSlices": slices}
@@ -143,13 +143,13 @@ def test_the_users_topology_request_replaces_the_one_for_slices() -> None:
     assert found == {"cloud.google.com/gke-tpu-slice-topology": "2x4", **requests}
 
 
-def test_every_pod_says_whose_it_is() -> None:
+def test_every_pod_has_the_label_of_its_pathwaysjob() -> None:
     jobset = jobset_of(pathways_job())
     for name in ("pathways-head", "worker"):
         assert pod_template(jobset, name)["metadata"]["labels"][LABEL] == "pw"
 
 
-def test_xpk_finds_its_workloads() -> None:
+def test_the_xpk_profile_has_the_labels_of_xpk() -> None:
     jobset = jobset_of(pathways_job(), Setting(Profile.XPK))
     key = "xpk.google.com/workload"
     assert jobset["metadata"]["labels"][key] == "pw"

@@ -88,7 +88,7 @@ def test_a_colocated_head_ends_beside_workers_whoever_is_first(data: st.DataObje
 
 @PROPERTY
 @given(st.data())
-def test_with_one_slice_and_room_to_err_head_and_workers_still_meet(data: st.DataObject) -> None:
+def test_head_and_workers_of_one_slice_share_a_pool_among_several(data: st.DataObject) -> None:
     jobset = jobset_of(pathways_job(workers={"numSlices": 1}, controller=COLOCATE))
     placed = schedule(data, pods_of(jobset), pools(3))
     assert len(placed) == 1 + VMS
@@ -121,7 +121,7 @@ def test_two_heads_never_share_a_pool(data: st.DataObject) -> None:
 
 @PROPERTY
 @given(st.data(), st.sampled_from(["a", "b"]))
-def test_two_colocated_jobsets_do_not_lock_each_other_out(data: st.DataObject, second: str) -> None:
+def test_two_colocated_jobsets_do_not_deadlock(data: st.DataObject, second: str) -> None:
     """Neither those with different names, nor those with one name in two namespaces."""
     pods = []
     for namespace, name in (("x", "a"), ("y", second)):
@@ -159,7 +159,7 @@ def test_a_pool_with_a_pod_of_another_jobset_is_left_alone(data: st.DataObject) 
 
 
 @pytest.mark.parametrize("controller", [{}, COLOCATE])
-def test_who_has_another_priority_does_not_keep_the_rest_of_a_pool(controller: Object) -> None:
+def test_a_pod_of_another_priority_does_not_reserve_the_rest_of_a_pool(controller: Object) -> None:
     """Else the scheduler, which preempts on one node at a time, could never take a pool from those with less."""
 
     def pods(name: str, priority: str) -> list[Pod]:
@@ -192,7 +192,7 @@ def test_pods_of_no_jobset_do_not_matter() -> None:
         assert feasible(item, nodes, {daemon: nodes[0]}) == nodes
 
 
-def test_a_head_elsewhere_is_asked_for_nothing() -> None:
+def test_a_separate_head_has_no_affinity() -> None:
     assert "affinity" not in pod(jobset_of(pathways_job()), "pathways-head")
     assert "tolerations" not in pod(jobset_of(pathways_job()), "pathways-head")
 
@@ -211,7 +211,7 @@ def test_the_users_required_affinity_is_no_dead_end_for_a_colocated_head() -> No
 
 
 @each(
-    ("job", "told"),
+    ("job", "reported"),
     [
         (pathways_job(controller={**COLOCATE, "template": template(affinity=OWN_AFFINITY)}), True),
         (pathways_job(controller={**COLOCATE, "template": template(affinity={"podAffinity": {REQUIRED: []}})}), False),
@@ -221,9 +221,9 @@ def test_the_users_required_affinity_is_no_dead_end_for_a_colocated_head() -> No
         (pathways_job(metadata=SLICED, workers=CUBE), False),
     ],
 )
-def test_it_is_told_when_a_colocated_head_may_be_apart(job: Object, *, told: bool) -> None:
+def test_a_colocated_head_that_may_be_apart_gives_a_notice(job: Object, *, reported: bool) -> None:
     notices = [each for each in rendered(job).notices if each.reason is Reason.HEAD_MAY_BE_APART]
-    assert len(notices) == told
+    assert len(notices) == reported
 
 
 def test_slices_that_are_no_pools_are_not_bound_to_pools() -> None:
@@ -258,7 +258,7 @@ def test_a_colocated_head_tolerates_tpu_nodes_once(given_tolerations: list[Objec
     assert len(head["tolerations"]) == len(given_tolerations) + added
 
 
-def test_a_colocated_head_takes_the_workers_nodes_and_keeps_its_own_wishes() -> None:
+def test_a_colocated_head_keeps_its_affinity_on_the_nodes_of_the_workers() -> None:
     user = template(nodeSelector={"disk": "ssd", TOPOLOGY: "4x4x4", "zone": "a"})
     workers = {"nodeSelector": {"cloud.google.com/gke-spot": "true", "zone": "b"}}
     options = annotated(pathways_options='{"headNodeSelector": {"pool": "cpu"}}')
@@ -326,20 +326,20 @@ HOST = "kubernetes.io/hostname"
         (pathways_job(metadata=annotated(pathways_options='{"slicing": "Dynamic"}')), Setting(), (HOST, None)),
     ],
 )
-def test_exclusive_placement_where_it_deadlocks_with_nothing(
+def test_exclusive_placement_is_kept_where_it_cannot_deadlock(
     job: Object, setting: Setting, expected: tuple[str | None, str | None]
 ) -> None:
     rendering = rendered(job, setting)
     assert exclusive(dict(rendering.jobset)) == expected
 
 
-def test_who_labels_nodes_for_exclusive_placement_can_have_it_with_a_gang() -> None:
+def test_exclusive_placement_by_node_labels_works_with_a_gang() -> None:
     metadata = {"annotations": {"alpha.jobset.sigs.k8s.io/node-selector": "true"}}
     assert exclusive(jobset_of(pathways_job(metadata=metadata))) == (HOST, POOL)
 
 
 @each(
-    ("job", "setting", "told"),
+    ("job", "setting", "reported"),
     [
         (pathways_job(), Setting(), True),
         (pathways_job(workers=ONE_VM), Setting(), False),
@@ -348,9 +348,9 @@ def test_who_labels_nodes_for_exclusive_placement_can_have_it_with_a_gang() -> N
         (pathways_job(), XPK, False),
     ],
 )
-def test_who_misses_exclusive_placement_is_told(job: Object, setting: Setting, *, told: bool) -> None:
+def test_dropped_exclusive_placement_gives_a_notice(job: Object, setting: Setting, *, reported: bool) -> None:
     reasons = [each.reason for each in rendered(job, setting).notices]
-    assert reasons.count(Reason.GANG_DISABLED) == told
+    assert reasons.count(Reason.GANG_DISABLED) == reported
 
 
 def test_xpks_workers_are_placed_by_exclusive_placement_alone() -> None:
@@ -359,6 +359,6 @@ def test_xpks_workers_are_placed_by_exclusive_placement_alone() -> None:
     assert pod(jobset, "pathways-head")["nodeSelector"] == {POOL: "cpu-np"}
 
 
-def test_a_gang_that_somebody_asks_of_xpks_profile_is_placed_by_affinity() -> None:
+def test_a_requested_gang_of_the_xpk_profile_is_placed_by_affinity() -> None:
     jobset = jobset_of(pathways_job(metadata=annotated(pathways_worker_mode="ReplicatedGang")), XPK)
     assert "affinity" in pod(jobset, "worker")

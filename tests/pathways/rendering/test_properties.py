@@ -61,7 +61,7 @@ def expected_groups(job: PathwaysJob, setting: Setting) -> list[int]:
 
 @PROPERTY
 @given(pathways_jobs(), SETTINGS)
-def test_the_same_bytes_from_an_input_that_stays_as_it_is(raw: Object, setting: Setting) -> None:
+def test_rendering_is_deterministic_and_does_not_change_its_input(raw: Object, setting: Setting) -> None:
     job, untouched = read(raw), read(copy.deepcopy(raw))
     first, second = render(job, setting), render(job, setting)
     assert to_yaml([first.jobset]) == to_yaml([second.jobset])
@@ -71,7 +71,7 @@ def test_the_same_bytes_from_an_input_that_stays_as_it_is(raw: Object, setting: 
 
 @PROPERTY
 @given(pathways_jobs(), SETTINGS)
-def test_what_is_done_to_a_rendering_is_not_done_to_the_job(raw: Object, setting: Setting) -> None:
+def test_a_change_of_a_rendering_does_not_change_the_job(raw: Object, setting: Setting) -> None:
     job = read(raw)
     before = copy.deepcopy(job)
     _spoil(dict(render(job, setting).jobset))
@@ -101,7 +101,7 @@ def test_it_is_plain_json_and_every_leaf_has_an_origin(raw: Object, setting: Set
 
 @PROPERTY
 @given(pathways_jobs(), SETTINGS)
-def test_gangctl_makes_of_it_the_gangs_that_the_rules_promise(raw: Object, setting: Setting) -> None:
+def test_the_gangs_of_a_rendering_are_those_of_the_rules(raw: Object, setting: Setting) -> None:
     job = read(raw)
     for generation in GENERATIONS:
         setting = replace(setting, topology=generation.capabilities.constraints)
@@ -138,7 +138,7 @@ def test_a_colocated_head_never_waits_alone(raw: Object, setting: Setting) -> No
 
 @PROPERTY
 @given(pathways_jobs(), SETTINGS)
-def test_names_stand_once_and_fit(raw: Object, setting: Setting) -> None:
+def test_names_are_unique_and_within_the_limits(raw: Object, setting: Setting) -> None:
     rendering = render(read(raw), setting)
     for name in JOBSETS:
         spec = pod(rendering.jobset, name)
@@ -166,7 +166,7 @@ def _pod_names(rendering: Rendering) -> list[str]:
 
 @PROPERTY
 @given(pathways_jobs(), SETTINGS)
-def test_the_head_is_asked_nothing_that_is_about_the_workers_nodes(raw: Object, setting: Setting) -> None:
+def test_the_head_has_no_requirements_of_the_nodes_of_the_workers(raw: Object, setting: Setting) -> None:
     head = render(read(raw), setting).jobset["spec"]["replicatedJobs"][0]
     text = json.dumps(head)
     assert "kueue.x-k8s.io/" not in text

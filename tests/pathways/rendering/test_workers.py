@@ -44,12 +44,12 @@ def test_a_job_for_each_slice_and_a_pod_for_each_vm(machine: str, topology: str,
         (1, 2**30 - 1, 2**31 - 2),
     ],
 )
-def test_failures_after_which_a_slice_is_given_up(elastic: int, restarts: int | None, expected: int) -> None:
+def test_the_backoff_limit_of_a_slice(elastic: int, restarts: int | None, expected: int) -> None:
     entry = workers_of(workers={"maxSliceRestarts": restarts}, controller={"elasticSlices": elastic})
     assert entry["template"]["spec"]["backoffLimit"] == expected
 
 
-def test_the_pod() -> None:
+def test_the_pod_of_a_worker() -> None:
     worker = pod(jobset_of(pathways_job()), "worker")
     assert names(worker["containers"]) == ["pathways-worker"]
     assert "initContainers" not in worker
@@ -66,7 +66,7 @@ def test_a_sidecar_starts_before_the_worker() -> None:
     assert worker["initContainers"][0]["restartPolicy"] == "Always"
 
 
-def test_no_volume_that_nobody_mounts() -> None:
+def test_no_unused_volume_is_added() -> None:
     worker = pod(jobset_of(pathways_job(metadata=annotated(pathways_options='{"sharedTmp": false}'))), "worker")
     assert "volumes" not in worker
     assert "volumeMounts" not in worker["containers"][0]

@@ -1,4 +1,4 @@
-"""The status of a PathwaysJob by what its JobSet says: a table, and what holds for whatever it says."""
+"""The status of a PathwaysJob from that of its JobSet: a table, and properties for any JobSet."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def after(status: Status, generation: int = 3) -> PathwaysFacts:
     return replace(FRESH, status=status, generation=generation)
 
 
-def told(before: Status, found: JobSetFacts | Obstacle, now: str = NOW) -> list[Reason]:
+def reported(before: Status, found: JobSetFacts | Obstacle, now: str = NOW) -> list[Reason]:
     return [each.reason for each in said(before, found, now)]
 
 
@@ -84,7 +84,9 @@ TABLE = [
 
 
 @each(("found", "phase", "reason"), TABLE)
-def test_first_that_is_true_counts(found: JobSetFacts | Obstacle, phase: Phase, reason: str) -> None:
+def test_the_first_true_condition_of_the_jobset_counts(
+    found: JobSetFacts | Obstacle, phase: Phase, reason: str
+) -> None:
     status = next_status(FRESH, found, NOW)
     assert status.phase is phase
     held = status.condition(phase)
@@ -116,7 +118,7 @@ def test_times_stay_where_the_status_of_a_condition_does() -> None:
     }
 
 
-def test_what_upstream_appended_is_one_entry_for_each_type_and_others_stay() -> None:
+def test_duplicate_conditions_of_upstream_are_merged_and_others_are_kept() -> None:
     stored = Status(
         (
             false("Pending"),
@@ -132,10 +134,10 @@ def test_what_upstream_appended_is_one_entry_for_each_type_and_others_stay() -> 
     assert running is not None
     assert running.since == THEN
     assert status.restarts == 2
-    assert told(stored, jobset(head=HEAD_UP, workers=UP, restarts=2)) == [], "another controller has told"
+    assert reported(stored, jobset(head=HEAD_UP, workers=UP, restarts=2)) == [], "another controller has told"
 
 
-def test_a_create_of_upstream_that_failed_is_no_end() -> None:
+def test_a_failed_create_of_upstream_is_no_failure() -> None:
     stored = Status(terminal_state="Failed")
     status = next_status(after(stored), jobset(head=HEAD_UP, workers=UP), NOW)
     assert status.phase is Phase.RUNNING
@@ -144,14 +146,14 @@ def test_a_create_of_upstream_that_failed_is_no_end() -> None:
     assert next_status(after(ended), jobset(head=HEAD_UP, workers=UP), NOW).phase is Phase.FAILED
 
 
-def test_an_obstacle_goes_away_with_its_cause() -> None:
+def test_an_obstacle_is_removed_with_its_cause() -> None:
     refused = next_status(FRESH, Obstacle("AdmissionDenied", "no"), NOW)
     assert (refused.phase, refused.terminal_state) == (Phase.FAILED, "")
     status = next_status(after(refused), jobset(), LATER)
     assert status.phase is Phase.PENDING
 
 
-def test_slices_that_an_elastic_one_lacks() -> None:
+def test_missing_slices_of_an_elastic_job_are_reported() -> None:
     running = jobset(STARTUP_DONE, head=HEAD_UP, workers=Replicas(4, 4), elastic=2)
     first = next_status(FRESH, running, NOW)
     lacking = replace(running, workers=Replicas(4, 3))
@@ -160,30 +162,30 @@ def test_slices_that_an_elastic_one_lacks() -> None:
     assert degraded is not None
     assert degraded.message == "1 of 4 slices are missing, 2 may be"
     assert (missing_slices(first), missing_slices(second)) == (0, 1)
-    assert [str(each) for each in told(first, lacking)] == ["SliceLost"]
-    assert told(second, lacking) == []
-    assert told(second, replace(running, workers=Replicas(4, 2))) == [Reason.SLICE_LOST]
-    assert told(second, running) == [Reason.SLICE_RECOVERED]
+    assert [str(each) for each in reported(first, lacking)] == ["SliceLost"]
+    assert reported(second, lacking) == []
+    assert reported(second, replace(running, workers=Replicas(4, 2))) == [Reason.SLICE_LOST]
+    assert reported(second, running) == [Reason.SLICE_RECOVERED]
     ended = next_status(after(second), jobset(true("Completed"), elastic=2), NOW)
     assert not any(each.holds for each in ended.conditions if each.type == DEGRADED)
     assert next_status(FRESH, jobset(), NOW).condition(DEGRADED) is None
 
 
-def test_transitions_are_told_once_each() -> None:
+def test_each_transition_is_recorded_once() -> None:
     pending = next_status(FRESH, jobset(), NOW)
     suspended = jobset(true("Suspended", message="by a queue"))
     (notice,) = said(pending, suspended)
     assert notice == Notice(Reason.SUSPENDED, f"Suspended since {THEN}: by a queue")
     stored = next_status(after(pending), suspended, NOW)
-    assert told(stored, suspended) == []
-    assert told(stored, jobset(false("Suspended"))) == [Reason.RESUMED]
-    assert told(pending, jobset(head=HEAD_UP, workers=UP)) == []
+    assert reported(stored, suspended) == []
+    assert reported(stored, jobset(false("Suspended"))) == [Reason.RESUMED]
+    assert reported(pending, jobset(head=HEAD_UP, workers=UP)) == []
     again = jobset(true("RestartingJobSet"), restarts=2, max_restarts=3)
     assert said(pending, again) == (Notice(Reason.RESTARTING, "Restart 2 of 3"),)
-    assert told(next_status(after(pending), again, NOW), again) == []
-    assert told(pending, jobset(true("Failed"), restarts=1)) == [Reason.RESTARTING, Reason.FAILED]
+    assert reported(next_status(after(pending), again, NOW), again) == []
+    assert reported(pending, jobset(true("Failed"), restarts=1)) == [Reason.RESTARTING, Reason.FAILED]
     assert said(pending, jobset(true("Completed", message=""))) == (Notice(Reason.COMPLETED, "Completed: Why"),)
-    assert told(stored, jobset(true("Completed"))) == [Reason.RESUMED, Reason.COMPLETED]
+    assert reported(stored, jobset(true("Completed"))) == [Reason.RESUMED, Reason.COMPLETED]
 
 
 @each(
@@ -195,15 +197,15 @@ def test_transitions_are_told_once_each() -> None:
         ("InvalidTopology", Reason.INVALID_SPEC),
     ],
 )
-def test_obstacles_are_told_again_only_in_other_words(reason: str, event: Reason) -> None:
+def test_an_obstacle_is_recorded_again_only_with_another_message(reason: str, event: Reason) -> None:
     obstacle = Obstacle(reason, "these words")
     assert said(Status(), obstacle) == (Notice(event, "these words"),)
     stored = next_status(FRESH, obstacle, NOW)
     assert said(stored, obstacle) == ()
-    assert told(stored, Obstacle(reason, "other words")) == [event]
+    assert reported(stored, Obstacle(reason, "other words")) == [event]
 
 
-def test_reading_a_jobset() -> None:
+def test_the_status_is_read_from_a_jobset() -> None:
     head = {"initContainers": [{"name": "pathways-proxy", "args": ["--x=1", "--num_elastic_slices=2"]}]}
     raw = {
         "metadata": {
@@ -237,7 +239,7 @@ def test_reading_a_jobset() -> None:
     assert pathways_owner(raw) == ""
 
 
-def test_what_is_read_is_what_was_written() -> None:
+def test_a_written_status_is_read_back() -> None:
     status = next_status(FRESH, jobset(true("Failed"), restarts=2, elastic=1), NOW)
     raw = {"metadata": {"name": "pw", "namespace": "t", "uid": "uid", "generation": 3}, "status": status.as_json()}
     assert read_pathways_facts(raw) == after(status)
@@ -252,7 +254,7 @@ ANY_JSON = st.recursive(
 
 @settings(max_examples=50)
 @given(ANY_JSON, ANY_JSON, ANY_JSON)
-def test_reading_never_raises(metadata: Any, spec: Any, status: Any) -> None:
+def test_any_jobset_is_read_without_an_error(metadata: Any, spec: Any, status: Any) -> None:
     raw = {"metadata": metadata, "spec": spec, "status": status}
     read_pathways_facts(raw)
     read_jobset_facts(raw)
@@ -307,7 +309,9 @@ CRD_REASON = re.compile(r"^[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?$")
 
 @settings(max_examples=100)
 @given(STORED, FOUND)
-def test_exactly_one_is_true_and_writing_it_again_writes_nothing(stored: Status, found: JobSetFacts | Obstacle) -> None:
+def test_exactly_one_condition_is_true_and_the_status_is_idempotent(
+    stored: Status, found: JobSetFacts | Obstacle
+) -> None:
     status = next_status(after(stored), found, NOW)
     assert [item.type for item in status.conditions if item.holds and item.type in [*Phase]] == [status.phase]
     types = [item.type for item in status.conditions]
@@ -324,7 +328,7 @@ def test_exactly_one_is_true_and_writing_it_again_writes_nothing(stored: Status,
 
 @settings(max_examples=80)
 @given(STORED, JOBSETS, FOUND)
-def test_an_end_stays_whatever_comes(stored: Status, first: JobSetFacts, later: JobSetFacts | Obstacle) -> None:
+def test_a_final_condition_stays(stored: Status, first: JobSetFacts, later: JobSetFacts | Obstacle) -> None:
     status = next_status(after(stored), first, NOW)
     if status.terminal_state:
         again = next_status(after(status, generation=9), later, LATER)
@@ -332,4 +336,4 @@ def test_an_end_stays_whatever_comes(stored: Status, first: JobSetFacts, later: 
         ended = [each for each in again.conditions if each.type in [*Phase]]
         assert ended == [each for each in status.conditions if each.type in [*Phase]]
         assert again.restarts == status.restarts
-        assert not set(told(status, later)) & {Reason.COMPLETED, Reason.FAILED}
+        assert not set(reported(status, later)) & {Reason.COMPLETED, Reason.FAILED}

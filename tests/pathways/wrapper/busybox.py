@@ -74,7 +74,7 @@ def _run(command: list[str], directory: str = ".") -> None:
 
 
 def main() -> int:
-    """Fetch it ahead of time; a machine that cannot is told so, and only CI must have it."""
+    """Fetch it ahead of time; without it a message is printed, and only CI fails."""
     try:
         sys.stdout.write(f"{ensure_busybox()}\n")
     except (MissingShell, OSError, subprocess.SubprocessError) as missing:

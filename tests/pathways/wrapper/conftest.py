@@ -17,7 +17,7 @@ IMAGES = ("bash", "dash", "busybox", "bash-as-sh")
 
 @pytest.fixture(params=IMAGES)
 def image(request: pytest.FixtureRequest) -> Image:
-    """An image for each shell; what the machine lacks is a skip that says so, and a failure in CI."""
+    """An image for each shell; what the machine lacks is a skip with a reason, and a failure in CI."""
     return find_image(request.param)
 
 

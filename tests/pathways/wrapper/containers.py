@@ -19,7 +19,7 @@ PATIENCE_SECONDS = 300.0
 
 _NAMESPACES = ("--mount", "--pid", "--fork", "--kill-child", "--mount-proc")
 _WAYS = ((), ("--user", "--map-root-user"))
-"""How unshare may be asked: as root, or as anybody where user namespaces are allowed."""
+"""How unshare can be called: as root, or as any user where user namespaces are allowed."""
 
 _REFERENCE = re.compile(r"\$(?:\$|\(([^)]*)\))")
 

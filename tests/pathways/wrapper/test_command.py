@@ -21,7 +21,7 @@ def test_the_command_is_an_argument_and_the_script_does_not_depend_on_it(shell: 
     assert one[-2:] == [ARGUMENT_ZERO, "echo 'a)'"]
 
 
-def test_what_is_returned_belongs_to_the_caller() -> None:
+def test_each_call_returns_a_new_list() -> None:
     wrapped("true").append("more")
     assert wrapped("true")[-1] == "true"
 
@@ -38,7 +38,7 @@ def test_the_kubelet_leaves_the_script_alone(shell: Shell) -> None:
 
 
 @pytest.mark.parametrize("name", ["dash", "busybox"])
-def test_a_plain_shell_can_read_the_script(name: str) -> None:
+def test_the_script_is_valid_for_a_posix_shell(name: str) -> None:
     image = find_image(name)
     assert image.sh is not None
     reader = [str(image.sh), *(["sh"] if name == "busybox" else []), "-n", "-c", wrapped("true", Shell.SH)[2]]

@@ -18,7 +18,7 @@ LOOP = "while sleep 0.01; do :; done"
 
 @dataclass(frozen=True)
 class Shape:
-    """A command, and the programs in it that have to be told."""
+    """A command, and the programs in it that must get the signal."""
 
     command: str
     names: tuple[str, ...] = ("a",)
@@ -56,7 +56,7 @@ def test_every_program_saves_its_state_before_the_container_ends(image: Image, n
     assert "never" not in container.output
 
 
-def test_the_end_waits_for_all_and_not_for_the_first(image: Image, tmp_path: Path) -> None:
+def test_the_wrapper_waits_for_all_processes(image: Image, tmp_path: Path) -> None:
     with running(image, f"{CHILD} slow 0 & exec {CHILD} quick 9", tmp_path) as container:
         until(lambda: container.saw("slow.ready", "quick.ready"), "the programs to start")
         container.send()
@@ -80,7 +80,7 @@ def test_each_signal_is_handed_on(image: Image, tmp_path: Path) -> None:
         assert container.wait() == 143
 
 
-def test_sigint_asks_for_the_same(image: Image, tmp_path: Path) -> None:
+def test_sigint_is_handled_like_sigterm(image: Image, tmp_path: Path) -> None:
     with running(image, f"{CHILD} a 0", tmp_path) as container:
         until(lambda: container.saw("a.ready"), "the program to start")
         container.send(signal.SIGINT)
@@ -97,7 +97,7 @@ def test_a_failure_at_the_end_keeps_its_code(image: Image, command: str, tmp_pat
 
 
 def test_a_command_that_ends_as_the_signal_comes_has_failed_as_it_did(image: Image, tmp_path: Path) -> None:
-    """Bash itself may lose the code of what ends in that moment; then it is that of whoever was told to end."""
+    """Bash itself may lose the code of what ends in that moment; then it is that of the process that got the signal."""
     lost = {143} if image.name.startswith("bash") else set()
     for number in range(5):
         directory = tmp_path / str(number)
@@ -127,7 +127,7 @@ def test_a_signal_that_comes_at_once_is_not_lost(image: Image, tmp_path: Path) -
 
 @pytest.mark.parametrize("name", ["dash", "bash-as-sh"])
 def test_a_signal_before_the_command_runs_waits_for_it(name: str, tmp_path: Path) -> None:
-    """The command does not exist yet while setsid is starting: a signal to nobody would be a signal lost.
+    """The command does not exist yet while setsid is starting: a signal without a receiver would be lost.
 
     Not with busybox, whose shell has a setsid of its own.
     """
@@ -155,8 +155,8 @@ def test_nothing_polls_while_the_command_runs(image: Image, tmp_path: Path) -> N
         assert container.wait() == 143
 
 
-def test_nothing_is_left_where_the_container_is_not_the_end_of_all(image: Image, tmp_path: Path) -> None:
-    """With one process namespace for a pod, or behind an init process, nobody kills what the wrapper leaves."""
+def test_no_process_is_left_in_a_shared_pid_namespace(image: Image, tmp_path: Path) -> None:
+    """With one process namespace for a pod, or behind an init process, what the wrapper leaves is not killed."""
     with running(image, f"{CHILD} a 0 & {CHILD} b 0", tmp_path, isolated=False) as container:
         end(container, "a", "b")
         assert container.wait() == 143
