@@ -193,4 +193,4 @@ CASES: tuple[Case, ...] = (
     _name_limits("ReplicatedGang"),
     _name_limits("Gang"),
 )
-"""P01 to P18 and P24: what creation alone shows. P19 to P23 and P25 are lives, told in their own tests."""
+"""P01 to P18 and P24: what creation alone shows. P19 to P23 and P25 are whole lives, in separate tests."""

@@ -1,4 +1,4 @@
-"""Hypothesis strategies for JobSets as raw objects: what people write, and what nobody should.
+"""Hypothesis strategies for JobSets as raw objects: usual ones, and hostile ones.
 
 :func:`jobsets` draws objects of the right types that may still be refused, :func:`gangs`
 those with nothing in the way of a gang, :func:`hostile_jobsets` JSON with anything anywhere.

@@ -24,13 +24,13 @@ def test_every_cause_is_in_it() -> None:
     assert {row.reason for row in ROWS} == RANKED
 
 
-def test_what_a_real_control_plane_can_have_is_made_there() -> None:
+def test_causes_that_a_real_control_plane_can_show_are_tested_on_one() -> None:
     assert {row.reason for row in ROWS if not row.real} & {row.reason for row in ROWS if row.real} == set()
     assert Reason.UNSCHEDULABLE in {row.reason for row in ROWS if row.real}
 
 
 @each("row", ROWS, ids=lambda row: row.test.rpartition("/")[2])
-def test_it_names_tests_that_exist(row: Row) -> None:
+def test_named_tests_exist(row: Row) -> None:
     path, _, name = row.test.partition("::")
     found = re.search(rf"^(async )?def {name.partition('[')[0]}\(", (ROOT / path).read_text("utf-8"), re.MULTILINE)
     assert found, row.test

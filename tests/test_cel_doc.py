@@ -1,4 +1,4 @@
-"""What docs/cel.md says is refused is refused, by whom it says, and taken by the others; its numbers are the code's."""
+"""The refusals in docs/cel.md are those of gangctl and of each minor; its numbers are those of the code."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def examples(title: str) -> list[str]:
 
 
 @each("expression", examples("Unsupported expressions"))
-def test_it_is_refused_though_kubernetes_takes_it(expression: str) -> None:
+def test_listed_expressions_are_refused_by_gangctl_and_accepted_by_kubernetes(expression: str) -> None:
     assert expression in NARROWER or "1.37" in NATIVE[expression]
     with pytest.raises(CompileError):
         check(expression, admission())

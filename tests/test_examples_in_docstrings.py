@@ -15,7 +15,7 @@ MODULES = sorted(path for path in ROOT.rglob("*.py") if ">>> " in path.read_text
 
 
 @pytest.mark.parametrize("path", MODULES, ids=[str(path.relative_to(ROOT)) for path in MODULES])
-def test_they_say_what_comes_of_it(path: Path) -> None:
+def test_examples_in_docstrings_give_their_results(path: Path) -> None:
     module = importlib.import_module(".".join(("gangctl", *path.relative_to(ROOT).with_suffix("").parts)))
     failed, tried = doctest.testmod(module)
     assert tried

@@ -31,13 +31,13 @@ REASONS: Final = frozenset(re.findall(r'"((?:Never\w|Fits|Queue|Not|Waits|Needs|
 )))  # fmt: skip
 
 
-def test_there_is_something_to_run() -> None:
+def test_the_pages_have_commands() -> None:
     assert len(OFFLINE) >= 5
     assert len(ONLINE) >= 3
 
 
 @each(("command", "code"), OFFLINE)
-def test_offline_commands_say_what_is_promised(command: str, code: int, tmp_path: Path) -> None:
+def test_offline_commands_print_what_the_page_shows(command: str, code: int, tmp_path: Path) -> None:
     PAGE.keeps_its_word(command, code, tmp_path)
 
 
@@ -49,7 +49,7 @@ def test_commands_that_need_a_cluster_take_these_flags(command: str) -> None:
     VERBS[found[1]].make_context(found[1], shlex.split(command[found.end() :]), **program.context_settings)
 
 
-def test_what_the_example_is_told(tmp_path: Path) -> None:
+def test_the_page_describes_the_report_of_its_example(tmp_path: Path) -> None:
     PAGE.write_files(tmp_path)
     files = str(tmp_path / "train.yaml"), str(tmp_path / "kueue.yaml")
     report = gangctl("fit", "-f", files[0], "--queues", files[1], "-o", "json").json
@@ -60,7 +60,7 @@ def test_what_the_example_is_told(tmp_path: Path) -> None:
     assert f"its own {gpu['nominal']} and {int(gpu['maximum']) - int(gpu['nominal'])} of" in section
 
 
-def test_every_word_of_an_answer_is_named() -> None:
+def test_every_verdict_and_reason_is_named() -> None:
     assert {"Fits", "NeverExceedsQuota", "WaitsForQuota", "NeedsPreemption", "QueueBlocked", "WaitsForNodes"} <= REASONS
     words = (*REASONS, *get_args(Verdict), *map(str, Phase), *map(str, Trouble))
     assert [word for word in words if f"`{word}`" not in PROSE] == []
@@ -70,7 +70,7 @@ FACTS: Final = [line for line in TEXT.splitlines() if re.match(r"\| K\d+ \|", li
 SHOWN_BY: Final = sorted({name for fact in FACTS for name in re.findall(r"`(tests/[\w/]+\.py(?:::\w+)?)`", fact)})
 
 
-def test_every_fact_is_there_and_shown() -> None:
+def test_every_fact_has_its_tests() -> None:
     assert [int(fact.split("|")[1].strip()[1:]) for fact in FACTS] == list(range(1, 24))
     assert all("`tests/" in fact for fact in FACTS)
 

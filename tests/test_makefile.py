@@ -1,4 +1,4 @@
-"""``make`` finds a Python that it can use, whatever it is called, and says what is missing where there is none."""
+"""``make`` finds a Python that it can use, whatever it is called, and prints what is missing where there is none."""
 
 from __future__ import annotations
 
@@ -49,18 +49,18 @@ def test_both_commands_of_the_readme_need_no_python3(target: str, programs: Path
     assert "installing the locked packages into" in done.stdout
 
 
-def test_a_python3_that_is_too_old_is_passed_over(programs: Path) -> None:
+def test_a_python3_that_is_too_old_is_skipped(programs: Path) -> None:
     add(programs, "python3", old=True)
     add(programs, "python3.12")
     assert "python3.12 -m venv" in make(programs, "demo").stdout
 
 
-def test_a_python3_that_is_new_enough_is_taken(programs: Path) -> None:
+def test_a_python3_that_is_new_enough_is_used(programs: Path) -> None:
     add(programs, "python3")
     assert "python3 -m venv" in make(programs, "demo").stdout
 
 
-def test_without_one_there_is_one_error_with_the_remedy(programs: Path) -> None:
+def test_without_a_python_there_is_one_error_with_the_remedy(programs: Path) -> None:
     add(programs, "python3", old=True)
     done = make(programs, "demo")
     assert done.returncode == 2
@@ -69,5 +69,5 @@ def test_without_one_there_is_one_error_with_the_remedy(programs: Path) -> None:
     assert "make PYTHON=/path/to/python3.11" in line
 
 
-def test_one_that_is_named_is_taken_as_it_is(programs: Path) -> None:
+def test_a_given_python_is_used(programs: Path) -> None:
     assert "/opt/python -m venv" in make(programs, "demo", "PYTHON=/opt/python").stdout

@@ -17,7 +17,7 @@ COMMANDS: Final = re.findall(r"^    (gangctl .*)\n((?:    note: .*\n)*)", PAGE.p
 OTHERS: Final = [(line, code) for line, code in PAGE.commands if not line.startswith("gangctl ")]
 
 
-def test_there_is_something_to_run() -> None:
+def test_the_pages_have_commands() -> None:
     converted = [command for command, _ in COMMANDS if "convert" in command]
     assert [re.findall(r"--from (\w+)", command) for command in converted] == [
         *([str(system)] for system in System),
@@ -42,7 +42,7 @@ def test_commands_give_what_is_shown(command: str, notes: str, tmp_path: Path) -
 
 
 @each("name", sorted(PAGE.files))
-def test_every_file_is_used_and_is_what_it_claims(name: str) -> None:
+def test_every_file_is_used_and_of_its_kind(name: str) -> None:
     assert any(name in command for command, _ in COMMANDS)
     assert any(document.value["kind"] == "JobSet" for document in parse_documents(PAGE.files[name], name))
 
@@ -52,5 +52,5 @@ def test_words_are_those_of_the_program() -> None:
     assert [system for system in System if f"--from {system}" not in PAGE.text] == []
 
 
-def test_the_readme_leads_here() -> None:
+def test_the_readme_links_to_the_page() -> None:
     assert "[docs/migration.md](docs/migration.md)" in (ROOT / "README.md").read_text(encoding="utf-8")

@@ -32,13 +32,13 @@ VERBS: Final[dict[str, click.Command]] = {
 OFFLINE: Final = [(line, code) for line, code in OURS if not ONLINE.match(line)]
 
 
-def test_there_is_something_to_run() -> None:
+def test_the_page_has_commands() -> None:
     assert len(OFFLINE) >= 5
     assert len(OURS) - len(OFFLINE) >= 4
 
 
 @each(("command", "code"), OFFLINE)
-def test_offline_commands_say_what_is_promised(command: str, code: int, tmp_path: Path) -> None:
+def test_offline_commands_print_what_the_page_shows(command: str, code: int, tmp_path: Path) -> None:
     PAGE.says_something(command, code, tmp_path)
 
 

@@ -33,7 +33,7 @@ def names(model: type[GangPolicySpec | GangPolicyExceptionSpec | Row | Suite]) -
         yield field.alias or name
 
 
-def test_every_command_is_known_here() -> None:
+def test_every_command_of_the_pages_is_tested() -> None:
     assert [line.split()[2] for line, _ in OFFLINE] == [*["eval"] * 4, *["test"] * 3, "lint", "bench"]
     assert [line.split()[:3] for line in ONLINE] == [
         ["kubectl", "get", "gangpolicies"],
@@ -49,7 +49,7 @@ def test_every_command_is_known_here() -> None:
 
 
 @each(("command", "code"), OFFLINE)
-def test_offline_commands_say_what_is_promised(command: str, code: int, tmp_path: Path) -> None:
+def test_offline_commands_print_what_the_page_shows(command: str, code: int, tmp_path: Path) -> None:
     PAGE.keeps_its_word(command, code, tmp_path)
 
 
@@ -80,7 +80,7 @@ def test_every_result_and_every_code_is_named() -> None:
     assert [word for word in (*codes, *map(str, Expected)) if f"`{word}`" not in PROSE] == []
 
 
-def test_what_a_scan_leaves_is_named() -> None:
+def test_the_output_of_a_scan_is_named() -> None:
     registry = CollectorRegistry()
     ScanMetrics(registry, list)
     # A counter's samples end so; its family does not.
@@ -94,7 +94,7 @@ def test_what_a_scan_leaves_is_named() -> None:
     assert [f"-l {key}={value}" in section for key, value in LABELS.items()] == [True]
 
 
-def test_what_the_finding_of_the_example_is(tmp_path: Path) -> None:
+def test_the_finding_of_the_example_is_printed(tmp_path: Path) -> None:
     path = tmp_path / "policy.yaml"
     path.write_text(FILES["policy.yaml"].replace("group.minCount", "group.minCuont"), encoding="utf-8")
     done = run_in(tmp_path, "gangctl policy lint policy.yaml")

@@ -19,7 +19,7 @@ PAGE: Final = Page("readiness.md")
 ONLINE: Final = [line for line, _ in PAGE.commands if line.startswith("gangctl ") and " -f " not in line]
 
 
-def test_there_is_something_to_run() -> None:
+def test_the_page_has_commands() -> None:
     verbs = [shlex.split(command)[1] for command, _, _ in PAGE.samples]
     assert verbs == ["get", "why", "describe", "top"]
     assert len(ONLINE) >= 8
@@ -45,11 +45,11 @@ def test_every_phase_is_explained() -> None:
     assert rows == [(phase.value, phase.sentence) for phase in GangPhase]
 
 
-def test_what_fail_fast_gives_up_on_is_named() -> None:
+def test_the_causes_that_end_fail_fast_are_named() -> None:
     section = PAGE.text.partition("--fail-fast` it also")[2].partition("\n\n")[0]
     assert re.findall(r"`(\w+)`", section) == sorted(reason.value for reason in ENDLESS)
 
 
-def test_the_dump_is_the_one_that_errors_ask_for() -> None:
+def test_the_dump_command_is_that_of_the_error_hints() -> None:
     (line,) = [line for line, _ in PAGE.commands if line.startswith("kubectl get jobsets")]
     assert line == f"{DUMP.replace(' -o yaml', '')} -A -o yaml > dump.yaml"

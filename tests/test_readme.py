@@ -26,7 +26,7 @@ _OFFLINE = re.compile(r"gangctl (plan|translate|convert|policy|get|describe|path
 OFFLINE = [command for command in COMMANDS if _OFFLINE.match(command)]
 
 
-def test_every_command_is_known_here() -> None:
+def test_every_command_of_the_readme_is_tested() -> None:
     others = [command for command in COMMANDS if command not in OFFLINE]
     assert [command.split()[:2] for command in others] == [
         ["make", "demo"],
@@ -124,7 +124,7 @@ def test_make_demo_is_gangctl_demo_and_needs_no_development_tools() -> None:
     assert "locks/dev.txt" not in done.stdout
 
 
-def test_the_makefile_has_what_the_readme_promises() -> None:
+def test_the_makefile_has_the_targets_of_the_readme() -> None:
     for target in ("demo", "test"):
         done = subprocess.run(
             ["make", "-n", target], cwd=ROOT, capture_output=True, text=True, timeout=300, check=False

@@ -31,7 +31,7 @@ def _is_full(mark: ast.expr | None) -> bool:
     return isinstance(mark, ast.Call) and ast.unparse(mark.func) == "pytest.mark.full"
 
 
-def test_every_row_of_the_checklist_is_there() -> None:
+def test_the_page_has_every_row_of_the_checklist() -> None:
     assert [int(row.split("|")[1]) for row in ROWS] == list(range(1, 40))
 
 
@@ -43,7 +43,7 @@ def test_every_row_names_a_test_and_the_tier_in_which_it_is_proved() -> None:
         assert said == ("first" if "first" in tiers else "full"), row
 
 
-def test_it_names_tests_that_exist_and_says_which_only_a_full_run_has() -> None:
+def test_named_tests_exist_and_those_of_the_full_tier_are_marked() -> None:
     wrong = []
     for path, _, name, full in ((*named.partition("::"), full) for row in ROWS for named, full in NAMED.findall(row)):
         if not (ROOT / path).is_file():

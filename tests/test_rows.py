@@ -80,7 +80,7 @@ def test_marks_and_wrong_names_are_refused() -> None:
         each("b", [1])(lambda a: a)
 
 
-def test_long_names_are_cut() -> None:
+def test_long_names_are_truncated() -> None:
     @each("value", ["x" * 1000])
     def check(value: str) -> None:
         raise ValueError(len(value))

@@ -42,7 +42,7 @@ def _profile_of_this_run() -> Iterator[None]:
     [((), FIRST), (("--full",), EVERYTHING), (("::",), EVERYTHING)],
     ids=["first", "full", "named"],
 )
-def test_the_tier_that_is_asked_for_is_collected(
+def test_the_requested_tier_is_collected(
     arguments: tuple[str, ...], collected: set[str], pytester: pytest.Pytester
 ) -> None:
     path = pytester.makepyfile(TESTS)

@@ -108,7 +108,7 @@ def prose(text: str) -> str:
     return re.sub(r"^ {4,}\S.*$|`[^`\n]+`", "", text, flags=re.MULTILINE)
 
 
-def test_words_are_those_of_the_field() -> None:
+def test_replaced_words_do_not_come_back() -> None:
     listed = subprocess.run(["git", "ls-files", "--", *PLACES], cwd=ROOT, check=True, capture_output=True, text=True)
     wrong = []
     for name in listed.stdout.split():
@@ -146,5 +146,5 @@ def test_the_package_has_plain_words() -> None:
     ] == []
 
 
-def test_code_is_no_prose() -> None:
+def test_code_does_not_count_as_prose() -> None:
     assert found(prose("a\n```sh\ntold\n```\n\n    told\n`test_told`\nis told\n"), WORDS_OF_PAGES) == ["told"]

@@ -26,11 +26,11 @@ def table(name: str) -> Table:
 
 
 def result(bench: str, *figures: Figure, **more: Any) -> Result:
-    """One run of a benchmark with these figures; keyword arguments replace what it says otherwise."""
+    """One run of a benchmark with these figures; keyword arguments replace its fields."""
     unmeasured = {limit.id: "not asked for" for limit in limits() if limit.bench == bench}
     for figure in figures:
         unmeasured.pop(figure.limit)
-    told: dict[str, Any] = {
+    reported: dict[str, Any] = {
         "bench": bench,
         "quick": False,
         "began": "2026-11-21T12:00:00Z",
@@ -39,4 +39,4 @@ def result(bench: str, *figures: Figure, **more: Any) -> Result:
         "load_end": 1.2,
         "findings": Findings(table(bench), list(figures), [], unmeasured),
     }
-    return Result(**(told | more))
+    return Result(**(reported | more))

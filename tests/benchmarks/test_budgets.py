@@ -1,4 +1,4 @@
-"""The budgets as data: every row is measured by a benchmark that exists, and no benchmark measures for nobody."""
+"""The budgets as data: every row is measured by a benchmark that exists, and no benchmark is without a row."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from benchmarks.catalogue import BENCHES, chosen
 README: Final = Path(__file__).parent.parent.parent / "benchmarks" / "README.md"
 
 
-def test_no_two_have_one_name() -> None:
+def test_names_of_rows_are_unique() -> None:
     names = Counter([*(row.id for row in ROWS)])
     assert [name for name, count in names.items() if count > 1] == []
     assert [name for name, count in Counter(limit.id for limit in limits()).items() if count > 1] == []
@@ -27,20 +27,20 @@ def test_every_limit_is_measured_by_a_benchmark_and_every_benchmark_measures_one
     assert [row.id for row in ROWS if not row.limits] == []
 
 
-def test_what_is_apart_measures_nothing_else_and_the_others_take_less_than_an_hour() -> None:
+def test_benchmarks_that_run_on_demand_are_separate_and_the_others_take_less_than_an_hour() -> None:
     assert {row.id for row in ROWS if row.apart} == {"contention-older", "soak"} == set(APART)
     assert {row.id for row in ROWS if not row.apart and set(row.benches) & APART} == set()
     assert sum(BENCHES[name].minutes for name in chosen([])) <= 50
 
 
-def test_the_page_says_how_long_each_takes() -> None:
+def test_the_page_has_the_duration_of_each_benchmark() -> None:
     lines = re.findall(r"^\| `([a-z-]+)`(, when asked for)? \| ([\d.]+) min \|$", README.read_text(), re.MULTILINE)
     assert [(name, bool(asked), float(minutes)) for name, asked, minutes in lines] == [
         (name, name in APART, bench.minutes) for name, bench in BENCHES.items()
     ]
 
 
-def test_a_ratio_has_something_beside_it() -> None:
+def test_a_ratio_has_a_reference() -> None:
     assert [limit.id for limit in limits() if limit.relative and not limit.yardstick] == []
     assert limit_of("burst-groups").limit_unit == "x"
     assert limit_of("verdict-time").limit_unit == "ms"
@@ -54,7 +54,7 @@ def test_a_ratio_has_something_beside_it() -> None:
         (Direction.ABOVE, False, False, True),
     ],
 )
-def test_which_side_is_good(direction: Direction, below: bool, equal: bool, over: bool) -> None:
+def test_a_limit_is_met_on_its_good_side(direction: Direction, below: bool, equal: bool, over: bool) -> None:
     assert [direction.allows(value, 2) for value in (1, 2, 3)] == [below, equal, over]
 
 

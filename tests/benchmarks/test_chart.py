@@ -1,4 +1,4 @@
-"""Charts: XML that says what is shown, with every point at its place."""
+"""Charts: XML with a title, and with every point at its place."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def points(drawing: ET.Element) -> list[list[tuple[float, float]]]:
     return [[(float(x), float(y)) for x, y in (pair.split(",") for pair in line)] for line in lines]
 
 
-def test_growth_is_drawn_over_powers_of_ten() -> None:
+def test_growth_is_drawn_on_a_logarithmic_axis() -> None:
     costs = [
         Cost(crowd, 0.1, 90, cpu=[cpu, cpu, 99], reconcile=[4.0])
         for crowd, cpu in ((100, 8.0), (1_000, 8.0), (10_000, 16.0))
@@ -49,7 +49,7 @@ def test_text_is_escaped() -> None:
     assert {"<b> & co", "x < y", "&", '"<script>"'} <= {*texts(drawing)}
 
 
-def test_a_chart_without_points_is_a_chart() -> None:
+def test_a_chart_without_points_is_drawn() -> None:
     for logarithmic in (False, True):
         axis = Axis("x", logarithmic)
         ET.fromstring(Chart("c", "nothing", axis, axis).svg())
@@ -66,7 +66,7 @@ def test_a_logarithmic_axis_has_no_zero() -> None:
     places=st.lists(st.tuples(st.floats(1e-6, 1e9), st.floats(0, 1e9)), min_size=1, max_size=50),
     logarithmic=st.booleans(),
 )
-def test_every_point_is_inside_and_the_drawing_is_always_the_same(
+def test_every_point_is_inside_and_the_drawing_is_deterministic(
     places: list[tuple[float, float]], logarithmic: bool
 ) -> None:
     chart = Chart("c", "t", Axis("x", logarithmic), Axis("y"), [Line("l", tuple(places))])
@@ -78,7 +78,7 @@ def test_every_point_is_inside_and_the_drawing_is_always_the_same(
 
 
 @given(st.lists(st.floats(0, 1e6), min_size=1, max_size=300))
-def test_a_distribution_rises_to_all_of_them(values: list[float]) -> None:
+def test_a_distribution_rises_to_100_percent(values: list[float]) -> None:
     line = distribution("d", values)
     assert len(line.points) <= 100
     assert line.points == tuple(sorted(line.points))
@@ -86,7 +86,7 @@ def test_a_distribution_rises_to_all_of_them(values: list[float]) -> None:
     assert all(sum(value <= x for value in values) >= share * len(values) / 100 - 1e-6 for x, share in line.points)
 
 
-def test_a_distribution_of_nothing_has_no_points() -> None:
+def test_an_empty_distribution_has_no_points() -> None:
     assert distribution("d", []).points == ()
 
 
@@ -94,5 +94,5 @@ def test_a_distribution_of_nothing_has_no_points() -> None:
     ("value", "text"),
     [(0, "0"), (0.0123, "0.0123"), (0.5, "0.5"), (12.34, "12.3"), (1234.5, "1,234"), (10000, "10,000")],
 )
-def test_numbers(value: float, text: str) -> None:
+def test_numbers_are_formatted(value: float, text: str) -> None:
     assert number(value) == text

@@ -18,7 +18,7 @@ from tests.benchmarks.canned import result
 ROOT = Path(__file__).parent.parent.parent
 
 
-def test_it_really_runs(tmp_path: Path) -> None:
+def test_a_benchmark_runs_with_tiny_sizes(tmp_path: Path) -> None:
     arguments = ["all", "--quick", "--only", "translate", "--only", "start", "--directory", str(tmp_path)]
     ran = subprocess.run(
         [sys.executable, "-m", "benchmarks", *arguments],
@@ -42,7 +42,7 @@ def test_it_really_runs(tmp_path: Path) -> None:
     assert "| one gang | at least 10,000/s | " in page
 
 
-def test_the_page_is_written_anew_from_raw_results(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_page_is_rewritten_from_raw_results(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     result("start").write(tmp_path / "results" / "raw")
     assert command.main(["report", "--directory", str(tmp_path)]) == 0
     assert str(tmp_path / "RESULTS.md") in capsys.readouterr().out
@@ -59,7 +59,7 @@ def test_a_file_that_is_no_result_is_named(tmp_path: Path, capsys: pytest.Captur
     assert "delete the file, or measure it again" in said
 
 
-def test_a_machine_that_is_not_quiet_is_refused(
+def test_a_busy_machine_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(command, "refuse", lambda *_: ["others kept 2 of 2 cores busy"])
@@ -70,7 +70,7 @@ def test_a_machine_that_is_not_quiet_is_refused(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_one_who_ends_it_is_told_how_to_go_on(
+def test_an_interrupted_run_prints_how_to_continue(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def ended(quick: bool) -> Findings:
@@ -82,7 +82,7 @@ def test_one_who_ends_it_is_told_how_to_go_on(
     assert "--resume" in capsys.readouterr().err
 
 
-def test_an_unknown_row_is_named_with_those_there_are(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_unknown_row_is_an_error_that_lists_the_rows(capsys: pytest.CaptureFixture[str]) -> None:
     assert command.main(["all", "--quick", "--only", "speed"]) == 2
     said = capsys.readouterr().err
     assert "no row or benchmark 'speed'" in said

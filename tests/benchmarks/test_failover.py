@@ -22,7 +22,7 @@ async def four_seconds(*_: Any, **__: Any) -> float:
 
 
 @pytest.mark.parametrize("asked", [{}, {"lease_seconds": 60}])
-def test_a_killed_leader_is_held_against_the_lease_that_the_replicas_have(
+def test_the_time_of_a_killed_leader_is_compared_with_the_lease_of_the_replicas(
     monkeypatch: pytest.MonkeyPatch, asked: dict[str, Any]
 ) -> None:
     given: list[float] = []

@@ -22,7 +22,7 @@ print(*(each.relative_to(root) for each in files if each.is_relative_to(root) an
 BURN = "import time\nuntil = time.process_time() + 0.3\nwhile time.process_time() < until: pass"
 
 
-def test_what_others_take_is_what_is_busy_less_what_is_ours() -> None:
+def test_noise_is_the_busy_time_without_that_of_the_benchmark() -> None:
     before = Look(at=10, busy=1000, own=50)
     assert noise(before, Look(at=20, busy=1013, own=62), cores=2) == []
     assert noise(before, Look(at=20, busy=1015, own=62), cores=2) == [
@@ -33,7 +33,7 @@ def test_what_others_take_is_what_is_busy_less_what_is_ours() -> None:
     assert noise(before, before, cores=2) == []
 
 
-def test_what_ended_children_took_is_ours() -> None:
+def test_the_time_of_ended_children_counts_for_the_benchmark() -> None:
     before = Look.now()
     subprocess.run([sys.executable, "-c", BURN], check=True)
     after = Look.now()
@@ -42,7 +42,7 @@ def test_what_ended_children_took_is_ours() -> None:
     assert after.at > before.at
 
 
-def test_facts_of_this_machine() -> None:
+def test_facts_of_the_machine_are_read() -> None:
     facts = Facts.gather()
     assert 1 <= facts.cores <= (os.cpu_count() or 1)
     assert facts.memory_gb > 0.1
@@ -50,7 +50,7 @@ def test_facts_of_this_machine() -> None:
     assert {"gangctl", "etcd", "jobset", "kubernetes-1.37", "cel-python"} <= facts.versions.keys()
 
 
-def test_the_commit_and_whether_there_are_changes(tmp_path: Path) -> None:
+def test_the_commit_and_uncommitted_changes_are_read(tmp_path: Path) -> None:
     assert commit(tmp_path) == "unknown"
 
     def git(*arguments: str) -> None:
@@ -85,7 +85,7 @@ def test_a_change_of_anything_that_benchmarks_import_is_a_change() -> None:
     assert sorted(imported - set(looked_at)) == []
 
 
-def test_it_waits_for_others_and_says_so() -> None:
+def test_a_benchmark_waits_for_a_quiet_machine_with_a_message() -> None:
     looks = iter([["others"], ["others"], []])
     said: list[str] = []
     assert refuse(lambda: next(looks), patience=60, say=said.append) == []
@@ -93,5 +93,5 @@ def test_it_waits_for_others_and_says_so() -> None:
 
 
 @pytest.mark.parametrize("patience", [0.0, -1.0])
-def test_its_patience_ends(patience: float) -> None:
+def test_the_wait_for_a_quiet_machine_ends(patience: float) -> None:
     assert refuse(lambda: ["others"], patience, say=pytest.fail) == ["others"]

@@ -8,7 +8,7 @@ from benchmarks.path import one_create
 from tests.faults.virtual_time import run
 
 
-def test_webhook_reconcile_and_write_are_on_the_way_and_what_stands_in_for_kubernetes_is_not(tmp_path: Path) -> None:
+def test_the_path_includes_webhook_reconcile_and_write_but_no_simulation(tmp_path: Path) -> None:
     found = run(one_create(tmp_path))
     assert {"webhooks/gangs.py", "gang/resolve.py", "controllers/gangs.py", "controllers/writer.py"} <= found.keys()
     assert not [name for name in found if name.startswith(("sandbox/", "cel/"))]

@@ -51,13 +51,13 @@ def test_every_row_and_every_limit_is_on_the_page() -> None:
             assert f"no result of `{limit.bench}`" in section
 
 
-def test_what_is_run_when_it_is_asked_for_is_told_as_such() -> None:
+def test_benchmarks_that_run_on_demand_are_marked() -> None:
     page = report.markdown({})
     assert "no result of `soak`; it is run when it is asked for: `--with soak`." in page
     assert "no result of `start`." in page
 
 
-def test_met_missed_and_not_measured() -> None:
+def test_rows_are_met_missed_or_not_measured() -> None:
     page = report.markdown(CANNED)
     assert cells(page, "`gangctl --help`") == [
         *("`gangctl --help`", "at most 150 ms", "100 ms", "140 ms", "90 to 110 (3 rounds)", "10 ms", "10x", MET),
@@ -83,7 +83,7 @@ def test_one_stranded_pod_is_a_miss() -> None:
     assert cells(report.markdown({"contention": made}), "with gangctl")[-1] == MISSED
 
 
-def test_what_a_benchmark_could_not_measure_is_told_with_its_reason() -> None:
+def test_a_value_that_was_not_measured_has_its_reason() -> None:
     made = result("admission", Figure("admission-slow", (0.5,)))
     page = report.markdown({"admission": made})
     assert cells(page, "calls above 25 ms")[-1] == MET
@@ -98,7 +98,7 @@ def test_a_limit_that_is_newer_than_the_run_is_not_measured_at_its_commit() -> N
     assert "Not measured: CPU of gangctl: the run of `burst` at 0123456789ab did not measure it." in page
 
 
-def test_the_machine_is_told_and_what_is_against_relying_on_it() -> None:
+def test_the_machine_and_the_doubts_about_it_are_on_the_page() -> None:
     page = report.markdown(CANNED)
     assert "Machine: 4 cores (Some CPU), 15.6 GB of memory, Linux 6.1, Python 3.11.7." in page
     assert "Versions: etcd 3.6.16, gangctl 0.1.0." in page
@@ -119,7 +119,7 @@ def test_tiny_sizes_are_marked_and_not_judged() -> None:
     assert MISSED not in page
 
 
-def test_it_is_written_with_its_drawings_and_always_the_same(tmp_path: Path) -> None:
+def test_the_page_is_written_with_its_charts_and_deterministic(tmp_path: Path) -> None:
     made: Result = replace(CANNED["start"])
     assert made.findings is not None
     chart = Chart("start", "Start to end", Axis("ms"), Axis("%"), [Line("help", ((1.0, 50.0), (2.0, 100.0)))])
@@ -137,7 +137,7 @@ def test_it_is_written_with_its_drawings_and_always_the_same(tmp_path: Path) -> 
     ("value", "unit", "text"),
     [(13691.4, "/s", "13,691/s"), (0.01, "x", "0.01x"), (2.5, "ms", "2.5 ms"), (float("inf"), "s", "without end")],
 )
-def test_quantities(value: float, unit: str, text: str) -> None:
+def test_quantities_are_formatted(value: float, unit: str, text: str) -> None:
     assert report.quantity(value, unit) == text
 
 
@@ -147,7 +147,7 @@ def test_units_are_written_the_same_everywhere() -> None:
     }
 
 
-def test_what_is_missed_is_explained_by_people_and_what_is_met_is_not() -> None:
+def test_only_missed_rows_have_an_explanation() -> None:
     explained = {"start-plan": "Most of it are imports.", "start-help": "Never seen."}
     page = report.markdown(CANNED, explained)
     assert "Missed: `gangctl plan` of one file. Most of it are imports." in page

@@ -1,4 +1,4 @@
-"""Raw results: what is written is what is read, and what is not a result says where it is none."""
+"""Raw results: a written result is read back, and an invalid one is an error with its place."""
 
 from __future__ import annotations
 
@@ -18,7 +18,9 @@ VALUES = st.lists(st.floats(0, 1e9), min_size=1, max_size=5).map(tuple)
 
 
 @given(rounds=VALUES, yardstick=VALUES, noise=st.lists(st.text()))
-def test_what_is_written_is_read(rounds: tuple[float, ...], yardstick: tuple[float, ...], noise: list[str]) -> None:
+def test_a_written_result_is_read_back(
+    rounds: tuple[float, ...], yardstick: tuple[float, ...], noise: list[str]
+) -> None:
     figures = [Figure("start-help", rounds, yardstick), Figure("start-plan", rounds, (), Observed.of(rounds))]
     made = result("start", *figures, noise=noise)
     assert made.findings is not None
@@ -26,7 +28,7 @@ def test_what_is_written_is_read(rounds: tuple[float, ...], yardstick: tuple[flo
     assert Result.parse(made.json()) == made
 
 
-def test_what_has_no_end_and_what_failed_are_read_too() -> None:
+def test_infinite_and_failed_values_are_read_back() -> None:
     for made in (
         result("start", Figure("start-help", (float("inf"), 1.0))),
         result("start", findings=None, error="TimeoutError: waited"),
@@ -35,7 +37,7 @@ def test_what_has_no_end_and_what_failed_are_read_too() -> None:
         assert Result.parse(made.json()) == made
 
 
-def test_a_directory_of_results(tmp_path: Path) -> None:
+def test_a_directory_of_results_is_read(tmp_path: Path) -> None:
     for bench in ("start", "fit"):
         result(bench).write(tmp_path / "raw")
     assert result("start", load_end=7).write(tmp_path / "raw").name == "start.json"
@@ -54,13 +56,13 @@ def test_a_directory_of_results(tmp_path: Path) -> None:
         ({"format": 99}, "format 99"),
     ],
 )
-def test_what_is_no_result_says_where(tmp_path: Path, change: dict[str, object], words: str) -> None:
+def test_an_invalid_result_is_an_error_with_its_place(tmp_path: Path, change: dict[str, object], words: str) -> None:
     (tmp_path / "start.json").write_text(json.dumps(json.loads(result("start").json()) | change))
     with pytest.raises(UnreadableResultError, match=f"start.json: .*{words}"):
         read_all(tmp_path)
 
 
-def test_half_a_file_is_no_result(tmp_path: Path) -> None:
+def test_a_truncated_file_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "start.json").write_text(result("start").json()[:100])
     with pytest.raises(UnreadableResultError, match=r"start\.json"):
         read_all(tmp_path)
@@ -79,7 +81,7 @@ def test_the_median_round_is_judged_or_the_worst() -> None:
         _ = Figure("x", rounds, (1.0,)).ratios
 
 
-def test_beside_nothing_a_ratio_has_no_end() -> None:
+def test_a_ratio_to_zero_is_infinite() -> None:
     assert Figure("x", (1.0,), (0.0,)).ratios == (float("inf"),)
 
 

@@ -1,4 +1,4 @@
-"""Runs of benchmarks: one that fails is told and passed over, one that was ended goes on, a page is always there."""
+"""Runs of benchmarks: a failed one is reported and skipped, an interrupted one is continued, and a page is written."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def _quiet(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(machine, "noise", lambda *_: [])
 
 
-def test_each_is_run_and_kept_and_the_page_tells(tmp_path: Path) -> None:
+def test_each_benchmark_is_run_and_recorded_on_the_page(tmp_path: Path) -> None:
     calls: list[tuple[str, bool]] = []
     said: list[str] = []
     benches = {name: Bench(measured(calls, name), 1) for name in ("start", "fit")}
@@ -59,7 +59,7 @@ def test_each_is_run_and_kept_and_the_page_tells(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("_quiet")
-def test_it_is_told_how_long_the_rest_takes(tmp_path: Path) -> None:
+def test_the_remaining_time_is_printed(tmp_path: Path) -> None:
     said: list[str] = []
     minutes = {"start": 1, "fit": 0.5, "scrape": 4}
     benches = {name: Bench(measured([], name), each) for name, each in minutes.items()}
@@ -77,7 +77,7 @@ def test_it_is_told_how_long_the_rest_takes(tmp_path: Path) -> None:
     assert "[2/3] fit, about 0.5 min; after it nothing" in said
 
 
-def test_one_that_fails_does_not_end_the_others(tmp_path: Path) -> None:
+def test_a_failed_benchmark_does_not_end_the_others(tmp_path: Path) -> None:
     calls: list[tuple[str, bool]] = []
     benches = {"start": Bench(broken, 1), "fit": Bench(measured(calls, "fit"), 1)}
     assert Session(benches, tmp_path, say=lambda _: None).run(["start", "fit"]) == ["start"]
@@ -87,7 +87,7 @@ def test_one_that_fails_does_not_end_the_others(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("_quiet")
-def test_what_was_ended_goes_on(tmp_path: Path) -> None:
+def test_an_interrupted_session_is_continued(tmp_path: Path) -> None:
     calls: list[tuple[str, bool]] = []
 
     def ended(quick: bool) -> Findings:
@@ -114,7 +114,7 @@ def test_what_was_ended_goes_on(tmp_path: Path) -> None:
     [{"noise": ["others"]}, {"quick": True}, {"facts": replace(FACTS, commit="another")}],
     ids=["noisy", "tiny", "another commit"],
 )
-def test_what_cannot_be_relied_on_is_measured_again(tmp_path: Path, change: dict[str, Any]) -> None:
+def test_unreliable_results_are_measured_again(tmp_path: Path, change: dict[str, Any]) -> None:
     calls: list[tuple[str, bool]] = []
     session = Session({"start": Bench(measured(calls, "start"), 1)}, tmp_path, resume=True, say=lambda _: None)
     first = session.measure("start")
@@ -127,7 +127,7 @@ def test_what_cannot_be_relied_on_is_measured_again(tmp_path: Path, change: dict
 
 
 @pytest.mark.usefixtures("_quiet")
-def test_changes_in_no_commit_are_measured_each_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_uncommitted_changes_are_measured_each_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     dirty = FACTS.commit + machine.CHANGED
     monkeypatch.setattr(machine, "commit", lambda _root: dirty)
     monkeypatch.setattr(machine.Facts, "gather", lambda: replace(FACTS, commit=dirty))
@@ -138,7 +138,7 @@ def test_changes_in_no_commit_are_measured_each_time(tmp_path: Path, monkeypatch
     assert len(calls) == 2
 
 
-def test_a_benchmark_must_say_something_of_each_of_its_limits_and_of_no_other() -> None:
+def test_a_benchmark_must_measure_each_of_its_limits_and_no_other() -> None:
     complete("start", findings("start"))
     found = findings("start")
     left = found.figures.pop()

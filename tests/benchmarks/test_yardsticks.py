@@ -40,7 +40,7 @@ async def test_a_listing_reads_every_page() -> None:
     assert server.asked == [(path, token) for path in ("/a", "/b") for token in ("", str(PAGE), str(2 * PAGE))]
 
 
-def test_a_round_trip_is_made_as_gangctl_makes_it_and_takes_time(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_round_trip_uses_the_client_of_gangctl(monkeypatch: pytest.MonkeyPatch) -> None:
     assert json_round_trip({"a": [1, 2, 3]}, 10) > 0
     read: list[bytes] = []
     monkeypatch.setattr(orjson, "loads", read.append)
@@ -48,12 +48,12 @@ def test_a_round_trip_is_made_as_gangctl_makes_it_and_takes_time(monkeypatch: py
     assert read == [b'{"a":[1,2,3]}'] * 2
 
 
-def test_gauges_are_as_many_as_asked_for() -> None:
+def test_the_requested_number_of_gauges_is_made() -> None:
     (family,) = plain_gauges(123).collect()
     assert len(family.samples) == 123
 
 
-def test_a_backlog_grows_by_its_second_half() -> None:
+def test_the_growth_of_a_backlog_is_that_of_its_second_half() -> None:
     assert slope([(0.0, 5.0), (1.0, 7.0), (2.0, 9.0)]) == pytest.approx(2)
     assert slope([(0.0, 5.0)]) == 0
     steady = Paced([(float(at), min(at, 10)) for at in range(1, 41)], answered=2_000, due=2_000)
@@ -76,7 +76,7 @@ def test_every_phase_of_admission_is_the_first_of_a_round() -> None:
     assert all(sorted(each) == sorted(phases) for each in rounds)
 
 
-def test_the_cpu_of_a_burst_is_held_against_that_of_the_jobset_controller_in_the_same_burst() -> None:
+def test_the_cpu_of_a_burst_is_compared_with_that_of_the_jobset_controller() -> None:
     done = Burst([0.1], [2.0], 3.0, {"gangctl": 6.0, "jobset": 12.0, "etcd": 100.0})
     bare = Burst([0.1], [2.0], 3.0, {"jobset": 1.0})
     (cpu,) = (figure for figure in of_bursts([(done, bare)] * 2, 300) if figure.limit == "burst-cpu")

@@ -15,7 +15,7 @@ from tests.docpages import ROOT
 _FENCE: Final = re.compile(r"^( *)(`{3,})([\w-]*)\n(.*?)^\1\2 *$", flags=re.MULTILINE | re.DOTALL)
 _SHELLS: Final = frozenset({"", "sh", "shell", "bash"})
 _NO_COMMANDS: Final = re.compile(r"\$ (gangctl .*)")
-"""What an output tells to run next stands behind a prompt."""
+"""Commands that an output proposes have a prompt before them."""
 
 
 class Link(NamedTuple):

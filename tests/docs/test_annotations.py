@@ -1,4 +1,4 @@
-"""docs/reference/annotations.md names every key that the code knows, and none that it does not."""
+"""docs/reference/annotations.md names every key that the code uses, and no other."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_every_key_of_the_manifests_is_named() -> None:
     assert ours <= {key for key, _ in TOLD}
 
 
-def test_keys_stand_once_for_each_place() -> None:
+def test_each_key_has_one_row_per_place() -> None:
     places = [(key, row[2]) for key, row in TOLD if len(row) > 2]
     assert sorted(set(places)) == sorted(places)
 
@@ -67,5 +67,5 @@ def test_keys_stand_once_for_each_place() -> None:
     ],
 )
 def test_values_are_those_of_the_code(key: str, words: set[str]) -> None:
-    told = " ".join(" ".join(row[2:]) for found, row in TOLD if found == key)
-    assert words <= set(re.findall(r"`(\w+)`", told))
+    reported = " ".join(" ".join(row[2:]) for found, row in TOLD if found == key)
+    assert words <= set(re.findall(r"`(\w+)`", reported))

@@ -76,7 +76,7 @@ async def served(directory: Path) -> AsyncIterator[str]:
 
 
 @pytest.mark.full("a browser opens every page")
-async def test_a_browser_opens_every_page_and_finds_what_people_search_for(built: Path, tmp_path: Path) -> None:
+async def test_a_browser_opens_every_page_and_the_search_finds_common_terms(built: Path, tmp_path: Path) -> None:
     program = find_browser()
     if program is None:
         pytest.skip("no browser: apt-get install chromium")

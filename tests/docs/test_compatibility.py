@@ -29,7 +29,7 @@ def pinned(module: str, component: str) -> str:
 
 
 @each("name", NAMES)
-def test_it_names_tests_that_exist(name: str) -> None:
+def test_named_tests_exist(name: str) -> None:
     path, _, test = name.partition("::")
     text = (ROOT / path).read_text(encoding="utf-8")
     wanted = test or "test_.+"
@@ -65,7 +65,7 @@ def test_versions_and_gates_are_those_of_the_tests() -> None:
         ("options `topologyKey` and `disruption`", "constraints"),
     ],
 )
-def test_what_differs_is_what_the_generations_can_do(feature: str, capability: str) -> None:
+def test_differences_of_minors_are_those_of_the_adapters(feature: str, capability: str) -> None:
     can = [getattr(each.capabilities, capability) for each in reversed(Generation)]
     cells = BY_NAME[feature][1:4]
     assert len({cell for cell, able in zip(cells, can, strict=True) if able}) == 1
@@ -73,11 +73,11 @@ def test_what_differs_is_what_the_generations_can_do(feature: str, capability: s
     assert len(set(cells)) == 2
 
 
-def test_the_readme_says_the_same() -> None:
+def test_the_readme_has_the_same_versions() -> None:
     (table,) = re.findall(r"^\| \| 1\.37 \| 1\.36 \| 1\.35 \|\n\|[-|]+\n((?:\|.*\n)+)", README, flags=re.MULTILINE)
-    told = [row for row in rows(table) if row[0] in BY_NAME]
-    assert len(told) >= 3
-    for row in told:
+    reported = [row for row in rows(table) if row[0] in BY_NAME]
+    assert len(reported) >= 3
+    for row in reported:
         assert [cell.replace("warning `MixedPriority`", "warning") for cell in BY_NAME[row[0]][1:4]] == row[1:]
 
 
@@ -90,5 +90,5 @@ def test_the_readme_says_the_same() -> None:
         ("prometheus", "github.com/prometheus/prometheus", "tested with {} of its module"),
     ],
 )
-def test_what_is_beside_it_has_the_version_of_the_tests(component: str, module: str, words: str) -> None:
+def test_other_components_have_the_versions_of_the_tests(component: str, module: str, words: str) -> None:
     assert words.format(pinned(module, component)) in TEXT

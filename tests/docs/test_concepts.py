@@ -28,20 +28,20 @@ def drawing(section: str) -> str:
     return found
 
 
-def test_the_concepts_are_there() -> None:
+def test_the_page_has_every_concept() -> None:
     wanted = "Gang|Group and template|Scope|minCount|Sequenced startup|Queue|Readiness|Policy|Pathways head and slice"
     assert list(SECTIONS) == wanted.split("|")
 
 
 @each("section", SECTIONS)
-def test_a_drawing_holds_together(section: str) -> None:
+def test_a_drawing_has_connected_lines(section: str) -> None:
     text = drawing(section)
     assert list(loose_ends(text)) == []
     assert max(map(len, text.splitlines())) <= WIDEST
 
 
 @each("wrong", ["┌──┐\n│  │\n└─ ┘\n", "┌─┐\n│ │\n└─┘\n  ▼\n", "┌─┐\n│  │\n└─┘\n"])
-def test_a_drawing_that_falls_apart_is_noticed(wrong: str) -> None:
+def test_a_drawing_with_a_gap_is_detected(wrong: str) -> None:
     assert list(loose_ends(wrong))
 
 
@@ -81,6 +81,6 @@ def test_phases_are_those_of_the_code() -> None:
     assert named <= {phase.value for phase in GangPhase}
 
 
-def test_the_command_is_run(tmp_path: Path) -> None:
+def test_the_command_prints_what_the_page_shows(tmp_path: Path) -> None:
     (command,) = PAGE.commands
     PAGE.keeps_its_word(*command, tmp_path)

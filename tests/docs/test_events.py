@@ -1,4 +1,4 @@
-"""docs/reference/events.md has every reason once, under the object that it is said of, with its type and its alert."""
+"""docs/reference/events.md has every reason once, under the object of its event, with its type and its alert."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ JOBSET, PATHWAYS = TEXT.partition("\n## On a JobSet\n")[2].split("\n## On a Path
 CAUSES: Final = {reason for _, tier in TIERS for reason in tier} | set(WAITING)
 
 
-def told(text: str) -> list[tuple[Reason, list[str]]]:
+def reported(text: str) -> list[tuple[Reason, list[str]]]:
     names = {str(reason): reason for reason in Reason}
     return [(names[code(row[0])], row) for row in rows(text) if code(row[0]) in names]
 
 
-ROWS: Final = told(JOBSET) + told(PATHWAYS)
+ROWS: Final = reported(JOBSET) + reported(PATHWAYS)
 
 
 def used(*places: str) -> Iterator[Reason]:
@@ -37,18 +37,18 @@ def used(*places: str) -> Iterator[Reason]:
                     yield Reason[node.attr]
 
 
-def test_every_reason_is_there_once_for_each_object() -> None:
+def test_every_reason_has_one_row_per_object() -> None:
     for text in (JOBSET, PATHWAYS):
-        reasons = [reason for reason, _ in told(text)]
+        reasons = [reason for reason, _ in reported(text)]
         assert sorted(set(reasons)) == sorted(reasons)
     assert {reason for reason, _ in ROWS} == set(Reason)
 
 
-def test_reasons_stand_under_the_object_that_they_are_said_of() -> None:
+def test_reasons_are_listed_under_the_object_of_their_event() -> None:
     of_pathways = set(used("pathways", "controllers/pathways"))
-    assert {reason for reason, _ in told(PATHWAYS)} == of_pathways
+    assert {reason for reason, _ in reported(PATHWAYS)} == of_pathways
     elsewhere = set(used("gang", "kueue", "readiness", "controllers")) - of_pathways
-    assert elsewhere <= {reason for reason, _ in told(JOBSET)}
+    assert elsewhere <= {reason for reason, _ in reported(JOBSET)}
 
 
 @each(("reason", "row"), ROWS, ids=[str(reason) for reason, _ in ROWS])
@@ -58,18 +58,18 @@ def test_the_type_is_that_of_the_event(reason: Reason, row: list[str]) -> None:
     assert all(row)
 
 
-def test_causes_are_marked_and_nothing_else() -> None:
-    assert {reason for reason, row in told(JOBSET) if "why" in row[2].split(", ")} == CAUSES
-    assert not [reason for reason, row in told(PATHWAYS) if "why" in row[2]]
+def test_only_causes_are_marked_as_such() -> None:
+    assert {reason for reason, row in reported(JOBSET) if "why" in row[2].split(", ")} == CAUSES
+    assert not [reason for reason, row in reported(PATHWAYS) if "why" in row[2]]
 
 
-def test_what_others_say_of_a_cause_is_an_event_of_its_own() -> None:
-    events = {reason for reason, row in told(JOBSET) if "event" in row[2].split(", ")}
+def test_causes_recorded_by_others_have_separate_events() -> None:
+    events = {reason for reason, row in reported(JOBSET) if "event" in row[2].split(", ")}
     assert RECORDED_ELSEWHERE - events == {Reason.SUSPENDED}
 
 
-def test_causes_lead_to_the_runbook_of_their_alert() -> None:
-    pages = {reason: set(re.findall(r"runbooks/(\w+)\.md", row[4])) for reason, row in told(JOBSET)}
+def test_causes_link_to_the_runbook_of_their_alert() -> None:
+    pages = {reason: set(re.findall(r"runbooks/(\w+)\.md", row[4])) for reason, row in reported(JOBSET)}
     blocked = r'gangctl_(?:gangs_blocked|oldest_\w+)\{reason=~?"([^"]+)"\}|guarantee_lost_gangs'
     wanted: dict[str, set[str]] = {}
     for rule in alerts():

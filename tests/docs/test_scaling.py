@@ -25,7 +25,7 @@ NAMESPACES: Final = (
 A_SECOND: Final = 1000 / 60
 
 
-def told(head: str) -> list[list[str]]:
+def reported(head: str) -> list[list[str]]:
     """The rows of the table with this first heading."""
     found = list(rows(PAGE.text.partition(f"\n| {head} |")[2].partition("\n\n")[0]))
     assert found, head
@@ -55,8 +55,8 @@ def test_there_is_a_command() -> None:
     assert len(PAGE.commands) == 1
 
 
-@each(("names", "row"), [*zip(NAMESPACES, told("namespaces"), strict=True)], ids=lambda each: each[0])
-def test_names_are_spread_as_it_says(names: list[str], row: list[str]) -> None:
+@each(("names", "row"), [*zip(NAMESPACES, reported("namespaces"), strict=True)], ids=lambda each: each[0])
+def test_names_are_spread_over_shards_as_described(names: list[str], row: list[str]) -> None:
     assert re.findall(r"`(\S+)`", row[0]) == [names[0], names[-1]]
     ranges = Counter(fnv_1a(name) >> 63 for name in names)
     shards = Counter(shard_of(name, 2) for name in names)
@@ -65,7 +65,7 @@ def test_names_are_spread_as_it_says(names: list[str], row: list[str]) -> None:
     assert row[2] == f"{shards[0]} / {shards[1]}"
 
 
-def test_seats_are_those_of_the_level() -> None:
+def test_seats_are_those_of_the_priority_level() -> None:
     (said,) = re.findall(
         r"(\d+) shares beside the (\d+) of the shipped levels: nominally (\d+) seats of (\d+), "
         r"never fewer than (\d+), never more than (\d+)",
@@ -78,7 +78,7 @@ def test_seats_are_those_of_the_level() -> None:
 
 
 def test_rates_follow_from_what_one_gang_costs() -> None:
-    costs = {row[0]: row for row in told("of one gang")}
+    costs = {row[0]: row for row in reported("of one gang")}
     for row in costs.values():
         each, rate = number(row[1]), number(row[2])
         if re.search(r"\d (of a core|cores)$", row[2]):
@@ -89,10 +89,10 @@ def test_rates_follow_from_what_one_gang_costs() -> None:
 
 def test_the_table_of_shards_follows_from_the_costs() -> None:
     alone, standby = (
-        number(row[1]) for row in told("of one gang") if row[0].startswith(("CPU of a gangctl", "CPU of one that"))
+        number(row[1]) for row in reported("of one gang") if row[0].startswith(("CPU of a gangctl", "CPU of one that"))
     )
-    writes = number(told("of one gang")[0][1])
-    for row in told("shards"):
+    writes = number(reported("of one gang")[0][1])
+    for row in reported("shards"):
         shards = number(row[0])
         core = (standby + (alone - standby) / shards) / 1000 * A_SECOND
         assert number(row[1]) == pytest.approx(core, abs=0.01)

@@ -38,7 +38,7 @@ def test_links_lead_to_files_and_headings() -> None:
     assert [(name, link) for name, link in named if link.anchor not in anchors[link.path]] == []
 
 
-def test_links_are_seen() -> None:
+def test_links_are_found_in_pages() -> None:
     assert len(pages()[INDEX].links) > 40
     assert anchor_of("Is it running, and if not, why: `gangctl why`") == "is-it-running-and-if-not-why-gangctl-why"
 
@@ -52,12 +52,12 @@ def linked(page: Text) -> set[str]:
     return {name for name, text in pages().items() if targets & {text.path, text.path.parent}}
 
 
-def test_the_index_has_every_page_of_its_own() -> None:
+def test_the_index_of_each_directory_has_its_pages() -> None:
     own = {name for name in pages() if re.match(r"docs/(?!runbooks/|reference/)", name)}
     assert sorted(own - linked(pages()[INDEX]) - {INDEX}) == []
 
 
-def test_no_page_is_too_long_to_find_something_in_it() -> None:
+def test_the_length_of_pages_is_bounded() -> None:
     lines = {name: len(page.whole.splitlines()) for name, page in pages().items() if name.startswith("docs/")}
     assert {name: count for name, count in lines.items() if count > MOST_LINES} == {}
 
@@ -92,13 +92,13 @@ def refused(words: list[str]) -> str:
     return ""
 
 
-def test_the_program_takes_every_command() -> None:
+def test_every_command_in_the_pages_is_valid() -> None:
     commands = [(name, words) for name, page in pages().items() for words in run(page, "gangctl")]
     assert commands
     assert [(name, words, why) for name, words in commands if (why := refused(words))] == []
 
 
-def test_the_program_knows_every_command_that_a_sentence_names() -> None:
+def test_every_command_named_in_a_sentence_exists() -> None:
     mentions = [
         (name, words)
         for name, page in pages().items()
@@ -166,7 +166,7 @@ def _kustomization(place: str) -> Path:
     return ROOT / place / "kustomization.yaml"
 
 
-def test_what_needs_a_container_engine_says_that_it_is_not_run_here() -> None:
+def test_steps_that_need_a_container_engine_are_marked() -> None:
     needing = {
         name: lines
         for name, page in pages().items()
@@ -196,12 +196,12 @@ def offline_steps() -> list[tuple[str, str]]:
     ]
 
 
-def test_there_are_steps_to_run() -> None:
+def test_pages_have_offline_steps() -> None:
     assert len(offline_steps()) >= 8
     assert len({name for name, _ in offline_steps()}) >= 3
 
 
-def test_offline_steps_end_as_they_say(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_offline_steps_have_the_described_exit_code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for place in ("examples", "policies"):
         (tmp_path / place).symlink_to(ROOT / place)
     monkeypatch.chdir(tmp_path)

@@ -12,7 +12,7 @@ from typing import Final
 from gangctl.runtime.families import Family, Type
 
 TARGET: Final = frozenset({"cluster", "job", "instance"})
-"""What whoever scrapes adds; cluster where several are kept in one place."""
+"""Labels that the scraper adds; cluster where several are kept in one place."""
 
 _QUEUE: Final = ("cluster_queue", "replica_role")
 _PRIORITY: Final = ("cluster_queue", "priority_class", "replica_role")

@@ -44,7 +44,7 @@ class Context:
         expected: Samples,
         variables: Mapping[str, str] | None = None,
     ) -> None:
-        """AssertionError with what promtool says, where the answer is another one."""
+        """AssertionError with the output of promtool, if the result is another one."""
         samples = [{"labels": labels, "value": value} for labels, value in expected.items()]
         look: dict[str, Any] = {
             "expr": query.runnable(variables or {}, shown="30m"),
@@ -66,8 +66,8 @@ def gauge(metric: str, labels: str = QUEUE, target: str = TARGET) -> str:
 
 
 @each("panel", ["Gangs held back", "Held back for", "Stranded pods", "Degraded", "Guarantee lost"])
-def test_nothing_is_zero_only_while_somebody_leads(panel: str, context: Context) -> None:
-    """An empty cluster and a gangctl that knows nothing look different."""
+def test_gauges_of_gangs_are_zero_only_with_a_leader(panel: str, context: Context) -> None:
+    """An empty cluster and a gangctl without a leader look different."""
     query = asked("overview", panel)
     context.answers(query, LEADER, {"{}": 0})
     context.answers(query, NOBODY_LEADS, {})
@@ -87,7 +87,7 @@ def leading(shard: int, *leads: int) -> dict[str, str]:
     [("overview", "Shards without leader"), ("health", "Shards led amiss")],
     ids=["overview", "health"],
 )
-def test_shards_without_leader_are_counted_and_none_is_zero(dashboard: str, panel: str, context: Context) -> None:
+def test_shards_without_a_leader_are_counted(dashboard: str, panel: str, context: Context) -> None:
     query = asked(dashboard, panel)
     context.answers(query, {**leading(0, 1, 0), **leading(1, 0, 1)}, {"{}": 0})
     context.answers(query, {**leading(0, 1, 0), **leading(1, 0, 0), **leading(2, 0, 0)}, {"{}": 2})
@@ -95,13 +95,13 @@ def test_shards_without_leader_are_counted_and_none_is_zero(dashboard: str, pane
     context.answers(query, {}, {})
 
 
-def test_a_shard_with_two_leaders_is_seen_among_others(context: Context) -> None:
+def test_a_shard_with_two_leaders_is_shown(context: Context) -> None:
     series = {**leading(0, 1, 0), **leading(1, 1, 1)}
     context.answers(asked("health", "Shards led amiss"), series, {"{}": 1})
     context.answers(asked("overview", "Shards without leader"), series, {"{}": 0})
 
 
-def test_gangs_that_two_replicas_tell_of_count_once(context: Context) -> None:
+def test_gangs_exported_by_two_replicas_count_once(context: Context) -> None:
     blocked = [gauge("gangctl_gangs_blocked", f'{QUEUE},reason="NeverFits"', target) for target in (TARGET, OTHER)]
     elsewhere = gauge("gangctl_gangs_blocked", 'namespace="team-b",reason="NeverFits"')
     series = {**LEADER, **dict.fromkeys(blocked, "2x60"), elsewhere: "1x60"}
@@ -109,7 +109,7 @@ def test_gangs_that_two_replicas_tell_of_count_once(context: Context) -> None:
     context.answers(asked("overview", "Gangs held back"), series, {"{}": 2}, {"namespace": "team-a|team-c"})
 
 
-def test_the_table_of_causes_says_whose_why_how_many_and_since_when(context: Context) -> None:
+def test_the_table_of_causes_has_queue_cause_count_and_age(context: Context) -> None:
     blocked = gauge("gangctl_gangs_blocked", f'{QUEUE},reason="Unschedulable"')
     gone = gauge("gangctl_gangs_blocked", f'{QUEUE},reason="NodeLost"')
     oldest = gauge("gangctl_oldest_blocked_gang_timestamp_seconds", f'{QUEUE},reason="Unschedulable"')
@@ -119,7 +119,7 @@ def test_the_table_of_causes_says_whose_why_how_many_and_since_when(context: Con
     context.answers(asked("overview", "Held back, by queue and cause", "B"), series, {row: 2})
 
 
-def test_the_table_of_gangs_joins_what_is_known_of_each(context: Context) -> None:
+def test_the_table_of_gangs_joins_the_series_of_each(context: Context) -> None:
     gang, ready = 'namespace="team-a",jobset="train"', 'namespace="team-a",jobset="done"'
     held = 'level="JobSet",phase="unschedulable",reason="Unschedulable"'
     known = f'{gang},local_queue="research",cluster_queue="gpus",{held}'
@@ -161,7 +161,7 @@ def test_the_three_waits_add_up_to_the_time_to_ready(context: Context) -> None:
         context.answers(asked("queues", "Mean wait by ClusterQueue, in the time shown", ref), series, {row: wait})
 
 
-def test_replicas_of_kueue_are_not_added_up(context: Context) -> None:
+def test_series_of_kueue_replicas_are_not_summed(context: Context) -> None:
     def of_kueue(metric: str, role: str, labels: str = "") -> str:
         return f'{metric}{{job="kueue",instance="{role}",cluster_queue="gpus",replica_role="{role}"{labels}}}'
 
@@ -179,7 +179,7 @@ def test_replicas_of_kueue_are_not_added_up(context: Context) -> None:
     context.answers(asked("queues", "Use of nominal quota"), series, {row: 0.75})
 
 
-def test_a_silent_watch_shows_however_many_others_are_heard_of(context: Context) -> None:
+def test_a_silent_watch_is_shown_among_active_ones(context: Context) -> None:
     contact = "gangctl_informer_last_contact_timestamp_seconds"
     series = {
         gauge(contact, 'resource="pods"'): "1500x60",
@@ -189,7 +189,7 @@ def test_a_silent_watch_shows_however_many_others_are_heard_of(context: Context)
     context.answers(asked("health", "Longest silence"), series, {"{}": 300})
 
 
-def test_the_certificate_that_ends_first_counts_and_none_is_none(context: Context) -> None:
+def test_the_certificate_that_expires_first_is_shown(context: Context) -> None:
     expires = "gangctl_certificate_expiration_timestamp_seconds"
     series = {f"{expires}{{{TARGET}}}": "90000x60", f"{expires}{{{OTHER}}}": "0x60"}
     context.answers(asked("health", "Certificate ends in"), series, {"{}": 90000 - 1800})

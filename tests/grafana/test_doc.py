@@ -14,7 +14,7 @@ SECTIONS = dict(re.findall(r"^## (.+?)\n(.*?)(?=^## |\Z)", TEXT, flags=re.MULTIL
 
 
 @each("uid", dashboards())
-def test_every_row_is_told_of_and_no_other(uid: str) -> None:
+def test_every_row_of_a_dashboard_is_described(uid: str) -> None:
     dashboard = dashboards()[uid]
     section = SECTIONS[dashboard["title"].removeprefix("gangctl / ")]
     rows = [panel["title"] for panel in dashboard["panels"] if panel["type"] == "row"]

@@ -1,4 +1,4 @@
-"""Every query of every dashboard, evaluated by a real Prometheus that scrapes two replicas of everybody.
+"""Every query of every dashboard, evaluated by a real Prometheus that scrapes two replicas of each component.
 
 What is scraped is made up: each family with all its labels. So no query may fail, by a join that matches twice for one,
 and none may come to nothing.
@@ -95,7 +95,7 @@ async def exporters(families: list[Family], count: int) -> AsyncIterator[list[st
 
 
 @pytest.mark.usefixtures("prometheus_binary")
-async def test_no_query_fails_and_none_comes_to_nothing(tmp_path: Path) -> None:
+async def test_every_query_has_a_result(tmp_path: Path) -> None:
     own = {family.name: family for family in await composed_families()}
     foreign = {family.name: family for family in FAMILIES if family.name != "up"}
     everything = [*(own | foreign).values()]
@@ -121,7 +121,7 @@ async def test_no_query_fails_and_none_comes_to_nothing(tmp_path: Path) -> None:
                 return moment
 
             # All are asked for one moment: the exporters are in this process, and when it stands still for a second,
-            # what they tell counts as gone until the next scrape.
+            # their series count as ended until the next scrape.
             moment = await wait_for(scraped, "some scrapes of both")
             runnable = {query.name: query.runnable(CHOSEN) for query in panel_queries()}
             runnable |= {

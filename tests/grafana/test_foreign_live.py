@@ -69,7 +69,7 @@ async def exported(plane: ControlPlane) -> dict[str, tuple[str, set[str]]]:
     return found
 
 
-async def test_the_scheduler_exports_what_the_list_says(plane_1_37: ControlPlane, namespace: str) -> None:
+async def test_the_scheduler_exports_the_listed_metrics(plane_1_37: ControlPlane, namespace: str) -> None:
     """One gang that is placed, and one that is too large for its node."""
     api = plane_1_37.api
     await create_namespaces(plane_1_37, [namespace])

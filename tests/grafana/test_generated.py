@@ -24,7 +24,7 @@ def test_the_files_are_up_to_date() -> None:
     assert files.stale() == [], "run make dashboards"
 
 
-def test_the_check_says_which_file_is_not(
+def test_the_check_names_the_outdated_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(files, "DIRECTORY", tmp_path)
@@ -42,13 +42,13 @@ def test_the_check_says_which_file_is_not(
     assert not left.exists()
 
 
-def test_the_command_refuses_what_it_does_not_know(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_refuses_unknown_arguments(capsys: pytest.CaptureFixture[str]) -> None:
     assert command.main(["--chek"]) == 2
     assert "usage" in capsys.readouterr().err
 
 
 @each("path", PATHS, ids=lambda path: path.stem)
-def test_grafanas_types_read_every_key_and_write_it_again(path: Path) -> None:
+def test_the_types_of_grafana_read_and_write_every_key(path: Path) -> None:
     register_default_plugins()
     given = json.loads(path.read_text(encoding="utf-8"))
     read = Dashboard.from_json(given)
@@ -56,7 +56,7 @@ def test_grafanas_types_read_every_key_and_write_it_again(path: Path) -> None:
 
 
 @each("path", PATHS, ids=lambda path: path.stem)
-def test_a_file_is_json_for_everybody(path: Path) -> None:
+def test_a_file_is_strict_json(path: Path) -> None:
     def refuse(constant: str) -> None:
         raise AssertionError(f"{constant} is not JSON")
 

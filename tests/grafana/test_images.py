@@ -24,7 +24,7 @@ NOTHING: Final = {
 MOST_BYTES: Final = 200_000
 
 
-def test_the_page_shows_each_picture_and_each_is_small() -> None:
+def test_the_page_shows_each_small_picture() -> None:
     text = (ROOT / "docs" / "dashboards.md").read_text(encoding="utf-8")
     assert {IMAGES / name for name in re.findall(r"\(images/(\S+)\)", text)} == set(IMAGES.iterdir())
     for path in IMAGES.iterdir():
@@ -34,7 +34,7 @@ def test_the_page_shows_each_picture_and_each_is_small() -> None:
 
 
 @pytest.mark.usefixtures("prometheus_binary", "promtool")
-async def test_what_is_drawn_has_answers(tmp_path: Path) -> None:
+async def test_drawn_queries_have_results(tmp_path: Path) -> None:
     """Without the drawing, for which matplotlib is not installed here."""
     answers = await asked(tmp_path, load(tmp_path))
     empty = set()

@@ -41,7 +41,7 @@ def runbooks(uid: str) -> set[str]:
     return set(re.findall(r"\$\{runbooks:raw\}/(\w+)\.md", " ".join(links(uid))))
 
 
-def test_there_are_six_with_stable_addresses() -> None:
+def test_there_are_six_dashboards_with_stable_uids() -> None:
     assert set(UIDS) == {f"gangctl-{name}" for name in EXPECTED}
 
 
@@ -58,7 +58,7 @@ def test_a_dashboard_is_complete_and_cannot_be_edited(uid: str) -> None:
 
 
 @each("uid", UIDS)
-def test_where_the_data_comes_from_can_be_chosen(uid: str) -> None:
+def test_the_data_source_can_be_chosen(uid: str) -> None:
     found = variables(uid)
     assert next(iter(found)) == "datasource"
     assert found["datasource"]["type"] == "datasource"
@@ -91,7 +91,7 @@ def test_a_variable_uses_only_those_before_it_and_is_used(uid: str) -> None:
 
 
 @each("uid", UIDS)
-def test_every_panel_says_what_it_tells_and_what_to_do(uid: str) -> None:
+def test_every_panel_has_a_description_and_a_remedy(uid: str) -> None:
     for panel in panels(dashboards()[uid]):
         assert panel["title"], panel
         assert len(panel["description"]) >= 15, panel["title"]
@@ -119,14 +119,14 @@ def test_every_panel_with_data_has_its_source_a_unit_and_queries(uid: str) -> No
 
 
 @each("uid", UIDS)
-def test_stats_and_tables_say_something_when_there_is_nothing(uid: str) -> None:
+def test_stats_and_tables_have_a_text_without_data(uid: str) -> None:
     for panel in panels(dashboards()[uid]):
         if panel["type"] in {"stat", "table"}:
             assert panel["fieldConfig"]["defaults"].get("noValue"), panel["title"]
 
 
 @each("uid", UIDS)
-def test_what_is_counted_in_bars_is_counted_in_steps_as_long_as_the_range(uid: str) -> None:
+def test_bar_charts_use_steps_of_the_range(uid: str) -> None:
     for panel in panels(dashboards()[uid]):
         if panel["fieldConfig"]["defaults"].get("custom", {}).get("drawStyle") == "bars":
             assert {target["interval"] for target in panel["targets"]} == {"5m"}, panel["title"]
@@ -134,7 +134,7 @@ def test_what_is_counted_in_bars_is_counted_in_steps_as_long_as_the_range(uid: s
 
 
 @each("uid", UIDS)
-def test_single_points_of_what_is_rare_are_seen(uid: str) -> None:
+def test_single_points_of_rare_series_are_shown(uid: str) -> None:
     for panel in panels(dashboards()[uid]):
         custom = panel["fieldConfig"]["defaults"].get("custom", {})
         if panel["type"] == "timeseries" and custom["drawStyle"] == "line":
@@ -167,7 +167,7 @@ def test_panels_do_not_overlap_and_stay_in_the_grid(uid: str) -> None:
 
 
 @each("uid", UIDS)
-def test_rows_are_as_wide_as_the_screen(uid: str) -> None:
+def test_rows_have_the_full_width(uid: str) -> None:
     """No holes: every line of panels fills the grid."""
     filled: Counter[int] = Counter()
     for panel in dashboards()[uid]["panels"]:
@@ -178,7 +178,7 @@ def test_rows_are_as_wide_as_the_screen(uid: str) -> None:
     assert set(filled) == set(range(max(filled) + 1))
 
 
-def test_what_is_stuck_is_on_the_first_screen() -> None:
+def test_blocked_gangs_are_on_the_first_screen() -> None:
     """Some 24 lines fit on a screen."""
     first = [panel["title"] for panel in panels(dashboards()["gangctl-overview"]) if panel["gridPos"]["y"] < 20]
     assert {"Gangs held back", "Held back for", "Held back, by queue and cause", "Gangs that are not ready"} <= set(
@@ -187,7 +187,7 @@ def test_what_is_stuck_is_on_the_first_screen() -> None:
 
 
 @each("uid", UIDS)
-def test_links_to_dashboards_lead_to_ours(uid: str) -> None:
+def test_links_to_dashboards_exist(uid: str) -> None:
     for url in links(uid):
         if url.startswith("/d/"):
             target, _, arguments = url.removeprefix("/d/").partition("?")
@@ -216,17 +216,17 @@ def test_runbooks_are_those_of_alerts(uid: str) -> None:
     assert runbooks(uid) <= {rule.name for rule in alerts()}
 
 
-def test_a_panel_leads_to_the_runbook_of_every_alert() -> None:
+def test_a_panel_links_to_the_runbook_of_every_alert() -> None:
     assert set().union(*map(runbooks, UIDS)) == {rule.name for rule in alerts()}
 
 
 @each("rule", alerts(), ids=lambda rule: rule.name)
-def test_an_alert_leads_to_a_dashboard_that_explains_it(rule: Rule) -> None:
+def test_an_alert_links_to_a_dashboard_that_explains_it(rule: Rule) -> None:
     uid = rule.annotations["dashboard_url"].removeprefix("/d/")
     assert rule.name in runbooks(uid), "it shows nothing about the alert: no panel has its runbook"
 
 
-def test_the_table_of_alerts_leads_to_the_runbook_of_each() -> None:
+def test_the_table_of_alerts_links_to_the_runbook_of_each() -> None:
     (table,) = (panel for panel in panels(dashboards()["gangctl-overview"]) if panel["title"] == "Alerts of gangctl")
     assert "${runbooks:raw}/${__data.fields.Alert}.md" in str(table["fieldConfig"]["overrides"])
     (target,) = table["targets"]
@@ -234,7 +234,7 @@ def test_the_table_of_alerts_leads_to_the_runbook_of_each() -> None:
     assert all(re.fullmatch(pattern, rule.name) for rule in alerts())
 
 
-def test_panels_that_may_be_empty_are_panels_and_say_why() -> None:
+def test_panels_that_may_be_empty_exist_and_have_a_reason() -> None:
     known = {(query.dashboard, query.panel) for query in panel_queries()}
     given = may_be_empty()
     assert set(given) <= known

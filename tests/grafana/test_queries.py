@@ -85,13 +85,13 @@ def test_prometheus_2_parses_every_query(promtool_2: Path, rule_file: Path) -> N
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-def test_promtool_would_notice(promtool: Path, rule_file: Path, tmp_path: Path) -> None:
+def test_promtool_refuses_an_invalid_query(promtool: Path, rule_file: Path, tmp_path: Path) -> None:
     broken = tmp_path / "rules.yaml"
     broken.write_text(rule_file.read_text().replace("sum by (", "sum by (,", 1))
     assert check(promtool, broken).returncode != 0
 
 
-def test_metrics_and_labels_are_there() -> None:
+def test_queried_metrics_and_labels_exist() -> None:
     wrong: list[str] = []
     for query in queries():
         found = named(query.expr)
@@ -110,7 +110,7 @@ def test_metrics_and_labels_are_there() -> None:
     assert wrong == []
 
 
-def test_variables_offer_labels_that_are_there() -> None:
+def test_variables_use_existing_labels() -> None:
     wrong: list[str] = []
     for query in variable_queries():
         (selector,) = named(query.selector).selectors
@@ -120,7 +120,7 @@ def test_variables_offer_labels_that_are_there() -> None:
     assert variable_queries()
 
 
-def test_what_grows_is_asked_for_its_growth() -> None:
+def test_counters_are_queried_by_rate_or_increase() -> None:
     wrong: list[str] = []
     seen = Counter[bool]()
     for query, selector in selectors():
@@ -145,7 +145,7 @@ def test_buckets_keep_le_until_a_quantile_or_a_heatmap_is_made_of_them() -> None
     ] == []
 
 
-def test_every_selector_is_of_the_targets_that_are_chosen() -> None:
+def test_every_selector_has_the_chosen_targets() -> None:
     wrong: list[str] = []
     for query, selector in selectors():
         wanted = {("cluster", "=~", "$cluster")}
@@ -195,7 +195,7 @@ def test_columns_of_tables_are_what_the_queries_keep() -> None:
             assert hidden <= kept, panel["title"]
 
 
-def test_the_reader_of_names() -> None:
+def test_names_are_read_from_a_query() -> None:
     found = named('sum by (a, le) (rate(m_total{x=~"y|z", q!="}"}[5m])) / on (b) group_left (c) (n > 0) or time() - up')
     assert [(each.metric, each.range, each.inside) for each in found.selectors] == [
         ("m_total", "5m", ("rate", "sum")),

@@ -1,4 +1,4 @@
-"""Values of the chart from their schema, which is the one place that says what each is for: values.yaml and a table."""
+"""Values of the chart from their schema, the one place with their descriptions: values.yaml and a table."""
 
 from __future__ import annotations
 

@@ -45,7 +45,7 @@ class Component:
 
     @property
     def rules(self) -> list[Object]:
-        """Of its ClusterRole, which is bound to gangctl's account and to nobody else."""
+        """Of its ClusterRole, which is bound to gangctl's account only."""
         role, binding = self.of_kind("ClusterRole"), self.of_kind("ClusterRoleBinding")
         assert binding["roleRef"]["name"] == role["metadata"]["name"]
         assert binding["subjects"] == [OWN_ACCOUNT]

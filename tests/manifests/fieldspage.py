@@ -126,7 +126,7 @@ def _type(schema: Mapping[str, Any]) -> str:
 
 
 def _text(schema: Mapping[str, Any]) -> str:
-    """What it says of itself, what is allowed, and what it is when it is left out."""
+    """Its description, its allowed values and its default."""
     item = schema.get("items", schema)
     said = [str(schema.get("description", ""))]
     if "enum" in item:

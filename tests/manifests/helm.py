@@ -18,7 +18,7 @@ from tests.manifests.chart import CHART
 
 
 class HelmFailed(Exception):  # noqa: N818 - it states what happened
-    """A non-zero exit, with what Helm said."""
+    """A non-zero exit, with the output of Helm."""
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from tests.controlplane.minors import NEWEST
 
 
 class KubectlFailed(Exception):  # noqa: N818 - it states what happened
-    """A non-zero exit, with what kubectl said."""
+    """A non-zero exit, with the output of kubectl."""
 
 
 @dataclass(frozen=True)
@@ -22,7 +22,7 @@ class Output:
 
     @property
     def warnings(self) -> list[str]:
-        """What the API server warned of; that kubectl had to wait for it says nothing about what was sent."""
+        """What the API server warned of; a message about waiting is not about the object."""
         said = (line for line in self.said.splitlines() if line.startswith("Warning:"))
         # A test that shares the server may have made the same object without apply.
         return [line for line in said if "last-applied-configuration" not in line]

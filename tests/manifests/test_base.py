@@ -75,7 +75,7 @@ def test_webhook_configurations_name_the_service(settings: ControllerSettings) -
     assert [len(each["webhooks"]) for each in CONFIGURATIONS] == [len(MUTATING), len(VALIDATING), len(MUTATING_JOBS)]
 
 
-def test_configurations_for_policies_are_there_to_be_filled() -> None:
+def test_webhook_configurations_for_policies_exist_without_webhooks() -> None:
     found = documents(MANIFESTS / "policies" / "configurations.yaml")
     built = build_policy_configurations(WebhookSettings(Endpoint(service="s", namespace="n")), Demand(), b"")
     assert [{**each, "webhooks": []} for each in found] == built
@@ -101,7 +101,7 @@ def test_pod_is_restricted(pod: Object, container: Object) -> None:
     assert all(set(volume) == {"name", "emptyDir"} for volume in pod["volumes"])
 
 
-def test_pod_speaks_as_the_bound_service_account(pod: Object) -> None:
+def test_the_pod_uses_the_bound_service_account(pod: Object) -> None:
     account = one(BASE / "serviceaccount.yaml")
     assert pod["serviceAccountName"] == account["metadata"]["name"]
     assert account["automountServiceAccountToken"] is False
@@ -152,7 +152,7 @@ def test_a_drain_or_a_rollout_never_takes_the_last_replica(deployment: Object) -
     assert deployment["spec"]["strategy"]["rollingUpdate"]["maxUnavailable"] == 0
 
 
-def test_there_is_time_to_end_what_is_under_way(
+def test_the_grace_period_covers_requests_in_flight(
     deployment: Object, pod: Object, container: Object, settings: ControllerSettings
 ) -> None:
     assert settings.shutdown_delay is not None
@@ -179,12 +179,12 @@ def test_network_policy_opens_the_ports_and_no_more(container: Object) -> None:
     assert {port["port"] for rule in spec["egress"] for port in rule["ports"]} == {443, 6443, 53}
 
 
-def test_resources_are_asked_for_and_memory_is_bounded(container: Object) -> None:
+def test_resources_are_requested_and_memory_is_limited(container: Object) -> None:
     assert set(container["resources"]["requests"]) == {"cpu", "memory"}
     assert set(container["resources"]["limits"]) == {"memory"}
 
 
-def test_a_policy_that_fills_its_process_up_leaves_room_for_the_others(container: Object) -> None:
+def test_the_memory_limit_covers_a_worker_at_its_limit(container: Object) -> None:
     limit = parse_quantity(container["resources"]["limits"]["memory"])
     assert limit >= 400_000_000 + EvaluatorOptions().workers * EvaluatorOptions().memory_bytes
 

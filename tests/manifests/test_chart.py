@@ -58,7 +58,7 @@ def test_the_chart_is_of_this_version() -> None:
     assert (said["version"], said["appVersion"]) == (__version__, __version__)
 
 
-def test_a_branch_keeps_what_was_there_where_the_condition_does_not_hold() -> None:
+def test_a_false_condition_keeps_the_original_text() -> None:
     tree = branch({"a": {"b": 1}}, {"op": "replace", "path": "/a/b", "value": "{{ x }}"}, ".on")
     tree = branch(tree, {"op": "add", "path": "/a/c", "value": {"d": []}}, ".off")
     assert tree == {"a": {"b": Alternative(".on", "{{ x }}", 1), "c": Alternative(".off", {"d": []}, ABSENT)}}
@@ -70,7 +70,7 @@ def test_a_branch_keeps_what_was_there_where_the_condition_does_not_hold() -> No
 
 @pytest.mark.controlplane
 class TestHelm:
-    def test_finds_nothing_wrong(self, helm: Helm) -> None:
+    def test_helm_lint_passes(self, helm: Helm) -> None:
         assert "0 chart(s) failed" in helm.run("lint", "--strict", str(CHART))
 
     @pytest.mark.parametrize("components", COMBINATIONS, ids=title)
@@ -83,7 +83,7 @@ class TestHelm:
         found = helm.template({**WHOLE, **chosen(NAMES)}, namespace="2024", release="other")
         assert sorted(found, key=place) == render(Choice(frozenset(NAMES), namespace="2024"))
 
-    def test_with_what_people_change(self, helm: Helm) -> None:
+    def test_renders_common_changes_as_kustomize_does(self, helm: Helm) -> None:
         flags = ["--kueue-namespace=queues", '--pathways-options={"startup": "DependsOn"}', "--pathways=true"]
         image = {"repository": "registry.example:5000/team/gangctl", "tag": "1.2.3"}
         values = {**WHOLE, "image": image, "replicaCount": 4, "extraArgs": flags, "logLevel": "debug"}

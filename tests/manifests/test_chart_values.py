@@ -1,4 +1,4 @@
-"""Values of the chart: each is described once, does what it says, and others are refused."""
+"""Values of the chart: each is described once and has its effect, and others are refused."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ class TestHelm:
         (deployment,) = of_kind("Deployment", objects)
         assert deployment["spec"]["selector"] == {"matchLabels": MEANT_FOR}
 
-    def test_leaves_out_what_is_not_wanted(self, helm: Helm) -> None:
+    def test_omits_disabled_components(self, helm: Helm) -> None:
         kinds = {
             "crds": {"CustomResourceDefinition"},
             "flowControl": {"FlowSchema", "PriorityLevelConfiguration"},
@@ -227,7 +227,7 @@ class TestHelm:
             ),
         ],
     )
-    def test_refuses_what_makes_no_sense(self, values: Object, message: str, helm: Helm) -> None:
+    def test_refuses_contradictory_values(self, values: Object, message: str, helm: Helm) -> None:
         with pytest.raises(HelmFailed, match=message):
             helm.template(values)
 

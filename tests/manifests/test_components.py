@@ -24,7 +24,7 @@ def deployment(objects: Objects) -> Object:
     return spec
 
 
-def test_with_high_availability_a_node_may_die_during_a_drain() -> None:
+def test_high_availability_survives_a_node_failure_during_a_drain() -> None:
     objects = rendered("high-availability")
     spec = deployment(objects)
     least = objects["PodDisruptionBudget", "gangctl"]["spec"]["minAvailable"]
@@ -35,7 +35,7 @@ def test_with_high_availability_a_node_may_die_during_a_drain() -> None:
     assert quota["scopeSelector"]["matchExpressions"][0]["values"] == [spec["template"]["spec"]["priorityClassName"]]
 
 
-def test_with_high_availability_nodes_are_a_condition_and_zones_a_wish() -> None:
+def test_high_availability_requires_separate_nodes_and_prefers_zones() -> None:
     nodes, zones = deployment(rendered("high-availability"))["template"]["spec"]["topologySpreadConstraints"]
     assert (nodes["topologyKey"], nodes["whenUnsatisfiable"]) == ("kubernetes.io/hostname", "DoNotSchedule")
     assert nodes["nodeTaintsPolicy"] == "Honor", "or nodes that may not be used would count as empty ones"
@@ -44,7 +44,7 @@ def test_with_high_availability_nodes_are_a_condition_and_zones_a_wish() -> None
 
 
 @each("components", [("shards",), ("high-availability", "shards")], ids="+".join)
-def test_each_shard_has_a_lease_and_a_leader_and_somebody_stands_by(components: tuple[str, ...]) -> None:
+def test_each_shard_has_a_lease_and_a_replica_with_one_standby(components: tuple[str, ...]) -> None:
     objects = rendered(*components)
     spec = deployment(objects)
     (container,) = spec["template"]["spec"]["containers"]
@@ -67,14 +67,14 @@ class TestCertManager:
         spec: Object = deployment(objects)["template"]["spec"]
         return spec
 
-    def test_the_certificate_is_for_the_names_by_which_api_servers_come(self, objects: Objects, pod: Object) -> None:
+    def test_the_certificate_has_the_names_that_api_servers_use(self, objects: Objects, pod: Object) -> None:
         flags = dict(flag.removeprefix("--").split("=", 1) for flag in pod["containers"][0]["args"][1:])
         settings = load_settings(flags, None)
         names = objects["Certificate", "gangctl-webhook"]["spec"]["dnsNames"]
         assert names == [*settings.certificate_hosts("gangctl-system")]
         assert settings.webhook_registration == "ca-only", "the caBundle is gangctl's to write, from ca.crt"
 
-    def test_what_is_issued_is_what_is_mounted_and_read(self, objects: Objects, pod: Object) -> None:
+    def test_the_issued_secret_is_mounted_and_read(self, objects: Objects, pod: Object) -> None:
         (container,) = pod["containers"]
         (volume,) = [each for each in pod["volumes"] if "secret" in each]
         (mount,) = [each for each in container["volumeMounts"] if each["name"] == volume["name"]]
@@ -85,7 +85,7 @@ class TestCertManager:
         assert pod["securityContext"]["fsGroup"] == pod["securityContext"]["runAsGroup"]
         assert "items" not in volume["secret"], "ca.crt tells gangctl that the caBundle is its own to write"
 
-    def test_each_issuer_is_there_and_the_authority_keeps_its_key(self, objects: Objects) -> None:
+    def test_each_issuer_exists_and_the_authority_keeps_its_key(self, objects: Objects) -> None:
         authority, serving = (objects["Certificate", name]["spec"] for name in ("gangctl-ca", "gangctl-webhook"))
         for certificate in (authority, serving):
             reference = certificate["issuerRef"]
@@ -95,7 +95,7 @@ class TestCertManager:
         assert hours(authority["renewBefore"]) > hours(serving["duration"]), "what it vouches for ends before it does"
         assert hours(serving["renewBefore"]) * 3 == hours(serving["duration"])
 
-    def test_nobody_else_writes_the_authorities(self, objects: Objects) -> None:
+    def test_only_cert_manager_writes_the_ca_bundle(self, objects: Objects) -> None:
         configurations = [each for (kind, _), each in objects.items() if kind.endswith("WebhookConfiguration")]
         assert len(configurations) == 4
         notes: list[Any] = [each["metadata"].get("annotations") for each in configurations]

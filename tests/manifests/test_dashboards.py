@@ -33,7 +33,7 @@ def test_every_file_is_in_a_config_map() -> None:
 
 
 @pytest.mark.controlplane
-async def test_servers_take_them_as_they_are_committed(plane: ControlPlane, namespace: str, tmp_path: Path) -> None:
+async def test_servers_accept_the_committed_config_maps(plane: ControlPlane, namespace: str, tmp_path: Path) -> None:
     kubectl = Kubectl(tmp_path, plane.kubeconfig)
     objects = await built(kubectl)
     assert {path.name: path.read_text() for path in DASHBOARDS.glob("*.json")} == {

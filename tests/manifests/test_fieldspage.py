@@ -17,7 +17,7 @@ POLICY: Final = fieldspage.pages()["gangpolicy.md"]
 FILES: Final = sorted(path for path in MANIFESTS.glob("*/crds/*.yaml") if path.stem != "kustomization")
 
 
-def test_it_is_written_from_the_definitions() -> None:
+def test_the_pages_are_generated_from_the_definitions() -> None:
     for name, text in fieldspage.pages().items():
         assert (fieldspage.DIRECTORY / name).read_text(encoding="utf-8") == text, fieldspage.__doc__
 
@@ -34,7 +34,7 @@ def names(schema: Any) -> Iterator[str]:
 
 
 @each("file", FILES, ids=lambda file: file.stem)
-def test_every_field_of_what_is_installed_is_there(file: Path) -> None:
+def test_every_field_of_the_installed_definitions_is_listed(file: Path) -> None:
     (definition,) = yaml.safe_load_all(file.read_text(encoding="utf-8"))
     section = fieldspage.pages()[f"{definition['spec']['names']['kind'].lower()}.md"]
     shown = {part for path in re.findall(r"^\| `([^`]+)`", section, re.MULTILINE) for part in re.findall(r"\w+", path)}
@@ -42,13 +42,13 @@ def test_every_field_of_what_is_installed_is_there(file: Path) -> None:
     assert set(names(schema)) - shown <= {"apiVersion", "kind", "metadata"}
 
 
-def test_what_has_to_be_given_is_marked() -> None:
+def test_required_fields_are_marked() -> None:
     assert "| `spec.validations[].expression`* | string |" in POLICY
     assert "| `spec.expiresAt`* | date-time |" in fieldspage.pages()["gangpolicyexception.md"]
     assert "| `spec.validations[].message` |" in POLICY
 
 
-def test_limits_and_defaults_are_told() -> None:
+def test_limits_and_defaults_are_listed() -> None:
     (row,) = re.findall(r"^\| `spec\.failurePolicy` \|.*$", POLICY, flags=re.MULTILINE)
     assert "One of `Fail`, `Ignore`." in row
     assert "Default: `Fail`." in row

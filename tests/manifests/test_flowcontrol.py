@@ -1,4 +1,4 @@
-"""What API servers grant gangctl's requests: Leases before all else, and a level of its own that nobody can empty."""
+"""The FlowSchemas of gangctl: Leases first, and a separate priority level whose seats are partly not lendable."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def ours(objects: list[Object]) -> dict[tuple[str, str], Object]:
     return {(each["kind"], each["metadata"]["name"]): each for each in objects if each["apiVersion"] == GROUP}
 
 
-def test_they_are_of_every_installation_in_a_cluster_and_of_none_outside() -> None:
+def test_flow_schemas_are_installed_in_the_cluster_only() -> None:
     assert sorted(ours(render(Choice()))) == [
         ("FlowSchema", "gangctl"),
         ("FlowSchema", "gangctl-leader-election"),
@@ -35,7 +35,7 @@ def test_they_are_of_every_installation_in_a_cluster_and_of_none_outside() -> No
 
 
 @pytest.mark.parametrize("namespace", ["gangctl-system", "elsewhere"])
-def test_they_are_for_the_account_of_the_pods_and_for_nobody_else(namespace: str) -> None:
+def test_flow_schemas_match_only_the_service_account(namespace: str) -> None:
     objects = render(Choice(namespace=namespace))
     (account,) = [each["metadata"] for each in objects if each["kind"] == "ServiceAccount"]
     wanted = {"name": account["name"], "namespace": account["namespace"]}
@@ -47,7 +47,7 @@ def test_they_are_for_the_account_of_the_pods_and_for_nobody_else(namespace: str
     assert account["namespace"] == namespace
 
 
-def test_leases_come_first_and_go_where_those_of_the_control_plane_go() -> None:
+def test_leases_use_the_priority_level_of_the_control_plane() -> None:
     shipped = {"system-leader-election": 100, "service-accounts": 9000}
     assert LEASES["spec"]["priorityLevelConfiguration"] == {"name": "leader-election"}
     assert OTHERS["spec"]["priorityLevelConfiguration"] == {"name": "gangctl"}
@@ -64,14 +64,14 @@ def test_leases_come_first_and_go_where_those_of_the_control_plane_go() -> None:
 
 
 def seats() -> tuple[int, int, int]:
-    """How many are its own, how many nobody borrows from it, and how many it has at most."""
+    """How many seats are its own, how many cannot be borrowed from it, and how many it has at most."""
     share = LEVEL["nominalConcurrencyShares"]
     nominal = math.ceil(SEATS * share / (SHIPPED_SHARES + share))
     lent, borrowed = (round(nominal * LEVEL[name] / 100) for name in ("lendablePercent", "borrowingLimitPercent"))
     return nominal, nominal - lent, nominal + borrowed
 
 
-def test_its_share_is_small_and_half_of_it_is_always_there() -> None:
+def test_the_share_of_the_level_is_small_and_half_is_not_lendable() -> None:
     _, at_least, at_most = seats()
     assert at_least >= 10, "a list of 500 objects takes five, or nothing would be listed beside another list"
     assert at_most <= 0.08 * SEATS
@@ -84,12 +84,12 @@ def test_a_burst_of_one_namespace_waits_and_is_not_refused() -> None:
     assert queuing["handSize"] * 4 <= queuing["queues"], "or a busy namespace would be in everybody's way"
 
 
-def test_what_is_uninstalled_takes_them_along() -> None:
+def test_uninstalling_removes_the_flow_schemas() -> None:
     assert sorted(ours(removal(render(Choice()), "gangctl-system", everything=False))) == sorted(ours(render(Choice())))
 
 
 @pytest.mark.controlplane
-def test_helm_leaves_them_out_for_who_wants_that(tmp_path: Path) -> None:
+def test_helm_can_omit_the_flow_schemas(tmp_path: Path) -> None:
     helm = Helm(tmp_path)
     assert len(ours(helm.template())) == 3
     assert ours(helm.template({"flowControl.enabled": False})) == {}

@@ -28,12 +28,12 @@ GRANTED = {
 }
 
 
-def test_the_definition_is_what_the_types_say() -> None:
+def test_the_definition_is_that_of_the_types() -> None:
     found = {path.name: path.read_text() for path in GANG_PLACE.glob("gangs*.yaml")}
     assert found == render_for_gangs(), "run python -m tests.manifests.crds"
 
 
-def test_every_field_of_the_status_is_described_and_none_is_demanded() -> None:
+def test_every_field_of_the_status_is_described_and_optional() -> None:
     (version,) = one(GANG_PLACE / "gangs.yaml")["spec"]["versions"]
     status = version["schema"]["openAPIV3Schema"]["properties"]["status"]
     plain = {"pods", "message", "lastTransitionTime", "status"}
@@ -55,7 +55,7 @@ def test_lists_every_file_beside_it() -> None:
     assert COMPONENT.listed == {"crds", *COMPONENT.beside}
 
 
-def test_rights_are_these() -> None:
+def test_the_role_has_exactly_the_listed_rights() -> None:
     assert COMPONENT.rights == sorted(GRANTED)
     assert COMPONENT.unexplained == []
 

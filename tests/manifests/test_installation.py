@@ -20,7 +20,7 @@ INSTALL = (ROOT / "docs" / "install.md").read_text(encoding="utf-8")
 README = (MANIFESTS / "README.md").read_text(encoding="utf-8")
 
 
-def test_the_file_in_the_package_is_the_tree() -> None:
+def test_the_file_in_the_package_equals_the_manifests() -> None:
     assert installation.PATH.read_text(encoding="utf-8") == installation.render(), (
         "run python -m tests.manifests.installation"
     )
@@ -37,8 +37,8 @@ def test_every_component_of_the_tree_is_offered() -> None:
 
 def test_every_component_is_listed_with_what_it_needs() -> None:
     rows = [line.strip("|").split("|") for line in README.splitlines() if line.startswith("| [`")]
-    told = [(row[0].split("`")[1], row[1].strip(), row[2].strip()) for row in rows if len(row) == 4]
-    assert told == [(each.name, each.adds, each.needs) for each in COMPONENTS]
+    reported = [(row[0].split("`")[1], row[1].strip(), row[2].strip()) for row in rows if len(row) == 4]
+    assert reported == [(each.name, each.adds, each.needs) for each in COMPONENTS]
 
 
 @pytest.mark.controlplane
@@ -49,7 +49,7 @@ async def test_the_objects_are_those_of_kustomize_in_its_order(components: tuple
 
 
 @pytest.mark.controlplane
-async def test_so_are_the_rights_of_one_outside_of_the_cluster(tmp_path: Path) -> None:
+async def test_the_rights_outside_of_the_cluster_are_those_of_kustomize(tmp_path: Path) -> None:
     expected = await build_overlay(tmp_path, root="out-of-cluster")
     assert render(Choice(out_of_cluster=True)) == expected
 
@@ -93,7 +93,7 @@ KINDS_UNKNOWN = (
 
 @pytest.mark.controlplane
 @pytest.mark.parametrize("components", [(), NAMES], ids=title)
-async def test_another_namespace_is_that_of_an_overlay_and_reaches_further(
+async def test_another_namespace_is_that_of_an_overlay_in_every_reference(
     components: tuple[str, ...], tmp_path: Path
 ) -> None:
     """Where kustomize needs a patch by hand, and our kustomizations say so, the name is another here already."""
@@ -116,13 +116,13 @@ def _named(value: Any) -> Any:
     return value.replace("gangctl-system", "elsewhere") if isinstance(value, str) else value
 
 
-def test_a_namespace_that_holds_the_name_in_its_own_is_not_taken_for_it() -> None:
+def test_a_namespace_whose_name_contains_the_default_is_replaced_once() -> None:
     first = render(Choice(namespace="my-gangctl-system"))
     assert "my-my-" not in str(first)
     assert {each["metadata"]["namespace"] for each in first if "namespace" in each["metadata"]} == {"my-gangctl-system"}
 
 
-def test_flags_take_the_place_of_those_of_the_same_name() -> None:
+def test_flags_replace_those_of_the_same_name() -> None:
     flags = ("--shutdown-delay=9", "--log-level=debug", "--gang-scheduler=a", "--gang-scheduler=b")
     (deployment,) = [each for each in render(Choice(flags=flags)) if each["kind"] == "Deployment"]
     (plain,) = [each for each in render(Choice()) if each["kind"] == "Deployment"]
@@ -131,7 +131,7 @@ def test_flags_take_the_place_of_those_of_the_same_name() -> None:
     assert after == [*(each for each in before if not each.startswith("--shutdown-delay=")), *flags]
 
 
-def test_what_is_rendered_shares_nothing_with_what_is_rendered_next() -> None:
+def test_renderings_share_no_objects() -> None:
     for each in render(Choice(frozenset(NAMES))):
         each["metadata"]["name"] = "spoilt"
     assert "spoilt" not in str(render(Choice(frozenset(NAMES))))

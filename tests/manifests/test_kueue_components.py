@@ -29,12 +29,12 @@ GRANTED = {
 }
 
 
-def test_the_definition_is_what_the_model_says() -> None:
+def test_the_definition_is_that_of_the_model() -> None:
     found = {path.name: path.read_text() for path in CHECK_PLACE.glob("gang*.yaml")}
     assert found == render_for_checks(), "run python -m tests.manifests.crds"
 
 
-def test_the_example_in_the_documentation_is_good_and_shows_the_defaults() -> None:
+def test_the_example_in_the_documentation_is_valid_and_has_the_defaults() -> None:
     text = (ROOT / "docs" / "admission-order.md").read_text(encoding="utf-8")
     overlay, example = re.findall(r"^```yaml\n(.*?)^```$", text, flags=re.MULTILINE | re.DOTALL)
     for entry in yaml.safe_load(overlay)["resources"] + yaml.safe_load(overlay)["components"]:
@@ -53,17 +53,17 @@ def test_lists_every_file_beside_it(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_rights_are_these(name: str) -> None:
+def test_the_role_has_exactly_the_listed_rights(name: str) -> None:
     assert Component(name).rights == sorted(GRANTED[name])
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_each_rule_says_why(name: str) -> None:
+def test_each_rule_has_a_comment(name: str) -> None:
     assert Component(name).unexplained == []
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_the_fence_is_closed_and_around_gangctl_alone(name: str) -> None:
+def test_the_admission_policy_denies_and_applies_to_gangctl_only(name: str) -> None:
     policy = Component(name).of_kind("ValidatingAdmissionPolicy")
     binding = Component(name).of_kind("ValidatingAdmissionPolicyBinding")
     assert policy["spec"]["failurePolicy"] == "Fail"

@@ -29,7 +29,7 @@ def test_lists_every_file_beside_it(name: str) -> None:
 
 
 @each("directory", KUSTOMIZATIONS, ids=lambda path: str(path.relative_to(MANIFESTS)))
-def test_lists_nothing_that_is_not_there(directory: Path) -> None:
+def test_lists_only_existing_files(directory: Path) -> None:
     kustomization = one(directory / "kustomization.yaml")
     assert kustomization["kind"] in {"Kustomization", "Component"}
     for entry in (item for key in ("resources", "components", "configurations") for item in kustomization.get(key, [])):

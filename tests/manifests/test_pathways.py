@@ -23,7 +23,7 @@ def test_lists_every_file_beside_it() -> None:
     assert COMPONENT.listed == {"crds", *COMPONENT.beside}
 
 
-def test_rights_are_these() -> None:
+def test_the_role_has_exactly_the_listed_rights() -> None:
     assert COMPONENT.rights == sorted(GRANTED)
     named = {tuple(rule["resources"]): rule["resourceNames"] for rule in COMPONENT.rules if "resourceNames" in rule}
     assert named == {("leases",): [UPSTREAM_LEASE]}

@@ -56,11 +56,11 @@ def test_no_rule_has_a_wildcard(kind: str) -> None:
         assert not any("*" in entry for values in rule.values() for entry in values)
 
 
-def test_writes_in_the_cluster_are_these() -> None:
+def test_writes_in_the_cluster_are_the_listed_ones() -> None:
     assert writes("ClusterRole") == WRITTEN_EVERYWHERE
 
 
-def test_writes_at_home_are_these() -> None:
+def test_writes_in_the_own_namespace_are_the_listed_ones() -> None:
     assert writes("Role") == WRITTEN_AT_HOME
 
 
@@ -71,7 +71,7 @@ def test_running_workloads_are_never_written(resource: str) -> None:
     assert at_home <= {"create"}, "only the dry-run proof's create, in the own namespace"
 
 
-def test_no_status_but_of_policies_and_no_rights_over_rights() -> None:
+def test_only_the_status_of_policies_is_written_and_no_rbac() -> None:
     resources = {resource for kind in ("ClusterRole", "Role") for rule in rules(kind) for resource in rule["resources"]}
     statuses = {resource for resource in resources if resource.endswith("/status")}
     assert statuses == {"gangpolicies/status", "gangpolicyexceptions/status"}
@@ -79,14 +79,14 @@ def test_no_status_but_of_policies_and_no_rights_over_rights() -> None:
     assert verbs <= READ | {"create", "update", "patch", "delete"}
 
 
-def test_secrets_are_read_at_home_and_by_name() -> None:
+def test_secrets_are_read_in_the_own_namespace_and_by_name() -> None:
     assert not any("secrets" in rule["resources"] for rule in rules("ClusterRole"))
     for rule in rules("Role"):
         if "secrets" in rule["resources"] and set(rule["verbs"]) != {"create"}:
             assert rule["resourceNames"] == ["gangctl-webhook-certs"]
 
 
-def test_registrations_are_reached_by_name_except_to_create_them() -> None:
+def test_webhook_configurations_are_granted_by_name_except_for_create() -> None:
     names = {
         "mutatingwebhookconfigurations": {NAME, JOBS_NAME, DEFAULTS},
         "validatingwebhookconfigurations": {NAME, POLICIES},
@@ -112,7 +112,7 @@ def test_parameters_are_read_by_an_aggregated_role_that_grants_nothing_else() ->
     )
 
 
-def test_reports_are_a_role_of_their_own_and_those_of_others_are_not_changed() -> None:
+def test_reports_have_a_separate_role() -> None:
     (role,) = documents(MANIFESTS / "rbac" / "reports.yaml")
     assert {resource for rule in role["rules"] for resource in rule["resources"]} == {POLICY_REPORTS.plural}
     for rule in role["rules"]:
@@ -122,7 +122,7 @@ def test_reports_are_a_role_of_their_own_and_those_of_others_are_not_changed() -
     assert not any(POLICY_REPORTS.plural in rule["resources"] for rule in others)
 
 
-def test_kueue_is_a_role_of_its_own_that_only_reads() -> None:
+def test_kueue_has_a_separate_read_only_role() -> None:
     (role,) = documents(MANIFESTS / "rbac" / "kueue.yaml")
     read = {resource for rule in role["rules"] for resource in rule["resources"]}
     sources = QueueSources(Client(Transport(StaticCredentials("http://127.0.0.1:1", token="t"))))
@@ -134,7 +134,7 @@ def test_kueue_is_a_role_of_its_own_that_only_reads() -> None:
     assert not any("kueue.x-k8s.io" in rule["apiGroups"] for rule in others)
 
 
-def test_readiness_is_a_role_of_its_own_that_only_reads() -> None:
+def test_readiness_has_a_separate_read_only_role() -> None:
     (role,) = documents(MANIFESTS / "rbac" / "readiness.yaml")
     read = {(rule["apiGroups"][0], resource) for rule in role["rules"] for resource in rule["resources"]}
     sources = ReadinessSources(Client(Transport(StaticCredentials("http://127.0.0.1:1", token="t"))))
@@ -154,7 +154,7 @@ def test_in_a_cluster_no_configuration_can_be_created_or_deleted() -> None:
             assert not {"create", "delete"} & set(rule["verbs"])
 
 
-def test_each_rule_says_why() -> None:
+def test_each_rule_has_a_comment() -> None:
     for name in (
         "clusterrole.yaml",
         "role.yaml",
@@ -180,7 +180,7 @@ def test_shipped_bindings_are_the_service_accounts() -> None:
 
 
 @pytest.mark.parametrize(("user", "suffix"), [("gangctl", ""), ("other", ":other")])
-def test_retargets_user_and_namespace(user: str, suffix: str) -> None:
+def test_the_user_and_namespace_can_be_replaced(user: str, suffix: str) -> None:
     found = rbac_objects(user, "home")
     kinds = [each["kind"] for each in found]
     assert sorted(kinds) == sorted([*["ClusterRole"] * 7, *["ClusterRoleBinding"] * 6, "Role", "RoleBinding"])

@@ -30,7 +30,7 @@ def test_lists_every_file_beside_it() -> None:
     assert set(one(COMPONENT / "kustomization.yaml")["resources"]) == beside
 
 
-def test_rights_are_these() -> None:
+def test_the_role_has_exactly_the_listed_rights() -> None:
     roles = {each["metadata"]["name"]: each["rules"] for each in documents(COMPONENT) if each["kind"] == "ClusterRole"}
     assert roles.pop(READER) == [{"nonResourceURLs": [PATH], "verbs": ["get"]}]
     (rules,) = roles.values()

@@ -57,7 +57,7 @@ async def enforce_restricted(plane: ControlPlane, namespace: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["base", "out-of-cluster"])
-async def test_server_takes_it_without_a_warning(
+async def test_the_server_accepts_the_manifests_without_a_warning(
     name: str, plane: ControlPlane, namespace: str, kubectl: Kubectl
 ) -> None:
     objects = await build(kubectl, name, namespace, older=plane.minor.name == "1.35")
@@ -71,13 +71,13 @@ async def test_server_takes_it_without_a_warning(
     assert applied.warnings == []
 
 
-async def test_an_overlay_moves_everything_that_names_the_namespace(namespace: str, kubectl: Kubectl) -> None:
+async def test_an_overlay_changes_every_reference_to_the_namespace(namespace: str, kubectl: Kubectl) -> None:
     for each in await build(kubectl, "base", namespace):
         selectors = [webhook.pop("namespaceSelector") for webhook in each.get("webhooks", [])]
         if each["kind"] == "MutatingAdmissionPolicyBinding":
             selectors = [each["spec"]["matchResources"].pop("namespaceSelector")]
         assert "gangctl-system" not in yaml.safe_dump(each)
-        # The one place that does not follow; base/kustomization.yaml says what to do.
+        # The one place that does not follow; base/kustomization.yaml describes what to do.
         assert all("gangctl-system" in str(selector) for selector in selectors)
 
 
@@ -116,7 +116,9 @@ async def test_pod_passes_the_restricted_level(plane: ControlPlane, namespace: s
 
 
 @pytest.mark.parametrize("field", ["runAsNonRoot", "allowPrivilegeEscalation", "capabilities", "seccompProfile"])
-async def test_restricted_level_would_notice(field: str, plane: ControlPlane, namespace: str, pod: Object) -> None:
+async def test_the_restricted_level_refuses_a_privileged_pod(
+    field: str, plane: ControlPlane, namespace: str, pod: Object
+) -> None:
     changed: dict[str, Any] = copy.deepcopy(pod)
     for context in (changed["spec"]["securityContext"], changed["spec"]["containers"][0]["securityContext"]):
         context.pop(field, None)
@@ -153,7 +155,7 @@ async def user(plane: ControlPlane, namespace: str) -> AsyncIterator[ApiClient]:
 
 
 async def may(plane: ControlPlane, who: str, namespace: str, rule: Object) -> bool:
-    """Whether somebody has the first of a rule's rights in a namespace."""
+    """Whether the user has the first of a rule's rights in a namespace."""
     plural, _, subresource = rule["resources"][0].partition("/")
     attributes = {
         "verb": rule["verbs"][0],
@@ -198,7 +200,9 @@ async def test_user_reads_jobsets_everywhere_and_writes_gangs(plane: ControlPlan
 @pytest.mark.parametrize(
     ("api_version", "plural"), [("batch/v1", "jobs"), ("v1", "pods"), ("jobset.x-k8s.io/v1alpha2", "jobsets")]
 )
-async def test_user_cannot_touch_what_runs(api_version: str, plural: str, namespace: str, user: ApiClient) -> None:
+async def test_the_user_cannot_change_running_workloads(
+    api_version: str, plural: str, namespace: str, user: ApiClient
+) -> None:
     for place in ("default", namespace):
         path = path_of(api_version, plural, namespace=place, name="any")
         for method in ("PUT", "PATCH", "DELETE"):
@@ -215,7 +219,7 @@ async def test_user_sees_only_its_own_webhook_configurations(user: ApiClient) ->
     assert await refused(user, "DELETE", configurations("jobset-mutating-webhook-configuration"))
 
 
-async def test_user_reads_one_secret_and_one_lease_at_home(namespace: str, user: ApiClient) -> None:
+async def test_the_user_reads_one_secret_and_one_lease(namespace: str, user: ApiClient) -> None:
     secrets = path_of("v1", "secrets", namespace=namespace)
     assert not await refused(user, "GET", f"{secrets}/gangctl-webhook-certs")
     assert await refused(user, "GET", f"{secrets}/another")

@@ -1,4 +1,4 @@
-"""The roles of tenants are narrow, and reach people only the way docs/tenants.md says."""
+"""The roles of tenants are narrow, and are granted only as docs/tenants.md describes."""
 
 from __future__ import annotations
 
@@ -49,17 +49,17 @@ def test_no_rule_has_a_wildcard() -> None:
 
 
 @pytest.mark.parametrize("role", ["view", "edit", "admin"])
-def test_each_is_part_of_the_role_it_is_named_for(role: str) -> None:
+def test_each_role_is_aggregated_to_the_one_in_its_name(role: str) -> None:
     labels = ROLES[f"gangctl-tenant-{role}"]["metadata"]["labels"]
     assert {key for key in labels if key.startswith(AGGREGATE)} == {AGGREGATE + role}
 
 
-def test_roles_of_the_cluster_are_part_of_nothing() -> None:
+def test_cluster_roles_are_not_aggregated() -> None:
     for name in OF_THE_CLUSTER:
         assert not any(key.startswith(AGGREGATE) for key in ROLES[name]["metadata"]["labels"])
 
 
-def test_writes_are_these() -> None:
+def test_writes_are_the_listed_ones() -> None:
     assert {name: written(name) for name in ROLES} == {
         "gangctl-tenant-view": {},
         "gangctl-tenant-edit": {"jobsets": {"create", "update", "patch", "delete", "deletecollection"}},
@@ -70,14 +70,14 @@ def test_writes_are_these() -> None:
     }
 
 
-def test_both_kinds_of_workload_are_seen_by_their_group() -> None:
+def test_both_kinds_of_workload_are_distinguished_by_api_group() -> None:
     for group in ("scheduling.k8s.io", "kueue.x-k8s.io"):
         assert {
             verb for g, resource, verb in rights("gangctl-tenant-view") if (g, resource) == (group, "workloads")
         } == READ
 
 
-def test_nothing_shows_or_changes_secrets_or_who_may_what() -> None:
+def test_no_role_reads_secrets_or_changes_rbac() -> None:
     for name in ROLES:
         groups = {group for group, _, _ in rights(name)}
         assert "rbac.authorization.k8s.io" not in groups
@@ -116,7 +116,7 @@ def test_managed_namespaces_are_the_same_for_the_flag_the_webhooks_and_the_polic
     assert label in TEXT, "Kueue's configuration in the docs selects the same"
 
 
-def test_the_overlay_of_the_docs_leads_somewhere() -> None:
+def test_the_overlay_of_the_docs_refers_to_existing_files() -> None:
     shown = yaml.safe_load(re.findall(r"```yaml\n(.*?)```", TEXT, flags=re.DOTALL)[0])
     for entry in [*shown["resources"], *shown["components"]]:
         assert (MANIFESTS / "cluster" / entry).resolve().is_dir()

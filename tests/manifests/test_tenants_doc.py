@@ -29,7 +29,7 @@ COMMANDS = [
 OVERLAY = re.findall(r"^`manifests/cluster/kustomization.yaml`:\n\n```yaml\n(.*?)^```$", TEXT, re.MULTILINE | re.DOTALL)
 
 
-def test_every_command_is_known_here() -> None:
+def test_every_command_of_the_page_is_tested() -> None:
     kinds = [shlex.split(line)[1:3] for line, _ in COMMANDS]
     assert kinds.count(["auth", "can-i"]) == len([answer for _, answer in COMMANDS if answer]) >= 10
     rest = [kind for kind in kinds if kind != ["auth", "can-i"]]
@@ -46,7 +46,7 @@ def test_every_command_is_known_here() -> None:
 
 
 async def answer_of(kubectl: Kubectl, line: str) -> str:
-    """What ``kubectl auth can-i`` prints: its exit code says the same, and warnings are no answer."""
+    """What ``kubectl auth can-i`` prints: its exit code is consistent with it, and warnings are no answer."""
     words = shlex.split(line)[1:]
     try:
         return (await kubectl.run(*words)).text.strip()
@@ -75,14 +75,14 @@ async def say(kubectl: Kubectl, manifests: Path, commands: Iterable[tuple[str, s
 
 
 async def fit(plane: ControlPlane, path: Path) -> Answer:
-    """``gangctl fit`` in the hands of somebody of the team."""
+    """``gangctl fit``, run by a user of the team."""
     kubeconfig = plane.kubeconfig_for("ada", ["research"])
     arguments = ["fit", "-f", str(path), "--kubeconfig", str(kubeconfig)]
     return await asyncio.to_thread(process, *arguments)
 
 
 @pytest.mark.controlplane
-async def test_the_commands_do_what_is_promised(tmp_path: Path) -> None:
+async def test_the_commands_do_what_the_page_describes(tmp_path: Path) -> None:
     manifests = tmp_path / "manifests"
     shutil.copytree(MANIFESTS, manifests)
     (manifests / "cluster").mkdir()

@@ -62,7 +62,7 @@ def user(role: str, namespace: str) -> str:
 
 
 async def asked(plane: ControlPlane, who: str, namespace: str, right: tuple[str, str, str]) -> bool:
-    """What the API server's authorizer says."""
+    """The answer of the API server's authorizer."""
     verb, group, resource = right
     plural, _, subresource = resource.partition("/")
     attributes = {"verb": verb, "group": group, "resource": plural, "subresource": subresource, "namespace": namespace}
@@ -97,7 +97,7 @@ async def people(plane: ControlPlane, namespace: str) -> AsyncIterator[str]:
         await make(kind, f"{letter}{suffix}", roleRef=reference, subjects=subjects)
 
     async def taken_in() -> bool:
-        """What Kubernetes adds to its own roles it adds a moment later, and it hears of bindings a moment later."""
+        """Kubernetes aggregates roles and sees bindings with a delay."""
         for letter, role in WHO.items():
             for right, allowed in MATRIX.items():
                 if letter in allowed and not await asked(plane, user(letter, namespace), namespace, right):
@@ -110,7 +110,7 @@ async def people(plane: ControlPlane, namespace: str) -> AsyncIterator[str]:
         await plane.api.delete(path)
 
 
-async def test_each_may_what_the_roles_say_and_nothing_else(plane: ControlPlane, people: str) -> None:
+async def test_each_user_has_exactly_the_rights_of_the_roles(plane: ControlPlane, people: str) -> None:
     wrong = [
         f"{WHO[letter]}: {right}"
         for right, allowed in MATRIX.items()
@@ -120,13 +120,13 @@ async def test_each_may_what_the_roles_say_and_nothing_else(plane: ControlPlane,
     assert wrong == []
 
 
-async def test_nobody_may_anything_in_the_namespace_of_another(plane: ControlPlane, people: str) -> None:
+async def test_users_have_no_rights_in_other_namespaces(plane: ControlPlane, people: str) -> None:
     for letter in "vea":
         for right in MATRIX:
             assert not await asked(plane, user(letter, people), "default", right)
 
 
-async def test_edit_runs_jobsets_and_view_looks_on(plane: ControlPlane, people: str) -> None:
+async def test_edit_creates_jobsets_and_view_only_reads(plane: ControlPlane, people: str) -> None:
     viewer, editor = (plane.client(user(letter, people)) for letter in "ve")
     path = path_of("jobset.x-k8s.io/v1alpha2", "jobsets", namespace=people)
     body = jobset("js", rj("w", 1, 1, 1), namespace=people)

@@ -1,1 +1,1 @@
-"""The rules of manifests/monitoring: what they say, when they fire, and what is told to whom they wake."""
+"""The rules of manifests/monitoring: their files, when they fire, and their runbooks."""

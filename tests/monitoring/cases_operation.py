@@ -29,7 +29,7 @@ def shards(instance: str, *leads: str) -> dict[str, str]:
 
 
 def informer(contact: str, synced: str = "1x60") -> dict[str, str]:
-    """What one replica heard of one resource, and when."""
+    """The last contact of one replica for one resource."""
     labels = 'instance="a",resource="pods"'
     return {
         f"gangctl_informer_last_contact_timestamp_seconds{{{labels}}}": contact,
@@ -58,7 +58,7 @@ def admissions(fast: str, every: str, verdict: str = "allowed") -> dict[str, str
 
 
 def lags(fast: str, every: str) -> dict[str, str]:
-    """How late readiness is told: within 5 seconds, and all of it; nothing is later than 10."""
+    """The latency of readiness: within 5 seconds, all of it; nothing above 10."""
     buckets = {"5": fast, "10": every, "+Inf": every}
     return {f'gangctl_readiness_lag_seconds_bucket{{le="{le}"}}': values for le, values in buckets.items()}
 

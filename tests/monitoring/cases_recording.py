@@ -14,7 +14,7 @@ PATH: Final = '{path="/mutate-jobsets"}'
 
 
 def two_replicas(name: str, labels: str, values: str) -> dict[str, str]:
-    """Both tell of the same, as for a moment when leadership moves."""
+    """Both export the same series, as for a moment when leadership moves."""
     return {f'{name}{{{labels},instance="{instance}"}}': values for instance in ("a", "b")}
 
 

@@ -1,4 +1,4 @@
-"""Cases of rules as promtool takes them: what is scraped, from when on an alert fires, and what it says."""
+"""Cases of rules as promtool takes them: the series, when an alert fires, and its labels."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Case:
         return f"{self.alert}-{self.about}".replace(" ", "_")
 
     def scraped(self) -> dict[str, str]:
-        """The series, and those of a gangctl; without it an alert says so in every case."""
+        """The series, and those of a gangctl; without them an alert about its absence fires in every case."""
         return {**HEALTHY, **self.series}
 
 
@@ -61,7 +61,7 @@ class Recorded:
 
 
 def run(promtool: Path, directory: Path, file: Mapping[str, Any]) -> None:
-    """Run the tests of a file; AssertionError with what promtool says, which names those that fail."""
+    """Run the tests of a file; AssertionError with the output of promtool, which names those that fail."""
     path = directory / "test.yaml"
     path.write_text(yaml.safe_dump(file, sort_keys=False), encoding="utf-8")
     done = subprocess.run(

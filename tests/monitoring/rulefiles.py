@@ -55,7 +55,7 @@ def rules() -> list[Rule]:
 
 
 def alerts() -> list[Rule]:
-    """Rules that wake somebody up."""
+    """Alerting rules."""
     return [rule for rule in _rules() if rule.is_alert]
 
 

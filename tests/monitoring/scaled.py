@@ -96,7 +96,7 @@ def scaled_groups(
 def write_scaled(
     directory: Path, factor: float, *, factors: Mapping[str, float] | None = None, interval: str = "1s"
 ) -> list[Path]:
-    """Write every rule file, scaled as :func:`scaled_groups` says, into ``directory``; returns their paths."""
+    """Write every rule file, scaled by :func:`scaled_groups`, into ``directory``; returns their paths."""
     if unknown := set(factors or ()) - {rule.name for rule in rules()}:
         raise ValueError(f"there are no rules {', '.join(sorted(unknown))}")
     written = []

@@ -66,17 +66,17 @@ def known(trees: Trees) -> Mapping[str, Labels]:
 
 
 @each("rule", rules(), ids=lambda rule: rule.name)
-def test_a_rule_asks_for_labels_that_there_are(rule: Rule, trees: Trees, known: Mapping[str, Labels]) -> None:
+def test_a_rule_uses_existing_labels(rule: Rule, trees: Trees, known: Mapping[str, Labels]) -> None:
     reader = Reader(known)
     labels = reader.labels(trees[rule.expression])
     assert reader.problems == []
-    told = set(re.findall(r"\$labels\.(\w+)", " ".join(rule.annotations.values())))
-    assert told <= labels
+    reported = set(re.findall(r"\$labels\.(\w+)", " ".join(rule.annotations.values())))
+    assert reported <= labels
     assert "severity" not in labels or not rule.is_alert
 
 
 @each("rule", alerts(), ids=lambda rule: rule.name)
-def test_an_alert_can_be_routed_to_whom_it_concerns(rule: Rule, trees: Trees, known: Mapping[str, Labels]) -> None:
+def test_an_alert_has_the_labels_for_routing(rule: Rule, trees: Trees, known: Mapping[str, Labels]) -> None:
     reader = Reader(known)
     labels = reader.labels(trees[rule.expression])
     possible = frozenset[str]().union(*(known[name] for name in reader.seen)) & QUEUE
@@ -90,7 +90,7 @@ def test_a_rule_keeps_clusters_apart(rule: Rule, trees: Trees, known: Mapping[st
 
 
 @each("name", [rule.name for rule in alerts()])
-def test_a_runbook_asks_for_labels_that_there_are(name: str, trees: Trees, known: Mapping[str, Labels]) -> None:
+def test_a_runbook_uses_existing_labels(name: str, trees: Trees, known: Mapping[str, Labels]) -> None:
     reader = Reader(known)
     for expression in runbook(name).expressions:
         assert CLUSTER in reader.labels(trees[expression]), expression
@@ -98,7 +98,7 @@ def test_a_runbook_asks_for_labels_that_there_are(name: str, trees: Trees, known
 
 
 @each("expression", WRONG)
-def test_what_is_wrong_is_noticed(expression: str, trees: Trees, known: Mapping[str, Labels]) -> None:
+def test_an_invalid_expression_is_detected(expression: str, trees: Trees, known: Mapping[str, Labels]) -> None:
     reader = Reader(known)
     reader.labels(trees[expression])
     assert [problem for problem in reader.problems if WRONG[expression] in problem]

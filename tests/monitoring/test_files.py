@@ -19,9 +19,9 @@ from tests.monitoring.rulefiles import MONITORING, Rule, alerts, groups, paths, 
 from tests.rows import each
 
 INTENDED: Final = frozenset({"Suspended", "AdmissionGated", "PodsGated"})
-"""Somebody wants it so."""
+"""Intended by a user."""
 TURN: Final = frozenset({"WaitingForQuota", "QueueBackoff"})
-"""It ends by itself; QueueStarved and QueueBlocked tell of queues in which it does not."""
+"""It ends by itself; QueueStarved and QueueBlocked report queues in which it does not."""
 FOREIGN: Final = re.compile(r"(kueue|scheduler|apiserver|up)\b|(kueue|scheduler|apiserver)_\w+")
 VALUES: Final = {"phase": {phase.label for phase in GangPhase}, "reason": {reason.value for reason in Reason}}
 
@@ -33,7 +33,7 @@ def _reasons(rule: Rule) -> list[str]:
     return [reason for each in found for reason in each.split("|")]
 
 
-def test_the_operators_objects_are_the_rule_files() -> None:
+def test_the_prometheusrules_equal_the_rule_files() -> None:
     assert prometheusrule.PLACE.read_text(encoding="utf-8") == prometheusrule.render()
     objects = documents(prometheusrule.PLACE)
     assert [each["spec"]["groups"] for each in objects] == [groups(path) for path in paths()]
@@ -46,7 +46,7 @@ def test_names_are_used_once() -> None:
 
 
 @each("rule", alerts(), ids=ids)
-def test_an_alert_says_what_one_needs_who_is_woken_by_it(rule: Rule) -> None:
+def test_an_alert_has_summary_description_and_links(rule: Rule) -> None:
     assert set(rule.annotations) == {"summary", "description", "runbook_url", "dashboard_url"}
     assert rule.labels.keys() == {"severity"}
     assert rule.labels["severity"] in {"critical", "warning", "info"}
@@ -72,7 +72,7 @@ def test_recordings_are_named_level_metric_operation(rule: Rule) -> None:
 
 
 @each("rule", rules(), ids=lambda rule: rule.name)
-def test_every_metric_is_one_that_there_is(rule: Rule) -> None:
+def test_every_metric_exists(rule: Rule) -> None:
     """Labels are compared in tests/monitoring/test_expressions.py, where Prometheus parses the expression."""
     expression = re.sub(r'"[^"]*"|#[^\n]*', "", rule.expression)
     known = {name for family in families() for name in family.series} | {each.name for each in recordings()}
@@ -87,18 +87,18 @@ def test_phases_and_reasons_are_of_the_closed_lists(rule: Rule) -> None:
         assert set(values.split("|")) <= VALUES[label]
 
 
-def test_every_reason_that_blocks_a_gang_is_in_one_alert_or_is_as_it_should_be() -> None:
-    told = Counter(reason for rule in alerts() for reason in _reasons(rule))
-    assert {reason: times for reason, times in told.items() if times > 1} == {}
+def test_every_blocking_reason_has_one_alert_or_a_justification() -> None:
+    reported = Counter(reason for rule in alerts() for reason in _reasons(rule))
+    assert {reason: times for reason, times in reported.items() if times > 1} == {}
     (lost,) = (family for family in families() if family.name == "gangctl_guarantee_lost_gangs")
     guarantees = set(re.findall(r"\w+", lost.help.rpartition(":")[2]))
     assert guarantees == {"SchedulingGateOff", "FieldDropped", "NotGanged"}
     possible = {reason.value for _, reasons in TIERS for reason in reasons}
-    assert possible - set(told) - guarantees == INTENDED | TURN
-    assert set(told) <= possible
+    assert possible - set(reported) - guarantees == INTENDED | TURN
+    assert set(reported) <= possible
 
 
-def test_the_label_namespace_stays_the_jobsets() -> None:
+def test_the_namespace_label_is_that_of_the_jobset() -> None:
     monitor = one(MONITORING / "servicemonitor.yaml")
     (endpoint,) = monitor["spec"]["endpoints"]
     assert endpoint["honorLabels"] is True
@@ -120,6 +120,6 @@ def test_the_component_lists_what_is_beside_it() -> None:
     assert set(listed) == {path.name for path in MONITORING.glob("*.yaml")} - {"kustomization.yaml"}
 
 
-def test_a_rule_file_is_nothing_but_rules() -> None:
+def test_a_rule_file_has_only_rules() -> None:
     for path in paths():
         assert set(yaml.safe_load(path.read_text())) == {"groups"}

@@ -52,7 +52,7 @@ def rules_of(objects: list[dict[str, Any]]) -> list[dict[str, Any]]:
     ]
 
 
-async def test_the_overlay_is_what_the_page_says(tmp_path: Path) -> None:
+async def test_the_overlay_builds_what_the_page_describes(tmp_path: Path) -> None:
     objects = await built(tmp_path)
     woken = [rule for rule in rules_of(objects) if "alert" in rule]
     assert {rule["alert"] for rule in woken} == NAMES
@@ -105,7 +105,7 @@ def test_alerts_that_are_routed_exist(pattern: str) -> None:
         assert [name for name in NAMES if re.fullmatch(item, name)], item
 
 
-def test_what_no_tenant_can_repair_is_routed_to_the_platform_and_the_rest_to_him() -> None:
+def test_platform_alerts_and_tenant_alerts_are_routed_separately() -> None:
     config = yaml.safe_load(PAGE.files["alertmanager.yml"])
     pattern = re.findall(r'"(.*)"', config["route"]["routes"][0]["matchers"][0])[0]
     platform = {name for name in NAMES if re.fullmatch(pattern, name)}
@@ -120,7 +120,7 @@ def test_every_recording_rule_is_listed_and_no_other() -> None:
     assert sorted(listed) == sorted(rule.name for rule in recordings())
 
 
-def test_links_lead_somewhere_and_alerts_exist() -> None:
+def test_links_and_alerts_exist() -> None:
     for target in re.findall(r"\]\(([^)#]+)\)", PAGE.prose):
         assert (ROOT / "docs" / target).exists(), target
     words = re.findall(r"\b((?:Gang|Gangctl|Queue)[A-Z]\w+)\b(?!`)", PAGE.prose)

@@ -52,14 +52,14 @@ def test_prometheus_2_reads_the_files_and_no_durations_as_numbers(promtool_2: Pa
 
 
 @pytest.mark.parametrize("file", FILES)
-def test_alerts(file: str, promtool: Path, tmp_path: Path) -> None:
+def test_alerts_fire_in_their_cases(file: str, promtool: Path, tmp_path: Path) -> None:
     """One process for all cases of a file: it names those that fail."""
     cases = [case for case in CASES if ALERTS[case.alert].path.stem == file]
     run(promtool, tmp_path, file_of(alert_test(ALERTS[case.alert], case) for case in cases))
 
 
 @pytest.mark.parametrize("file", FILES)
-def test_alerts_in_prometheus_2(file: str, promtool_2: Path, tmp_path: Path) -> None:
+def test_alerts_fire_in_prometheus_2(file: str, promtool_2: Path, tmp_path: Path) -> None:
     """At the same minute, and silent before it; when they are not to fire at all is shown once."""
     cases = [
         replace(case, fires=case.fires + case.later)
@@ -75,7 +75,7 @@ def test_every_case_is_run_under_its_name() -> None:
 
 
 @pytest.mark.parametrize("file", FILES)
-def test_clusters_in_one_store_are_told_apart(file: str, promtool: Path, tmp_path: Path) -> None:
+def test_clusters_in_one_store_are_distinguished(file: str, promtool: Path, tmp_path: Path) -> None:
     """Whatever the series of another cluster are: the alert fires at its minute, with its cluster and its value."""
     tests = []
     for name, rule in ALERTS.items():
@@ -87,16 +87,16 @@ def test_clusters_in_one_store_are_told_apart(file: str, promtool: Path, tmp_pat
     run(promtool, tmp_path, file_of(tests))
 
 
-def test_recordings(promtool: Path, tmp_path: Path) -> None:
+def test_recording_rules_have_the_expected_values(promtool: Path, tmp_path: Path) -> None:
     run(promtool, tmp_path, file_of(recording_test(case) for case in RECORDED))
 
 
 @each("name", ALERTS)
-def test_every_alert_is_seen_to_fire_and_to_be_silent(name: str) -> None:
+def test_every_alert_has_a_case_that_fires_and_one_that_does_not(name: str) -> None:
     assert {case.fires is not None for case in CASES if case.alert == name} == {True, False}
 
 
-def test_every_recording_is_seen() -> None:
+def test_every_recording_rule_has_a_case() -> None:
     assert {case.name for case in RECORDED} == {rule.name for rule in recordings()}
 
 

@@ -1,4 +1,4 @@
-"""Whoever is woken finds a page, and what the page tells him to run exists."""
+"""Every alert has a runbook, and the commands in it exist."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ def test_the_index_is_that_of_the_rules() -> None:
     assert INDEX.read_text(encoding="utf-8") == runbooks.render()
 
 
-def test_there_is_a_page_for_every_alert_and_no_other() -> None:
+def test_every_alert_has_a_page_and_every_page_an_alert() -> None:
     assert {path.stem for path in RUNBOOKS.glob("*.md")} == set(NAMES) | OTHERS
 
 
 @each("name", NAMES)
-def test_a_page_says_what_one_needs(name: str) -> None:
+def test_a_page_has_every_section(name: str) -> None:
     page = runbook(name)
     assert page.text.startswith(f"# {name}\n")
     assert page.headings == HEADINGS
@@ -45,27 +45,27 @@ def test_a_page_says_what_one_needs(name: str) -> None:
 
 
 @each("rule", alerts(), ids=NAMES)
-def test_every_reason_of_an_alert_is_told_of(rule: Rule) -> None:
+def test_every_reason_of_an_alert_is_on_its_page(rule: Rule) -> None:
     reasons = re.findall(r'\{(?:reason|cause)=~"([^"]+)"\}', rule.expression)
     text = runbook(rule.name).text.partition("## Mitigation")[2]
     assert [reason for each in reasons for reason in each.split("|") if f"`{reason}`" not in text] == []
 
 
 @each("name", NAMES)
-def test_alerts_and_reasons_that_it_names_exist(name: str) -> None:
+def test_named_alerts_and_reasons_exist(name: str) -> None:
     text = re.sub(r"^```promql.*?^```$", "", runbook(name).text, flags=re.MULTILINE | re.DOTALL)
     words = set(re.findall(r"\b((?:Gang|Gangctl|Queue)[A-Z]\w+)\b", text))
     assert words - set(NAMES) - OBJECTS - {reason.value for reason in Reason} - {"GangScheduling"} == set()
 
 
 @each("name", NAMES)
-def test_links_lead_somewhere(name: str) -> None:
+def test_links_exist(name: str) -> None:
     for target in re.findall(r"\]\(([^)#]+)\)", runbook(name).text):
         assert (RUNBOOKS / target).exists()
 
 
 @each("name", NAMES)
-def test_the_command_line_takes_its_commands(name: str) -> None:
+def test_gangctl_commands_of_a_page_are_valid(name: str) -> None:
     for words in runbook(name).commands("gangctl"):
         parse(words)
     for words in runbook(name).mentions("gangctl"):
@@ -74,7 +74,7 @@ def test_the_command_line_takes_its_commands(name: str) -> None:
 
 
 @each("name", NAMES)
-def test_flags_that_it_names_exist(name: str) -> None:
+def test_named_flags_exist(name: str) -> None:
     known = {option for each in _every_command(program) for parameter in each.params for option in parameter.opts}
     assert runbook(name).flags - known == set()
 
@@ -103,11 +103,11 @@ def kubectl_takes(words: list[str], home: Path) -> str:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_kubectl_takes_its_commands(name: str, tmp_path: Path) -> None:
+def test_kubectl_commands_of_a_page_are_valid(name: str, tmp_path: Path) -> None:
     for words in (*runbook(name).commands("kubectl"), *runbook(name).mentions("kubectl")):
         assert kubectl_takes(words, tmp_path) == "", words
 
 
-def test_kubectl_would_notice(tmp_path: Path) -> None:
+def test_kubectl_refuses_an_invalid_command(tmp_path: Path) -> None:
     assert "unknown flag" in kubectl_takes(["get", "pods", "--nonsense"], tmp_path)
     assert kubectl_takes(["--namespace", "a", "nonsense"], tmp_path)

@@ -35,17 +35,17 @@ def test_time_spans_are_divided_and_nothing_else(expression: str, expected: str)
 
 
 @given(st.integers(min_value=1, max_value=10**12))
-def test_a_span_says_what_it_came_from(milliseconds: int) -> None:
+def test_a_scaled_time_span_names_the_original(milliseconds: int) -> None:
     assert round(seconds(span(milliseconds / 1000)) * 1000) == milliseconds
 
 
-def test_no_span_becomes_nothing() -> None:
+def test_no_time_span_becomes_zero() -> None:
     assert span(0.0001) == "1ms"
     assert span(0) == "0s"
 
 
 @each("text", ["", "5", "m", "5x", "1.5h", "5m "])
-def test_what_is_no_span_is_refused(text: str) -> None:
+def test_an_invalid_time_span_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="no time span"):
         seconds(text)
 
@@ -68,7 +68,7 @@ def test_thresholds_that_are_time_spans_are_divided() -> None:
         scaled_rule({**rule, "expr": "time() - a > 1800"}, 60)
 
 
-def test_every_threshold_in_seconds_is_one_that_is_divided_or_of_how_fast_gangctl_is() -> None:
+def test_every_threshold_in_seconds_is_divided_or_a_latency_of_gangctl() -> None:
     """Expressions about time have such thresholds, and no others do."""
     about_time = {
         rule.name for rule in alerts() if re.search(r"time\(\)|_seconds:p\d+_|histogram_quantile", rule.expression)
@@ -76,7 +76,7 @@ def test_every_threshold_in_seconds_is_one_that_is_divided_or_of_how_fast_gangct
     assert about_time == PATIENCE.keys() | {"GangctlWebhookSlow", "GangctlReadinessLagging"}
 
 
-def test_a_rule_may_have_a_factor_of_its_own(tmp_path: Path) -> None:
+def test_a_rule_can_have_a_separate_factor(tmp_path: Path) -> None:
     written = write_scaled(tmp_path, 60, factors={"GangctlInformerStale": 3}, interval="2s")
     found = {
         rule.get("alert") or rule["record"]: (rule, group["interval"])
@@ -90,7 +90,7 @@ def test_a_rule_may_have_a_factor_of_its_own(tmp_path: Path) -> None:
     assert found["GangctlDown"][0]["for"] == "5s"
 
 
-def test_names_of_no_rule_are_refused(tmp_path: Path) -> None:
+def test_unknown_names_of_rules_are_refused(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="no rules GangctlGone"):
         write_scaled(tmp_path, 60, factors={"GangctlGone": 1})
 

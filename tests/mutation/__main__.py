@@ -43,7 +43,7 @@ PROPERTY: Final = "_hypothesis_internal_use_settings"
 
 
 def run(work: Callable[[], int], *, quiet: bool = True) -> int:
-    """Do something in a fork, with a limit of memory; 0 if it says 0."""
+    """Run a function in a fork, with a limit of memory; 0 if it returns 0."""
     child = os.fork()
     if child == 0:
         status = NOTICED

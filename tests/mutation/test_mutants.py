@@ -34,7 +34,7 @@ def of(directory: Path, source: str) -> list[Mutant]:
         ("'text'", []),
     ],
 )
-def test_an_expression_becomes_another(tmp_path: Path, expression: str, others: list[str]) -> None:
+def test_an_expression_is_replaced(tmp_path: Path, expression: str, others: list[str]) -> None:
     assert [ast.unparse(each.tree) for each in of(tmp_path, f"x = {expression}")] == [f"x = {each}" for each in others]
 
 
@@ -53,7 +53,7 @@ def test_an_expression_becomes_another(tmp_path: Path, expression: str, others: 
         ("if x:\n        y = z", ["if not x:\n        y = z"]),
     ],
 )
-def test_a_statement_goes_or_becomes_another(tmp_path: Path, statement: str, others: list[str]) -> None:
+def test_a_statement_is_removed_or_replaced(tmp_path: Path, statement: str, others: list[str]) -> None:
     found = of(tmp_path, f"def f(a: Literal[1]) -> int:\n    {statement}\n")
     assert [ast.unparse(each.tree) for each in found] == [
         f"def f(a: Literal[1]) -> int:\n    {each}" for each in others
@@ -65,7 +65,7 @@ def test_a_collection_becomes_empty(tmp_path: Path) -> None:
     assert [each.change for each in found] == ["`return x` becomes `return None`", "`return x` becomes `return []`"]
 
 
-def test_a_truth_becomes_its_opposite(tmp_path: Path) -> None:
+def test_a_condition_is_negated(tmp_path: Path) -> None:
     found = of(tmp_path, "def f() -> bool:\n    if x:\n        return True\n    return y\n")
     assert [each.change for each in found] == [
         "`x` becomes `not x`",
@@ -74,7 +74,7 @@ def test_a_truth_becomes_its_opposite(tmp_path: Path) -> None:
     ]
 
 
-def test_each_says_where_it_is_and_in_which_function(tmp_path: Path) -> None:
+def test_each_mutant_has_its_line_and_function(tmp_path: Path) -> None:
     source = "LIMIT = 1\n\nclass C:\n    @cached(2)\n    def f(self, at=3):\n        def g():\n            return 4\n"
     found = {each.change.partition(" ")[0]: (each.line, each.function) for each in of(tmp_path, source)}
     assert found == {
@@ -85,7 +85,7 @@ def test_each_says_where_it_is_and_in_which_function(tmp_path: Path) -> None:
     }
 
 
-def test_a_mutant_leaves_the_module_and_the_others_as_they_are(tmp_path: Path) -> None:
+def test_a_mutant_changes_neither_the_module_nor_the_others(tmp_path: Path) -> None:
     first, second = of(tmp_path, "x = 1")
     assert [ast.unparse(each.tree) for each in (first, second, first)] == ["x = 2", "x = 0", "x = 2"]
     assert ast.unparse(first.module) == "x = 1"

@@ -1,4 +1,4 @@
-"""What gangctl says of expressions about the sample: its check and its evaluation."""
+"""The answers of gangctl to expressions about the sample: its check and its evaluation."""
 
 import time
 from collections.abc import Mapping

@@ -76,7 +76,7 @@ async def ask(api: ApiClient, namespace: str, expressions: Sequence[str]) -> dic
             raise
     outcomes: dict[str, Outcome] = {}
     numbered = list(enumerate(expressions))
-    # The last one of all is false for every batch: once it warns, the server knows all that were created before.
+    # The last one of all is false for every batch: once it warns, the server has all that were created before.
     sentinel = len(numbered)
     limit = asyncio.Semaphore(_AT_ONCE)
 
@@ -95,10 +95,10 @@ async def ask(api: ApiClient, namespace: str, expressions: Sequence[str]) -> dic
         batches = sorted({str(number // BATCH) for number, _ in numbered}, key=int)
         await _sentinel(api, sentinel, batches)
         for batch in batches:
-            told = await _await_told(api, namespace, batch, sentinel)
+            reported = await _await_told(api, namespace, batch, sentinel)
             for number, expression in numbered:
                 if str(number // BATCH) == batch and expression not in outcomes:
-                    outcomes[expression] = native_outcome(expression, told.get(number))
+                    outcomes[expression] = native_outcome(expression, reported.get(number))
     finally:
         await asyncio.gather(*(_remove(api, number, limit) for number in range(sentinel + 1)))
     return outcomes
@@ -114,15 +114,15 @@ async def _sentinel(api: ApiClient, number: int, batches: Sequence[str]) -> None
 
 
 async def _await_told(api: ApiClient, namespace: str, batch: str, sentinel: int) -> dict[int, str]:
-    told: dict[int, str] = {}
+    reported: dict[int, str] = {}
 
     async def seen() -> bool:
-        told.clear()
-        told.update(await _told(api, namespace, batch))
-        return sentinel in told
+        reported.clear()
+        reported.update(await _told(api, namespace, batch))
+        return sentinel in reported
 
     await wait_for(seen, "the server to evaluate the policies")
-    return told
+    return reported
 
 
 async def _told(api: ApiClient, namespace: str, batch: str) -> dict[int, str]:

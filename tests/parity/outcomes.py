@@ -6,7 +6,7 @@ from typing import Final
 
 from gangctl.cel.faults import EvalKind
 
-# What kube-apiserver (cel-go and Kubernetes' own libraries) says, by class; everything else is an argument that some
+# Messages of kube-apiserver (cel-go and Kubernetes' own libraries), by class; everything else is an argument that some
 # function does not take.
 _CLASSES: Final = (
     (r"no such key|no such attribute|undeclared reference", EvalKind.NO_SUCH_KEY),

@@ -1,4 +1,4 @@
-"""gangctl says what kube-apiserver says."""
+"""gangctl gives the answers of kube-apiserver."""
 
 import pytest
 
@@ -8,7 +8,7 @@ from tests.parity.recorded import recorded
 
 
 @pytest.mark.parametrize("topic", CASES)
-def test_it_is_the_servers_answer(topic: str) -> None:
+def test_gangctl_gives_the_recorded_answer_of_the_server(topic: str) -> None:
     known = recorded()
     answers = {expression: evaluate(expression).verdict for expression in CASES[topic]}
     differing = {

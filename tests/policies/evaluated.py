@@ -1,4 +1,4 @@
-"""What gangctl says of one object by one policy."""
+"""The verdict of gangctl on one object by one policy."""
 
 from __future__ import annotations
 

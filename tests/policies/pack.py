@@ -29,7 +29,7 @@ def documents(path: Path) -> list[Object]:
 
 @dataclass(frozen=True)
 class Case:
-    """One object, and what one rule (or the policy as a whole, "") says of it."""
+    """One object, and the expected result of one rule (or of the policy as a whole, "")."""
 
     row: Row
     resource: Object
@@ -98,11 +98,11 @@ class Shipped:
     @property
     def namespaces(self) -> list[Object]:
         """Those that the resources are in, with the labels that the test file gives them."""
-        told = [each for path in self.suite.namespaces for each in documents(self.home / path)]
-        names = {each["metadata"]["name"] for each in told}
+        reported = [each for path in self.suite.namespaces for each in documents(self.home / path)]
+        names = {each["metadata"]["name"] for each in reported}
         used = {each["metadata"]["namespace"] for each in [*self.resources.values(), *self.params]}
         plain = [{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}} for name in sorted(used - names)]
-        return told + plain
+        return reported + plain
 
     @cached_property
     def cases(self) -> list[Case]:
@@ -124,7 +124,7 @@ class Shipped:
 
     @property
     def native(self) -> bool:
-        """Whether kube-apiserver knows every name in it: all but those that gangctl computes."""
+        """Whether every name in it exists in kube-apiserver: all but those that gangctl computes."""
         return not any(map(self.reads, COMPUTED))
 
     def reads(self, name: str) -> bool:

@@ -1,4 +1,4 @@
-"""The components do what policies/README.md says, as kubectl's own kustomize sees it."""
+"""The components do what policies/README.md describes, built by kubectl's kustomize."""
 
 import os
 import secrets
@@ -27,7 +27,7 @@ async def built(directory: Path, home: Path) -> list[Object]:
 
 
 def overlay(directory: Path, *components: str, **more: Any) -> Path:
-    """Somebody's own, elsewhere; kustomize wants the way to ours to be relative."""
+    """An overlay of a user, elsewhere; kustomize requires relative paths to ours."""
     directory.mkdir()
     ways = [os.path.relpath(PACK / each, directory.resolve()) for each in components]
     (directory / "kustomization.yaml").write_text(yaml.safe_dump({"components": ways, **more}))
@@ -39,24 +39,26 @@ def actions(objects: list[Object]) -> dict[str, list[str]]:
     return {each["metadata"]["name"]: each["spec"]["validationActions"] for each in policies}
 
 
-async def test_all_of_them_warn(tmp_path: Path) -> None:
+async def test_all_policies_warn_by_default(tmp_path: Path) -> None:
     assert actions(await built(PACK, tmp_path)) == {policy.name: ["Warn"] for policy in shipped()}
 
 
 @each("policy", shipped(), ids=lambda policy: policy.name)
-async def test_one_alone_is_as_it_stands(policy: Shipped, tmp_path: Path) -> None:
+async def test_a_single_policy_is_built_unchanged(policy: Shipped, tmp_path: Path) -> None:
     (found,) = await built(policy.home, tmp_path)
     assert found == policy.document
 
 
 @each(("component", "action"), [("deny", "Deny"), ("audit", "Audit")])
-async def test_an_action_is_that_of_everything_before_it(component: str, action: str, tmp_path: Path) -> None:
+async def test_an_action_component_applies_to_the_components_before_it(
+    component: str, action: str, tmp_path: Path
+) -> None:
     found = actions(await built(overlay(tmp_path / component, "components/kueue", f"components/{component}"), tmp_path))
     kueue = {each.name for each in shipped() if each.annotations[f"{NOTES}category"] == "Kueue"}
     assert found == {name: [action] for name in kueue}
 
 
-async def test_categories_go_their_own_ways(tmp_path: Path) -> None:
+async def test_categories_can_have_different_actions(tmp_path: Path) -> None:
     overlay(tmp_path / "denied", "components/gangs", "components/deny")
     overlay(tmp_path / "audited", "components/cost", "components/audit")
     both = overlay(tmp_path / "both", resources=["../denied", "../audited"])
@@ -68,11 +70,11 @@ async def test_categories_go_their_own_ways(tmp_path: Path) -> None:
     }
 
 
-async def test_severity_is_a_way_to_select(tmp_path: Path) -> None:
+async def test_policies_can_be_selected_by_severity(tmp_path: Path) -> None:
     example = next(text for text in README.read_text().split("```yaml\n")[1:] if "annotationSelector" in text)
-    told = yaml.safe_load(example.partition("```")[0])
-    components = [each.removeprefix("policies/") for each in told["components"]]
-    own = overlay(tmp_path / "own", *components, patches=told["patches"])
+    reported = yaml.safe_load(example.partition("```")[0])
+    components = [each.removeprefix("policies/") for each in reported["components"]]
+    own = overlay(tmp_path / "own", *components, patches=reported["patches"])
     found = actions(await built(own, tmp_path))
     for name, action in found.items():
         severity = next(each for each in shipped() if each.name == name).annotations[f"{NOTES}severity"]
@@ -80,7 +82,7 @@ async def test_severity_is_a_way_to_select(tmp_path: Path) -> None:
 
 
 @each("policy", OPTIONAL, ids=lambda policy: policy.name)
-async def test_params_bring_a_reference_and_what_it_leads_to(policy: Shipped, tmp_path: Path) -> None:
+async def test_params_add_a_reference_and_its_config_map(policy: Shipped, tmp_path: Path) -> None:
     category = policy.annotations[f"{NOTES}category"].lower()
     found = await built(overlay(tmp_path / policy.name, f"components/{category}", f"{policy.name}/params"), tmp_path)
     (params,) = (each for each in found if each["kind"] == "ConfigMap")
@@ -108,7 +110,9 @@ async def test_params_bring_a_reference_and_what_it_leads_to(policy: Shipped, tm
         ("gang-topology-keys", {}, "zone", Result.FAIL),
     ],
 )
-async def test_params_decide(name: str, data: dict[str, str], resource: str, due: Result, tmp_path: Path) -> None:
+async def test_params_change_the_verdict(
+    name: str, data: dict[str, str], resource: str, due: Result, tmp_path: Path
+) -> None:
     (policy,) = (each for each in OPTIONAL if each.name == name)
     found = await built(
         overlay(tmp_path / secrets.token_hex(4), "components/gangs", f"{name}/params"),

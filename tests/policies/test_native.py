@@ -1,4 +1,4 @@
-"""Every shipped policy that uses native variables only says on a real kube-apiserver what its test file expects."""
+"""Shipped policies that use native variables only have the verdicts of their test files on a real kube-apiserver."""
 
 import pytest
 
@@ -30,7 +30,9 @@ def by_request(policy: Shipped) -> dict[str, list[Case]]:
 
 
 @each("policy", NATIVE, ids=lambda policy: policy.name)
-async def test_says_what_the_test_file_expects(policy: Shipped, plane_of_the_pack: ControlPlane) -> None:
+async def test_a_real_server_gives_the_verdicts_of_the_test_file(
+    policy: Shipped, plane_of_the_pack: ControlPlane
+) -> None:
     requests = by_request(policy)
     said = {
         request: set(await said_of(plane_of_the_pack.api, cases[0].resource, cases[0].old, policy.name))
@@ -40,7 +42,7 @@ async def test_says_what_the_test_file_expects(policy: Shipped, plane_of_the_pac
 
 
 @each("policy", NATIVE, ids=lambda policy: policy.name)
-async def test_lets_its_example_pass(policy: Shipped, plane_of_the_pack: ControlPlane) -> None:
+async def test_the_example_passes_on_a_real_server(policy: Shipped, plane_of_the_pack: ControlPlane) -> None:
     assert await said_of(plane_of_the_pack.api, policy.example, None, policy.name) == []
 
 
@@ -59,7 +61,7 @@ async def test_denies_with_the_reason_of_the_rule(policy: Shipped, plane_of_the_
 
 
 @each("spec", ACCEPTED, ids=str)
-async def test_has_an_answer_where_everything_is_missing(spec: Object | None, plane_of_the_pack: ControlPlane) -> None:
+async def test_a_real_server_evaluates_an_empty_object(spec: Object | None, plane_of_the_pack: ControlPlane) -> None:
     obj = {
         "apiVersion": "jobset.x-k8s.io/v1alpha2",
         "kind": "JobSet",
@@ -96,18 +98,18 @@ def all_validations(policy: Shipped) -> Object:
 
 
 @each("policy", NATIVE, ids=lambda policy: policy.name)
-async def test_names_only_fields_that_exist(policy: Shipped, plane_of_the_pack: ControlPlane) -> None:
+async def test_only_existing_fields_are_used(policy: Shipped, plane_of_the_pack: ControlPlane) -> None:
     assert await fieldless(plane_of_the_pack, all_validations(policy), f"types-{policy.name}") == []
 
 
-async def test_would_notice_a_field_that_does_not_exist(plane_of_the_pack: ControlPlane) -> None:
+async def test_an_unknown_field_is_detected(plane_of_the_pack: ControlPlane) -> None:
     spec = {**NATIVE[0].spec, "variables": [], "validations": [{"expression": "has(object.spec.replicas)"}]}
     (found,) = await fieldless(plane_of_the_pack, {**spec, "matchConditions": []}, "types-of-a-typo")
     assert "undefined field 'replicas'" in found
 
 
 @each("policy", shipped(), ids=lambda policy: policy.name)
-async def test_server_takes_the_gangpolicy_as_it_stands(policy: Shipped, plane_of_the_pack: ControlPlane) -> None:
+async def test_the_server_accepts_the_gangpolicy(policy: Shipped, plane_of_the_pack: ControlPlane) -> None:
     path = path_of("gangctl.dev/v1alpha1", "gangpolicies")
     made = await plane_of_the_pack.api.create(path, policy.document, dryRun="All", fieldValidation="Strict")
     assert {key: made["spec"][key] for key in policy.spec} == policy.spec | {

@@ -1,4 +1,4 @@
-"""What every directory of the pack has, so that nobody meets a policy without a reason, a test or an example."""
+"""Every directory of the pack has a policy with a reason, tests and an example."""
 
 import re
 from collections import Counter
@@ -36,7 +36,7 @@ def loaded() -> dict[str, LoadedPolicy]:
     return {policy.name: load_policy(policy.document) for policy in shipped()}
 
 
-def test_is_a_pack() -> None:
+def test_the_pack_has_policies() -> None:
     assert len(shipped()) >= 18
     assert len(list(native())) >= 10
 
@@ -55,14 +55,14 @@ def test_has_its_files(policy: Shipped) -> None:
 
 
 @every_policy
-def test_is_called_like_its_directory(policy: Shipped) -> None:
+def test_a_policy_has_the_name_of_its_directory(policy: Shipped) -> None:
     assert policy.document["metadata"]["name"] == policy.name
     assert policy.document["kind"] == "GangPolicy"
     GangPolicy.model_validate(policy.document, strict=False)
 
 
 @every_policy
-def test_says_what_it_is(policy: Shipped) -> None:
+def test_a_policy_has_its_annotations(policy: Shipped) -> None:
     notes = policy.annotations
     assert set(notes) == {f"{NOTES}{key}" for key in ("title", "category", "severity", "description")}
     assert notes[f"{NOTES}category"] in CATEGORIES
@@ -80,7 +80,7 @@ def test_titles_and_rules_are_used_once() -> None:
 
 # Whether it fits is computed from the queues of a cluster, which only the command that runs the test files is given.
 @each("policy", [policy for policy in shipped() if not policy.reads("fit")], ids=lambda policy: policy.name)
-def test_warns_of_what_its_tests_want_broken(policy: Shipped) -> None:
+def test_a_policy_warns_in_its_failing_tests(policy: Shipped) -> None:
     broken = [case for case in policy.cases if case.row.result in BROKEN and case.old is None]
     assert broken
     for case in broken:
@@ -89,7 +89,7 @@ def test_warns_of_what_its_tests_want_broken(policy: Shipped) -> None:
         assert (verdict.allowed, bool(verdict.warnings)) == (True, True), case.name
 
 
-def test_lets_everything_pass_while_gangctl_is_away() -> None:
+def test_a_policy_has_failure_policy_ignore() -> None:
     pack = PolicySet(1, tuple(loaded().values()))
     settings = WebhookSettings(Endpoint(url="https://127.0.0.1:9443"))
     built = build_policy_configurations(settings, demand_of(pack), b"")
@@ -117,7 +117,7 @@ def test_every_rule_has_a_message_of_one_line(policy: Shipped) -> None:
 
 
 @every_policy
-def test_every_rule_is_seen_to_hold_and_to_break_with_its_message(policy: Shipped) -> None:
+def test_every_rule_has_a_passing_and_a_failing_test_with_its_message(policy: Shipped) -> None:
     for rule in policy.rules:
         results = {row.result for row in policy.suite.results if row.rule == rule}
         assert Expected.PASS in results, rule
@@ -142,7 +142,7 @@ def test_the_example_passes(policy: Shipped) -> None:
 
 
 @every_policy
-def test_readme_says_why_and_shows_a_denial_of_the_tests(policy: Shipped) -> None:
+def test_the_readme_has_the_reason_and_a_denial_of_the_tests(policy: Shipped) -> None:
     text = (policy.home / "README.md").read_text()
     assert text.startswith(f"# {policy.annotations[f'{NOTES}title']}\n")
     places = [text.index(section) for section in SECTIONS]
@@ -157,12 +157,12 @@ def test_table_is_that_of_the_policies() -> None:
 
 
 @each("path", [README, *(policy.home / "README.md" for policy in shipped())], ids=str)
-def test_links_lead_somewhere(path: Path) -> None:
+def test_links_exist(path: Path) -> None:
     for target in re.findall(r"\]\(([^)#]+)", path.read_text()):
         assert (path.parent / target).exists(), target
 
 
-def test_the_exception_of_the_readme_is_one() -> None:
+def test_the_exception_of_the_readme_is_valid() -> None:
     blocks = [yaml.safe_load(block.partition("```")[0]) for block in README.read_text().split("```yaml\n")[1:]]
     (exception,) = (block for block in blocks if block["kind"] == "GangPolicyException")
     names = {each.name: each.rules for each in read_exception(exception).spec.policies}

@@ -16,7 +16,7 @@ from tests.rows import each
 GROUND = Ground(now=datetime(2026, 1, 1, tzinfo=UTC))
 
 
-def test_says_what_the_test_files_expect_and_every_rule_is_covered() -> None:
+def test_policies_give_the_expected_verdicts_and_every_rule_is_covered() -> None:
     files = [read_suite_file(policy.home / FILE_NAME) for policy in shipped()]
     tests = run_tests(files, GROUND)
     assert [f"{each.name}: {each.failure}" for each in tests.failed] == []
@@ -26,13 +26,13 @@ def test_says_what_the_test_files_expect_and_every_rule_is_covered() -> None:
 
 
 @each("policy", shipped(), ids=lambda policy: policy.name)
-def test_loads_without_a_remark_and_is_cheap(policy: Shipped) -> None:
+def test_a_policy_loads_without_warnings_and_is_cheap(policy: Shipped) -> None:
     loaded = load_policy(policy.document)
     assert [str(each) for each in loaded.warnings] == []
     assert sum(profile_of(each.checked).bound(8) for each in loaded.programs.expressions()) <= CHEAP
 
 
-def test_has_an_answer_where_everything_is_missing() -> None:
+def test_an_empty_object_is_evaluated() -> None:
     loaded = [load_policy(policy.document) for policy in shipped()]
     unanswered = []
     for spec in (*ACCEPTED, *REFUSED):

@@ -17,7 +17,7 @@ TIME = 1_700_000_000
 
 @dataclass(frozen=True)
 class Built:
-    """A copy of the files that git knows or would take, and what was built from it."""
+    """A copy of the files that git tracks or would add, and what was built from it."""
 
     tree: Path
     files: frozenset[str]

@@ -38,7 +38,7 @@ def stages(text: str) -> list[list[Instruction]]:
 
 
 def values(stage: list[Instruction], word: str) -> list[str]:
-    """What each instruction of this word says."""
+    """The arguments of each instruction of this word."""
     return [each.rest for each in stage if each.word == word]
 
 

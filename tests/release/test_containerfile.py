@@ -1,4 +1,4 @@
-"""The image is not built here: its recipe is read as somebody would who is asked whether it may run."""
+"""The image is not built here: the Containerfile is checked as in a security review."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ POD = yaml.safe_load((ROOT / "manifests/base/deployment.yaml").read_text(encodin
 IGNORED = (ROOT / ".containerignore").read_text(encoding="utf-8").splitlines()
 
 
-def test_both_stages_stand_on_one_base_that_can_be_pinned() -> None:
+def test_both_stages_use_one_base_that_can_be_pinned() -> None:
     (base,) = variables(HEAD, "ARG").values()
     least = PROJECT["requires-python"].removeprefix(">=")
     assert re.fullmatch(rf"docker\.io/library/python:{re.escape(least)}-slim(@sha256:[0-9a-f]{{64}})?", base)
@@ -35,7 +35,7 @@ def test_it_is_labelled_as_this_version() -> None:
     assert labels["org.opencontainers.image.licenses"] == PROJECT["license"]
 
 
-def test_it_runs_as_the_user_of_the_pod_who_is_not_root() -> None:
+def test_the_image_runs_as_the_user_of_the_pod_and_not_as_root() -> None:
     security = POD["securityContext"]
     assert values(FINAL, "USER") == [f"{security['runAsUser']}:{security['runAsGroup']}"]
     assert security["runAsUser"] > 0
@@ -43,19 +43,19 @@ def test_it_runs_as_the_user_of_the_pod_who_is_not_root() -> None:
     assert not {"RUN", "COPY", "ADD", "USER"} & {*after}
 
 
-def test_that_user_owns_nothing() -> None:
+def test_the_user_of_the_image_owns_no_files() -> None:
     assert values(FINAL, "COPY") == ["--from=build /opt/gangctl /opt/gangctl"]
     assert not any(re.search(r"--chown|--chmod|chown|chmod|useradd", each.rest) for each in (*BUILD, *FINAL))
 
 
-def test_it_needs_no_file_system_that_can_be_written() -> None:
+def test_the_image_needs_no_writable_file_system() -> None:
     assert CONTAINER["securityContext"]["readOnlyRootFilesystem"] is True
     assert variables(FINAL, "ENV")["PYTHONDONTWRITEBYTECODE"] == "1"
     assert values(FINAL, "WORKDIR") == [mount["mountPath"] for mount in CONTAINER["volumeMounts"]][-1:]
     assert variables(FINAL, "ENV")["PYTHONSAFEPATH"] == "1"
 
 
-def test_nothing_stays_that_installs() -> None:
+def test_the_image_has_no_installer() -> None:
     uninstall, remove = commands(FINAL)
     assert re.search(r"pip uninstall .*--yes pip setuptools wheel$", uninstall)
     assert remove.startswith("rm -r ")
@@ -99,7 +99,7 @@ def test_it_exposes_the_ports_of_the_pod_which_need_no_right() -> None:
     assert all(int(port) >= 1024 for port in ports.split())
 
 
-def test_probes_are_the_pod_s() -> None:
+def test_the_image_has_no_health_check_beside_the_probes() -> None:
     assert "HEALTHCHECK" not in {each.word for each in (*BUILD, *FINAL)}
     assert {"livenessProbe", "readinessProbe"} <= {*CONTAINER}
 

@@ -43,7 +43,7 @@ def test_the_wheel_is_the_package_and_nothing_else(built: Built) -> None:
     assert "gangctl/py.typed" in found
 
 
-def test_the_source_distribution_is_what_operators_need_and_nothing_else(built: Built) -> None:
+def test_the_source_distribution_has_only_the_listed_files(built: Built) -> None:
     places = ("gangctl/", "manifests/", "charts/", "policies/", "grafana/dashboards/", "examples/", "docs/", "locks/")
     files = {
         "README.md",
@@ -58,7 +58,7 @@ def test_the_source_distribution_is_what_operators_need_and_nothing_else(built: 
     assert names(built.sdist) == below(built.files, *places) | files | made
 
 
-def test_what_lies_about_gets_into_neither(built: Built, tmp_path: Path) -> None:
+def test_untracked_files_are_in_neither_distribution(built: Built, tmp_path: Path) -> None:
     tree = tmp_path / "tree"
     shutil.copytree(built.tree, tree)
     for name in (
@@ -73,7 +73,7 @@ def test_what_lies_about_gets_into_neither(built: Built, tmp_path: Path) -> None
     assert [sha256(path) for path in again] == [sha256(path) for path in (built.wheel, built.sdist)]
 
 
-def test_built_elsewhere_at_another_time_it_has_the_same_bytes(built: Built, tmp_path: Path) -> None:
+def test_builds_are_reproducible(built: Built, tmp_path: Path) -> None:
     tree = tmp_path / "somewhere" / "else"
     shutil.copytree(built.tree, tree, copy_function=shutil.copyfile)
     later = time.time() + 86_400
@@ -84,7 +84,7 @@ def test_built_elsewhere_at_another_time_it_has_the_same_bytes(built: Built, tmp
     assert [sha256(path) for path in again] == [sha256(path) for path in (built.wheel, built.sdist)]
 
 
-def test_another_time_of_the_commit_makes_other_bytes(built: Built, tmp_path: Path) -> None:
+def test_the_commit_time_changes_the_bytes(built: Built, tmp_path: Path) -> None:
     (wheel,) = build(built.tree, tmp_path, TIME + 2, ["wheel"])
     assert sha256(wheel) != sha256(built.wheel)
 

@@ -92,13 +92,13 @@ def test_the_address_of_the_project_is_in_package_chart_and_plugin(built: Built,
 
 
 @pytest.mark.parametrize("given", ["http://git.example/x", "git.example/x", "https://", 'https://git.example/"'])
-def test_an_address_that_is_none_is_an_error(given: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_invalid_project_url_is_an_error(given: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit, match="2"):
         main(["--homepage", given])
     assert f"argument --homepage: {given!r} is not https://HOST/PATH" in capsys.readouterr().err
 
 
-def test_checksums_are_those_of_all_the_others(dist: Path) -> None:
+def test_checksums_cover_all_other_files(dist: Path) -> None:
     command = ["sha256sum", "--check", "--strict", "SHA256SUMS"]
     said = subprocess.run(command, cwd=dist, capture_output=True, text=True, check=True).stdout
     assert said.count(": OK\n") == len(said.splitlines()) == 6
@@ -111,7 +111,7 @@ def test_a_file_that_was_changed_is_noticed(dist: Path, tmp_path: Path) -> None:
     assert subprocess.run(command, cwd=tmp_path, capture_output=True, check=False).returncode == 1
 
 
-def test_the_bill_names_the_files_beside_it_and_the_commit(dist: Path) -> None:
+def test_the_bill_of_materials_names_the_files_and_the_commit(dist: Path) -> None:
     bill = dist / f"gangctl-{__version__}.cdx.json"
     about = json.loads(bill.read_text(encoding="utf-8"))["metadata"]
     files = {each["url"]: each["hashes"][0]["content"] for each in about["component"]["externalReferences"]}
@@ -135,7 +135,7 @@ def test_the_chart_is_packed_whole_and_with_the_same_bytes(dist: Path, built: Bu
 
 
 @pytest.mark.controlplane
-def test_helm_takes_the_package(dist: Path, tmp_path: Path) -> None:
+def test_helm_accepts_the_package(dist: Path, tmp_path: Path) -> None:
     helm = Helm(tmp_path)
     package = str(dist / f"gangctl-{__version__}.tgz")
     assert helm.run("show", "chart", package).count(f"version: {__version__}") == 1

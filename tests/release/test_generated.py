@@ -1,4 +1,4 @@
-"""``make generate`` writes all that says of itself that it is written from code; tests compare it."""
+"""``make generate`` writes every file with a generator in its header; tests compare it."""
 
 from __future__ import annotations
 
@@ -38,10 +38,10 @@ def test_every_file_that_names_its_generator_is_written() -> None:
     assert named <= {*GENERATORS}
 
 
-def test_contributors_are_told_of_each() -> None:
+def test_contributing_lists_each_generator() -> None:
     table = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8").partition("## What is written from code")[2]
-    told = set(re.findall(r"`python -m ([a-z_.]+)`", table.partition("\n## ")[0]))
-    assert told | {"grafana.generate"} == {*GENERATORS}
+    reported = set(re.findall(r"`python -m ([a-z_.]+)`", table.partition("\n## ")[0]))
+    assert reported | {"grafana.generate"} == {*GENERATORS}
 
 
 def texts_of(node: ast.AST, constants: Mapping[str, ast.AST]) -> Iterator[str]:

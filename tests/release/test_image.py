@@ -1,4 +1,4 @@
-"""`make image`: which engine builds it, of what, and what it says; tests/node builds it with buildah."""
+"""`make image`: which engine builds it, from what, and its messages; tests/node builds it with buildah."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ def engine(said: Path, name: str, code: int = 0, works: str = "none") -> None:
     program.chmod(0o755)
 
 
-def test_without_an_engine_it_says_which_there_are(said: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_without_an_engine_the_error_lists_the_supported_ones(said: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert image.main([]) == 2
     assert capsys.readouterr().err == "error: no container engine in PATH: install podman, docker or buildah\n"
     assert not said.exists()
 
 
-def test_one_that_does_not_work_is_passed_over(said: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_engine_that_does_not_work_is_skipped(said: Path, capsys: pytest.CaptureFixture[str]) -> None:
     engine(said, "docker", code=1)
     assert image.main([]) == 2
     assert capsys.readouterr().err == "error: docker in PATH, but not at work: see what `docker info` says\n"

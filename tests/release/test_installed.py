@@ -1,4 +1,4 @@
-"""gangctl as somebody gets it: the wheel in an environment with the locked packages and nothing else."""
+"""gangctl as installed: the wheel in an environment with the locked packages and nothing else."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def environment(built: Built, tmp_path_factory: pytest.TempPathFactory) -> Envir
     return Environment(directory, outside)
 
 
-def test_nothing_that_it_requires_is_missing(environment: Environment) -> None:
+def test_all_requirements_are_installed(environment: Environment) -> None:
     assert pip(environment.directory, "check") == "No broken requirements found.\n"
 
 
@@ -99,7 +99,7 @@ def test_every_module_can_be_imported(environment: Environment, built: Built) ->
 
 
 @pytest.mark.parametrize(("program", "name"), [("gangctl", "gangctl"), ("kubectl-gang", "kubectl gang")])
-def test_programs_say_their_version(environment: Environment, program: str, name: str) -> None:
+def test_programs_print_their_version(environment: Environment, program: str, name: str) -> None:
     assert environment.answers(program, "--version") == f"{name} {__version__}\n"
 
 
@@ -107,17 +107,17 @@ def test_kubectl_completes_it(environment: Environment) -> None:
     assert environment.answers("kubectl_complete-gang", "pla").startswith("plan")
 
 
-def test_it_plans(environment: Environment) -> None:
+def test_the_installed_program_plans(environment: Environment) -> None:
     plan = json.loads(environment.run("gangctl", "plan", "-f", ROOT / "examples/01-pytorch.yaml", "-o", "json").stdout)
     assert (plan["kind"], plan["gangedPods"]) == ("GangPlan", plan["totalPods"])
 
 
-def test_it_evaluates_policies_without_the_faster_engine(environment: Environment) -> None:
+def test_the_installed_program_evaluates_policies_without_the_optional_engine(environment: Environment) -> None:
     assert environment.answers("gangctl", "policy", "test", ROOT / "policies/gang-required")
     assert environment.run("python", "-c", "import cel_expr_python").returncode == 1
 
 
-def test_it_has_the_manifests(environment: Environment) -> None:
+def test_the_installed_program_has_the_manifests(environment: Environment) -> None:
     assert "deployment.apps/gangctl" in environment.answers("gangctl", "install", "-o", "name").splitlines()
 
 

@@ -39,7 +39,7 @@ def test_the_manifest_names_the_archive_and_what_is_called(archive: Path) -> Non
         assert packed.getmember(platform["bin"]).mode == 0o755
 
 
-def test_the_same_bytes_each_time(archive: Path, built: Built, tmp_path: Path) -> None:
+def test_the_archive_is_reproducible(archive: Path, built: Built, tmp_path: Path) -> None:
     krew_archive(built.tree, built.wheel, tmp_path / "again", TIME)
     assert (tmp_path / "again").read_bytes() == archive.read_bytes()
 

@@ -24,13 +24,13 @@ def test_every_licence_of_what_is_shipped_is_allowed() -> None:
     assert refused(PACKAGES) == []
 
 
-def test_every_allowed_one_is_needed() -> None:
+def test_every_allowed_licence_is_used() -> None:
     said = " ".join(licence_of(package).expression for package in PACKAGES)
     assert {name for name in ALLOWED if name not in said} == set()
 
 
 @each(("name", "licence"), sorted(READ_IN_THE_TEXT.items()))
-def test_what_was_read_in_a_text_stands_there_and_nowhere_else(name: str, licence: str) -> None:
+def test_a_licence_read_from_a_text_is_in_no_metadata(name: str, licence: str) -> None:
     assert name in {package.name for package in PACKAGES}
     about = metadata(name)
     assert not any(is_spdx(said) for key in ("License-Expression", "License") for said in about.get_all(key) or [])
@@ -59,23 +59,23 @@ def test_an_expression_is_allowed(expression: str, allowed: bool) -> None:
     assert is_allowed(expression) is allowed
 
 
-def test_a_licence_that_is_not_allowed_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_licence_that_is_not_allowed_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     (pydantic,) = [package for package in PACKAGES if package.name == "pydantic"]
     monkeypatch.setattr(licences, "ALLOWED", frozenset({"ISC"}))
     assert refused([pydantic]) == [f"pydantic {pydantic.version}: MIT is not among ISC"]
 
 
-def test_a_package_that_is_not_installed_is_told() -> None:
+def test_a_package_that_is_not_installed_is_reported() -> None:
     with pytest.raises(ValueError, match="nosuchpackage is not installed here: run make setup"):
         licence_of(Locked("nosuchpackage", "1", (), ()))
 
 
-def test_another_version_than_the_locked_one_is_told() -> None:
+def test_another_version_than_the_locked_one_is_reported() -> None:
     with pytest.raises(ValueError, match=r"is installed, 0\.0\.1 is locked: run make setup"):
         licence_of(Locked("rich", "0.0.1", (), ()))
 
 
-def test_metadata_without_an_spdx_expression_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_metadata_without_an_spdx_expression_are_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     (pendulum,) = [package for package in PACKAGES if package.name == "pendulum"]
     monkeypatch.setattr(licences, "READ_IN_THE_TEXT", {})
     with pytest.raises(ValueError, match="'MIT License', which is no SPDX expression: read the text"):

@@ -23,14 +23,14 @@ ASKED = {
 
 
 @pytest.mark.parametrize("name", LOCKS)
-def test_what_is_asked_for_is_locked_in_a_version_that_will_do(name: str) -> None:
+def test_every_requirement_is_locked_in_a_matching_version(name: str) -> None:
     versions = {package.name: package.version for package in LOCKS[name]}
     for requirement in map(Requirement, ASKED[name]):
         assert requirement.specifier.contains(versions[canonicalize_name(requirement.name)])
 
 
 @pytest.mark.parametrize("name", LOCKS)
-def test_nothing_is_locked_that_nobody_asks_for(name: str) -> None:
+def test_every_locked_package_is_required(name: str) -> None:
     direct = {package.name for package in LOCKS[name] if "gangctl" in package.needed_by}
     assert direct == {canonicalize_name(Requirement(text).name) for text in ASKED[name]}
     known = {package.name for package in LOCKS[name]} | {"gangctl"}
@@ -40,12 +40,12 @@ def test_nothing_is_locked_that_nobody_asks_for(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", LOCKS)
-def test_everything_has_hashes_and_no_host_is_named(name: str) -> None:
+def test_every_package_has_hashes_and_no_host(name: str) -> None:
     assert all(package.hashes for package in LOCKS[name])
     assert "://" not in (ROOT / "locks" / f"{name}.txt").read_text(encoding="utf-8")
 
 
-def test_what_is_shipped_is_what_is_tested() -> None:
+def test_runtime_packages_are_locked_as_in_development() -> None:
     def pins(packages: list[Locked]) -> set[tuple[str, str, tuple[str, ...]]]:
         return {(package.name, package.version, package.hashes) for package in packages}
 
@@ -53,7 +53,7 @@ def test_what_is_shipped_is_what_is_tested() -> None:
 
 
 @pytest.mark.parametrize("name", LOCKS)
-def test_they_were_written_as_make_lock_writes_them(name: str) -> None:
+def test_lock_files_have_the_options_of_make_lock(name: str) -> None:
     options = {"--universal", "--generate-hashes", "--no-emit-index-url", "--exclude-newer"}
     header = (ROOT / "locks" / f"{name}.txt").read_text(encoding="utf-8").splitlines()[1]
     assert options <= set(header.split())
@@ -70,7 +70,7 @@ def test_a_package_is_read(tmp_path: Path) -> None:
 
 
 @each("line", ["--index-url elsewhere", "rich>=14", "    --hash=md5:00", "-e ."])
-def test_what_is_no_lock_is_refused_with_its_line(tmp_path: Path, line: str) -> None:
+def test_an_invalid_lock_file_is_refused_with_its_line(tmp_path: Path, line: str) -> None:
     lock = tmp_path / "lock.txt"
     lock.write_text(f"rich==14\n{line}\n")
     with pytest.raises(ValueError, match=re.escape(f"{lock}:2: expected NAME==VERSION, a sha256 hash or a comment")):

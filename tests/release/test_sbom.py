@@ -40,7 +40,7 @@ def test_it_is_valid(text: str) -> None:
     assert JsonStrictValidator(SchemaVersion.V1_6).validate_str(text) is None
 
 
-def test_the_schema_would_notice(bill: dict[str, Any]) -> None:
+def test_the_schema_refuses_an_invalid_document(bill: dict[str, Any]) -> None:
     wrong = {**bill, "components": [{**bill["components"][0], "scope": "needed"}]}
     assert JsonStrictValidator(SchemaVersion.V1_6).validate_str(json.dumps(wrong)) is not None
 
@@ -55,7 +55,7 @@ def test_it_is_of_this_release(bill: dict[str, Any]) -> None:
     assert about["timestamp"] == "2023-11-14T22:13:20+00:00"
 
 
-def test_it_lists_what_is_locked_and_nothing_else(components: dict[str, dict[str, Any]]) -> None:
+def test_the_bill_lists_exactly_the_locked_packages(components: dict[str, dict[str, Any]]) -> None:
     assert set(components) == {package.name for package in PACKAGES}
 
 
@@ -71,7 +71,7 @@ def test_a_package_has_its_version_files_and_licence(package: Locked, components
     assert said == licence_of(package).expression
 
 
-def test_everything_is_there_because_something_needs_it(bill: dict[str, Any]) -> None:
+def test_every_package_is_needed_by_another(bill: dict[str, Any]) -> None:
     edges = {entry["ref"]: entry.get("dependsOn", []) for entry in bill["dependencies"]}
     assert len(edges) == len(bill["components"]) + 1
     reached, ahead = set(), ["gangctl"]
@@ -83,7 +83,7 @@ def test_everything_is_there_because_something_needs_it(bill: dict[str, Any]) ->
     assert reached == set(edges)
 
 
-def test_who_needs_whom_is_what_the_metadata_say(bill: dict[str, Any]) -> None:
+def test_dependencies_are_those_of_the_metadata(bill: dict[str, Any]) -> None:
     edges = {entry["ref"]: entry.get("dependsOn", []) for entry in bill["dependencies"]}
     (rich,) = [package.purl for package in PACKAGES if package.name == "rich"]
     assert [name.partition("@")[0] for name in edges[rich]] == ["pkg:pypi/markdown-it-py", "pkg:pypi/pygments"]

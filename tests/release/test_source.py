@@ -49,14 +49,14 @@ def git(place: Path, *arguments: str, day: int = 1) -> str:
     return done.stdout
 
 
-def test_a_commit_says_its_version_and_time(repository: Path, commit: Commit) -> None:
+def test_a_commit_has_its_version_and_time(repository: Path, commit: Commit) -> None:
     first = commit("0.1.0", 1)
     second = commit("0.2.0", 2)
     assert source(repository) == Source(second, 1_793_620_800, "0.2.0")
     assert source(repository, first) == Source(first, 1_793_534_400, "0.1.0")
 
 
-def test_a_commit_without_a_version_is_told(repository: Path, commit: Commit) -> None:
+def test_a_commit_without_a_version_is_an_error(repository: Path, commit: Commit) -> None:
     commit("", 1)
     with pytest.raises(ValueError, match="has no line __version__"):
         source(repository)
@@ -109,11 +109,11 @@ def test_a_first_commit_has_none_before(repository: Path, commit: Commit) -> Non
         ),
     ],
 )
-def test_what_keeps_a_commit_from_being_a_release(tags: list[str], changelog: str, why: list[str]) -> None:
+def test_obstacles_to_a_release_are_reported(tags: list[str], changelog: str, why: list[str]) -> None:
     assert list(not_a_release(Source("abc", 0, "1.0.0"), tags, changelog)) == why
 
 
-def test_anything_else_that_is_asked_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_unknown_argument_is_an_error(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit, match="2"):
         main(["--tag"])
     assert "unrecognized arguments: --tag" in capsys.readouterr().err

@@ -47,7 +47,7 @@ def before(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return place / "package"
 
 
-async def test_this_version_takes_over_without_a_write(
+async def test_an_upgrade_of_gangctl_writes_nothing_to_running_gangs(
     before: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with Sandbox() as sandbox, SimulatedControllers(sandbox.api):

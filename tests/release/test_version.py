@@ -1,4 +1,4 @@
-"""The version stands in ``gangctl/__init__.py``; everything else that says one says the same."""
+"""The version is in ``gangctl/__init__.py``; all other places have the same."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ def test_it_is_a_version() -> None:
     assert re.fullmatch(r"\d+\.\d+\.\d+", __version__)
 
 
-def test_the_program_says_it() -> None:
+def test_the_program_prints_the_version() -> None:
     assert CliRunner().invoke(program, ["--version"], prog_name="gangctl").output == f"gangctl {__version__}\n"
 
 
-def test_requests_say_it() -> None:
+def test_requests_have_the_version_in_the_user_agent() -> None:
     assert f"gangctl/{__version__}" == USER_AGENT
 
 
 def test_no_file_names_an_image_or_a_chart_of_another_version() -> None:
     names = r"gangctl:[0-9]+\.[0-9]+\.[0-9]+|newTag: [0-9.]+|^(appVersion|version): .+"
-    # Pages may tell of other releases, tests of other charts.
+    # Pages may name other releases, tests other charts.
     places = ("*", ":!docs", ":!tests", ":!locks", ":!examples", ":!benchmarks")
     found = subprocess.run(
         ["git", "grep", "-hoE", names, "--", *places], cwd=ROOT, capture_output=True, text=True, check=True
@@ -71,6 +71,6 @@ class TestChangelog:
             ("## [1.0.0] - Unreleased\n" * 2, "two sections for 1.0.0"),
         ],
     )
-    def test_what_cannot_be_is_refused(self, text: str, why: str) -> None:
+    def test_an_invalid_changelog_is_refused(self, text: str, why: str) -> None:
         with pytest.raises(ValueError, match=re.escape(why)):
             sections(text)

@@ -32,7 +32,7 @@ _WAITS: Final = (1, 2.5, *(5 * 2**power for power in range(14)))
 
 @dataclass
 class Cluster:
-    """Tells gangctl's collectors what happens, minute by minute; ``now`` is the Unix time of minute END."""
+    """Gives gangctl's collectors the events of a story, minute by minute; ``now`` is the Unix time of minute END."""
 
     now: int
     registry: CollectorRegistry = field(default_factory=CollectorRegistry)
