@@ -1,4 +1,4 @@
-"""Situations in which gangs do not become ready, made on a real control plane side by side, and what gangctl says."""
+"""Situations in which gangs do not become ready, made on a real control plane side by side, and gangctl's causes."""
 
 from __future__ import annotations
 

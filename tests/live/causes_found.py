@@ -50,19 +50,19 @@ ELSEWHERE: Final = (
         Reason.FIELD_DROPPED,
         "Kubernetes upgraded from 1.35 to 1.36 under a JobSet that waits",
         "1.36",
-        "tests/live/test_upgrade_live.py::test_upgrade_1_35_to_1_36_to_1_37",
+        "tests/live/test_upgrade_live.py::test_gangs_survive_an_upgrade_from_1_35_to_1_36_to_1_37",
     ),
     Row(
         Reason.API_UNAVAILABLE,
         "kube-apiserver with the API group, and without the feature gate GenericWorkload",
         "1.37",
-        "tests/live/test_unavailable_live.py::test_where_the_field_is_dropped",
+        "tests/live/test_unavailable_live.py::test_gangs_are_refused_where_the_reference_is_dropped",
     ),
     Row(
         Reason.UNSCHEDULABLE,
         "another gang holds what it needs, on each of the three minors",
         "1.37, 1.36, 1.35",
-        "tests/live/test_gangs_cli_live.py::test_what_runs_and_what_waits",
+        "tests/live/test_gangs_cli_live.py::test_running_and_waiting_gangs_are_shown",
     ),
 )
 """On real control planes, too, by tests of something else."""
@@ -110,7 +110,10 @@ def rows() -> list[Row]:
     """All of them, by the order in which the reasons are defined."""
     found = [
         Row(each.reason, each.how, situations.ground, f"{LIVE}::{name}[{each.id}]")
-        for situations, name in ((SITUATIONS, "test_found_first"), (OLDER, "test_found_first_on_1_36"))
+        for situations, name in (
+            (SITUATIONS, "test_the_cause_of_a_situation_is_found_first"),
+            (OLDER, "test_the_cause_of_a_situation_is_found_first_on_1_36"),
+        )
         for each in situations.known
     ]
     order = list(Reason)

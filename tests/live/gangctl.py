@@ -136,7 +136,7 @@ class Gangctl:
 
     @property
     def log(self) -> str:
-        """Everything it has said."""
+        """Its whole output."""
         return self.process.log.read_text()
 
     async def end(self) -> None:

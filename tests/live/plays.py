@@ -1,4 +1,4 @@
-"""What KWOK does with a pod, as the pod's label says: get ready, at once or late, end, or never get anywhere."""
+"""What KWOK does with a pod, by the pod's label: get ready, at once or late, end, or never start."""
 
 from __future__ import annotations
 

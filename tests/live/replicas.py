@@ -1,4 +1,4 @@
-"""Several gangctl behind a balancer, each as a user of its own, so that the audit log tells who wrote what."""
+"""Several gangctl behind a balancer, each as a separate user, so that the audit log shows the author of a write."""
 
 from __future__ import annotations
 

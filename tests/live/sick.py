@@ -1,4 +1,4 @@
-"""Replicas of gangctl that have a hard time beside the one that leads: their certificate ends, nobody answers them."""
+"""Degraded replicas of gangctl beside the leader: one with an expiring certificate, one without an API server."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ from tests.live.plays import PLAY
 POOL: Final = "gangctl.dev/pool"
 NOBODY: Final = "example.org/nobody"
 PHANTOM: Final = "phantom"
-"""A scheduler that gangctl is told of, and that nobody runs."""
+"""A scheduler that is configured in gangctl, and does not run."""
 FINALIZER: Final = "example.org/stays"
 
 TEAM: Final = "team-a"

@@ -1,4 +1,4 @@
-"""Somebody at a terminal: one shell, into which commands are typed one after the other, and what it says to each."""
+"""A terminal session: one shell, into which commands are typed one after the other, and the output of each."""
 
 from __future__ import annotations
 

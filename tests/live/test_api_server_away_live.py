@@ -20,7 +20,7 @@ pytestmark = pytest.mark.controlplane
 @pytest.mark.parametrize(
     "component", ["kube-apiserver", pytest.param("etcd", marks=pytest.mark.full("its API server is away alike"))]
 )
-async def test_killed_and_started_again(own: Cluster, component: str) -> None:
+async def test_gangs_are_made_once_after_a_crash_of_the_api_server(own: Cluster, component: str) -> None:
     plane = own.plane
     async with Gangctl(plane) as gangctl:
         pid, position = gangctl.process.pid, plane.audit_position

@@ -1,4 +1,4 @@
-"""docs/runbooks/break-glass.md, command by command, on a cluster whose gangctl was killed: each does what it says.
+"""docs/runbooks/break-glass.md, command by command, on a cluster whose gangctl was killed: each has its effect.
 
 By each way of installing gangctl. No pod runs on these planes: where the Deployment has replicas, the process is one.
 The copies of manifests and chart lead API servers to it (``incluster.py``); all else is as a user has it.
@@ -183,7 +183,7 @@ async def installed_by_kustomize(workplace: Workplace, plane: ControlPlane) -> I
     return gangctl
 
 
-async def test_installed_by_kustomize_or_gangctl_install(workplace: Workplace, bare_plane: ControlPlane) -> None:
+async def test_break_glass_with_an_installation_by_kustomize(workplace: Workplace, bare_plane: ControlPlane) -> None:
     """The whole page."""
     gangctl = await installed_by_kustomize(workplace, bare_plane)
     async with night(workplace, gangctl, (GANGS, POLICIES, DEFAULTS)) as hands:
@@ -275,7 +275,7 @@ async def installed_by_helm(workplace: Workplace, plane: ControlPlane) -> InClus
     return gangctl
 
 
-async def test_installed_by_helm(workplace: Workplace, bare_plane: ControlPlane) -> None:
+async def test_break_glass_with_an_installation_by_helm(workplace: Workplace, bare_plane: ControlPlane) -> None:
     """What comes back otherwise."""
     gangctl = await installed_by_helm(workplace, bare_plane)
     async with night(workplace, gangctl) as hands:
@@ -298,8 +298,10 @@ async def test_installed_by_helm(workplace: Workplace, bare_plane: ControlPlane)
         await hands.is_ganged_soon("team-a")
 
 
-async def test_outside_of_the_cluster(workplace: Workplace, bare_plane: ControlPlane) -> None:
-    """It brings back by itself what the page says."""
+async def test_break_glass_with_a_gangctl_outside_of_the_cluster(
+    workplace: Workplace, bare_plane: ControlPlane
+) -> None:
+    """It restores by itself what the page lists."""
     async with night(workplace, gangctl := Gangctl(bare_plane)) as hands:
         await hands.follow(CHECK)
         await hands.passes("team-a", mode=None)

@@ -20,7 +20,7 @@ from tests.live.installed import REGISTRATIONS, is_gone
 pytestmark = pytest.mark.controlplane
 
 
-async def test_api_servers_trust_what_is_issued_for_the_names_in_the_manifest(bare: Cluster, tmp_path: Path) -> None:
+async def test_api_servers_trust_the_issued_certificate(bare: Cluster, tmp_path: Path) -> None:
     objects = fine("install", "--component", "cert-manager").documents
     (names,) = [each["spec"]["dnsNames"] for each in objects if "dnsNames" in each.get("spec", {})]
     now, day = datetime.now(UTC), timedelta(days=1)

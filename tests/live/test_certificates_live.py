@@ -96,7 +96,7 @@ def authorities(secret: dict[str, str]) -> set[str]:
     return {each for each in pem.split("-----END CERTIFICATE-----") if each.strip()}
 
 
-async def test_a_bundle_that_somebody_breaks_is_repaired(bare: Cluster) -> None:
+async def test_a_broken_ca_bundle_is_repaired(bare: Cluster) -> None:
     another = base64.b64encode(bare.plane.ca.read_bytes()).decode()
     async with Gangctl(bare.plane):
         (right,) = await bundles(bare)

@@ -1,4 +1,4 @@
-"""A real API server shows its client certificate to gangctl's webhooks, once it is told to, and not before."""
+"""A real API server sends its client certificate to gangctl's webhooks once it is configured to, and not before."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def present_certificate(plane: ControlPlane, host: str) -> None:
     plane.process("kube-apiserver").command.append(f"--admission-control-config-file={file}")
 
 
-async def test_the_api_server_has_to_show_its_certificate(own: Cluster) -> None:
+async def test_the_api_server_must_send_its_client_certificate(own: Cluster) -> None:
     plane = own.plane
     async with Gangctl(plane, "--webhook-client-ca", str(plane.ca)) as gangctl:
 

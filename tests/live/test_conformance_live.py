@@ -56,7 +56,7 @@ def _without_later_jobs(case: Case) -> set[str]:
 
 
 async def _reasons(cluster: Cluster) -> list[str]:
-    """What was said of the translation: that there are no nodes is said of whoever waits for half a minute."""
+    """The events of the translation; those about missing nodes, which come after half a minute, are left out."""
     return [reason for reason in await cluster.reasons() if reason != "Unschedulable"]
 
 
@@ -85,7 +85,7 @@ async def _outcome(plane: ControlPlane, case: Case) -> Outcome:
     try:
         return await wait_for(arrived, what=f"{case.id} on {plane.minor.name}")
     except TimeoutError:
-        # Evaluated as it is: the test of this case says what is wrong.
+        # Evaluated as it is: the test of this case reports what is wrong.
         return Outcome(uid, await cluster.gangs(), await _reasons(cluster))
 
 
@@ -113,7 +113,9 @@ def outcomes(plane: ControlPlane, running: Gangctl) -> Iterator[dict[str, Outcom
 
 
 @each("case", ACCEPTED, ids=lambda case: case.id)
-async def test_objects_and_references(case: Case, plane: ControlPlane, outcomes: dict[str, Outcome]) -> None:
+async def test_accepted_cases_have_their_objects_and_references(
+    case: Case, plane: ControlPlane, outcomes: dict[str, Outcome]
+) -> None:
     outcome = outcomes[case.id]
     assert outcome.failure is None
     cluster = Cluster(plane, case_namespace(case))
@@ -144,13 +146,13 @@ async def test_objects_and_references(case: Case, plane: ControlPlane, outcomes:
 
 
 @each("case", ACCEPTED, ids=lambda case: case.id)
-async def test_events(case: Case, outcomes: dict[str, Outcome]) -> None:
+async def test_accepted_cases_have_their_events(case: Case, outcomes: dict[str, Outcome]) -> None:
     expected = [*case.reasons, *(["WorkloadCreated"] if case.templates else [])]
     assert outcomes[case.id].reasons == sorted(expected)
 
 
 @each("case", REJECTED, ids=lambda case: case.id)
-async def test_refusals(case: Case, outcomes: dict[str, Outcome]) -> None:
+async def test_rejected_cases_have_their_errors(case: Case, outcomes: dict[str, Outcome]) -> None:
     outcome = outcomes[case.id]
     assert outcome.failure is not None
     assert outcome.failure.status == 422

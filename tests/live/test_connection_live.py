@@ -51,7 +51,7 @@ async def ganged(cluster: Cluster, names: Sequence[str]) -> None:
     await wait_for(have_gangs, f"one gang for each of {names}")
 
 
-async def test_connections_that_are_cut_or_fall_silent_are_opened_again(bare: Cluster) -> None:
+async def test_broken_or_silent_connections_are_reopened(bare: Cluster) -> None:
     async with gangctl_behind_a_proxy(bare) as (gangctl, proxy):
         await create(bare, ["before"])
         proxy.cut()

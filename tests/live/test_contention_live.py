@@ -19,7 +19,7 @@ EACH_MINOR = [
 @pytest.mark.controlplane
 @pytest.mark.timeout(1500)  # the scheduler of 1.35 may wait for five minutes, more than once
 @pytest.mark.parametrize("minor", EACH_MINOR)
-async def test_stranded_without_gangctl_and_never_with_it(minor: str) -> None:
+async def test_pods_are_stranded_without_gangctl_and_never_with_it(minor: str) -> None:
     async with ControlPlane.start(minor, ("jobset",)) as plane:
         await create_namespaces(plane, ["without", "with"])
         without = await contend(Cluster(plane, "without"), gangs=False)

@@ -44,7 +44,7 @@ def told(pattern: str) -> float:
     return float(found.replace(",", ""))
 
 
-async def test_a_gang_costs_what_the_page_says() -> None:
+async def test_the_requests_of_a_gang_are_those_of_the_page() -> None:
     async with ControlPlane.start("1.37", ("jobset",)) as plane, Gangctl(plane):
         await create_namespaces(plane, ["costs"])
         costs = await measure(Cluster(plane, "costs"), {}, many=0)

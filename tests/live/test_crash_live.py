@@ -107,7 +107,9 @@ def objects_of(cluster: Cluster, name: str, uid: str) -> set[str]:
 @pytest.mark.parametrize(
     "most", [SOME, pytest.param(ALL, marks=pytest.mark.full("the first writes are in the first tier"))]
 )
-async def test_killed_after_every_write(plane: ControlPlane, namespace: str, running: Gangctl, most: int) -> None:
+async def test_a_kill_after_every_write_leaves_the_same_objects(
+    plane: ControlPlane, namespace: str, running: Gangctl, most: int
+) -> None:
     cluster = Cluster(plane, namespace)
     assassin = Assassin(running, namespace)
     uids: dict[str, str] = {}

@@ -1,4 +1,4 @@
-"""``gangctl demo`` on a real cluster: it shows what it says, and leaves nothing behind, however it ends."""
+"""``gangctl demo`` on a real cluster: it shows what it describes, and leaves nothing behind, however it ends."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ async def run(plane: ControlPlane, *more: str) -> Answer:
 
 
 @pytest.mark.full("minutes; the contest itself is in test_contention_live, and the demo in the sandbox in tests/cli")
-async def test_both_acts_on_nodes_of_its_own_with_gangctl_from_here(empty_plane: ControlPlane) -> None:
+async def test_the_demo_runs_on_its_own_nodes_with_a_local_controller(empty_plane: ControlPlane) -> None:
     answer = await run(empty_plane, "--nodes", "--start-controller", "--yes", "-o", "json")
     assert answer.code == 0, answer.err
     assert answer.json["simulated"] is False
@@ -86,7 +86,7 @@ async def test_both_acts_on_nodes_of_its_own_with_gangctl_from_here(empty_plane:
 
 
 @pytest.mark.full("minutes; the contest itself is in test_contention_live, and the demo in the sandbox in tests/cli")
-async def test_on_nodes_that_are_there_it_ends_whole_jobsets_itself(empty_plane: ControlPlane) -> None:
+async def test_the_demo_on_existing_nodes_ends_whole_jobsets(empty_plane: ControlPlane) -> None:
     """As on a cluster of a user's, where containers of the pause image never end."""
     await add_nodes(empty_plane.api, 2, cpu="3")
     async with Kubelet(empty_plane.api):
@@ -100,7 +100,7 @@ async def test_on_nodes_that_are_there_it_ends_whole_jobsets_itself(empty_plane:
     await nothing_left(empty_plane)
 
 
-async def test_interrupted_it_cleans_up(empty_plane: ControlPlane) -> None:
+async def test_an_interrupted_demo_cleans_up(empty_plane: ControlPlane) -> None:
     demo = await start(empty_plane, "--nodes", "--start-controller", "--yes")
 
     async def pods_bound() -> bool:
@@ -117,7 +117,7 @@ async def test_interrupted_it_cleans_up(empty_plane: ControlPlane) -> None:
     await nothing_left(empty_plane)
 
 
-async def test_where_it_cannot_be_played_it_says_so_and_makes_nothing(empty_plane: ControlPlane) -> None:
+async def test_without_gangctl_the_demo_is_an_error_and_creates_nothing(empty_plane: ControlPlane) -> None:
     answer = await run(empty_plane, "--nodes", "--yes")
     assert answer.code == 3
     assert "gangctl does not run on" in answer.err

@@ -42,7 +42,7 @@ NEWEST: Final = pytest.mark.parametrize(
 
 
 async def ask(cluster: Cluster, *arguments: str, kubeconfig: Path | None = None) -> Answer:
-    """As the administrator, or as somebody else, in the namespace."""
+    """As the administrator, or as another user, in the namespace."""
     config = str(kubeconfig or cluster.plane.kubeconfig)
     flags = ("-n", cluster.namespace, "--kubeconfig", config, "-o", "json")
     return await asyncio.to_thread(process, "doctor", *arguments, *flags, seconds=4 * HUNG_SECONDS)
@@ -68,7 +68,7 @@ async def roomy(cluster: Cluster) -> AsyncIterator[Cluster]:
     await remove_nodes(cluster.api, nodes)
 
 
-async def test_a_healthy_cluster(roomy: Cluster) -> None:
+async def test_a_healthy_cluster_passes_every_check(roomy: Cluster) -> None:
     since = roomy.plane.audit_position
     answer = await ask(roomy, "--canary", *FOR_EVER)
     found = {check: verdict for check, verdict in verdicts(answer).items() if check not in OTHERS_TOO}
@@ -85,7 +85,7 @@ async def test_a_healthy_cluster(roomy: Cluster) -> None:
 
 
 @NEWEST
-async def test_who_may_only_read_his_namespace(roomy: Cluster) -> None:
+async def test_with_rights_in_one_namespace_other_checks_are_unknown(roomy: Cluster) -> None:
     user = f"reader-{roomy.namespace}"
     await grant_reading(roomy, user)
     await roomy.create_jobset(jobset("js", rj("w", 1, 2, 2), mode="Gang"))
@@ -151,7 +151,7 @@ async def test_the_canary_of_the_chart_uses_each_of_its_rights(roomy: Cluster, t
     assert used == granted
 
 
-async def test_what_is_broken_is_found() -> None:
+async def test_defects_are_found() -> None:
     """On a plane of its own: gangctl is taken away, hangs up, and the scheduler loses its gates."""
     async with ControlPlane.start("1.37", ("jobset",)) as plane, Gangctl(plane) as gangctl:
         await create_namespaces(plane, ["broken"])

@@ -75,7 +75,7 @@ async def dispatched(plane: ControlPlane) -> dict[tuple[str, str], float]:
     return {(schema, level): float(value) for schema, level, value in DISPATCHED.findall(text)}
 
 
-async def test_leases_are_among_those_of_the_control_plane_and_the_rest_is_gangctls(
+async def test_leases_and_other_requests_have_their_priority_levels(
     bare: Cluster, gangctl: InCluster, account: ApiClient
 ) -> None:
     names = await names_of(bare.plane)
@@ -137,7 +137,7 @@ async def where_hardly_anything_else_is_let_in_leases_are(cluster: Cluster, acco
     assert {*spared} <= {200, 404}, "neither leader election nor others feel it"
 
 
-async def test_the_levels_that_kubernetes_ships_have_the_shares_that_the_manifest_reckons_with(bare: Cluster) -> None:
+async def test_the_default_priority_levels_have_the_assumed_shares(bare: Cluster) -> None:
     levels = await bare.api.list(path_of(API, "prioritylevelconfigurations"))
     shipped = [
         (each["spec"].get("limited") or each["spec"].get("exempt") or {}).get("nominalConcurrencyShares", 0)

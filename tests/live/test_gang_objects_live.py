@@ -128,7 +128,7 @@ async def place(
     await remove_namespace(gang_plane.api, name)
 
 
-async def test_kubectl_shows_it_waits_for_it_and_it_goes_with_its_jobset(place: Place) -> None:
+async def test_kubectl_gets_and_waits_for_a_gang_and_it_is_deleted_with_its_jobset(place: Place) -> None:
     since = place.plane.audit_position
     async with Kubelet(place.api):
         waiting = asyncio.create_task(wait_for(place.gang, what="the Gang"))
@@ -157,7 +157,7 @@ async def test_kubectl_shows_it_waits_for_it_and_it_goes_with_its_jobset(place: 
         assert "delete gangs" not in place.written(since)
 
 
-async def test_one_that_has_no_room_says_why(place: Place) -> None:
+async def test_a_gang_without_capacity_has_its_cause(place: Place) -> None:
     await place.submit(pods=3, cpu="7")
     gang = await place.until("Unschedulable")
     assert gang["status"]["ready"] == "0/3"
@@ -168,7 +168,7 @@ async def test_one_that_has_no_room_says_why(place: Place) -> None:
     assert row.split()[:4] == ["js", "Unschedulable", "0/3", gang["status"]["reason"]]
 
 
-async def test_a_restart_writes_nothing(place: Place) -> None:
+async def test_a_restart_of_gangctl_writes_nothing(place: Place) -> None:
     async with Kubelet(place.api):
         await place.submit(cpu="10m")
         await place.submit("large", cpu="7")
@@ -189,7 +189,7 @@ async def test_a_restart_writes_nothing(place: Place) -> None:
         assert {each["name"] for each in gangs if each["namespace"] == place.namespace} == {"latest"}
 
 
-async def test_one_of_somebody_else_is_left_alone(place: Place) -> None:
+async def test_a_foreign_object_is_left_alone(place: Place) -> None:
     body = {"apiVersion": GANGS, "kind": "Gang", "metadata": {"name": "js", "namespace": place.namespace}}
     made = await place.api.create(place.path(GANGS, "gangs"), body)
     await place.submit()
@@ -210,7 +210,7 @@ async def test_one_of_somebody_else_is_left_alone(place: Place) -> None:
     await wait_for(ours, what="gangctl's own")
 
 
-async def test_one_of_a_jobset_that_does_not_ask_any_more_is_deleted(place: Place) -> None:
+async def test_the_object_of_a_jobset_without_a_gang_is_deleted(place: Place) -> None:
     """A JobSet that was stamped stays followed; here is one that never was."""
     uid = await place.unasked()
     await place.gone()
@@ -218,7 +218,7 @@ async def test_one_of_a_jobset_that_does_not_ask_any_more_is_deleted(place: Plac
 
 
 @pytest.mark.full("half a minute, and the sandbox proves that a kind may be absent and come")
-async def test_without_the_definition_gangctl_goes_on(place: Place, gang_plane: ControlPlane) -> None:
+async def test_gangctl_works_without_the_definition(place: Place, gang_plane: ControlPlane) -> None:
     await withdraw(gang_plane.api, definitions().values())
 
     async def told() -> bool:
@@ -285,7 +285,7 @@ def lacking(verb: str) -> Right:
 
 @pytest.mark.full("rights of the same kinds are looked at in test_rights_live")
 @pytest.mark.parametrize("verb", ["list", "watch"])
-async def test_without_seeing_them_it_writes_none_again(verb: str, place: Place) -> None:
+async def test_without_list_or_watch_no_deleted_object_is_recreated(verb: str, place: Place) -> None:
     """Without list nothing is written; without watch nobody hears that one is gone."""
     right, process = lacking(verb), place.gangctl.process
     await process.stop()
@@ -315,7 +315,7 @@ async def test_without_seeing_them_it_writes_none_again(verb: str, place: Place)
 
 @pytest.mark.full("rights of the same kinds are looked at in test_rights_live")
 @pytest.mark.parametrize("verb", ["create", "patch"])
-async def test_without_writing_them_they_are_not_there_or_say_nothing(verb: str, place: Place) -> None:
+async def test_without_create_or_patch_objects_are_absent_or_empty(verb: str, place: Place) -> None:
     right = lacking(verb)
     async with missing(place.api, USER, [right]):
         lack = Lack(place, right)
@@ -328,7 +328,7 @@ async def test_without_writing_them_they_are_not_there_or_say_nothing(verb: str,
 
 
 @pytest.mark.full("rights of the same kinds are looked at in test_rights_live")
-async def test_without_deleting_them_one_stays_that_nobody_asks_for(place: Place) -> None:
+async def test_without_delete_an_unneeded_object_stays(place: Place) -> None:
     right = lacking("delete")
     async with missing(place.api, USER, [right]):
         lack = Lack(place, right)
@@ -338,5 +338,5 @@ async def test_without_deleting_them_one_stays_that_nobody_asks_for(place: Place
     await place.gone()
 
 
-def test_every_right_is_missed() -> None:
+def test_every_right_has_a_test_without_it() -> None:
     assert sorted(each.verb for each in granted("gang-objects")) == ["create", "delete", "list", "patch", "watch"]

@@ -1,4 +1,4 @@
-"""``gangctl get``, ``describe``, ``why``, ``wait`` and ``top`` beside a real cluster: what they say is what it does."""
+"""``gangctl get``, ``describe``, ``why``, ``wait`` and ``top`` print the state of a real cluster."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def gang(cluster: Cluster, name: str, pods: int) -> Object:
 
 
 async def ask(cluster: Cluster, *arguments: str, kubeconfig: Path | None = None) -> Answer:
-    """As the administrator, or as somebody else, in the namespace."""
+    """As the administrator, or as another user, in the namespace."""
     config = str(kubeconfig or cluster.plane.kubeconfig)
     return await asyncio.to_thread(process, *arguments, "-n", cluster.namespace, "--kubeconfig", config)
 
@@ -60,7 +60,7 @@ async def phase(cluster: Cluster, name: str, wanted: str) -> Object:
     return await wait_for(said, f"{name} to be {wanted}")
 
 
-async def test_what_runs_and_what_waits(stuck: Cluster) -> None:
+async def test_running_and_waiting_gangs_are_shown(stuck: Cluster) -> None:
     listed = await ask(stuck, "get", "-o", "json")
     assert (listed.code, listed.err) == (0, "")
     seen = {each["metadata"]["name"]: each["status"] for each in listed.json["items"]}
@@ -87,7 +87,7 @@ async def test_what_runs_and_what_waits(stuck: Cluster) -> None:
     assert top.json["queues"][0]["requests"]["cpu"] == "10"
 
 
-async def test_waiting_ends_when_there_is_room(stuck: Cluster) -> None:
+async def test_wait_ends_when_there_is_capacity(stuck: Cluster) -> None:
     async def late() -> bool:
         answer = await ask(stuck, "wait", "waits", "--timeout", "1s")
         assert answer.code == 1
@@ -105,7 +105,7 @@ async def test_waiting_ends_when_there_is_room(stuck: Cluster) -> None:
     assert (answer.code, answer.out) == (0, f"{stuck.namespace}/waits: Ready, 4 of 4 pods ready\n")
 
 
-async def test_who_may_read_only_his_namespace(stuck: Cluster) -> None:
+async def test_with_rights_in_one_namespace_its_gangs_are_shown(stuck: Cluster) -> None:
     user = f"user-{stuck.namespace}"
     await grant_reading(stuck, user)
     config = stuck.plane.kubeconfig_for(user)
@@ -165,7 +165,7 @@ async def described(cluster: Cluster, name: str) -> tuple[Answer, list[Object]]:
 
 
 @pytest.mark.full("pure tests prove that dumps and clusters are read alike")
-async def test_a_dump_says_the_same(stuck: Cluster, tmp_path: Path) -> None:
+async def test_a_dump_gives_the_same_output(stuck: Cluster, tmp_path: Path) -> None:
     for name in ("runs", "waits"):
         live, items = await described(stuck, name)
         dump = write(tmp_path / f"{name}.json", *items)

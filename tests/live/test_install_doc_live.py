@@ -62,13 +62,13 @@ def operator(bare: Cluster, tmp_path: Path) -> Operator:
     return somebody
 
 
-def test_marks_say_what_is_missing_here() -> None:
+def test_commands_that_are_not_run_are_marked() -> None:
     assert {mark for _, mark in LINES} == {"", "needs nodes", "needs a container engine"}
     assert {command.split()[0] for command, mark in LINES if mark == "needs a container engine"} == {"podman"}
     assert len(OVERLAY) == 1
 
 
-async def test_every_command_does_what_the_page_says(bare: Cluster, operator: Operator) -> None:
+async def test_every_command_does_what_the_page_describes(bare: Cluster, operator: Operator) -> None:
     # The page begins with a cluster that has nothing of it.
     await withdraw(bare.api, definitions().values())
     await by_kustomize_and_by_gangctl(bare, operator)

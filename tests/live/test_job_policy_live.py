@@ -55,7 +55,7 @@ async def exists(cluster: Cluster, path: str) -> bool:
 
 @on("1.37", "1.36")
 @pytest.mark.parametrize("mode", ["Gang", "ReplicatedGang"])
-async def test_a_gang_restarts_as_a_whole_while_gangctl_is_away(
+async def test_a_gang_restarts_as_a_whole_while_gangctl_is_down(
     cluster: Cluster, kubelet: Kubelet, running: Gangctl, mode: str
 ) -> None:
     before = await calls(cluster)
@@ -132,7 +132,7 @@ async def pods_of(cluster: Cluster, *, attempt: int, count: int) -> list[Object]
 
 
 @pytest.mark.parametrize("mode", ["Gang", "ReplicatedGang"])
-async def test_a_job_restarts_alone_while_gangctl_is_away(restarting: Cluster, mode: str) -> None:
+async def test_a_job_restarts_alone_while_gangctl_is_down(restarting: Cluster, mode: str) -> None:
     """Failure policy action RestartJob: a gang of its own gets a new group, a shared one stays."""
     rules = [{"name": "alone", "action": "RestartJob"}]
     raw = jobset("js", rj("w", 2, 1, 1, mode=mode), failurePolicy={"maxRestarts": 1, "rules": rules})
@@ -193,7 +193,7 @@ ROUNDS: Final = [
 
 @on("1.37")
 @pytest.mark.parametrize("rounds", ROUNDS)
-async def test_a_restart_in_the_tail_is_whole_whatever_gangctl_does(
+async def test_a_restart_of_a_partly_succeeded_gang_is_complete_without_gangctl(
     cluster: Cluster, running: Gangctl, rounds: int
 ) -> None:
     """gangctl has lowered the minCount of one attempt, and stands still while the next one finds too little room."""
@@ -285,7 +285,7 @@ async def test_a_skipped_namespace_is_left_alone(cluster: Cluster) -> None:
     await wait_for(free, what="a Job without a group", tolerate=(ApiFailure, KeyError))
 
 
-async def test_what_somebody_changes_of_the_policy_is_repaired(bare: Cluster) -> None:
+async def test_a_changed_policy_is_repaired(bare: Cluster) -> None:
     api, (policy, binding, _) = bare.api, POLICY
     async with Gangctl(bare.plane) as gangctl:
         await bare.asked()
@@ -304,7 +304,7 @@ async def test_what_somebody_changes_of_the_policy_is_repaired(bare: Cluster) ->
         assert "MutatingAdmissionPolicyBinding gangctl-gangs is missing" in gangctl.log
 
 
-async def test_it_registers_the_policy_and_withdraws_the_webhook_when_that_is_in_effect() -> None:
+async def test_the_policy_replaces_the_webhook_once_it_is_in_effect() -> None:
     plane = ControlPlane.start("1.37", ("jobset",), scheduler=False)
     async with plane as started, Gangctl(started) as gangctl:
         cluster = await place(started)

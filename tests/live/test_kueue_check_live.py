@@ -75,7 +75,7 @@ async def ready_queue(queues: Queues, parameters: str = "", others: tuple[str, .
     return check
 
 
-async def test_a_jobset_starts_once_its_gang_is_there(queues: Queues, kueue_plane: ControlPlane) -> None:
+async def test_a_jobset_starts_once_its_gang_exists(queues: Queues, kueue_plane: ControlPlane) -> None:
     check = await ready_queue(queues)
     since = kueue_plane.audit_position
     async with chronicle(queues) as seen:
@@ -131,7 +131,9 @@ async def test_a_restart_leaves_every_condition_alone(
     assert named & {good, bad} == set()
 
 
-async def test_only_the_own_entry_is_touched(queues: Queues, kueue_plane: ControlPlane, checking: Gangctl) -> None:
+async def test_only_the_own_check_state_is_written(
+    queues: Queues, kueue_plane: ControlPlane, checking: Gangctl
+) -> None:
     other = await queues.check("other", controller="example.com/other")
     active = {"type": "Active", "status": "True", "reason": "Active", "message": "", "lastTransitionTime": NOW}
     await queues.api.patch(f"{CHECKS}/{other}/status", {"status": {"conditions": [active]}})
@@ -168,7 +170,7 @@ async def _plain(queues: Queues, name: str) -> None:
 NOW = "2026-01-01T00:00:00Z"
 
 
-async def test_what_is_no_jobset_passes_at_once(queues: Queues, kueue_plane: ControlPlane) -> None:
+async def test_workloads_of_other_kinds_are_ready_at_once(queues: Queues, kueue_plane: ControlPlane) -> None:
     check = await ready_queue(queues)
     since = kueue_plane.audit_position
     template = rj("w", 1, 1, 1)["template"]
@@ -186,7 +188,7 @@ async def test_what_is_no_jobset_passes_at_once(queues: Queues, kueue_plane: Con
 
 
 @pytest.mark.full("the first tier has its life once, what is denied, a restart and what it may not do")
-async def test_quota_is_given_back_and_tried_again_when_a_gang_cannot_be_made(queues: Queues) -> None:
+async def test_quota_is_released_and_retried_if_a_gang_cannot_be_made(queues: Queues) -> None:
     parameters = await queues.parameters("quick", timeoutSeconds=2, retryBaseSeconds=2, retryMaxSeconds=4)
     check = await ready_queue(queues, parameters)
     local = queues.cluster.path(KUEUE, "localqueues", "main")
@@ -213,7 +215,7 @@ async def test_quota_is_given_back_and_tried_again_when_a_gang_cannot_be_made(qu
     assert "AdmissionCheckRetry" in await queues.cluster.reasons("js")
 
 
-async def test_what_policies_deny_meanwhile_is_rejected_in_the_end(queues: Queues) -> None:
+async def test_a_jobset_that_a_policy_denies_is_rejected(queues: Queues) -> None:
     parameters = await queues.parameters("strict", onFailure="Reject")
     check = await ready_queue(queues, parameters)
     local = queues.cluster.path(KUEUE, "localqueues", "main")
@@ -253,7 +255,9 @@ async def test_what_policies_deny_meanwhile_is_rejected_in_the_end(queues: Queue
 
 
 @pytest.mark.full("the first tier has its life once, what is denied, a restart and what it may not do")
-async def test_killed_after_every_write(queues: Queues, kueue_plane: ControlPlane, checking: Gangctl) -> None:
+async def test_a_kill_after_every_write_loses_no_check_state(
+    queues: Queues, kueue_plane: ControlPlane, checking: Gangctl
+) -> None:
     check = await ready_queue(queues)
     assassin = Assassin(checking, queues.cluster.namespace)
     names = (f"c{n}" for n in count())
@@ -288,7 +292,7 @@ async def test_killed_after_every_write(queues: Queues, kueue_plane: ControlPlan
 
 
 @pytest.mark.full("the first tier has its life once, what is denied, a restart and what it may not do")
-async def test_many_at_once(queues: Queues) -> None:
+async def test_many_concurrent_jobsets_start(queues: Queues) -> None:
     await ready_queue(queues)
     names = [f"m{n}" for n in range(12)]
     async with chronicle(queues) as seen:
@@ -318,7 +322,9 @@ async def test_eviction_and_return_keep_the_gang(queues: Queues) -> None:
     assert seen.admissions("js") == [1, 1]
 
 
-async def test_the_account_can_fake_nothing(queues: Queues, kueue_plane: ControlPlane, checking: Gangctl) -> None:
+async def test_the_account_cannot_write_other_status_fields(
+    queues: Queues, kueue_plane: ControlPlane, checking: Gangctl
+) -> None:
     other = await queues.check("other", controller="example.com/other")
     active = {"type": "Active", "status": "True", "reason": "Active", "message": "", "lastTransitionTime": NOW}
     await queues.api.patch(f"{CHECKS}/{other}/status", {"status": {"conditions": [active]}})

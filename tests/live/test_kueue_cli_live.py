@@ -1,4 +1,4 @@
-"""``gangctl fit`` and ``gangctl queue`` beside a real Kueue: what they say is what Kueue then does."""
+"""``gangctl fit`` and ``gangctl queue`` beside a real Kueue: their output is what Kueue then does."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ async def queued(beside_kueue: ControlPlane) -> Queued:
 
 
 async def ask(queued: Queued, *arguments: str, kubeconfig: Path | None = None) -> Answer:
-    """As the administrator, or as somebody else."""
+    """As the administrator, or as another user."""
     config = str(kubeconfig or queued.plane.kubeconfig)
     return await asyncio.to_thread(process, *arguments, "--kubeconfig", config)
 
@@ -82,7 +82,7 @@ async def forgotten(queued: Queued, name: str) -> None:
     await wait_for(gone, f"the Workload of {name} to be gone")
 
 
-async def test_kueue_does_what_was_said(queued: Queued, tmp_path: Path) -> None:
+async def test_kueue_admits_as_fit_predicts(queued: Queued, tmp_path: Path) -> None:
     await queued.queue("4")
     said: dict[str, Answer] = {}
     for name, pods in (("fits", 3), ("waits", 2), ("never", 5)):
@@ -110,7 +110,7 @@ async def test_kueue_does_what_was_said(queued: Queued, tmp_path: Path) -> None:
 
 
 @pytest.mark.full("pure tests answer the same questions of dumps")
-async def test_a_queue_in_order(queued: Queued) -> None:
+async def test_queue_describe_shows_the_order_of_admission(queued: Queued) -> None:
     await queued.queue("4", queueingStrategy="StrictFIFO")
     await queued.apply("WorkloadPriorityClass", f"{queued.namespace}-high", {}, value=100)
     await queued.submit("runs", body=gang(queued, "runs", 4))
@@ -144,7 +144,7 @@ async def test_a_queue_in_order(queued: Queued) -> None:
 
 
 @pytest.mark.full("pure tests answer the same questions of dumps")
-async def test_states_of_queues(queued: Queued) -> None:
+async def test_queue_list_shows_the_states_of_queues(queued: Queued) -> None:
     await queued.queue("4")
 
     await queued.apply("LocalQueue", "lost", {"clusterQueue": "nowhere"}, namespace=queued.namespace)
@@ -170,7 +170,7 @@ async def test_states_of_queues(queued: Queued) -> None:
 
 
 @pytest.mark.full("pure tests answer the same questions of dumps")
-async def test_who_may_read_little_is_answered(queued: Queued, tmp_path: Path) -> None:
+async def test_users_with_few_rights_get_an_answer(queued: Queued, tmp_path: Path) -> None:
     await queued.queue("4")
     await queued.submit("runs", body=gang(queued, "runs", 3))
     await condition(queued, "runs", "Admitted", status=True)
@@ -220,7 +220,7 @@ async def _grant(api: Any, user: str, rules: list[dict[str, Any]], namespace: st
 
 
 @pytest.mark.full("pure tests answer the same questions of dumps")
-async def test_a_dump_of_the_cluster_says_the_same(queued: Queued, tmp_path: Path) -> None:
+async def test_a_dump_of_the_cluster_gives_the_same_output(queued: Queued, tmp_path: Path) -> None:
     await queued.queue("4")
     await queued.submit("runs", body=gang(queued, "runs", 3))
     await condition(queued, "runs", "Admitted", status=True)
@@ -246,7 +246,7 @@ async def test_a_dump_of_the_cluster_says_the_same(queued: Queued, tmp_path: Pat
 
 
 @pytest.mark.full("pure tests answer the same questions of dumps")
-async def test_quota_is_not_room(queued: Queued, tmp_path: Path) -> None:
+async def test_quota_without_capacity_on_nodes_is_reported(queued: Queued, tmp_path: Path) -> None:
     """The real scheduler finds what was said of two nodes of four CPUs."""
     place = {"room": queued.namespace}
     nodes = await add_nodes(queued.plane.api, 2, cpu="4", labels=place)
@@ -282,7 +282,7 @@ async def test_quota_is_not_room(queued: Queued, tmp_path: Path) -> None:
         await remove_nodes(queued.plane.api, nodes)
 
 
-async def test_a_cluster_without_kueue(plane_1_37: ControlPlane, tmp_path: Path) -> None:
+async def test_a_cluster_without_kueue_is_an_error(plane_1_37: ControlPlane, tmp_path: Path) -> None:
     config = str(plane_1_37.kubeconfig)
     file = write(tmp_path / "a.yaml", jobset("a", rj("w")))
     for arguments in (("fit", "-f", file), ("queue", "list")):
@@ -291,8 +291,8 @@ async def test_a_cluster_without_kueue(plane_1_37: ControlPlane, tmp_path: Path)
         assert "the cluster does not have Kueue" in answer.err
 
 
-async def test_a_gang_in_a_queue(queued: Queued) -> None:
-    """No gangctl runs here: the commands say it all from what Kueue says."""
+async def test_commands_show_a_queued_gang_without_gangctl(queued: Queued) -> None:
+    """No gangctl runs here: the commands derive everything from Kueue's objects."""
     await queued.queue("4")
 
     def body(name: str, pods: int) -> Object:

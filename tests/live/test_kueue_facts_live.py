@@ -105,7 +105,7 @@ async def reserved(queued: Queued, name: str) -> QueuedWorkload:
     return await wait_for(there, f"{name} to have quota")
 
 
-async def test_names_and_podsets(plane: ControlPlane) -> None:
+async def test_names_and_podsets_of_workloads_are_as_computed(plane: ControlPlane) -> None:
     """K1 and K2: the name of the Workload is predicted, and its podsets in order with their counts."""
     queued = await room(plane, "podsets")
     entries = [rj(f"shape{n}", *shape[:3]) for n, shape in enumerate(SHAPES)]
@@ -117,7 +117,7 @@ async def test_names_and_podsets(plane: ControlPlane) -> None:
     assert {each.name: each.pods for each in podsets_of(body)} == dict(workload.pods)
 
 
-async def test_requests(plane: ControlPlane) -> None:
+async def test_requests_of_podsets_are_as_computed(plane: ControlPlane) -> None:
     """K5: what a podset takes of the quota is what we count for it."""
     queued = await room(plane, "requests")
     bodies: dict[str, Object] = {}
@@ -134,8 +134,8 @@ async def test_requests(plane: ControlPlane) -> None:
 
 
 @pytest.mark.usefixtures("_gangctl")
-async def test_templates_are_called_like_podsets(plane: ControlPlane) -> None:
-    """K23: for ReplicatedJob gangs, so that whoever reads both finds them by name."""
+async def test_templates_have_the_names_of_podsets(plane: ControlPlane) -> None:
+    """K23: for ReplicatedJob gangs, so that a reader of both finds them by name."""
     queued = await room(plane, "templates")
     cluster = Cluster(plane, queued.namespace)
     body = jobset("named", rj("driver", mode="Gang"), rj("workers", 2, 2, 2, mode="Gang"), namespace=queued.namespace)
@@ -151,7 +151,7 @@ async def test_templates_are_called_like_podsets(plane: ControlPlane) -> None:
 
 
 @pytest.mark.usefixtures("_gangctl")
-async def test_what_runs_on_another_cluster_gets_nothing_here(plane: ControlPlane) -> None:
+async def test_a_jobset_managed_by_multikueue_gets_no_gang(plane: ControlPlane) -> None:
     """K18: a JobSet that MultiKueue manages; one created after it has its gang, so gangctl has passed it by."""
     queued = await room(plane, "elsewhere")
     cluster = Cluster(plane, queued.namespace)

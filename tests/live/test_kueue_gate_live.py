@@ -74,7 +74,7 @@ async def queues(kueue_plane: ControlPlane, gating: Gangctl, request: pytest.Fix
     return await queues_of(kueue_plane, request.node.name)
 
 
-async def test_a_jobset_is_queued_once_its_gang_is_there(queues: Queues, kueue_plane: ControlPlane) -> None:
+async def test_a_jobset_is_queued_once_its_gang_exists(queues: Queues, kueue_plane: ControlPlane) -> None:
     since = kueue_plane.audit_position
     async with chronicle(queues) as seen:
         created = await queues.submit()
@@ -92,7 +92,7 @@ async def test_a_jobset_is_queued_once_its_gang_is_there(queues: Queues, kueue_p
 
 
 @pytest.mark.full("the first tier has its life once, who is not gated, and what the account may not do")
-async def test_names_of_others_stay(queues: Queues) -> None:
+async def test_gates_of_other_controllers_are_kept(queues: Queues) -> None:
     created = await queues.submit(annotations={GATED_BY: f"{FOREIGN}"})
     assert created["metadata"]["annotations"][GATED_BY].split(",") == [FOREIGN, GATE]
 
@@ -139,7 +139,7 @@ async def test_the_gate_stays_while_the_gang_cannot_be_made(
 
 
 @pytest.mark.full("the first tier has its life once, who is not gated, and what the account may not do")
-async def test_a_policy_that_denies_the_change_keeps_the_gate_closed(queues: Queues, gating: Gangctl) -> None:
+async def test_a_policy_that_denies_the_patch_keeps_the_gate(queues: Queues, gating: Gangctl) -> None:
     await serve(queues.api, definitions().values())
     name = f"later-{queues.name[-6:]}"
     here = {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": queues.name}}}
@@ -171,7 +171,9 @@ async def test_a_policy_that_denies_the_change_keeps_the_gate_closed(queues: Que
 
 
 @pytest.mark.full("the first tier has its life once, who is not gated, and what the account may not do")
-async def test_killed_after_every_write(queues: Queues, kueue_plane: ControlPlane, gating: Gangctl) -> None:
+async def test_a_kill_after_every_write_leaves_no_gate(
+    queues: Queues, kueue_plane: ControlPlane, gating: Gangctl
+) -> None:
     assassin = Assassin(gating, queues.cluster.namespace)
     names = (f"c{n}" for n in count())
 
@@ -203,7 +205,7 @@ async def test_killed_after_every_write(queues: Queues, kueue_plane: ControlPlan
         assert await gates_of(queues.cluster, owner) == []
 
 
-async def test_who_is_in_no_queue_or_has_no_gang_is_not_gated(queues: Queues) -> None:
+async def test_jobsets_without_a_queue_or_a_gang_are_not_gated(queues: Queues) -> None:
     raw = jobset("alone", rj("w", 1, 1, 1, mode="Gang"))
     assert GATED_BY not in (await queues.cluster.create_jobset(raw))["metadata"].get("annotations", {})
     raw = jobset("plain", rj("w", 1, 1, 1))
@@ -213,7 +215,7 @@ async def test_who_is_in_no_queue_or_has_no_gang_is_not_gated(queues: Queues) ->
 
 
 @pytest.mark.full("the first tier has its life once, who is not gated, and what the account may not do")
-async def test_eviction_and_return_ask_for_no_gate(queues: Queues) -> None:
+async def test_eviction_and_readmission_need_no_gate(queues: Queues) -> None:
     await queues.submit()
     await wait_for(lambda: queues.started("js"), what="the JobSet to start")
     before = (await queues.cluster.gangs()).uids()
@@ -258,7 +260,7 @@ async def test_the_right_to_patch_is_needed(queues: Queues, gating: Gangctl) -> 
     await anext(act, None)
 
 
-async def test_a_kueue_that_minds_no_gates_is_told_of(request: pytest.FixtureRequest) -> None:
+async def test_a_kueue_that_ignores_gates_is_reported(request: pytest.FixtureRequest) -> None:
     plane = await start_plane(honoured=False)
     try:
         async with Gangctl(plane, "--kueue-gate") as gangctl:

@@ -135,7 +135,7 @@ def _groups(cluster: Cluster, name: str, uid: str) -> set[str]:
     return {object_name(name, uid, scope) for scope in ("workload", "rj/w")[: 2 if cluster.has_groups else 1]}
 
 
-async def test_a_gang_is_preempted_waits_and_comes_back_with_the_same_groups(here: Installed, pools: list[str]) -> None:
+async def test_a_preempted_gang_is_readmitted_with_the_same_groups(here: Installed, pools: list[str]) -> None:
     cluster, api = here.cluster, here.plane.api
     queue = await make_queue(cluster, {pools[0]: CPUS}, stopPolicy="Hold")
     created = await cluster.create_jobset(queued("low", CPUS, priority="low"))
@@ -195,7 +195,7 @@ async def _templates(cluster: Cluster) -> Object:
 
 
 @pytest.mark.full("the lifecycle of a gang in a queue is shown above")
-async def test_a_pathwaysjob_is_counted_whole_preempted_and_comes_back(here: Installed) -> None:
+async def test_a_pathwaysjob_is_preempted_and_readmitted_as_a_whole(here: Installed) -> None:
     cluster = here.cluster
     low, high = queued_pathways_job("low", "low"), queued_pathways_job("high", "high")
     job = readable(low)
@@ -236,7 +236,7 @@ def _head(life: Life) -> Object:
 
 
 @pytest.mark.full("the lifecycle of a gang in a queue is shown above")
-async def test_a_gang_comes_back_on_another_flavor(here: Installed, pools: list[str]) -> None:
+async def test_a_gang_is_readmitted_on_another_flavor(here: Installed, pools: list[str]) -> None:
     cluster = here.cluster
     here_first, there = pools
     await make_queue(cluster, {here_first: CPUS, there: CPUS})
@@ -257,7 +257,7 @@ async def test_a_gang_comes_back_on_another_flavor(here: Installed, pools: list[
 
 
 @pytest.mark.full("what can never be admitted is told in test_kueue_cli_live, and refused in test_kueue_queues_live")
-async def test_who_can_never_be_admitted_is_told_and_counted_until_quota_is_raised(
+async def test_a_gang_that_never_fits_is_reported_and_counted_until_the_quota_is_raised(
     here: Installed, pools: list[str]
 ) -> None:
     cluster = here.cluster

@@ -1,4 +1,4 @@
-"""What gangctl says can never be admitted, no real Kueue admits: random quotas, and a gang alone in each."""
+"""A gang that never fits by gangctl is not admitted by a real Kueue: random quotas, and a gang alone in each."""
 
 from __future__ import annotations
 
@@ -148,7 +148,7 @@ async def decided(plane: ControlPlane, accounts: Accounts) -> dict[str, QueuedWo
         pytest.param(True, marks=pytest.mark.xdist_group("never-newer"), id="newer"),
     ],
 )
-async def test_never_means_never(observed: bool) -> None:
+async def test_kueue_never_admits_a_gang_that_never_fits(observed: bool) -> None:
     trees = [tree(SEED + index, check=CHECK) for index in range(TREES)]
     gates = {"UnadmittedWorkloadsObservability": observed}
     beside = ("jobset", "kueue")

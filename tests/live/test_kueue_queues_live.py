@@ -86,7 +86,7 @@ async def finished_reason(cluster: Cluster, name: str) -> str:
     return await wait_for(ended, what=f"the Workload of {name} to be finished")
 
 
-async def test_a_policy_s_queues_are_kueue_s_and_what_kueue_writes_passes(policed: Policed) -> None:
+async def test_queues_set_by_a_policy_are_used_and_writes_of_kueue_are_admitted(policed: Policed) -> None:
     cluster, api = policed.cluster, policed.cluster.api
     pool = "pool-mapped"
     await make_queue(cluster, {pool: PODS})
@@ -127,8 +127,8 @@ def labelled(raw: Object, *, queue: str) -> Object:
 
 
 @pytest.mark.full("the sandbox proves what is refused; here is Kueue's own word for it")
-async def test_what_would_fail_to_start_is_refused_for_gangs_and_fails_for_others(policed: Policed) -> None:
-    """The reason that is given is Kueue's own: without a gang nobody refuses it, and it never starts."""
+async def test_a_jobset_that_kueue_cannot_start_is_refused_if_it_is_a_gang(policed: Policed) -> None:
+    """The reason is Kueue's own: without a gang it is not refused, and never starts."""
     cluster = policed.cluster
     await make_queue(cluster, {"pool-preset": PODS})
     preset = gang("gang", labels={PODSET: "other"})
@@ -144,7 +144,7 @@ async def test_what_would_fail_to_start_is_refused_for_gangs_and_fails_for_other
     assert live["spec"]["suspend"] is True
 
 
-async def test_a_policy_refuses_what_its_queue_can_never_admit(policed: Policed) -> None:
+async def test_a_policy_refuses_a_jobset_that_never_fits_its_queue(policed: Policed) -> None:
     cluster = policed.cluster
     await make_queue(cluster, {"pool-small": PODS})
     rule = {"name": "can", "expression": "fit.verdict != 'never'", "messageExpression": "fit.message"}

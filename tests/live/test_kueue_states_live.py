@@ -1,4 +1,4 @@
-"""What gangctl says of the same situations is the same in both vocabularies of a real Kueue (K20, K22)."""
+"""gangctl reports the same for a situation with the older and the newer reasons of a real Kueue (K20, K22)."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ async def queued(speaking: ControlPlane, request: pytest.FixtureRequest) -> Queu
     return await Queued.make(speaking, slug.removeprefix("test-"))
 
 
-async def test_quota_is_waited_for(queued: Queued, vocabulary: str) -> None:
+async def test_a_workload_waits_for_quota(queued: Queued, vocabulary: str) -> None:
     await queued.queue("4")
     await queued.submit("first", "3")
     await queued.until("first", Phase.ADMITTED, "Admitted")
@@ -79,14 +79,14 @@ async def test_quota_is_waited_for(queued: Queued, vocabulary: str) -> None:
     await queued.until("second", Phase.ADMITTED)
 
 
-async def test_more_than_there_ever_is(queued: Queued, vocabulary: str) -> None:
+async def test_a_workload_above_the_maximum_quota_is_pending(queued: Queued, vocabulary: str) -> None:
     await queued.queue("4")
     await queued.submit("big", "5")
     await queued.until("big", Phase.PENDING, {OLDER: "Pending", NEWER: "ExceedsMaxQuota"}[vocabulary])
 
 
 @RARE
-async def test_no_flavor_for_these_pods(queued: Queued, vocabulary: str) -> None:
+async def test_a_workload_without_a_matching_flavor_is_pending(queued: Queued, vocabulary: str) -> None:
     await queued.apply("ResourceFlavor", f"{queued.namespace}-a", {"nodeLabels": {"type": "a"}})
     await queued.queue("4", flavor=f"{queued.namespace}-a")
     body = jobset("b", rj("w", 1, 1, 1, pod={"nodeSelector": {"type": "b"}}), namespace=queued.namespace)
@@ -147,7 +147,9 @@ async def need_a_check(queued: Queued) -> None:
     ],
     ids=lambda value: value.__name__ if callable(value) else "",
 )
-async def test_a_closed_queue_is_told_the_same_in_both(close: object, reason: Blockage, queued: Queued) -> None:
+async def test_a_stopped_queue_is_reported_the_same_with_older_and_newer_reasons(
+    close: object, reason: Blockage, queued: Queued
+) -> None:
     await queued.queue("4")
     assert callable(close)
     await close(queued)
@@ -173,7 +175,7 @@ async def test_a_closed_queue_is_told_the_same_in_both(close: object, reason: Bl
 
 
 @RARE
-async def test_draining_evicts_and_opening_admits_again(queued: Queued) -> None:
+async def test_hold_and_drain_evicts_and_resuming_readmits(queued: Queued) -> None:
     await queued.queue("4")
     await queued.submit("js")
     await queued.until("js", Phase.ADMITTED)
@@ -186,7 +188,7 @@ async def test_draining_evicts_and_opening_admits_again(queued: Queued) -> None:
 
 
 @RARE
-async def test_holding_stops_nothing_that_runs(queued: Queued) -> None:
+async def test_hold_does_not_evict_running_workloads(queued: Queued) -> None:
     await queued.queue("4")
     await queued.submit("js")
     await queued.until("js", Phase.ADMITTED)
@@ -215,7 +217,7 @@ async def test_a_preempted_workload_waits_again(queued: Queued) -> None:
 
 
 @RARE
-async def test_gates_keep_out_of_the_queue(queued: Queued) -> None:
+async def test_a_gated_workload_is_not_queued(queued: Queued) -> None:
     await queued.queue("4")
     await queued.submit("js", annotations={"kueue.x-k8s.io/admission-gated-by": "test.example/a,test.example/b"})
     status = await queued.until("js", Phase.GATED, "AdmissionGated")
@@ -251,7 +253,7 @@ async def checked_queue(queued: Queued) -> None:
 
 
 @RARE
-async def test_checks_are_waited_for_with_quota(queued: Queued) -> None:
+async def test_a_workload_waits_for_checks_with_reserved_quota(queued: Queued) -> None:
     await checked_queue(queued)
     await queued.submit("js")
     await queued.until("js", Phase.QUOTA_RESERVED)
@@ -269,7 +271,7 @@ async def test_checks_are_waited_for_with_quota(queued: Queued) -> None:
 
 
 @RARE
-async def test_a_check_that_retries_at_once_evicts_and_the_workload_is_tried_again(queued: Queued) -> None:
+async def test_a_check_with_an_immediate_retry_evicts_and_requeues(queued: Queued) -> None:
     await checked_queue(queued)
     await queued.submit("js")
     await queued.until("js", Phase.QUOTA_RESERVED)
@@ -287,7 +289,7 @@ async def test_a_check_that_retries_at_once_evicts_and_the_workload_is_tried_aga
 
 
 @RARE
-async def test_a_check_that_retries_later_keeps_the_quota_until_then(queued: Queued) -> None:
+async def test_a_check_with_a_later_retry_keeps_the_quota(queued: Queued) -> None:
     await checked_queue(queued)
     await queued.submit("js")
     await queued.until("js", Phase.QUOTA_RESERVED)
@@ -304,7 +306,7 @@ async def test_a_check_that_retries_later_keeps_the_quota_until_then(queued: Que
 
 
 @RARE
-async def test_a_check_that_rejects_deactivates(queued: Queued) -> None:
+async def test_a_rejecting_check_deactivates_the_workload(queued: Queued) -> None:
     await checked_queue(queued)
     await queued.submit("rejected")
     await queued.until("rejected", Phase.QUOTA_RESERVED)
@@ -316,7 +318,7 @@ async def test_a_check_that_rejects_deactivates(queued: Queued) -> None:
 
 
 @RARE
-async def test_deactivated_by_a_person(queued: Queued) -> None:
+async def test_a_workload_deactivated_by_a_user_is_reported(queued: Queued) -> None:
     await queued.queue("4")
     await queued.submit("js")
     await queued.until("js", Phase.ADMITTED)
@@ -329,7 +331,7 @@ async def test_deactivated_by_a_person(queued: Queued) -> None:
     await queued.until("js", Phase.ADMITTED)
 
 
-async def test_a_key_that_kueue_writes_too_fails_the_start_for_good(queued: Queued) -> None:
+async def test_a_conflicting_key_fails_the_start_permanently(queued: Queued) -> None:
     await queued.queue("4")
     body = jobset("js", rj("w", 1, 1, 1), namespace=queued.namespace)
     template = body["spec"]["replicatedJobs"][0]["template"]["spec"]["template"]
@@ -343,7 +345,7 @@ async def test_a_key_that_kueue_writes_too_fails_the_start_for_good(queued: Queu
 
 
 @RARE
-async def test_jobsets_that_kueue_makes_no_workload_for(queued: Queued) -> None:
+async def test_jobsets_without_a_workload_are_reported(queued: Queued) -> None:
     await queued.queue("4")
     many = jobset("many", *(rj(f"w{index}", 1, 1, 1) for index in range(19)), namespace=queued.namespace)
     await queued.submit("many", body=many)
@@ -375,7 +377,7 @@ async def test_jobsets_that_kueue_makes_no_workload_for(queued: Queued) -> None:
 
 
 @pytest.mark.parametrize("strategy", ["StrictFIFO", "BestEffortFIFO"])
-async def test_kueue_admits_in_the_order_that_is_told(strategy: str, queued: Queued) -> None:
+async def test_kueue_admits_in_the_reported_order(strategy: str, queued: Queued) -> None:
     low, high = await classes(queued)
     await queued.queue("2", queueingStrategy=strategy, stopPolicy="Hold")
     for name, priority in (("a", low), ("b", high), ("c", low), ("d", high), ("e", "")):
@@ -423,7 +425,7 @@ async def test_the_head_of_a_strict_queue_blocks_it(queued: Queued) -> None:
 
 @RARE
 @pytest.mark.parametrize("strategy", ["StrictFIFO", "BestEffortFIFO"])
-async def test_a_later_try_goes_on_with_the_next_flavor(strategy: str, queued: Queued) -> None:
+async def test_a_later_try_starts_at_the_next_flavor(strategy: str, queued: Queued) -> None:
     """Within one try Kueue never turns back, but the next begins where the first podset stopped looking."""
     flavors = [f"{queued.namespace}-{index}" for index in (1, 2)]
     for flavor in flavors:

@@ -39,7 +39,7 @@ async def wrote(cluster: Cluster, since: int, *expected: str) -> None:
     assert cluster.writes(USER, since) == [*expected]
 
 
-async def test_p19_created_suspended(cluster: Cluster) -> None:
+async def test_p19_a_jobset_created_suspended_has_a_gang(cluster: Cluster) -> None:
     created = await cluster.create_jobset(jobset("js", rj("w", 1, 4, 4, mode="Gang"), suspend=True))
     before = await jobs_with_references(cluster, 1)
     uid = created["metadata"]["uid"]
@@ -53,7 +53,7 @@ async def test_p19_created_suspended(cluster: Cluster) -> None:
 
 
 @pytest.mark.usefixtures("kubelet")
-async def test_p20_suspended_while_running_and_resumed(cluster: Cluster) -> None:
+async def test_p20_a_running_gang_is_suspended_and_resumed(cluster: Cluster) -> None:
     created = await cluster.create_jobset(jobset("js", rj("w", 1, 4, 4, mode="Gang", pod=cluster.room)))
     await running_pods(cluster, 4)
     before = await gang_of(cluster, "js")
@@ -76,7 +76,7 @@ async def test_p20_suspended_while_running_and_resumed(cluster: Cluster) -> None
     assert created["metadata"]["uid"]
 
 
-async def test_p21_a_restart_is_a_gang_of_its_own(cluster: Cluster, kubelet: Kubelet, running: Gangctl) -> None:
+async def test_p21_a_restart_is_a_separate_gang(cluster: Cluster, kubelet: Kubelet, running: Gangctl) -> None:
     plane = cluster.plane
     created = await cluster.create_jobset(
         jobset("js", rj("w", 2, 2, 2, mode="Gang", pod=cluster.room), failurePolicy={"maxRestarts": 1})
@@ -155,7 +155,7 @@ async def test_p23_foreign_workload_is_respected(cluster: Cluster) -> None:
 
 @pytest.mark.differs("1.36", "1.35")
 @pytest.mark.usefixtures("kubelet")
-async def test_p25_elastic_resize(cluster: Cluster) -> None:
+async def test_p25_an_elastic_resize_changes_min_count(cluster: Cluster) -> None:
     created = await cluster.create_jobset(
         jobset("js", rj("w", 1, 4, 4, mode="Gang", pod=cluster.room), rj("free", 1, 1, 1, pod=cluster.room))
     )
@@ -186,7 +186,7 @@ async def test_p25_elastic_resize(cluster: Cluster) -> None:
     await said(cluster, "PodGroupUpdated")
 
 
-async def test_the_writes_of_a_whole_life(cluster: Cluster, kubelet: Kubelet, running: Gangctl) -> None:
+async def test_the_number_of_writes_of_a_gang(cluster: Cluster, kubelet: Kubelet, running: Gangctl) -> None:
     """From CREATE over a restart to the end: two writes to begin, one to be ready for each restart that is left."""
     position = cluster.plane.audit_position
     created = await cluster.create_jobset(
@@ -295,7 +295,7 @@ async def test_drift_is_repaired(cluster: Cluster) -> None:
 
 
 @pytest.mark.differs("1.36")
-async def test_tail_a_replacement_late_in_the_gang_runs(cluster: Cluster, kubelet: Kubelet) -> None:
+async def test_a_replacement_in_a_partly_succeeded_gang_runs(cluster: Cluster, kubelet: Kubelet) -> None:
     """Kubernetes issue 142330: a finished pod leaves the count, and its gang can never be complete again."""
     created = await cluster.create_jobset(
         jobset(
@@ -339,7 +339,7 @@ async def test_name_conflict_is_reported_and_nothing_is_adopted(cluster: Cluster
     assert (await cluster.gangs()).names == {workload}
 
 
-async def test_configuration_is_settled_at_creation(cluster: Cluster) -> None:
+async def test_gang_settings_are_immutable(cluster: Cluster) -> None:
     await cluster.create_jobset(jobset("js", rj("w", 1, 1, 1, mode="Gang")))
     await cluster.create_jobset(jobset("plain", rj("w", 1, 1, 1)))
     for name, mode in (("js", "Gang"), ("plain", "Gang")):
@@ -367,7 +367,7 @@ async def test_full_put_without_the_stamp_is_repaired(cluster: Cluster) -> None:
     assert updated["spec"]["replicatedJobs"][0]["template"]["metadata"]["annotations"][REF] == stamps[-1]
 
 
-async def test_break_glass_namespace_is_never_asked(cluster: Cluster) -> None:
+async def test_a_skipped_namespace_is_not_sent_to_gangctl(cluster: Cluster) -> None:
     await cluster.api.patch(
         path_of("v1", "namespaces", name=cluster.namespace), {"metadata": {"labels": {"gangctl.dev/skip": "true"}}}
     )
@@ -380,7 +380,7 @@ async def test_break_glass_namespace_is_never_asked(cluster: Cluster) -> None:
     assert "gang-ref" not in str(created["spec"])
 
 
-async def test_a_jobset_that_asks_for_no_gang_never_reaches_gangctl(cluster: Cluster, running: Gangctl) -> None:
+async def test_a_jobset_without_a_gang_is_not_sent_to_gangctl(cluster: Cluster, running: Gangctl) -> None:
     """Nor do its Jobs: nobody answers for gangctl here, so that whatever is asked of it is refused."""
     await running.process.kill()
     try:

@@ -46,7 +46,7 @@ async def test_converted_jobsets_are_gangs(cluster: Cluster) -> None:
         assert await wait_for(made, what=f"the gang of {name}") == [pods]
 
 
-async def test_a_jobset_without_the_field_is_found_out(cluster: Cluster, tmp_path: Path) -> None:
+async def test_a_jobset_controller_without_the_field_is_detected(cluster: Cluster, tmp_path: Path) -> None:
     (command,) = [line for line, code in PAGE.commands if line.startswith("kubectl") and code == 1]
     kubectl = Kubectl(tmp_path, cluster.plane.kubeconfig)
     with pytest.raises(KubectlFailed, match='field "scheduling" does not exist'):
@@ -74,7 +74,7 @@ def upstream() -> Iterator[ControlPlane]:
     asyncio.run(plane.close())
 
 
-async def test_gangctl_stands_down_where_jobset_has_the_field(upstream: ControlPlane) -> None:
+async def test_gangctl_defers_to_a_jobset_controller_with_the_field(upstream: ControlPlane) -> None:
     await create_namespaces(upstream, ["native"])
     cluster = Cluster(upstream, "native")
     async with Gangctl(upstream) as gangctl:

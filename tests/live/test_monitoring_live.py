@@ -43,11 +43,11 @@ def seen(tmp_path_factory: pytest.TempPathFactory, prometheus_binary: Path) -> S
     return asyncio.run(play(tmp_path_factory.mktemp("monitoring"), NOTHING))
 
 
-def test_every_gang_is_told_where_it_is(seen: Seen) -> None:
+def test_every_gang_has_its_phase_in_the_metrics(seen: Seen) -> None:
     assert seen.phases == {}
 
 
-def test_every_alert_fires_when_what_it_is_about_happens(seen: Seen) -> None:
+def test_every_alert_fires_in_its_situation(seen: Seen) -> None:
     known = {rule.name for rule in alerts()}
     assert seen.fired.keys() == known - NEVER.keys(), seen.stages
 
@@ -64,7 +64,7 @@ def test_every_alert_fires_when_what_it_is_about_happens(seen: Seen) -> None:
         ("GangReadySlow", {"cluster_queue": "main"}, None),
     ],
 )
-def test_an_alert_says_whose_it_is_and_counts_nobody_twice(
+def test_an_alert_has_its_labels_and_counts_each_gang_once(
     seen: Seen, alert: str, labels: dict[str, str], value: float | None
 ) -> None:
     told = [each for each in seen.fired[alert] if labels.items() <= each["labels"].items()]
@@ -77,17 +77,17 @@ def test_no_query_and_no_rule_fails(seen: Seen) -> None:
     assert seen.errors == {}
 
 
-def test_every_query_has_an_answer_unless_nothing_has_happened(seen: Seen) -> None:
+def test_every_query_has_a_result_if_its_event_occurred(seen: Seen) -> None:
     assert sorted(seen.nothing) == sorted(NOTHING)
     panels = {tuple(name.split("/")[:2]) for name in NOTHING}
     assert panels <= may_be_empty().keys()
 
 
-def test_series_end_with_the_gangs_that_they_are_about(seen: Seen) -> None:
+def test_series_end_with_their_gangs(seen: Seen) -> None:
     assert seen.left == []
 
 
-def test_promtool_has_nothing_to_say_of_what_is_exported(seen: Seen, promtool: Path) -> None:
+def test_promtool_accepts_the_exported_metrics(seen: Seen, promtool: Path) -> None:
     assert "gangctl_gang_info{" in seen.exposition
     text = seen.exposition.encode()
     done = subprocess.run([promtool, "check", "metrics"], input=text, capture_output=True, timeout=300, check=False)

@@ -82,7 +82,7 @@ async def place(
     await remove_namespace(place.api, name)
 
 
-async def test_a_life(place: PathwaysPlace) -> None:
+async def test_a_pathwaysjob_runs_from_creation_to_completion(place: PathwaysPlace) -> None:
     async with open_ground(place) as ground, Kubelet(place.api) as kubelet:
         raw = await place.submit()
         job = readable(raw)
@@ -127,7 +127,7 @@ async def running_head(place: PathwaysPlace) -> Object:
     return found[0]
 
 
-async def test_one_of_somebody_else_is_left_alone(place: PathwaysPlace) -> None:
+async def test_a_foreign_jobset_is_left_alone(place: PathwaysPlace) -> None:
     theirs = await place.create_jobset(foreign_jobset())
     await place.submit()
     status = await place.stands("Failed NameConflict")
@@ -140,7 +140,7 @@ async def test_one_of_somebody_else_is_left_alone(place: PathwaysPlace) -> None:
     assert (await place.jobset("pw"))["metadata"]["uid"] != theirs["metadata"]["uid"]
 
 
-async def test_a_denial_is_told_in_its_words_and_ends_with_the_policy(place: PathwaysPlace) -> None:
+async def test_a_denial_is_reported_with_its_message_until_the_policy_is_deleted(place: PathwaysPlace) -> None:
     name = f"no-heads-{place.namespace[-6:]}"
     rule = {"apiGroups": ["jobset.x-k8s.io"], "apiVersions": ["*"], "resources": ["jobsets"], "operations": ["CREATE"]}
     validation = {"expression": "object.metadata.name != 'pw'", "message": "no Pathways on Sundays"}
@@ -175,7 +175,7 @@ def right(resource: str, verb: str) -> Right:
     return found
 
 
-async def test_killed_between_jobset_and_status_it_goes_on(place: PathwaysPlace) -> None:
+async def test_a_kill_between_jobset_and_status_loses_no_status(place: PathwaysPlace) -> None:
     """What is taken away meanwhile is the right to write the status."""
     lacking = right("pathwaysjobs/status", "patch")
     process = place.gangctl.process
@@ -199,7 +199,7 @@ async def test_killed_between_jobset_and_status_it_goes_on(place: PathwaysPlace)
     await place.wrote(lambda written: written == ["create jobsets", "patch pathwaysjobs"] * 2)
 
 
-async def test_it_leaves_them_to_the_upstream_controller_and_takes_over(place: PathwaysPlace) -> None:
+async def test_pathwaysjobs_are_left_to_the_upstream_controller_and_then_adopted(place: PathwaysPlace) -> None:
     async with place.upstream():
         job = await place.submit()
         await place.submit("waiting")
@@ -233,7 +233,7 @@ async def test_it_leaves_them_to_the_upstream_controller_and_takes_over(place: P
 @pytest.mark.parametrize(
     ("resource", "verb"), [("pathwaysjobs", "get"), ("jobsets", "get"), ("jobsets", "create")], ids=str
 )
-async def test_without_looking_or_creating_there_is_no_jobset(resource: str, verb: str, place: PathwaysPlace) -> None:
+async def test_without_get_or_create_there_is_no_jobset(resource: str, verb: str, place: PathwaysPlace) -> None:
     lacking = right(resource, verb)
     async with missing(place.api, USER, [lacking]):
         await place.submit()
@@ -254,7 +254,9 @@ async def test_without_looking_or_creating_there_is_no_jobset(resource: str, ver
     ],
     ids=lambda each: f"{each[0][0]}-{each[0][1]}",
 )
-async def test_without_seeing_nothing_is_written(lacking: tuple[tuple[str, str], ...], place: PathwaysPlace) -> None:
+async def test_without_list_or_watch_nothing_is_written(
+    lacking: tuple[tuple[str, str], ...], place: PathwaysPlace
+) -> None:
     """Without the list of either nothing is known; what is not watched is heard of by lists, late."""
     rights = [right(*each) for each in lacking]
     await place.gangctl.process.stop()
@@ -269,7 +271,7 @@ async def test_without_seeing_nothing_is_written(lacking: tuple[tuple[str, str],
         assert rights[1].words in place.gangctl.log.replace('\\"', '"')
 
 
-async def test_a_jobset_goes_with_its_job_and_does_not_come_again(place: PathwaysPlace) -> None:
+async def test_a_jobset_is_deleted_with_its_pathwaysjob(place: PathwaysPlace) -> None:
     await place.submit()
     await place.stands("Pending")
     await place.counted(1)
@@ -282,7 +284,7 @@ async def test_a_jobset_goes_with_its_job_and_does_not_come_again(place: Pathway
     assert await place.found_jobset() is None
 
 
-def test_every_right_is_missed() -> None:
+def test_every_right_has_a_test_without_it() -> None:
     """That over owners is asked for on another plane, where it is enforced."""
     seen = {("pathwaysjobs", "list"), ("pathwaysjobs", "watch"), ("pathwaysjobs", "get"), ("jobsets", "get")}
     seen |= {("jobsets", "create"), ("leases", "list"), ("leases", "watch"), ("pathwaysjobs/status", "patch")}

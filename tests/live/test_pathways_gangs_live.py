@@ -130,7 +130,7 @@ NEWEST_ONLY = pytest.mark.parametrize(
 
 
 @NEWEST_ONLY
-async def test_contenders_take_turns_as_gangs_and_strand_each_other_without(cluster: Cluster) -> None:
+async def test_pathways_jobsets_run_one_after_the_other_as_gangs_and_block_each_other_without(cluster: Cluster) -> None:
     """Three kinds side by side, because it is mostly waiting; a pool takes pods of one kind only."""
     beside = [_colocated(f"beside-{n}", slices=slices) for n, slices in enumerate((2, 2, 1, 1))]
     loose = [_colocated(f"loose-{n}", slices=2, metadata=annotated(gang_mode="Off")) for n in range(3)]
@@ -177,7 +177,7 @@ async def priority(cluster: Cluster) -> AsyncIterator[str]:
 
 @pytest.mark.full("that Pathways gangs get pools is shown by the contest; preemption is the scheduler's")
 @NEWEST_ONLY
-async def test_more_priority_takes_a_pool_from_less(cluster: Cluster, priority: str) -> None:
+async def test_a_job_of_higher_priority_preempts_a_pool(cluster: Cluster, priority: str) -> None:
     """On all nodes of the pool: preemption looks at one at a time."""
     one = {"numSlices": 1, "priorityClassName": priority}
     pairs = {
@@ -194,7 +194,7 @@ async def test_more_priority_takes_a_pool_from_less(cluster: Cluster, priority: 
             ground.look_at(job, await ground.started(job))
 
 
-async def test_a_slice_finds_the_pool_that_is_whole_however_much_a_broken_one_is_liked() -> None:
+async def test_a_slice_is_placed_on_a_complete_pool_despite_a_preferred_incomplete_one() -> None:
     """The scheduler likes emptier nodes better, and affinity binds a gang to the pool of the first one it takes."""
     gates = {"TopologyAwareWorkloadScheduling": True}
     async with ControlPlane.start("1.37", ("jobset",), gates=gates) as plane, Gangctl(plane):

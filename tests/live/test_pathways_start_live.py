@@ -108,7 +108,7 @@ async def _made(cluster: Cluster, priority: Object) -> None:
 
 
 @pytest.mark.parametrize("profile", list(Profile))
-async def test_every_rendering_is_taken_without_a_warning(furnished: Cluster, profile: Profile) -> None:
+async def test_every_rendering_is_accepted_without_a_warning(furnished: Cluster, profile: Profile) -> None:
     """JobSet looks at pod templates only in part: the Jobs that it would make of them are looked at, too."""
     told: dict[str, list[str]] = {}
     for name, raw in valid().items():

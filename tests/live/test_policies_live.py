@@ -1,4 +1,4 @@
-"""GangPolicies on a real API server: what it makes of verdicts, who is asked, what is said of JobSets that exist."""
+"""GangPolicies on a real API server: verdicts, which requests are evaluated, reports on existing JobSets."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ async def policed(policy_plane: ControlPlane, evaluating: Gangctl) -> AsyncItera
     await remove_namespace(policy_plane.api, name)
 
 
-async def test_denied_warned_audited_and_changed_without_a_restart(policed: Policed) -> None:
+async def test_policies_deny_warn_audit_and_change_without_a_restart(policed: Policed) -> None:
     cluster = policed.cluster
     rules = [
         {**TEAM_NEEDED, "message": "a team is needed", "reason": "Forbidden"},
@@ -145,7 +145,7 @@ async def test_denied_warned_audited_and_changed_without_a_restart(policed: Poli
     await policed.gone()
 
 
-async def test_a_flood_of_large_jobsets_refuses_no_small_one(policed: Policed) -> None:
+async def test_many_large_jobsets_do_not_cause_the_refusal_of_small_ones(policed: Policed) -> None:
     """Six clients create JobSets with a text of 400,000 letters, in which a policy searches for longer than it may."""
     containers = "object.spec.replicatedJobs.map(r, r.template.spec.template.spec.containers).flatten()"
     await policed.policy(
@@ -180,7 +180,7 @@ async def test_a_flood_of_large_jobsets_refuses_no_small_one(policed: Policed) -
     assert set(answers) == {422}, "what is too large for the rule is denied, by the policy's failurePolicy"
 
 
-async def test_parameters_exceptions_and_other_namespaces(policed: Policed) -> None:
+async def test_parameters_exceptions_and_namespace_selectors_apply(policed: Policed) -> None:
     cluster = policed.cluster
     limits = cluster.path("v1", "configmaps", "limits")
     body: Object = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "limits"}, "data": {"pods": "1"}}
@@ -193,7 +193,7 @@ async def test_parameters_exceptions_and_other_namespaces(policed: Policed) -> N
     )
     await policed.in_force(path)
     await policed.until(422, words="too many pods")
-    # Somebody else's namespace is not concerned.
+    # Another namespace is not affected.
     elsewhere = Cluster(cluster.plane, "default")
     await elsewhere.create_jobset(PLAIN, dry_run=True)
     excepted = await except_from(policed, path, "moving", timedelta(hours=1))
@@ -208,7 +208,7 @@ async def test_parameters_exceptions_and_other_namespaces(policed: Policed) -> N
     await policed.until(422, words="no params found")
 
 
-async def test_a_broken_policy_is_reported_and_its_failure_policy_decides(policed: Policed) -> None:
+async def test_a_broken_policy_is_reported_and_follows_its_failure_policy(policed: Policed) -> None:
     broken = [{"expression": "objet.spec.replicatedJobs.size() > 0"}]
     path = await policed.policy("broken", validations=broken)
     told = await policed.in_force(path, reason="InvalidExpression")
@@ -225,7 +225,7 @@ async def test_a_broken_policy_is_reported_and_its_failure_policy_decides(police
     assert (await policed.in_force(path))["status"] == "True"
 
 
-async def test_while_gangctl_is_away_the_failure_policy_decides(policed: Policed) -> None:
+async def test_while_gangctl_is_down_the_failure_policy_applies(policed: Policed) -> None:
     cluster = policed.cluster
     await policed.policy("p", validations=[{"expression": "false", "message": "never"}], failurePolicy="Ignore")
     await policed.until(422, words="never")
@@ -293,7 +293,7 @@ async def except_from(policed: Policed, policy: str, name: str, life: timedelta,
     return await policed.create("GangPolicyException", name, {**spec, "expiresAt": until})
 
 
-async def test_what_exists_is_counted_told_and_reported(policed: Policed, tmp_path: Path) -> None:
+async def test_violations_of_existing_jobsets_are_counted_and_reported(policed: Policed, tmp_path: Path) -> None:
     cluster = policed.cluster
     began = datetime.now(UTC).timestamp()
     for each in (named("old-1"), named("old-2"), named("good", team="a")):
@@ -414,7 +414,7 @@ async def agree(policed: Policed) -> int:
     return left_alone
 
 
-async def test_an_exception_counts_in_a_scan_until_it_ends(policed: Policed) -> None:
+async def test_an_exception_applies_in_a_scan_until_it_expires(policed: Policed) -> None:
     cluster = policed.cluster
     for each in ("old-1", "old-2"):
         await cluster.create_jobset(named(each))
@@ -443,7 +443,7 @@ async def test_an_exception_counts_in_a_scan_until_it_ends(policed: Policed) -> 
     await wait_for(lambda: is_violated(policed, 2, policy=name), what="the metric to follow")
 
 
-async def test_definitions_that_come_after_gangctl_has_started(bare: Cluster) -> None:
+async def test_definitions_installed_after_gangctl_are_followed(bare: Cluster) -> None:
     await withdraw(bare.api, definitions().values())
     async with policing(bare, *SOON, defined=False) as policed:
         # Ready, and not restarted by what follows.
@@ -465,7 +465,7 @@ async def test_definitions_that_come_after_gangctl_has_started(bare: Cluster) ->
         assert policed.gangctl.process.pid == process
 
 
-async def test_parameters_of_a_kind_of_ones_own_and_the_role_that_lets_them_be_read(policed: Policed) -> None:
+async def test_parameters_of_a_custom_kind_are_read_with_their_role(policed: Policed) -> None:
     cluster = policed.cluster
     await serve(cluster.api, [LIMITS])
     limits = cluster.path("gangs.example.org/v1", "ganglimits")

@@ -1,4 +1,4 @@
-"""The quick start of the README, from ``git clone`` to a gang that runs, as somebody types it who has nothing but that.
+"""The quick start of the README, from ``git clone`` to a gang that runs, as typed by a user without any other help.
 
 A shell takes the lines as they stand there. Their cluster is a real control plane with neither JobSet nor gangctl; what
 a line says that it needs the internet for, JobSet, is started by the harness in the release that the line names. What
@@ -44,7 +44,7 @@ _WEBHOOKS: Final = "kubectl get validatingwebhookconfigurations,mutatingwebhookc
 
 @dataclass
 class Reader:
-    """Somebody with git, make, Python, curl and kubectl, who types what the page says; ``said`` is what came of it."""
+    """A user with git, make, Python, curl and kubectl, who types what the page shows; ``said`` is the output."""
 
     terminal: Terminal
     said: dict[str, str] = field(default_factory=dict)

@@ -33,24 +33,26 @@ def told_by(situations: Situations) -> list[object]:
 
 @pytest.fixture(scope="module")
 def told() -> Mapping[str, Told]:
-    """What was told of all situations on the newest minor."""
+    """The causes of all situations on the newest minor."""
     return asyncio.run(_play_newest())
 
 
 @pytest.fixture(scope="module")
 def told_on_1_36() -> Mapping[str, Told]:
-    """What was told of all situations of an older minor."""
+    """The causes of all situations of an older minor."""
     return asyncio.run(_play_older())
 
 
 @pytest.mark.parametrize("situation", told_by(SITUATIONS))
-def test_found_first(situation: Situation, told: Mapping[str, Told]) -> None:
+def test_the_cause_of_a_situation_is_found_first(situation: Situation, told: Mapping[str, Told]) -> None:
     check(situation, told[situation.id])
 
 
 @pytest.mark.full("what gangctl says does not differ there; minCounts that are immutable do, in the lifecycle tests")
 @pytest.mark.parametrize("situation", told_by(OLDER))
-def test_found_first_on_1_36(situation: Situation, told_on_1_36: Mapping[str, Told]) -> None:
+def test_the_cause_of_a_situation_is_found_first_on_1_36(
+    situation: Situation, told_on_1_36: Mapping[str, Told]
+) -> None:
     check(situation, told_on_1_36[situation.id])
 
 

@@ -1,4 +1,4 @@
-"""What a JobSet of a real cluster hears of its readiness, and that only the leader follows pods."""
+"""The readiness events of a JobSet in a real cluster, and that only the leader follows pods."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def gang(cluster: Cluster, name: str, pods: int) -> Object:
 
 
 async def counted(gangctl: Gangctl, number: int, metric: str, **labels: str) -> None:
-    """Wait until a metric says so."""
+    """Wait until a metric has the value."""
 
     async def so() -> bool:
         found = await gangctl.metric(metric, labels)
@@ -45,7 +45,7 @@ async def counted(gangctl: Gangctl, number: int, metric: str, **labels: str) -> 
 
 
 @pytest.mark.usefixtures("nodes")
-async def test_one_that_starts_hears_two_things_and_of_one_that_waits_it_is_counted_why(
+async def test_a_started_gang_gets_two_events_and_a_waiting_one_is_counted_by_cause(
     cluster: Cluster, running: Gangctl
 ) -> None:
     await cluster.create_jobset(gang(cluster, "runs", 6))
@@ -62,7 +62,7 @@ async def test_one_that_starts_hears_two_things_and_of_one_that_waits_it_is_coun
 
 @pytest.mark.full("half a minute after it was first seen; what is told is in tests/controllers/readiness")
 @pytest.mark.usefixtures("nodes")
-async def test_one_that_waits_hears_why(cluster: Cluster) -> None:
+async def test_a_waiting_gang_gets_an_event_with_the_cause(cluster: Cluster) -> None:
     await cluster.create_jobset(gang(cluster, "waits", 10))
     event = await said(cluster, "Unschedulable", "waits")
     assert event["type"] == "Warning"
@@ -70,7 +70,7 @@ async def test_one_that_waits_hears_why(cluster: Cluster) -> None:
 
 
 @pytest.mark.usefixtures("nodes")
-async def test_pods_that_may_not_be_made_are_told_of_with_what_refuses_them(cluster: Cluster, running: Gangctl) -> None:
+async def test_refused_pods_are_reported_with_the_refusing_plugin(cluster: Cluster, running: Gangctl) -> None:
     quota: Object = {"metadata": {"name": "none"}, "spec": {"hard": {"pods": "0"}}}
     await cluster.api.create(cluster.path("v1", "resourcequotas"), quota)
     await pods_refused(cluster, "exceeded quota")
@@ -79,7 +79,7 @@ async def test_pods_that_may_not_be_made_are_told_of_with_what_refuses_them(clus
     await counted(running, 1, "gangctl_gangs_blocked", **labels)
 
 
-async def test_only_the_leader_follows_pods_and_the_next_one_does_from_then_on(bare: Cluster) -> None:
+async def test_only_the_current_leader_follows_pods(bare: Cluster) -> None:
     pods = {"resource": "pods"}
     async with two_replicas(bare.plane) as replicas:
         leader, follower = await replicas.roles()

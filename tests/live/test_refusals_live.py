@@ -48,7 +48,9 @@ WRONG: dict[str, tuple[Object, str, str]] = {
 
 
 @each(("raw", "field", "words"), WRONG.values(), ids=WRONG)
-async def test_refused_with_one_clear_error(raw: Object, field: str, words: str, cluster: Cluster) -> None:
+async def test_invalid_jobsets_are_refused_with_one_error(
+    raw: Object, field: str, words: str, cluster: Cluster
+) -> None:
     failure = await refused(cluster.create_jobset(raw))
     assert failure.status == 422
     assert failure.reason == "Invalid"
@@ -78,7 +80,7 @@ async def test_mixed_priorities_are_refused_on_1_37_and_a_warning_before(cluster
 
 
 @pytest.mark.differs("1.35")
-async def test_topology_needs_an_api_that_has_it(cluster: Cluster) -> None:
+async def test_a_topology_is_refused_by_a_minor_without_it(cluster: Cluster) -> None:
     raw = jobset("js", rj("w", 1, 1, 1), mode="Gang", options='{"topologyKey": "rack"}')
     if cluster.minor == "1.35":
         failure = await refused(cluster.create_jobset(raw))

@@ -67,7 +67,7 @@ async def accepted(request: Callable[[], Awaitable[Object]]) -> None:
     await wait_for(request, what="a request to be accepted", tolerate=(ApiFailure, *UNREACHABLE))
 
 
-async def test_a_leader_that_leaves_hands_over_and_one_that_is_killed_is_followed(bare: Cluster) -> None:
+async def test_a_standby_takes_over_from_a_terminated_and_from_a_killed_leader(bare: Cluster) -> None:
     plane, begun = bare.plane, bare.plane.audit_position
     made = two_replicas(plane, shutdown_delay=UNTIL_TOLD_SECONDS)
     async with made as replicas, Load(bare, pace=10) as load:

@@ -240,7 +240,7 @@ async def cluster(rights_plane: ControlPlane, request: pytest.FixtureRequest) ->
     await remove_namespace(rights_plane.api, name)
 
 
-async def test_a_whole_life_uses_every_right_and_is_refused_nothing(
+async def test_every_right_is_used_and_no_request_is_refused(
     rights_plane: ControlPlane, pod: InCluster, cluster: Cluster
 ) -> None:
     await known(rights_plane.api, ACCOUNT, granted())
@@ -393,7 +393,7 @@ async def inside(rights_plane: ControlPlane, pod: InCluster, cluster: Cluster) -
 
 
 @pytest.mark.parametrize("row", list(_rows(IN_CLUSTER)))
-async def test_without_it(row: Row, inside: Stage) -> None:
+async def test_a_missing_right_has_its_documented_effect(row: Row, inside: Stage) -> None:
     await _without(inside, rights_of(row), row[4])
 
 
@@ -420,7 +420,7 @@ async def _exists(cluster: Cluster, path: str) -> bool:
 
 
 @pytest.mark.parametrize("row", list(_rows(REGISTRATION)))
-async def test_outside_without_it(row: Row, outside: Stage) -> None:
+async def test_a_missing_right_outside_of_the_cluster_has_its_documented_effect(row: Row, outside: Stage) -> None:
     await _without(outside, rights_of(row, registration=True), row[4])
 
 

@@ -53,7 +53,7 @@ async def test_no_admission_fails_while_replicas_are_replaced(bare: Cluster) -> 
             assert "Traceback" not in replica.log
 
 
-async def test_one_that_is_told_to_end_answers_until_it_is_told_again(bare: Cluster) -> None:
+async def test_a_terminating_replica_answers_until_a_second_signal(bare: Cluster) -> None:
     async with Gangctl(bare.plane, "--leader-elect=true", "--shutdown-delay", "3600") as gangctl:
         await wait_for(lambda: leads(gangctl), what="it to lead")
         gangctl.process.terminate()

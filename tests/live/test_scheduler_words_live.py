@@ -1,4 +1,4 @@
-"""What schedulers, API servers and JobSet say of gangs that cannot start is still what the causes are read from."""
+"""Messages of schedulers, API servers and JobSet about gangs that cannot start are as recorded for the causes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _POD = re.compile(r'pods "\w[\w-]*-\w{0,5}"')
 
 
 def comparable(said: dict[str, Any]) -> dict[str, Any]:
-    """Without the names of pods; which pod is told which message is chance."""
+    """Without the names of pods; which pod gets which message is chance."""
     found: dict[str, Any] = {}
     for case, each in said.items():
         if isinstance(each, dict):
@@ -28,5 +28,5 @@ def comparable(said: dict[str, Any]) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("minor", [pytest.param(each, marks=pytest.mark.minor(each)) for each in RECORDED_MINORS])
-async def test_they_say_what_was_recorded(minor: str) -> None:
+async def test_schedulers_and_controllers_give_the_recorded_messages(minor: str) -> None:
     assert comparable(await on_a_plane(minor)) == comparable(RECORDED[minor])

@@ -87,7 +87,7 @@ async def uses(plane: ControlPlane, namespace: str, *tokens: str) -> None:
     await wait_for(logged, what="the tokens in the audit log")
 
 
-async def test_a_token_that_is_replaced_is_used_and_nothing_secret_is_told(bare: Cluster, tmp_path: Path) -> None:
+async def test_a_replaced_token_is_used_and_no_secret_is_exposed(bare: Cluster, tmp_path: Path) -> None:
     plane, file = bare.plane, tmp_path / "token"
     await plane.api.create(ACCOUNTS, {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": ACCOUNT}})
     await prepare(plane, USER)

@@ -1,4 +1,4 @@
-"""Secured metrics beside a real API server: who gets them, who does not, and what happens while nobody can say."""
+"""Secured metrics beside a real API server: which clients get them, and what happens while it cannot be asked."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ async def metrics(bare: Cluster) -> AsyncIterator[Metrics]:
         yield made
 
 
-async def test_who_may_gets_them_and_nobody_else(metrics: Metrics) -> None:
+async def test_only_authorized_clients_get_the_metrics(metrics: Metrics) -> None:
     scraper, stranger = await metrics.token("scraper"), await metrics.token("stranger")
     binding = await metrics.bind("scraper")
     text = await metrics.until(200, scraper)
@@ -164,7 +164,7 @@ async def scrapes_cost_few_reviews(metrics: Metrics, token: str) -> None:
 
 
 @pytest.mark.full("it says nothing either while gangctl may not ask")
-async def test_while_the_api_server_is_away_nobody_is_let_in(own: Cluster) -> None:
+async def test_while_the_api_server_is_down_no_client_gets_the_metrics(own: Cluster) -> None:
     async with secured(own) as metrics:
         scraper = await metrics.token("scraper")
         await metrics.bind("scraper")
@@ -176,7 +176,7 @@ async def test_while_the_api_server_is_away_nobody_is_let_in(own: Cluster) -> No
         assert "gangctl_build_info{" in await metrics.until(200, scraper)
 
 
-async def test_without_the_right_to_ask_nobody_is_let_in(metrics: Metrics) -> None:
+async def test_without_the_right_to_reviews_no_client_gets_the_metrics(metrics: Metrics) -> None:
     (role,) = {
         each["metadata"]["name"]
         for each in component(COMPONENT, USER)

@@ -1,4 +1,4 @@
-"""An installation with two shards on a real API server: the rights to its Leases, and what the doctor says of them."""
+"""An installation with two shards on a real API server: the rights to its Leases, and the report of the doctor."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ async def alone(bare: Cluster) -> AsyncIterator[InCluster]:
 
 
 async def doctor(cluster: Cluster) -> dict[str, Any]:
-    """What it says of the leaders."""
+    """Its evidence about the leaders."""
     flags = ("--only", "gangctl-leader", "--kubeconfig", str(cluster.plane.kubeconfig), "-o", "json")
     answer = await in_a_thread("doctor", *flags)
     (check,) = json.loads(answer.out)["checks"]
@@ -51,7 +51,7 @@ async def says(cluster: Cluster, verdict: str, message: str) -> list[str]:
     return await wait_for(so, what=f"the doctor to say that {message}")
 
 
-async def test_one_replica_leads_one_shard_and_the_doctor_misses_the_other(bare: Cluster, alone: InCluster) -> None:
+async def test_one_replica_leads_one_shard_and_the_doctor_reports_the_other(bare: Cluster, alone: InCluster) -> None:
     async def leading() -> bool:
         if await alone.metric("gangctl_shard_leader", {"shard": "0"}) != 1:
             raise NotYet("nobody leads shard 0")

@@ -1,4 +1,4 @@
-"""Shards: each namespace is looked after by the leader of its shard and by nobody else, whoever dies."""
+"""Shards: each namespace is reconciled by the leader of its shard only, whichever replica is killed."""
 
 from __future__ import annotations
 
@@ -191,7 +191,7 @@ async def follows(replica: Gangctl, pods: int) -> None:
     await wait_for(so, what=f"{pods} pods to be followed")
 
 
-async def test_a_namespace_is_looked_after_by_the_leader_of_its_shard(bare: Cluster) -> None:
+async def test_a_namespace_is_reconciled_by_the_leader_of_its_shard_only(bare: Cluster) -> None:
     async with shards(bare.plane) as ground:
         leaders = [await ground.leader(number) for number in range(SHARDS)]
         standby = await ground.standby()
@@ -213,7 +213,7 @@ async def test_a_namespace_is_looked_after_by_the_leader_of_its_shard(bare: Clus
 
 
 @pytest.mark.parametrize("number", [0, pytest.param(1, marks=pytest.mark.full("the other shard is taken over alike"))])
-async def test_the_shard_of_a_leader_that_dies_is_taken_over_and_the_other_is_not_disturbed(
+async def test_the_shard_of_a_killed_leader_is_taken_over_without_disturbing_the_other(
     bare: Cluster, number: int
 ) -> None:
     async with shards(bare.plane) as ground:
@@ -239,7 +239,7 @@ async def test_the_shard_of_a_leader_that_dies_is_taken_over_and_the_other_is_no
         assert await ground.leader(number) is standby
 
 
-async def test_replicas_that_disagree_on_the_number_do_nothing_twice(bare: Cluster) -> None:
+async def test_replicas_with_different_shard_counts_write_nothing_twice(bare: Cluster) -> None:
     """A rollout from one to two shards: for its length, two replicas look after what is in the second."""
     async with shards(bare.plane, (), DIVIDED, DIVIDED) as ground:
         whole, *divided = ground.every

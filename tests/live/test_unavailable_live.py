@@ -1,4 +1,4 @@
-"""Clusters on which no gang can be made: gangctl says so and waits; who asks for a gang gets 422, all else passes."""
+"""Clusters on which no gang can be made: gangctl reports it and waits; a gang gets 422, all else is admitted."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ async def gangctl_on(
         yield Cluster(started, "t"), gangctl
 
 
-async def test_without_the_api_until_the_cluster_is_given_it() -> None:
+async def test_gangs_are_refused_without_the_scheduling_api_until_it_is_served() -> None:
     """The API group is off, and is switched on under the running gangctl, as an upgrade would."""
     async with gangctl_on({}, {"scheduling.k8s.io/v1beta1": False}, "--leader-elect=true") as (cluster, gangctl):
         failure = await refused(cluster.create_jobset(GANGED))
@@ -81,7 +81,7 @@ async def configurations(plane: ControlPlane) -> set[str]:
 
 
 async def plan_live(plane: ControlPlane) -> tuple[int, str]:
-    """``gangctl plan`` against a cluster: exit code and what it says on stderr."""
+    """``gangctl plan`` against a cluster: exit code and stderr."""
     file = plane.directory / "jobset.json"
     file.write_text(json.dumps(GANGED))
     command = ["plan", "-f", str(file), "--kubeconfig", str(plane.kubeconfig)]
@@ -92,7 +92,7 @@ async def plan_live(plane: ControlPlane) -> tuple[int, str]:
     return process.returncode or 0, said.decode()
 
 
-async def test_where_the_field_is_dropped() -> None:
+async def test_gangs_are_refused_where_the_reference_is_dropped() -> None:
     """The API is served and the gate is off: pods would silently lose their group."""
     flags = ["--unavailable", "allow", "--unregister-on-exit"]
     async with gangctl_on({"GenericWorkload": False}, {}, *flags) as (cluster, gangctl):

@@ -1,4 +1,4 @@
-"""gangctl uninstalled while it runs: nobody is blocked afterwards, and what runs runs on."""
+"""gangctl is uninstalled while it runs: no JobSet is blocked afterwards, and running ones continue."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def policy_of(cluster: Cluster) -> str:
     return path_of(GROUP, "gangpolicies", name=f"any-{cluster.namespace[-6:]}")
 
 
-async def test_uninstalled_it_blocks_nobody_and_what_runs_runs_on(bare: Cluster, tmp_path: Path) -> None:
+async def test_an_uninstalled_gangctl_blocks_no_jobset_and_running_ones_continue(bare: Cluster, tmp_path: Path) -> None:
     cluster = bare
     kubectl = Kubectl(tmp_path, cluster.plane.kubeconfig)
     gangctl = InCluster(cluster.plane, fine("install").documents, "--shutdown-delay=0")

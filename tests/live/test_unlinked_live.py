@@ -1,4 +1,4 @@
-"""A Job of a gang that was made past the webhook: its pods run, its owner is told, and where possible nobody waits."""
+"""A Job of a gang that bypassed the webhook: its pods run, it is reported, and where possible no pod waits for it."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ async def room(cluster: Cluster) -> AsyncIterator[Object]:
     await remove_nodes(cluster.api, nodes)
 
 
-async def test_a_job_made_past_the_webhook(cluster: Cluster, room: Object) -> None:
+async def test_a_job_that_bypassed_the_webhook_runs_and_is_reported(cluster: Cluster, room: Object) -> None:
     first, second = (rj(name, 1, 2, 2, pod=room) for name in ("a", "b"))
     created = await cluster.create_jobset(jobset("js", first, second, mode="Gang"))
     before = {pod["metadata"]["uid"] for pod in await running_pods(cluster, 4)}

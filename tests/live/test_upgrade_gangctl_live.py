@@ -1,4 +1,4 @@
-"""gangctl upgraded under load, from the version before: nobody notices, and no gang is made anew."""
+"""gangctl is upgraded under load, from the version before: no request is refused, and no gang is recreated."""
 
 from __future__ import annotations
 
@@ -49,8 +49,8 @@ def older(tmp_path: Path) -> Path:
     return tree
 
 
-async def test_nothing_is_lost_and_nobody_refused_while_gangctl_is_upgraded(bare: Cluster, older: Path) -> None:
-    """As docs/upgrades.md says: definitions and rights first, then one replica after the other."""
+async def test_an_upgrade_of_gangctl_refuses_no_request_and_loses_no_gang(bare: Cluster, older: Path) -> None:
+    """As in docs/upgrades.md: definitions and rights first, then one replica after the other."""
     program = (str(older / "launch.py"),)
     made = two_replicas(bare.plane, program=program, manifests=older / "manifests", shutdown_delay=UNTIL_TOLD_SECONDS)
     async with made as replicas:

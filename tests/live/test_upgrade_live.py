@@ -118,7 +118,7 @@ async def upgraded() -> AsyncIterator[Upgraded]:
         yield Upgraded(plane, gangctl, kubelet)
 
 
-async def test_upgrade_1_35_to_1_36_to_1_37(upgraded: Upgraded) -> None:
+async def test_gangs_survive_an_upgrade_from_1_35_to_1_36_to_1_37(upgraded: Upgraded) -> None:
     pid = upgraded.gangctl.process.pid
     runs = await _live_gangs_of_1_35(upgraded)
     await upgraded.plane.upgrade("1.36")

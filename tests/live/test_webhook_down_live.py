@@ -1,4 +1,4 @@
-"""gangctl away: who asked for a gang is refused at once (or goes without, if that was chosen), nobody else notices."""
+"""gangctl is down: gangs are refused at once (or admitted without, if chosen), and other JobSets are not affected."""
 
 from __future__ import annotations
 
@@ -61,11 +61,11 @@ async def nobody_else_notices(cluster: Cluster) -> None:
             await cluster.api.create(path, body, dryRun="All")
 
 
-async def test_who_asks_for_a_gang_is_refused_in_time_and_nobody_else(bare: Cluster) -> None:
+async def test_only_gangs_are_refused_while_gangctl_is_down(bare: Cluster) -> None:
     async with Gangctl(bare.plane, "--webhook-timeout", str(TIMEOUT_SECONDS)) as gangctl:
         await bare.asked()
         await gangctl.process.stop()
-        # At once: nobody waits for the timeout.
+        # At once, without a wait for the timeout.
         await refused_for(bare, "connection refused")
         await nobody_else_notices(bare)
         await bare.create_jobset(PLAIN)
@@ -100,7 +100,7 @@ async def break_the_glass(cluster: Cluster) -> None:
     assert REF not in str(skipped)
 
 
-async def test_ignored_it_is_told_afterwards_and_gangs_are_kept_whole(bare: Cluster) -> None:
+async def test_with_ignore_unlinked_jobs_are_reported_later_and_gangs_stay_complete(bare: Cluster) -> None:
     gang = jobset("gang", rj("w", 1, 1, 1, mode="Gang"))
     async with Gangctl(bare.plane, "--webhook-failure-policy", "Ignore") as gangctl:
         await bare.asked()

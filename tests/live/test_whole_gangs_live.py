@@ -62,7 +62,7 @@ async def event(cluster: Cluster, reason: str, holds: Callable[[str], bool]) -> 
 
 
 @on("1.37")
-async def test_a_replacement_starts_beside_an_index_that_failed_for_good(cluster: Cluster, kubelet: Kubelet) -> None:
+async def test_a_replacement_starts_beside_a_permanently_failed_index(cluster: Cluster, kubelet: Kubelet) -> None:
     raw = jobset("js", workers(cluster, "w", 4, backoffLimit=100, backoffLimitPerIndex=1), mode="Gang")
     created = await cluster.create_jobset(raw)
     group = object_name("js", created["metadata"]["uid"], "jobset")
@@ -80,9 +80,7 @@ async def test_a_replacement_starts_beside_an_index_that_failed_for_good(cluster
 
 
 @on("1.37")
-async def test_a_group_that_is_deleted_under_its_gang_is_followed_to_the_end(
-    cluster: Cluster, kubelet: Kubelet
-) -> None:
+async def test_the_min_count_of_a_deleted_group_still_follows_its_gang(cluster: Cluster, kubelet: Kubelet) -> None:
     """``kubectl delete podgroup``: it stays as long as pods name it, and the scheduler goes by its minCount."""
     created = await cluster.create_jobset(jobset("js", workers(cluster, "w", 3, backoffLimit=6), mode="Gang"))
     group = object_name("js", created["metadata"]["uid"], "jobset")
@@ -98,7 +96,7 @@ async def test_a_group_that_is_deleted_under_its_gang_is_followed_to_the_end(
 
 @pytest.fixture
 async def renamed(cluster: Cluster) -> AsyncIterator[None]:
-    """Somebody's policy lets the pods of Job js-b-0 name another group, before gangctl's webhook is asked."""
+    """A policy of another tool has the pods of Job js-b-0 name another group, before gangctl's webhook is called."""
     name = cluster.namespace
     template = (
         "Object.spec.template.spec{schedulingGroup: Object.spec.template.spec.schedulingGroup{podGroupName: 'theirs'}}"
@@ -165,7 +163,7 @@ async def test_a_gang_does_not_wait_for_a_job_that_names_another_group(cluster: 
 
 @on("1.37", "1.36")
 @pytest.mark.usefixtures("kubelet")
-async def test_a_strangers_group_that_the_gangs_own_pods_keep_is_cured_by_suspending(cluster: Cluster) -> None:
+async def test_a_foreign_group_kept_by_pods_of_the_gang_is_resolved_by_suspending(cluster: Cluster) -> None:
     created = await cluster.create_jobset(jobset("js", workers(cluster, "w", 2), mode="Gang", suspend=True))
     await jobs_with_references(cluster, 1)
     group = object_name("js", created["metadata"]["uid"], "jobset")

@@ -15,7 +15,7 @@ from tests.manifests.files import ROOT
 
 
 class CommandFailed(Exception):  # noqa: N818 - it states what happened
-    """A non-zero exit, with what the command said."""
+    """A non-zero exit, with the output of the command."""
 
 
 @dataclass
