@@ -42,7 +42,7 @@ def test_carets_are_below_the_error(offset: int, length: int, drawn: str) -> Non
     assert draw(TEXT, offset, length) == drawn
 
 
-def test_what_is_not_printable_is_shown_and_the_carets_follow() -> None:
+def test_unprintable_characters_are_escaped_and_carets_are_shifted() -> None:
     assert draw("a\x1b\tb + c", 3, 1) == "a\\x1b b + c\n      ^"
 
 

@@ -25,17 +25,17 @@ def test_bash_completes_by_calling_the_program() -> None:
 
 
 class TestKubectl:
-    def test_commands_with_help(self) -> None:
+    def test_commands_are_completed_with_their_help(self) -> None:
         lines, directive = candidates([""])
         assert lines[: len(COMMANDS)] == [f"{name}\t{line}" for name, (_, line) in COMMANDS.items()]
         assert directive == 4
 
-    def test_values_files_and_options(self) -> None:
+    def test_values_files_and_options_are_completed(self) -> None:
         assert candidates(["plan", "-o", "j"]) == (["json", "jsonpath="], 4)
         assert candidates(["plan", "-f", ""]) == ([], 0)
         assert candidates(["convert", "--t"])[0][0].startswith("--to\t")
 
-    def test_process(self) -> None:
+    def test_the_kubectl_plugin_completes(self) -> None:
         answer = process("completion", "z", program_name="kubectl_complete-gang")
         assert answer.out == "zsh\n:4\n"
         assert process(program_name="kubectl_complete-gang").out.endswith("\n:4\n")

@@ -82,7 +82,7 @@ class TestRefused:
         assert all(line.startswith(f"{tmp_path}/a.yaml:") for line in lines[:-1])
         assert lines[-1] == "error: 3 errors in 2 JobSets"
 
-    def test_without_jobset(self, tmp_path: Path) -> None:
+    def test_input_without_a_jobset_is_refused(self, tmp_path: Path) -> None:
         answer = gangctl("convert", "-f", write(tmp_path / "a.yaml", SERVICE), "--to", "annotations")
         assert (answer.code, answer.out) == (2, "")
 

@@ -45,7 +45,7 @@ def test_the_result_is_a_gang_for_every_other_command(tmp_path: Path) -> None:
     assert again.err == "note: no JobSet of the input has anything for KAI\n"
 
 
-def test_a_queue_of_kueue(tmp_path: Path) -> None:
+def test_the_queue_flag_sets_a_queue_of_kueue(tmp_path: Path) -> None:
     file = write(tmp_path / "in.yaml", of_kai())
     answer = fine("convert", "-f", file, *FROM, "kai", "--queue", "team")
     assert answer.documents[0]["metadata"]["labels"] == {"kueue.x-k8s.io/queue-name": "team"}
@@ -66,7 +66,7 @@ def test_without_from_a_note_names_the_detected_scheduler(system: System, tmp_pa
 
 
 class TestRefused:
-    def test_with_places_in_every_object(self, tmp_path: Path) -> None:
+    def test_errors_are_reported_with_places_in_every_object(self, tmp_path: Path) -> None:
         raw = jobset("js", scheduled_by(System.VOLCANO, rj("a", 1, 4, 4), "g"))
         vcjob = {"apiVersion": "batch.volcano.sh/v1alpha1", "kind": "Job", "metadata": {"name": "j"}}
         file = write(tmp_path / "in.yaml", pod_group(System.VOLCANO, "g", 3), vcjob, raw)
@@ -78,7 +78,7 @@ class TestRefused:
         assert last == "error: 2 errors in 1 Job and 1 PodGroup"
 
     @pytest.mark.parametrize("notation", ["gangconfig", "scheduling"])
-    def test_another_target(self, notation: str, tmp_path: Path) -> None:
+    def test_another_target_than_annotations_is_refused(self, notation: str, tmp_path: Path) -> None:
         file = write(tmp_path / "in.yaml", of_kai())
         answer = gangctl("convert", "-f", file, "--to", notation, "--from", "kai")
         assert (answer.code, answer.out) == (2, "")
@@ -92,12 +92,12 @@ class TestRefused:
             (("--to", "annotations", "--queue", "team"), "--queue belongs to --from"),
         ],
     )
-    def test_arguments(self, arguments: tuple[str, ...], words: str, tmp_path: Path) -> None:
+    def test_invalid_arguments_are_refused(self, arguments: tuple[str, ...], words: str, tmp_path: Path) -> None:
         answer = gangctl("convert", "-f", write(tmp_path / "in.yaml", of_kai()), *arguments)
         assert (answer.code, answer.out) == (2, "")
         assert words in answer.err
 
-    def test_without_jobset(self, tmp_path: Path) -> None:
+    def test_input_without_a_jobset_is_refused(self, tmp_path: Path) -> None:
         file = write(tmp_path / "in.yaml", pod_group(System.VOLCANO, "g", 3))
         answer = gangctl("convert", "-f", file, *FROM, "volcano")
         assert (answer.code, answer.out) == (2, "")

@@ -46,7 +46,9 @@ class TestVerdicts:
         ("pods", "used", "verdict", "codes"),
         [(8, "0", "fits", (0, 0)), (8, "4", "not-now", (0, 1)), (9, "0", "never", (1, 1))],
     )
-    def test_exit_codes(self, pods: int, used: str, verdict: str, codes: tuple[int, int], tmp_path: Path) -> None:
+    def test_the_exit_code_follows_the_verdict(
+        self, pods: int, used: str, verdict: str, codes: tuple[int, int], tmp_path: Path
+    ) -> None:
         queues = cluster("8", workload("other", "q", held={"f": {"cpu": used}}))
         answer = fit(tmp_path, queued(pods=pods), queues, "-o", "json")
         assert answer.json["verdict"] == verdict
@@ -119,16 +121,16 @@ class TestSubjects:
         stranger = workload("train", "q", held={"f": {"cpu": "8"}}, namespace="u")
         assert fit(tmp_path, queued(pods=8), cluster("8", stranger), "--now").code == 1
 
-    def test_another_queue(self, tmp_path: Path) -> None:
+    def test_the_queue_flag_selects_another_queue(self, tmp_path: Path) -> None:
         more = (cluster_queue("large", {"f": {"cpu": "99"}}), local_queue("l", "large"))
         answer = fit(tmp_path, queued(pods=9), cluster("8", *more), "--queue", "l", "-o", "json")
         assert (answer.code, answer.json["queue"], answer.json["clusterQueue"]) == (0, "l", "large")
 
-    def test_the_default_queue(self, tmp_path: Path) -> None:
+    def test_the_default_queue_is_used(self, tmp_path: Path) -> None:
         answer = fit(tmp_path, queued(queue=""), cluster("8", local_queue("default", "cq")), "-o", "json")
         assert (answer.json["queue"], answer.json["verdict"]) == ("default", "fits")
 
-    def test_namespaces_default(self, tmp_path: Path) -> None:
+    def test_the_namespace_has_a_default(self, tmp_path: Path) -> None:
         raw = queued()
         del raw["metadata"]["namespace"]
         door = local_queue("q", "cq")
@@ -152,7 +154,7 @@ class TestSubjects:
 
 
 class TestTable:
-    def test_never(self, tmp_path: Path, golden: Golden) -> None:
+    def test_the_table_of_never_is_as_recorded(self, tmp_path: Path, golden: Golden) -> None:
         raw = jobset(
             "train",
             rj("leader", cpu="500m"),
@@ -182,7 +184,7 @@ class TestTable:
         assert answer.code == 1
         golden(HERE / "golden" / "fit-never.txt", answer.out)
 
-    def test_not_now(self, tmp_path: Path, golden: Golden) -> None:
+    def test_the_table_of_not_now_is_as_recorded(self, tmp_path: Path, golden: Golden) -> None:
         held = workload("other", "q", held={"f": {"cpu": "6"}}, priority=7)
         job = workload("index", "q", held={"f": {"cpu": "1"}}, kind="Job")
         own = workload("train", "q", condition("QuotaReserved", False, "Pending", "couldn't assign flavors"))
@@ -230,7 +232,7 @@ class TestBadInput:
             (("-f", "nothing.yaml", "--queues", "nothing.yaml"), "nothing.yaml: no such file or directory"),
         ],
     )
-    def test_usage(self, arguments: tuple[str, ...], words: str) -> None:
+    def test_bad_usage_is_exit_code_2(self, arguments: tuple[str, ...], words: str) -> None:
         answer = gangctl("fit", *arguments)
         assert (answer.code, answer.out) == (2, "")
         assert words in answer.err

@@ -127,7 +127,7 @@ async def test_a_namespace_that_the_queue_does_not_select_is_blocked(tmp_path: P
     assert answer.json["reason"] == "Fits"
 
 
-async def test_several_namespaces(tmp_path: Path) -> None:
+async def test_jobsets_of_several_namespaces_are_evaluated(tmp_path: Path) -> None:
     more = (local_queue("q", "small", "u"), cluster_queue("small", {"f": {"cpu": 1}}), labelled("u"))
     file = write(tmp_path / "a.yaml", queued("a"), queued("b", namespace="u"))
     async with serving(*there("8", *more)) as (_, url):

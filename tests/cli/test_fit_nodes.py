@@ -54,7 +54,9 @@ class TestNodesAlone:
             (1, "5", "1", ("never", "NeverNoNode", 1)),
         ],
     )
-    def test_verdicts(self, pods: int, cpu: str, on: str, expected: tuple[str, str, int], tmp_path: Path) -> None:
+    def test_nodes_give_the_expected_verdicts(
+        self, pods: int, cpu: str, on: str, expected: tuple[str, str, int], tmp_path: Path
+    ) -> None:
         answer = fit(tmp_path, queued(pods=pods, cpu=cpu), [*NODES, pod("p", "a", on)])
         assert (answer.json["verdict"], answer.json["reason"], answer.code) == expected
         assert violations(answer.json, schema_of("fit")) == []
@@ -110,7 +112,7 @@ class TestWithQueues:
 
 
 class TestCluster:
-    async def test_without_kueue(self, tmp_path: Path) -> None:
+    async def test_a_cluster_without_kueue_is_evaluated_by_its_nodes(self, tmp_path: Path) -> None:
         file = write(tmp_path / "a.yaml", queued(pods=9))
         async with serving(*NODES, kueue=False) as (server, url):
             answer = await ask(tmp_path, url, "fit", "-f", file, "--fixed-nodes")
@@ -118,7 +120,7 @@ class TestCluster:
         assert "never fits (NeverExceedsNodes)" in answer.out
         assert {method for method, _ in server.asked} == {"GET"}
 
-    async def test_with_kueue(self, tmp_path: Path) -> None:
+    async def test_a_cluster_with_kueue_is_evaluated_by_queues_and_nodes(self, tmp_path: Path) -> None:
         file = write(tmp_path / "a.yaml", queued(pods=8))
         objects = [each for each in cluster("99") if each is not CONFIGURATION]
         there = [*objects, config_map(CONFIGURATION), labelled("t"), *NODES, pod("p", "a", "1")]

@@ -131,12 +131,12 @@ class TestChecksOfManifests:
         assert (answer.code, answer.out) == (2, "")
         return answer.err
 
-    def test_version(self, tmp_path: Path) -> None:
+    def test_another_api_version_is_refused(self, tmp_path: Path) -> None:
         assert 'apiVersion: is "jobset.x-k8s.io/v1"' in self.errors(
             tmp_path, {**gang(), "apiVersion": "jobset.x-k8s.io/v1"}
         )
 
-    def test_name(self, tmp_path: Path) -> None:
+    def test_a_jobset_without_a_name_is_refused(self, tmp_path: Path) -> None:
         assert "metadata.name: a JobSet needs a name" in self.errors(tmp_path, {**gang(), "metadata": {}})
 
     def test_a_jobset_without_replicated_jobs_is_refused(self, tmp_path: Path) -> None:
@@ -169,7 +169,7 @@ class TestChecksOfManifests:
         assert "replicatedJobs" not in errors
         assert len(errors) < 400
 
-    def test_depends_on(self, tmp_path: Path) -> None:
+    def test_a_dependency_on_a_later_job_is_refused(self, tmp_path: Path) -> None:
         raw = jobset("js", rj("a", depends_on="b"), rj("b", depends_on="b"))
         err = self.errors(tmp_path, raw)
         assert 'spec.replicatedJobs[0].dependsOn[0].name: there is no earlier replicated job "b"' in err
@@ -179,7 +179,7 @@ class TestChecksOfManifests:
         raw = jobset("js", rj("a", 2_000_000_000, mode="ReplicatedGang"))
         assert "spec.replicatedJobs: 2000000000 Jobs" in self.errors(tmp_path, raw)
 
-    def test_generate_name(self, tmp_path: Path) -> None:
+    def test_a_generated_name_gets_a_placeholder(self, tmp_path: Path) -> None:
         raw = gang()
         raw["metadata"] = {"generateName": "js-", "annotations": raw["metadata"]["annotations"]}
         answer = fine("plan", "-f", write(tmp_path / "a.yaml", raw), "-o", "json")

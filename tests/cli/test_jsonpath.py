@@ -133,7 +133,7 @@ SIZES: Final = [config_map("none"), *(config_map(f"c{n}", n=n, size=f"{n}Mi", te
         ("X:.data.*", ["X", "<none>", "9,9Mi,v9", "10,10Mi,v10", "2,2Mi,v2"]),
     ],
 )
-def test_columns(spec: str, lines: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+def test_custom_columns_are_printed(spec: str, lines: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     print_objects(SIZES, f"custom-columns={spec}")
     assert capsys.readouterr().out.splitlines() == lines
 
@@ -147,7 +147,7 @@ def test_columns(spec: str, lines: list[str], capsys: pytest.CaptureFixture[str]
         (".metadata.name", ["c10", "c2", "c9", "none"]),
     ],
 )
-def test_order(field: str, names: list[str]) -> None:
+def test_objects_are_sorted_by_a_field(field: str, names: list[str]) -> None:
     assert [found["metadata"]["name"] for found in in_order(SIZES, field, SIZES)] == names
 
 

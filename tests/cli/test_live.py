@@ -183,7 +183,7 @@ def without_constraints(raw: Object) -> Object:
 
 @pytest.mark.controlplane
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.stem)
-def test_examples_are_accepted(example: Path, cluster: Cluster) -> None:
+def test_examples_are_accepted_by_real_servers(example: Path, cluster: Cluster) -> None:
     raw = yaml.safe_load(example.read_text())
     generation = generation_of_minor(cluster.minor)
     assert generation is not None

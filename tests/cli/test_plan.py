@@ -24,12 +24,12 @@ SCHEMA = HERE.parents[1] / "docs" / "plan.schema.json"
 
 class TestExamples:
     @each("example", EXAMPLES, ids=lambda path: path.stem)
-    def test_table(self, example: Path, golden: Golden) -> None:
+    def test_the_tables_of_examples_are_as_recorded(self, example: Path, golden: Golden) -> None:
         answer = fine("plan", "-f", str(example))
         golden(HERE / "golden" / f"{example.stem}.txt", answer.out)
 
     @each("example", EXAMPLES, ids=lambda path: path.stem)
-    def test_json(self, example: Path, golden: Golden) -> None:
+    def test_the_json_of_examples_is_as_recorded(self, example: Path, golden: Golden) -> None:
         answer = fine("plan", "-f", str(example), "-o", "json")
         assert violations(answer.json, schema_of("plan")) == []
         golden(HERE / "golden" / f"{example.stem}.json", answer.out)
@@ -84,7 +84,7 @@ class TestFormats:
         assert "00000000-0000" in answer.out
         assert answer.err == PLACEHOLDER
 
-    def test_no_gang(self, tmp_path: Path) -> None:
+    def test_a_jobset_without_a_gang_is_reported(self, tmp_path: Path) -> None:
         file = write(tmp_path / "a.yaml", jobset("js", rj("a", 2, 3, 3)))
         assert "  6 pods, no gang: none is asked for\n" in fine("plan", "-f", file).out
         assert fine("plan", "-f", file, "-o", "name").out == ""
@@ -96,7 +96,7 @@ class TestFormats:
         assert "! NotGanged: " in out
         assert "spec.managedBy" in out
 
-    def test_a_misspelt_key(self, tmp_path: Path) -> None:
+    def test_a_misspelt_key_gives_a_warning(self, tmp_path: Path) -> None:
         raw = jobset("js", rj("a"), annotations={"gangctl.dev/gang-modes": "Gang"})
         out = fine("plan", "-f", write(tmp_path / "a.yaml", raw)).out
         assert "no gang: none is asked for" in out
@@ -133,7 +133,7 @@ class TestTable:
         lines = self.lines(tmp_path, raw)
         assert [line.count("replicated-job-") for line in lines if "replicated-job-" in line] == [6]
 
-    def test_constraints_and_priority(self, tmp_path: Path) -> None:
+    def test_constraints_and_priority_are_printed(self, tmp_path: Path) -> None:
         pod = {"priorityClassName": "high"}
         raw = jobset("js", rj("a", mode="Gang", pod=pod), options='{"topologyKey":"rack","disruption":"single"}')
         assert "  all pods of a gang on one rack, preempted pod by pod, priority high" in self.lines(tmp_path, raw)

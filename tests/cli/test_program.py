@@ -57,18 +57,18 @@ class TestHelp:
             assert f"  {name:<10}  {line}" in answer.out
         assert "3    the cluster cannot be reached" in answer.out
 
-    def test_version(self) -> None:
+    def test_the_version_is_printed(self) -> None:
         assert gangctl("--version").out == f"gangctl {__version__}\n"
 
     @each("name", [name for name in COMMANDS if name != "controller"])
-    def test_of_a_command_begins_with_its_line_in_the_list(self, name: str) -> None:
+    def test_help_of_a_command_begins_with_its_line_in_the_list(self, name: str) -> None:
         _, line = COMMANDS[name]
         command = program.get_command(click.Context(program), name)
         assert command is not None
         assert (command.help or "").splitlines()[0] == line
         assert gangctl(name, "-h").code == 0
 
-    def test_imports_nothing_heavy(self) -> None:
+    def test_help_imports_nothing_heavy(self) -> None:
         code = (
             "import sys\nfrom gangctl.cli.program import program\n"
             "try: program.main(['--help'])\nexcept SystemExit: pass\n"
@@ -97,7 +97,7 @@ def test_the_minors_of_kube_are_those_of_the_api() -> None:
     ("path", "name"),
     [("/usr/bin/gangctl", "gangctl"), ("/x/kubectl-gang", "kubectl gang"), ("/x/__main__.py", "gangctl")],
 )
-def test_program_name(path: str, name: str) -> None:
+def test_the_program_is_named_as_it_was_called(path: str, name: str) -> None:
     assert program_name(path) == name
 
 
@@ -143,7 +143,7 @@ FIELDS = [FieldError("spec.a", ErrorKind.INVALID, "is odd"), FieldError("spec.b"
         (RuntimeError("boom"), 70),
     ],
 )
-def test_exit_codes(error: BaseException, code: int) -> None:
+def test_each_error_has_its_exit_code(error: BaseException, code: int) -> None:
     def fail() -> None:
         raise error
 
@@ -158,7 +158,7 @@ def failing(error: BaseException) -> Callable[[], None]:
 
 
 class TestMessages:
-    def test_hint_and_lines(self, capsys: pytest.CaptureFixture[str]) -> None:
+    def test_an_error_has_its_lines_and_a_hint(self, capsys: pytest.CaptureFixture[str]) -> None:
         exit_code(failing(GangctlError("no\nway", hint="try\x07 again")))
         assert capsys.readouterr().err == "error: no\n       way\nhint: try\\x07 again\n"
 
@@ -201,7 +201,7 @@ class TestProcess:
                 wrong.append((line, answer))
         assert wrong == []
 
-    def test_module_and_plugin(self) -> None:
+    def test_the_program_runs_as_module_and_as_plugin(self) -> None:
         done = subprocess.run(
             [sys.executable, "-m", "gangctl", "--version"], capture_output=True, text=True, check=True, timeout=300
         )
@@ -217,7 +217,7 @@ class TestProcess:
         os.close(writing)
         assert (done.returncode, done.stderr) == (141, b"")
 
-    def test_interrupted(self, tmp_path: Path) -> None:
+    def test_an_interrupted_process_ends_quietly(self, tmp_path: Path) -> None:
         fifo = tmp_path / "manifests"
         os.mkfifo(fifo)
         running = subprocess.Popen(

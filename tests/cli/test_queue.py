@@ -71,12 +71,12 @@ def busy() -> list[Object]:
 
 
 class TestList:
-    def test_table(self, tmp_path: Path, golden: Golden) -> None:
+    def test_the_table_of_queues_is_as_recorded(self, tmp_path: Path, golden: Golden) -> None:
         answer = ask_files(tmp_path, busy(), "list", "-A")
         assert (answer.code, answer.err) == (0, "")
         golden(HERE / "golden" / "queue-list.txt", answer.out)
 
-    def test_cluster_queues(self, tmp_path: Path) -> None:
+    def test_cluster_queues_are_listed(self, tmp_path: Path) -> None:
         answer = ask_files(tmp_path, busy(), "list", "--cluster-queues", "-o", "json")
         reports: list[Object] = answer.json["items"]
         assert [(r["metadata"]["name"], r["queue"], r["strategy"], r["pending"], r["admitted"]) for r in reports] == [
@@ -94,7 +94,7 @@ class TestList:
         }
         assert [quota["free"] for quota in reports[1]["quotas"]] == ["12", "196"]
 
-    def test_namespaces(self, tmp_path: Path) -> None:
+    def test_queues_are_selected_by_namespace(self, tmp_path: Path) -> None:
         objects = [*busy(), local_queue("elsewhere", "cq", "u"), local_queue("d", "cq", "default")]
 
         def names(*arguments: str) -> list[str]:
@@ -130,7 +130,7 @@ class TestList:
             ({"namespaceSelector": None}, "inactive", "NamespaceNotSelected"),
         ],
     )
-    def test_states(self, change: Object, state: str, reason: str, tmp_path: Path) -> None:
+    def test_queues_have_their_states(self, change: Object, state: str, reason: str, tmp_path: Path) -> None:
         (report,) = ask_files(tmp_path, cluster("8", **change), "list", "-A", "-o", "json").json["items"]
         assert (report["state"], report["reason"]) == (state, reason)
         assert bool(report["message"]) == bool(reason)
@@ -160,7 +160,7 @@ class TestList:
     @pytest.mark.parametrize(
         "arguments", [("-n", "t", "-A"), ("-n", "t", "--cluster-queues"), ("--queues", "x", "--context", "c")]
     )
-    def test_usage(self, arguments: tuple[str, ...]) -> None:
+    def test_bad_usage_is_exit_code_2(self, arguments: tuple[str, ...]) -> None:
         answer = gangctl("queue", "list", *arguments)
         assert (answer.code, answer.out) == (2, "")
 
@@ -173,11 +173,11 @@ def describe(directory: Path, objects: list[Object], *arguments: str) -> Object:
 
 
 class TestDescribe:
-    def test_table(self, tmp_path: Path, golden: Golden) -> None:
+    def test_the_description_is_as_recorded(self, tmp_path: Path, golden: Golden) -> None:
         answer = ask_files(tmp_path, busy(), "describe", "cq", "--cluster-queue")
         golden(HERE / "golden" / "queue-describe.txt", _without_ages(answer.out))
 
-    def test_order_of_admission(self, tmp_path: Path) -> None:
+    def test_workloads_are_in_the_order_of_admission(self, tmp_path: Path) -> None:
         members = describe(tmp_path, busy(), "cq", "--cluster-queue")["members"]
         assert [(each["position"], each["kind"], each["name"], each["phase"]) for each in members] == [
             (None, "JobSet", "runs", "Admitted"),
@@ -269,7 +269,7 @@ class TestDescribe:
             (("clusterqueue/cq", "-n", "t"), 2, "--namespace is about LocalQueues"),
         ],
     )
-    def test_bad_input(self, arguments: tuple[str, ...], code: int, words: str, tmp_path: Path) -> None:
+    def test_bad_input_is_exit_code_2(self, arguments: tuple[str, ...], code: int, words: str, tmp_path: Path) -> None:
         answer = ask_files(tmp_path, busy(), "describe", *arguments)
         assert (answer.code, answer.out) == (code, "")
         assert words in answer.err
@@ -319,7 +319,7 @@ class TestCluster:
         objects = [each for each in busy() if each is not CONFIGURATION]
         return [*objects, config_map(CONFIGURATION), labelled("t"), labelled("u"), *more]
 
-    async def test_list(self, tmp_path: Path) -> None:
+    async def test_queues_of_a_cluster_are_listed(self, tmp_path: Path) -> None:
         async with serving(*self.there(local_queue("elsewhere", "cq", "u"))) as (server, url):
             mine = await ask(tmp_path, url, "queue", "list", "-o", "json")
             everybody = await ask(tmp_path, url, "queue", "list", "-A", "-o", "name")

@@ -114,7 +114,7 @@ def test_a_port_in_use_is_an_error() -> None:
 
 
 @pytest.mark.parametrize("args", [("--kube", "1.34"), ("--nodes", "-1"), ("--port", "70000")])
-def test_usage(args: tuple[str, ...]) -> None:
+def test_bad_usage_is_exit_code_2(args: tuple[str, ...]) -> None:
     answer = gangctl("sandbox", *args)
     assert answer.code == 2
     assert args[1] in answer.err

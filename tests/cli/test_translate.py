@@ -45,7 +45,7 @@ class TestUid:
         assert answer.documents[0]["metadata"]["ownerReferences"][0]["uid"].startswith("00000000-")
         assert "note: t/js has no UID" in answer.err
 
-    def test_of_the_file(self, tmp_path: Path) -> None:
+    def test_the_uid_of_the_file_is_used(self, tmp_path: Path) -> None:
         answer = fine("translate", "-f", write(tmp_path / "a.yaml", gang(uid=FIXTURE_UID)))
         assert answer.documents[1]["metadata"]["name"] == object_name("js", FIXTURE_UID, "jobset")
         assert answer.err == ""
@@ -84,7 +84,7 @@ class TestFormats:
         assert (answer["kind"], [item["kind"] for item in answer["items"]]) == ("List", ["Workload", "PodGroup"])
         assert fine("translate", "-f", file, "-o", "json", "--kube", "1.35").json["kind"] == "Workload"
 
-    def test_names(self, tmp_path: Path) -> None:
+    def test_names_of_objects_are_printed(self, tmp_path: Path) -> None:
         file = write(tmp_path / "a.yaml", gang(uid=FIXTURE_UID))
         assert fine("translate", "-f", file, "-o", "name", "--jobs").out.splitlines() == [
             f"workload.scheduling.k8s.io/{object_name('js', FIXTURE_UID, 'workload')}",
@@ -100,7 +100,7 @@ class TestFormats:
         assert json.json["items"] == []
 
     @each("example", EXAMPLES, ids=lambda path: path.stem)
-    def test_examples(self, example: Path) -> None:
+    def test_examples_are_translated_as_recorded(self, example: Path) -> None:
         plan = fine("plan", "-f", str(example), "-o", "json").json
         objects = fine("translate", "-f", str(example)).documents
         assert [o["metadata"]["name"] for o in objects] == [plan["workload"], *(g["name"] for g in plan["groups"])]
@@ -199,7 +199,7 @@ class TestJobs:
             "js-c-1": ["4", "default", "4", "3"],
         }
 
-    def test_references(self, tmp_path: Path) -> None:
+    def test_jobs_have_their_group_references(self, tmp_path: Path) -> None:
         specs = {name: job["spec"]["template"]["spec"] for name, job in self.jobs(tmp_path, rich_jobset()).items()}
         assert specs["js-b-0"] == {"schedulingGroup": {"podGroupName": "mine"}}
         assert specs["js-c-1"] == {}
@@ -222,7 +222,7 @@ class TestJobs:
             else:
                 assert spec == {"schedulingGroup": {"podGroupName": object_name(name, FIXTURE_UID, scope)}}
 
-    def test_without_a_namespace(self, tmp_path: Path) -> None:
+    def test_without_a_namespace_the_default_is_noted(self, tmp_path: Path) -> None:
         raw = gang(uid=FIXTURE_UID)
         del raw["metadata"]["namespace"]
         file = write(tmp_path / "a.yaml", raw)

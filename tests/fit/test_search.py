@@ -140,7 +140,7 @@ class TestGreedy:
         assert greedy([cpu(6)], stopping) == (Step("f1", Mode.PREEMPT),)
         assert greedy([cpu(6)], terms(available, free=free, preempting=True)) == (Step("f2", Mode.FIT),)
 
-    def test_the_next_flavor_is_tried_before_borrowing_if_the_queue_says_so(self) -> None:
+    def test_the_next_flavor_is_tried_before_borrowing_if_the_queue_prefers_it(self) -> None:
         available, own = of_cpu(f1=10, f2=10), of_cpu(f1=5, f2=10)
         assert greedy([cpu(6)], terms(available, own=own)) == (Step("f1", Mode.FIT),)
         assert greedy([cpu(6)], terms(available, own=own, stop_at_borrowing=False)) == (Step("f2", Mode.FIT),)

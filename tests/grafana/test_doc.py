@@ -29,7 +29,7 @@ def test_links_lead_to_sections_and_pages() -> None:
             assert anchor in {title.lower().replace(" ", "-") for title in SECTIONS}, target
 
 
-def test_the_address_of_runbooks_can_be_set_as_the_page_says() -> None:
+def test_the_address_of_runbooks_can_be_set_as_described() -> None:
     (before, after) = re.findall(r"sed -i 's#(.+?)#(.+?)#'", TEXT)[0]
     for uid in dashboards():
         text = (DASHBOARDS / f"{uid}.json").read_text(encoding="utf-8")

@@ -173,7 +173,7 @@ def test_a_denied_jobset_is_rejected_without_a_wait() -> None:
 
 
 @pytest.mark.parametrize(("status", "waited"), [(DENIED, 0), (UNDER_WAY, 99)], ids=["denied", "late"])
-def test_a_failure_is_rejected_if_the_parameters_say_so(status: Status, waited: float) -> None:
+def test_a_failure_is_rejected_if_the_parameters_require_it(status: Status, waited: float) -> None:
     decision = decided(holding(), status, waited=waited, on_failure="Reject")
     assert (decision.state, decision.retry_seconds) == (State.REJECTED, None)
 

@@ -161,7 +161,7 @@ def test_unready_pods_of_an_admitted_workload_are_reported() -> None:
         ("OwnerNotFound", Phase.FAILED),
     ],
 )
-def test_finished_comes_before_everything(reason: str, phase: Phase) -> None:
+def test_finished_has_precedence_over_other_phases(reason: str, phase: Phase) -> None:
     everything = {"QuotaReserved": yes(), "Admitted": yes(), "Evicted": yes("Preempted")}
     status = status_of(queued(active=False, **everything, Finished=yes(reason, "done")), NOW)
     assert (status.phase, status.reason, status.message) == (phase, reason, "done")

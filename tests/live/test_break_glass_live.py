@@ -45,7 +45,7 @@ def blocks(heading: str) -> list[list[str]]:
     return [block.splitlines() for block in found]
 
 
-def test_every_command_belongs_to_a_step_that_is_tested() -> None:
+def test_every_command_is_part_of_a_tested_step() -> None:
     """The number of blocks under each heading: the tests below run them all."""
     counts = {CHECK: 1, SKIP: 1, IGNORE: 2, OFF: 2, FREE: 1, KUSTOMIZE: 1, HELM: 1, AFTERWARDS: 1}
     headings = re.findall(r"^###? (.*)$", RUNBOOK, flags=re.MULTILINE)

@@ -355,7 +355,7 @@ async def test_no_right_over_owners_is_needed(
     assert "cannot set blockOwnerDeletion" in failure.message
 
 
-async def test_a_right_over_pathways_jobs_lets_them_wait_for_their_jobsets(
+async def test_the_finalizers_right_makes_pathwaysjobs_wait_for_their_jobsets(
     rights_plane: ControlPlane, pod: InCluster, cluster: Cluster
 ) -> None:
     """A PathwaysJob that is deleted in the foreground goes after its JobSet."""

@@ -22,7 +22,7 @@ def test_families_of_every_part_are_known_by_name_and_labels() -> None:
     )
 
 
-async def test_they_are_the_same_within_an_event_loop_and_in_the_order_of_their_names() -> None:
+async def test_families_are_the_same_within_an_event_loop_and_sorted_by_name() -> None:
     names = [family.name for family in await composed_families()]
     assert names == sorted(set(names))
 

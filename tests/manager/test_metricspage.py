@@ -35,7 +35,7 @@ def test_every_family_is_in_one_section_and_has_a_bound() -> None:
 
 
 @each("family", OURS, ids=lambda family: family.name)
-def test_a_family_is_named_as_prometheus_says(family: Family) -> None:
+def test_names_of_families_follow_the_prometheus_conventions(family: Family) -> None:
     assert re.fullmatch(r"gangctl(_[a-z0-9]+)+", family.name)
     assert not any(unit in family.name for unit in UNITS), "base units only"
     assert (family.type == "counter") == family.name.endswith("_total")

@@ -43,7 +43,7 @@ class TestMapping:
         raw = kai(rj("a"), rj("b"), annotations={KAI_MIN: minimum})
         assert converted(KAI, raw) == [jobset("js", rj("a"), rj("b"), mode="Gang")]
 
-    def test_one_replicated_job_is_enough(self) -> None:
+    def test_a_minimum_of_one_replicated_job_is_a_gang_each(self) -> None:
         raw = kai(rj("a"), rj("b", 3), annotations={KAI_MIN: "1"})
         assert converted(KAI, raw) == [jobset("js", rj("a", mode="Gang"), rj("b", 3, mode="Gang"))]
         assert "each becomes a gang of its own" in notes(KAI, raw)[0][2]

@@ -57,7 +57,7 @@ def exclusive(jobset: Mapping[str, Any], name: str) -> str:
     )
 
 
-def test_c1_the_base() -> None:
+def test_c1_the_base_is_rendered() -> None:
     jobset = jobset_of(pathways_job(metadata={**OFF, "uid": "0f5a6f3e-7c21-4d7e-9a55-3b1c8f2d0a01"}))
     assert (jobset["apiVersion"], jobset["kind"]) == ("jobset.x-k8s.io/v1alpha2", "JobSet")
     assert jobset["metadata"]["name"] == "pw"
@@ -91,7 +91,7 @@ def test_c1_a_file_has_no_uid_and_its_jobset_no_owner() -> None:
     assert "ownerReferences" not in jobset_of(pathways_job())["metadata"]
 
 
-def test_c2_headless() -> None:
+def test_c2_a_headless_job_has_no_user_container() -> None:
     jobset = jobset_of(pathways_job(headless=True))
     head = pod(jobset, "pathways-head")
     assert names(head["containers"]) == ["pathways-rm", "pathways-proxy"]
@@ -124,7 +124,7 @@ def test_c4_only_the_main_container_gets_the_environment() -> None:
     assert not set(JAX) & set(environment(container_of(head, "log")))
 
 
-def test_c5_an_injected_name_stands_once_and_wins() -> None:
+def test_c5_an_injected_variable_is_unique_and_wins() -> None:
     env = [{"name": "JAX_PLATFORMS", "value": "cpu"}, {"name": "MINE", "value": "1"}]
     raw = pathways_job(controller={"template": template(container(env=env))})
     jobset = jobset_of(raw)
@@ -142,7 +142,7 @@ def test_c6_no_main_container() -> None:
     assert "main" in problem.error.detail
 
 
-def test_c7_elastic() -> None:
+def test_c7_an_elastic_job_has_its_flag() -> None:
     group = {"type": "ct4p-hightpu-4t", "maxSliceRestarts": 4}
     jobset = jobset_of(pathways_job(workers=group, controller={"elasticSlices": 1}))
     head = pod(jobset, "pathways-head")

@@ -31,7 +31,7 @@ def test_the_component_lists_the_definition() -> None:
     assert one(PATHWAYS_PLACE / "kustomization.yaml")["resources"] == [*definitions()]
 
 
-def test_it_is_the_api_of_upstream() -> None:
+def test_the_definition_has_the_group_and_kind_of_upstream() -> None:
     (ours,), theirs = definitions().values(), upstream_definition()
     assert ours["metadata"] == theirs["metadata"]
     assert {key: ours["spec"][key] for key in ("group", "names", "scope")} == {

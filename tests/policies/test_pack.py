@@ -47,7 +47,7 @@ def test_every_directory_is_a_policy() -> None:
 
 
 @every_policy
-def test_has_its_files(policy: Shipped) -> None:
+def test_a_directory_has_its_files(policy: Shipped) -> None:
     found = {path.name for path in policy.home.iterdir()}
     assert found - {"params"} == FILES
     assert ("paramKind" in policy.spec) == ("paramRef" in policy.spec)

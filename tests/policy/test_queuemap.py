@@ -102,7 +102,7 @@ def test_a_namespace_is_chosen_by_its_labels() -> None:
         pytest.param(None, [""], False, id="none"),
     ],
 )
-def test_a_priority_class_is_the_one_that_kueue_goes_by(label: str | None, pods: list[str], fits: bool) -> None:
+def test_a_priority_class_is_matched_as_by_kueue(label: str | None, pods: list[str], fits: bool) -> None:
     jobs = [rj(f"w{n}", pod={"priorityClassName": name} if name else {}) for n, name in enumerate(pods)]
     raw = plain(*jobs, **({} if label is None else {"kueue.x-k8s.io_priority-class": label}))
     assert (QUEUE in given_labels(raw, mapping(entry(priorityClasses=["urgent", "high"])))) is fits

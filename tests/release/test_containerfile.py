@@ -27,7 +27,7 @@ def test_both_stages_use_one_base_that_can_be_pinned() -> None:
     assert [values(stage, "FROM") for stage in (BUILD, FINAL)] == [["${PYTHON} AS build"], ["${PYTHON}"]]
 
 
-def test_it_is_labelled_as_this_version() -> None:
+def test_the_image_is_labelled_with_this_version() -> None:
     assert variables(FINAL, "ARG") == {"VERSION": __version__, "REVISION": "unknown"}
     labels = variables(FINAL, "LABEL")
     assert labels["org.opencontainers.image.version"] == "${VERSION}"
@@ -72,19 +72,19 @@ def test_only_what_is_locked_is_installed_and_nothing_is_fetched_beside_it() -> 
     assert "ADD" not in {each.word for each in (*BUILD, *FINAL)}
 
 
-def test_there_is_no_secret_in_it() -> None:
+def test_the_image_has_no_secret() -> None:
     names = {name for stage in (HEAD, BUILD, FINAL) for word in ("ARG", "ENV") for name in variables(stage, word)}
     assert not [name for name in names if re.search("TOKEN|PASSWORD|SECRET|KEY", name)]
 
 
-def test_what_is_copied_exists_and_is_all_that_the_builder_gets() -> None:
+def test_copied_files_exist_and_are_all_that_the_builder_gets() -> None:
     copied = {word.rstrip("/") for rest in values(BUILD, "COPY") for word in rest.split()[:-1]}
     assert IGNORED[1] == "*"
     assert {line[1:] for line in IGNORED if line.startswith("!")} == copied
     assert all((ROOT / name).exists() for name in copied)
 
 
-def test_it_starts_the_program_without_a_shell() -> None:
+def test_the_image_starts_the_program_without_a_shell() -> None:
     (entrypoint,) = values(FINAL, "ENTRYPOINT")
     (name,) = yaml.safe_load(entrypoint)
     assert name in PROJECT["scripts"]
@@ -93,7 +93,7 @@ def test_it_starts_the_program_without_a_shell() -> None:
     assert "command" not in CONTAINER
 
 
-def test_it_exposes_the_ports_of_the_pod_which_need_no_right() -> None:
+def test_the_image_exposes_the_unprivileged_ports_of_the_pod() -> None:
     (ports,) = values(FINAL, "EXPOSE")
     assert [int(port) for port in ports.split()] == [port["containerPort"] for port in CONTAINER["ports"]]
     assert all(int(port) >= 1024 for port in ports.split())

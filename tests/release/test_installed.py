@@ -103,7 +103,7 @@ def test_programs_print_their_version(environment: Environment, program: str, na
     assert environment.answers(program, "--version") == f"{name} {__version__}\n"
 
 
-def test_kubectl_completes_it(environment: Environment) -> None:
+def test_kubectl_completes_the_plugin(environment: Environment) -> None:
     assert environment.answers("kubectl_complete-gang", "pla").startswith("plan")
 
 

@@ -67,7 +67,7 @@ def test_the_first_call_installs_it_and_the_next_ones_do_not(archive: Path, tmp_
     assert called(program, os.defpath, "--version").stderr == ""
 
 
-def test_without_python_it_says_what_to_install(archive: Path, tmp_path: Path) -> None:
+def test_without_python_an_error_names_what_to_install(archive: Path, tmp_path: Path) -> None:
     with tarfile.open(archive) as packed:
         packed.extractall(tmp_path, filter="data")
     programs = tmp_path / "bin"

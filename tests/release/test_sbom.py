@@ -36,7 +36,7 @@ def components(bill: dict[str, Any]) -> dict[str, dict[str, Any]]:
     return {component["name"]: component for component in bill["components"]}
 
 
-def test_it_is_valid(text: str) -> None:
+def test_the_bill_of_materials_is_valid(text: str) -> None:
     assert JsonStrictValidator(SchemaVersion.V1_6).validate_str(text) is None
 
 
@@ -45,7 +45,7 @@ def test_the_schema_refuses_an_invalid_document(bill: dict[str, Any]) -> None:
     assert JsonStrictValidator(SchemaVersion.V1_6).validate_str(json.dumps(wrong)) is not None
 
 
-def test_it_is_of_this_release(bill: dict[str, Any]) -> None:
+def test_the_bill_of_materials_names_this_release(bill: dict[str, Any]) -> None:
     about = bill["metadata"]
     assert (about["component"]["name"], about["component"]["version"]) == ("gangctl", "1.2.3")
     assert about["component"]["purl"] == "pkg:pypi/gangctl@1.2.3"

@@ -90,7 +90,7 @@ def test_after_that_it_is_the_newest_tag_of_a_version_behind(repository: Path, c
     assert tags_of(repository, "HEAD") == ["v0.3.0"]
 
 
-def test_a_first_commit_has_none_before(repository: Path, commit: Commit) -> None:
+def test_a_first_commit_has_no_previous_version(repository: Path, commit: Commit) -> None:
     commit("0.1.0", 1)
     with pytest.raises(subprocess.CalledProcessError):
         previous(repository)

@@ -20,7 +20,7 @@ ROOT = Path(__file__).parents[2]
 CHANGELOG = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
 
 
-def test_it_is_a_version() -> None:
+def test_the_version_has_the_form_of_a_release() -> None:
     assert re.fullmatch(r"\d+\.\d+\.\d+", __version__)
 
 
@@ -47,7 +47,7 @@ class TestChangelog:
     def test_this_version_has_the_first_section(self) -> None:
         assert next(iter(sections(CHANGELOG))) == __version__
 
-    def test_only_what_is_not_released_has_no_day_and_the_newest_comes_first(self) -> None:
+    def test_only_unreleased_versions_have_no_date_and_the_newest_is_first(self) -> None:
         days = list(sections(CHANGELOG).values())
         assert None not in days[1:]
         released = [day for day in days if day is not None]

@@ -39,7 +39,7 @@ def test_without_a_policy_there_is_no_webhook() -> None:
     assert hooks(Demand()) == {}
 
 
-def test_an_operation_fails_with_gangctl_if_one_of_its_policies_says_so() -> None:
+def test_the_failure_policy_of_an_operation_is_fail_if_one_policy_requires_it() -> None:
     found = hooks(EVERYTHING)
     said = {path: (hook["failurePolicy"], hook["rules"][0]["operations"]) for path, hook in found.items()}
     assert said == {
@@ -52,7 +52,7 @@ def test_an_operation_fails_with_gangctl_if_one_of_its_policies_says_so() -> Non
 
 
 @each("policy", ["Fail", "Ignore"])
-def test_defaults_fail_as_their_policies_say(policy: FailurePolicy) -> None:
+def test_the_failure_policy_of_defaults_is_that_of_the_policies(policy: FailurePolicy) -> None:
     (hook,) = hooks(Demand(defaults=policy)).values()
     assert hook["failurePolicy"] == policy
     assert hook["reinvocationPolicy"] == "Never"

@@ -39,7 +39,7 @@ JOBSET = {
         "timestamp('2026-01-01T00:00:00Z') + duration('24h') > timestamp('2026-01-01T10:00:00Z')",
     ],
 )
-def test_an_expression_takes_no_more_steps_than_its_profile_says(text: str) -> None:
+def test_an_expression_takes_no_more_steps_than_its_profile_allows(text: str) -> None:
     checked = check(text, admission())
     meter = StepMeter(10**9, 1.0, lambda: 0.0)
     assert compile_expression(checked).evaluate({"object": JOBSET}, {}, meter) is True

@@ -158,11 +158,11 @@ class TestUsage:
             ("--kubeconfig", "/nonexistent"),
         ],
     )
-    def test_bad_usage(self, flags: tuple[str, ...]) -> None:
+    def test_bad_usage_is_exit_code_2(self, flags: tuple[str, ...]) -> None:
         answer = process("doctor", *flags)
         assert (answer.code, answer.out) == (2, "")
 
-    def test_completion_of_checks(self) -> None:
+    def test_names_of_checks_are_completed(self) -> None:
         assert candidates(["doctor", "--only", ""])[0] == list(IDS)
         assert candidates(["doctor", "--only", "pod"]) == (["pod-field"], 4)
 

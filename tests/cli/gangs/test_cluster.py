@@ -25,7 +25,7 @@ async def test_a_cluster_and_its_dump_give_the_same_output(tmp_path: Path) -> No
         assert live.json["status"][key] == dumped["status"][key]
 
 
-async def test_reading_writes_nothing(tmp_path: Path) -> None:
+async def test_read_commands_write_nothing(tmp_path: Path) -> None:
     async with place(tmp_path, dump.objects()) as here:
         assert (await here.ask("get", "-A")).code == 0
         assert (await here.ask("why", WAITS)).code == 1

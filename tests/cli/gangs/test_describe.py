@@ -123,13 +123,13 @@ def test_descriptions_match_the_schema_of_gangs(tmp_path: Path) -> None:
 
 
 class TestGroup:
-    def test_by_name_or_template(self) -> None:
+    def test_a_group_is_selected_by_name_or_template(self) -> None:
         by_name = ask("describe", WAITS, "--group", GROUP_OF_SWEEP, "-o", "json")
         by_template = ask("describe", WAITS, "--group", "jobset", "-o", "json")
         assert by_name.out == by_template.out
         assert [each["name"] for each in by_name.json["details"]["groups"]] == [GROUP_OF_SWEEP]
 
-    def test_unknown(self) -> None:
+    def test_an_unknown_group_is_an_error(self) -> None:
         answer = ask("describe", WAITS, "--group", "other")
         assert (answer.code, answer.out) == (2, "")
         assert f"there is no group other in JobSet team-a/{WAITS}" in answer.err

@@ -18,7 +18,7 @@ from tests.rows import each
 GOLDEN = Path(__file__).parents[1] / "golden"
 
 
-def test_table(golden: Golden) -> None:
+def test_the_table_is_as_recorded(golden: Golden) -> None:
     answer = ask("get")
     assert (answer.code, answer.err) == (0, "")
     golden(GOLDEN / "gangs-get.txt", answer.out)
@@ -49,7 +49,7 @@ def test_yaml_is_the_same() -> None:
     assert ask("get", "-o", "yaml").documents == [ask("get", "-o", "json").json]
 
 
-def test_fields() -> None:
+def test_jsonpath_prints_fields() -> None:
     """What kubectl prints for the same flags."""
     assert ask("get", "-o", "jsonpath={.items[*].status.phase}").out == "Unschedulable Ready"
     assert ask("get", RUNS, "-o", "jsonpath={.status.phase}").out == "Ready"
@@ -74,13 +74,13 @@ def test_wide_and_without_headers() -> None:
     ("field", "names"),
     [(".metadata.name", [WAITS, RUNS]), ("{.status.ready}", [WAITS, RUNS]), (".status.phase", [RUNS, WAITS])],
 )
-def test_order(field: str, names: list[str]) -> None:
+def test_gangs_are_sorted_by_a_field(field: str, names: list[str]) -> None:
     lines = ask("get", "--sort-by", field, "--no-headers").out.splitlines()
     assert [line.split()[1] for line in lines] == names
     assert [each["metadata"]["name"] for each in ask("get", "--sort-by", field, "-o", "json").json["items"]] == names
 
 
-def test_names() -> None:
+def test_names_are_printed() -> None:
     assert ask("get", RUNS, WAITS, "-o", "name").out.splitlines() == [
         f"gang.gangctl.dev/{RUNS}",
         f"gang.gangctl.dev/{WAITS}",
@@ -91,7 +91,7 @@ def test_names() -> None:
     ("phases", "names"),
     [(["Ready"], [RUNS]), (["unschedulable"], [WAITS]), (["Ready", "Unschedulable"], [WAITS, RUNS]), (["Failed"], [])],
 )
-def test_phases(phases: list[str], names: list[str]) -> None:
+def test_gangs_are_selected_by_phase(phases: list[str], names: list[str]) -> None:
     flags = [flag for phase in phases for flag in ("--phase", phase)]
     answer = ask("get", *flags, "-o", "name")
     assert answer.out.split() == [f"gang.gangctl.dev/{name}" for name in names]
@@ -105,12 +105,12 @@ def test_every_phase_is_a_choice() -> None:
 
 
 @each(("selector", "count"), [("team=red", 1), ("team!=red", 1), ("team", 1), ("team in (red,blue)", 1), ("x=y", 0)])
-def test_labels(selector: str, count: int, tmp_path: Path) -> None:
+def test_gangs_are_selected_by_label(selector: str, count: int, tmp_path: Path) -> None:
     found = dump.changed("JobSet", RUNS, lambda each: each["metadata"].update(labels={"team": "red"}))
     assert len(ask_about(tmp_path, found, "get", "-l", selector, "-o", "name").out.split()) == count
 
 
-def test_namespaces() -> None:
+def test_gangs_are_selected_by_namespace() -> None:
     assert ask("get", "-n", NAMESPACE, "-o", "name").out.count("\n") == 2
     assert ask("get", "-A", "-o", "name").out.count("\n") == 2
     elsewhere = ask("get", "-n", "team-b")
@@ -141,7 +141,7 @@ class TestNames:
 
 
 class TestFiles:
-    def test_stdin(self) -> None:
+    def test_files_are_read_from_stdin(self) -> None:
         text = "---\n".join(file.read_text(encoding="utf-8") for file in sorted(STUCK.glob("*.yaml")))
         answer = gangctl("get", "-f", "-", "--at", dump.AT, stdin=text)
         assert answer.out == ask("get").out
@@ -183,7 +183,7 @@ class TestFiles:
         assert answer.code == 2
         assert f"JobSet {NAMESPACE}/{RUNS}: spec.replicatedJobs" in answer.err
 
-    def test_the_same_name_in_two_namespaces(self, tmp_path: Path) -> None:
+    def test_the_same_name_in_two_namespaces_needs_a_namespace(self, tmp_path: Path) -> None:
         twins = [jobset("twin", rj("w"), mode="Gang", uid=f"u-{name}", namespace=name) for name in ("a", "b")]
         assert ask_about(tmp_path, twins, "get", "twin", "-o", "name").out.count("\n") == 2
         asked = ask_about(tmp_path, twins, "why", "twin")
@@ -213,7 +213,7 @@ class TestFiles:
         (("-f", "nowhere.yaml"), "no such file"),
     ],
 )
-def test_usage(arguments: tuple[str, ...], reported: str) -> None:
+def test_bad_usage_is_exit_code_2(arguments: tuple[str, ...], reported: str) -> None:
     answer = gangctl("get", *arguments)
     assert (answer.code, answer.out) == (2, "")
     assert reported in answer.err

@@ -25,13 +25,13 @@ GOLDEN = Path(__file__).parents[1] / "golden"
 SCHEMA = Path(__file__).parents[3] / "docs" / "top.schema.json"
 
 
-def test_table(golden: Golden) -> None:
+def test_the_table_is_as_recorded(golden: Golden) -> None:
     answer = ask("top")
     assert (answer.code, answer.err) == (0, "")
     golden(GOLDEN / "gangs-top.txt", answer.out)
 
 
-def test_json() -> None:
+def test_the_summary_is_printed_as_json() -> None:
     summary = ask("top", "-o", "json").json
     assert (summary["kind"], summary["gangs"], summary["blocked"]) == ("GangSummary", 2, 1)
     assert summary["phases"] == {"Unschedulable": 1, "Ready": 1}
@@ -84,7 +84,7 @@ def test_without_gangs_a_note_is_printed() -> None:
     assert (answer.code, answer.out, answer.err) == (0, "", "No gangs found in namespace elsewhere.\n")
 
 
-def test_usage() -> None:
+def test_bad_usage_is_exit_code_2() -> None:
     assert gangctl("top", "-n", "t", "-A").code == 2
     assert gangctl("top", "NAME").code == 2
 

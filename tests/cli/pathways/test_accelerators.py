@@ -139,7 +139,7 @@ class TestRefusals:
 
 
 class TestCompletion:
-    def test_names(self) -> None:
+    def test_names_are_completed(self) -> None:
         lines, _ = candidates([*COMMAND, "ct6e"])
         assert lines == [f"{name}\t{name}" for name in ("ct6e-standard-4t", "ct6e-standard-1t", "ct6e-standard-8t")]
         assert "tpu-v5p-slice\tct5p-hightpu-4t" in candidates([*COMMAND, "tpu-"])[0]

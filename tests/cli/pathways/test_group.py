@@ -39,14 +39,14 @@ def test_help_imports_nothing_heavy(words: list[str]) -> None:
 
 
 class TestCompletion:
-    def test_verbs_and_flags(self) -> None:
+    def test_verbs_and_flags_are_completed(self) -> None:
         lines, _ = candidates(["pathways", "r"])
         assert lines == [f"render\t{VERBS['render'][1]}"]
         assert [line.partition("\t")[0] for line in candidates(["pathways", "render", "--ela"])[0]] == [
             "--elastic-slices"
         ]
 
-    def test_values(self) -> None:
+    def test_values_are_completed(self) -> None:
         assert candidates(["pathways", "render", "--profile", ""])[0] == ["gang", "xpk"]
         types = [line.partition("\t")[0] for line in candidates(["pathways", "render", "--tpu-type", "ct5p"])[0]]
         assert "ct5p-hightpu-4t" in types

@@ -80,7 +80,7 @@ class TestFiles:
         assert "note: t/pw: GangDisabledExclusivePlacement: " in answer.err
         assert yaml.safe_load(answer.out)["kind"] == "JobSet"
 
-    def test_warnings_can_fail(self, tmp_path: Path) -> None:
+    def test_warnings_fail_if_requested(self, tmp_path: Path) -> None:
         file = write(tmp_path / "a.yaml", pathways_job())
         answer = gangctl("pathways", "render", "-f", file, "--fail-on-warnings")
         assert (answer.code, answer.out) == (1, "")
@@ -96,7 +96,7 @@ class TestFiles:
         assert "note: skipped 1 ConfigMap, 1 JobSet\n" in answer.err
         assert len(answer.documents) == 1
 
-    def test_namespace(self, tmp_path: Path) -> None:
+    def test_the_namespace_flag_sets_or_must_agree(self, tmp_path: Path) -> None:
         job = pathways_job(metadata={"namespace": None})
         assert render(tmp_path, "-n", "here", job=job)["metadata"]["namespace"] == "here"
         refused = gangctl("pathways", "render", "-f", write(tmp_path / "b.yaml", pathways_job()), "-n", "here")
@@ -195,7 +195,7 @@ class TestFlags:
         assert container(xpk, "jax-tpu")["securityContext"] == {"privileged": True}
         assert container(from_flags("--profile", "xpk", "--no-privileged"), "jax-tpu").get("securityContext") is None
 
-    def test_headless(self) -> None:
+    def test_a_headless_job_has_no_user_container(self) -> None:
         jobset = from_flags("--headless", command=None, docker_image=None)
         assert [each["name"] for each in pod_spec(jobset)["containers"]] == ["pathways-rm", "pathways-proxy"]
 
@@ -292,7 +292,7 @@ class TestFlags:
         answer = refused("-f", write(tmp_path / "a.yaml", pathways_job()), *flag)
         assert answer.err.startswith(f"error: -f translates what files say: leave it out, or {flag[0]}\n")
 
-    def test_nothing_to_render(self) -> None:
+    def test_without_files_and_flags_it_is_an_error(self) -> None:
         assert refused().err.startswith(
             "error: give PathwaysJobs with -f, or --workload and the other flags of a job\n"
         )
@@ -359,7 +359,7 @@ class TestChoices:
         jobset = render(tmp_path, "--head-node-selector", "pool=cpu", "--head-node-selector", "a=")
         assert pod_spec(jobset)["nodeSelector"] == {"pool": "cpu", "a": ""}
 
-    def test_order_of_creation(self, tmp_path: Path) -> None:
+    def test_the_startup_order_can_be_chosen(self, tmp_path: Path) -> None:
         jobset = render(tmp_path, "--startup", "DependsOn")
         assert jobset["spec"]["replicatedJobs"][1]["dependsOn"] == [{"name": "pathways-head", "status": "Ready"}]
 

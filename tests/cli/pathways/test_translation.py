@@ -54,7 +54,7 @@ class TestPlaces:
     def test_an_error_in_a_generated_field_names_the_jobset(self, kind: OriginKind) -> None:
         assert reported("a", a=(kind, "somewhere")) == "the JobSet's a: is wrong"
 
-    def test_options_are_named(self) -> None:
+    def test_an_error_in_an_option_names_it(self) -> None:
         assert reported("a", a=(OPTION, "startup")) == "the JobSet's a: is wrong (option startup)"
 
     def test_an_error_in_a_partly_generated_field_names_the_jobset(self) -> None:

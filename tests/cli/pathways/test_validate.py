@@ -51,7 +51,7 @@ class TestFiles:
             assert line.endswith(f"({reason})")
         assert "PathwaysJob t/pw: valid" in answer.out
 
-    def test_problems_as_data(self, tmp_path: Path) -> None:
+    def test_problems_are_printed_as_json(self, tmp_path: Path) -> None:
         answer = validate(tmp_path, BROKEN, pathways_job("b"), args=("-o", "json"))
         assert answer.code == 2
         first, second = answer.json["items"]
@@ -73,10 +73,10 @@ class TestFiles:
         assert "(InvalidJobSet)" in answer.err
 
     @pytest.mark.parametrize(("strict", "code"), [((), 0), (("--fail-on-warnings",), 1)])
-    def test_warnings_can_fail(self, strict: tuple[str, ...], code: int, tmp_path: Path) -> None:
+    def test_warnings_fail_if_requested(self, strict: tuple[str, ...], code: int, tmp_path: Path) -> None:
         assert validate(tmp_path, pathways_job(), args=strict).code == code
 
-    def test_nothing_to_validate(self, tmp_path: Path) -> None:
+    def test_input_without_a_pathwaysjob_is_an_error(self, tmp_path: Path) -> None:
         answer = validate(tmp_path, CONFIG_MAP, gang())
         assert (answer.code, answer.out) == (2, "")
         assert answer.err.startswith("error: no PathwaysJob in the input: found 1 ConfigMap, 1 JobSet\n")
@@ -179,7 +179,7 @@ class TestCluster:
         assert "HeadDoesNotFit" not in await self.reasons(tmp_path, self.served(node("a", "16")), job)
         assert "HeadDoesNotFit" in await self.reasons(tmp_path, self.served(node("a", "16", pool="cpu")), job)
 
-    async def test_cluster_without_gangs(self, tmp_path: Path) -> None:
+    async def test_a_cluster_without_gangs_gives_a_note(self, tmp_path: Path) -> None:
         answer = await self.asked(tmp_path, Cluster({"/api/v1/nodes": []}), pathways_job())
         assert answer.code == 0
         assert "note: rendered for a cluster without gangs: " in answer.err

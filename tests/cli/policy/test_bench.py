@@ -68,7 +68,7 @@ def test_slow_functions_have_fewer_rounds() -> None:
     assert (timing.rounds, len(calls)) == (7, 9)
 
 
-def test_bad_input(tmp_path: Path) -> None:
+def test_bad_input_is_exit_code_2(tmp_path: Path) -> None:
     path = files(tmp_path, p=[policy("p", rule("nothing"))])["p"]
     assert gangctl("policy", "bench", path).code == 2
     assert gangctl("policy", "bench", path, "--rounds", "1").code == 2

@@ -42,7 +42,7 @@ def verdict(directory: Path, policies: list[Object], subjects: list[Object], *ar
 
 
 class TestVerdicts:
-    def test_allowed(self, tmp_path: Path) -> None:
+    def test_an_allowed_object_is_exit_code_0(self, tmp_path: Path) -> None:
         answer = evaluate(tmp_path, [policy("limits", FEW)], [SMALL])
         assert (answer.code, answer.err) == (0, "")
         assert answer.out == "JobSet t/small: allowed\n  1 policy, 1 applies: 1 pass\n"
@@ -63,7 +63,7 @@ class TestVerdicts:
             "  1 policy, 1 applies: 2 fail\n"
         )
 
-    def test_for_programs(self, tmp_path: Path) -> None:
+    def test_verdicts_are_printed_as_json(self, tmp_path: Path) -> None:
         forbidden = {**FEW, "reason": "Forbidden"}
         data = verdict(tmp_path, [policy("limits", forbidden)], [LARGE])
         assert {key: data[key] for key in ("kind", "allowed", "code", "message", "operation", "metadata")} == {
@@ -101,7 +101,7 @@ class TestVerdicts:
         assert "evaluated as if bound with validationActions [Warn]" in warned.err
         assert evaluate(tmp_path, policies, [SMALL], "--action", "ignore").code == 2
 
-    def test_what_is_skipped_and_why(self, tmp_path: Path) -> None:
+    def test_skipped_policies_have_a_reason(self, tmp_path: Path) -> None:
         never = [{"name": "no", "expression": "false"}]
         policies = [policy("a", QUEUED, matchConditions=never), policy("b", FEW)]
         answer = evaluate(
@@ -111,7 +111,7 @@ class TestVerdicts:
         assert "  2 policies, 1 applies: 1 pass\n  skipped a: matchConditions[no]\n" in answer.out
         assert "Service default/s: allowed\n  2 policies, 0 apply: no rule\n  skipped a: resource\n" in answer.out
 
-    def test_errors_count_as_failure_policy_says(self, tmp_path: Path) -> None:
+    def test_errors_follow_the_failure_policy(self, tmp_path: Path) -> None:
         missing = rule("object.spec.nothing == 1")
         closed, opened = policy("closed", missing), policy("opened", missing, failurePolicy="Ignore")
         answer = evaluate(tmp_path, [closed, opened], [SMALL])
@@ -121,7 +121,7 @@ class TestVerdicts:
             ["opened", "r", "error", "-"],
         ]
 
-    def test_explained(self, tmp_path: Path) -> None:
+    def test_explain_prints_the_values_of_variables(self, tmp_path: Path) -> None:
         variables = [
             {"name": "pods", "expression": "gang.totalPods"},
             {"name": "twice", "expression": "variables.pods * 2"},
@@ -158,7 +158,7 @@ class TestRequests:
         assert verdict(tmp_path, [policy("p", asks)], [SMALL], "--user", "ann", "--group", "ops")["allowed"]
         assert not verdict(tmp_path, [policy("p", asks)], [SMALL])["allowed"]
 
-    def test_an_update(self, tmp_path: Path) -> None:
+    def test_an_update_is_evaluated_with_the_old_object(self, tmp_path: Path) -> None:
         grows = policy("p", rule("size(object.spec.replicatedJobs) >= size(oldObject.spec.replicatedJobs)"))
         before = files(tmp_path, old=[jobset("small", rj("a", 1, 2, 2), rj("b")), LARGE])["old"]
         data = verdict(tmp_path, [grows], [SMALL], "--operation", "UPDATE", "--old", before)
@@ -166,7 +166,7 @@ class TestRequests:
         same = files(tmp_path, old=[SMALL])["old"]
         assert verdict(tmp_path, [grows], [SMALL], "--operation", "update", "--old", same)["allowed"]
 
-    def test_a_deletion(self, tmp_path: Path) -> None:
+    def test_a_delete_is_evaluated(self, tmp_path: Path) -> None:
         resources = {"apiGroups": ["jobset.x-k8s.io"], "apiVersions": ["*"], "resources": ["jobsets"]}
         constraints = {"resourceRules": [{**resources, "operations": ["DELETE"]}]}
         keeps = policy("p", rule("object == null && oldObject.spec.suspend"), matchConstraints=constraints)
@@ -175,7 +175,7 @@ class TestRequests:
         )
         assert answer.out == "jobset.jobset.x-k8s.io/small\n"
 
-    def test_namespaces(self, tmp_path: Path) -> None:
+    def test_namespace_objects_are_evaluated(self, tmp_path: Path) -> None:
         team = rule("namespaceObject.metadata.labels.team == 'a'")
         selecting = policy("p", team, matchConstraints={"namespaceSelector": {"matchLabels": {"team": "a"}}})
         place = files(tmp_path, place=[namespace("t", team="a")])["place"]
@@ -242,7 +242,7 @@ class TestRequests:
 
 
 class TestNatives:
-    def test_with_their_bindings(self, tmp_path: Path) -> None:
+    def test_native_policies_are_evaluated_with_their_bindings(self, tmp_path: Path) -> None:
         queued = native("queued", QUEUED)
         bindings = [binding("warn", "queued", "Warn"), binding("deny", "queued", "Deny", "Audit")]
         data = verdict(tmp_path, [queued, *bindings], [SMALL])
@@ -262,7 +262,7 @@ class TestNatives:
         answer = evaluate(tmp_path, [policy("p", FEW), binding("b", "elsewhere")], [SMALL])
         assert answer.err == "note: binding b has no policy among the files\n"
 
-    def test_about_other_kinds(self, tmp_path: Path) -> None:
+    def test_native_policies_about_other_kinds_are_evaluated(self, tmp_path: Path) -> None:
         resources = {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["services"]}
         closed = native("closed", rule("false"), matchConstraints={"resourceRules": [resources]})
         service = {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "s"}}
@@ -297,7 +297,7 @@ class TestBudgets:
         assert limits_said["rules"][0]["result"] == "pass"
 
 
-def test_one_file_as_policies_and_as_objects(tmp_path: Path) -> None:
+def test_one_file_can_have_policies_and_objects(tmp_path: Path) -> None:
     paths = files(tmp_path, both=[policy("p", FEW), SMALL])
     answer = gangctl("policy", "eval", "-p", paths["both"], "-f", paths["both"], "-o", "json")
     assert answer.code == 0, answer.err
@@ -327,7 +327,7 @@ class TestBadInput:
             ([policy("p", FEW), exception("e", "p", expires="soon")], [SMALL], (), "spec.expiresAt"),
         ],
     )
-    def test_one_error_and_exit_code_2(
+    def test_bad_input_is_one_error_and_exit_code_2(
         self, tmp_path: Path, policies: list[Object], subjects: list[Object], arguments: tuple[str, ...], words: str
     ) -> None:
         answer = evaluate(tmp_path, policies, subjects, *arguments)
@@ -374,13 +374,13 @@ class TestMisspelt:
             ("apiVersion", "gangctl.io/v1", "apiVersion: of GangPolicy it is gangctl.dev/v1alpha1"),
         ],
     )
-    def test_a_policy(self, tmp_path: Path, field: str, written: str, reported: str) -> None:
+    def test_a_misspelt_policy_is_an_error(self, tmp_path: Path, field: str, written: str, reported: str) -> None:
         misspelt = {**policy("other", rule("false")), field: written}
         answer = evaluate(tmp_path, [policy("limits", FEW), misspelt], [SMALL])
         assert answer.code == 2
         assert reported in answer.err
 
-    def test_a_native_policy_and_a_binding(self, tmp_path: Path) -> None:
+    def test_a_misspelt_native_policy_or_binding_is_an_error(self, tmp_path: Path) -> None:
         wrong = [
             {**native("n", QUEUED), "kind": "ValidatingAdmisionPolicy"},
             {**binding("b", "n"), "apiVersion": "admission.k8s.io/v1"},

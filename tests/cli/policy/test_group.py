@@ -55,7 +55,7 @@ def test_offline_verbs_import_no_client_and_no_grammar() -> None:
     assert {"aiohttp", "kubernetes_asyncio", "celpy"}.isdisjoint(done.stdout.split())
 
 
-def test_completion() -> None:
+def test_verbs_flags_and_formats_are_completed() -> None:
     assert candidates(["policy", "l"])[0] == [f"{name}\t{VERBS[name][1]}" for name in ("lint", "list")]
     assert candidates(["policy", "eval", "--op"])[0][0].startswith("--operation\t")
     assert candidates(["policy", "test", "-o", ""])[0] == [

@@ -70,7 +70,7 @@ class TestRefused:
         assert answer.out.splitlines()[-1] == "2 objects checked: 3 errors"
         assert [each[0] for each in codes(tmp_path, bad)] == ["Syntax", "Undeclared", "Type"]
 
-    def test_fields_too(self, tmp_path: Path) -> None:
+    def test_invalid_fields_are_reported_too(self, tmp_path: Path) -> None:
         assert codes(tmp_path, policy("p", {**FEW, "colour": "red"}, failurePolicy="Perhaps")) == [
             ("FieldValueNotSupported", "error", "spec.failurePolicy"),
             ("FieldValueForbidden", "error", "spec.validations[0].colour"),
@@ -150,7 +150,9 @@ class TestMistakes:
             (binding("b", "elsewhere") | {}, "UnknownPolicy", "spec.policyName"),
         ],
     )
-    def test_warnings(self, tmp_path: Path, mistaken: Object, code: str, field: str) -> None:
+    def test_mistakes_are_warnings_that_fail_with_strict(
+        self, tmp_path: Path, mistaken: Object, code: str, field: str
+    ) -> None:
         objects = [mistaken] if mistaken["kind"] != "ValidatingAdmissionPolicyBinding" else [mistaken, policy("q", FEW)]
         assert codes(tmp_path, *objects) == [(code, "warning", field)]
         assert lint(tmp_path, *objects).code == 0
@@ -178,7 +180,7 @@ class TestMistakes:
         assert {each["code"] for each in found} == {"Costly"}
         assert "where a list is longer than" in found[-1]["message"]
 
-    def test_exceptions(self, tmp_path: Path) -> None:
+    def test_mistakes_in_exceptions_are_reported(self, tmp_path: Path) -> None:
         objects = [policy("p", FEW), exception("old", "p", expires="2020-01-01T00:00:00Z"), exception("e", "p", "none")]
         assert codes(tmp_path, *objects) == [
             ("Expired", "warning", "spec.expiresAt"),
@@ -197,7 +199,7 @@ def test_unknown_fields_of_jobsets(tmp_path: Path) -> None:
     assert (mismatch["code"], mismatch["severity"]) == ("TypeMismatch", "error")
 
 
-def test_for_programs(tmp_path: Path) -> None:
+def test_findings_are_printed_as_json(tmp_path: Path) -> None:
     path = files(tmp_path, policy=[policy("p", rule("true"))])["policy"]
     data = gangctl("policy", "lint", path, "-o", "json").json
     assert {key: data[key] for key in ("kind", "checked", "errors", "warnings")} == {
@@ -211,7 +213,7 @@ def test_for_programs(tmp_path: Path) -> None:
     assert gangctl("policy", "lint", path, "-o", "yaml").documents == [data]
 
 
-def test_bad_input(tmp_path: Path) -> None:
+def test_bad_input_is_exit_code_2(tmp_path: Path) -> None:
     answer = gangctl("policy", "lint", str(tmp_path))
     assert (answer.code, answer.out) == (2, "")
     path = files(tmp_path, other=[{"apiVersion": "v1", "kind": "Service", "metadata": {"name": "s"}}])["other"]

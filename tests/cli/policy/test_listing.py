@@ -9,7 +9,7 @@ from tests.cli.policy.server import ask, serving
 from tests.cli.run import fine, gangctl
 
 
-def test_of_files(tmp_path: Path) -> None:
+def test_policies_of_files_are_listed(tmp_path: Path) -> None:
     limits = policy("limits", FEW, QUEUED, validationActions=["Warn", "Audit"], failurePolicy="Ignore")
     broken = policy("broken", rule("nothing"), rule("1", name="s"))
     path = files(tmp_path, policies=[limits, broken, native("n", QUEUED), binding("b", "n", "Warn")])["policies"]
@@ -31,7 +31,7 @@ def test_of_files(tmp_path: Path) -> None:
     assert fine("policy", "list", path, "-o", "name").out.splitlines()[1] == "gangpolicy.gangctl.dev/limits"
 
 
-async def test_of_a_cluster(tmp_path: Path) -> None:
+async def test_policies_of_a_cluster_are_listed(tmp_path: Path) -> None:
     ready = {"type": "Ready", "status": "True", "reason": "InForce", "message": "in force"}
     unready = {"type": "Ready", "status": "False", "reason": "Invalid", "message": "no such field"}
     counted = policy("counted", FEW) | {

@@ -60,7 +60,7 @@ def test_a_field_is_shown_where_its_key_is() -> None:
     ]
 
 
-def test_data_for_programs() -> None:
+def test_a_remark_has_its_place_as_data() -> None:
     assert remark(offset=0, length=6, policy="p", severity=Severity.WARNING).as_data() == {
         "file": "p.yaml",
         "line": 8,

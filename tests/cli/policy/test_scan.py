@@ -84,7 +84,7 @@ async def test_jobsets_are_selected_by_label(tmp_path: Path) -> None:
     assert summary == "1 JobSet evaluated: 1 violation"
 
 
-async def test_for_programs_with_exceptions_and_parameters(tmp_path: Path) -> None:
+async def test_results_with_exceptions_and_parameters_are_printed_as_json(tmp_path: Path) -> None:
     limited = policy(
         "limited",
         rule("gang.totalPods <= int(params.data.pods)"),
@@ -155,14 +155,14 @@ async def test_a_cluster_without_policies_or_jobsets_is_an_error(
     assert words in answer.err
 
 
-def test_usage() -> None:
+def test_bad_usage_is_exit_code_2() -> None:
     answer = gangctl("policy", "scan", "-A", "-n", "x")
     assert answer.code == 2
     assert "exclude each other" in answer.err
 
 
 @pytest.mark.controlplane
-async def test_a_real_cluster(cluster: Cluster, tmp_path: Path) -> None:
+async def test_a_real_cluster_is_scanned(cluster: Cluster, tmp_path: Path) -> None:
     for raw in (SMALL, LARGE, jobset("other", rj("a", 1, 1, 1), suspend=True)):
         await cluster.create_jobset(raw)
     paths = files(tmp_path, new=[policy("limits", FEW), policy("stored", rule("has(object.spec.successPolicy)"))])

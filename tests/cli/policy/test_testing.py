@@ -82,7 +82,7 @@ class TestResults:
             (row("skip", "small"), "expected skip, got pass"),
         ],
     )
-    def test_differences(self, tmp_path: Path, wrong: Object, words: str) -> None:
+    def test_a_failed_test_has_its_difference(self, tmp_path: Path, wrong: Object, words: str) -> None:
         answer = run(suite(tmp_path, wrong), "-o", "json")
         assert answer.code == 1
         assert words in answer.json["results"][0]["failure"]
@@ -101,7 +101,7 @@ class TestResults:
         data = run(path, "--run", "^queue/limits/.* t/large CREATE$", "-o", "json").json
         assert [each["rule"] for each in data["results"]] == ["few-pods", "queued"]
 
-    def test_for_programs(self, tmp_path: Path) -> None:
+    def test_the_report_is_printed_as_json(self, tmp_path: Path) -> None:
         path = suite(tmp_path, *GOOD, metadata={"name": "of-queues"})
         data = run(path, "-o", "json").json
         assert (data["kind"], data["tests"], data["failed"]) == ("PolicyTestReport", 3, 0)
@@ -165,7 +165,7 @@ class TestRequests:
         answer = run(path)
         assert (answer.code, answer.err) == (0, "")
 
-    def test_each_parameter_object(self, tmp_path: Path) -> None:
+    def test_each_parameter_object_is_evaluated(self, tmp_path: Path) -> None:
         limited = policy(
             "p",
             rule("gang.totalPods <= int(params.data.pods)"),
@@ -265,7 +265,7 @@ class TestCoverage:
 
 
 class TestJUnit:
-    def test_written_beside_the_table(self, tmp_path: Path) -> None:
+    def test_junit_is_written_beside_the_table(self, tmp_path: Path) -> None:
         path = suite(tmp_path / "queue", *GOOD, row("pass", "large", rule="few-pods"))
         report = tmp_path / "report.xml"
         answer = run(path, "--junit", report)
@@ -275,7 +275,7 @@ class TestJUnit:
         assert (root.get("tests"), root.get("failures")) == ("4", "1")
         assert root[0].get("name") == "queue"
 
-    def test_as_the_output(self, tmp_path: Path) -> None:
+    def test_junit_is_printed(self, tmp_path: Path) -> None:
         answer = run(suite(tmp_path, *GOOD), "-o", "junit")
         assert fromstring(answer.out).get("tests") == "3"
 

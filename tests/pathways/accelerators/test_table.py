@@ -148,11 +148,11 @@ def derived_key(label: str) -> str:
 
 
 class TestTable:
-    def test_is_complete(self) -> None:
+    def test_the_table_is_complete(self) -> None:
         rows = [(a.machine_type, a.label, a.key, a.chips_per_vm, a.cores_per_chip) for a in ACCELERATORS]
         assert sorted(rows) == TABLE
 
-    def test_dimensions(self) -> None:
+    def test_topologies_have_the_dimensions_of_their_family(self) -> None:
         flat = {each.generation for each in ACCELERATORS if each.dimensions == 2}
         assert flat == {"v5e", "v6e"}
         assert {each.dimensions for each in ACCELERATORS} == {2, 3}
@@ -176,26 +176,26 @@ class TestTable:
 
 class TestFind:
     @each("accelerator", ACCELERATORS, ids=lambda each: each.machine_type)
-    def test_machine_types(self, accelerator: Accelerator) -> None:
+    def test_accelerators_are_found_by_machine_type(self, accelerator: Accelerator) -> None:
         assert find(accelerator.machine_type) == (accelerator, "")
 
     @each(("label", "machine_type"), LABELS.items())
-    def test_labels(self, label: str, machine_type: str) -> None:
+    def test_accelerators_are_found_by_node_label(self, label: str, machine_type: str) -> None:
         assert find(label) == (row(machine_type), "")
 
     @each(("family", "key"), BARE_FAMILIES.items())
-    def test_families(self, family: str, key: str) -> None:
+    def test_accelerators_are_found_by_family(self, family: str, key: str) -> None:
         accelerator, topology = find(family)
         assert (accelerator.key, accelerator.chips_per_vm, topology) == (key, 4, "")
 
     @each("key", sorted({each.key for each in ACCELERATORS}))
-    def test_keys(self, key: str) -> None:
+    def test_accelerators_are_found_by_key(self, key: str) -> None:
         accelerator, topology = find(key)
         assert (accelerator.key, topology) == (key, "")
         assert accelerator.chips_per_vm == (8 if key.endswith("e1t") else 4)
 
     @each(("name", "machine_type", "topology", "vms"), DEVICES)
-    def test_device_types(self, name: str, machine_type: str, topology: str, vms: int) -> None:
+    def test_accelerators_are_found_by_device_type(self, name: str, machine_type: str, topology: str, vms: int) -> None:
         accelerator, named = find(name)
         assert (accelerator.machine_type, named) == (machine_type, topology)
         assert slice_of(accelerator, named, strict=False).vms == vms
@@ -257,7 +257,7 @@ class TestDeviceTypes:
         assert len(device_types(family)) == sizes
 
     @each("family", FAMILIES)
-    def test_each_is_found_and_has_the_size_that_it_says(self, family: str) -> None:
+    def test_each_device_type_is_found_and_has_the_size_in_its_name(self, family: str) -> None:
         for name, topology in device_types(family).items():
             accelerator, named = find(name)
             assert named == topology
@@ -279,7 +279,7 @@ class TestProperties:
 
     @PROPERTY
     @given(st.sampled_from([*names(), *(name for family in FAMILIES for name in device_types(family))]))
-    def test_what_was_found_is_found_again_by_its_own_names(self, name: str) -> None:
+    def test_a_found_accelerator_is_found_by_all_its_names(self, name: str) -> None:
         accelerator, _ = find(name)
         assert find(accelerator.machine_type) == (accelerator, "")
         assert find(accelerator.key)[0].key == accelerator.key

@@ -70,7 +70,7 @@ def client_of(profile: Profile = Profile.GANG, options: PathwaysOptions = NONE, 
 class TestProfileXPK:
     """What XPK makes of the same flags, but for the findings of its reviews."""
 
-    def test_workers(self) -> None:
+    def test_workers_have_the_fields_of_xpk(self) -> None:
         jobset = jobset_of(Profile.XPK)
         worker = replicated_job(jobset, "worker")
         job = worker["template"]["spec"]
@@ -85,7 +85,7 @@ class TestProfileXPK:
         assert "affinity" not in pod(jobset, "worker")
         assert job["template"]["metadata"]["labels"]["xpk.google.com/workload"] == "train"
 
-    def test_head(self) -> None:
+    def test_the_head_has_the_fields_of_xpk(self) -> None:
         jobset = jobset_of(Profile.XPK)
         head = pod(jobset, "pathways-head")
         assert head["nodeSelector"] == {NODEPOOL: "cpu-np"}
@@ -95,7 +95,7 @@ class TestProfileXPK:
         assert (head["restartPolicy"], head["hostNetwork"]) == ("Never", True)
         assert (head["priorityClassName"], head[GRACE]) == ("medium", 30)
 
-    def test_client(self) -> None:
+    def test_the_client_has_the_fields_of_xpk(self) -> None:
         client = client_of(Profile.XPK)
         assert client["resources"] == {
             "requests": {"cpu": "2", "memory": "8Gi"},
@@ -119,7 +119,7 @@ class TestProfileXPK:
             assert spec["volumes"] == [volume]
             assert [each["name"] for each in all_containers(spec) if "volumeMounts" in each] == mounting
 
-    def test_jobset(self) -> None:
+    def test_the_jobset_has_the_fields_of_xpk(self) -> None:
         jobset = jobset_of(Profile.XPK)
         assert jobset["metadata"]["labels"][QUEUE] == "multislice-queue"
         assert jobset["metadata"]["labels"]["xpk.google.com/workload"] == "train"
@@ -156,7 +156,7 @@ class TestProfileXPK:
         worker = container_of(pod(jobset_of(Profile.XPK, tpu_type="v6e-1"), "worker"), "pathways-worker")
         assert worker["resources"] == {"limits": {"google.com/tpu": "1"}}
 
-    def test_headless(self) -> None:
+    def test_a_headless_job_has_the_fields_of_xpk(self) -> None:
         head = head_of(Profile.XPK, headless=True, command="", docker_image="")
         assert [each["name"] for each in head["containers"]] == ["pathways-rm", "pathways-proxy"]
         assert not {"initContainers", "volumes"} & set(head)

@@ -57,7 +57,7 @@ def port(number: int) -> dict[str, Any]:
     return {"containerPort": number, "protocol": "TCP"}
 
 
-def test_the_resource_manager() -> None:
+def test_the_resource_manager_has_its_fields() -> None:
     assert built(resource_manager, pathways_version="v1") == {
         "name": "pathways-rm",
         "image": "us-docker.pkg.dev/cloud-tpu-v2-images/pathways/server:v1",
@@ -80,7 +80,7 @@ def test_the_resource_manager() -> None:
     }
 
 
-def test_the_proxy() -> None:
+def test_the_proxy_has_its_fields() -> None:
     assert built(proxy, pathways_version="v1") == {
         "name": "pathways-proxy",
         "image": "us-docker.pkg.dev/cloud-tpu-v2-images/pathways/proxy_server:v1",
@@ -96,7 +96,7 @@ def test_the_proxy() -> None:
     }
 
 
-def test_the_worker() -> None:
+def test_the_worker_has_its_fields() -> None:
     assert built(worker, pathways_version="v1") == {
         "name": "pathways-worker",
         "image": "us-docker.pkg.dev/cloud-tpu-v2-images/pathways/server:v1",
@@ -123,7 +123,7 @@ def test_the_worker() -> None:
     }
 
 
-def test_the_sidecar() -> None:
+def test_the_sidecar_has_its_fields() -> None:
     assert built(sidecar, components=components(colocated_python_sidecar={"image": "s:1"})) == {
         "name": "colocated-python-sidecar",
         "image": "s:1",
@@ -141,7 +141,7 @@ def test_there_is_a_sidecar_only_with_an_image() -> None:
 
 
 @pytest.mark.parametrize("build", [resource_manager, proxy])
-def test_without_a_user_pod_they_are_plain_containers(build: Build) -> None:
+def test_without_a_user_pod_the_components_are_plain_containers(build: Build) -> None:
     sidecars = built(build)
     assert built(build, template=None) == {key: value for key, value in sidecars.items() if key != "restartPolicy"}
 
@@ -224,7 +224,7 @@ def test_names_are_unique_and_references_find_theirs(build: Build) -> None:
 
 
 @each("build", BUILDS)
-def test_every_leaf_names_where_it_comes_from(build: Build) -> None:
+def test_every_leaf_has_an_origin(build: Build) -> None:
     tree = build(job(components=ALL, metrics=True, elastic_slices=1), Setting())
     assert origins(tree)["image"].place.endswith(".image")
 

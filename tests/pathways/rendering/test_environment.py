@@ -114,7 +114,7 @@ def test_a_head_of_the_users_own_is_declared_before_what_refers_to_it() -> None:
     assert names(environment).index("PATHWAYS_HEAD") < names(environment).index("JAX_BACKEND_TARGET")
 
 
-def test_every_variable_names_where_it_comes_from() -> None:
+def test_every_variable_has_an_origin() -> None:
     environment = main(variable("XCLOUD_ENVIRONMENT", "mine"), variable("A", "a"))
     found = {plain(each)["name"]: {origin.place for origin in origins(each).values()} for each in environment.variables}
     assert found["JAX_PLATFORMS"] == {"gangctl"}

@@ -43,7 +43,7 @@ def test_native_sidecars_follow_the_users_init_containers() -> None:
 
 
 @pytest.mark.parametrize("controller", [{}, COLOCATE])
-def test_without_a_users_pod_they_are_plain_containers(controller: Object) -> None:
+def test_without_a_user_pod_the_components_are_plain_containers(controller: Object) -> None:
     head = pod(jobset_of(pathways_job(headless=True, controller=controller)), "pathways-head")
     assert names(head["containers"]) == ["pathways-rm", "pathways-proxy"]
     assert all("restartPolicy" not in each for each in head["containers"])

@@ -74,7 +74,7 @@ def test_one_component_changes_nothing_about_the_other() -> None:
     assert plain(proxy_resources(job(options=options)))["limits"] == {"cpu": "16", "memory": "100G"}
 
 
-def test_what_was_chosen_names_the_entry_of_the_options() -> None:
+def test_a_chosen_size_has_its_option_as_origin() -> None:
     options = PathwaysOptions(head_resources=HeadResources(proxy=Resources(requests={"cpu": "20"})))
     found = {
         path: (origin.kind, origin.place) for path, origin in origins(proxy_resources(job(options=options))).items()

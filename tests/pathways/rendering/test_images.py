@@ -29,7 +29,7 @@ def test_all_images_of_pathways_are_of_the_version_asked_for() -> None:
     }
 
 
-def test_without_a_version_they_are_the_latest() -> None:
+def test_without_a_version_images_are_the_latest() -> None:
     assert {image.rpartition(":")[2] for image in chosen(job()).values()} == {"latest"}
 
 

@@ -77,7 +77,7 @@ def test_each_slice_gets_a_pool_of_its_own(data: st.DataObject, slices: int) -> 
 
 @PROPERTY
 @given(st.data(), st.integers(1, 3))
-def test_a_colocated_head_ends_beside_workers_whoever_is_first(data: st.DataObject, slices: int) -> None:
+def test_a_colocated_head_ends_beside_workers_in_any_order_of_scheduling(data: st.DataObject, slices: int) -> None:
     jobset = jobset_of(pathways_job(workers={"numSlices": slices}, controller=COLOCATE))
     placed = schedule(data, pods_of(jobset), pools(slices))
     assert len(placed) == 1 + slices * VMS

@@ -92,7 +92,7 @@ def _spoil(value: Any) -> None:
 
 @PROPERTY
 @given(pathways_jobs(), SETTINGS)
-def test_it_is_plain_json_and_every_leaf_has_an_origin(raw: Object, setting: Setting) -> None:
+def test_a_rendering_is_plain_json_and_every_leaf_has_an_origin(raw: Object, setting: Setting) -> None:
     rendering = render(read(raw), setting)
     assert json.loads(json.dumps(rendering.jobset)) == rendering.jobset
     assert sorted(rendering.origins) == sorted(leaves(rendering.jobset, FieldPath()))

@@ -96,7 +96,7 @@ def test_a_failure_at_the_end_keeps_its_code(image: Image, command: str, tmp_pat
         assert container.wait() == 9
 
 
-def test_a_command_that_ends_as_the_signal_comes_has_failed_as_it_did(image: Image, tmp_path: Path) -> None:
+def test_a_command_that_ends_during_the_signal_keeps_its_code(image: Image, tmp_path: Path) -> None:
     """Bash itself may lose the code of what ends in that moment; then it is that of the process that got the signal."""
     lost = {143} if image.name.startswith("bash") else set()
     for number in range(5):
