@@ -94,6 +94,14 @@ WORDS_OF_PAGES: Final = {
 WORDS_OF_SOURCE: Final = ("anybody", "everybody", "for ever", "hears", "in vain", "of one's own", "to and fro")
 """Those of them that are gone from the package, too."""
 
+WORDS_OF_TESTS: Final = (
+    *("anybody", "everybody", "hears", "nobody", "say", "says", "somebody", "tell", "tells", "told", "whoever", "wish"),
+    *("by luck", "comes and goes", "for ever"),
+)
+"""That no test has in its name, which is read in a log by a user of Kubernetes."""
+UNCHANGED: Final = ("tests/controlplane/", "tests/gang/", "tests/node/", "tests/live/test_jobset")
+"""Tests whose names are not yet plain."""
+
 
 def found(text: str, listed: Iterable[str] = WORDS) -> list[str]:
     words = "|".join(re.escape(word) for word in listed)
@@ -144,6 +152,20 @@ def test_the_package_has_plain_words() -> None:
         for number, line in enumerate((ROOT / name).read_text(encoding="utf-8").splitlines(), start=1)
         for word in found(line, WORDS_OF_SOURCE)
     ] == []
+
+
+def test_names_of_tests_are_plain() -> None:
+    names = subprocess.run(
+        ["git", "ls-files", "--", "tests/*.py"], cwd=ROOT, check=True, capture_output=True, text=True
+    ).stdout.split()
+    tests = [
+        (name, test)
+        for name in names
+        if not name.startswith(UNCHANGED)
+        for test in re.findall(r"^ *(?:async )?def test_(\w+)", (ROOT / name).read_text(encoding="utf-8"), re.MULTILINE)
+    ]
+    assert len(tests) > 4000
+    assert [(name, test) for name, test in tests if found(test.replace("_", " "), WORDS_OF_TESTS)] == []
 
 
 def test_code_does_not_count_as_prose() -> None:
