@@ -117,7 +117,7 @@ class WebhookServer:
         name = call.match_info["name"]
         review = await call.json()
         if review["request"].get("name") == _FROM_THE_CLUSTER:
-            return _told(review, allow(review["request"]))
+            return _answer(review, allow(review["request"]))
         self.requests.setdefault(name, []).append(review["request"])
         if name not in self.answers:
             await self._closing.wait()
@@ -125,10 +125,10 @@ class WebhookServer:
         response = self.answers[name](review["request"])
         if "raw" in response:
             return web.Response(status=response["status"], text=response["raw"])
-        return _told(review, response)
+        return _answer(review, response)
 
 
-def _told(review: Object, response: Object) -> web.Response:
+def _answer(review: Object, response: Object) -> web.Response:
     return web.json_response({"apiVersion": review["apiVersion"], "kind": "AdmissionReview", "response": response})
 
 

@@ -56,7 +56,7 @@ class Bench:
         self.sets.append(policies)
 
 
-class Room:
+class Context:
     """Everything about policies but webhooks, beside a sandbox."""
 
     def __init__(self, sandbox: Sandbox, client: Client) -> None:
@@ -124,21 +124,21 @@ class Room:
 
 
 @pytest.fixture
-async def room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Room]:
+async def context(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Context]:
     # No policy is in force before its parameters are read, or cannot be.
     monkeypatch.setattr("gangctl.controllers.parameters.SETTLE_SECONDS", 300.0)
     async with Sandbox(SandboxOptions(tls=False)) as sandbox:
         path = tmp_path / "kubeconfig"
         path.write_text(sandbox.kubeconfig())
         async with Transport(await load_cluster(kubeconfig=str(path))) as transport:
-            yield Room(sandbox, Client(transport))
+            yield Context(sandbox, Client(transport))
 
 
 @asynccontextmanager
-async def running(room: Room) -> AsyncIterator[None]:
-    task = asyncio.create_task(room.run())
+async def running(context: Context) -> AsyncIterator[None]:
+    task = asyncio.create_task(context.run())
     try:
-        await asyncio.wait_for(room.keeper.synced.wait(), 300)
+        await asyncio.wait_for(context.keeper.synced.wait(), 300)
         yield
     finally:
         task.cancel()
@@ -150,23 +150,23 @@ def names(policies: PolicySet) -> list[str]:
     return [each.name for each in policies.policies]
 
 
-async def test_definitions_can_be_removed_and_restored(room: Room) -> None:
-    async with running(room):
-        assert room.keeper.current.policies == ()
-        assert room.bench.loads == []
-        await room.define()
-        await room.policy("p")
-        await room.in_force(lambda current: names(current) == ["p"])
-        await room.client.delete(CUSTOM_RESOURCE_DEFINITIONS, "gangpolicies.gangctl.dev")
-        await room.in_force(lambda current: not current.policies)
+async def test_definitions_can_be_removed_and_restored(context: Context) -> None:
+    async with running(context):
+        assert context.keeper.current.policies == ()
+        assert context.bench.loads == []
+        await context.define()
+        await context.policy("p")
+        await context.in_force(lambda current: names(current) == ["p"])
+        await context.client.delete(CUSTOM_RESOURCE_DEFINITIONS, "gangpolicies.gangctl.dev")
+        await context.in_force(lambda current: not current.policies)
         for name, definition in definitions().items():
             if name == "gangpolicies.yaml":
                 await wait_for(
-                    lambda definition=definition: _created(room.client, definition)  # type: ignore[misc]  # bound on purpose
+                    lambda definition=definition: _created(context.client, definition)  # type: ignore[misc]  # bound on purpose
                 )
-        await wait_for(lambda: _listed(room.client), tolerate=(NotFoundError,))
-        await room.policy("q")
-        await room.in_force(lambda current: names(current) == ["q"])
+        await wait_for(lambda: _listed(context.client), tolerate=(NotFoundError,))
+        await context.policy("q")
+        await context.in_force(lambda current: names(current) == ["q"])
 
 
 async def _created(client: Client, definition: Object) -> bool:
@@ -184,51 +184,51 @@ async def _listed(client: Client) -> bool:
     return True
 
 
-async def test_changes_swap_the_whole_set_and_load_only_what_changed(room: Room) -> None:
-    await room.define()
-    await room.policy("a")
-    await room.policy("b", failurePolicy="Ignore")
-    async with running(room):
-        before = await room.in_force(lambda current: names(current) == ["a", "b"])
-        await room.client.merge_patch(GANG_POLICIES, "b", {"spec": {"failurePolicy": "Fail"}})
-        after = await room.in_force(lambda current: len(current.policies) == 2 and current.policies[1].fail_closed)
+async def test_changes_swap_the_whole_set_and_load_only_what_changed(context: Context) -> None:
+    await context.define()
+    await context.policy("a")
+    await context.policy("b", failurePolicy="Ignore")
+    async with running(context):
+        before = await context.in_force(lambda current: names(current) == ["a", "b"])
+        await context.client.merge_patch(GANG_POLICIES, "b", {"spec": {"failurePolicy": "Fail"}})
+        after = await context.in_force(lambda current: len(current.policies) == 2 and current.policies[1].fail_closed)
         assert after.generation == before.generation + 1
         assert not before.policies[1].fail_closed, "a set that is in use never changes"
         assert after.policies[0] is before.policies[0]
-        assert room.bench.loads == ["a", "b", "b"]
-        await room.client.delete(GANG_POLICIES, "a")
-        await room.in_force(lambda current: names(current) == ["b"])
-    assert [each.generation for each in room.bench.sets] == list(range(1, len(room.bench.sets) + 1))
+        assert context.bench.loads == ["a", "b", "b"]
+        await context.client.delete(GANG_POLICIES, "a")
+        await context.in_force(lambda current: names(current) == ["b"])
+    assert [each.generation for each in context.bench.sets] == list(range(1, len(context.bench.sets) + 1))
 
 
-async def test_a_broken_policy_is_reported_with_its_location_and_reloaded_when_fixed(room: Room) -> None:
-    await room.define()
-    await room.policy("p", validations=[RULE, {"expression": "true &&\n  objet.spec.x"}])
-    await room.policy("good")
-    async with running(room):
-        current = await room.in_force(lambda current: names(current) == ["good"])
+async def test_a_broken_policy_is_reported_with_its_location_and_reloaded_when_fixed(context: Context) -> None:
+    await context.define()
+    await context.policy("p", validations=[RULE, {"expression": "true &&\n  objet.spec.x"}])
+    await context.policy("good")
+    async with running(context):
+        current = await context.in_force(lambda current: names(current) == ["good"])
         assert [each.name for each in current.broken] == ["p"]
-        reported = await room.condition(GANG_POLICIES, "p", "InvalidExpression")
+        reported = await context.condition(GANG_POLICIES, "p", "InvalidExpression")
         assert (reported["type"], reported["status"], reported["observedGeneration"]) == ("Ready", "False", 1)
         assert "spec.validations[1].expression, line 2, column 3" in reported["message"]
         assert "refused" in reported["message"]
-        good = await room.condition(GANG_POLICIES, "good", "InForce")
+        good = await context.condition(GANG_POLICIES, "good", "InForce")
         assert (good["status"], good["message"]) == ("True", "In force with 1 rule.")
-        await room.client.merge_patch(GANG_POLICIES, "p", {"spec": {"validations": [RULE]}})
-        repaired = await room.condition(GANG_POLICIES, "p", "InForce")
+        await context.client.merge_patch(GANG_POLICIES, "p", {"spec": {"validations": [RULE]}})
+        repaired = await context.condition(GANG_POLICIES, "p", "InForce")
         assert repaired["observedGeneration"] == 2
-        assert names(room.keeper.current) == ["good", "p"]
+        assert names(context.keeper.current) == ["good", "p"]
 
 
-async def test_a_policy_with_an_internal_error_does_not_hide_the_others(room: Room) -> None:
-    await room.define()
+async def test_a_policy_with_an_internal_error_does_not_hide_the_others(context: Context) -> None:
+    await context.define()
     for name in ("poison", "good"):
-        await room.policy(name)
-    async with running(room):
-        current = await room.in_force(lambda current: names(current) == ["good"])
+        await context.policy(name)
+    async with running(context):
+        current = await context.in_force(lambda current: names(current) == ["good"])
         (broken,) = current.broken
         assert (broken.name, broken.fail_closed) == ("poison", True)
-        reported = await room.condition(GANG_POLICIES, "poison", "InternalError")
+        reported = await context.condition(GANG_POLICIES, "poison", "InternalError")
         assert "RecursionError" in reported["message"]
 
 
@@ -259,37 +259,37 @@ BAD_SPECS: tuple[tuple[Any, str], ...] = (
 )
 
 
-async def test_any_invalid_policy_is_reported_and_does_not_hide_the_others(room: Room) -> None:
+async def test_any_invalid_policy_is_reported_and_does_not_hide_the_others(context: Context) -> None:
     for definition in definitions().values():
-        await room.client.create(CUSTOM_RESOURCE_DEFINITIONS, loose(definition))
+        await context.client.create(CUSTOM_RESOURCE_DEFINITIONS, loose(definition))
     for resource in (GANG_POLICIES, GANG_POLICY_EXCEPTIONS):
-        await wait_for(lambda resource=resource: room.client.list(resource), tolerate=(NotFoundError,))  # type: ignore[misc]  # bound on purpose
-    await room.policy("good")
+        await wait_for(lambda resource=resource: context.client.list(resource), tolerate=(NotFoundError,))  # type: ignore[misc]  # bound on purpose
+    await context.policy("good")
     for number, (spec, _) in enumerate(BAD_SPECS):
         body = {"metadata": {"name": f"bad-{number}"}, "spec": spec, "status": {"conditions": 7}}
-        await room.create(GANG_POLICIES, body)
-        await room.create(GANG_POLICY_EXCEPTIONS, body)
+        await context.create(GANG_POLICIES, body)
+        await context.create(GANG_POLICY_EXCEPTIONS, body)
     without_end = {"policies": [{"name": "good"}], "owner": "team-a", "reason": "because"}
-    await room.create(GANG_POLICY_EXCEPTIONS, {"metadata": {"name": "without-end"}, "spec": without_end})
-    async with running(room):
-        current = await room.in_force(lambda current: names(current) == ["good"])
+    await context.create(GANG_POLICY_EXCEPTIONS, {"metadata": {"name": "without-end"}, "spec": without_end})
+    async with running(context):
+        current = await context.in_force(lambda current: names(current) == ["good"])
         assert {each.name for each in current.broken} == {f"bad-{number}" for number in range(len(BAD_SPECS))}
         assert not current.exceptions
         for number, (_, reason) in enumerate(BAD_SPECS):
-            await room.condition(GANG_POLICIES, f"bad-{number}", reason)
-            await room.condition(GANG_POLICY_EXCEPTIONS, f"bad-{number}", "InvalidField")
-        reported = await room.condition(GANG_POLICY_EXCEPTIONS, "without-end", "InvalidField")
+            await context.condition(GANG_POLICIES, f"bad-{number}", reason)
+            await context.condition(GANG_POLICY_EXCEPTIONS, f"bad-{number}", "InvalidField")
+        reported = await context.condition(GANG_POLICY_EXCEPTIONS, "without-end", "InvalidField")
         assert "spec.expiresAt: is required" in reported["message"]
 
 
-async def test_reports_have_the_current_annotations(room: Room) -> None:
-    await room.define()
-    await room.policy("p")
-    async with running(room):
-        await room.in_force(lambda current: names(current) == ["p"])
+async def test_reports_have_the_current_annotations(context: Context) -> None:
+    await context.define()
+    await context.policy("p")
+    async with running(context):
+        await context.in_force(lambda current: names(current) == ["p"])
         note = {"metadata": {"annotations": {SEVERITY: "high"}}}
-        await room.client.merge_patch(GANG_POLICIES, "p", note)
-        await room.in_force(lambda current: severity_of(current.policies[0].source) == "high")
+        await context.client.merge_patch(GANG_POLICIES, "p", note)
+        await context.in_force(lambda current: severity_of(current.policies[0].source) == "high")
 
 
 async def idle(queue: WorkQueue[tuple[str, str]]) -> None:
@@ -299,32 +299,32 @@ async def idle(queue: WorkQueue[tuple[str, str]]) -> None:
         await asyncio.sleep(0)
 
 
-async def test_an_unchanged_status_is_not_written(room: Room) -> None:
-    await room.define()
-    await room.policy("p")
-    async with running(room):
-        await room.condition(GANG_POLICIES, "p", "InForce")
-    assert room.writes() == ["patch gangpolicies.gangctl.dev/status"]
-    again = Room(room.sandbox, room.client)
+async def test_an_unchanged_status_is_not_written(context: Context) -> None:
+    await context.define()
+    await context.policy("p")
+    async with running(context):
+        await context.condition(GANG_POLICIES, "p", "InForce")
+    assert context.writes() == ["patch gangpolicies.gangctl.dev/status"]
+    again = Context(context.sandbox, context.client)
     async with running(again):
         await again.in_force(lambda current: names(current) == ["p"])
         await idle(again.statuses.queue)
         for _ in range(3):
             again.keeper.wake()
             await idle(again.statuses.queue)
-    assert len(room.writes()) == 1
+    assert len(context.writes()) == 1
 
 
-async def test_a_status_written_by_another_client_is_corrected(room: Room) -> None:
-    await room.define()
-    await room.policy("p")
-    async with running(room):
-        since = (await room.condition(GANG_POLICIES, "p", "InForce"))["lastTransitionTime"]
+async def test_a_status_written_by_another_client_is_corrected(context: Context) -> None:
+    await context.define()
+    await context.policy("p")
+    async with running(context):
+        since = (await context.condition(GANG_POLICIES, "p", "InForce"))["lastTransitionTime"]
         other = {"type": "Liked", "status": "True", "reason": "x", "message": "", "lastTransitionTime": since}
         status = {"conditions": [other], "results": {"pass": 3}}
-        await room.client.merge_patch(GANG_POLICIES, "p", {"status": status}, subresource="status")
-        await room.condition(GANG_POLICIES, "p", "InForce")
-        live = (await room.client.get(GANG_POLICIES, "p"))["status"]
+        await context.client.merge_patch(GANG_POLICIES, "p", {"status": status}, subresource="status")
+        await context.condition(GANG_POLICIES, "p", "InForce")
+        live = (await context.client.get(GANG_POLICIES, "p"))["status"]
         assert {each["type"] for each in live["conditions"]} == {"Ready", "Liked"}
         assert live["results"]["pass"] == 3
 
@@ -334,31 +334,31 @@ def exception(until: datetime, **spec: Any) -> dict[str, Any]:
     return {"metadata": {"name": "e"}, "spec": spec}
 
 
-async def test_an_exception_expires_and_its_status_reports_it(room: Room) -> None:
-    await room.define()
-    await room.policy("p")
-    async with running(room):
-        await room.create(GANG_POLICY_EXCEPTIONS, exception(datetime.now(UTC) + timedelta(days=1)))
-        active = await room.condition(GANG_POLICY_EXCEPTIONS, "e", "InForce")
+async def test_an_exception_expires_and_its_status_reports_it(context: Context) -> None:
+    await context.define()
+    await context.policy("p")
+    async with running(context):
+        await context.create(GANG_POLICY_EXCEPTIONS, exception(datetime.now(UTC) + timedelta(days=1)))
+        active = await context.condition(GANG_POLICY_EXCEPTIONS, "e", "InForce")
         assert (active["type"], active["status"]) == ("Active", "True")
-        (held,) = (await room.in_force(lambda current: current.exceptions)).exceptions
+        (held,) = (await context.in_force(lambda current: current.exceptions)).exceptions
         assert not held.expired(datetime.now(UTC))
         # So soon only now: the look at it in force may take longer on a busy machine.
         end = datetime.now(UTC) + timedelta(seconds=1.5)
-        await room.client.merge_patch(GANG_POLICY_EXCEPTIONS, "e", {"spec": {"expiresAt": end.isoformat()}})
-        ended = await room.condition(GANG_POLICY_EXCEPTIONS, "e", "Expired")
+        await context.client.merge_patch(GANG_POLICY_EXCEPTIONS, "e", {"spec": {"expiresAt": end.isoformat()}})
+        ended = await context.condition(GANG_POLICY_EXCEPTIONS, "e", "Expired")
         assert ended["status"] == "False"
         assert datetime.now(UTC) >= end
 
 
-async def test_an_exception_without_its_policy_reports_it_until_it_exists(room: Room) -> None:
-    await room.define()
-    async with running(room):
-        await room.create(GANG_POLICY_EXCEPTIONS, exception(datetime.now(UTC) + timedelta(days=1)))
-        lost = await room.condition(GANG_POLICY_EXCEPTIONS, "e", "NoSuchPolicy")
+async def test_an_exception_without_its_policy_reports_it_until_it_exists(context: Context) -> None:
+    await context.define()
+    async with running(context):
+        await context.create(GANG_POLICY_EXCEPTIONS, exception(datetime.now(UTC) + timedelta(days=1)))
+        lost = await context.condition(GANG_POLICY_EXCEPTIONS, "e", "NoSuchPolicy")
         assert lost["status"] == "False"
-        await room.policy("p")
-        assert (await room.condition(GANG_POLICY_EXCEPTIONS, "e", "InForce"))["status"] == "True"
+        await context.policy("p")
+        assert (await context.condition(GANG_POLICY_EXCEPTIONS, "e", "InForce"))["status"] == "True"
 
 
 # Parameters
@@ -369,55 +369,55 @@ def with_params(name: str = "limits", kind: str = "ConfigMap", api_version: str 
     return {"paramKind": {"apiVersion": api_version, "kind": kind}, "paramRef": reference}
 
 
-async def config_map(room: Room, name: str, value: str) -> None:
+async def config_map(context: Context, name: str, value: str) -> None:
     body = {"metadata": {"name": name, "namespace": "default"}, "data": {"max": value}}
-    await room.client.create(CONFIG_MAPS, body)
+    await context.client.create(CONFIG_MAPS, body)
 
 
-async def test_only_named_parameters_are_watched(room: Room) -> None:
-    await room.define()
-    await config_map(room, "limits", "3")
-    await config_map(room, "secret-things", "x")
-    await room.policy("p", **with_params())
-    async with running(room):
-        await room.in_force(lambda current: names(current) == ["p"])
-        found = room.parameters.find("v1", "ConfigMap", "default", name="limits")
+async def test_only_named_parameters_are_watched(context: Context) -> None:
+    await context.define()
+    await config_map(context, "limits", "3")
+    await config_map(context, "secret-things", "x")
+    await context.policy("p", **with_params())
+    async with running(context):
+        await context.in_force(lambda current: names(current) == ["p"])
+        found = context.parameters.find("v1", "ConfigMap", "default", name="limits")
         assert [each["data"]["max"] for each in found] == ["3"]
         with pytest.raises(ParamsError, match="not looked for"):
-            room.parameters.find("v1", "ConfigMap", "default", name="secret-things")
+            context.parameters.find("v1", "ConfigMap", "default", name="secret-things")
         patch = {"data": {"max": "4"}}
-        await room.client.merge_patch(CONFIG_MAPS, "limits", patch, "default")
+        await context.client.merge_patch(CONFIG_MAPS, "limits", patch, "default")
 
         async def swapped() -> bool:
-            (one,) = room.parameters.find("v1", "ConfigMap", "default", name="limits")
+            (one,) = context.parameters.find("v1", "ConfigMap", "default", name="limits")
             return bool(one["data"]["max"] == "4")
 
         await wait_for(swapped, interval=0.01)
-        await room.client.delete(GANG_POLICIES, "p")
-        await room.in_force(lambda current: not current.policies)
+        await context.client.delete(GANG_POLICIES, "p")
+        await context.in_force(lambda current: not current.policies)
         with pytest.raises(ParamsError, match="not looked for"):
-            room.parameters.find("v1", "ConfigMap", "default", name="limits")
+            context.parameters.find("v1", "ConfigMap", "default", name="limits")
 
 
-async def test_parameters_by_label_are_listed_by_label(room: Room) -> None:
-    await room.define()
+async def test_parameters_by_label_are_listed_by_label(context: Context) -> None:
+    await context.define()
     for name, labels in (("a", {"limits": "yes"}), ("b", {}), ("c", {"limits": "yes", "old": "x"})):
         metadata = {"name": name, "namespace": "default", "labels": labels}
-        await room.client.create(CONFIG_MAPS, {"metadata": metadata})
+        await context.client.create(CONFIG_MAPS, {"metadata": metadata})
     terms = [{"key": "limits", "operator": "In", "values": ["yes", "no"]}, {"key": "old", "operator": "DoesNotExist"}]
     selector = {"matchExpressions": terms}
     reference = {"selector": selector, "parameterNotFoundAction": "Deny"}
-    await room.policy("p", paramKind={"apiVersion": "v1", "kind": "ConfigMap"}, paramRef=reference)
-    async with running(room):
-        (policy,) = (await room.in_force(lambda current: names(current) == ["p"])).policies
+    await context.policy("p", paramKind={"apiVersion": "v1", "kind": "ConfigMap"}, paramRef=reference)
+    async with running(context):
+        (policy,) = (await context.in_force(lambda current: names(current) == ["p"])).policies
         wanted = wanted_by(policy.spec)
         assert wanted is not None
         assert wanted.labels == "limits in (yes,no),!old"
         assert policy.spec.param_ref is not None
         by_label = policy.spec.param_ref.selector
-        found = room.parameters.find("v1", "ConfigMap", "default", selector=by_label)
+        found = context.parameters.find("v1", "ConfigMap", "default", selector=by_label)
         assert [each["metadata"]["name"] for each in found] == ["a"]
-        assert not room.parameters.find("v1", "ConfigMap", "elsewhere", selector=by_label)
+        assert not context.parameters.find("v1", "ConfigMap", "elsewhere", selector=by_label)
 
 
 LIMITS: dict[str, Any] = {
@@ -440,42 +440,42 @@ LIMITS: dict[str, Any] = {
 }
 
 
-async def test_parameters_of_a_kind_defined_later_are_followed(room: Room) -> None:
-    await room.define()
-    await room.policy("p", **with_params("big", "Limit", "example.com/v1", namespace=""))
-    async with running(room):
-        await room.in_force(lambda current: names(current) == ["p"])
+async def test_parameters_of_a_kind_defined_later_are_followed(context: Context) -> None:
+    await context.define()
+    await context.policy("p", **with_params("big", "Limit", "example.com/v1", namespace=""))
+    async with running(context):
+        await context.in_force(lambda current: names(current) == ["p"])
         words = "Limit of example.com/v1 is not served"
-        await room.condition(GANG_POLICIES, "p", "ParametersUnavailable", words)
-        assert room.parameters.scope("example.com/v1", "Limit") is None
-        await room.client.create(CUSTOM_RESOURCE_DEFINITIONS, LIMITS)
-        await room.condition(GANG_POLICIES, "p", "InForce")
-        assert room.parameters.scope("example.com/v1", "Limit") == "Cluster"
+        await context.condition(GANG_POLICIES, "p", "ParametersUnavailable", words)
+        assert context.parameters.scope("example.com/v1", "Limit") is None
+        await context.client.create(CUSTOM_RESOURCE_DEFINITIONS, LIMITS)
+        await context.condition(GANG_POLICIES, "p", "InForce")
+        assert context.parameters.scope("example.com/v1", "Limit") == "Cluster"
         limits = Resource("example.com", "v1", "limits", "Limit", namespaced=False)
-        await room.create(limits, {"metadata": {"name": "big"}, "max": 7})
-        await wait_for(lambda: _found(room), interval=0.01)
+        await context.create(limits, {"metadata": {"name": "big"}, "max": 7})
+        await wait_for(lambda: _found(context), interval=0.01)
 
 
-async def _found(room: Room) -> bool:
-    return [each["max"] for each in room.parameters.find("example.com/v1", "Limit", "", name="big")] == [7]
+async def _found(context: Context) -> bool:
+    return [each["max"] for each in context.parameters.find("example.com/v1", "Limit", "", name="big")] == [7]
 
 
 # Namespaces
 
 
-async def test_evaluation_waits_for_a_new_namespace(room: Room, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_evaluation_waits_for_a_new_namespace(context: Context, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("gangctl.controllers.policy_sources.NEW_NAMESPACE_SECONDS", 60)
-    async with running(room):
-        waiting = asyncio.create_task(room.sources.namespace("new"))
+    async with running(context):
+        waiting = asyncio.create_task(context.sources.namespace("new"))
         body = {"metadata": {"name": "new", "labels": {"team": "a"}}}
-        await room.client.create(NAMESPACES, body)
+        await context.client.create(NAMESPACES, body)
         found = await waiting
         assert found is not None
         assert found["metadata"]["labels"]["team"] == "a"
         assert found["kind"] == "Namespace"
 
 
-async def test_a_namespace_that_does_not_appear_is_unknown(room: Room, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_namespace_that_does_not_appear_is_unknown(context: Context, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("gangctl.controllers.policy_sources.NEW_NAMESPACE_SECONDS", 0.01)
-    async with running(room):
-        assert await room.sources.namespace("nowhere") is None
+    async with running(context):
+        assert await context.sources.namespace("nowhere") is None

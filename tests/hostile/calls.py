@@ -12,7 +12,7 @@ from typing import Any
 
 from tests.gang.json_patch import apply
 from tests.hostile.listener import Child
-from tests.hostile.words import is_told_safely
+from tests.hostile.words import is_printed_safely
 from tests.jobsets import FIXTURE_UID, REF, jobset, rj
 
 SECONDS = 300.0
@@ -128,7 +128,7 @@ def check(answer: Answer, body: bytes = b"") -> None:
         text = answer.body.decode()
         assert answer.headers["content-type"].startswith("text/plain")
         assert text.endswith("\n")
-        assert is_told_safely(text.removesuffix("\n"), 400), text
+        assert is_printed_safely(text.removesuffix("\n"), 400), text
         return
     reported = json.loads(answer.body)
     response = reported["response"]
@@ -136,16 +136,16 @@ def check(answer: Answer, body: bytes = b"") -> None:
     assert isinstance(response["allowed"], bool)
     assert isinstance(response["uid"], str)
     for warning in response.get("warnings", ()):
-        assert is_told_safely(warning, 256)
+        assert is_printed_safely(warning, 256)
     assert sum(map(len, response.get("warnings", ()))) <= 4096
     if response["allowed"]:
         assert "status" not in response
         assert ("patch" in response) == ("patchType" in response)
     else:
         assert response["status"]["code"] in range(400, 600)
-        assert is_told_safely(response["status"]["message"], 4200)
+        assert is_printed_safely(response["status"]["message"], 4200)
         for cause in response["status"]["details"].get("causes", ()):
-            assert is_told_safely(cause["message"], 1024)
-            assert is_told_safely(cause["field"], 1024)
+            assert is_printed_safely(cause["message"], 1024)
+            assert is_printed_safely(cause["field"], 1024)
     if "patch" in response:
         apply(json.loads(body)["request"]["object"], json.loads(base64.b64decode(response["patch"])))

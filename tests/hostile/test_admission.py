@@ -31,7 +31,7 @@ from gangctl.gang.reasons import Notice
 from gangctl.gang.resolve import ClusterRules, resolve
 from gangctl.gang.validate import MAX_JOBS
 from tests.hostile.profiles import tries
-from tests.hostile.words import ANSI, FORGED_LOG, LONG, is_told_safely, json_values, words
+from tests.hostile.words import ANSI, FORGED_LOG, LONG, is_printed_safely, json_values, words
 from tests.jobsets import MODE, OPTIONS, REF, jobset, rj
 from tests.rows import each
 from tests.steps import steps
@@ -46,10 +46,10 @@ def check_messages(messages: list[FieldError | Notice]) -> None:
     """Every message is printable and bounded, and every path can be parsed."""
     for item in messages:
         if isinstance(item, Notice):
-            assert is_told_safely(item.message, 1024)
+            assert is_printed_safely(item.message, 1024)
         else:
-            assert is_told_safely(item.detail, 1024)
-            assert is_told_safely(item.path, 1024)
+            assert is_printed_safely(item.detail, 1024)
+            assert is_printed_safely(item.path, 1024)
             FieldPath.parse(item.path)
 
 

@@ -48,7 +48,7 @@ def kubeconfig(user: Any = None, cluster: Any = None, context: Any = None, **doc
     }
 
 
-def tells_no_secret(text: str) -> None:
+def contains_no_secret(text: str) -> None:
     assert SECRET not in text
     assert CODED not in text
     assert SECRET[::-1] not in text
@@ -71,7 +71,7 @@ def tried(file: Path) -> str:
     """The same, with everything that was logged."""
     with capture_logs() as logs:
         printed = asyncio.run(used(file))
-    tells_no_secret(f"{printed}\n{logs}")
+    contains_no_secret(f"{printed}\n{logs}")
     assert len(printed) < 5000
     return printed
 
@@ -266,12 +266,12 @@ def test_a_controller_reports_one_error_and_no_secret(level: str, tmp_path: Path
     broken = kubeconfig({"token": SECRET, "client-key-data": CODED, "password": SECRET})
     (tmp_path / "config").write_text(json.dumps(broken))
     ran = gangctl("controller", "--kubeconfig", str(tmp_path / "config"), "--log-level", level)
-    tells_no_secret(is_refused(ran, 2))
+    contains_no_secret(is_refused(ran, 2))
     ran = gangctl("plan", "-f", str(tmp_path / "a.json"), "--kubeconfig", str(tmp_path / "config"))
-    tells_no_secret(is_refused(ran, 2))
+    contains_no_secret(is_refused(ran, 2))
     (tmp_path / "config").write_text(json.dumps(kubeconfig()))
     ran = gangctl("plan", "-f", str(tmp_path / "a.json"), "--kubeconfig", str(tmp_path / "config"))
-    tells_no_secret(is_refused(ran, 3))
+    contains_no_secret(is_refused(ran, 3))
 
 
 @each("name", [ANSI, FORGED_LOG, LONG])

@@ -36,6 +36,6 @@ json_values = st.recursive(
 )
 
 
-def is_told_safely(text: str, limit: int) -> bool:
+def is_printed_safely(text: str, limit: int) -> bool:
     """Whether a terminal, a log and the wire can carry it, and it has a bound."""
     return len(text) <= limit and text.isprintable() and text.encode() != b""

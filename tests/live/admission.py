@@ -232,7 +232,7 @@ async def chronicle(queues: Queues) -> AsyncIterator[Chronicle]:
 
     task = asyncio.create_task(follow())
 
-    async def told_of_all() -> bool:
+    async def all_delivered() -> bool:
         found = [int(each["metadata"]["resourceVersion"]) for each in await queues.api.list(path)]
         assert not task.done(), "the watch ended"
         if max(found, default=0) > made.newest:
@@ -241,7 +241,7 @@ async def chronicle(queues: Queues) -> AsyncIterator[Chronicle]:
 
     try:
         yield made
-        await wait_for(told_of_all, what="the watch to tell of the last changes")
+        await wait_for(all_delivered, what="the watch to tell of the last changes")
     finally:
         task.cancel()
         with suppress(asyncio.CancelledError):

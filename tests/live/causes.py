@@ -55,9 +55,9 @@ class Situation:
     blocking: bool | None
     """None where it turns into one that blocks after some minutes."""
 
-    def is_told(self, told: Told) -> bool:
+    def is_reported(self, reported: Explanation) -> bool:
         """Whether it is named first, and as what it is."""
-        return told.first == self.reason and self.blocking in {None, told.blocking}
+        return reported.first == self.reason and self.blocking in {None, reported.blocking}
 
 
 @dataclass
@@ -84,7 +84,7 @@ class Situations:
 
 
 @dataclass(frozen=True)
-class Told:
+class Explanation:
     """What ``gangctl why`` said: reasons in order, whether the first one blocks, its message, the exit code."""
 
     phase: str = ""
@@ -208,8 +208,8 @@ def running(pod: Object) -> bool:
 
 def refused(pod: Object) -> bool:
     """Whether the scheduler has found no node for a pod."""
-    told = pod["status"].get("conditions") or []
-    return any(each["type"] == "PodScheduled" and each["status"] == "False" for each in told)
+    reported = pod["status"].get("conditions") or []
+    return any(each["type"] == "PodScheduled" and each["status"] == "False" for each in reported)
 
 
 def placed(pod: Object) -> bool:
@@ -241,7 +241,7 @@ class Theatre:
     def __init__(self, plane: ControlPlane, gangctl: Gangctl, kubelet: Kubelet) -> None:
         """Nothing is made yet."""
         self.plane, self.gangctl, self.kubelet = plane, gangctl, kubelet
-        self.told: dict[str, Told] = {}
+        self.reported: dict[str, Explanation] = {}
         self._half: dict[str, AsyncGenerator[None]] = {}
 
     def place(self, situation: Situation) -> Place:
@@ -260,14 +260,14 @@ class Theatre:
         try:
             await anext(half)
         except Exception as error:  # noqa: BLE001 -- one that cannot be made is told with the others
-            self.told[situation.id] = Told(trouble=f"preparing it: {error!r}")
+            self.reported[situation.id] = Explanation(trouble=f"preparing it: {error!r}")
 
     async def make(self, situations: Sequence[Situation]) -> None:
         """Produce them side by side."""
         await asyncio.gather(*map(self._make, situations))
 
     async def _make(self, situation: Situation) -> None:
-        if situation.id in self.told:
+        if situation.id in self.reported:
             return
         try:
             if situation.id in self._half:
@@ -278,39 +278,39 @@ class Theatre:
                 assert inspect.isawaitable(made)
                 await made
         except Exception as error:  # noqa: BLE001 -- as above
-            self.told[situation.id] = Told(trouble=f"making it: {error!r}")
+            self.reported[situation.id] = Explanation(trouble=f"making it: {error!r}")
 
     async def ask(self, situations: Iterable[Situation]) -> None:
         """Ask about each until it is told as it should be; what was told last stays where it never is."""
-        left = [each for each in situations if not self.told.get(each.id, Told()).trouble]
+        left = [each for each in situations if not self.reported.get(each.id, Explanation()).trouble]
 
-        async def told_all() -> bool:
+        async def all_reported() -> bool:
             for situation in list(left):
-                self.told[situation.id] = told = await why(self.plane, self.place(situation).namespace)
-                if situation.is_told(told):
+                self.reported[situation.id] = reported = await why(self.plane, self.place(situation).namespace)
+                if situation.is_reported(reported):
                     left.remove(situation)
             if left:
                 raise NotYet(", ".join(each.id for each in left))
             return True
 
         with suppress(TimeoutError):
-            await wait_for(told_all, "causes to be named", interval=0.5)
+            await wait_for(all_reported, "causes to be named", interval=0.5)
 
 
-async def why(plane: ControlPlane, namespace: str, name: str = NAME) -> Told:
+async def why(plane: ControlPlane, namespace: str, name: str = NAME) -> Explanation:
     """What ``gangctl why`` says of one gang to the administrator."""
     arguments = ("why", name, "-n", namespace, "--kubeconfig", str(plane.kubeconfig))
     loop = asyncio.get_running_loop()
     answer = await loop.run_in_executor(_ASKER, lambda: run_gangctl(*arguments, "-o", "json"))
     if not answer.out:
-        return Told(code=answer.code, message=answer.err)
+        return Explanation(code=answer.code, message=answer.err)
     status = answer.json["status"]
     causes = status.get("causes") or []
     if status["phase"] == "Ready":
         # Of what runs there is nothing to explain, but that it has no guarantee: that is for people to read.
         text = (await loop.run_in_executor(_ASKER, lambda: run_gangctl(*arguments))).out
         causes = [{"reason": each, "blocking": False, "message": text} for each in _IN_BRACKETS.findall(text)]
-    return Told(
+    return Explanation(
         phase=status["phase"],
         reasons=tuple(each["reason"] for each in causes),
         blocking=bool(causes and causes[0]["blocking"]),

@@ -213,7 +213,7 @@ def _writes(plane: ControlPlane, since: int, namespace: str) -> dict[str, Counte
     return found
 
 
-def told(costs: Costs) -> str:
+def reported(costs: Costs) -> str:
     """A few lines of text."""
     lines = [f"a gang of {PODS} pods in one Job, from its creation to its end:"]
     for user, counts in sorted(costs.writes.items()):
@@ -235,7 +235,7 @@ async def _alone() -> None:
             await create_namespaces(plane, ["costs"])
             processes = {name: plane.process(name).pid for name in ("kube-apiserver", "etcd")}
             processes |= {"gangctl": gangctl.process.pid, "a gangctl that stands by": standby.process.pid}
-            sys.stdout.write(f"{told(await measure(Cluster(plane, 'costs'), processes))}\n")
+            sys.stdout.write(f"{reported(await measure(Cluster(plane, 'costs'), processes))}\n")
 
 
 if __name__ == "__main__":

@@ -117,7 +117,7 @@ class Ground:
     async def refused(self, name: str, count: int) -> Standing:
         """Where the pods of a JobSet are, once the scheduler has said of so many that they get no node."""
 
-        async def told() -> Standing:
+        async def reported() -> Standing:
             pods = [p for p in await self.cluster.pods() if p["metadata"].get("labels", {}).get(JOBSET_NAME) == name]
             conditions = [each for pod in pods for each in pod["status"].get("conditions", [])]
             refused = [each for each in conditions if (each["type"], each["status"]) == ("PodScheduled", "False")]
@@ -125,7 +125,7 @@ class Ground:
                 raise NotYet(f"{len(refused)} of {len(pods)} pods refused")
             return _standing(pods)
 
-        return await wait_for(told, f"{count} pods of {name} to be refused", interval=0.2)
+        return await wait_for(reported, f"{count} pods of {name} to be refused", interval=0.2)
 
     def look_at(self, job: PathwaysJob, standing: Standing) -> None:
         """All of a job's pods are where they belong: each slice on one pool, the head beside them or on none."""

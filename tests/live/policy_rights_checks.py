@@ -68,7 +68,7 @@ class Policies:
         body = {"apiVersion": GROUP, "kind": kind, "metadata": {"name": self.name}, "spec": spec}
         await self.api.create(path_of(GROUP, plural), body)
 
-    async def told(self, path: str, reason: str = "InForce") -> None:
+    async def has_status(self, path: str, reason: str = "InForce") -> None:
         """Wait until a status says so."""
 
         async def said() -> bool:
@@ -163,7 +163,7 @@ async def live(stage: Stage) -> None:
         await made.create(**WITH_LIMITS, defaults={"queue": "q"})
         await made.allow()
         for path in (made.policy, made.exception):
-            await made.told(path)
+            await made.has_status(path)
         await made.registered()
 
         async def defaulted() -> bool:
@@ -191,7 +191,7 @@ async def watches_its_configurations(stage: Stage, rights: tuple[Right, ...]) ->
         await stage.ready()
         # Who may not list has seen nothing, and sees nothing later.
         for right in rights:
-            await stage.told(right)
+            await stage.reported(right)
         if rights[0].verb == "watch":
             await stage.blind(*rights)
         for right in rights:
@@ -214,7 +214,7 @@ async def fills_its_configurations(stage: Stage, rights: tuple[Right, ...]) -> A
             await stage.api.patch(path, {"webhooks": []})
         yield
         await stage.launch()
-        await stage.told(rights[0])
+        await stage.reported(rights[0])
         await stage.unready()
         assert not (await stage.api.get(CONFIGURATIONS[rights[0].resource])).get("webhooks")
         yield
@@ -229,7 +229,7 @@ async def withdraws(stage: Stage, rights: tuple[Right, ...]) -> AsyncGenerator[N
         await made.registered()
         yield
         await made.delete()
-        await stage.told(rights[0])
+        await stage.reported(rights[0])
         assert (await stage.api.get(CONFIGURATIONS[rights[0].resource]))["webhooks"]
         yield
         await made.registered(gone=True)
@@ -249,7 +249,7 @@ async def watches_policies(stage: Stage, rights: tuple[Right, ...]) -> AsyncGene
             await stage.unseen("status" in await stage.api.get(path), *rights)
         yield
         for path in (made.policy, made.exception):
-            await made.told(path)
+            await made.has_status(path)
 
 
 async def tells(stage: Stage, rights: tuple[Right, ...]) -> AsyncGenerator[None, None]:
@@ -259,11 +259,11 @@ async def tells(stage: Stage, rights: tuple[Right, ...]) -> AsyncGenerator[None,
         yield
         await made.create()
         await made.allow()
-        await stage.told(rights[0])
+        await stage.reported(rights[0])
         await made.registered()
         await made.without_status(path)
         yield
-        await made.told(path)
+        await made.has_status(path)
 
 
 async def watches_namespaces(stage: Stage, rights: tuple[Right, ...]) -> AsyncGenerator[None, None]:
@@ -281,7 +281,7 @@ async def watches_namespaces(stage: Stage, rights: tuple[Right, ...]) -> AsyncGe
         yield
         await stage.launch()
         await stage.ready()
-        await stage.told(rights[0])
+        await stage.reported(rights[0])
 
         async def refusal() -> bool:
             cluster = Cluster(stage.cluster.plane, f"{stage.cluster.namespace}-{len(later)}")
@@ -313,12 +313,12 @@ async def finds_what_exists(stage: Stage, rights: tuple[Right, ...]) -> AsyncGen
         await stage.jobset()
         yield
         await made.create(validations=[*NEVER])
-        await stage.told(rights[0])
-        await made.told(made.policy)
+        await stage.reported(rights[0])
+        await made.has_status(made.policy)
         assert "results" not in (await stage.api.get(made.policy))["status"]
         await stage.gangctl.process.stop()
         await stage.launch()
-        await stage.told(rights[0], len(stage.refused(rights[0])) + 1)
+        await stage.reported(rights[0], len(stage.refused(rights[0])) + 1)
         await stage.unready()
         yield
         await stage.ready()
@@ -333,10 +333,10 @@ async def looks_for_reports(stage: Stage, rights: tuple[Right, ...]) -> AsyncGen
         yield
         await stage.launch()
         await stage.ready()
-        await stage.told(rights[0])
+        await stage.reported(rights[0])
         await made.create(validations=[*NEVER])
         await made.counted()
-        await stage.told(rights[0], len(stage.refused(rights[0])) + 1)
+        await stage.reported(rights[0], len(stage.refused(rights[0])) + 1)
         await made.unreported()
         assert stage.since.count("no policy reports") == 1
         yield
@@ -349,7 +349,7 @@ async def makes_reports(stage: Stage, rights: tuple[Right, ...]) -> AsyncGenerat
         yield
         await made.create(validations=[*NEVER])
         await made.counted()
-        await stage.told(rights[0])
+        await stage.reported(rights[0])
         await made.unreported()
         yield
         await made.reported()
@@ -363,7 +363,7 @@ async def changes_reports(stage: Stage, rights: tuple[Right, ...]) -> AsyncGener
         await made.reported()
         yield
         await stage.api.patch(made.policy, {"spec": {"validations": [{**NEVER[0], "message": "not one"}]}})
-        await stage.told(rights[0])
+        await stage.reported(rights[0])
         await made.reported()
         yield
         await made.reported("not one")
@@ -377,7 +377,7 @@ async def withdraws_reports(stage: Stage, rights: tuple[Right, ...]) -> AsyncGen
         await made.reported()
         yield
         await made.delete()
-        await stage.told(rights[0])
+        await stage.reported(rights[0])
         await made.reported()
         yield
         await made.unreported()

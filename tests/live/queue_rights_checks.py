@@ -40,7 +40,7 @@ async def _restart(stage: Stage, rights: tuple[Right, ...]) -> None:
     await stage.launch()
     await stage.ready()
     for right in rights:
-        await stage.told(right)
+        await stage.reported(right)
 
 
 async def reads_queues(stage: Stage, rights: tuple[Right, ...]) -> AsyncGenerator[None, None]:
@@ -82,12 +82,12 @@ async def reads_configurations(stage: Stage, rights: tuple[Right, ...]) -> Async
         await stage.cluster.create_jobset(kueue.queued("big", 3))
         await made.create(**WITH_LIMITS)
         for right in rights:
-            await stage.told(right)
-        await made.told(made.policy, "ParametersUnavailable")
+            await stage.reported(right)
+        await made.has_status(made.policy, "ParametersUnavailable")
         await _counted(stage, "unknown")
         assert "NeverFits" not in await stage.cluster.reasons("big")
         yield
-        await made.told(made.policy)
+        await made.has_status(made.policy)
         await said(stage.cluster, "NeverFits", "big")
 
 
@@ -102,8 +102,8 @@ async def watches_configurations(stage: Stage, rights: tuple[Right, ...]) -> Asy
         await stage.ready()
         await made.create(**WITH_LIMITS, failurePolicy="Fail")
         for right in rights:
-            await stage.told(right)
-        await made.told(made.policy)
+            await stage.reported(right)
+        await made.has_status(made.policy)
         # The right for all of them is one for Kueue's as well: it is the watch of this one that counts.
         limits = replace(rights[0], name="limits")
         await stage.blind(limits)

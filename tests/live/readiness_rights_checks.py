@@ -36,7 +36,7 @@ async def _restart(stage: Stage, rights: tuple[Right, ...]) -> None:
     await stage.launch()
     await stage.ready()
     for right in rights:
-        await stage.told(right)
+        await stage.reported(right)
 
 
 async def _refuse_pods(stage: Stage) -> None:

@@ -47,13 +47,13 @@ class Replicas:
     async def roles(self) -> tuple[Gangctl, Gangctl]:
         """The leader and the other one."""
 
-        async def told() -> tuple[Gangctl, Gangctl]:
+        async def reported() -> tuple[Gangctl, Gangctl]:
             leading = [await leads(each) for each in self.both]
             if sorted(leading) != [False, True]:
                 raise NotYet(f"leading: {leading}")
             return self.both if leading[0] else (self.both[1], self.both[0])
 
-        return await wait_for(told, what="one leader")
+        return await wait_for(reported, what="one leader")
 
     def writes(self, replica: Gangctl, since: int) -> list[Object]:
         """What a replica wrote, refused or not, without events and Leases."""

@@ -103,8 +103,8 @@ def not_in_a_loop(refused: Iterable[Object], audited: Iterable[Object]) -> None:
 
 def _is_change(entry: Object) -> bool:
     """Whether something was written that gangctl may be told of; its own events are not."""
-    told = is_write(entry) and entry.get("objectRef", {}).get("resource") != "events"
-    return told and entry["responseStatus"]["code"] < HTTPStatus.BAD_REQUEST
+    reported = is_write(entry) and entry.get("objectRef", {}).get("resource") != "events"
+    return reported and entry["responseStatus"]["code"] < HTTPStatus.BAD_REQUEST
 
 
 @asynccontextmanager

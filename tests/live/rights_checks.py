@@ -75,7 +75,7 @@ class Stage:
         own = [entry for entry in self.audited() if entry["user"].get("username") == self.gangctl.user]
         return [entry for entry in refusals(own) if right.covers(entry)]
 
-    async def told(self, right: Right, times: int = 1) -> None:
+    async def reported(self, right: Right, times: int = 1) -> None:
         """Wait until the API server has refused, and gangctl has said in its log or in an event what it may not."""
 
         async def both() -> bool:
@@ -90,7 +90,7 @@ class Stage:
     async def blind(self, *rights: Right) -> None:
         """Wait until what changes from now on is not seen for want of these rights to watch."""
         for right in rights:
-            await self.told(right, RELISTED)
+            await self.reported(right, RELISTED)
         self._blind = self.cluster.plane.audit_position
 
     def read(self, *rights: Right) -> bool:
@@ -116,7 +116,7 @@ class Stage:
         """Wait until something is refused once more for want of each of these."""
         before = [(right, len(self.refused(right))) for right in rights]
         for right, times in before:
-            await self.told(right, times + 1)
+            await self.reported(right, times + 1)
 
     async def launch(self) -> None:
         """Start gangctl without waiting for anything."""
@@ -216,7 +216,7 @@ async def repairs_the_policy(stage: Stage, rights: tuple[Right, ...]) -> AsyncGe
 async def _unready(stage: Stage, right: Right) -> AsyncGenerator[None, None]:
     yield
     await stage.launch()
-    await stage.told(right)
+    await stage.reported(right)
     await stage.unready()
     yield
     await stage.ready()
@@ -241,7 +241,7 @@ async def watches_its_configurations(stage: Stage, rights: tuple[Right, ...]) ->
     await stage.ready()
     # Who may not list has seen nothing, and sees nothing later.
     for right in rights:
-        await stage.told(right)
+        await stage.reported(right)
     if rights[0].verb == "watch":
         await stage.blind(*rights)
     for path in CONFIGURATIONS:
@@ -376,7 +376,7 @@ async def looks_at_who_holds_its_name(stage: Stage, rights: tuple[Right, ...]) -
             await stage.suspend(suspend=False, name=plural)
         for right, watch in zip(rights, blind, strict=True):
             if not await _asked(stage, right, watch):
-                await stage.told(right)
+                await stage.reported(right)
                 seen = "NameConflict" in await stage.cluster.reasons(right.resource)
                 await stage.unseen(seen, watch)
         yield
@@ -404,7 +404,7 @@ def _foreign_group(cluster: Cluster, name: str) -> Object:
 async def creates(stage: Stage, rights: tuple[Right, ...]) -> AsyncGenerator[None, None]:
     yield
     await stage.jobset()
-    await stage.told(rights[0])
+    await stage.reported(rights[0])
     assert await stage.has(rights[0].resource) == 0
     event = await said(stage.cluster, "FailedCreate")
     assert rights[0].words in event["note"]
@@ -419,7 +419,7 @@ async def resizes(stage: Stage, rights: tuple[Right, ...]) -> AsyncGenerator[Non
     await min_counts(stage.cluster, workload, group, 2)
     yield
     await resize(stage.cluster, await stage.cluster.jobset("js"), 0, 3)
-    await stage.told(rights[0])
+    await stage.reported(rights[0])
     gangs = await stage.cluster.gangs()
     assert 2 in {gangs.min_counts(workload)["w"], gangs.group_min_count(group)}
     yield
@@ -431,7 +431,7 @@ async def retires(stage: Stage, rights: tuple[Right, ...]) -> AsyncGenerator[Non
     await gang_of(stage.cluster, "js")
     yield
     await stage.suspend(suspend=True)
-    await stage.told(rights[0])
+    await stage.reported(rights[0])
     assert (await stage.cluster.gangs()).names
     yield
     await no_gang(stage.cluster)
@@ -441,7 +441,7 @@ async def tells(stage: Stage, rights: tuple[Right, ...]) -> AsyncGenerator[None,
     yield
     await stage.jobset()
     await gang_of(stage.cluster, "js")
-    await stage.told(rights[0])
+    await stage.reported(rights[0])
     assert await stage.cluster.reasons("js") == []
     yield
     await stage.jobset("again")
@@ -452,7 +452,7 @@ async def unregisters(stage: Stage, rights: tuple[Right, ...]) -> AsyncGenerator
     yield
     # Time enough: killed it would leave everything behind.
     await stage.gangctl.process.stop(grace=HUNG_SECONDS)
-    await stage.told(rights[0])
+    await stage.reported(rights[0])
     for path in REGISTERED:
         if path.endswith(f"/{rights[0].resource}/{rights[0].name}"):
             await stage.api.get(path)

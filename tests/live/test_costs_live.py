@@ -38,7 +38,7 @@ CHANGES: Final = 5
 """Of a pod, at least: created, bound, running, succeeded, let go."""
 
 
-def told(pattern: str) -> float:
+def reported(pattern: str) -> float:
     """The number at the group of a pattern that the page has once."""
     (found,) = re.findall(pattern, TEXT)
     return float(found.replace(",", ""))
@@ -53,18 +53,18 @@ async def test_the_requests_of_a_gang_are_those_of_the_page() -> None:
     ours = Counter(costs.writes[USER])
     del ours["patch podgroups"]
     assert ours == OURS
-    assert told(r"both deleted at the end, 3 Events \| (\d+), measured") == OURS.total() + 1
-    assert told(r"gangctl's share is (\d+) Events") == OURS["create events"]
+    assert reported(r"both deleted at the end, 3 Events \| (\d+), measured") == OURS.total() + 1
+    assert reported(r"gangctl's share is (\d+) Events") == OURS["create events"]
     for user, each in OTHERS.items():
         assert each <= costs.writes[user], user
     least = OURS.total() + sum(each.total() for each in OTHERS.values())
-    assert least <= told(r"which the test simulates \| (\d+), measured") <= 2 * least
+    assert least <= reported(r"which the test simulates \| (\d+), measured") <= 2 * least
     events = OURS["create events"] + sum(each["create events"] for each in OTHERS.values())
-    assert events == told(r"a gang, measured: (\d+), and")
-    assert events <= told(r"gangctl's share is \d+ Events of (\d+)") == told(r"\| (\d+) a gang, measured: ")
+    assert events == reported(r"a gang, measured: (\d+), and")
+    assert events <= reported(r"gangctl's share is \d+ Events of (\d+)") == reported(r"\| (\d+) a gang, measured: ")
     assert len(costs.lines) >= CHANGES * PODS
-    assert CHANGES * PODS <= told(r"\| (\d+) of [\d,]+ bytes, measured") <= 2 * CHANGES * PODS
-    assert _alike(costs.bytes_of_an_event, told(r"\d+ of ([\d,]+) bytes, measured"))
+    assert CHANGES * PODS <= reported(r"\| (\d+) of [\d,]+ bytes, measured") <= 2 * CHANGES * PODS
+    assert _alike(costs.bytes_of_an_event, reported(r"\d+ of ([\d,]+) bytes, measured"))
     for kind, pattern in {
         "Pod": r"100,000 pods \| ([\d.]+) KB",
         "JobSet": r"JobSet ([\d.]+),",
@@ -72,7 +72,7 @@ async def test_the_requests_of_a_gang_are_those_of_the_page() -> None:
         "Workload": r"Workload ([\d.]+),",
         "PodGroup": r"PodGroup ([\d.]+) KB",
     }.items():
-        assert _alike(costs.stored[kind] / 1000, told(pattern)), kind
+        assert _alike(costs.stored[kind] / 1000, reported(pattern)), kind
 
 
 def _alike(size: float, page: float) -> bool:

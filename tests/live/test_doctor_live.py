@@ -54,7 +54,7 @@ def verdicts(answer: Answer) -> dict[str, str]:
     return {each["id"]: each["verdict"] for each in answer.json["checks"]}
 
 
-def told(answer: Answer, check: str) -> dict[str, Any]:
+def reported(answer: Answer, check: str) -> dict[str, Any]:
     """Everything about one check."""
     found: dict[str, Any] = next(each for each in answer.json["checks"] if each["id"] == check)
     return found
@@ -74,9 +74,9 @@ async def test_a_healthy_cluster_passes_every_check(roomy: Cluster) -> None:
     found = {check: verdict for check, verdict in verdicts(answer).items() if check not in OTHERS_TOO}
     expected = {**dict.fromkeys((each for each in IDS if each not in OTHERS_TOO), "ok"), **OUTSIDE}
     assert found == expected, json.dumps([each for each in answer.json["checks"] if each["verdict"] != "ok"])
-    assert told(answer, "canary-all-or-nothing")["message"].startswith("no pod was placed within 5 s")
-    assert any("Unschedulable" in line for line in told(answer, "canary-all-or-nothing")["evidence"])
-    assert len([line for line in told(answer, "canary-scheduled")["evidence"] if " is on " in line]) == 2
+    assert reported(answer, "canary-all-or-nothing")["message"].startswith("no pod was placed within 5 s")
+    assert any("Unschedulable" in line for line in reported(answer, "canary-all-or-nothing")["evidence"])
+    assert len([line for line in reported(answer, "canary-scheduled")["evidence"] if " is on " in line]) == 2
     left = [*await roomy.api.list(roomy.path(JOBSETS, "jobsets")), *(await roomy.jobs()).values(), *await roomy.pods()]
     assert (left, (await roomy.gangs()).names) == ([], set())
     written = [entry["objectRef"] for entry in roomy.plane.writes_by("admin", since).objects]
@@ -108,10 +108,13 @@ async def test_with_rights_in_one_namespace_other_checks_are_unknown(roomy: Clus
     assert roomy.plane.writes_by(user, since).objects == []
     assert (answer.code, "Traceback" in answer.err) == (0, False)
     found = verdicts(answer)
-    assert told(answer, "admission")["message"] == f"you may not create jobsets.jobset.x-k8s.io in namespace {user[7:]}"
-    assert told(answer, "gangctl-webhooks")["message"].startswith("you may not list mutatingwebhookconfigurations")
+    assert (
+        reported(answer, "admission")["message"]
+        == f"you may not create jobsets.jobset.x-k8s.io in namespace {user[7:]}"
+    )
+    assert reported(answer, "gangctl-webhooks")["message"].startswith("you may not list mutatingwebhookconfigurations")
     assert found["rights"] == "warning"
-    assert any("list nodes cluster-wide" in line for line in told(answer, "rights")["evidence"])
+    assert any("list nodes cluster-wide" in line for line in reported(answer, "rights")["evidence"])
 
 
 @NEWEST
@@ -168,7 +171,7 @@ async def test_defects_are_found() -> None:
         # A pod that is placed alone is placed at once, but for a machine that stands still just then.
         answer = await wait_for(partial(_placed_alone, cluster), "a pod to be placed alone")
     assert (answer.code, verdicts(answer)) == (1, {**dict.fromkeys(CANARY, "ok"), "canary-all-or-nothing": "failed"})
-    why = told(answer, "canary-all-or-nothing")
+    why = reported(answer, "canary-all-or-nothing")
     assert "placed alone, although it names its group" in why["message"]
     assert "GenericWorkload" in why["remedy"]
 
@@ -177,14 +180,14 @@ async def _without_gangctl(cluster: Cluster) -> None:
     answer = await ask(cluster, "--only", "gangctl-webhooks", "--only", "admission", "--only", "webhook-order")
     assert answer.code == 1
     assert verdicts(answer) == {"gangctl-webhooks": "failed", "webhook-order": "unknown", "admission": "failed"}
-    assert "not installed" in told(answer, "gangctl-webhooks")["message"]
-    assert "without one" in told(answer, "admission")["message"]
+    assert "not installed" in reported(answer, "gangctl-webhooks")["message"]
+    assert "without one" in reported(answer, "admission")["message"]
 
 
 async def _without_an_answer(cluster: Cluster) -> None:
     answer = await ask(cluster, "--only", "gangctl-webhooks", "--only", "admission", "--only", "jobset-webhooks")
     assert verdicts(answer)["admission"] == "failed"
-    assert any("failed calling webhook" in line for line in told(answer, "admission")["evidence"])
+    assert any("failed calling webhook" in line for line in reported(answer, "admission")["evidence"])
     assert verdicts(answer)["gangctl-webhooks"] == "ok"
 
 

@@ -105,11 +105,11 @@ async def every_request_of_the_process_is_in_one_of_the_two(cluster: Cluster, ga
         after = await dispatched(cluster.plane)
         # A watch is told of when it begins and when it ends.
         log = cluster.plane.audit(position)
-        told = {each["auditID"]: each for each in log if each["user"].get("username") == ACCOUNT}
-        leases = [each for each in told.values() if each.get("objectRef", {}).get("resource") == "leases"]
+        reported = {each["auditID"]: each for each in log if each["user"].get("username") == ACCOUNT}
+        leases = [each for each in reported.values() if each.get("objectRef", {}).get("resource") == "leases"]
         schemas = {"gangctl-leader-election": "leader-election", "gangctl": "gangctl"}
         grown = {key: after.get(key, 0) - before.get(key, 0) for key in schemas.items()}
-        logged = dict(zip(schemas.items(), (len(leases), len(told) - len(leases)), strict=True))
+        logged = dict(zip(schemas.items(), (len(leases), len(reported) - len(leases)), strict=True))
         if grown != logged:
             raise NotYet(f"let in were {grown}, logged {logged}")
         return len(leases)

@@ -196,10 +196,10 @@ async def test_a_foreign_object_is_left_alone(place: Place) -> None:
     await place.submit("other")
     await wait_for(lambda: place.gang("other"), what="another Gang")
 
-    async def told() -> bool:
+    async def reported() -> bool:
         return f"Gang {place.namespace}/js is not owned by the JobSet" in place.gangctl.log
 
-    await wait_for(told, what="gangctl to say so")
+    await wait_for(reported, what="gangctl to say so")
     assert await place.gang() == made
     await place.api.delete(place.gang_path())
 
@@ -221,10 +221,10 @@ async def test_the_object_of_a_jobset_without_a_gang_is_deleted(place: Place) ->
 async def test_gangctl_works_without_the_definition(place: Place, gang_plane: ControlPlane) -> None:
     await withdraw(gang_plane.api, definitions().values())
 
-    async def told() -> bool:
+    async def reported() -> bool:
         return "the cluster does not have their definition" in place.gangctl.log
 
-    await wait_for(told, what="gangctl to say so")
+    await wait_for(reported, what="gangctl to say so")
     await place.submit()
 
     async def ganged() -> bool:
@@ -256,7 +256,7 @@ class Lack:
         here = [each for each in own if each.get("objectRef", {}).get("namespace") in {None, self._place.namespace}]
         return [each for each in refusals(here) if self._right.covers(each)]
 
-    async def told(self, times: int = 1) -> None:
+    async def reported(self, times: int = 1) -> None:
         """It was refused so many times, and said; not without end."""
 
         async def both() -> bool:
@@ -272,10 +272,10 @@ class Lack:
 async def says(place: Place, name: str = "js") -> str:
     """The phase in the Gang, once there is one."""
 
-    async def told() -> str:
+    async def reported() -> str:
         return str(((await place.gang(name)) or {}).get("status", {}).get("phase", ""))
 
-    return await wait_for(told, what=f"Gang {name} to say something")
+    return await wait_for(reported, what=f"Gang {name} to say something")
 
 
 def lacking(verb: str) -> Right:
@@ -293,13 +293,13 @@ async def test_without_list_or_watch_no_deleted_object_is_recreated(verb: str, p
         lack = Lack(place, right)
         await process.start()
         await place.submit()
-        await lack.told()
+        await lack.reported()
         if verb == "list":
             assert await place.gang() is None
         else:
             await says(place)
             # A list follows the fifth refusal, and shows what is gone; so does the next one, a long time later.
-            await lack.told(6)
+            await lack.reported(6)
             since = place.plane.audit_position
             await place.api.delete(place.gang_path())
             await place.submit("other")
@@ -320,7 +320,7 @@ async def test_without_create_or_patch_objects_are_absent_or_empty(verb: str, pl
     async with missing(place.api, USER, [right]):
         lack = Lack(place, right)
         await place.submit()
-        await lack.told()
+        await lack.reported()
         gang = await place.gang()
         assert (gang is None) == (verb == "create")
         assert "status" not in (gang or {})
@@ -333,7 +333,7 @@ async def test_without_delete_an_unneeded_object_stays(place: Place) -> None:
     async with missing(place.api, USER, [right]):
         lack = Lack(place, right)
         await place.unasked()
-        await lack.told()
+        await lack.reported()
         assert await place.gang() is not None
     await place.gone()
 

@@ -145,7 +145,7 @@ async def dumped(cluster: Cluster) -> list[Object]:
     return items + [{**item, "apiVersion": "v1", "kind": "Node"} for item in nodes]
 
 
-def told(answer: Answer) -> tuple[int, Object, list[str]]:
+def reported(answer: Answer) -> tuple[int, Object, list[str]]:
     """What a description says that does not change with the time of day."""
     return answer.code, answer.json["details"], [cause["reason"] for cause in answer.json["status"]["causes"]]
 
@@ -157,8 +157,8 @@ async def described(cluster: Cluster, name: str) -> tuple[Answer, list[Object]]:
         before = await ask(cluster, "describe", name, "-o", "json")
         items = await dumped(cluster)
         after = await ask(cluster, "describe", name, "-o", "json")
-        if told(before) != told(after):
-            raise NotYet(f"{told(before)}, then {told(after)}")
+        if reported(before) != reported(after):
+            raise NotYet(f"{reported(before)}, then {reported(after)}")
         return after, items
 
     return await wait_for(unchanged, "a dump while nothing changes")
@@ -171,4 +171,4 @@ async def test_a_dump_gives_the_same_output(stuck: Cluster, tmp_path: Path) -> N
         dump = write(tmp_path / f"{name}.json", *items)
         offline = await asyncio.to_thread(process, "describe", name, "-f", dump, "-o", "json")
         assert offline.err == ""
-        assert told(offline) == told(live)
+        assert reported(offline) == reported(live)

@@ -160,27 +160,29 @@ async def test_kueue_never_admits_a_gang_that_never_fits(observed: bool) -> None
         workloads = await decided(plane, accounts)
         knowledge = await snapshot_of(plane)
         created = {raw["metadata"]["name"]: raw for raw in await plane.api.list(jobsets)}
-    told: dict[str, FitReport] = {}
+    reported: dict[str, FitReport] = {}
     reserved: dict[str, bool] = {}
     reasons: dict[str, str] = {}
     for each in trees:
         raw = created[each.name]
         workload = workloads[raw["metadata"]["uid"]]
-        told[each.name] = fit(FitRequest(raw, NAMESPACE, {}, each.name, new=False), knowledge)
+        reported[each.name] = fit(FitRequest(raw, NAMESPACE, {}, each.name, new=False), knowledge)
         reserved[each.name] = workload.holds("QuotaReserved")
         reasons[each.name] = workload.conditions["QuotaReserved"].reason
-    count = Counter((report["reason"], reserved[name]) for name, report in told.items())
+    count = Counter((report["reason"], reserved[name]) for name, report in reported.items())
     refused = [name for name, has in reserved.items() if not has]
-    never = [name for name, report in told.items() if report["verdict"] == "never"]
+    never = [name for name, report in reported.items() if report["verdict"] == "never"]
     lines = [
         f"seeds {SEED} to {SEED + TREES - 1}: Kueue gives quota to {TREES - len(refused)} of {TREES}",
         f"of the {len(refused)} it leaves waiting, gangctl says never of {len(set(never) & set(refused))}",
         *(f"  {why:24} {'quota' if has else 'waits':6} {number}" for (why, has), number in sorted(count.items())),
     ]
     sys.stdout.write("\n" + "\n".join(lines) + "\n")
-    wrong = {name: told[name]["message"] for name in never if reserved[name]}
+    wrong = {name: reported[name]["message"] for name in never if reserved[name]}
     assert wrong == {}, "refused what Kueue admits"
-    missed = {name: (reasons[name], told[name]["message"]) for name in refused if told[name]["verdict"] == "fits"}
+    missed = {
+        name: (reasons[name], reported[name]["message"]) for name in refused if reported[name]["verdict"] == "fits"
+    }
     assert missed == {}, "promised what Kueue does not give"
     assert len(never) > TREES / 5, "the trees are too large to say anything"
     assert TREES - len(refused) > TREES / 5, "the trees are too small to say anything"

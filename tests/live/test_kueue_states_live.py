@@ -154,13 +154,13 @@ async def test_a_stopped_queue_is_reported_the_same_with_older_and_newer_reasons
     assert callable(close)
     await close(queued)
 
-    async def told() -> bool:
+    async def reported() -> bool:
         found = await queued.blocked()
         if found is None or found.reason is not reason:
             raise NotYet(str(found))
         return True
 
-    await wait_for(told, f"the objects to say {reason}")
+    await wait_for(reported, f"the objects to say {reason}")
     await queued.submit("js")
     status = await queued.until("js", Phase.BLOCKED)
     assert status.label == "Blocked"
@@ -407,7 +407,7 @@ async def test_the_head_of_a_strict_queue_blocks_it(queued: Queued) -> None:
     queue = await queued.cluster_queue()
     assert queue is not None
 
-    async def told() -> str:
+    async def reported() -> str:
         line = in_order(await queued.workloads(), queue)
         head = head_of(line, queue)
         stuck = blocking_head(line, queue, datetime.now(UTC), never={queued.uids["big"]})
@@ -416,7 +416,7 @@ async def test_the_head_of_a_strict_queue_blocks_it(queued: Queued) -> None:
         assert stuck.trouble is Trouble.HEAD_BLOCKS_QUEUE
         return stuck.message
 
-    assert "1 behind it wait" in await wait_for(told, "the head to be told")
+    assert "1 behind it wait" in await wait_for(reported, "the head to be told")
     assert (await queued.workload("small")).cluster_queue == ""
     await queued.queue("4", queueingStrategy="StrictFIFO", cohortName=None)
     await queued.delete("big")

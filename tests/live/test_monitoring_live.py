@@ -67,10 +67,10 @@ def test_every_alert_fires_in_its_situation(seen: Seen) -> None:
 def test_an_alert_has_its_labels_and_counts_each_gang_once(
     seen: Seen, alert: str, labels: dict[str, str], value: float | None
 ) -> None:
-    told = [each for each in seen.fired[alert] if labels.items() <= each["labels"].items()]
-    assert told, seen.fired[alert]
+    reported = [each for each in seen.fired[alert] if labels.items() <= each["labels"].items()]
+    assert reported, seen.fired[alert]
     if value is not None:
-        assert [seen.values[frozenset(each["labels"].items())] for each in told] == [value]
+        assert [seen.values[frozenset(each["labels"].items())] for each in reported] == [value]
 
 
 def test_no_query_and_no_rule_fails(seen: Seen) -> None:

@@ -110,7 +110,7 @@ async def _made(cluster: Cluster, priority: Object) -> None:
 @pytest.mark.parametrize("profile", list(Profile))
 async def test_every_rendering_is_accepted_without_a_warning(furnished: Cluster, profile: Profile) -> None:
     """JobSet looks at pod templates only in part: the Jobs that it would make of them are looked at, too."""
-    told: dict[str, list[str]] = {}
+    reported: dict[str, list[str]] = {}
     for name, raw in valid().items():
         body = rendered(furnished, raw, profile)
         body["metadata"] = {**body["metadata"], "namespace": furnished.namespace}
@@ -118,8 +118,8 @@ async def test_every_rendering_is_accepted_without_a_warning(furnished: Cluster,
         for each in body["spec"]["replicatedJobs"]:
             job = {"metadata": {"name": each["name"]}, "spec": each["template"]["spec"]}
             found += await _told(furnished, furnished.path("batch/v1", "jobs"), job)
-        told[name] = found
-    assert {name: found for name, found in told.items() if found} == {}
+        reported[name] = found
+    assert {name: found for name, found in reported.items() if found} == {}
 
 
 async def test_every_example_starts_as_a_gang(furnished: Cluster) -> None:

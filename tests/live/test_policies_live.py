@@ -211,9 +211,9 @@ async def test_parameters_exceptions_and_namespace_selectors_apply(policed: Poli
 async def test_a_broken_policy_is_reported_and_follows_its_failure_policy(policed: Policed) -> None:
     broken = [{"expression": "objet.spec.replicatedJobs.size() > 0"}]
     path = await policed.policy("broken", validations=broken)
-    told = await policed.in_force(path, reason="InvalidExpression")
-    assert told["status"] == "False"
-    assert "spec.validations[0].expression, line 1, column 1" in told["message"]
+    condition = await policed.in_force(path, reason="InvalidExpression")
+    assert condition["status"] == "False"
+    assert "spec.validations[0].expression, line 1, column 1" in condition["message"]
     name = path.rpartition("/")[2]
     await policed.until(422, words=f"GangPolicy '{name}' denied request: the policy cannot be used")
     await policed.policy("broken", validations=broken, failurePolicy="Ignore")
@@ -320,8 +320,8 @@ async def test_violations_of_existing_jobsets_are_counted_and_reported(policed: 
         *((other, "pods", "warn", each) for each in ("good", "old-1", "old-2")),
         *((name, "team", "fail", each) for each in ("old-1", "old-2")),
     ]
-    told = next(each for each in report["results"] if each["policy"] == name)
-    assert (told["severity"], told["category"], told["source"]) == ("high", "Ownership", "gangctl")
+    result = next(each for each in report["results"] if each["policy"] == name)
+    assert (result["severity"], result["category"], result["source"]) == ("high", "Ownership", "gangctl")
     for count, labels in (
         (2, {"policy": name, "severity": "high", "action": "deny"}),
         (3, {"policy": other, "severity": "", "action": "warn"}),

@@ -16,7 +16,7 @@ from tests.controlplane.process import Process
 from tests.live import broken_situations as broken
 from tests.live import kueue
 from tests.live.broken_situations import OLDER
-from tests.live.causes import Situation, Situations, Theatre, Told, ends, status_of
+from tests.live.causes import Explanation, Situation, Situations, Theatre, ends, status_of
 from tests.live.gang_situations import RUNS
 from tests.live.gangctl import Gangctl
 from tests.live.queue_situations import SITUATIONS
@@ -26,43 +26,43 @@ pytestmark = [pytest.mark.controlplane, pytest.mark.timeout(1800), pytest.mark.x
 TOPOLOGY = {"TopologyAwareWorkloadScheduling": True}
 
 
-def told_by(situations: Situations) -> list[object]:
+def reported_by(situations: Situations) -> list[object]:
     """Parameters: one for each situation."""
     return [pytest.param(each, id=each.id) for each in situations.known]
 
 
 @pytest.fixture(scope="module")
-def told() -> Mapping[str, Told]:
+def reported() -> Mapping[str, Explanation]:
     """The causes of all situations on the newest minor."""
     return asyncio.run(_play_newest())
 
 
 @pytest.fixture(scope="module")
-def told_on_1_36() -> Mapping[str, Told]:
+def reported_on_1_36() -> Mapping[str, Explanation]:
     """The causes of all situations of an older minor."""
     return asyncio.run(_play_older())
 
 
-@pytest.mark.parametrize("situation", told_by(SITUATIONS))
-def test_the_cause_of_a_situation_is_found_first(situation: Situation, told: Mapping[str, Told]) -> None:
-    check(situation, told[situation.id])
+@pytest.mark.parametrize("situation", reported_by(SITUATIONS))
+def test_the_cause_of_a_situation_is_found_first(situation: Situation, reported: Mapping[str, Explanation]) -> None:
+    check(situation, reported[situation.id])
 
 
 @pytest.mark.full("what gangctl says does not differ there; minCounts that are immutable do, in the lifecycle tests")
-@pytest.mark.parametrize("situation", told_by(OLDER))
+@pytest.mark.parametrize("situation", reported_by(OLDER))
 def test_the_cause_of_a_situation_is_found_first_on_1_36(
-    situation: Situation, told_on_1_36: Mapping[str, Told]
+    situation: Situation, reported_on_1_36: Mapping[str, Explanation]
 ) -> None:
-    check(situation, told_on_1_36[situation.id])
+    check(situation, reported_on_1_36[situation.id])
 
 
-def check(situation: Situation, told: Told) -> None:
-    assert told.trouble == ""
-    assert situation.is_told(told), told
-    assert told.code == int(told.blocking), told
+def check(situation: Situation, reported: Explanation) -> None:
+    assert reported.trouble == ""
+    assert situation.is_reported(reported), reported
+    assert reported.code == int(reported.blocking), reported
 
 
-async def _play_newest() -> Mapping[str, Told]:
+async def _play_newest() -> Mapping[str, Explanation]:
     schedulers = [f"--gang-scheduler={each}" for each in ("default-scheduler", broken.NOBODY, broken.BRITTLE)]
     planes = ControlPlane.start("1.37", ("jobset", "kueue"), gates=TOPOLOGY)
     async with planes as plane, Gangctl(plane, *schedulers) as gangctl, _kubelet(plane) as kubelet, brittle(plane):
@@ -91,17 +91,17 @@ async def _play_newest() -> Mapping[str, Told]:
         server.command = [part.replace("v1beta1=true", "v1beta1=false") for part in server.command]
         await plane.restart("kube-apiserver")
         await _act(theatre, SITUATIONS.at(broken.OFF))
-        return theatre.told
+        return theatre.reported
 
 
-async def _play_older() -> Mapping[str, Told]:
+async def _play_older() -> Mapping[str, Explanation]:
     async with ControlPlane.start("1.36") as plane, Gangctl(plane) as gangctl, _kubelet(plane) as kubelet:
         theatre = Theatre(plane, gangctl, kubelet)
         await theatre.prepare(OLDER.known)
         await _act(theatre, OLDER.at(RUNS))
         await _blind(plane)
         await _act(theatre, OLDER.at(broken.BLIND))
-        return theatre.told
+        return theatre.reported
 
 
 def _kubelet(plane: ControlPlane) -> Kubelet:

@@ -431,7 +431,7 @@ async def _without(stage: Stage, rights: tuple[Right, ...], check: Check) -> Non
         stage.mark()
         await anext(steps)
         for right in rights:
-            await stage.told(right)
+            await stage.reported(right)
             not_in_a_loop(stage.refused(right), stage.audited())
     async for _ in steps:
         raise AssertionError("a check has three parts")

@@ -167,7 +167,7 @@ async def created_events(cluster: Cluster, count: int) -> list[str]:
     return await wait_for(so_many, what=f"{count} gangs to be told of")
 
 
-async def told(replica: Gangctl, cluster: Cluster, gangs: int) -> None:
+async def reported(replica: Gangctl, cluster: Cluster, gangs: int) -> None:
     """Wait until a replica tells of so many JobSets with gangs in a namespace."""
 
     async def so() -> bool:
@@ -206,7 +206,7 @@ async def test_a_namespace_is_reconciled_by_the_leader_of_its_shard_only(bare: C
         for number, cluster in enumerate(ground.clusters):
             assert ground.writers(number, position) == {leaders[number].user}
             for each in ground.every:
-                await told(each, cluster, 3 if each is leaders[number] else 0)
+                await reported(each, cluster, 3 if each is leaders[number] else 0)
         for leader in leaders:
             await follows(leader, 3 * PODS)
         assert await standby.metric("gangctl_informer_objects", {"resource": "pods"}) == 0

@@ -103,12 +103,12 @@ async def test_gangs_are_refused_where_the_reference_is_dropped() -> None:
         created = await cluster.create_jobset(GANGED)
         assert "gang-ref" not in str(created)
 
-        async def told() -> bool:
+        async def reported() -> bool:
             if await cluster.reasons("js") != ["GangAPIUnavailable"]:
                 raise NotYet(str(await cluster.reasons("js")))
             return True
 
-        await wait_for(told, what="the event")
+        await wait_for(reported, what="the event")
 
         async def named() -> bool:
             found = await why(cluster.plane, "t")

@@ -165,10 +165,10 @@ async def _blocked_by_what_is_stored(upgraded: Upgraded) -> None:
     """The API server of 1.36 over Workloads of 1.35: gangctl says what is the matter, and what to do."""
     cluster = upgraded.cluster
 
-    async def told() -> Object:
+    async def reported() -> Object:
         return await said(cluster, "GangAPIUnavailable", "running")
 
-    event = await wait_for(told, what="gangctl to say so", tolerate=(ApiFailure, *UNREACHABLE))
+    event = await wait_for(reported, what="gangctl to say so", tolerate=(ApiFailure, *UNREACHABLE))
     for words in ("stored as scheduling.k8s.io/v1alpha1", *STORED, "etcdctl del --prefix"):
         assert words in event["note"]
     unreadable = await refused(cluster.gangs())
@@ -199,8 +199,8 @@ async def _on_1_36(upgraded: Upgraded, runs: dict[str, str]) -> None:
         assert f"{name}-w-0 name no gang" in event["note"]
         assert event["type"] == "Warning"
         assert reference_of((await cluster.jobs())[f"{name}-w-0"]) is None
-    told = await why(upgraded.plane, "t", "waiting")
-    assert (told.first, told.blocking) == ("FieldDropped", True), told
+    reported = await why(upgraded.plane, "t", "waiting")
+    assert (reported.first, reported.blocking) == ("FieldDropped", True), reported
     gangs = await cluster.gangs()
     assert [group for group in gangs.groups if not group.startswith("new36-")] == []
     assert "FieldDropped" not in await cluster.reasons("finished")

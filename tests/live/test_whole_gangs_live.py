@@ -52,13 +52,13 @@ async def min_count(cluster: Cluster, group: str, count: int) -> None:
 
 
 async def event(cluster: Cluster, reason: str, holds: Callable[[str], bool]) -> None:
-    async def told() -> bool:
+    async def reported() -> bool:
         notes = [each["note"] for each in await cluster.events("js") if each["reason"] == reason]
         if not any(map(holds, notes)):
             raise NotYet(str(notes))
         return True
 
-    await wait_for(told, what=f"event {reason}")
+    await wait_for(reported, what=f"event {reason}")
 
 
 @on("1.37")

@@ -221,8 +221,8 @@ class _Context:
             try:
                 await until_series(self.prometheus, f"gangctl_gang_info{{{labels}}}")
             except TimeoutError:
-                told = await self.prometheus.query(f'gangctl_gang_info{{jobset="{gang.name}"}}')
-                self.seen.phases[gang.name] = f"not {gang.phase} {reason}: {[dict(each.labels) for each in told]}"
+                reported = await self.prometheus.query(f'gangctl_gang_info{{jobset="{gang.name}"}}')
+                self.seen.phases[gang.name] = f"not {gang.phase} {reason}: {[dict(each.labels) for each in reported]}"
 
     async def _keep_asking(self) -> None:
         """Ask over and over: some have an answer only while something happens."""

@@ -16,7 +16,7 @@ from tests.readiness.standings import standing
 KEY = ("t", "js")
 
 
-class Room:
+class Context:
     """A part whose controller is active, and the keys that it would look at."""
 
     def __init__(self, **flags: Any) -> None:
@@ -34,18 +34,18 @@ class Room:
 
 
 @pytest.fixture
-async def room() -> Room:
-    return Room()
+async def context() -> Context:
+    return Context()
 
 
-async def test_a_changed_workload_of_kueue_affects_its_jobset(room: Room) -> None:
-    assert room.parts.queues is not None
+async def test_a_changed_workload_of_kueue_affects_its_jobset(context: Context) -> None:
+    assert context.parts.queues is not None
     owner = {"controller": True, "apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": "JobSet", "name": "js", "uid": "u"}
     for name, kind in (("wl", "JobSet"), ("other", "Job")):
         reference = {**owner, "kind": kind, "apiVersion": owner["apiVersion"] if kind == "JobSet" else "batch/v1"}
         metadata = {"name": name, "namespace": "t", "uid": name, "ownerReferences": [reference]}
-        room.parts.queues.sources.workloads.informer._upsert({"metadata": metadata, "spec": {}, "status": {}})
-        assert room.marked() == ([KEY] if kind == "JobSet" else [])
+        context.parts.queues.sources.workloads.informer._upsert({"metadata": metadata, "spec": {}, "status": {}})
+        assert context.marked() == ([KEY] if kind == "JobSet" else [])
 
 
 @pytest.mark.parametrize(
@@ -59,39 +59,41 @@ async def test_a_changed_workload_of_kueue_affects_its_jobset(room: Room) -> Non
         (Affected(cluster_queues=frozenset({"cq"})), False),
     ],
 )
-async def test_a_changed_queue_affects_its_waiting_jobsets(room: Room, affected: Affected, concerned: bool) -> None:
-    assert room.parts.queues is not None
-    room.parts.queues.view._notify(affected)
-    assert room.marked() == ([KEY] if concerned else [])
+async def test_a_changed_queue_affects_its_waiting_jobsets(
+    context: Context, affected: Affected, concerned: bool
+) -> None:
+    assert context.parts.queues is not None
+    context.parts.queues.view._notify(affected)
+    assert context.marked() == ([KEY] if concerned else [])
 
 
-async def test_a_changed_verdict_affects_its_jobset(room: Room) -> None:
-    assert room.parts.queues is not None
-    assert room.parts.queues.verdicts is not None
-    room.parts.queues.verdicts._note_never(KEY, "9 of 4")
-    assert room.marked() == [KEY]
+async def test_a_changed_verdict_affects_its_jobset(context: Context) -> None:
+    assert context.parts.queues is not None
+    assert context.parts.queues.verdicts is not None
+    context.parts.queues.verdicts._note_never(KEY, "9 of 4")
+    assert context.marked() == [KEY]
 
 
-async def test_the_appearance_of_kueue_affects_queued_jobsets(room: Room) -> None:
-    assert room.parts.queues is not None
-    room.part.controller._set_status(("t", "alone"), standing("alone", namespace="t", local_queue=""))
-    room.parts.queues._presence_changed()
-    assert room.marked() == [KEY]
+async def test_the_appearance_of_kueue_affects_queued_jobsets(context: Context) -> None:
+    assert context.parts.queues is not None
+    context.part.controller._set_status(("t", "alone"), standing("alone", namespace="t", local_queue=""))
+    context.parts.queues._presence_changed()
+    assert context.marked() == [KEY]
 
 
 async def test_readiness_works_without_kueue() -> None:
-    room = Room(kueue="off")
+    context = Context(kueue="off")
     metadata = {"name": "js", "namespace": "t", "uid": "u"}
-    room.parts.gangs.caches.jobsets._upsert({"metadata": metadata, "spec": {"replicatedJobs": []}})
-    assert room.marked() == [KEY]
+    context.parts.gangs.caches.jobsets._upsert({"metadata": metadata, "spec": {"replicatedJobs": []}})
+    assert context.marked() == [KEY]
 
 
-async def test_a_standby_does_not_follow_readiness(room: Room) -> None:
-    await room.part.watch()
+async def test_a_standby_does_not_follow_readiness(context: Context) -> None:
+    await context.part.watch()
     await settle()
-    assert not any(source.known for source in room.part._sources.all)
+    assert not any(source.known for source in context.part._sources.all)
 
 
 async def test_gang_objects_are_written_if_switched_on() -> None:
-    assert Room().part._objects is None
-    assert Room(gang_objects=True).part._objects is not None
+    assert Context().part._objects is None
+    assert Context(gang_objects=True).part._objects is not None

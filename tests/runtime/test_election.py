@@ -124,7 +124,7 @@ class Candidate:
             raise self.outcome
 
 
-class Room:
+class Context:
     def __init__(self, clock: VirtualClock) -> None:
         self.server = LeaseServer()
         self.clock = clock
@@ -143,18 +143,18 @@ class Room:
 
 
 @pytest.fixture
-async def room(clock: VirtualClock) -> AsyncIterator[Room]:
-    room = Room(clock)
-    yield room
-    await room.empty()
+async def context(clock: VirtualClock) -> AsyncIterator[Context]:
+    context = Context(clock)
+    yield context
+    await context.empty()
 
 
-async def test_the_first_candidate_creates_the_lease_and_renews_it(room: Room, clock: VirtualClock) -> None:
-    a = room.enter("a")
+async def test_the_first_candidate_creates_the_lease_and_renews_it(context: Context, clock: VirtualClock) -> None:
+    a = context.enter("a")
     await clock.advance(0)
     assert a.leads()
     assert a.leading == [True]
-    assert room.server.spec == {
+    assert context.server.spec == {
         "holderIdentity": "a",
         "leaseDurationSeconds": 15,
         "acquireTime": "2026-01-01T00:00:00.000000Z",
@@ -163,18 +163,18 @@ async def test_the_first_candidate_creates_the_lease_and_renews_it(room: Room, c
     }
     await clock.advance(60)
     assert a.leads()
-    assert room.server.spec["renewTime"] == "2026-01-01T00:01:00.000000Z"
-    assert room.server.spec["acquireTime"] == "2026-01-01T00:00:00.000000Z"
-    assert room.server.spec["leaseTransitions"] == 0
+    assert context.server.spec["renewTime"] == "2026-01-01T00:01:00.000000Z"
+    assert context.server.spec["acquireTime"] == "2026-01-01T00:00:00.000000Z"
+    assert context.server.spec["leaseTransitions"] == 0
     # One read, one create and a renewal every two seconds, without further reads.
-    assert len(room.server.requests) == 2 + 30
+    assert len(context.server.requests) == 2 + 30
 
 
-async def test_a_standby_takes_over_when_renewals_stop(room: Room, clock: VirtualClock) -> None:
+async def test_a_standby_takes_over_when_renewals_stop(context: Context, clock: VirtualClock) -> None:
     elsewhere = VirtualClock()
-    a = room.enter("a", elsewhere)
+    a = context.enter("a", elsewhere)
     await elsewhere.advance(0)
-    b = room.enter("b")
+    b = context.enter("b")
     for _ in range(30):
         await clock.advance(1)
         await elsewhere.advance(1)
@@ -185,8 +185,8 @@ async def test_a_standby_takes_over_when_renewals_stop(room: Room, clock: Virtua
     assert b.began == 0
     await clock.advance(6.2)
     assert b.leads()
-    assert room.server.spec["holderIdentity"] == "b"
-    assert room.server.spec["leaseTransitions"] == 1
+    assert context.server.spec["holderIdentity"] == "b"
+    assert context.server.spec["leaseTransitions"] == 1
     # Woken again, a finds itself deposed before its work can ask whether it leads.
     elsewhere.tick(60)
     assert not a.leads()
@@ -194,146 +194,148 @@ async def test_a_standby_takes_over_when_renewals_stop(room: Room, clock: Virtua
         a.election.ensure_leading()
     with pytest.raises(LeadershipLostError):
         await a.task
-    assert room.server.holder == "b"
+    assert context.server.holder == "b"
 
 
-async def test_a_released_lease_is_acquired_at_once(room: Room, clock: VirtualClock) -> None:
-    a = room.enter("a")
+async def test_a_released_lease_is_acquired_at_once(context: Context, clock: VirtualClock) -> None:
+    a = context.enter("a")
     await clock.advance(0)
-    b = room.enter("b")
+    b = context.enter("b")
     await clock.advance(5)
     a.finish.set()
     await a.task
     assert a.leading == [True, False]
-    assert room.server.holder == ""
+    assert context.server.holder == ""
     await clock.advance(2)
     assert b.leads()
-    assert room.server.spec["leaseTransitions"] == 1
-    assert room.server.spec["leaseDurationSeconds"] == 15
+    assert context.server.spec["leaseTransitions"] == 1
+    assert context.server.spec["leaseDurationSeconds"] == 15
 
 
-async def test_a_server_that_hangs_ends_leadership_at_the_deadline(room: Room, clock: VirtualClock) -> None:
-    a = room.enter("a")
+async def test_a_server_that_hangs_ends_leadership_at_the_deadline(context: Context, clock: VirtualClock) -> None:
+    a = context.enter("a")
     await clock.advance(7)  # renewed at 0, 2, 4, 6
-    room.server.hanging = True
+    context.server.hanging = True
     await clock.advance(8.9)
     assert a.leads()
     clock.tick(0.2)
     assert not a.leads()
-    room.server.hanging = False
+    context.server.hanging = False
     with pytest.raises(LeadershipLostError, match="not renewed within 10 s"):
         await a.task
     assert a.leading == [True, False]
 
 
-async def test_failing_renewals_are_repeated_until_the_deadline(room: Room, clock: VirtualClock) -> None:
-    a = room.enter("a")
+async def test_failing_renewals_are_repeated_until_the_deadline(context: Context, clock: VirtualClock) -> None:
+    a = context.enter("a")
     await clock.advance(1)
-    room.server.failure = UnavailableError(0, "ConnectFailed", "refused")
+    context.server.failure = UnavailableError(0, "ConnectFailed", "refused")
     await clock.advance(6.5)
     assert a.leads()
-    room.server.failure = None
+    context.server.failure = None
     await clock.advance(20)
     assert a.leads()
     assert a.began == 1
 
 
-async def test_a_former_leader_can_lead_again(room: Room, clock: VirtualClock) -> None:
-    a = room.enter("a")
+async def test_a_former_leader_can_lead_again(context: Context, clock: VirtualClock) -> None:
+    a = context.enter("a")
     await clock.advance(1)
-    room.server.failure = UnavailableError(0, "ConnectFailed", "refused")
+    context.server.failure = UnavailableError(0, "ConnectFailed", "refused")
     await clock.advance(12)
     with pytest.raises(LeadershipLostError):
         await a.task
     a.task = asyncio.create_task(a.election.run(a.work))
     await clock.advance(10)
     assert a.began == 1
-    room.server.failure = None
+    context.server.failure = None
     await clock.advance(2)
     assert a.leads()
     assert a.leading == [True, False, True]
-    assert room.server.spec["leaseTransitions"] == 0
+    assert context.server.spec["leaseTransitions"] == 0
 
 
-async def test_a_crash_of_the_work_releases_the_lease_and_is_raised(room: Room, clock: VirtualClock) -> None:
-    a = room.enter("a")
+async def test_a_crash_of_the_work_releases_the_lease_and_is_raised(context: Context, clock: VirtualClock) -> None:
+    a = context.enter("a")
     await clock.advance(3)
     a.outcome = ZeroDivisionError("bug")
     a.finish.set()
     with pytest.raises(ZeroDivisionError):
         await a.task
-    assert room.server.holder == ""
+    assert context.server.holder == ""
     assert a.leading == [True, False]
-    count = len(room.server.requests)
+    count = len(context.server.requests)
     await clock.advance(60)
-    assert len(room.server.requests) == count
+    assert len(context.server.requests) == count
 
 
-async def test_a_lease_taken_by_another_ends_leadership_at_the_next_renewal(room: Room, clock: VirtualClock) -> None:
-    a = room.enter("a")
+async def test_a_lease_taken_by_another_ends_leadership_at_the_next_renewal(
+    context: Context, clock: VirtualClock
+) -> None:
+    a = context.enter("a")
     await clock.advance(1)
-    assert room.server.lease is not None
-    stolen = copy.deepcopy(room.server.lease)
+    assert context.server.lease is not None
+    stolen = copy.deepcopy(context.server.lease)
     stolen["spec"]["holderIdentity"] = "thief"
-    room.server.store(stolen)
+    context.server.store(stolen)
     await clock.advance(3.5)
     with pytest.raises(LeadershipLostError, match="held by thief"):
         await a.task
-    assert room.server.holder == "thief"
+    assert context.server.holder == "thief"
 
 
-async def test_timestamps_of_other_holders_are_ignored(room: Room, clock: VirtualClock) -> None:
+async def test_timestamps_of_other_holders_are_ignored(context: Context, clock: VirtualClock) -> None:
     for moment in ("1999-01-01T00:00:00.000000Z", "2099-01-01T00:00:00.000000Z", "nonsense"):
         spec = {"holderIdentity": "x", "leaseDurationSeconds": 5, "renewTime": moment, "leaseTransitions": 3}
-        room.server.store({"metadata": {"name": "gangctl", "namespace": "ns"}, "spec": spec})
-        candidate = room.enter("a")
+        context.server.store({"metadata": {"name": "gangctl", "namespace": "ns"}, "spec": spec})
+        candidate = context.enter("a")
         await clock.advance(4.9)
         assert candidate.began == 0
         await clock.advance(2.2)
         assert candidate.leads()
-        assert room.server.spec["leaseTransitions"] == 4
+        assert context.server.spec["leaseTransitions"] == 4
         candidate.finish.set()
         await candidate.task
 
 
-async def test_a_change_of_labels_does_not_prolong_an_expired_lease(room: Room, clock: VirtualClock) -> None:
+async def test_a_change_of_labels_does_not_prolong_an_expired_lease(context: Context, clock: VirtualClock) -> None:
     spec = {"holderIdentity": "x", "leaseDurationSeconds": 15}
-    room.server.store({"metadata": {"name": "gangctl", "namespace": "ns"}, "spec": spec})
-    a = room.enter("a")
+    context.server.store({"metadata": {"name": "gangctl", "namespace": "ns"}, "spec": spec})
+    a = context.enter("a")
     for second in range(17):
-        lease = room.server.lease
+        lease = context.server.lease
         assert lease is not None
         lease["metadata"]["labels"] = {"edited": str(second)}
-        room.server.store(lease)
+        context.server.store(lease)
         await clock.advance(1)
     assert a.leads()
-    assert room.server.lease is not None
-    assert "labels" in room.server.lease["metadata"]
+    assert context.server.lease is not None
+    assert "labels" in context.server.lease["metadata"]
 
 
-async def test_a_lost_response_does_not_cost_the_lease(room: Room, clock: VirtualClock) -> None:
-    room.server.loses_answers = 1
-    a = room.enter("a")
+async def test_a_lost_response_does_not_cost_the_lease(context: Context, clock: VirtualClock) -> None:
+    context.server.loses_answers = 1
+    a = context.enter("a")
     await clock.advance(2)
     assert a.leads()
-    room.server.loses_answers = 2
+    context.server.loses_answers = 2
     await clock.advance(20)
     assert a.leads()
     assert a.began == 1
-    assert room.server.spec["leaseTransitions"] == 0
+    assert context.server.spec["leaseTransitions"] == 0
 
 
-async def test_a_deleted_lease_is_recreated(room: Room, clock: VirtualClock) -> None:
-    a = room.enter("a")
+async def test_a_deleted_lease_is_recreated(context: Context, clock: VirtualClock) -> None:
+    a = context.enter("a")
     await clock.advance(1)
-    room.server.lease = None
+    context.server.lease = None
     await clock.advance(5)
     assert a.leads()
-    assert room.server.holder == "a"
+    assert context.server.holder == "a"
 
 
-async def test_cancelling_stops_the_work_and_then_releases_the_lease(room: Room, clock: VirtualClock) -> None:
-    a = room.enter("a")
+async def test_cancelling_stops_the_work_and_then_releases_the_lease(context: Context, clock: VirtualClock) -> None:
+    a = context.enter("a")
     a.stubborn = asyncio.Event()
     await clock.advance(1)
     a.task.cancel()
@@ -343,15 +345,15 @@ async def test_cancelling_stops_the_work_and_then_releases_the_lease(room: Room,
     a.stubborn.set()
     with pytest.raises(asyncio.CancelledError):
         await a.task
-    assert room.server.holder == ""
+    assert context.server.holder == ""
     assert not a.leads()
 
 
-async def test_work_that_is_slow_to_stop_after_a_loss_does_not_lead(room: Room, clock: VirtualClock) -> None:
-    a = room.enter("a")
+async def test_work_that_is_slow_to_stop_after_a_loss_does_not_lead(context: Context, clock: VirtualClock) -> None:
+    a = context.enter("a")
     a.stubborn = asyncio.Event()
     await clock.advance(1)
-    room.server.failure = UnavailableError(0, "ConnectFailed", "refused")
+    context.server.failure = UnavailableError(0, "ConnectFailed", "refused")
     await clock.advance(11)
     assert a.leading == [True, False]
     assert not a.task.done()
@@ -367,7 +369,7 @@ async def test_work_that_is_slow_to_stop_after_a_loss_does_not_lead(room: Room, 
     [(RuntimeError("could not clean up"), ["failed while stopping"]), (LeadershipLostError("not leading"), [])],
 )
 async def test_errors_while_stopping_are_logged_except_lost_leadership(
-    room: Room, clock: VirtualClock, error: Exception, reported: list[str]
+    context: Context, clock: VirtualClock, error: Exception, reported: list[str]
 ) -> None:
     async def untidy() -> None:
         try:
@@ -376,7 +378,7 @@ async def test_errors_while_stopping_are_logged_except_lost_leadership(
             raise error from None
 
     election = LeaseElection(
-        Client(room.server, Settings(throttled=False)), name="x", namespace="ns", identity="a", clock=clock
+        Client(context.server, Settings(throttled=False)), name="x", namespace="ns", identity="a", clock=clock
     )
     task = asyncio.create_task(election.run(untidy))
     await clock.advance(1)
@@ -387,30 +389,30 @@ async def test_errors_while_stopping_are_logged_except_lost_leadership(
     assert [line["event"] for line in logs if line["log_level"] == "error"] == reported
 
 
-async def test_a_failing_acquisition_is_logged_once_and_retried(room: Room, clock: VirtualClock) -> None:
-    room.server.failure = ForbiddenError(403, "Forbidden", "leases is forbidden")
+async def test_a_failing_acquisition_is_logged_once_and_retried(context: Context, clock: VirtualClock) -> None:
+    context.server.failure = ForbiddenError(403, "Forbidden", "leases is forbidden")
     with capture_logs() as logs:
-        a = room.enter("a")
+        a = context.enter("a")
         await clock.advance(30)
         assert len([line for line in logs if line["log_level"] == "warning"]) == 1
-    room.server.failure = None
+    context.server.failure = None
     await clock.advance(2)
     assert a.leads()
 
 
-async def test_a_lease_that_cannot_be_released_expires(room: Room, clock: VirtualClock) -> None:
-    a = room.enter("a")
+async def test_a_lease_that_cannot_be_released_expires(context: Context, clock: VirtualClock) -> None:
+    a = context.enter("a")
     await clock.advance(1)
-    room.server.failure = UnavailableError(0, "ConnectFailed", "refused")
+    context.server.failure = UnavailableError(0, "ConnectFailed", "refused")
     a.finish.set()
     with capture_logs() as logs:
         await a.task
     assert "run out" in logs[-1]["event"]
-    assert room.server.holder == "a"
+    assert context.server.holder == "a"
 
 
-async def test_of_two_candidates_that_start_together_one_leads(room: Room, clock: VirtualClock) -> None:
-    both = [room.enter(identity) for identity in ("a", "b")]
+async def test_of_two_candidates_that_start_together_one_leads(context: Context, clock: VirtualClock) -> None:
+    both = [context.enter(identity) for identity in ("a", "b")]
     await clock.advance(10)
     assert sorted(candidate.began for candidate in both) == [0, 1]
 
@@ -430,20 +432,20 @@ def test_there_are_never_two_leaders_even_if_processes_freeze(steps: list[tuple[
 
     async def play() -> None:
         shared = VirtualClock()
-        room = Room(shared)
+        context = Context(shared)
         # Each candidate's loop runs only when its own clock is advanced; time itself is the same for all.
         clocks = {name: VirtualClock() for name in "abc"}
         for name, clock in clocks.items():
-            room.enter(name, clock)
+            context.enter(name, clock)
         elapsed = dict.fromkeys("abc", 0)
         total = 0
         for what, seconds in steps:
             if what == "lose answer":
-                room.server.loses_answers += 1
+                context.server.loses_answers += 1
             elif what == "refuse":
-                room.server.failure = UnavailableError(0, "ConnectFailed", "refused")
+                context.server.failure = UnavailableError(0, "ConnectFailed", "refused")
             elif what == "heal":
-                room.server.failure = None
+                context.server.failure = None
             else:
                 total += seconds
                 name = what[-1]
@@ -453,18 +455,18 @@ def test_there_are_never_two_leaders_even_if_processes_freeze(steps: list[tuple[
                 elapsed[name] = total
             acting = [
                 candidate.election.identity
-                for candidate in room.candidates
+                for candidate in context.candidates
                 if candidate.election.is_leader and elapsed[candidate.election.identity] == total
             ]
-            for candidate in room.candidates:
+            for candidate in context.candidates:
                 name = candidate.election.identity
                 behind = total - elapsed[name]
                 still = candidate.election._leading and candidate.clock.now() + behind < candidate.election._deadline
                 if still and name not in acting:
                     acting.append(name)
             assert len(acting) <= 1, acting
-        room.server.failure = None
-        await room.empty()
+        context.server.failure = None
+        await context.empty()
 
     asyncio.run(play())
 

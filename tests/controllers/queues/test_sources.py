@@ -27,7 +27,7 @@ from tests.controlplane.wait import NotYet, wait_for
 HERE = "kueue-system"
 
 
-class Room:
+class Context:
     """Sources beside a sandbox, and when they reported the presence of Kueue."""
 
     def __init__(self, sandbox: Sandbox, client: Client) -> None:
@@ -66,17 +66,17 @@ class Room:
 
 
 @pytest.fixture
-async def room(tmp_path: Path) -> AsyncIterator[Room]:
+async def context(tmp_path: Path) -> AsyncIterator[Context]:
     async with Sandbox(SandboxOptions(tls=False)) as sandbox:
         path = tmp_path / "kubeconfig"
         path.write_text(sandbox.kubeconfig())
         async with Transport(await load_cluster(kubeconfig=str(path))) as transport:
-            yield Room(sandbox, Client(transport))
+            yield Context(sandbox, Client(transport))
 
 
 @asynccontextmanager
-async def running(room: Room) -> AsyncIterator[None]:
-    task = asyncio.create_task(room.sources.run())
+async def running(context: Context) -> AsyncIterator[None]:
+    task = asyncio.create_task(context.sources.run())
     try:
         yield
         assert not task.done()
@@ -91,97 +91,99 @@ async def synced(*sources: Any) -> None:
         await asyncio.wait_for(source.informer.synced.wait(), 300)
 
 
-async def test_the_absence_of_kueue_is_accepted_after_repeated_checks(room: Room) -> None:
-    assert room.sources.present is None
-    assert room.sources.unsettled() == ["kueue"]
-    async with running(room):
-        await room.until_present(False)
-        assert room.reported == [False]
-        assert room.sources.unsettled() == []
-        assert room.asked() == set()
+async def test_the_absence_of_kueue_is_accepted_after_repeated_checks(context: Context) -> None:
+    assert context.sources.present is None
+    assert context.sources.unsettled() == ["kueue"]
+    async with running(context):
+        await context.until_present(False)
+        assert context.reported == [False]
+        assert context.sources.unsettled() == []
+        assert context.asked() == set()
 
 
-async def test_kueue_that_is_installed_later_is_followed(room: Room) -> None:
-    async with running(room):
-        await room.until_present(False)
-        await room.define()
-        await room.create(kinds.CLUSTER_QUEUES, "cq", spec={"cohort": "all"})
-        await room.create(kinds.LOCAL_QUEUES, "q", spec={"clusterQueue": "cq"})
-        await room.until_present(True)
-        await synced(room.sources.cluster_queues, room.sources.local_queues, room.sources.namespaces)
-        queue = room.sources.local_queues.store.get("default", "q")
+async def test_kueue_that_is_installed_later_is_followed(context: Context) -> None:
+    async with running(context):
+        await context.until_present(False)
+        await context.define()
+        await context.create(kinds.CLUSTER_QUEUES, "cq", spec={"cohort": "all"})
+        await context.create(kinds.LOCAL_QUEUES, "q", spec={"clusterQueue": "cq"})
+        await context.until_present(True)
+        await synced(context.sources.cluster_queues, context.sources.local_queues, context.sources.namespaces)
+        queue = context.sources.local_queues.store.get("default", "q")
         assert queue is not None
         assert queue.cluster_queue == "cq"
-        assert room.sources.namespaces.store.get("", "default") is not None
+        assert context.sources.namespaces.store.get("", "default") is not None
 
 
-async def test_kueue_that_is_removed_and_reinstalled_is_followed(room: Room) -> None:
-    await room.define()
-    async with running(room):
-        await room.until_present(True)
-        await synced(*(source for source in room.sources.all if source.informer.resource.group == kinds.COHORTS.group))
-        await room.remove()
-        await room.until_present(False)
+async def test_kueue_that_is_removed_and_reinstalled_is_followed(context: Context) -> None:
+    await context.define()
+    async with running(context):
+        await context.until_present(True)
+        await synced(
+            *(source for source in context.sources.all if source.informer.resource.group == kinds.COHORTS.group)
+        )
+        await context.remove()
+        await context.until_present(False)
 
         async def gone() -> bool:
-            listed = await room.client.list(CUSTOM_RESOURCE_DEFINITIONS)
+            listed = await context.client.list(CUSTOM_RESOURCE_DEFINITIONS)
             return not [each for each in listed.items if each["spec"]["group"] == kinds.COHORTS.group]
 
         await wait_for(gone, what="the definitions to be gone", interval=0.01)
-        await room.define()
-        await room.until_present(True)
-        await room.create(kinds.LOCAL_QUEUES, "q", spec={"clusterQueue": "cq"})
+        await context.define()
+        await context.until_present(True)
+        await context.create(kinds.LOCAL_QUEUES, "q", spec={"clusterQueue": "cq"})
 
         async def seen() -> bool:
-            return room.sources.local_queues.store.get("default", "q") is not None
+            return context.sources.local_queues.store.get("default", "q") is not None
 
         await wait_for(seen, what="the queue to be seen", interval=0.01)
-        assert [each for each in room.reported if each is not None] == room.reported
+        assert [each for each in context.reported if each is not None] == context.reported
 
 
-async def test_a_forbidden_kind_is_reported_and_read_once_allowed(room: Room) -> None:
-    await room.define()
+async def test_a_forbidden_kind_is_reported_and_read_once_allowed(context: Context) -> None:
+    await context.define()
     refused = error(403, "Forbidden", "cohorts is forbidden")
-    room.sandbox.faults.add(Match("admin", frozenset({"list"}), "cohorts.kueue.x-k8s.io"), refused, times=1_000_000)
-    async with running(room):
-        await room.until_present(True)
-        await synced(room.sources.cluster_queues)
+    context.sandbox.faults.add(Match("admin", frozenset({"list"}), "cohorts.kueue.x-k8s.io"), refused, times=1_000_000)
+    async with running(context):
+        await context.until_present(True)
+        await synced(context.sources.cluster_queues)
 
         async def named() -> bool:
-            return "cohorts cannot be read (forbidden)" in room.sources.unknown()
+            return "cohorts cannot be read (forbidden)" in context.sources.unknown()
 
         await wait_for(named, what="the cohorts to be named", interval=0.01)
-        await room.sources.settled()
+        await context.sources.settled()
         known: list[bool] = []
-        room.sources.on_known(lambda: known.append(room.sources.cohorts.known))
-        assert "cohorts" not in room.sources.unsettled()
-        room.sandbox.faults.clear()
-        await synced(room.sources.cohorts)
+        context.sources.on_known(lambda: known.append(context.sources.cohorts.known))
+        assert "cohorts" not in context.sources.unsettled()
+        context.sandbox.faults.clear()
+        await synced(context.sources.cohorts)
         assert known == [True]
-        assert not any("cohorts" in each for each in room.sources.unknown())
+        assert not any("cohorts" in each for each in context.sources.unknown())
 
 
-async def test_a_missing_definition_does_not_hide_the_others(room: Room) -> None:
-    await room.define(*(each for each in KUEUE if each is not kinds.COHORTS))
-    async with running(room):
-        await room.until_present(True)
-        await synced(room.sources.cluster_queues)
-        assert "cohorts not read yet" in room.sources.unknown()
-        await room.define(kinds.COHORTS)
-        await synced(room.sources.cohorts)
+async def test_a_missing_definition_does_not_hide_the_others(context: Context) -> None:
+    await context.define(*(each for each in KUEUE if each is not kinds.COHORTS))
+    async with running(context):
+        await context.until_present(True)
+        await synced(context.sources.cluster_queues)
+        assert "cohorts not read yet" in context.sources.unknown()
+        await context.define(kinds.COHORTS)
+        await synced(context.sources.cohorts)
 
 
-async def test_only_kueues_own_configuration_is_read(room: Room) -> None:
-    await room.define()
+async def test_only_kueues_own_configuration_is_read(context: Context) -> None:
+    await context.define()
     namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": HERE}}
-    await room.client.create(Resource("", "v1", "namespaces", "Namespace", namespaced=False), namespace)
+    await context.client.create(Resource("", "v1", "namespaces", "Namespace", namespaced=False), namespace)
     for name, text in ((kinds.CONFIG_NAME, "resources: {}"), ("other", "no")):
         body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "namespace": HERE}}
-        await room.client.create(kinds.CONFIG_MAPS, {**body, "data": {kinds.CONFIG_KEY: text}})
-    async with running(room):
-        await room.until_present(True)
-        await synced(room.sources.configuration)
-        assert list(room.sources.configuration.store.values()) == ["resources: {}"]
+        await context.client.create(kinds.CONFIG_MAPS, {**body, "data": {kinds.CONFIG_KEY: text}})
+    async with running(context):
+        await context.until_present(True)
+        await synced(context.sources.configuration)
+        assert list(context.sources.configuration.store.values()) == ["resources: {}"]
 
 
 class Discovery:

@@ -64,7 +64,7 @@ class HandClock(Clock):
             alarm.ring()
 
 
-class Room:
+class Context:
     """Verdicts on the JobSets of a ground, with their events and requests."""
 
     def __init__(self) -> None:
@@ -105,101 +105,101 @@ class Room:
 
 
 @pytest.fixture
-def room() -> Room:
-    return Room()
+def context() -> Context:
+    return Context()
 
 
-async def test_never_is_reported_once_and_counted_until_the_quota_is_raised(room: Room) -> None:
-    room.ground.jobset("big", 5)
-    assert room.settled() == ["big"]
+async def test_never_is_reported_once_and_counted_until_the_quota_is_raised(context: Context) -> None:
+    context.ground.jobset("big", 5)
+    assert context.settled() == ["big"]
     for _ in range(2):
-        assert (await room.evaluate("big")).after_seconds is None
-    assert room.recorded == [("big", Reason.NEVER_FITS)]
-    assert room.counts() == {("q", "cq", "never"): 1}
-    room.ground.queue("cq", 5)
-    assert room.settled() == ["big"]
-    await room.evaluate("big")
-    assert room.counts() == {("q", "cq", "waiting"): 1}
-    assert room.recorded == [("big", Reason.NEVER_FITS)]
+        assert (await context.evaluate("big")).after_seconds is None
+    assert context.recorded == [("big", Reason.NEVER_FITS)]
+    assert context.counts() == {("q", "cq", "never"): 1}
+    context.ground.queue("cq", 5)
+    assert context.settled() == ["big"]
+    await context.evaluate("big")
+    assert context.counts() == {("q", "cq", "waiting"): 1}
+    assert context.recorded == [("big", Reason.NEVER_FITS)]
 
 
-async def test_another_cause_is_reported_but_rate_limited(room: Room) -> None:
-    room.ground.jobset("big", 5)
-    await room.evaluate("big")
-    room.ground.queue("cq", 3)
-    action = await room.evaluate("big")
+async def test_another_cause_is_reported_but_rate_limited(context: Context) -> None:
+    context.ground.jobset("big", 5)
+    await context.evaluate("big")
+    context.ground.queue("cq", 3)
+    action = await context.evaluate("big")
     assert action.after_seconds == pytest.approx(EVENT_INTERVAL_SECONDS)
-    assert len(room.recorded) == 1
-    room.clock.move(EVENT_INTERVAL_SECONDS)
-    await room.evaluate("big")
-    assert room.recorded == [("big", Reason.NEVER_FITS)] * 2
+    assert len(context.recorded) == 1
+    context.clock.move(EVENT_INTERVAL_SECONDS)
+    await context.evaluate("big")
+    assert context.recorded == [("big", Reason.NEVER_FITS)] * 2
 
 
-async def test_a_new_jobset_of_the_same_name_is_reported_at_once(room: Room) -> None:
-    raw = room.ground.jobset("big", 5)
-    await room.evaluate("big")
+async def test_a_new_jobset_of_the_same_name_is_reported_at_once(context: Context) -> None:
+    raw = context.ground.jobset("big", 5)
+    await context.evaluate("big")
     raw["metadata"]["uid"] = "another"
-    room.ground.jobsets._upsert(raw)
-    await room.evaluate("big")
-    assert len(room.recorded) == 2
+    context.ground.jobsets._upsert(raw)
+    await context.evaluate("big")
+    assert len(context.recorded) == 2
 
 
-async def test_a_blocked_queue_is_reported_and_counted_as_blocked(room: Room) -> None:
-    room.ground.jobset("js", 1, "nowhere")
-    await room.evaluate("js")
-    assert room.recorded == [("js", Reason.QUEUE_BLOCKED)]
-    assert room.counts() == {("nowhere", "", "blocked"): 1}
-    room.ground.queue_key("nowhere", "cq")
-    assert room.settled() == ["js"]
-    await room.evaluate("js")
-    assert room.counts() == {("nowhere", "cq", "waiting"): 1}
+async def test_a_blocked_queue_is_reported_and_counted_as_blocked(context: Context) -> None:
+    context.ground.jobset("js", 1, "nowhere")
+    await context.evaluate("js")
+    assert context.recorded == [("js", Reason.QUEUE_BLOCKED)]
+    assert context.counts() == {("nowhere", "", "blocked"): 1}
+    context.ground.queue_key("nowhere", "cq")
+    assert context.settled() == ["js"]
+    await context.evaluate("js")
+    assert context.counts() == {("nowhere", "cq", "waiting"): 1}
 
 
-async def test_followers_are_notified_when_the_reason_changes(room: Room) -> None:
+async def test_followers_are_notified_when_the_reason_changes(context: Context) -> None:
     reported: list[str] = []
-    room.verdicts.follow(lambda key: reported.append(key[1]))
-    room.ground.jobset("big", 5)
+    context.verdicts.follow(lambda key: reported.append(key[1]))
+    context.ground.jobset("big", 5)
     for _ in range(2):
-        await room.evaluate("big")
-    why = room.verdicts.never(("t", "big"))
+        await context.evaluate("big")
+    why = context.verdicts.never(("t", "big"))
     assert "cpu" in why
     assert reported == ["big"]
-    room.ground.queue("cq", 5)
-    await room.evaluate("big")
-    assert room.verdicts.never(("t", "big")) == ""
+    context.ground.queue("cq", 5)
+    await context.evaluate("big")
+    assert context.verdicts.never(("t", "big")) == ""
     assert reported == ["big", "big"]
-    room.ground.queue("cq", 4)
-    await room.evaluate("big")
-    room.ground.jobset("big", 5, suspend=False)
-    await room.evaluate("big")
-    assert room.verdicts.never(("t", "big")) == ""
-    room.ground.jobset("big", 5)
-    await room.evaluate("big")
-    room.verdicts.forget()
-    assert room.verdicts.never(("t", "big")) == ""
+    context.ground.queue("cq", 4)
+    await context.evaluate("big")
+    context.ground.jobset("big", 5, suspend=False)
+    await context.evaluate("big")
+    assert context.verdicts.never(("t", "big")) == ""
+    context.ground.jobset("big", 5)
+    await context.evaluate("big")
+    context.verdicts.forget()
+    assert context.verdicts.never(("t", "big")) == ""
 
 
-async def test_an_unknown_verdict_is_requeued(room: Room) -> None:
-    room.ground.sources.cohorts.informer.synced.clear()
-    room.ground.jobset("big", 5)
-    assert (await room.evaluate("big")).after_seconds == UNKNOWN_SECONDS
-    assert room.recorded == []
-    assert room.counts() == {("q", "cq", "unknown"): 1}
+async def test_an_unknown_verdict_is_requeued(context: Context) -> None:
+    context.ground.sources.cohorts.informer.synced.clear()
+    context.ground.jobset("big", 5)
+    assert (await context.evaluate("big")).after_seconds == UNKNOWN_SECONDS
+    assert context.recorded == []
+    assert context.counts() == {("q", "cq", "unknown"): 1}
 
 
-async def test_only_jobsets_affected_by_a_change_are_evaluated_again(room: Room) -> None:
-    room.ground.queue("other", 4)
-    room.ground.queue_key("r", "other")
-    room.ground.jobset("here", 1)
-    room.ground.jobset("there", 1, "r")
-    room.settled()
-    room.ground.queue("other", 5)
-    assert room.settled() == ["there"]
-    room.ground.queue("cq", 5)
-    room.ground.queue("cq", 6)
-    assert room.settled() == ["here"]
-    room.ground.workload("stranger", reserved=True)
-    assert room.settled() == ["stranger"]
+async def test_only_jobsets_affected_by_a_change_are_evaluated_again(context: Context) -> None:
+    context.ground.queue("other", 4)
+    context.ground.queue_key("r", "other")
+    context.ground.jobset("here", 1)
+    context.ground.jobset("there", 1, "r")
+    context.settled()
+    context.ground.queue("other", 5)
+    assert context.settled() == ["there"]
+    context.ground.queue("cq", 5)
+    context.ground.queue("cq", 6)
+    assert context.settled() == ["here"]
+    context.ground.workload("stranger", reserved=True)
+    assert context.settled() == ["stranger"]
 
 
 @pytest.mark.parametrize(
@@ -207,35 +207,37 @@ async def test_only_jobsets_affected_by_a_change_are_evaluated_again(room: Room)
     [{"suspend": False}, {"managedBy": "kueue.x-k8s.io/multikueue"}, {"queue": ""}, {"mode": None}],
     ids=["unsuspended", "multikueue", "no-queue", "no-gang"],
 )
-async def test_a_jobset_that_does_not_wait_is_neither_reported_nor_counted(room: Room, spec: dict[str, str]) -> None:
-    room.ground.jobset("js", 5, **spec)
-    assert room.settled() == []
-    await room.evaluate("js")
-    assert (room.recorded, room.counts()) == ([], {})
+async def test_a_jobset_that_does_not_wait_is_neither_reported_nor_counted(
+    context: Context, spec: dict[str, str]
+) -> None:
+    context.ground.jobset("js", 5, **spec)
+    assert context.settled() == []
+    await context.evaluate("js")
+    assert (context.recorded, context.counts()) == ([], {})
 
 
-async def test_an_admitted_or_deleted_jobset_is_no_longer_counted(room: Room) -> None:
-    room.ground.jobset("js", 5)
-    room.ground.jobset("gone", 5)
+async def test_an_admitted_or_deleted_jobset_is_no_longer_counted(context: Context) -> None:
+    context.ground.jobset("js", 5)
+    context.ground.jobset("gone", 5)
     for name in ("js", "gone"):
-        await room.evaluate(name)
-    assert room.counts() == {("q", "cq", "never"): 2}
-    room.ground.workload("js", reserved=True)
-    room.ground.jobsets._forget(room.ground.raws["t", "gone"])
-    assert room.settled() == ["gone", "js"]
+        await context.evaluate(name)
+    assert context.counts() == {("q", "cq", "never"): 2}
+    context.ground.workload("js", reserved=True)
+    context.ground.jobsets._forget(context.ground.raws["t", "gone"])
+    assert context.settled() == ["gone", "js"]
     for name in ("js", "gone"):
-        await room.evaluate(name)
-    assert room.counts() == {}
-    room.ground.workload("js", reserved=False)
-    assert room.settled() == ["js"]
+        await context.evaluate(name)
+    assert context.counts() == {}
+    context.ground.workload("js", reserved=False)
+    assert context.settled() == ["js"]
 
 
-async def test_a_replica_that_lost_leadership_counts_nothing(room: Room) -> None:
-    room.ground.jobset("js", 5)
-    await room.evaluate("js")
-    room.verdicts.forget()
-    assert room.counts() == {}
-    assert room.verdicts.waiting() == [("t", "js")]
+async def test_a_replica_that_lost_leadership_counts_nothing(context: Context) -> None:
+    context.ground.jobset("js", 5)
+    await context.evaluate("js")
+    context.verdicts.forget()
+    assert context.counts() == {}
+    assert context.verdicts.waiting() == [("t", "js")]
 
 
 def test_queues_beyond_the_limit_are_counted_together() -> None:

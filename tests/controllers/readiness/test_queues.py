@@ -17,7 +17,7 @@ NOW = datetime(2026, 1, 1, 1, tzinfo=UTC)
 EARLIER = "2026-01-01T00:00:00Z"
 
 
-class Room:
+class Context:
     """Kueue's objects in the caches, and the status of JobSets in their queues."""
 
     def __init__(self) -> None:
@@ -51,80 +51,80 @@ class Room:
 
 
 @pytest.fixture
-def room() -> Room:
-    return Room()
+def context() -> Context:
+    return Context()
 
 
-def test_without_a_queue_or_kueue_there_is_no_status(room: Room) -> None:
-    assert room.standings.of(room.jobset("js", ""), 0, NOW) is None
-    room.ground.sources.presence.present = False
-    assert room.standings.of(room.jobset("js"), 0, NOW) is None
+def test_without_a_queue_or_kueue_there_is_no_status(context: Context) -> None:
+    assert context.standings.of(context.jobset("js", ""), 0, NOW) is None
+    context.ground.sources.presence.present = False
+    assert context.standings.of(context.jobset("js"), 0, NOW) is None
 
 
-def test_an_admitted_jobset_has_its_admission_times(room: Room) -> None:
-    jobset = room.jobset("js", suspend=False)
-    room.ground.workload("js", reserved=True)
-    room.never[jobset.key] = "of an earlier quota"
-    found = room.standings.of(jobset, 2, NOW)
+def test_an_admitted_jobset_has_its_admission_times(context: Context) -> None:
+    jobset = context.jobset("js", suspend=False)
+    context.ground.workload("js", reserved=True)
+    context.never[jobset.key] = "of an earlier quota"
+    found = context.standings.of(jobset, 2, NOW)
     assert found is not None
     assert found.workload is not None
     assert (found.local_queue, found.cluster_queue) == ("q", "cq")
     assert (found.blocked, found.stuck, found.never) == (None, None, "")
 
 
-def test_a_jobset_that_never_fits_has_the_reason(room: Room) -> None:
-    jobset = room.waiting("js", EARLIER)
-    room.never[jobset.key] = "9 CPUs of 4"
-    found = room.standings.of(jobset, 0, NOW)
+def test_a_jobset_that_never_fits_has_the_reason(context: Context) -> None:
+    jobset = context.waiting("js", EARLIER)
+    context.never[jobset.key] = "9 CPUs of 4"
+    found = context.standings.of(jobset, 0, NOW)
     assert found is not None
     assert found.never == "9 CPUs of 4"
 
 
-def test_a_stopped_queue_blocks_waiting_jobsets(room: Room) -> None:
-    waits = room.waiting("js", EARLIER)
-    runs = room.jobset("runs", suspend=False)
-    room.ground.workload("runs", reserved=True)
-    room.ground.queue("cq", 4, stopPolicy="Hold")
+def test_a_stopped_queue_blocks_waiting_jobsets(context: Context) -> None:
+    waits = context.waiting("js", EARLIER)
+    runs = context.jobset("runs", suspend=False)
+    context.ground.workload("runs", reserved=True)
+    context.ground.queue("cq", 4, stopPolicy="Hold")
     for jobset, reason in ((waits, Blockage.CLUSTER_QUEUE_STOPPED), (runs, None)):
-        found = room.standings.of(jobset, 2, NOW)
+        found = context.standings.of(jobset, 2, NOW)
         assert found is not None
         assert (found.blocked.reason if found.blocked is not None else None) == reason
 
 
-def test_a_missing_queue_blocks_its_jobsets(room: Room) -> None:
-    found = room.standings.of(room.jobset("js", "typo"), 0, NOW)
+def test_a_missing_queue_blocks_its_jobsets(context: Context) -> None:
+    found = context.standings.of(context.jobset("js", "typo"), 0, NOW)
     assert found is not None
     assert found.blocked is not None
     assert (found.blocked.reason, found.cluster_queue) == (Blockage.LOCAL_QUEUE_MISSING, "")
 
 
-def test_an_unreadable_source_blocks_no_jobset(room: Room) -> None:
-    room.ground.sources.cluster_queues.informer.synced.clear()
-    found = room.standings.of(room.jobset("js", "typo"), 0, NOW)
+def test_an_unreadable_source_blocks_no_jobset(context: Context) -> None:
+    context.ground.sources.cluster_queues.informer.synced.clear()
+    found = context.standings.of(context.jobset("js", "typo"), 0, NOW)
     assert found is not None
     assert found.blocked is None
 
 
-def test_a_jobset_without_a_workload_is_stuck(room: Room) -> None:
-    jobset = room.jobset("js")
-    found = room.standings.of(jobset, 0, NOW)
+def test_a_jobset_without_a_workload_is_stuck(context: Context) -> None:
+    jobset = context.jobset("js")
+    found = context.standings.of(jobset, 0, NOW)
     assert found is not None
     assert found.stuck is not None
     assert found.stuck.trouble is Trouble.WORKLOAD_MISSING
     assert EARLIER in found.stuck.evidence
-    later = room.standings.of(jobset, 0, NOW + timedelta(hours=1))
+    later = context.standings.of(jobset, 0, NOW + timedelta(hours=1))
     assert later is not None
     assert later.stuck == found.stuck, "what is written down is true at every moment"
-    fresh = room.standings.of(jobset, 0, datetime(2026, 1, 1, 0, 0, 5, tzinfo=UTC))
+    fresh = context.standings.of(jobset, 0, datetime(2026, 1, 1, 0, 0, 5, tzinfo=UTC))
     assert fresh is not None
     assert fresh.stuck is None
 
 
-def test_the_head_of_a_strict_queue_blocks_those_behind_it(room: Room) -> None:
-    room.ground.queue("cq", 4, queueingStrategy="StrictFIFO")
-    first, second = room.waiting("first", EARLIER), room.waiting("second", "2026-01-01T00:10:00Z")
-    behind = room.standings.of(second, 0, NOW)
-    head = room.standings.of(first, 0, NOW)
+def test_the_head_of_a_strict_queue_blocks_those_behind_it(context: Context) -> None:
+    context.ground.queue("cq", 4, queueingStrategy="StrictFIFO")
+    first, second = context.waiting("first", EARLIER), context.waiting("second", "2026-01-01T00:10:00Z")
+    behind = context.standings.of(second, 0, NOW)
+    head = context.standings.of(first, 0, NOW)
     assert behind is not None
     assert behind.stuck is not None
     assert head is not None
@@ -133,23 +133,23 @@ def test_the_head_of_a_strict_queue_blocks_those_behind_it(room: Room) -> None:
     assert f"since {EARLIER}" in behind.stuck.evidence, "what is written down is true at every moment"
 
 
-def test_a_new_head_of_the_queue_is_reported(room: Room) -> None:
-    room.ground.queue("cq", 4, queueingStrategy="StrictFIFO")
-    room.waiting("first", EARLIER)
-    second = room.waiting("second", "2026-01-01T00:10:00Z")
-    room.standings.of(second, 0, NOW)
-    room.ground.drop(room.ground.sources.workloads, "jobset-first", "t")
-    room.standings.of(second, 0, NOW)
-    assert room.heads == [], "it is looked for every few seconds only"
-    found = room.standings.of(second, 0, NOW + timedelta(seconds=HEAD_SECONDS))
-    assert room.heads == ["cq"]
+def test_a_new_head_of_the_queue_is_reported(context: Context) -> None:
+    context.ground.queue("cq", 4, queueingStrategy="StrictFIFO")
+    context.waiting("first", EARLIER)
+    second = context.waiting("second", "2026-01-01T00:10:00Z")
+    context.standings.of(second, 0, NOW)
+    context.ground.drop(context.ground.sources.workloads, "jobset-first", "t")
+    context.standings.of(second, 0, NOW)
+    assert context.heads == [], "it is looked for every few seconds only"
+    found = context.standings.of(second, 0, NOW + timedelta(seconds=HEAD_SECONDS))
+    assert context.heads == ["cq"]
     assert found is not None
     assert found.stuck is None
 
 
-def test_heads_of_other_queues_do_not_block(room: Room) -> None:
-    room.waiting("first", EARLIER)
-    found = room.standings.of(room.waiting("second", "2026-01-01T00:10:00Z"), 0, NOW)
+def test_heads_of_other_queues_do_not_block(context: Context) -> None:
+    context.waiting("first", EARLIER)
+    found = context.standings.of(context.waiting("second", "2026-01-01T00:10:00Z"), 0, NOW)
     assert found is not None
     assert found.stuck is None
 
