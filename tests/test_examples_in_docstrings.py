@@ -1,4 +1,4 @@
-"""Examples in docstrings are true."""
+"""Examples in docstrings give the results that they show."""
 
 from __future__ import annotations
 

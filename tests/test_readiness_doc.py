@@ -1,4 +1,4 @@
-"""The commands of docs/readiness.md say what the page shows; what needs a cluster is what other tests run."""
+"""The commands of docs/readiness.md print what the page shows; what needs a cluster is what other tests run."""
 
 from __future__ import annotations
 

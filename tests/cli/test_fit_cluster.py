@@ -1,4 +1,4 @@
-"""``gangctl fit`` against a cluster, for people who may see all of it, or some."""
+"""``gangctl fit`` against a cluster, with all rights and with some."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""CustomResourceDefinitions: how one comes to be served, and what its schema does to objects."""
+"""CustomResourceDefinitions: how one is established and served, and how its schema applies to objects."""
 
 import asyncio
 import secrets

@@ -1,4 +1,4 @@
-"""fieldValidation: what becomes of fields that a kind does not have."""
+"""fieldValidation: unknown fields are refused, warned of or dropped."""
 
 from tests.conformance.answers import refused, send, warnings_of
 from tests.conformance.grounds import Server

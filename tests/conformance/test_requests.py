@@ -1,4 +1,4 @@
-"""Requests that are no good, as far as they get: who asks, which path, which method, which body."""
+"""Invalid requests: credentials, paths, methods and bodies."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""resourceVersions: who may overwrite whom, and deletes that hold only for one version of an object."""
+"""resourceVersions: conflicts of writes, and deletes with preconditions."""
 
 from tests.conformance.answers import refused, send
 from tests.conformance.grounds import Server

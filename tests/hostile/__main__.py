@@ -1,4 +1,4 @@
-"""A long run of this room: ``python -m tests.hostile --minutes 30``, for a nightly or an idle machine.
+"""A long run of these tests: ``python -m tests.hostile --minutes 30``, for a nightly job or an idle machine.
 
 It repeats the suites with new examples until the time is up, and ends with 1 at the first round that fails; what
 failed is kept by hypothesis in ``.hypothesis`` and tried first from then on. Put it into the suite as an ``@example``.

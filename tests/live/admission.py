@@ -107,7 +107,7 @@ class Queues:
         return name
 
     async def condition(self, check: str, status: str, reason: str) -> Object:
-        """Wait until the condition Active of a check says so, of its newest generation."""
+        """Wait until the condition Active of a check has the status, for its newest generation."""
 
         async def said() -> Object:
             live = await self.api.get(f"{CHECKS}/{check}")
@@ -165,7 +165,7 @@ class Queues:
         return await wait_for(met, what=f"{check} to be {state} for {owner}")
 
     async def started(self, name: str) -> bool:
-        """Whether a JobSet was started and its Workload admitted; NotYet says what is missing."""
+        """Whether a JobSet was started and its Workload admitted; NotYet has what is missing."""
         workload = (await self.workloads()).get(name)
         live = await self.cluster.jobset(name)
         if workload is None or not holds(workload, "Admitted") or live["spec"].get("suspend"):
@@ -191,7 +191,7 @@ class Chronicle:
     def __init__(self) -> None:
         self.versions: dict[str, list[Object]] = defaultdict(list)
         self.newest = 0
-        """The resourceVersion up to which the watch has told of everything, deletions too: it keeps their order."""
+        """The resourceVersion up to which the watch has delivered everything, deletions too, in their order."""
 
     def admissions(self, owner: str) -> list[int]:
         """How often it became Admitted in each of its reservations of quota, one after the other."""
@@ -218,7 +218,7 @@ class Chronicle:
 
 @asynccontextmanager
 async def chronicle(queues: Queues) -> AsyncIterator[Chronicle]:
-    """Watch Kueue's Workloads of a namespace from now on, until the watch has told of all that can be read."""
+    """Watch Kueue's Workloads of a namespace from now on, until the watch has delivered all that can be read."""
     made = Chronicle()
     path = queues.cluster.path(KUEUE, "workloads")
     version = (await queues.api.get(path))["metadata"]["resourceVersion"]

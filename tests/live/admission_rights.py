@@ -50,7 +50,7 @@ class Context:
 
 
 async def declares(context: Context) -> AsyncGenerator[None, None]:
-    """Without it nobody says that a new check is active."""
+    """Without it a new check does not become active."""
     yield
     check = await context.queues.check("gang")
     await context.refused()
@@ -103,7 +103,7 @@ async def says_ready(context: Context) -> AsyncGenerator[None, None]:
 
 
 async def asks_policies(context: Context) -> AsyncGenerator[None, None]:
-    """Without it nobody starts whom policies might deny by now."""
+    """Without it no JobSet starts, as policies might deny it by now."""
     name = f"fine-{context.queues.name[-6:]}"
     here = {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": context.queues.name}}}
     spec = {"matchConstraints": here, "validations": [{"expression": "true"}]}

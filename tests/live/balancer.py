@@ -28,12 +28,12 @@ class Balancer:
     """Round robin over the ready ones of ``replicas``, which may change at any time; ``async with``."""
 
     def __init__(self) -> None:
-        """Nobody is behind it yet."""
+        """No replica is behind it yet."""
         self.replicas: list[Gangctl] = []
         self.endpoints: list[Gangctl] = []
         """Those that were ready when they last answered, without those that are hung."""
         self.hung: set[Gangctl] = set()
-        """Whose probes fail without an answer, as tests that pause a replica say: one that is late may be just slow."""
+        """Replicas whose probes fail without an answer, set by tests that pause one: a late one may be just slow."""
         self.connections: Counter[Gangctl] = Counter()
         """How many lead to each replica."""
         self._turn = 0
@@ -125,7 +125,7 @@ async def _pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> N
 
 
 async def _is_ready(replica: Gangctl) -> bool | None:
-    """What it says of itself, and no where nobody listens; None when it says nothing in time."""
+    """Whether it is ready, and not if the port refuses; None without an answer in time."""
     try:
         async with asyncio.timeout(_PROBE_SECONDS):
             status, _ = await replica.fetch("/readyz")

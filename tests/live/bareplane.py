@@ -88,7 +88,7 @@ class BarePlane:
         Namespaces of a test are about to go then, and empty: that they are gone takes Kubernetes some seconds.
         """
         plane = self.plane
-        # Webhooks that nobody answers would refuse what comes next.
+        # Webhooks without a server would refuse what comes next.
         await self._remove(await _listed(plane, _REGISTRATIONS))
         await webhooks_noticed(plane)
         for each in await plane.api.list(_NAMESPACES):
@@ -113,7 +113,7 @@ class BarePlane:
             return
         for version, plural in _WORK:
             path = path_of(version, plural, namespace=meta["name"])
-            # Pods without a node need nobody to end them.
+            # Pods without a node need no kubelet to end them.
             await self.plane.api.delete(path, propagation="Background", grace=0 if plural == "pods" else None)
         if meta["name"] not in _PERMANENT:
             await self.plane.api.delete(f"{_NAMESPACES}/{meta['name']}")

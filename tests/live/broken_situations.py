@@ -21,10 +21,10 @@ BLIND: Final = "kube-scheduler knows no groups"
 OFF: Final = "the API group is off"
 
 SLOW: Final = "everything runs, and Kueue is given its time"
-"""What is told only after half a minute, and stays so whatever is broken meanwhile."""
+"""Causes that are reported only after half a minute, and stay whatever is broken meanwhile."""
 IMPATIENT: Final = "Kueue waits for ready pods"
 NOBODY: Final = "nobody"
-"""A scheduler that does not run, and that gangctl is told to take for one that honours groups."""
+"""A scheduler that does not run, and that gangctl's settings list as one that honours groups."""
 BRITTLE: Final = "brittle"
 """A scheduler with an extender that does not answer."""
 

@@ -28,9 +28,9 @@ from tests.live.queued import Queued
 
 POOL: Final = "gangctl.dev/causes"
 AILS: Final = "test.gangctl.dev/ails"
-"""Annotation of pods: what the played kubelet reports of them."""
+"""Annotation of pods: what the simulated kubelet reports of them."""
 LINGERS: Final = "test.gangctl.dev/lingers"
-"""Annotation of pods that the played kubelet does not end when they are deleted."""
+"""Annotation of pods that the simulated kubelet does not end when they are deleted."""
 NAME: Final = "js"
 """Of the JobSet that a situation is about."""
 
@@ -85,7 +85,7 @@ class Situations:
 
 @dataclass(frozen=True)
 class Explanation:
-    """What ``gangctl why`` said: reasons in order, whether the first one blocks, its message, the exit code."""
+    """The output of ``gangctl why``: reasons in order, whether the first one blocks, its message, the exit code."""
 
     phase: str = ""
     reasons: tuple[str, ...] = ()
@@ -218,7 +218,7 @@ def placed(pod: Object) -> bool:
 
 
 def status_of(pod: Object) -> Object:
-    """What the played kubelet reports of a pod: that it runs, or what its annotation says."""
+    """What the simulated kubelet reports of a pod: that it runs, or the content of its annotation."""
     match (pod["metadata"].get("annotations") or {}).get(AILS, ""):
         case "":
             return pod_status.running(pod)
@@ -236,7 +236,7 @@ def ends(pod: Object) -> bool:
 
 
 class Theatre:
-    """Makes situations of one plane and asks about them, over and over, until each is told."""
+    """Makes situations of one plane and evaluates them repeatedly, until each is reported."""
 
     def __init__(self, plane: ControlPlane, gangctl: Gangctl, kubelet: Kubelet) -> None:
         """Nothing is made yet."""
@@ -259,7 +259,7 @@ class Theatre:
         self._half[situation.id] = half = situation.make(self.place(situation))
         try:
             await anext(half)
-        except Exception as error:  # noqa: BLE001 -- one that cannot be made is told with the others
+        except Exception as error:  # noqa: BLE001 -- one that cannot be made is reported with the others
             self.reported[situation.id] = Explanation(trouble=f"preparing it: {error!r}")
 
     async def make(self, situations: Sequence[Situation]) -> None:
@@ -281,7 +281,7 @@ class Theatre:
             self.reported[situation.id] = Explanation(trouble=f"making it: {error!r}")
 
     async def ask(self, situations: Iterable[Situation]) -> None:
-        """Ask about each until it is told as it should be; what was told last stays where it never is."""
+        """Evaluate each until it is reported as expected; otherwise the last report is kept."""
         left = [each for each in situations if not self.reported.get(each.id, Explanation()).trouble]
 
         async def all_reported() -> bool:
@@ -298,7 +298,7 @@ class Theatre:
 
 
 async def why(plane: ControlPlane, namespace: str, name: str = NAME) -> Explanation:
-    """What ``gangctl why`` says of one gang to the administrator."""
+    """The output of ``gangctl why`` for one gang, as the administrator."""
     arguments = ("why", name, "-n", namespace, "--kubeconfig", str(plane.kubeconfig))
     loop = asyncio.get_running_loop()
     answer = await loop.run_in_executor(_ASKER, lambda: run_gangctl(*arguments, "-o", "json"))
@@ -320,7 +320,7 @@ async def why(plane: ControlPlane, namespace: str, name: str = NAME) -> Explanat
 
 
 async def node_is(plane: ControlPlane, name: str, *, ready: bool) -> None:
-    """Write a node's condition Ready, as its lease that nobody renews would."""
+    """Write a node's condition Ready, as for a node whose lease is not renewed."""
     entry = {"type": "Ready", "status": str(ready) if ready else "Unknown", "reason": "NodeStatusUnknown"}
     entry |= {"lastTransitionTime": pod_status.now(), "message": "Kubelet stopped posting node status."}
     await plane.api.patch(f"{NODES}/{name}/status", {"status": {"conditions": [entry]}}, kind="strategic")

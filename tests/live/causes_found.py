@@ -142,7 +142,7 @@ def _lines(found: Sequence[Row]) -> Iterator[str]:
 
 
 def _test(name: str) -> str:
-    """``[id]`` names the situation; the file of most is told above the table."""
+    """``[id]`` names the situation; the file of most is named above the table."""
     path, _, test = name.partition("::")
     return f"`{test}`" if path == LIVE else f"`{path}::{test}`"
 

@@ -73,7 +73,7 @@ class Cluster:
 
     @property
     def room(self) -> dict[str, dict[str, str]]:
-        """What a pod's spec says to be placed on the nodes of this namespace alone."""
+        """The fields of a pod's spec that place it on the nodes of this namespace only."""
         return {"nodeSelector": {"room": self.namespace}}
 
     def path(self, api_version: str, plural: str, name: str | None = None) -> str:

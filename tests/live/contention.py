@@ -148,7 +148,7 @@ async def _all_finished(cluster: Cluster) -> Sight:
 
 
 async def _stuck(cluster: Cluster) -> Sight:
-    """The sight when every JobSet has finished, or waits for nodes that nobody gives back."""
+    """The sight when every JobSet has finished, or waits for nodes that are never released."""
 
     async def waits() -> Sight:
         sight = await look(cluster)
@@ -174,7 +174,7 @@ async def _finish_complete(cluster: Cluster, kubelet: Kubelet) -> None:
 
 
 async def _remove_pods(cluster: Cluster) -> None:
-    """Take the JobSets away, and wait until their capacity and pods are nobody's any more."""
+    """Delete the JobSets, and wait until their capacity is free and their pods are gone."""
     for i in range(JOBSETS):
         try:
             await cluster.api.delete(cluster.path(API, "jobsets", f"train-{i}"), propagation="Background")

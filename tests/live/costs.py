@@ -47,7 +47,7 @@ _SOMEBODYS: Final[Object] = {
     "metadata": {"name": "gangctl"},
     "spec": {"holderIdentity": "somebody", "leaseDurationSeconds": 3600, "renewTime": "2026-01-01T00:00:00.000000Z"},
 }
-"""A Lease that nobody takes: who asks for it stands by. The other one does not ask."""
+"""A Lease that stays held: a candidate for it stays standby. The other one does not ask."""
 
 
 @dataclass(frozen=True)
@@ -114,7 +114,7 @@ def _gang(name: str) -> Object:
 
 
 def _together(_: Object, jobset: Sequence[Object]) -> Outcome | None:
-    """Pods end once all of them run: one after the other they would have minCount follow, who knows how often."""
+    """Pods end once all of them run: one after the other they would have minCount follow, any number of times."""
     return "Succeeded" if sum(map(_runs, jobset)) == PODS else None
 
 
@@ -132,7 +132,7 @@ async def _all_finished(cluster: Cluster) -> None:
 
 
 async def _all_written(cluster: Cluster, since: int) -> None:
-    """Wait until what gangctl writes of the one gang is in the audit log: it tells of deletions after them."""
+    """Wait until what gangctl writes of the one gang is in the audit log: it has deletions after them."""
     for reason in ("PodGroupDeleted", "WorkloadDeleted"):
         await said(cluster, reason, GANG)
     written = Counter({"delete workloads": 1, "delete podgroups": 1, "create events": len(await cluster.events(GANG))})

@@ -1,4 +1,4 @@
-"""``gangctl`` that goes by what the API server says of a token for a second or two, the shipped one for up to thirty.
+"""``gangctl`` that caches the review of a token for a second or two, the shipped one for up to thirty.
 
 Nothing else about it differs: a test would wait for that long whenever a token or a right has changed.
 """

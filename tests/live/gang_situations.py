@@ -101,7 +101,7 @@ async def changed_priority(place: Place) -> None:
     await place.group()
     await place.plane.api.delete(f"{classes}/{place.namespace}")
     await place.plane.api.create(classes, {**body, "value": 1000})
-    # Admission would give the pods the value that it knows.
+    # Admission would give the pods the value in its cache.
     await pods_refused(place.cluster, "exceeded quota", priorityClassName=place.namespace, priority=1000)
     await place.plane.api.delete(place.cluster.path("v1", "resourcequotas", "none"))
     await place.pods(2, refused)

@@ -172,7 +172,7 @@ class Gangctl:
             await self.process.restart()
 
     async def is_ready(self) -> bool:
-        """Whether /readyz says 200; what it says otherwise is the reason of a timeout."""
+        """Whether /readyz returns 200; another answer is the reason of a timeout."""
         try:
             status, text = await self.fetch("/readyz?verbose")
         except (aiohttp.ClientError, OSError) as error:

@@ -29,7 +29,7 @@ _KINDS: Final = {
 
 
 async def install(plane: ControlPlane) -> None:
-    """Install Kueue, as somebody does long after gangctl, with its configuration where its manifests have it."""
+    """Install Kueue, as a user does long after gangctl, with its configuration where its manifests have it."""
     await plane.add("kueue")
     await configure(plane)
 

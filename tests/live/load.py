@@ -18,7 +18,7 @@ MOST_AT_ONCE = 8
 
 @dataclass(frozen=True)
 class Outcome:
-    """One create: its name, and what the API server said when it failed."""
+    """One create: its name, and the error of the API server if it failed."""
 
     name: str
     failure: str = ""

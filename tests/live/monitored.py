@@ -94,12 +94,12 @@ def configuration(*jobs: Object) -> dict[str, Any]:
 
 @dataclass
 class Watcher:
-    """Looks at the alerts of some Prometheus, and remembers which have fired, and what they said then."""
+    """Looks at the alerts of some Prometheus, and records which have fired, with their texts."""
 
     sources: list[Prometheus] = field(default_factory=list)
     fired: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
     values: dict[frozenset[tuple[str, str]], float] = field(default_factory=dict)
-    """The most that each has said, by its labels."""
+    """The highest value of each, by its labels."""
 
     async def look(self) -> None:
         """Look once."""

@@ -96,7 +96,7 @@ class Ground:
         return name
 
     async def standing(self) -> dict[str, Standing]:
-        """Where everybody's pods are now, by JobSet."""
+        """The nodes of all pods, by JobSet."""
         found: dict[str, list[Object]] = {}
         for pod in await self.cluster.pods():
             if name := pod["metadata"].get("labels", {}).get(JOBSET_NAME):
@@ -115,7 +115,7 @@ class Ground:
         return await wait_for(complete, f"all pods of {job.name} to have a node", interval=0.2)
 
     async def refused(self, name: str, count: int) -> Standing:
-        """Where the pods of a JobSet are, once the scheduler has said of so many that they get no node."""
+        """Where the pods of a JobSet are, once the scheduler has refused so many of them."""
 
         async def reported() -> Standing:
             pods = [p for p in await self.cluster.pods() if p["metadata"].get("labels", {}).get(JOBSET_NAME) == name]

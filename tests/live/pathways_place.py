@@ -53,7 +53,7 @@ class PathwaysPlace(Cluster):
             return None
 
     async def stands(self, wanted: str, name: str = "pw") -> Object:
-        """Wait until a status says ``PHASE REASON``, or just the phase; the status."""
+        """Wait until a status is ``PHASE REASON``, or just the phase; returns the status."""
 
         async def said() -> Object:
             status: Object = (await self.job(name)).get("status", {})

@@ -56,7 +56,7 @@ class Policed:
         return await self.create("GangPolicy", name, {**spec, "matchConstraints": constraints}, annotations)
 
     async def in_force(self, path: str, *, reason: str = "InForce", words: str = "") -> Object:
-        """Wait until a status says so, in these words, of the newest generation; the condition."""
+        """Wait until the status of the newest generation has the condition; returns it."""
 
         async def said() -> Object:
             live = await self.cluster.api.get(path)
@@ -136,7 +136,7 @@ class Policed:
         return await asyncio.to_thread(process, "policy", *arguments, *config)
 
     async def gone(self) -> None:
-        """Delete the policies, and wait until nobody is asked any more."""
+        """Delete the policies, and wait until no webhook is called any more."""
         for path in self.made:
             await self.cluster.api.delete(path)
         self.made.clear()
@@ -153,7 +153,7 @@ class Policed:
 
 @asynccontextmanager
 async def policing(cluster: Cluster, *arguments: str, defined: bool = True) -> AsyncIterator[Policed]:
-    """gangctl with these flags; unless ``defined``, whoever asks for it sees to the definitions of policies."""
+    """gangctl with these flags; unless ``defined``, the caller installs the definitions of policies."""
     if defined:
         await serve(cluster.api, definitions().values())
     async with Gangctl(cluster.plane, *arguments) as gangctl:

@@ -69,7 +69,7 @@ class Policies:
         await self.api.create(path_of(GROUP, plural), body)
 
     async def has_status(self, path: str, reason: str = "InForce") -> None:
-        """Wait until a status says so."""
+        """Wait until a status has the condition."""
 
         async def said() -> bool:
             status = (await self.api.get(path)).get("status") or {}
@@ -95,7 +95,7 @@ class Policies:
         await wait_for(seen, "the scan's counts")
 
     async def reported(self, words: str = "none at all") -> None:
-        """Wait until the report says so."""
+        """Wait until the report has the result."""
 
         async def seen() -> bool:
             report = await self.api.get(self.report)
@@ -181,7 +181,7 @@ async def live(stage: Stage) -> None:
 
 
 async def watches_its_configurations(stage: Stage, rights: tuple[Right, ...]) -> AsyncGenerator[None, None]:
-    """What somebody does to them is undone at once, not at the next look half a minute later."""
+    """Changes by others are reverted at once, not at the next check half a minute later."""
     async with policies(stage) as made:
         await made.create()
         await made.registered()
@@ -205,7 +205,7 @@ async def watches_its_configurations(stage: Stage, rights: tuple[Right, ...]) ->
 
 
 async def fills_its_configurations(stage: Stage, rights: tuple[Right, ...]) -> AsyncGenerator[None, None]:
-    """Without it nobody is asked, and gangctl does not become ready."""
+    """Without it no webhook is called, and gangctl does not become ready."""
     async with policies(stage) as made:
         await made.create()
         await made.registered()
@@ -253,7 +253,7 @@ async def watches_policies(stage: Stage, rights: tuple[Right, ...]) -> AsyncGene
 
 
 async def tells(stage: Stage, rights: tuple[Right, ...]) -> AsyncGenerator[None, None]:
-    """Policies count, and nobody can see it in their status."""
+    """Policies apply, and their status does not show it."""
     async with policies(stage) as made:
         path = made.policy if rights[0].resource.startswith("gangpolicies") else made.exception
         yield
@@ -326,7 +326,7 @@ async def finds_what_exists(stage: Stage, rights: tuple[Right, ...]) -> AsyncGen
 
 
 async def looks_for_reports(stage: Stage, rights: tuple[Right, ...]) -> AsyncGenerator[None, None]:
-    """Without it there are none, which is said once, and the status has the counts all the same."""
+    """Without it there are none, which is reported once, and the status has the counts all the same."""
     async with policies(stage) as made:
         await stage.jobset()
         await stage.gangctl.process.stop()
@@ -356,7 +356,7 @@ async def makes_reports(stage: Stage, rights: tuple[Right, ...]) -> AsyncGenerat
 
 
 async def changes_reports(stage: Stage, rights: tuple[Right, ...]) -> AsyncGenerator[None, None]:
-    """Without it a report says what the first scan found."""
+    """Without it a report has the results of the first scan."""
     async with policies(stage) as made:
         await stage.jobset()
         await made.create(validations=[*NEVER])

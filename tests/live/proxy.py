@@ -49,7 +49,7 @@ class Proxy:
         self.requests: list[str] = []
         """Verb and path of every request that came in."""
         self.writes_under_way = 0
-        """Writes that have come in and are not answered: what they do may be seen before the hook is told of them."""
+        """Writes that have come in and are not answered: their effect may be visible before the hook is called."""
         pair = plane.site.user(user)
         self._tls = ssl.create_default_context(cafile=str(plane.ca))
         self._tls.load_cert_chain(pair.certificate, pair.key)
@@ -99,7 +99,7 @@ class Proxy:
             transport.abort()
 
     def fall_silent(self) -> None:
-        """Take what comes and say nothing, on every connection, new ones included: they look alive."""
+        """Accept requests and answer nothing, on every connection, new ones included: they look alive."""
         self._silent = True
         self._dead.update(self._connections())
 
@@ -125,7 +125,7 @@ class Proxy:
         self.requests.append(f"{request.method} {request.path}")
         if self.refusal is not None:
             status = {"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": self.refusal}
-            # As the real one says when it is overloaded.
+            # As the real one answers when it is overloaded.
             headers = {"Retry-After": "1"} if self.refusal == _TOO_MANY_REQUESTS else None
             return web.json_response(status, status=self.refusal, headers=headers)
         writes = request.method in _WRITES

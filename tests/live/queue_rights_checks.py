@@ -36,7 +36,7 @@ async def _counted(stage: Stage, verdict: str) -> None:
 
 
 async def _restart(stage: Stage, rights: tuple[Right, ...]) -> None:
-    """It becomes ready, and says what it may not."""
+    """It becomes ready, and reports the missing right."""
     await stage.launch()
     await stage.ready()
     for right in rights:
@@ -44,7 +44,7 @@ async def _restart(stage: Stage, rights: tuple[Right, ...]) -> None:
 
 
 async def reads_queues(stage: Stage, rights: tuple[Right, ...]) -> AsyncGenerator[None, None]:
-    """Nobody knows whether a JobSet can ever be admitted; somebody does once it may be read."""
+    """Whether a JobSet can ever be admitted is unknown until the objects can be read."""
     await _queue(stage)
     await stage.gangctl.process.stop()
     yield
@@ -71,7 +71,7 @@ async def watches_queues(stage: Stage, rights: tuple[Right, ...]) -> AsyncGenera
 
 
 async def reads_configurations(stage: Stage, rights: tuple[Right, ...]) -> AsyncGenerator[None, None]:
-    """Without Kueue's configuration there is no never, and a policy without its parameters says so."""
+    """Without Kueue's configuration there is no never, and a policy without its parameters reports it."""
     async with policies(stage) as made:
         await made.limits()
         await _queue(stage)

@@ -24,7 +24,7 @@ _PLURALS: Final = {"ClusterQueue": "clusterqueues", "LocalQueue": "localqueues",
 
 
 async def known_to_kueue(api: ApiClient, path: str) -> None:
-    """Wait until Kueue goes by a ClusterQueue or LocalQueue as it is now, as its condition says."""
+    """Wait until Kueue uses the current ClusterQueue or LocalQueue, by its condition."""
 
     async def known() -> bool:
         live = await api.get(path)
@@ -69,7 +69,7 @@ class Queued:
         await self.plane.api.patch(path, body, kind="apply", fieldManager="test", force=True)
 
     async def queue(self, cpu: str = "4", *, flavor: str | None = None, door: str = "main", **spec: Any) -> None:
-        """The namespace's ClusterQueue with so many CPUs, and a LocalQueue into it; both until Kueue knows them."""
+        """The namespace's ClusterQueue with so many CPUs, and a LocalQueue into it; both once Kueue has them."""
         resources = [{"name": "cpu", "nominalQuota": cpu}]
         group = {"coveredResources": ["cpu"], "flavors": [{"name": flavor or self.namespace, "resources": resources}]}
         whole = {"namespaceSelector": {}, "resourceGroups": [group], **spec}
@@ -78,7 +78,7 @@ class Queued:
         await self.door(door)
 
     async def door(self, name: str = "main", **spec: Any) -> None:
-        """A LocalQueue into the namespace's ClusterQueue, until Kueue knows it."""
+        """A LocalQueue into the namespace's ClusterQueue, once Kueue has it."""
         await self.apply("LocalQueue", name, {"clusterQueue": self.namespace, **spec}, namespace=self.namespace)
         await known_to_kueue(self.plane.api, self.path("LocalQueue", name, self.namespace))
 

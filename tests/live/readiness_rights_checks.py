@@ -15,7 +15,7 @@ from tests.live.rights_checks import Stage
 
 
 async def _is(stage: Stage, number: int, name: str, **labels: str) -> None:
-    """Wait until a metric says so."""
+    """Wait until a metric has the value."""
 
     async def counted() -> bool:
         found = await stage.gangctl.metric(name, labels)
@@ -31,7 +31,7 @@ async def _blocked(stage: Stage, reason: str, number: int = 1) -> None:
 
 
 async def _restart(stage: Stage, rights: tuple[Right, ...]) -> None:
-    """It becomes ready, and says what it may not."""
+    """It becomes ready, and reports the missing right."""
     await stage.gangctl.process.stop()
     await stage.launch()
     await stage.ready()

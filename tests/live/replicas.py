@@ -24,14 +24,14 @@ NAMES = ("gangctl-a", "gangctl-b")
 LEASE_SECONDS = 15
 """The default of gangctl, for tests that wait until a leader is followed that has not given its Lease back."""
 LONG_LEASE_SECONDS = 60
-"""Where nobody waits for a Lease to run out: a leader that stands still for some seconds goes on leading."""
+"""For tests that do not wait for a Lease to expire: a leader that freezes for some seconds keeps leading."""
 TIMEOUT_SECONDS = 30
 """How long API servers wait for an answer, the most that they can: whoever is refused then was not kept waiting by a
 machine that stood still for a moment."""
 DELAY_SECONDS = 3
-"""How long a replica goes on answering that was told to end."""
+"""How long a terminating replica continues to answer."""
 UNTIL_TOLD_SECONDS = 3600
-"""The same for tests that tell it a second time when nobody is sent to it any more, see :meth:`Replicas.leave`."""
+"""The same for tests that send a second signal when no request is routed to it any more, see :meth:`Replicas.leave`."""
 LEASES: Final = path_of("coordination.k8s.io/v1", "leases", namespace=OWN_NAMESPACE)
 LEASE: Final = "gangctl"
 
@@ -117,7 +117,7 @@ def identity(replica: Gangctl) -> str:
 
 
 async def holder(plane: ControlPlane, lease: str = LEASE) -> str:
-    """Who holds a Lease, as the API server has it; nobody where it was given back."""
+    """The holder of a Lease, as the API server has it; empty where it was released."""
     return str((await plane.api.get(f"{LEASES}/{lease}"))["spec"].get("holderIdentity") or "")
 
 
@@ -136,7 +136,7 @@ def deeds(entries: Iterable[Object]) -> list[tuple[str, str, str]]:
 
 
 def without_lease(plane: ControlPlane, entries: Iterable[Object], lease: str = LEASE) -> list[str]:
-    """Those of these writes whose author did not hold the Lease: somebody else was the last before to write it."""
+    """Those of these writes whose author did not hold the Lease: another replica was the last before to write it."""
     held = sorted((moment(each), each["user"]["username"]) for each in plane.audit() if _took(each, lease))
     found = []
     for entry in entries:

@@ -49,7 +49,7 @@ class Right:
 
     @property
     def words(self) -> str:
-        """How the API server says that it is missing."""
+        """The error of the API server when it is missing."""
         return f'cannot {self.verb} resource "{self.resource}" in API group "{self.group}"'
 
 
@@ -83,7 +83,7 @@ def used(rights: Iterable[Right], requests: Iterable[Object]) -> frozenset[Right
 
 
 def refusals(requests: Iterable[Object]) -> list[Object]:
-    """Requests that were refused for want of a right, each once: of a watch the audit log tells that it began, too."""
+    """Requests that were refused for want of a right, each once: the audit log has the start of a watch, too."""
     ended = (request for request in requests if request["stage"] == "ResponseComplete")
     return [r for r in ended if r.get("annotations", {}).get("authorization.k8s.io/decision") == "forbid"]
 
@@ -102,7 +102,7 @@ def not_in_a_loop(refused: Iterable[Object], audited: Iterable[Object]) -> None:
 
 
 def _is_change(entry: Object) -> bool:
-    """Whether something was written that gangctl may be told of; its own events are not."""
+    """Whether something was written that gangctl may watch; its own events are not."""
     reported = is_write(entry) and entry.get("objectRef", {}).get("resource") != "events"
     return reported and entry["responseStatus"]["code"] < HTTPStatus.BAD_REQUEST
 

@@ -44,7 +44,7 @@ _READS: Final = frozenset({"get", "list"})
 
 
 class Stage:
-    """A cluster, a gangctl in it, and what it was refused and has said since rights were taken from it."""
+    """A cluster, a gangctl in it, and its refused requests and logs since rights were taken from it."""
 
     def __init__(self, cluster: Cluster, gangctl: Gangctl, suffix: str = "") -> None:
         """``suffix`` is that of the names of gangctl's roles."""
@@ -57,13 +57,13 @@ class Stage:
         self._blind = 0
 
     def mark(self) -> None:
-        """What was refused and said until now does not count."""
+        """Ignore earlier refusals and logs."""
         self._audited = self.cluster.plane.audit_position
         self._said = len(self.gangctl.log)
 
     @property
     def since(self) -> str:
-        """What it has said since."""
+        """Its logs since."""
         return self.gangctl.log[self._said :]
 
     def audited(self) -> list[Object]:
@@ -76,7 +76,7 @@ class Stage:
         return [entry for entry in refusals(own) if right.covers(entry)]
 
     async def reported(self, right: Right, times: int = 1) -> None:
-        """Wait until the API server has refused, and gangctl has said in its log or in an event what it may not."""
+        """Wait until the API server has refused, and gangctl has logged it or recorded an event."""
 
         async def both() -> bool:
             notes = [event["note"] for event in await self.cluster.events()]
@@ -234,7 +234,7 @@ async def authorities(stage: Stage, path: str) -> list[str]:
 
 
 async def watches_its_configurations(stage: Stage, rights: tuple[Right, ...]) -> AsyncGenerator[None, None]:
-    """What somebody does to them is undone at once, not at the next look half a minute later."""
+    """Changes by others are reverted at once, not at the next check half a minute later."""
     await stage.gangctl.process.stop()
     yield
     await stage.launch()
@@ -272,7 +272,7 @@ async def proves_the_reference(stage: Stage, rights: tuple[Right, ...]) -> Async
 
 
 async def leads(stage: Stage, _: tuple[Right, ...]) -> AsyncGenerator[None, None]:
-    """Without the Lease JobSets are admitted, and nobody makes their gangs."""
+    """Without the Lease JobSets are admitted, and their gangs are not created."""
     await stage.gangctl.process.stop()
     async for part in _leads(stage):
         yield part
@@ -309,7 +309,7 @@ async def watches_jobsets(stage: Stage, rights: tuple[Right, ...]) -> AsyncGener
 
 
 async def watches_jobs(stage: Stage, rights: tuple[Right, ...]) -> AsyncGenerator[None, None]:
-    """Without it nobody learns that a suspended JobSet's pods are gone, and its gang stays."""
+    """Without it gangctl does not see that a suspended JobSet's pods are gone, and its gang stays."""
     await stage.jobset()
     await gang_of(stage.cluster, "js")
 
@@ -335,7 +335,7 @@ async def watches_jobs(stage: Stage, rights: tuple[Right, ...]) -> AsyncGenerato
 
 
 async def watches_gangs(stage: Stage, rights: tuple[Right, ...]) -> AsyncGenerator[None, None]:
-    """Without it what somebody changes stays changed."""
+    """Without it changes by others are not reverted."""
     uid = await stage.jobset()
     await gang_of(stage.cluster, "js")
     await stage.gangctl.process.stop()
@@ -357,7 +357,7 @@ async def watches_gangs(stage: Stage, rights: tuple[Right, ...]) -> AsyncGenerat
 
 
 async def looks_at_who_holds_its_name(stage: Stage, rights: tuple[Right, ...]) -> AsyncGenerator[None, None]:
-    """What a watch has not told yet is seen in a refused create. Here none tells: watching is taken away as well."""
+    """An object that no watch has delivered is found by a refused create. Here watching is forbidden as well."""
     names = {}
     for plural, scope in (("workloads", "workload"), ("podgroups", "rj/w")):
         names[plural] = object_name(plural, await stage.jobset(plural, suspend=True), scope)

@@ -65,7 +65,7 @@ class Sick:
 
 @asynccontextmanager
 async def sick_replicas(plane: ControlPlane, directory: Path) -> AsyncIterator[Sick]:
-    """Both, launched and not waited for; neither ever leads, as somebody holds the Lease whom nobody knows."""
+    """Both, launched and not waited for; neither ever leads, as an unknown holder has the Lease."""
     await _hold_lease(plane)
     certificates = _certificates(directory / "certificates")
     async with AsyncExitStack() as stack:
@@ -75,7 +75,7 @@ async def sick_replicas(plane: ControlPlane, directory: Path) -> AsyncIterator[S
             if name == "new":
                 proxy.fails = _scheduling
             config = proxy.kubeconfig(directory / f"{name}.json")
-            # One of two shards has no leader, either: nobody has a right to its Lease.
+            # One of two shards has no leader, either: no replica has a right to its Lease.
             shards = "--shards=2" if name == "old" else "--shards=1"
             flags = (*_FLAGS, shards, "--cert-dir", str(certificates))
             replica = Gangctl(plane, *flags, name=f"gangctl-{name}", kubeconfig=config)

@@ -206,7 +206,7 @@ class Tenancy:
         await self.plane.api.patch(path, {"spec": {"active": False}})
 
     async def _take(self) -> None:
-        """Somebody deletes a Workload, which comes back."""
+        """A user deletes a Workload, which is recreated."""
         cluster = self.cluster(tenants.TEAM)
         name = object_name("ready-1", (await cluster.jobset("ready-1"))["metadata"]["uid"], "workload")
         await self.plane.api.delete(cluster.scheduling("workloads", name))

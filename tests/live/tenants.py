@@ -42,7 +42,7 @@ LATE: Final = 7
 
 @dataclass(frozen=True)
 class Gang:
-    """A JobSet, and what is to be told of it once it has come as far as it does; without a phase it does not stay."""
+    """A JobSet, and its expected report in its last phase; without a phase it does not stay."""
 
     name: str
     body: Object
@@ -94,7 +94,7 @@ UNGANGED: Final = gang("unganged", GangPhase.READY)
 """Made while gangctl does not run: it asks for a gang, and gets none."""
 
 CONFLICT: Final = gang("conflict", GangPhase.SCHEDULING, Reason.NAME_CONFLICT, suspend=True)
-"""Resumed once somebody else has made the Workload that it should have."""
+"""Resumed once another client has created the Workload that it should have."""
 
 HALVES: Final = tuple(
     gang(

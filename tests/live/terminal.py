@@ -20,7 +20,7 @@ _END_SECONDS: Final = 300.0
 
 
 class CommandFailed(Exception):  # noqa: N818 - it states what happened
-    """A command that ended with another code than 0, or has not ended; the message is what it said."""
+    """A command that ended with another code than 0, or has not ended; the message is its output."""
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class Terminal:
         """Run a line to its end, or until it is in the background; what it printed, errors and all."""
         assert self.shell.stdin is not None
         mark = f"end-{secrets.token_hex(8)}"
-        # The mark is put together by the shell, so that nobody finds it in what echoes the line.
+        # The mark is put together by the shell, so that it is not in the echo of the line.
         self.shell.stdin.write(f"{line}\nprintf '\\n%s %s\\n' end-'{mark[4:]}' $?\n".encode())
         said: list[str] = []
         try:

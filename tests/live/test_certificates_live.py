@@ -1,4 +1,4 @@
-"""A year of certificates under load: every admission goes thbare; what others break is repaired."""
+"""A year of certificates under load: no admission fails, and changes by others are repaired."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ async def test_no_admission_fails_while_certificates_and_authority_change(bare: 
                 return data
 
             seen.append(await wait_for(done, what=str(step)))
-            # The next step comes when this one has reached everybody, as it has long before.
+            # The next step comes when this one has reached every replica, as it has long before.
             await webhooks_noticed(bare.plane)
             await load.more()
         assert load.refusals == []
@@ -85,7 +85,7 @@ async def test_no_admission_fails_while_certificates_and_authority_change(bare: 
 
 
 def write(file: Path, text: str) -> None:
-    """At once, as somebody reads it all the time."""
+    """At once, as by a client that reads it all the time."""
     fresh = file.with_suffix(".fresh")
     fresh.write_text(text)
     fresh.rename(file)

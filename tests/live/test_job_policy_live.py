@@ -1,4 +1,4 @@
-"""Who writes the group of a gang into its Jobs: the API server by gangctl's policy, elsewhere gangctl's webhook."""
+"""The group of a gang is set in its Jobs by the API server with gangctl's policy, elsewhere by gangctl's webhook."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What gangctl keeps to itself: keys and tokens, names of objects in its metrics; and whom it does not talk to."""
+"""Keys, tokens and names of objects are in no log and no metric, and gangctl connects to the API server only."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""States in which a gang could wait for ever, or go without some of its pods: what failed for good, what is going away,
+"""Gangs that could wait permanently, or start without some of their pods: what failed for good, what is going away,
 what names another group."""
 
 from __future__ import annotations

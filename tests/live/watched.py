@@ -61,7 +61,7 @@ OF_ROGUES: Final = ("GangPolicyViolationsRising",)
 
 
 SYNCED: Final = 3
-"""Informers of a replica that knows the cluster, at least."""
+"""Informers of a synced replica, at least."""
 
 
 @dataclass
@@ -69,10 +69,10 @@ class Seen:
     """What came of it."""
 
     phases: dict[str, str] = field(default_factory=dict)
-    """What was wrong about the phases and reasons that were told, by JobSet."""
+    """Errors in the reported phases and reasons, by JobSet."""
     fired: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
     values: dict[frozenset[tuple[str, str]], float] = field(default_factory=dict)
-    """The most that each alert has said, by its labels."""
+    """The highest value of each alert, by its labels."""
     nothing: set[str] = field(default_factory=set)
     """Panel and variable queries, and recording rules, that came to nothing."""
     answered: set[str] = field(default_factory=set)
@@ -81,7 +81,7 @@ class Seen:
     left: list[str] = field(default_factory=list)
     """Series about gangs that were there after all gangs had gone."""
     exposition: str = ""
-    """What gangctl said of itself when most gangs were there."""
+    """gangctl's own metrics when most gangs existed."""
     never: Collection[str] = ()
     """Queries that have no answer here."""
     stages: dict[str, float] = field(default_factory=dict)
@@ -142,7 +142,7 @@ class _Context:
     sick: Sick
     prometheus: Prometheus
     beside: Prometheus
-    """Another one, that knows of nobody but the sick replicas."""
+    """Another one, with the degraded replicas only."""
     watcher: Watcher
     seen: Seen
 
@@ -212,7 +212,7 @@ class _Context:
         self.network.fails = lambda method, path: method == "GET" and "/jobsets?limit=" in path
 
     async def _phases(self) -> None:
-        """Wait until every gang is told where it should be."""
+        """Wait until every gang is reported in its expected phase."""
         for gang in (tenants.UNGANGED, *tenants.GANGS):
             if gang.phase is None:
                 continue

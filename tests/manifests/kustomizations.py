@@ -1,4 +1,4 @@
-"""What our kustomizations say, read without kustomize: the few of its features that they use, and nothing else.
+"""The content of our kustomizations, read without kustomize: the few of its features that they use, and nothing else.
 
 ``test_installation.py`` compares what comes of it with what kustomize makes.
 """

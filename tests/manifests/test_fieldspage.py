@@ -1,4 +1,4 @@
-"""The pages about objects are what the definitions say, and leave out no field of a manifest."""
+"""The pages about objects have the content of the definitions, and every field of a manifest."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Native policies mean here what they mean to a real API server: verdict, status, reason and every word of messages."""
+"""Native policies have the outcome of a real API server: verdict, status, reason and message."""
 
 from __future__ import annotations
 

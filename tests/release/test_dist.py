@@ -1,4 +1,4 @@
-"""What ``make dist`` leaves in dist/: files that belong together, and the checksums that say so."""
+"""The files that ``make dist`` writes to dist/, and their checksums."""
 
 from __future__ import annotations
 

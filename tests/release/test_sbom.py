@@ -1,4 +1,4 @@
-"""The bill of materials is CycloneDX, and whole: every locked package with its files, its licence and who needs it."""
+"""The bill of materials is CycloneDX, and complete: every locked package with files, licence and dependents."""
 
 from __future__ import annotations
 

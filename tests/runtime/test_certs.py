@@ -1,4 +1,4 @@
-"""Certificates are renewed in time, and no step of a rotation ever breaks a handshake."""
+"""Certificates are renewed in time, and no handshake fails at any step of a rotation."""
 
 from __future__ import annotations
 

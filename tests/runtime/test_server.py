@@ -1,4 +1,4 @@
-"""The webhook listener: one clear answer to whatever arrives, and none lost when it stops."""
+"""The webhook listener: one answer to any request, and none lost when it stops."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""gangctl itself as a process beside a sandbox: what it does to a cluster, it does here."""
+"""gangctl itself as a process beside a sandbox does the same as beside a cluster."""
 
 from __future__ import annotations
 
