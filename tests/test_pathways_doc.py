@@ -62,5 +62,5 @@ def test_names_are_those_of_the_code(name: str) -> None:
     assert name in PAGE.text
 
 
-def test_the_examples_are_there() -> None:
+def test_the_page_has_the_examples() -> None:
     assert sorted(path.name for path in (ROOT / "examples" / "pathways").glob("*.yaml"))

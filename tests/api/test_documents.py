@@ -43,7 +43,7 @@ def refusal(text: str | bytes, **limits: int) -> str:
     return caught.value.message
 
 
-def test_one_document() -> None:
+def test_one_document_is_read() -> None:
     (document,) = parse_documents(JOBSET, "jobs.yaml")
     assert document.value["spec"]["replicatedJobs"][1] == {"name": "driver", "replicas": 1}
     assert (document.source, document.line) == ("jobs.yaml", 2)
@@ -260,7 +260,7 @@ def test_json_that_is_no_yaml_is_read() -> None:
     assert value["\U0001f600"] == "/\x7f"
 
 
-def test_json_documents_in_a_row() -> None:
+def test_consecutive_json_documents_are_read() -> None:
     assert values('{"a": 1}\n{"b": 2} {"c": 3}') == [{"a": 1}, {"b": 2}, {"c": 3}]
 
 

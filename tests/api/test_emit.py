@@ -57,7 +57,7 @@ def test_json_is_one_document_to_every_reader(value: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("write", [to_json, to_yaml])
-def test_the_known_fields_come_first_and_the_rest_stays_as_given(write: Callable[[list[dict[str, Any]]], str]) -> None:
+def test_known_fields_are_first_and_the_rest_keeps_its_order(write: Callable[[list[dict[str, Any]]], str]) -> None:
     value = {"status": {}, "spec": {"b": 1, "a": 2}, "kind": "K", "data": 1, "apiVersion": "v1", "metadata": {}}
     (document,) = parse_documents(write([value]), "f")
     assert list(document.value) == ["apiVersion", "kind", "metadata", "spec", "status", "data"]

@@ -103,7 +103,7 @@ def test_every_offset_is_inside_of_the_expression() -> None:
 
 
 @pytest.mark.controlplane
-async def test_the_recorded_answers_are_still_given(plane: ControlPlane) -> None:
+async def test_a_real_server_gives_the_recorded_answers(plane: ControlPlane) -> None:
     theirs = await refused(plane.api, list(CASES))
     assert theirs == {each for each, minors in CASES.items() if plane.minor.name not in minors}
 

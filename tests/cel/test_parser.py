@@ -243,7 +243,7 @@ def grown(inner: st.SearchStrategy[Node]) -> st.SearchStrategy[Node]:
 
 
 @given(st.recursive(st.one_of(LITERALS, st.builds(Name, st.just(NOWHERE), NAMES)), grown, max_leaves=12))
-def test_a_tree_that_is_printed_is_read_again(tree: Node) -> None:
+def test_a_printed_expression_is_parsed_to_the_same_tree(tree: Node) -> None:
     with contextlib.suppress(CompileError):
         node = parse(show(tree))
         assert bare(parse(show(node))) == bare(node)

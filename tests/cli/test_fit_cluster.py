@@ -29,7 +29,7 @@ def there(cpu: str = "8", *more: Object, **spec: object) -> Sequence[Object]:
     return [*objects, config_map(CONFIGURATION), labelled("t"), *more]
 
 
-async def test_a_jobset_of_the_cluster(tmp_path: Path) -> None:
+async def test_a_jobset_of_the_cluster_is_evaluated(tmp_path: Path) -> None:
     stored = queued(pods=9, uid="uid-train")
     own = workload("train", "q", condition("QuotaReserved", False, "Pending", "insufficient quota"))
     async with serving(*there("8", stored, own)) as (server, url):
@@ -52,7 +52,7 @@ async def test_a_stored_jobset_without_a_queue_gets_no_default(tmp_path: Path) -
     assert (new.code, new.json["queue"]) == (1, "default")
 
 
-async def test_a_file_before_it_is_applied(tmp_path: Path) -> None:
+async def test_a_file_is_evaluated_against_a_cluster(tmp_path: Path) -> None:
     raw = queued(pods=8)
     del raw["metadata"]["namespace"]
     file = write(tmp_path / "a.yaml", raw)

@@ -45,7 +45,7 @@ class TestSources:
         write(tmp_path / "a.yaml", gang("one"))
         assert names("-f", str(tmp_path)) == ["one"]
 
-    def test_a_file_called_dash(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_a_file_named_dash_is_read(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         write(tmp_path / "-", gang("dash"))
         monkeypatch.chdir(tmp_path)
         assert names("-f", "./-") == ["dash"]
@@ -186,7 +186,7 @@ class TestChecksOfManifests:
         assert answer.json["metadata"]["name"] == "js-xxxxx"
         assert "generateName" in answer.err
 
-    def test_all_errors_of_all_documents_and_no_plan_of_the_others(self, tmp_path: Path) -> None:
+    def test_all_errors_of_all_documents_are_reported_without_a_plan(self, tmp_path: Path) -> None:
         file = write(
             tmp_path / "a.yaml", jobset("one", rj("a"), mode="gang"), gang(), jobset("three", rj("A"), mode="Of")
         )

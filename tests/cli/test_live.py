@@ -71,7 +71,7 @@ async def serving(*versions: str, keeps: bool = True, allows: bool = True) -> As
 
 class TestDiscovery:
     @pytest.mark.parametrize("generation", Generation)
-    async def test_generation_of_the_cluster(self, generation: Generation, tmp_path: Path) -> None:
+    async def test_the_api_version_of_the_cluster_is_used(self, generation: Generation, tmp_path: Path) -> None:
         async with serving("v1", generation.value) as url:
             file, config = write(tmp_path / "a.yaml", gang()), kubeconfig(tmp_path, url)
             answer = await in_a_thread("plan", "-f", file, "--kubeconfig", config, "-o", "json")
@@ -80,13 +80,13 @@ class TestDiscovery:
             asked = await in_a_thread("plan", "-f", file, "--kubeconfig", config, "--kube", "1.35", "-o", "json")
             assert asked.json["kubernetes"] == "1.35"
 
-    async def test_cluster_without_the_api(self, tmp_path: Path) -> None:
+    async def test_a_cluster_without_the_scheduling_api_is_an_error(self, tmp_path: Path) -> None:
         async with serving() as url:
             answer = await self.plan(tmp_path, url)
         assert (answer.code, answer.out) == (3, "")
         assert "error: the cluster serves no Workloads" in answer.err
 
-    async def test_cluster_that_drops_the_reference(self, tmp_path: Path) -> None:
+    async def test_a_cluster_that_drops_the_reference_is_an_error(self, tmp_path: Path) -> None:
         async with serving("v1beta1", keeps=False) as url:
             answer = await self.plan(tmp_path, url)
         assert (answer.code, answer.out) == (3, "")

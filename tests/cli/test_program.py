@@ -168,7 +168,9 @@ class TestMessages:
         assert err.splitlines()[0].startswith("error: internal error: KeyError: ")
         assert "Traceback" not in err
 
-    def test_a_traceback_on_request(self, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_a_traceback_is_printed_on_request(
+        self, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         monkeypatch.setenv("GANGCTL_DEBUG", "1")
         exit_code(failing(KeyError("spec")))
         assert "Traceback" in capsys.readouterr().err

@@ -205,7 +205,7 @@ class TestDescribe:
         assert describe(tmp_path, busy(), "s", "-n", "t")["borrowers"] == expected
         assert describe(tmp_path, busy(), "cq", "--cluster-queue")["borrowers"] == expected
 
-    def test_the_head_of_a_strict_queue(self, tmp_path: Path) -> None:
+    def test_the_blocking_head_of_a_strict_queue_is_shown(self, tmp_path: Path) -> None:
         (stuck,) = describe(tmp_path, busy(), "strict", "--cluster-queue")["stuck"]
         assert '"t/head" does not fit now, and is the head of StrictFIFO ClusterQueue "strict"' in stuck
         assert "  ! " in ask_files(tmp_path, busy(), "describe", "strict", "--cluster-queue").out
@@ -339,14 +339,14 @@ class TestCluster:
         assert [each["position"] for each in alone.json["members"]] == [None, 2, 3, 4, None]
         assert "note: positions count what waits in namespace t alone: " in alone.err
 
-    async def test_a_never_at_the_head_of_a_strict_queue(self, tmp_path: Path) -> None:
+    async def test_a_never_fitting_head_of_a_strict_queue_is_shown(self, tmp_path: Path) -> None:
         stored = queued("head", cpu="500", queue="s", uid="uid-head")
         async with serving(*self.there(stored)) as (_, url):
             answer = await ask(tmp_path, url, "queue", "describe", "s", "-o", "json")
         (stuck,) = answer.json["stuck"]
         assert '"t/head" can never fit' in stuck
 
-    async def test_a_jobset_without_a_workload(self, tmp_path: Path) -> None:
+    async def test_a_jobset_without_a_workload_is_shown(self, tmp_path: Path) -> None:
         stored = queued("forgotten", uid="uid-forgotten")
         stored["metadata"]["creationTimestamp"] = "2026-01-01T00:00:00Z"
         stored["metadata"]["labels"]["kueue.x-k8s.io/priority-class"] = "gold"

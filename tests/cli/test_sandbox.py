@@ -221,7 +221,7 @@ async def test_gangctl_makes_gangs_in_it(tmp_path: Path) -> None:
 
 
 @pytest.mark.controlplane
-async def test_kubectl_works_with_it(tmp_path: Path) -> None:
+async def test_kubectl_works_with_the_sandbox(tmp_path: Path) -> None:
     """The binary is the harness'; the cluster is not."""
     file = tmp_path / "kubeconfig"
     async with standing("--kubeconfig-out", str(file)):

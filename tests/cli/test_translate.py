@@ -182,7 +182,7 @@ class TestJobs:
             },
         }
 
-    def test_positions_among_all_and_in_the_group(self, tmp_path: Path) -> None:
+    def test_jobs_have_their_global_and_group_index(self, tmp_path: Path) -> None:
         keys = [
             f"jobset.sigs.k8s.io/{key}"
             for key in ("job-global-index", "group-name", "group-replicas", "job-group-index")
@@ -206,7 +206,9 @@ class TestJobs:
 
     @each("generation", Generation)
     @each("case", [case for case in CASES if not case.rejected], ids=lambda c: c.id)
-    def test_references_of_the_conformance_cases(self, case: Case, generation: Generation, tmp_path: Path) -> None:
+    def test_references_are_those_of_the_conformance_cases(
+        self, case: Case, generation: Generation, tmp_path: Path
+    ) -> None:
         jobs = self.jobs(tmp_path, case.jobset, "--uid", FIXTURE_UID, "--kube", generation.kubernetes)
         assert list(jobs) == list(case.references)
         name = case.jobset["metadata"]["name"]

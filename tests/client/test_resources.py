@@ -7,7 +7,7 @@ from gangctl.errors import InputError
 from tests.rows import each
 
 
-def test_paths_of_the_core_group_and_of_named_groups() -> None:
+def test_paths_are_built_for_the_core_group_and_named_groups() -> None:
     assert PODS.path() == "/api/v1/pods"
     assert PODS.path("ns") == "/api/v1/namespaces/ns/pods"
     assert PODS.path("ns", "p", "status") == "/api/v1/namespaces/ns/pods/p/status"

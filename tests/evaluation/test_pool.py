@@ -122,7 +122,7 @@ async def test_several_misbehaving_policies_of_a_review_are_penalized() -> None:
         assert kinds(outcomes) == expected
 
 
-async def test_a_policy_that_takes_long_is_killed_once_and_gets_the_rest_of_its_time_by_itself(tmp_path: Path) -> None:
+async def test_a_slow_policy_is_killed_once_and_then_evaluated_separately(tmp_path: Path) -> None:
     slow = f"slow-{tmp_path / 'killed'}"
     async with bench(replace(OPTIONS, policy_seconds=60)) as here:
         assert kinds(await here.evaluate("a", slow, "b")) == ["pass"] * 3

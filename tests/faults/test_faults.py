@@ -15,14 +15,14 @@ CASES = [
 
 
 @pytest.mark.parametrize(("scenario", "minor"), CASES)
-def test_converges_with_a_fault_at_a_request_of_each_kind(scenario: Scenario, minor: str) -> None:
+def test_gangctl_converges_after_a_fault_at_a_request_of_each_kind(scenario: Scenario, minor: str) -> None:
     wrong = verdict(scenario, minor, one_of_each)
     assert not wrong, "\n".join(wrong)
 
 
 @pytest.mark.full("the whole matrix; a request of each kind is in the first tier")
 @pytest.mark.parametrize(("scenario", "minor"), CASES)
-def test_converges_with_a_fault_at_every_request(scenario: Scenario, minor: str) -> None:
+def test_gangctl_converges_after_a_fault_at_every_request(scenario: Scenario, minor: str) -> None:
     wrong = verdict(scenario, minor, in_turn)
     assert not wrong, "\n".join(wrong)
 

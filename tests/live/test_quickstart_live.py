@@ -110,7 +110,7 @@ async def reader(tmp_path: Path) -> AsyncIterator[Reader]:
         shutil.rmtree(clone)
 
 
-async def test_from_git_clone_to_a_running_gang_in_each_cluster(reader: Reader, tmp_path: Path) -> None:
+async def test_the_quick_start_leads_to_a_running_gang_in_each_cluster(reader: Reader, tmp_path: Path) -> None:
     """One after the other, because the page names ports."""
     async with ControlPlane.start(NEWEST, ()) as plane, Kubelet(plane.api):
         await add_nodes(plane.api, 3, cpu="64", memory="512Gi", extended={"nvidia.com/gpu": "8"})

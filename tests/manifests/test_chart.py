@@ -79,7 +79,7 @@ class TestHelm:
         found = helm.template({**WHOLE, **chosen(components)})
         assert sorted(found, key=place) == render(Choice(frozenset(components)))
 
-    def test_in_another_namespace_under_any_name(self, helm: Helm) -> None:
+    def test_renders_another_namespace_and_release_name(self, helm: Helm) -> None:
         found = helm.template({**WHOLE, **chosen(NAMES)}, namespace="2024", release="other")
         assert sorted(found, key=place) == render(Choice(frozenset(NAMES), namespace="2024"))
 
@@ -97,7 +97,7 @@ class TestHelm:
         assert sorted(helm.template(values), key=place) == render(wanted)
 
     @pytest.mark.parametrize("shards", [1, 2, 3, 9, 64])
-    def test_with_any_number_of_shards(self, shards: int, helm: Helm) -> None:
+    def test_renders_any_number_of_shards_as_kustomize_does(self, shards: int, helm: Helm) -> None:
         found = helm.template({**WHOLE, "shards": shards})
         assert sorted(found, key=place) == render(Choice(shards=shards))
         components = ("high-availability", "tenants/managed")

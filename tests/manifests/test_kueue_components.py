@@ -78,7 +78,7 @@ def test_the_admission_policy_denies_and_applies_to_gangctl_only(name: str) -> N
     assert written <= fenced
 
 
-def test_an_overlay_switches_both_on() -> None:
+def test_an_overlay_enables_both_modes() -> None:
     settings, identities = overlay(*NAMES)
     assert settings.kueue_check
     assert settings.kueue_gate

@@ -30,6 +30,6 @@ def test_the_role_has_exactly_the_listed_rights() -> None:
     assert COMPONENT.unexplained == []
 
 
-def test_an_overlay_switches_it_on() -> None:
+def test_an_overlay_enables_the_controller() -> None:
     settings, _ = overlay("pathways")
     assert settings.pathways

@@ -54,7 +54,7 @@ class TestMapping:
         assert notes(KAI, raw)[0][2].startswith("Startup is sequenced")
 
     @each("minimum", ["8", "3"])
-    def test_all_pods_of_a_replica(self, minimum: str) -> None:
+    def test_a_minimum_of_all_pods_of_a_replica_is_a_gang(self, minimum: str) -> None:
         """Counted with completions or, as KAI does, without."""
         raw = kai(rj("a", 2, 8, 3, annotations={KAI_MIN: minimum}))
         assert converted(KAI, raw) == [jobset("js", rj("a", 2, 8, 3), mode="Gang")]
@@ -65,7 +65,7 @@ class TestMapping:
         assert converted(KAI, raw) == [expected]
         assert notes(KAI, raw) == []
 
-    def test_a_required_placement_of_the_only_replica(self) -> None:
+    def test_a_required_placement_of_the_only_replica_is_the_topology_key(self) -> None:
         raw = kai(rj("a", 1, 4, 4, annotations={KAI_TOPOLOGY: "dc", KAI_REQUIRED: RACK}))
         expected = jobset("js", rj("a", 1, 4, 4), mode="Gang", options=f'{{"topologyKey":"{RACK}"}}')
         assert converted(KAI, raw) == [expected]

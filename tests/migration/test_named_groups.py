@@ -53,7 +53,7 @@ class TestMapping:
         expected = jobset("js", rj("a", mode="Gang"), rj("b", 2, 2, 2, mode="Gang"))
         assert converted(system, two(system, second="h"), *groups) == [expected]
 
-    def test_a_group_of_one_of_two(self, system: System) -> None:
+    def test_a_group_of_one_of_two_replicated_jobs_is_a_gang(self, system: System) -> None:
         expected = jobset("js", rj("a"), rj("b", 2, 2, 2, mode="Gang"))
         assert converted(system, two(system, first=None), pod_group(system, "g", 4)) == [expected]
 

@@ -75,11 +75,11 @@ class TestOtherWords:
         assert path == "metadata"
         assert text.startswith('queue "research" of Volcano is left out; --queue NAME')
 
-    def test_the_queue_of_a_pod_group(self) -> None:
+    def test_the_queue_of_a_pod_group_is_noted(self) -> None:
         raw, group = jobset("js", scheduled_by(VOLCANO, rj("a"), "g")), pod_group(VOLCANO, "g", 1, queue="research")
         assert any('queue "research"' in text for _, _, text in notes(VOLCANO, raw, group))
 
-    def test_a_queue_of_kueue_on_demand(self) -> None:
+    def test_the_queue_option_sets_a_queue_of_kueue(self) -> None:
         raw = jobset("js", per_job("a", "1"))
         (value,) = converted(VOLCANO, raw, queue="team")
         assert value["metadata"]["labels"] == {KUEUE: "team"}
@@ -89,7 +89,7 @@ class TestOtherWords:
         )
         assert converted(VOLCANO, raw)[0]["metadata"]["labels"] == {KUEUE: "other"}
 
-    def test_only_its_jobsets_go_into_the_queue(self) -> None:
+    def test_only_converted_jobsets_get_the_queue(self) -> None:
         other = jobset("other", rj("a", mode="Gang"))
         assert converted(VOLCANO, other, jobset("js", per_job("a", "1")), queue="team")[0] == other
 

@@ -136,7 +136,7 @@ def test_c5_an_injected_variable_is_unique_and_wins() -> None:
             environment(item)
 
 
-def test_c6_no_main_container() -> None:
+def test_c6_a_missing_main_container_is_refused() -> None:
     problem = only_problem(pathways_job(controller={"mainContainerName": "trainer"}))
     assert problem.reason is InvalidReason.MISSING_MAIN_CONTAINER
     assert "main" in problem.error.detail
@@ -161,19 +161,19 @@ def test_c8_slice_restarts_without_elastic_slices_have_no_effect() -> None:
 
 
 @pytest.mark.parametrize("elastic", [2, 3, -1])
-def test_c9_as_many_elastic_slices_as_slices(elastic: int) -> None:
+def test_c9_as_many_elastic_slices_as_slices_are_refused(elastic: int) -> None:
     problem = only_problem(pathways_job(controller={"elasticSlices": elastic}))
     assert problem.reason is InvalidReason.INVALID_ELASTIC_SLICES
 
 
-def test_c11_v5e() -> None:
+def test_c11_a_v5e_slice_is_rendered() -> None:
     jobset = jobset_of(pathways_job(workers={"type": "ct5lp-hightpu-4t", "topology": "2x4"}))
     assert "--instance_type=tpuv5e:2x4" in container_of(pod(jobset, "pathways-head"), "pathways-rm")["args"]
     assert pod(jobset, "worker")["nodeSelector"][ACCELERATOR] == "tpu-v5-lite-podslice"
     assert job_template(jobset, "worker")["spec"]["completions"] == 2
 
 
-def test_c12_the_largest_tpu7x() -> None:
+def test_c12_the_largest_tpu7x_slice_is_rendered() -> None:
     jobset = jobset_of(pathways_job(workers={"type": "tpu7x-standard-4t", "topology": "16x24x24", "numSlices": 1}))
     assert "--instance_type=tpu7x:16x24x24" in container_of(pod(jobset, "pathways-head"), "pathways-rm")["args"]
     job = job_template(jobset, "worker")["spec"]
@@ -191,7 +191,7 @@ def test_c13_case_and_blanks_do_not_matter() -> None:
     assert read(pathways_job(workers={"topology": "2X2X2 "})).slice.topology == "2x2x2"
 
 
-def test_c16_custom_images() -> None:
+def test_c16_custom_images_are_used() -> None:
     raw = pathways_job(pathwaysVersion="v9", customComponents=[component("worker", image="x:y")])
     jobset = jobset_of(raw)
     head = pod(jobset, "pathways-head")
@@ -255,7 +255,7 @@ def test_c20_the_queue_label_goes_onto_the_jobset_and_kueue_suspends() -> None:
     assert "suspend" not in jobset["spec"]
 
 
-def test_c21_names() -> None:
+def test_c21_names_are_limited_by_the_address_of_the_head() -> None:
     assert jobset_of(pathways_job("a" * 22))["metadata"]["name"] == "a" * 22
     problem = only_problem(pathways_job("a" * 23))
     assert (problem.reason, problem.error.path) == (InvalidReason.NAME_TOO_LONG, "metadata.name")
@@ -335,7 +335,7 @@ def test_c32_the_same_input_gives_the_same_bytes_and_stays_as_it_is() -> None:
     assert raw == before
 
 
-def test_c39_dynamic_slicing() -> None:
+def test_c39_dynamic_slicing_is_requested_on_the_workers() -> None:
     raw = pathways_job(
         workers={"type": "tpu7x-standard-4t", "topology": "4x4x4"},
         metadata=annotated(pathways_options='{"slicing": "Dynamic"}'),

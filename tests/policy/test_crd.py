@@ -159,7 +159,9 @@ REFUSED = {
 
 
 @pytest.mark.controlplane
-async def test_every_api_server_takes_the_definitions_and_what_the_models_take(plane: ControlPlane, group: str) -> None:
+async def test_every_api_server_accepts_the_definitions_and_the_examples_of_the_models(
+    plane: ControlPlane, group: str
+) -> None:
     policies, exceptions = (path_of(f"{group}/v1alpha1", kind) for kind in ("gangpolicies", "gangpolicyexceptions"))
     moved = {"apiVersion": f"{group}/v1alpha1"}
     stored = await plane.api.create(policies, {**COMPLETE, **moved}, fieldValidation="Strict")

@@ -117,7 +117,7 @@ PARAMS: Any = {
 ALLOWED: Any = {**PARAMS, "paramRef": {"selector": {}, "parameterNotFoundAction": "Allow"}}
 
 
-def test_each_parameter_is_an_evaluation_of_its_own() -> None:
+def test_each_parameter_is_evaluated_separately() -> None:
     said = {"expression": "params.metadata.name == 'b'", "messageExpression": "'not ' + params.metadata.name"}
     note = {"key": "k", "valueExpression": "'seen ' + params.metadata.name"}
     policy = rules(said, auditAnnotations=[note], **PARAMS)

@@ -80,7 +80,7 @@ def test_listed_params_get_their_kind_and_api_version() -> None:
     assert (found["apiVersion"], found["kind"]) == ("v1", "ConfigMap")
 
 
-def test_a_review_gets_what_the_policies_that_apply_to_it_take() -> None:
+def test_a_review_gets_the_params_of_the_policies_that_match_it() -> None:
     def named(name: str, **more: Any) -> Any:
         reference = {"name": more.pop("of", "a"), "parameterNotFoundAction": "Deny"}
         kind = {"apiVersion": "v1", "kind": "ConfigMap"}

@@ -104,7 +104,7 @@ def test_checksums_cover_all_other_files(dist: Path) -> None:
     assert said.count(": OK\n") == len(said.splitlines()) == 6
 
 
-def test_a_file_that_was_changed_is_noticed(dist: Path, tmp_path: Path) -> None:
+def test_a_changed_file_is_detected(dist: Path, tmp_path: Path) -> None:
     for path in dist.iterdir():
         (tmp_path / path.name).write_bytes(path.read_bytes() + (b"x" if path.suffix == ".whl" else b""))
     command = ["sha256sum", "--check", "--strict", "SHA256SUMS"]

@@ -73,7 +73,7 @@ def test_the_first_engine_builds_and_writes_it(
     assert capsys.readouterr().out.splitlines()[-1].endswith("based on example/python@sha256:00")
 
 
-def test_an_engine_that_fails_is_named_and_its_code_given(said: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_failed_engine_is_named_with_its_exit_code(said: Path, capsys: pytest.CaptureFixture[str]) -> None:
     engine(said, "podman", code=125, works="info")
     assert image.main([]) == 125
     assert capsys.readouterr().err == "error: podman build failed; its reason is above\n"

@@ -200,7 +200,7 @@ async def test_a_group_of_1_37_takes_only_pods_of_its_own_priority(minor: str, b
             assert refused["message"].endswith("got 1000 and 0")
 
 
-async def test_replica_keys_of_1_35_are_groups_of_their_own() -> None:
+async def test_replica_keys_of_1_35_are_separate_groups() -> None:
     async with stage("1.35") as on:
         await add_nodes(on.api, 1)
         await create_group(on, "1.35", "g", 2)

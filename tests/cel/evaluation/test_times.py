@@ -196,7 +196,7 @@ def test_a_timestamp_is_its_text(nanoseconds: int) -> None:
 
 
 @given(st.integers(-(10**15), 10**15))
-def test_a_duration_is_its_text_as_far_as_a_double_goes(microseconds: int) -> None:
+def test_the_text_of_a_duration_is_parsed_within_the_precision_of_a_double(microseconds: int) -> None:
     assert parse_duration(str(Duration(microseconds * 1000))).nanoseconds == pytest.approx(
         microseconds * 1000, abs=1000
     )

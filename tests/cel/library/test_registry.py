@@ -12,7 +12,7 @@ from gangctl.cel.library.values import kind
 from tests.rows import each
 
 
-def test_every_function_of_kubernetes_is_there() -> None:
+def test_every_function_of_kubernetes_exists() -> None:
     tables = (kubernetes.LISTS, kubernetes.TEXT, kubernetes.QUANTITY, kubernetes.NETWORK, kubernetes.SEMVER)
     declared = {(each.name, each.method) for table in tables for each in table}
     assert declared <= {(name, False) for name in FUNCTIONS} | {(name, True) for name in METHODS}

@@ -34,7 +34,7 @@ async def test_read_commands_write_nothing(tmp_path: Path) -> None:
         assert here.sandbox.audit.writes_by(USER) == []
 
 
-async def test_one_namespace_by_default_and_all_when_asked(tmp_path: Path) -> None:
+async def test_one_namespace_is_shown_by_default_and_all_on_request(tmp_path: Path) -> None:
     other = jobset("other", rj("w"), mode="Gang", namespace="elsewhere", uid="u-1")
     async with place(tmp_path, [*dump.objects(), other]) as here:
         own = await here.ask("get", "-o", "name")

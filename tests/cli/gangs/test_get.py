@@ -63,7 +63,7 @@ def test_jsonpath_prints_fields() -> None:
     ]
 
 
-def test_wide_and_without_headers() -> None:
+def test_wide_output_and_no_headers_are_supported() -> None:
     narrow, wide = (ask("get", *flags, "--no-headers").out.splitlines() for flags in ((), ("-o", "wide")))
     assert [line.split()[1] for line in narrow] == [WAITS, RUNS]
     assert wide[0].startswith(narrow[0])
@@ -226,7 +226,7 @@ def test_groups_absent_from_the_files_are_not_reported_as_missing(tmp_path: Path
     assert not {"PodGroupMissing", "NotGanged"} & set(reasons)
 
 
-def test_a_file_of_one_gang(tmp_path: Path) -> None:
+def test_a_file_with_one_gang_is_read(tmp_path: Path) -> None:
     file = write(tmp_path / "one.yaml", *[each for each in dump.objects("JobSet") if each["metadata"]["name"] == RUNS])
     assert [each["metadata"]["name"] for each in gangctl("get", "-f", file, "-o", "json").json["items"]] == [RUNS]
     out_of_bounds = gangctl("get", "-f", file, "-o", "jsonpath={.items[3]}")

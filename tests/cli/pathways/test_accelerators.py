@@ -102,7 +102,7 @@ class TestName:
         apart = fine(*COMMAND, "ct5p-hightpu-4t", "--topology", " 4X4X4", "-o", "json").json
         assert apart == fine(*COMMAND, "v5p-128", "-o", "json").json
 
-    def test_topology_of_pathways_jobs_alone(self) -> None:
+    def test_a_topology_of_pathwaysjobs_only_is_marked(self) -> None:
         report = fine(*COMMAND, "v5e", "--topology", "2x2", "-o", "json").json
         assert report["slice"]["allowedWith"] == ["PathwaysJob"]
 

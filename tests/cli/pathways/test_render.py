@@ -209,7 +209,9 @@ class TestFlags:
         assert labels["kueue.x-k8s.io/queue-name"] == "multislice-queue"
         assert "kueue.x-k8s.io/queue-name" not in from_flags("--profile", "xpk", "--queue", "")["metadata"]["labels"]
 
-    def test_environment_of_a_file_and_of_this_process(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_the_environment_is_read_from_a_file_and_the_process(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         monkeypatch.setenv("MINE", "here")
         file = tmp_path / "env"
         file.write_text("A=b=c\n# no\n\nMINE\n")
@@ -345,7 +347,7 @@ class TestChoices:
         ],
         ids=["one-by-one", "json", "json-and-one-changed"],
     )
-    def test_resources_of_the_head(self, flags: tuple[str, ...], tmp_path: Path) -> None:
+    def test_resources_of_the_head_can_be_set(self, flags: tuple[str, ...], tmp_path: Path) -> None:
         jobset = render(tmp_path, *(each for flag in flags for each in ("--head-resources", flag)))
         resources = container(jobset, "pathways-proxy")["resources"]
         assert resources["limits"]["memory"] == "50G"
@@ -355,7 +357,7 @@ class TestChoices:
         jobset = render(tmp_path, "--head-resources", "proxy.limits.example.com/x=1")
         assert container(jobset, "pathways-proxy")["resources"]["limits"]["example.com/x"] == "1"
 
-    def test_nodes_of_the_head(self, tmp_path: Path) -> None:
+    def test_the_node_selector_of_the_head_can_be_set(self, tmp_path: Path) -> None:
         jobset = render(tmp_path, "--head-node-selector", "pool=cpu", "--head-node-selector", "a=")
         assert pod_spec(jobset)["nodeSelector"] == {"pool": "cpu", "a": ""}
 
@@ -397,7 +399,7 @@ class TestChoices:
         answer = gangctl("pathways", "render", "-f", write(tmp_path / "b.yaml", own), "--head-node-selector", "a=b")
         assert answer.err.startswith(f"{tmp_path / 'b.yaml'}:7:5: metadata.annotations[gangctl.dev/pathways-options]")
 
-    def test_the_same_label_twice(self, tmp_path: Path) -> None:
+    def test_a_label_given_twice_is_refused(self, tmp_path: Path) -> None:
         twice = ("--head-node-selector", "a=1", "--head-node-selector", "a=2")
         answer = gangctl("pathways", "render", "-f", write(tmp_path / "a.yaml", pathways_job()), *twice)
         assert (answer.code, answer.err) == (2, 'error: --head-node-selector: "a" is given twice\n')

@@ -37,7 +37,7 @@ class TestFiles:
         ]
         assert any(line.startswith("  ! GangDisabledExclusivePlacement: ") for line in lines[3:])
 
-    def test_every_problem_of_every_document(self, tmp_path: Path) -> None:
+    def test_every_problem_of_every_document_is_reported(self, tmp_path: Path) -> None:
         answer = validate(tmp_path, BROKEN, gang(), pathways_job(), pathways_job("b", workers={"type": "x"}))
         assert answer.code == 2
         printed, *lines, summary = answer.err.splitlines()
@@ -192,7 +192,7 @@ class TestCluster:
         assert "whether a node is large enough for the head is not known" in answer.err
 
     @pytest.mark.parametrize(("cpu", "verdict", "code"), [("24", "fits", 0), ("23", "never", 1)])
-    async def test_queues_of_the_cluster(self, cpu: str, verdict: str, code: int, tmp_path: Path) -> None:
+    async def test_queues_of_the_cluster_are_read(self, cpu: str, verdict: str, code: int, tmp_path: Path) -> None:
         objects = [each for each in queues(cpu=cpu) if each is not CONFIGURATION]
         file = write(tmp_path / "a.yaml", pathways_job(metadata={"labels": {QUEUE: "q"}, "namespace": None}))
         async with serving(*objects, config_map(CONFIGURATION), labelled(HERE)) as (server, url):

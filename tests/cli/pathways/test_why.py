@@ -45,7 +45,7 @@ def leaves(value: Any, path: FieldPath) -> set[str]:
 
 
 class TestData:
-    def test_every_leaf_with_its_value(self, tmp_path: Path) -> None:
+    def test_every_leaf_is_printed_with_its_value(self, tmp_path: Path) -> None:
         explained = fields(tmp_path)
         jobset = fine("pathways", "render", "-f", str(tmp_path / "a.yaml"), "-o", "json").json
         assert explained.keys() == leaves(jobset, FieldPath())

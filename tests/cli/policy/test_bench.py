@@ -26,7 +26,7 @@ def test_samples_are_jobsets_with_gangs() -> None:
         assert plan["gangedPods"] == plan["totalPods"] == 4 * size
 
 
-def test_every_rule_on_every_sample(tmp_path: Path) -> None:
+def test_every_rule_is_measured_on_every_sample(tmp_path: Path) -> None:
     path = files(tmp_path, p=[policy("p", FEW, UNIQUE, variables=VARIABLES)])["p"]
     data = fine("policy", "bench", path, "--rounds", "5", "-o", "json").json
     assert data["compile"]["medianMicroseconds"] > 0
@@ -42,7 +42,7 @@ def test_every_rule_on_every_sample(tmp_path: Path) -> None:
     assert measured["few-pods", "50"]["result"] == "fail"
 
 
-def test_a_table_for_given_objects(tmp_path: Path) -> None:
+def test_given_objects_are_measured_in_a_table(tmp_path: Path) -> None:
     never = [{"name": "no", "expression": "false"}]
     paths = files(
         tmp_path,

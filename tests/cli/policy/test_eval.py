@@ -47,7 +47,7 @@ class TestVerdicts:
         assert (answer.code, answer.err) == (0, "")
         assert answer.out == "JobSet t/small: allowed\n  1 policy, 1 applies: 1 pass\n"
 
-    def test_denied_with_every_violated_rule(self, tmp_path: Path) -> None:
+    def test_a_denial_lists_every_violated_rule(self, tmp_path: Path) -> None:
         answer = evaluate(tmp_path, [policy("limits", FEW, QUEUED)], [SMALL, LARGE])
         assert answer.code == 1
         assert answer.out == (
@@ -195,7 +195,7 @@ class TestRequests:
         assert 'metadata.namespace: is "t" but --namespace is "ml"' in answer.err
 
     @pytest.mark.parametrize("where", ["policies", "subjects", "own file"])
-    def test_parameters_from_any_file(self, tmp_path: Path, where: str) -> None:
+    def test_parameters_are_read_from_any_file(self, tmp_path: Path, where: str) -> None:
         kind = {"apiVersion": "v1", "kind": "ConfigMap"}
         reference = {"name": "limits", "parameterNotFoundAction": "Deny"}
         limited = policy("p", rule("gang.totalPods <= int(params.data.pods)"), paramKind=kind, paramRef=reference)
@@ -235,7 +235,7 @@ class TestRequests:
         assert [each["value"] for each in unknown["defaults"]] == ["rest"]
         assert "no Namespace t among the files" in str(unknown["notes"])
 
-    def test_defaults_of_a_policy_that_does_not_apply_are_not_given(self, tmp_path: Path) -> None:
+    def test_defaults_of_a_policy_that_does_not_match_are_not_set(self, tmp_path: Path) -> None:
         never = [{"name": "no", "expression": "false"}]
         gives = policy("gives", matchConditions=never, defaults={"queue": "q"})
         assert verdict(tmp_path, [gives], [jobset("plain", rj("a"))])["defaults"] == []
@@ -305,7 +305,7 @@ def test_one_file_can_have_policies_and_objects(tmp_path: Path) -> None:
 
 
 class TestBadInput:
-    def test_a_policy_that_is_refused(self, tmp_path: Path) -> None:
+    def test_an_invalid_policy_is_an_error(self, tmp_path: Path) -> None:
         answer = evaluate(tmp_path, [policy("p", rule("object.spec.exists(x, y)"), rule("1 + 'a' == 2"))], [SMALL])
         assert (answer.code, answer.out) == (2, "")
         lines = answer.err.splitlines()
@@ -335,7 +335,7 @@ class TestBadInput:
         assert words in answer.err
         assert "Traceback" not in answer.err
 
-    def test_the_object_before_an_update_has_to_be_there(self, tmp_path: Path) -> None:
+    def test_an_update_needs_the_old_object(self, tmp_path: Path) -> None:
         before = files(tmp_path, old=[LARGE])["old"]
         answer = evaluate(tmp_path, [policy("p", FEW)], [SMALL], "--operation", "UPDATE", "--old", before)
         assert answer.code == 2

@@ -69,7 +69,7 @@ def test_an_error_that_failure_policy_ignores_is_still_an_error() -> None:
 
 
 @pytest.mark.parametrize(("params", "result"), [("low", Expected.FAIL), ("ns/low", Expected.FAIL), ("high", "pass")])
-def test_one_of_several_parameter_objects(params: str, result: str) -> None:
+def test_an_expectation_can_name_one_of_several_parameter_objects(params: str, result: str) -> None:
     printed = outcome(finding("a", Result.FAIL, params="ns/low"), finding("a", Result.PASS, params="ns/high"))
     assert actual(printed, row(params=params), RULES).result == result
 

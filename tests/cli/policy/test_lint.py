@@ -189,7 +189,7 @@ class TestMistakes:
         assert lint(tmp_path, *objects).code == 1
 
 
-def test_unknown_fields_of_jobsets(tmp_path: Path) -> None:
+def test_unknown_fields_of_jobsets_are_reported(tmp_path: Path) -> None:
     found = findings(tmp_path, policy("p", rule("object.spec.replicatedJobs.all(r, r.replica > 0)")))
     (unknown,) = found
     assert (unknown["code"], unknown["severity"]) == ("UnknownField", "error")

@@ -49,14 +49,14 @@ async def test_policies_of_a_cluster_are_listed(tmp_path: Path) -> None:
     )
 
 
-async def test_a_cluster_without_policies(tmp_path: Path) -> None:
+async def test_a_cluster_without_the_definition_of_policies_is_an_error(tmp_path: Path) -> None:
     async with serving() as (_, url):
         answer = await ask(tmp_path, url, "list")
     assert (answer.code, answer.out) == (3, "")
     assert "hint: kubectl apply -k manifests/policies/crds" in answer.err
 
 
-def test_files_or_a_cluster() -> None:
+def test_files_and_a_cluster_exclude_each_other() -> None:
     answer = gangctl("policy", "list", "x.yaml", "--context", "c")
     assert answer.code == 2
     assert "give files, or a cluster" in answer.err

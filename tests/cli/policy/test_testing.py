@@ -124,7 +124,7 @@ class TestResults:
 
 
 class TestRequests:
-    def test_an_update_and_a_deletion(self, tmp_path: Path) -> None:
+    def test_updates_and_deletes_are_evaluated(self, tmp_path: Path) -> None:
         resources = {"apiGroups": ["jobset.x-k8s.io"], "apiVersions": ["*"], "resources": ["jobsets"]}
         constraints = {"resourceRules": [{**resources, "operations": ["UPDATE", "DELETE"]}]}
         grows = rule(
@@ -185,7 +185,7 @@ class TestRequests:
         )
         assert run(path).code == 0
 
-    def test_exceptions_by_the_time_of_the_test(self, tmp_path: Path) -> None:
+    def test_exceptions_are_evaluated_at_the_time_of_the_test(self, tmp_path: Path) -> None:
         documents = {"allowed": [exception("e", "limits", "queued", expires="2026-01-02T00:00:00Z")]}
         rows = (row("fail", "large"), row("skip", "large", rule="queued"))
         more = {"exceptions": ["allowed.yaml"]}
@@ -333,7 +333,7 @@ class TestBadInput:
         assert answer.code == 2
         assert f"linked.yaml leads out of {tmp_path}/in" in answer.err
 
-    def test_a_policy_that_is_refused(self, tmp_path: Path) -> None:
+    def test_an_invalid_policy_is_an_error(self, tmp_path: Path) -> None:
         path = suite(tmp_path, row("pass", policy_name="p"), documents={"policies": [policy("p", rule("nothing"))]})
         answer = run(path)
         assert answer.code == 2

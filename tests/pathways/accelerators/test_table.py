@@ -169,7 +169,7 @@ class TestTable:
     def test_a_generation_alone_means_four_chips_a_vm(self) -> None:
         assert {default_of(generation).chips_per_vm for generation in FAMILIES.values()} == {4}
 
-    def test_one_chip(self) -> None:
+    def test_the_machine_type_with_one_chip_is_found(self) -> None:
         assert single_chip(row("ct6e-standard-4t")) == row("ct6e-standard-1t")
         assert single_chip(row("ct4p-hightpu-4t")) == row("ct4p-hightpu-4t")
 
@@ -204,7 +204,7 @@ class TestFind:
     def test_case_and_blanks_are_ignored(self, text: str) -> None:
         assert find(text) == (row("ct5p-hightpu-4t"), "")
 
-    def test_case_of_a_topology(self) -> None:
+    def test_the_case_of_a_topology_is_ignored(self) -> None:
         assert find(" V5P-2X2X1 ") == (row("ct5p-hightpu-4t"), "2x2x1")
 
     @each("text", REFUSED, ids=lambda text: text[:20] or "empty")
@@ -238,11 +238,11 @@ class TestFind:
 
 class TestByMachineType:
     @each("accelerator", ACCELERATORS, ids=lambda each: each.machine_type)
-    def test_exact(self, accelerator: Accelerator) -> None:
+    def test_an_exact_machine_type_is_found(self, accelerator: Accelerator) -> None:
         assert by_machine_type(accelerator.machine_type) == accelerator
 
     @each("text", ["", "CT5P-HIGHTPU-4T", "v5p", "tpu-v5p-slice", "n2-standard-2"])
-    def test_others(self, text: str) -> None:
+    def test_other_names_are_no_machine_types(self, text: str) -> None:
         with pytest.raises(RefusedValueError, match="no machine type with TPUs; there are ct4p-hightpu-4t,") as caught:
             by_machine_type(text)
         assert caught.value.reason is InvalidReason.UNKNOWN_ACCELERATOR
@@ -253,7 +253,7 @@ class TestDeviceTypes:
         ("family", "sizes"),
         [("v4", 68), ("v5litepod", 6), ("v5e", 6), ("v5p", 127), ("v6e", 8), ("tpu7", 9), ("tpu7x", 131)],
     )
-    def test_totals(self, family: str, sizes: int) -> None:
+    def test_each_family_has_the_expected_number_of_device_types(self, family: str, sizes: int) -> None:
         assert len(device_types(family)) == sizes
 
     @each("family", FAMILIES)

@@ -61,18 +61,18 @@ class TestOfPathwaysJobs:
     def test_lists_in_their_order(self, machine_type: str, listed: str) -> None:
         assert allowed(machine_type, strict=True) == tuple(listed.split())
 
-    def test_tpu7x(self) -> None:
+    def test_tpu7x_has_the_topologies_of_v5p_and_two_more(self) -> None:
         found = allowed("tpu7x-standard-4t", strict=True)
         assert set(found) == {*V5P.split(), "16x16x32", "16x24x24"}
         assert len(found) == 98
         assert found[-3:] == ("16x16x32", "16x20x28", "16x24x24")
 
     @each("machine_type", MACHINES)
-    def test_ascend(self, machine_type: str) -> None:
+    def test_topologies_are_sorted_by_chips(self, machine_type: str) -> None:
         sizes = [chips(each) for each in allowed(machine_type, strict=True)]
         assert sizes == sorted(sizes)
 
-    def test_seven_machine_types(self) -> None:
+    def test_pathwaysjobs_support_seven_machine_types(self) -> None:
         assert set(MACHINE_TYPES_OF_JOBS) == {each for each in MACHINES if allowed(each, strict=True)}
         assert set(MACHINE_TYPES_OF_JOBS) == {*OF_JOBS, "tpu7x-standard-4t"}
 
@@ -99,13 +99,13 @@ class TestOfFlags:
             ("ct5p-hightpu-2t", 0),
         ],
     )
-    def test_totals(self, machine_type: str, count: int) -> None:
+    def test_flags_support_the_expected_number_of_topologies(self, machine_type: str, count: int) -> None:
         found = allowed(machine_type)
         assert len(found) == len(set(found)) == count
         assert [chips(each) for each in found] == sorted(map(chips, found))
 
     @each("machine_type", [each for each in MACHINES if each.endswith("-1t")])
-    def test_one_chip(self, machine_type: str) -> None:
+    def test_a_machine_with_one_chip_has_one_topology(self, machine_type: str) -> None:
         accelerator = by_machine_type(machine_type)
         assert allowed(machine_type) == ("x".join("1" * accelerator.dimensions),)
 
@@ -140,7 +140,9 @@ class TestOfFlags:
             ("ct6e-standard-4t", "16x16", "16x32"),
         ],
     )
-    def test_bounds(self, machine_type: str, largest: str, too_large: str) -> None:
+    def test_topologies_are_within_the_bounds_of_their_family(
+        self, machine_type: str, largest: str, too_large: str
+    ) -> None:
         assert made(machine_type, largest).topology == largest
         assert refusal(machine_type, too_large).reason is InvalidReason.INVALID_TOPOLOGY
 
@@ -166,14 +168,14 @@ class TestSlices:
         ],
     )
     @each("strict", [True, False])
-    def test_arithmetic(
+    def test_a_slice_has_its_chips_vms_and_instance_type(
         self, machine_type: str, topology: str, count: int, vms: int, instance_type: str, *, strict: bool
     ) -> None:
         found = made(machine_type, topology, strict=strict)
         assert (found.accelerator.machine_type, found.topology) == (machine_type, topology)
         assert (found.chips, found.vms, found.instance_type) == (count, vms, instance_type)
 
-    def test_all_divide_into_vms(self) -> None:
+    def test_every_topology_divides_into_vms(self) -> None:
         for accelerator, strict, topology in ALLOWED:
             found = slice_of(accelerator, topology, strict=strict)
             assert found.vms >= 1
@@ -187,7 +189,7 @@ class TestSlices:
         assert found.instance_type == "tpuv6e:1x1"
 
     @pytest.mark.parametrize("machine_type", ["tpu7-standard-4t", "tpu7x-standard-4t"])
-    def test_one_chip_of_three_dimensions(self, machine_type: str) -> None:
+    def test_one_chip_in_three_dimensions_uses_the_machine_with_one_chip(self, machine_type: str) -> None:
         assert made(machine_type, "1x1x1").accelerator.machine_type == machine_type.replace("4t", "1t")
 
 

@@ -164,7 +164,7 @@ class TestProfileXPK:
 
 
 @pytest.mark.parametrize("profile", Profile)
-def test_one_priority_for_head_and_workers(profile: Profile) -> None:
+def test_head_and_workers_have_one_priority(profile: Profile) -> None:
     for name in ("high", ""):
         jobset = jobset_of(profile, priority=name)
         found = [pod(jobset, job).get("priorityClassName", "") for job in ("pathways-head", "worker")]

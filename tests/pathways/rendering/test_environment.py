@@ -156,7 +156,7 @@ def test_custom_variables_replace_the_defaults_of_a_component() -> None:
     ]
 
 
-def test_the_timeout_is_a_variable_of_its_own() -> None:
+def test_the_timeout_is_a_separate_variable() -> None:
     assert values(main(options=TIMEOUT))["ABSL_FLAGS"] == "--pathways_pipe_unreachable_timeout=60s"
     assert "ABSL_FLAGS" not in values(main())
 

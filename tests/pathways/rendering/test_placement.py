@@ -68,7 +68,7 @@ def workers_by_pool(placed: Placed) -> dict[str, set[str]]:
 
 @PROPERTY
 @given(st.data(), st.integers(1, 3))
-def test_each_slice_gets_a_pool_of_its_own(data: st.DataObject, slices: int) -> None:
+def test_each_slice_gets_a_separate_pool(data: st.DataObject, slices: int) -> None:
     workers = pods_of(jobset_of(pathways_job(workers={"numSlices": slices})), "worker")
     placed = schedule(data, workers, pools(slices))
     assert len(placed) == slices * VMS

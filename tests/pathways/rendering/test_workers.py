@@ -26,7 +26,7 @@ def workers_of(**changes: Any) -> Object:
         ("tpu7x-standard-4t", "4x4x20", 1, 80),
     ],
 )
-def test_a_job_for_each_slice_and_a_pod_for_each_vm(machine: str, topology: str, slices: int, vms: int) -> None:
+def test_each_slice_has_a_job_and_each_vm_a_pod(machine: str, topology: str, slices: int, vms: int) -> None:
     entry = workers_of(workers={"type": machine, "topology": topology, "numSlices": slices})
     spec = entry["template"]["spec"]
     assert (entry["replicas"], spec["completions"], spec["parallelism"]) == (slices, vms, vms)
