@@ -344,7 +344,7 @@ async def test_leadership_is_handed_over_on_release(transport: Transport, client
         await second.task
 
 
-@pytest.mark.full("the whole of gangctl goes through it in test_api_server_away_live")
+@pytest.mark.full("the whole of gangctl goes through it in test_api_server_down_live")
 async def test_a_hanging_and_a_dead_api_server_are_errors() -> None:
     async with ControlPlane.start("1.37", (), controller_manager=False, scheduler=False) as plane:
         cluster = await load_cluster(kubeconfig=plane.kubeconfig)
