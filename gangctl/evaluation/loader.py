@@ -16,6 +16,10 @@ from gangctl.runtime.workerprocess import WorkerDiedError, WorkerProcess, Worker
 
 _RETRY_SECONDS: Final = 5.0
 """The least time before a policy that a worker could not load is tried again."""
+_CHECKS: Final = 20
+"""How often the CPU time of a worker is read within the time that it may take."""
+_PATIENCE: Final = 12
+"""The worker is given up after this many times that time by the clock of the wall."""
 _NICENESS: Final = 5
 """The event loop has priority: it answers all requests."""
 SERVICE: Final = "gangctl.evaluation.worker:Service"
@@ -91,13 +95,32 @@ class WorkerLoader:
         await worker.send(Load(self._options.minor, policies, exceptions, frozenset(loaded - kept)))
         for entry in missing:
             try:
-                async with asyncio.timeout(self._options.load_seconds):
-                    await worker.receive()
+                await self._received(worker)
             except (WorkerDiedError, TimeoutError) as error:
                 self._unloadable.add(entry.key)
                 raise PolicyLoadError(entry) from error
             loaded.add(entry.key)
-        async with asyncio.timeout(self._options.load_seconds):
-            await worker.receive()
+        await self._received(worker)
         loaded &= kept
         loaded.add(exceptions_key)
+
+    async def _received(self, worker: WorkerProcess) -> None:
+        """
+        Wait for one answer.
+
+        TimeoutError when the worker has used more CPU time than it may, or makes no progress for long. A worker that
+        only waits for a busy machine has not failed: its policies would be refused for it.
+        """
+        begun, seconds = worker.cpu_seconds(), self._options.load_seconds
+        receiving = asyncio.ensure_future(worker.receive())
+        try:
+            for _ in range(_CHECKS * _PATIENCE):
+                await asyncio.wait({receiving}, timeout=seconds / _CHECKS)
+                if receiving.done():
+                    receiving.result()
+                    return
+                if worker.cpu_seconds() - begun >= seconds:
+                    break
+            raise TimeoutError
+        finally:
+            receiving.cancel()

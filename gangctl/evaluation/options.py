@@ -28,8 +28,8 @@ class EvaluatorOptions:
 
     ``workers`` processes evaluate: the first serves small reviews only, the last one serves all. ``spares`` more are
     ready to replace them. With ``ahead`` they are started at once and load policies before these are in force, for at
-    most ``ahead_seconds``; otherwise they are started when they are needed. A worker may take ``load_seconds`` to load
-    one policy. At most ``waiting`` reviews of a namespace wait in each class of the queue.
+    most ``ahead_seconds``; otherwise they are started when they are needed. A worker may take ``load_seconds`` of CPU
+    time to load one policy. At most ``waiting`` reviews of a namespace wait in each class of the queue.
     """
 
     minor: str = "1.37"

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 from collections.abc import Callable
 from dataclasses import replace
+from typing import cast
 
 import pytest
 
+from gangctl.client.pacing import Clock
 from gangctl.evaluation import evaluator as module
+from gangctl.evaluation.loader import WorkerLoader
 from gangctl.evaluation.messages import Evaluate
 from gangctl.policy.load import load_policy
-from gangctl.policy.snapshot import PolicySet
+from gangctl.policy.snapshot import PolicySet, snapshot_of
 from gangctl.policy.verdict import Result
 from gangctl.runtime.workerprocess import WorkerProcess
 from tests.evaluation.evaluators import FINE, PATIENT, document, evaluator_of, jobset_review
@@ -74,3 +78,39 @@ async def test_policies_are_in_force_even_if_workers_have_not_loaded_them() -> N
 def test_policies_load_the_same_from_their_source() -> None:
     policy = load_policy(FINE)
     assert load_policy(policy.source).source == policy.source
+
+
+class Queueing:
+    """A worker that gets the processor only after three looks at its CPU time, each ``seconds`` more than the last."""
+
+    def __init__(self, seconds: float) -> None:
+        self.exited: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._seconds = seconds
+        self._looks = 0
+        self._runs = asyncio.Event()
+
+    def cpu_seconds(self) -> float:
+        self._looks += 1
+        if self._looks > 3:
+            self._runs.set()
+        return self._looks * self._seconds
+
+    async def send(self, _: object) -> None:
+        pass
+
+    async def receive(self) -> None:
+        await self._runs.wait()
+
+
+async def loaded_by(worker: Queueing) -> None:
+    loader = WorkerLoader(replace(PATIENT, load_seconds=0.02), Clock())
+    await loader.load(cast("WorkerProcess", worker), snapshot_of(PolicySet()), ())
+
+
+async def test_a_worker_that_waits_for_a_busy_machine_is_not_given_up() -> None:
+    await loaded_by(Queueing(seconds=0.0))
+
+
+async def test_a_worker_that_uses_too_much_cpu_time_is_given_up() -> None:
+    with pytest.raises(TimeoutError):
+        await loaded_by(Queueing(seconds=0.02))
