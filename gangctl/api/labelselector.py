@@ -16,7 +16,8 @@ Operator = Literal["In", "NotIn", "Exists", "DoesNotExist"]
 NAMESPACE_NAME: Final = "kubernetes.io/metadata.name"
 """Label that the API server writes on every Namespace: its name."""
 
-_LABEL: Final = r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?"
+_LABEL: Final = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?"
+"""Within a subdomain: Kubernetes limits the length of the whole, and not that of each label."""
 _SUBDOMAIN: Final = re.compile(rf"(?=.{{1,253}}\Z){_LABEL}(\.{_LABEL})*")
 _NAME_PART: Final = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
 
