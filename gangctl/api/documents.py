@@ -17,6 +17,7 @@ from gangctl.api.fieldpath import FieldPath, Index, Key, Step
 from gangctl.api.scalarplaces import places_in
 from gangctl.api.sourcetext import SourceError, SourceText
 from gangctl.api.valuetree import Built, Parts, Place, TooManyValuesError
+from gangctl.errors import shown
 
 MIB: Final = 2**20
 _UTF_16_MARKS: Final = (b"\xff\xfe", b"\xfe\xff")
@@ -190,8 +191,7 @@ def _objects(origin: SourceText, built: Built, offset: int) -> Iterator[Document
 def _flatten(origin: SourceText, value: Any, place: Place, what: str) -> Iterator[Document]:
     offset = place if isinstance(place, int) else place[0]
     if not isinstance(value, dict) or isinstance(place, int) or not isinstance(place[1], dict):
-        shown = "a list" if isinstance(value, list) else f"the value {str(value)[:40]!r}"
-        raise origin.error(offset, f"this {what} is {shown}, not an object with fields")
+        raise origin.error(offset, f"this {what} is {shown(value)}, not an object with fields")
     if value.get("kind") != "List":
         yield Document(value, origin.name, origin.position(offset)[0], origin, place)
         return

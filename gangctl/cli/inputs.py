@@ -93,19 +93,19 @@ def _expand(filename: str) -> list[str | Path]:
 
 def _read(source: str | Path) -> list[Document]:
     """The documents of one source."""
-    if isinstance(source, str) and source != "-":
+    if isinstance(source, Path):
+        try:
+            content = _content(source)
+        except OSError as error:
+            raise InputError(f"{source}: {_reason(error)}") from error
+        return parse_documents(content, str(source))
+    if source != "-":
         from gangctl.cli.urls import read_url, url_for_messages  # noqa: PLC0415 -- 50 ms that files do without
 
         return parse_documents(read_url(source, _READ_BYTES), url_for_messages(source))
-    if isinstance(source, str):
-        if sys.stdin is None:
-            raise InputError("stdin is closed")
-        return parse_documents(sys.stdin.buffer.read(_READ_BYTES), STDIN)
-    try:
-        content = _content(source)
-    except OSError as error:
-        raise InputError(f"{source}: {_reason(error)}") from error
-    return parse_documents(content, str(source))
+    if sys.stdin is None:
+        raise InputError("stdin is closed")
+    return parse_documents(sys.stdin.buffer.read(_READ_BYTES), STDIN)
 
 
 def _collect(filename: str, seen: set[str | Path], problems: list[InputError]) -> list[Document]:

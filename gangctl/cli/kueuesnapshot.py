@@ -16,7 +16,7 @@ from gangctl.cli.inputs import kind_of, note_skipped, placed, read_documents
 from gangctl.cli.messages import InvalidInputError, plural
 from gangctl.client.shape import misshapen
 from gangctl.controllers.queues.kinds import CONFIG_KEY, CONFIG_NAME
-from gangctl.errors import InputError
+from gangctl.errors import InputError, shown
 from gangctl.fit.nodes import NodeShape, read_node
 from gangctl.fit.snapshot import Held, Snapshot
 from gangctl.gang.requests import as_integers, pod_requests
@@ -280,7 +280,7 @@ def _quota_problems(document: Document, spec: Object) -> Iterator[str]:
                     value = resource.get(name)
                     if value is not None and read_quantity(value) is None:
                         where = document.where(f"{resource_path}.{name}")
-                        yield f"{where}: {resource_path}.{name}: {str(value)[:40]!r} is not a quantity"
+                        yield f"{where}: {resource_path}.{name}: {shown(value)} is not a quantity"
 
 
 def _entries(value: object, path: str) -> Iterator[tuple[str, Object]]:

@@ -94,7 +94,7 @@ def _read_block(parse: _Parse, block: Mapping[str, Any], path: str, gang: _Gang,
     count = details.get("minCount")
     if count is not None and (count != pods or isinstance(count, bool)):
         where = f"{path}.schedulingPolicy.gang.minCount"
-        parse.refuse(where, f"is {count!r:.20} but a gang of GangConfig is all {pods} pods: remove minCount")
+        parse.refuse(where, f"is {shown(count)} but a gang of GangConfig is all {pods} pods: remove minCount")
     gang.topology_key = _read_topology(parse, block, path)
     if "disruptionMode" in block:
         gang.disruption = parse.choice(block["disruptionMode"], f"{path}.disruptionMode", ("single", "all"))[0]
@@ -112,7 +112,7 @@ def _read_targets(parse: _Parse, value: object, path: str, taken: dict[str, str]
     for index, name in enumerate(value):
         where = f"{path}[{index}]"
         if not isinstance(name, str) or name not in by_name:
-            parse.refuse(where, f"there is no replicated job {name!r:.80}", ErrorKind.INVALID)
+            parse.refuse(where, f"there is no replicated job {shown(name)}", ErrorKind.INVALID)
         elif name in taken:
             parse.refuse(where, f'replicated job "{name}" is already a target at {taken[name]}', ErrorKind.DUPLICATE)
         else:

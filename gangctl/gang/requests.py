@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from gangctl.api.fieldpath import FieldPath
 from gangctl.api.quantity import MAX, milli, parse_quantity, whole
-from gangctl.errors import ErrorKind, FieldError
+from gangctl.errors import ErrorKind, FieldError, shown
 
 Requests = dict[str, Fraction]
 
@@ -34,7 +34,7 @@ def read_list(value: object, path: FieldPath, errors: list[FieldError]) -> Reque
     for name, quantity in value.items():
         where = str(path.child(name))
         if isinstance(quantity, bool | float) or not isinstance(quantity, int | str):
-            detail = f"must be a quantity in quotes or an integer, got {quantity!r:.40}"
+            detail = f"must be a quantity in quotes or an integer, got {shown(quantity)}"
             errors.append(FieldError(where, ErrorKind.TYPE_INVALID, detail))
             continue
         try:

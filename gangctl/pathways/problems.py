@@ -11,7 +11,7 @@ from difflib import get_close_matches
 from enum import StrEnum
 from typing import Final
 
-from gangctl.errors import ErrorKind, FieldError, one_line
+from gangctl.errors import ErrorKind, FieldError
 
 MOST_PROBLEMS: Final = 100
 """Maximum of problems of one object."""
@@ -79,11 +79,6 @@ class RefusedValueError(ValueError):
         super().__init__(detail)
         self.reason = reason
         self.detail = detail
-
-
-def quoted(value: object) -> str:
-    """A value for a message, short, on one line, in quotes where it is a text."""
-    return f'"{one_line(value, SHOWN)}"' if isinstance(value, str) else one_line(f"{value!r:.{SHOWN}}", SHOWN)
 
 
 def near(word: str, known: Iterable[str]) -> str:

@@ -119,9 +119,9 @@ def test_an_empty_list(items: str) -> None:
     ("text", "complaint"),
     [
         ("- a\n", "f.yaml:1:1: this document is a list, not an object with fields"),
-        ("a: 1\n---\nhello\n", "f.yaml:3:1: this document is the value 'hello', not an object with fields"),
+        ("a: 1\n---\nhello\n", 'f.yaml:3:1: this document is "hello", not an object with fields'),
         ("kind: List\nitems: 3\n", "f.yaml:2:1: items of a List must be a list"),
-        ("kind: List\nitems:\n- 3\n", "f.yaml:3:3: this entry of a List is the value '3', not an object with fields"),
+        ("kind: List\nitems:\n- 3\n", "f.yaml:3:3: this entry of a List is 3, not an object with fields"),
         ("a: 1\nb: 2\na: 3\n", "f.yaml:3:1: duplicate key 'a', first at line 1, column 1"),
         ("x:\n  1: a\n  '1': b\n", "f.yaml:3:3: duplicate key '1', first at line 2, column 3"),
         ('{"a": 1, "a": 1}', "f.yaml:1:10: duplicate key 'a', first at line 1, column 2"),

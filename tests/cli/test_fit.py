@@ -260,8 +260,8 @@ class TestBadInput:
     def test_every_error_is_reported_with_its_place(self, tmp_path: Path) -> None:
         answer = fit(tmp_path, queued(), [*cluster("many"), *cluster({"nominalQuota": 1, "lendingLimit": []})])
         assert answer.code == 2
-        assert "spec.resourceGroups[0].flavors[0].resources[0].nominalQuota: 'many' is not a quantity" in answer.err
-        assert "resources[0].lendingLimit: '[]' is not a quantity" in answer.err
+        assert 'spec.resourceGroups[0].flavors[0].resources[0].nominalQuota: "many" is not a quantity' in answer.err
+        assert "resources[0].lendingLimit: a list is not a quantity" in answer.err
         assert "LocalQueue t/q is there already, at " in answer.err
 
     @each("kind", [*_READERS, "LimitRange", "RuntimeClass", "Namespace", "Node", "Pod", "ConfigMap"])

@@ -54,5 +54,5 @@ def test_active_namespaces_are_those_with_jobsets_of_the_shard(
         now = {each for each, _ in jobsets.there if share.holds(each)}
         assert set(found.current()) == now
         if now != last:
-            assert reported[-1] == now, "whoever follows them hears of it"
+            assert reported[-1] == now, "its followers are notified"
         last = now

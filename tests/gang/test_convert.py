@@ -258,7 +258,7 @@ UNSAYABLE: dict[str, tuple[object, str]] = {
     "policy-word": ({"schedulingPolicy": "gang"}, 'must be an object, got "gang"'),
     "disruption-word": ({"disruptionMode": {"some": {}}}, "exactly one of single and all"),
     "missing-target": (entries(target("a"), target("b")), 'missing: "c"'),
-    "unknown-target": (entries(target("x")), "there is no replicated job 'x'"),
+    "unknown-target": (entries(target("x")), 'there is no replicated job "x"'),
     "twice": (entries(target("a"), target("b", "a"), target("c")), "already a target at"),
     "no-targets": (entries({}), "must list at least one"),
     "odd-targets": (entries({"targetReplicatedJobs": [1, "a"]}), "there is no replicated job 1"),

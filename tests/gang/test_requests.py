@@ -87,6 +87,11 @@ def test_what_is_no_quantity(quantity: object, words: str) -> None:
     assert list(requests) == ["memory"]
 
 
+def test_a_number_of_thousands_of_digits_is_an_error_and_no_crash() -> None:
+    _, [error] = pod_requests({"containers": [{"resources": {"requests": {"cpu": [10**5000]}}}]})
+    assert error.detail == "must be a quantity in quotes or an integer, got a list"
+
+
 def test_paths_of_errors_and_odd_shapes() -> None:
     odd = {"containers": [1, {"resources": {"limits": "many"}}], "initContainers": "no", "overhead": {"a/b.c": "?"}}
     _, errors = pod_requests(odd)

@@ -416,7 +416,7 @@ async def test_the_head_of_a_strict_queue_blocks_it(queued: Queued) -> None:
         assert stuck.trouble is Trouble.HEAD_BLOCKS_QUEUE
         return stuck.message
 
-    assert "1 behind it wait" in await wait_for(reported, "the head to be told")
+    assert "1 behind it wait" in await wait_for(reported, "the head to be reported")
     assert (await queued.workload("small")).cluster_queue == ""
     await queued.queue("4", queueingStrategy="StrictFIFO", cohortName=None)
     await queued.delete("big")

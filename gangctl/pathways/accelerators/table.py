@@ -11,9 +11,10 @@ from difflib import get_close_matches
 from functools import cache
 from typing import Final, NoReturn
 
+from gangctl.errors import shown
 from gangctl.pathways.accelerators import shapes
 from gangctl.pathways.accelerators.slices import Accelerator
-from gangctl.pathways.problems import SHOWN, InvalidReason, RefusedValueError, quoted
+from gangctl.pathways.problems import SHOWN, InvalidReason, RefusedValueError
 
 _NEAR: Final = 3
 """Maximum of names that are suggested for an unknown one."""
@@ -137,7 +138,7 @@ def by_machine_type(text: str) -> Accelerator:
     """The machine type, spelled as GKE spells it; RefusedValueError for any other."""
     found = _BY_MACHINE_TYPE.get(text)
     if found is None:
-        _refuse(f"{quoted(text)} is no machine type with TPUs; there are {', '.join(_BY_MACHINE_TYPE)}")
+        _refuse(f"{shown(text)} is no machine type with TPUs; there are {', '.join(_BY_MACHINE_TYPE)}")
     return found
 
 
@@ -157,10 +158,10 @@ def find(text: str) -> tuple[Accelerator, str]:
     if (device := _DEVICE_TYPE.fullmatch(name)) is not None:
         return _device(text, device["family"], device["size"], device["topology"])
     if name in _UNREAL_LABELS:
-        _refuse(f"no node carries the label {quoted(text)}; GKE's is {_UNREAL_LABELS[name]}")
+        _refuse(f"no node carries the label {shown(text)}; GKE's is {_UNREAL_LABELS[name]}")
     close = get_close_matches(name[:SHOWN], names(), _NEAR, cutoff=0.8)
     meant = f"; did you mean {' or '.join(close)}?" if close else ""
-    return _refuse(f"{quoted(text)} names no TPU, and Pathways runs on nothing else; {_KINDS_OF_NAMES}{meant}")
+    return _refuse(f"{shown(text)} names no TPU, and Pathways runs on nothing else; {_KINDS_OF_NAMES}{meant}")
 
 
 def _device(text: str, family: str, size: str | None, topology: str | None) -> tuple[Accelerator, str]:
@@ -173,11 +174,11 @@ def _device(text: str, family: str, size: str | None, topology: str | None) -> t
         return (single_chip(accelerator) if shapes.chips(meant) == 1 else accelerator), meant
     if topology is not None:
         near = ", ".join(f"{family}-{each}" for each in shapes.near(topology, known))
-        return _refuse(f"{quoted(text)}: {family} has no topology {topology}; near ones are {near}")
+        return _refuse(f"{shown(text)}: {family} has no topology {topology}; near ones are {near}")
     wanted = int(size or 0)
     closest = sorted(sizes, key=lambda name: abs(int(name.rpartition("-")[2]) - wanted))[:_NEAR]
-    shown = ", ".join(f"{name} ({sizes[name]})" for name in sizes if name in closest)
-    return _refuse(f"{quoted(text)} is no size of {family}, which counts TensorCores; near sizes are {shown}")
+    listed = ", ".join(f"{name} ({sizes[name]})" for name in sizes if name in closest)
+    return _refuse(f"{shown(text)} is no size of {family}, which counts TensorCores; near sizes are {listed}")
 
 
 def _refuse(detail: str) -> NoReturn:

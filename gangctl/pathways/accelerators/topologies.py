@@ -5,10 +5,11 @@ from __future__ import annotations
 import re
 from typing import Final, NoReturn
 
+from gangctl.errors import shown
 from gangctl.pathways.accelerators import shapes
 from gangctl.pathways.accelerators.slices import Accelerator, Slice
 from gangctl.pathways.accelerators.table import single_chip
-from gangctl.pathways.problems import InvalidReason, RefusedValueError, quoted
+from gangctl.pathways.problems import InvalidReason, RefusedValueError
 
 _TOPOLOGY: Final = re.compile(r"[1-9][0-9]{0,5}(x[1-9][0-9]{0,5}){1,2}")
 _EXAMPLES: Final = {2: "2x4", 3: "2x2x4"}
@@ -30,7 +31,7 @@ def normalized(topology: str, accelerator: Accelerator) -> str:
     if _TOPOLOGY.fullmatch(text) and text.count("x") + 1 == accelerator.dimensions:
         return text
     form = f"{accelerator.dimensions} positive numbers with x between them, such as {_EXAMPLES[accelerator.dimensions]}"
-    wrong = f"{quoted(topology)} is not one" if text else "it is empty"
+    wrong = f"{shown(topology)} is not one" if text else "it is empty"
     return _refuse(f"a topology of {accelerator.generation} is {form}; {wrong}")
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from gangctl.errors import ErrorKind, plural
+from gangctl.errors import ErrorKind, plural, shown
 from gangctl.gang.counting import INT32_MAX
 from gangctl.gang.reasons import Notice, Reason
 from gangctl.gang.validate import MAX_JOBS
@@ -17,7 +17,7 @@ from gangctl.pathways.checks.options import check_options, check_slicing
 from gangctl.pathways.checks.template import check_pod_size, check_template
 from gangctl.pathways.job import DEFAULT_MAIN_CONTAINER, DEFAULT_SLICE_RESTARTS, PathwaysJob
 from gangctl.pathways.origins import OriginKind
-from gangctl.pathways.problems import InvalidReason, Problem, quoted
+from gangctl.pathways.problems import InvalidReason, Problem
 from gangctl.pathways.words import GKE_ACCELERATOR, GKE_TOPOLOGY, WORKERS
 
 DIRECTORY: Final = "spec.pathwaysDir"
@@ -84,7 +84,7 @@ def _check_directory(found: Findings) -> None:
     directory = found.job.pathways_dir
     if _BUCKET.fullmatch(directory):
         return
-    said = f"got {quoted(directory)}" if directory else "it is empty"
+    said = f"got {shown(directory)}" if directory else "it is empty"
     wanted = "a directory that exists in Google Cloud Storage, gs://BUCKET/DIRECTORY"
     origin = found.job.origin(DIRECTORY)
     if origin.kind is OriginKind.FLAG:
@@ -127,4 +127,4 @@ def _notice_no_effect(found: Findings) -> None:
         asked = job.worker_node_selector.get(key, value)
         if asked != value:
             path = found.place(f"{WORKERS}.nodeSelector[{key}]")
-            found.notice(Reason.NO_EFFECT, f"{path} is {quoted(asked)}, but type and topology make it {value}")
+            found.notice(Reason.NO_EFFECT, f"{path} is {shown(asked)}, but type and topology make it {value}")

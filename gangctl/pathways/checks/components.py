@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from gangctl.errors import ErrorKind
+from gangctl.errors import ErrorKind, shown
 from gangctl.gang.reasons import Reason
 from gangctl.pathways.checks.findings import Findings
 from gangctl.pathways.job import Component, ComponentType
-from gangctl.pathways.problems import InvalidReason, quoted
+from gangctl.pathways.problems import InvalidReason
 from gangctl.pathways.words import option_path
 
 _POSIX: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -32,10 +32,10 @@ def check_images(found: Findings) -> None:
     """Registry of images without an image of the component's own."""
     version, registry = found.job.pathways_version, found.job.options.image_registry
     if version and not is_tag(version):
-        detail = f"must be the tag of an image, letters, digits, ., _ and -, at most 128; got {quoted(version)}"
+        detail = f"must be the tag of an image, letters, digits, ., _ and -, at most 128; got {shown(version)}"
         found.refuse(InvalidReason.INVALID_IMAGE, "spec.pathwaysVersion", detail)
     if registry is not None and not is_registry(registry):
-        detail = f"must be a host and perhaps a path, such as registry.example/pathways; got {quoted(registry)}"
+        detail = f"must be a host and perhaps a path, such as registry.example/pathways; got {shown(registry)}"
         found.refuse(InvalidReason.INVALID_IMAGE, option_path("imageRegistry"), detail)
 
 
@@ -43,7 +43,7 @@ def check_components(found: Findings) -> None:
     """Every entry of ``customComponents``."""
     for kind, component in found.job.components.items():
         if component.image and not is_image(component.image):
-            detail = f"must be {_IMAGE_FORM}; got {quoted(component.image)}"
+            detail = f"must be {_IMAGE_FORM}; got {shown(component.image)}"
             found.refuse(InvalidReason.INVALID_IMAGE, f"{component.path}.image", detail)
         if kind is ComponentType.SIDECAR and not component.image and (component.flags or component.env):
             detail = f"is required: flags and environment of the {kind} have no container without one"
@@ -63,11 +63,11 @@ def _check_environment(found: Findings, component: Component) -> None:
         path = f"{component.path}.customEnv[{index}]"
         name = variable.get("name", "")
         if not _POSIX.fullmatch(name):
-            said = f"got {quoted(name)}" if name else "it is empty"
+            said = f"got {shown(name)}" if name else "it is empty"
             detail = f"must be letters, digits and _, first no digit; {said}"
             found.refuse(InvalidReason.INVALID_ENVIRONMENT, f"{path}.name", detail)
         elif name in seen:
-            detail = f"{quoted(name)} is set a second time: write each variable once"
+            detail = f"{shown(name)} is set a second time: write each variable once"
             found.refuse(InvalidReason.INVALID_ENVIRONMENT, f"{path}.name", detail, ErrorKind.DUPLICATE)
         seen.add(name)
         if variable.get("value") and variable.get("valueFrom"):

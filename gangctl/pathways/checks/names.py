@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Final
 
-from gangctl.errors import ErrorKind
+from gangctl.errors import ErrorKind, shown
 from gangctl.gang.naming import is_dns_label
 from gangctl.pathways.checks.findings import Findings
 from gangctl.pathways.names import ADDRESS_CHARACTERS, AUTO, LABEL_CHARACTERS, is_dns_1035, longest_pod, subdomain
-from gangctl.pathways.problems import InvalidReason, quoted
+from gangctl.pathways.problems import InvalidReason
 from gangctl.pathways.words import NAME_CHARACTERS, option_path
 
 NAME: Final = "metadata.name"
@@ -18,21 +18,21 @@ def check_names(found: Findings) -> None:
     """The name and the subdomain form an address that fits into a label."""
     job = found.job
     if job.namespace and not is_dns_label(job.namespace):
-        detail = f"{quoted(job.namespace)} is not the name of a namespace: lower case letters, digits and -"
+        detail = f"{shown(job.namespace)} is not the name of a namespace: lower case letters, digits and -"
         found.refuse(InvalidReason.INVALID_NAME, "metadata.namespace", detail)
     asked = job.options.subdomain
     valid = asked is None or (is_dns_1035(asked) and len(asked) <= LABEL_CHARACTERS)
     if not valid:
         detail = (
             f'must be "{AUTO}" or lower case letters, digits and -, first a letter, at most {LABEL_CHARACTERS} '
-            f"characters; got {quoted(asked)}"
+            f"characters; got {shown(asked)}"
         )
         found.refuse(InvalidReason.INVALID_OPTIONS, option_path("subdomain"), detail)
     if not job.name:
         return
     if not is_dns_1035(job.name):
         detail = (
-            f"{quoted(job.name)} cannot name a JobSet: lower case letters, digits and -, first a letter, last none of -"
+            f"{shown(job.name)} cannot name a JobSet: lower case letters, digits and -, first a letter, last none of -"
         )
         found.refuse(InvalidReason.INVALID_NAME, NAME, detail)
     elif valid:
@@ -45,7 +45,7 @@ def _check_address(found: Findings) -> None:
     room = ADDRESS_CHARACTERS - len(chosen) if chosen else NAME_CHARACTERS
     if len(name) > room:
         option = found.place(option_path("subdomain"))
-        beside = f" with subdomain {quoted(chosen)}" if chosen else ""
+        beside = f" with subdomain {shown(chosen)}" if chosen else ""
         advice = "" if found.job.options.subdomain == AUTO else f', or set {option} to "{AUTO}"'
         detail = (
             f"{len(name)} characters, at most {room} are possible{beside}, because the head's address has to fit into "

@@ -5,13 +5,14 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from gangctl.errors import shown
 from gangctl.gang.config import LABEL_KEY
 from gangctl.gang.counting import INT32_MAX
 from gangctl.pathways.accelerators.slices import Slice
 from gangctl.pathways.checks.findings import Findings
 from gangctl.pathways.checks.template import check_amounts
 from gangctl.pathways.options import Slicing
-from gangctl.pathways.problems import InvalidReason, quoted
+from gangctl.pathways.problems import InvalidReason
 from gangctl.pathways.words import option_path
 
 _KEY: Final = re.compile(LABEL_KEY)
@@ -27,7 +28,7 @@ def check_options(found: Findings) -> None:
     options = found.job.options
     for key, value in (options.head_node_selector or {}).items():
         if not _KEY.fullmatch(key) or not _VALUE.fullmatch(value):
-            detail = f"{quoted(key)}: {quoted(value)} is not a label of a node"
+            detail = f"{shown(key)}: {shown(value)} is not a label of a node"
             found.refuse(InvalidReason.INVALID_OPTIONS, option_path("headNodeSelector"), detail)
     for index, prefix in enumerate(options.drop_metadata or ()):
         if not prefix.strip():

@@ -8,14 +8,14 @@ from typing import Any, Final
 
 from gangctl.api.fieldpath import FieldPath
 from gangctl.api.quantity import MAX
-from gangctl.errors import ErrorKind, FieldError
+from gangctl.errors import ErrorKind, FieldError, shown
 from gangctl.fit.words import show
 from gangctl.gang.naming import is_dns_label
 from gangctl.gang.reasons import Reason
 from gangctl.gang.requests import Requests, as_integers, pod_requests, read_list
 from gangctl.pathways.checks.findings import Findings
 from gangctl.pathways.origins import plain
-from gangctl.pathways.problems import InvalidReason, listed, quoted
+from gangctl.pathways.problems import InvalidReason, listed
 from gangctl.pathways.rendering.headroom import proxy_resources, resource_manager_resources
 from gangctl.pathways.words import (
     HEAD_PORTS,
@@ -62,7 +62,7 @@ def check_template(found: Findings) -> None:
     _check_resources(found, f"{POD}.resources", pod.get("resources", {}))
     policy = pod.get("restartPolicy")
     if policy is not None and policy not in _RESTART_POLICIES:
-        detail = f"unsupported value {quoted(policy)}, allowed in a Job: {listed(_RESTART_POLICIES)}"
+        detail = f"unsupported value {shown(policy)}, allowed in a Job: {listed(_RESTART_POLICIES)}"
         found.refuse(InvalidReason.MALFORMED, f"{POD}.restartPolicy", detail, ErrorKind.NOT_SUPPORTED)
     others = sorted({*found.job.template.get("metadata", {})} - {"labels", "annotations"})
     if others:
@@ -86,8 +86,8 @@ def _check_presence(found: Findings, names: list[str]) -> None:
         found.refuse(InvalidReason.MISSING_CONTAINERS, f"{POD}.containers", detail, ErrorKind.REQUIRED)
     elif found.job.main_container not in names:
         detail = (
-            f"there is no container {quoted(found.job.main_container)} in {found.place(f'{POD}.containers')}, which "
-            f"has {listed(quoted(name) for name in names[:8])}: one of them has to learn where the proxy is"
+            f"there is no container {shown(found.job.main_container)} in {found.place(f'{POD}.containers')}, which "
+            f"has {listed(shown(name) for name in names[:8])}: one of them has to learn where the proxy is"
         )
         found.refuse(InvalidReason.MISSING_MAIN_CONTAINER, "spec.controller.mainContainerName", detail)
 
@@ -99,13 +99,13 @@ def _check_each(found: Findings, containers: list[Container]) -> None:
         if not each.name:
             found.refuse(InvalidReason.MALFORMED, path, "is required", ErrorKind.REQUIRED)
         elif each.name in RESERVED:
-            detail = f"{quoted(each.name)} is the name of a container that gangctl adds to this pod: choose another"
+            detail = f"{shown(each.name)} is the name of a container that gangctl adds to this pod: choose another"
             found.refuse(InvalidReason.RESERVED_CONTAINER_NAME, path, detail, ErrorKind.FORBIDDEN)
         elif each.name in seen:
-            detail = f"{quoted(each.name)} is the name of another container of this pod: names must differ"
+            detail = f"{shown(each.name)} is the name of another container of this pod: names must differ"
             found.refuse(InvalidReason.MALFORMED, path, detail, ErrorKind.DUPLICATE)
         elif not is_dns_label(each.name):
-            detail = f"{quoted(each.name)} cannot name a container: lower case letters, digits and -, at most 63"
+            detail = f"{shown(each.name)} cannot name a container: lower case letters, digits and -, at most 63"
             found.refuse(InvalidReason.INVALID_NAME, path, detail)
         seen.add(each.name)
         image = each.value.get("image", "")

@@ -14,7 +14,7 @@ from typing import Final
 from pydantic.alias_generators import to_camel
 
 from gangctl.api.meta import GANG_MODE, QUEUE_NAME
-from gangctl.errors import ErrorKind
+from gangctl.errors import ErrorKind, shown
 from gangctl.gang.config import GangMode
 from gangctl.gang.reasons import Notice
 from gangctl.pathways.accelerators.slices import Slice
@@ -26,7 +26,7 @@ from gangctl.pathways.flags.texts import FlagTexts
 from gangctl.pathways.flags.userpod import OF_XPK, build_pod, flag_origin, kebab, origin_of
 from gangctl.pathways.job import DEFAULT_SLICE_RESTARTS, Component, ComponentType, DeploymentMode, PathwaysJob
 from gangctl.pathways.options import PathwaysOptions
-from gangctl.pathways.problems import MOST_PROBLEMS, InvalidReason, Problem, RefusedValueError, quoted
+from gangctl.pathways.problems import MOST_PROBLEMS, InvalidReason, Problem, RefusedValueError
 from gangctl.pathways.reading.annotations import read_modes
 from gangctl.pathways.reading.pathwaysjob import Reading
 from gangctl.pathways.reading.spec import ANY_SLICE
@@ -151,12 +151,12 @@ def _slice(flags: Flags, texts: FlagTexts) -> tuple[Slice | None, str]:
         if flags.topology:
             flag = "--topology"
         elif not said:
-            detail = f"is required, --tpu-type {quoted(flags.tpu_type)} says none"
+            detail = f"is required, --tpu-type {shown(flags.tpu_type)} says none"
             texts.refuse(InvalidReason.INVALID_TOPOLOGY, "--topology", detail, ErrorKind.REQUIRED)
             return None, flag
         asked = normalized(flags.topology or said, accelerator)
         if said and asked != said:
-            detail = f"is {asked}, but --tpu-type {quoted(flags.tpu_type)} says {said}: leave one of them out"
+            detail = f"is {asked}, but --tpu-type {shown(flags.tpu_type)} says {said}: leave one of them out"
             texts.refuse(InvalidReason.INVALID_TOPOLOGY, flag, detail)
             return None, flag
         return slice_of(accelerator, asked, strict=False), flag
@@ -174,7 +174,7 @@ def _with_metadata(job: PathwaysJob, flags: Flags, profile: Profile, texts: Flag
     labels = texts.labels("--label", flags.label)
     job = _with_annotations(job, flags, profile, texts)
     if flags.queue and QUEUE_NAME in labels and labels[QUEUE_NAME] != flags.queue:
-        detail = f"is {quoted(flags.queue)}, but --label says {QUEUE_NAME}={labels[QUEUE_NAME]}: leave one of them out"
+        detail = f"is {shown(flags.queue)}, but --label says {QUEUE_NAME}={labels[QUEUE_NAME]}: leave one of them out"
         texts.refuse(InvalidReason.MALFORMED, "--queue", detail)
     queue, origin = flags.queue, flag_origin("--queue")
     if queue is None and profile is Profile.XPK:
@@ -198,7 +198,7 @@ def _with_annotations(job: PathwaysJob, flags: Flags, profile: Profile, texts: F
         (WORKER_MODE, "--worker-mode", flags.worker_mode),
     ):
         if mode and annotations.get(key, mode) != mode:
-            detail = f"is {quoted(mode)}, but --annotation says {key}={annotations[key]}: leave one of them out"
+            detail = f"is {shown(mode)}, but --annotation says {key}={annotations[key]}: leave one of them out"
             texts.refuse(InvalidReason.INVALID_GANG_MODE, flag, detail)
         elif mode:
             annotations[key], sources[annotation(key)] = mode, flag_origin(flag)

@@ -10,8 +10,8 @@ from typing import Final
 
 from gangctl.api.labelselector import KEY_RULE, VALUE_RULE, is_dns_subdomain, is_label_value, is_qualified_name
 from gangctl.api.quantity import parse_quantity
-from gangctl.errors import ErrorKind
-from gangctl.pathways.problems import MOST_PROBLEMS, InvalidReason, Problem, near, problem, quoted
+from gangctl.errors import ErrorKind, shown
+from gangctl.pathways.problems import MOST_PROBLEMS, InvalidReason, Problem, near, problem
 
 RESOURCE_LISTS: Final = ("requests", "limits")
 MOST_INT32: Final = 2**31 - 1
@@ -35,7 +35,7 @@ class FlagTexts:
     def text(self, flag: str, text: str) -> None:
         """A text that a container can get as an argument."""
         if _NO_TEXT.search(text):
-            detail = f"must be text in UTF-8 without characters of code 0, got {quoted(text)}"
+            detail = f"must be text in UTF-8 without characters of code 0, got {shown(text)}"
             self.refuse(InvalidReason.MALFORMED, flag, detail)
 
     def pairs(self, flag: str, texts: Iterable[str], reason: InvalidReason = InvalidReason.MALFORMED) -> dict[str, str]:
@@ -44,9 +44,9 @@ class FlagTexts:
         for text in texts:
             key, sign, value = text.partition("=")
             if not sign or not key:
-                self.refuse(reason, flag, f"must be KEY=VALUE, got {quoted(text)}")
+                self.refuse(reason, flag, f"must be KEY=VALUE, got {shown(text)}")
             elif key in found:
-                self.refuse(reason, flag, f"{quoted(key)} is given a second time", ErrorKind.DUPLICATE)
+                self.refuse(reason, flag, f"{shown(key)} is given a second time", ErrorKind.DUPLICATE)
             else:
                 found[key] = value
         return found
@@ -84,7 +84,7 @@ class FlagTexts:
                 self.text(flag, local[name])
                 found[name] = local[name]
             else:
-                detail = f"line {number}: {quoted(name)} has no value here: set it in your shell, or write NAME=VALUE"
+                detail = f"line {number}: {shown(name)} has no value here: set it in your shell, or write NAME=VALUE"
                 self.refuse(InvalidReason.INVALID_ENVIRONMENT, flag, detail)
         return found
 
@@ -93,7 +93,7 @@ class FlagTexts:
         try:
             return tuple(shlex.split(text))
         except ValueError as wrong:
-            detail = f"cannot be parted into words as a shell does it: {wrong}; got {quoted(text)}"
+            detail = f"cannot be parted into words as a shell does it: {wrong}; got {shown(text)}"
             self.refuse(reason, flag, detail)
             return ()
 
@@ -104,7 +104,7 @@ class FlagTexts:
             kind, _, resource = path.partition(".")
             if kind not in RESOURCE_LISTS or not is_qualified_name(resource):
                 meant = near(kind, RESOURCE_LISTS)
-                detail = f"must be requests.NAME=QUANTITY or limits.NAME=QUANTITY, got {quoted(path)}{meant}"
+                detail = f"must be requests.NAME=QUANTITY or limits.NAME=QUANTITY, got {shown(path)}{meant}"
                 self.refuse(InvalidReason.INVALID_RESOURCES, flag, detail)
             elif self._is_quantity(flag, path, amount):
                 found[kind][resource] = amount
@@ -113,33 +113,33 @@ class FlagTexts:
     def name(self, flag: str, text: str) -> None:
         """A name that another object may have."""
         if not is_dns_subdomain(text):
-            detail = f"must be the name of an object: lower case letters, digits, - and ., got {quoted(text)}"
+            detail = f"must be the name of an object: lower case letters, digits, - and ., got {shown(text)}"
             self.refuse(InvalidReason.INVALID_NAME, flag, detail)
 
     def number(self, reason: InvalidReason, flag: str, value: int | None) -> int | None:
         """A number in the range of the API's fields; None if it is invalid, or not given."""
         if value is not None and not 0 <= value <= MOST_INT32:
-            self.refuse(reason, flag, f"must be at least 0 and at most {MOST_INT32}, got {quoted(value)}")
+            self.refuse(reason, flag, f"must be at least 0 and at most {MOST_INT32}, got {shown(value)}")
             return None
         return value
 
     def _is_key(self, flag: str, key: str) -> bool:
         if is_qualified_name(key):
             return True
-        self.refuse(InvalidReason.MALFORMED, flag, f"{quoted(key)} is no key: {KEY_RULE}")
+        self.refuse(InvalidReason.MALFORMED, flag, f"{shown(key)} is no key: {KEY_RULE}")
         return False
 
     def _is_label(self, flag: str, key: str, value: str) -> bool:
         if is_label_value(value):
             return True
-        detail = f"the value of {quoted(key)} must be {VALUE_RULE}; got {quoted(value)}"
+        detail = f"the value of {shown(key)} must be {VALUE_RULE}; got {shown(value)}"
         self.refuse(InvalidReason.MALFORMED, flag, detail)
         return False
 
     def _is_variable(self, flag: str, name: str, where: str = "") -> bool:
         if _VARIABLE.fullmatch(name):
             return True
-        detail = f"{quoted(name)}{where} is no name of a variable: letters, digits and _, first no digit"
+        detail = f"{shown(name)}{where} is no name of a variable: letters, digits and _, first no digit"
         self.refuse(InvalidReason.INVALID_ENVIRONMENT, flag, detail)
         return False
 
@@ -151,6 +151,6 @@ class FlagTexts:
         except ValueError:
             sound = False
         if not sound:
-            detail = f"{path} must be a quantity such as 24, 500m or 100G, got {quoted(amount)}"
+            detail = f"{path} must be a quantity such as 24, 500m or 100G, got {shown(amount)}"
             self.refuse(InvalidReason.INVALID_RESOURCES, flag, detail)
         return sound

@@ -10,14 +10,14 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from gangctl.api.quantity import parse_quantity
-from gangctl.errors import ErrorKind
+from gangctl.errors import ErrorKind, shown
 from gangctl.pathways.checks.components import is_image
 from gangctl.pathways.flags.commandline import Flags
 from gangctl.pathways.flags.texts import FlagTexts
 from gangctl.pathways.flags.wrapper import Shell, wrapped
 from gangctl.pathways.options import PathwaysOptions
 from gangctl.pathways.origins import Origin, OriginKind
-from gangctl.pathways.problems import InvalidReason, listed, near, quoted
+from gangctl.pathways.problems import InvalidReason, listed, near
 from gangctl.pathways.rendering.containers import SHARED_TMP
 from gangctl.pathways.result import Profile
 from gangctl.pathways.words import POD
@@ -128,14 +128,14 @@ def _check_words(flags: Flags, texts: FlagTexts) -> None:
         detail = "is required: the image that the command runs in, unless --headless"
         texts.refuse(InvalidReason.INVALID_IMAGE, "--docker-image", detail, ErrorKind.REQUIRED)
     elif not is_image(flags.docker_image):
-        detail = f"must be an image such as registry.example/team/image:tag, got {quoted(flags.docker_image)}"
+        detail = f"must be an image such as registry.example/team/image:tag, got {shown(flags.docker_image)}"
         texts.refuse(InvalidReason.INVALID_IMAGE, "--docker-image", detail)
     for flag, value, allowed in (
         ("--wrapper", flags.wrapper, WRAPPERS),
         ("--docker-image-pull-policy", flags.docker_image_pull_policy or PULL_POLICIES[0], PULL_POLICIES),
     ):
         if value not in allowed:
-            detail = f"unsupported value {quoted(value)}{near(value, allowed)}, allowed: {listed(allowed)}"
+            detail = f"unsupported value {shown(value)}{near(value, allowed)}, allowed: {listed(allowed)}"
             texts.refuse(InvalidReason.MALFORMED, flag, detail, ErrorKind.NOT_SUPPORTED)
 
 

@@ -10,10 +10,10 @@ from pydantic.alias_generators import to_camel
 
 from gangctl.api.meta import GANG_MODE, GANG_OPTIONS
 from gangctl.api.modelerrors import message_of
-from gangctl.errors import ErrorKind, FieldError
+from gangctl.errors import ErrorKind, FieldError, shown
 from gangctl.gang.config import JOBSET_MODES, REPLICATED_JOB_MODES, GangMode, read_options
 from gangctl.pathways.options import PathwaysOptions
-from gangctl.pathways.problems import InvalidReason, Problem, listed, near, problem, quoted
+from gangctl.pathways.problems import InvalidReason, Problem, listed, near, problem
 from gangctl.pathways.words import OPTIONS_PATH, WORKER_MODE, annotation
 
 _MOST_ERRORS: Final = 20
@@ -39,7 +39,7 @@ def _mode(
         return None
     found = next((mode for mode in allowed if mode == value), None)
     if found is None:
-        detail = f"unsupported value {quoted(value)}, allowed (case-sensitive): {listed(allowed)}"
+        detail = f"unsupported value {shown(value)}, allowed (case-sensitive): {listed(allowed)}"
         text = f"{detail}{hint if value == GangMode.REPLICATED_GANG else ''}"
         problems.append(problem(InvalidReason.INVALID_GANG_MODE, annotation(key), text, ErrorKind.NOT_SUPPORTED))
     return found

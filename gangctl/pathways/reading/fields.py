@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from gangctl.api.reader import Reader, key_path
 from gangctl.errors import ErrorKind, FieldError, shown
-from gangctl.pathways.problems import MOST_PROBLEMS, listed, near, quoted
+from gangctl.pathways.problems import MOST_PROBLEMS, listed, near
 
 MOST_ENTRIES: Final = 100
 """Maximum of lists that the API limits far below."""
@@ -64,7 +64,7 @@ def refuse_unknown(reader: Reader, known: Collection[str]) -> None:
     """Report fields that the API does not have, with the nearest that it has."""
     unknown = (key for key in reader.value if key not in known)
     for key in islice(unknown, MOST_PROBLEMS):
-        named = "" if key_path("", key) else f" {quoted(key)}"
+        named = "" if key_path("", key) else f" {shown(key)}"
         path = place(reader, key) if not named else reader.path
         detail = f"unknown field{named}{near(key, known)}, allowed: {listed(known)}"
         add(reader, path, ErrorKind.FORBIDDEN, detail)

@@ -12,14 +12,14 @@ from itertools import chain, islice
 from typing import Any, Final
 
 from gangctl.api.reader import Reader
-from gangctl.errors import ErrorKind, FieldError
+from gangctl.errors import ErrorKind, FieldError, shown
 from gangctl.gang.reasons import Notice
 from gangctl.pathways.checks.check import check, check_without_slice
 from gangctl.pathways.gangs import together
 from gangctl.pathways.job import DEFAULT_MAIN_CONTAINER, DeploymentMode, PathwaysJob
 from gangctl.pathways.options import PathwaysOptions
 from gangctl.pathways.origins import Origin, OriginKind
-from gangctl.pathways.problems import MOST_PROBLEMS, InvalidReason, Problem, listed, near, problem, quoted
+from gangctl.pathways.problems import MOST_PROBLEMS, InvalidReason, Problem, listed, near, problem
 from gangctl.pathways.reading.annotations import read_modes, read_pathways_options
 from gangctl.pathways.reading.fields import MOST_ENTRIES, refuse_unknown, signed
 from gangctl.pathways.reading.podtemplate import MOST_VARIABLES, read_template
@@ -113,7 +113,7 @@ def _check_identity(root: Reader, problems: list[Problem]) -> None:
         if root.value.get(key) is None:
             _require(key, problems, f": {wanted}")
         elif found not in {None, wanted}:
-            detail = f"unsupported value {quoted(found)}, allowed: {wanted}"
+            detail = f"unsupported value {shown(found)}, allowed: {wanted}"
             problems.append(problem(InvalidReason.MALFORMED, key, detail, ErrorKind.NOT_SUPPORTED))
 
 
@@ -189,7 +189,7 @@ def _read_mode(controller: Reader, problems: list[Problem]) -> DeploymentMode:
         if mode == value:
             return mode
     if value is not None:
-        detail = f"unsupported value {quoted(value)}{near(value, DeploymentMode)}, allowed: {listed(DeploymentMode)}"
+        detail = f"unsupported value {shown(value)}{near(value, DeploymentMode)}, allowed: {listed(DeploymentMode)}"
         problems.append(problem(InvalidReason.MALFORMED, path, detail, ErrorKind.NOT_SUPPORTED))
     elif controller.value.get("deploymentMode") is None and controller.value:
         _require(path, problems, f", allowed: {listed(DeploymentMode)}")

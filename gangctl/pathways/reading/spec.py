@@ -6,13 +6,13 @@ from dataclasses import replace
 from typing import Final
 
 from gangctl.api.reader import Reader
-from gangctl.errors import ErrorKind
+from gangctl.errors import ErrorKind, shown
 from gangctl.pathways.accelerators.shapes import MACHINE_TYPES_OF_JOBS
 from gangctl.pathways.accelerators.slices import Slice
 from gangctl.pathways.accelerators.table import by_machine_type
 from gangctl.pathways.accelerators.topologies import slice_of
 from gangctl.pathways.job import DEFAULT_SLICE_RESTARTS, Component, ComponentType, PathwaysJob
-from gangctl.pathways.problems import InvalidReason, Problem, RefusedValueError, listed, near, problem, quoted
+from gangctl.pathways.problems import InvalidReason, Problem, RefusedValueError, listed, near, problem
 from gangctl.pathways.reading.fields import MOST_ENTRIES, signed, texts
 from gangctl.pathways.reading.podtemplate import read_environment
 
@@ -53,7 +53,7 @@ def read_workers(spec: Reader, job: PathwaysJob, problems: list[Problem]) -> tup
 def _read_slice(group: Reader, problems: list[Problem]) -> Slice | None:
     machine, topology = group.string("type"), group.string("topology")
     if machine not in MACHINE_TYPES_OF_JOBS:
-        said = f"unsupported machine type {quoted(machine)}" if machine else "is required"
+        said = f"unsupported machine type {shown(machine)}" if machine else "is required"
         detail = f"{said}{near(machine, MACHINE_TYPES_OF_JOBS)}, allowed: {listed(MACHINE_TYPES_OF_JOBS)}"
         kind = ErrorKind.NOT_SUPPORTED if machine else ErrorKind.REQUIRED
         problems.append(problem(InvalidReason.UNKNOWN_ACCELERATOR, f"{group.path}.type", detail, kind))
@@ -87,7 +87,7 @@ def _read_component_type(entry: Reader, problems: list[Problem]) -> ComponentTyp
     for kind in ComponentType:
         if kind == value:
             return kind
-    said = f"unsupported value {quoted(value)}" if value else "is required"
+    said = f"unsupported value {shown(value)}" if value else "is required"
     detail = f"{said}{near(value, ComponentType)}, allowed: {listed(ComponentType)}"
     error = ErrorKind.NOT_SUPPORTED if value else ErrorKind.REQUIRED
     problems.append(problem(InvalidReason.INVALID_COMPONENT, f"{entry.path}.componentType", detail, error))

@@ -90,7 +90,7 @@ def test_jobsets_of_the_upstream_controller_are_adopted_unchanged() -> None:
             assert context.recorded == []
             await context.edit({"spec": {"controller": {"elasticSlices": 1}}})
             await asyncio.sleep(5)
-            assert context.recorded == [], "nobody knows what it was rendered from"
+            assert context.recorded == [], "its source is unknown"
         async with context.running(60):
             assert context.writes() == ["patch pathwaysjobs/status"] * 2
 

@@ -134,7 +134,7 @@ def test_duplicate_conditions_of_upstream_are_merged_and_others_are_kept() -> No
     assert running is not None
     assert running.since == THEN
     assert status.restarts == 2
-    assert reported(stored, jobset(head=HEAD_UP, workers=UP, restarts=2)) == [], "another controller has told"
+    assert reported(stored, jobset(head=HEAD_UP, workers=UP, restarts=2)) == [], "another controller has reported"
 
 
 def test_a_failed_create_of_upstream_is_no_failure() -> None:
