@@ -56,7 +56,9 @@ def expected_groups(job: PathwaysJob, setting: Setting) -> list[int]:
         return []
     if job.colocated:
         return [] if job.elastic_slices else [1 + job.vms]
-    return slices[GangMode.REPLICATED_GANG]
+    options = json.loads(job.annotations.get("gangctl.dev/gang-options", "{}"))
+    apart = job.elastic_slices or job.labels.get("kueue.x-k8s.io/queue-name") or "topologyKey" in options
+    return slices[GangMode.GANG if job.slices > 1 and not apart else GangMode.REPLICATED_GANG]
 
 
 @PROPERTY
