@@ -132,6 +132,15 @@ def parse_documents(text: str | bytes, source: str, *, limits: Limits = DEFAULT_
     return [document for built, offset in _read(origin, limits) for document in _objects(origin, built, offset)]
 
 
+def parse_value(text: str, source: str, *, limits: Limits = DEFAULT_LIMITS) -> Any:
+    """The one value of a text of YAML or JSON, whatever its type; None without one. SourceError on the first error."""
+    origin = SourceText(_decode(text, source, limits.max_bytes), source)
+    found = _read(origin, limits)
+    if len(found) > 1:
+        raise origin.error(found[1][1], "is a second document, one is expected")
+    return found[0][0].value if found else None
+
+
 def _decode(text: str | bytes, source: str, max_bytes: int) -> str:
     nothing = SourceText("", source)
     if isinstance(text, bytes):

@@ -19,6 +19,7 @@ from gangctl.api.meta import (
     GANG_MODE,
     GANG_OPTIONS,
     GANG_REF,
+    GANGS,
     JOBSET_CONTROLLER,
     NODE_SELECTOR_STRATEGY,
     PREFIX,
@@ -38,11 +39,19 @@ _MAX_DEPENDENCIES: Final = 50
 SHRINKING: Final = ("backoffLimitPerIndex", "successPolicy")
 """Fields of a Job's spec with which some of its pods may fail permanently, or end, and the Job does not fail."""
 
-_KEPT: Final = (GANG_MODE, GANG_OPTIONS, GANG_REF, EXCLUSIVE_TOPOLOGY, NODE_SELECTOR_STRATEGY, ADMISSION_GATED_BY)
+_KEPT: Final = (
+    GANG_MODE,
+    GANG_OPTIONS,
+    GANGS,
+    GANG_REF,
+    EXCLUSIVE_TOPOLOGY,
+    NODE_SELECTOR_STRATEGY,
+    ADMISSION_GATED_BY,
+)
 """Annotations that the projection keeps: others may be large (``last-applied-configuration``)."""
 
 
-_ON_JOBSETS: Final = frozenset({GANG_MODE, GANG_OPTIONS})
+_ON_JOBSETS: Final = frozenset({GANG_MODE, GANG_OPTIONS, GANGS})
 _ON_TEMPLATES: Final = frozenset({GANG_MODE, GANG_REF})
 _MOST_UNREAD: Final = 8
 

@@ -19,6 +19,9 @@ GANG_MODE: Final = "gangctl.dev/gang-mode"
 GANG_OPTIONS: Final = "gangctl.dev/gang-options"
 """On a JobSet: JSON object with the options of the gang."""
 
+GANGS: Final = "gangctl.dev/gangs"
+"""On a JobSet: list of gangs over named ReplicatedJobs, in YAML or JSON."""
+
 GANG_REF: Final = "gangctl.dev/gang-ref"
 """On ``replicatedJobs[].template.metadata`` and Jobs: the stamp that the webhook for JobSets writes."""
 

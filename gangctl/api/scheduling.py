@@ -81,6 +81,19 @@ class Owner:
     uid: str
 
 
+class Claim(NamedTuple):
+    """A ResourceClaim of a group: by its name, or by that of a template."""
+
+    name: str
+    claim: str = ""
+    template: str = ""
+
+    def encode(self) -> dict[str, str]:
+        """As JSON, the same in every generation that has claims."""
+        key, value = ("resourceClaimName", self.claim) if self.claim else ("resourceClaimTemplateName", self.template)
+        return {"name": self.name, key: value}
+
+
 @dataclass(frozen=True, slots=True)
 class Template:
     """A kind of group: its name in the Workload and its policy."""
@@ -91,6 +104,8 @@ class Template:
     topology_key: str = ""
     disruption: str = ""
     """``single``, ``all`` or empty for the API's default."""
+    claims: tuple[Claim, ...] = ()
+    """ResourceClaims that the pods of a group share."""
 
 
 @dataclass(frozen=True, slots=True)

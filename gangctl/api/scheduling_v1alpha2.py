@@ -40,6 +40,8 @@ class V1Alpha2:
             spec["schedulingConstraints"] = {"topology": [{"key": template.topology_key}]}
         if template.disruption:
             spec["disruptionMode"] = _DISRUPTION[template.disruption]
+        if template.claims:
+            spec["resourceClaims"] = [claim.encode() for claim in template.claims]
         return spec
 
     def workload(self, workload: Workload) -> dict[str, Any]:

@@ -24,6 +24,8 @@ class V1Beta1(V1Alpha2):
             spec["schedulingConstraints"] = {"topology": [{"key": template.topology_key}]}
         if template.disruption:
             spec["disruptionMode"] = {template.disruption: {}}
+        if template.claims:
+            spec["resourceClaims"] = [claim.encode() for claim in template.claims]
         if template.priority_class:
             spec["priorityClassName"] = template.priority_class
         return spec

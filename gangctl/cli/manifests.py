@@ -208,7 +208,7 @@ def plan_manifests(
             errors += manifest.at_source([*resolution.errors, *requests_per_pod(manifest.raw)[1]])
         if problems.add(manifest.document, errors):
             continue
-        plan = make_plan(manifest.jobset, resolution.stamps, resolution.config.options, uid)
+        plan = make_plan(manifest.jobset, resolution.stamps, resolution.config, uid)
         planned = Planned(manifest.jobset, plan, (*manifest.notices, *resolution.notices), rules.generation)
         report, _ = plan_report(manifest.raw, planned)
         found.append(PlannedManifest(manifest, planned, report))

@@ -35,16 +35,18 @@ def gangs_of(jobset: JobSet) -> tuple[Together, ...]:
     stamps, _ = stored_stamps(jobset)
     resolution = resolve(jobset, ClusterRules())
     stamps = stamps if any(stamps) else resolution.stamps
-    topology = resolution.config.options.topology_key or ""
+    config = resolution.config
     gangs: dict[str, dict[int, int]] = {}
     for rj, stamp in zip(jobset.replicated_jobs, stamps, strict=True):
-        if stamp is None or rj.replicas < 1:
+        gang = config.gang(stamp.template) if stamp is not None else None
+        # Which pods are enough for a gang that starts with fewer is not known beforehand.
+        if stamp is None or rj.replicas < 1 or (gang is not None and gang.min_count is not None):
             continue
         whole = stamp.scope is not Scope.JOB
-        name = "" if stamp.scope is Scope.JOBSET else f"rj/{rj.index}"
-        gangs.setdefault(name, {})[rj.index] = job_pods(rj) * (rj.replicas if whole else 1)
+        gangs.setdefault(stamp.template, {})[rj.index] = job_pods(rj) * (rj.replicas if whole else 1)
     return tuple(
-        Together({index: pods for index, pods in gang.items() if pods > 0}, topology) for gang in gangs.values()
+        Together({index: pods for index, pods in members.items() if pods > 0}, config.topology_key(template))
+        for template, members in gangs.items()
     )
 
 

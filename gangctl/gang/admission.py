@@ -17,6 +17,7 @@ from gangctl.api.meta import (
     GANG_MODE,
     GANG_OPTIONS,
     GANG_REF,
+    GANGS,
     JOB_INDEX,
     JOB_RESTART_ATTEMPT,
     JOBSET_NAME,
@@ -112,7 +113,7 @@ def check_stamped(jobset: JobSet, resolution: Resolution) -> tuple[FieldError, .
 
 def _configuration(jobset: JobSet) -> dict[str, str | None]:
     """The user's gang configuration, by field path."""
-    values = {f"metadata.annotations[{key}]": jobset.annotations.get(key) for key in (GANG_MODE, GANG_OPTIONS)}
+    values = {f"metadata.annotations[{key}]": jobset.annotations.get(key) for key in (GANG_MODE, GANG_OPTIONS, GANGS)}
     values["spec.gangConfig.gangMode"] = jobset.gang_config
     for rj in jobset.replicated_jobs:
         values[rj.annotation_path(GANG_MODE)] = rj.annotations.get(GANG_MODE)
@@ -143,6 +144,7 @@ def _resized(old: JobSet, new: JobSet, generation: Generation | None) -> list[Fi
         if replicated_job_pods(before) == replicated_job_pods(after) or before.name != after.name:
             continue
         asked = config.jobset is GangMode.GANG if mode is None else mode is not GangMode.OFF
+        asked = asked or any(before.name in gang.replicated_jobs for gang in config.gangs)
         path = f"{after.path}.template.spec.parallelism"
         if stamp is not None and not resizable:
             served = f"Kubernetes {generation.kubernetes}" if generation else "this cluster"

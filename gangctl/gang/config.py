@@ -7,46 +7,24 @@ any order of precedence would surprise some users.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import Annotated, Any, Final, Literal
+from typing import Any, Final, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints
+from pydantic import BaseModel, ConfigDict, Field
 from pydantic import ValidationError as PydanticError
 from pydantic.alias_generators import to_camel
-from pydantic_core import PydanticCustomError
 
 from gangctl.api.jobset import JobSet, ReplicatedJob
-from gangctl.api.meta import GANG_MODE, GANG_OPTIONS
+from gangctl.api.meta import GANG_MODE, GANG_OPTIONS, GANGS
 from gangctl.api.modelerrors import message_of
 from gangctl.errors import ErrorKind, FieldError, one_line
+from gangctl.gang.gangs import PATH, Gang, check_members, parse_gangs
+from gangctl.gang.labels import LabelKey
 
-_DNS_LABEL: Final = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?"
-LABEL_KEY: Final = rf"^({_DNS_LABEL}(\.{_DNS_LABEL})*/)?[A-Za-z0-9]([-A-Za-z0-9_.]{{0,61}}[A-Za-z0-9])?$"
-_LABEL_PREFIX_LENGTH: Final = 253
-_LABEL_KEY_LENGTH: Final = _LABEL_PREFIX_LENGTH + 1 + 63
 _OPTION_NAME: Final = re.compile(r"[-A-Za-z0-9_]{1,64}")
 _MOST_ERRORS: Final = 20
-
-
-def is_label_key(text: str) -> bool:
-    """Whether a node label can have this key."""
-    prefix = text.rpartition("/")[0]
-    return len(prefix) <= _LABEL_PREFIX_LENGTH and re.fullmatch(LABEL_KEY, text) is not None
-
-
-def _with_a_short_prefix(key: str) -> str:
-    if not is_label_key(key):
-        raise PydanticCustomError("label_prefix", "The prefix of a label key has at most 253 characters")
-    return key
-
-
-_LabelKey = Annotated[
-    str,
-    StringConstraints(pattern=LABEL_KEY, max_length=_LABEL_KEY_LENGTH),
-    AfterValidator(_with_a_short_prefix),
-]
 
 
 class GangMode(StrEnum):
@@ -67,7 +45,7 @@ class GangOptions(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True, alias_generator=to_camel)
 
-    topology_key: _LabelKey | None = Field(
+    topology_key: LabelKey | None = Field(
         default=None, description="All pods of a gang land on nodes with one value of this node label."
     )
     disruption: Literal["single", "all"] | None = Field(
@@ -89,11 +67,26 @@ class GangConfig:
     jobset: GangMode | None
     replicated_jobs: tuple[GangMode | None, ...]
     options: GangOptions = _NO_OPTIONS
+    gangs: tuple[Gang, ...] = ()
+    """Entries of ``gangctl.dev/gangs``, which say more than the modes, or nothing else."""
+
+    def gang(self, template: str) -> Gang | None:
+        """The entry of ``gangctl.dev/gangs`` that a template of the Workload is made from."""
+        return next((gang for gang in self.gangs if gang.name == template), None)
+
+    def topology_key(self, template: str) -> str:
+        """The node label of which all pods of a gang of this template share one value; empty without one."""
+        gang = self.gang(template)
+        return (self.options.topology_key if gang is None else gang.topology_key) or ""
 
     @property
     def asks_for_gangs(self) -> bool:
         """Whether any level requests a gang."""
-        return self.jobset is GangMode.GANG or any(m not in {None, GangMode.OFF} for m in self.replicated_jobs)
+        return (
+            bool(self.gangs)
+            or self.jobset is GangMode.GANG
+            or any(m not in {None, GangMode.OFF} for m in self.replicated_jobs)
+        )
 
 
 def is_configured(jobset: JobSet) -> bool:
@@ -101,6 +94,7 @@ def is_configured(jobset: JobSet) -> bool:
     return (
         GANG_MODE in jobset.annotations
         or GANG_OPTIONS in jobset.annotations
+        or GANGS in jobset.annotations
         or jobset.gang_config is not None
         or any(GANG_MODE in rj.annotations or rj.gang_config is not None for rj in jobset.replicated_jobs)
     )
@@ -199,4 +193,35 @@ def read_config(jobset: JobSet) -> tuple[GangConfig, tuple[FieldError, ...]]:
     options = _NO_OPTIONS
     if (text := jobset.annotations.get(GANG_OPTIONS)) is not None:
         options = read_options(text, f"metadata.annotations[{GANG_OPTIONS}]", errors)
-    return GangConfig(mode, modes, options), tuple(errors)
+    config = GangConfig(mode, modes, options)
+    if errors or (text := jobset.annotations.get(GANGS)) is None:
+        return config, tuple(errors)
+    gangs, wrong = parse_gangs(text)
+    wrong = (*wrong, *check_members(gangs, [rj.name for rj in jobset.replicated_jobs]))
+    if not wrong:
+        config = replace(config, gangs=gangs)
+        wrong = tuple(_disagreements(config, jobset))
+    return (config, ()) if not wrong else (GangConfig(mode, modes, options), wrong)
+
+
+def _disagreements(config: GangConfig, jobset: JobSet) -> Iterator[FieldError]:
+    """Errors where the short annotations and ``gangctl.dev/gangs`` mean different gangs."""
+    short = {
+        (frozenset([rj.name]), mode is GangMode.REPLICATED_GANG)
+        for rj, mode in zip(jobset.replicated_jobs, config.replicated_jobs, strict=True)
+        if mode in {GangMode.GANG, GangMode.REPLICATED_GANG}
+    }
+    if config.jobset is GangMode.GANG:
+        pairs = zip(jobset.replicated_jobs, config.replicated_jobs, strict=True)
+        short = {(frozenset(rj.name for rj, mode in pairs if mode is None), False)}
+    given = config.jobset is not None or any(mode is not None for mode in config.replicated_jobs)
+    if given and short != {(frozenset(gang.replicated_jobs), gang.per_replica) for gang in config.gangs}:
+        detail = f"means other gangs than {GANG_MODE} or gangConfig do: leave one of them out, or write both alike"
+        yield FieldError(PATH, ErrorKind.INVALID, detail)
+    for name, value in (("topologyKey", config.options.topology_key), ("disruption", config.options.disruption)):
+        for index, gang in enumerate(config.gangs):
+            own = gang.topology_key if name == "topologyKey" else gang.disruption
+            if value is not None and own != value:
+                has = f'"{own}"' if own else "not set"
+                detail = f'is {has}, and "{value}" in {GANG_OPTIONS}: write it in one of them, or both alike'
+                yield FieldError(f"{PATH}[{index}].{name}", ErrorKind.INVALID, detail)

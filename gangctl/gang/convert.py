@@ -14,10 +14,11 @@ from typing import Any, Final
 
 from gangctl.api.fieldpath import FieldPath
 from gangctl.api.jobset import JobSet, read_jobset
-from gangctl.api.meta import GANG_MODE, GANG_OPTIONS
+from gangctl.api.meta import GANG_MODE, GANG_OPTIONS, GANGS
 from gangctl.errors import ErrorKind, FieldError
 from gangctl.gang.config import GangConfig, GangMode, GangOptions, is_configured, read_config
 from gangctl.gang.edits import Object, with_key, with_metadata
+from gangctl.gang.gangs import PATH, gangs_text
 from gangctl.gang.native_read import read_scheduling
 from gangctl.gang.native_write import ROOT, write_scheduling
 
@@ -114,6 +115,7 @@ def _write(raw: Mapping[str, Any], config: GangConfig, to: Notation, scheduling:
     spec = with_key(spec, "gangConfig", _field(config.jobset, wanted=as_fields))
     spec = with_key(spec, "scheduling", scheduling)
     notes = _note(config.jobset, wanted=as_notes)
+    notes[GANGS] = gangs_text(config.gangs) if to is Notation.ANNOTATIONS and config.gangs else None
     if to is Notation.SCHEDULING:
         notes[GANG_OPTIONS] = None
     elif "scheduling" in raw["spec"]:
@@ -131,6 +133,9 @@ def convert(raw: Object, to: Notation) -> Conversion:
     scheduling: Object | None = None
     if not errors and to is Notation.SCHEDULING:
         scheduling, errors = write_scheduling(jobset, config)
+    if not errors and to is Notation.GANGCONFIG and config.gangs:
+        detail = "gangConfig has no word for several gangs over named replicated jobs, or for options of each gang"
+        errors = (FieldError(PATH if GANGS in jobset.annotations else ROOT, ErrorKind.FORBIDDEN, detail),)
     if errors or not isinstance(raw.get("spec"), dict):
         return Conversion(raw, errors)
     return Conversion(_write(raw, config, to, scheduling))

@@ -78,12 +78,15 @@ def _inherited(jobset: JobSet, rj: ReplicatedJob) -> str:
 
 
 def _mode(config: GangConfig, rj: ReplicatedJob) -> GangMode:
+    for gang in config.gangs:
+        if rj.name in gang.replicated_jobs:
+            return GangMode.REPLICATED_GANG if gang.per_replica else GangMode.GANG
     return config.replicated_jobs[rj.index] or config.jobset or GangMode.OFF
 
 
 def _each_gang_is_a_job(jobset: JobSet, config: GangConfig, keys: dict[int, str]) -> bool:
     """Whether all pods of any gang belong in one domain."""
-    if config.options.topology_key is not None or len(set(keys.values())) > 1:
+    if config.gangs or config.options.topology_key is not None or len(set(keys.values())) > 1:
         return False
     ganged = [rj for rj in jobset.replicated_jobs if _mode(config, rj) is not GangMode.OFF]
     if config.jobset is GangMode.GANG and len(ganged) > 1:

@@ -6,13 +6,14 @@ from difflib import get_close_matches
 from typing import Final
 
 from gangctl.api.jobset import JobSet
-from gangctl.api.meta import GANG_MODE, GANG_OPTIONS, GANG_REF, SKIP_LABEL
+from gangctl.api.meta import GANG_MODE, GANG_OPTIONS, GANG_REF, GANGS, SKIP_LABEL
 from gangctl.errors import one_line
 from gangctl.gang.reasons import Notice, Reason
 
 _BELONGS: Final = {
     GANG_MODE: "it is an annotation, of the JobSet or of replicatedJobs[].template.metadata",
     GANG_OPTIONS: "it is an annotation of the JobSet",
+    GANGS: "it is an annotation of the JobSet",
     GANG_REF: "gangctl writes it itself: leave it out",
     SKIP_LABEL: "it is a label of namespaces",
 }
@@ -30,6 +31,6 @@ def check_keys(jobset: JobSet) -> tuple[Notice, ...]:
 def _why(key: str) -> str:
     if key in _BELONGS:
         return _BELONGS[key]
-    near = get_close_matches(key[:_SHOWN], (GANG_MODE, GANG_OPTIONS), n=1, cutoff=0.75)
-    known = f"did you mean {near[0]}" if near else f"gangctl reads {GANG_MODE} and {GANG_OPTIONS}"
+    near = get_close_matches(key[:_SHOWN], (GANG_MODE, GANG_OPTIONS, GANGS), n=1, cutoff=0.75)
+    known = f"did you mean {near[0]}" if near else f"gangctl reads {GANG_MODE}, {GANG_OPTIONS} and {GANGS}"
     return f"gangctl knows no such key; {known}"

@@ -1,7 +1,7 @@
 """JobSet's own gang scheduling, ``spec.scheduling`` (KEP-969), as GangConfig.
 
-It has more options than GangConfig. Options that GangConfig lacks are rejected with
-their field path, because a gang must not silently lose a constraint.
+What the modes of GangConfig cannot say becomes a list of named gangs. Basic groups have no
+equivalent beside gangs, and are rejected with their field path where they would be lost.
 """
 
 from __future__ import annotations
@@ -10,14 +10,20 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from pydantic import ValidationError
+
 from gangctl.api.fieldpath import FieldPath
 from gangctl.api.jobset import JobSet, ReplicatedJob
+from gangctl.api.modelerrors import field_errors
 from gangctl.errors import ErrorKind, FieldError, shown
-from gangctl.gang.config import GangConfig, GangMode, GangOptions, is_label_key
+from gangctl.gang.config import GangConfig, GangMode, GangOptions
 from gangctl.gang.counting import is_sequenced, job_pods, replicated_job_pods
+from gangctl.gang.gangs import MAX_CLAIMS, Gang, ResourceClaim
+from gangctl.gang.labels import is_label_key
+from gangctl.gang.naming import template_names
 from gangctl.gang.native_write import ROOT
 
-_SHARED_FIELDS: Final = ("schedulingPolicy", "schedulingConstraints", "disruptionMode")
+_SHARED_FIELDS: Final = ("schedulingPolicy", "schedulingConstraints", "disruptionMode", "resourceClaims")
 _ENTRY_FIELDS: Final = ("targetReplicatedJobs", *_SHARED_FIELDS, "job")
 
 
@@ -31,6 +37,14 @@ class _Gang:
     replicated: bool = False
     topology_key: str | None = None
     disruption: str | None = None
+    min_count: int | None = None
+    """Only if it is not the number of all pods."""
+    claims: tuple[ResourceClaim, ...] = ()
+
+    @property
+    def options(self) -> tuple[str | None, str | None]:
+        """What GangConfig has once for all gangs."""
+        return self.topology_key, self.disruption
 
 
 @dataclass(slots=True)
@@ -50,9 +64,7 @@ class _Parse:
             return {}
         present = {key: item for key, item in value.items() if item is not None}
         for key in present:
-            if key == "resourceClaims":
-                self.refuse(f"{path}.{key}", "GangConfig has no word for resource claims of a gang")
-            elif key not in allowed:
+            if key not in allowed:
                 known = ", ".join(allowed) or "none"
                 where = str(FieldPath.parse(path).child(key))
                 self.refuse(where, f"unknown field, known here: {known}", ErrorKind.NOT_SUPPORTED)
@@ -92,15 +104,35 @@ def _read_block(parse: _Parse, block: Mapping[str, Any], path: str, gang: _Gang,
     )
     gang.basic = policy == "basic"
     count = details.get("minCount")
-    if count is not None and (count != pods or isinstance(count, bool)):
+    if count is not None and (not isinstance(count, int) or isinstance(count, bool) or not 0 < count <= pods):
         where = f"{path}.schedulingPolicy.gang.minCount"
-        parse.refuse(where, f"is {shown(count)} but a gang of GangConfig is all {pods} pods: remove minCount")
+        parse.refuse(where, f"must be a number from 1 to the {pods} pods of the gang, got {shown(count)}")
+    elif count != pods:
+        gang.min_count = count
+    gang.claims = _read_claims(parse, block.get("resourceClaims"), f"{path}.resourceClaims")
     gang.topology_key = _read_topology(parse, block, path)
     if "disruptionMode" in block:
         gang.disruption = parse.choice(block["disruptionMode"], f"{path}.disruptionMode", ("single", "all"))[0]
-    if gang.basic and (gang.topology_key or gang.disruption):
+    if gang.basic and (gang.topology_key or gang.disruption or gang.claims):
         parse.refuse(path, "GangConfig has no word for constraints or a disruption mode of pods that are no gang")
     return gang
+
+
+def _read_claims(parse: _Parse, value: object, path: str) -> tuple[ResourceClaim, ...]:
+    if value is None:
+        return ()
+    if not isinstance(value, list) or len(value) > MAX_CLAIMS:
+        parse.refuse(path, f"must be a list of at most {MAX_CLAIMS} claims, got {shown(value)}", ErrorKind.INVALID)
+        return ()
+    claims = []
+    for index, entry in enumerate(value):
+        try:
+            claims.append(ResourceClaim.model_validate(entry))
+        except ValidationError as problem:
+            for error in field_errors(problem):
+                where = f"{path}[{index}]" + (f".{error.path}" if error.path else "")
+                parse.errors.append(FieldError(where, error.kind, error.detail))
+    return tuple(claims)
 
 
 def _read_targets(parse: _Parse, value: object, path: str, taken: dict[str, str]) -> tuple[ReplicatedJob, ...]:
@@ -190,6 +222,48 @@ def _read_top(parse: _Parse, scheduling: Mapping[str, Any]) -> list[_Gang]:
     return [gang]
 
 
+def _needs_names(real: Sequence[_Gang]) -> bool:
+    """Whether only a list of gangs says the same."""
+    several = len(real) > 1 and any(len(gang.members) > 1 for gang in real)
+    own = any(gang.min_count or gang.claims or gang.options != real[0].options for gang in real)
+    return several or own
+
+
+def _as_list(parse: _Parse, gangs: Sequence[_Gang], real: Sequence[_Gang]) -> tuple[GangConfig, tuple[FieldError, ...]]:
+    """Each gang under the name of its first ReplicatedJob, which no other gang has."""
+    names = dict(
+        zip(
+            [rj.name for rj in parse.jobset.replicated_jobs],
+            template_names(tuple(rj.name for rj in parse.jobset.replicated_jobs)),
+            strict=True,
+        )
+    )
+    for gang in gangs:
+        if gang.basic and len(gang.members) > 1:
+            parse.refuse(gang.path, "gangctl has no word for a basic group of several replicated jobs")
+        members = [rj for rj in parse.jobset.replicated_jobs if rj.name in gang.members]
+        if not gang.basic and len(members) > 1 and is_sequenced(parse.jobset, members):
+            detail = (
+                "these replicated jobs start one after another and would deadlock as one gang: write one entry for each"
+            )
+            parse.refuse(f"{gang.path}.targetReplicatedJobs", detail, ErrorKind.INVALID)
+    listed = tuple(
+        Gang.model_validate(
+            {
+                "name": names[gang.members[0]],
+                "replicatedJobs": gang.members,
+                "perReplica": gang.replicated,
+                "topologyKey": gang.topology_key,
+                "disruption": gang.disruption,
+                "minCount": gang.min_count,
+                "resourceClaims": gang.claims,
+            }
+        )
+        for gang in real
+    )
+    return GangConfig(None, (None,) * len(parse.jobset.replicated_jobs), gangs=listed), tuple(parse.errors)
+
+
 def read_scheduling(jobset: JobSet, value: object) -> tuple[GangConfig, tuple[FieldError, ...]]:
     """The GangConfig equivalent to ``spec.scheduling``, or errors if there is none."""
     parse = _Parse(jobset)
@@ -202,16 +276,13 @@ def read_scheduling(jobset: JobSet, value: object) -> tuple[GangConfig, tuple[Fi
             if key in scheduling:
                 parse.refuse(f"{ROOT}.{key}", "must not stand next to replicatedJobs", ErrorKind.INVALID)
         gangs = _read_entries(parse, scheduling["replicatedJobs"])
-        if not parse.errors:
+        if not parse.errors and not _needs_names([gang for gang in gangs if not gang.basic]):
             mode, modes = _modes(parse, gangs)
     else:
         gangs = _read_top(parse, scheduling)
     real = [gang for gang in gangs if not gang.basic]
-    for gang in real[1:]:
-        if (gang.topology_key, gang.disruption) != (real[0].topology_key, real[0].disruption):
-            parse.refuse(
-                gang.path, f"GangConfig has one topology key and disruption mode for all gangs; {real[0].path} differs"
-            )
+    if real and not parse.errors and _needs_names(real):
+        return _as_list(parse, gangs, real)
     options = GangOptions()
     if real and not parse.errors:
         options = GangOptions.model_validate({"topologyKey": real[0].topology_key, "disruption": real[0].disruption})

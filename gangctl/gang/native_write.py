@@ -16,6 +16,7 @@ from gangctl.api.scheduling import MAX_TEMPLATES
 from gangctl.errors import ErrorKind, FieldError
 from gangctl.gang.config import GangConfig, GangMode, GangOptions
 from gangctl.gang.counting import is_sequenced
+from gangctl.gang.gangs import Gang
 
 ROOT: Final = "spec.scheduling"
 
@@ -37,6 +38,35 @@ def _entry(rj: ReplicatedJob, mode: GangMode | None, options: GangOptions) -> di
             return {"targetReplicatedJobs": [rj.name], "job": _policy(options)}
         case _:
             return {"targetReplicatedJobs": [rj.name], "schedulingPolicy": {"basic": {}}}
+
+
+def _gang_policy(gang: Gang) -> dict[str, Any]:
+    policy: dict[str, Any] = {"schedulingPolicy": {"gang": {"minCount": gang.min_count} if gang.min_count else {}}}
+    if gang.topology_key:
+        policy["schedulingConstraints"] = {"topology": [{"key": gang.topology_key}]}
+    if gang.disruption:
+        policy["disruptionMode"] = {gang.disruption: {}}
+    if gang.resource_claims:
+        claims = [each.model_dump(by_alias=True, exclude_none=True) for each in gang.resource_claims]
+        policy["resourceClaims"] = claims
+    return policy
+
+
+def _named(jobset: JobSet, config: GangConfig) -> dict[str, Any]:
+    """Entries for named gangs, and basic ones for the ReplicatedJobs in none; one policy for a gang of all."""
+    members = {name for gang in config.gangs for name in gang.replicated_jobs}
+    rest = [_entry(rj, None, config.options) for rj in jobset.replicated_jobs if rj.name not in members]
+    first = config.gangs[0]
+    if not rest and len(config.gangs) == 1 and not first.per_replica and len(members) > 1:
+        return _gang_policy(first)
+    entries: list[dict[str, Any]] = [
+        {
+            "targetReplicatedJobs": list(gang.replicated_jobs),
+            **({"job": _gang_policy(gang)} if gang.per_replica else _gang_policy(gang)),
+        }
+        for gang in config.gangs
+    ]
+    return {"replicatedJobs": [*entries, *rest]}
 
 
 def _jobset_wide(jobset: JobSet, config: GangConfig) -> dict[str, Any]:
@@ -91,7 +121,9 @@ def write_scheduling(jobset: JobSet, config: GangConfig) -> tuple[dict[str, Any]
     """``spec.scheduling`` equivalent to ``config``; None without a gang."""
     errors = _unsupported(jobset, config)
     scheduling: dict[str, Any] = {}
-    if config.jobset is GangMode.GANG:
+    if config.gangs:
+        scheduling = _named(jobset, config)
+    elif config.jobset is GangMode.GANG:
         scheduling = _jobset_wide(jobset, config)
     elif config.asks_for_gangs:
         pairs = zip(jobset.replicated_jobs, config.replicated_jobs, strict=True)

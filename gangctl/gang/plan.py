@@ -1,8 +1,8 @@
 """The plan: templates, groups and the group of every Job, for one JobSet with its stamps.
 
 It does not depend on the API generation. It is for one attempt: a restart of the JobSet
-has another plan with other groups. ``minCount`` is always the number of pods that exist at once, so
-that a gang starts with all its pods or not at all.
+has another plan with other groups. ``minCount`` is the number of pods that exist at once, so that
+a gang starts with all its pods or not at all, unless its minCount says that fewer are enough.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from dataclasses import dataclass
 
 from gangctl.api.jobset import JobSet, ReplicatedJob
 from gangctl.api.meta import GANG_REF
-from gangctl.api.scheduling import Owner, PodGroup, Reference, Template, Workload
+from gangctl.api.scheduling import Claim, Owner, PodGroup, Reference, Template, Workload
 from gangctl.errors import FieldError
 from gangctl.gang import naming
-from gangctl.gang.config import GangOptions
+from gangctl.gang.config import GangConfig
 from gangctl.gang.counting import job_pods, replicated_job_pods
 from gangctl.gang.stamp import Scope, Stamp, read_stamp
 
@@ -101,11 +101,20 @@ def stored_stamps(jobset: JobSet) -> tuple[tuple[Stamp | None, ...], tuple[Field
     return tuple(stamps), tuple(errors)
 
 
-def _template(name: str, pods: int, first: ReplicatedJob, options: GangOptions) -> Template:
-    return Template(name, pods, first.priority_class, options.topology_key or "", options.disruption or "")
+def _template(name: str, pods: int, first: ReplicatedJob, config: GangConfig) -> Template:
+    """The template of a gang with ``pods`` pods, with its own options or those of all."""
+    gang, key = config.gang(name), config.topology_key(name)
+    if gang is None:
+        return Template(name, pods, first.priority_class, key, config.options.disruption or "")
+    count = min(gang.min_count or pods, pods)
+    claims = tuple(
+        Claim(each.name, each.resource_claim_name or "", each.resource_claim_template_name or "")
+        for each in gang.resource_claims
+    )
+    return Template(name, count, first.priority_class, key, gang.disruption or "", claims)
 
 
-def _templates(jobset: JobSet, stamps: Sequence[Stamp | None], options: GangOptions) -> dict[str, Template]:
+def _templates(jobset: JobSet, stamps: Sequence[Stamp | None], config: GangConfig) -> dict[str, Template]:
     """Templates in ReplicatedJob order by name; those without pods are left out."""
     members: dict[str, list[ReplicatedJob]] = {}
     sizes: dict[str, int] = {}
@@ -115,17 +124,17 @@ def _templates(jobset: JobSet, stamps: Sequence[Stamp | None], options: GangOpti
         pods = job_pods(rj) if stamp.scope is Scope.JOB else replicated_job_pods(rj)
         members.setdefault(stamp.template, []).append(rj)
         sizes[stamp.template] = sizes.get(stamp.template, 0) + pods
-    return {name: _template(name, sizes[name], group[0], options) for name, group in members.items() if sizes[name] > 0}
+    return {name: _template(name, sizes[name], group[0], config) for name, group in members.items() if sizes[name] > 0}
 
 
 def make_plan(
-    jobset: JobSet, stamps: Sequence[Stamp | None], options: GangOptions, uid: str | None = None
+    jobset: JobSet, stamps: Sequence[Stamp | None], config: GangConfig, uid: str | None = None
 ) -> GangPlan | None:
     """Plan for a JobSet with these stamps, or None when no group would have a pod.
 
     ``uid`` replaces the JobSet's own, for previews of one that does not exist yet.
     """
-    templates = _templates(jobset, stamps, options)
+    templates = _templates(jobset, stamps, config)
     if not templates:
         return None
     real = uid or jobset.uid or naming.UID_PLACEHOLDER

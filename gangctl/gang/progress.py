@@ -84,4 +84,5 @@ def pods_left(plan: GangPlan, jobs: Iterable[JobProgress]) -> Mapping[str, int]:
 
 def target_min_counts(plan: GangPlan, jobs: Iterable[JobProgress]) -> dict[str, int]:
     """The minCount each PodGroup should have now, by group name; never below 1."""
-    return {name: max(1, count) for name, count in pods_left(plan, jobs).items()}
+    counts = {group.name: group.template.min_count for group in plan.groups}
+    return {name: max(1, min(counts[name], left)) for name, left in pods_left(plan, jobs).items()}

@@ -13,21 +13,24 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from gangctl.api.jobset import JobSet, ReplicatedJob
-from gangctl.api.meta import DEFAULT_SCHEDULER, GANG_MODE, GANG_OPTIONS
+from gangctl.api.meta import DEFAULT_SCHEDULER, GANG_MODE, GANG_OPTIONS, GANGS
 from gangctl.api.scheduling import NEWEST, Generation
 from gangctl.errors import ErrorKind, FieldError
 from gangctl.gang.config import GangConfig, GangMode, read_config
 from gangctl.gang.counting import is_sequenced, replicated_job_pods
+from gangctl.gang.gangs import Gang
 from gangctl.gang.keys import check_keys
 from gangctl.gang.naming import base_name, template_names
 from gangctl.gang.reasons import Notice, Reason
 from gangctl.gang.stamp import Scope, Stamp
 from gangctl.gang.validate import (
+    check_gangs,
     check_groups,
     check_job_scheduling,
     check_jobs,
     check_options,
     check_schedulers,
+    check_sequences,
     check_templates,
 )
 
@@ -69,6 +72,19 @@ class _Draft:
         """ReplicatedJobs that are in some gang."""
         return [rj for rj in self.jobset.replicated_jobs if rj.index in self.scopes]
 
+    def gang_of(self, rj: ReplicatedJob) -> Gang | None:
+        """The entry of the annotation that names a ReplicatedJob."""
+        return next((gang for gang in self.config.gangs if rj.name in gang.replicated_jobs), None)
+
+    def groups(self) -> list[list[ReplicatedJob]]:
+        """Members that share a template."""
+        found: dict[str, list[ReplicatedJob]] = {}
+        for rj in self.members():
+            gang = self.gang_of(rj)
+            shared = "" if self.scopes[rj.index] is Scope.JOBSET else f"/{gang.name if gang else rj.index}"
+            found.setdefault(shared, []).append(rj)
+        return list(found.values())
+
     def drop(self, dropped: Iterable[ReplicatedJob]) -> None:
         """Take ReplicatedJobs out of their gangs."""
         for rj in dropped:
@@ -80,6 +96,12 @@ def _names(replicated_jobs: Iterable[ReplicatedJob]) -> str:
 
 
 def _assign_scopes(draft: _Draft) -> None:
+    if draft.config.gangs:
+        for rj in draft.jobset.replicated_jobs:
+            gang = draft.gang_of(rj)
+            if gang is not None:
+                draft.scopes[rj.index] = Scope.JOB if gang.per_replica else Scope.REPLICATED_JOB
+        return
     for rj, mode in zip(draft.jobset.replicated_jobs, draft.config.replicated_jobs, strict=True):
         if draft.config.jobset is GangMode.GANG and mode is None:
             draft.scopes[rj.index] = Scope.JOBSET
@@ -93,7 +115,17 @@ def _leave_user_managed(draft: _Draft) -> None:
     managed = [rj for rj in draft.members() if rj.scheduling_reference]
     if not managed:
         return
-    if draft.config.jobset is GangMode.GANG:
+    together = [rj for group in draft.groups() if len(group) > 1 for rj in group if rj.scheduling_reference]
+    if draft.config.gangs and together:
+        for rj in together:
+            path = f"{rj.path}.template.spec.template.spec.{rj.scheduling_reference}"
+            detail = (
+                f'the pods of replicated job "{rj.name}" already name a group, and {GANGS} puts them into a gang with '
+                "others: remove this field, or take the replicated job out of the gang"
+            )
+            draft.errors.append(FieldError(path, ErrorKind.FORBIDDEN, detail))
+        return
+    if draft.config.jobset is GangMode.GANG and not draft.config.gangs:
         for rj in managed:
             path = f"{rj.path}.template.spec.template.spec.{rj.scheduling_reference}"
             detail = (
@@ -109,7 +141,10 @@ def _leave_user_managed(draft: _Draft) -> None:
 
 def _leave_other_schedulers(draft: _Draft) -> None:
     members = draft.members()
-    if draft.config.jobset is GangMode.GANG and not is_sequenced(draft.jobset, members):
+    if draft.config.gangs:
+        for group in draft.groups():
+            draft.errors += check_schedulers([rj for rj in group if rj.replicas > 0])
+    elif draft.config.jobset is GangMode.GANG and not is_sequenced(draft.jobset, members):
         draft.errors += check_schedulers([rj for rj in members if rj.replicas > 0])
     aware = draft.rules.gang_schedulers
     others = [rj for rj in members if (rj.scheduler or DEFAULT_SCHEDULER) not in aware]
@@ -126,6 +161,9 @@ def _leave_other_schedulers(draft: _Draft) -> None:
 
 def _split_sequenced(draft: _Draft) -> None:
     members = draft.members()
+    if draft.config.gangs:
+        draft.errors += check_sequences(draft.jobset, draft.config.gangs)
+        return
     if draft.config.jobset is not GangMode.GANG or not is_sequenced(draft.jobset, members):
         return
     several = len(members) > 1
@@ -145,11 +183,7 @@ def _split_sequenced(draft: _Draft) -> None:
 
 
 def _leave_empty(draft: _Draft) -> None:
-    members = draft.members()
-    shared = [rj for rj in members if draft.scopes[rj.index] is Scope.JOBSET]
-    if sum(replicated_job_pods(rj) for rj in shared) > 0:
-        members = [rj for rj in members if draft.scopes[rj.index] is not Scope.JOBSET]
-    empty = [rj for rj in members if replicated_job_pods(rj) == 0]
+    empty = [rj for group in draft.groups() if not any(map(replicated_job_pods, group)) for rj in group]
     if empty:
         draft.notices.append(
             Notice(Reason.GANG_EMPTY, f"No gang without pods: replicated jobs {_names(empty)} have none.")
@@ -181,14 +215,13 @@ def _check(draft: _Draft) -> None:
     """Check the resulting groups."""
     members = draft.members()
     draft.errors += check_job_scheduling(members)
-    shared = [rj for rj in members if draft.scopes[rj.index] is Scope.JOBSET]
-    groups = [shared] if shared else []
-    groups += [[rj] for rj in members if draft.scopes[rj.index] is not Scope.JOBSET]
+    groups = draft.groups()
     capabilities = draft.rules.generation.capabilities
     errors, notices = check_groups(draft.jobset, groups, capabilities)
     draft.errors += errors
     draft.notices += notices
     draft.errors += check_options(draft.config.options, draft.rules.generation)
+    draft.errors += check_gangs(draft.jobset, draft.config.gangs, draft.rules.generation)
     draft.errors += check_jobs(draft.jobset)
     draft.errors += check_templates(draft.jobset, groups)
 
@@ -202,6 +235,8 @@ def _stamps(draft: _Draft) -> tuple[Stamp | None, ...]:
         scope = draft.scopes.get(rj.index)
         if scope is None:
             stamps.append(None)
+        elif (gang := draft.gang_of(rj)) is not None:
+            stamps.append(Stamp(scope, gang.name, base_name(jobset, gang.name)))
         elif scope is Scope.JOBSET:
             stamps.append(Stamp(scope, JOBSET_TEMPLATE, base_name(jobset)))
         else:

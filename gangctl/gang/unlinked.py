@@ -51,7 +51,7 @@ def without(plan: GangPlan, unlinked: Sequence[JobProgress]) -> GangPlan:
         if job.reference is not None:
             pods[job.reference.group] = pods.get(job.reference.group, 0) + job.pods
     groups = tuple(
-        group._replace(template=replace(group.template, min_count=pods[group.name]))
+        group._replace(template=replace(group.template, min_count=min(group.template.min_count, pods[group.name])))
         for group in plan.groups
         if pods.get(group.name)
     )

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from gangctl.api.jobset import MAX_REPLICATED_JOBS, JobSet, ReplicatedJob
-from gangctl.api.meta import GANG_OPTIONS, QUEUE_NAME
+from gangctl.api.meta import GANG_OPTIONS, GANGS, QUEUE_NAME
 from gangctl.api.reader import Reader
 from gangctl.errors import ErrorKind, FieldError, one_line
 from gangctl.gang.counting import is_sequenced, job_pods, replicated_job_pods
@@ -148,31 +148,29 @@ def _check_partial(raw: Any, parts: Sequence[_Part]) -> Iterator[FieldError]:
 
 def _check_topology(jobset: JobSet, resolution: Resolution, parts: Sequence[_Part]) -> Iterator[FieldError]:
     """Kueue's topology-aware scheduling picks the nodes before kube-scheduler looks for those of the group."""
-    key = resolution.config.options.topology_key
-    if key is None:
-        return
     gangs = [
         (rj, stamp, part.pod_annotations(), part.pod.path)
         for rj, stamp, part in zip(jobset.replicated_jobs, resolution.stamps, parts, strict=False)
         if stamp is not None
     ]
     # A group over several podsets is in one domain only if Kueue takes one domain for all of them.
-    shared = [notes.get(PODSET_GROUP, "") for rj, stamp, notes, _ in gangs if _has_pods(rj, stamp, Scope.JOBSET)]
-    together = len(shared) < 2 or (shared[0] != "" and len(set(shared)) == 1)  # noqa: PLR2004 - one is together
+    shared: dict[str, list[str]] = {}
+    for rj, stamp, notes, _ in gangs:
+        if replicated_job_pods(rj) > 0:
+            shared.setdefault(stamp.template, []).append(notes.get(PODSET_GROUP, ""))
     for rj, stamp, notes, path in gangs:
-        requested = _requested_topology(notes)
-        if not requested or _same_level(key, rj, stamp, notes, together=together):
+        key, requested = resolution.config.topology_key(stamp.template), _requested_topology(notes)
+        groups = shared.get(stamp.template, [])
+        together = len(groups) < 2 or (groups[0] != "" and len(set(groups)) == 1)  # noqa: PLR2004 - one is together
+        if not key or not requested or _same_level(key, rj, stamp, notes, together=together):
             continue
+        annotation = GANGS if resolution.config.gangs else GANG_OPTIONS
         detail = (
-            f'asks Kueue for a topology, and option topologyKey of {GANG_OPTIONS} asks kube-scheduler for "{key}": '
+            f'asks Kueue for a topology, and option topologyKey of {annotation} asks kube-scheduler for "{key}": '
             "Kueue picks the nodes first, and where they are not in one domain of that label the gang never starts. "
             + _way_out(key, stamp, notes, together=together)
         )
         yield FieldError(f"{path}.annotations[{requested}]", ErrorKind.FORBIDDEN, detail)
-
-
-def _has_pods(rj: ReplicatedJob, stamp: Stamp, scope: Scope) -> bool:
-    return stamp.scope is scope and replicated_job_pods(rj) > 0
 
 
 def _requested_topology(notes: dict[str, str]) -> str:
@@ -186,7 +184,7 @@ def _requested_topology(notes: dict[str, str]) -> str:
 def _same_level(key: str, rj: ReplicatedJob, stamp: Stamp, notes: dict[str, str], *, together: bool) -> bool:
     """Whether Kueue places all pods of a group in one domain of ``key``."""
     if notes.get(TOPOLOGY_REQUIRED) == key:
-        return stamp.scope is not Scope.JOBSET or together
+        return together
     return stamp.scope is Scope.JOB and notes.get(SLICE_TOPOLOGY) == key and _whole_jobs(rj, notes.get(SLICE_SIZE, ""))
 
 

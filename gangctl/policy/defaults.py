@@ -14,7 +14,7 @@ import orjson
 
 from gangctl.api.jobset import JobSet, read_jobset
 from gangctl.api.jsonpatch import Operation, diff
-from gangctl.api.meta import GANG_MODE, GANG_OPTIONS, QUEUE_NAME
+from gangctl.api.meta import GANG_MODE, GANG_OPTIONS, GANGS, QUEUE_NAME
 from gangctl.api.objects import Object
 from gangctl.errors import ErrorKind, FieldError
 from gangctl.gang.config import GangMode
@@ -260,6 +260,7 @@ def _may_get_mode(jobset: JobSet) -> bool:
     return not (
         jobset.native_scheduling
         or GANG_MODE in jobset.annotations
+        or GANGS in jobset.annotations
         or jobset.gang_config is not None
         or any(
             GANG_MODE in rj.annotations or rj.gang_config is not None or rj.scheduling_reference

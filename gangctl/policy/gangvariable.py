@@ -33,7 +33,7 @@ def gang_of(raw: Mapping[str, Any], rules: ClusterRules) -> PlanReport | None:
     resolution = resolve(jobset, rules)
     if resolution.errors:
         return None
-    plan = make_plan(jobset, resolution.stamps, resolution.config.options)
+    plan = make_plan(jobset, resolution.stamps, resolution.config)
     report, errors = plan_report(raw, Planned(jobset, plan, resolution.notices, rules.generation))
     return None if errors else report
 

@@ -14,7 +14,7 @@ from typing import Final
 
 from gangctl.api.jobset import JobSet, ReplicatedJob
 from gangctl.api.scheduling import Generation, Observed, Reference
-from gangctl.gang.config import GangOptions
+from gangctl.gang.config import read_config
 from gangctl.gang.counting import job_pods
 from gangctl.gang.naming import family
 from gangctl.gang.plan import GangPlan, PlannedJob, make_plan, stored_stamps
@@ -124,7 +124,7 @@ def plan_of(snapshot: Snapshot) -> GangPlan | None:
     stamps, _ = stored_stamps(snapshot.jobset)
     if check_jobs(snapshot.jobset):
         return None
-    return make_plan(snapshot.jobset, stamps, GangOptions())
+    return make_plan(snapshot.jobset, stamps, read_config(snapshot.jobset)[0])
 
 
 def members(snapshot: Snapshot) -> tuple[Group, ...]:

@@ -26,7 +26,7 @@ def objects_of(raw: dict[str, Any], generation: Generation, uid: str) -> list[di
     """What the controller creates."""
     projection, _ = read_jobset(raw)
     resolution = resolve(projection, ClusterRules(generation))
-    plan = make_plan(projection, resolution.stamps, resolution.config.options, uid)
+    plan = make_plan(projection, resolution.stamps, resolution.config, uid)
     return build_objects(plan, generation) if plan else []
 
 

@@ -47,7 +47,7 @@ def outcome(raw: Raw, generation: Generation) -> Raw:
     stamps, malformed = stored_stamps(found)
     assert malformed == ()
     config, _ = read_config(found)
-    plan = make_plan(found, stamps, config.options)
+    plan = make_plan(found, stamps, config)
     if plan is None:
         return {"objects": [], "references": {}}
     reference = ADAPTERS[generation].reference

@@ -31,7 +31,7 @@ def planned(raw: dict[str, Any], generation: Generation = NEWEST) -> GangPlan | 
     """The plan of an accepted JobSet, as it is previewed before it exists."""
     resolution = resolved(raw, generation)
     assert resolution.errors == ()
-    return make_plan(read(raw), resolution.stamps, resolution.config.options)
+    return make_plan(read(raw), resolution.stamps, resolution.config)
 
 
 def some_plan(raw: dict[str, Any], generation: Generation = NEWEST) -> GangPlan:

@@ -21,7 +21,7 @@ def run(raw: dict[str, Any], generation: Generation) -> tuple[Resolution, GangPl
     jobset, malformed = read_jobset(raw)
     assert malformed == ()
     resolution = resolve(jobset, ClusterRules(generation))
-    return resolution, make_plan(jobset, resolution.stamps, resolution.config.options, FIXTURE_UID)
+    return resolution, make_plan(jobset, resolution.stamps, resolution.config, FIXTURE_UID)
 
 
 def names(case: Case) -> dict[str, str]:

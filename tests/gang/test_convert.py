@@ -51,7 +51,7 @@ def gangs_of(raw: dict[str, Any]) -> tuple[set[frozenset[str]], str | None, str 
     assert malformed == ()
     resolution = resolve(projection, ClusterRules())
     assert resolution.errors == ()
-    plan = make_plan(projection, resolution.stamps, resolution.config.options)
+    plan = make_plan(projection, resolution.stamps, resolution.config)
     members: dict[str, set[str]] = {}
     for job in plan.jobs() if plan else ():
         if job.reference:

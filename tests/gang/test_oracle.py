@@ -21,7 +21,8 @@ from hypothesis import strategies as st
 
 from gangctl.api.scheduling import NEWEST
 from gangctl.gang.build import ADAPTERS, build_objects
-from gangctl.gang.config import is_label_key, read_config
+from gangctl.gang.config import read_config
+from gangctl.gang.labels import is_label_key
 from gangctl.gang.native_write import write_scheduling
 from gangctl.gang.plan import make_plan
 from tests.docpages import ROOT
@@ -120,7 +121,7 @@ class Side:
 def planned_by_gangctl(raw: Object) -> Side:
     """What gangctl builds on Kubernetes 1.37."""
     resolution, projection = resolved(raw), read(raw)
-    plan = make_plan(projection, resolution.stamps, resolution.config.options)
+    plan = make_plan(projection, resolution.stamps, resolution.config)
     errors = [str(error) for error in resolution.errors]
     if plan is None:
         return Side({}, [], {}, errors)

@@ -156,7 +156,7 @@ def test_no_json_makes_anything_raise(raw: Raw, other: Raw) -> None:
         rules = ClusterRules(generation)
         resolution = resolve(jobset, rules)
         assert not (resolution.errors and any(resolution.stamps))
-        plans = [make_plan(jobset, resolution.stamps, resolution.config.options), assess(jobset, rules).plan]
+        plans = [make_plan(jobset, resolution.stamps, resolution.config), assess(jobset, rules).plan]
         for plan in plans:
             json.dumps(build_objects(plan, generation) if plan is not None else [])
         check_stamped(jobset, resolution)
@@ -240,7 +240,7 @@ def rendered(raw: Raw) -> str:
     for generation in GENERATIONS:
         resolution = resolved(raw, generation)
         jobset = read(raw)
-        plan = make_plan(jobset, resolution.stamps, resolution.config.options)
+        plan = make_plan(jobset, resolution.stamps, resolution.config)
         references = [j.reference and ADAPTERS[generation].reference(j.reference) for j in plan.jobs()] if plan else []
         objects = build_objects(plan, generation) if plan else []
         texts.append(json.dumps([objects, references, [str(e) for e in resolution.errors], repr(resolution.notices)]))

@@ -23,7 +23,7 @@ def planned(raw: dict[str, Any], generation: Generation = NEWEST) -> Planned:
     assert malformed == ()
     resolution = resolve(projection, ClusterRules(generation))
     assert resolution.errors == ()
-    plan = make_plan(projection, resolution.stamps, resolution.config.options, FIXTURE_UID)
+    plan = make_plan(projection, resolution.stamps, resolution.config, FIXTURE_UID)
     return Planned(projection, plan, resolution.notices, generation)
 
 

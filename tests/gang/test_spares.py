@@ -38,8 +38,8 @@ def test_they_are_the_groups_of_the_plan_after_a_restart(raw: Raw, attempt: int)
     plan = planned(may_restart)
     assume(plan is not None)
     assert plan is not None
-    options = resolved(may_restart).config.options
-    restarted = make_plan(replace(plan.jobset, restarts=attempt + 1), plan.stamps, options)
+    config = resolved(may_restart).config
+    restarted = make_plan(replace(plan.jobset, restarts=attempt + 1), plan.stamps, config)
     assert restarted is not None
     assert spare_groups(plan) == restarted.groups
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from gangctl.api.jobset import read_jobset
 from gangctl.errors import ErrorKind
-from gangctl.gang.config import GangOptions
+from gangctl.gang.config import GangConfig
 from gangctl.gang.plan import make_plan
 from gangctl.gang.reasons import Reason
 from gangctl.gang.resolve import ClusterRules, resolve
@@ -270,7 +270,7 @@ def test_with_multikueue_only_the_copy_in_the_worker_cluster_is_a_gang() -> None
     raw["metadata"]["labels"] |= {"kueue.x-k8s.io/multikueue-origin": "multikueue"}
     assert checked(raw) == CONSISTENT
     copy, _ = read_jobset(raw)
-    plan = make_plan(copy, resolve(copy, ClusterRules()).stamps, GangOptions())
+    plan = make_plan(copy, resolve(copy, ClusterRules()).stamps, GangConfig(None, ()))
     assert plan is not None
     assert [group.template.min_count for group in plan.groups] == [4]
 
@@ -280,12 +280,12 @@ def test_the_priority_of_a_group_is_that_of_its_pods_and_not_of_kueue() -> None:
     raw = gang(rj("w", pod={"priorityClassName": "p"}), rj("v", pod={"priorityClassName": "p"}))
     raw["metadata"]["labels"] |= {"kueue.x-k8s.io/priority-class": "w"}
     projection, _ = read_jobset(raw)
-    plan = make_plan(projection, resolve(projection, ClusterRules()).stamps, GangOptions())
+    plan = make_plan(projection, resolve(projection, ClusterRules()).stamps, GangConfig(None, ()))
     assert plan is not None
     assert {template.priority_class for template in plan.workload.templates} == {"p"}
     assert {group.template.priority_class for group in plan.groups} == {"p"}
     without, _ = read_jobset(queued(jobset("js", rj("w"), mode="Gang")))
-    plain = make_plan(without, resolve(without, ClusterRules()).stamps, GangOptions())
+    plain = make_plan(without, resolve(without, ClusterRules()).stamps, GangConfig(None, ()))
     assert plain is not None
     assert [template.priority_class for template in plain.workload.templates] == [""]
 
@@ -303,7 +303,7 @@ labels_of_dns = st.from_regex(r"[a-z0-9]([-a-z0-9]{0,20}[a-z0-9])?", fullmatch=T
 def test_templates_have_the_names_of_the_podsets_of_kueue(names: list[str], mode: str) -> None:
     raw = gang(*(rj(name, 2, 2, 2, mode=mode) for name in names), mode=None)
     projection, _ = read_jobset(raw)
-    plan = make_plan(projection, resolve(projection, ClusterRules()).stamps, GangOptions())
+    plan = make_plan(projection, resolve(projection, ClusterRules()).stamps, GangConfig(None, ()))
     assert plan is not None
     assert [template.name for template in plan.workload.templates] == podset_names(raw)
 

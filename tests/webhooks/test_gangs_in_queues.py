@@ -12,7 +12,7 @@ import pytest
 from gangctl.api.jobset import read_jobset
 from gangctl.api.scheduling import Generation
 from gangctl.errors import ErrorKind, FieldError
-from gangctl.gang.config import GangOptions
+from gangctl.gang.config import GangConfig
 from gangctl.gang.generation import ApiState
 from gangctl.gang.plan import make_plan, stored_stamps
 from gangctl.kueue.consistency import KueueFacts
@@ -244,7 +244,7 @@ def started(raw: Object) -> None:
 def gangs_of(raw: Object) -> list[tuple[str, int, str]]:
     projection, errors = read_jobset({**raw, "metadata": {**raw["metadata"], "uid": "u"}})
     assert errors == ()
-    plan = make_plan(projection, stored_stamps(projection)[0], GangOptions())
+    plan = make_plan(projection, stored_stamps(projection)[0], GangConfig(None, ()))
     assert plan is not None
     return [(group.name, group.template.min_count, group.template.topology_key) for group in plan.groups]
 

@@ -47,7 +47,7 @@ class Caches:
         return {name: found for name in names if (found := self.objects.get(("PodGroup", name))) is not None}
 
     def fill(self, made: JobSet, *, owner: str = FIXTURE_UID, deleting: bool = False) -> None:
-        plan = make_plan(made, stored_stamps(made)[0], resolve(made, ClusterRules()).config.options)
+        plan = make_plan(made, stored_stamps(made)[0], resolve(made, ClusterRules()).config)
         assert plan is not None
         counts = tuple((each.name, each.min_count) for each in plan.workload.templates)
         self._put("Workload", plan.workload.name, owner, counts, deleting=deleting)

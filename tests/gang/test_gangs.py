@@ -1,0 +1,225 @@
+"""Annotation gangctl.dev/gangs: several gangs over named ReplicatedJobs, each with options of its own."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gangctl.api.meta import GANGS
+from gangctl.api.scheduling import Claim, Generation, PodGroup, Template
+from gangctl.gang.admission import check_update, reference_of_job
+from gangctl.gang.build import build_objects
+from gangctl.gang.convert import Notation, convert
+from gangctl.gang.counting import replicated_job_pods
+from gangctl.gang.desired import spare_groups
+from gangctl.gang.progress import JobProgress, target_min_counts
+from tests.gang.pipeline import assessed, child_job, read, resolved, some_plan, stored
+from tests.jobsets import FIXTURE_UID, MODE, OPTIONS, jobset, rj
+from tests.rows import each
+from tests.strategies import PROPERTY
+
+Raw = dict[str, Any]
+ENTRIES = (rj("leader"), rj("workers", 2, 2, 2), rj("evaluators", 2, 2, 2), rj("logger"))
+TWO = [
+    {
+        "name": "trainers",
+        "replicatedJobs": ["leader", "workers"],
+        "topologyKey": "rack",
+        "minCount": 3,
+        "resourceClaims": [{"name": "net", "resourceClaimTemplateName": "channel"}],
+    },
+    {"name": "evals", "replicatedJobs": ["evaluators"], "perReplica": True, "disruption": "all"},
+]
+
+
+def grouped(*gangs: Raw, entries: tuple[Raw, ...] = ENTRIES, text: str | None = None, **more: Any) -> Raw:
+    notes = {GANGS: json.dumps(gangs) if text is None else text, **more.pop("annotations", {})}
+    return jobset("js", *entries, annotations=notes, uid=FIXTURE_UID, **more)
+
+
+def errors(raw: Raw, generation: Generation = Generation.V1BETA1) -> list[str]:
+    return [str(error).removeprefix(f"metadata.annotations[{GANGS}]") for error in resolved(raw, generation).errors]
+
+
+def test_each_gang_has_its_members_and_options() -> None:
+    plan = some_plan(grouped(*TWO))
+    claims = (Claim("net", template="channel"),)
+    assert plan.workload.templates == (
+        Template("trainers", 3, topology_key="rack", claims=claims),
+        Template("evals", 2, disruption="all"),
+    )
+    (trainers, *_) = plan.groups
+    groups = {job.name: job.reference.group if job.reference else None for job in plan.jobs()}
+    assert [groups[f"js-{name}"] for name in ("leader-0", "workers-0", "workers-1")] == [trainers.name] * 3
+    assert groups["js-evaluators-0"] != groups["js-evaluators-1"]
+    assert groups["js-logger-0"] is None
+
+
+def test_yaml_and_json_mean_the_same() -> None:
+    text = "- {name: trainers, replicatedJobs: [leader, workers]}\n"
+    same = grouped({"name": "trainers", "replicatedJobs": ["leader", "workers"]})
+    assert some_plan(grouped(text=text)).groups == some_plan(same).groups
+
+
+@each("generation", [Generation.V1ALPHA2, Generation.V1BETA1])
+def test_claims_are_in_templates_and_groups(generation: Generation) -> None:
+    workload, group, *_ = build_objects(some_plan(grouped(*TWO), generation), generation)
+    claims = [{"name": "net", "resourceClaimTemplateName": "channel"}]
+    assert workload["spec"]["podGroupTemplates"][0]["resourceClaims"] == claims
+    assert group["spec"]["resourceClaims"] == claims
+
+
+def test_the_reference_of_a_job_is_the_planned_group() -> None:
+    raw = stored(grouped(*TWO))
+    plan = assessed(raw).plan
+    assert plan is not None
+    for job, (position, index) in zip(plan.jobs(), [(0, 0), (1, 0), (1, 1), (2, 0), (2, 1), (3, 0)], strict=True):
+        assert reference_of_job(child_job(raw, position, index)) == job.reference
+
+
+def entry(**changes: Any) -> Raw:
+    return {"name": "a", "replicatedJobs": ["workers"], **changes}
+
+
+@each(
+    ("gangs", "message"),
+    [
+        ([], ": must be a list with at least one gang"),
+        ([{"name": "a"}], "[0].replicatedJobs: is required"),
+        ([entry(replicatedJobs=[])], "[0].replicatedJobs: "),
+        ([entry(name="A")], "[0].name: "),
+        ([entry(color="red")], "[0].color: unknown field"),
+        ([entry(replicatedJobs=["worker"])], '[0].replicatedJobs[0]: there is no replicated job "worker"'),
+        ([entry(), entry(name="b")], '[1].replicatedJobs[0]: replicated job "workers" is in a gang already'),
+        ([entry(), entry(replicatedJobs=["leader"])], '[1].name: "a" is also the name of '),
+        ([entry(replicatedJobs=["leader", "workers"], perReplica=True)], "[0]: perReplica needs exactly one entry"),
+        ([entry(minCount=5)], "[0].minCount: is 5, and the gang has 4 pods"),
+        ([entry(minCount=0)], "[0].minCount: "),
+        ([entry(minCount=3, perReplica=True)], "[0].minCount: is 3, and the gang has 2 pods"),
+        ([entry(disruption="some")], "[0].disruption: unsupported value"),
+        ([entry(topologyKey="a b")], "[0].topologyKey: "),
+        ([entry(resourceClaims=[{"name": "c"}])], "[0].resourceClaims[0]: exactly one of resourceClaimName"),
+        ([entry(resourceClaims=[{"name": "c", "resourceClaimName": "c"}] * 5)], "[0].resourceClaims: "),
+    ],
+)
+def test_an_error_has_its_place_in_the_list(gangs: list[Raw], message: str) -> None:
+    assert any(error.startswith(message) for error in errors(grouped(*gangs))), errors(grouped(*gangs))
+
+
+@each("text", ["", "a: [", "[", "- a\n---\n- b\n", "a" * 70_000, "&a [*a]"])
+def test_a_text_that_is_no_list_is_one_error(text: str) -> None:
+    assert len(errors(grouped(text=text))) == 1
+
+
+def test_sequenced_members_of_one_gang_are_rejected() -> None:
+    entries = (rj("leader"), rj("workers", depends_on="leader"))
+    both = {"name": "a", "replicatedJobs": ["leader", "workers"]}
+    (error,) = errors(grouped(both, entries=entries))
+    assert error.startswith("[0].replicatedJobs: these replicated jobs start one after another")
+    apart = ({"name": "a", "replicatedJobs": ["leader"]}, {"name": "b", "replicatedJobs": ["workers"]})
+    assert errors(grouped(*apart, entries=entries)) == []
+
+
+def test_older_kubernetes_has_no_options_of_a_gang() -> None:
+    found = errors(grouped(*TWO), Generation.V1ALPHA1)
+    assert [each.partition(":")[0] for each in found] == ["[0].topologyKey", "[0].resourceClaims", "[1].disruption"]
+
+
+def test_short_annotations_that_mean_the_same_are_allowed() -> None:
+    together = {"name": "all", "replicatedJobs": ["leader", "workers", "evaluators", "logger"]}
+    assert errors(grouped(together, mode="Gang")) == []
+    assert errors(grouped({**together, "topologyKey": "rack"}, mode="Gang", options='{"topologyKey":"rack"}')) == []
+
+
+@each(
+    ("more", "message"),
+    [
+        ({"mode": "Gang"}, f": means other gangs than {MODE}"),
+        ({"mode": "Off"}, f": means other gangs than {MODE}"),
+        ({"options": '{"topologyKey":"zone"}'}, f'[0].topologyKey: is "rack", and "zone" in {OPTIONS}'),
+    ],
+)
+def test_short_annotations_that_mean_something_else_are_rejected(more: Raw, message: str) -> None:
+    assert errors(grouped(*TWO, **more))[0].startswith(message)
+
+
+def job(name: str, index: int, *, succeeded: int = 0) -> JobProgress:
+    return JobProgress("t", f"js-{name}-{index}", "js", FIXTURE_UID, name, index, 0, succeeded, False, False)
+
+
+def test_min_count_stays_until_fewer_pods_are_left() -> None:
+    plan = some_plan(grouped(TWO[0]))
+    (group,) = plan.groups
+    assert target_min_counts(plan, []) == {group.name: 3}
+    assert target_min_counts(plan, [job("workers", 0, succeeded=2)]) == {group.name: 3}
+    assert target_min_counts(plan, [job("workers", 0, succeeded=2), job("workers", 1, succeeded=1)]) == {group.name: 2}
+
+
+def test_a_restart_has_the_min_count_again() -> None:
+    raw = stored(grouped(TWO[0]))
+    raw["spec"]["failurePolicy"] = {"maxRestarts": 1}
+    plan = assessed(raw).plan
+    assert plan is not None
+    assert [spare.template.min_count for spare in spare_groups(plan)] == [3]
+
+
+def test_the_list_cannot_change() -> None:
+    old, new = stored(grouped(*TWO)), stored(grouped(*TWO))
+    new["metadata"]["annotations"][GANGS] = json.dumps(TWO[:1])
+    (error,) = check_update(read(old), read(new), Generation.V1BETA1)
+    assert error.path == f"metadata.annotations[{GANGS}]"
+
+
+@st.composite
+def lists(draw: st.DrawFn) -> list[Raw]:
+    """Gangs over some of the ReplicatedJobs, named as convert names them."""
+    gangs: dict[int, list[str]] = {}
+    for each_entry in ENTRIES:
+        number = draw(st.integers(-1, 2))
+        if number >= 0:
+            gangs.setdefault(number, []).append(each_entry["name"])
+    sizes = {found.name: replicated_job_pods(found) for found in read(jobset("js", *ENTRIES)).replicated_jobs}
+    made = []
+    for members in gangs.values():
+        gang: Raw = {"name": members[0], "replicatedJobs": members}
+        if len(members) == 1 and draw(st.booleans()):
+            gang["perReplica"] = True
+        if draw(st.booleans()):
+            gang["topologyKey"] = draw(st.sampled_from(["rack", "zone"]))
+        if draw(st.booleans()):
+            gang["disruption"] = draw(st.sampled_from(["single", "all"]))
+        pods = sum(map(sizes.__getitem__, members))
+        if "perReplica" not in gang and pods > 1 and draw(st.booleans()):
+            gang["minCount"] = draw(st.integers(1, pods - 1))
+        if draw(st.booleans()):
+            gang["resourceClaims"] = [{"name": "c", "resourceClaimName": "shared"}]
+        made.append(gang)
+    return made
+
+
+@given(gangs=lists().filter(bool))
+@PROPERTY
+def test_spec_scheduling_and_back_makes_the_same_groups(gangs: list[Raw]) -> None:
+    raw = grouped(*gangs)
+    there = convert(raw, Notation.SCHEDULING)
+    assert there.errors == ()
+    assert "gangctl.dev" not in json.dumps(there.value)
+    back = convert(there.value, Notation.ANNOTATIONS)
+    assert back.errors == ()
+    again = convert(back.value, Notation.SCHEDULING)
+    assert entries_of(again.value) == entries_of(there.value)
+    before, after = some_plan(raw), some_plan(back.value)
+    assert sorted(map(options_of, before.groups)) == sorted(map(options_of, after.groups))
+
+
+def entries_of(raw: Raw) -> list[str]:
+    scheduling = raw["spec"]["scheduling"]
+    return sorted(map(json.dumps, scheduling.get("replicatedJobs", [scheduling])))
+
+
+def options_of(group: PodGroup) -> tuple[Any, ...]:
+    template = group.template
+    return template.min_count, template.topology_key, template.disruption, template.claims
