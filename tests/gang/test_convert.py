@@ -222,10 +222,6 @@ def entries(*blocks: dict[str, Any]) -> dict[str, Any]:
 
 TOPOLOGY = {"schedulingConstraints": {"topology": [{"key": "zone"}]}}
 UNSAYABLE: dict[str, tuple[object, str]] = {
-    "min-count-below": (
-        {"schedulingPolicy": {"gang": {"minCount": 2}}},
-        "spec.scheduling.schedulingPolicy.gang.minCount",
-    ),
     "min-count-above": (
         entries(target("a", schedulingPolicy={"gang": {"minCount": 9}}), target("b"), target("c")),
         "[0]",
@@ -234,14 +230,14 @@ UNSAYABLE: dict[str, tuple[object, str]] = {
     "top-basic": (BASIC, "spec.scheduling.schedulingPolicy.basic"),
     "all-basic": (entries(target("a", **BASIC), target("b", **BASIC), target("c", **BASIC)), "no gangs"),
     "basic-of-several": (entries(target("a", "b", **BASIC), target("c", **GANG)), "basic group of several"),
-    "two-of-three-and-one": (entries(target("a", "b"), target("c")), "beside another gang"),
     "sequenced-together": (entries(target("a", "b"), target("c", **BASIC)), "deadlock"),
     "job-basic": (entries(target("a", job=BASIC), target("b"), target("c")), "job.schedulingPolicy.basic"),
     "job-of-two": (entries(target("a", "b", job=GANG), target("c")), "exactly one replicated job"),
     "job-beside-policy": (entries(target("a", job=GANG, **GANG), target("b"), target("c")), "next to job"),
-    "claims": (entries(target("a", resourceClaims=[{"name": "x"}]), target("b"), target("c")), "resource claims"),
-    "job-claims": (entries(target("a", job={"resourceClaims": []}), target("b"), target("c")), "resource claims"),
-    "different-topology": (entries(target("a", **TOPOLOGY), target("b"), target("c")), "differs"),
+    "claims": (
+        entries(target("a", resourceClaims=[{"name": "x"}]), target("b"), target("c")),
+        "exactly one of resourceClaimName",
+    ),
     "basic-topology": (entries(target("a", **BASIC, **TOPOLOGY), target("b"), target("c")), "no word for constraints"),
     "two-topologies": ({"schedulingConstraints": {"topology": [{"key": "a"}, {"key": "b"}]}}, "at most one"),
     "topology-key": ({"schedulingConstraints": {"topology": [{"key": "a b"}]}}, "topology[0].key"),

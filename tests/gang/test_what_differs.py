@@ -60,17 +60,6 @@ def test_eight_replicated_jobs_are_named_and_their_texts_are_cut() -> None:
     assert LONG not in error.detail
 
 
-def test_of_gangs_with_different_options_the_first_is_named_beside_the_one_that_differs() -> None:
-    def entry(name: str, key: str) -> dict[str, object]:
-        return {"targetReplicatedJobs": [name], "schedulingConstraints": {"topology": [{"key": key}]}}
-
-    entries = [entry("a", "rack"), entry("b", "rack"), entry("c", "zone")]
-    raw = jobset("js", rj("a"), rj("b"), rj("c"), scheduling={"replicatedJobs": entries})
-    (error,) = convert(raw, Notation.ANNOTATIONS).errors
-    assert error.path == "spec.scheduling.replicatedJobs[2]"
-    assert error.detail.endswith("for all gangs; spec.scheduling.replicatedJobs[0] differs")
-
-
 @each(("replicas", "taken"), [(7, True), (8, False)])
 def test_a_gang_of_a_whole_replicated_job_is_one_of_the_eight_groups(replicas: int, taken: bool) -> None:
     raw = jobset("js", rj("a", replicas, mode="ReplicatedGang"), rj("b", 3, mode="Gang"))
@@ -86,8 +75,8 @@ def test_a_gang_of_a_whole_replicated_job_is_one_of_the_eight_groups(replicas: i
         {"schedulingConstraints": {"topology": [{"key": "rack"}]}, "disruptionMode": {"single": {}}},
     ],
 )
-def test_two_gangs_differ_if_one_of_their_options_does(others: dict[str, object]) -> None:
+def test_gangs_with_different_options_become_a_list(others: dict[str, object]) -> None:
     first = {"schedulingConstraints": {"topology": [{"key": "rack"}]}, "disruptionMode": {"all": {}}}
     entries = [{"targetReplicatedJobs": ["a"], **first}, {"targetReplicatedJobs": ["b"], **others}]
     raw = jobset("js", rj("a"), rj("b"), scheduling={"replicatedJobs": entries})
-    assert [error.path for error in convert(raw, Notation.ANNOTATIONS).errors] == ["spec.scheduling.replicatedJobs[1]"]
+    assert "gangctl.dev/gangs" in convert(raw, Notation.ANNOTATIONS).value["metadata"]["annotations"]
