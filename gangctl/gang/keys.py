@@ -6,7 +6,7 @@ from difflib import get_close_matches
 from typing import Final
 
 from gangctl.api.jobset import JobSet
-from gangctl.api.meta import GANG_MODE, GANG_OPTIONS, GANG_REF, GANGS, SKIP_LABEL
+from gangctl.api.meta import GANG_MODE, GANG_OPTIONS, GANG_REF, GANGS, PREFIX, SKIP_LABEL
 from gangctl.errors import one_line
 from gangctl.gang.reasons import Notice, Reason
 
@@ -31,6 +31,7 @@ def check_keys(jobset: JobSet) -> tuple[Notice, ...]:
 def _why(key: str) -> str:
     if key in _BELONGS:
         return _BELONGS[key]
-    near = get_close_matches(key[:_SHOWN], (GANG_MODE, GANG_OPTIONS, GANGS), n=1, cutoff=0.75)
-    known = f"did you mean {near[0]}" if near else f"gangctl reads {GANG_MODE}, {GANG_OPTIONS} and {GANGS}"
+    names = [each.removeprefix(PREFIX) for each in (GANG_MODE, GANG_OPTIONS, GANGS)]
+    near = get_close_matches(key.removeprefix(PREFIX)[:_SHOWN], names, n=1, cutoff=0.75)
+    known = f"did you mean {PREFIX}{near[0]}" if near else f"gangctl reads {GANG_MODE}, {GANG_OPTIONS} and {GANGS}"
     return f"gangctl knows no such key; {known}"
