@@ -25,8 +25,7 @@ def told(raw: dict[str, Any]) -> list[str]:
         (
             "annotations",
             "gangctl.dev/x",
-            "gangctl knows no such key; gangctl reads gangctl.dev/gang-mode, gangctl.dev/gang-options and "
-            "gangctl.dev/gangs",
+            "gangctl knows no such key; gangctl reads gangctl.dev/gang-mode, gangctl.dev/gang-options and",
         ),
         ("labels", "gangctl.dev/gang-mode", "it is an annotation, of the JobSet or of"),
         ("labels", "gangctl.dev/skip", "it is a label of namespaces"),
