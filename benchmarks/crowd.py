@@ -19,7 +19,7 @@ from gangctl.api.jobset import read_jobset
 from gangctl.api.scheduling import Generation
 from gangctl.gang.admission import inject_patch
 from gangctl.gang.build import ADAPTERS, build_objects
-from gangctl.gang.config import GangOptions
+from gangctl.gang.config import read_config
 from gangctl.gang.plan import GangPlan, make_plan, stored_stamps
 from tests.cases import object_name
 from tests.controlplane import pod_status
@@ -176,7 +176,7 @@ def _jobset_status() -> Object:
 def _plan(raw: Object) -> GangPlan:
     read, _ = read_jobset(raw)
     stamps, _ = stored_stamps(read)
-    plan = make_plan(read, stamps, GangOptions())
+    plan = make_plan(read, stamps, read_config(read)[0])
     assert plan is not None, "it is stamped"
     return plan
 

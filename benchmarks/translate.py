@@ -43,7 +43,7 @@ def translate(raw: dict[str, Any], generation: Generation) -> int:
     """One translation; the number of objects."""
     parsed, _ = read_jobset(raw)
     resolution = resolve(parsed, ClusterRules(generation))
-    plan = make_plan(parsed, resolution.stamps, resolution.config.options)
+    plan = make_plan(parsed, resolution.stamps, resolution.config)
     return len(build_objects(plan, generation)) if plan else 0
 
 
