@@ -27,6 +27,7 @@ from gangctl.api.meta import (
     WRITTEN,
 )
 from gangctl.api.reader import Reader
+from gangctl.api.scheduling import Claim
 from gangctl.errors import FieldError
 
 SCHEDULING_REFERENCES: Final = ("schedulingGroup", "workloadRef")
@@ -52,6 +53,7 @@ _KEPT: Final = (
 
 
 _ON_JOBSETS: Final = frozenset({GANG_MODE, GANG_OPTIONS, GANGS})
+_MAX_CLAIMS: Final = 1024
 _ON_TEMPLATES: Final = frozenset({GANG_MODE, GANG_REF})
 _MOST_UNREAD: Final = 8
 
@@ -77,6 +79,8 @@ class ReplicatedJob:
     """Fields of the Job's spec, of :data:`SHRINKING`, with which it continues, or succeeds, with fewer pods."""
     job_scheduling: bool = False
     """The Job's own ``spec.scheduling`` is set: the Job controller makes a gang of the Job (KEP-5547)."""
+    claims: tuple[Claim, ...] = ()
+    """``resourceClaims`` of its pods."""
     restarted: tuple[int, ...] = ()
     """Restarts of single Jobs by index (failure policy action RestartJob), empty without any."""
 
@@ -171,6 +175,13 @@ def _reference_field(pod_spec: Reader) -> str:
     return next((field for field in SCHEDULING_REFERENCES if pod_spec.value.get(field)), "")
 
 
+def _claims(pod_spec: Reader) -> tuple[Claim, ...]:
+    return tuple(
+        Claim(each.string("name"), each.string("resourceClaimName"), each.string("resourceClaimTemplateName"))
+        for each in pod_spec.children("resourceClaims", _MAX_CLAIMS)
+    )
+
+
 def _restarted(status: Mapping[str, Any]) -> Mapping[str, tuple[int, ...]]:
     """Restarts of single Jobs by ReplicatedJob; those without any are left out."""
     entries = status.get("replicatedJobsStatus")
@@ -206,6 +217,7 @@ def _replicated_job(
         scheduler=pod_spec.string("schedulerName"),
         shrinks_by=tuple(field for field in SHRINKING if job_spec.value.get(field) is not None),
         job_scheduling=job_spec.value.get("scheduling") is not None,
+        claims=_claims(pod_spec) if "resourceClaims" in pod_spec.value else (),
         restarted=restarted.get(entry.string("name"), ()) if restarted else (),
     )
 

@@ -53,7 +53,30 @@ class Capabilities:
     """Topology constraints and disruption mode exist."""
     uniform_priority: bool
     """The scheduler refuses a group whose pods have another priority than the group."""
+    composite: bool = False
+    """Groups can have a CompositePodGroup as parent, where the cluster serves it."""
 
+
+class Feature(StrEnum):
+    """What a cluster keeps only with a feature gate: a field of templates in the API."""
+
+    TOPOLOGY = "schedulingConstraints"
+    DISRUPTION = "disruptionMode"
+    CLAIMS = "resourceClaims"
+    COMPOSITE = "compositePodGroupTemplates"
+
+    @property
+    def gates(self) -> str:
+        """The feature gates that it needs besides those of gangs, as words."""
+        return _GATES[self]
+
+
+_GATES: Final = {
+    Feature.TOPOLOGY: "feature gate TopologyAwareWorkloadScheduling",
+    Feature.DISRUPTION: "feature gate WorkloadAwarePreemption",
+    Feature.CLAIMS: "feature gate DRAWorkloadResourceClaims",
+    Feature.COMPOSITE: "feature gates CompositePodGroup and TopologyAwareWorkloadScheduling",
+}
 
 NEWEST: Final = Generation.V1BETA1
 _MINORS: Final = {Generation.V1ALPHA1: "1.35", Generation.V1ALPHA2: "1.36", Generation.V1BETA1: "1.37"}
@@ -64,7 +87,9 @@ _CAPABILITIES: Final = {
     Generation.V1ALPHA2: Capabilities(
         pod_groups=True, min_count_mutable=False, constraints=True, uniform_priority=False
     ),
-    Generation.V1BETA1: Capabilities(pod_groups=True, min_count_mutable=True, constraints=True, uniform_priority=True),
+    Generation.V1BETA1: Capabilities(
+        pod_groups=True, min_count_mutable=True, constraints=True, uniform_priority=True, composite=True
+    ),
 }
 
 
@@ -109,6 +134,16 @@ class Template:
 
 
 @dataclass(frozen=True, slots=True)
+class CompositeTemplate:
+    """What the one CompositePodGroup of a JobSet is made from: a parent of all its groups (KEP-6012)."""
+
+    name: str
+    min_group_count: int
+    """Groups that start together."""
+    priority_class: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Workload:
     """The one Workload of a JobSet."""
 
@@ -116,6 +151,8 @@ class Workload:
     name: str
     owner: Owner
     templates: tuple[Template, ...]
+    composite: CompositeTemplate | None = None
+    """Parent of all templates."""
 
 
 class PodGroup(NamedTuple):
@@ -129,6 +166,18 @@ class PodGroup(NamedTuple):
     owner: Owner
     workload: str
     template: Template
+    parent: str = ""
+    """Name of its CompositePodGroup."""
+
+
+class CompositePodGroup(NamedTuple):
+    """Groups that start together, each of them placed as a whole."""
+
+    namespace: str
+    name: str
+    owner: Owner
+    workload: str
+    template: CompositeTemplate
 
 
 class Reference(NamedTuple):
@@ -165,9 +214,10 @@ def _text(value: object, key: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Observed:
-    """What gangctl keeps of a Workload or PodGroup that it has observed.
+    """What gangctl keeps of a Workload, PodGroup or CompositePodGroup that it has observed.
 
-    ``min_counts`` holds (template name, minCount) in list order; a PodGroup's own is under the empty name.
+    ``min_counts`` holds (template name, minCount) in list order. The one of a PodGroup, and the minGroupCount of a
+    CompositePodGroup, is under the empty name.
     """
 
     namespace: str
@@ -187,6 +237,8 @@ class Observed:
     priority: int | None = None
     priority_class: str = ""
     topology_key: str = ""
+    composite: bool = False
+    """The templates of a Workload have a composite one as parent."""
     scheduled: Scheduled | None = None
     """The scheduler's condition on a PodGroup, None as long as there is none."""
 
@@ -250,10 +302,10 @@ def controller_ref(owner: Owner) -> dict[str, str]:
     return {"apiGroup": JOBSET_GROUP, "kind": "JobSet", "name": owner.name}
 
 
-def gang_min_count(policy: object) -> int | None:
+def gang_min_count(policy: object, field: str = "minCount") -> int | None:
     """minCount of a gang policy; None for a basic policy or anything else."""
     gang = policy.get("gang") if isinstance(policy, dict) else None
-    count = gang.get("minCount") if isinstance(gang, dict) else None
+    count = gang.get(field) if isinstance(gang, dict) else None
     return count if isinstance(count, int) else None
 
 
@@ -267,7 +319,7 @@ def list_min_counts(entries: object, policy_field: str) -> tuple[tuple[str, int]
 
 
 def observe(adapter: SchedulingAdapter, kind: str, raw: dict[str, Any]) -> Observed:
-    """Project a raw Workload or PodGroup."""
+    """Project a raw Workload, PodGroup or CompositePodGroup."""
     meta = raw.get("metadata") or {}
     spec = raw.get("spec") or {}
     owner = controller_owner(meta) or {}
@@ -283,13 +335,19 @@ def observe(adapter: SchedulingAdapter, kind: str, raw: dict[str, Any]) -> Obser
         owner_jobset=owner.get("name", "") if is_jobset_owner(owner) else "",
         deleting=bool(meta.get("deletionTimestamp")),
         claims_jobset=str(claim.get("name") or "") if claims else "",
-        min_counts=adapter.min_counts(kind, spec),
+        min_counts=adapter.min_counts(kind, spec) if kind != "CompositePodGroup" else _min_group_count(spec),
         created=str(meta.get("creationTimestamp") or ""),
         priority=_integer(spec.get("priority")),
         priority_class=str(spec.get("priorityClassName") or ""),
         topology_key=_topology_key(spec.get("schedulingConstraints")),
+        composite=bool(spec.get("compositePodGroupTemplates")),
         scheduled=_scheduled(raw.get("status")),
     )
+
+
+def _min_group_count(spec: dict[str, Any]) -> tuple[tuple[str, int], ...]:
+    count = gang_min_count(spec.get("schedulingPolicy"), "minGroupCount")
+    return () if count is None else (("", count),)
 
 
 def _integer(value: object) -> int | None:

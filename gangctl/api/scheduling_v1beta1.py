@@ -1,4 +1,7 @@
-"""``scheduling.k8s.io/v1beta1`` (Kubernetes 1.37): minCount can change, priority must agree with the pods'."""
+"""``scheduling.k8s.io/v1beta1`` (Kubernetes 1.37): minCount can change, priority must agree with the pods'.
+
+CompositePodGroups are in v1alpha3, behind the feature gate CompositePodGroup.
+"""
 
 from __future__ import annotations
 
@@ -8,9 +11,12 @@ from gangctl.api.scheduling import (
     Generation,
     PodGroup,
     Template,
+    Workload,
+    list_min_counts,
     metadata,
 )
 from gangctl.api.scheduling_v1alpha2 import V1Alpha2
+from gangctl.api.scheduling_v1alpha3 import with_group_count
 
 
 class V1Beta1(V1Alpha2):
@@ -30,12 +36,30 @@ class V1Beta1(V1Alpha2):
             spec["priorityClassName"] = template.priority_class
         return spec
 
+    def workload(self, workload: Workload) -> dict[str, Any]:
+        """See :class:`~gangctl.api.scheduling.SchedulingAdapter`."""
+        body = super().workload(workload)
+        if workload.composite is not None:
+            parent = with_group_count({"name": workload.composite.name}, workload.composite)
+            parent["podGroupTemplates"] = body["spec"].pop("podGroupTemplates")
+            body["spec"]["compositePodGroupTemplates"] = [parent]
+        return body
+
     def pod_group(self, group: PodGroup) -> dict[str, Any]:
         """See :class:`~gangctl.api.scheduling.SchedulingAdapter`."""
-        reference = {"workloadName": group.workload, "templateName": group.template.name}
+        spec: dict[str, Any] = {"workloadRef": {"workloadName": group.workload, "templateName": group.template.name}}
+        if group.parent:
+            spec["parentCompositePodGroupName"] = group.parent
         return {
             "apiVersion": self._api_version,
             "kind": "PodGroup",
             "metadata": metadata(group.namespace, group.name, group.owner),
-            "spec": self._with_policy({"workloadRef": reference}, group.template),
+            "spec": self._with_policy(spec, group.template),
         }
+
+    def min_counts(self, kind: str, spec: dict[str, Any]) -> tuple[tuple[str, int], ...]:
+        """See :class:`~gangctl.api.scheduling.SchedulingAdapter`."""
+        parents = spec.get("compositePodGroupTemplates")
+        if kind == "Workload" and isinstance(parents, list) and parents and isinstance(parents[0], dict):
+            return list_min_counts(parents[0].get("podGroupTemplates"), "schedulingPolicy")
+        return super().min_counts(kind, spec)

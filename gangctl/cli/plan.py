@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 import click
@@ -18,7 +18,7 @@ from gangctl.cli.quantities import with_quantities
 from gangctl.gang.build import build_objects
 from gangctl.gang.config import read_config
 from gangctl.gang.naming import UID_PLACEHOLDER
-from gangctl.gang.report import GroupReport, PlanReport
+from gangctl.gang.report import GroupReport, PlanReport, TemplateReport
 from gangctl.gang.requests import together
 
 _PLACEHOLDER: Final = f"{UID_PLACEHOLDER[:13]} in names is a placeholder for the first digits of the JobSet's UID"
@@ -115,22 +115,30 @@ def _why_none(each: PlannedManifest) -> str:
 def _details(report: PlanReport) -> list[str]:
     """Details without a column in the table."""
     lines = []
-    constraints = {(t["topologyKey"], t["disruption"], t["priorityClassName"]) for t in report["templates"]}
-    for topology, disruption, priority in sorted(constraints):
-        parts = []
-        if topology:
-            parts.append(f"all pods of a gang on one {topology}")
-        if disruption:
-            parts.append(f"preempted {'as a whole' if disruption == 'all' else 'pod by pod'}")
-        if priority:
-            parts.append(f"priority {priority}")
-        if parts:
-            lines.append(", ".join(parts))
+    if (composite := report["composite"]) is not None:
+        lines.append(f"CompositePodGroup {composite['name']}: all {composite['minGroupCount']} gangs start together")
+    same: dict[str, list[str]] = {}
+    for template in report["templates"]:
+        same.setdefault(", ".join(_options(template)), []).append(template["name"])
+    for text, names in same.items():
+        if text:
+            lines.append(text if len(same) == 1 else f"{', '.join(names)}: {text}")
     alone = Counter({(job["replicatedJob"], job["pods"]): 0 for job in report["jobs"] if job["group"] is None})
     alone.update((job["replicatedJob"], job["pods"]) for job in report["jobs"] if job["group"] is None)
     if alone and report["groups"]:
         lines.append("Not in a gang: " + ", ".join(f"{name} {jobs}x{pods}" for (name, pods), jobs in alone.items()))
     return lines
+
+
+def _options(template: TemplateReport) -> Iterator[str]:
+    if template["topologyKey"]:
+        yield f"all pods of a gang on one {template['topologyKey']}"
+    if template["disruption"]:
+        yield f"preempted {'as a whole' if template['disruption'] == 'all' else 'pod by pod'}"
+    if template["priorityClassName"]:
+        yield f"priority {template['priorityClassName']}"
+    if template["resourceClaims"]:
+        yield f"all pods of a gang share {', '.join(template['resourceClaims'])}"
 
 
 def _table(planned: Sequence[PlannedManifest]) -> Table:

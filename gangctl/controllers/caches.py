@@ -40,12 +40,13 @@ _CHILDREN: Final = Selection(label_selector=JOBSET_NAME)
 
 
 class SchedulingCache:
-    """Workloads and PodGroups of one generation."""
+    """Workloads and groups of one generation."""
 
     def __init__(
         self,
         client: Client,
         generation: Generation,
+        composite: bool,
         observer: Callable[[Resource], InformerObserver],
         on_lost: Callable[[], None],
     ) -> None:
@@ -54,7 +55,7 @@ class SchedulingCache:
         self.informers: dict[Kind, Informer[Observed]] = {}
         self._on_lost = on_lost
         self._lost = asyncio.Event()
-        for kind, resource in scheduling_resources(generation).items():
+        for kind, resource in scheduling_resources(generation, composite=composite).items():
             self.informers[kind] = Informer(
                 client,
                 resource,
@@ -157,12 +158,12 @@ class GangCaches:
         finally:
             await self._stop_scheduling()
 
-    async def follow(self, generation: Generation | None) -> None:
-        """Mirror Workloads and PodGroups of ``generation`` and forget any others; returns once they are synced."""
+    async def follow(self, generation: Generation | None, *, composite: bool = False) -> None:
+        """Mirror Workloads and groups of ``generation`` and forget any others; returns once they are synced."""
         await self._stop_scheduling()
         self.overlay.clear()
         if generation is not None:
-            cache = SchedulingCache(self._client, generation, self._observer, self._on_lost)
+            cache = SchedulingCache(self._client, generation, composite, self._observer, self._on_lost)
             for kind, informer in cache.informers.items():
                 informer.subscribe(self._on_scheduling(kind))
             self._scheduling = cache
@@ -190,26 +191,29 @@ class GangCaches:
         return self._jobs.store.get(namespace, name)
 
     def scheduling(self, kind: Kind, namespace: str, name: str) -> Observed | None:
-        """A Workload or PodGroup, own writes included, with any owner."""
+        """A Workload or group, own writes included, with any owner."""
         return self.overlay.view(kind, namespace, name, self._store(kind).get(namespace, name))
 
     def groups_of(self, namespace: str, uid: str, names: Sequence[str]) -> dict[str, Observed]:
         """PodGroups under these names, and all others that the JobSet with this UID controls."""
-        return self._groups(namespace, [*names, *self._owned(uid)(names)])
+        return self._found("PodGroup", namespace, [*names, *self._owned("PodGroup", uid)(names)])
 
     async def existing(self, plan: GangPlan) -> Existing:
         """What exists for the JobSet of a plan; long lookups yield to the event loop."""
         namespace, names = plan.jobset.namespace, [group.name for group in plan.groups]
-        names += await computed(len(names), self._owned(plan.uid), names)
-        found = self._groups(namespace, names[:AT_ONCE])
+        names += await computed(len(names), self._owned("PodGroup", plan.uid), names)
+        found = self._found("PodGroup", namespace, names[:AT_ONCE])
         for begin in range(AT_ONCE, len(names), AT_ONCE):
             await asyncio.sleep(0)
-            found |= self._groups(namespace, names[begin : begin + AT_ONCE])
-        return Existing(self.scheduling("Workload", namespace, plan.workload.name), found)
+            found |= self._found("PodGroup", namespace, names[begin : begin + AT_ONCE])
+        parents = [plan.composite.name] if plan.composite is not None else []
+        parents += self._owned("CompositePodGroup", plan.uid)(parents)
+        composites = self._found("CompositePodGroup", namespace, parents)
+        return Existing(self.scheduling("Workload", namespace, plan.workload.name), found, composites)
 
-    def _owned(self, uid: str) -> Callable[[Sequence[str]], list[str]]:
-        """A function that returns the names of the PodGroups that a JobSet controls now, except the known ones."""
-        seen, written = self._store("PodGroup").keys_by_index("owner", uid), self.overlay.written("PodGroup")
+    def _owned(self, kind: Kind, uid: str) -> Callable[[Sequence[str]], list[str]]:
+        """A function that returns the names of the groups that a JobSet controls now, except the known ones."""
+        seen, written = self._store(kind).keys_by_index("owner", uid), self.overlay.written(kind)
 
         def others(known: Sequence[str]) -> list[str]:
             owned = {name for _, name in seen}
@@ -218,8 +222,8 @@ class GangCaches:
 
         return others
 
-    def _groups(self, namespace: str, names: Sequence[str]) -> dict[str, Observed]:
-        found = ((name, self.scheduling("PodGroup", namespace, name)) for name in names)
+    def _found(self, kind: Kind, namespace: str, names: Sequence[str]) -> dict[str, Observed]:
+        found = ((name, self.scheduling(kind, namespace, name)) for name in names)
         return {name: observed for name, observed in found if observed is not None}
 
     def claimed(self, namespace: str, jobset: str) -> str | None:

@@ -14,19 +14,21 @@ from typing import Final
 
 import structlog
 
-from gangctl.api.scheduling import GROUP, Generation
+from gangctl.api.scheduling import GROUP, Feature, Generation
 from gangctl.client.client import Client
 from gangctl.client.pacing import Backoff
 from gangctl.client.resources import JOBS, MUTATING_ADMISSION_POLICIES
-from gangctl.controllers.writer import scheduling_resources
+from gangctl.controllers.writer import scheduling_resource, scheduling_resources
 from gangctl.errors import ApiError, ForbiddenError, InvalidError, NotFoundError
 from gangctl.gang.generation import (
     ApiState,
+    dropped_options,
     evaluate_proof,
     evaluate_unreadable,
     names_its_group,
     pick_generation,
     proof_job,
+    proof_workload,
     stamped_proof_job,
 )
 
@@ -54,6 +56,19 @@ async def prove(client: Client, generation: Generation, namespace: str) -> ApiSt
     return evaluate_proof(generation, stored)
 
 
+async def _dropped(client: Client, generation: Generation, namespace: str) -> frozenset[Feature]:
+    """Options of gangs that the server drops, as a dry run shows."""
+    if not generation.capabilities.constraints:
+        return frozenset()
+    workload = proof_workload(generation, namespace)
+    resource = scheduling_resource(generation, "Workload")
+    try:
+        return dropped_options(await client.create(resource, workload, namespace, dry_run=True))
+    except (ForbiddenError, InvalidError) as refused:
+        log.warning("a dry run to find out which options of gangs are kept was refused", error=str(refused))
+        return frozenset()
+
+
 async def discover(client: Client, own_namespace: str) -> ApiState:
     """Discover the generation, and prove by dry runs that pods keep their reference, and who writes it.
 
@@ -65,10 +80,13 @@ async def discover(client: Client, own_namespace: str) -> ApiState:
     if (unreadable := await _unreadable(client, state.generation)) is not None:
         return unreadable
     try:
-        state = await prove(client, state.generation, own_namespace)
+        proved = await prove(client, state.generation, own_namespace)
     except (ForbiddenError, InvalidError, NotFoundError) as refused:
         reason = f"the dry-run proof in namespace {own_namespace} was refused ({refused.reason}): {refused}"
         return ApiState(None, reason)
+    if proved.generation is None:
+        return proved
+    state = replace(proved, lacks=state.lacks | await _dropped(client, proved.generation, own_namespace))
     if (
         state.generation is None
         or not state.generation.capabilities.pod_groups

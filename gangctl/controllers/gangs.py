@@ -24,7 +24,7 @@ from gangctl.controllers.writer import Writer
 from gangctl.errors import ApiError, OwnershipConflictError
 from gangctl.gang.assess import Lifecycle
 from gangctl.gang.desired import Desired, desire
-from gangctl.gang.diff import Change, diff, retire
+from gangctl.gang.diff import Change, diff, retire, with_composite
 from gangctl.gang.generation import ApiState
 from gangctl.gang.plan import GangPlan
 from gangctl.gang.progress import JobProgress, pods_left
@@ -158,6 +158,8 @@ class GangController:
         difference = await computed(
             observed.items, diff, plan, existing, desired.min_counts, generation.capabilities, desired.spares
         )
+        if generation.capabilities.composite:
+            difference = with_composite(difference, plan, existing, desired.group_count, desired.spare_composite)
         interrupted = self._reporter.interrupted(jobset, existed=existing.workload is not None)
         if not await self._apply(jobset, plan, difference.changes, generation, interrupted=interrupted):
             return requeue(CONFLICT_RETRY_SECONDS)

@@ -33,9 +33,16 @@ CURE: Final = (
 )
 """The remedy for another owner's group in deletion that pods of the gang hold (``podgroup-protection``)."""
 
-_CREATED: Final[dict[Kind, Reason]] = {"Workload": Reason.WORKLOAD_CREATED, "PodGroup": Reason.POD_GROUP_CREATED}
+_CREATED: Final[dict[Kind, Reason]] = {
+    "PodGroup": Reason.POD_GROUP_CREATED,
+    "CompositePodGroup": Reason.COMPOSITE_POD_GROUP_CREATED,
+}
 _UPDATED: Final[dict[Kind, Reason]] = {"Workload": Reason.WORKLOAD_UPDATED, "PodGroup": Reason.POD_GROUP_UPDATED}
-_DELETED: Final[dict[Kind, Reason]] = {"Workload": Reason.WORKLOAD_DELETED, "PodGroup": Reason.POD_GROUP_DELETED}
+_DELETED: Final[dict[Kind, Reason]] = {
+    "Workload": Reason.WORKLOAD_DELETED,
+    "PodGroup": Reason.POD_GROUP_DELETED,
+    "CompositePodGroup": Reason.COMPOSITE_POD_GROUP_DELETED,
+}
 
 
 def _list(names: Sequence[str]) -> str:
@@ -59,13 +66,13 @@ def events_of(plan: GangPlan | None, changes: Iterable[Change], generation: Gene
     """Events for changes that were carried out; routine ones (pods that finished) have none."""
     notices: list[Notice] = []
     deleted: dict[Kind, list[str]] = {}
-    recreated: list[str] = []
+    recreated: dict[Kind, list[str]] = {}
     for change in changes:
         match change:
             case Create(kind="Workload") if plan is not None:
                 notices.append(created(plan, generation.capabilities))
-            case Create(again=True):
-                recreated.append(change.name)
+            case Create(again=True, spare=False):
+                recreated.setdefault(change.kind, []).append(change.name)
             case SetMinCounts(progress=False):
                 counts = ", ".join(f"{name + ' ' if name else ''}{old} to {new}" for _, name, old, new in change.counts)
                 message = f"Changed minCount of {change.kind} {change.name}: {counts}"
@@ -74,8 +81,7 @@ def events_of(plan: GangPlan | None, changes: Iterable[Change], generation: Gene
                 deleted.setdefault(change.kind, []).append(change.name)
             case _:
                 pass
-    if recreated:
-        notices.append(Notice(Reason.POD_GROUP_CREATED, f"Created PodGroups {_list(recreated)}"))
+    notices += [Notice(_CREATED[kind], f"Created {kind}s {_list(names)}") for kind, names in recreated.items()]
     notices += [Notice(_DELETED[kind], f"Deleted {kind} {_list(names)}") for kind, names in deleted.items()]
     return notices
 
@@ -153,7 +159,7 @@ class GangMetrics:
         if state.generation is None:
             return
         field = ADAPTERS[state.generation].reference_field
-        for resource in scheduling_resources(state.generation).values():
+        for resource in scheduling_resources(state.generation, composite=state.composite).values():
             self._support.labels(resource.plural, resource.version, field).set(1)
 
 

@@ -8,7 +8,8 @@ from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Any, Final
 
-from gangctl.api.scheduling import GROUP, Generation, Observed, PodGroup, Workload, observe
+from gangctl.api import scheduling_v1alpha3
+from gangctl.api.scheduling import GROUP, CompositePodGroup, Generation, Observed, PodGroup, Workload, observe
 from gangctl.client.client import Client, JsonPatch
 from gangctl.client.resources import Resource
 from gangctl.errors import AlreadyExistsError, ConflictError, NotFoundError, OwnershipConflictError
@@ -103,17 +104,24 @@ class Overlay:
 CONCURRENT_WRITES: Final = 8
 """Concurrent writes for one JobSet, among changes whose order does not matter."""
 
-_PLURALS: Final[dict[Kind, str]] = {"Workload": "workloads", "PodGroup": "podgroups"}
+_PLURALS: Final[dict[Kind, str]] = {
+    "Workload": "workloads",
+    "PodGroup": "podgroups",
+    "CompositePodGroup": "compositepodgroups",
+}
 
 
 def scheduling_resource(generation: Generation, kind: Kind) -> Resource:
-    """The resource of Workloads or PodGroups of a generation."""
-    return Resource(GROUP, generation.value, _PLURALS[kind], kind)
+    """The resource of objects of a kind where the cluster serves a generation."""
+    version = scheduling_v1alpha3.VERSION if kind == "CompositePodGroup" else generation.value
+    return Resource(GROUP, version, _PLURALS[kind], kind)
 
 
-def scheduling_resources(generation: Generation) -> dict[Kind, Resource]:
-    """The resources of everything that gangctl makes in a generation."""
+def scheduling_resources(generation: Generation, *, composite: bool = False) -> dict[Kind, Resource]:
+    """The resources of everything that gangctl makes in a generation; ``composite``: whether CompositePodGroups too."""
     kinds: list[Kind] = ["Workload", "PodGroup"] if generation.capabilities.pod_groups else ["Workload"]
+    if composite:
+        kinds.append("CompositePodGroup")
     return {kind: scheduling_resource(generation, kind) for kind in kinds}
 
 
@@ -125,7 +133,8 @@ def min_count_patch(change: SetMinCounts) -> JsonPatch:
     """
     patch: JsonPatch = [{"op": "test", "path": "/metadata/uid", "value": change.observed.uid}]
     for index, template, _, new in change.counts:
-        base = f"/spec/podGroupTemplates/{index}" if change.kind == "Workload" else "/spec"
+        above = "/compositePodGroupTemplates/0" if change.observed.composite else ""
+        base = f"/spec{above}/podGroupTemplates/{index}" if change.kind == "Workload" else "/spec"
         if change.kind == "Workload":
             patch.append({"op": "test", "path": f"{base}/name", "value": template})
         patch.append({"op": "replace", "path": f"{base}/schedulingPolicy/gang/minCount", "value": new})
@@ -174,14 +183,20 @@ class Writer:
     async def _create(self, change: Create) -> None:
         resource = self._resource(change.kind)
         wanted = change.wanted
-        body = self._adapter.workload(wanted) if isinstance(wanted, Workload) else self._adapter.pod_group(wanted)
+        match wanted:
+            case Workload():
+                body = self._adapter.workload(wanted)
+            case PodGroup():
+                body = self._adapter.pod_group(wanted)
+            case CompositePodGroup():
+                body = scheduling_v1alpha3.composite_pod_group(wanted)
         try:
             raw = await self._client.create(resource, body, wanted.namespace)
         except AlreadyExistsError:
             raw = await self._existing(change.kind, wanted)
         self._overlay.wrote(change.kind, self._observe(change.kind, raw))
 
-    async def _existing(self, kind: Kind, wanted: Workload | PodGroup) -> dict[str, Any]:
+    async def _existing(self, kind: Kind, wanted: Workload | PodGroup | CompositePodGroup) -> dict[str, Any]:
         """The holder of a name that was taken: ours from before a crash, or another owner's."""
         raw = await self._client.get(self._resource(kind), wanted.name, wanted.namespace)
         found = self._observe(kind, raw)

@@ -7,6 +7,7 @@ from typing import Any, Final
 from gangctl.api.scheduling import Generation, SchedulingAdapter
 from gangctl.api.scheduling_v1alpha1 import V1Alpha1
 from gangctl.api.scheduling_v1alpha2 import V1Alpha2
+from gangctl.api.scheduling_v1alpha3 import composite_pod_group
 from gangctl.api.scheduling_v1beta1 import V1Beta1
 from gangctl.gang.plan import GangPlan
 
@@ -16,9 +17,11 @@ ADAPTERS: Final[dict[Generation, SchedulingAdapter]] = {
 
 
 def build_objects(plan: GangPlan, generation: Generation) -> list[dict[str, Any]]:
-    """The Workload, then its PodGroups, in the order in which they have to be created."""
+    """The Workload, then its groups, in the order in which they have to be created."""
     adapter = ADAPTERS[generation]
     objects = [adapter.workload(plan.workload)]
+    if plan.composite is not None:
+        objects.append(composite_pod_group(plan.composite))
     if generation.capabilities.pod_groups:
         objects += [adapter.pod_group(group) for group in plan.groups]
     return objects

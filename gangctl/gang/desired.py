@@ -6,11 +6,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from gangctl.api.jobset import JobSet, ReplicatedJob
-from gangctl.api.scheduling import PodGroup
+from gangctl.api.scheduling import CompositePodGroup, PodGroup
 from gangctl.gang.assess import Assessment, Lifecycle, assess
+from gangctl.gang.composite import composite_of
 from gangctl.gang.naming import group_name
 from gangctl.gang.plan import GangPlan, group_names
-from gangctl.gang.progress import JobProgress, target_min_counts
+from gangctl.gang.progress import JobProgress, pods_left, target_min_counts
 from gangctl.gang.reasons import Notice
 from gangctl.gang.resolve import ClusterRules
 from gangctl.gang.stamp import Scope, Stamp
@@ -18,7 +19,7 @@ from gangctl.gang.unlinked import find_unlinked, unlinked_notices, without
 
 
 def spare_groups(plan: GangPlan) -> tuple[PodGroup, ...]:
-    """The groups of the next restart; none if the failure policy allows no restart.
+    """The groups of the next restart of the JobSet, or of one Job; none if the failure policy allows no restart.
 
     They are created during the attempt before them, so that a JobSet that restarts while gangctl is down still starts
     all or nothing. Until then no pod names them, and the scheduler ignores them.
@@ -30,19 +31,28 @@ def spare_groups(plan: GangPlan) -> tuple[PodGroup, ...]:
         template = templates.get(stamp.template) if stamp is not None else None
         if stamp is None or template is None:
             continue
-        for name in _next_names(plan, rj, stamp):
-            spares[name] = PodGroup(plan.jobset.namespace, name, plan.workload.owner, plan.workload.name, template)
+        for attempt, name in _next_names(plan, rj, stamp):
+            parent = composite_of(plan.workload, attempt)
+            spares[name] = PodGroup(
+                plan.jobset.namespace,
+                name,
+                plan.workload.owner,
+                plan.workload.name,
+                template,
+                parent.name if parent is not None else "",
+            )
     return tuple(spares.values())
 
 
-def _next_names(plan: GangPlan, rj: ReplicatedJob, stamp: Stamp) -> Iterator[str]:
+def _next_names(plan: GangPlan, rj: ReplicatedJob, stamp: Stamp) -> Iterator[tuple[int, str]]:
+    """Attempt of the JobSet, and name."""
     attempt, left = plan.jobset.restarts, plan.jobset.restarts_left
     if left.whole:
-        yield from group_names(plan.uid, attempt + 1, rj, stamp)
+        yield from ((attempt + 1, name) for name in group_names(plan.uid, attempt + 1, rj, stamp))
     # The group of several Jobs outlives a restart of one of them.
     if stamp.scope is Scope.JOB and left.of_job(rj.name):
         for index in range(rj.replicas):
-            yield group_name(stamp.base, plan.uid, attempt, index, rj.job_restarts(index) + 1)
+            yield attempt, group_name(stamp.base, plan.uid, attempt, index, rj.job_restarts(index) + 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +69,9 @@ class Desired:
     min_counts: Mapping[str, int] = field(default_factory=dict)
     notices: tuple[Notice, ...] = ()
     spares: tuple[PodGroup, ...] = ()
+    group_count: int = 0
+    """minGroupCount of the CompositePodGroup: groups with pods that can still exist."""
+    spare_composite: CompositePodGroup | None = None
 
 
 def desire(jobset: JobSet, jobs: Sequence[JobProgress], rules: ClusterRules, suspended: Lifecycle) -> Desired:
@@ -74,5 +87,14 @@ def desire(jobset: JobSet, jobs: Sequence[JobProgress], rules: ClusterRules, sus
     unlinked = find_unlinked(plan, own, rules.generation)
     notices = () if jobset.finished else unlinked_notices(unlinked, rules.generation)
     spares = spare_groups(plan) if rules.generation.capabilities.pod_groups else ()
+    whole = jobset.restarts_left.whole
     plan = without(plan, unlinked)
-    return Desired(assessment, plan, target_min_counts(plan, own), notices, spares)
+    return Desired(
+        assessment,
+        plan,
+        target_min_counts(plan, own),
+        notices,
+        spares,
+        group_count=max(1, sum(map(bool, pods_left(plan, own).values()))),
+        spare_composite=composite_of(plan.workload, jobset.restarts + 1) if whole else None,
+    )

@@ -12,11 +12,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from gangctl.api.scheduling import Capabilities, Observed, PodGroup, Workload
+from gangctl.api.scheduling import Capabilities, CompositePodGroup, Observed, PodGroup, Workload
+from gangctl.gang.composite import with_fewer
 from gangctl.gang.naming import family
 from gangctl.gang.plan import GangPlan
 
-Kind = Literal["Workload", "PodGroup"]
+Kind = Literal["Workload", "PodGroup", "CompositePodGroup"]
 Conflicts = tuple[tuple[Kind, str], ...]
 
 
@@ -25,10 +26,10 @@ class Create:
     """Create an object that does not exist. ``again`` means that its Workload existed before."""
 
     kind: Kind
-    wanted: Workload | PodGroup
+    wanted: Workload | PodGroup | CompositePodGroup
     again: bool = False
     spare: bool = False
-    """It is of the next attempt: no event is recorded."""
+    """It is of the next attempt, or follows pods that finished: no event is recorded."""
 
     @property
     def name(self) -> str:
@@ -80,6 +81,8 @@ class Existing:
 
     workload: Observed | None = None
     groups: Mapping[str, Observed] = field(default_factory=dict)
+    composites: Mapping[str, Observed] = field(default_factory=dict)
+    """CompositePodGroups by name, chosen as ``groups`` are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +99,7 @@ class Difference:
 
 def _workload_changes(workload: Workload, found: Observed) -> list[Change]:
     have = dict(found.min_counts)
-    if set(have) != {t.name for t in workload.templates}:
+    if set(have) != {t.name for t in workload.templates} or found.composite is not bool(workload.composite):
         return [Delete("Workload", found)]
     wanted = {t.name: t.min_count for t in workload.templates}
     counts = tuple(
@@ -134,7 +137,7 @@ def _lowered(plan: GangPlan, existing: Existing, targets: Mapping[str, int]) -> 
             yield change
 
 
-def _runs(plan: GangPlan, existing: Existing) -> bool:
+def runs(plan: GangPlan, existing: Existing) -> bool:
     """Whether the scheduler has placed one of its gangs."""
     found = (existing.groups.get(group.name) for group in plan.groups)
     return any(o is not None and o.owner_uid == plan.uid and o.scheduled and o.scheduled.status for o in found)
@@ -150,11 +153,11 @@ def _beside(plan: GangPlan, spares: Sequence[PodGroup], existing: Existing) -> I
     for name, found in existing.groups.items():
         if name not in planned and found.owner_uid == plan.uid and not found.deleting:
             yield Delete("PodGroup", found, progress=family(name) in families)
-    runs = bool(spares) and _runs(plan, existing)
+    ready = bool(spares) and runs(plan, existing)
     for group in spares:
         have = existing.groups.get(group.name)
         if have is None:
-            if runs:
+            if ready:
                 yield Create("PodGroup", group, spare=True)
         elif have.owner_uid == plan.uid and (change := _group_change(group, have, group.template.min_count)):
             yield replace(change, progress=True)
@@ -219,11 +222,45 @@ def _freeze(
 
 
 def retire(uid: str, existing: Existing) -> tuple[Change, ...]:
-    """Deletes of all objects that the JobSet with this UID controls: PodGroups first, then the Workload."""
+    """Deletes of all objects that the JobSet with this UID controls: groups first, then the Workload."""
     changes: list[Change] = [
         Delete("PodGroup", o) for o in existing.groups.values() if o.owner_uid == uid and not o.deleting
+    ]
+    changes += [
+        Delete("CompositePodGroup", o) for o in existing.composites.values() if o.owner_uid == uid and not o.deleting
     ]
     workload = existing.workload
     if workload is not None and workload.owner_uid == uid and not workload.deleting:
         changes.append(Delete("Workload", workload))
     return tuple(changes)
+
+
+def with_composite(
+    difference: Difference, plan: GangPlan, existing: Existing, groups: int, spare: CompositePodGroup | None
+) -> Difference:
+    """A difference, and the changes of CompositePodGroups: ``groups`` start together.
+
+    ``spare`` is the one of the next attempt. One with another minGroupCount is deleted here, and created by the next
+    reconcile.
+    """
+    if any(kind == "Workload" for kind, _ in difference.conflicts):
+        return difference
+    changes: list[Change] = []
+    conflicts = difference.conflicts
+    planned = {each.name for each in (plan.composite, spare) if each is not None}
+    for name, found in existing.composites.items():
+        if found.owner_uid == plan.uid and not found.deleting and name not in planned:
+            changes.append(Delete("CompositePodGroup", found, progress=True))
+    if plan.composite is not None:
+        have = existing.composites.get(plan.composite.name)
+        fewer = groups < plan.composite.template.min_group_count
+        if have is None:
+            again = existing.workload is not None
+            changes.append(Create("CompositePodGroup", with_fewer(plan.composite, groups), again=again, spare=fewer))
+        elif have.owner_uid != plan.uid:
+            conflicts = (*conflicts, ("CompositePodGroup", have.name))
+        elif not have.deleting and dict(have.min_counts).get("", groups) != groups:
+            changes.append(Delete("CompositePodGroup", have, progress=True))
+    if spare is not None and spare.name not in existing.composites and runs(plan, existing):
+        changes.append(Create("CompositePodGroup", spare, spare=True))
+    return replace(difference, changes=(*difference.changes, *changes), conflicts=conflicts)

@@ -18,6 +18,7 @@ from pydantic.alias_generators import to_camel
 from gangctl.api.documents import Limits, parse_value
 from gangctl.api.meta import GANGS
 from gangctl.api.modelerrors import field_errors
+from gangctl.api.scheduling import Claim
 from gangctl.api.sourcetext import SourceError
 from gangctl.errors import ErrorKind, FieldError, one_line
 from gangctl.gang.labels import LabelKey
@@ -70,6 +71,13 @@ class Gang(BaseModel):
     resource_claims: tuple[ResourceClaim, ...] = Field(
         default=(), max_length=MAX_CLAIMS, strict=False, description="Claims that the pods of the gang share."
     )
+
+    def claims(self) -> tuple[Claim, ...]:
+        """:attr:`resource_claims` as objects have them."""
+        return tuple(
+            Claim(each.name, each.resource_claim_name or "", each.resource_claim_template_name or "")
+            for each in self.resource_claims
+        )
 
     @model_validator(mode="after")
     def _one_replicated_job(self) -> Gang:

@@ -15,8 +15,19 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from gangctl.api import scheduling_v1alpha3
 from gangctl.api.meta import GANG_REF, JOB_INDEX, JOBSET_NAME, JOBSET_UID, PROOF_LABEL
-from gangctl.api.scheduling import GROUP, Generation, Reference, named_group
+from gangctl.api.scheduling import (
+    GROUP,
+    Claim,
+    Feature,
+    Generation,
+    Owner,
+    Reference,
+    Template,
+    Workload,
+    named_group,
+)
 from gangctl.gang.build import ADAPTERS
 from gangctl.gang.naming import UID_PLACEHOLDER
 from gangctl.gang.plan import job_reference
@@ -41,6 +52,14 @@ class ApiState:
     """MutatingAdmissionPolicies are served, as v1."""
     by_policy: bool = False
     """One of them writes the reference into the Jobs of gangs: no webhook is needed."""
+    lacks: frozenset[Feature] = frozenset()
+    """What the generation can express and this cluster does not, because of feature gates."""
+
+    @property
+    def composite(self) -> bool:
+        """Whether CompositePodGroups can be made."""
+        found = self.generation
+        return found is not None and found.capabilities.composite and Feature.COMPOSITE not in self.lacks
 
     @property
     def available(self) -> bool:
@@ -57,7 +76,8 @@ def pick_generation(served: Mapping[str, frozenset[str]]) -> ApiState:
         resources = served.get(generation.value, frozenset())
         wanted = {"workloads", "podgroups"} if generation.capabilities.pod_groups else {"workloads"}
         if wanted <= resources:
-            return ApiState(generation)
+            composite = "compositepodgroups" in served.get(scheduling_v1alpha3.VERSION, frozenset())
+            return ApiState(generation, lacks=frozenset() if composite else frozenset({Feature.COMPOSITE}))
     versions = ", ".join(sorted(v for v, resources in served.items() if "workloads" in resources))
     if versions:
         return ApiState(None, f"Workloads are served only in {GROUP}/{versions}, which gangctl does not speak")
@@ -126,6 +146,23 @@ def names_its_group(stored: Mapping[str, Any]) -> bool:
         pod = pod.get(key) if isinstance(pod, dict) else None
     wanted = job_reference(PROOF_NAME, UID_PLACEHOLDER, 0, _STAMP).group
     return isinstance(pod, dict) and named_group(pod) == wanted
+
+
+def proof_workload(generation: Generation, namespace: str) -> dict[str, Any]:
+    """A Workload with every option of a gang, to be created with ``dryRun=All``."""
+    claims = (Claim(PROOF_NAME, claim=PROOF_NAME),)
+    template = Template("proof", 1, topology_key="kubernetes.io/hostname", disruption="all", claims=claims)
+    owner = Owner(PROOF_NAME, UID_PLACEHOLDER)
+    return ADAPTERS[generation].workload(Workload(namespace, PROOF_NAME, owner, (template,)))
+
+
+def dropped_options(stored: Mapping[str, Any]) -> frozenset[Feature]:
+    """Options that are not in the API server's response to a dry run of :func:`proof_workload`."""
+    spec = stored.get("spec")
+    templates = spec.get("podGroupTemplates") if isinstance(spec, dict) else None
+    template = templates[0] if isinstance(templates, list) and templates else None
+    kept = template if isinstance(template, dict) else {}
+    return frozenset(each for each in (Feature.TOPOLOGY, Feature.DISRUPTION, Feature.CLAIMS) if not kept.get(each))
 
 
 def evaluate_proof(generation: Generation, stored: Mapping[str, Any]) -> ApiState:

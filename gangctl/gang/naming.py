@@ -15,6 +15,8 @@ from __future__ import annotations
 
 import hashlib
 import re
+from collections.abc import Iterator
+from itertools import count
 from typing import Final
 
 MAX_LENGTH: Final = 63
@@ -87,6 +89,12 @@ def family(named: str) -> str:
         return named.rpartition("-")[0]
     index, dash, _ = key.partition("-")
     return f"{head}/{index if dash else ''}"
+
+
+def numbered(name: str) -> Iterator[str]:
+    """``name``, then ``name-2`` and so on."""
+    yield name
+    yield from (f"{name}-{number}" for number in count(2))
 
 
 def template_names(replicated_jobs: tuple[str, ...]) -> tuple[str, ...]:

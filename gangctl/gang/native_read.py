@@ -229,7 +229,23 @@ def _needs_names(real: Sequence[_Gang]) -> bool:
     return several or own
 
 
-def _as_list(parse: _Parse, gangs: Sequence[_Gang], real: Sequence[_Gang]) -> tuple[GangConfig, tuple[FieldError, ...]]:
+def _read_composite(parse: _Parse, scheduling: Mapping[str, Any]) -> bool:
+    """Whether all gangs start together: a policy beside the entries, with JobSet's feature gate JobSetGangOfGangs."""
+    for key in _SHARED_FIELDS[1:]:
+        if key in scheduling:
+            detail = "must not stand next to replicatedJobs: GangConfig has no word for it on all gangs together"
+            parse.refuse(f"{ROOT}.{key}", detail, ErrorKind.INVALID)
+    if "schedulingPolicy" not in scheduling:
+        return False
+    policy, details = parse.choice(scheduling["schedulingPolicy"], f"{ROOT}.schedulingPolicy", ("gang", "basic"))
+    if details:
+        parse.refuse(f"{ROOT}.schedulingPolicy.gang.minCount", "must not be set next to replicatedJobs")
+    return policy == "gang"
+
+
+def _as_list(
+    parse: _Parse, gangs: Sequence[_Gang], real: Sequence[_Gang], *, composite: bool
+) -> tuple[GangConfig, tuple[FieldError, ...]]:
     """Each gang under the name of its first ReplicatedJob, which no other gang has."""
     names = dict(
         zip(
@@ -261,7 +277,8 @@ def _as_list(parse: _Parse, gangs: Sequence[_Gang], real: Sequence[_Gang]) -> tu
         )
         for gang in real
     )
-    return GangConfig(None, (None,) * len(parse.jobset.replicated_jobs), gangs=listed), tuple(parse.errors)
+    modes = (None,) * len(parse.jobset.replicated_jobs)
+    return GangConfig(None, modes, GangOptions(composite=composite), listed), tuple(parse.errors)
 
 
 def read_scheduling(jobset: JobSet, value: object) -> tuple[GangConfig, tuple[FieldError, ...]]:
@@ -271,10 +288,9 @@ def read_scheduling(jobset: JobSet, value: object) -> tuple[GangConfig, tuple[Fi
     by_entries = bool(scheduling.get("replicatedJobs"))
     modes: dict[str, GangMode | None] = {}
     mode: GangMode | None = GangMode.GANG
+    composite = False
     if by_entries:
-        for key in _SHARED_FIELDS:
-            if key in scheduling:
-                parse.refuse(f"{ROOT}.{key}", "must not stand next to replicatedJobs", ErrorKind.INVALID)
+        composite = _read_composite(parse, scheduling)
         gangs = _read_entries(parse, scheduling["replicatedJobs"])
         if not parse.errors and not _needs_names([gang for gang in gangs if not gang.basic]):
             mode, modes = _modes(parse, gangs)
@@ -282,9 +298,10 @@ def read_scheduling(jobset: JobSet, value: object) -> tuple[GangConfig, tuple[Fi
         gangs = _read_top(parse, scheduling)
     real = [gang for gang in gangs if not gang.basic]
     if real and not parse.errors and _needs_names(real):
-        return _as_list(parse, gangs, real)
+        return _as_list(parse, gangs, real, composite=composite)
     options = GangOptions()
     if real and not parse.errors:
-        options = GangOptions.model_validate({"topologyKey": real[0].topology_key, "disruption": real[0].disruption})
+        first = {"topologyKey": real[0].topology_key, "disruption": real[0].disruption}
+        options = GangOptions.model_validate({**first, "composite": composite})
     config = GangConfig(mode, tuple(modes.get(rj.name) for rj in jobset.replicated_jobs), options)
     return config, tuple(parse.errors)

@@ -103,9 +103,6 @@ def _unsupported(jobset: JobSet, config: GangConfig) -> list[FieldError]:
     if config.options.sequenced == "reject":
         detail = f'"reject" has no equivalent in {ROOT}, which splits a gang whose startup is sequenced'
         errors.append(FieldError(f"{path}.sequenced", ErrorKind.FORBIDDEN, detail))
-    if config.options.composite:
-        detail = f"{ROOT} makes no CompositePodGroup"
-        errors.append(FieldError(f"{path}.composite", ErrorKind.FORBIDDEN, detail))
     for rj, mode in zip(jobset.replicated_jobs, config.replicated_jobs, strict=True):
         ganged = mode in {GangMode.GANG, GangMode.REPLICATED_GANG} or (mode is None and config.jobset is GangMode.GANG)
         if ganged and rj.scheduling_reference:
@@ -133,6 +130,9 @@ def write_scheduling(jobset: JobSet, config: GangConfig) -> tuple[dict[str, Any]
             detail = f"there is no gang that these options could apply to in {ROOT}: remove them"
             errors.append(FieldError(f"metadata.annotations[{GANG_OPTIONS}]", ErrorKind.FORBIDDEN, detail))
         return None, tuple(errors)
+    if config.options.composite and "replicatedJobs" in scheduling:
+        # JobSet takes both together with its feature gate JobSetGangOfGangs.
+        scheduling = {"schedulingPolicy": {"gang": {}}, **scheduling}
     if (groups := _groups(jobset, scheduling)) > MAX_TEMPLATES:
         detail = (
             f"{ROOT} would make {groups} groups, one per replicated job and with ReplicatedGang one per replica; "

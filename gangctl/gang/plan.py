@@ -12,9 +12,17 @@ from dataclasses import dataclass
 
 from gangctl.api.jobset import JobSet, ReplicatedJob
 from gangctl.api.meta import GANG_REF
-from gangctl.api.scheduling import Claim, Owner, PodGroup, Reference, Template, Workload
+from gangctl.api.scheduling import (
+    CompositePodGroup,
+    Owner,
+    PodGroup,
+    Reference,
+    Template,
+    Workload,
+)
 from gangctl.errors import FieldError
 from gangctl.gang import naming
+from gangctl.gang.composite import composite_of, composite_template
 from gangctl.gang.config import GangConfig
 from gangctl.gang.counting import job_pods, replicated_job_pods
 from gangctl.gang.stamp import Scope, Stamp, read_stamp
@@ -42,6 +50,8 @@ class GangPlan:
     groups: tuple[PodGroup, ...]
     names: tuple[tuple[str, ...], ...]
     """Names of the groups of each ReplicatedJob: none without a gang, one for each Job, or one for all of them."""
+    composite: CompositePodGroup | None = None
+    """Parent of all groups."""
     unlinked: frozenset[tuple[str, int]] = frozenset()
     """ReplicatedJob and index of Jobs whose pods name no group although one was planned (:mod:`.unlinked`)."""
 
@@ -107,11 +117,7 @@ def _template(name: str, pods: int, first: ReplicatedJob, config: GangConfig) ->
     if gang is None:
         return Template(name, pods, first.priority_class, key, config.options.disruption or "")
     count = min(gang.min_count or pods, pods)
-    claims = tuple(
-        Claim(each.name, each.resource_claim_name or "", each.resource_claim_template_name or "")
-        for each in gang.resource_claims
-    )
-    return Template(name, count, first.priority_class, key, gang.disruption or "", claims)
+    return Template(name, count, first.priority_class, key, gang.disruption or "", gang.claims())
 
 
 def _templates(jobset: JobSet, stamps: Sequence[Stamp | None], config: GangConfig) -> dict[str, Template]:
@@ -139,14 +145,21 @@ def make_plan(
         return None
     real = uid or jobset.uid or naming.UID_PLACEHOLDER
     owner = Owner(jobset.name, real)
-    workload = Workload(jobset.namespace, naming.workload_name(jobset.name, real), owner, tuple(templates.values()))
     names = tuple(
         group_names(real, jobset.restarts, rj, stamp) for rj, stamp in zip(jobset.replicated_jobs, stamps, strict=True)
     )
-    groups: dict[str, PodGroup] = {}
-    for stamp, own in zip(stamps, names, strict=True):
-        if stamp is None or (template := templates.get(stamp.template)) is None:
-            continue
-        for name in own:
-            groups[name] = PodGroup(jobset.namespace, name, owner, workload.name, template)
-    return GangPlan(jobset, real, tuple(stamps), workload, tuple(groups.values()), names)
+    grouped = {
+        name: template
+        for stamp, own in zip(stamps, names, strict=True)
+        if stamp is not None and (template := templates.get(stamp.template)) is not None
+        for name in own
+    }
+    name = naming.workload_name(jobset.name, real)
+    above = composite_template(tuple(templates.values()), len(grouped)) if config.options.composite else None
+    workload = Workload(jobset.namespace, name, owner, tuple(templates.values()), above)
+    composite = composite_of(workload, jobset.restarts)
+    parent = composite.name if composite is not None else ""
+    groups = tuple(
+        PodGroup(jobset.namespace, name, owner, workload.name, template, parent) for name, template in grouped.items()
+    )
+    return GangPlan(jobset, real, tuple(stamps), workload, groups, names, composite)

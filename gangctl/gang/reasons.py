@@ -17,6 +17,8 @@ class Reason(StrEnum):
     POD_GROUP_CREATED = "PodGroupCreated"
     POD_GROUP_UPDATED = "PodGroupUpdated"
     POD_GROUP_DELETED = "PodGroupDeleted"
+    COMPOSITE_POD_GROUP_CREATED = "CompositePodGroupCreated"
+    COMPOSITE_POD_GROUP_DELETED = "CompositePodGroupDeleted"
     GANG_EMPTY = "GangEmpty"
     GANG_SPLIT = "GangSplitSequencedStartup"
     GANG_TAIL_BLOCKED = "GangTailBlocked"
@@ -30,6 +32,7 @@ class Reason(StrEnum):
     UNSUPPORTED_SCHEDULER = "UnsupportedScheduler"
     MIXED_PRIORITY = "MixedPriority"
     GANG_MAY_SHRINK = "GangMayShrink"
+    OPTION_DROPPED = "GangOptionDropped"
     UNKNOWN_KEY = "UnknownKey"
     API_UNAVAILABLE = "GangAPIUnavailable"
     FIELD_DROPPED = "FieldDropped"
@@ -127,6 +130,8 @@ _NORMAL = frozenset(
         Reason.POD_GROUP_CREATED,
         Reason.POD_GROUP_UPDATED,
         Reason.POD_GROUP_DELETED,
+        Reason.COMPOSITE_POD_GROUP_CREATED,
+        Reason.COMPOSITE_POD_GROUP_DELETED,
         Reason.GANG_EMPTY,
         Reason.GANG_MAY_SHRINK,
         Reason.GATE_REMOVED,

@@ -42,6 +42,7 @@ class TemplateReport(TypedDict):
     priorityClassName: Annotated[str, "Priority class of the pods, empty for the cluster's default."]
     topologyKey: Annotated[str, "Node label whose value all pods of a gang share, empty without such a constraint."]
     disruption: Annotated[str, "single, all, or empty for the API's default."]
+    resourceClaims: Annotated[list[str], "Names of ResourceClaims that all pods of a gang share."]
 
 
 class GroupReport(TypedDict):
@@ -57,6 +58,13 @@ class GroupReport(TypedDict):
         "Sum of the effective requests of its pods.",
         QUANTITY,
     ]
+
+
+class CompositeReport(TypedDict):
+    """The parent of all gangs: they start together."""
+
+    name: Annotated[str, "Name of the CompositePodGroup."]
+    minGroupCount: Annotated[int, "Gangs that have to be schedulable together."]
 
 
 class JobReport(TypedDict):
@@ -91,6 +99,7 @@ class PlanReport(TypedDict):
     totalPods: int
     gangedPods: int
     workload: Annotated[str | None, "Name of the Workload; null without gangs."]
+    composite: CompositeReport | None
     templates: list[TemplateReport]
     groups: list[GroupReport]
     jobs: list[JobReport]
@@ -185,9 +194,16 @@ def _templates(plan: GangPlan | None) -> list[TemplateReport]:
             "priorityClassName": template.priority_class,
             "topologyKey": template.topology_key,
             "disruption": template.disruption,
+            "resourceClaims": [claim.name for claim in template.claims],
         }
         for template in (plan.workload.templates if plan else ())
     ]
+
+
+def _composite(plan: GangPlan | None) -> CompositeReport | None:
+    if plan is None or plan.composite is None:
+        return None
+    return {"name": plan.composite.name, "minGroupCount": plan.composite.template.min_group_count}
 
 
 def _queue(raw: Mapping[str, Any]) -> str:
@@ -213,6 +229,7 @@ def plan_report(raw: Mapping[str, Any], planned: Planned) -> tuple[PlanReport, t
         "totalPods": sum(map(replicated_job_pods, jobset.replicated_jobs)),
         "gangedPods": sum(job.pods for job in jobs if job.reference),
         "workload": plan.workload.name if plan else None,
+        "composite": _composite(plan),
         "templates": _templates(plan),
         "groups": _groups(planned, jobs, requests),
         "jobs": [

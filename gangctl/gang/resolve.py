@@ -14,23 +14,21 @@ from typing import Final
 
 from gangctl.api.jobset import JobSet, ReplicatedJob
 from gangctl.api.meta import DEFAULT_SCHEDULER, GANG_MODE, GANG_OPTIONS, GANGS
-from gangctl.api.scheduling import NEWEST, Generation
+from gangctl.api.scheduling import NEWEST, Feature, Generation
 from gangctl.errors import ErrorKind, FieldError
 from gangctl.gang.config import GangConfig, GangMode, read_config
 from gangctl.gang.counting import is_sequenced, replicated_job_pods
 from gangctl.gang.gangs import Gang
 from gangctl.gang.keys import check_keys
 from gangctl.gang.naming import base_name, template_names
+from gangctl.gang.options import check_composite, check_gangs, check_sequences, check_support
 from gangctl.gang.reasons import Notice, Reason
 from gangctl.gang.stamp import Scope, Stamp
 from gangctl.gang.validate import (
-    check_gangs,
     check_groups,
     check_job_scheduling,
     check_jobs,
-    check_options,
     check_schedulers,
-    check_sequences,
     check_templates,
 )
 
@@ -44,6 +42,8 @@ class ClusterRules:
     generation: Generation = NEWEST
     gang_schedulers: frozenset[str] = frozenset({DEFAULT_SCHEDULER})
     """Scheduler names that honour groups: kube-scheduler's profiles."""
+    lacks: frozenset[Feature] = frozenset()
+    """What the generation can express and the cluster does not keep."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,11 +217,14 @@ def _check(draft: _Draft) -> None:
     draft.errors += check_job_scheduling(members)
     groups = draft.groups()
     capabilities = draft.rules.generation.capabilities
-    errors, notices = check_groups(draft.jobset, groups, capabilities)
-    draft.errors += errors
-    draft.notices += notices
-    draft.errors += check_options(draft.config.options, draft.rules.generation)
-    draft.errors += check_gangs(draft.jobset, draft.config.gangs, draft.rules.generation)
+    for errors, notices in (
+        check_groups(draft.jobset, groups, capabilities),
+        check_support(draft.config, draft.rules.generation, draft.rules.lacks),
+    ):
+        draft.errors += errors
+        draft.notices += notices
+    draft.errors += check_gangs(draft.jobset, draft.config.gangs)
+    draft.errors += check_composite(draft.jobset, draft.config, members)
     draft.errors += check_jobs(draft.jobset)
     draft.errors += check_templates(draft.jobset, groups)
 

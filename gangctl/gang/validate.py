@@ -7,13 +7,10 @@ from itertools import islice
 from typing import Final
 
 from gangctl.api.jobset import JobSet, ReplicatedJob
-from gangctl.api.meta import DEFAULT_SCHEDULER, EXCLUSIVE_TOPOLOGY, GANG_MODE, GANG_OPTIONS, NODE_SELECTOR_STRATEGY
-from gangctl.api.scheduling import MAX_TEMPLATES, Capabilities, Generation
+from gangctl.api.meta import DEFAULT_SCHEDULER, EXCLUSIVE_TOPOLOGY, GANG_MODE, NODE_SELECTOR_STRATEGY
+from gangctl.api.scheduling import MAX_TEMPLATES, Capabilities
 from gangctl.errors import ErrorKind, FieldError, one_line, plural
-from gangctl.gang.config import GangOptions
-from gangctl.gang.counting import INT32_MAX, is_sequenced, job_pods, replicated_job_pods
-from gangctl.gang.gangs import PATH as GANGS_PATH
-from gangctl.gang.gangs import Gang
+from gangctl.gang.counting import INT32_MAX, job_pods, replicated_job_pods
 from gangctl.gang.reasons import Notice, Reason
 
 MAX_JOBS: Final = 50_000
@@ -96,54 +93,6 @@ def check_groups(
         notices += noticed
         errors += _check_exclusive(jobset, present)
     return errors, notices
-
-
-def check_options(options: GangOptions, generation: Generation) -> list[FieldError]:
-    """Errors for options that the served generation does not support."""
-    path = f"metadata.annotations[{GANG_OPTIONS}]"
-    errors = []
-    if not generation.capabilities.constraints:
-        for name, value in (("topologyKey", options.topology_key), ("disruption", options.disruption)):
-            if value is not None:
-                detail = f"needs Kubernetes 1.36 or later; this is {generation.kubernetes} ({generation.api_version})"
-                errors.append(FieldError(f"{path}.{name}", ErrorKind.FORBIDDEN, detail))
-    if options.composite:
-        detail = "CompositePodGroup is served by scheduling.k8s.io/v1alpha3 only, which gangctl does not write"
-        errors.append(FieldError(f"{path}.composite", ErrorKind.FORBIDDEN, detail))
-    return errors
-
-
-def check_gangs(jobset: JobSet, gangs: Iterable[Gang], generation: Generation) -> list[FieldError]:
-    """Errors for gangs of ``gangctl.dev/gangs`` that the served generation does not support, or that cannot start."""
-    errors = []
-    by_name = {rj.name: rj for rj in jobset.replicated_jobs}
-    for index, gang in enumerate(gangs):
-        path = f"{GANGS_PATH}[{index}]"
-        options = (("topologyKey", gang.topology_key), ("disruption", gang.disruption))
-        given = [name for name, value in (*options, ("resourceClaims", gang.resource_claims)) if value]
-        if not generation.capabilities.constraints:
-            detail = f"needs Kubernetes 1.36 or later; this is {generation.kubernetes} ({generation.api_version})"
-            errors += [FieldError(f"{path}.{name}", ErrorKind.FORBIDDEN, detail) for name in given]
-        count = job_pods if gang.per_replica else replicated_job_pods
-        pods = sum(count(by_name[name]) for name in gang.replicated_jobs)
-        if gang.min_count is not None and gang.min_count > pods > 0:
-            detail = f"is {gang.min_count}, and the gang has {plural(pods, 'pod')}: it could never start"
-            errors.append(FieldError(f"{path}.minCount", ErrorKind.INVALID, detail))
-    return errors
-
-
-def check_sequences(jobset: JobSet, gangs: Iterable[Gang]) -> list[FieldError]:
-    """Errors for ReplicatedJobs of one gang that JobSet starts one after another: the gang would deadlock."""
-    by_name = {rj.name: rj for rj in jobset.replicated_jobs}
-    detail = (
-        "these replicated jobs start one after another (dependsOn or startupPolicy InOrder): the first pods of the "
-        "gang would wait for pods that wait for them. Write a gang for each of them"
-    )
-    return [
-        FieldError(f"{GANGS_PATH}[{index}].replicatedJobs", ErrorKind.INVALID, detail)
-        for index, gang in enumerate(gangs)
-        if len(gang.replicated_jobs) > 1 and is_sequenced(jobset, [by_name[name] for name in gang.replicated_jobs])
-    ]
 
 
 def check_job_scheduling(members: Iterable[ReplicatedJob]) -> list[FieldError]:

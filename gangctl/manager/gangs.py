@@ -90,7 +90,7 @@ class GangPart:
         self._gang_metrics = GangMetrics(dependencies.registry)
         self._followers: list[Callable[[Key], None]] = []
         self._on_state: list[Callable[[ApiState], None]] = []
-        self._followed: Generation | None = None
+        self._followed: tuple[Generation | None, bool] = (None, False)
         clock = asyncio.get_running_loop().time
         self.caches = GangCaches(
             clients.reader,
@@ -130,7 +130,7 @@ class GangPart:
 
     def rules(self, generation: Generation) -> ClusterRules:
         """Rules for decisions on this cluster."""
-        return ClusterRules(generation, self._schedulers)
+        return ClusterRules(generation, self._schedulers, self.state.lacks)
 
     def claimed(self, namespace: str, jobset: str) -> str | None:
         """Name of another controller's Workload for this JobSet."""
@@ -200,12 +200,12 @@ class GangPart:
         for found in self._on_state:
             found(state)
         # A change of the writer of references does not change the objects.
-        if self.discovery.settled.is_set() and state.generation is self._followed:
+        if self.discovery.settled.is_set() and (state.generation, state.composite) == self._followed:
             return
-        self._followed = state.generation
-        await self.caches.follow(state.generation)
+        self._followed = state.generation, state.composite
+        await self.caches.follow(state.generation, composite=state.composite)
         for plural, informer in self.caches.informers.items():
-            if plural in {"workloads", "podgroups"}:
+            if plural in {"workloads", "podgroups", "compositepodgroups"}:
                 self._metrics.track_informer(informer)
 
     def _writer(self, generation: Generation) -> Writer:

@@ -8,6 +8,7 @@ from contextlib import suppress
 
 from aiohttp import web
 
+from gangctl.api.scheduling import Feature
 from gangctl.client.client import Client
 from gangctl.controllers.discovery import DiscoveryLoop, discover
 from gangctl.gang.generation import ApiState
@@ -15,6 +16,7 @@ from tests.client.server import ScriptedServer, obj, page, status
 
 ROOT = "/apis/scheduling.k8s.io"
 JOBS = "/apis/batch/v1/namespaces/home/jobs"
+WORKLOADS = f"{ROOT}/v1beta1/namespaces/home/workloads"
 SERVED = obj({"kind": "APIGroup", "versions": [{"version": "v1beta1"}]})
 NOTHING = obj({"kind": "APIGroup", "versions": []})
 LEFTOVER = 'storage is (re)initializing: no kind "Workload" is registered for version "scheduling.k8s.io/v1alpha2" in x'
@@ -32,6 +34,7 @@ def serve(server: ScriptedServer, *groups: Callable[[web.Request], Awaitable[web
     server.on("GET", f"{ROOT}/v1beta1/workloads", page())
     server.on("GET", f"{ROOT}/v1beta1/podgroups", page())
     server.on("POST", JOBS, _echo)
+    server.on("POST", WORKLOADS, _echo)
 
 
 async def states(client: Client, count: int) -> list[ApiState]:
@@ -71,6 +74,19 @@ async def test_one_object_of_each_kind_is_read(server: ScriptedServer, client: C
     server.on("GET", f"{ROOT}/v1beta1/workloads", page({"metadata": {"name": "js"}}, token="more", remaining=9999))
     assert (await discover(client, "home")).available
     assert [seen.query["limit"] for seen in server.asked("GET") if "limit" in seen.query] == ["1", "1"]
+
+
+async def test_options_that_the_server_drops_are_known(server: ScriptedServer, client: Client) -> None:
+    async def drop(request: web.Request) -> web.StreamResponse:
+        workload = await request.json()
+        del workload["spec"]["podGroupTemplates"][0]["resourceClaims"]
+        return web.json_response(workload, status=201)
+
+    serve(server, SERVED)
+    server.on("POST", WORKLOADS, drop)
+    assert (await discover(client, "home")).lacks == {Feature.CLAIMS, Feature.COMPOSITE}
+    server.on("POST", WORKLOADS, status(403, "Forbidden", "a quota"))
+    assert (await discover(client, "home")).lacks == {Feature.COMPOSITE}
 
 
 async def test_a_missing_api_is_checked_again_before_it_counts_as_lost(server: ScriptedServer, client: Client) -> None:

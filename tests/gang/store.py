@@ -6,7 +6,8 @@ import copy
 from collections.abc import Iterable
 from typing import Any
 
-from gangctl.api.scheduling import Generation, Observed, PodGroup, Workload, observe
+from gangctl.api.scheduling import CompositePodGroup, Generation, Observed, PodGroup, Workload, observe
+from gangctl.api.scheduling_v1alpha3 import composite_pod_group
 from gangctl.gang.build import ADAPTERS
 from gangctl.gang.diff import Change, Create, Existing, Kind, SetMinCounts
 from gangctl.gang.plan import GangPlan
@@ -44,7 +45,8 @@ class Store:
             return [spec["schedulingPolicy"]]
         if self.generation is Generation.V1ALPHA1:
             return [entry["policy"] for entry in spec["podGroups"]]
-        return [entry["schedulingPolicy"] for entry in spec["podGroupTemplates"]]
+        above = spec["compositePodGroupTemplates"][0] if "compositePodGroupTemplates" in spec else spec
+        return [entry["schedulingPolicy"] for entry in above["podGroupTemplates"]]
 
     def set_min_counts(self, kind: Kind, name: str, counts: Iterable[tuple[int, int]]) -> None:
         """Change minCounts by (list index, value)."""
@@ -65,7 +67,12 @@ class Store:
             found = self.observed("PodGroup", name) if kind == "PodGroup" else None
             if found is not None and (name in planned or found.owner_uid == plan.uid):
                 groups[name] = found
-        return Existing(self.observed("Workload", plan.workload.name), groups)
+        composites = {
+            name: found
+            for kind, name in self.objects
+            if kind == "CompositePodGroup" and (found := self.observed("CompositePodGroup", name)) is not None
+        }
+        return Existing(self.observed("Workload", plan.workload.name), groups, composites)
 
     def apply(self, change: Change, uid: str) -> None:
         """One write on behalf of the JobSet with this UID."""
@@ -89,6 +96,8 @@ class Store:
         wanted = change.wanted
         if isinstance(wanted, Workload):
             self.add(self.adapter.workload(wanted))
+        elif isinstance(wanted, CompositePodGroup):
+            self.add(composite_pod_group(wanted))
         else:
             self._require_template(wanted)
             self.add(self.adapter.pod_group(wanted))

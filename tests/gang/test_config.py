@@ -201,10 +201,3 @@ def test_options_that_a_generation_cannot_express_are_refused(option: str) -> No
     assert (error.path, error.kind) == (f"metadata.annotations[{OPTIONS}].{option}", ErrorKind.FORBIDDEN)
     assert "1.35" in error.detail
     assert resolved(raw, Generation.V1ALPHA2).errors == resolved(raw, Generation.V1BETA1).errors == ()
-
-
-@each("generation", list(Generation))
-def test_composite_groups_are_refused_everywhere(generation: Generation) -> None:
-    raw = jobset("js", rj("w"), mode="Gang", options='{"composite":true}')
-    (error,) = resolved(raw, generation).errors
-    assert error.path == f"metadata.annotations[{OPTIONS}].composite"

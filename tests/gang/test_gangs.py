@@ -22,14 +22,21 @@ from tests.rows import each
 from tests.strategies import PROPERTY
 
 Raw = dict[str, Any]
-ENTRIES = (rj("leader"), rj("workers", 2, 2, 2), rj("evaluators", 2, 2, 2), rj("logger"))
+CLAIM = {"name": "net", "resourceClaimTemplateName": "channel"}
+USES = {"resourceClaims": [CLAIM, {"name": "c", "resourceClaimName": "shared"}]}
+ENTRIES = (
+    rj("leader", pod=USES),
+    rj("workers", 2, 2, 2, pod=USES),
+    rj("evaluators", 2, 2, 2, pod=USES),
+    rj("logger", pod=USES),
+)
 TWO = [
     {
         "name": "trainers",
         "replicatedJobs": ["leader", "workers"],
         "topologyKey": "rack",
         "minCount": 3,
-        "resourceClaims": [{"name": "net", "resourceClaimTemplateName": "channel"}],
+        "resourceClaims": [CLAIM],
     },
     {"name": "evals", "replicatedJobs": ["evaluators"], "perReplica": True, "disruption": "all"},
 ]
@@ -67,9 +74,8 @@ def test_yaml_and_json_mean_the_same() -> None:
 @each("generation", [Generation.V1ALPHA2, Generation.V1BETA1])
 def test_claims_are_in_templates_and_groups(generation: Generation) -> None:
     workload, group, *_ = build_objects(some_plan(grouped(*TWO), generation), generation)
-    claims = [{"name": "net", "resourceClaimTemplateName": "channel"}]
-    assert workload["spec"]["podGroupTemplates"][0]["resourceClaims"] == claims
-    assert group["spec"]["resourceClaims"] == claims
+    assert workload["spec"]["podGroupTemplates"][0]["resourceClaims"] == [CLAIM]
+    assert group["spec"]["resourceClaims"] == [CLAIM]
 
 
 def test_the_reference_of_a_job_is_the_planned_group() -> None:
@@ -125,7 +131,7 @@ def test_sequenced_members_of_one_gang_are_rejected() -> None:
 
 def test_older_kubernetes_has_no_options_of_a_gang() -> None:
     found = errors(grouped(*TWO), Generation.V1ALPHA1)
-    assert [each.partition(":")[0] for each in found] == ["[0].topologyKey", "[0].resourceClaims", "[1].disruption"]
+    assert [each.partition(":")[0] for each in found] == ["[0].topologyKey", "[1].disruption", "[0].resourceClaims"]
 
 
 def test_short_annotations_that_mean_the_same_are_allowed() -> None:

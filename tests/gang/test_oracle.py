@@ -19,19 +19,22 @@ import pytest
 from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
+from gangctl.api.meta import GANGS
 from gangctl.api.scheduling import NEWEST
 from gangctl.gang.build import ADAPTERS, build_objects
 from gangctl.gang.config import read_config
+from gangctl.gang.counting import is_sequenced, job_pods, replicated_job_pods
 from gangctl.gang.labels import is_label_key
 from gangctl.gang.native_write import write_scheduling
 from gangctl.gang.plan import make_plan
 from tests.docpages import ROOT
 from tests.gang.pipeline import read, resolved
-from tests.jobsets import FIXTURE_UID, OPTIONS, jobset, rj
+from tests.jobsets import FIXTURE_UID, MODE, OPTIONS, jobset, rj
 from tests.rows import each
 from tests.strategies import PROPERTY, gangs, options
 
 Object = dict[str, Any]
+CLAIM: Final = {"name": "net", "resourceClaimTemplateName": "channel"}
 
 
 class Oracle:
@@ -166,13 +169,51 @@ def as_gangctl_does(raw: Object, theirs: Side) -> list[tuple[list[str], Object]]
 
 @st.composite
 def intents(draw: st.DrawFn) -> Object:
-    """A gang with options, and priority classes as gangctl admits them: one in each gang."""
+    """Gangs with options, and priority classes as gangctl admits them: one in each gang."""
     raw: Object = draw(gangs())
+    if draw(st.booleans()):
+        return _listed(draw, raw)
     raw["metadata"]["annotations"][OPTIONS] = json.dumps(draw(options))
     wide = read_config(read(raw))[0].jobset == "Gang"
     for entry in () if wide else raw["spec"]["replicatedJobs"]:
         if (priority := draw(st.sampled_from(["", "high", "low"]))) != "":
             entry["template"]["spec"]["template"]["spec"]["priorityClassName"] = priority
+    return raw
+
+
+def _listed(draw: st.DrawFn, raw: Object) -> Object:
+    """Gangs over some of its ReplicatedJobs, each with options of its own."""
+    raw["metadata"]["annotations"] = {}
+    raw["spec"].pop("gangConfig", None)
+    for entry in raw["spec"]["replicatedJobs"]:
+        entry.pop("gangConfig", None)
+        entry["template"]["metadata"]["annotations"].pop(MODE, None)
+        entry["template"]["spec"].pop("completions", None)
+        entry["template"]["spec"]["template"]["spec"]["resourceClaims"] = [CLAIM]
+    projection = read(raw)
+    pods = {found.name: (job_pods(found), replicated_job_pods(found)) for found in projection.replicated_jobs}
+    apart = is_sequenced(projection, projection.replicated_jobs)
+    members: dict[int, list[str]] = {}
+    for position, found in enumerate(projection.replicated_jobs):
+        if (number := draw(st.integers(-1, 3))) >= 0:
+            members.setdefault(position if apart else number, []).append(found.name)
+    listed = []
+    for number, names in members.items():
+        gang: Object = {
+            "name": f"g{number}",
+            "replicatedJobs": names,
+            "perReplica": len(names) == 1 and number % 2 == 0,
+        }
+        size = pods[names[0]][0] if gang["perReplica"] else sum(pods[name][1] for name in names)
+        optional = {
+            "topologyKey": st.sampled_from(["rack", "zone"]),
+            "disruption": st.sampled_from(["single", "all"]),
+            "resourceClaims": st.just([CLAIM]),
+            **({"minCount": st.integers(1, size)} if size else {}),
+        }
+        listed.append({**gang, **draw(st.fixed_dictionaries({}, optional=optional))})
+    if listed:
+        raw["metadata"]["annotations"][GANGS] = json.dumps(listed)
     return raw
 
 

@@ -77,7 +77,17 @@ def test_everything_about_a_small_one() -> None:
         "totalPods": 7,
         "gangedPods": 6,
         "workload": object_name("js", FIXTURE_UID, "workload"),
-        "templates": [{"name": "a", "minCount": 6, "priorityClassName": "", "topologyKey": "", "disruption": ""}],
+        "composite": None,
+        "templates": [
+            {
+                "name": "a",
+                "minCount": 6,
+                "priorityClassName": "",
+                "topologyKey": "",
+                "disruption": "",
+                "resourceClaims": [],
+            }
+        ],
         "groups": [
             {
                 "name": group,

@@ -1,0 +1,195 @@
+"""Option ``composite``: all gangs of a JobSet start together, each placed as a whole."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gangctl.api.scheduling import CompositePodGroup, CompositeTemplate, Feature, Generation
+from gangctl.controllers.writer import min_count_patch
+from gangctl.gang.assess import Lifecycle
+from gangctl.gang.build import build_objects
+from gangctl.gang.composite import with_fewer
+from gangctl.gang.convert import Notation, convert
+from gangctl.gang.desired import desire
+from gangctl.gang.diff import Create, Delete, Difference, SetMinCounts, diff, retire, with_composite
+from gangctl.gang.plan import GangPlan
+from gangctl.gang.progress import JobProgress
+from gangctl.gang.resolve import ClusterRules, resolve
+from tests.gang.pipeline import read, resolved, some_plan, stored
+from tests.gang.store import Store
+from tests.jobsets import FIXTURE_UID, OPTIONS, jobset, rj
+from tests.rows import each
+from tests.strategies import PROPERTY
+
+Raw = dict[str, Any]
+COMPOSITE = '{"composite": true}'
+PATH = f"metadata.annotations[{OPTIONS}].composite"
+
+
+def slices(*entries: Raw, options: str = COMPOSITE, **spec: Any) -> Raw:
+    given_entries = entries or (rj("w", 3, 2, 2, mode="ReplicatedGang"),)
+    return jobset("js", *given_entries, options=options, uid=FIXTURE_UID, **spec)
+
+
+def parent(plan: GangPlan) -> CompositePodGroup:
+    assert plan.composite is not None
+    return plan.composite
+
+
+def test_every_group_has_the_parent_and_the_parent_counts_them() -> None:
+    plan = some_plan(slices(rj("w", 3, 2, 2, mode="ReplicatedGang"), rj("x", 2, 1, 1, mode="Gang"), rj("alone")))
+    assert parent(plan).template == CompositeTemplate("all", 4)
+    assert {group.parent for group in plan.groups} == {parent(plan).name}
+
+
+def test_objects_of_1_37() -> None:
+    workload, composite, group, *_ = build_objects(some_plan(slices()), Generation.V1BETA1)
+    policy = {"gang": {"minGroupCount": 3}}
+    template = {"name": "w", "schedulingPolicy": {"gang": {"minCount": 2}}}
+    above = {"name": "all", "schedulingPolicy": policy, "podGroupTemplates": [template]}
+    assert workload["spec"] == {
+        "controllerRef": {"apiGroup": "jobset.x-k8s.io", "kind": "JobSet", "name": "js"},
+        "compositePodGroupTemplates": [above],
+    }
+    assert (composite["apiVersion"], composite["kind"]) == ("scheduling.k8s.io/v1alpha3", "CompositePodGroup")
+    reference = {"workloadName": workload["metadata"]["name"], "templateName": "all"}
+    assert composite["spec"] == {"workloadRef": reference, "schedulingPolicy": policy}
+    assert group["spec"]["parentCompositePodGroupName"] == composite["metadata"]["name"]
+
+
+def test_names_of_templates_differ() -> None:
+    assert parent(some_plan(slices(rj("all", 2, 1, 1, mode="ReplicatedGang")))).template.name == "all-2"
+
+
+def test_a_single_gang_has_no_parent() -> None:
+    assert some_plan(slices(rj("w", 3, 2, 2, mode="Gang"))).composite is None
+
+
+@each(
+    ("raw", "message"),
+    [
+        (
+            slices(rj("a", mode="Gang"), rj("b", mode="Gang", depends_on="a")),
+            "the gangs start together, and these replicated jobs one after another",
+        ),
+        (
+            slices(rj("a", mode="Gang"), rj("b", mode="Gang", pod={"priorityClassName": "high"})),
+            'all pods need one priorityClassName, because the gangs start together; there are "", "high"',
+        ),
+    ],
+)
+def test_gangs_that_cannot_start_together_are_rejected(raw: Raw, message: str) -> None:
+    (error,) = resolved(raw).errors
+    assert (error.path, error.detail.startswith(message)) == (PATH, True), error
+
+
+def test_clusters_without_composites_reject_them_with_what_is_missing() -> None:
+    (older,) = resolved(slices(), Generation.V1ALPHA2).errors
+    assert older.detail == "needs Kubernetes 1.37 or later; this is 1.36 (scheduling.k8s.io/v1alpha2)"
+    rules = ClusterRules(lacks=frozenset({Feature.COMPOSITE}))
+    (gates,) = resolve(read(slices()), rules).errors
+    assert "scheduling.k8s.io/v1alpha3 and the feature gates CompositePodGroup" in gates.detail
+
+
+def difference(plan: GangPlan, store: Store, groups: int | None = None) -> Difference:
+    existing = store.existing(plan)
+    targets = {group.name: group.template.min_count for group in plan.groups}
+    found = diff(plan, existing, targets, store.generation.capabilities)
+    return with_composite(found, plan, existing, len(plan.groups) if groups is None else groups, None)
+
+
+def full(plan: GangPlan) -> Store:
+    return Store(Generation.V1BETA1, build_objects(plan, Generation.V1BETA1))
+
+
+@given(data=st.data())
+@PROPERTY
+def test_from_any_history_it_arrives_at_the_plan_and_stops(data: st.DataObject) -> None:
+    plan = some_plan(slices())
+    store, groups = full(plan), data.draw(st.integers(1, 3))
+    for key in data.draw(st.sets(st.sampled_from(sorted(store.objects)))):
+        del store.objects[key]
+    for _ in range(3):
+        for change in difference(plan, store, groups).changes:
+            store.apply(change, plan.uid)
+    assert difference(plan, store, groups) == Difference()
+    assert set(store.objects) == set(full(plan).objects)
+    found = store.observed("CompositePodGroup", parent(plan).name)
+    assert found is not None
+    assert found.min_counts == (("", groups),)
+    for change in retire(plan.uid, store.existing(plan)):
+        store.apply(change, plan.uid)
+    assert store.objects == {}
+
+
+def test_a_foreign_object_under_its_name_is_a_conflict() -> None:
+    plan = some_plan(slices())
+    store = full(plan)
+    store.objects["CompositePodGroup", parent(plan).name]["metadata"]["ownerReferences"][0]["uid"] = "other"
+    assert difference(plan, store).conflicts == (("CompositePodGroup", parent(plan).name),)
+
+
+def test_the_min_count_of_a_template_below_it_changes_in_its_place() -> None:
+    plan = some_plan(slices())
+    store = full(plan)
+    store.set_min_counts("Workload", plan.workload.name, [(0, 1)])
+    (change,) = difference(plan, store).changes
+    assert isinstance(change, SetMinCounts)
+    assert [step["path"] for step in min_count_patch(change)[1:]] == [
+        "/spec/compositePodGroupTemplates/0/podGroupTemplates/0/name",
+        "/spec/compositePodGroupTemplates/0/podGroupTemplates/0/schedulingPolicy/gang/minCount",
+    ]
+
+
+def test_a_group_that_has_finished_does_not_count() -> None:
+    raw = stored(slices())
+    plan = some_plan(raw)
+    jobs = [
+        JobProgress("t", f"js-w-{i}", "js", FIXTURE_UID, "w", i, 0, 2 * done, done, False, group=plan.groups[i].name)
+        for i, done in enumerate([True, False])
+    ]
+    assert desire(read(raw), jobs, ClusterRules(), Lifecycle.RETIRED).group_count == 2
+
+
+def test_the_next_attempt_has_a_parent_of_its_own() -> None:
+    desired = desire(read(stored(slices(failurePolicy={"maxRestarts": 1}))), [], ClusterRules(), Lifecycle.RETIRED)
+    assert desired.plan is not None
+    now, spare = parent(desired.plan), desired.spare_composite
+    assert spare is not None
+    assert (now.name[-2:], spare.name[-2:]) == ("-0", "-1")
+    assert {group.parent for group in desired.spares} == {spare.name}
+    store = full(desired.plan)
+    later = replace(desired.plan, composite=spare)
+    found = with_composite(Difference(), later, store.existing(later), 3, None)
+    assert [(type(change), change.name) for change in found.changes] == [(Delete, now.name), (Create, spare.name)]
+
+
+def test_a_job_that_is_restarted_alone_keeps_the_parent() -> None:
+    rules = {"maxRestarts": 1, "rules": [{"action": "RestartJob", "name": "r"}]}
+    desired = desire(read(stored(slices(failurePolicy=rules))), [], ClusterRules(), Lifecycle.RETIRED)
+    assert desired.plan is not None
+    assert desired.spare_composite is None
+    assert {group.parent for group in desired.spares} == {parent(desired.plan).name}
+
+
+def test_fewer_groups_are_the_same_parent_otherwise() -> None:
+    composite = parent(some_plan(slices()))
+    assert with_fewer(composite, 2) == composite._replace(template=CompositeTemplate("all", 2))
+
+
+def test_spec_scheduling_has_a_policy_beside_its_entries() -> None:
+    there = convert(slices(), Notation.SCHEDULING)
+    assert there.errors == ()
+    scheduling = there.value["spec"]["scheduling"]
+    assert scheduling["schedulingPolicy"] == {"gang": {}}
+    back = convert(there.value, Notation.ANNOTATIONS)
+    assert back.errors == ()
+    assert json.loads(back.value["metadata"]["annotations"][OPTIONS]) == {"composite": True}
+    scheduling["schedulingConstraints"] = {"topology": [{"key": "zone"}]}
+    (error,) = convert(there.value, Notation.ANNOTATIONS).errors
+    assert error.path == "spec.scheduling.schedulingConstraints"

@@ -1,0 +1,95 @@
+"""What options of gangs need: from the cluster, and from the pods."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from gangctl.api.meta import GANGS
+from gangctl.api.scheduling import Feature, Generation
+from gangctl.gang.build import build_objects
+from gangctl.gang.generation import dropped_options, pick_generation, proof_workload
+from gangctl.gang.reasons import Reason
+from gangctl.gang.resolve import ClusterRules, resolve
+from tests.gang.pipeline import read, resolved, some_plan
+from tests.jobsets import OPTIONS, jobset, rj
+from tests.rows import each
+
+Raw = dict[str, Any]
+CLAIM = {"name": "net", "resourceClaimTemplateName": "channel"}
+NAMED = {"name": "net", "resourceClaimName": "channel"}
+
+
+def sharing(*claims: Raw, pods: list[Raw] | None = None, **options: Any) -> Raw:
+    gang = {"name": "w", "replicatedJobs": ["w"], "resourceClaims": list(claims), **options}
+    worker = rj("w", 1, 2, 2, pod={"resourceClaims": [CLAIM] if pods is None else pods})
+    return jobset("js", worker, annotations={GANGS: json.dumps([gang])})
+
+
+@each(
+    ("feature", "raw", "path", "refused"),
+    [
+        (Feature.CLAIMS, sharing(CLAIM), f"{GANGS}][0].resourceClaims", True),
+        (Feature.COMPOSITE, jobset("js", rj("w", 2, mode="Gang"), options='{"composite":true}'), "composite", True),
+        (Feature.TOPOLOGY, sharing(CLAIM, topologyKey="rack"), f"{GANGS}][0].topologyKey", False),
+        (Feature.DISRUPTION, jobset("js", rj("w"), mode="Gang", options='{"disruption":"all"}'), "disruption", False),
+    ],
+)
+def test_what_the_cluster_lacks_is_an_error_or_a_warning(feature: Feature, raw: Raw, path: str, refused: bool) -> None:
+    found = resolve(read(raw), ClusterRules(lacks=frozenset({feature})))
+    if refused:
+        (error,) = found.errors
+        assert error.path.endswith(path)
+        assert feature.gates in error.detail
+        return
+    (notice,) = found.notices
+    assert (found.errors, notice.reason, notice.is_warning) == ((), Reason.OPTION_DROPPED, True)
+    assert path in notice.message
+    assert feature.gates in notice.message
+
+
+@each("generation", [Generation.V1ALPHA2, Generation.V1BETA1])
+def test_a_dry_run_shows_what_the_server_drops(generation: Generation) -> None:
+    stored = proof_workload(generation, "gangctl-system")
+    assert dropped_options(stored) == frozenset()
+    template = stored["spec"]["podGroupTemplates"][0]
+    template["schedulingConstraints"] = None
+    del template["resourceClaims"]
+    assert dropped_options(stored) == {Feature.TOPOLOGY, Feature.CLAIMS}
+    assert dropped_options({}) == {Feature.TOPOLOGY, Feature.CLAIMS, Feature.DISRUPTION}
+
+
+def test_composites_are_there_where_they_are_served() -> None:
+    kinds = frozenset({"workloads", "podgroups"})
+    assert not pick_generation({"v1beta1": kinds}).composite
+    assert pick_generation({"v1beta1": kinds, "v1alpha3": kinds | {"compositepodgroups"}}).composite
+    assert not pick_generation({"v1alpha2": kinds, "v1alpha3": kinds | {"compositepodgroups"}}).composite
+
+
+def test_pods_that_name_the_claim_share_it() -> None:
+    workload, *_ = build_objects(some_plan(sharing(CLAIM)), Generation.V1BETA1)
+    assert workload["spec"]["podGroupTemplates"][0]["resourceClaims"] == [CLAIM]
+
+
+@each(
+    ("raw", "message"),
+    [
+        (
+            sharing(CLAIM, pods=[]),
+            '[0].resourceClaims[0]: no pod of the gang uses it: add {"name": "net", "resourceClaimTemplateName": "chan',
+        ),
+        (
+            sharing(CLAIM, pods=[NAMED]),
+            '[0].resourceClaims[0]: "resourceClaimTemplateName": "channel", and the pods of replicated job "w" have ',
+        ),
+        (sharing(CLAIM, NAMED), '[0].resourceClaims[1].name: "net" is also the name of '),
+    ],
+)
+def test_a_claim_that_pods_would_not_share_is_rejected(raw: Raw, message: str) -> None:
+    (error,) = resolved(raw).errors
+    assert str(error).removeprefix(f"metadata.annotations[{GANGS}]").startswith(message), error
+
+
+def test_an_option_of_all_gangs_has_its_own_place() -> None:
+    found = resolved(jobset("js", rj("w"), mode="Gang", options='{"topologyKey":"rack"}'), Generation.V1ALPHA1)
+    assert [error.path for error in found.errors] == [f"metadata.annotations[{OPTIONS}].topologyKey"]
