@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from gangctl.api.scheduling import Feature
 from gangctl.controllers.pathways.controller import NAME, PathwaysController
 from gangctl.controllers.pathways.metrics import PathwaysMetrics
 from gangctl.gang.reasons import Notice
@@ -48,10 +49,11 @@ class PathwaysPart:
         await self.controller.run()
 
     def _setting(self) -> Setting:
-        generation = self._gangs.state.generation
-        if generation is None:
+        state = self._gangs.state
+        if state.generation is None:
             return Setting(gangs=False, topology=False)
-        return Setting(topology=generation.capabilities.constraints)
+        kept = state.generation.capabilities.constraints and Feature.TOPOLOGY not in state.lacks
+        return Setting(topology=kept, composite=state.composite)
 
     def _record_event(self, job: PathwaysFacts, notice: Notice) -> None:
         regarding = ObjectReference(API_VERSION, KIND, job.namespace, job.name, job.uid)

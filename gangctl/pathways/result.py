@@ -29,6 +29,8 @@ class Setting:
     """Whether the cluster has an API for gangs; without one the workers keep exclusive placement."""
     topology: bool = True
     """Whether a gang can require one node pool, which needs Kubernetes 1.36 or later."""
+    composite: bool = False
+    """Whether several gangs can start together, each placed as a whole (CompositePodGroups)."""
 
 
 @dataclass(frozen=True, slots=True)

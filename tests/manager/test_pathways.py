@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import count
-from typing import Any
 
 import pytest
 from prometheus_client import CollectorRegistry
 
-from gangctl.api.scheduling import Generation
+from gangctl.api.scheduling import Feature, Generation
 from gangctl.controllers.pathways.metrics import MOST_NAMESPACES, PathwaysMetrics
 from gangctl.gang.generation import ApiState
 from gangctl.pathways.result import Setting
@@ -66,15 +65,16 @@ def test_namespaces_beyond_the_limit_are_counted_together(registry: CollectorReg
 
 
 @pytest.mark.parametrize(
-    ("generation", "setting"),
+    ("state", "setting"),
     [
-        (None, Setting(gangs=False, topology=False)),
-        (Generation.V1ALPHA1, Setting(topology=False)),
-        (Generation.V1BETA1, Setting()),
+        (ApiState(None), Setting(gangs=False, topology=False)),
+        (ApiState(Generation.V1ALPHA1), Setting(topology=False)),
+        (ApiState(Generation.V1BETA1), Setting(composite=True)),
+        (ApiState(Generation.V1BETA1, lacks=frozenset({Feature.TOPOLOGY, Feature.COMPOSITE})), Setting(topology=False)),
     ],
 )
-async def test_renderings_follow_the_capabilities_of_the_cluster(generation: Any, setting: Setting) -> None:
+async def test_renderings_follow_the_capabilities_of_the_cluster(state: ApiState, setting: Setting) -> None:
     part = composed(pathways=True).pathways
     assert part is not None
-    part._gangs.discovery.state = ApiState(generation)
+    part._gangs.discovery.state = state
     assert part._setting() == setting

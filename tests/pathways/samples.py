@@ -56,6 +56,12 @@ def pathways_job(
     return copy.deepcopy(body)
 
 
+UNUSED_CLAIM = (
+    '[{"name": "w", "replicatedJobs": ["worker"], "resourceClaims": [{"name": "net", "resourceClaimName": "c"}]}]'
+)
+"""A list of gangs that only the JobSet shows to be wrong: no pod uses the claim."""
+
+
 def annotated(**annotations: str) -> Object:
     """Metadata with gangctl's annotations: ``annotated(gang_mode="Gang")``."""
     return {"annotations": {f"gangctl.dev/{name.replace('_', '-')}": value for name, value in annotations.items()}}

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Final
 
-from gangctl.api.meta import EXCLUSIVE_TOPOLOGY, GANG_OPTIONS, NODE_SELECTOR_STRATEGY
+from gangctl.api.meta import EXCLUSIVE_TOPOLOGY, GANG_OPTIONS, GANGS, NODE_SELECTOR_STRATEGY
 from gangctl.errors import ErrorKind
 from gangctl.gang.config import GangMode, read_options
+from gangctl.gang.gangs import parse_gangs
 from gangctl.pathways.checks.findings import Findings
 from gangctl.pathways.gangs import gangs, together
 from gangctl.pathways.options import Startup
@@ -15,6 +16,7 @@ from gangctl.pathways.words import (
     GANG_MODE_PATH,
     GKE_NODEPOOL,
     POD,
+    WORKER,
     WORKER_MODE,
     WORKER_MODE_PATH,
     annotation,
@@ -54,7 +56,8 @@ def _check_elastic(found: Findings) -> None:
                 f"Gang could not start, or go on, with a slice missing, as {found.place(_ELASTIC)} "
                 f"({found.job.elastic_slices}) allows: use {WORKER_MODE}: ReplicatedGang, a group for each slice"
             )
-            found.refuse(InvalidReason.ELASTIC_GANG, path, detail, ErrorKind.FORBIDDEN)
+            where = annotation(GANGS) if GANGS in found.job.annotations else path
+            found.refuse(InvalidReason.ELASTIC_GANG, where, detail, ErrorKind.FORBIDDEN)
             return
 
 
@@ -90,16 +93,24 @@ def _check_exclusive(found: Findings) -> None:
 
 def _check_pools(found: Findings) -> None:
     """A node pool holds one slice, so that a group of several fits in no pool."""
-    text = found.job.annotations.get(GANG_OPTIONS)
     chosen = gangs(found.job)
-    if text is None or found.job.slices <= 1 or GangMode.GANG not in {chosen.jobset, chosen.worker}:
+    if found.job.slices <= 1 or GangMode.GANG not in {chosen.jobset, chosen.worker}:
         return
-    if read_options(text, "", []).topology_key == GKE_NODEPOOL:
+    listed, _ = parse_gangs(found.job.annotations.get(GANGS, "[]"))
+    place, key = next(
+        (
+            (f"{annotation(GANGS)}[{index}]", gang.topology_key)
+            for index, gang in enumerate(listed)
+            if WORKER in gang.replicated_jobs
+        ),
+        (annotation(GANG_OPTIONS), read_options(found.job.annotations.get(GANG_OPTIONS, "{}"), "", []).topology_key),
+    )
+    if key == GKE_NODEPOOL:
         detail = (
             f"one gang of {found.job.slices} slices does not fit into one {GKE_NODEPOOL}, which is one slice: "
             f"use {WORKER_MODE}: ReplicatedGang, or leave topologyKey out"
         )
-        found.refuse(InvalidReason.GANG_DEADLOCK, f"{annotation(GANG_OPTIONS)}.topologyKey", detail)
+        found.refuse(InvalidReason.GANG_DEADLOCK, f"{place}.topologyKey", detail)
 
 
 def _check_uniform(found: Findings) -> None:

@@ -13,7 +13,7 @@ from typing import Final
 
 from pydantic.alias_generators import to_camel
 
-from gangctl.api.meta import GANG_MODE, QUEUE_NAME
+from gangctl.api.meta import GANG_MODE, GANGS, QUEUE_NAME
 from gangctl.errors import ErrorKind, shown
 from gangctl.gang.config import GangMode
 from gangctl.gang.reasons import Notice
@@ -205,7 +205,7 @@ def _with_annotations(job: PathwaysJob, flags: Flags, profile: Profile, texts: F
     job = replace(job, annotations=annotations, sources={**job.sources, **sources})
     wrong: list[Problem] = []
     gang_mode, worker_mode = read_modes(annotations, wrong)
-    if profile is Profile.XPK and not {GANG_MODE, WORKER_MODE} & set(annotations):
+    if profile is Profile.XPK and not {GANG_MODE, GANGS, WORKER_MODE} & set(annotations):
         gang_mode, job = GangMode.OFF, replace(job, sources={**job.sources, GANG_MODE_PATH: OF_XPK})
     for each in wrong:
         path, _, part = each.error.path.partition("].")

@@ -8,13 +8,14 @@ from typing import Any, Final
 from pydantic import ValidationError
 from pydantic.alias_generators import to_camel
 
-from gangctl.api.meta import GANG_MODE, GANG_OPTIONS
+from gangctl.api.meta import GANG_MODE, GANG_OPTIONS, GANGS
 from gangctl.api.modelerrors import message_of
 from gangctl.errors import ErrorKind, FieldError, shown
 from gangctl.gang.config import JOBSET_MODES, REPLICATED_JOB_MODES, GangMode, read_options
+from gangctl.gang.gangs import check_members, parse_gangs
 from gangctl.pathways.options import PathwaysOptions
 from gangctl.pathways.problems import InvalidReason, Problem, listed, near, problem
-from gangctl.pathways.words import OPTIONS_PATH, WORKER_MODE, annotation
+from gangctl.pathways.words import HEAD, OPTIONS_PATH, WORKER, WORKER_MODE, annotation
 
 _MOST_ERRORS: Final = 20
 
@@ -24,11 +25,29 @@ def read_modes(annotations: Mapping[str, str], problems: list[Problem]) -> tuple
     hint = f"; groups of the workers alone are asked for with {WORKER_MODE}"
     together = _mode(annotations, GANG_MODE, JOBSET_MODES, hint, problems)
     worker = _mode(annotations, WORKER_MODE, REPLICATED_JOB_MODES, "", problems)
+    if (listed_gangs := annotations.get(GANGS)) is not None:
+        if together is not None or worker is not None:
+            detail = f"must not stand beside {GANG_MODE} or {WORKER_MODE}: write one of them"
+            problems.append(problem(InvalidReason.INVALID_GANG_MODE, annotation(GANGS), detail, ErrorKind.FORBIDDEN))
+        together, worker = _modes_of(listed_gangs, problems)
     if (text := annotations.get(GANG_OPTIONS)) is not None:
         errors: list[FieldError] = []
         read_options(text, annotation(GANG_OPTIONS), errors)
         problems += (Problem(InvalidReason.INVALID_OPTIONS, error) for error in errors)
     return together, worker
+
+
+def _modes_of(text: str, problems: list[Problem]) -> tuple[GangMode | None, GangMode | None]:
+    """The modes that a list of gangs means for the head and the workers."""
+    found, errors = parse_gangs(text)
+    errors = (*errors, *check_members(found, (HEAD, WORKER)))
+    problems += (Problem(InvalidReason.INVALID_GANG_MODE, error) for error in errors)
+    gang = next((each for each in found if WORKER in each.replicated_jobs), None)
+    if gang is None:
+        return None, GangMode.OFF
+    if HEAD in gang.replicated_jobs:
+        return GangMode.GANG, None
+    return None, GangMode.REPLICATED_GANG if gang.per_replica else GangMode.GANG
 
 
 def _mode(

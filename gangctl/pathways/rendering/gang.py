@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Any, Final
 
-from gangctl.api.meta import GANG_MODE, GANG_OPTIONS
+from gangctl.api.meta import GANG_MODE, GANG_OPTIONS, GANGS
 from gangctl.gang.config import GangMode
 from gangctl.gang.reasons import Notice, Reason
 from gangctl.pathways.gangs import NO_GANGS, Gangs, gangs, placed_by_kueue, queued
@@ -18,6 +18,8 @@ from gangctl.pathways.words import GKE_NODEPOOL, WORKER_MODE, annotation
 
 TOPOLOGY_KEY: Final = "topologyKey"
 """Option of a gang: all of its pods are placed on nodes with one value of this label."""
+COMPOSITE: Final = "composite"
+"""Option of gangs: they start together."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,15 +42,28 @@ def choose(job: PathwaysJob, setting: Setting) -> Choice:
     if setting.profile is Profile.XPK and not asked:
         return Choice(NO_GANGS)
     wanted = gangs(job)
+    together = setting.composite and not asked and _slices_together(job, wanted)
+    if together:
+        wanted = Gangs(GangMode.OFF, GangMode.REPLICATED_GANG)
     if wanted.any and not setting.gangs:
         off = rule(str(GangMode.OFF), "this cluster has no API for gangs")
         return Choice(NO_GANGS, off, notices=(_no_api(job),))
     choice = _asked(job, wanted) if asked else _chosen(job, wanted)
-    notices = () if asked else tuple(_choice_notices(job, wanted))
-    return replace(choice, options=_options(job, wanted) if setting.topology else None, notices=notices)
+    notices = () if asked or together else tuple(_choice_notices(job, wanted))
+    options = _options(job, wanted, composite=together) if setting.topology and GANGS not in job.annotations else None
+    return replace(choice, options=options, notices=notices)
+
+
+def _slices_together(job: PathwaysJob, wanted: Gangs) -> bool:
+    """Whether gangs of one slice each should start together: all slices are needed, and no queue reserves them."""
+    several = wanted.worker is not GangMode.OFF and job.slices > 1
+    given = json.loads(job.annotations.get(GANG_OPTIONS, "{}"))
+    return several and not (job.elastic_slices or queued(job)) and COMPOSITE not in given
 
 
 def _asked(job: PathwaysJob, wanted: Gangs) -> Choice:
+    if GANGS in job.annotations:
+        return Choice(wanted)  # a copy of the list says it
     return Choice(wanted, _annotated(job, GANG_MODE, job.gang_mode), _annotated(job, WORKER_MODE, job.worker_mode))
 
 
@@ -65,8 +80,10 @@ def _chosen(job: PathwaysJob, wanted: Gangs) -> Choice:
     return Choice(wanted, worker=rule(str(wanted.worker), f"{whole} is of no use unless all of its pods run"))
 
 
-def _options(job: PathwaysJob, wanted: Gangs) -> From | None:
+def _options(job: PathwaysJob, wanted: Gangs, *, composite: bool) -> From | None:
     """The options with the node pool as topology, if every gang is one slice and the user set none.
+
+    With ``composite`` these gangs start together.
 
     With affinity alone the scheduler repeatedly tries the pool of the best node, although not all nodes of that pool
     are free; with the topology, it tries the pools one by one.
@@ -76,13 +93,20 @@ def _options(job: PathwaysJob, wanted: Gangs) -> From | None:
     if not (of_slice or in_one_place) or placed_by_kueue(job):
         return None
     given = json.loads(job.annotations.get(GANG_OPTIONS, "{}"))
-    if TOPOLOGY_KEY in given:
+    added: dict[str, Any] = {} if TOPOLOGY_KEY in given else {TOPOLOGY_KEY: GKE_NODEPOOL}
+    if composite:
+        added[COMPOSITE] = True
+    if not added:
         return None
-    text, why = json.dumps({**given, TOPOLOGY_KEY: GKE_NODEPOOL}), "a slice is a node pool: pools are tried one by one"
+    reasons = {
+        TOPOLOGY_KEY: "a slice is a node pool: pools are tried one by one",
+        COMPOSITE: "the job needs all of its slices",
+    }
+    text, why = json.dumps({**given, **added}), "; ".join(reasons[key] for key in added)
     if not given:
         return rule(text, why)
     origin = job.origin(annotation(GANG_OPTIONS))
-    return From(text, Origin(origin.kind, origin.place, f"with {TOPOLOGY_KEY}: {why}"))
+    return From(text, Origin(origin.kind, origin.place, f"with {' and '.join(added)}: {why}"))
 
 
 def _why_none(job: PathwaysJob) -> str:

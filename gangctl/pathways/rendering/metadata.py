@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from gangctl.api.meta import EXCLUSIVE_TOPOLOGY, GANG_MODE, GANG_OPTIONS, GANG_REF, MANAGER
+from gangctl.api.meta import EXCLUSIVE_TOPOLOGY, GANG_MODE, GANG_OPTIONS, GANG_REF, GANGS, MANAGER
 from gangctl.gang.reasons import Notice, Reason
 from gangctl.pathways.gangs import TOPOLOGY_REQUESTS, asks_for_topology, sliced
 from gangctl.pathways.job import PathwaysJob
@@ -73,7 +73,8 @@ def jobset_metadata(job: PathwaysJob, setting: Setting, choice: Choice) -> Tree:
         **_own_labels(job),
         **_xpk_labels(job, setting),
     }
-    annotations = _travelling(job, "annotations", job.annotations, kept_back=(GANG_MODE, GANG_REF, TOPOLOGY_REQUESTS))
+    kept_back = (GANG_MODE, GANG_REF, TOPOLOGY_REQUESTS, *(() if choice.gangs.any else (GANGS,)))
+    annotations = _travelling(job, "annotations", job.annotations, kept_back=kept_back)
     annotations |= _present({GANG_MODE: choice.jobset, GANG_OPTIONS: choice.options})
     return {**metadata, **_filled("annotations", annotations), **_owner(job)}
 

@@ -19,7 +19,7 @@ from tests.cli.manifests import CONFIG_MAP, PLACEHOLDER, gang, write
 from tests.cli.policy.policies import QUEUE, files, native, policy, rule
 from tests.cli.run import Answer, fine, gangctl
 from tests.cli.schema import violations
-from tests.pathways.samples import annotated, container, pathways_job, template
+from tests.pathways.samples import UNUSED_CLAIM, annotated, container, pathways_job, template
 from tests.rows import each
 
 Object = dict[str, Any]
@@ -268,9 +268,9 @@ REFUSED: dict[str, tuple[Object, str, tuple[str, ...]]] = {
         ("must be a string", "(Malformed)", 'in quotes: "Off"'),
     ),
     "of-the-jobset": (
-        pathways_job(metadata=annotated(gang_options='{"composite": true}')),
-        "metadata.annotations[gangctl.dev/gang-options]",
-        ("(the JobSet's metadata.annotations[gangctl.dev/gang-options].composite)", "(InvalidJobSet)"),
+        pathways_job(metadata=annotated(gangs=UNUSED_CLAIM)),
+        "metadata.annotations[gangctl.dev/gangs]",
+        ("(the JobSet's metadata.annotations[gangctl.dev/gangs][0].resourceClaims[0])", "(InvalidJobSet)"),
     ),
 }
 NOT_OF_REQUESTS = {"of-the-jobset"}

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gangctl.api.scheduling import Feature
 from gangctl.cli.pathways.translation import Translation, translate
 from gangctl.errors import ErrorKind, FieldError
 from gangctl.gang.resolve import ClusterRules
@@ -75,9 +76,11 @@ class TestPlanned:
     @pytest.mark.parametrize("topology", ["", '"topologyKey": "rack", '])
     def test_impossible_gangs_are_reported(self, topology: str) -> None:
         """Also where gangctl has an option of its own beside those that a person wrote."""
-        translation = translate(pathways_job(metadata=annotated(gang_options=f'{{{topology}"composite": true}}')))
+        one = {"numSlices": 1}
+        options = f'{{{topology}"composite": true}}'
+        translation = translate(pathways_job(metadata=annotated(gang_options=options), workers=one))
         assert translation.problems == ()
-        (problem,) = translation.planned(ClusterRules()).problems
+        (problem,) = translation.planned(ClusterRules(lacks=frozenset({Feature.COMPOSITE}))).problems
         assert problem.error.path == OPTIONS
         assert f"{OPTIONS}.composite" in problem.error.detail
 

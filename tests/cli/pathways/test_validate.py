@@ -14,7 +14,7 @@ from tests.cli.kueueserver import config_map, labelled, serving
 from tests.cli.manifests import CONFIG_MAP, gang, write
 from tests.cli.pathways.server import Cluster, ask
 from tests.cli.run import Answer, gangctl
-from tests.pathways.samples import annotated, container, pathways_job, template
+from tests.pathways.samples import UNUSED_CLAIM, annotated, container, pathways_job, template
 
 Object = dict[str, Any]
 
@@ -67,9 +67,9 @@ class TestFiles:
         assert validate(tmp_path, BROKEN, args=("-o", "yaml")).documents[0]["problems"] == first["problems"]
 
     def test_problems_of_the_jobset_are_reported_at_the_pathwaysjob(self, tmp_path: Path) -> None:
-        answer = validate(tmp_path, pathways_job(metadata=annotated(gang_options='{"composite": true}')))
+        answer = validate(tmp_path, pathways_job(metadata=annotated(gangs=UNUSED_CLAIM)))
         assert answer.code == 2
-        assert ": metadata.annotations[gangctl.dev/gang-options]: " in answer.err
+        assert ": metadata.annotations[gangctl.dev/gangs]: " in answer.err
         assert "(InvalidJobSet)" in answer.err
 
     @pytest.mark.parametrize(("strict", "code"), [((), 0), (("--fail-on-warnings",), 1)])

@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from gangctl.api.meta import GANGS
 from gangctl.api.scheduling import Generation
 from gangctl.gang.reasons import Reason
 from gangctl.pathways.result import Profile, Setting
-from tests.gang.pipeline import planned, resolved
+from tests.gang.pipeline import planned, resolved, some_plan
 from tests.pathways.samples import annotated, pathways_job
-from tests.pathways.views import job_template, jobset_of, notes_on, rendered
+from tests.pathways.views import job_template, jobset_of, notes_on, only_problem, rendered
 from tests.rows import each
 
 Object = dict[str, Any]
@@ -175,3 +176,40 @@ def test_slices_that_can_deadlock_give_a_notice() -> None:
 def test_a_colocated_head_with_elastic_slices_gives_a_notice() -> None:
     (message,) = reported(pathways_job(controller={**COLOCATE, "elasticSlices": 1}))
     assert 'pathways-worker-mode: "ReplicatedGang"' in message
+
+
+def listed(*gangs: dict[str, Any]) -> dict[str, Any]:
+    return {"annotations": {GANGS: json.dumps(gangs)}}
+
+
+def test_a_list_of_gangs_is_that_of_the_jobset() -> None:
+    slices = {"name": "slices", "replicatedJobs": ["worker"], "perReplica": True, "topologyKey": "rack"}
+    metadata = listed(slices)
+    jobset = jobset_of(pathways_job(metadata=metadata), Setting(composite=True))
+    notes = jobset["metadata"]["annotations"]
+    assert notes[GANGS] == metadata["annotations"][GANGS]
+    assert "gangctl.dev/gang-options" not in notes
+    plan = some_plan(jobset)
+    assert {template.topology_key for template in plan.workload.templates} == {"rack"}
+    assert GANGS not in jobset_of(pathways_job(metadata=metadata), Setting(gangs=False))["metadata"]["annotations"]
+
+
+@each(
+    ("metadata", "place"),
+    [
+        (listed({"name": "a", "replicatedJobs": ["workers"]}), "[0].replicatedJobs[0]"),
+        (listed({"name": "a", "replicatedJobs": ["worker"], "topologyKey": POOL}), "[0].topologyKey"),
+    ],
+)
+def test_a_list_of_gangs_that_does_not_fit_is_refused(metadata: dict[str, Any], place: str) -> None:
+    problem = only_problem(pathways_job(metadata=metadata, workers={"numSlices": 2}))
+    assert problem.error.path == f"metadata.annotations[{GANGS}]{place}"
+
+
+def test_slices_start_together_where_the_cluster_can() -> None:
+    job = pathways_job(workers={"numSlices": 3})
+    plan = some_plan(jobset_of(job, Setting(composite=True)))
+    assert plan.composite is not None
+    assert (len(plan.groups), plan.composite.template.min_group_count) == (3, 3)
+    assert {template.topology_key for template in plan.workload.templates} == {POOL}
+    assert some_plan(jobset_of(job)).composite is None
