@@ -5,7 +5,8 @@ Pure and deterministic: the result depends only on the snapshot and the previous
 The phase of one group is for a JobSet that is neither suspended nor finished.
 A group *needs* the pods that have to be placed together (:attr:`Group.needed`) to be placed at all, and *wants* all
 pods that should exist now to be ready. Both are equal except for gangs that have grown beyond an immutable minCount:
-additional pods never strand them, but they are ready only with these.
+additional pods never strand them, but they are ready only with these. A gang whose minCount was requested is ready with
+that many pods (:attr:`Group.enough`).
 
 The phase of the JobSet is that of its least advanced group; of running groups, the worst. Succeeded groups do not
 count. Neither do groups that wait for their startup stage, while others are still starting; but a JobSet is not ready
@@ -42,7 +43,7 @@ def phase_of_group(group: Group, totals: Totals, attempt: int, *, been_ready: bo
         return GangPhase.SUCCEEDED
     if counts.created < counts.wanted and _is_leaving(group, attempt):
         return GangPhase.RESTARTING
-    if counts.wanted > 0 and (counts.ready >= counts.wanted or counting):
+    if counts.wanted > 0 and (counts.ready >= group.enough or counting):
         return GangPhase.READY
     if been_ready:
         return GangPhase.DEGRADED

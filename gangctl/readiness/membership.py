@@ -96,6 +96,8 @@ class Group:
     of a sequenced JobSet without a plan, those of started stages."""
     wanted: int = 0
     """Pods that should exist now."""
+    enough: int = 0
+    """Pods with which it is ready: all that should exist, or the minCount that the user asked for."""
     succeeded: int = 0
     """Pods that have succeeded, as their Jobs count them."""
 
@@ -269,6 +271,8 @@ def _group(known: _Known, draft: _Draft) -> Group:
     own = frozenset(key for key in left if key in known.unlinked)
     pod_group = _pod_group(snapshot, draft)
     minimum = _minimum(snapshot, draft, pod_group, own, wanted)
+    desired = sum(max(0, job.pods) for job in draft.planned)
+    asked = 0 < draft.min_count < desired and not own
     return Group(
         name=draft.name,
         template=draft.template,
@@ -282,10 +286,11 @@ def _group(known: _Known, draft: _Draft) -> Group:
         over=tuple(over),
         unlinked=own,
         pod_group=pod_group,
-        desired=sum(max(0, job.pods) for job in draft.planned),
+        desired=desired,
         minimum=minimum,
         needed=_needed(known, draft, left, own, minimum),
         wanted=wanted,
+        enough=min(wanted, draft.min_count) if asked else wanted,
         succeeded=sum(progress[job.key].succeeded for job in jobs),
     )
 

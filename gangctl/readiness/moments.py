@@ -156,7 +156,7 @@ def _written(phase: GangPhase, group: Group, totals: Totals, found: Traces, life
         case GangPhase.PARTIALLY_READY:
             return max(nth(totals.placed_at, group.needed), nth(totals.ready_at, 1))
         case GangPhase.READY:
-            return nth(totals.ready_at, group.wanted)
+            return nth(totals.ready_at, group.enough)
         case GangPhase.DEGRADED:
             return found.lost_at
         case GangPhase.RESTARTING:
@@ -193,4 +193,4 @@ def ready_at(group: Group, totals: Totals, been_ready: bool, life: Life) -> int:
         return life.before.ready_at
     if not been_ready:
         return 0
-    return nth(totals.ready_at, group.wanted) or nth(totals.ready_at, len(totals.ready_at))
+    return nth(totals.ready_at, group.enough) or nth(totals.ready_at, len(totals.ready_at))

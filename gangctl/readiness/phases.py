@@ -61,7 +61,7 @@ _SENTENCES: Final[Mapping[GangPhase, str]] = {
     GangPhase.PARTIALLY_PLACED: "Some pods hold nodes while others that they need have none.",
     GangPhase.STARTING: "All pods have nodes; none is ready yet.",
     GangPhase.PARTIALLY_READY: "All pods have nodes; some are ready.",
-    GangPhase.READY: "All pods are ready.",
+    GangPhase.READY: "All pods that it needs are ready.",
     GangPhase.DEGRADED: "It was ready, and is not any more.",
     GangPhase.RESTARTING: "The JobSet starts anew: pods of the attempt before are on their way out.",
     GangPhase.SUCCEEDED: "It has finished, with success.",

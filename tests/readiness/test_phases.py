@@ -126,6 +126,21 @@ def test_stranded_pods_are_placed_pods_of_gangs_that_cannot_start(generation: Ge
     assert (found.phase, found.counts.stranded, found.counts.placed) == (P.PARTIALLY_PLACED, 3, 7)
 
 
+ELASTIC = '[{"name": "w", "replicatedJobs": ["w"], "minCount": 3}]'
+
+
+@generations
+@each(("ready", "rest", "phase"), [(2, RUNNING, P.PARTIALLY_READY), (3, PENDING, P.READY), (5, PENDING, P.READY)])
+def test_a_gang_with_a_min_count_is_ready_with_that_many_pods(
+    generation: Generation, ready: int, rest: Changes, phase: GangPhase
+) -> None:
+    context = Context(jobset("js", rj("w", 1, 5, 5), annotations={"gangctl.dev/gangs": ELASTIC}), generation)
+    pods = [*context.pods(READY, count=ready), *context.pods(rest, count=5 - ready)]
+    pods = [replace(pod, name=f"p{number}") for number, pod in enumerate(pods)]
+    found = evaluate(context.snapshot(pods), NOW)
+    assert (found.phase, found.counts.ready, found.counts.wanted) == (phase, ready, 5)
+
+
 def test_the_phase_of_a_jobset_without_objects() -> None:
     context = Context(WHOLE)
     found = evaluate(context.snapshot(jobs=[], groups={}, workload=None), NOW)
