@@ -30,14 +30,24 @@ def fits_now(state: GangState, key: Key, stock: Stock) -> Mapping[str, bool]:
         return {}
     used = in_use(stock.pods, lambda _: False)
     index = {rj.name: rj.index for rj in found.jobset.replicated_jobs}
-    found_now: dict[str, bool] = {}
-    for group, pods in _pods_without_node(state, key, plan).items():
-        waiting = Counter(index[pod.replicated_job] for pod in pods if pod.replicated_job in index)
+    gangs = {
+        group: Together(
+            dict(Counter(index[pod.replicated_job] for pod in pods if pod.replicated_job in index)),
+            _topology(plan, group),
+        )
+        for group, pods in _pods_without_node(state, key, plan).items()
+    }
+
+    def fit(together: list[Together]) -> bool:
+        waiting = Counter[int]()
+        for gang in together:
+            waiting.update(gang.pods)
         sets = [replace(podset, pods=waiting[podset.index]) for podset in podsets]
-        floor = Floor(sets, [each.requests for each in counted], stock.nodes, used)
-        gang = Together(dict(waiting), _topology(plan, group))
-        found_now[group] = floor.placeable_now([gang])
-    return found_now
+        return Floor(sets, [each.requests for each in counted], stock.nodes, used).placeable_now(together)
+
+    if plan.composite is not None:
+        return dict.fromkeys(gangs, fit(list(gangs.values())))
+    return {group: fit([gang]) for group, gang in gangs.items()}
 
 
 def _pods_without_node(state: GangState, key: Key, plan: GangPlan) -> dict[str, list[PodFacts]]:

@@ -12,6 +12,7 @@ from typing import Final
 
 from gangctl.api.meta import DEFAULT_SCHEDULER
 from gangctl.errors import plural
+from gangctl.gang.config import read_config
 from gangctl.gang.reasons import Reason
 from gangctl.readiness.causes.context import LATE, QUICK, SOON, Context, Finding, Until, gated, listed, oldest
 from gangctl.readiness.causes.objects import gangs, where
@@ -65,7 +66,7 @@ def refused(context: Context) -> Iterator[Finding]:
     for each in _refused_groups(context):
         reason = _reason(context, each)
         # A backoff is reported once for all groups, a rejection once for each different one.
-        short = "" if reason in {Reason.SCHEDULER_BACKOFF, Reason.PRIORITY_MISMATCH} else _short(each)
+        short = "" if reason in {Reason.SCHEDULER_BACKOFF, Reason.PRIORITY_MISMATCH} else _short(context, each)
         buckets.setdefault((reason, short), []).append(each)
     for (reason, short), found in buckets.items():
         found.sort(key=lambda each: each.group.name)
@@ -106,7 +107,10 @@ def _priorities(context: Context, group: Group) -> set[int]:
     return {pod.priority for pod in group.bound} - {found.priority}
 
 
-def _short(each: _Refused) -> str:
+def _short(context: Context, each: _Refused) -> str:
+    refusal = each.refusal
+    if refusal.minimum not in {None, each.group.minimum} and _composite(context):
+        return f"room for {refusal.placed} of {refusal.minimum} gangs"
     return each.refusal.short or max(each.messages, key=lambda message: (len(message), message), default="")
 
 
@@ -114,6 +118,12 @@ def _messages(found: Sequence[_Refused]) -> list[str]:
     """The scheduler's messages, those about nodes first."""
     messages = sorted({message for each in found for message in each.messages if message})
     return [f"scheduler: {message}" for message in sorted(messages, key=of_the_group)[:3]]
+
+
+def _composite(context: Context) -> list[str]:
+    if not read_config(context.snapshot.jobset)[0].options.composite:
+        return []
+    return ["all gangs of the JobSet start together (option composite): the scheduler refuses all if one has no place"]
 
 
 def _pods(found: Sequence[_Refused]) -> int:
@@ -139,6 +149,7 @@ def _unschedulable(context: Context, found: Sequence[_Refused], short: str) -> F
         f"the scheduler finds no nodes for {_who(found)}{together}" + (f": {short}" if short else ""),
         evidence=[
             *_messages(found),
+            *_composite(context),
             *([f"refused for the first time {context.ago(since)}"] if since else []),
         ],
         remedy=_help(found[0].refusal),
@@ -181,7 +192,11 @@ def _topology(context: Context, found: Sequence[_Refused], short: str) -> Findin
     return context.cause(
         Reason.TOPOLOGY_TOO_SMALL,
         message,
-        evidence=[*([f"in the domain tried first: {short}"] if refusal.short else []), *_messages(found)],
+        evidence=[
+            *([f"in the domain tried first: {short}"] if refusal.short else []),
+            *_messages(found),
+            *_composite(context),
+        ],
         remedy=remedy,
         command=f"kubectl get nodes -L {quote(key)}",
         groups=[each.group for each in found],

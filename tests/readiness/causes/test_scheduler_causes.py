@@ -165,6 +165,18 @@ def test_a_gang_without_free_capacity_is_no_backoff() -> None:
     assert reasons(context.snapshot(context.pods(REFUSED), fits_now={group: False})) == [Reason.UNSCHEDULABLE]
 
 
+def test_gangs_that_start_together_are_counted_as_gangs() -> None:
+    raw = jobset("js", rj("w", 3, 2, 2, mode="ReplicatedGang"), options='{"composite": true}')
+    context = Context(raw)
+    text = (
+        "pod group is unschedulable, 0/1 placements are available, first placement status: minCount (3) cannot be "
+        "satisfied: 2 scheduled, 0 remaining"
+    )
+    cause = the(Reason.UNSCHEDULABLE, context.snapshot(context.pods({**REFUSED, "refusal": text})))
+    assert cause.message == "the scheduler finds no nodes for 6 pods together: room for 2 of 3 gangs"
+    assert any("option composite" in line for line in cause.evidence)
+
+
 def test_an_absent_scheduler_is_named() -> None:
     context = Context(jobset("js", rj("w", 1, 2, 2), mode="Gang"))
     snapshot = context.snapshot(context.pods(PENDING, scheduler="nobody"))
