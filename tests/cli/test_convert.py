@@ -77,10 +77,7 @@ class TestRefused:
         answer = gangctl("convert", "-f", write(tmp_path / "a.yaml", gang(), raw, at_once), "--to", "annotations")
         assert (answer.code, answer.out) == (2, "")
         lines = answer.err.splitlines()
-        assert (
-            "spec.scheduling.schedulingPolicy.gang.minCount: must be a number from 1 to the 4 pods"
-            in lines[0]
-        )
+        assert "spec.scheduling.schedulingPolicy.gang.minCount: must be a number from 1 to the 4 pods" in lines[0]
         assert "spec.gangConfig.scheduleAtOnce: is not known: write gangMode" in lines[1]
         assert all(line.startswith(f"{tmp_path}/a.yaml:") for line in lines[:-1])
         assert lines[-1] == "error: 3 errors in 2 JobSets"
