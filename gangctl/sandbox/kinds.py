@@ -80,6 +80,15 @@ class Minor:
     scheduling_version: str
     resources: tuple[str, ...]
     gates: Mapping[str, bool] = field(default_factory=dict)
+    older_version: str = ""
+    """Another version of the same objects, served only where ``runtime_config`` says so."""
+    like: str = ""
+    """The minor whose fields and rules it has, if it is not released."""
+
+    @property
+    def rules(self) -> str:
+        """The minor whose fields and rules it has."""
+        return self.like or self.name
 
 
 # The gates an operator needs for gangs; everything else as released.
@@ -96,6 +105,15 @@ MINORS: Final = MappingProxyType(
                 {"GenericWorkload": True, "GangScheduling": True},
             ),
             Minor("1.37", "v1.37.2", "v1beta1", ("workloads", "podgroups"), {"GenericWorkload": True}),
+            Minor(
+                "1.38",
+                "v1.38.0",
+                "v1",
+                ("workloads", "podgroups"),
+                {"GenericWorkload": True},
+                older_version="v1beta1",
+                like="1.37",
+            ),
         )
     }
 )
@@ -185,8 +203,7 @@ CORE: Final = (
 )  # fmt: skip
 
 
-def _gang_kinds(minor: Minor) -> tuple[ResourceKind, ...]:
-    version = minor.scheduling_version
+def _gang_kinds(minor: Minor, version: str) -> tuple[ResourceKind, ...]:
     workloads = ResourceKind(SCHEDULING_GROUP, version, "workloads", "Workload", unconditional_update=False)
     podgroups = ResourceKind(
         SCHEDULING_GROUP, version, "podgroups", "PodGroup", subresources=_STATUS, unconditional_update=False
@@ -209,7 +226,12 @@ def kinds_of(minor: str, runtime_config: Mapping[str, bool]) -> tuple[ResourceKi
     """Everything a server of ``minor`` serves at start.
 
     ``runtime_config`` switches an API version off, for one ``scheduling.k8s.io/v1beta1``
-    (``False``); what the minor serves for gangs is on unless it says so. ValueError for an unknown minor.
+    (``False``); what the minor serves for gangs is on unless it says so. On 1.38 it switches v1beta1 on.
+    ValueError for an unknown minor.
     """
-    kinds = (*CORE, *_gang_kinds(_known(minor)))
+    known = _known(minor)
+    kinds = [*CORE, *_gang_kinds(known, known.scheduling_version)]
+    older = f"{SCHEDULING_GROUP}/{known.older_version}"
+    if runtime_config.get(older, False):
+        kinds += _gang_kinds(known, known.older_version)
     return tuple(kind for kind in kinds if runtime_config.get(kind.api_version, True))

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from gangctl.sandbox.admission.webhooks import WebhookAdmission
-from gangctl.sandbox.kinds import NEWEST, ResourceKind, gates_of, kinds_of
+from gangctl.sandbox.kinds import MINORS, NEWEST, ResourceKind, gates_of, kinds_of
 from gangctl.sandbox.rules import KindRules, rules_for
 from gangctl.sandbox.rules.world import World
 from gangctl.sandbox.store import Store
@@ -24,9 +24,10 @@ class Registry:
         """Begin with what ``minor`` serves; ``gates`` and ``runtime_config`` are laid over its defaults."""
         self.minor = minor
         self.gates = gates_of(minor, gates or {})
+        self._runtime_config = runtime_config or {}
         self._kinds: dict[tuple[str, str, str], ResourceKind] = {}
         self._rules: dict[ResourceKind, KindRules] = {}
-        for kind in kinds_of(minor, runtime_config or {}):
+        for kind in kinds_of(minor, self._runtime_config):
             self.add(kind)
 
     def __iter__(self) -> Iterator[ResourceKind]:
@@ -41,6 +42,18 @@ class Registry:
         """Stop serving ``kind``; stored objects stay."""
         self._kinds.pop((kind.group, kind.version, kind.plural), None)
         self._rules.pop(kind, None)
+
+    def upgrade(self, minor: str) -> None:
+        """Serve what ``minor`` serves; ValueError for one that cannot read the stored objects of gangs."""
+        if minor not in MINORS or MINORS[minor].rules != MINORS[self.minor].rules:
+            raise ValueError(f"{self.minor} cannot be upgraded to {minor}: no version has the stored objects of both")
+        before, after = (kinds_of(each, self._runtime_config) for each in (self.minor, minor))
+        self.minor = minor
+        for kind in set(before) - set(after):
+            self.remove(kind)
+        for kind in after:
+            if kind not in before:
+                self.add(kind)
 
     def find(self, group: str, version: str, plural: str) -> ResourceKind | None:
         """The kind, or None when it is not served."""

@@ -8,8 +8,10 @@ from gangctl.sandbox.server import Sandbox, SandboxOptions
 from tests.rows import each
 from tests.sandbox.wire import Wire
 
+MERGE = "application/merge-patch+json"
 
-@each(("minor", "release"), [("1.35", "v1.35.4"), ("1.36", "v1.36.3"), ("1.37", "v1.37.2")])
+
+@each(("minor", "release"), [("1.35", "v1.35.4"), ("1.36", "v1.36.3"), ("1.37", "v1.37.2"), ("1.38", "v1.38.0")])
 async def test_each_minor_reports_its_version(minor: str, release: str) -> None:
     async with (
         Sandbox(SandboxOptions(minor=minor, tls=False)) as sandbox,
@@ -37,6 +39,31 @@ async def test_discovery_lists_groups_and_resources(wire: Wire) -> None:
     assert core["pods"]["shortNames"] == ["po"]
     assert core["pods/binding"]["kind"] == "Binding"
     assert "deletecollection" not in core["namespaces"]["verbs"]
+
+
+async def test_1_38_serves_gangs_in_v1_and_on_request_in_v1beta1() -> None:
+    for beta in (False, True):
+        config = {"scheduling.k8s.io/v1beta1": beta}
+        options = SandboxOptions(minor="1.38", tls=False, runtime_config=config)
+        async with Sandbox(options) as sandbox, Wire(sandbox.url, sandbox.token()) as wire:
+            group = (await wire.get("/apis/scheduling.k8s.io")).json
+            assert [each["version"] for each in group["versions"]] == (["v1", "v1beta1"] if beta else ["v1"])
+            names = [each["name"] for each in (await wire.get("/apis/scheduling.k8s.io/v1")).json["resources"]]
+            assert names == ["podgroups", "podgroups/status", "priorityclasses", "workloads"]
+
+
+async def test_a_group_is_one_object_in_both_versions() -> None:
+    paths = [f"/apis/scheduling.k8s.io/{version}/namespaces/default/podgroups" for version in ("v1beta1", "v1")]
+    options = SandboxOptions(minor="1.38", tls=False, runtime_config={"scheduling.k8s.io/v1beta1": True})
+    async with Sandbox(options) as sandbox, Wire(sandbox.url, sandbox.token()) as wire:
+        body = {"metadata": {"name": "g"}, "spec": {"schedulingPolicy": {"gang": {"minCount": 3}}}}
+        made = (await wire.send("POST", paths[0], body)).json
+        patch = {"spec": {"schedulingPolicy": {"gang": {"minCount": 2}}}}
+        changed = (await wire.send("PATCH", f"{paths[1]}/g", patch, content_type=MERGE)).json
+        assert (made["apiVersion"], changed["apiVersion"]) == ("scheduling.k8s.io/v1beta1", "scheduling.k8s.io/v1")
+        read = (await wire.get(f"{paths[0]}/g")).json
+        assert read == {**changed, "apiVersion": made["apiVersion"]}
+        assert read["metadata"]["uid"] == made["metadata"]["uid"]
 
 
 async def test_a_disabled_version_is_not_served() -> None:

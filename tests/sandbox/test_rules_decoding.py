@@ -115,7 +115,7 @@ def test_the_table_has_the_fields_of_each_minor() -> None:
         root = fields.root("v1", "Pod")
         assert root is not None
         spec = fields.of(fields.of(root)["spec"].name)
-        assert {"workloadRef", "schedulingGroup"} & spec.keys() == references[minor]
+        assert {"workloadRef", "schedulingGroup"} & spec.keys() == references[MINORS[minor].rules]
     assert fields_of("1.35").root("scheduling.k8s.io/v1alpha1", "PodGroup") is None
 
 

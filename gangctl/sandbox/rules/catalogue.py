@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Final
 
-from gangctl.sandbox.kinds import ResourceKind
+from gangctl.sandbox.kinds import MINORS, ResourceKind
 from gangctl.sandbox.objects import Object
 from gangctl.sandbox.rules import (
     KindRules,
@@ -59,7 +59,7 @@ def rules_of(kind: ResourceKind, minor: str, gates: Gates) -> KindRules:
         return jobsets.rules(kind, gates)
     if "get" not in kind.verbs:
         return KindRules()
-    return _MAKERS.get(kind.plural, _plain)(kind, minor, gates, _decode(kind, minor))
+    return _MAKERS.get(kind.plural, _plain)(kind, MINORS[minor].rules, gates, _decode(kind, minor))
 
 
 def _decode(kind: ResourceKind, minor: str) -> Drop:

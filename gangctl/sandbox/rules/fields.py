@@ -4,6 +4,7 @@
 and list keys. A type is ``string``, ``int32``, ``quantity`` and so on, the name of a definition,
 ``[TYPE]`` for a list or ``{TYPE}`` for a map. After a list stand the keys of server-side apply
 (``*``: a set), then ``~`` and the key of strategic merge. ``!`` in front: required.
+A minor that is not released has the fields of another one.
 """
 
 from __future__ import annotations
@@ -14,6 +15,8 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from importlib import resources
 from typing import Any, Final, Literal
+
+from gangctl.sandbox.kinds import MINORS, SCHEDULING_GROUP
 
 SCALARS: Final[Mapping[str, str]] = {
     "string": "string",
@@ -123,9 +126,13 @@ def _table() -> dict[str, Any]:
 @lru_cache(maxsize=8)
 def fields_of(minor: str) -> Fields:
     """The definitions of ``minor``; KeyError for one that is not in the table."""
-    table = _table()
+    table, known = _table(), MINORS[minor]
     definitions: dict[str, dict[str, Any]] = dict(table["definitions"])
-    for name, changes in table["differences"].get(minor, {}).items():
+    kinds: dict[str, str] = dict(table["kinds"][known.rules])
+    for kind in ("Workload", "PodGroup") if known.like else ():
+        older = f"{SCHEDULING_GROUP}/{known.older_version}/{kind}"
+        kinds[f"{SCHEDULING_GROUP}/{known.scheduling_version}/{kind}"] = kinds[older]
+    for name, changes in table["differences"].get(known.rules, {}).items():
         merged = {**definitions.get(name, {}), **changes}
         definitions[name] = {field_: entry for field_, entry in merged.items() if entry is not None}
-    return Fields(table["kinds"][minor], definitions)
+    return Fields(kinds, definitions)

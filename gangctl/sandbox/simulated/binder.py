@@ -31,8 +31,12 @@ from gangctl.sandbox.simulated.scheduling_groups import (
 _EVERYTHING: Final = "everything"
 """The binder's only key: it always processes all pods."""
 
-_GROUP_CONDITION: Final = {"v1alpha2": "PodGroupScheduled", "v1beta1": "PodGroupInitiallyScheduled"}
-_HOLDS_PRIORITY: Final = frozenset({"v1beta1"})
+_GROUP_CONDITION: Final = {
+    "v1alpha2": "PodGroupScheduled",
+    "v1beta1": "PodGroupInitiallyScheduled",
+    "v1": "PodGroupInitiallyScheduled",
+}
+_HOLDS_PRIORITY: Final = frozenset({"v1beta1", "v1"})
 _UNSCHEDULABLE: Final = "pod group is unschedulable"
 _PASSED_BY: Final = frozenset({404, 409})
 

@@ -36,7 +36,9 @@ class Kubelet(SimulatedController[Key]):
         super().__init__(api)
         self.policy = policy
         self._work_seconds = work_seconds
+        self._filled = False
         self._pods = self.mirror("pods", self._changed, index=_jobset_of)
+        self._filled = True
         self._verdicts: dict[str, tuple[Outcome, float]] = {}
 
     @property
@@ -59,7 +61,8 @@ class Kubelet(SimulatedController[Key]):
 
     def _changed(self, pod: Object) -> None:
         self.queue.add(key_of(pod))
-        jobset = _jobset_of(pod)
+        # Pods that exist at the start are all queued.
+        jobset = _jobset_of(pod) if self._filled else None
         for peer in self._pods.indexed(jobset) if jobset else []:
             if (peer.get("status") or {}).get("phase") == "Running":
                 self.queue.add(key_of(peer))

@@ -1,4 +1,4 @@
-"""A simulated controller's cache of one kind: every object as it is stored, in the order of arrival."""
+"""A simulated controller's cache of one kind, in its version: every object, in the order of arrival."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 
 from gangctl.api.objects import Key
 from gangctl.sandbox.api import Api
+from gangctl.sandbox.conversion import from_storage
 from gangctl.sandbox.kinds import ResourceKind
 from gangctl.sandbox.objects import Object, name_of, namespace_of
 from gangctl.sandbox.store import Change
@@ -53,6 +54,7 @@ class Mirror:
             self._put(change.key, old, change.new.obj, gone=change.gone)
 
     def _put(self, key: Key, old: Object | None, new: Object, *, gone: bool = False) -> None:
+        new = from_storage(self.kind, new)
         if gone:
             del self._objects[key]
         else:

@@ -208,7 +208,7 @@ PRINTERS: Final[Mapping[str, Printer]] = {
 
 POD_GROUPS: Final[Mapping[str, Printer]] = {
     "v1alpha2": _pod_group("PodGroupScheduled", _workload_of_v1alpha2),
-    "v1beta1": _pod_group("PodGroupInitiallyScheduled", _workload_of_v1beta1),
+    **dict.fromkeys(("v1beta1", "v1"), _pod_group("PodGroupInitiallyScheduled", _workload_of_v1beta1)),
 }
 """By version."""
 
