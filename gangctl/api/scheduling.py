@@ -2,7 +2,7 @@
 
 No Kubernetes minor serves two of the shapes and there is no conversion between them, so everything above works on these
 neutral values and an adapter (``scheduling_v1alpha1``, ``scheduling_v1alpha2``, ``scheduling_v1beta1``) turns them into
-JSON.
+JSON. ``v1`` is expected to have the shape of v1beta1, from Kubernetes 1.38 on.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ class Generation(StrEnum):
     V1ALPHA1 = "v1alpha1"
     V1ALPHA2 = "v1alpha2"
     V1BETA1 = "v1beta1"
+    V1 = "v1"
 
     @property
     def api_version(self) -> str:
@@ -78,8 +79,18 @@ _GATES: Final = {
     Feature.COMPOSITE: "feature gates CompositePodGroup and TopologyAwareWorkloadScheduling",
 }
 
-NEWEST: Final = Generation.V1BETA1
-_MINORS: Final = {Generation.V1ALPHA1: "1.35", Generation.V1ALPHA2: "1.36", Generation.V1BETA1: "1.37"}
+TESTED: Final = (Generation.V1ALPHA1, Generation.V1ALPHA2, Generation.V1BETA1)
+"""Those that a released Kubernetes serves; another one is compared with its OpenAPI document before it is used."""
+NEWEST: Final = TESTED[-1]
+_MINORS: Final = {
+    Generation.V1ALPHA1: "1.35",
+    Generation.V1ALPHA2: "1.36",
+    Generation.V1BETA1: "1.37",
+    Generation.V1: "1.38",
+}
+_BETA: Final = Capabilities(
+    pod_groups=True, min_count_mutable=True, constraints=True, uniform_priority=True, composite=True
+)
 _CAPABILITIES: Final = {
     Generation.V1ALPHA1: Capabilities(
         pod_groups=False, min_count_mutable=False, constraints=False, uniform_priority=False
@@ -87,9 +98,8 @@ _CAPABILITIES: Final = {
     Generation.V1ALPHA2: Capabilities(
         pod_groups=True, min_count_mutable=False, constraints=True, uniform_priority=False
     ),
-    Generation.V1BETA1: Capabilities(
-        pod_groups=True, min_count_mutable=True, constraints=True, uniform_priority=True, composite=True
-    ),
+    Generation.V1BETA1: _BETA,
+    Generation.V1: _BETA,
 }
 
 
@@ -245,7 +255,7 @@ class Observed:
 
 @dataclass(frozen=True, slots=True)
 class Scheduled:
-    """Condition ``PodGroupInitiallyScheduled`` (1.37) or ``PodGroupScheduled`` (1.36); terminal once it is true."""
+    """Condition ``PodGroupInitiallyScheduled``, on 1.36 ``PodGroupScheduled``; terminal once it is true."""
 
     status: bool
     reason: str = ""

@@ -1,6 +1,7 @@
 """``scheduling.k8s.io/v1beta1`` (Kubernetes 1.37): minCount can change, priority must agree with the pods'.
 
 CompositePodGroups are in v1alpha3, behind the feature gate CompositePodGroup.
+``v1`` (Kubernetes 1.38) is expected to have the same shape.
 """
 
 from __future__ import annotations
@@ -63,3 +64,9 @@ class V1Beta1(V1Alpha2):
         if kind == "Workload" and isinstance(parents, list) and parents and isinstance(parents[0], dict):
             return list_min_counts(parents[0].get("podGroupTemplates"), "schedulingPolicy")
         return super().min_counts(kind, spec)
+
+
+class V1(V1Beta1):
+    """As v1beta1. Its types are not released, so :mod:`gangctl.gang.openapi` compares it with what is served."""
+
+    generation = Generation.V1

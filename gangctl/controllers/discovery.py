@@ -14,7 +14,7 @@ from typing import Final
 
 import structlog
 
-from gangctl.api.scheduling import GROUP, Feature, Generation
+from gangctl.api.scheduling import GROUP, TESTED, Feature, Generation
 from gangctl.client.client import Client
 from gangctl.client.pacing import Backoff
 from gangctl.client.resources import JOBS, MUTATING_ADMISSION_POLICIES
@@ -22,6 +22,7 @@ from gangctl.controllers.writer import scheduling_resource, scheduling_resources
 from gangctl.errors import ApiError, ForbiddenError, InvalidError, NotFoundError
 from gangctl.gang.generation import (
     ApiState,
+    ServedVersion,
     dropped_options,
     evaluate_proof,
     evaluate_unreadable,
@@ -31,6 +32,7 @@ from gangctl.gang.generation import (
     proof_workload,
     stamped_proof_job,
 )
+from gangctl.gang.openapi import differences
 
 PERIOD_SECONDS: Final = 30.0
 CONFIRM_SECONDS: Final = 2.0
@@ -41,13 +43,26 @@ _AGAIN_SECONDS: Final = 0.5
 log = structlog.get_logger(__name__)
 
 
-async def served_resources(client: Client) -> dict[str, frozenset[str]]:
-    """Plural resource names by version of ``scheduling.k8s.io``."""
+_UNTESTED: Final = {each.value: each for each in Generation if each not in TESTED}
+
+
+async def served_resources(client: Client) -> dict[str, ServedVersion]:
+    """What is served, by version of ``scheduling.k8s.io``."""
     served = {}
     for version in await client.discovery.group_versions(GROUP):
         resources = await client.discovery.resources(GROUP, version)
-        served[version] = frozenset(str(resource.get("name")) for resource in resources)
+        names = frozenset(str(resource.get("name")) for resource in resources)
+        compared = _UNTESTED.get(version) if "workloads" in names else None
+        served[version] = ServedVersion(names, () if compared is None else await _differences(client, compared))
     return served
+
+
+async def _differences(client: Client, generation: Generation) -> tuple[str, ...]:
+    try:
+        document = await client.discovery.openapi_v3(f"apis/{generation.api_version}")
+    except (ForbiddenError, NotFoundError) as error:
+        return (f"they are unknown, because its OpenAPI document cannot be read ({error.reason})",)
+    return differences(generation, document)
 
 
 async def prove(client: Client, generation: Generation, namespace: str) -> ApiState:
@@ -74,19 +89,21 @@ async def discover(client: Client, own_namespace: str) -> ApiState:
 
     Raises :class:`ApiError` when the server does not answer. A refused proof counts as no proof.
     """
-    state = pick_generation(await served_resources(client))
-    if state.generation is None:
-        return state
-    if (unreadable := await _unreadable(client, state.generation)) is not None:
+    picked = pick_generation(await served_resources(client))
+    if picked.generation is None:
+        return picked
+    if (unreadable := await _unreadable(client, picked.generation)) is not None:
         return unreadable
     try:
-        proved = await prove(client, state.generation, own_namespace)
+        proved = await prove(client, picked.generation, own_namespace)
     except (ForbiddenError, InvalidError, NotFoundError) as refused:
         reason = f"the dry-run proof in namespace {own_namespace} was refused ({refused.reason}): {refused}"
         return ApiState(None, reason)
     if proved.generation is None:
         return proved
-    state = replace(proved, lacks=state.lacks | await _dropped(client, proved.generation, own_namespace))
+    state = replace(
+        proved, reason=picked.reason, lacks=picked.lacks | await _dropped(client, proved.generation, own_namespace)
+    )
     if (
         state.generation is None
         or not state.generation.capabilities.pod_groups
@@ -184,6 +201,8 @@ class DiscoveryLoop:
         if found.generation is None:
             log.warning("no gang scheduling API", reason=found.reason)
         else:
+            if found.reason:
+                log.warning("a newer gang scheduling API is not used", reason=found.reason)
             references = "policy" if found.by_policy else "webhook"
             log.info("gang scheduling API found", generation=found.generation.api_version, references=references)
         self.state = found

@@ -8,11 +8,11 @@ from gangctl.api.scheduling import Generation, SchedulingAdapter
 from gangctl.api.scheduling_v1alpha1 import V1Alpha1
 from gangctl.api.scheduling_v1alpha2 import V1Alpha2
 from gangctl.api.scheduling_v1alpha3 import composite_pod_group
-from gangctl.api.scheduling_v1beta1 import V1Beta1
+from gangctl.api.scheduling_v1beta1 import V1, V1Beta1
 from gangctl.gang.plan import GangPlan
 
 ADAPTERS: Final[dict[Generation, SchedulingAdapter]] = {
-    adapter.generation: adapter for adapter in (V1Alpha1(), V1Alpha2(), V1Beta1())
+    adapter.generation: adapter for adapter in (V1Alpha1(), V1Alpha2(), V1Beta1(), V1())
 }
 
 

@@ -5,7 +5,9 @@ gate, and keeps it while the API group is off and no group can exist. So the ser
 resources choose the generation, and a dry-run create of a small Job shows that the
 reference is stored. gangctl makes gangs only if both hold. A second dry run,
 of a Job with a stamp and no reference, shows whether the API server writes references
-by itself (:mod:`gangctl.webhooks.jobpolicy`).
+by itself (:mod:`gangctl.webhooks.jobpolicy`). A generation that no released Kubernetes
+serves is used only if its OpenAPI document has every field as gangctl writes and reads
+it (:mod:`gangctl.gang.openapi`).
 """
 
 from __future__ import annotations
@@ -13,12 +15,13 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from gangctl.api import scheduling_v1alpha3
 from gangctl.api.meta import GANG_REF, JOB_INDEX, JOBSET_NAME, JOBSET_UID, PROOF_LABEL
 from gangctl.api.scheduling import (
     GROUP,
+    NEWEST,
     Claim,
     Feature,
     Generation,
@@ -39,7 +42,18 @@ _NOT_REGISTERED: Final = re.compile(
     r'no kind "(?P<kind>\w{1,63})" is registered for version "(?P<version>[\w./]{1,80})"'
 )
 _STAMP: Final = Stamp(Scope.JOB, PROOF_NAME, PROOF_NAME)
-_NEWEST_FIRST: Final = (Generation.V1BETA1, Generation.V1ALPHA2, Generation.V1ALPHA1)
+_NEWEST_FIRST: Final = (Generation.V1, Generation.V1BETA1, Generation.V1ALPHA2, Generation.V1ALPHA1)
+_LISTED: Final = 5
+"""Differences that a reason names."""
+
+
+class ServedVersion(NamedTuple):
+    """What an API server serves in one version of ``scheduling.k8s.io``."""
+
+    resources: frozenset[str] = frozenset()
+    """Plural names."""
+    differences: tuple[str, ...] = ()
+    """Fields that are not as gangctl writes and reads them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +62,7 @@ class ApiState:
 
     generation: Generation | None
     reason: str = ""
+    """With a generation: why a newer one that is served is not used."""
     policies: bool = False
     """MutatingAdmissionPolicies are served, as v1."""
     by_policy: bool = False
@@ -67,18 +82,27 @@ class ApiState:
         return self.generation is not None
 
 
-def pick_generation(served: Mapping[str, frozenset[str]]) -> ApiState:
-    """Choose from ``served``: plural resource names by version of ``scheduling.k8s.io``.
+def pick_generation(served: Mapping[str, ServedVersion]) -> ApiState:
+    """Choose from ``served``: what is served, by version of ``scheduling.k8s.io``.
 
-    The resource counts, not the version: v1beta1 once held PriorityClass only.
+    The resource counts, not the version: v1 has PriorityClass alone before Kubernetes 1.38.
     """
+    reason = ""
     for generation in _NEWEST_FIRST:
-        resources = served.get(generation.value, frozenset())
+        found = served.get(generation.value, ServedVersion())
         wanted = {"workloads", "podgroups"} if generation.capabilities.pod_groups else {"workloads"}
-        if wanted <= resources:
-            composite = "compositepodgroups" in served.get(scheduling_v1alpha3.VERSION, frozenset())
-            return ApiState(generation, lacks=frozenset() if composite else frozenset({Feature.COMPOSITE}))
-    versions = ", ".join(sorted(v for v, resources in served.items() if "workloads" in resources))
+        if not wanted <= found.resources:
+            continue
+        if not found.differences:
+            above = served.get(scheduling_v1alpha3.VERSION, ServedVersion())
+            lacks = frozenset() if "compositepodgroups" in above.resources else frozenset({Feature.COMPOSITE})
+            return ApiState(generation, reason, lacks=lacks)
+        more = f" and {len(found.differences) - _LISTED} more" if len(found.differences) > _LISTED else ""
+        listed = "; ".join(found.differences[:_LISTED]) + more
+        reason = f"{generation.api_version} is served with other fields than this gangctl writes and reads: {listed}"
+    if reason:
+        return ApiState(None, f"{reason}. Upgrade gangctl, or serve {GROUP}/{NEWEST.value} beside it")
+    versions = ", ".join(sorted(v for v, found in served.items() if "workloads" in found.resources))
     if versions:
         return ApiState(None, f"Workloads are served only in {GROUP}/{versions}, which gangctl does not speak")
     return ApiState(
@@ -133,8 +157,8 @@ def proof_job(generation: Generation, namespace: str) -> dict[str, Any]:
 
 def stamped_proof_job(namespace: str) -> dict[str, Any]:
     """A Job like those of a gang, for a dry run: its pods carry no reference."""
-    job = proof_job(Generation.V1BETA1, namespace)
-    del job["spec"]["template"]["spec"][ADAPTERS[Generation.V1BETA1].reference_field]
+    job = proof_job(NEWEST, namespace)
+    del job["spec"]["template"]["spec"][ADAPTERS[NEWEST].reference_field]
     labels = {PROOF_LABEL: "", JOBSET_NAME: PROOF_NAME, JOBSET_UID: UID_PLACEHOLDER, JOB_INDEX: "0"}
     return {**job, "metadata": {**job["metadata"], "labels": labels, "annotations": {GANG_REF: _STAMP.encode()}}}
 

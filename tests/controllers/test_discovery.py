@@ -6,12 +6,15 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 
+import pytest
 from aiohttp import web
 
-from gangctl.api.scheduling import Feature
+from gangctl.api.scheduling import Feature, Generation
 from gangctl.client.client import Client
 from gangctl.controllers.discovery import DiscoveryLoop, discover
 from gangctl.gang.generation import ApiState
+from gangctl.sandbox.openapi import document
+from gangctl.sandbox.registry import Registry
 from tests.client.server import ScriptedServer, obj, page, status
 
 ROOT = "/apis/scheduling.k8s.io"
@@ -30,11 +33,16 @@ async def _echo(request: web.Request) -> web.StreamResponse:
 def serve(server: ScriptedServer, *groups: Callable[[web.Request], Awaitable[web.StreamResponse]]) -> None:
     """Serve v1beta1, with these answers to the question for versions one after the other."""
     server.on("GET", ROOT, *groups)
-    server.on("GET", f"{ROOT}/v1beta1", obj({"resources": [{"name": "workloads"}, {"name": "podgroups"}]}))
-    server.on("GET", f"{ROOT}/v1beta1/workloads", page())
-    server.on("GET", f"{ROOT}/v1beta1/podgroups", page())
+    serve_version(server, "v1beta1")
     server.on("POST", JOBS, _echo)
     server.on("POST", WORKLOADS, _echo)
+
+
+def serve_version(server: ScriptedServer, version: str) -> None:
+    """Serve one version, without objects."""
+    server.on("GET", f"{ROOT}/{version}", obj({"resources": [{"name": "workloads"}, {"name": "podgroups"}]}))
+    server.on("GET", f"{ROOT}/{version}/workloads", page())
+    server.on("GET", f"{ROOT}/{version}/podgroups", page())
 
 
 async def states(client: Client, count: int) -> list[ApiState]:
@@ -87,6 +95,29 @@ async def test_options_that_the_server_drops_are_known(server: ScriptedServer, c
     assert (await discover(client, "home")).lacks == {Feature.CLAIMS, Feature.COMPOSITE}
     server.on("POST", WORKLOADS, status(403, "Forbidden", "a quota"))
     assert (await discover(client, "home")).lacks == {Feature.COMPOSITE}
+
+
+@pytest.mark.parametrize("minor", ["1.38", "1.36"])
+async def test_v1_is_used_if_its_schema_has_the_fields_of_gangctl(
+    minor: str, server: ScriptedServer, client: Client
+) -> None:
+    """Beside that of 1.38, a document of 1.36: it has no PodGroup in v1."""
+    schema = document(Registry(minor), "scheduling.k8s.io", "v1", lambda _: None)
+    serve(server, obj({"kind": "APIGroup", "versions": [{"version": "v1"}, {"version": "v1beta1"}]}))
+    serve_version(server, "v1")
+    server.on("GET", "/openapi/v3/apis/scheduling.k8s.io/v1", obj(schema))
+    state = await discover(client, "home")
+    assert state.generation is (Generation.V1 if minor == "1.38" else Generation.V1BETA1)
+    assert ("PodGroup does not exist" in state.reason) is (minor == "1.36")
+
+
+async def test_v1_is_not_used_without_its_schema(server: ScriptedServer, client: Client) -> None:
+    serve(server, obj({"kind": "APIGroup", "versions": [{"version": "v1"}]}))
+    serve_version(server, "v1")
+    server.on("GET", "/openapi/v3/apis/scheduling.k8s.io/v1", status(403, "Forbidden", "no"))
+    state = await discover(client, "home")
+    assert not state.available
+    assert "its OpenAPI document cannot be read (Forbidden)" in state.reason
 
 
 async def test_a_missing_api_is_checked_again_before_it_counts_as_lost(server: ScriptedServer, client: Client) -> None:

@@ -101,4 +101,4 @@ def test_a_file_without_a_namespace_stays_without() -> None:
 
 
 def test_minors_and_generations() -> None:
-    assert [generation_of_minor(minor) for minor in ("1.34", "1.35", "1.36", "1.37")] == [None, *Generation]
+    assert [generation_of_minor(minor) for minor in ("1.34", "1.35", "1.36", "1.37", "1.38")] == [None, *Generation]

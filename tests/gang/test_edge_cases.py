@@ -147,7 +147,7 @@ def test_e15_pods_that_name_a_group_already(field: str) -> None:
 def test_e16_mixed_priority(generation: Generation) -> None:
     high = {"priorityClassName": "high"}
     mixed = resolved(jobset("js", rj("a"), rj("b", pod=high), mode="Gang"), generation)
-    if generation is Generation.V1BETA1:
+    if generation.capabilities.uniform_priority:
         path = f"spec.replicatedJobs[1].template.{POD}.priorityClassName"
         assert refused(mixed) == [(path, ErrorKind.INVALID)]
     else:

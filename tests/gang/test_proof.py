@@ -13,6 +13,7 @@ FIELDS = {
     Generation.V1ALPHA1: "workloadRef",
     Generation.V1ALPHA2: "schedulingGroup",
     Generation.V1BETA1: "schedulingGroup",
+    Generation.V1: "schedulingGroup",
 }
 
 
@@ -29,7 +30,8 @@ def test_one_that_drops_it_cannot_and_the_gates_to_enable_are_named(generation: 
     del stored["spec"]["template"]["spec"][field]
     state = evaluate_proof(generation, stored)
     assert (state.generation, state.available) == (None, False)
-    both = "GenericWorkload on" if generation is Generation.V1BETA1 else "GenericWorkload and GangScheduling on"
+    one = generation.capabilities.min_count_mutable
+    both = "GenericWorkload on" if one else "GenericWorkload and GangScheduling on"
     assert f"serves {generation.api_version} but drops spec.{field} of pods: enable the feature gate {both}" in (
         state.reason
     )

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Final, TypeAlias, TypeVar
 
 from gangctl.api.objects import Object
+from gangctl.gang.generation import ServedVersion
 from gangctl.gang.reasons import Reason
 from gangctl.kueue.configuration import KueueConfiguration
 from gangctl.kueue.objects import AdmissionCheck
@@ -220,8 +221,8 @@ class Facts:
     namespace: str = "default"
     gangctl_namespace: Fact[str] = NOT_READ
     version: Fact[str] = NOT_READ
-    served: Fact[Mapping[str, frozenset[str]]] = NOT_READ
-    """Plural resource names by version of scheduling.k8s.io."""
+    served: Fact[Mapping[str, ServedVersion]] = NOT_READ
+    """By version of scheduling.k8s.io."""
     stored: Fact[Mapping[str, str]] = NOT_READ
     """Why objects cannot be listed, by resource; empty if they can."""
     pod_field: Fact[PodField] = NOT_READ

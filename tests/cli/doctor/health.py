@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from functools import cache
 from typing import Any, Final
@@ -22,6 +23,7 @@ from gangctl.cli.doctor.facts import (
 )
 from gangctl.cli.doctor.outcome import Outcome, examine
 from gangctl.cli.doctor.subjects import SUBJECTS
+from gangctl.gang.generation import ServedVersion
 from gangctl.kueue.configuration import KueueConfiguration
 from gangctl.kueue.objects import AdmissionCheck, Condition
 from gangctl.runtime.authority import found
@@ -90,6 +92,11 @@ WHOLE: Final = jobset(pod("a", node="n1"), pod("b", node="n1"))
 TORN: Final = jobset(pod("a", refused="Unschedulable: x"), pod("b", fits=False, refused="Unschedulable: x"))
 
 
+def served(**versions: Sequence[str]) -> dict[str, ServedVersion]:
+    """These resources by version of scheduling.k8s.io."""
+    return {version: ServedVersion(frozenset(resources)) for version, resources in versions.items()}
+
+
 def healthy(**changed: Any) -> Facts:
     """Everything is fine but for what is ``changed``."""
     facts: dict[str, Any] = {
@@ -97,7 +104,7 @@ def healthy(**changed: Any) -> Facts:
         "namespace": "t",
         "gangctl_namespace": SERVICE[0],
         "version": "v1.37.1",
-        "served": {"v1": frozenset({"priorityclasses"}), "v1beta1": frozenset({"workloads", "podgroups"})},
+        "served": served(v1=["priorityclasses"], v1beta1=["workloads", "podgroups"]),
         "stored": {"workloads.scheduling.k8s.io": "", "podgroups.scheduling.k8s.io": ""},
         "pod_field": PodField("schedulingGroup", kept=True, how="a dry run"),
         "job_policy": JobPolicy(served=True, writes=True, how="another dry run"),

@@ -29,6 +29,7 @@ from gangctl.cli.doctor.facts import (
 )
 from gangctl.cli.doctor.outcome import Verdict, examine, overall
 from gangctl.cli.doctor.subjects import IDS, SUBJECTS
+from gangctl.gang.generation import ServedVersion
 from gangctl.gang.reasons import Reason
 from gangctl.kueue.configuration import KueueConfiguration
 from gangctl.kueue.objects import AdmissionCheck, Condition
@@ -47,11 +48,13 @@ from tests.cli.doctor.health import (
     others,
     own,
     pod,
+    served,
 )
 from tests.rows import each
 
 OK, WARNING, FAILED, UNKNOWN = Verdict.OK, Verdict.WARNING, Verdict.FAILED, Verdict.UNKNOWN
-NOTHING_SERVED: Final = {"v1": frozenset({"priorityclasses"})}
+NOTHING_SERVED: Final = served(v1=["priorityclasses"])
+OTHER_V1: Final = ServedVersion(frozenset({"workloads", "podgroups"}), ("PodGroup.spec.queue is required",))
 STORED: Final = 'storage is (re)initializing: no kind "Workload" is registered for version "scheduling.k8s.io/v1alpha2"'
 
 
@@ -106,9 +109,17 @@ CASES: Final = [
     Case("kubernetes-version", {"version": "v1.38.0"}, WARNING, "newer"),
     Case("kubernetes-version", {"version": "nonsense"}, FAILED, "knows"),
     Case("scheduling-api", {"served": NOTHING_SERVED}, FAILED, "serves no Workloads"),
-    Case("scheduling-api", {"served": {"v1alpha3": frozenset({"workloads", "podgroups"})}}, FAILED, "v1alpha3"),
-    Case("scheduling-api", {"served": {"v1beta1": frozenset({"workloads"})}}, FAILED, "v1beta1"),
-    Case("scheduling-api", {"served": {"v1alpha1": frozenset({"workloads"})}}, OK, "v1alpha1"),
+    Case("scheduling-api", {"served": served(v1alpha3=["workloads", "podgroups"])}, FAILED, "v1alpha3"),
+    Case("scheduling-api", {"served": served(v1beta1=["workloads"])}, FAILED, "v1beta1"),
+    Case("scheduling-api", {"served": served(v1alpha1=["workloads"])}, OK, "v1alpha1"),
+    Case("scheduling-api", {"served": served(v1=["workloads", "podgroups"])}, OK, "scheduling.k8s.io/v1"),
+    Case("scheduling-api", {"served": {"v1": OTHER_V1}}, FAILED, "PodGroup.spec.queue is required"),
+    Case(
+        "scheduling-api",
+        {"served": {"v1": OTHER_V1, **served(v1beta1=["workloads", "podgroups"])}},
+        WARNING,
+        "v1beta1: scheduling.k8s.io/v1 is served with other fields",
+    ),
     Case("pod-field", {"pod_field": PodField("schedulingGroup", kept=False, how="d")}, FAILED, "drops"),
     Case("pod-field", {"served": NOTHING_SERVED}, FAILED, "no group can exist"),
     Case("job-groups", {"served": NOTHING_SERVED}, UNKNOWN, "no gang can be made"),

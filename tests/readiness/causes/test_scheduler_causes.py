@@ -116,13 +116,13 @@ def test_different_priorities_are_reported_with_their_values() -> None:
     assert "has priority 0 of no class, its pods have 1000" in cause.evidence[0]
 
 
-@pytest.mark.parametrize("generation", [Generation.V1ALPHA2, Generation.V1BETA1])
+@pytest.mark.parametrize("generation", [Generation.V1ALPHA2, Generation.V1BETA1, Generation.V1])
 def test_different_priorities_are_reported_only_where_the_scheduler_compares_them(generation: Generation) -> None:
     context = Context(jobset("js", rj("w", 1, 2, 2), mode="Gang"), generation)
     same = context.snapshot(context.pods(REFUSED, priority=7), groups=context.groups(priority=7))
     other = context.snapshot(context.pods(REFUSED, priority=7), groups=context.groups(priority=0))
     assert Reason.PRIORITY_MISMATCH not in reasons(same)
-    assert (Reason.PRIORITY_MISMATCH in reasons(other)) is (generation is Generation.V1BETA1)
+    assert (Reason.PRIORITY_MISMATCH in reasons(other)) is (generation is not Generation.V1ALPHA2)
 
 
 def test_an_error_of_the_scheduler_is_reported_unchanged() -> None:

@@ -5,14 +5,14 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from gangctl.api.scheduling import GROUP, Generation
+from gangctl.api.scheduling import GROUP, NEWEST, TESTED
 from gangctl.cli.doctor.facts import Facts, Unseen, seen
 from gangctl.cli.doctor.outcome import Outcome, failed, ok, unknown, warning
 from gangctl.errors import plural
 from gangctl.gang.generation import evaluate_unreadable, pick_generation
 
 _VERSION: Final = re.compile(r"v(\d{1,4}\.\d{1,4})\.")
-_MINORS: Final = tuple(sorted(generation.kubernetes for generation in Generation))
+_MINORS: Final = tuple(generation.kubernetes for generation in TESTED)
 _KNOWN: Final = f"{_MINORS[0]} to {_MINORS[-1]}"
 GATES: Final = "GenericWorkload (on 1.35 and 1.36 GangScheduling, too)"
 
@@ -54,9 +54,15 @@ def _number(minor: str) -> tuple[int, ...]:
 def scheduling_api(facts: Facts) -> Outcome:
     """The served resources choose the generation."""
     served = seen(facts.served)
-    evidence = [f"{GROUP}/{version} serves {', '.join(sorted(served[version]))}" for version in sorted(served)]
+    evidence = [f"{GROUP}/{each} serves {', '.join(sorted(served[each].resources))}" for each in sorted(served)]
     state = pick_generation(served)
     if state.generation is not None:
+        if state.reason:
+            return warning(
+                f"gangctl makes gangs in {state.generation.api_version}: {state.reason}",
+                evidence,
+                remedy=f"upgrade gangctl before {state.generation.api_version} is no longer served",
+            )
         return ok(f"gangctl makes gangs in {state.generation.api_version}", *evidence)
     return failed(
         state.reason,
@@ -68,7 +74,7 @@ def scheduling_api(facts: Facts) -> Outcome:
 
 def _wanted(facts: Facts) -> str:
     minor = "" if isinstance(facts.version, Unseen) else minor_of(facts.version)
-    return next((each.value for each in Generation if each.kubernetes == minor), Generation.V1BETA1.value)
+    return next((each.value for each in TESTED if each.kubernetes == minor), NEWEST.value)
 
 
 def pod_field(facts: Facts) -> Outcome:

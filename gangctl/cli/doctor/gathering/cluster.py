@@ -16,7 +16,14 @@ from gangctl.controllers.discovery import served_resources
 from gangctl.controllers.writer import scheduling_resources
 from gangctl.errors import ApiError, ForbiddenError, InvalidError, NotFoundError, ServerError, UnavailableError
 from gangctl.gang.build import ADAPTERS
-from gangctl.gang.generation import evaluate_proof, names_its_group, pick_generation, proof_job, stamped_proof_job
+from gangctl.gang.generation import (
+    ServedVersion,
+    evaluate_proof,
+    names_its_group,
+    pick_generation,
+    proof_job,
+    stamped_proof_job,
+)
 
 PROBE: Final = "gangctl-doctor"
 """Name of objects sent with dryRun=All."""
@@ -27,8 +34,8 @@ async def version(gatherer: Gatherer) -> str:
     return str((await gatherer.client.discovery.version()).get("gitVersion", ""))
 
 
-async def served(gatherer: Gatherer) -> dict[str, frozenset[str]]:
-    """Resources by version of the scheduling API."""
+async def served(gatherer: Gatherer) -> dict[str, ServedVersion]:
+    """What is served, by version of the scheduling API."""
     return await served_resources(gatherer.client)
 
 
