@@ -13,7 +13,7 @@ from typing import IO, TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from gangctl.cli.options import KUBERNETES, ClusterFlags, colour, output
+from gangctl.cli.options import KUBERNETES, RELEASED, ClusterFlags, colour, output
 from gangctl.cli.options import cluster as cluster_flags
 from gangctl.cli.output import answer_no, wants_colour
 
@@ -25,7 +25,7 @@ T = TypeVar("T")
 
 
 @click.command()
-@click.option("--kube", type=click.Choice(KUBERNETES), help=f"Kubernetes minor to simulate. Default: {KUBERNETES[-1]}.")
+@click.option("--kube", type=click.Choice(KUBERNETES), help=f"Kubernetes minor to simulate. Default: {RELEASED}.")
 @click.option(
     "--record",
     metavar="FILE",
@@ -75,7 +75,7 @@ def demo(  # noqa: PLR0917 -- one for each option
         else:
             from gangctl.demo.simulated import play_simulated  # noqa: PLC0415 -- a second that --help need not wait for
 
-            verdict = until_interrupted(play_simulated(kube or KUBERNETES[-1], display))
+            verdict = until_interrupted(play_simulated(kube or RELEASED, display))
     if form == "json":
         from gangctl.api.emit import to_json  # noqa: PLC0415 -- only for this form
 

@@ -20,8 +20,10 @@ FILENAMES: Final = ("-f", "--filename", "filenames")
 """Names of the option that says where objects are read."""
 Decorator = Callable[[F], F]
 
-KUBERNETES: Final = ("1.35", "1.36", "1.37")
+KUBERNETES: Final = ("1.35", "1.36", "1.37", "1.38")
 """Minors that gangctl supports; a copy, because ``--help`` must not import the API's list."""
+RELEASED: Final = "1.37"
+"""The newest of them that is released: the default."""
 
 _UNITS: Final = {"s": 1.0, "m": 60.0, "h": 3600.0}
 _DURATION: Final = re.compile(r"(\d+(?:\.\d+)?)([smh])")
@@ -157,7 +159,7 @@ def kubernetes(command: F) -> F:
         "--kube",
         type=click.Choice(KUBERNETES),
         help="Kubernetes minor to answer for. Default: what the cluster of --kubeconfig or --context serves, "
-        f"offline {KUBERNETES[-1]}.",
+        f"offline {RELEASED}.",
     )(command)
 
 

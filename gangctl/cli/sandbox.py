@@ -12,7 +12,7 @@ from typing import Final
 import click
 
 from gangctl.cli.demo import until_interrupted
-from gangctl.cli.options import KUBERNETES
+from gangctl.cli.options import KUBERNETES, RELEASED
 from gangctl.errors import plural
 
 CAPACITY: Final = "cpu=64,memory=512Gi,nvidia.com/gpu=8"
@@ -67,7 +67,7 @@ def _amount(name: str, amount: str) -> str:
 @click.option(
     "--kube",
     type=click.Choice(KUBERNETES),
-    default=KUBERNETES[-1],
+    default=RELEASED,
     show_default=True,
     help="Kubernetes minor to simulate.",
 )

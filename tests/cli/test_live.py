@@ -13,6 +13,8 @@ import yaml
 from aiohttp import web
 
 from gangctl.api.scheduling import Generation, generation_of_minor
+from gangctl.sandbox.openapi import document
+from gangctl.sandbox.registry import Registry
 from tests.cli.httpserver import listening
 from tests.cli.manifests import EXAMPLES, PLACEHOLDER, gang, write
 from tests.cli.run import Answer, process
@@ -42,11 +44,16 @@ def kubeconfig(directory: Path, server: str) -> str:
 
 @asynccontextmanager
 async def serving(*versions: str, keeps: bool = True, allows: bool = True) -> AsyncIterator[str]:
-    """An API server with discovery of ``scheduling.k8s.io``, which accepts a Job as a dry run if it ``allows``."""
+    """An API server with discovery of ``scheduling.k8s.io``, which accepts a Job as a dry run if it ``allows``.
+
+    Beside other versions, v1 has PriorityClass alone.
+    """
     root = "/apis/scheduling.k8s.io"
     answers: dict[str, Object] = {root: {"kind": "APIGroup", "versions": [{"version": v} for v in versions]}}
+    answers[f"/openapi/v3{root}/v1"] = document(Registry("1.38"), "scheduling.k8s.io", "v1", lambda _: None) or {}
     for version in versions:
-        resources = [{"name": "workloads"}, {"name": "podgroups"}]
+        plurals = ("priorityclasses",) if version == "v1" and len(versions) > 1 else ("workloads", "podgroups")
+        resources = [{"name": plural} for plural in plurals]
         answers[f"{root}/{version}"] = {"kind": "APIResourceList", "resources": resources}
 
     async def answer(request: web.Request) -> web.Response:
@@ -72,7 +79,7 @@ async def serving(*versions: str, keeps: bool = True, allows: bool = True) -> As
 class TestDiscovery:
     @pytest.mark.parametrize("generation", Generation)
     async def test_the_api_version_of_the_cluster_is_used(self, generation: Generation, tmp_path: Path) -> None:
-        async with serving("v1", generation.value) as url:
+        async with serving(*dict.fromkeys(("v1", generation.value))) as url:
             file, config = write(tmp_path / "a.yaml", gang()), kubeconfig(tmp_path, url)
             answer = await in_a_thread("plan", "-f", file, "--kubeconfig", config, "-o", "json")
             assert (answer.code, answer.err) == (0, PLACEHOLDER)

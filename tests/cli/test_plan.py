@@ -40,7 +40,7 @@ class TestExamples:
         plans = [gangctl("plan", "-f", str(example), "-o", "json", "--kube", g.kubernetes) for g in Generation]
         groups = [plan.json["groups"] for plan in plans if plan.code == 0]
         assert all(group == groups[0] for group in groups)
-        assert len(groups) == (2 if "topologyKey" in example.read_text() else 3)
+        assert len(groups) == len(Generation) - ("topologyKey" in example.read_text())
 
     def test_the_index_names_all_eight_examples(self) -> None:
         index = EXAMPLES[0].parent.joinpath("README.md").read_text()

@@ -16,7 +16,7 @@ import pytest
 from gangctl import __version__
 from gangctl.api.scheduling import NEWEST, Generation
 from gangctl.cli.messages import printable
-from gangctl.cli.options import KUBERNETES
+from gangctl.cli.options import KUBERNETES, RELEASED
 from gangctl.cli.program import COMMANDS, exit_code, program, program_name
 from gangctl.errors import (
     ClusterUnavailableError,
@@ -90,7 +90,7 @@ class TestHelp:
 
 def test_the_minors_of_kube_are_those_of_the_api() -> None:
     assert [generation.kubernetes for generation in Generation] == list(KUBERNETES)
-    assert KUBERNETES[-1] == NEWEST.kubernetes
+    assert NEWEST.kubernetes == RELEASED
 
 
 @pytest.mark.parametrize(

@@ -42,7 +42,7 @@ def kubernetes(command: F) -> F:
     return click.option(
         "--kube",
         type=click.Choice(options.KUBERNETES),
-        default=options.KUBERNETES[-1],
+        default=options.RELEASED,
         show_default=True,
         help="Kubernetes minor whose gangs are planned and whose CEL native policies have; GangPolicies have 1.37's.",
     )(command)

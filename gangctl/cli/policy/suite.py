@@ -148,7 +148,7 @@ class Suite(_Strict):
         (), description="Files with Kueue's objects and configuration, for the variable fit."
     )
     exceptions: tuple[RelativePath, ...] = Field((), description="Files with GangPolicyExceptions.")
-    kubernetes: Literal["1.35", "1.36", "1.37"] | None = Field(
+    kubernetes: Literal["1.35", "1.36", "1.37", "1.38"] | None = Field(
         None, description="Kubernetes minor that gang plans are made for; by default the newest, or --kube."
     )
     now: AwareDatetime | None = Field(None, description="The time at which exceptions may have expired; default: now.")
