@@ -15,7 +15,7 @@ from tests.controlplane.wait import wait_for
 
 
 @asynccontextmanager
-async def controller(sandbox: Sandbox, directory: Path) -> AsyncIterator[str]:
+async def controller(sandbox: Sandbox, directory: Path, *flags: str) -> AsyncIterator[str]:
     """gangctl for as long as the block runs, ready; where it answers about itself."""
     ports = Ports()
     webhooks, probes = ports.take(), ports.take()
@@ -26,6 +26,7 @@ async def controller(sandbox: Sandbox, directory: Path) -> AsyncIterator[str]:
         *("--webhook-url", f"https://127.0.0.1:{webhooks}", "--webhook-timeout=30"),
         *("--webhook-bind-address", f"127.0.0.1:{webhooks}"),
         *("--metrics-bind-address", f"127.0.0.1:{probes}", "--leader-elect=false"),
+        *flags,
         stderr=asyncio.subprocess.DEVNULL,
     )
     url = f"http://127.0.0.1:{probes}"

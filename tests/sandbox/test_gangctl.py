@@ -13,7 +13,7 @@ from tests.controlplane.wait import wait_for
 from tests.sandbox.gangctlprocess import controller
 
 ADMIN = Caller("admin", ("system:masters",))
-MINORS = {"1.35": "v1alpha1", "1.36": "v1alpha2", "1.37": "v1beta1"}
+MINORS = {"1.35": "v1alpha1", "1.36": "v1alpha2", "1.37": "v1beta1", "1.38": "v1"}
 
 
 def _jobset() -> dict[str, Any]:
