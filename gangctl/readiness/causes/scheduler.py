@@ -25,7 +25,9 @@ _BACKOFF: Final = 10
 """Seconds that the scheduler waits at most before it tries again what may fit now (podMaxBackoffSeconds)."""
 _FLUSH: Final = 300
 """Seconds after which it retries all unschedulable pods (flushUnschedulablePodsLeftover)."""
-_ERROR: Final = "SchedulerError"
+_INVALID: Final = frozenset({"PodGroupError", "CompositePodGroupError", "Invalid"})
+"""Reasons for a group that the scheduler finds invalid: since 1.38, and ``Invalid`` of composite groups in 1.37."""
+_ERRORS: Final = _INVALID | {"SchedulerError"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +37,8 @@ class _Refused:
     group: Group
     pods: Sequence[PodFacts]
     messages: Sequence[str]
-    error: bool
+    reasons: frozenset[str]
+    """Of the conditions."""
     since: int
     refusal: Refusal
 
@@ -56,8 +59,8 @@ def _refused_groups(context: Context) -> Iterator[_Refused]:
             continue
         messages = [pod.refusal for pod in refused] + ([condition.message] if condition is not None else [])
         since = oldest([*(pod.refused_at for pod in refused), unix(condition.since) if condition is not None else 0])
-        error = any(pod.refused == _ERROR for pod in refused) or (condition is not None and condition.reason == _ERROR)
-        yield _Refused(group, waiting, messages, error, since, read_refusal(messages))
+        found = frozenset([pod.refused for pod in refused] + ([condition.reason] if condition is not None else []))
+        yield _Refused(group, waiting, messages, found, since, read_refusal(messages))
 
 
 def refused(context: Context) -> Iterator[Finding]:
@@ -86,7 +89,7 @@ def refused(context: Context) -> Iterator[Finding]:
 def _reason(context: Context, each: _Refused) -> Reason:
     if each.refusal.priorities is not None or _priorities(context, each.group):
         return Reason.PRIORITY_MISMATCH
-    if each.error:
+    if each.reasons & _ERRORS:
         return Reason.SCHEDULER_ERROR
     if context.snapshot.fits_now.get(each.group.name) is True:
         return Reason.SCHEDULER_BACKOFF
@@ -206,9 +209,11 @@ def _topology(context: Context, found: Sequence[_Refused], short: str) -> Findin
 
 
 def _error(context: Context, found: Sequence[_Refused], short: str) -> Finding:
+    invalid = any(each.reasons & _INVALID for each in found)
+    what = f"finds the group of {_who(found)} invalid" if invalid else f"fails on {_who(found)}"
     return context.cause(
         Reason.SCHEDULER_ERROR,
-        f"the scheduler fails on {_who(found)}: {short or 'it does not say why'}",
+        f"the scheduler {what}: {short or 'it does not say why'}",
         evidence=_messages(found),
         remedy="put right what it says; an error of the scheduler itself is in its log",
         command=_describe(context, found),

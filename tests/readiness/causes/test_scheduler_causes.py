@@ -133,6 +133,19 @@ def test_an_error_of_the_scheduler_is_reported_unchanged() -> None:
     assert Reason.UNSCHEDULABLE not in reasons(context.snapshot(pods))
 
 
+@pytest.mark.parametrize("reason", ["PodGroupError", "CompositePodGroupError", "Invalid"])
+def test_a_group_that_the_scheduler_finds_invalid_is_reported(reason: str) -> None:
+    """The reasons of Kubernetes 1.38, and that of composite groups in 1.37."""
+    context = Context(jobset("js", rj("w", 1, 2, 2), mode="Gang"), Generation.V1)
+    (group,) = context.groups()
+    refused = Scheduled(status=False, reason=reason, message="two scheduler names", since=rfc3339(PLACED_AT))
+    snapshot = context.snapshot(context.pods(REFUSED), groups=context.groups(refused), fits_now={group: True})
+    cause = the(Reason.SCHEDULER_ERROR, snapshot)
+    assert cause.message.startswith(f"the scheduler finds the group of 2 pods of {group} invalid: ")
+    assert "scheduler: two scheduler names" in cause.evidence
+    assert reasons(snapshot) == [Reason.SCHEDULER_ERROR]
+
+
 def test_free_capacity_does_not_hide_an_error_of_the_scheduler() -> None:
     context = Context(jobset("js", rj("w", 1, 2, 2), mode="Gang"))
     (group,) = context.groups()
