@@ -35,7 +35,6 @@ def serve(server: ScriptedServer, *groups: Callable[[web.Request], Awaitable[web
     server.on("GET", ROOT, *groups)
     serve_version(server, "v1beta1")
     server.on("POST", JOBS, _echo)
-    server.on("POST", WORKLOADS, _echo)
 
 
 def serve_version(server: ScriptedServer, version: str) -> None:
@@ -43,6 +42,7 @@ def serve_version(server: ScriptedServer, version: str) -> None:
     server.on("GET", f"{ROOT}/{version}", obj({"resources": [{"name": "workloads"}, {"name": "podgroups"}]}))
     server.on("GET", f"{ROOT}/{version}/workloads", page())
     server.on("GET", f"{ROOT}/{version}/podgroups", page())
+    server.on("POST", f"{ROOT}/{version}/namespaces/home/workloads", _echo)
 
 
 async def states(client: Client, count: int) -> list[ApiState]:

@@ -8,7 +8,7 @@ from typing import Any
 from gangctl.api.meta import GANGS
 from gangctl.api.scheduling import Feature, Generation
 from gangctl.gang.build import build_objects
-from gangctl.gang.generation import dropped_options, pick_generation, proof_workload
+from gangctl.gang.generation import ServedVersion, dropped_options, pick_generation, proof_workload
 from gangctl.gang.reasons import Reason
 from gangctl.gang.resolve import ClusterRules, resolve
 from tests.gang.pipeline import read, resolved, some_plan
@@ -60,10 +60,11 @@ def test_a_dry_run_shows_what_the_server_drops(generation: Generation) -> None:
 
 
 def test_composites_are_there_where_they_are_served() -> None:
-    kinds = frozenset({"workloads", "podgroups"})
-    assert not pick_generation({"v1beta1": kinds}).composite
-    assert pick_generation({"v1beta1": kinds, "v1alpha3": kinds | {"compositepodgroups"}}).composite
-    assert not pick_generation({"v1alpha2": kinds, "v1alpha3": kinds | {"compositepodgroups"}}).composite
+    groups = ServedVersion(frozenset({"workloads", "podgroups"}))
+    parents = ServedVersion(groups.resources | {"compositepodgroups"})
+    assert not pick_generation({"v1beta1": groups}).composite
+    assert pick_generation({"v1beta1": groups, "v1alpha3": parents}).composite
+    assert not pick_generation({"v1alpha2": groups, "v1alpha3": parents}).composite
 
 
 def test_pods_that_name_the_claim_share_it() -> None:
