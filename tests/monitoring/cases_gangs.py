@@ -101,7 +101,7 @@ CASES: Final = (
         {oldest("PodsMissing"): "600x60"},
         fires=46,
         labels={**LABELS, "reason": "PodsMissing"},
-        says="A gang in team-a, queue research, has not got on for 36m 0s: PodsMissing.",
+        says="A gang in team-a, queue research, has made no progress for 36m 0s: PodsMissing.",
     ),
     Case("GangStuckPending", "it waits for its turn", {oldest("WaitingForQuota"): "0x120"}, silent=120),
     Case("GangStuckPending", "somebody suspended it", {oldest("Suspended"): "0x120"}, silent=120),
