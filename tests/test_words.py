@@ -99,8 +99,6 @@ WORDS_OF_TESTS: Final = (
     *("by luck", "comes and goes", "for ever"),
 )
 """That no test has in its name, which is read in a log by a user of Kubernetes."""
-UNCHANGED: Final = ("tests/controlplane/", "tests/gang/", "tests/node/", "tests/live/test_jobset")
-"""Tests whose names are not yet plain."""
 
 
 def found(text: str, listed: Iterable[str] = WORDS) -> list[str]:
@@ -161,7 +159,6 @@ def test_names_of_tests_are_plain() -> None:
     tests = [
         (name, test)
         for name in names
-        if not name.startswith(UNCHANGED)
         for test in re.findall(r"^ *(?:async )?def test_(\w+)", (ROOT / name).read_text(encoding="utf-8"), re.MULTILINE)
     ]
     assert len(tests) > 4000

@@ -102,7 +102,7 @@ def test_a_gang_needs_replicated_jobs() -> None:
 
 
 @each("text", ['{"v": 1, "scope": "rj", "template": "w"}', "broken", ""])
-def test_an_update_gets_back_the_very_text_it_lost(text: str) -> None:
+def test_an_update_gets_back_the_same_text_that_it_lost(text: str) -> None:
     before = stored(GANG)
     notes(before)[GANG_REF] = text
     for lost in (GANG, stored(GANG)):

@@ -90,7 +90,7 @@ def test_configuration_that_became_malformed_is_quoted() -> None:
     assert '"everything"' in notice.message
 
 
-def test_what_was_accepted_before_an_upgrade_says_what_is_wrong_after_it() -> None:
+def test_a_jobset_accepted_before_an_upgrade_has_a_notice_after_it() -> None:
     mixed = jobset("js", rj("a"), rj("b", pod={"priorityClassName": "high"}), mode="Gang", uid="u")
     raw = stored(mixed, Generation.V1ALPHA2)
     assert reasons(assessed(raw, Generation.V1ALPHA2)) == [Reason.MIXED_PRIORITY]
@@ -127,13 +127,13 @@ def life(raw: Raw, *, queues: bool | None, early: bool = False) -> Lifecycle:
     return assess(projection, ClusterRules(), while_suspended(projection, queues=queues, early=early)).lifecycle
 
 
-def test_who_waits_in_a_queue_keeps_what_it_has_and_is_given_nothing() -> None:
+def test_a_jobset_in_a_queue_keeps_its_objects_and_gets_no_new_ones() -> None:
     assert life(queued(), queues=True) is Lifecycle.KEPT
     assert life(queued(suspend=False), queues=True) is Lifecycle.PRESENT
     assert life(queued(), queues=True, early=True) is Lifecycle.PRESENT
 
 
-def test_as_long_as_nobody_knows_whether_there_are_queues_nothing_is_deleted() -> None:
+def test_while_it_is_unknown_whether_there_are_queues_nothing_is_deleted() -> None:
     assert life(queued(), queues=None) is Lifecycle.KEPT
     assert life(queued(queue=""), queues=None) is Lifecycle.RETIRED
 
@@ -145,7 +145,7 @@ def test_without_kueue_a_queues_name_means_nothing(early: bool) -> None:
 
 
 @each("queues", [True, False, None])
-def test_finished_is_finished_and_deleted_is_deleted_whoever_queues(queues: bool | None) -> None:
+def test_a_finished_or_deleted_jobset_stays_so_with_any_queue(queues: bool | None) -> None:
     assert life(queued(terminalState="Completed"), queues=queues, early=True) is Lifecycle.RETIRED
     raw = queued()
     raw["metadata"]["deletionTimestamp"] = "2026-09-01T00:00:00Z"

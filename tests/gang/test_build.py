@@ -27,14 +27,14 @@ RACK = {"schedulingConstraints": {"topology": [{"key": "rack"}]}}
         (Generation.V1BETA1, {**COUNT, **RACK, "disruptionMode": {"all": {}}, "priorityClassName": "high"}),
     ],
 )
-def test_template_and_group_say_the_same(generation: Generation, policy: dict[str, Any]) -> None:
+def test_template_and_group_have_the_same_policy(generation: Generation, policy: dict[str, Any]) -> None:
     workload, group = build_objects(some_plan(RAW, generation), generation)
     assert workload["spec"]["podGroupTemplates"] == [{"name": "jobset", **policy}]
     references = {"workloadRef", "podGroupTemplateRef"}
     assert {key: value for key, value in group["spec"].items() if key not in references} == policy
 
 
-def test_1_35_leaves_out_what_it_cannot_say() -> None:
+def test_objects_of_1_35_omit_fields_that_it_lacks() -> None:
     (workload,) = build_objects(some_plan(PLAIN, Generation.V1ALPHA1), Generation.V1ALPHA1)
     assert workload["spec"]["podGroups"] == [{"name": "jobset", "policy": {"gang": {"minCount": 4}}}]
     with pytest.raises(TypeError, match="no PodGroup kind"):
@@ -72,7 +72,7 @@ def test_a_policy_that_is_no_gang_has_no_min_count(policy: Any) -> None:
 
 
 @each("claim", [{"apiGroup": "batch", "kind": "Job", "name": "js"}, {"kind": "JobSet", "name": "js"}, None, {}])
-def test_a_workload_for_somebody_else_claims_no_jobset(claim: Any) -> None:
+def test_a_workload_for_another_kind_claims_no_jobset(claim: Any) -> None:
     raw = {"metadata": {"name": "x"}, "spec": {"controllerRef": claim}}
     assert observe(ADAPTERS[Generation.V1BETA1], "Workload", raw).claims_jobset == ""
 

@@ -66,7 +66,7 @@ def test_unset_is_not_off(raw: Raw) -> None:
     "raw",
     [written(own="Off"), written(own_field=""), written(each="?"), written(each_field="Off"), jobset("js", options="")],
 )
-def test_configured_means_written_whatever_it_says(raw: Raw) -> None:
+def test_a_mode_counts_as_configured_with_any_value(raw: Raw) -> None:
     assert is_configured(read(raw))
 
 

@@ -45,7 +45,7 @@ def test_plan(case: Case, generation: Generation) -> None:
 
 
 @each("case", [case for case in CASES if case.rejected], ids=lambda c: c.id)
-def test_rejected_with_the_words_that_help(case: Case) -> None:
+def test_rejected_cases_have_their_messages(case: Case) -> None:
     resolution, plan = run(case.jobset, Generation.V1BETA1)
     assert plan is None
     message = "; ".join(str(error) for error in resolution.errors)

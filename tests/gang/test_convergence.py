@@ -108,7 +108,7 @@ def test_from_any_history_it_arrives_at_the_plan_and_stops(data: st.DataObject, 
 @pytest.mark.parametrize("generation", GENERATIONS)
 @given(raw=gangs(), data=st.data())
 @PROPERTY
-def test_strangers_objects_stay_as_they_are(raw: Raw, data: st.DataObject, generation: Generation) -> None:
+def test_objects_of_other_owners_are_not_changed(raw: Raw, data: st.DataObject, generation: Generation) -> None:
     plan = some(raw, generation)
     store = full(plan, generation)
     taken = data.draw(st.sets(st.sampled_from(sorted(store.objects)), min_size=1))

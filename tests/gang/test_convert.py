@@ -119,7 +119,7 @@ class TestMapping:
         scheduling = converted(raw, Notation.SCHEDULING)["spec"]["scheduling"]
         assert scheduling == {"replicatedJobs": [target("a", **GANG), target("b", **GANG), target("d", **BASIC)]}
 
-    def test_absent_policy_means_gang_and_a_full_min_count_says_nothing(self) -> None:
+    def test_absent_policy_means_gang_and_a_full_min_count_is_omitted(self) -> None:
         implicit = native(rj("a", 2, 3, 3), scheduling={})
         full = native(rj("a", 2, 3, 3), scheduling={"schedulingPolicy": {"gang": {"minCount": 6}}})
         expected = jobset("js", rj("a", 2, 3, 3), mode="Gang")
@@ -179,12 +179,12 @@ class TestRefusedWords:
         assert '"gang"' in refused(jobset("js", rj("a"), mode="gang"))
         assert "write one of them" in refused(jobset("js", rj("a"), mode="Off", gangConfig={"gangMode": "Gang"}))
 
-    def test_scheduling_that_says_something_else(self) -> None:
+    def test_scheduling_with_another_meaning_is_refused(self) -> None:
         raw = native(rj("a"), rj("b"), scheduling=GANG)
         raw["metadata"]["annotations"] = {MODE: "Off"}
         assert refused(raw).startswith("spec.scheduling: says something else")
 
-    def test_scheduling_that_says_the_same(self) -> None:
+    def test_scheduling_with_the_same_meaning_is_removed(self) -> None:
         raw = native(rj("a"), rj("b"), scheduling=GANG)
         raw["metadata"]["annotations"] = {MODE: "Gang"}
         assert converted(raw, Notation.ANNOTATIONS) == jobset("js", rj("a"), rj("b"), mode="Gang")
@@ -262,7 +262,7 @@ UNSAYABLE: dict[str, tuple[object, str]] = {
 
 
 @each("case", UNSAYABLE)
-def test_what_gang_config_cannot_say_is_refused(case: str) -> None:
+def test_scheduling_without_a_gang_config_is_refused(case: str) -> None:
     scheduling, words = UNSAYABLE[case]
     rjs = [rj("a", 1, 4, 4), rj("b", depends_on="a" if case == "sequenced-together" else None), rj("c")]
     message = refused(native(*rjs, scheduling=scheduling))
@@ -312,7 +312,9 @@ class TestProperties:
 
     @PROPERTY
     @given(gangs(), st.sampled_from(Notation))
-    def test_twice_is_once_and_scheduling_round_trips(self, raw: dict[str, Any], to: Notation) -> None:
+    def test_converting_twice_changes_nothing_and_scheduling_round_trips(
+        self, raw: dict[str, Any], to: Notation
+    ) -> None:
         once = convert(raw, to)
         if once.errors:
             return

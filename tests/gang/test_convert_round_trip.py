@@ -120,7 +120,7 @@ def meaning(raw: dict[str, Any]) -> set[tuple[frozenset[str], str, str]]:
 
 @PROPERTY
 @given(scheduled())
-def test_what_jobset_would_do_comes_back(raw: dict[str, Any]) -> None:
+def test_the_affinity_is_that_of_jobset(raw: dict[str, Any]) -> None:
     there = to(raw, Notation.ANNOTATIONS)
     assert read_jobset(there)[0].native_scheduling is False
     back = to(there, Notation.SCHEDULING)

@@ -116,7 +116,7 @@ def test_a_workload_with_other_templates_goes_before_anything_else() -> None:
     assert told(difference(other, replace(exists(), workload=None)).changes) == ["+W", "-b"]
 
 
-def test_own_groups_that_are_in_no_plan_go_and_strangers_stay() -> None:
+def test_own_groups_in_no_plan_are_deleted_and_foreign_ones_stay() -> None:
     extra = replace(exists().groups[A], name="extra", uid="x")
     strange = replace(extra, name="strange", owner_uid="")
     going = replace(extra, name="going", deleting=True)
@@ -126,7 +126,7 @@ def test_own_groups_that_are_in_no_plan_go_and_strangers_stay() -> None:
     assert found.conflicts == ()
 
 
-def test_a_stranger_in_one_name_does_not_stop_the_other_groups() -> None:
+def test_one_name_of_another_owner_does_not_stop_the_other_groups() -> None:
     found = difference(PLAN, replace(exists(), groups={A: replace(exists().groups[A], owner_uid="other")}))
     assert told(found.changes) == ["+b"]
     assert (found.conflicts, found.going) == ((("PodGroup", A),), frozenset())
@@ -134,18 +134,18 @@ def test_a_stranger_in_one_name_does_not_stop_the_other_groups() -> None:
     assert (going.conflicts, going.going) == ((("PodGroup", A),), frozenset({A}))
 
 
-def test_a_stranger_in_the_workloads_name_stops_everything() -> None:
+def test_a_foreign_workload_of_that_name_stops_everything() -> None:
     found = difference(plan_of(6, 6), replace(workload(exists(), owner_uid=""), groups={}))
     assert found == Difference(conflicts=(("Workload", WL),))
 
 
-def test_what_is_going_away_is_waited_for() -> None:
+def test_objects_in_deletion_are_waited_for() -> None:
     assert difference(plan_of(6, 6), workload(exists(), deleting=True)) == Difference()
     lower = difference(PLAN, workload(exists(), deleting=True), {A: 1})
     assert told(lower.changes) == ["a 4>1"]
 
 
-def test_a_group_that_is_going_away_is_followed_because_the_scheduler_still_goes_by_it() -> None:
+def test_the_min_count_of_a_group_in_deletion_is_updated_because_the_scheduler_uses_it() -> None:
     going = group(exists(), A, deleting=True)
     assert told(difference(PLAN, going, {A: 2}).changes) == ["a 4>2"]
     assert told(difference(plan_of(6, 2), going).changes) == ["W.a 4>6", "a 4>6"]
@@ -192,6 +192,6 @@ def test_retiring_deletes_groups_first_and_nothing_twice() -> None:
     assert retire("u", Existing()) == ()
 
 
-def test_a_delete_is_of_the_very_object_that_was_seen() -> None:
+def test_a_delete_has_the_uid_of_the_observed_object() -> None:
     seen: Observed = exists().groups[A]
     assert Delete("PodGroup", seen) in retire("u", exists())

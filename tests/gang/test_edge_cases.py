@@ -100,7 +100,7 @@ def test_e07_the_limit_is_on_templates() -> None:
     assert (len(many.workload.templates), len(many.groups)) == (8, 400)
 
 
-def test_e08_long_names_keep_what_tells_them_apart() -> None:
+def test_e08_long_names_differ_by_a_hash() -> None:
     plan = some_plan(jobset("l" * 60, rj("n" * 63, 2, mode="ReplicatedGang"), uid=FIXTURE_UID))
     first, second = (group.name for group in plan.groups)
     assert (len(first), len(plan.workload.name)) == (BASE_LENGTH + len("-0f5a6f3e-7c21-0-0"), MAX_LENGTH)
@@ -269,7 +269,7 @@ def test_e31_one_replicated_job_in_order() -> None:
 @each(
     ("generation", "words"), [(Generation.V1BETA1, "MinCount follows the pods"), (Generation.V1ALPHA2, "waits until")]
 )
-def test_a_gang_that_may_go_on_with_fewer_pods_is_told_of(generation: Generation, words: str) -> None:
+def test_a_gang_that_may_continue_with_fewer_pods_has_a_notice(generation: Generation, words: str) -> None:
     worker = rj("w", 1, 4, 4, mode="Gang")
     worker["template"]["spec"]["backoffLimitPerIndex"] = 1
     resolution = resolved(jobset("js", worker), generation)

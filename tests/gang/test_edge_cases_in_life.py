@@ -72,7 +72,7 @@ def test_e12_the_tail_where_min_count_is_immutable(generation: Generation) -> No
     assert difference(plan, running(plan, generation), progress(plan, 1, 3)) == Difference()
 
 
-def test_e13_a_workload_that_somebody_else_made_for_the_jobset() -> None:
+def test_e13_a_workload_that_another_controller_made_for_the_jobset() -> None:
     plan = some_plan(GANG)
     foreign = build_objects(plan, Generation.V1BETA1)[0]
     del foreign["metadata"]["ownerReferences"]
@@ -84,7 +84,7 @@ def test_e13_a_workload_that_somebody_else_made_for_the_jobset() -> None:
 
 
 @each("taken", ["Workload", "PodGroup"])
-def test_e14_a_stranger_has_the_name(taken: str) -> None:
+def test_e14_another_owner_has_the_name(taken: str) -> None:
     plan = some_plan(GANG)
     store = running(plan)
     (name,) = (name for kind, name in store.objects if kind == taken)
@@ -229,7 +229,7 @@ def test_e40_own_workload_deleted_by_a_user(generation: Generation) -> None:
         pytest.param({"schedulingGates": [{"name": "kueue.x-k8s.io/admission"}]}, id="E44"),
     ],
 )
-def test_what_a_queue_adds_on_resume_changes_no_group(pod: Raw) -> None:
+def test_fields_that_a_queue_adds_on_resume_change_no_group(pod: Raw) -> None:
     before, after = stored(GANG), stored(GANG)
     before["spec"]["suspend"] = True
     after["spec"]["replicatedJobs"][0]["template"]["spec"]["template"]["spec"] |= pod

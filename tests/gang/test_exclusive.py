@@ -41,7 +41,7 @@ def affinity(raw: dict[str, Any], index: int = 0) -> Any:
     ],
     ids=["JobSet", "template", "both"],
 )
-def test_what_was_refused_is_a_gang_on_every_minor(raw: dict[str, Any]) -> None:
+def test_a_refused_jobset_without_its_mistake_is_a_gang_on_every_minor(raw: dict[str, Any]) -> None:
     for generation in GENERATIONS:
         assert resolve(read(raw), ClusterRules(generation)).errors
         changed = replaced(raw, generation)
@@ -71,7 +71,7 @@ def test_all_pods_of_a_job_in_one_domain_and_no_other_job_there() -> None:
     }
 
 
-def test_what_a_template_says_of_other_pods_is_kept() -> None:
+def test_affinity_to_other_pods_is_kept() -> None:
     own = {"labelSelector": {"matchLabels": {"app": "db"}}, "topologyKey": "zone"}
     pod = {"affinity": {"nodeAffinity": {}, "podAntiAffinity": {REQUIRED: [own]}}}
     found = affinity(replaced(jobset("js", rj("w", 1, 4, 4, mode="Gang", pod=pod, annotations=RACK))))
@@ -109,7 +109,7 @@ def test_a_gang_that_is_one_job_is_placed_domain_by_domain(
     ],
     ids=["no gang", "one pod a Job", "by node selector", "by node selector of the template", "not exclusive"],
 )
-def test_what_does_not_deadlock_stays_as_it_is(raw: dict[str, Any]) -> None:
+def test_placement_without_a_deadlock_is_not_changed(raw: dict[str, Any]) -> None:
     assert replaced(raw, Generation.V1BETA1) == raw
 
 

@@ -66,7 +66,7 @@ def test_a_group_that_the_user_chose_stays(field: str) -> None:
     assert isinstance(reference_of_job(job), Reference)
 
 
-def test_a_job_without_a_stamp_is_none_of_our_business() -> None:
+def test_a_job_without_a_stamp_is_not_changed() -> None:
     assert reference_of_job(changed("annotations", GANG_REF, None)) is None
     assert reference_of_job({"metadata": {"name": "x"}}) is None
     assert reference_of_job({}) is None

@@ -47,14 +47,14 @@ def test_options_belong_on_the_jobset() -> None:
     assert message == f"{path} has no effect: it is an annotation of the JobSet."
 
 
-def test_what_gangctl_reads_or_writes_itself_is_no_mistake() -> None:
+def test_keys_that_gangctl_reads_or_writes_have_no_notice() -> None:
     raw = jobset("js", rj("w", mode="Gang"), annotations={"gangctl.dev/gang-options": "{}", "example.com/gang": "x"})
     raw["metadata"]["annotations"]["gangctl.dev/pathways-digest"] = "0"
     raw["metadata"]["labels"] = {"gangctl.dev/canary": "true", "gangctl.dev/pathways-job": "js"}
     assert told(raw) == []
 
 
-def test_a_thousand_keys_are_not_all_told() -> None:
+def test_of_a_thousand_keys_only_some_are_listed() -> None:
     raw = jobset("js", rj("w"))
     raw["metadata"]["annotations"] = {f"gangctl.dev/{'x' * 300}{number}": "" for number in range(1000)}
     messages = told(raw)

@@ -39,6 +39,6 @@ def test_without_it_the_same_jobset_is_a_gang(case: str) -> None:
     assert resolution.notices == ()
 
 
-def test_a_jobset_that_schedules_natively_and_asks_gangctl_for_nothing_hears_nothing() -> None:
+def test_a_jobset_with_native_scheduling_and_no_gang_mode_has_no_notice() -> None:
     resolution = resolved(jobset("js", rj("w"), **NATIVE))
     assert (resolution.stamps, resolution.errors, resolution.notices) == ((None,), (), ())

@@ -336,7 +336,7 @@ DIFFERENCES: Final = (
 
 
 @each("difference", DIFFERENCES, ids=[each.what for each in DIFFERENCES])
-def test_a_difference_is_as_the_docs_say(difference: Difference, oracle: Oracle) -> None:
+def test_a_difference_is_as_documented(difference: Difference, oracle: Oracle) -> None:
     scheduling, refused = as_scheduling(difference.jobset)
     assert scheduling is not None
     ours, theirs = planned_by_gangctl(difference.jobset), oracle.ask(difference.jobset, scheduling)

@@ -62,7 +62,7 @@ def test_a_job_that_is_about_to_be_replaced_counts_in_full() -> None:
     assert left(plan, job("w", 0, 3, attempt=3)) == [4]
 
 
-def test_jobs_of_somebody_else_do_not_count() -> None:
+def test_jobs_of_another_owner_do_not_count() -> None:
     plan = plan_of(rj("w", 1, 4, 4, mode="Gang"), rj("free", 1, 2, 2))
     strangers = (job("w", 0, 4, jobset_uid="an earlier one"), job("free", 0, 2), job("w", 7, 4), job("gone", 0, 4))
     assert left(plan, *strangers) == [4]

@@ -131,7 +131,7 @@ def test_a_jobset_with_nothing_in_the_way_is_accepted(raw: Raw, generation: Gene
 
 @given(raw=jobsets())
 @PROPERTY
-def test_whoever_asks_for_a_gang_gets_it_or_hears_why_not(raw: Raw) -> None:
+def test_a_requested_gang_is_planned_or_refused_with_a_reason(raw: Raw) -> None:
     resolution = resolved(raw)
     assume(not resolution.errors and not raw["spec"].get("managedBy"))
     said = " ".join(n.message for n in resolution.notices)
@@ -247,7 +247,7 @@ def rendered(raw: Raw) -> str:
     return "\n".join(texts)
 
 
-def test_a_fresh_interpreter_with_another_hash_seed_says_the_same() -> None:
+def test_another_hash_seed_gives_the_same_names() -> None:
     script = (
         "import json, sys; from tests.gang.test_properties import rendered\n"
         "for raw in json.load(sys.stdin): print(rendered(raw))"

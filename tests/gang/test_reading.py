@@ -32,7 +32,7 @@ def test_an_empty_object() -> None:
     assert not empty.managed_elsewhere
 
 
-def test_absent_and_null_numbers_are_told_apart_from_zero() -> None:
+def test_absent_and_null_numbers_differ_from_zero() -> None:
     raw = jobset("js", {"name": "w", "template": {"spec": {"parallelism": None}}}, rj("z", 0, 0, 0))
     absent, zero = read(raw).replicated_jobs
     assert (absent.replicas, absent.parallelism, absent.completions) == (1, None, None)
@@ -101,7 +101,7 @@ def test_an_entry_that_is_no_object_keeps_its_place() -> None:
         {"restarts": "3"},
     ],
 )
-def test_a_strange_status_is_no_end(status: Any) -> None:
+def test_an_unknown_status_does_not_mean_finished(status: Any) -> None:
     seen = read({"status": status})
     assert (seen.finished, seen.restarts) == (False, 0)
 

@@ -81,7 +81,7 @@ class TestPodLevel:
     ("quantity", "words"),
     [("1K", "not a quantity"), ("-1", "negative"), (0.5, "quotes"), (True, "quotes"), ([], "quotes"), (-3, "negative")],
 )
-def test_what_is_no_quantity(quantity: object, words: str) -> None:
+def test_texts_that_are_no_quantities(quantity: object, words: str) -> None:
     requests, errors = pod_requests({"containers": [{"resources": {"requests": {"cpu": quantity, "memory": "1"}}}]})
     assert [(e.path, words in e.detail) for e in errors] == [("containers[0].resources.requests.cpu", True)]
     assert list(requests) == ["memory"]
@@ -92,7 +92,7 @@ def test_a_number_of_thousands_of_digits_is_an_error_and_no_crash() -> None:
     assert error.detail == "must be a quantity in quotes or an integer, got a list"
 
 
-def test_paths_of_errors_and_odd_shapes() -> None:
+def test_paths_of_errors_for_unusual_types() -> None:
     odd = {"containers": [1, {"resources": {"limits": "many"}}], "initContainers": "no", "overhead": {"a/b.c": "?"}}
     _, errors = pod_requests(odd)
     assert [e.path for e in errors] == ["containers[1].resources.limits", "overhead[a/b.c]"]

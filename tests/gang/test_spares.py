@@ -33,7 +33,7 @@ def names(plan: GangPlan) -> list[str]:
 
 @given(raw=gangs(), attempt=st.integers(0, 3))
 @PROPERTY
-def test_they_are_the_groups_of_the_plan_after_a_restart(raw: Raw, attempt: int) -> None:
+def test_spares_are_the_groups_of_the_plan_after_a_restart(raw: Raw, attempt: int) -> None:
     may_restart = {**raw, "spec": {**raw["spec"], **ONCE}, "status": {"restarts": attempt}}
     plan = planned(may_restart)
     assume(plan is not None)
@@ -98,7 +98,7 @@ def with_spares(plan: GangPlan) -> Existing:
 
 
 @each("scheduled", [None, False])
-def test_they_wait_until_a_gang_was_scheduled(scheduled: bool | None) -> None:
+def test_spares_are_created_once_a_gang_was_scheduled(scheduled: bool | None) -> None:
     plan = some_plan(RAW)
     assert difference(plan, existing(plan, scheduled=scheduled)) == Difference()
 
@@ -111,13 +111,13 @@ def test_once_a_gang_was_scheduled_those_of_all_are_created_last() -> None:
     assert difference(plan, with_spares(plan)) == Difference()
 
 
-def test_they_stay_while_the_gang_is_not_scheduled_again_and_full_while_it_shrinks() -> None:
+def test_spares_stay_until_the_gang_is_scheduled_again_and_keep_the_full_min_count() -> None:
     plan = some_plan(RAW)
     changes = difference(plan, with_spares(plan), **{plan.groups[0].name: 1}).changes
     assert [(type(change), change.name) for change in changes] == [(SetMinCounts, plan.groups[0].name)]
 
 
-def test_they_follow_a_resize_without_an_event() -> None:
+def test_spares_follow_a_resize_without_an_event() -> None:
     found = with_spares(some_plan(RAW))
     wider = stored(jobset("js", rj("a", 1, 6, 6, mode="Gang"), rj("b", 1, 1, 1, mode="Gang"), uid=FIXTURE_UID, **ONCE))
     plan = some_plan(wider)
@@ -139,7 +139,7 @@ def test_after_the_restart_they_are_the_gang_and_those_before_them_go() -> None:
     assert changes == tuple(Delete("PodGroup", found.groups[g.name], progress=True) for g in plan.groups)
 
 
-def test_one_that_belongs_to_somebody_else_is_left_alone() -> None:
+def test_one_of_another_owner_is_not_changed() -> None:
     plan = some_plan(RAW)
     found = with_spares(plan)
     spare = spare_groups(plan)[0].name

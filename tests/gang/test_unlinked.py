@@ -43,7 +43,7 @@ def test_a_job_with_the_reference_of_its_time_is_in_its_gang(generation: Generat
 
 
 @each("group", ["", "js-workload/jobset/", "somebody-s"])
-def test_nobody_waits_for_jobs_whose_pods_name_no_group_or_another(group: str) -> None:
+def test_no_gang_waits_for_jobs_whose_pods_name_no_group_or_another(group: str) -> None:
     """The field of 1.35 may still be what the cache holds; in the cluster it is gone."""
     plan = some_plan(SHARED, V1ALPHA2)
     own = member(plan, V1ALPHA2, "b", 0)
@@ -92,7 +92,7 @@ def test_a_restart_makes_all_jobs_anew() -> None:
     assert len(find_unlinked(some_plan(raw, V1ALPHA2), [job("a", 0, attempt=1)], V1ALPHA2)) == 1
 
 
-def test_what_is_told() -> None:
+def test_the_notices_of_unlinked_jobs() -> None:
     (notice,) = unlinked_notices([job("w", index) for index in range(6)], V1ALPHA2)
     assert notice.reason is Reason.FIELD_DROPPED
     assert notice.is_warning
@@ -110,6 +110,6 @@ def test_what_is_told() -> None:
         ("theirs", Generation.V1ALPHA1, "name no gang"),
     ],
 )
-def test_what_another_group_is_told_as(group: str, generation: Generation, words: str) -> None:
+def test_the_notice_of_another_group(group: str, generation: Generation, words: str) -> None:
     (notice,) = unlinked_notices([job("w", 0, group)], generation)
     assert f"Pods of Jobs js-w-0 {words}" in notice.message

@@ -67,7 +67,7 @@ async def test_a_killed_leader_is_replaced_and_restarted(real: RealCluster) -> N
         assert sum(pod["status"]["containerStatuses"][0]["restartCount"] for pod in restarted) == 1
 
 
-async def test_a_lost_node_loses_no_gang(real: RealCluster) -> None:
+async def test_a_gang_recovers_from_the_loss_of_a_node(real: RealCluster) -> None:
     async with base(real), real.namespace() as cluster:
         await cluster.asked()
         await real.ready(2)

@@ -83,7 +83,7 @@ async def test_a_killed_run_leaves_no_process_no_mount_and_no_cgroup() -> None:
         await asyncio.to_thread(shutil.rmtree, directory, ignore_errors=True)
 
 
-async def test_make_cluster_has_gangctl_and_what_it_says_to_try(tmp_path: Path) -> None:
+async def test_make_cluster_has_gangctl_and_its_commands_work(tmp_path: Path) -> None:
     try:
         require_machine()
     except NoMachine as missing:

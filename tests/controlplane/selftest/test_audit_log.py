@@ -22,7 +22,7 @@ def test_entries_after_a_position_wherever_it_is(tmp_path: Path) -> None:
     assert read(log, sum(map(len, LINES))) == []
 
 
-def test_an_entry_that_is_not_whole_yet_is_left_for_later(tmp_path: Path) -> None:
+def test_an_incomplete_entry_is_read_later(tmp_path: Path) -> None:
     log = tmp_path / "audit.log"
     log.write_bytes(LINES[0] + LINES[1][:-4])
     assert read(log) == ENTRIES[:1]

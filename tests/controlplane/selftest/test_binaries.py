@@ -79,9 +79,7 @@ def test_without_go_the_error_names_the_binary_and_the_place() -> None:
     assert f"${BIN_VARIABLE}/kube-scheduler-1.36." in str(caught.value)
 
 
-def test_promtool_2_is_found_or_the_error_says_what_would_fetch_it(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_promtool_2_is_found_or_the_error_names_the_package(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     with pytest.raises(MissingBinary, match=rf"apt-get and dpkg-deb would fetch .*\${BIN_VARIABLE}/promtool-2"):
         ensure_promtool_2()
     monkeypatch.setenv(BIN_VARIABLE, str(tmp_path / "given"))

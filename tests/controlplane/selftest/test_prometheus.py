@@ -33,7 +33,7 @@ async def target() -> AsyncIterator[str]:
     await runner.cleanup()
 
 
-async def test_what_it_scrapes_can_be_asked_for(target: str, tmp_path: Path) -> None:
+async def test_scraped_metrics_can_be_queried(target: str, tmp_path: Path) -> None:
     rules = tmp_path / "rules.yaml"
     rules.write_text(yaml.safe_dump(RULES))
     config = {
@@ -77,7 +77,7 @@ async def test_other_rules_are_read_while_it_runs(tmp_path: Path) -> None:
             await prometheus.reload()
 
 
-async def test_a_wrong_expression_is_refused_in_its_own_words(tmp_path: Path) -> None:
+async def test_a_wrong_expression_is_refused_with_prometheus_message(tmp_path: Path) -> None:
     async with Prometheus(tmp_path, {}) as prometheus:
         with pytest.raises(QueryRefused, match="parse error"):
             await prometheus.query("sum(")

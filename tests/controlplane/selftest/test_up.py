@@ -38,7 +38,7 @@ async def test_a_program_runs_in_it_and_its_exit_code_is_the_answer() -> None:
 
 
 @pytest.mark.parametrize("flags", [["--capacity", "cpu"], ["--capacity", "=4"], ["--kwok", "--kubelet"]])
-def test_what_it_cannot_be_is_refused(flags: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+def test_values_that_it_cannot_have_are_refused(flags: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit, match="2"):
         main(["up", *flags])
     assert flags[-1].lstrip("-") in capsys.readouterr().err
