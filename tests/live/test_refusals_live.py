@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from tests.controlplane.api import Object, path_of
 from tests.jobsets import OPTIONS, jobset, rj
-from tests.live.cluster import JOBSETS, Cluster, refused
+from tests.live.cluster import JOBSETS, Cluster, on, refused
 from tests.rows import each
 
 pytestmark = pytest.mark.controlplane
@@ -93,3 +95,23 @@ async def test_a_forged_stamp_is_overwritten(cluster: Cluster) -> None:
     stamp = {"gangctl.dev/gang-ref": "jobset/stolen/js"}
     created = await cluster.create_jobset(jobset("js", rj("w", 1, 1, 1, annotations=stamp)))
     assert "stolen" not in str(created["spec"])
+
+
+CLAIM = {"name": "net", "resourceClaimTemplateName": "channel"}
+
+
+@on("1.37", "1.36", "1.35")
+async def test_claims_and_composites_are_refused_where_the_cluster_lacks_them(cluster: Cluster) -> None:
+    """These planes have the feature gates of gangs alone."""
+    worker = rj("w", 1, 1, 1, pod={"resourceClaims": [CLAIM]})
+    gang = {"name": "w", "replicatedJobs": ["w"]}
+    sharing, own = (
+        jobset("js", worker, annotations={"gangctl.dev/gangs": json.dumps([entry])})
+        for entry in ({**gang, "resourceClaims": [CLAIM]}, gang)
+    )
+    together = jobset("js", rj("w", 2, 1, 1, mode="ReplicatedGang"), options='{"composite": true}')
+    lacking = {"1.37": "DRAWorkloadResourceClaims", "1.36": "DRAWorkloadResourceClaims", "1.35": "1.36 or later"}
+    assert lacking[cluster.minor] in (await refused(cluster.create_jobset(sharing))).message
+    missing = "CompositePodGroup" if cluster.minor == "1.37" else "needs Kubernetes 1.37 or later"
+    assert missing in (await refused(cluster.create_jobset(together))).message
+    assert "gang-ref" in str(await cluster.create_jobset(own, dry_run=True))
