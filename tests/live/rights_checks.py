@@ -14,6 +14,7 @@ from typing import Final
 
 import aiohttp
 
+from gangctl.gang.naming import base_name, group_name
 from gangctl.webhooks.configurations import JOBS_NAME, Endpoint, WebhookSettings, build_job_webhooks
 from tests.cases import object_name
 from tests.controlplane.api import ApiFailure, Object, path_of
@@ -40,6 +41,7 @@ RELISTED: Final = 6
 The fifth makes an informer list anew, and the sixth comes after that list. The next one is a long time later; what it
 tells is not what the watch would have told (:meth:`Stage.unseen`).
 """
+COMPOSITES: Final = "compositepodgroups"
 _READS: Final = frozenset({"get", "list"})
 
 
@@ -135,9 +137,13 @@ class Stage:
             return
         assert status == 503
 
-    async def jobset(self, name: str = "js", pods: int = 2, *, suspend: bool = False) -> str:
-        """Create a JobSet that asks for a gang; its UID."""
+    async def jobset(
+        self, name: str = "js", pods: int = 2, *, suspend: bool = False, of: tuple[Right, ...] = ()
+    ) -> str:
+        """Create a JobSet that asks for a gang, or for two that start together if rights are ``of`` these; its UID."""
         raw = jobset(name, rj("w", 1, pods, pods, mode="Gang"), suspend=suspend)
+        if any(right.resource == COMPOSITES for right in of):
+            raw = together(name, suspend=suspend)
         created = await wait_for(
             lambda: self.cluster.create_jobset(raw), what="the JobSet to be accepted", tolerate=(ApiFailure,)
         )
@@ -149,8 +155,28 @@ class Stage:
         await self.cluster.patch_jobset(name, {"spec": {"suspend": suspend}})
 
     async def has(self, plural: str) -> int:
-        """How many Workloads or PodGroups there are."""
-        return len(await self.api.list(self.cluster.scheduling(plural)))
+        """How many Workloads or groups there are."""
+        return len(await self.api.list(collection(self.cluster, plural)))
+
+    async def composites(self, count: int) -> None:
+        """Wait until there are so many CompositePodGroups."""
+
+        async def there() -> bool:
+            return await self.has(COMPOSITES) == count
+
+        await wait_for(there, f"{count} CompositePodGroups")
+
+
+def collection(cluster: Cluster, plural: str, name: str | None = None) -> str:
+    """Path of Workloads or groups, or of one of them."""
+    if plural == COMPOSITES:
+        return cluster.path("scheduling.k8s.io/v1alpha3", plural, name)
+    return cluster.scheduling(plural, name)
+
+
+def together(name: str, *, suspend: bool = False) -> Object:
+    """A JobSet with two gangs that start together."""
+    return jobset(name, rj("w", 2, 1, 1, mode="ReplicatedGang"), options='{"composite": true}', suspend=suspend)
 
 
 Check = Callable[[Stage, tuple[Right, ...]], AsyncGenerator[None, None]]
@@ -356,11 +382,30 @@ async def watches_gangs(stage: Stage, rights: tuple[Right, ...]) -> AsyncGenerat
     await min_counts(stage.cluster, workload, group, 2)
 
 
+async def watches_composites(stage: Stage, rights: tuple[Right, ...]) -> AsyncGenerator[None, None]:
+    """Without it one that was deleted is not created again."""
+    await stage.jobset(of=rights)
+    await stage.composites(1)
+    await stage.gangctl.process.stop()
+    yield
+    await stage.launch()
+    await stage.ready()
+    await stage.blind(*rights)
+    for each in await stage.api.list(collection(stage.cluster, COMPOSITES)):
+        await stage.api.delete(collection(stage.cluster, COMPOSITES, each["metadata"]["name"]))
+    await stage.refused_again(*rights)
+    await stage.unseen(await stage.has(COMPOSITES) > 0, *rights)
+    yield
+    await stage.composites(1)
+
+
 async def looks_at_who_holds_its_name(stage: Stage, rights: tuple[Right, ...]) -> AsyncGenerator[None, None]:
     """An object that no watch has delivered is found by a refused create. Here watching is forbidden as well."""
     names = {}
     for plural, scope in (("workloads", "workload"), ("podgroups", "rj/w")):
         names[plural] = object_name(plural, await stage.jobset(plural, suspend=True), scope)
+    uid = await stage.jobset(COMPOSITES, suspend=True, of=rights)
+    names[COMPOSITES] = group_name(base_name(COMPOSITES), uid, 0)
     await stage.gangctl.process.stop()
     blind = tuple(Right(r.kind, r.role, r.group, r.resource, "watch") for r in rights)
     async with missing(stage.api, stage.gangctl.user, blind, stage.suffix):
@@ -371,8 +416,9 @@ async def looks_at_who_holds_its_name(stage: Stage, rights: tuple[Right, ...]) -
         for plural, body in (
             ("workloads", foreign_workload(stage.cluster, names["workloads"], "somebody-else")),
             ("podgroups", _foreign_group(stage.cluster, names["podgroups"])),
+            (COMPOSITES, _foreign_composite(names[COMPOSITES])),
         ):
-            await stage.api.create(stage.cluster.scheduling(plural), body)
+            await stage.api.create(collection(stage.cluster, plural), body)
             await stage.suspend(suspend=False, name=plural)
         for right, watch in zip(rights, blind, strict=True):
             if not await _asked(stage, right, watch):
@@ -401,15 +447,23 @@ def _foreign_group(cluster: Cluster, name: str) -> Object:
     return {"apiVersion": version, "kind": "PodGroup", "metadata": {"name": name}, "spec": spec}
 
 
+def _foreign_composite(name: str) -> Object:
+    reference = {"workloadName": "somebody-else", "templateName": "all"}
+    spec = {"workloadRef": reference, "schedulingPolicy": {"gang": {"minGroupCount": 2}}}
+    api_version = "scheduling.k8s.io/v1alpha3"
+    return {"apiVersion": api_version, "kind": "CompositePodGroup", "metadata": {"name": name}, "spec": spec}
+
+
 async def creates(stage: Stage, rights: tuple[Right, ...]) -> AsyncGenerator[None, None]:
     yield
-    await stage.jobset()
+    await stage.jobset(of=rights)
     await stage.reported(rights[0])
     assert await stage.has(rights[0].resource) == 0
     event = await said(stage.cluster, "FailedCreate")
     assert rights[0].words in event["note"]
     yield
     await gang_of(stage.cluster, "js")
+    await stage.composites(rights[0].resource == COMPOSITES)
 
 
 async def resizes(stage: Stage, rights: tuple[Right, ...]) -> AsyncGenerator[None, None]:
@@ -427,14 +481,16 @@ async def resizes(stage: Stage, rights: tuple[Right, ...]) -> AsyncGenerator[Non
 
 
 async def retires(stage: Stage, rights: tuple[Right, ...]) -> AsyncGenerator[None, None]:
-    await stage.jobset()
+    await stage.jobset(of=rights)
     await gang_of(stage.cluster, "js")
+    await stage.composites(rights[0].resource == COMPOSITES)
     yield
     await stage.suspend(suspend=True)
     await stage.reported(rights[0])
     assert (await stage.cluster.gangs()).names
     yield
     await no_gang(stage.cluster)
+    await stage.composites(0)
 
 
 async def tells(stage: Stage, rights: tuple[Right, ...]) -> AsyncGenerator[None, None]:

@@ -52,6 +52,7 @@ STRANGER: Final = "stranger"
 UNUSED: Final = {
     ("workloads", "get"): "only where a name turns out to be taken that no watch has told of yet",
     ("podgroups", "get"): "only where a name turns out to be taken that no watch has told of yet",
+    ("compositepodgroups", "get"): "only where a name turns out to be taken that no watch has told of yet",
 }
 """Rights that no ordinary life uses, and when they are: as their own checks below show."""
 
@@ -75,6 +76,7 @@ _POLICIES: Final = ("gangpolicies", "gangpolicyexceptions")
 _OURS: Final = "gangctl.dev"
 _REPORTS: Final = "wgpolicyk8s.io"
 _GANGS: Final = ("workloads", "podgroups")
+_ALL: Final = (*_GANGS, checks.COMPOSITES)
 _ADMISSION: Final = "admissionregistration.k8s.io"
 _SCHEDULING: Final = "scheduling.k8s.io"
 _LEASES: Final = "coordination.k8s.io"
@@ -98,12 +100,13 @@ IN_CLUSTER: Final[tuple[Row, ...]] = (
     ("ClusterRole", "batch", ("jobs",), "list", checks.starts_unready),
     ("ClusterRole", "batch", ("jobs",), "watch", checks.watches_jobs),
     ("ClusterRole", "", ("pods",), "list", checks.retires),
-    *(("ClusterRole", _SCHEDULING, (each,), "list", checks.starts_unready) for each in _GANGS),
+    *(("ClusterRole", _SCHEDULING, (each,), "list", checks.starts_unready) for each in _ALL),
     ("ClusterRole", _SCHEDULING, _GANGS, "watch", checks.watches_gangs),
-    ("ClusterRole", _SCHEDULING, _GANGS, "get", checks.looks_at_who_holds_its_name),
-    *(("ClusterRole", _SCHEDULING, (each,), "create", checks.creates) for each in _GANGS),
+    ("ClusterRole", _SCHEDULING, (checks.COMPOSITES,), "watch", checks.watches_composites),
+    ("ClusterRole", _SCHEDULING, _ALL, "get", checks.looks_at_who_holds_its_name),
+    *(("ClusterRole", _SCHEDULING, (each,), "create", checks.creates) for each in _ALL),
     *(("ClusterRole", _SCHEDULING, (each,), "patch", checks.resizes) for each in _GANGS),
-    *(("ClusterRole", _SCHEDULING, (each,), "delete", checks.retires) for each in _GANGS),
+    *(("ClusterRole", _SCHEDULING, (each,), "delete", checks.retires) for each in _ALL),
     ("ClusterRole", "events.k8s.io", ("events",), "create", checks.tells),
     *(("ClusterRole", _ADMISSION, (each,), "get", checks.starts_unready) for each in _HOOKS),
     ("ClusterRole", _ADMISSION, _HOOKS, "list", checks.watches_its_configurations),
@@ -201,13 +204,20 @@ def test_every_right_has_a_check(table: tuple[Row, ...], registration: bool) -> 
 def rights_plane() -> Iterator[ControlPlane]:
     """A cluster that also asks who may name an owner that waits for its dependents, as some distributions do.
 
-    It has Kueue, the definition of PathwaysJobs, and that of PolicyReports, which is somebody else's.
+    It has CompositePodGroups, Kueue, the definition of PathwaysJobs, and that of PolicyReports.
     """
     flags = ["--enable-admission-plugins=OwnerReferencesPermissionEnforcement"]
 
     async def start() -> ControlPlane:
         crds = [*pathways_definitions().values()]
-        started = await ControlPlane.start("1.37", ("jobset", "kueue"), server_flags=flags, crds=crds)
+        started = await ControlPlane.start(
+            "1.37",
+            ("jobset", "kueue"),
+            server_flags=flags,
+            crds=crds,
+            gates={"TopologyAwareWorkloadScheduling": True, "CompositePodGroup": True},
+            runtime_config={"scheduling.k8s.io/v1alpha3": True},
+        )
         await kueue.configure(started)
         await serve(started.api, [policy_report_definition()])
         return started
@@ -302,6 +312,10 @@ async def _live(cluster: Cluster, kubelet: Kubelet) -> None:
         await kubelet.finish(pod)
     await no_gang(cluster)
     await cluster.api.delete(cluster.path(JOBSETS, "jobsets", "js"), propagation="Background")
+    await cluster.create_jobset(checks.together("two"))
+    await running_pods(cluster, 2)
+    await cluster.patch_jobset("two", {"spec": {"suspend": True}})
+    await no_gang(cluster)
 
 
 async def _meet_others(cluster: Cluster, pod: InCluster) -> None:
