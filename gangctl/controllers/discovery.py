@@ -53,16 +53,19 @@ async def served_resources(client: Client) -> dict[str, ServedVersion]:
         resources = await client.discovery.resources(GROUP, version)
         names = frozenset(str(resource.get("name")) for resource in resources)
         compared = _UNTESTED.get(version) if "workloads" in names else None
-        served[version] = ServedVersion(names, () if compared is None else await _differences(client, compared))
+        served[version] = ServedVersion(names) if compared is None else await _compare(client, compared, names)
     return served
 
 
-async def _differences(client: Client, generation: Generation) -> tuple[str, ...]:
+async def _compare(client: Client, generation: Generation, resources: frozenset[str]) -> ServedVersion:
     try:
         document = await client.discovery.openapi_v3(f"apis/{generation.api_version}")
     except (ForbiddenError, NotFoundError) as error:
-        return (f"they are unknown, because its OpenAPI document cannot be read ({error.reason})",)
-    return differences(generation, document)
+        unknown = f"they are unknown, because its OpenAPI document cannot be read ({error.reason})"
+        return ServedVersion(resources, (unknown,))
+    composite = differences(generation, document, composite=True)
+    lacks = frozenset({Feature.COMPOSITE}) if composite else frozenset()
+    return ServedVersion(resources, differences(generation, document), lacks)
 
 
 async def prove(client: Client, generation: Generation, namespace: str) -> ApiState:

@@ -54,6 +54,8 @@ class ServedVersion(NamedTuple):
     """Plural names."""
     differences: tuple[str, ...] = ()
     """Fields that are not as gangctl writes and reads them."""
+    lacks: frozenset[Feature] = frozenset()
+    """What it has no such fields for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +98,7 @@ def pick_generation(served: Mapping[str, ServedVersion]) -> ApiState:
         if not found.differences:
             above = served.get(scheduling_v1alpha3.VERSION, ServedVersion())
             lacks = frozenset() if "compositepodgroups" in above.resources else frozenset({Feature.COMPOSITE})
-            return ApiState(generation, reason, lacks=lacks)
+            return ApiState(generation, reason, lacks=lacks | found.lacks)
         more = f" and {len(found.differences) - _LISTED} more" if len(found.differences) > _LISTED else ""
         listed = "; ".join(found.differences[:_LISTED]) + more
         reason = f"{generation.api_version} is served with other fields than this gangctl writes and reads: {listed}"

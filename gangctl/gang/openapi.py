@@ -8,7 +8,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from gangctl.api.scheduling import GROUP, Claim, Generation, Owner, PodGroup, Template, Workload
+from gangctl.api.scheduling import (
+    GROUP,
+    Claim,
+    CompositeTemplate,
+    Generation,
+    Owner,
+    PodGroup,
+    Template,
+    Workload,
+)
 from gangctl.errors import one_line
 from gangctl.gang.build import ADAPTERS
 
@@ -31,13 +40,14 @@ TEMPLATES: Final = (
     Template("w", 1, "high", "rack", "single", _CLAIMS),
     Template("w", 1, "high", "rack", "all", _CLAIMS),
 )
+COMPOSITE: Final = CompositeTemplate("all", 2, "high")
 _CONDITION: Final = dict.fromkeys(("type", "status", "reason", "message", "lastTransitionTime"), "")
 
 
-def differences(generation: Generation, document: object) -> tuple[str, ...]:
+def differences(generation: Generation, document: object, *, composite: bool = False) -> tuple[str, ...]:
     """Fields of ``document`` that are not as gangctl writes and reads them; empty if it can use this generation.
 
-    The generation has PodGroups.
+    The generation has PodGroups. ``composite``: those of gangs that start together, under a CompositePodGroup.
     Each field that it writes or reads has to exist with that type, and none that it does not write may be required.
     Never raises, for any JSON.
     """
@@ -45,7 +55,7 @@ def differences(generation: Generation, document: object) -> tuple[str, ...]:
     return tuple(
         dict.fromkeys(
             found
-            for sample in _samples(generation)
+            for sample in (_composite_samples if composite else _samples)(generation)
             for found in schemas.compare(sample["kind"], schemas.root(generation, sample["kind"]), sample)
         )
     )
@@ -59,6 +69,13 @@ def _samples(generation: Generation) -> Iterator[dict[str, Any]]:
         yield group
         # As it is read: with what the API server and the scheduler have filled in.
         yield {**group, "spec": {**group["spec"], "priority": 0}, "status": {"conditions": [_CONDITION]}}
+
+
+def _composite_samples(generation: Generation) -> Iterator[dict[str, Any]]:
+    adapter = ADAPTERS[generation]
+    for template in TEMPLATES:
+        yield adapter.workload(Workload("ns", "wl", _OWNER, (template,), COMPOSITE))
+        yield adapter.pod_group(PodGroup("ns", "pg", _OWNER, "wl", template, "parent"))
 
 
 class _Schemas:

@@ -111,6 +111,20 @@ async def test_v1_is_used_if_its_schema_has_the_fields_of_gangctl(
     assert ("PodGroup does not exist" in state.reason) is (minor == "1.36")
 
 
+@pytest.mark.parametrize("known", [True, False])
+async def test_composites_need_their_fields_in_v1(known: bool, server: ScriptedServer, client: Client) -> None:
+    schema = document(Registry("1.38"), "scheduling.k8s.io", "v1", lambda _: None) or {}
+    if not known:
+        group = schema["components"]["schemas"]["io.k8s.api.scheduling.v1beta1.PodGroupSpec"]
+        del group["properties"]["parentCompositePodGroupName"]
+    serve(server, obj({"kind": "APIGroup", "versions": [{"version": "v1"}, {"version": "v1alpha3"}]}))
+    serve_version(server, "v1")
+    server.on("GET", f"{ROOT}/v1alpha3", obj({"resources": [{"name": "compositepodgroups"}]}))
+    server.on("GET", "/openapi/v3/apis/scheduling.k8s.io/v1", obj(schema))
+    state = await discover(client, "home")
+    assert (state.generation, state.composite) == (Generation.V1, known)
+
+
 async def test_v1_is_not_used_without_its_schema(server: ScriptedServer, client: Client) -> None:
     serve(server, obj({"kind": "APIGroup", "versions": [{"version": "v1"}]}))
     serve_version(server, "v1")

@@ -8,8 +8,8 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gangctl.api.scheduling import Generation, Template
-from gangctl.gang.openapi import TEMPLATES, differences
+from gangctl.api.scheduling import CompositeTemplate, Generation, Template
+from gangctl.gang.openapi import COMPOSITE, TEMPLATES, differences
 from gangctl.sandbox.openapi import document
 from gangctl.sandbox.registry import Registry
 from tests.rows import each
@@ -42,6 +42,7 @@ def test_the_samples_have_every_option_and_none() -> None:
     options = [field.name for field in fields(Template) if field.name not in {"name", "min_count"}]
     assert not any(getattr(plain, option) for option in options)
     assert all(getattr(template, option) for template in full for option in options)
+    assert all(getattr(COMPOSITE, field.name) for field in fields(CompositeTemplate))
 
 
 @each(
@@ -65,6 +66,16 @@ def test_a_missing_field_is_named(definition: str, field: str, path: str) -> Non
     found = served()
     del found["components"]["schemas"][BETA + definition]["properties"][field]
     assert f"{path} does not exist" in differences(Generation.V1, found)
+
+
+def test_the_fields_of_composites_are_compared_by_themselves() -> None:
+    found = served()
+    for generation in (Generation.V1BETA1, Generation.V1):
+        assert differences(generation, served(generation), composite=True) == ()
+    del found["components"]["schemas"][f"{BETA}PodGroupSpec"]["properties"]["parentCompositePodGroupName"]
+    assert differences(Generation.V1, found) == ()
+    names = differences(Generation.V1, found, composite=True)
+    assert names == ("PodGroup.spec.parentCompositePodGroupName does not exist",)
 
 
 def test_another_type_is_named() -> None:
