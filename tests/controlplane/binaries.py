@@ -98,6 +98,9 @@ def _kubernetes(minor: str) -> Component:
     )
 
 
+JOBSETS = ("jobset", "jobset-0.11", "jobset-0.10")
+"""The newest release of JobSet, and older ones that people run."""
+
 _KUBEBUILDER_MANIFESTS = {"crd": "config/components/crd/bases", "webhook": "config/components/webhook"}
 
 COMPONENTS: dict[str, Component] = {
@@ -105,7 +108,10 @@ COMPONENTS: dict[str, Component] = {
     for component in (
         Component("etcd", "go.etcd.io/etcd/server/v3", {"etcd": "go.etcd.io/etcd/server/v3"}),
         *(_kubernetes(minor) for minor in MINORS),
-        Component("jobset", "sigs.k8s.io/jobset", {"jobset": "sigs.k8s.io/jobset"}, manifests=_KUBEBUILDER_MANIFESTS),
+        *(
+            Component(name, "sigs.k8s.io/jobset", {name: "sigs.k8s.io/jobset"}, manifests=_KUBEBUILDER_MANIFESTS)
+            for name in JOBSETS
+        ),
         Component(
             "kwok",
             "sigs.k8s.io/kwok",

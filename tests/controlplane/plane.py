@@ -20,6 +20,7 @@ from types import TracebackType
 
 from tests.controlplane import audit_log
 from tests.controlplane.api import UNREACHABLE, ApiClient, ApiFailure, Object, Objects
+from tests.controlplane.binaries import JOBSETS
 from tests.controlplane.build import say
 from tests.controlplane.components import addon, apiserver, etcd, jobset, kube, kueue, kwok, network, node
 from tests.controlplane.machine import Machine, require_machine
@@ -47,7 +48,8 @@ class Options:
 
     `gates` and `runtime_config` are laid over what the minor needs for gangs: `gates={"GenericWorkload": False}`
     switches one off. `crds` are created before the controller-manager starts. `server_flags` are further arguments of
-    the API server. `nodes` is how many real nodes there are, and `images` are archives that they have.
+    the API server. `jobset` is one of the JOBSETS. `nodes` is how many real nodes there are, and `images` are archives
+    that they have.
     """
 
     minor: str = NEWEST
@@ -57,6 +59,7 @@ class Options:
     runtime_config: Mapping[str, bool] = field(default_factory=dict)
     scheduler: bool = True
     controller_manager: bool = True
+    jobset: str = JOBSETS[0]
     jobset_gates: Mapping[str, bool] = field(default_factory=dict)
     kueue_gates: Mapping[str, bool] = field(default_factory=dict)
     kueue_metrics: bool = False
@@ -103,6 +106,7 @@ class ControlPlane:
         runtime_config: Mapping[str, bool] | None = None,
         scheduler: bool = True,
         controller_manager: bool = True,
+        jobset: str = JOBSETS[0],
         jobset_gates: Mapping[str, bool] | None = None,
         kueue_gates: Mapping[str, bool] | None = None,
         kueue_metrics: bool = False,
@@ -122,6 +126,7 @@ class ControlPlane:
             runtime_config=runtime_config or {},
             scheduler=scheduler,
             controller_manager=controller_manager,
+            jobset=jobset,
             jobset_gates=jobset_gates or {},
             kueue_gates=kueue_gates or {},
             kueue_metrics=kueue_metrics,
@@ -436,7 +441,7 @@ class ControlPlane:
 
     def _make_addon(self, name: str) -> addon.Addon:
         makers: dict[str, Callable[[], addon.Addon]] = {
-            "jobset": lambda: jobset.jobset(self.site, {**jobset.DEFAULT_GATES, **self.options.jobset_gates}),
+            "jobset": lambda: jobset.jobset(self.site, self.options.jobset, self.options.jobset_gates),
             "kueue": lambda: kueue.kueue(
                 self.site, {**kueue.DEFAULT_GATES, **self.options.kueue_gates}, metrics=self.options.kueue_metrics
             ),

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 from tests.controlplane import manifests
 from tests.controlplane.api import ApiClient, Object, path_of
+from tests.controlplane.binaries import JOBSETS
 from tests.controlplane.build import ensure_manifests
 from tests.controlplane.components.addon import Addon
 from tests.controlplane.probe import answers
@@ -17,8 +18,10 @@ JOBSET_NAME = "jobset.sigs.k8s.io/jobset-name"
 DEFAULT_GATES: Mapping[str, bool] = {"ElasticJobSet": True}
 
 
-def jobset(site: Site, gates: Mapping[str, bool]) -> Addon:
-    directory = ensure_manifests("jobset")
+def jobset(site: Site, component: str, gates: Mapping[str, bool]) -> Addon:
+    """One of the JOBSETS; the newest has the default gates, and 0.10 has no gates in its configuration."""
+    directory = ensure_manifests(component)
+    switched = {**(DEFAULT_GATES if component == JOBSETS[0] else {}), **gates}
     webhook_port, health_port = site.ports.take(), site.ports.take()
     serving = site.pki.cluster.server("jobset")
     config = site.write(
@@ -30,11 +33,11 @@ def jobset(site: Site, gates: Mapping[str, bool]) -> Addon:
             "leaderElection": {"leaderElect": False},
             "webhook": {"host": "127.0.0.1", "port": webhook_port, "certDir": str(serving.certificate.parent)},
             "clientConnection": {"qps": 500, "burst": 1000},
-            "featureGates": dict(gates),
+            **({"featureGates": switched} if switched else {}),
         },
     )
     command = [
-        site.binary("jobset"),
+        site.binary(component),
         f"--kubeconfig={site.kubeconfig('jobset-controller', ['system:masters'])}",
         f"--config={config}",
         "--metrics-bind-address=0",
