@@ -9,7 +9,7 @@ import argparse
 import asyncio
 import contextlib
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +29,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given = parser.parse_args(arguments)
     try:
         if given.command == "build":
-            return _build(given.minor or list(MINORS), node=given.node)
+            return _build(wanted(given.minor or list(MINORS), node=given.node, full=given.full))
         if given.command == "where":
             return _where()
         if given.command == "cluster":
@@ -59,6 +59,7 @@ def _parser() -> argparse.ArgumentParser:
     build.add_argument(
         "--node", action="store_true", help="also what real nodes need: kubelet, containerd, CNI, CoreDNS"
     )
+    build.add_argument("--full", action="store_true", help="also what only the full tier needs: older JobSets")
     commands.add_parser("where", help="say which binary is found where")
     whole = commands.add_parser("cluster", help="real nodes with gangctl where they can run, and a program in it")
     whole.add_argument(
@@ -106,19 +107,28 @@ def _resources(text: str) -> dict[str, str]:
     return {name: amount for name, _, amount in pairs}
 
 
-def _build(minors: Sequence[str], *, node: bool) -> int:
-    left_out = {f"kubernetes-{minor}" for minor in MINORS} - {f"kubernetes-{minor}" for minor in minors}
-    for name, component in COMPONENTS.items():
-        if name not in left_out and (node or not component.node):
-            for path in ensure_component(name):
-                print(path)
+def _build(names: Sequence[str]) -> int:
+    for name in names:
+        for path in ensure_component(name):
+            print(path)
     return 0
+
+
+def wanted(minors: Collection[str], *, node: bool = False, full: bool = False) -> list[str]:
+    """The components that `build` makes."""
+    left_out = {f"kubernetes-{minor}" for minor in MINORS} - {f"kubernetes-{minor}" for minor in minors}
+    return [
+        name
+        for name, component in COMPONENTS.items()
+        if name not in left_out and (node or not component.node) and (full or not component.full)
+    ]
 
 
 def _where() -> int:
     missing = False
     for component in COMPONENTS.values():
-        if component.node and not any(find_binary(component, binary) for binary in component.packages):
+        on_request = component.node or component.full
+        if on_request and not any(find_binary(component, binary) for binary in component.packages):
             continue
         rows = [(f"{binary} {component.version}", find_binary(component, binary)) for binary in component.packages]
         if component.manifests:

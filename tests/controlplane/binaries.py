@@ -30,7 +30,7 @@ class Component:
 
     `manifests` maps a short name to a directory of the module; its YAML files are kept beside the binaries.
     `version_variables` are linker variables that make the binary report its release instead of v0.0.0. `node` for what
-    only a real node needs: it is built on request.
+    only a real node needs, `full` for what only the full tier needs: they are built on request.
     """
 
     name: str
@@ -40,6 +40,7 @@ class Component:
     manifests: dict[str, str] = field(default_factory=dict)
     version_variables: tuple[str, ...] = ()
     node: bool = False
+    full: bool = False
 
     @property
     def directory(self) -> Path:
@@ -109,7 +110,13 @@ COMPONENTS: dict[str, Component] = {
         Component("etcd", "go.etcd.io/etcd/server/v3", {"etcd": "go.etcd.io/etcd/server/v3"}),
         *(_kubernetes(minor) for minor in MINORS),
         *(
-            Component(name, "sigs.k8s.io/jobset", {name: "sigs.k8s.io/jobset"}, manifests=_KUBEBUILDER_MANIFESTS)
+            Component(
+                name,
+                "sigs.k8s.io/jobset",
+                {name: "sigs.k8s.io/jobset"},
+                manifests=_KUBEBUILDER_MANIFESTS,
+                full=name != JOBSETS[0],
+            )
             for name in JOBSETS
         ),
         Component(

@@ -178,7 +178,8 @@ def _components(item: pytest.Item) -> set[str]:
     if fixtures & _WORKLOADBUILDER:
         return {"workloadbuilder"}
     minors = {str(minor) for mark in item.iter_markers("minor") for minor in mark.args} or {NEWEST}
-    return {"etcd", "jobset", *(f"kubernetes-{minor}" for minor in minors)}
+    named = {str(name) for mark in item.iter_markers("components") for name in mark.args}
+    return {"etcd", "jobset", *(f"kubernetes-{minor}" for minor in minors), *named}
 
 
 @pytest.hookimpl(wrapper=True)

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.controlplane import binaries
+from tests.controlplane.__main__ import wanted
 from tests.controlplane.binaries import BIN_VARIABLE, COMPONENTS, MissingBinary, find_binary, find_manifests, owner
 from tests.controlplane.build import ensure_binary
 from tests.controlplane.minors import MINORS, NEWEST
@@ -31,6 +32,13 @@ def put(directory: Path, name: str) -> Path:
 @pytest.mark.parametrize("minor", MINORS)
 def test_each_minor_pins_a_release_of_its_own(minor: str) -> None:
     assert owner("kube-apiserver", minor).version.startswith(f"{minor}.")
+
+
+def test_what_one_tier_or_a_real_node_needs_is_built_on_request() -> None:
+    assert {*wanted(MINORS, node=True, full=True)} == {*COMPONENTS}
+    assert {*wanted([NEWEST])}.isdisjoint({"node", "jobset-0.10", "kubernetes-1.35"})
+    assert "jobset-0.10" in wanted([NEWEST], full=True)
+    assert "node" in wanted([NEWEST], node=True)
 
 
 def test_a_named_directory_comes_before_the_cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
