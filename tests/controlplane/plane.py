@@ -46,15 +46,16 @@ class Options:
     """
     What a plane is made of.
 
-    `gates` and `runtime_config` are laid over what the minor needs for gangs: `gates={"GenericWorkload": False}`
-    switches one off. `crds` are created before the controller-manager starts. `server_flags` are further arguments of
-    the API server. `jobset` is one of the JOBSETS. `nodes` is how many real nodes there are, and `images` are archives
-    that they have.
+    The audit log has the request and response bodies of `audit_bodies`, which are resources by API group. `gates` and
+    `runtime_config` are laid over what the minor needs for gangs: `gates={"GenericWorkload": False}` switches one off.
+    `crds` are created before the controller-manager starts. `server_flags` are further arguments of the API server.
+    `jobset` is one of the JOBSETS. `nodes` is how many real nodes there are, and `images` are archives that they have.
     """
 
     minor: str = NEWEST
     components: tuple[str, ...] = ("jobset",)
     audit: bool = True
+    audit_bodies: Mapping[str, Sequence[str]] = field(default_factory=dict)
     gates: Mapping[str, bool] = field(default_factory=dict)
     runtime_config: Mapping[str, bool] = field(default_factory=dict)
     scheduler: bool = True
@@ -102,6 +103,7 @@ class ControlPlane:
         components: Sequence[str] = ("jobset",),
         *,
         audit: bool = True,
+        audit_bodies: Mapping[str, Sequence[str]] | None = None,
         gates: Mapping[str, bool] | None = None,
         runtime_config: Mapping[str, bool] | None = None,
         scheduler: bool = True,
@@ -122,6 +124,7 @@ class ControlPlane:
             minor=minor,
             components=tuple(components),
             audit=audit,
+            audit_bodies=audit_bodies or {},
             gates=gates or {},
             runtime_config=runtime_config or {},
             scheduler=scheduler,
@@ -379,6 +382,7 @@ class ControlPlane:
                 gates=self._gates,
                 runtime_config=self._runtime_config,
                 audit=self.options.audit,
+                audit_bodies=self.options.audit_bodies,
                 nodes=self.options.nodes > 0,
                 further=self.options.server_flags,
             )

@@ -9,13 +9,6 @@ from tests.controlplane.site import Site
 
 AUDIT_LOG = "audit.log"
 
-_AUDIT_POLICY = {
-    "apiVersion": "audit.k8s.io/v1",
-    "kind": "Policy",
-    "omitStages": ["RequestReceived"],
-    "rules": [{"level": "Metadata"}],
-}
-
 
 _SERVICE = "10.0.0.1"
 """The cluster address of Service kubernetes: the first of the range."""
@@ -48,6 +41,7 @@ def apiserver(
     gates: Mapping[str, bool],
     runtime_config: Mapping[str, bool],
     audit: bool,
+    audit_bodies: Mapping[str, Sequence[str]],
     nodes: bool = False,
     further: Sequence[str] = (),
 ) -> Process:
@@ -74,7 +68,7 @@ def apiserver(
         *further,
     ]
     if audit:
-        command += _audit_flags(site)
+        command += _audit_flags(site, audit_bodies)
     ready = f"{site.url}/readyz"
     return Process("kube-apiserver", command, site.log("kube-apiserver"), ready=lambda: answers(ready, ca=site.ca))
 
@@ -91,8 +85,20 @@ def _for_nodes(site: Site) -> list[str]:
     ]
 
 
-def _audit_flags(site: Site) -> list[str]:
-    policy = site.write("audit-policy.yaml", _AUDIT_POLICY)
+def _audit_flags(site: Site, bodies: Mapping[str, Sequence[str]]) -> list[str]:
+    whole = [{"group": group, "resources": [*resources]} for group, resources in bodies.items()]
+    policy = site.write(
+        "audit-policy.yaml",
+        {
+            "apiVersion": "audit.k8s.io/v1",
+            "kind": "Policy",
+            "omitStages": ["RequestReceived"],
+            "rules": [
+                *([{"level": "RequestResponse", "resources": whole}] if whole else []),
+                {"level": "Metadata"},
+            ],
+        },
+    )
     return [
         f"--audit-policy-file={policy}",
         f"--audit-log-path={site.directory / AUDIT_LOG}",
