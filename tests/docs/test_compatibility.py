@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 from typing import Final
 
 from gangctl.api.scheduling import TESTED
 from tests.controlplane.minors import MINORS, NEWEST
 from tests.docpages import ROOT
 from tests.docs.tables import rows
+from tests.live import test_jobset_versions_live as jobset_versions
 from tests.rows import each
 
 TEXT: Final = (ROOT / "docs/compatibility.md").read_text(encoding="utf-8")
@@ -73,6 +75,15 @@ def test_differences_of_minors_are_those_of_the_adapters(feature: str, capabilit
     assert len(set(cells)) == 2
 
 
+def test_each_cell_of_an_older_jobset_is_a_parameter_of_its_tests() -> None:
+    module = Path(jobset_versions.__file__).relative_to(ROOT)
+    older = [row for row in ROWS if row[-1] == f"`{module}`"]
+    cells = [(row[0], minor) for row in older for minor, cell in zip(MINORS, row[1:4], strict=True) if cell == "yes"]
+    assert cells == jobset_versions.TABLE
+    named = [name.partition("::")[2] for name in NAMES if name.startswith(f"{module}::")]
+    assert named == sorted(name for name in vars(jobset_versions) if name.startswith("test_"))
+
+
 def test_the_readme_has_the_same_versions() -> None:
     (table,) = re.findall(r"^\| \| 1\.37 \| 1\.36 \| 1\.35 \|\n\|[-|]+\n((?:\|.*\n)+)", README, flags=re.MULTILINE)
     reported = [row for row in rows(table) if row[0] in BY_NAME]
@@ -84,7 +95,7 @@ def test_the_readme_has_the_same_versions() -> None:
 @each(
     ("component", "module", "words"),
     [
-        ("jobset", "sigs.k8s.io/jobset", "tested ({})"),
+        ("jobset", "sigs.k8s.io/jobset", "| {} | yes | yes | yes | everything above"),
         ("kueue", "sigs.k8s.io/kueue", "tested ({}): preemption"),
         ("etcd", "go.etcd.io/etcd/server/v3", "({})"),
         ("prometheus", "github.com/prometheus/prometheus", "tested with {} of its module"),
