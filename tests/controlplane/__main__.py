@@ -34,8 +34,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             return _where()
         if given.command == "cluster":
             return cluster.run(given.nodes, given.program)
-        if given.kueue and not given.jobset:
-            parser.error("--kueue needs --jobset: Kueue waits for the JobSet CRD")
+        if (given.kueue or given.trainer) and not given.jobset:
+            parser.error("--kueue and --trainer need --jobset, for its CRD")
         return _up(given)
     except (MissingBinary, ComponentFailed, TimeoutError, OSError) as error:
         print(f"error: {error}", file=sys.stderr)
@@ -59,7 +59,11 @@ def _parser() -> argparse.ArgumentParser:
     build.add_argument(
         "--node", action="store_true", help="also what real nodes need: kubelet, containerd, CNI, CoreDNS"
     )
-    build.add_argument("--full", action="store_true", help="also what only the full tier needs: older JobSets")
+    build.add_argument(
+        "--full",
+        action="store_true",
+        help="also what only the full tier needs: older JobSets, Trainer, LeaderWorkerSet",
+    )
     commands.add_parser("where", help="say which binary is found where")
     whole = commands.add_parser("cluster", help="real nodes with gangctl where they can run, and a program in it")
     whole.add_argument(
@@ -72,6 +76,8 @@ def _parser() -> argparse.ArgumentParser:
     up.add_argument("--kube", default=NEWEST, choices=list(MINORS), help="Kubernetes minor (default: %(default)s)")
     up.add_argument("--jobset", action="store_true", help="with the JobSet controller")
     up.add_argument("--kueue", action="store_true", help="with Kueue; needs --jobset")
+    up.add_argument("--lws", action="store_true", help="with LeaderWorkerSet")
+    up.add_argument("--trainer", action="store_true", help="with Kubeflow Trainer; needs --jobset")
     kubelets = up.add_mutually_exclusive_group()
     kubelets.add_argument("--kwok", action="store_true", help="with KWOK, which runs pods and finishes them at once")
     kubelets.add_argument("--kubelet", action="store_true", help="with kubelets that run pods until they are deleted")

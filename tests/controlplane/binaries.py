@@ -136,6 +136,20 @@ COMPONENTS: dict[str, Component] = {
             version_variables=("sigs.k8s.io/kueue/pkg/version.GitVersion",),
         ),
         Component(
+            "trainer",
+            "github.com/kubeflow/trainer/v2",
+            {"trainer": "github.com/kubeflow/trainer/v2/cmd/trainer-controller-manager"},
+            manifests={"crd": "manifests/base/crds", "webhook": "manifests/base/webhook"},
+            full=True,
+        ),
+        Component(
+            "lws",
+            "sigs.k8s.io/lws",
+            {"lws": "sigs.k8s.io/lws/cmd"},
+            manifests={"crd": "config/crd/bases", "webhook": "config/webhook"},
+            full=True,
+        ),
+        Component(
             "kubeconform",
             "github.com/yannh/kubeconform",
             {"kubeconform": "github.com/yannh/kubeconform/cmd/kubeconform"},

@@ -22,7 +22,7 @@ from tests.controlplane import audit_log
 from tests.controlplane.api import UNREACHABLE, ApiClient, ApiFailure, Object, Objects
 from tests.controlplane.binaries import JOBSETS
 from tests.controlplane.build import say
-from tests.controlplane.components import addon, apiserver, etcd, jobset, kube, kueue, kwok, network, node
+from tests.controlplane.components import addon, apiserver, etcd, jobset, kube, kueue, kwok, lws, network, node, trainer
 from tests.controlplane.machine import Machine, require_machine
 from tests.controlplane.minors import MINORS, NEWEST
 from tests.controlplane.pki import Pki
@@ -33,7 +33,7 @@ from tests.controlplane.wait import wait_for
 
 KEEP_VARIABLE = "GANGCTL_KEEP"
 ADMIN = "admin"
-ADDONS = ("jobset", "kueue", "kwok")
+ADDONS = ("jobset", "kueue", "kwok", "lws", "trainer")
 STARTS: list[tuple[str, float]] = []
 """Every plane that this process has started: its minor and components, and the seconds until it was ready."""
 RUNNING: set["ControlPlane"] = set()
@@ -75,8 +75,9 @@ class Options:
             raise ValueError(f"unknown minor {self.minor!r}: have {', '.join(MINORS)}")
         if unknown := set(self.components) - set(ADDONS):
             raise ValueError(f"unknown components {sorted(unknown)}: have {', '.join(ADDONS)}")
-        if "kueue" in self.components and "jobset" not in self.components:
-            raise ValueError("kueue waits for the JobSet CRD: name jobset too")
+        for each in {"kueue", "trainer"} & {*self.components}:
+            if "jobset" not in self.components:
+                raise ValueError(f"{each} needs the JobSet CRD: name jobset too")
 
 
 class ControlPlane:
@@ -450,6 +451,8 @@ class ControlPlane:
                 self.site, {**kueue.DEFAULT_GATES, **self.options.kueue_gates}, metrics=self.options.kueue_metrics
             ),
             "kwok": lambda: kwok.kwok(self.site, self.options.kwok_stages),
+            "lws": lambda: lws.lws(self.site),
+            "trainer": lambda: trainer.trainer(self.site),
         }
         return makers[name]()
 
