@@ -72,6 +72,11 @@ class Cluster:
         self.has_groups = self.minor != "1.35"
 
     @property
+    def keeps_topology(self) -> bool:
+        """Whether groups can have topology constraints here."""
+        return self.plane.options.gates.get("TopologyAwareWorkloadScheduling", False)
+
+    @property
     def room(self) -> dict[str, dict[str, str]]:
         """The fields of a pod's spec that place it on the nodes of this namespace only."""
         return {"nodeSelector": {"room": self.namespace}}

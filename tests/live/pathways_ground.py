@@ -41,7 +41,7 @@ def readable(raw: Mapping[str, Any]) -> PathwaysJob:
 
 def rendered(cluster: Cluster, raw: Mapping[str, Any], profile: Profile = Profile.GANG) -> Object:
     """The JobSet for a cluster of this minor."""
-    return dict(render(readable(raw), Setting(profile, topology=cluster.has_groups)).jobset)
+    return dict(render(readable(raw), Setting(profile, topology=cluster.keeps_topology)).jobset)
 
 
 def pods_of(job: PathwaysJob) -> int:
