@@ -171,3 +171,31 @@ async def test_a_pod_of_a_slice_is_replaced_after_another_slice_has_finished(
     await kubelet.fail(of_slice["1"][0])
     running = await running_pods(cluster, 4)
     assert of_slice["1"][0]["metadata"]["uid"] not in {pod["metadata"]["uid"] for pod in running}
+
+
+@NEWEST
+async def test_slices_start_together_again_after_a_restart(cluster: Cluster, kubelet: Kubelet) -> None:
+    await racks(cluster, "r1", "r2", "r3", nodes=2)
+    raw = slices("js")
+    raw["spec"]["failurePolicy"] = {"maxRestarts": 1}
+    for entry in raw["spec"]["replicatedJobs"]:
+        entry["template"]["spec"]["backoffLimit"] = 0
+    await cluster.create_jobset(raw)
+    before = {pod["metadata"]["uid"]: pod for pod in await running_pods(cluster, 6)}
+    await kubelet.fail(next(iter(before.values())))
+
+    async def again() -> bool:
+        pods = await running_pods(cluster, 6)
+        if before.keys() & {pod["metadata"]["uid"] for pod in pods}:
+            raise NotYet("pods of the first attempt run")
+        return True
+
+    await wait_for(again, what="the pods of the second attempt to run")
+
+    async def only_the_new_parent() -> bool:
+        parents = await cluster.api.list(cluster.path("scheduling.k8s.io/v1alpha3", "compositepodgroups"))
+        if (names := [parent["metadata"]["name"] for parent in parents]) and names[0][-2:] == "-1":
+            return len(names) == 1
+        raise NotYet(str(names))
+
+    await wait_for(only_the_new_parent, what="the parent of the first attempt to be deleted")
