@@ -10,16 +10,16 @@ from typing import Final, TypeVar
 import click
 import structlog
 
-from gangctl.api.scheduling import Generation
 from gangctl.cli.messages import note
 from gangctl.cli.options import ClusterFlags
 from gangctl.client.client import Client
 from gangctl.client.config import ClusterConfig, load_cluster
 from gangctl.client.resources import Resource
 from gangctl.client.transport import Transport, TransportOptions
-from gangctl.controllers.discovery import prove, served_resources
+from gangctl.controllers.discovery import find_dropped, prove, served_resources
 from gangctl.errors import ClusterUnavailableError, ForbiddenError, GangctlError
 from gangctl.gang.generation import pick_generation
+from gangctl.gang.resolve import ClusterRules
 
 T = TypeVar("T")
 
@@ -47,12 +47,12 @@ def connect(flags: ClusterFlags, question: Callable[[Client, ClusterConfig], Awa
     return asyncio.run(ask())
 
 
-async def discover_generation(client: Client, namespace: str) -> Generation:
-    """The generation that a cluster serves, verified by a dry run in ``namespace`` if that is allowed.
+async def discover_rules(client: Client, namespace: str) -> ClusterRules:
+    """The generation that a cluster serves and the options it keeps, by dry runs in ``namespace`` if these are allowed.
 
     Raises :class:`ClusterUnavailableError` if the cluster does not support gangs.
     """
-    state = pick_generation(await served_resources(client))
+    picked = state = pick_generation(await served_resources(client))
     if state.generation is not None:
         try:
             state = await prove(client, state.generation, namespace)
@@ -60,7 +60,8 @@ async def discover_generation(client: Client, namespace: str) -> Generation:
             note(f"not proved that pods keep their group: no right to create Jobs in namespace {namespace} (a dry run)")
     if state.generation is None:
         raise ClusterUnavailableError(state.reason, hint="--kube 1.37 answers for a Kubernetes you do not have here")
-    return state.generation
+    lacks = picked.lacks | await find_dropped(client, state.generation, namespace)
+    return ClusterRules(state.generation, lacks=lacks, known=True)
 
 
 def names_of(context: click.Context, resource: Resource, incomplete: str) -> list[str]:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 from gangctl.api.documents import Document
 from gangctl.api.jobset import JobSet, read_jobset
 from gangctl.api.meta import JOBSET_API_VERSION, JOBSET_GROUP
-from gangctl.api.scheduling import NEWEST, Generation, generation_of_minor
+from gangctl.api.scheduling import NEWEST, generation_of_minor
 from gangctl.cli.inputs import count_kinds, kind_in_words, placed, read_documents, where
 from gangctl.cli.jobsetchecks import GENERATED, check_jobset
 from gangctl.cli.messages import InvalidInputError, note, plural
@@ -133,13 +133,13 @@ def read_manifest(document: Document, namespace: str | None) -> Manifest:
     return Manifest(document, raw, jobset, errors)
 
 
-def read_pathways_manifest(document: Document, namespace: str | None, generation: Generation = NEWEST) -> Manifest:
-    """Read, check and render one PathwaysJob for an API generation, and check the JobSet."""
+def read_pathways_manifest(document: Document, namespace: str | None, rules: ClusterRules | None = None) -> Manifest:
+    """Read, check and render one PathwaysJob for a cluster or a minor, and check the JobSet."""
     from gangctl.cli.pathways.translation import field_error, translate  # noqa: PLC0415 -- JobSets do without
-    from gangctl.pathways.result import Setting  # noqa: PLC0415
+    from gangctl.pathways.result import setting_for  # noqa: PLC0415
 
     raw = placed(document.value, namespace)
-    found = translate(raw, setting=Setting(topology=generation.capabilities.constraints))
+    found = translate(raw, setting=setting_for(rules or ClusterRules()))
     errors = (*_with_namespace(raw, namespace), *map(field_error, found.problems))
     if found.rendering is None or found.jobset is None:
         return Manifest(document, raw, read_jobset({})[0], errors, readable=False, translation=found)
@@ -152,15 +152,17 @@ def _at_source(translation: Translation, errors: Iterable[FieldError]) -> list[F
     return [field_error(each) for each in translation.at_source(errors)]
 
 
-def read_manifests(filenames: Sequence[str], namespace: str | None, generation: Generation = NEWEST) -> list[Manifest]:
-    """The JobSets in these files, and those that PathwaysJobs become in a generation; others are noted and skipped."""
+def read_manifests(
+    filenames: Sequence[str], namespace: str | None, rules: ClusterRules | None = None
+) -> list[Manifest]:
+    """The JobSets in these files, and those that PathwaysJobs become; others are noted and skipped."""
     documents = read_documents(filenames)
     if others := describe_others(documents):
         note(f"skipped {others}")
     manifests = [
         read_manifest(document, namespace)
         if is_jobset(document)
-        else read_pathways_manifest(document, namespace, generation)
+        else read_pathways_manifest(document, namespace, rules)
         for document in documents
         if _is_ours(document)
     ]
@@ -180,19 +182,19 @@ class PlannedManifest:
 
 def cluster_rules(kube: str | None, cluster: ClusterFlags, gang_schedulers: Sequence[str] = ()) -> ClusterRules:
     """Inputs of decisions besides the manifests."""
-    generation = _generation(kube, cluster)
-    return ClusterRules(generation, frozenset(gang_schedulers)) if gang_schedulers else ClusterRules(generation)
+    rules = _rules(kube, cluster)
+    return replace(rules, gang_schedulers=frozenset(gang_schedulers)) if gang_schedulers else rules
 
 
-def _generation(kube: str | None, cluster: ClusterFlags) -> Generation:
-    """The API generation to use: from the flag, from a named cluster, else the newest."""
+def _rules(kube: str | None, cluster: ClusterFlags) -> ClusterRules:
+    """Those of the minor in the flag, of a named cluster, or of the newest minor."""
     if kube is not None:
-        return generation_of_minor(kube) or NEWEST
+        return ClusterRules(generation_of_minor(kube) or NEWEST)
     if not cluster.given:
-        return NEWEST
-    from gangctl.cli.cluster import ask_cluster, discover_generation  # noqa: PLC0415 -- 400 ms that files do without
+        return ClusterRules()
+    from gangctl.cli.cluster import ask_cluster, discover_rules  # noqa: PLC0415 -- 400 ms that files do without
 
-    return ask_cluster(cluster, discover_generation)
+    return ask_cluster(cluster, discover_rules)
 
 
 def plan_manifests(
@@ -201,7 +203,7 @@ def plan_manifests(
     """Plan every JobSet and PathwaysJob in these files; InvalidInputError with all errors of all of them."""
     problems = Problems()
     found = []
-    for manifest in read_manifests(filenames, namespace, rules.generation):
+    for manifest in read_manifests(filenames, namespace, rules):
         errors = list(manifest.errors)
         if manifest.readable:
             resolution = resolve(manifest.jobset, rules)

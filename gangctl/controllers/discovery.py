@@ -74,8 +74,8 @@ async def prove(client: Client, generation: Generation, namespace: str) -> ApiSt
     return evaluate_proof(generation, stored)
 
 
-async def _dropped(client: Client, generation: Generation, namespace: str) -> frozenset[Feature]:
-    """Options of gangs that the server drops, as a dry run shows."""
+async def find_dropped(client: Client, generation: Generation, namespace: str) -> frozenset[Feature]:
+    """Options of gangs that the server drops, as a dry run shows; none if it is refused."""
     if not generation.capabilities.constraints:
         return frozenset()
     workload = proof_workload(generation, namespace)
@@ -83,7 +83,7 @@ async def _dropped(client: Client, generation: Generation, namespace: str) -> fr
     try:
         return dropped_options(await client.create(resource, workload, namespace, dry_run=True))
     except (ForbiddenError, InvalidError) as refused:
-        log.warning("a dry run to find out which options of gangs are kept was refused", error=str(refused))
+        log.info("a dry run to find out which options of gangs are kept was refused", error=str(refused))
         return frozenset()
 
 
@@ -105,7 +105,7 @@ async def discover(client: Client, own_namespace: str) -> ApiState:
     if proved.generation is None:
         return proved
     state = replace(
-        proved, reason=picked.reason, lacks=picked.lacks | await _dropped(client, proved.generation, own_namespace)
+        proved, reason=picked.reason, lacks=picked.lacks | await find_dropped(client, proved.generation, own_namespace)
     )
     if (
         state.generation is None

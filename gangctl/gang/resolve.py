@@ -44,6 +44,8 @@ class ClusterRules:
     """Scheduler names that honour groups: kube-scheduler's profiles."""
     lacks: frozenset[Feature] = frozenset()
     """What the generation can express and the cluster does not keep."""
+    known: bool = False
+    """A cluster was asked; without one nothing is known to be missing, or to be there."""
 
 
 @dataclass(frozen=True, slots=True)

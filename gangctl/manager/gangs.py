@@ -130,7 +130,7 @@ class GangPart:
 
     def rules(self, generation: Generation) -> ClusterRules:
         """Rules for decisions on this cluster."""
-        return ClusterRules(generation, self._schedulers, self.state.lacks)
+        return ClusterRules(generation, self._schedulers, self.state.lacks, known=True)
 
     def claimed(self, namespace: str, jobset: str) -> str | None:
         """Name of another controller's Workload for this JobSet."""

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from gangctl.api.scheduling import Feature
 from gangctl.controllers.pathways.controller import NAME, PathwaysController
 from gangctl.controllers.pathways.metrics import PathwaysMetrics
 from gangctl.gang.reasons import Notice
 from gangctl.manager.gangs import Dependencies, GangPart, error_policy
 from gangctl.pathways.options import PathwaysOptions
-from gangctl.pathways.result import Setting
+from gangctl.pathways.result import Setting, setting_for
 from gangctl.pathways.status.facts import PathwaysFacts
 from gangctl.pathways.words import API_VERSION, KIND
 from gangctl.runtime.events import Event, EventType, ObjectReference
@@ -49,11 +48,10 @@ class PathwaysPart:
         await self.controller.run()
 
     def _setting(self) -> Setting:
-        state = self._gangs.state
-        if state.generation is None:
+        generation = self._gangs.state.generation
+        if generation is None:
             return Setting(gangs=False, topology=False)
-        kept = state.generation.capabilities.constraints and Feature.TOPOLOGY not in state.lacks
-        return Setting(topology=kept, composite=state.composite)
+        return setting_for(self._gangs.rules(generation))
 
     def _record_event(self, job: PathwaysFacts, notice: Notice) -> None:
         regarding = ObjectReference(API_VERSION, KIND, job.namespace, job.name, job.uid)

@@ -7,7 +7,9 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
+from gangctl.api.scheduling import Feature
 from gangctl.gang.reasons import Notice
+from gangctl.gang.resolve import ClusterRules
 from gangctl.pathways.origins import Origin
 
 
@@ -31,6 +33,17 @@ class Setting:
     """Whether a gang can require one node pool, which needs Kubernetes 1.36 or later."""
     composite: bool = False
     """Whether several gangs can start together, each placed as a whole (CompositePodGroups)."""
+
+
+def setting_for(rules: ClusterRules, profile: Profile = Profile.GANG, *, gangs: bool = True) -> Setting:
+    """The setting for a cluster, or for a Kubernetes minor."""
+    capabilities = rules.generation.capabilities
+    return Setting(
+        profile,
+        gangs,
+        topology=capabilities.constraints and Feature.TOPOLOGY not in rules.lacks,
+        composite=rules.known and capabilities.composite and Feature.COMPOSITE not in rules.lacks,
+    )
 
 
 @dataclass(frozen=True, slots=True)

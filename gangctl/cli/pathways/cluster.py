@@ -8,8 +8,7 @@ from typing import Final
 
 from gangctl.api.meta import JOBSET_NAME, REPLICATED_JOB_NAME
 from gangctl.api.objects import Object
-from gangctl.api.scheduling import Generation
-from gangctl.cli.cluster import ask_cluster, discover_generation
+from gangctl.cli.cluster import ask_cluster, discover_rules
 from gangctl.cli.kueuecluster import has_kueue, read_kueue
 from gangctl.cli.kueuesnapshot import Stock
 from gangctl.cli.messages import note
@@ -21,6 +20,7 @@ from gangctl.client.resources import JOBSETS, NODES, PODS, Resource
 from gangctl.controllers.pathways.copies import PATHWAYS_JOBS
 from gangctl.errors import ClusterUnavailableError, ForbiddenError, NotFoundError
 from gangctl.fit.nodes import NodeShape, read_node
+from gangctl.gang.resolve import ClusterRules
 from gangctl.pathways.status.projections import pathways_owner
 from gangctl.pathways.words import API_VERSION, HEAD, JOB_LABEL
 
@@ -101,7 +101,7 @@ def _phase(pod: Object) -> str:
 class ClusterFacts:
     """Facts of the cluster. ``nodes`` is None if they may not be read, ``stock`` without Kueue."""
 
-    generation: Generation | None
+    rules: ClusterRules | None
     """None if the cluster does not support gangs."""
     namespace: str
     """The context's."""
@@ -115,7 +115,7 @@ def cluster_facts(
     """Read a cluster. Its queues are read for ``namespaces``; an empty one is the context's; None for none."""
 
     async def ask(client: Client, own_namespace: str) -> ClusterFacts:
-        generation = await _generation(client, own_namespace)
+        rules = await _rules(client, own_namespace)
         nodes = await _nodes(client)
         stock = None
         if namespaces is not None:
@@ -124,14 +124,14 @@ def cluster_facts(
                 stock = await read_kueue(client, places, kueue_namespace=kueue_namespace)
             else:
                 note("the cluster does not have Kueue: whether a queue covers the head is not asked")
-        return ClusterFacts(generation, own_namespace, nodes, stock)
+        return ClusterFacts(rules, own_namespace, nodes, stock)
 
     return ask_cluster(cluster, ask)
 
 
-async def _generation(client: Client, namespace: str) -> Generation | None:
+async def _rules(client: Client, namespace: str) -> ClusterRules | None:
     try:
-        return await discover_generation(client, namespace)
+        return await discover_rules(client, namespace)
     except ClusterUnavailableError as error:
         note(f"rendered for a cluster without gangs: {error}")
         return None

@@ -22,7 +22,7 @@ from gangctl.pathways.headnodes import check_head
 from gangctl.pathways.options import PathwaysOptions
 from gangctl.pathways.problems import Problem
 from gangctl.pathways.reading.pathwaysjob import is_pathways_job
-from gangctl.pathways.result import Profile, Rendering, Setting
+from gangctl.pathways.result import Profile, Rendering, Setting, setting_for
 from gangctl.pathways.words import API_VERSION, KIND, OPTIONS
 
 if TYPE_CHECKING:
@@ -97,13 +97,11 @@ class Wanted:
 
         Problems are in the subject.
         """
-        generation = NEWEST if facts is None else facts.generation
+        found_rules = ClusterRules() if facts is None else facts.rules
         if self.kube is not None:
-            generation = generation_of_minor(self.kube)
-        rules = ClusterRules(generation or NEWEST)
-        setting = Setting(
-            self.profile, self.gangs and generation is not None, rules.generation.capabilities.constraints
-        )
+            found_rules = ClusterRules(generation_of_minor(self.kube) or NEWEST)
+        rules = found_rules or ClusterRules()
+        setting = setting_for(rules, self.profile, gangs=self.gangs and found_rules is not None)
         nodes = facts.nodes if facts is not None else None
         if self.flags is not None:
             from gangctl.pathways.flags.pathwaysjob import read_flags  # noqa: PLC0415 -- files do without

@@ -87,7 +87,7 @@ def sent_for(documents: Iterable[Document], operation: Operation, generation: Ge
         if not is_pathways_job(document.value):
             found.append(Sent(document, document.value))
             continue
-        manifest = read_pathways_manifest(document, None, generation)
+        manifest = read_pathways_manifest(document, None, ClusterRules(generation))
         if problems.add(document, manifest.errors):
             continue
         if operation == "UPDATE":
