@@ -10,7 +10,8 @@ from __future__ import annotations
 import asyncio
 import re
 import secrets
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Sequence
+from typing import Any
 
 import pytest
 
@@ -20,6 +21,25 @@ from tests.controlplane.plane import RUNNING, ControlPlane
 from tests.live.bareplane import BarePlane
 from tests.live.cluster import Cluster
 from tests.live.gangctl import Gangctl, create_namespaces, prepare
+
+
+def alone(minor: str, components: Sequence[str] = ("jobset",), **options: Any) -> Iterator[Gangctl]:
+    """gangctl on a plane of its own, for a fixture; ``options`` are those of ControlPlane.start."""
+
+    async def start() -> Gangctl:
+        plane = await ControlPlane.start(minor, components, **options)
+        await prepare(plane)
+        gangctl = Gangctl(plane)
+        await gangctl.start()
+        return gangctl
+
+    async def close(gangctl: Gangctl) -> None:
+        await gangctl.close()
+        await gangctl.plane.close()
+
+    gangctl = asyncio.run(start())
+    yield gangctl
+    asyncio.run(close(gangctl))
 
 
 @pytest.fixture(scope="session")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterator
 from typing import Final
 
@@ -16,7 +15,8 @@ from tests.controlplane.plane import ControlPlane
 from tests.live import test_lifecycle_live as lives
 from tests.live.cluster import Cluster
 from tests.live.contention import JOBSETS, contend
-from tests.live.gangctl import Gangctl, prepare
+from tests.live.fixtures import alone
+from tests.live.gangctl import Gangctl
 from tests.live.transcript import BODIES, keeps_its_gang
 
 pytestmark = [
@@ -39,21 +39,7 @@ def _param(name: str, minor: str) -> object:
 def running(request: pytest.FixtureRequest) -> Iterator[Gangctl]:
     """gangctl beside one of these releases, on a plane of one minor."""
     name, minor = request.param
-
-    async def start() -> Gangctl:
-        plane = await ControlPlane.start(minor, jobset=name, audit_bodies=BODIES)
-        await prepare(plane)
-        gangctl = Gangctl(plane)
-        await gangctl.start()
-        return gangctl
-
-    async def close(gangctl: Gangctl) -> None:
-        await gangctl.close()
-        await gangctl.plane.close()
-
-    gangctl = asyncio.run(start())
-    yield gangctl
-    asyncio.run(close(gangctl))
+    yield from alone(minor, jobset=name, audit_bodies=BODIES)
 
 
 @pytest.fixture(scope="module")

@@ -59,8 +59,8 @@ async def keeps_its_gang(cluster: Cluster, *expected: str) -> AsyncIterator[None
             raise NotYet(f"without {missing}: {', '.join(map(str, written))}")
         return written
 
-    written = await wait_for(logged, what="the audit log to have these writes")
-    assert [str(each) for each in written if each.lost] == []
+    lost = [str(each) for each in await wait_for(logged, what="the audit log to have these writes") if each.lost]
+    assert not lost, lost
 
 
 def writes(cluster: Cluster, since: int = 0) -> list[Write]:
