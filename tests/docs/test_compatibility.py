@@ -98,6 +98,8 @@ def test_the_readme_has_the_same_versions() -> None:
         ("jobset", "sigs.k8s.io/jobset", "| {} | yes | yes | yes | everything above"),
         ("kueue", "sigs.k8s.io/kueue", "tested ({}): preemption"),
         ("etcd", "go.etcd.io/etcd/server/v3", "({})"),
+        ("trainer", "github.com/kubeflow/trainer/v2", "| Kubeflow Trainer | tested with {} on"),
+        ("lws", "sigs.k8s.io/lws", "| LeaderWorkerSet | tested with {} on"),
         ("prometheus", "github.com/prometheus/prometheus", "tested with {} of its module"),
     ],
 )
