@@ -44,9 +44,9 @@ def kubeconfig(directory: Path, server: str) -> str:
 
 @asynccontextmanager
 async def serving(*versions: str, keeps: bool = True, allows: bool = True) -> AsyncIterator[str]:
-    """An API server with discovery of ``scheduling.k8s.io``, which accepts a Job as a dry run if it ``allows``.
+    """An API server with discovery of ``scheduling.k8s.io``, which accepts dry runs of Jobs and Workloads if it ``allows``.
 
-    Beside other versions, v1 has PriorityClass alone.
+    It drops the topology of gangs. Beside other versions, v1 has PriorityClass alone.
     """
     root = "/apis/scheduling.k8s.io"
     answers: dict[str, Object] = {root: {"kind": "APIGroup", "versions": [{"version": v} for v in versions]}}
@@ -58,19 +58,22 @@ async def serving(*versions: str, keeps: bool = True, allows: bool = True) -> As
 
     async def answer(request: web.Request) -> web.Response:
         if request.method == "POST":
-            assert request.path == "/apis/batch/v1/namespaces/default/jobs"
+            assert request.path.split("/")[-3:-1] == ["namespaces", "default"]
             return await create(request)
         return web.json_response(answers[request.path])
 
     async def create(request: web.Request) -> web.Response:
         assert request.query["dryRun"] == "All"
         if not allows:
-            status = {"kind": "Status", "reason": "Forbidden", "message": "jobs is forbidden", "code": 403}
+            status = {"kind": "Status", "reason": "Forbidden", "message": "it is forbidden", "code": 403}
             return web.json_response(status, status=403)
-        job = await request.json()
-        if not keeps:
-            job["spec"]["template"]["spec"] = {}
-        return web.json_response(job, status=201)
+        body = await request.json()
+        if body["kind"] == "Workload":
+            for template in body["spec"]["podGroupTemplates"]:
+                del template["schedulingConstraints"]
+        elif not keeps:
+            body["spec"]["template"]["spec"] = {}
+        return web.json_response(body, status=201)
 
     async with listening(answer) as url:
         yield url
@@ -106,8 +109,14 @@ class TestDiscovery:
         assert "not proved" in answer.err
         assert "namespace default" in answer.err
 
-    async def plan(self, directory: Path, url: str) -> Answer:
-        file = write(directory / "a.yaml", gang())
+    async def test_an_option_that_the_cluster_drops_is_a_warning(self, tmp_path: Path) -> None:
+        async with serving("v1beta1") as url:
+            answer = await self.plan(tmp_path, url, options='{"topologyKey": "rack"}')
+        assert answer.code == 0
+        assert "GangOptionDropped: The gang starts without" in answer.out + answer.err
+
+    async def plan(self, directory: Path, url: str, **changes: str) -> Answer:
+        file = write(directory / "a.yaml", gang(**changes))
         return await in_a_thread("plan", "-f", file, "--kubeconfig", kubeconfig(directory, url))
 
     async def test_an_unreachable_server_is_exit_code_3(self, tmp_path: Path) -> None:
