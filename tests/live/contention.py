@@ -78,8 +78,12 @@ async def look(cluster: Cluster) -> Sight:
     return Sight(bound, frozenset(finished), frozenset(waiting))
 
 
-async def contend(cluster: Cluster, *, gangs: bool) -> Result:
-    """Let the JobSets contend until all have finished or nothing more can; leaves the namespace as it is."""
+async def contend(cluster: Cluster, *, gangs: bool, to_the_end: bool = True) -> Result:
+    """
+    Let the JobSets contend until all have finished or nothing more can; leaves the namespace as it is.
+
+    If not ``to_the_end``, only until nothing more can be placed.
+    """
     mode = "Gang" if gangs else None
     if gangs:
         await cluster.asked()
@@ -104,6 +108,8 @@ async def contend(cluster: Cluster, *, gangs: bool) -> Result:
                 await cluster.create_jobset(manifest)
             await _everybody(cluster)
             full = await _full(cluster, gangs=gangs)
+            if not to_the_end:
+                return Result(full.stranded, len(full.finished), time.monotonic() - began)
             training.may_finish = True
             await _finish_complete(cluster, kubelet)
             last = await (_all_finished if gangs else _stuck)(cluster)
