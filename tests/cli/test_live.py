@@ -44,7 +44,7 @@ def kubeconfig(directory: Path, server: str) -> str:
 
 @asynccontextmanager
 async def serving(*versions: str, keeps: bool = True, allows: bool = True) -> AsyncIterator[str]:
-    """An API server with discovery of ``scheduling.k8s.io``, which accepts dry runs of Jobs and Workloads if it ``allows``.
+    """An API server with discovery of ``scheduling.k8s.io``, and with dry runs of Jobs and Workloads if it ``allows``.
 
     It drops the topology of gangs. Beside other versions, v1 has PriorityClass alone.
     """
