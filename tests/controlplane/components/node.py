@@ -198,6 +198,8 @@ def _kubelet(site: Site, name: str, health: int, socket: str) -> dict[str, objec
         "failSwapOn": False,
         "enforceNodeAllocatable": ["pods"],
         "evictionHard": {"memory.available": "10Mi"},
+        # On a full disk it would remove the images that tests have imported, and none can be pulled.
+        "imageGCHighThresholdPercent": 100,
         "clusterDNS": [ADDRESS],
         "clusterDomain": DNS_DOMAIN,
         "resolvConf": "",
