@@ -88,6 +88,15 @@ def _intent(raw: Mapping[str, Any], jobset: JobSet) -> tuple[GangConfig, tuple[F
     return config, (FieldError(ROOT, ErrorKind.INVALID, detail),)
 
 
+def _with_modes(jobset: JobSet, config: GangConfig) -> GangConfig:
+    """The same gangs as modes, where these can say it."""
+    scheduling, errors = write_scheduling(jobset, config) if config.gangs else (None, ())
+    if scheduling is None or errors:
+        return config
+    meant, errors = read_scheduling(jobset, scheduling)
+    return config if errors else meant
+
+
 def options_text(options: GangOptions) -> str | None:
     """The value of annotation ``gangctl.dev/gang-options``, None for the defaults."""
     values = options.model_dump(by_alias=True, exclude_defaults=True)
@@ -118,7 +127,7 @@ def _write(raw: Mapping[str, Any], config: GangConfig, to: Notation, scheduling:
     notes[GANGS] = gangs_text(config.gangs) if to is Notation.ANNOTATIONS and config.gangs else None
     if to is Notation.SCHEDULING:
         notes[GANG_OPTIONS] = None
-    elif "scheduling" in raw["spec"]:
+    elif "scheduling" in raw["spec"] or GANGS in ((raw.get("metadata") or {}).get("annotations") or {}):
         notes[GANG_OPTIONS] = options_text(config.options)
     return {**with_metadata(raw, "annotations", notes), "spec": spec}
 
@@ -133,6 +142,8 @@ def convert(raw: Object, to: Notation) -> Conversion:
     scheduling: Object | None = None
     if not errors and to is Notation.SCHEDULING:
         scheduling, errors = write_scheduling(jobset, config)
+    if not errors and to is Notation.GANGCONFIG:
+        config = _with_modes(jobset, config)
     if not errors and to is Notation.GANGCONFIG and config.gangs:
         detail = "gangConfig has no word for several gangs over named replicated jobs, or for options of each gang"
         errors = (FieldError(PATH if GANGS in jobset.annotations else ROOT, ErrorKind.FORBIDDEN, detail),)

@@ -229,3 +229,14 @@ def entries_of(raw: Raw) -> list[str]:
 def options_of(group: PodGroup) -> tuple[Any, ...]:
     template = group.template
     return template.min_count, template.topology_key, template.disruption, template.claims
+
+
+def test_gangs_that_modes_can_say_become_gang_config() -> None:
+    workers = {"name": "w", "replicatedJobs": ["workers"], "perReplica": True, "topologyKey": "rack"}
+    there = convert(grouped(workers), Notation.GANGCONFIG)
+    assert there.errors == ()
+    assert there.value["spec"]["replicatedJobs"][1]["gangConfig"] == {"gangMode": "ReplicatedGang"}
+    assert there.value["metadata"]["annotations"] == {OPTIONS: '{"topologyKey":"rack"}'}
+    assert len(some_plan(there.value).groups) == len(some_plan(grouped(workers)).groups)
+    (error,) = convert(grouped(*TWO), Notation.GANGCONFIG).errors
+    assert error.path == f"metadata.annotations[{GANGS}]"
