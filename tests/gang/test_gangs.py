@@ -231,7 +231,7 @@ def options_of(group: PodGroup) -> tuple[Any, ...]:
     return template.min_count, template.topology_key, template.disruption, template.claims
 
 
-def test_gangs_that_modes_can_say_become_gang_config() -> None:
+def test_a_list_that_equals_modes_becomes_gang_config() -> None:
     workers = {"name": "w", "replicatedJobs": ["workers"], "perReplica": True, "topologyKey": "rack"}
     there = convert(grouped(workers), Notation.GANGCONFIG)
     assert there.errors == ()
