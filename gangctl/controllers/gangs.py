@@ -158,7 +158,7 @@ class GangController:
         difference = await computed(
             observed.items, diff, plan, existing, desired.min_counts, generation.capabilities, desired.spares
         )
-        if generation.capabilities.composite:
+        if observed.state.composite:
             difference = with_composite(difference, plan, existing, desired.group_count, desired.spare_composite)
         interrupted = self._reporter.interrupted(jobset, existed=existing.workload is not None)
         if not await self._apply(jobset, plan, difference.changes, generation, interrupted=interrupted):

@@ -89,4 +89,5 @@ def assess(jobset: JobSet, rules: ClusterRules, suspended: Lifecycle = Lifecycle
         if resolution.errors:
             message += " As it is now it would be refused: " + "; ".join(str(error) for error in resolution.errors)
         notices.append(Notice(Reason.CONFIG_IGNORED, message))
-    return Assessment(lifecycle, make_plan(jobset, stamps, resolution.config), tuple(notices))
+    config = resolution.config if rules.composite else resolution.config.without_composite()
+    return Assessment(lifecycle, make_plan(jobset, stamps, config), tuple(notices))

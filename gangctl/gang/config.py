@@ -79,6 +79,12 @@ class GangConfig:
         gang = self.gang(template)
         return (self.options.topology_key if gang is None else gang.topology_key) or ""
 
+    def without_composite(self) -> GangConfig:
+        """The same gangs, each of which starts by itself: on a cluster that has lost its CompositePodGroups."""
+        if not self.options.composite:
+            return self
+        return replace(self, options=self.options.model_copy(update={"composite": False}))
+
     @property
     def asks_for_gangs(self) -> bool:
         """Whether any level requests a gang."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from gangctl.api.jobset import JobSet, ReplicatedJob
 from gangctl.api.scheduling import CompositePodGroup, PodGroup
@@ -26,20 +26,19 @@ def spare_groups(plan: GangPlan) -> tuple[PodGroup, ...]:
     Their minCount includes all pods, also those that finished in this attempt.
     """
     templates = {template.name: template for template in plan.workload.templates}
+    parents = {
+        attempt: composite_of(plan.workload, attempt) for attempt in (plan.jobset.restarts, plan.jobset.restarts + 1)
+    }
     spares: dict[str, PodGroup] = {}
     for rj, stamp in zip(plan.jobset.replicated_jobs, plan.stamps, strict=True):
         template = templates.get(stamp.template) if stamp is not None else None
         if stamp is None or template is None:
             continue
         for attempt, name in _next_names(plan, rj, stamp):
-            parent = composite_of(plan.workload, attempt)
+            composite = parents[attempt]
+            parent = composite.name if composite is not None else ""
             spares[name] = PodGroup(
-                plan.jobset.namespace,
-                name,
-                plan.workload.owner,
-                plan.workload.name,
-                template,
-                parent.name if parent is not None else "",
+                plan.jobset.namespace, name, plan.workload.owner, plan.workload.name, template, parent
             )
     return tuple(spares.values())
 
@@ -87,14 +86,12 @@ def desire(jobset: JobSet, jobs: Sequence[JobProgress], rules: ClusterRules, sus
     unlinked = find_unlinked(plan, own, rules.generation)
     notices = () if jobset.finished else unlinked_notices(unlinked, rules.generation)
     spares = spare_groups(plan) if rules.generation.capabilities.pod_groups else ()
-    whole = jobset.restarts_left.whole
     plan = without(plan, unlinked)
-    return Desired(
-        assessment,
-        plan,
-        target_min_counts(plan, own),
-        notices,
-        spares,
+    desired = Desired(assessment, plan, target_min_counts(plan, own), notices, spares)
+    if plan.composite is None:
+        return desired
+    return replace(
+        desired,
         group_count=max(1, sum(map(bool, pods_left(plan, own).values()))),
-        spare_composite=composite_of(plan.workload, jobset.restarts + 1) if whole else None,
+        spare_composite=composite_of(plan.workload, jobset.restarts + 1) if jobset.restarts_left.whole else None,
     )

@@ -47,6 +47,11 @@ class ClusterRules:
     known: bool = False
     """A cluster was asked; without one nothing is known to be missing, or to be there."""
 
+    @property
+    def composite(self) -> bool:
+        """Whether gangs can have a CompositePodGroup, as far as is known."""
+        return self.generation.capabilities.composite and Feature.COMPOSITE not in self.lacks
+
 
 @dataclass(frozen=True, slots=True)
 class Resolution:

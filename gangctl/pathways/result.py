@@ -37,13 +37,8 @@ class Setting:
 
 def setting_for(rules: ClusterRules, profile: Profile = Profile.GANG, *, gangs: bool = True) -> Setting:
     """The setting for a cluster, or for a Kubernetes minor."""
-    capabilities = rules.generation.capabilities
-    return Setting(
-        profile,
-        gangs,
-        topology=capabilities.constraints and Feature.TOPOLOGY not in rules.lacks,
-        composite=rules.known and capabilities.composite and Feature.COMPOSITE not in rules.lacks,
-    )
+    topology = rules.generation.capabilities.constraints and Feature.TOPOLOGY not in rules.lacks
+    return Setting(profile, gangs, topology, composite=rules.known and rules.composite)
 
 
 @dataclass(frozen=True, slots=True)

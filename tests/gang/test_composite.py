@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from gangctl.api.scheduling import CompositePodGroup, CompositeTemplate, Feature, Generation
 from gangctl.controllers.writer import min_count_patch
-from gangctl.gang.assess import Lifecycle
+from gangctl.gang.assess import Lifecycle, assess
 from gangctl.gang.build import build_objects
 from gangctl.gang.composite import with_fewer
 from gangctl.gang.convert import Notation, convert
@@ -19,6 +19,7 @@ from gangctl.gang.desired import desire
 from gangctl.gang.diff import Create, Delete, Difference, SetMinCounts, diff, retire, with_composite
 from gangctl.gang.plan import GangPlan
 from gangctl.gang.progress import JobProgress
+from gangctl.gang.reasons import Reason
 from gangctl.gang.resolve import ClusterRules, resolve
 from tests.gang.pipeline import read, resolved, some_plan, stored
 from tests.gang.store import Store
@@ -94,6 +95,16 @@ def test_clusters_without_composites_reject_them_with_what_is_missing() -> None:
     rules = ClusterRules(lacks=frozenset({Feature.COMPOSITE}))
     (gates,) = resolve(read(slices()), rules).errors
     assert "scheduling.k8s.io/v1alpha3 and the feature gates CompositePodGroup" in gates.detail
+
+
+def test_a_cluster_that_has_lost_them_starts_each_gang_by_itself() -> None:
+    """The JobSet was accepted before."""
+    rules = ClusterRules(lacks=frozenset({Feature.COMPOSITE}))
+    found = assess(read(stored(slices())), rules)
+    assert found.plan is not None
+    assert (found.plan.composite, found.plan.workload.composite) == (None, None)
+    assert {group.parent for group in found.plan.groups} == {""}
+    assert [notice.reason for notice in found.notices] == [Reason.CONFIG_IGNORED]
 
 
 def difference(plan: GangPlan, store: Store, groups: int | None = None) -> Difference:
