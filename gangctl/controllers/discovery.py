@@ -82,8 +82,8 @@ async def find_dropped(client: Client, generation: Generation, namespace: str) -
     resource = scheduling_resource(generation, "Workload")
     try:
         return dropped_options(await client.create(resource, workload, namespace, dry_run=True))
-    except (ForbiddenError, InvalidError) as refused:
-        log.info("a dry run to find out which options of gangs are kept was refused", error=str(refused))
+    except (ForbiddenError, InvalidError, NotFoundError) as refused:
+        log.debug("a dry run to find out which options of gangs are kept was refused", error=str(refused))
         return frozenset()
 
 
@@ -193,7 +193,8 @@ class DiscoveryLoop:
 
     async def _check(self) -> ApiState:
         found = await discover(self._client, self._own_namespace)
-        if (self.state.available and not found.available) or (self.state.by_policy and not found.by_policy):
+        lost = found.lacks - self.state.lacks if self.settled.is_set() else frozenset()
+        if lost or (self.state.available and not found.available) or (self.state.by_policy and not found.by_policy):
             await asyncio.sleep(self._confirm_seconds)
             found = await discover(self._client, self._own_namespace)
         return found

@@ -30,6 +30,12 @@ async def _echo(request: web.Request) -> web.StreamResponse:
     return web.json_response(await request.json(), status=201)
 
 
+async def _drop(request: web.Request) -> web.StreamResponse:
+    workload = await request.json()
+    del workload["spec"]["podGroupTemplates"][0]["resourceClaims"]
+    return web.json_response(workload, status=201)
+
+
 def serve(server: ScriptedServer, *groups: Callable[[web.Request], Awaitable[web.StreamResponse]]) -> None:
     """Serve v1beta1, with these answers to the question for versions one after the other."""
     server.on("GET", ROOT, *groups)
@@ -85,13 +91,8 @@ async def test_one_object_of_each_kind_is_read(server: ScriptedServer, client: C
 
 
 async def test_options_that_the_server_drops_are_known(server: ScriptedServer, client: Client) -> None:
-    async def drop(request: web.Request) -> web.StreamResponse:
-        workload = await request.json()
-        del workload["spec"]["podGroupTemplates"][0]["resourceClaims"]
-        return web.json_response(workload, status=201)
-
     serve(server, SERVED)
-    server.on("POST", WORKLOADS, drop)
+    server.on("POST", WORKLOADS, _drop)
     assert (await discover(client, "home")).lacks == {Feature.CLAIMS, Feature.COMPOSITE}
     server.on("POST", WORKLOADS, status(403, "Forbidden", "a quota"))
     assert (await discover(client, "home")).lacks == {Feature.COMPOSITE}
@@ -132,6 +133,17 @@ async def test_v1_is_not_used_without_its_schema(server: ScriptedServer, client:
     state = await discover(client, "home")
     assert not state.available
     assert "its OpenAPI document cannot be read (Forbidden)" in state.reason
+
+
+async def test_an_option_that_is_dropped_is_checked_again_before_it_counts(
+    server: ScriptedServer, client: Client
+) -> None:
+    serve(server, SERVED)
+    server.on("POST", WORKLOADS, _echo, _drop, _echo, _drop)
+    first, second = await states(client, 2)
+    assert first.lacks == {Feature.COMPOSITE}
+    assert second.lacks == {Feature.COMPOSITE, Feature.CLAIMS}
+    assert server.count("POST", WORKLOADS) == 5
 
 
 async def test_a_missing_api_is_checked_again_before_it_counts_as_lost(server: ScriptedServer, client: Client) -> None:
