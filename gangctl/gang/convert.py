@@ -142,9 +142,7 @@ def convert(raw: Object, to: Notation) -> Conversion:
     scheduling: Object | None = None
     if not errors and to is Notation.SCHEDULING:
         scheduling, errors = write_scheduling(jobset, config)
-    if not errors and to is Notation.GANGCONFIG:
-        config = _with_modes(jobset, config)
-    if not errors and to is Notation.GANGCONFIG and config.gangs:
+    if not errors and to is Notation.GANGCONFIG and (config := _with_modes(jobset, config)).gangs:
         detail = "gangConfig has no word for several gangs over named replicated jobs, or for options of each gang"
         errors = (FieldError(PATH if GANGS in jobset.annotations else ROOT, ErrorKind.FORBIDDEN, detail),)
     if errors or not isinstance(raw.get("spec"), dict):

@@ -187,28 +187,27 @@ def _read_entries(parse: _Parse, value: object) -> list[_Gang]:
     return gangs
 
 
-def _modes(parse: _Parse, gangs: Sequence[_Gang]) -> tuple[GangMode | None, dict[str, GangMode | None]]:
-    """Mode of the JobSet and of each ReplicatedJob."""
-    real = [gang for gang in gangs if not gang.basic]
-    shared = [gang for gang in real if len(gang.members) > 1]
-    for gang in gangs:
-        if gang.basic and len(gang.members) > 1:
-            parse.refuse(gang.path, "GangConfig has no word for a basic group of several replicated jobs")
-    if not real:
-        parse.refuse(ROOT, "GangConfig has no word for groups that are no gangs: remove spec.scheduling instead")
-    if not shared:
-        words = {True: GangMode.REPLICATED_GANG, False: GangMode.GANG}
-        modes = {name: None if gang.basic else words[gang.replicated] for gang in gangs for name in gang.members}
-        return None, modes
-    if len(real) > 1:
-        detail = "GangConfig has no word for a gang of some replicated jobs beside another gang"
-        parse.refuse(f"{shared[0].path}.targetReplicatedJobs", detail)
-    members = [rj for rj in parse.jobset.replicated_jobs if rj.name in shared[0].members]
-    if is_sequenced(parse.jobset, members):
+def _check_several(parse: _Parse, gang: _Gang) -> None:
+    """Errors for several ReplicatedJobs in one group that is no gang, or in one that could not start."""
+    members = [rj for rj in parse.jobset.replicated_jobs if rj.name in gang.members]
+    if len(members) > 1 and gang.basic:
+        parse.refuse(gang.path, "gangctl has no word for a basic group of several replicated jobs")
+    elif len(members) > 1 and is_sequenced(parse.jobset, members):
         detail = (
             "these replicated jobs start one after another and would deadlock as one gang: write one entry for each"
         )
-        parse.refuse(f"{shared[0].path}.targetReplicatedJobs", detail, ErrorKind.INVALID)
+        parse.refuse(f"{gang.path}.targetReplicatedJobs", detail, ErrorKind.INVALID)
+
+
+def _modes(parse: _Parse, gangs: Sequence[_Gang]) -> tuple[GangMode | None, dict[str, GangMode | None]]:
+    """Mode of the JobSet and of each ReplicatedJob."""
+    real = [gang for gang in gangs if not gang.basic]
+    if not real:
+        parse.refuse(ROOT, "GangConfig has no word for groups that are no gangs: remove spec.scheduling instead")
+    if all(len(gang.members) == 1 for gang in real):
+        words = {True: GangMode.REPLICATED_GANG, False: GangMode.GANG}
+        modes = {name: None if gang.basic else words[gang.replicated] for gang in gangs for name in gang.members}
+        return None, modes
     return GangMode.GANG, {name: GangMode.OFF for gang in gangs if gang.basic for name in gang.members}
 
 
@@ -243,26 +242,10 @@ def _read_composite(parse: _Parse, scheduling: Mapping[str, Any]) -> bool:
     return policy == "gang"
 
 
-def _as_list(
-    parse: _Parse, gangs: Sequence[_Gang], real: Sequence[_Gang], *, composite: bool
-) -> tuple[GangConfig, tuple[FieldError, ...]]:
+def _as_list(jobset: JobSet, real: Sequence[_Gang], *, composite: bool) -> GangConfig:
     """Each gang under the name of its first ReplicatedJob, which no other gang has."""
-    names = dict(
-        zip(
-            [rj.name for rj in parse.jobset.replicated_jobs],
-            template_names(tuple(rj.name for rj in parse.jobset.replicated_jobs)),
-            strict=True,
-        )
-    )
-    for gang in gangs:
-        if gang.basic and len(gang.members) > 1:
-            parse.refuse(gang.path, "gangctl has no word for a basic group of several replicated jobs")
-        members = [rj for rj in parse.jobset.replicated_jobs if rj.name in gang.members]
-        if not gang.basic and len(members) > 1 and is_sequenced(parse.jobset, members):
-            detail = (
-                "these replicated jobs start one after another and would deadlock as one gang: write one entry for each"
-            )
-            parse.refuse(f"{gang.path}.targetReplicatedJobs", detail, ErrorKind.INVALID)
+    known = tuple(rj.name for rj in jobset.replicated_jobs)
+    names = dict(zip(known, template_names(known), strict=True))
     listed = tuple(
         Gang.model_validate(
             {
@@ -277,8 +260,8 @@ def _as_list(
         )
         for gang in real
     )
-    modes = (None,) * len(parse.jobset.replicated_jobs)
-    return GangConfig(None, modes, GangOptions(composite=composite), listed), tuple(parse.errors)
+    modes = (None,) * len(known)
+    return GangConfig(None, modes, GangOptions(composite=composite), listed)
 
 
 def read_scheduling(jobset: JobSet, value: object) -> tuple[GangConfig, tuple[FieldError, ...]]:
@@ -286,19 +269,15 @@ def read_scheduling(jobset: JobSet, value: object) -> tuple[GangConfig, tuple[Fi
     parse = _Parse(jobset)
     scheduling = parse.mapping(value, ROOT, (*_SHARED_FIELDS, "replicatedJobs"))
     by_entries = bool(scheduling.get("replicatedJobs"))
-    modes: dict[str, GangMode | None] = {}
-    mode: GangMode | None = GangMode.GANG
-    composite = False
-    if by_entries:
-        composite = _read_composite(parse, scheduling)
-        gangs = _read_entries(parse, scheduling["replicatedJobs"])
-        if not parse.errors and not _needs_names([gang for gang in gangs if not gang.basic]):
-            mode, modes = _modes(parse, gangs)
-    else:
-        gangs = _read_top(parse, scheduling)
+    composite = by_entries and _read_composite(parse, scheduling)
+    gangs = _read_entries(parse, scheduling["replicatedJobs"]) if by_entries else _read_top(parse, scheduling)
     real = [gang for gang in gangs if not gang.basic]
-    if real and not parse.errors and _needs_names(real):
-        return _as_list(parse, gangs, real, composite=composite)
+    listed = bool(real) and _needs_names(real)
+    for gang in gangs if by_entries or listed else ():
+        _check_several(parse, gang)
+    if listed and not parse.errors:
+        return _as_list(jobset, real, composite=composite), ()
+    mode, modes = _modes(parse, gangs) if by_entries and not parse.errors else (GangMode.GANG, {})
     options = GangOptions()
     if real and not parse.errors:
         first = {"topologyKey": real[0].topology_key, "disruption": real[0].disruption}

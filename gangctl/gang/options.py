@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Final
 
 from gangctl.api.jobset import JobSet, ReplicatedJob
@@ -87,26 +87,27 @@ def check_gangs(jobset: JobSet, gangs: Iterable[Gang]) -> list[FieldError]:
 
 def _check_claims(gang: Gang, members: Sequence[ReplicatedJob], path: str) -> Iterator[FieldError]:
     """Pods share a claim of their group only where their own entry is the same, name and source."""
-    names: Mapping[str, int] = {}
+    names: dict[str, str] = {}
     for index, claim in enumerate(gang.claims()):
-        if claim.name in names:
-            detail = f'"{claim.name}" is also the name of {path}[{names[claim.name]}]'
-            yield FieldError(f"{path}[{index}].name", ErrorKind.DUPLICATE, detail)
+        where = f"{path}[{index}]"
+        if names.setdefault(claim.name, where) != where:
+            detail = f'"{claim.name}" is also the name of {names[claim.name]}'
+            yield FieldError(f"{where}.name", ErrorKind.DUPLICATE, detail)
             continue
-        names = {**names, claim.name: index}
-        other = [(rj, own) for rj in members for own in rj.claims if own.name == claim.name and own != claim]
-        for rj, own in other:
-            detail = (
-                f'{_source(claim)}, and the pods of replicated job "{rj.name}" have a claim of this name with '
-                f"{_source(own)}: write the same in both, or they do not share it"
-            )
-            yield FieldError(f"{path}[{index}]", ErrorKind.INVALID, detail)
-        if not other and not any(claim in rj.claims for rj in members):
+        named = [(rj, own) for rj in members for own in rj.claims if own.name == claim.name]
+        if not named:
             detail = (
                 f'no pod of the gang uses it: add {{"name": "{claim.name}", {_source(claim)}}} to resourceClaims of '
                 "their pod templates"
             )
-            yield FieldError(f"{path}[{index}]", ErrorKind.INVALID, detail)
+            yield FieldError(where, ErrorKind.INVALID, detail)
+        for rj, own in named:
+            if own != claim:
+                detail = (
+                    f'{_source(claim)}, and the pods of replicated job "{rj.name}" have a claim of this name with '
+                    f"{_source(own)}: write the same in both, or they do not share it"
+                )
+                yield FieldError(where, ErrorKind.INVALID, detail)
 
 
 def _source(claim: Claim) -> str:
