@@ -143,7 +143,7 @@ def command(
     asked = _read(policy_files, filenames, old_files, param_files, namespace_files)
     loaded = load(asked.bundle, kube)
     _print_notes(loaded, asked.bundle, action or Action.DENY)
-    subjects, params = _subjects(asked, loaded)
+    subjects, params = _subjects(asked, loaded, namespace)
     setting = Setting(
         now=now(),
         namespace=namespace or NAMESPACE,
@@ -155,13 +155,15 @@ def command(
     )
     if queue_files:
         setting = replace(setting, fit=fit_of(read_stock(queue_files), setting))
-    if namespace is not None:
-        _check_namespace(subjects, namespace)
     catalogue = FileCatalogue([document.value for document in params], setting.namespace)
     inquiry = Inquiry(
         operation, setting, catalogue, tuple(asked.old), details, None if action is None else Action(action)
     )
-    evaluated = evaluate_all(loaded, sent_for(subjects, operation, setting.generation), inquiry)
+    _print(form, evaluate_all(loaded, sent_for(subjects, operation, setting.generation), inquiry), details=details)
+
+
+def _print(form: str, evaluated: Sequence[Evaluated], *, details: bool) -> None:
+    """The verdicts, and exit code 1 if something is denied."""
     print_answer(
         form,
         [verdict_data(each) for each in evaluated],
@@ -194,13 +196,15 @@ def _read(
     return Asked(bundle, rules, files, tuple(params), tuple(old))
 
 
-def _subjects(asked: Asked, loaded: Loaded) -> tuple[list[Document], list[Document]]:
+def _subjects(asked: Asked, loaded: Loaded, namespace: str | None) -> tuple[list[Document], list[Document]]:
     """What is evaluated, and what is a parameter because a policy says that this kind is."""
     subjects = [document for document in asked.files.others if not is_parameter(document, loaded.policies)]
     if not subjects:
         raise InputError("nothing to evaluate: no object in the files of -f besides policies and what belongs to them")
     params = [each for each in (*asked.rules.others, *asked.files.others) if is_parameter(each, loaded.policies)]
     check_names([*subjects, *params])
+    if namespace is not None:
+        _check_namespace(subjects, namespace)
     return subjects, [*asked.params, *params]
 
 
