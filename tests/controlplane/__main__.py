@@ -19,7 +19,8 @@ from tests.controlplane.build import ensure_component, say
 from tests.controlplane.kubelet import Kubelet
 from tests.controlplane.minors import MINORS, NEWEST
 from tests.controlplane.nodes import add_nodes
-from tests.controlplane.plane import ADDONS, ControlPlane
+from tests.controlplane.options import ADDONS
+from tests.controlplane.plane import ControlPlane
 from tests.controlplane.process import ComponentFailed
 from tests.controlplane.program import cancel_on_signals, run_program
 

@@ -13,7 +13,6 @@ import shutil
 import tempfile
 import time
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from types import TracebackType
@@ -25,6 +24,7 @@ from tests.controlplane.build import say
 from tests.controlplane.components import addon, apiserver, etcd, jobset, kube, kueue, kwok, lws, network, node, trainer
 from tests.controlplane.machine import Machine, require_machine
 from tests.controlplane.minors import MINORS, NEWEST
+from tests.controlplane.options import ADDONS, Options
 from tests.controlplane.pki import Pki
 from tests.controlplane.ports import Ports
 from tests.controlplane.process import ComponentFailed, Process
@@ -33,51 +33,11 @@ from tests.controlplane.wait import wait_for
 
 KEEP_VARIABLE = "GANGCTL_KEEP"
 ADMIN = "admin"
-ADDONS = ("jobset", "kueue", "kwok", "lws", "trainer")
 STARTS: list[tuple[str, float]] = []
 """Every plane that this process has started: its minor and components, and the seconds until it was ready."""
 RUNNING: set["ControlPlane"] = set()
 """The planes of this process that are open and not suspended."""
 _KUBERNETES = ("kube-apiserver", "kube-controller-manager", "kube-scheduler")
-
-
-@dataclass(frozen=True)
-class Options:
-    """
-    What a plane is made of.
-
-    The audit log has the request and response bodies of `audit_bodies`, which are resources by API group. `gates` and
-    `runtime_config` are laid over what the minor needs for gangs: `gates={"GenericWorkload": False}` switches one off.
-    `crds` are created before the controller-manager starts. `server_flags` are further arguments of the API server.
-    `jobset` is one of the JOBSETS. `nodes` is how many real nodes there are, and `images` are archives that they have.
-    """
-
-    minor: str = NEWEST
-    components: tuple[str, ...] = ("jobset",)
-    audit: bool = True
-    audit_bodies: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    gates: Mapping[str, bool] = field(default_factory=dict)
-    runtime_config: Mapping[str, bool] = field(default_factory=dict)
-    scheduler: bool = True
-    controller_manager: bool = True
-    jobset: str = JOBSETS[0]
-    jobset_gates: Mapping[str, bool] = field(default_factory=dict)
-    kueue_gates: Mapping[str, bool] = field(default_factory=dict)
-    kueue_metrics: bool = False
-    kwok_stages: Sequence[Object] | None = None
-    crds: Sequence[Object] = ()
-    server_flags: Sequence[str] = ()
-    nodes: int = 0
-    images: Sequence[Path] = ()
-
-    def __post_init__(self) -> None:
-        if self.minor not in MINORS:
-            raise ValueError(f"unknown minor {self.minor!r}: have {', '.join(MINORS)}")
-        if unknown := set(self.components) - set(ADDONS):
-            raise ValueError(f"unknown components {sorted(unknown)}: have {', '.join(ADDONS)}")
-        for each in {"kueue", "trainer"} & {*self.components}:
-            if "jobset" not in self.components:
-                raise ValueError(f"{each} needs the JobSet CRD: name jobset too")
 
 
 class ControlPlane:

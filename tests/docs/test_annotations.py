@@ -20,7 +20,7 @@ TEXT: Final = (ROOT / "docs/reference/annotations.md").read_text(encoding="utf-8
 KEY: Final = re.compile(r"(?:[a-z0-9-]+\.)+[a-z0-9]+/(?!v\d)[A-Za-z](?:[\w.-]*[A-Za-z0-9])?")
 ELSEWHERE: Final = ("sandbox", "migration", "demo/nodes.py")
 """Who plays other controllers, and who reads other schedulers' keys, which docs/migration.md has."""
-TOLD: Final = [(code(cell), row) for row in rows(TEXT) for cell in row[:2] if KEY.fullmatch(code(cell))]
+LISTED: Final = [(code(cell), row) for row in rows(TEXT) for cell in row[:2] if KEY.fullmatch(code(cell))]
 
 
 def constants() -> Iterator[str]:
@@ -39,10 +39,10 @@ MANIFESTS: Final = "\n".join(path.read_text(encoding="utf-8") for path in (ROOT 
 
 def test_every_key_of_the_code_is_named() -> None:
     assert meta.GANG_MODE in KNOWN
-    assert sorted(KNOWN - {key for key, _ in TOLD}) == []
+    assert sorted(KNOWN - {key for key, _ in LISTED}) == []
 
 
-@each("key", sorted({key for key, _ in TOLD}))
+@each("key", sorted({key for key, _ in LISTED}))
 def test_every_key_that_is_named_exists(key: str) -> None:
     assert key in KNOWN or re.search(rf"{re.escape(key)}[:=]", MANIFESTS)
 
@@ -50,11 +50,11 @@ def test_every_key_that_is_named_exists(key: str) -> None:
 def test_every_key_of_the_manifests_is_named() -> None:
     ours = set(re.findall(r"\b(gangctl\.dev/(?!v\d)[a-z][a-z-]*[a-z])(?![a-z-])", MANIFESTS))
     assert len(ours) > 5
-    assert ours <= {key for key, _ in TOLD}
+    assert ours <= {key for key, _ in LISTED}
 
 
 def test_each_key_has_one_row_per_place() -> None:
-    places = [(key, row[2]) for key, row in TOLD if len(row) > 2]
+    places = [(key, row[2]) for key, row in LISTED if len(row) > 2]
     assert sorted(set(places)) == sorted(places)
 
 
@@ -67,5 +67,5 @@ def test_each_key_has_one_row_per_place() -> None:
     ],
 )
 def test_values_are_those_of_the_code(key: str, words: set[str]) -> None:
-    reported = " ".join(" ".join(row[2:]) for found, row in TOLD if found == key)
+    reported = " ".join(" ".join(row[2:]) for found, row in LISTED if found == key)
     assert words <= set(re.findall(r"`(\w+)`", reported))

@@ -14,7 +14,7 @@ from tests.controlplane.wait import NotYet, wait_for
 from tests.jobsets import jobset, rj
 from tests.live.cluster import Cluster
 from tests.live.rights import Right
-from tests.live.rights_checks import Stage
+from tests.live.rights_stage import Stage
 
 GROUP: Final = "gangctl.dev/v1alpha1"
 ADMISSION: Final = "admissionregistration.k8s.io/v1"

@@ -14,7 +14,7 @@ from tests.live import kueue
 from tests.live.observe import said
 from tests.live.policy_rights_checks import WITH_LIMITS, policies
 from tests.live.rights import Right
-from tests.live.rights_checks import Stage
+from tests.live.rights_stage import Stage
 
 
 async def _queue(stage: Stage) -> None:

@@ -11,7 +11,7 @@ from tests.controlplane.nodes import add_nodes, remove_nodes
 from tests.controlplane.wait import NotYet, wait_for
 from tests.live.observe import gang_of, pods_refused
 from tests.live.rights import Right
-from tests.live.rights_checks import Stage
+from tests.live.rights_stage import Stage
 
 
 async def _is(stage: Stage, number: int, name: str, **labels: str) -> None:

@@ -38,7 +38,8 @@ from tests.live.incluster import ACCOUNT, InCluster, build, deployed_arguments
 from tests.live.observe import foreign_workload, min_counts, no_gang, resize, running_pods, said
 from tests.live.pathways_place import foreign_jobset, owner_of
 from tests.live.rights import Right, granted, known, missing, not_in_a_loop, refusals, used
-from tests.live.rights_checks import Check, Stage
+from tests.live.rights_checks import Check
+from tests.live.rights_stage import COMPOSITES, Stage, together
 from tests.pathways.samples import pathways_job
 from tests.policy.reportcrd import policy_report_definition
 from tests.rows import short
@@ -49,12 +50,8 @@ HASTE: Final = ("--discovery-period=1", "--policy-scan-period=2", "--shutdown-de
 """Flags that the checks have beside the Deployment's: they wait for looks and scans, and start and stop gangctl."""
 
 STRANGER: Final = "stranger"
-UNUSED: Final = {
-    ("workloads", "get"): "only where a name turns out to be taken that no watch has told of yet",
-    ("podgroups", "get"): "only where a name turns out to be taken that no watch has told of yet",
-    ("compositepodgroups", "get"): "only where a name turns out to be taken that no watch has told of yet",
-}
-"""Rights that no ordinary life uses, and when they are: as their own checks below show."""
+UNUSED: Final = {("workloads", "get"), ("podgroups", "get"), (COMPOSITES, "get")}
+"""Rights that are used only where a name is taken by an object that no watch has delivered: these have checks below."""
 
 Row = tuple[str, str, tuple[str, ...], str, Check]
 _HOOKS: Final = ("mutatingwebhookconfigurations:gangctl-gangs", "validatingwebhookconfigurations:gangctl-gangs")
@@ -76,7 +73,7 @@ _POLICIES: Final = ("gangpolicies", "gangpolicyexceptions")
 _OURS: Final = "gangctl.dev"
 _REPORTS: Final = "wgpolicyk8s.io"
 _GANGS: Final = ("workloads", "podgroups")
-_ALL: Final = (*_GANGS, checks.COMPOSITES)
+_ALL: Final = (*_GANGS, COMPOSITES)
 _ADMISSION: Final = "admissionregistration.k8s.io"
 _SCHEDULING: Final = "scheduling.k8s.io"
 _LEASES: Final = "coordination.k8s.io"
@@ -102,7 +99,7 @@ IN_CLUSTER: Final[tuple[Row, ...]] = (
     ("ClusterRole", "", ("pods",), "list", checks.retires),
     *(("ClusterRole", _SCHEDULING, (each,), "list", checks.starts_unready) for each in _ALL),
     ("ClusterRole", _SCHEDULING, _GANGS, "watch", checks.watches_gangs),
-    ("ClusterRole", _SCHEDULING, (checks.COMPOSITES,), "watch", checks.watches_composites),
+    ("ClusterRole", _SCHEDULING, (COMPOSITES,), "watch", checks.watches_composites),
     ("ClusterRole", _SCHEDULING, _ALL, "get", checks.looks_at_who_holds_its_name),
     *(("ClusterRole", _SCHEDULING, (each,), "create", checks.creates) for each in _ALL),
     *(("ClusterRole", _SCHEDULING, (each,), "patch", checks.resizes) for each in _GANGS),
@@ -281,7 +278,7 @@ async def test_every_right_is_used_and_no_request_is_refused(
     assert {e["responseStatus"]["code"] for e in requests} & {401, 403} == set()
     rights = granted()
     not_used = {(right.resource, right.verb) for right in rights - used(rights, requests)}
-    assert not_used <= UNUSED.keys()
+    assert not_used <= UNUSED
     # And every request is one of those rights, or a question about the API itself, which everybody may ask.
     others = [e for e in requests if e.get("objectRef") and not any(right.covers(e) for right in rights)]
     assert [f"{e['verb']} {e['requestURI']}" for e in others] == []
@@ -312,7 +309,7 @@ async def _live(cluster: Cluster, kubelet: Kubelet) -> None:
         await kubelet.finish(pod)
     await no_gang(cluster)
     await cluster.api.delete(cluster.path(JOBSETS, "jobsets", "js"), propagation="Background")
-    await cluster.create_jobset(checks.together("two"))
+    await cluster.create_jobset(together("two"))
     await running_pods(cluster, 2)
     await cluster.patch_jobset("two", {"spec": {"suspend": True}})
     await no_gang(cluster)

@@ -47,11 +47,7 @@ def jobset(site: Site, component: str, gates: Mapping[str, bool]) -> Addon:
     webhooks = manifests.webhooks(
         directory / "webhook", prefix="jobset-", address=f"https://127.0.0.1:{webhook_port}", ca=site.ca
     )
-    for configuration in webhooks:
-        for entry in configuration["webhooks"]:
-            # Upstream's kustomize patches say the same: pods outside JobSets are none of its business.
-            if entry["rules"][0]["resources"] == ["pods"]:
-                entry["objectSelector"] = {"matchExpressions": [{"key": JOBSET_NAME, "operator": "Exists"}]}
+    manifests.limit_to_pods_with(JOBSET_NAME, webhooks)
     return Addon(
         process=Process("jobset", command, site.log("jobset"), ready=lambda: answers(ready)),
         crds=manifests.crds(directory / "crd"),

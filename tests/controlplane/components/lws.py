@@ -38,11 +38,7 @@ def lws(site: Site) -> Addon:
     webhooks = manifests.webhooks(
         directory / "webhook", prefix="lws-", address=f"https://127.0.0.1:{webhook_port}", ca=site.ca
     )
-    for configuration in webhooks:
-        for entry in configuration["webhooks"]:
-            # As in upstream's kustomize patches.
-            if entry["rules"][0]["resources"] == ["pods"]:
-                entry["objectSelector"] = {"matchExpressions": [{"key": SET_NAME, "operator": "Exists"}]}
+    manifests.limit_to_pods_with(SET_NAME, webhooks)
     return Addon(
         process=Process("lws", command, site.log("lws"), ready=lambda: answers(ready)),
         crds=manifests.crds(directory / "crd"),
