@@ -41,6 +41,7 @@ def together(queued: FitReport, nodes: FitReport) -> FitReport:
             "message": nodes["message"],
             "limits": limits,
             "holders": [],
+            "preempts": [],
         }
     if nodes["verdict"] == "not-now" and queued["verdict"] == "fits":
         return {**queued, "verdict": "not-now", "reason": nodes["reason"], "message": message, "limits": limits}
@@ -110,15 +111,16 @@ def subjects_of(question: Question, home: str) -> list[Subject]:
 
 def answer_of(subject: Subject, stock: Stock, *, fixed_nodes: bool) -> Answer:
     """The report on one JobSet; ``fixed_nodes`` also checks the nodes, as a fixed set."""
+    own = [workload for workload in stock.workloads() if subject.owns(workload)]
+    labels = stock.namespaces.get(subject.namespace)
     request = verdict.FitRequest(
-        subject.raw, subject.namespace, stock.namespaces.get(subject.namespace), subject.queue, subject.new
+        subject.raw, subject.namespace, labels, subject.queue, subject.new, next(iter(own), None)
     )
     report = verdict.fit(request, stock.snapshot(without=subject.owns))
     if fixed_nodes:
         nodes = onto_nodes(request, stock, subject.has)
         report = nodes if report["reason"] == "NotQueued" else together(report, nodes)
     now = datetime.now(UTC)
-    own = [workload for workload in stock.workloads() if subject.owns(workload)]
     return Answer(report, tuple(_remark(workload, now) for workload in own))
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from gangctl.cli.output import Section, Table
-from gangctl.fit.report import FitReport, HolderReport, LimitReport, PodSetReport
+from gangctl.fit.report import FitReport, HolderReport, LimitReport, PodSetReport, PreemptedReport
 from gangctl.fit.words import figure
 from gangctl.kueue.amounts import UNLIMITED
 
@@ -47,7 +47,9 @@ def fit_sections(report: FitReport, remarks: Iterable[str] = ()) -> list[Section
         sections.append(_limits(report["limits"]))
     if report["podSets"]:
         sections.append(_podsets(report["podSets"]))
-    if report["holders"]:
+    if report["preempts"]:
+        sections.append(_preempts(report["preempts"]))
+    elif report["holders"]:
         sections.append(_holders(report["holders"]))
     return sections
 
@@ -85,14 +87,20 @@ def _chosen(podset: PodSetReport) -> list[str]:
 
 
 def _holders(holders: Iterable[HolderReport]) -> Section:
-    rows = tuple(
-        (
-            f"{each['kind']} {each['namespace']}/{each['name']}",
-            each["clusterQueue"],
-            str(each["priority"]),
-            amounts(each["resources"].items()),
-        )
-        for each in holders
-    )
     headers = ("NAME", "CLUSTERQUEUE", "PRIORITY", "HOLDS")
-    return Section("Who holds what it waits for", table=Table(headers, rows))
+    return Section("Who holds what it waits for", table=Table(headers, tuple(map(_holder, holders))))
+
+
+def _preempts(preempted: Iterable[PreemptedReport]) -> Section:
+    headers = ("NAME", "CLUSTERQUEUE", "PRIORITY", "FREES", "REASON")
+    rows = tuple((*_holder(each), each["why"]) for each in preempted)
+    return Section("What Kueue would preempt for it", table=Table(headers, rows))
+
+
+def _holder(holder: HolderReport) -> tuple[str, ...]:
+    return (
+        f"{holder['kind']} {holder['namespace']}/{holder['name']}",
+        holder["clusterQueue"],
+        str(holder["priority"]),
+        amounts(holder["resources"].items()),
+    )

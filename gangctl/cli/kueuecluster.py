@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from typing import Any, Final
 
 from gangctl.api.jobset import read_jobset
@@ -129,6 +129,8 @@ async def _priorities(client: Client, stock: Stock) -> None:
         await _take(client, stock, kinds.PRIORITY_CLASSES)
     except (ForbiddenError, NotFoundError):
         stock.priority_classes_known = False
+    with suppress(ForbiddenError, NotFoundError):
+        await _take(client, stock, kinds.POD_PRIORITY_CLASSES)
 
 
 async def _runtime_classes(client: Client, stock: Stock) -> None:

@@ -22,13 +22,23 @@ from gangctl.fit.snapshot import Held, Snapshot
 from gangctl.gang.requests import as_integers, pod_requests
 from gangctl.kueue.amounts import read_quantity
 from gangctl.kueue.names import API_VERSION, GROUP
-from gangctl.kueue.objects import PODS, Amounts, ClusterQueue, LocalQueue, PriorityClass, QueuedWorkload, ResourceFlavor
+from gangctl.kueue.objects import (
+    PODS,
+    Amounts,
+    ClusterQueue,
+    LocalQueue,
+    PodPriorityClass,
+    PriorityClass,
+    QueuedWorkload,
+    ResourceFlavor,
+)
 from gangctl.kueue.reading import (
     read_check,
     read_cluster_queue,
     read_cohort,
     read_flavor,
     read_local_queue,
+    read_pod_priority_class,
     read_priority_class,
     read_workload,
 )
@@ -68,15 +78,17 @@ def in_use(pods: Iterable[PlacedPod], without: Callable[[PlacedPod], bool]) -> d
 DEFAULT_NAMESPACE: Final = "default"
 """Namespace of objects in files without one, as in kubectl."""
 _CONFIGURATION_GROUP: Final = "config.kueue.x-k8s.io"
-_READERS: Final[Mapping[str, Callable[[Mapping[str, Any]], Held]]] = {
-    "ClusterQueue": read_cluster_queue,
-    "Cohort": read_cohort,
-    "LocalQueue": read_local_queue,
-    "ResourceFlavor": read_flavor,
-    "Workload": read_workload,
-    "AdmissionCheck": read_check,
-    "WorkloadPriorityClass": read_priority_class,
+_READERS: Final[Mapping[tuple[str, str], Callable[[Mapping[str, Any]], Held]]] = {
+    (GROUP, "ClusterQueue"): read_cluster_queue,
+    (GROUP, "Cohort"): read_cohort,
+    (GROUP, "LocalQueue"): read_local_queue,
+    (GROUP, "ResourceFlavor"): read_flavor,
+    (GROUP, "Workload"): read_workload,
+    (GROUP, "AdmissionCheck"): read_check,
+    (GROUP, "WorkloadPriorityClass"): read_priority_class,
+    ("scheduling.k8s.io", "PriorityClass"): read_pod_priority_class,
 }
+"""By group and kind."""
 _FIELDS: Final[Mapping[str, frozenset[str]]] = {
     "ClusterQueue": frozenset(
         {
@@ -131,8 +143,8 @@ class Stock:
     def take(self, raw: Object) -> bool:
         """Store an object of a relevant kind; InputError if it has no name."""
         group, kind = kind_of(raw)
-        if group == GROUP and kind in _READERS:
-            self._hold(_READERS[kind](raw), raw)
+        if (group, kind) in _READERS:
+            self._hold(_READERS[group, kind](raw), raw)
         elif group == _CONFIGURATION_GROUP and kind == "Configuration":
             self.configuration = to_yaml([raw])
         elif (group, kind) == ("", "ConfigMap") and key_of(raw)[2] == CONFIG_NAME:
@@ -197,7 +209,7 @@ class Stock:
             limit_ranges=self.limit_ranges,
             runtime_classes=self.runtime_classes,
             configuration=self.configuration,
-            queued=bool(self.held),
+            queued=any(not isinstance(each, PodPriorityClass) for each in self.held),
             queue_limit=self.queue_limit,
             # A cluster's lists have any order.
             unknown=lambda: tuple(sorted(self.unknown)),
@@ -259,7 +271,7 @@ def _problems(document: Document, raw: Object) -> Iterator[str]:
         yield f"{document.where(path)}: {path}: has the wrong type"
         return
     group, kind = kind_of(raw)
-    if group != GROUP or kind not in _READERS:
+    if group != GROUP or (group, kind) not in _READERS:
         return
     if raw.get("apiVersion") != API_VERSION:
         yield f"{document.where('apiVersion')}: apiVersion: is {raw.get('apiVersion')}, known: {API_VERSION}"

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 from gangctl.fit.quotas import Quotas
 from gangctl.fit.requests import Surroundings
-from gangctl.kueue.objects import AdmissionCheck, LocalQueue, ResourceFlavor
+from gangctl.kueue.objects import AdmissionCheck, LocalQueue, QueuedWorkload, ResourceFlavor
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,7 +16,8 @@ class FitRequest:
     """One JobSet, as raw JSON, that exists in a namespace or is about to be created there.
 
     ``namespace_labels`` is None if unknown. ``queue`` is the LocalQueue that its label names, or empty.
-    ``new`` means that it is not created yet: only then Kueue may set the queue called ``default``.
+    ``new`` means that it is not created yet: only then Kueue may set the queue called ``default``. ``workload`` is
+    Kueue's Workload of it, if there is one: then its priority is known, and since when it waits.
     """
 
     jobset: Mapping[str, Any]
@@ -24,6 +25,7 @@ class FitRequest:
     namespace_labels: Mapping[str, str] | None
     queue: str
     new: bool = True
+    workload: QueuedWorkload | None = None
 
 
 class ClusterState(Protocol):
@@ -52,6 +54,9 @@ class ClusterState(Protocol):
 
     def priority(self, name: str) -> int | None:
         """Value of a WorkloadPriorityClass, or None if it does not exist or is unknown."""
+
+    def pod_priority(self, name: str) -> int | None:
+        """Value of a PriorityClass, or of the default if the name is empty; None if unknown."""
 
     def surroundings(self, namespace: str) -> Surroundings:
         """Objects that change the requests of pods in a namespace, including Kueue's configuration."""

@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from gangctl.fit.candidates import Candidate
 from gangctl.fit.demands import Member, Needs
-from gangctl.fit.now import Capacity, Pair
+from gangctl.fit.now import Capacity, when_empty
+from gangctl.fit.quotas import by_resource
 from gangctl.fit.relief import relief
-from gangctl.fit.search import Available, Demand, Terms, greedy
+from gangctl.fit.search import Available, Demand, greedy
+from gangctl.fit.tree import Node, Pair
 from gangctl.fit.words import figure, joined, quoted, show, show_all
 from gangctl.kueue.objects import Amounts, ClusterQueue, QueuedWorkload
 
@@ -23,6 +26,8 @@ class Gang:
     members: Sequence[Member]
     needs: Needs
     queue: ClusterQueue
+    node: Node
+    """The queue in the tree of quotas."""
     capacity: Capacity
 
     def names(self, indexes: Sequence[int]) -> str:
@@ -160,20 +165,20 @@ def _far(short: Amounts, of: Amounts) -> float:
     return max((amount / of[resource] for resource, amount in short.items()), default=0.0)
 
 
-def late(gang: Gang, choice: Sequence[str], terms: Terms, *, movable: bool) -> str:
+def late(gang: Gang, choice: Sequence[str], *, movable: bool) -> str:
     """It fits, but not at the first try; ``movable`` is whether the replicated jobs may be reordered."""
     return (
         f"it fits ({_where(gang, choice)}), but Kueue, which gives flavors in the order of the replicated jobs, finds "
         "this only when it tries again, and others that come and go may make it begin anew; "
-        f"{_better(gang, terms, movable=movable)}"
+        f"{_better(gang, movable=movable)}"
     )
 
 
-def missed(gang: Gang, choice: Sequence[str], terms: Terms, *, movable: bool) -> str:
+def missed(gang: Gang, choice: Sequence[str], *, movable: bool) -> str:
     """It would fit, but Kueue does not find it at any try."""
     return (
         f"it would fit ({_where(gang, choice)}), but Kueue gives flavors in the order of the replicated jobs, and does "
-        f"not find this at any of its tries; {_better(gang, terms, movable=movable)}"
+        f"not find this at any of its tries; {_better(gang, movable=movable)}"
     )
 
 
@@ -182,19 +187,19 @@ def _where(gang: Gang, choice: Sequence[str]) -> str:
     return joined([f'{gang.names(owners)} in "{flavor}"' for owners, flavor in pairs if flavor])
 
 
-def _better(gang: Gang, terms: Terms, *, movable: bool) -> str:
-    order = _order(gang, terms) if movable else None
+def _better(gang: Gang, *, movable: bool) -> str:
+    order = _order(gang) if movable else None
     return f"list the replicated jobs as {order}" if order else "pin them by a nodeSelector with the flavors' labels"
 
 
-def _order(gang: Gang, terms: Terms) -> str | None:
+def _order(gang: Gang) -> str | None:
     """An order with which Kueue would find it: the largest first."""
     demands, owners = gang.needs.demands, gang.needs.owners
     groups = list(dict.fromkeys(owners))
 
     def weight(group: tuple[int, ...]) -> float:
         own = [demand for demand, whose in zip(demands, owners, strict=True) if whose == group]
-        available = terms.ceiling
+        available = gang.capacity.ceiling
         shares = [
             amount / (available.get((flavor, resource), 0) or amount)
             for demand in own
@@ -206,21 +211,36 @@ def _order(gang: Gang, terms: Terms) -> str | None:
 
     ranked = sorted(groups, key=weight, reverse=True)
     walk = [demand for group in ranked for demand, whose in zip(demands, owners, strict=True) if whose == group]
-    if greedy(walk, terms) is None:
+    if greedy(walk, when_empty(gang.queue, gang.node, gang.capacity)) is None:
         return None
     return ", ".join(gang.members[index].podset.name for group in ranked for index in group)
 
 
-def waiting(short: Mapping[Pair, int], holders: Sequence[tuple[QueuedWorkload, Amounts]], victims: int) -> str:
-    """Amounts that are missing now, their holders, and how many of these may be preempted."""
-    missing = joined([f'{show(resource, amount)} in flavor "{flavor}"' for (flavor, resource), amount in short.items()])
-    text = f"{missing or 'quota that others borrow'} short now"
+def waiting(short: Mapping[Pair, int], holders: Sequence[tuple[QueuedWorkload, Amounts]]) -> str:
+    """Amounts that are missing now, and their holders."""
+    text = _missing(short)
     if holders:
-        names = quoted(f"{holder.namespace}/{holder.owner_name or holder.name}" for holder, _ in holders)
-        text += f", in use by {names}"
-    if victims:
-        text += f"; {victims} of these may be preempted for it"
+        text += f", in use by {quoted(_owner(holder) for holder, _ in holders)}"
     return text
+
+
+def preempting(short: Mapping[Pair, int], preempted: Sequence[Candidate]) -> str:
+    """Amounts that are missing now, and the workloads that Kueue would preempt for them."""
+    freed: dict[str, int] = {}
+    for each in preempted:
+        for resource, amount in by_resource(each.held).items():
+            freed[resource] = freed.get(resource, 0) + amount
+    names = quoted(_owner(each.workload) for each in preempted)
+    return f"{_missing(short)}; Kueue would preempt {names} for it, which frees {show_all(freed)}"
+
+
+def _missing(short: Mapping[Pair, int]) -> str:
+    missing = joined([f'{show(resource, amount)} in flavor "{flavor}"' for (flavor, resource), amount in short.items()])
+    return f"{missing or 'quota that others borrow'} short now"
+
+
+def _owner(workload: QueuedWorkload) -> str:
+    return f"{workload.namespace}/{workload.owner_name or workload.name}"
 
 
 def _ask(indexes: Sequence[int]) -> str:

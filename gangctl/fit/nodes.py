@@ -96,6 +96,7 @@ def node_fit(
         ],
         "limits": _limits(floor, requests, used),
         "holders": [],
+        "preempts": [],
         "unknown": unknown,
     }
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from gangctl.fit.candidates import Candidate
+from gangctl.fit.preemption import Preemption, borrowed_at
 from gangctl.fit.quotas import Ceiling, Quotas
-from gangctl.fit.search import Available, Demand, Mode, Step, Terms
+from gangctl.fit.search import Assess, Available, Demand, Mode, Step, Terms, tries
+from gangctl.fit.tree import Node, Pair
 from gangctl.kueue.amounts import UNLIMITED
-from gangctl.kueue.objects import Amounts, ClusterQueue, QueuedWorkload
-
-Pair = tuple[str, str]
+from gangctl.kueue.objects import ClusterQueue
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,26 +47,34 @@ def capacity_of(quotas: Quotas, queue: ClusterQueue, demands: Sequence[Demand]) 
     )
 
 
-def when_empty(queue: ClusterQueue, capacity: Capacity) -> Terms:
+def when_empty(queue: ClusterQueue, node: Node, capacity: Capacity) -> Terms:
     """Kueue's choice with nothing in use."""
-    return Terms(
-        ceiling=capacity.ceiling,
-        free=capacity.ceiling,
-        own=capacity.nominal if queue.cohort else capacity.ceiling,
-        stop_at_borrowing=queue.when_can_borrow != "TryNextFlavor",
-    )
+
+    def assess(pair: Pair, amount: int) -> tuple[Mode, int]:
+        most = capacity.ceilings[pair].amount
+        if most is not None and amount > most:
+            return Mode.NO_FIT, 0
+        return Mode.FIT, borrowed_at(node, pair, amount, empty=True)[0]
+
+    return _terms(queue, assess)
 
 
-def as_it_is(queue: ClusterQueue, capacity: Capacity, *, preempting: bool) -> Terms:
+def as_it_is(preemption: Preemption, capacity: Capacity) -> Terms:
     """Kueue's choice now."""
-    own = {pair: max(0, amount - capacity.used[pair]) for pair, amount in capacity.nominal.items()}
+
+    def assess(pair: Pair, amount: int) -> tuple[Mode, int]:
+        most = capacity.ceilings[pair].amount
+        return preemption.assess(pair, amount) if most is None or amount <= most else (Mode.NO_FIT, 0)
+
+    return _terms(preemption.preemptor.queue, assess)
+
+
+def _terms(queue: ClusterQueue, assess: Assess) -> Terms:
     return Terms(
-        ceiling=capacity.ceiling,
-        free=capacity.free,
-        own=own if queue.cohort else capacity.ceiling,
+        assess,
         stop_at_borrowing=queue.when_can_borrow != "TryNextFlavor",
-        stop_at_preemption=queue.when_can_preempt == "Preempt",
-        preempting=preempting,
+        stop_at_preemption=queue.when_can_preempt != "TryNextFlavor",
+        prefer_preemption=queue.prefers_preemption,
     )
 
 
@@ -88,50 +97,30 @@ def lacking(demands: Sequence[Demand], steps: Sequence[Step], capacity: Capacity
     return short
 
 
-def may_ever_preempt(queue: ClusterQueue) -> bool:
-    """Whether the queue's policies allow preemption."""
-    return queue.within_queue != "Never" or queue.reclaim != "Never"
+@dataclass(frozen=True, slots=True)
+class Now:
+    """What Kueue would do now: its assignment, None without one, and the workloads that it would preempt."""
+
+    steps: tuple[Step, ...] | None
+    preempted: Sequence[Candidate] = ()
+
+    @property
+    def fits(self) -> bool:
+        """Whether everything fits without preemption."""
+        return self.steps is not None and all(step.mode is Mode.FIT for step in self.steps)
 
 
-def may_preempt(
-    queue: ClusterQueue, holders: Sequence[tuple[QueuedWorkload, Amounts]], priority: int | None
-) -> list[QueuedWorkload]:
-    """Workloads that one of this priority may preempt; None is an unknown priority."""
-    return [
-        holder
-        for holder, _ in holders
-        if _outranked(
-            queue.within_queue if holder.cluster_queue == queue.name else queue.reclaim, priority, holder.priority
-        )
-    ]
-
-
-def _outranked(policy: str, priority: int | None, of: int) -> bool:
-    match policy:
-        case "Any":
-            return True
-        case "LowerPriority":
-            return priority is not None and of < priority
-        case "LowerOrNewerEqualPriority":
-            # A holder of equal priority is older: it runs already.
-            return priority is not None and of < priority
-    return False
-
-
-def fits_now(steps: Sequence[Step]) -> bool:
-    """Whether everything fits."""
-    return all(step.mode is Mode.FIT for step in steps)
-
-
-def reason_now(steps: Sequence[Step]) -> str:
-    """Whether preemption is needed, or the end of others."""
-    return "WaitsForQuota" if any(step.mode is Mode.WAIT for step in steps) else "NeedsPreemption"
-
-
-def settled(found: Sequence[tuple[Step, ...] | None]) -> tuple[Step, ...] | None:
-    """The try that Kueue uses: all fits, or fits after preemption; else the first that waits."""
-    waits = [steps for steps in found if steps is not None]
-    for steps in waits:
-        if all(step.mode is not Mode.WAIT for step in steps):
-            return steps
-    return waits[0] if waits else None
+def decide(demands: Sequence[Demand], terms: Terms, preemption: Preemption) -> Now:
+    """Kueue's decision: the first try that fits or fits after preemption, else the first assignment, which waits."""
+    waits: tuple[Step, ...] | None = None
+    for steps in tries(demands, terms):
+        if steps is None:
+            continue
+        if all(step.mode is Mode.FIT for step in steps):
+            return Now(steps)
+        short = {(step.flavor, resource) for step in steps for resource in step.waits}
+        preempted = preemption.preempted(taken(demands, steps), short)
+        if preempted:
+            return Now(steps, preempted)
+        waits = waits or steps
+    return Now(waits)

@@ -6,11 +6,11 @@ number of cohorts above the changed object.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Literal
 
-from gangctl.fit.tree import Node, Pair, minus, plus, quotas_of
+from gangctl.fit.tree import Node, Pair, plus, quotas_of
 from gangctl.kueue.amounts import UNLIMITED
 from gangctl.kueue.objects import Amounts, ClusterQueue, Cohort, QueuedWorkload
 
@@ -59,11 +59,13 @@ class Quotas:
         """Add a ClusterQueue, or replace the one of this name."""
         before = self._queues.get(queue.name)
         self._queues[queue.name] = queue
+        node = self._queue_nodes.get(queue.name)
+        if node is not None:
+            node.weight = queue.weight
         if before is not None and before.groups == queue.groups and before.cohort == queue.cohort:
             return
-        node = self._queue_nodes.get(queue.name)
         if node is None:
-            node = self._queue_nodes[queue.name] = Node(queue.name, is_queue=True)
+            node = self._queue_nodes[queue.name] = Node(queue.name, is_queue=True, weight=queue.weight)
             node.used = self._usage_in(queue.name)
         elif before is not None and before.cohort != queue.cohort:
             self._part(node)
@@ -86,6 +88,7 @@ class Quotas:
             return
         self._cohorts[cohort.name] = cohort
         node = self._cohort_node(cohort.name)
+        node.weight = cohort.weight
         old, node.quotas = node.quotas, quotas_of(cohort.groups)
         if cohort.parent != (node.parent.name if node.parent else ""):
             self._move(node, cohort.parent)
@@ -98,6 +101,7 @@ class Quotas:
             return
         node = self._cohort_nodes[name]
         old, node.quotas = node.quotas, {}
+        node.weight = 1.0
         if node.parent is not None:
             self._move(node, "")
         else:
@@ -129,7 +133,7 @@ class Quotas:
             return
         self._workloads[workload.uid] = workload
         self._holders.setdefault(workload.cluster_queue, {})[workload.uid] = held
-        self._use(workload.cluster_queue, held, 1)
+        self.use(workload.cluster_queue, held, 1)
 
     def remove_usage(self, uid: str) -> None:
         """Remove a workload and its usage."""
@@ -140,7 +144,7 @@ class Quotas:
         held = holders.pop(uid)
         if not holders:
             del self._holders[workload.cluster_queue]
-        self._use(workload.cluster_queue, held, -1)
+        self.use(workload.cluster_queue, held, -1)
 
     def cycle(self, queue: str) -> bool:
         """Whether the cohorts above a ClusterQueue are a cycle: then it admits nothing."""
@@ -167,14 +171,8 @@ class Quotas:
             return Ceiling(None, f"the cohorts of {node} are a cycle")
         if not self.covers(queue, flavor, resource):
             return Ceiling(0, f'{node} does not have "{resource}" in flavor "{flavor}"')
-        pair = flavor, resource
-        amount, limit = path[-1].subtree(pair), _root_limit(path)
-        for each in reversed(path[:-1]):
-            amount = plus(each.local(pair), amount)
-            borrowing = each.quota(pair).borrowing_limit
-            most = UNLIMITED if borrowing is None else plus(each.subtree(pair), borrowing)
-            if most < amount:
-                amount, limit = most, f"borrowingLimit of {each}"
+        amount, limited = node.potential((flavor, resource))
+        limit = f"borrowingLimit of {limited}" if limited is not None else _root_limit(path)
         return Ceiling(None if amount >= UNLIMITED else amount, limit)
 
     def used(self, queue: str, flavor: str, resource: str) -> int:
@@ -190,14 +188,7 @@ class Quotas:
         node = self._queue_nodes.get(queue)
         if node is None or not self.covers(queue, flavor, resource):
             return 0
-        path = node.above()
-        if path[-1].parent is not None:
-            return 0
-        pair = flavor, resource
-        amount = _free(path[-1], pair)
-        for each in reversed(path[:-1]):
-            amount = _free_below(each, pair, amount)
-        return amount
+        return 0 if node.in_cycle() else node.available((flavor, resource))
 
     def tree(self, queue: str) -> tuple[str, ...]:
         """Names of the ClusterQueues that share quota with one, itself among them, in order."""
@@ -216,6 +207,27 @@ class Quotas:
         others = (each for each in path[-1].below() if each not in path and each.local(pair) > 0)
         return tuple(sorted(map(str, others))[:_MOST_NAMED])
 
+    def node(self, queue: str) -> Node | None:
+        """A ClusterQueue in the tree of quotas; None if there is none of this name."""
+        return self._queue_nodes.get(queue)
+
+    def held_in(self, queue: str) -> Iterator[tuple[QueuedWorkload, dict[Pair, int]]]:
+        """The workloads of a ClusterQueue, and what each uses."""
+        return ((self._workloads[uid], held) for uid, held in self._holders.get(queue, {}).items())
+
+    def use(self, queue: str, held: Mapping[Pair, int], sign: Literal[1, -1]) -> None:
+        """Add to the usage of a ClusterQueue, or take away from it."""
+        node = self._queue_nodes.get(queue)
+        if node is None:
+            return
+        for pair, amount in held.items():
+            left = node.used.get(pair, 0) + sign * amount
+            if left:
+                node.used[pair] = left
+            else:
+                node.used.pop(pair, None)
+        self._lift(node, held)
+
     def holders(self, queue: str, pairs: Collection[Pair]) -> list[tuple[QueuedWorkload, Amounts]]:
         """Workloads that use these pairs in a ClusterQueue or in its cohorts.
 
@@ -227,7 +239,7 @@ class Quotas:
             (self._workloads[uid], amounts)
             for name in self.tree(queue)
             for uid, held in self._holders.get(name, {}).items()
-            if (amounts := _by_resource(held, wanted))
+            if (amounts := by_resource(held, wanted))
         ]
         found.sort(key=lambda each: _rank(each[0], queue))
         return found
@@ -241,18 +253,6 @@ class Quotas:
             for pair, amount in held.items():
                 used[pair] = used.get(pair, 0) + amount
         return used
-
-    def _use(self, queue: str, held: dict[Pair, int], sign: int) -> None:
-        node = self._queue_nodes.get(queue)
-        if node is None:
-            return
-        for pair, amount in held.items():
-            left = node.used.get(pair, 0) + sign * amount
-            if left:
-                node.used[pair] = left
-            else:
-                node.used.pop(pair, None)
-        self._lift(node, held)
 
     @staticmethod
     def _lift(node: Node, pairs: Iterable[Pair]) -> None:
@@ -302,26 +302,11 @@ def _root_limit(path: list[Node]) -> str:
     return f"nominalQuota of {root}" if root.is_queue else f"all that {root} has"
 
 
-def _free(node: Node, pair: Pair) -> int:
-    """Remaining quota at a root."""
-    return minus(node.subtree(pair), node.usage(pair))
-
-
-def _free_below(node: Node, pair: Pair, above: int) -> int:
-    """Remaining quota at a node, from that of its parent."""
-    local, usage = node.local(pair), node.usage(pair)
-    borrowing = node.quota(pair).borrowing_limit
-    if borrowing is not None:
-        stored = minus(node.subtree(pair), local)
-        drawn = max(0, minus(usage, local))
-        above = min(above, plus(minus(stored, drawn), borrowing))
-    return plus(max(0, minus(local, usage)), above)
-
-
-def _by_resource(held: dict[Pair, int], wanted: set[Pair]) -> dict[str, int]:
+def by_resource(held: Mapping[Pair, int], wanted: Collection[Pair] | None = None) -> dict[str, int]:
+    """Usage by resource, over all flavors, or over those of ``wanted``."""
     amounts: dict[str, int] = {}
     for (flavor, resource), amount in held.items():
-        if amount and (flavor, resource) in wanted:
+        if amount and (wanted is None or (flavor, resource) in wanted):
             amounts[resource] = plus(amounts.get(resource, 0), amount)
     return amounts
 

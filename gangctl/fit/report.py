@@ -58,6 +58,12 @@ class HolderReport(TypedDict):
     resources: Annotated[dict[str, int], "What it holds of the resources that are short, over all flavors.", QUANTITY]
 
 
+class PreemptedReport(HolderReport):
+    """A workload that Kueue would preempt for this JobSet; ``resources`` are all that it frees."""
+
+    why: Annotated[str, "Reason of Kueue's condition Preempted, such as InClusterQueue or InCohortReclamation."]
+
+
 class FitReport(TypedDict):
     """Whether a JobSet can be admitted: ever, and now."""
 
@@ -75,4 +81,5 @@ class FitReport(TypedDict):
     podSets: list[PodSetReport]
     limits: list[LimitReport]
     holders: list[HolderReport]
+    preempts: Annotated[list[PreemptedReport], "Which workloads Kueue would preempt for it, with NeedsPreemption."]
     unknown: Annotated[list[str], "What is not known, and could turn never into something else."]

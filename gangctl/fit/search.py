@@ -8,7 +8,7 @@ So it may find an existing choice late, or miss it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Final
@@ -194,36 +194,50 @@ def _fits(size: Sequence[int], free: Sequence[int]) -> bool:
 
 
 class Mode(IntEnum):
-    """How Kueue would assign a flavor now, the worst first."""
+    """How Kueue could assign a flavor, the worst first (``flavorassigner.preemptionMode``)."""
 
     NO_FIT = 0
-    WAIT = 1
+    NO_CANDIDATES = 1
+    """With preemption, but there is nothing to preempt."""
     PREEMPT = 2
-    FIT = 3
+    RECLAIM = 3
+    """With preemption in other queues only."""
+    FIT = 4
+
+
+Assess = Callable[[tuple[str, str], int], tuple[Mode, int]]
+"""How an amount of a flavor and resource could be assigned, and from what height of the cohorts; 0 is not borrowed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """Parameters of Kueue's choice in one ClusterQueue.
+    """Parameters of Kueue's choice in one ClusterQueue."""
 
-    ``ceiling`` is the maximum, ``free`` is available now, ``own`` is available without borrowing.
-    ``preempting`` is whether preemption is possible.
-    """
-
-    ceiling: Available
-    free: Available
-    own: Available
+    assess: Assess
     stop_at_borrowing: bool = True
     stop_at_preemption: bool = False
-    preempting: bool = False
+    prefer_preemption: bool = False
+    """To borrowing, if no flavor is without both."""
+
+    def rank(self, mode: Mode, borrowed: int) -> tuple[int, int, int]:
+        """The better, the higher."""
+        viable = min(mode, Mode.PREEMPT)
+        return (viable, -borrowed, mode) if self.prefer_preemption else (viable, mode, -borrowed)
+
+    def stops(self, mode: Mode, borrowed: int) -> bool:
+        """Whether Kueue takes such a flavor without a look at those after it."""
+        if mode < Mode.PREEMPT or (mode is not Mode.FIT and not self.stop_at_preemption):
+            return False
+        return not borrowed or self.stop_at_borrowing
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """The flavor of a demand, and its mode."""
+    """The flavor of a demand, its worst mode, and the resources that do not fit now."""
 
     flavor: str
     mode: Mode
+    waits: frozenset[str] = field(default=frozenset(), compare=False)
 
 
 def greedy(demands: Sequence[Demand], terms: Terms) -> tuple[Step, ...] | None:
@@ -268,35 +282,31 @@ def _walk(
 
 def _try(demand: Demand, terms: Terms, taken: Mapping[tuple[str, str], int], start: int) -> tuple[Step, int]:
     """The first flavor at which Kueue stops, or the best of all; and where it continues."""
-    best, best_rank = Step("", Mode.NO_FIT), (Mode.NO_FIT, 0)
+    best, best_rank = Step("", Mode.NO_FIT), terms.rank(Mode.NO_FIT, 0)
     among = demand.among or demand.flavors
     for index, flavor in enumerate(among[start:], start=start + 1):
         if flavor not in demand.flavors:
             continue
-        mode, borrows = _mode(flavor, demand.amounts, terms, taken)
-        stops = mode is Mode.FIT or (mode is Mode.PREEMPT and terms.stop_at_preemption)
-        if stops and (not borrows or terms.stop_at_borrowing):
-            return Step(flavor, mode), index % len(among)
-        rank = (mode, 0 if borrows else 1)
-        if mode is not Mode.NO_FIT and rank > best_rank:
-            best, best_rank = Step(flavor, mode), rank
+        step, borrowed = _assess(flavor, demand.amounts, terms, taken)
+        if terms.stops(step.mode, borrowed):
+            return step, index % len(among)
+        rank = terms.rank(step.mode, borrowed)
+        if step.mode is not Mode.NO_FIT and rank > best_rank:
+            best, best_rank = step, rank
     return best, 0
 
 
-def _mode(flavor: str, amounts: Amounts, terms: Terms, taken: Mapping[tuple[str, str], int]) -> tuple[Mode, bool]:
-    """The worst mode of the resources in one flavor, and whether any of it is borrowed."""
-    worst, borrows = Mode.FIT, False
+def _assess(flavor: str, amounts: Amounts, terms: Terms, taken: Mapping[tuple[str, str], int]) -> tuple[Step, int]:
+    """The worst mode of the resources in one flavor, and the borrowing of that resource."""
+    worst, borrowed = Mode.FIT, 0
+    waits = set()
     for resource, amount in amounts.items():
         pair = (flavor, resource)
-        wanted = taken.get(pair, 0) + amount
-        if not _within(wanted, terms.ceiling, pair):
-            return Mode.NO_FIT, False
-        if not _within(wanted, terms.free, pair):
-            worst = min(worst, Mode.PREEMPT if terms.preempting else Mode.WAIT)
-        borrows = borrows or not _within(wanted, terms.own, pair)
-    return worst, borrows
-
-
-def _within(amount: int, available: Available, pair: tuple[str, str]) -> bool:
-    there = available.get(pair, 0)
-    return there is None or amount <= there
+        mode, level = terms.assess(pair, taken.get(pair, 0) + amount)
+        if mode is Mode.NO_FIT:
+            return Step(flavor, mode), level
+        if mode is not Mode.FIT:
+            waits.add(resource)
+        if terms.rank(mode, level) < terms.rank(worst, borrowed):
+            worst, borrowed = mode, level
+    return Step(flavor, worst, frozenset(waits)), borrowed

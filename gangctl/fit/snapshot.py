@@ -18,12 +18,22 @@ from gangctl.kueue.objects import (
     ClusterQueue,
     Cohort,
     LocalQueue,
+    PodPriorityClass,
     PriorityClass,
     QueuedWorkload,
     ResourceFlavor,
 )
 
-Held = ClusterQueue | Cohort | LocalQueue | ResourceFlavor | QueuedWorkload | AdmissionCheck | PriorityClass
+Held = (
+    ClusterQueue
+    | Cohort
+    | LocalQueue
+    | ResourceFlavor
+    | QueuedWorkload
+    | AdmissionCheck
+    | PriorityClass
+    | PodPriorityClass
+)
 """Objects that a snapshot stores unchanged."""
 
 
@@ -54,6 +64,7 @@ class Snapshot:
         self._flavors: dict[str, ResourceFlavor] = {}
         self._checks: dict[str, AdmissionCheck] = {}
         self._priorities: dict[str, int] = {}
+        self._pod_priorities: dict[str, PodPriorityClass] = {}
         self._limit_ranges: dict[str, dict[str, Object]] = {}
         self._runtime_classes: dict[str, Object] | None = None
         self._configuration: KueueConfiguration = read_configuration(configuration)
@@ -82,6 +93,8 @@ class Snapshot:
                 self._checks[held.name] = held
             case PriorityClass():
                 self._priorities[held.name] = held.value
+            case PodPriorityClass():
+                self._pod_priorities[held.name] = held
 
     def drop(self, held: Held) -> None:
         """Remove an object, if it exists."""
@@ -100,6 +113,8 @@ class Snapshot:
                 self._checks.pop(held.name, None)
             case PriorityClass():
                 self._priorities.pop(held.name, None)
+            case PodPriorityClass():
+                self._pod_priorities.pop(held.name, None)
 
     @contextmanager
     def without(self, workloads: Iterable[QueuedWorkload]) -> Iterator[None]:
@@ -154,6 +169,13 @@ class Snapshot:
     def priority(self, name: str) -> int | None:
         """Value of a WorkloadPriorityClass, or None if it does not exist or is unknown."""
         return self._priorities.get(name)
+
+    def pod_priority(self, name: str) -> int | None:
+        """Value of a PriorityClass, or of the default if the name is empty; None if unknown."""
+        if name:
+            found = self._pod_priorities.get(name)
+            return found.value if found is not None else None
+        return min((each.value for each in self._pod_priorities.values() if each.default), default=0)
 
     def surroundings(self, namespace: str) -> Surroundings:
         """Objects that change the requests of pods in a namespace, including Kueue's configuration."""

@@ -81,6 +81,8 @@ class Node:
     lent: dict[Pair, Total] = field(default_factory=dict)
     drawn: dict[Pair, Total] = field(default_factory=dict)
     given: dict[Pair, tuple[int, int]] = field(default_factory=dict)
+    weight: float = 1.0
+    """For fair sharing."""
 
     def __str__(self) -> str:
         return f'{"ClusterQueue" if self.is_queue else "Cohort"} "{self.name}"'
@@ -105,6 +107,46 @@ class Node:
         total = self.drawn.get(pair)
         own = self.used.get(pair, 0)
         return plus(own, total.value) if total else own
+
+    def potential(self, pair: Pair) -> tuple[int, Node | None]:
+        """The most it could ever use, and the node whose borrowingLimit sets that; None if the root's quota does."""
+        if self.parent is None:
+            return self.subtree(pair), None
+        amount, limited = self.parent.potential(pair)
+        amount = plus(self.local(pair), amount)
+        borrowing = self.quota(pair).borrowing_limit
+        if borrowing is not None and (most := plus(self.subtree(pair), borrowing)) < amount:
+            return most, self
+        return amount, limited
+
+    def available(self, pair: Pair) -> int:
+        """What it could use now without preemption; negative after quotas were lowered."""
+        if self.parent is None:
+            return minus(self.subtree(pair), self.usage(pair))
+        above = self.parent.available(pair)
+        borrowing = self.quota(pair).borrowing_limit
+        if borrowing is not None:
+            local = self.local(pair)
+            stored = minus(self.subtree(pair), local)
+            drawn = max(0, minus(self.usage(pair), local))
+            above = min(above, plus(minus(stored, drawn), borrowing))
+        return plus(self.locally_available(pair), above)
+
+    def locally_available(self, pair: Pair) -> int:
+        """The free part of :meth:`local`."""
+        return max(0, minus(self.local(pair), self.usage(pair)))
+
+    def borrows(self, pair: Pair, more: int = 0) -> bool:
+        """Whether it uses more than its own quota and that of its children, or would with ``more``."""
+        return plus(self.usage(pair), more) > self.subtree(pair)
+
+    def within_quota(self, pairs: Iterable[Pair]) -> bool:
+        """Whether it borrows none of these."""
+        return not any(self.borrows(pair) for pair in pairs)
+
+    def height(self) -> int:
+        """Distance to the deepest descendant."""
+        return max((1 + child.height() for child in self.children), default=0)
 
     def pairs(self) -> set[Pair]:
         """Pairs of it and of its descendants."""

@@ -14,23 +14,15 @@ from typing import Final
 from gangctl.api.jobset import JobSet, read_jobset
 from gangctl.errors import one_line
 from gangctl.fit import explain
+from gangctl.fit.candidates import LOWEST, Preemptor
 from gangctl.fit.clusterstate import ClusterState, FitRequest
 from gangctl.fit.demands import Member, Needs, Refuses, needs_of, with_pods
 from gangctl.fit.eligibility import all_with_topology, refusal
-from gangctl.fit.now import (
-    Capacity,
-    as_it_is,
-    capacity_of,
-    fits_now,
-    lacking,
-    may_ever_preempt,
-    may_preempt,
-    reason_now,
-    settled,
-    when_empty,
-)
+from gangctl.fit.now import Capacity, as_it_is, capacity_of, decide, lacking, when_empty
 from gangctl.fit.podsets import PodSet, podsets_of
-from gangctl.fit.report import API_VERSION, KIND, FitReport, HolderReport, LimitReport, Verdict
+from gangctl.fit.preemption import Preemption
+from gangctl.fit.quotas import by_resource
+from gangctl.fit.report import API_VERSION, KIND, FitReport, HolderReport, LimitReport, PreemptedReport, Verdict
 from gangctl.fit.requests import requests_of
 from gangctl.fit.search import BUDGET, Mode, Step, search, tries
 from gangctl.kueue.amounts import UNLIMITED
@@ -39,6 +31,7 @@ from gangctl.kueue.configuration import KueueConfiguration
 from gangctl.kueue.consistency import FEWEST_PODSETS
 from gangctl.kueue.names import DEFAULT_QUEUE, MULTIKUEUE, PRIORITY_CLASS
 from gangctl.kueue.objects import Amounts, ClusterQueue, QueuedWorkload, ResourceGroup
+from gangctl.kueue.order import queued_at
 from gangctl.kueue.stuck import JOBSET_FRAMEWORK
 
 __all__ = ["ClusterState", "FitRequest", "fit"]
@@ -66,6 +59,7 @@ class _Case:
     capacity: Capacity | None = None
     steps: Sequence[Step] = ()
     holders: list[HolderReport] = field(default_factory=list)
+    preempts: list[PreemptedReport] = field(default_factory=list)
 
     def answer(
         self, verdict: Verdict, reason: str, message: str, *, blocking: bool = False, reorder: bool = False
@@ -99,6 +93,7 @@ class _Case:
             ],
             "limits": self._limits(),
             "holders": self.holders,
+            "preempts": self.preempts,
             "unknown": self.unknown,
         }
 
@@ -256,7 +251,10 @@ def _in_queue(case: _Case, queue: ClusterQueue, configuration: KueueConfiguratio
         lenient=configuration.quota_check == "IgnoreUndeclared",
     )
     case.capacity = capacity_of(case.cluster.quotas, queue, case.needs.demands)
-    gang = explain.Gang(case.members, case.needs, queue, case.capacity)
+    node = case.cluster.quotas.node(queue.name)
+    if node is None:
+        raise AssertionError(f"ClusterQueue {queue.name} is known without its quotas")
+    gang = explain.Gang(case.members, case.needs, queue, node, case.capacity)
     if case.needs.undeclared:
         return case.never("NeverUndeclaredResource", explain.undeclared(gang))
     if not all(demand.flavors for demand in case.needs.demands):
@@ -298,13 +296,12 @@ def _refuses(cluster: ClusterState, queue: ClusterQueue, configuration: KueueCon
 def _by_quota(case: _Case, gang: explain.Gang, budget: int) -> FitReport:
     """The verdict on a gang without errors that Kueue rejects with any quota."""
     demands = gang.needs.demands
-    terms = when_empty(gang.queue, gang.capacity)
-    empty = list(tries(demands, terms))
+    empty = list(tries(demands, when_empty(gang.queue, gang.node, gang.capacity)))
     found = next((steps for steps in empty if steps is not None), None)
     if found is None:
         failing, exhausted, left = [], False, budget
         for part in sorted({demand.part for demand in demands}):
-            answer = search(gang.part(part)[0], terms.ceiling, left)
+            answer = search(gang.part(part)[0], gang.capacity.ceiling, left)
             left -= answer.steps
             exhausted = exhausted or answer.exhausted
             if answer.choice is None and not answer.exhausted:
@@ -320,43 +317,52 @@ def _by_quota(case: _Case, gang: explain.Gang, budget: int) -> FitReport:
 def _when(case: _Case, gang: explain.Gang, empty: tuple[Step, ...] | None, *, late: bool, budget: int) -> FitReport:
     """The verdict on a gang that can fit; ``late`` if Kueue's first try would not find it."""
     demands, queue = gang.needs.demands, gang.queue
-    terms = when_empty(queue, gang.capacity)
     movable = not any(rj.depends_on for rj in case.jobset.replicated_jobs)
-    now = _settled_now(case, gang, empty)
-    if now is not None and fits_now(now):
-        case.steps = now
+    preemption = Preemption(case.cluster.quotas, _preemptor(case, queue), gang.node)
+    now = decide(demands, as_it_is(preemption, gang.capacity), preemption)
+    if now.steps is not None and now.fits:
+        case.steps = now.steps
         if late:
-            message = explain.late(gang, [step.flavor for step in now], terms, movable=movable)
+            message = explain.late(gang, [step.flavor for step in now.steps], movable=movable)
             return case.answer("fits", "FitsReordered", message + _unsure(case), reorder=True)
         return case.answer("fits", "Fits", f'it fits into ClusterQueue "{queue.name}" now{_unsure(case)}')
     if empty is None:
-        choice = search(demands, terms.ceiling, budget).choice or ()
+        choice = search(demands, gang.capacity.ceiling, budget).choice or ()
         case.steps = tuple(Step(flavor, Mode.FIT) for flavor in choice)
-        message = explain.missed(gang, choice, terms, movable=movable)
+        message = explain.missed(gang, choice, movable=movable)
         return case.answer("not-now", "FitsReordered", message, blocking=case.strict, reorder=True)
-    case.steps = empty if now is None else now
+    case.steps = empty if now.steps is None else now.steps
     short = lacking(demands, case.steps, gang.capacity)
     holding = case.cluster.quotas.holders(queue.name, short.keys())
     case.holders = [_holder(holder, amounts) for holder, amounts in holding[:_MOST_HOLDERS]]
-    victims = may_preempt(queue, holding, _priority(case))
-    reason = "WaitsForQuota" if now is None else reason_now(now)
-    message = explain.waiting(short, holding, len(victims)) + _unsure(case)
-    return case.answer("not-now", reason, message, reorder=late)
+    case.preempts = [{**_holder(each.workload, by_resource(each.held)), "why": each.why} for each in now.preempted]
+    if now.preempted:
+        message = explain.preempting(short, now.preempted) + _unsure(case)
+        return case.answer("not-now", "NeedsPreemption", message, reorder=late)
+    message = explain.waiting(short, holding) + _unsure_of_preemption(case, preemption) + _unsure(case)
+    return case.answer("not-now", "WaitsForQuota", message, reorder=late)
 
 
-def _settled_now(case: _Case, gang: explain.Gang, empty: tuple[Step, ...] | None) -> tuple[Step, ...] | None:
-    """Kueue's assignment now, with preemption if that is possible; None if there is none."""
-    demands, queue = gang.needs.demands, gang.queue
-    now = settled(list(tries(demands, as_it_is(queue, gang.capacity, preempting=False))))
-    looks_on = queue.when_can_preempt != "Preempt"
-    if not may_ever_preempt(queue) or (looks_on and now is not None and fits_now(now)):
-        return now
-    tried = now or empty
-    # If Kueue preempts before it tries other flavors, holders in all flavors count.
-    pairs = lacking(demands, tried, gang.capacity).keys() if looks_on and tried else gang.capacity.ceilings.keys()
-    if not may_preempt(queue, case.cluster.quotas.holders(queue.name, pairs), _priority(case)):
-        return now
-    return settled(list(tries(demands, as_it_is(queue, gang.capacity, preempting=True))))
+def _preemptor(case: _Case, queue: ClusterQueue) -> Preemptor:
+    configuration = case.cluster.surroundings(case.request.namespace).configuration
+    priority, workload = _priority(case), case.request.workload
+    return Preemptor(
+        queue,
+        LOWEST if priority is None else priority,
+        queued_at(workload) if workload is not None else None,
+        configuration.fair_sharing,
+        within_nominal=configuration.gate("FairSharingPreemptWithinNominal", default=True),
+    )
+
+
+def _unsure_of_preemption(case: _Case, preemption: Preemption) -> str:
+    """Why Kueue may preempt others nevertheless."""
+    queue = preemption.preemptor.queue
+    if preemption.exhausted:
+        return "; whether Kueue would preempt some of the many workloads is not known"
+    if _priority(case) is None and {queue.within_queue, queue.reclaim} - {"Never", "Any"}:
+        return "; its priority is not known, so neither is whether Kueue would preempt others for it"
+    return ""
 
 
 def _holder(holder: QueuedWorkload, amounts: Amounts) -> HolderReport:
@@ -375,10 +381,14 @@ def _unsure(case: _Case) -> str:
 
 
 def _priority(case: _Case) -> int | None:
-    """Priority of the Workload that Kueue creates; None if unknown."""
+    """Priority of the Workload that Kueue creates, or has created; None if unknown."""
+    if case.request.workload is not None:
+        return case.request.workload.priority
     metadata = case.request.jobset.get("metadata")
     labels = metadata.get("labels") if isinstance(metadata, dict) else None
     name = labels.get(PRIORITY_CLASS) if isinstance(labels, dict) else None
     if isinstance(name, str) and name:
         return case.cluster.priority(name)
-    return None if any(rj.priority_class for rj in case.jobset.replicated_jobs) else 0
+    return case.cluster.pod_priority(
+        next((rj.priority_class for rj in case.jobset.replicated_jobs if rj.priority_class), "")
+    )

@@ -78,6 +78,8 @@ class KueueConfiguration:
     """Whether MultiKueue is configured; the AdmissionChecks of a ClusterQueue decide whether it is used."""
     dra: bool = False
     """Whether devices of claims are counted (``deviceClassMappings``)."""
+    fair_sharing: tuple[str, ...] | None = None
+    """``fairSharing.preemptionStrategies``; None without fair sharing."""
     gates: Mapping[str, bool] = field(default_factory=dict)
     """``featureGates`` in the file; flags of the process may set others."""
 
@@ -129,8 +131,26 @@ def _read(documents: Sequence[Document]) -> KueueConfiguration:
         frameworks=_texts(_section(raw, "integrations"), "frameworks", "integrations.") or ("batch/job",),
         multikueue=bool(_section(raw, "multiKueue")),
         dra=bool(_entries(resources, "deviceClassMappings")),
+        fair_sharing=_fair_sharing(raw),
         gates=gates,
     )
+
+
+STRATEGIES: Final = ("LessThanOrEqualToFinalShare", "LessThanInitialShare")
+"""Strategies of fair sharing, which are the default together."""
+
+
+def _fair_sharing(raw: Mapping[str, Any]) -> tuple[str, ...] | None:
+    section = _section(raw, "fairSharing")
+    # Only v1beta1 has a switch, which is off by default.
+    on = (
+        section.get("enable") is True
+        if raw["apiVersion"] == f"{_GROUP}/v1beta1"
+        else raw.get("fairSharing") is not None
+    )
+    if not on:
+        return None
+    return _texts(section, "preemptionStrategies", "fairSharing.") or STRATEGIES
 
 
 def _section(raw: Mapping[str, Any], key: str) -> Mapping[str, Any]:

@@ -87,6 +87,14 @@ class ClusterQueue:
     """``preemption.withinClusterQueue``"""
     reclaim: str = "Never"
     """``preemption.reclaimWithinCohort``"""
+    while_borrowing: bool = False
+    """Whether ``preemption.borrowWithinCohort`` allows preemption for a workload that borrows."""
+    while_borrowing_up_to: int | None = None
+    """``maxPriorityThreshold`` of that: the highest priority that is preempted so; None is no limit."""
+    prefers_preemption: bool = False
+    """``flavorFungibility.preference`` is PreemptionOverBorrowing."""
+    weight: float = 1.0
+    """``fairSharing.weight``"""
     active: Condition | None = None
     pending: int = 0
     deleting: bool = False
@@ -99,6 +107,8 @@ class Cohort:
     name: str
     parent: str = ""
     groups: tuple[ResourceGroup, ...] = ()
+    weight: float = 1.0
+    """``fairSharing.weight``"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,6 +213,16 @@ class PriorityClass:
 
     name: str
     value: int
+
+
+@dataclass(frozen=True, slots=True)
+class PodPriorityClass:
+    """A PriorityClass of ``scheduling.k8s.io``: the priority of pods, and of a Workload without a class of Kueue's."""
+
+    name: str
+    value: int
+    default: bool = False
+    """``globalDefault``"""
 
 
 PODS: Final = "pods"

@@ -23,6 +23,7 @@ from gangctl.kueue.objects import (
     Condition,
     FlavorQuotas,
     LocalQueue,
+    PodPriorityClass,
     PodSetAssignment,
     PriorityClass,
     QueuedWorkload,
@@ -158,11 +159,18 @@ def _groups(spec: Mapping[str, Any]) -> tuple[ResourceGroup, ...]:
     )
 
 
+def _weight(spec: Mapping[str, Any]) -> float:
+    """Weight for fair sharing, 1 if there is none."""
+    weight = read_quantity(object_at(spec, "fairSharing").get("weight"))
+    return 1.0 if weight is None else float(weight)
+
+
 def read_cluster_queue(raw: Mapping[str, Any]) -> ClusterQueue:
     """The projection of a ClusterQueue; InputError when it has no name."""
     metadata = _metadata(raw, "ClusterQueue")
     spec, status = object_at(raw, "spec"), object_at(raw, "status")
     fungibility, preemption = object_at(spec, "flavorFungibility"), object_at(spec, "preemption")
+    borrowing = object_at(preemption, "borrowWithinCohort")
     return ClusterQueue(
         name=_name(metadata, "name"),
         cohort=_name(spec, "cohortName"),
@@ -178,6 +186,12 @@ def read_cluster_queue(raw: Mapping[str, Any]) -> ClusterQueue:
         when_can_preempt=_text(fungibility, "whenCanPreempt", "TryNextFlavor"),
         within_queue=_text(preemption, "withinClusterQueue", "Never"),
         reclaim=_text(preemption, "reclaimWithinCohort", "Never"),
+        while_borrowing=_text(borrowing, "policy", "Never") != "Never",
+        while_borrowing_up_to=_integer(borrowing, "maxPriorityThreshold")
+        if "maxPriorityThreshold" in borrowing
+        else None,
+        prefers_preemption=fungibility.get("preference") == "PreemptionOverBorrowing",
+        weight=_weight(spec),
         active=_conditions(raw).get("Active"),
         pending=_integer(status, "pendingWorkloads"),
         deleting=bool(metadata.get("deletionTimestamp")),
@@ -188,7 +202,7 @@ def read_cohort(raw: Mapping[str, Any]) -> Cohort:
     """The projection of a Cohort; InputError when it has no name."""
     metadata = _metadata(raw, "Cohort")
     spec = object_at(raw, "spec")
-    return Cohort(_name(metadata, "name"), _name(spec, "parentName"), _groups(spec))
+    return Cohort(_name(metadata, "name"), _name(spec, "parentName"), _groups(spec), _weight(spec))
 
 
 def read_local_queue(raw: Mapping[str, Any]) -> LocalQueue:
@@ -239,6 +253,12 @@ def read_check(raw: Mapping[str, Any]) -> AdmissionCheck:
 def read_priority_class(raw: Mapping[str, Any]) -> PriorityClass:
     """The projection of a WorkloadPriorityClass; InputError when it has no name."""
     return PriorityClass(_name(_metadata(raw, "WorkloadPriorityClass"), "name"), _integer(raw, "value"))
+
+
+def read_pod_priority_class(raw: Mapping[str, Any]) -> PodPriorityClass:
+    """The projection of a PriorityClass of ``scheduling.k8s.io``; InputError when it has no name."""
+    name = _name(_metadata(raw, "PriorityClass"), "name")
+    return PodPriorityClass(name, _integer(raw, "value"), raw.get("globalDefault") is True)
 
 
 def _checks(status: Mapping[str, Any]) -> tuple[CheckState, ...]:

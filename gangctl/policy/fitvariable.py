@@ -45,5 +45,6 @@ def unknown_fit(raw: Mapping[str, Any], namespace: str, why: Sequence[str]) -> F
         "podSets": [],
         "limits": [],
         "holders": [],
+        "preempts": [],
         "unknown": [*why],
     }

@@ -34,6 +34,7 @@ class Options:
     jobset_gates: Mapping[str, bool] = field(default_factory=dict)
     kueue_gates: Mapping[str, bool] = field(default_factory=dict)
     kueue_metrics: bool = False
+    kueue_fair_sharing: bool = False
     kwok_stages: Sequence[Object] | None = None
     crds: Sequence[Object] = ()
     server_flags: Sequence[str] = ()

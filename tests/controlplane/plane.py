@@ -73,6 +73,7 @@ class ControlPlane:
         jobset_gates: Mapping[str, bool] | None = None,
         kueue_gates: Mapping[str, bool] | None = None,
         kueue_metrics: bool = False,
+        kueue_fair_sharing: bool = False,
         kwok_stages: Sequence[Object] | None = None,
         crds: Sequence[Object] = (),
         server_flags: Sequence[str] = (),
@@ -94,6 +95,7 @@ class ControlPlane:
             jobset_gates=jobset_gates or {},
             kueue_gates=kueue_gates or {},
             kueue_metrics=kueue_metrics,
+            kueue_fair_sharing=kueue_fair_sharing,
             kwok_stages=kwok_stages,
             crds=crds,
             server_flags=server_flags,
@@ -408,7 +410,10 @@ class ControlPlane:
         makers: dict[str, Callable[[], addon.Addon]] = {
             "jobset": lambda: jobset.jobset(self.site, self.options.jobset, self.options.jobset_gates),
             "kueue": lambda: kueue.kueue(
-                self.site, {**kueue.DEFAULT_GATES, **self.options.kueue_gates}, metrics=self.options.kueue_metrics
+                self.site,
+                {**kueue.DEFAULT_GATES, **self.options.kueue_gates},
+                metrics=self.options.kueue_metrics,
+                fair_sharing=self.options.kueue_fair_sharing,
             ),
             "kwok": lambda: kwok.kwok(self.site, self.options.kwok_stages),
             "lws": lambda: lws.lws(self.site),

@@ -115,8 +115,27 @@ class TestSearch:
         assert search([*hard, Demand({"gpu": 1}, ("f1",), part=1)], available, budget=50) == Found(None)
 
 
-def terms(available: Available, **more: object) -> Terms:
-    return Terms(available, **{"free": available, "own": available, **more})  # type: ignore[arg-type]
+def terms(
+    available: Available,
+    *,
+    free: Available | None = None,
+    own: Available | None = None,
+    preempting: Mode = Mode.NO_CANDIDATES,
+    **more: bool,
+) -> Terms:
+    """Terms of a queue that can have ``available``, of which ``free`` is not in use and ``own`` is not borrowed."""
+
+    def within(amount: int, bounds: Available | None, pair: tuple[str, str]) -> bool:
+        there = (available if bounds is None else bounds).get(pair, 0)
+        return there is None or amount <= there
+
+    def assess(pair: tuple[str, str], amount: int) -> tuple[Mode, int]:
+        borrowed = int(not within(amount, own, pair))
+        if not within(amount, available, pair):
+            return Mode.NO_FIT, borrowed
+        return Mode.FIT if within(amount, free, pair) else preempting, borrowed
+
+    return Terms(assess, **more)
 
 
 class TestGreedy:
@@ -136,9 +155,9 @@ class TestGreedy:
 
     def test_preemption_in_the_first_flavor_is_chosen_if_the_queue_stops_at_preemption(self) -> None:
         available, free = of_cpu(f1=10, f2=10), of_cpu(f1=5, f2=6)
-        stopping = terms(available, free=free, preempting=True, stop_at_preemption=True)
+        stopping = terms(available, free=free, preempting=Mode.PREEMPT, stop_at_preemption=True)
         assert greedy([cpu(6)], stopping) == (Step("f1", Mode.PREEMPT),)
-        assert greedy([cpu(6)], terms(available, free=free, preempting=True)) == (Step("f2", Mode.FIT),)
+        assert greedy([cpu(6)], terms(available, free=free, preempting=Mode.PREEMPT)) == (Step("f2", Mode.FIT),)
 
     def test_the_next_flavor_is_tried_before_borrowing_if_the_queue_prefers_it(self) -> None:
         available, own = of_cpu(f1=10, f2=10), of_cpu(f1=5, f2=10)
@@ -151,7 +170,23 @@ class TestGreedy:
         available = of_cpu(f1=10)
         assert greedy([cpu(6, "f1"), cpu(5, "f1")], terms(available, free=of_cpu(f1=0))) is None
         waiting = greedy([cpu(6, "f1"), cpu(4, "f1")], terms(available, free=of_cpu(f1=0)))
-        assert waiting == (Step("f1", Mode.WAIT),) * 2
+        assert waiting == (Step("f1", Mode.NO_CANDIDATES),) * 2
+        assert [step.waits for step in waiting] == [{"cpu"}] * 2
+
+    @pytest.mark.parametrize(("prefer", "flavor"), [(False, "f1"), (True, "f2")])
+    def test_the_preference_decides_between_preemption_and_borrowing(self, prefer: bool, flavor: str) -> None:
+        def assess(pair: tuple[str, str], _: int) -> tuple[Mode, int]:
+            return {"f1": (Mode.FIT, 1), "f2": (Mode.RECLAIM, 0)}[pair[0]]
+
+        choice = Terms(assess, stop_at_borrowing=False, prefer_preemption=prefer)
+        assert [step.flavor for step in greedy([cpu(6)], choice) or ()] == [flavor]
+
+    def test_a_flavor_with_nothing_to_preempt_is_the_last_choice(self) -> None:
+        def assess(pair: tuple[str, str], _: int) -> tuple[Mode, int]:
+            return {"f1": (Mode.NO_CANDIDATES, 0), "f2": (Mode.PREEMPT, 2)}[pair[0]]
+
+        choice = Terms(assess, stop_at_borrowing=False, prefer_preemption=True)
+        assert [step.flavor for step in greedy([cpu(6)], choice) or ()] == ["f2"]
 
     @pytest.mark.parametrize(
         ("sizes", "available", "found"),

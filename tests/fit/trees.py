@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from random import Random
 from typing import Any, Final
@@ -12,10 +13,54 @@ Object = dict[str, Any]
 
 API_VERSION: Final = "kueue.x-k8s.io/v1beta2"
 QUEUE: Final = "kueue.x-k8s.io/queue-name"
+PRIORITY: Final = "kueue.x-k8s.io/priority-class"
 GPU: Final = "example.com/gpu"
 _TAINT: Final = {"key": "dedicated", "value": "batch", "effect": "NoSchedule"}
 _TOLERATION: Final = {"key": "dedicated", "operator": "Exists", "effect": "NoSchedule"}
 _LIMITS: Final = (0, 1, 2, 4, 8)
+
+
+@dataclass(frozen=True)
+class Running:
+    """A workload with one pod that has quota; ``usage`` is by flavor and resource."""
+
+    name: str
+    queue: str
+    priority: int
+    usage: Mapping[tuple[str, str], str]
+    since: str
+
+    @property
+    def raw(self) -> Object:
+        """Kueue's Workload, in a LocalQueue that does not exist."""
+        requests = {resource: amount for (_, resource), amount in self.usage.items()}
+        container = {"name": "main", "image": "none", "resources": {"requests": requests}}
+        pod = {"restartPolicy": "Never", "containers": [container]}
+        podset = {"name": "main", "count": 1, "template": {"spec": pod}}
+        spec = {"queueName": "none", "podSets": [podset], "priority": self.priority}
+        return _kueue("Workload", self.name, spec)
+
+    def status(self, check: str) -> Object:
+        """The status of an admitted one."""
+        kept = {"lastTransitionTime": self.since, "message": "", "status": "True"}
+        return {
+            "admission": {
+                "clusterQueue": self.queue,
+                "podSetAssignments": [
+                    {
+                        "name": "main",
+                        "count": 1,
+                        "flavors": {resource: flavor for flavor, resource in self.usage},
+                        "resourceUsage": {resource: amount for (_, resource), amount in self.usage.items()},
+                    }
+                ],
+            },
+            "admissionChecks": [{"name": check, "state": "Ready", "lastTransitionTime": self.since, "message": ""}],
+            "conditions": [
+                {**kept, "type": "QuotaReserved", "reason": "QuotaReserved"},
+                {**kept, "type": "Admitted", "reason": "Admitted"},
+            ],
+        }
 
 
 @dataclass
@@ -27,6 +72,7 @@ class Tree:
     cohorts: list[Object] = field(default_factory=list)
     queues: list[Object] = field(default_factory=list)
     jobset: Object = field(default_factory=dict)
+    running: list[Running] = field(default_factory=list)
 
 
 def _kueue(kind: str, name: str, spec: Object) -> Object:
@@ -46,6 +92,61 @@ def tree(seed: int, *, check: str = "") -> Tree:
         )
     made.jobset = _jobset(random, made.name)
     return made
+
+
+PRIORITIES: Final = (0, 10, 20)
+
+
+def priority_class(value: int) -> Object:
+    """A WorkloadPriorityClass."""
+    named = {"metadata": {"name": f"p{value}"}, "value": value}
+    return {"apiVersion": API_VERSION, "kind": "WorkloadPriorityClass", **named}
+
+
+def busy_tree(seed: int, *, check: str, fair: bool) -> Tree:
+    """A tree in which workloads run, with policies of preemption; ``fair`` with weights of fair sharing."""
+    made = tree(seed, check=check)
+    random = Random(f"{seed}-running")
+    for each in made.queues:
+        each["spec"]["preemption"] = _preemption(random, cohort="cohortName" in each["spec"])
+        if random.random() < 0.3:
+            each["spec"]["flavorFungibility"] = {
+                "whenCanBorrow": "TryNextFlavor",
+                "whenCanPreempt": "TryNextFlavor",
+                "preference": random.choice(["BorrowingOverPreemption", "PreemptionOverBorrowing"]),
+            }
+    for each in [*made.queues, *made.cohorts] if fair else ():
+        if random.random() < 0.5:
+            each["spec"]["fairSharing"] = {"weight": random.choice(["0", "500m", "2"])}
+    made.jobset["metadata"]["labels"][PRIORITY] = f"p{random.choice(PRIORITIES)}"
+    for queue in made.queues:
+        for _ in range(random.randint(0, 4)):
+            made.running.append(_running(random, made, queue))
+    return made
+
+
+def _preemption(random: Random, *, cohort: bool) -> Object:
+    policy: Object = {
+        "withinClusterQueue": random.choice(["Never", "LowerPriority", "LowerOrNewerEqualPriority"]),
+        "reclaimWithinCohort": random.choice(["Never", "LowerPriority", "Any", "Any"]),
+    }
+    if cohort and policy["reclaimWithinCohort"] != "Never" and random.random() < 0.5:
+        policy["borrowWithinCohort"] = {"policy": "LowerPriority"}
+        if random.random() < 0.5:
+            policy["borrowWithinCohort"]["maxPriorityThreshold"] = random.choice(PRIORITIES)
+    return policy
+
+
+def _running(random: Random, made: Tree, queue: Object) -> Running:
+    usage = {}
+    for group in queue["spec"]["resourceGroups"]:
+        flavor = random.choice(group["flavors"])["name"]
+        for resource in group["coveredResources"]:
+            if resource == "cpu" or random.random() < 0.3:
+                usage[flavor, resource] = "1" if resource == "pods" else _amount(resource, random.randint(1, 4))
+    name = f"{made.name}-r{len(made.running)}"
+    since = f"2026-01-01T10:{random.randint(0, 59):02}:00Z"
+    return Running(name, queue["metadata"]["name"], random.choice(PRIORITIES), usage, since)
 
 
 def _flavor(random: Random, name: str) -> Object:

@@ -2,26 +2,19 @@
 
 from __future__ import annotations
 
-import asyncio
 import sys
 from collections import Counter
-from collections.abc import Awaitable, Iterable
-from datetime import UTC, datetime
 
 import pytest
 
 from gangctl.fit.report import FitReport
-from gangctl.fit.snapshot import Held, Snapshot
 from gangctl.fit.verdict import FitRequest, fit
-from gangctl.kueue.objects import QueuedWorkload
-from gangctl.kueue.reading import read_cluster_queue, read_cohort, read_flavor, read_local_queue, read_workload
 from tests.controlplane.api import path_of
-from tests.controlplane.components.addon import create_namespace
 from tests.controlplane.plane import ControlPlane
-from tests.controlplane.wait import NotYet, wait_for
-from tests.fit.trees import API_VERSION, Tree, tree
-from tests.live.accounts import Account, Accounts
+from tests.fit.trees import tree
+from tests.live.accounts import Accounts
 from tests.live.cluster import JOBSETS
+from tests.live.quotatrees import CHECK, NAMESPACE, all_of, decided, install, snapshot_of
 
 pytestmark = [
     pytest.mark.controlplane,
@@ -31,114 +24,7 @@ pytestmark = [
 
 TREES = 200
 SEED = 20_260_300
-NAMESPACE = "fits"
-CHECK = "held-back"
 NEVER = {"ExceedsMaxQuota", "NoMatchingFlavor", "Misconfigured"}
-
-
-def path(plural: str, name: str | None = None, namespace: str | None = None) -> str:
-    return path_of(API_VERSION, plural, namespace=namespace, name=name)
-
-
-async def all_of(work: Iterable[Awaitable[object]]) -> None:
-    """All of it, a few at a time."""
-    turn = asyncio.Semaphore(24)
-
-    async def one(each: Awaitable[object]) -> None:
-        async with turn:
-            await each
-
-    await asyncio.gather(*(one(each) for each in work))
-
-
-async def install(plane: ControlPlane, trees: list[Tree], accounts: Accounts) -> None:
-    """The quotas, with a check that lets nothing start: what Kueue decides is who gets quota, and pods tell no more."""
-    api = plane.api
-    await create_namespace(api, NAMESPACE)
-    check = {"metadata": {"name": CHECK}, "spec": {"controllerName": "test.example/check"}}
-    await api.create(path("admissionchecks"), {"apiVersion": API_VERSION, "kind": "AdmissionCheck", **check})
-    now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-    active = {"type": "Active", "status": "True", "reason": "Active", "message": "", "lastTransitionTime": now}
-    await api.patch(f"{path('admissionchecks', CHECK)}/status", {"status": {"conditions": [active]}})
-    await all_of(api.create(path("resourceflavors"), each) for tree in trees for each in tree.flavors)
-    cohorts = [each for tree in trees for each in tree.cohorts]
-    await all_of(api.create(path("cohorts"), each) for each in cohorts)
-
-    async def known() -> bool:
-        now = await accounts.ask()
-        done = now.total("controller_runtime_reconcile_total", controller="cohort_controller")
-        if done < len(cohorts) or not now.idle:
-            raise NotYet(f"{done:.0f} of {len(cohorts)} looked at")
-        return True
-
-    await wait_for(known, "Kueue to know the cohorts", interval=0.5)
-    await all_of(api.create(path("clusterqueues"), each) for tree in trees for each in tree.queues)
-    doors = [
-        {
-            "apiVersion": API_VERSION,
-            "kind": "LocalQueue",
-            "metadata": {"name": tree.name},
-            "spec": {"clusterQueue": tree.queues[0]["metadata"]["name"]},
-        }
-        for tree in trees
-    ]
-    await all_of(api.create(path("localqueues", namespace=NAMESPACE), each) for each in doors)
-
-    async def active_all() -> bool:
-        queues = [read_cluster_queue(raw) for raw in await api.list(path("clusterqueues"))]
-        closed = [(q.name, q.active) for q in queues if q.active is None or not q.active.status]
-        if closed:
-            raise NotYet(f"{len(closed)} of {len(queues)} queues are not active: {closed[:2]}")
-        return True
-
-    await wait_for(active_all, "all ClusterQueues to be active", interval=0.5)
-
-
-async def snapshot_of(plane: ControlPlane) -> Snapshot:
-    """What gangctl would list, but for the Workloads: each JobSet is asked about as if it were not there yet."""
-    api = plane.api
-    held: list[Held] = [
-        *map(read_cluster_queue, await api.list(path("clusterqueues"))),
-        *map(read_cohort, await api.list(path("cohorts"))),
-        *map(read_flavor, await api.list(path("resourceflavors"))),
-        *map(read_local_queue, await api.list(path("localqueues"))),
-    ]
-    return Snapshot(
-        held,
-        runtime_classes=(),
-        configuration=(plane.directory / "kueue.yaml").read_text(encoding="utf-8"),
-        queue_limit=18,
-    )
-
-
-async def decided(plane: ControlPlane, accounts: Accounts) -> dict[str, QueuedWorkload]:
-    """The Workloads by UID of their JobSet, once Kueue has looked at each of them and can decide none otherwise.
-
-    Each is alone in its tree: it waits, or comes up in every round of a strict queue, or has quota; and no other is
-    there whose end would change that.
-    """
-
-    async def counted() -> Account:
-        now = await accounts.ask()
-        if now.known != TREES or not now.idle:
-            raise NotYet(f"Kueue knows {now.known:.0f} Workloads")
-        return now
-
-    before = await wait_for(counted, "Kueue to know every Workload", interval=0.5)
-
-    async def settled() -> dict[str, QueuedWorkload]:
-        now = await accounts.ask()
-        # A round that had begun before may have been without some.
-        if now.waiting and now.cycles < before.cycles + 2:
-            raise NotYet(f"{now.waiting:.0f} are to be looked at")
-        read = [read_workload(raw) for raw in await plane.api.list(path("workloads", namespace=NAMESPACE))]
-        found = {each.owner_uid: each for each in read if "QuotaReserved" in each.conditions}
-        reserving = sum(each.holds("QuotaReserved") for each in found.values())
-        if len(found) != TREES or reserving != now.reserving or not now.idle:
-            raise NotYet(f"{len(found)} Workloads decided, {reserving} of {now.reserving:.0f} have quota")
-        return found
-
-    return await wait_for(settled, "Kueue to have decided", interval=1)
 
 
 @pytest.mark.parametrize(
@@ -157,7 +43,7 @@ async def test_kueue_never_admits_a_gang_that_never_fits(observed: bool) -> None
         await install(plane, trees, accounts)
         jobsets = path_of(JOBSETS, "jobsets", namespace=NAMESPACE)
         await all_of(plane.api.create(jobsets, each.jobset) for each in trees)
-        workloads = await decided(plane, accounts)
+        workloads = await decided(plane, accounts, trees)
         knowledge = await snapshot_of(plane)
         created = {raw["metadata"]["name"]: raw for raw in await plane.api.list(jobsets)}
     reported: dict[str, FitReport] = {}

@@ -276,7 +276,9 @@ def fit_of_existing(stock: Stock) -> Fit:
         jobset, _ = read_jobset(raw)
         labels = stock.namespaces.get(namespace)
         known = None if labels is None else {NAMESPACE_NAME: namespace, **labels}
-        with snapshot.without(held.get(jobset.uid, ()) if jobset.uid else ()):
-            return fit(FitRequest(raw, namespace, known, jobset.queue, new=False), snapshot)
+        own = held.get(jobset.uid, ()) if jobset.uid else ()
+        request = FitRequest(raw, namespace, known, jobset.queue, new=False, workload=next(iter(own), None))
+        with snapshot.without(own):
+            return fit(request, snapshot)
 
     return answer

@@ -152,7 +152,7 @@ class QueueView:
         """
         own = () if new else self.workloads_of(read_jobset(raw)[0].uid)
         with self.snapshot.without(own):
-            return self._fit(self.snapshot, raw, namespace, new=new)
+            return self._fit(self.snapshot, raw, namespace, new=new, workload=next(iter(own), None))
 
     def ever(self, raw: Object, namespace: str, *, new: bool = True) -> FitReport:
         """The same with nothing in use: whether it can ever be admitted. The time is independent of other Workloads."""
@@ -164,12 +164,14 @@ class QueueView:
         reason = reportable_reason(report)
         return (), (f"{reason}: {report['message']}",) if reason is not None else ()
 
-    def _fit(self, snapshot: Snapshot, raw: Object, namespace: str, *, new: bool) -> FitReport:
+    def _fit(
+        self, snapshot: Snapshot, raw: Object, namespace: str, *, new: bool, workload: QueuedWorkload | None = None
+    ) -> FitReport:
         jobset, _ = read_jobset(raw)
         home = jobset.namespace or namespace
         if missing := self._missing():
             return unknown_fit(raw, namespace, missing)
-        request = FitRequest(raw, home, self.labels(home), jobset.queue, new)
+        request = FitRequest(raw, home, self.labels(home), jobset.queue, new, workload)
         self._complete(snapshot)
         return fit(request, snapshot)
 

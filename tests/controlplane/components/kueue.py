@@ -33,7 +33,7 @@ _WEBHOOK_RESOURCES = frozenset(
 _METRICS_CERTIFICATES = Path("/etc/kueue/metrics/certs")
 
 
-def kueue(site: Site, gates: Mapping[str, bool], *, metrics: bool = False) -> Addon:
+def kueue(site: Site, gates: Mapping[str, bool], *, metrics: bool = False, fair_sharing: bool = False) -> Addon:
     """With `metrics` it serves them, quotas included, over TLS to whoever may get /metrics; :func:`metrics_address`."""
     directory = ensure_manifests("kueue")
     webhook_port, health_port = site.ports.take(), site.ports.take()
@@ -53,6 +53,7 @@ def kueue(site: Site, gates: Mapping[str, bool], *, metrics: bool = False) -> Ad
             "integrations": {"frameworks": list(_FRAMEWORKS)},
             "clientConnection": {"qps": 500, "burst": 1000},
             "featureGates": dict(gates),
+            **({"fairSharing": {}} if fair_sharing else {}),
         },
     )
     command = [

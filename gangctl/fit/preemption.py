@@ -1,0 +1,293 @@
+"""Which running workloads Kueue would preempt for a gang, and whether that makes room for it.
+
+Source: Kueue 0.19 ``pkg/scheduler/preemption`` (``classical`` here, fair sharing in :mod:`gangctl.fit.fairsharing`),
+and ``fitsResourceQuota`` of ``pkg/scheduler/flavorassigner``. The usage of workloads is taken out of the quotas and
+put back, so that the arithmetic is that of the quotas. Not known here: priority boosts (alpha), and the order by usage
+of LocalQueues (AdmissionFairSharing), which only changes who of one queue is preempted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final, Literal
+
+from gangctl.fit.candidates import Candidate, Preemptor, Why
+from gangctl.fit.fairsharing import Share, Shares, Waiting
+from gangctl.fit.quotas import Quotas
+from gangctl.fit.search import Mode
+from gangctl.fit.tree import Node, Pair, minus
+
+BUDGET: Final = 3_000
+"""Workloads taken out or put back in all simulations together, 30 to 60 ms."""
+
+
+@dataclass(slots=True)
+class Preemption:
+    """Preemption for one gang in one ClusterQueue, whose cohorts are no cycle.
+
+    ``exhausted`` if the budget did not suffice: then nothing is preempted, which proves nothing.
+    """
+
+    quotas: Quotas
+    preemptor: Preemptor
+    node: Node
+    budget: int = BUDGET
+    exhausted: bool = False
+    _known: dict[tuple[Pair, int], tuple[Mode, int]] = field(default_factory=dict)
+
+    def assess(self, pair: Pair, amount: int) -> tuple[Mode, int]:
+        """How Kueue could assign an amount that does not exceed the most the queue could ever have."""
+        if (pair, amount) not in self._known:
+            self._known[pair, amount] = self._assess(pair, amount)
+        return self._known[pair, amount]
+
+    def _assess(self, pair: Pair, amount: int) -> tuple[Mode, int]:
+        level, below_root = borrowed_at(self.node, pair, amount)
+        if amount <= max(0, self.node.available(pair)):
+            return Mode.FIT, level
+        if amount > self.node.quota(pair).nominal and not below_root and not self._may_borrow():
+            return Mode.NO_FIT, level
+        found = self.preempted({pair: amount}, {pair})
+        if not found:
+            return Mode.NO_CANDIDATES, level
+        for each in found:
+            self._take(each)
+        level = borrowed_at(self.node, pair, amount)[0]
+        for each in found:
+            self._put(each)
+        own = any(each.workload.cluster_queue == self.preemptor.queue.name for each in found)
+        return Mode.PREEMPT if own else Mode.RECLAIM, level
+
+    def _may_borrow(self) -> bool:
+        queue = self.preemptor.queue
+        return queue.while_borrowing or (self.preemptor.strategies is not None and queue.reclaim != "Never")
+
+    def preempted(self, requests: Mapping[Pair, int], short: set[Pair]) -> list[Candidate]:
+        """The workloads that make room for all requests, of which ``short`` do not fit now; none if none do."""
+        if self.preemptor.strategies is None:
+            return self._classical(requests, short)
+        return self._fair(requests, short)
+
+    def _classical(self, requests: Mapping[Pair, int], short: set[Pair]) -> list[Candidate]:
+        own = self._in_own_queue(short)
+        above, beside = self._in_cohort(requests, short)
+        candidates = _evicted_first(*(sorted(each, key=self.preemptor.order) for each in (above, beside, own)))
+        queue = self.preemptor.queue
+        under = all(self.node.usage(pair) < self.node.quota(pair).nominal for pair in short)
+        if not (above or beside) or (not queue.while_borrowing and not under):
+            attempts = [True]
+        elif not queue.while_borrowing and not above:
+            attempts = [False, True]
+        else:
+            attempts = [True, False]
+        for borrowing in attempts:
+            taken: list[Candidate] = []
+            for each in candidates:
+                if not self._is_valid(each, short, borrowing=borrowing):
+                    continue
+                self._take(each)
+                taken.append(each)
+                if self._fits(requests, borrowing=borrowing):
+                    return self._minimal(taken, requests, borrowing=borrowing)
+                if self.exhausted:
+                    break
+            for each in taken:
+                self._put(each)
+        return []
+
+    def _fair(self, requests: Mapping[Pair, int], short: set[Pair]) -> list[Candidate]:
+        candidates = self._in_own_queue(short)
+        reclaim = self.preemptor.queue.reclaim
+        if reclaim != "Never":
+            for node in self.node.above()[-1].below():
+                if node.is_queue and node is not self.node and not node.within_quota(short):
+                    candidates += self._candidates(node, reclaim, short)
+        candidates.sort(key=self.preemptor.order)
+        # Shares are those with the gang in place.
+        self._add(requests, 1)
+        taken, fits = self._by_shares(candidates, requests, short)
+        self._add(requests, -1)
+        if fits:
+            return self._minimal(taken, requests, borrowing=True)
+        for each in taken:
+            self._put(each)
+        return []
+
+    def _by_shares(
+        self, candidates: Sequence[Candidate], requests: Mapping[Pair, int], short: set[Pair]
+    ) -> tuple[list[Candidate], bool]:
+        """Take out workloads by the strategies of fair sharing, and whether that is enough."""
+        first, *others = self.preemptor.strategies or ()
+        entitled = self.preemptor.within_nominal and self.node.within_quota(short)
+        shares = Shares(self.node)
+        taken: list[Candidate] = []
+        left: list[Candidate] = []
+        for queue in shares.walk(candidates):
+            if self.exhausted:
+                return taken, False
+            own = queue.node is self.node
+            if own or entitled:
+                each: Candidate | None = queue.pop()
+            else:
+                each = self._next_by_share(queue, first, left)
+            if each is not None:
+                each.why = Why.IN_QUEUE if own else Why.RECLAIM if entitled else Why.FAIR
+                if self._is_enough(each, taken, requests):
+                    return taken, True
+        for queue in shares.walk(left) if others else ():
+            new, old = queue.shares()
+            if new < old:
+                each = queue.pop()
+                each.why = Why.FAIR
+                if self._is_enough(each, taken, requests):
+                    return taken, True
+            queue.drop()
+        return taken, False
+
+    def _next_by_share(self, queue: Waiting, strategy: str, left: list[Candidate]) -> Candidate | None:
+        """The first workload of a queue that the strategy allows; those before it are added to ``left``."""
+        new, old = queue.shares()
+        while queue.waiting:
+            each = queue.pop()
+            if new < old if strategy == "LessThanInitialShare" else new <= self._share_without(each, queue):
+                return each
+            left.append(each)
+        return None
+
+    def _is_enough(self, each: Candidate, taken: list[Candidate], requests: Mapping[Pair, int]) -> bool:
+        """Take out one workload more, and whether the gang has room then."""
+        self._take(each)
+        taken.append(each)
+        self._add(requests, -1)
+        fits = self._fits(requests, borrowing=True)
+        self._add(requests, 1)
+        return fits
+
+    def _share_without(self, each: Candidate, queue: Waiting) -> Share:
+        self._take(each)
+        share = queue.shares()[1]
+        self._put(each)
+        return share
+
+    def _add(self, requests: Mapping[Pair, int], sign: Literal[1, -1]) -> None:
+        self.quotas.use(self.preemptor.queue.name, requests, sign)
+
+    def _in_own_queue(self, short: set[Pair]) -> list[Candidate]:
+        policy = self.preemptor.queue.within_queue
+        return [] if policy == "Never" else list(self._candidates(self.node, policy, short))
+
+    def _candidates(self, node: Node, policy: str, short: set[Pair]) -> Iterator[Candidate]:
+        for workload, held in self.quotas.held_in(node.name):
+            if self.preemptor.outranks(policy, workload) and not short.isdisjoint(held):
+                yield Candidate(workload, held, node)
+
+    def _in_cohort(self, requests: Mapping[Pair, int], short: set[Pair]) -> tuple[list[Candidate], list[Candidate]]:
+        """Candidates of other queues: those whose quota is nearer to the preemptor, and those chosen by priority."""
+        above: list[Candidate] = []
+        beside: list[Candidate] = []
+        if self.preemptor.queue.reclaim == "Never":
+            return above, beside
+        nearer, left = _left_over(self.node, requests)
+        below: Node | None = None
+        for cohort in self.node.above()[1:]:
+            found = above if nearer else beside
+            for node in self._borrowing_below(cohort, below, short):
+                for each in self._candidates(node, self.preemptor.queue.reclaim, short):
+                    each.common = cohort
+                    self._classify(each, nearer=nearer)
+                    found.append(each)
+            fits, left = _left_over(cohort, left)
+            nearer = nearer or fits
+            below = cohort
+        return above, beside
+
+    def _borrowing_below(self, cohort: Node, seen: Node | None, short: set[Pair]) -> Iterator[Node]:
+        for child in cohort.children:
+            if child is seen or child is self.node or child.within_quota(short):
+                continue
+            if child.is_queue:
+                yield child
+            else:
+                yield from self._borrowing_below(child, seen, short)
+
+    def _classify(self, each: Candidate, *, nearer: bool) -> None:
+        queue = self.preemptor.queue
+        limit = queue.while_borrowing_up_to
+        each.why = Why.RECLAIM
+        each.borrowing = nearer
+        if nearer or not queue.while_borrowing or each.workload.priority >= self.preemptor.priority:
+            return
+        if limit is None or each.workload.priority <= limit:
+            each.why, each.borrowing = Why.WHILE_BORROWING, True
+
+    def _is_valid(self, each: Candidate, short: set[Pair], *, borrowing: bool) -> bool:
+        """Whether it still uses quota of others, which earlier ones may have given back."""
+        if each.node is self.node:
+            return True
+        if borrowing and not each.borrowing:
+            return False
+        for node in each.node.above():
+            if node is each.common:
+                break
+            if node.within_quota(short):
+                return False
+        return True
+
+    def _fits(self, requests: Mapping[Pair, int], *, borrowing: bool) -> bool:
+        for pair, amount in requests.items():
+            if not borrowing and self.node.borrows(pair, amount):
+                return False
+            if amount > max(0, self.node.available(pair)):
+                return False
+        return True
+
+    def _minimal(self, taken: list[Candidate], requests: Mapping[Pair, int], *, borrowing: bool) -> list[Candidate]:
+        """Those without which there is no room, the last always among them; all are put back."""
+        kept = [taken[-1]]
+        for each in reversed(taken[:-1]):
+            self._put(each)
+            if not self._fits(requests, borrowing=borrowing):
+                self._take(each)
+                kept.append(each)
+        for each in kept:
+            self._put(each)
+        return kept[::-1]
+
+    def _take(self, each: Candidate) -> None:
+        self.budget -= 1
+        self.exhausted = self.exhausted or self.budget < 0
+        self.quotas.use(each.workload.cluster_queue, each.held, -1)
+
+    def _put(self, each: Candidate) -> None:
+        self.quotas.use(each.workload.cluster_queue, each.held, 1)
+
+
+def borrowed_at(node: Node, pair: Pair, amount: int, *, empty: bool = False) -> tuple[int, bool]:
+    """Height of the lowest cohort within whose quota an amount fits, 0 without borrowing, and whether it has a parent.
+
+    The height of the root if it fits nowhere. ``empty`` is with nothing in use.
+    """
+
+    def exceeds(each: Node, more: int) -> bool:
+        return more > each.subtree(pair) if empty else each.borrows(pair, more)
+
+    left = amount
+    for each in node.above():
+        if each.parent is None or not exceeds(each, left):
+            return each.height(), each.parent is not None
+        left = minus(left, each.local(pair) if empty else each.locally_available(pair))
+    raise AssertionError("the cohorts are a cycle")
+
+
+def _left_over(node: Node, requests: Mapping[Pair, int]) -> tuple[bool, dict[Pair, int]]:
+    """Whether requests fit into the quota of a node, and what exceeds the part that it keeps for itself."""
+    fits = not any(node.borrows(pair, amount) for pair, amount in requests.items())
+    left = {pair: max(0, minus(amount, node.locally_available(pair))) for pair, amount in requests.items()}
+    return fits, left
+
+
+def _evicted_first(*groups: Sequence[Candidate]) -> list[Candidate]:
+    """Those that are being evicted already, then the others, each in the order of the groups."""
+    every = [each for group in groups for each in group]
+    return sorted(every, key=lambda each: not each.workload.holds("Evicted"))
