@@ -59,6 +59,8 @@ class Shares:
         self._preemptor = preemptor
         self._path = preemptor.above()
         self._lendable: dict[Node, dict[str, int]] = {}
+        self.measured = 0
+        """How often a share was computed."""
 
     def of(self, node: Node) -> Share:
         """The share of a node; a root has none."""
@@ -66,6 +68,7 @@ class Shares:
 
     def _measure(self, node: Node) -> tuple[bool, Share]:
         """Whether a node borrows, and its share."""
+        self.measured += 1
         if node.parent is None:
             return False, (False, 0.0)
         borrowed: dict[str, int] = {}
@@ -85,7 +88,8 @@ class Shares:
         """The most of each resource that a cohort could have, over all flavors."""
         if cohort not in self._lendable:
             sums: dict[str, int] = {}
-            for pair in {pair for node in cohort.above()[-1].below() for pair in node.quotas}:
+            root = cohort.above()[-1]
+            for pair in {*root.quotas, *root.lent}:
                 sums[pair[1]] = plus(sums.get(pair[1], 0), cohort.potential(pair)[0])
             self._lendable[cohort] = sums
         return self._lendable[cohort]

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from gangctl.fit.candidates import Candidate
 from gangctl.fit.preemption import Preemption, borrowed_at
 from gangctl.fit.quotas import Ceiling, Quotas
 from gangctl.fit.search import Assess, Available, Demand, Mode, Step, Terms, tries
 from gangctl.fit.tree import Node, Pair
+from gangctl.fit.words import joined
 from gangctl.kueue.amounts import UNLIMITED
 from gangctl.kueue.objects import ClusterQueue
+
+_NAMED = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +48,17 @@ def capacity_of(quotas: Quotas, queue: ClusterQueue, demands: Sequence[Demand]) 
         {pair: quotas.used(queue.name, *pair) for pair in pairs},
         {pair: None if amount >= UNLIMITED else max(0, amount) for pair, amount in free.items()},
     )
+
+
+def with_lending_limits(capacity: Capacity, node: Node) -> Capacity:
+    """The same, with the lendingLimits of others named where they keep a ceiling low."""
+
+    def named(pair: Pair, ceiling: Ceiling) -> Ceiling:
+        keepers = node.lenders_with_limits(pair) if node.potential(pair)[1] is None else []
+        names = joined([str(each) for each in keepers[:_NAMED]])
+        return replace(ceiling, limit=f"{ceiling.limit} beyond the lendingLimit of {names}") if keepers else ceiling
+
+    return replace(capacity, ceilings={pair: named(pair, each) for pair, each in capacity.ceilings.items()})
 
 
 def when_empty(queue: ClusterQueue, node: Node, capacity: Capacity) -> Terms:

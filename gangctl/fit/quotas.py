@@ -8,13 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Literal
 
 from gangctl.fit.tree import Node, Pair, plus, quotas_of
 from gangctl.kueue.amounts import UNLIMITED
 from gangctl.kueue.objects import Amounts, ClusterQueue, Cohort, QueuedWorkload
-
-_MOST_NAMED: Final = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,16 +194,6 @@ class Quotas:
         if node is None:
             return ()
         return tuple(sorted(each.name for each in node.above()[-1].below() if each.is_queue))
-
-    def withholding(self, queue: str, flavor: str, resource: str) -> tuple[str, ...]:
-        """Owners of lendingLimits that apply to a ClusterQueue, such as ``ClusterQueue "b"``, the first by name."""
-        node = self._queue_nodes.get(queue)
-        if node is None:
-            return ()
-        path = node.above()
-        pair = flavor, resource
-        others = (each for each in path[-1].below() if each not in path and each.local(pair) > 0)
-        return tuple(sorted(map(str, others))[:_MOST_NAMED])
 
     def node(self, queue: str) -> Node | None:
         """A ClusterQueue in the tree of quotas; None if there is none of this name."""

@@ -206,7 +206,7 @@ class Mode(IntEnum):
 
 
 Assess = Callable[[tuple[str, str], int], tuple[Mode, int]]
-"""How an amount of a flavor and resource could be assigned, and from what height of the cohorts; 0 is not borrowed."""
+"""How an amount of a flavor and resource could be assigned, and from how many levels up; 0 is not borrowed."""
 
 
 @dataclass(frozen=True, slots=True)

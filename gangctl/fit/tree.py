@@ -144,9 +144,12 @@ class Node:
         """Whether it borrows none of these."""
         return not any(self.borrows(pair) for pair in pairs)
 
-    def height(self) -> int:
-        """Distance to the deepest descendant."""
-        return max((1 + child.height() for child in self.children), default=0)
+    def lenders_with_limits(self, pair: Pair) -> list[Node]:
+        """Other nodes of its tree whose lendingLimit keeps quota from it, by name."""
+        path = self.above()
+        return sorted(
+            (each for each in path[-1].below() if each not in path and each.local(pair) > 0), key=lambda node: node.name
+        )
 
     def pairs(self) -> set[Pair]:
         """Pairs of it and of its descendants."""

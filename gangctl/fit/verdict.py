@@ -8,17 +8,17 @@ nothing at present, or if Kueue's assignment of flavors misses an existing choic
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from gangctl.api.jobset import JobSet, read_jobset
 from gangctl.errors import one_line
-from gangctl.fit import explain
+from gangctl.fit import explain, preemption
 from gangctl.fit.candidates import LOWEST, Preemptor
 from gangctl.fit.clusterstate import ClusterState, FitRequest
 from gangctl.fit.demands import Member, Needs, Refuses, needs_of, with_pods
 from gangctl.fit.eligibility import all_with_topology, refusal
-from gangctl.fit.now import Capacity, as_it_is, capacity_of, decide, lacking, when_empty
+from gangctl.fit.now import Capacity, as_it_is, capacity_of, decide, lacking, when_empty, with_lending_limits
 from gangctl.fit.podsets import PodSet, podsets_of
 from gangctl.fit.preemption import Preemption
 from gangctl.fit.quotas import by_resource
@@ -26,7 +26,7 @@ from gangctl.fit.report import API_VERSION, KIND, FitReport, HolderReport, Limit
 from gangctl.fit.requests import requests_of
 from gangctl.fit.search import BUDGET, Mode, Step, search, tries
 from gangctl.kueue.amounts import UNLIMITED
-from gangctl.kueue.blocked import blocked, selects
+from gangctl.kueue.blocked import blocked, selects, unresolved
 from gangctl.kueue.configuration import KueueConfiguration
 from gangctl.kueue.consistency import FEWEST_PODSETS
 from gangctl.kueue.names import DEFAULT_QUEUE, MULTIKUEUE, PRIORITY_CLASS
@@ -53,6 +53,7 @@ class _Case:
     cluster_queue: str = ""
     blocked: str = ""
     strict: bool = False
+    preemptions: int = 0
     unknown: list[str] = field(default_factory=list)
     members: Sequence[Member] = ()
     needs: Needs | None = None
@@ -163,8 +164,13 @@ def _shown(amount: int) -> int:
     return max(0, min(amount, UNLIMITED))
 
 
-def fit(request: FitRequest, cluster: ClusterState, budget: int = BUDGET) -> FitReport:
-    """The report on one JobSet; total for any object."""
+def fit(
+    request: FitRequest, cluster: ClusterState, budget: int = BUDGET, preemptions: int = preemption.BUDGET
+) -> FitReport:
+    """The report on one JobSet; total for any object.
+
+    ``budget`` and ``preemptions`` bound the steps of the search for flavors and of the search for preemption.
+    """
     jobset, _ = read_jobset(request.jobset)
     configuration = cluster.surroundings(request.namespace).configuration
     case = _Case(request, cluster, jobset, request.queue)
@@ -189,8 +195,12 @@ def fit(request: FitRequest, cluster: ClusterState, budget: int = BUDGET) -> Fit
     if cluster.quotas.cycle(queue.name):
         case.blocked = f'the cohorts of ClusterQueue "{queue.name}" form a cycle, in which nothing is admitted'
         return case.answer("not-now", "QueueBlocked", case.blocked)
+    if not case.unknown and (inactive := unresolved(queue, cluster.check, cluster.flavor)):
+        case.blocked = inactive.message
+        return case.answer("not-now", "QueueBlocked", case.blocked)
     case.strict = queue.strategy == "StrictFIFO"
     case.unknown += _unknown_checks(queue, cluster)
+    case.preemptions = preemptions
     return _in_queue(case, queue, configuration, budget)
 
 
@@ -307,6 +317,8 @@ def _by_quota(case: _Case, gang: explain.Gang, budget: int) -> FitReport:
             if answer.choice is None and not answer.exhausted:
                 failing.append(part)
         if failing:
+            case.capacity = with_lending_limits(gang.capacity, gang.node)
+            gang = replace(gang, capacity=case.capacity)
             return case.never("NeverExceedsQuota", explain.exceeds(gang, failing))
         if exhausted:
             case.unknown.append("whether any of too many choices of flavors has room for it")
@@ -318,8 +330,8 @@ def _when(case: _Case, gang: explain.Gang, empty: tuple[Step, ...] | None, *, la
     """The verdict on a gang that can fit; ``late`` if Kueue's first try would not find it."""
     demands, queue = gang.needs.demands, gang.queue
     movable = not any(rj.depends_on for rj in case.jobset.replicated_jobs)
-    preemption = Preemption(case.cluster.quotas, _preemptor(case, queue), gang.node)
-    now = decide(demands, as_it_is(preemption, gang.capacity), preemption)
+    simulation = Preemption(case.cluster.quotas, _preemptor(case, queue), gang.node, case.preemptions)
+    now = decide(demands, as_it_is(simulation, gang.capacity), simulation)
     if now.steps is not None and now.fits:
         case.steps = now.steps
         if late:
@@ -339,7 +351,7 @@ def _when(case: _Case, gang: explain.Gang, empty: tuple[Step, ...] | None, *, la
     if now.preempted:
         message = explain.preempting(short, now.preempted) + _unsure(case)
         return case.answer("not-now", "NeedsPreemption", message, reorder=late)
-    message = explain.waiting(short, holding) + _unsure_of_preemption(case, preemption) + _unsure(case)
+    message = explain.waiting(short, holding) + _unsure_of_preemption(case, simulation) + _unsure(case)
     return case.answer("not-now", "WaitsForQuota", message, reorder=late)
 
 
@@ -355,10 +367,10 @@ def _preemptor(case: _Case, queue: ClusterQueue) -> Preemptor:
     )
 
 
-def _unsure_of_preemption(case: _Case, preemption: Preemption) -> str:
+def _unsure_of_preemption(case: _Case, simulation: Preemption) -> str:
     """Why Kueue may preempt others nevertheless."""
-    queue = preemption.preemptor.queue
-    if preemption.exhausted:
+    queue = simulation.preemptor.queue
+    if simulation.exhausted:
         return "; whether Kueue would preempt some of the many workloads is not known"
     if _priority(case) is None and {queue.within_queue, queue.reclaim} - {"Never", "Any"}:
         return "; its priority is not known, so neither is whether Kueue would preempt others for it"

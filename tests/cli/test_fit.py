@@ -264,10 +264,13 @@ class TestBadInput:
         assert "resources[0].lendingLimit: a list is not a quantity" in answer.err
         assert "LocalQueue t/q is there already, at " in answer.err
 
-    @each("kind", [*_READERS, "LimitRange", "RuntimeClass", "Namespace", "Node", "Pod", "ConfigMap"])
+    @each(
+        "kind", [*(kind for _, kind in _READERS), "LimitRange", "RuntimeClass", "Namespace", "Node", "Pod", "ConfigMap"]
+    )
     @each("odd", [None, 7, "text", [], [7], {}, {"a": 7}, [{"a": [{}]}]])
     def test_invalid_objects_are_one_error_or_ignored(self, kind: str, odd: Any, tmp_path: Path) -> None:
-        version = {"RuntimeClass": "node.k8s.io/v1"}.get(kind, KUEUE if kind in _READERS else "v1")
+        others = {"RuntimeClass": "node.k8s.io/v1", "PriorityClass": "scheduling.k8s.io/v1"}
+        version = others.get(kind, KUEUE if ("kueue.x-k8s.io", kind) in _READERS else "v1")
         name = "kueue-manager-config" if kind == "ConfigMap" else "odd"
         for parts in (
             {"metadata": odd},

@@ -217,7 +217,7 @@ def test_an_exhausted_budget_is_reported() -> None:
     assert index.used("a", *CPU) == 40
 
 
-def test_borrowing_is_measured_by_the_height_of_the_cohort_that_lends() -> None:
+def test_borrowing_is_measured_by_the_levels_up_to_the_cohort_that_lends() -> None:
     index = quotas(Cohort("c1", "c0"), queue("a", 2, "c1"), queue("b", 2, "c1"), queue("d", 4, "c0"))
     node = index.node("a")
     assert node is not None

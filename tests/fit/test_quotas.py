@@ -153,8 +153,11 @@ class TestUsage:
 
 def test_the_tree_lists_queues_and_which_of_them_limit_lending() -> None:
     index = quotas(*DEEP)
-    assert index.withholding("a", "f1", "cpu") == ('ClusterQueue "b"',)
-    assert index.withholding("b", "f1", "cpu") == ()
+    node, other = index.node("a"), index.node("b")
+    assert node is not None
+    assert other is not None
+    assert [str(each) for each in node.lenders_with_limits(("f1", "cpu"))] == ['ClusterQueue "b"']
+    assert other.lenders_with_limits(("f1", "cpu")) == []
     assert index.tree("a") == ("a", "b", "z")
     assert [each.name for each in index.queues()] == ["a", "b", "z"]
     assert index.cohort("child") == DEEP[1]

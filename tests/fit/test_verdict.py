@@ -23,6 +23,7 @@ from gangctl.kueue.objects import (
     Cohort,
     Condition,
     LocalQueue,
+    PodPriorityClass,
     PriorityClass,
     Quota,
     ResourceFlavor,
@@ -92,6 +93,8 @@ class TestBlocked:
 
     STOPPED = LocalQueue(NAMESPACE, QUEUE, "a", stop_policy="Hold")
     INACTIVE = Condition(status=False, reason="FlavorNotFound", message="Can't admit new workloads: no flavor f1.")
+    LOST = Condition(status=False, reason="Lost", message="gone")
+    DOOR = LocalQueue(NAMESPACE, QUEUE, "a")
     NOBODY = SelectorTerm("team", "In", ("x",))
 
     @each(
@@ -103,6 +106,12 @@ class TestBlocked:
             (known(queue(active=INACTIVE)), 'ClusterQueue "a" is inactive (FlavorNotFound): no flavor f1'),
             (known(queue(selector=None)), "selects no namespace"),
             (known(queue(selector=(NOBODY,))), "does not match the labels"),
+            (known(queue(checks=(CheckUse("m"),))), 'AdmissionCheck "m" does not exist'),
+            (
+                known(queue(checks=(CheckUse("m"),)), AdmissionCheck("m", "x", active=LOST)),
+                '"m" is inactive (Lost): gone',
+            ),
+            (Snapshot([queue(), DOOR], configuration=CONFIGURATION), 'ResourceFlavor "f1" does not exist'),
             (known(queue(), queue="gone"), 'ClusterQueue "gone" of LocalQueue "q" does not exist'),
             (known(queue(cohort="c"), Cohort("c", "d"), Cohort("d", "c")), "cycle"),
         ],
@@ -293,7 +302,49 @@ class TestNotNow:
     def test_reclaiming_lent_quota_needs_preemption(self) -> None:
         lent = holder("u", "b", {("f1", "cpu"): 15_000})
         members = queue(cohort="c", reclaim="Any"), queue("b", cohort="c")
-        assert gist(ask(known(*members, lent), cpu(10))) == ("not-now", "NeedsPreemption")
+        report = ask(known(*members, lent), cpu(10))
+        assert gist(report) == ("not-now", "NeedsPreemption")
+        assert report["preempts"] == [
+            {
+                "name": "w-u",
+                "namespace": "team",
+                "kind": "Workload",
+                "clusterQueue": "b",
+                "priority": 0,
+                "resources": {"cpu": 15_000},
+                "why": "InCohortReclamation",
+            }
+        ]
+        assert 'Kueue would preempt "team/w-u" for it, which frees 15 cpu' in report["message"]
+
+    def test_a_queue_that_does_not_borrow_keeps_its_workloads(self) -> None:
+        members = queue(cohort="c", reclaim="Any"), queue("b", cohort="c")
+        report = ask(known(*members, holder("u", "b", {("f1", "cpu"): 1000})), cpu(20))
+        assert gist(report) == ("not-now", "WaitsForQuota")
+        assert report["preempts"] == []
+        assert [each["name"] for each in report["holders"]] == ["w-u"]
+
+    @pytest.mark.parametrize(
+        ("named", "reason"), [("high", "NeedsPreemption"), ("", "WaitsForQuota"), ("lost", "WaitsForQuota")]
+    )
+    def test_the_priority_of_the_pods_counts_without_one_of_kueue(self, named: str, reason: str) -> None:
+        snapshot = known(queue(within_queue="LowerPriority"), self.FULL, PodPriorityClass("high", 4))
+        report = ask(snapshot, pods("w", 10, {"priorityClassName": named} if named else {}, cpu="1"))
+        assert gist(report) == ("not-now", reason)
+        assert ("its priority is not known" in report["message"]) is (named == "lost")
+
+    def test_a_waiting_jobset_has_the_priority_of_its_workload(self) -> None:
+        raw, own = jobset("js", cpu(10)), holder("own", "", {}, priority=9)
+        request = FitRequest(raw, NAMESPACE, {}, QUEUE, new=False, workload=own)
+        assert gist(fit(request, known(queue(within_queue="LowerPriority"), self.FULL)))[1] == "NeedsPreemption"
+
+    def test_too_many_workloads_leave_preemption_unknown(self) -> None:
+        each_one = [holder(f"u{n}", "a", {("f1", "cpu"): 10}) for n in range(1000)]
+        snapshot = known(queue(within_queue="Any", when_can_preempt="MayStopSearch"), *each_one)
+        assert "would preempt some of the many" not in ask(snapshot, cpu(1))["message"]
+        report = fit(FitRequest(jobset("js", cpu(10)), NAMESPACE, {}, QUEUE), snapshot, preemptions=100)
+        assert gist(report) == ("not-now", "WaitsForQuota")
+        assert "whether Kueue would preempt some of the many workloads is not known" in report["message"]
 
     def test_a_gang_fits_a_second_flavor_that_is_free(self) -> None:
         flavors = (group({"f1": {"cpu": 10_000}, "f2": {"cpu": 10_000}}),)
@@ -308,6 +359,14 @@ class TestNotNow:
 
 
 class TestAdvice:
+    def test_lending_limits_of_others_are_named(self) -> None:
+        lender = queue("b", cohort="c", groups=(group({"f1": {"cpu": (10_000, None, 2000)}}),))
+        report = ask(known(queue(cohort="c"), lender), cpu(20))
+        assert gist(report) == ("never", "NeverExceedsQuota")
+        words = 'all that Cohort "c" has beyond the lendingLimit of ClusterQueue "b"'
+        assert words in report["message"]
+        assert report["limits"][0]["limit"] == words
+
     @each(
         ("flavors", "entries", "words"),
         [
