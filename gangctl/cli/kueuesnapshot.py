@@ -282,6 +282,12 @@ def _problems(document: Document, raw: Object) -> Iterator[str]:
         if name not in (known or ()):
             yield f"{document.where(f'spec.{name}')}: spec.{name}: {kind} of {API_VERSION} has no such field"
     yield from _quota_problems(document, spec or {})
+    if kind == "ResourceFlavor":
+        labels = (spec or {}).get("nodeLabels")
+        for name, value in labels.items() if isinstance(labels, dict) else ():
+            if not isinstance(value, str):
+                path = f"spec.nodeLabels.{name}"
+                yield f"{document.where(path)}: {path}: {shown(value)} is not a string; put it in quotes"
 
 
 def _quota_problems(document: Document, spec: Object) -> Iterator[str]:

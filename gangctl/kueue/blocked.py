@@ -5,11 +5,11 @@ The result is the first reason in Kueue's own order: others show only after it i
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
-from gangctl.kueue.objects import ClusterQueue, LocalQueue, SelectorTerm
+from gangctl.kueue.objects import AdmissionCheck, ClusterQueue, LocalQueue, ResourceFlavor, SelectorTerm
 
 
 class Blockage(StrEnum):
@@ -98,6 +98,27 @@ def _queue_blocked(queue: ClusterQueue) -> Blocked | None:
             f'ClusterQueue "{queue.name}" is inactive ({queue.active.reason}): {_sentence(queue.active.message)}',
         )
     return None
+
+
+def unresolved(
+    queue: ClusterQueue, check: Callable[[str], AdmissionCheck | None], flavor: Callable[[str], ResourceFlavor | None]
+) -> Blocked | None:
+    """Why Kueue makes a ClusterQueue inactive: an object that it names is missing, or an AdmissionCheck is inactive.
+
+    A missing object counts only if Kueue has not written the Active condition yet, as in files.
+    """
+    names = [each.name for group in queue.groups for each in group.flavors]
+    missing = [f'ResourceFlavor "{name}"' for name in dict.fromkeys(names) if flavor(name) is None]
+    missing += [f'AdmissionCheck "{use.name}"' for use in queue.checks if check(use.name) is None]
+    found = [each for use in queue.checks if (each := check(use.name)) is not None]
+    stopped = next((each for each in found if each.active is not None and not each.active.status), None)
+    if missing and queue.active is None:
+        problem = f"{missing[0]} does not exist; create it, or take it out of the queue"
+    elif stopped is not None and stopped.active is not None:
+        problem = f'AdmissionCheck "{stopped.name}" is inactive ({stopped.active.reason}): {stopped.active.message}'
+    else:
+        return None
+    return Blocked(Blockage.CLUSTER_QUEUE_INACTIVE, f'ClusterQueue "{queue.name}" is inactive: {problem.rstrip(".")}')
 
 
 def _sentence(message: str) -> str:
