@@ -33,7 +33,7 @@ class Running:
     @property
     def raw(self) -> Object:
         """Kueue's Workload, in a LocalQueue that does not exist."""
-        requests = {resource: amount for (_, resource), amount in self.usage.items()}
+        requests = {resource: amount for (_, resource), amount in self.usage.items() if resource != "pods"}
         container = {"name": "main", "image": "none", "resources": {"requests": requests}}
         pod = {"restartPolicy": "Never", "containers": [container]}
         podset = {"name": "main", "count": 1, "template": {"spec": pod}}
@@ -118,17 +118,34 @@ def busy_tree(seed: int, *, check: str, fair: bool) -> Tree:
     for each in [*made.queues, *made.cohorts] if fair else ():
         if random.random() < 0.5:
             each["spec"]["fairSharing"] = {"weight": random.choice(["0", "500m", "2"])}
-    made.jobset["metadata"]["labels"][PRIORITY] = f"p{random.choice(PRIORITIES)}"
-    for queue in made.queues:
-        for _ in range(random.randint(0, 4)):
+    made.jobset = _modest(random, made.name)
+    # Most of them in other queues, which therefore borrow.
+    for queue, most in zip(made.queues, (4, 6, 6), strict=False):
+        for _ in range(random.randint(most // 4, most)):
             made.running.append(_running(random, made, queue))
+    return made
+
+
+def _modest(random: Random, name: str) -> Object:
+    """A JobSet that most queues could take if nothing ran, at any of their flavors."""
+    jobs = []
+    for index in range(random.randint(1, 2)):
+        requests = {"cpu": random.choice(["1", "1500m", "2"])}
+        if random.random() < 0.15:
+            requests["memory"] = "1Gi"
+        container = {"name": "main", "image": "none", "resources": {"requests": requests, "limits": dict(requests)}}
+        pods = random.randint(2, 4)
+        jobs.append(rj(f"w{index}", 1, pods, pods, pod={"containers": [container], "tolerations": [_TOLERATION]}))
+    made = jobset(name, *jobs)
+    del made["metadata"]["namespace"]
+    made["metadata"]["labels"] = {QUEUE: name, PRIORITY: f"p{random.choice(PRIORITIES[1:])}"}
     return made
 
 
 def _preemption(random: Random, *, cohort: bool) -> Object:
     policy: Object = {
-        "withinClusterQueue": random.choice(["Never", "LowerPriority", "LowerOrNewerEqualPriority"]),
-        "reclaimWithinCohort": random.choice(["Never", "LowerPriority", "Any", "Any"]),
+        "withinClusterQueue": random.choice(["Never", "LowerPriority", "LowerPriority", "LowerOrNewerEqualPriority"]),
+        "reclaimWithinCohort": random.choice(["Never", "LowerPriority", "LowerPriority", "Any", "Any"]),
     }
     if cohort and policy["reclaimWithinCohort"] != "Never" and random.random() < 0.5:
         policy["borrowWithinCohort"] = {"policy": "LowerPriority"}
@@ -143,7 +160,7 @@ def _running(random: Random, made: Tree, queue: Object) -> Running:
         flavor = random.choice(group["flavors"])["name"]
         for resource in group["coveredResources"]:
             if resource == "cpu" or random.random() < 0.3:
-                usage[flavor, resource] = "1" if resource == "pods" else _amount(resource, random.randint(1, 4))
+                usage[flavor, resource] = "1" if resource == "pods" else _amount(resource, random.randint(1, 5))
     name = f"{made.name}-r{len(made.running)}"
     since = f"2026-01-01T10:{random.randint(0, 59):02}:00Z"
     return Running(name, queue["metadata"]["name"], random.choice(PRIORITIES), usage, since)

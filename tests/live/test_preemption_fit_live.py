@@ -73,22 +73,26 @@ async def test_kueue_preempts_the_workloads_that_a_fit_names(fair: bool) -> None
         uids = {raw["metadata"]["name"]: raw["metadata"]["uid"] for raw in await plane.api.list(jobsets)}
         others = [read_workload(raw) for raw in await plane.api.list(path("workloads", namespace=NAMESPACE))]
     differs = {}
+    exact = 0
     count: Counter[tuple[str, str]] = Counter()
     for each in trees:
         own = workloads[uids[each.name]]
         found = happened(own, [other for other in others if other.name.startswith(f"{each.name}-r")])
         expected = said(reported[each.name])
         count[reported[each.name]["reason"], found.what] += 1
-        if found != expected:
+        exact += found == expected
+        # No quota is released here, so Kueue decides anew, and may add others to those that are being evicted.
+        if found.what != expected.what or not expected.preempted <= found.preempted:
             why = own.conditions["QuotaReserved"]
             differs[each.name] = (expected, found, reported[each.name]["message"], f"{why.reason}: {why.message}")
     lines = [
         f"seeds {SEED} to {SEED + TREES - 1}, {sum(len(tree.running) for tree in trees)} running workloads",
-        f"{TREES - len(differs)} of {TREES} as predicted, with the names of all that are preempted",
+        f"{TREES - len(differs)} of {TREES} as predicted, {exact} of them with exactly the preempted workloads",
         *(f"  {why:24} {what:8} {number}" for (why, what), number in sorted(count.items())),
         *(f"  {name}: {each}" for name, each in differs.items()),
     ]
     sys.stdout.write("\n" + "\n".join(lines) + "\n")
     assert differs == {}
-    assert count["NeedsPreemption", "preempts"] > TREES / 20, "too little is preempted to say anything"
-    assert count["WaitsForQuota", "waits"] > TREES / 20, "too little waits to say anything"
+    assert exact > TREES * 0.98
+    assert count["NeedsPreemption", "preempts"] > TREES / 10, "too little is preempted to say anything"
+    assert count["WaitsForQuota", "waits"] > TREES / 10, "too little waits to say anything"

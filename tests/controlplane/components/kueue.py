@@ -8,6 +8,7 @@ from pathlib import Path
 
 import yaml
 
+from gangctl.kueue.configuration import STRATEGIES
 from tests.controlplane import manifests
 from tests.controlplane.api import ApiClient, Object, path_of
 from tests.controlplane.build import ensure_manifests
@@ -53,7 +54,7 @@ def kueue(site: Site, gates: Mapping[str, bool], *, metrics: bool = False, fair_
             "integrations": {"frameworks": list(_FRAMEWORKS)},
             "clientConnection": {"qps": 500, "burst": 1000},
             "featureGates": dict(gates),
-            **({"fairSharing": {}} if fair_sharing else {}),
+            **({"fairSharing": {"preemptionStrategies": list(STRATEGIES)}} if fair_sharing else {}),
         },
     )
     command = [
