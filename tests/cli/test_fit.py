@@ -257,6 +257,12 @@ class TestBadInput:
         assert words in answer.err
         assert "queues.yaml:" in answer.err
 
+    def test_labels_of_a_flavor_must_be_strings(self, tmp_path: Path) -> None:
+        flavor = {"apiVersion": KUEUE, "kind": "ResourceFlavor", "metadata": {"name": "f"}}
+        answer = fit(tmp_path, queued(), [{**flavor, "spec": {"nodeLabels": {"pool": True}}}, *cluster("8")[1:]])
+        assert (answer.code, answer.out) == (2, "")
+        assert "queues.yaml:7:5: spec.nodeLabels.pool: true is not a string; put it in quotes" in answer.err
+
     def test_every_error_is_reported_with_its_place(self, tmp_path: Path) -> None:
         answer = fit(tmp_path, queued(), [*cluster("many"), *cluster({"nominalQuota": 1, "lendingLimit": []})])
         assert answer.code == 2

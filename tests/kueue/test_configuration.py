@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 from fractions import Fraction
-from typing import Any
+from typing import Any, Final
 
 from hypothesis import given
 from hypothesis import strategies as st
 
 from gangctl.kueue.blocked import selects
 from gangctl.kueue.configuration import (
+    STRATEGIES,
     KueueConfiguration,
     PodsReady,
     Transformation,
@@ -198,3 +199,20 @@ sections = st.fixed_dictionaries(
 def test_any_text_is_a_configuration_or_has_an_error(text: str) -> None:
     found = read_configuration(text)
     assert found.known is (found.unreadable == "")
+
+
+OLD: Final = {"apiVersion": "config.kueue.x-k8s.io/v1beta1"}
+
+
+@each(
+    ("fields", "strategies"),
+    [
+        ({}, None),
+        ({"fairSharing": {}}, STRATEGIES),
+        ({"fairSharing": {"preemptionStrategies": ["LessThanInitialShare"]}}, ("LessThanInitialShare",)),
+        ({**OLD, "fairSharing": {}}, None),
+        ({**OLD, "fairSharing": {"enable": True}}, STRATEGIES),
+    ],
+)
+def test_fair_sharing_is_read_with_its_strategies(fields: dict[str, Any], strategies: tuple[str, ...] | None) -> None:
+    assert read_configuration(written(**fields)).fair_sharing == strategies

@@ -75,7 +75,12 @@ CLUSTER_QUEUE: dict[str, Any] = {
         "stopPolicy": "Hold",
         "admissionChecksStrategy": {"admissionChecks": [{"name": "c", "onFlavors": ["f1"]}, {"name": "d"}]},
         "flavorFungibility": {"whenCanBorrow": "TryNextFlavor", "whenCanPreempt": "MayStopSearch"},
-        "preemption": {"withinClusterQueue": "LowerPriority", "reclaimWithinCohort": "Any"},
+        "preemption": {
+            "withinClusterQueue": "LowerPriority",
+            "reclaimWithinCohort": "Any",
+            "borrowWithinCohort": {"policy": "LowerPriority", "maxPriorityThreshold": -7},
+        },
+        "fairSharing": {"weight": "500m"},
     },
     "status": {"conditions": [ACTIVE], "pendingWorkloads": 3},
 }
@@ -143,6 +148,9 @@ class TestClusterQueue:
             when_can_preempt="MayStopSearch",
             within_queue="LowerPriority",
             reclaim="Any",
+            while_borrowing=True,
+            while_borrowing_up_to=-7,
+            weight=0.5,
             active=Condition(status=True, reason="Ready", message="ok", since=SINCE),
             pending=3,
             deleting=True,
@@ -150,6 +158,16 @@ class TestClusterQueue:
 
     def test_omitted_fields_have_the_defaults_of_the_api(self) -> None:
         assert read_cluster_queue(named()) == ClusterQueue("n")
+
+    def test_preemption_is_read_as_kueue_defaults_it(self) -> None:
+        found = read_cluster_queue(
+            named(
+                preemption={"borrowWithinCohort": {"policy": "Never", "maxPriorityThreshold": 0}},
+                flavorFungibility={"preference": "PreemptionOverBorrowing"},
+                fairSharing={"weight": "many"},
+            )
+        )
+        assert found == ClusterQueue("n", while_borrowing_up_to=0, prefers_preemption=True)
 
     @each(
         ("written", "nominal"),
@@ -195,7 +213,8 @@ class TestSelector:
 
 
 def test_a_cohort_is_read() -> None:
-    assert read_cohort(named(parentName="root", resourceGroups=QUOTAS)) == Cohort("n", "root", READ_QUOTAS)
+    weighted = named(parentName="root", resourceGroups=QUOTAS, fairSharing={"weight": 2})
+    assert read_cohort(weighted) == Cohort("n", "root", READ_QUOTAS, 2.0)
     assert read_cohort(named()) == Cohort("n")
 
 
