@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from fractions import Fraction
+from functools import lru_cache
 from typing import Final
 
 MAX: Final = 2**63 - 1
@@ -39,6 +40,8 @@ def _power_of_ten(exponent: int) -> Fraction:
     return Fraction(10) ** bounded
 
 
+# A cluster has few different quantities and very many of each.
+@lru_cache(maxsize=1024)
 def parse_quantity(text: str) -> Fraction:
     """The exact value of a quantity; ValueError when ``text`` is not one."""
     match = _FORM.fullmatch(text) if len(text) <= _LONGEST else None

@@ -16,6 +16,7 @@ from gangctl.sandbox.simulated import conditions
 Resources = dict[str, Fraction]
 
 _PODS: Final = "pods"
+_NOTHING: Final = Fraction(0)
 _KEEPS_AWAY: Final = frozenset({"NoSchedule", "NoExecute"})
 
 
@@ -49,12 +50,12 @@ def _sum(parts: Iterable[Mapping[str, Fraction]]) -> Resources:
     total: Resources = {}
     for part in parts:
         for name, value in part.items():
-            total[name] = total.get(name, Fraction(0)) + value
+            total[name] = total.get(name, _NOTHING) + value
     return total
 
 
 def _most(one: Resources, other: Resources) -> Resources:
-    return {name: max(one.get(name, Fraction(0)), other.get(name, Fraction(0))) for name in {**one, **other}}
+    return {name: max(one.get(name, _NOTHING), other.get(name, _NOTHING)) for name in {**one, **other}}
 
 
 class FreeCapacity:
@@ -81,7 +82,7 @@ class FreeCapacity:
         left = self._left.get(node)
         if left is not None:
             for name, value in requests.items():
-                left[name] = left.get(name, Fraction(0)) - value
+                left[name] = left.get(name, _NOTHING) - value
 
     def place(self, pod: Object, requests: Resources) -> str | None:
         """Reserve the pod's requests on the emptiest eligible node: its name, or None."""
@@ -108,14 +109,14 @@ class FreeCapacity:
 
     def _shortages(self, node: str, requests: Resources) -> list[str]:
         left = self._left[node]
-        short = [name for name, value in requests.items() if value and left.get(name, Fraction(0)) < value]
+        short = [name for name, value in requests.items() if value and left.get(name, _NOTHING) < value]
         return ["Too many pods" if name == _PODS else f"Insufficient {name}" for name in short]
 
-    def _free_share(self, node: str) -> Fraction:
+    def _free_share(self, node: str) -> float:
         """The mean share of CPU and memory that is free."""
         left, total = self._left[node], self._total[node]
         names = [name for name in ("cpu", "memory") if total.get(name)]
-        return sum((left[name] / total[name] for name in names), Fraction(0)) / max(1, len(names))
+        return sum(float(left[name]) / float(total[name]) for name in names) / max(1, len(names))
 
 
 def _is_open(node: Object) -> bool:
