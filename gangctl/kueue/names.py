@@ -18,6 +18,8 @@ ELASTIC_JOB: Final = "kueue.x-k8s.io/elastic-job"
 MULTIKUEUE_ORIGIN: Final = "kueue.x-k8s.io/multikueue-origin"
 MULTIKUEUE: Final = "kueue.x-k8s.io/multikueue"
 """``spec.managedBy`` of a JobSet that runs on another cluster, and the controller of such an AdmissionCheck."""
+PROVISIONING: Final = "kueue.x-k8s.io/provisioning-request"
+"""The controller of an AdmissionCheck that adds nodes once there is quota."""
 MIN_PARALLELISM: Final = "kueue.x-k8s.io/job-min-parallelism"
 
 TOPOLOGY_REQUIRED: Final = "kueue.x-k8s.io/podset-required-topology"
@@ -25,6 +27,7 @@ TOPOLOGY_PREFERRED: Final = "kueue.x-k8s.io/podset-preferred-topology"
 TOPOLOGY_UNCONSTRAINED: Final = "kueue.x-k8s.io/podset-unconstrained-topology"
 SLICE_TOPOLOGY: Final = "kueue.x-k8s.io/podset-slice-required-topology"
 SLICE_SIZE: Final = "kueue.x-k8s.io/podset-slice-size"
+SLICE_CONSTRAINTS: Final = "kueue.x-k8s.io/podset-slice-required-topology-constraints"
 PODSET_GROUP: Final = "kueue.x-k8s.io/podset-group-name"
 
 INJECTED_LABELS: Final = (

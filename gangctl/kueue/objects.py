@@ -135,6 +135,28 @@ class ResourceFlavor:
 
 
 @dataclass(frozen=True, slots=True)
+class Topology:
+    """Node labels of the levels of a hierarchy of nodes, the widest first."""
+
+    name: str
+    levels: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """Pods of one podset in domains of a topology, as Kueue assigned them.
+
+    ``domains`` are counts by the values of ``levels``, which are only the lowest one if that is the host name.
+    ``requests`` are of one pod.
+    """
+
+    flavors: frozenset[str]
+    levels: tuple[str, ...]
+    domains: Mapping[tuple[str, ...], int]
+    requests: Amounts
+
+
+@dataclass(frozen=True, slots=True)
 class PodSetAssignment:
     """Assignment of a podset: flavors by resource, and the amounts of all of its pods."""
 
@@ -182,6 +204,8 @@ class QueuedWorkload:
     cluster_queue: str = ""
     """``status.admission.clusterQueue``: empty without a reservation."""
     assignments: tuple[PodSetAssignment, ...] = ()
+    placements: tuple[Placement, ...] = ()
+    """Only if read by :func:`~gangctl.kueue.placements.with_placements`."""
     conditions: Mapping[str, Condition] = field(default_factory=dict)
     checks: tuple[CheckState, ...] = ()
     requeue_at: str = ""

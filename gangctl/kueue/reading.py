@@ -32,6 +32,7 @@ from gangctl.kueue.objects import (
     ResourceGroup,
     SelectorTerm,
     StopPolicy,
+    Topology,
 )
 
 _OPERATORS: Final[dict[object, Literal["In", "NotIn", "Exists", "DoesNotExist"]]] = {
@@ -230,6 +231,12 @@ def read_flavor(raw: Mapping[str, Any]) -> ResourceFlavor:
         tolerations=tuple(objects_at(spec, "tolerations")),
         topology=_name(spec, "topologyName"),
     )
+
+
+def read_topology(raw: Mapping[str, Any]) -> Topology:
+    """The projection of a Topology; InputError when it has no name."""
+    levels = objects_at(object_at(raw, "spec"), "levels")
+    return Topology(_name(_metadata(raw, "Topology"), "name"), tuple(_name(each, "nodeLabel") for each in levels))
 
 
 def read_check(raw: Mapping[str, Any]) -> AdmissionCheck:

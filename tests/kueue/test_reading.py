@@ -27,6 +27,7 @@ from gangctl.kueue.objects import (
     ResourceFlavor,
     ResourceGroup,
     SelectorTerm,
+    Topology,
 )
 from gangctl.kueue.reading import (
     read_check,
@@ -36,6 +37,7 @@ from gangctl.kueue.reading import (
     read_local_queue,
     read_priority_class,
     read_selector,
+    read_topology,
     read_workload,
 )
 from tests.rows import each
@@ -234,6 +236,12 @@ def test_a_flavor_is_read() -> None:
     raw = named(nodeLabels={"a": "b", "c": 1}, nodeTaints=[taint, 3], tolerations=[taint], topologyName="racks")
     assert read_flavor(raw) == ResourceFlavor("n", {"a": "b"}, (taint,), (taint,), "racks")
     assert read_flavor(named()) == ResourceFlavor("n")
+
+
+def test_a_topology_is_read() -> None:
+    raw = named(levels=[{"nodeLabel": "rack"}, 3, {"nodeLabel": "host"}])
+    assert read_topology(raw) == Topology("n", ("rack", "host"))
+    assert read_topology(named()) == Topology("n")
 
 
 def test_an_admission_check_is_read() -> None:
