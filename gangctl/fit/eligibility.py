@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from itertools import pairwise
 from typing import Any, Final
 
 from gangctl.api.parts import object_at, objects_at
 from gangctl.errors import one_line, shown
 from gangctl.fit.podsets import PodSet
 from gangctl.fit.requests import Counted
+from gangctl.fit.topologyrequest import TopologyRequest
 from gangctl.kueue.objects import ClusterQueue, ResourceFlavor, ResourceGroup
 
 _REPELLING: Final = ("NoSchedule", "NoExecute")
@@ -71,10 +73,23 @@ def _placement_refusal(
         return "it is only for pods that ask for a topology" if flavor.topology and tas_only is False else ""
     if not flavor.topology:
         # A flavor may provide transformed resources, besides the one that provides the nodes.
-        concerned = counted is not None and group is not None and not counted.asked.isdisjoint(group.resources)
-        return f"it has no topology, and these pods ask for one ({_short(podset.topology)})" if concerned else ""
-    missing = [level for level in podset.levels if level not in levels] if levels is not None else []
-    return f"its topology has no level {', '.join(map(_short, missing))}" if missing else ""
+        concerned = counted is not None and group is not None and not counted.asked.keys().isdisjoint(group.resources)
+        return f"it has no topology, and these pods ask for one ({podset.topology})" if concerned else ""
+    return _level_refusal(podset.topology, levels) if levels is not None else ""
+
+
+def _level_refusal(request: TopologyRequest, levels: Sequence[str]) -> str:
+    """Why a Topology has no place for a request: a level is missing, or they are in another order."""
+    missing = [level for level in request.levels if level not in levels]
+    if missing:
+        listed = f"levels {', '.join(map(_short, levels))}" if levels else "no levels"
+        return f"its topology has no level {', '.join(map(_short, missing))} (it has {listed})"
+    for number, (above, below) in enumerate(pairwise(request.levels)):
+        # The largest slices may be of the podset's own level, smaller ones only of levels below.
+        least = levels.index(above) + (1 if number or not request.level else 0)
+        if levels.index(below) < least:
+            return f"in its topology {_short(below)} is not below {_short(above)}, as the slices need it"
+    return ""
 
 
 def untolerated(

@@ -6,23 +6,14 @@ of each podset or nothing; a podset may have no pods.
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 from gangctl.api.parts import object_at
+from gangctl.fit.topologyrequest import TopologyRequest, group_problems, read_request
 from gangctl.gang.counting import pods_per_job
-from gangctl.kueue.names import (
-    PODSET_GROUP,
-    SLICE_SIZE,
-    SLICE_TOPOLOGY,
-    TOPOLOGY_PREFERRED,
-    TOPOLOGY_REQUIRED,
-    TOPOLOGY_UNCONSTRAINED,
-)
 
-SLICE_CONSTRAINTS: Final = f"{SLICE_TOPOLOGY}-constraints"
 _NOTHING: Final[Mapping[str, Any]] = {}
 
 
@@ -34,12 +25,14 @@ class PodSet:
     index: int
     pods: int
     template: Mapping[str, Any] = field(repr=False)
-    group: str = ""
-    """Podsets of one group use the same flavors; empty without a group."""
-    topology: str = ""
-    """The placement request, such as ``required rack``; empty without one."""
-    levels: tuple[str, ...] = ()
-    """Node labels of the levels in the placement request."""
+    topology: TopologyRequest | None = None
+    problems: tuple[str, ...] = ()
+    """Why Kueue's webhook rejects the request for a topology."""
+
+    @property
+    def group(self) -> str:
+        """Podsets of one group use the same flavors; empty without a group."""
+        return self.topology.group if self.topology is not None else ""
 
     @property
     def pod_spec(self) -> Mapping[str, Any]:
@@ -69,45 +62,23 @@ def _podset(entry: Mapping[str, Any], index: int) -> PodSet:
     name = entry.get("name")
     written = object_at(object_at(template, "metadata"), "annotations")
     annotations = {key: value for key, value in written.items() if isinstance(value, str)}
-    topology, levels = _placement(annotations)
-    grouped = TOPOLOGY_REQUIRED in annotations or TOPOLOGY_PREFERRED in annotations
-    group = annotations.get(PODSET_GROUP, "")
+    count = max(0, 1 if replicas is None else replicas) * max(0, pods)
+    topology, problems = read_request(annotations, count)
     return PodSet(
         name=name.lower() if isinstance(name, str) else "",
         index=index,
-        pods=max(0, 1 if replicas is None else replicas) * max(0, pods),
+        pods=count,
         template=template,
-        group=group if grouped else "",
         topology=topology,
-        levels=levels,
+        problems=problems,
     )
 
 
-def _placement(annotations: Mapping[str, str]) -> tuple[str, tuple[str, ...]]:
-    """The placement request as text, and its levels."""
-    words: list[str] = []
-    levels: list[object] = []
-    for key, word in ((TOPOLOGY_REQUIRED, "required"), (TOPOLOGY_PREFERRED, "preferred")):
-        if key in annotations:
-            words.append(f"{word} {annotations[key]}")
-            levels.append(annotations[key])
-            break
-    else:
-        if TOPOLOGY_UNCONSTRAINED in annotations:
-            words.append("unconstrained")
-    if SLICE_CONSTRAINTS in annotations:
-        words.append("slices")
-        levels += _layers(annotations[SLICE_CONSTRAINTS])
-    elif SLICE_TOPOLOGY in annotations and SLICE_SIZE in annotations:
-        words.append(f"slices of {annotations[SLICE_SIZE]} in {annotations[SLICE_TOPOLOGY]}")
-        levels.append(annotations[SLICE_TOPOLOGY])
-    return ", ".join(words), tuple(level for level in levels if isinstance(level, str))
-
-
-def _layers(written: str) -> list[object]:
-    """Levels of nested slices, which are in JSON."""
-    try:
-        layers = json.loads(written)
-    except (ValueError, RecursionError):
-        return []
-    return [layer.get("topology") for layer in (layers if isinstance(layers, list) else ()) if isinstance(layer, dict)]
+def malformed_topology(podsets: Sequence[PodSet]) -> list[str]:
+    """Requests for a topology that Kueue's webhook rejects when the JobSet is created."""
+    found = [f'"{podset.name}": {problem}' for podset in podsets for problem in podset.problems]
+    groups: dict[str, list[tuple[str, int, TopologyRequest]]] = {}
+    for podset in podsets:
+        if podset.topology is not None and podset.group:
+            groups.setdefault(podset.group, []).append((podset.name, podset.pods, podset.topology))
+    return found + [problem for members in groups.values() for problem in group_problems(members)]

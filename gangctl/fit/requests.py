@@ -43,8 +43,8 @@ class Counted:
     requests: dict[str, int]
     problems: tuple[str, ...] = ()
     unknown: tuple[str, ...] = ()
-    asked: frozenset[str] = frozenset()
-    """Resources that the pod itself requests, before exclusion and transformation."""
+    asked: Mapping[str, int] = field(default_factory=dict)
+    """The pod's own requests, before exclusion and transformation: what it needs of a node."""
 
 
 def requests_of(podset: PodSet, surroundings: Surroundings) -> Counted:
@@ -62,7 +62,7 @@ def requests_of(podset: PodSet, surroundings: Surroundings) -> Counted:
         {name: max(0, amount(name, value)) for name, value in transformed.items()},
         tuple(counting.problems),
         tuple(dict.fromkeys(counting.unknown)),
-        frozenset(found),
+        {name: max(0, amount(name, value)) for name, value in found.items()},
     )
 
 

@@ -16,6 +16,7 @@ from gangctl.fit.eligibility import (
 )
 from gangctl.fit.podsets import PodSet, podsets_of
 from gangctl.fit.requests import Counted
+from gangctl.fit.topologyrequest import Layer, TopologyRequest
 from gangctl.kueue.objects import ClusterQueue, ResourceFlavor
 from tests.fit.queues import group
 from tests.rows import each
@@ -25,8 +26,8 @@ NODE_LABELS = {"type": "a", "cores": "8"}
 NO_SCHEDULE = {"key": "gpu", "value": "yes", "effect": "NoSchedule"}
 
 
-def podset(topology: str = "", levels: tuple[str, ...] = (), **spec: Any) -> PodSet:
-    return PodSet("w", 0, 1, {"spec": spec}, topology=topology, levels=levels)
+def podset(topology: TopologyRequest | None = None, **spec: Any) -> PodSet:
+    return PodSet("w", 0, 1, {"spec": spec}, topology=topology)
 
 
 def selecting(**labels: str) -> PodSet:
@@ -117,9 +118,9 @@ class TestRefusal:
 
 class TestTopology:
     TAS = ResourceFlavor("f1", topology="racks")
-    ASKING = podset("required rack", ("rack",))
+    ASKING = podset(TopologyRequest("required", "rack"))
     CPU = group({"f1": {"cpu": 1}})
-    COUNTED = Counted({"credits": 1}, asked=frozenset({"cpu"}))
+    COUNTED = Counted({"credits": 1}, asked={"cpu": 1})
 
     def test_a_flavor_without_topology_is_refused_for_pods_that_request_one(self) -> None:
         plain = ResourceFlavor("f2")
@@ -137,8 +138,27 @@ class TestTopology:
 
     def test_a_requested_level_must_exist_if_the_levels_are_known(self) -> None:
         assert refusal(self.ASKING, self.TAS, levels=["block", "rack"]) == ""
-        assert refusal(self.ASKING, self.TAS, levels=["block"]) == "its topology has no level rack"
+        assert (
+            refusal(self.ASKING, self.TAS, levels=["block"]) == "its topology has no level rack (it has levels block)"
+        )
         assert refusal(self.ASKING, self.TAS, levels=None) == ""
+
+    @each(
+        ("request_", "refused"),
+        [
+            (TopologyRequest("required", "block", (Layer("rack", 4),)), False),
+            (TopologyRequest("required", "rack", (Layer("rack", 4),)), False),
+            (TopologyRequest("required", "host", (Layer("rack", 4),)), True),
+            (TopologyRequest("slices", layers=(Layer("block", 4), Layer("rack", 2))), False),
+            (TopologyRequest("slices", layers=(Layer("rack", 4), Layer("block", 2))), True),
+            (TopologyRequest("preferred", "rack", (Layer("rack", 4), Layer("host", 2))), False),
+        ],
+    )
+    def test_slices_are_of_the_level_of_the_podset_or_below_and_smaller_ones_further_below(
+        self, request_: TopologyRequest, *, refused: bool
+    ) -> None:
+        words = refusal(podset(request_), self.TAS, levels=["block", "rack", "host"])
+        assert ("is not below" in words) is refused
 
     def test_a_queue_is_topology_only_if_all_its_flavors_have_a_topology(self) -> None:
         flavors = {"f1": self.TAS, "f2": ResourceFlavor("f2")}

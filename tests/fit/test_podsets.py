@@ -12,17 +12,6 @@ from tests.jobsets import jobset, rj
 from tests.rows import each
 from tests.strategies import PROPERTY, hostile_jobsets
 
-TOPOLOGY = "kueue.x-k8s.io/podset-"
-
-
-def annotated(**notes: str) -> dict[str, Any]:
-    """A replicated job whose pods have these annotations of Kueue's, dashes written as underscores."""
-    entry = rj("w")
-    entry["template"]["spec"]["template"]["metadata"] = {
-        "annotations": {f"{TOPOLOGY}{key.replace('_', '-')}": value for key, value in notes.items()}
-    }
-    return entry
-
 
 @each(
     ("shape", "pods"),
@@ -51,37 +40,6 @@ def test_a_jobset_has_a_podset_for_each_replicated_job_in_order() -> None:
         (2, "none", 0),
     ]
     assert podsets[0].pod_spec["containers"][0]["name"] == "main"
-
-
-@each(
-    ("entry", "topology", "levels", "group"),
-    [
-        (rj("w"), "", (), ""),
-        (annotated(required_topology="rack"), "required rack", ("rack",), ""),
-        (annotated(preferred_topology="rack", group_name="g"), "preferred rack", ("rack",), "g"),
-        (annotated(unconstrained_topology="true", group_name="g"), "unconstrained", (), ""),
-        (
-            annotated(preferred_topology="block", slice_required_topology="rack", slice_size="2"),
-            "preferred block, slices of 2 in rack",
-            ("block", "rack"),
-            "",
-        ),
-        (annotated(slice_required_topology="rack"), "", (), ""),
-        (
-            annotated(slice_required_topology_constraints='[{"topology":"rack","size":2},{"topology":"host"}]'),
-            "slices",
-            ("rack", "host"),
-            "",
-        ),
-        (annotated(slice_required_topology_constraints="{"), "slices", (), ""),
-        (annotated(group_name="g"), "", (), ""),
-    ],
-)
-def test_topology_annotations_are_read(
-    entry: dict[str, Any], topology: str, levels: tuple[str, ...], group: str
-) -> None:
-    (podset,) = podsets_of(jobset("js", entry))
-    assert (podset.topology, podset.levels, podset.group) == (topology, levels, group)
 
 
 @each("spec", [None, [], {}, {"replicatedJobs": 3}])

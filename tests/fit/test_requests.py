@@ -211,7 +211,7 @@ class TestConfiguration:
             containers=[container({"cpu": 1, "example.com/x": 2, "ephemeral-storage": 5})],
         )
         assert counted.requests == {"cpu": 1000}
-        assert counted.asked == {"cpu", "example.com/x", "ephemeral-storage"}
+        assert counted.asked == {"cpu": 1000, "example.com/x": 2, "ephemeral-storage": 5}
 
     @pytest.mark.parametrize(("keep", "left"), [(True, {"mig": 2}), (False, {})])
     def test_resource_transformations_are_applied(self, *, keep: bool, left: dict[str, int]) -> None:
