@@ -40,7 +40,8 @@ from gangctl.fit.report import FitReport
 @click.option(
     "--fixed-nodes",
     is_flag=True,
-    help="Ask the nodes too, and take them for all there will ever be: without Kueue, them alone.",
+    help="Ask the nodes too, and take them for all there will ever be: without Kueue, them alone. For topologies the "
+    "nodes are asked in any case.",
 )
 @options.kueue_namespace
 @options.output("table", "yaml", "json")

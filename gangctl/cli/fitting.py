@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
+from gangctl.api.jobset import read_jobset
 from gangctl.cli.kueuesnapshot import PlacedPod, Stock, in_use
 from gangctl.cli.manifests import Problems, read_manifests
 from gangctl.cli.messages import note
 from gangctl.fit import verdict
 from gangctl.fit.clusterstate import FitRequest
-from gangctl.fit.nodes import node_fit
+from gangctl.fit.nodes import gangs_of, node_fit
 from gangctl.fit.report import FitReport
 from gangctl.gang.report import requests_per_pod
 from gangctl.kueue.moments import age, span
@@ -21,32 +22,46 @@ from gangctl.kueue.states import status_of
 
 
 def onto_nodes(request: FitRequest, stock: Stock, without: Callable[[PlacedPod], bool]) -> FitReport:
-    """Whether the fixed set of nodes can hold a JobSet; some pods are ignored."""
+    """Whether the nodes can hold a JobSet; some pods are ignored."""
     used = None if stock.pods is None else in_use(stock.pods, without)
     surroundings = stock.snapshot().surroundings(request.namespace)
-    return node_fit(request, stock.nodes, surroundings, used=used, fixed_nodes=True)
+    return node_fit(request, stock.nodes, surroundings, used=used, fixed_nodes=request.fixed_nodes)
+
+
+def needs_domain(raw: Mapping[str, Any]) -> bool:
+    """Whether a gang of a JobSet has a topologyKey, by which the scheduler places it, with Kueue or without."""
+    return any(gang.topology for gang in gangs_of(read_jobset(raw)[0]))
 
 
 def together(queued: FitReport, nodes: FitReport) -> FitReport:
     """One report: the worse of both verdicts, with its reason, and the limits of both."""
     limits = [*queued["limits"], *nodes["limits"]]
+    domains = [*queued["domains"], *nodes["domains"]]
+    queued = {**queued, "limits": limits, "domains": domains}
     message = f"{queued['message']} {nodes['message']}"
     if queued["verdict"] == "never":
-        return {**queued, "limits": limits}
+        return queued
     if nodes["verdict"] == "never":
         return {
             **queued,
             "verdict": "never",
             "reason": nodes["reason"],
             "message": nodes["message"],
-            "limits": limits,
             "holders": [],
             "preempts": [],
         }
-    if nodes["verdict"] == "not-now" and queued["verdict"] == "fits":
-        return {**queued, "verdict": "not-now", "reason": nodes["reason"], "message": message, "limits": limits}
     unknown = list(dict.fromkeys([*queued["unknown"], *nodes["unknown"]]))
-    return {**queued, "message": message, "limits": limits, "unknown": unknown}
+    decisive = queued["verdict"] == "fits" or nodes["reason"] == "NeedsNodes"
+    if nodes["verdict"] == "not-now" and decisive:
+        queued = {**queued, "verdict": "not-now", "reason": nodes["reason"]}
+    return {**queued, "message": message, "unknown": unknown}
+
+
+def without_nodes(report: FitReport) -> FitReport:
+    """The report on a gang that needs one domain of nodes, which are not known."""
+    why = "whether one domain of the topologyKey has room for all pods of a gang"
+    message = f"{report['message']} Not known: {why}." if report["verdict"] == "fits" else report["message"]
+    return {**report, "message": message, "unknown": [*report["unknown"], why]}
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,16 +125,28 @@ def subjects_of(question: Question, home: str) -> list[Subject]:
 
 
 def answer_of(subject: Subject, stock: Stock, *, fixed_nodes: bool) -> Answer:
-    """The report on one JobSet; ``fixed_nodes`` also checks the nodes, as a fixed set."""
+    """The report on one JobSet; ``fixed_nodes`` also checks the nodes, as a fixed set.
+
+    For a gang with a topologyKey the nodes are checked in any case.
+    """
     own = [workload for workload in stock.workloads() if subject.owns(workload)]
     labels = stock.namespaces.get(subject.namespace)
     request = verdict.FitRequest(
-        subject.raw, subject.namespace, labels, subject.queue, subject.new, next(iter(own), None)
+        subject.raw,
+        subject.namespace,
+        labels,
+        subject.queue,
+        subject.new,
+        next(iter(own), None),
+        fixed_nodes=fixed_nodes,
     )
-    report = verdict.fit(request, stock.snapshot(without=subject.owns))
-    if fixed_nodes:
+    report = verdict.fit(request, stock.snapshot(subject.owns, subject.has))
+    by_nodes = needs_domain(subject.raw)
+    if fixed_nodes or (by_nodes and stock.nodes_known):
         nodes = onto_nodes(request, stock, subject.has)
         report = nodes if report["reason"] == "NotQueued" else together(report, nodes)
+    elif by_nodes:
+        report = without_nodes(report)
     now = datetime.now(UTC)
     return Answer(report, tuple(_remark(workload, now) for workload in own))
 

@@ -6,7 +6,14 @@ from collections.abc import Iterable
 from typing import Final
 
 from gangctl.cli.output import Section, Table
-from gangctl.fit.report import FitReport, HolderReport, LimitReport, PodSetReport, PreemptedReport
+from gangctl.fit.report import (
+    DomainReport,
+    FitReport,
+    HolderReport,
+    LimitReport,
+    PodSetReport,
+    PreemptedReport,
+)
 from gangctl.fit.words import figure
 from gangctl.kueue.amounts import UNLIMITED
 
@@ -47,6 +54,8 @@ def fit_sections(report: FitReport, remarks: Iterable[str] = ()) -> list[Section
         sections.append(_limits(report["limits"]))
     if report["podSets"]:
         sections.append(_podsets(report["podSets"]))
+    if report["domains"]:
+        sections.append(_domains(report["domains"]))
     if report["preempts"]:
         sections.append(_preempts(report["preempts"]))
     elif report["holders"]:
@@ -84,6 +93,26 @@ def _chosen(podset: PodSetReport) -> list[str]:
     for resource, flavor in podset["flavors"].items():
         by_flavor.setdefault(flavor, []).append(resource)
     return [f"{flavor}: {', '.join(resources)}" for flavor, resources in by_flavor.items()]
+
+
+def _domains(domains: Iterable[DomainReport]) -> Section:
+    rows = tuple(
+        (
+            each["podSet"],
+            each["flavor"],
+            each["level"],
+            each["domain"],
+            *(str(each[count]) for count in ("requested", "maximum", "free")),
+            str(each["assigned"]) if each["assigned"] else "",
+        )
+        for each in domains
+    )
+    headers = ("PODSET", "FLAVOR", "LEVEL", "DOMAIN", "PODS", "MAXIMUM", "FREE", "ASSIGNED")
+    legend = (
+        "PODS: all of the podset. MAXIMUM: those that the domain has room for with nothing else on its nodes. "
+        "FREE: those that it has room for now. ASSIGNED: those that would be there now."
+    )
+    return Section("Domains", table=Table(headers, rows), legend=legend)
 
 
 def _holders(holders: Iterable[HolderReport]) -> Section:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import aclosing, suppress
 from typing import Any, Final
 
 from gangctl.api.jobset import read_jobset
 from gangctl.cli.cluster import ask_cluster
-from gangctl.cli.fitting import Answer, Question, Subject, answer_of, subjects_of
+from gangctl.cli.fitting import Answer, Question, Subject, answer_of, needs_domain, subjects_of
 from gangctl.cli.kueuesnapshot import Stock
 from gangctl.cli.messages import note
 from gangctl.cli.names import ObjectNotFoundError
@@ -50,6 +50,7 @@ async def read_kueue(client: Client, namespaces: Iterable[str] | None, *, kueue_
         _try(client, stock, kinds.COHORTS),
         _try(client, stock, kinds.RESOURCE_FLAVORS),
         _try(client, stock, kinds.ADMISSION_CHECKS),
+        _topologies(client, stock),
         _priorities(client, stock),
         _of_pods(client, stock, places),
         _configuration(client, stock, kueue_namespace),
@@ -82,6 +83,7 @@ async def read_pod_surroundings(client: Client, namespaces: Iterable[str]) -> St
 async def read_nodes(client: Client, stock: Stock) -> None:
     """The nodes, and their usage; ForbiddenError if the nodes may not be read."""
     await _take(client, stock, NODES)
+    stock.nodes_known = True
     stock.pods = []
     try:
         await _take(client, stock, PODS, selection=Selection(field_selector=_RUNNING))
@@ -121,6 +123,15 @@ async def _try(client: Client, stock: Stock, resource: Resource, namespace: str 
         stock.unknown.append(f"{resource.plural}{place} {why}")
         return False
     return True
+
+
+async def _topologies(client: Client, stock: Stock) -> None:
+    """They decide only about pods that ask for one."""
+    try:
+        await _take(client, stock, kinds.TOPOLOGIES)
+    except (ForbiddenError, NotFoundError):
+        return
+    stock.topologies_known = True
 
 
 async def _priorities(client: Client, stock: Stock) -> None:
@@ -186,21 +197,26 @@ def fit_in_cluster(question: Question, cluster: ClusterFlags) -> list[Answer]:
     async def ask(client: Client, own_namespace: str) -> list[Answer]:
         home = question.namespace or own_namespace
         subjects = subjects_of(question, home) if question.name is None else [await _stored(client, question, home)]
-        places = {subject.namespace for subject in subjects}
-        stock = await _stock_for(client, question, places)
+        stock = await _stock_for(client, question, subjects)
         return [answer_of(subject, stock, fixed_nodes=question.fixed_nodes) for subject in subjects]
 
     return ask_cluster(cluster, ask)
 
 
-async def _stock_for(client: Client, question: Question, places: set[str]) -> Stock:
+async def _stock_for(client: Client, question: Question, subjects: Sequence[Subject]) -> Stock:
     """The objects of the cluster; without Kueue only if its nodes are checked."""
+    places = {subject.namespace for subject in subjects}
     if not question.fixed_nodes or await has_kueue(client):
         stock = await read_kueue(client, places, kueue_namespace=question.kueue_namespace)
     else:
         stock = await read_pod_surroundings(client, places)
     if question.fixed_nodes:
         await read_nodes(client, stock)
+    elif stock.has_topologies() or any(needs_domain(subject.raw) for subject in subjects):
+        try:
+            await read_nodes(client, stock)
+        except ForbiddenError as refused:
+            note(f"the nodes are not known: {refused}")
     return stock
 
 

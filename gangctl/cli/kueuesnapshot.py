@@ -17,11 +17,21 @@ from gangctl.cli.messages import InvalidInputError, plural
 from gangctl.client.shape import misshapen
 from gangctl.controllers.queues.kinds import CONFIG_KEY, CONFIG_NAME
 from gangctl.errors import InputError, shown
+from gangctl.fit.clusterstate import KnownNodes
+from gangctl.fit.domains import HOSTNAME
 from gangctl.fit.nodes import NodeShape, read_node
 from gangctl.fit.snapshot import Held, Snapshot
 from gangctl.gang.requests import as_integers, pod_requests
 from gangctl.kueue.amounts import read_quantity
-from gangctl.kueue.names import API_VERSION, GROUP
+from gangctl.kueue.names import (
+    API_VERSION,
+    GROUP,
+    SLICE_CONSTRAINTS,
+    SLICE_TOPOLOGY,
+    TOPOLOGY_PREFERRED,
+    TOPOLOGY_REQUIRED,
+    TOPOLOGY_UNCONSTRAINED,
+)
 from gangctl.kueue.objects import (
     PODS,
     Amounts,
@@ -31,7 +41,9 @@ from gangctl.kueue.objects import (
     PriorityClass,
     QueuedWorkload,
     ResourceFlavor,
+    Topology,
 )
+from gangctl.kueue.placements import with_placements
 from gangctl.kueue.reading import (
     read_check,
     read_cluster_queue,
@@ -40,20 +52,28 @@ from gangctl.kueue.reading import (
     read_local_queue,
     read_pod_priority_class,
     read_priority_class,
-    read_workload,
+    read_topology,
 )
 
 _OVER: Final = frozenset({"Succeeded", "Failed"})
+_TOPOLOGY_NOTES: Final = frozenset(
+    {TOPOLOGY_REQUIRED, TOPOLOGY_PREFERRED, TOPOLOGY_UNCONSTRAINED, SLICE_TOPOLOGY, SLICE_CONSTRAINTS}
+)
+"""By these annotations Kueue takes a pod for one that it placed (``pkg/util/tas``)."""
 
 
 @dataclass(frozen=True, slots=True)
 class PlacedPod:
-    """Requests of a pod on its node; ``jobset`` is the name of its JobSet, or empty."""
+    """Requests of a pod on its node; ``jobset`` is the name of its JobSet, or empty.
+
+    ``in_topology`` is a pod that Kueue placed: its usage is also in its Workload.
+    """
 
     namespace: str
     jobset: str
     node: str
     requests: Amounts
+    in_topology: bool = False
 
 
 def placed_pods(raw: Mapping[str, Any]) -> Iterator[PlacedPod]:
@@ -63,7 +83,13 @@ def placed_pods(raw: Mapping[str, Any]) -> Iterator[PlacedPod]:
     if isinstance(node, str) and node and str(status.get("phase")) not in _OVER:
         requests = as_integers(pod_requests(spec)[0])
         labels = object_at(metadata, "labels")
-        yield PlacedPod(str(metadata.get("namespace") or ""), str(labels.get(JOBSET_NAME) or ""), node, requests)
+        yield PlacedPod(
+            str(metadata.get("namespace") or ""),
+            str(labels.get(JOBSET_NAME) or ""),
+            node,
+            requests,
+            not _TOPOLOGY_NOTES.isdisjoint(object_at(metadata, "annotations")),
+        )
 
 
 def in_use(pods: Iterable[PlacedPod], without: Callable[[PlacedPod], bool]) -> dict[str, Amounts]:
@@ -83,7 +109,8 @@ _READERS: Final[Mapping[tuple[str, str], Callable[[Mapping[str, Any]], Held]]] =
     (GROUP, "Cohort"): read_cohort,
     (GROUP, "LocalQueue"): read_local_queue,
     (GROUP, "ResourceFlavor"): read_flavor,
-    (GROUP, "Workload"): read_workload,
+    (GROUP, "Topology"): read_topology,
+    (GROUP, "Workload"): with_placements,
     (GROUP, "AdmissionCheck"): read_check,
     (GROUP, "WorkloadPriorityClass"): read_priority_class,
     ("scheduling.k8s.io", "PriorityClass"): read_pod_priority_class,
@@ -100,8 +127,10 @@ _FIELDS: Final[Mapping[str, frozenset[str]]] = {
     "Cohort": frozenset({"fairSharing", "parentName", "resourceGroups"}),
     "LocalQueue": frozenset({"clusterQueue", "fairSharing", "stopPolicy"}),
     "ResourceFlavor": frozenset({"nodeLabels", "nodeTaints", "tolerations", "topologyName"}),
+    "Topology": frozenset({"levels"}),
 }
 """Fields of ``spec`` in v1beta2: a file was not checked by a schema, and the older ``cohort`` would be ignored."""
+_MOST_LEVELS: Final = 16
 _QUOTAS: Final = ("nominalQuota", "borrowingLimit", "lendingLimit")
 T = TypeVar("T")
 
@@ -129,6 +158,8 @@ class Stock:
     namespaces: dict[str, Mapping[str, str]] = field(default_factory=dict)
     """Labels by name, of those that are known."""
     nodes: list[NodeShape] = field(default_factory=list)
+    nodes_known: bool = False
+    topologies_known: bool = False
     pods: list[PlacedPod] | None = None
     """Pods that are on nodes and have not ended; None if unknown."""
     configuration: str | None = None
@@ -163,6 +194,7 @@ class Stock:
             self.namespaces[key_of(raw)[2]] = {str(key): str(value) for key, value in texts}
         elif (group, kind) == ("", "Node"):
             self.nodes.append(read_node(raw))
+            self.nodes_known = True
         elif (group, kind) == ("", "Pod"):
             self.pods = self.pods or []
             self.pods += placed_pods(raw)
@@ -202,8 +234,23 @@ class Stock:
         """Kueue's Workloads that have not finished."""
         return list(self.of(QueuedWorkload))
 
-    def snapshot(self, without: Callable[[QueuedWorkload], bool] = lambda _: False) -> Snapshot:
-        """The snapshot for fits; ``without`` selects Workloads whose usage is ignored."""
+    def has_topologies(self) -> bool:
+        """Whether Kueue places pods of any flavor: then nodes matter."""
+        return any(flavor.topology for flavor in self.of(ResourceFlavor))
+
+    def _known_nodes(self, without: Callable[[PlacedPod], bool]) -> KnownNodes | None:
+        if not self.nodes_known or not self.has_topologies():
+            return None
+        pods = self.pods
+        used = None if pods is None else in_use((pod for pod in pods if not pod.in_topology), without)
+        return KnownNodes(self.nodes, used)
+
+    def snapshot(
+        self,
+        without: Callable[[QueuedWorkload], bool] = lambda _: False,
+        without_pods: Callable[[PlacedPod], bool] = lambda _: False,
+    ) -> Snapshot:
+        """The snapshot for fits; ``without`` and ``without_pods`` select Workloads and pods that are ignored."""
         return Snapshot(
             (each for each in self.held if not (isinstance(each, QueuedWorkload) and without(each))),
             limit_ranges=self.limit_ranges,
@@ -211,6 +258,8 @@ class Stock:
             configuration=self.configuration,
             queued=any(not isinstance(each, PodPriorityClass) for each in self.held),
             queue_limit=self.queue_limit,
+            topologies_known=self.topologies_known,
+            nodes=self._known_nodes(without_pods),
             # A cluster's lists have any order.
             unknown=lambda: tuple(sorted(self.unknown)),
         )
@@ -262,6 +311,7 @@ def _evaluate_completeness(stock: Stock) -> Stock:
     """Files are complete, except kinds that they do not contain at all."""
     if any(queue.groups for queue in stock.of(ClusterQueue)) and not any(True for _ in stock.of(ResourceFlavor)):
         stock.unknown.append("ResourceFlavors (the files have none)")
+    stock.topologies_known = any(True for _ in stock.of(Topology))
     return stock
 
 
@@ -288,6 +338,29 @@ def _problems(document: Document, raw: Object) -> Iterator[str]:
             if not isinstance(value, str):
                 path = f"spec.nodeLabels.{name}"
                 yield f"{document.where(path)}: {path}: {shown(value)} is not a string; put it in quotes"
+    if kind == "Topology":
+        yield from _level_problems(document, spec or {})
+
+
+def _level_problems(document: Document, spec: Object) -> Iterator[str]:
+    """Levels that the API server rejects."""
+    levels = spec.get("levels")
+    if not isinstance(levels, list) or not 1 <= len(levels) <= _MOST_LEVELS:
+        where = document.where("spec.levels")
+        yield f"{where}: spec.levels: needs 1 to {_MOST_LEVELS} objects with nodeLabel, the widest level first"
+        return
+    seen: set[str] = set()
+    for number, level in enumerate(levels):
+        path = f"spec.levels[{number}]"
+        label = level.get("nodeLabel") if isinstance(level, dict) else None
+        if not isinstance(label, str) or not label:
+            yield f"{document.where(path)}: {path}: needs nodeLabel, the key of a node label"
+        elif label in seen:
+            yield f"{document.where(path)}: {path}.nodeLabel: {shown(label)} is a level already; name each once"
+        elif label == HOSTNAME and number < len(levels) - 1:
+            yield f"{document.where(path)}: {path}.nodeLabel: {HOSTNAME} can only be the last level"
+        else:
+            seen.add(label)
 
 
 def _quota_problems(document: Document, spec: Object) -> Iterator[str]:

@@ -6,9 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from gangctl.fit.floor import NodeShape
 from gangctl.fit.quotas import Quotas
 from gangctl.fit.requests import Surroundings
-from gangctl.kueue.objects import AdmissionCheck, LocalQueue, QueuedWorkload, ResourceFlavor
+from gangctl.kueue.objects import AdmissionCheck, Amounts, LocalQueue, QueuedWorkload, ResourceFlavor, Topology
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,7 +18,8 @@ class FitRequest:
 
     ``namespace_labels`` is None if unknown. ``queue`` is the LocalQueue that its label names, or empty.
     ``new`` means that it is not created yet: only then Kueue may set the queue called ``default``. ``workload`` is
-    Kueue's Workload of it, if there is one: then its priority is known, and since when it waits.
+    Kueue's Workload of it, if there is one: then its priority is known, and since when it waits. ``fixed_nodes`` takes
+    the nodes for all that there will ever be.
     """
 
     jobset: Mapping[str, Any]
@@ -26,6 +28,18 @@ class FitRequest:
     queue: str
     new: bool = True
     workload: QueuedWorkload | None = None
+    fixed_nodes: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class KnownNodes:
+    """Nodes, and the pods on them.
+
+    ``used`` are requests by the node's name, without pods that Kueue placed in a topology; None if unknown.
+    """
+
+    shapes: Sequence[NodeShape]
+    used: Mapping[str, Amounts] | None
 
 
 class ClusterState(Protocol):
@@ -48,6 +62,14 @@ class ClusterState(Protocol):
 
     def flavor(self, name: str) -> ResourceFlavor | None:
         """A ResourceFlavor, or None if it does not exist."""
+
+    @property
+    def topologies(self) -> Mapping[str, Topology] | None:
+        """Topologies by name, or None if they are unknown."""
+
+    @property
+    def nodes(self) -> KnownNodes | None:
+        """The nodes, or None if they are unknown."""
 
     def check(self, name: str) -> AdmissionCheck | None:
         """An AdmissionCheck, or None if it does not exist or is unknown."""

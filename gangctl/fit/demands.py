@@ -9,9 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+from gangctl.fit.clusterstate import ClusterState
+from gangctl.fit.eligibility import all_with_topology, refusal
 from gangctl.fit.podsets import PodSet
 from gangctl.fit.requests import Counted
 from gangctl.fit.search import Demand
+from gangctl.kueue.configuration import KueueConfiguration
 from gangctl.kueue.objects import PODS, Amounts, ClusterQueue, ResourceGroup
 
 
@@ -39,6 +42,29 @@ class Needs:
 
 Refuses = Callable[[Member, str, ResourceGroup], str]
 """Why a podset may not use a flavor for a resource group, by flavor; empty if it may."""
+
+
+def refusals(queue: ClusterQueue, cluster: ClusterState, configuration: KueueConfiguration) -> Refuses:
+    """Rejections of a queue's flavors by podset; ``configuration`` is Kueue's."""
+    tas_only = all_with_topology(queue, cluster.flavor)
+    topology_aware = configuration.gate("TopologyAwareScheduling", default=True)
+
+    topologies = cluster.topologies or {}
+
+    def refuses(member: Member, name: str, group: ResourceGroup) -> str:
+        flavor = cluster.flavor(name)
+        topology = topologies.get(flavor.topology) if flavor is not None else None
+        return refusal(
+            member.podset,
+            flavor,
+            counted=member.counted,
+            group=group,
+            tas_only=tas_only,
+            levels=topology.levels if topology is not None else None,
+            topology_aware=topology_aware,
+        )
+
+    return refuses
 
 
 def with_pods(requests: Amounts, queue: ClusterQueue) -> dict[str, int]:

@@ -216,25 +216,27 @@ def _order(gang: Gang) -> str | None:
     return ", ".join(gang.members[index].podset.name for group in ranked for index in group)
 
 
-def waiting(short: Mapping[Pair, int], holders: Sequence[tuple[QueuedWorkload, Amounts]]) -> str:
-    """Amounts that are missing now, and their holders."""
-    text = _missing(short)
+def waiting(short: Mapping[Pair, int], problem: str, holders: Sequence[tuple[QueuedWorkload, Amounts]]) -> str:
+    """What is missing now, and who has it: amounts, or a domain by ``problem``."""
+    text = _missing(short, problem)
     if holders:
         text += f", in use by {quoted(_owner(holder) for holder, _ in holders)}"
     return text
 
 
-def preempting(short: Mapping[Pair, int], preempted: Sequence[Candidate]) -> str:
-    """Amounts that are missing now, and the workloads that Kueue would preempt for them."""
+def preempting(short: Mapping[Pair, int], problem: str, preempted: Sequence[Candidate]) -> str:
+    """What is missing now, and the workloads that Kueue would preempt for it."""
     freed: dict[str, int] = {}
     for each in preempted:
         for resource, amount in by_resource(each.held).items():
             freed[resource] = freed.get(resource, 0) + amount
     names = quoted(_owner(each.workload) for each in preempted)
-    return f"{_missing(short)}; Kueue would preempt {names} for it, which frees {show_all(freed)}"
+    return f"{_missing(short, problem)}; Kueue would preempt {names} for it, which frees {show_all(freed)}"
 
 
-def _missing(short: Mapping[Pair, int]) -> str:
+def _missing(short: Mapping[Pair, int], problem: str) -> str:
+    if problem and not short:
+        return f"there is quota, but {problem}"
     missing = joined([f'{show(resource, amount)} in flavor "{flavor}"' for (flavor, resource), amount in short.items()])
     return f"{missing or 'quota that others borrow'} short now"
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from gangctl.api.parts import object_at
+from gangctl.api.parts import object_at, objects_at
 from gangctl.fit.eligibility import affinity_allows, untolerated
 from gangctl.fit.packing import Class, Excess, Kind, Vector, excess, most, place
 from gangctl.fit.podsets import PodSet
@@ -25,10 +25,11 @@ _MOST_COPIES: Final = 200
 
 @dataclass(frozen=True, slots=True)
 class NodeShape:
-    """Capacity of a node for pods. ``away`` means that it accepts no new pods at present.
+    """Capacity of a node for pods.
 
     ``capacity`` is the most that it can have, empty before the kubelet reports it; ``allocatable`` is the present
-    amount, if that is less: devices fail and return.
+    amount, if that is less: devices fail and return. ``passing`` are taints that components add and remove, ``closed``
+    is a node that is cordoned or not ready.
     """
 
     name: str
@@ -36,7 +37,18 @@ class NodeShape:
     taints: tuple[Mapping[str, Any], ...]
     capacity: Amounts
     allocatable: Amounts | None = None
-    away: bool = False
+    passing: tuple[Mapping[str, Any], ...] = ()
+    closed: bool = False
+
+    @property
+    def away(self) -> bool:
+        """Whether it accepts no new pods at present."""
+        return self.closed or any(taint.get("effect") != "PreferNoSchedule" for taint in self.passing)
+
+    @property
+    def present(self) -> Amounts:
+        """The present amounts."""
+        return self.capacity if self.allocatable is None else self.allocatable
 
 
 def read_node(raw: Mapping[str, Any]) -> NodeShape:
@@ -48,6 +60,9 @@ def read_node(raw: Mapping[str, Any]) -> NodeShape:
     capacity = read_amounts(status.get("capacity"))
     allocatable = read_amounts(status.get("allocatable")) or capacity
     devices = {name: max(amount, allocatable.get(name, 0)) for name, amount in capacity.items() if "/" in name}
+    ready = all(
+        each.get("status") == "True" for each in objects_at(status, "conditions") if each.get("type") == "Ready"
+    )
     name = metadata.get("name")
     return NodeShape(
         name if isinstance(name, str) else "",
@@ -55,7 +70,8 @@ def read_node(raw: Mapping[str, Any]) -> NodeShape:
         tuple(taint for taint in found if taint not in passing),
         {**allocatable, **devices},
         allocatable,
-        away=bool(spec.get("unschedulable")) or any(taint.get("effect") != "PreferNoSchedule" for taint in passing),
+        tuple(passing),
+        closed=bool(spec.get("unschedulable")) or not ready,
     )
 
 
@@ -105,9 +121,9 @@ class Floor:
 
     def _free(self, node: NodeShape) -> Vector:
         taken = (self._used or {}).get(node.name, {})
-        now = node.capacity if node.allocatable is None else node.allocatable
         return tuple(
-            max(0, now.get(name, UNLIMITED if name == PODS else 0) - taken.get(name, 0)) for name in self.resources
+            max(0, node.present.get(name, UNLIMITED if name == PODS else 0) - taken.get(name, 0))
+            for name in self.resources
         )
 
     def _all_takers(self) -> list[frozenset[int]]:
@@ -134,21 +150,31 @@ class Floor:
         Empty without domains.
         """
         proofs = []
-        for domain in self._domains(gang.topology):
+        for domain in self._domains(gang.topology).values():
             proof = self._proof(gang, domain)
             if proof is None:
                 return None
             proofs.append(proof)
         return proofs
 
-    def _domains(self, topology: str) -> list[list[int]]:
+    def _domains(self, topology: str) -> dict[str, list[int]]:
+        """Nodes by the value of a label; all together without one."""
         if not topology:
-            return [list(range(len(self.nodes)))]
+            return {"": list(range(len(self.nodes)))}
         domains: dict[str, list[int]] = {}
         for number, node in enumerate(self.nodes):
             if topology in node.labels:
                 domains.setdefault(node.labels[topology], []).append(number)
-        return list(domains.values())
+        return domains
+
+    def rooms(self, gang: Together, index: int) -> Iterator[tuple[str, int, int]]:
+        """By value of the gang's topology: pods of one podset that fit now, and with nothing else on the nodes."""
+        size = self._sizes[index]
+        for value, domain in self._domains(gang.topology).items():
+            takers = [number for number in domain if index in self.takers[number]]
+            now = [self._free(self.nodes[number]) for number in takers if not self.nodes[number].away]
+            free = sum(max(0, most(size, each)) for each in now)
+            yield value, free, sum(max(0, most(size, self._capacities[number])) for number in takers)
 
     def _proof(self, gang: Together, domain: Sequence[int]) -> Excess | None:
         members = sorted(gang.pods)
@@ -171,30 +197,35 @@ class Floor:
         empty = {number: self._capacities[number] for number, node in enumerate(self.nodes) if node.capacity}
         return all(self._put(gang, empty) is not None for gang in gangs)
 
-    def placeable_now(self, gangs: Sequence[Together]) -> bool:
-        """Whether all pods fit at once with the present usage; gangs with a topology each in one domain."""
+    def placed_now(self, gangs: Sequence[Together]) -> list[tuple[Together, str]] | None:
+        """The domain of each gang with a topology, one for each of its copies, if all pods fit at once now.
+
+        None if they do not.
+        """
         free = {number: self._free(node) for number, node in enumerate(self.nodes) if node.capacity and not node.away}
         rest = {index: podset.pods for index, podset in enumerate(self.podsets)}
+        placed = []
         for gang in gangs:
             copies = min((rest[index] // pods for index, pods in gang.pods.items()), default=0) if gang.topology else 0
             if copies > _MOST_COPIES:
-                return False
+                return None
             for _ in range(copies):
-                left = self._put(gang, free)
-                if left is None:
-                    return False
-                free |= left
+                found = self._put(gang, free)
+                if found is None:
+                    return None
+                placed.append((gang, found[0]))
+                free |= found[1]
             rest = {index: pods - copies * gang.pods.get(index, 0) for index, pods in rest.items()}
-        return self._put(Together(rest), free) is not None
+        return placed if self._put(Together(rest), free) is not None else None
 
-    def _put(self, gang: Together, free: Mapping[int, Vector]) -> dict[int, Vector] | None:
-        """Remaining capacity on the nodes of the first domain in which a gang fits."""
+    def _put(self, gang: Together, free: Mapping[int, Vector]) -> tuple[str, dict[int, Vector]] | None:
+        """The first domain in which a gang fits, and the remaining capacity on its nodes."""
         members = [index for index, pods in sorted(gang.pods.items()) if pods]
         sizes, counts = [self._sizes[index] for index in members], [gang.pods[index] for index in members]
-        for domain in self._domains(gang.topology):
+        for value, domain in self._domains(gang.topology).items():
             vectors = {number: free[number] for number in domain if number in free}
             allowed = [[number for number in vectors if index in self.takers[number]] for index in members]
             left = place(sizes, counts, allowed, vectors)
             if left is not None:
-                return left
+                return value, left
         return None

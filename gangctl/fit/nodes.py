@@ -2,13 +2,16 @@
 
 Only the shapes of nodes are considered: resources, labels, taints. Affinity between pods, ports and volumes are
 ignored, which can only overestimate capacity: ``never`` here is always correct. Nodes may be added, though, so the
-verdict is ``never`` only if the user declares the nodes fixed. Nodes that are drained or not ready now count.
+verdict is ``never`` only if the user declares the nodes fixed; otherwise the gang waits for other nodes. Nodes that are
+drained or not ready now count.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from typing import Final
 
 from gangctl.api.jobset import JobSet, read_jobset
 from gangctl.errors import one_line, plural
@@ -16,7 +19,7 @@ from gangctl.fit.clusterstate import FitRequest
 from gangctl.fit.floor import Floor, NodeShape, Together, read_node
 from gangctl.fit.packing import Excess
 from gangctl.fit.podsets import podsets_of
-from gangctl.fit.report import API_VERSION, KIND, FitReport, LimitReport, Verdict
+from gangctl.fit.report import API_VERSION, KIND, DomainReport, FitReport, LimitReport, Verdict
 from gangctl.fit.requests import Surroundings, requests_of
 from gangctl.fit.words import quoted, show
 from gangctl.gang.counting import job_pods
@@ -26,6 +29,8 @@ from gangctl.gang.stamp import Scope
 from gangctl.kueue.amounts import UNLIMITED
 from gangctl.kueue.configuration import KueueConfiguration
 from gangctl.kueue.objects import PODS, Amounts
+
+_MOST_ROWS: Final = 20
 
 __all__ = ["NodeShape", "Together", "gangs_of", "node_fit", "read_node"]
 
@@ -61,7 +66,7 @@ def node_fit(
     """Whether the nodes can ever hold each gang of a JobSet, and whether all of its pods fit now.
 
     ``used`` are requests of the pods on each node, by its name; None if unknown. Kueue's configuration in
-    ``surroundings`` is ignored. Without ``fixed_nodes`` a gang that the nodes cannot hold is ``unknown``.
+    ``surroundings`` is ignored.
     """
     jobset, _ = read_jobset(request.jobset)
     plain = replace(surroundings, configuration=KueueConfiguration())
@@ -71,7 +76,10 @@ def node_fit(
     unknown = list(dict.fromkeys(why for each in counted for why in each.unknown))
     floor = Floor(podsets, requests, list(nodes), used)
     gangs = gangs_of(jobset) if len(jobset.replicated_jobs) == len(podsets) else ()
-    verdict, reason, message = _evaluate(floor, gangs, unknown, in_use=used is not None, fixed_nodes=fixed_nodes)
+    placed = floor.placed_now(gangs) if used is not None else None
+    verdict, reason, message = _evaluate(
+        floor, gangs, unknown, placed=placed, in_use=used is not None, fixed_nodes=fixed_nodes
+    )
     return {
         "apiVersion": API_VERSION,
         "kind": KIND,
@@ -95,6 +103,7 @@ def node_fit(
             for podset, each in zip(podsets, requests, strict=True)
         ],
         "limits": _limits(floor, requests, used),
+        "domains": _domains(floor, gangs, placed or ()),
         "holders": [],
         "preempts": [],
         "unknown": unknown,
@@ -102,30 +111,74 @@ def node_fit(
 
 
 def _evaluate(
-    floor: Floor, gangs: Sequence[Together], unknown: list[str], *, in_use: bool, fixed_nodes: bool
+    floor: Floor,
+    gangs: Sequence[Together],
+    unknown: list[str],
+    *,
+    placed: Sequence[tuple[Together, str]] | None,
+    in_use: bool,
+    fixed_nodes: bool,
 ) -> tuple[Verdict, str, str]:
-    """Verdict, reason and message; adds unknown facts."""
+    """Verdict, reason and message; adds unknown facts. ``placed`` is where the pods fit now."""
     impossible = _impossible(floor, gangs)
     if impossible:
         reason, message = impossible
-        if not fixed_nodes:
-            unknown.append("whether nodes are added")
         if unknown:
             return "unknown", "Unknown", f"the nodes there are can never hold it: {message}; {_not_known(unknown)}"
+        if not fixed_nodes:
+            return "not-now", "NeedsNodes", f"it waits until there are other nodes: {message}"
         return "never", reason, f"the nodes can never hold it: {message}"
-    if in_use and floor.placeable_now(gangs):
-        return "fits", "Fits", "the nodes have room for all of its pods now"
+    if placed is not None:
+        return "fits", "Fits", f"the nodes have room for all of its pods now{_where(floor, placed)}"
     if not floor.placeable(gangs):
         unknown.append("whether its pods can be spread so that all have room")
         return "unknown", "Unknown", f"nothing shows that the nodes cannot hold it, but {_not_known(unknown)}"
     if not in_use:
         unknown.append("what is in use on the nodes")
         return "unknown", "Unknown", f"the nodes hold it with nothing else on them, but {_not_known(unknown)}"
+    if floor.placed_now([replace(gang, topology="") for gang in gangs]) is not None:
+        keys = quoted(gang.topology for gang in gangs if gang.topology)
+        return "not-now", "WaitsForTopology", f"the nodes have room for all of it now, but not in one domain of {keys}"
     return (
         "not-now",
         "WaitsForNodes",
         "the nodes hold it with nothing else on them, but have no room for all of it now",
     )
+
+
+def _where(floor: Floor, placed: Sequence[tuple[Together, str]]) -> str:
+    """The domains of gangs with a topology."""
+    if not placed:
+        return ""
+    gang, value = placed[0]
+    names = quoted(floor.podsets[index].name for index in sorted(gang.pods))
+    others = f", and {plural(len(placed) - 1, 'gang')} more" if len(placed) > 1 else ""
+    return f': {names} in "{value}" ({gang.topology}){others}'
+
+
+def _domains(floor: Floor, gangs: Sequence[Together], placed: Sequence[tuple[Together, str]]) -> list[DomainReport]:
+    """The domains of gangs with a topology, those of their pods first, then those with the most room."""
+    reports: list[DomainReport] = []
+    for gang in gangs:
+        for index, pods in sorted(gang.pods.items()) if gang.topology else ():
+            assigned = Counter(value for each, value in placed if each is gang)
+            rooms = sorted(
+                floor.rooms(gang, index), key=lambda room: (-assigned[room[0]], room[2] < pods, -room[1], room[0])
+            )
+            reports += [
+                {
+                    "podSet": floor.podsets[index].name,
+                    "flavor": "",
+                    "level": gang.topology,
+                    "domain": value,
+                    "requested": _shown(pods),
+                    "assigned": _shown(assigned[value] * pods),
+                    "free": _shown(free),
+                    "maximum": _shown(maximum),
+                }
+                for value, free, maximum in rooms[:_MOST_ROWS]
+            ]
+    return reports
 
 
 def _not_known(unknown: Sequence[str]) -> str:
@@ -141,7 +194,8 @@ def _impossible(floor: Floor, gangs: Sequence[Together]) -> tuple[str, str] | No
         proofs = floor.proofs(gang)
         if proofs:
             nearest = max(proofs, key=lambda proof: proof.there / proof.wanted)
-            return "NeverExceedsNodes", _exceeds(floor, gang, nearest)
+            reason = "NeverExceedsTopology" if gang.topology else "NeverExceedsNodes"
+            return reason, _exceeds(floor, gang, nearest)
         if proofs is not None:
             return "NeverNoNode", f'no node has label "{gang.topology}", of which all pods of a gang need one value'
     return None

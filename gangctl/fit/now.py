@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 
 from gangctl.fit.candidates import Candidate
-from gangctl.fit.preemption import Preemption, borrowed_at
+from gangctl.fit.placing import Placed, Placing
+from gangctl.fit.preemption import Places, Preemption, borrowed_at
 from gangctl.fit.quotas import Ceiling, Quotas
 from gangctl.fit.search import Assess, Available, Demand, Mode, Step, Terms, tries
 from gangctl.fit.tree import Node, Pair
@@ -113,28 +115,49 @@ def lacking(demands: Sequence[Demand], steps: Sequence[Step], capacity: Capacity
 
 @dataclass(frozen=True, slots=True)
 class Now:
-    """What Kueue would do now: its assignment, None without one, and the workloads that it would preempt."""
+    """What Kueue would do now: its assignment, None without one, and the workloads that it would preempt.
+
+    ``placed`` are the domains of its pods, or what is missing for them.
+    """
 
     steps: tuple[Step, ...] | None
     preempted: Sequence[Candidate] = ()
+    placed: Placed = Placed()  # noqa: RUF009 -- it is frozen
 
     @property
     def fits(self) -> bool:
         """Whether everything fits without preemption."""
-        return self.steps is not None and all(step.mode is Mode.FIT for step in self.steps)
+        return self.steps is not None and _has_quota(self.steps) and not self.placed.problem
 
 
-def decide(demands: Sequence[Demand], terms: Terms, preemption: Preemption) -> Now:
+def _has_quota(steps: Sequence[Step]) -> bool:
+    return all(step.mode is Mode.FIT for step in steps)
+
+
+def decide(demands: Sequence[Demand], terms: Terms, preemption: Preemption, placing: Placing) -> Now:
     """Kueue's decision: the first try that fits or fits after preemption, else the first assignment, which waits."""
-    waits: tuple[Step, ...] | None = None
+    waits: Now | None = None
     for steps in tries(demands, terms):
         if steps is None:
             continue
-        if all(step.mode is Mode.FIT for step in steps):
-            return Now(steps)
-        short = {(step.flavor, resource) for step in steps for resource in step.waits}
-        preempted = preemption.preempted(taken(demands, steps), short)
+        now = Now(steps, placed=placing.place(steps))
+        if now.fits:
+            return now
+        waits = waits or now
+        if not placing.fits(steps, vacant=True):
+            continue
+        short = {(step.flavor, resource) for step in steps for resource in step.waits} | placing.pairs(steps)
+        preempted = preemption.preempted(taken(demands, steps), short, _places(steps, preemption, placing))
         if preempted:
-            return Now(steps, preempted)
-        waits = waits or steps
-    return Now(waits)
+            return replace(now, preempted=preempted)
+    return waits or Now(None)
+
+
+def _places(steps: Sequence[Step], preemption: Preemption, placing: Placing) -> Places:
+    """Whether there are domains without some workloads; it counts as steps of the preemption."""
+
+    def places(out: AbstractSet[str]) -> bool:
+        preemption.spend(placing.cost)
+        return placing.fits(steps, without=out)
+
+    return places

@@ -144,6 +144,10 @@ class Quotas:
             del self._holders[workload.cluster_queue]
         self.use(workload.cluster_queue, held, -1)
 
+    def workloads(self) -> Iterator[QueuedWorkload]:
+        """All workloads that use quota."""
+        return iter(self._workloads.values())
+
     def cycle(self, queue: str) -> bool:
         """Whether the cohorts above a ClusterQueue are a cycle: then it admits nothing."""
         node = self._queue_nodes.get(queue)

@@ -64,6 +64,19 @@ class PreemptedReport(HolderReport):
     why: Annotated[str, "Reason of Kueue's condition Preempted, such as InClusterQueue or InCohortReclamation."]
 
 
+class DomainReport(TypedDict):
+    """One domain of nodes, and the pods of one podset that it has room for."""
+
+    podSet: str
+    flavor: Annotated[str, "Name of the ResourceFlavor; empty for the topologyKey of a gang, which has none."]
+    level: Annotated[str, "The node label."]
+    domain: Annotated[str, "Its value, after those of the levels above: 'block-1/rack-2'."]
+    requested: Annotated[int, "Pods of the podset that Kueue places together."]
+    assigned: Annotated[int, "Pods that would be here now; 0 in all domains if it does not fit now."]
+    free: Annotated[int, "Pods that this domain has room for now."]
+    maximum: Annotated[int, "Pods that it has room for with nothing else on its nodes."]
+
+
 class FitReport(TypedDict):
     """Whether a JobSet can be admitted: ever, and now."""
 
@@ -80,6 +93,7 @@ class FitReport(TypedDict):
     reorder: Annotated[bool, "Whether it fits, but not in the order in which Kueue tries flavors."]
     podSets: list[PodSetReport]
     limits: list[LimitReport]
+    domains: Annotated[list[DomainReport], "Where it would be now, or what has the most room, for a topology."]
     holders: list[HolderReport]
     preempts: Annotated[list[PreemptedReport], "Which workloads Kueue would preempt for it, with NeedsPreemption."]
     unknown: Annotated[list[str], "What is not known, and could turn never into something else."]

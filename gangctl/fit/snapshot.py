@@ -6,10 +6,11 @@ same result. The cost of a change depends on the changed object, not on the size
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 from gangctl.api.objects import Object
+from gangctl.fit.clusterstate import KnownNodes
 from gangctl.fit.quotas import Quotas
 from gangctl.fit.requests import Surroundings
 from gangctl.kueue.configuration import KueueConfiguration, read_configuration
@@ -22,6 +23,7 @@ from gangctl.kueue.objects import (
     PriorityClass,
     QueuedWorkload,
     ResourceFlavor,
+    Topology,
 )
 
 Held = (
@@ -29,6 +31,7 @@ Held = (
     | Cohort
     | LocalQueue
     | ResourceFlavor
+    | Topology
     | QueuedWorkload
     | AdmissionCheck
     | PriorityClass
@@ -49,6 +52,8 @@ class Snapshot:
         configuration: str | None = None,
         queued: bool = True,
         queue_limit: int | None = None,
+        topologies_known: bool = False,
+        nodes: KnownNodes | None = None,
         unknown: Callable[[], Sequence[str]] = lambda: (),
     ) -> None:
         """Add all objects.
@@ -59,9 +64,12 @@ class Snapshot:
         self.quotas = Quotas()
         self.queued = queued
         self.queue_limit = queue_limit
+        self.topologies_known = topologies_known
+        self.nodes = nodes
         self._unknown = unknown
         self._local_queues: dict[tuple[str, str], LocalQueue] = {}
         self._flavors: dict[str, ResourceFlavor] = {}
+        self._topologies: dict[str, Topology] = {}
         self._checks: dict[str, AdmissionCheck] = {}
         self._priorities: dict[str, int] = {}
         self._pod_priorities: dict[str, PodPriorityClass] = {}
@@ -89,6 +97,8 @@ class Snapshot:
                 self._local_queues[held.namespace, held.name] = held
             case ResourceFlavor():
                 self._flavors[held.name] = held
+            case Topology():
+                self._topologies[held.name] = held
             case AdmissionCheck():
                 self._checks[held.name] = held
             case PriorityClass():
@@ -109,6 +119,8 @@ class Snapshot:
                 self._local_queues.pop((held.namespace, held.name), None)
             case ResourceFlavor():
                 self._flavors.pop(held.name, None)
+            case Topology():
+                self._topologies.pop(held.name, None)
             case AdmissionCheck():
                 self._checks.pop(held.name, None)
             case PriorityClass():
@@ -161,6 +173,11 @@ class Snapshot:
     def flavor(self, name: str) -> ResourceFlavor | None:
         """A ResourceFlavor, or None if it does not exist."""
         return self._flavors.get(name)
+
+    @property
+    def topologies(self) -> Mapping[str, Topology] | None:
+        """Topologies by name, or None if they are unknown."""
+        return self._topologies if self.topologies_known else None
 
     def check(self, name: str) -> AdmissionCheck | None:
         """An AdmissionCheck, or None if it does not exist or is unknown."""

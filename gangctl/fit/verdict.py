@@ -16,13 +16,22 @@ from gangctl.errors import one_line
 from gangctl.fit import explain, preemption
 from gangctl.fit.candidates import LOWEST, Preemptor
 from gangctl.fit.clusterstate import ClusterState, FitRequest
-from gangctl.fit.demands import Member, Needs, Refuses, needs_of, with_pods
-from gangctl.fit.eligibility import all_with_topology, refusal
-from gangctl.fit.now import Capacity, as_it_is, capacity_of, decide, lacking, when_empty, with_lending_limits
-from gangctl.fit.podsets import PodSet, podsets_of
+from gangctl.fit.demands import Member, Needs, needs_of, refusals, with_pods
+from gangctl.fit.now import Capacity, Now, as_it_is, capacity_of, decide, lacking, when_empty, with_lending_limits
+from gangctl.fit.placing import Placing, topology_aware
+from gangctl.fit.podsets import PodSet, malformed_topology, podsets_of
 from gangctl.fit.preemption import Preemption
 from gangctl.fit.quotas import by_resource
-from gangctl.fit.report import API_VERSION, KIND, FitReport, HolderReport, LimitReport, PreemptedReport, Verdict
+from gangctl.fit.report import (
+    API_VERSION,
+    KIND,
+    DomainReport,
+    FitReport,
+    HolderReport,
+    LimitReport,
+    PreemptedReport,
+    Verdict,
+)
 from gangctl.fit.requests import requests_of
 from gangctl.fit.search import BUDGET, Mode, Step, search, tries
 from gangctl.kueue.amounts import UNLIMITED
@@ -30,7 +39,7 @@ from gangctl.kueue.blocked import blocked, selects, unresolved
 from gangctl.kueue.configuration import KueueConfiguration
 from gangctl.kueue.consistency import FEWEST_PODSETS
 from gangctl.kueue.names import DEFAULT_QUEUE, MULTIKUEUE, PRIORITY_CLASS
-from gangctl.kueue.objects import Amounts, ClusterQueue, QueuedWorkload, ResourceGroup
+from gangctl.kueue.objects import Amounts, ClusterQueue, QueuedWorkload
 from gangctl.kueue.order import queued_at
 from gangctl.kueue.stuck import JOBSET_FRAMEWORK
 
@@ -59,6 +68,7 @@ class _Case:
     needs: Needs | None = None
     capacity: Capacity | None = None
     steps: Sequence[Step] = ()
+    domains: list[DomainReport] = field(default_factory=list)
     holders: list[HolderReport] = field(default_factory=list)
     preempts: list[PreemptedReport] = field(default_factory=list)
 
@@ -93,6 +103,7 @@ class _Case:
                 for index, member in enumerate(self.members)
             ],
             "limits": self._limits(),
+            "domains": self.domains,
             "holders": self.holders,
             "preempts": self.preempts,
             "unknown": self.unknown,
@@ -195,7 +206,8 @@ def fit(
     if cluster.quotas.cycle(queue.name):
         case.blocked = f'the cohorts of ClusterQueue "{queue.name}" form a cycle, in which nothing is admitted'
         return case.answer("not-now", "QueueBlocked", case.blocked)
-    if not case.unknown and (inactive := unresolved(queue, cluster.check, cluster.flavor)):
+    topologies = cluster.topologies if topology_aware(queue, cluster, configuration) else None
+    if not case.unknown and (inactive := unresolved(queue, cluster.check, cluster.flavor, topologies)):
         case.blocked = inactive.message
         return case.answer("not-now", "QueueBlocked", case.blocked)
     case.strict = queue.strategy == "StrictFIFO"
@@ -251,13 +263,17 @@ def _in_queue(case: _Case, queue: ClusterQueue, configuration: KueueConfiguratio
         message = f"it has {len(podsets)} replicated jobs, and Kueue takes at most {most}; split the JobSet"
         # Kueue creates no Workload for it, so that it never blocks others.
         return case.never("NeverMisconfigured", message, blocking=False)
+    malformed = malformed_topology(podsets) if configuration.gate("TopologyAwareScheduling", default=True) else []
+    if malformed:
+        # Kueue's webhook rejects the JobSet.
+        return case.never("NeverMisconfigured", "; ".join(malformed), blocking=False)
     problems = _count(case, podsets, queue)
     if problems:
         return case.never("NeverMisconfigured", "; ".join(problems))
     case.needs = needs_of(
         case.members,
         queue,
-        _refuses(case.cluster, queue, configuration),
+        refusals(queue, case.cluster, configuration),
         lenient=configuration.quota_check == "IgnoreUndeclared",
     )
     case.capacity = capacity_of(case.cluster.quotas, queue, case.needs.demands)
@@ -269,7 +285,10 @@ def _in_queue(case: _Case, queue: ClusterQueue, configuration: KueueConfiguratio
         return case.never("NeverUndeclaredResource", explain.undeclared(gang))
     if not all(demand.flavors for demand in case.needs.demands):
         return case.never("NeverNoFlavor", explain.no_flavor(gang))
-    return _by_quota(case, gang, budget)
+    placing = Placing(case.members, case.needs, queue, case.cluster, configuration)
+    if misfit := placing.misfit():
+        return case.never("NeverNoFlavor", misfit)
+    return _by_quota(case, gang, placing, budget)
 
 
 def _count(case: _Case, podsets: Sequence[PodSet], queue: ClusterQueue) -> list[str]:
@@ -285,25 +304,7 @@ def _count(case: _Case, podsets: Sequence[PodSet], queue: ClusterQueue) -> list[
     return problems
 
 
-def _refuses(cluster: ClusterState, queue: ClusterQueue, configuration: KueueConfiguration) -> Refuses:
-    """Rejections of flavors by podset; levels of topologies are unknown here."""
-    tas_only = all_with_topology(queue, cluster.flavor)
-    topology_aware = configuration.gate("TopologyAwareScheduling", default=True)
-
-    def refuses(member: Member, flavor: str, group: ResourceGroup) -> str:
-        return refusal(
-            member.podset,
-            cluster.flavor(flavor),
-            counted=member.counted,
-            group=group,
-            tas_only=tas_only,
-            topology_aware=topology_aware,
-        )
-
-    return refuses
-
-
-def _by_quota(case: _Case, gang: explain.Gang, budget: int) -> FitReport:
+def _by_quota(case: _Case, gang: explain.Gang, placing: Placing, budget: int) -> FitReport:
     """The verdict on a gang without errors that Kueue rejects with any quota."""
     demands = gang.needs.demands
     empty = list(tries(demands, when_empty(gang.queue, gang.node, gang.capacity)))
@@ -323,36 +324,44 @@ def _by_quota(case: _Case, gang: explain.Gang, budget: int) -> FitReport:
         if exhausted:
             case.unknown.append("whether any of too many choices of flavors has room for it")
             return case.answer("unknown", "Unknown", f"not known: {'; '.join(case.unknown)}")
-    return _when(case, gang, found, late=empty[0] is None, budget=budget)
+    return _when(case, gang, placing, found, late=empty[0] is None, budget=budget)
 
 
-def _when(case: _Case, gang: explain.Gang, empty: tuple[Step, ...] | None, *, late: bool, budget: int) -> FitReport:
+def _when(
+    case: _Case, gang: explain.Gang, placing: Placing, empty: tuple[Step, ...] | None, *, late: bool, budget: int
+) -> FitReport:
     """The verdict on a gang that can fit; ``late`` if Kueue's first try would not find it."""
     demands, queue = gang.needs.demands, gang.queue
     movable = not any(rj.depends_on for rj in case.jobset.replicated_jobs)
     simulation = Preemption(case.cluster.quotas, _preemptor(case, queue), gang.node, case.preemptions)
-    now = decide(demands, as_it_is(simulation, gang.capacity), simulation)
+    now = decide(demands, as_it_is(simulation, gang.capacity), simulation, placing)
     if now.steps is not None and now.fits:
-        case.steps = now.steps
+        case.steps, case.domains = now.steps, list(now.placed.domains)
+        case.unknown += placing.unknown()
+        where = f": {now.placed.where}" if now.placed.where else ""
         if late:
             message = explain.late(gang, [step.flavor for step in now.steps], movable=movable)
-            return case.answer("fits", "FitsReordered", message + _unsure(case), reorder=True)
-        return case.answer("fits", "Fits", f'it fits into ClusterQueue "{queue.name}" now{_unsure(case)}')
+            return case.answer("fits", "FitsReordered", message + where + _unsure(case), reorder=True)
+        return case.answer("fits", "Fits", f'it fits into ClusterQueue "{queue.name}" now{where}{_unsure(case)}')
+    if (needs := _needs_nodes(case, placing, now)) is not None:
+        return needs
     if empty is None:
         choice = search(demands, gang.capacity.ceiling, budget).choice or ()
         case.steps = tuple(Step(flavor, Mode.FIT) for flavor in choice)
         message = explain.missed(gang, choice, movable=movable)
         return case.answer("not-now", "FitsReordered", message, blocking=case.strict, reorder=True)
     case.steps = empty if now.steps is None else now.steps
-    short = lacking(demands, case.steps, gang.capacity)
-    holding = case.cluster.quotas.holders(queue.name, short.keys())
+    short, problem = lacking(demands, case.steps, gang.capacity), now.placed.problem
+    holding = now.placed.holders if problem and not short else case.cluster.quotas.holders(queue.name, short.keys())
     case.holders = [_holder(holder, amounts) for holder, amounts in holding[:_MOST_HOLDERS]]
+    case.domains = list(now.placed.domains) if problem else []
     case.preempts = [{**_holder(each.workload, by_resource(each.held)), "why": each.why} for each in now.preempted]
     if now.preempted:
-        message = explain.preempting(short, now.preempted) + _unsure(case)
+        message = explain.preempting(short, problem, now.preempted) + _unsure(case)
         return case.answer("not-now", "NeedsPreemption", message, reorder=late)
-    message = explain.waiting(short, holding) + _unsure_of_preemption(case, simulation) + _unsure(case)
-    return case.answer("not-now", "WaitsForQuota", message, reorder=late)
+    message = explain.waiting(short, problem, holding) + _unsure_of_preemption(case, simulation) + _unsure(case)
+    reason = "WaitsForTopology" if problem and not short else "WaitsForQuota"
+    return case.answer("not-now", reason, message, reorder=late)
 
 
 def _preemptor(case: _Case, queue: ClusterQueue) -> Preemptor:
@@ -375,6 +384,22 @@ def _unsure_of_preemption(case: _Case, simulation: Preemption) -> str:
     if _priority(case) is None and {queue.within_queue, queue.reclaim} - {"Never", "Any"}:
         return "; its priority is not known, so neither is whether Kueue would preempt others for it"
     return ""
+
+
+def _needs_nodes(case: _Case, placing: Placing, now: Now) -> FitReport | None:
+    """The verdict on a gang that finds no domain whatever the quota, with nothing else on the nodes; None otherwise."""
+    ever = placing.ever()
+    if ever.problem and case.request.fixed_nodes:
+        case.domains = list(ever.domains)
+        return case.never("NeverExceedsTopology", f"{ever.problem}; ask for fewer pods, smaller ones, or a wider level")
+    if not ever.problem and now.steps is not None and now.placed.problem:
+        case.steps = now.steps
+        ever = placing.place(now.steps, ever=True)
+    if not ever.problem:
+        return None
+    case.domains = list(ever.domains)
+    message = f"{ever.problem}; it waits until there are other nodes"
+    return case.answer("not-now", "NeedsNodes", message + _unsure(case), blocking=case.strict)
 
 
 def _holder(holder: QueuedWorkload, amounts: Amounts) -> HolderReport:

@@ -5,7 +5,7 @@ The result is the first reason in Kueue's own order: others show only after it i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -101,14 +101,21 @@ def _queue_blocked(queue: ClusterQueue) -> Blocked | None:
 
 
 def unresolved(
-    queue: ClusterQueue, check: Callable[[str], AdmissionCheck | None], flavor: Callable[[str], ResourceFlavor | None]
+    queue: ClusterQueue,
+    check: Callable[[str], AdmissionCheck | None],
+    flavor: Callable[[str], ResourceFlavor | None],
+    topologies: Collection[str] | None = None,
 ) -> Blocked | None:
     """Why Kueue makes a ClusterQueue inactive: an object that it names is missing, or an AdmissionCheck is inactive.
 
-    A missing object counts only if Kueue has not written the Active condition yet, as in files.
+    ``topologies`` are names of those that exist, None if they are unknown or not needed. A missing object counts only
+    if Kueue has not written the Active condition yet, as in files.
     """
     names = [each.name for group in queue.groups for each in group.flavors]
     missing = [f'ResourceFlavor "{name}"' for name in dict.fromkeys(names) if flavor(name) is None]
+    if topologies is not None:
+        named = [known.topology for name in names if (known := flavor(name)) is not None and known.topology]
+        missing += [f'Topology "{name}"' for name in named if name not in topologies]
     missing += [f'AdmissionCheck "{use.name}"' for use in queue.checks if check(use.name) is None]
     found = [each for use in queue.checks if (each := check(use.name)) is not None]
     stopped = next((each for each in found if each.active is not None and not each.active.status), None)

@@ -44,6 +44,7 @@ def unknown_fit(raw: Mapping[str, Any], namespace: str, why: Sequence[str]) -> F
         "reorder": False,
         "podSets": [],
         "limits": [],
+        "domains": [],
         "holders": [],
         "preempts": [],
         "unknown": [*why],

@@ -17,7 +17,7 @@ from tests.cli.kueueobjects import Object
 
 RESOURCES: Final = (
     *(kinds.CLUSTER_QUEUES, kinds.COHORTS, kinds.LOCAL_QUEUES, kinds.RESOURCE_FLAVORS, kinds.QUEUED_WORKLOADS),
-    *(kinds.ADMISSION_CHECKS, kinds.PRIORITY_CLASSES, kinds.LIMIT_RANGES, kinds.RUNTIME_CLASSES),
+    *(kinds.TOPOLOGIES, kinds.ADMISSION_CHECKS, kinds.PRIORITY_CLASSES, kinds.LIMIT_RANGES, kinds.RUNTIME_CLASSES),
     *(kinds.CONFIG_MAPS, JOBSETS, NAMESPACES, NODES, PODS),
 )
 

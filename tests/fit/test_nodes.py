@@ -69,11 +69,11 @@ class TestVerdicts:
         assert gist(report) == ("never", "NeverExceedsNodes")
         assert '5 pods of "w" at once, and the nodes hold 4 of that size at most' in report["message"]
 
-    def test_a_shortage_is_unknown_if_nodes_may_be_added(self) -> None:
+    def test_a_gang_that_the_nodes_cannot_hold_waits_if_nodes_may_be_added(self) -> None:
         report = ask(gang(cpu(5, 3)), nodes(4), fixed=False)
-        assert gist(report) == ("unknown", "Unknown")
-        assert report["unknown"] == ["whether nodes are added"]
-        assert "5 pods" in report["message"]
+        assert gist(report) == ("not-now", "NeedsNodes")
+        assert report["unknown"] == []
+        assert report["message"].startswith("It waits until there are other nodes: a gang has 5 pods")
 
     def test_podsets_together_above_the_capacity_never_fit(self) -> None:
         report = ask(gang(cpu(8, 1, "v"), cpu(5, 2)), nodes(4))
@@ -148,11 +148,23 @@ class TestWhoTakesWhom:
     def test_a_gang_with_a_topology_must_fit_one_domain(self) -> None:
         options = f'{{"topologyKey": "{RACK}"}}'
         floor = [node(f"{rack}{n}", rack=rack) for rack in "ab" for n in range(3)]
-        assert gist(ask(gang(cpu(3, 4), options=options), floor, used={})) == ("fits", "Fits")
+        report = ask(gang(cpu(3, 4), options=options), floor, used={})
+        assert gist(report) == ("fits", "Fits")
+        assert f': "w" in "a" ({RACK})' in report["message"]
         report = ask(gang(cpu(4, 4), options=options), floor)
-        assert gist(report) == ("never", "NeverExceedsNodes")
+        assert gist(report) == ("never", "NeverExceedsTopology")
         assert f'hold 3 of that size at most in one domain of "{RACK}"' in report["message"]
         assert gist(ask(gang(cpu(1), options=options), nodes(3))) == ("never", "NeverNoNode")
+
+    def test_a_gang_with_a_topology_waits_while_no_domain_has_room_for_all_of_it(self) -> None:
+        floor = [node(f"{rack}{n}", rack=rack) for rack in "ab" for n in range(3)]
+        used = {"a1": {"cpu": 1000}, "b0": {"cpu": 1000}, "b1": {"cpu": 1000}}
+        report = ask(gang(cpu(3, 4), options=f'{{"topologyKey": "{RACK}"}}'), floor, used=used)
+        assert gist(report) == ("not-now", "WaitsForTopology")
+        assert [(each["domain"], each["free"], each["maximum"]) for each in report["domains"]] == [
+            ("a", 2, 3),
+            ("b", 1, 3),
+        ]
 
     def test_each_gang_with_a_topology_has_its_own_domain(self) -> None:
         entry = {**cpu(3, 4), "replicas": 2}
@@ -188,7 +200,7 @@ class TestNodes:
         assert read_node(raw).name == ""
 
     def test_a_gang_waits_for_drained_nodes(self) -> None:
-        drained = nodes(4, away=True)
+        drained = nodes(4, closed=True)
         assert gist(ask(gang(cpu(4, 4)), drained, used={})) == ("not-now", "WaitsForNodes")
 
     def test_a_gang_waits_for_failed_devices(self) -> None:

@@ -518,7 +518,8 @@ class TestProperties:
         flavors = (group({"f1": {"cpu": 10_000}, "f2": {"cpu": 10_000}}),)
         topologies = [ResourceFlavor(name, topology="t") for name in FLAVORS]
         snapshot = known(queue(groups=flavors), *topologies)
-        apart = ask(snapshot, cpu(6, "v"), cpu(6))
-        together = ask(snapshot, grouped(cpu(6, "v"), "g"), grouped(cpu(4), "g"))
+        leader = pods("v", 1, cpu="6")
+        apart = ask(snapshot, leader, cpu(6))
+        together = ask(snapshot, grouped(leader, "g"), grouped(cpu(4), "g"))
         assert taken_flavors(apart) == ["f1", "f2"]
         assert taken_flavors(together) == ["f1", "f1"]

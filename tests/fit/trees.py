@@ -75,7 +75,7 @@ class Tree:
     running: list[Running] = field(default_factory=list)
 
 
-def _kueue(kind: str, name: str, spec: Object) -> Object:
+def kueue(kind: str, name: str, spec: Object) -> Object:
     return {"apiVersion": API_VERSION, "kind": kind, "metadata": {"name": name}, "spec": spec}
 
 
@@ -174,7 +174,7 @@ def _flavor(random: Random, name: str) -> Object:
         spec["nodeTaints"] = [{**_TAINT, "effect": random.choice(["NoSchedule", "PreferNoSchedule"])}]
         if random.random() < 0.3:
             spec["tolerations"] = [_TOLERATION]
-    return _kueue("ResourceFlavor", name, spec)
+    return kueue("ResourceFlavor", name, spec)
 
 
 def _cohorts(random: Random, made: Tree, flavors: list[str]) -> list[str]:
@@ -183,13 +183,13 @@ def _cohorts(random: Random, made: Tree, flavors: list[str]) -> list[str]:
         return []
     names = [f"{made.name}-c0"]
     if random.random() < 0.5:
-        made.cohorts.append(_kueue("Cohort", names[0], _quotas(random, flavors, limits=False, some=True)))
+        made.cohorts.append(kueue("Cohort", names[0], _quotas(random, flavors, limits=False, some=True)))
     for index in range(1, random.randint(1, 4)):
         # A parent of the second level at most, so that the deepest is of the third.
         parent = random.choice(names[:2])
         name = f"{made.name}-c{index}"
         spec = {"parentName": parent, **_quotas(random, flavors, limits=True, some=True)}
-        made.cohorts.append(_kueue("Cohort", name, spec))
+        made.cohorts.append(kueue("Cohort", name, spec))
         names.append(name)
     return names
 
@@ -208,7 +208,7 @@ def _queue(random: Random, name: str, flavors: list[str], cohort: str, check: st
         spec["cohortName"] = cohort
     if check:
         spec["admissionChecksStrategy"] = {"admissionChecks": [{"name": check}]}
-    return _kueue("ClusterQueue", name, spec)
+    return kueue("ClusterQueue", name, spec)
 
 
 def _quotas(random: Random, flavors: list[str], *, limits: bool, some: bool) -> Object:

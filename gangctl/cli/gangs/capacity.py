@@ -43,7 +43,8 @@ def fits_now(state: GangState, key: Key, stock: Stock) -> Mapping[str, bool]:
         for gang in together:
             waiting.update(gang.pods)
         sets = [replace(podset, pods=waiting[podset.index]) for podset in podsets]
-        return Floor(sets, [each.requests for each in counted], stock.nodes, used).placeable_now(together)
+        floor = Floor(sets, [each.requests for each in counted], stock.nodes, used)
+        return floor.placed_now(together) is not None
 
     if plan.composite is not None:
         return dict.fromkeys(gangs, fit(list(gangs.values())))

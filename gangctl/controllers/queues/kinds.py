@@ -11,6 +11,7 @@ CLUSTER_QUEUES: Final = Resource(GROUP, VERSION, "clusterqueues", "ClusterQueue"
 COHORTS: Final = Resource(GROUP, VERSION, "cohorts", "Cohort", namespaced=False)
 LOCAL_QUEUES: Final = Resource(GROUP, VERSION, "localqueues", "LocalQueue")
 RESOURCE_FLAVORS: Final = Resource(GROUP, VERSION, "resourceflavors", "ResourceFlavor", namespaced=False)
+TOPOLOGIES: Final = Resource(GROUP, VERSION, "topologies", "Topology", namespaced=False)
 QUEUED_WORKLOADS: Final = Resource(GROUP, VERSION, "workloads", "Workload")
 """Kueue's, not those of ``scheduling.k8s.io``."""
 ADMISSION_CHECKS: Final = Resource(GROUP, VERSION, "admissionchecks", "AdmissionCheck", namespaced=False)

@@ -1,0 +1,349 @@
+"""Whether Kueue finds domains for the podsets of a JobSet, by the flavors that quota gives them.
+
+Kueue chooses flavors by quota alone, and then places podsets in their order, flavor by flavor, each beside those placed
+before. Source: Kueue ``pkg/scheduler/flavorassigner/tas_flavorassigner.go`` and
+``pkg/cache/scheduler/clusterqueue_snapshot.go`` of v0.19.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass
+
+from gangctl.fit.clusterstate import ClusterState
+from gangctl.fit.demands import Member, Needs
+from gangctl.fit.domains import HOSTNAME, FlavorDomains, Pods, Usage, use
+from gangctl.fit.domainview import DomainView
+from gangctl.fit.eligibility import all_with_topology
+from gangctl.fit.report import DomainReport
+from gangctl.fit.search import Demand, Step
+from gangctl.fit.topology import Ask, Found, find
+from gangctl.fit.topologyrequest import TopologyRequest
+from gangctl.fit.words import joined, quoted
+from gangctl.kueue.configuration import KueueConfiguration
+from gangctl.kueue.names import MULTIKUEUE, PROVISIONING
+from gangctl.kueue.objects import Amounts, ClusterQueue, Placement, QueuedWorkload
+
+Holders = Sequence[tuple[QueuedWorkload, Amounts]]
+
+
+@dataclass(frozen=True, slots=True)
+class Unit:
+    """Podsets that are placed together, by index of the member: workers, and a leader beside them.
+
+    ``request`` is None if the pods ask for no topology, but all flavors of the queue have one.
+    """
+
+    workers: int
+    leader: int | None
+    request: TopologyRequest | None
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """The result of an attempt: ``where`` the pods are, or the ``problem``; both are empty if nothing is needed."""
+
+    where: str = ""
+    problem: str = ""
+    domains: Sequence[DomainReport] = ()
+    holders: Holders = ()
+
+
+class Placing:
+    """The domains that the podsets of a JobSet need in one ClusterQueue."""
+
+    def __init__(
+        self,
+        members: Sequence[Member],
+        needs: Needs,
+        queue: ClusterQueue,
+        cluster: ClusterState,
+        configuration: KueueConfiguration,
+    ) -> None:
+        """``configuration`` is Kueue's."""
+        self._members = members
+        self._needs = needs
+        self._cluster = cluster
+        self._gate = configuration.gate
+        self._provisioned = _provisioned(queue, cluster)
+        implied = all_with_topology(queue, cluster.flavor)
+        aware = topology_aware(queue, cluster, configuration)
+        self.units = list(_units(members, implied=implied)) if aware else []
+        self._pods = [Pods(index, each.counted.asked, each.podset.pod_spec) for index, each in enumerate(members)]
+        self._trees: dict[tuple[str, bool], FlavorDomains] = {}
+
+    def unknown(self) -> Iterator[str]:
+        """Facts without which no domain is certain; none if no podset needs one."""
+        flavors = sorted({flavor for unit in self.units for flavor in self._candidates(unit)})
+        if not flavors:
+            return
+        if any(self._provisioned(flavor) for flavor in flavors):
+            yield "which nodes are added for it (ProvisioningRequest)"
+        if missing := [name for name in flavors if self._levels(name) is None]:
+            yield f"the topology of flavor {quoted(missing)}"
+        nodes = self._cluster.nodes
+        if nodes is None:
+            yield f"the nodes of flavor {quoted(flavors)}, and what is free on them"
+        elif nodes.used is None:
+            yield "what other pods use on the nodes"
+        if self._gate("SchedulerLibraryIntegration", default=False):
+            yield "which nodes the scheduler's library excludes (SchedulerLibraryIntegration)"
+
+    def misfit(self) -> str:
+        """Podsets that get no domain with any quota and any nodes; empty if there are none."""
+        parts = []
+        for unit in self.units:
+            for index in (unit.workers, *((unit.leader,) if unit.leader is not None else ())):
+                name, own = quoted([self._members[index].podset.name]), self._demands_of(index)
+                if not own:
+                    parts.append(f"{name} requests nothing that the queue has, and without a flavor it gets no domain")
+                elif sum(all(map(self._has_topology, demand.flavors)) for demand in own) > 1:
+                    parts.append(
+                        f"{name} gets a flavor with a topology from each of {len(own)} resource groups, and Kueue "
+                        "places pods only if they have one"
+                    )
+        return "; ".join(parts)
+
+    def pairs(self, steps: Sequence[Step]) -> set[tuple[str, str]]:
+        """Flavors and resources of the podsets that need domains."""
+        return {
+            (step.flavor, resource)
+            for unit in self.units
+            for demand, step in zip(self._needs.demands, steps, strict=True)
+            if demand in self._demands_of(unit.workers)
+            for resource in demand.amounts
+        }
+
+    @property
+    def cost(self) -> int:
+        """Steps of :meth:`fits`, of about 10 microseconds."""
+        nodes = self._cluster.nodes
+        return len(nodes.shapes) * len(self.units) // 40 if nodes is not None else 0
+
+    def fits(self, steps: Sequence[Step], *, without: Collection[str] = (), vacant: bool = False) -> bool:
+        """Whether Kueue finds domains with these flavors; what is not known is assumed to fit.
+
+        ``without`` are UIDs of workloads whose usage is ignored; ``vacant`` ignores all of them.
+        """
+        if vacant and self.units:
+            without = {workload.uid for workload in self._cluster.quotas.workloads()}
+        return not self._ambiguous(steps) and all(found for _, _, found in self._attempt(steps, without, ever=False))
+
+    def place(self, steps: Sequence[Step], *, without: Collection[str] = (), ever: bool = False) -> Placed:
+        """The same with the domains or the problem; ``ever`` is with all nodes ready and nothing on them."""
+        if self._ambiguous(steps):
+            return Placed(problem=f"{self._ambiguous(steps)} would not get exactly one flavor with a topology")
+        where: list[str] = []
+        rows: list[DomainReport] = []
+        for unit, view, found in self._attempt(steps, without, ever=ever):
+            if found is None:
+                alone = self._view(unit, view.domains, self._freed(view.domains, without))
+                beside = bool(find(view.domains.tree, alone.leaves, alone.ask))
+                return self._failure(unit, view, ever=ever, beside=beside)
+            where.append(view.where(found))
+            rows += view.rows(self._empty(unit, view), found)
+        return Placed(joined(where), domains=rows)
+
+    def _ambiguous(self, steps: Sequence[Step]) -> str:
+        """The first podset for which it is not clear which flavor places it."""
+        for unit in self.units:
+            if len(self._flavors_of(unit, steps)) != 1:
+                return quoted([self._members[unit.workers].podset.name])
+        return ""
+
+    def _attempt(
+        self, steps: Sequence[Step], without: Collection[str], *, ever: bool
+    ) -> Iterator[tuple[Unit, DomainView, Found | None]]:
+        """Each unit in Kueue's order, with the domains that are left for it and those that it gets of them."""
+        by_flavor: dict[str, list[Unit]] = {}
+        for unit in self.units:
+            by_flavor.setdefault(self._flavors_of(unit, steps)[0], []).append(unit)
+        shared: Usage | None = None
+        for flavor, units in sorted(by_flavor.items()):
+            domains = None if self._provisioned(flavor) else self._domains(flavor, ever=ever)
+            if domains is None:
+                continue
+            taken = self._freed(domains, without) if shared is None or not domains.hosts else shared
+            shared = taken if domains.hosts and self._overlapping else shared
+            for unit in units:
+                view = self._view(unit, domains, taken)
+                found = find(domains.tree, view.leaves, view.ask)
+                yield unit, view, found
+                if found is not None:
+                    self._use(unit, domains, found, taken)
+
+    def ever(self) -> Placed:
+        """A podset that none of its flavors can hold, with all nodes ready and nothing on them, if there is one."""
+        for unit in self.units:
+            first: Placed | None = None
+            for flavor in self._candidates(unit):
+                domains = None if self._provisioned(flavor) else self._domains(flavor, ever=True)
+                if domains is None:
+                    break
+                view = self._view(unit, domains, {})
+                if find(domains.tree, view.leaves, view.ask) is not None:
+                    break
+                first = first or self._failure(unit, view, ever=True)
+            else:
+                if first is not None:
+                    return first
+        return Placed()
+
+    @property
+    def _overlapping(self) -> bool:
+        """Whether usage of a node counts for all flavors that have it."""
+        return self._gate("TASHandleOverlappingFlavors", default=True)
+
+    def _demands_of(self, index: int) -> list[Demand]:
+        """Demands that give a member its flavors: without requests of its own, those of its group."""
+        shared = [
+            demand for demand, owners in zip(self._needs.demands, self._needs.owners, strict=True) if index in owners
+        ]
+        requests = self._members[index].requests
+        return [demand for demand in shared if any(requests.get(resource) for resource in demand.amounts)] or shared
+
+    def _candidates(self, unit: Unit) -> list[str]:
+        """Flavors with a topology that a unit may get."""
+        flavors = (flavor for demand in self._demands_of(unit.workers) for flavor in demand.flavors)
+        return [flavor for flavor in dict.fromkeys(flavors) if self._has_topology(flavor)]
+
+    def _flavors_of(self, unit: Unit, steps: Sequence[Step]) -> list[str]:
+        """Flavors with a topology that a unit gets."""
+        own = self._demands_of(unit.workers)
+        chosen = (step.flavor for demand, step in zip(self._needs.demands, steps, strict=True) if demand in own)
+        return [flavor for flavor in dict.fromkeys(chosen) if self._has_topology(flavor)]
+
+    def _has_topology(self, flavor: str) -> bool:
+        found = self._cluster.flavor(flavor)
+        return found is not None and bool(found.topology)
+
+    def _levels(self, flavor: str) -> tuple[str, ...] | None:
+        """Levels of a flavor's topology, None if they are unknown."""
+        found, topologies = self._cluster.flavor(flavor), self._cluster.topologies
+        topology = topologies.get(found.topology) if found is not None and topologies is not None else None
+        return topology.levels or None if topology is not None else None
+
+    def _domains(self, name: str, *, ever: bool) -> FlavorDomains | None:
+        """Domains of a flavor, None if they are unknown."""
+        flavor, levels, nodes = self._cluster.flavor(name), self._levels(name), self._cluster.nodes
+        if flavor is None or levels is None or nodes is None:
+            return None
+        if (name, ever) not in self._trees:
+            domains = FlavorDomains(flavor, levels, nodes.shapes, nodes.used or {}, ever=ever)
+            for _, placement in self._placements(domains) if not ever else ():
+                domains.occupy(placement)
+            self._trees[name, ever] = domains
+        return self._trees[name, ever]
+
+    def _placements(self, domains: FlavorDomains) -> Iterator[tuple[QueuedWorkload, Placement]]:
+        """Pods that Kueue placed in these domains."""
+        for workload in self._cluster.quotas.workloads():
+            for placement in workload.placements:
+                everywhere = domains.hosts and self._overlapping and placement.levels[-1:] == (HOSTNAME,)
+                if everywhere or domains.flavor.name in placement.flavors:
+                    yield workload, placement
+
+    def _freed(self, domains: FlavorDomains, without: Collection[str]) -> Usage:
+        """The usage of workloads that is ignored, as less than nothing."""
+        freed: Usage = {}
+        for workload, placement in self._placements(domains) if without else ():
+            if workload.uid in without:
+                for key, pods in placement.domains.items():
+                    use(freed, key, placement.requests, -pods)
+        return freed
+
+    def _ask(self, unit: Unit, levels: Sequence[str]) -> Ask:
+        """The request in terms of a topology's levels, which has all that it names."""
+        request, lowest = unit.request, len(levels) - 1
+        layers = request.layers if request is not None else ()
+        narrow = request is not None and bool(request.level)
+        level = levels.index(request.level) if request is not None and narrow else 0 if layers else lowest
+        above = slice_level = levels.index(layers[0].level) if layers else lowest
+        inner: dict[int, int] = {}
+        for layer in layers[1:]:
+            below = levels.index(layer.level)
+            inner |= dict.fromkeys(range(above + 1, below + 1), layer.size)
+            above = below
+        return Ask(
+            self._members[unit.workers].podset.pods,
+            level,
+            slice_level,
+            required=request is not None and request.mode == "required",
+            anywhere=not narrow,
+            size=layers[0].size if layers else 1,
+            inner=inner,
+            leader=unit.leader is not None,
+            least=not narrow and self._gate("TASProfileMixed", default=True),
+        )
+
+    def _view(self, unit: Unit, domains: FlavorDomains, taken: Usage) -> DomainView:
+        workers, leader = self._pods[unit.workers], self._pods[unit.leader] if unit.leader is not None else None
+        return DomainView(
+            domains,
+            domains.leaves(workers, leader, taken),
+            self._ask(unit, domains.tree.levels),
+            workers,
+            self._members[unit.workers].podset.name,
+            self._members[unit.leader].podset.name if unit.leader is not None else "",
+        )
+
+    def _empty(self, unit: Unit, view: DomainView) -> DomainView:
+        """The same with all nodes ready and nothing on them."""
+        domains = self._domains(view.domains.flavor.name, ever=True)
+        return view if domains is None or domains is view.domains else self._view(unit, domains, {})
+
+    def _failure(self, unit: Unit, view: DomainView, *, ever: bool, beside: bool = False) -> Placed:
+        empty = self._empty(unit, view)
+        holders = [] if ever else self._holders(unit, view, empty)
+        return Placed(problem=view.problem(empty, ever=ever, beside=beside), domains=view.rows(empty), holders=holders)
+
+    def _holders(self, unit: Unit, view: DomainView, empty: DomainView) -> Holders:
+        """Workloads in the domain that lacks the least, or if it need not be one, in all."""
+        keys = view.keys(view.nearest(empty) if view.ask.required else None)
+        wanted = {resource for resource, amount in self._pods[unit.workers].requests.items() if amount > 0}
+        found: dict[str, tuple[QueuedWorkload, dict[str, int]]] = {}
+        for workload, placement in self._placements(view.domains):
+            pods = sum(count for key, count in placement.domains.items() if key in keys)
+            if pods:
+                _, amounts = found.setdefault(workload.uid, (workload, {}))
+                for resource in wanted & placement.requests.keys():
+                    amounts[resource] = amounts.get(resource, 0) + placement.requests[resource] * pods
+        return sorted(found.values(), key=lambda each: (each[0].priority, each[0].namespace, each[0].name))
+
+    def _use(self, unit: Unit, domains: FlavorDomains, found: Found, taken: Usage) -> None:
+        """Add the pods of an assignment to the usage."""
+        for index, pods in found.pods.items():
+            use(taken, domains.keys[index], self._pods[unit.workers].requests, pods)
+        if unit.leader is not None and found.leader is not None:
+            use(taken, domains.keys[found.leader], self._pods[unit.leader].requests, 1)
+
+
+def _units(members: Sequence[Member], *, implied: bool) -> Iterator[Unit]:
+    """The podsets with pods that need domains, in Kueue's order; ``implied`` for all of them."""
+    groups: dict[tuple[str, int], list[int]] = {}
+    for index, member in enumerate(members):
+        podset = member.podset
+        if podset.pods and (podset.topology is not None or implied):
+            groups.setdefault((podset.group, -1) if podset.group else ("", index), []).append(index)
+    for first, *others in groups.values():
+        workers, leader = first, others[0] if others else None
+        if leader is not None and members[leader].podset.pods > members[workers].podset.pods:
+            workers, leader = leader, workers
+        yield Unit(workers, leader, members[workers].podset.topology)
+
+
+def topology_aware(queue: ClusterQueue, cluster: ClusterState, configuration: KueueConfiguration) -> bool:
+    """Whether Kueue places the pods of a queue: with MultiKueue the clusters do that on which they run."""
+    checks = (cluster.check(use.name) for use in queue.checks)
+    dispatched = any(check is not None and check.controller == MULTIKUEUE for check in checks)
+    return configuration.gate("TopologyAwareScheduling", default=True) and not dispatched
+
+
+def _provisioned(queue: ClusterQueue, cluster: ClusterState) -> Callable[[str], bool]:
+    """Whether nodes of a flavor are added after quota is reserved: only then pods are placed."""
+    flavors: set[str] = set()
+    for use_of in queue.checks:
+        check = cluster.check(use_of.name)
+        if check is not None and check.controller == PROVISIONING:
+            flavors |= set(use_of.on_flavors) or {each.name for group in queue.groups for each in group.flavors}
+    return flavors.__contains__

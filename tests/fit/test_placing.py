@@ -1,0 +1,198 @@
+"""Verdicts on gangs that need domains, by queues, flavors, topologies, nodes and what runs on them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pytest
+
+from gangctl.fit.clusterstate import FitRequest, KnownNodes
+from gangctl.fit.demands import Member, needs_of
+from gangctl.fit.floor import NodeShape
+from gangctl.fit.placing import Placing
+from gangctl.fit.podsets import podsets_of
+from gangctl.fit.report import FitReport
+from gangctl.fit.requests import requests_of
+from gangctl.fit.search import Mode, Step
+from gangctl.fit.snapshot import Snapshot
+from gangctl.fit.verdict import fit
+from gangctl.kueue.names import MULTIKUEUE, PROVISIONING
+from gangctl.kueue.objects import (
+    AdmissionCheck,
+    Amounts,
+    CheckUse,
+    ClusterQueue,
+    Placement,
+    QueuedWorkload,
+    ResourceFlavor,
+    Topology,
+)
+from tests.fit.asking import CONFIGURATION, NAMESPACE, QUEUE, REQUIRED, known, pods
+from tests.fit.queues import group, holder
+from tests.jobsets import jobset
+
+HOST, RACK = "kubernetes.io/hostname", "rack"
+FLAVOR = ResourceFlavor("f1", topology="t")
+RACKS = Topology("t", (RACK, HOST))
+ROOMY = {"f1": {"cpu": 99_000}}
+
+
+def node(name: str, rack: str = "a", cpu: int = 1, **labels: str) -> NodeShape:
+    return NodeShape(name, {HOST: name, RACK: rack, **labels}, (), {"cpu": cpu * 1000, "pods": 9})
+
+
+def nodes(shapes: Sequence[NodeShape], used: Mapping[str, Amounts] | None = None) -> KnownNodes:
+    return KnownNodes(shapes, used if used is not None else {})
+
+
+TWO_BY_TWO = [node("a0"), node("a1"), node("b0", "b"), node("b1", "b")]
+
+
+def queue(*groups: Mapping[str, Mapping[str, int]], **fields: Any) -> ClusterQueue:
+    return ClusterQueue("a", groups=tuple(group(each) for each in groups or (ROOMY,)), selector=(), **fields)
+
+
+def cluster(*held: Any, at: KnownNodes | None = None, topology: Topology = RACKS, **more: Any) -> Snapshot:
+    objects = [FLAVOR, topology, *held]
+    if not any(isinstance(each, ClusterQueue) for each in held):
+        objects.append(queue())
+    return known(*objects, nodes=at or nodes(TWO_BY_TWO), topologies_known=True, **more)
+
+
+def gang(*entries: dict[str, Any]) -> FitRequest:
+    return FitRequest(jobset("js", *entries), NAMESPACE, {}, QUEUE)
+
+
+def asking(count: int, name: str = "w", level: str | None = RACK, **requests: str) -> dict[str, Any]:
+    entry = pods(name, count, **(requests or {"cpu": "1"}))
+    if level is not None:
+        entry["template"]["spec"]["template"]["metadata"] = {"annotations": {REQUIRED: level}}
+    return entry
+
+
+def placed(uid: str, hosts: Mapping[str, int], flavor: str = "f1", levels: tuple[str, ...] = (HOST,)) -> QueuedWorkload:
+    """A Workload with one CPU for each of its pods."""
+    domains = {tuple(name.split("/")): count for name, count in hosts.items()}
+    placement = Placement(frozenset({flavor}), levels, domains, {"cpu": 1000})
+    return holder(uid, "a", {(flavor, "cpu"): sum(hosts.values()) * 1000}, placements=(placement,))
+
+
+def gist(report: FitReport) -> tuple[str, str]:
+    return report["verdict"], report["reason"]
+
+
+FITS, WAITS, NEEDS = ("fits", "Fits"), ("not-now", "WaitsForTopology"), ("not-now", "NeedsNodes")
+
+
+class TestUsage:
+    @pytest.mark.parametrize(
+        ("held", "used", "count", "expected"),
+        [
+            ([], {}, 2, FITS),
+            ([], {}, 3, NEEDS),
+            ([placed("u", {"a0": 1})], {}, 2, FITS),
+            ([placed("u", {"a0": 1, "b0": 1})], {}, 2, WAITS),
+            ([], {"a0": {"cpu": 1}, "b1": {"cpu": 1000, "pods": 1}}, 2, WAITS),
+            ([placed("u", {"gone": 5})], {}, 2, FITS),
+        ],
+    )
+    def test_other_workloads_and_pods_take_room(
+        self, held: list[QueuedWorkload], used: Mapping[str, Amounts], count: int, expected: tuple[str, str]
+    ) -> None:
+        assert gist(fit(gang(asking(count)), cluster(*held, at=nodes(TWO_BY_TWO, used)))) == expected
+
+    def test_usage_of_a_node_counts_for_every_flavor_that_has_it(self) -> None:
+        both = queue({"f1": {"cpu": 99_000}, "f2": {"cpu": 99_000}})
+        held = [both, ResourceFlavor("f2", topology="t"), placed("u", {"a0": 1, "b0": 1}, "f2")]
+        assert gist(fit(gang(asking(2)), cluster(*held))) == WAITS
+        apart = CONFIGURATION + "featureGates: {TASHandleOverlappingFlavors: false}\n"
+        assert gist(fit(gang(asking(2)), cluster(*held, configuration=apart))) == FITS
+
+    def test_usage_of_domains_that_are_no_nodes_counts_for_its_own_flavor(self) -> None:
+        topology = Topology("t", (RACK,))
+        held = [placed("u", {"a": 1, "b": 1}, levels=(RACK,))]
+        assert gist(fit(gang(asking(2)), cluster(*held, topology=topology))) == WAITS
+        assert gist(fit(gang(asking(1)), cluster(*held, topology=topology))) == FITS
+
+    def test_a_node_that_is_not_ready_can_hold_pods_later(self) -> None:
+        shapes = [node("a0"), NodeShape("a1", {HOST: "a1", RACK: "a"}, (), {"cpu": 1000, "pods": 9}, closed=True)]
+        assert gist(fit(gang(asking(2)), cluster(at=nodes(shapes)))) == WAITS
+
+    def test_requests_are_those_of_the_pod_and_not_those_that_quota_counts(self) -> None:
+        excluding = CONFIGURATION + "resources: {excludeResourcePrefixes: [example.com/]}\n"
+        entry = asking(1, cpu="1", **{"example.com/x": "1"})
+        assert gist(fit(gang(entry), cluster(configuration=excluding))) == NEEDS
+
+
+class TestFlavors:
+    TWO = queue({"f1": {"cpu": 99_000}, "f2": {"cpu": 99_000}})
+
+    def test_the_next_flavor_with_quota_is_tried(self) -> None:
+        first = ResourceFlavor("f1", {"pool": "1"}, topology="t")
+        second = ResourceFlavor("f2", {"pool": "2"}, topology="t")
+        shapes = [node("a0", pool="1"), node("b0", "b", pool="2"), node("b1", "b", pool="2")]
+        report = fit(gang(asking(2)), cluster(self.TWO, first, second, at=nodes(shapes)))
+        assert gist(report) == FITS
+        assert report["podSets"][0]["flavors"] == {"cpu": "f2"}
+        assert [(row["flavor"], row["domain"], row["assigned"]) for row in report["domains"]] == [("f2", "b", 2)]
+
+    def test_pods_that_ask_for_nothing_get_nodes_if_all_flavors_have_a_topology(self) -> None:
+        assert gist(fit(gang(asking(5, level=None)), cluster())) == NEEDS
+        mixed = queue({"f1": {"cpu": 99_000}, "f2": {"cpu": 99_000}})
+        assert gist(fit(gang(asking(5, level=None)), cluster(mixed))) == FITS
+
+    def test_pods_with_topologies_from_two_resource_groups_never_fit(self) -> None:
+        held = [queue({"f1": {"cpu": 99_000}}, {"f2": {"gpu": 9}}), ResourceFlavor("f2", topology="t")]
+        report = fit(gang(asking(1, cpu="1", gpu="1")), cluster(*held))
+        assert gist(report) == ("never", "NeverNoFlavor")
+        assert "a flavor with a topology from each of 2 resource groups" in report["message"]
+        assert gist(fit(gang(asking(1)), cluster(*held))) == FITS
+
+    def test_quota_is_checked_first(self) -> None:
+        small = queue({"f1": {"cpu": 2000}})
+        assert gist(fit(gang(asking(3)), cluster(small))) == ("never", "NeverExceedsQuota")
+        busy = placed("u", {"a0": 1})
+        assert gist(fit(gang(asking(2)), cluster(small, busy))) == ("not-now", "WaitsForQuota")
+
+    def test_nodes_that_can_never_hold_a_gang_are_reported_before_quota_that_is_in_use(self) -> None:
+        report = fit(gang(asking(3)), cluster(queue({"f1": {"cpu": 3000}}), placed("u", {"a0": 1})))
+        assert gist(report) == NEEDS
+
+
+class TestChecks:
+    @pytest.mark.parametrize(
+        ("controller", "unknown"),
+        [
+            (MULTIKUEUE, "MultiKueue"),
+            (PROVISIONING, "which nodes are added for it (ProvisioningRequest)"),
+        ],
+        ids=["MultiKueue", "ProvisioningRequest"],
+    )
+    def test_nodes_here_do_not_decide_if_others_follow(self, controller: str, unknown: str) -> None:
+        held = [queue(checks=(CheckUse("c"),)), AdmissionCheck("c", controller)]
+        report = fit(gang(asking(9)), cluster(*held))
+        assert gist(report) == FITS
+        assert unknown in "; ".join(report["unknown"])
+        assert report["domains"] == []
+
+    def test_nodes_are_added_only_for_the_flavors_of_the_check(self) -> None:
+        held = [queue(checks=(CheckUse("c", ("f2",)),)), AdmissionCheck("c", PROVISIONING)]
+        assert gist(fit(gang(asking(9)), cluster(*held))) == NEEDS
+
+
+class TestPlacing:
+    def test_the_usage_of_some_workloads_can_be_left_out(self) -> None:
+        there = cluster(placed("u", {"a0": 1, "b0": 1}), placed("v", {"b1": 1}))
+        own = queue()
+        members = [
+            Member(podset, requests_of(podset, there.surroundings(NAMESPACE)), {"cpu": 1000})
+            for podset in podsets_of(gang(asking(2)).jobset)
+        ]
+        needs = needs_of(members, own, lambda *_: "")
+        placing = Placing(members, needs, own, there, there.configuration)
+        steps = [Step("f1", Mode.FIT)]
+        assert "no domain of rack has room for 2 pods" in placing.place(steps).problem
+        assert placing.place(steps, without={"u"}).where == '"w" in "a" (rack)'
+        assert placing.place(steps, without={"v"}).where == ""
+        assert placing.place(steps, without={"u", "v"}).problem == ""
