@@ -1,4 +1,4 @@
-"""The commands of docs/kueue.md and docs/fit.md are run on the files shown there; others run those of a cluster."""
+"""The commands of docs/kueue.md, docs/fit.md and docs/fit-topology.md are run on their files; others need a cluster."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.cli.run import gangctl
 from tests.docpages import ROOT, Page
 from tests.rows import each
 
-PAGE: Final = Page("kueue.md", "fit.md")
+PAGE: Final = Page("kueue.md", "fit.md", "fit-topology.md")
 TEXT, PROSE, FILES, COMMANDS = PAGE.text, PAGE.prose, PAGE.files, PAGE.commands
 OURS: Final = re.compile(r"gangctl (fit|queue (?:list|describe))\b")
 OFFLINE = [(line, code) for line, code in COMMANDS if OURS.match(line) and "--queues" in line]
@@ -71,7 +71,7 @@ SHOWN_BY: Final = sorted({name for fact in FACTS for name in re.findall(r"`(test
 
 
 def test_every_fact_has_its_tests() -> None:
-    assert [int(fact.split("|")[1].strip()[1:]) for fact in FACTS] == list(range(1, 24))
+    assert [int(fact.split("|")[1].strip()[1:]) for fact in FACTS] == list(range(1, 25))
     assert all("`tests/" in fact for fact in FACTS)
 
 
