@@ -238,6 +238,11 @@ ROWS: Final = (
         (
             Limit("verdict-time", "fit", "a verdict, p99 of the slowest question", _MOST, 50, "ms", _JSON, worst=True),
             Limit(
+                *("verdict-topology", "fit", "the same with a topology of 5,000 nodes", _MOST, 200, "ms"),
+                yardstick=_JSON,
+                worst=True,
+            ),
+            Limit(
                 "verdict-unknown", "fit", "exhausted searches not answered `unknown`", _MOST, 0, "answers", worst=True
             ),
         ),

@@ -62,7 +62,7 @@ class FlavorDomains:
         self.flavor = flavor
         self.hosts = levels[-1] == HOSTNAME
         self._ever = ever
-        self._eligible: dict[int, list[bool]] = {}
+        self._eligible: dict[str, list[bool]] = {}
         self._counted: dict[tuple[int, int], Leaves] = {}
         found: dict[Key, tuple[Key, NodeShape, dict[str, int] | None]] = {}
         wanted = flavor.node_labels.items()
@@ -110,10 +110,11 @@ class FlavorDomains:
         return any(self._takers(pods))
 
     def _takers(self, pods: Pods) -> list[bool]:
-        """Whether each of the lowest domains may run these pods."""
-        if pods.index not in self._eligible:
+        """Whether each of the lowest domains may run these pods; computed once for equal requirements."""
+        requirements = repr([pods.spec.get(key) for key in ("tolerations", "nodeSelector", "affinity")])
+        if requirements not in self._eligible:
             tolerations = [*objects_at(pods.spec, "tolerations"), *self.flavor.tolerations]
-            self._eligible[pods.index] = [
+            self._eligible[requirements] = [
                 not self.hosts
                 or (
                     untolerated(node.taints if self._ever else (*node.taints, *node.passing), tolerations) is None
@@ -121,7 +122,7 @@ class FlavorDomains:
                 )
                 for node in self._nodes
             ]
-        return self._eligible[pods.index]
+        return self._eligible[requirements]
 
     def leaves(self, workers: Pods, leader: Pods | None, taken: Usage) -> Leaves:
         """Pods that each of the lowest domains has room for; ``taken`` is usage besides the known one.
@@ -136,8 +137,9 @@ class FlavorDomains:
         if not changed:
             return base
         pods, beside, leaders = list(base.pods), list(base.beside), list(base.leaders)
+        takers = self._takers(workers)
         for index in changed:
-            if self._takers(workers)[index]:
+            if takers[index]:
                 free = self._free[index]
                 left = None if free is None else _minus(free, taken[self.keys[index]])
                 pods[index], beside[index], leaders[index] = _counts(left, workers, leader)
