@@ -20,7 +20,12 @@ from tests.live.cluster import JOBSETS
 
 KUEUE: Final = "kueue.x-k8s.io/v1beta2"
 QUEUE: Final = "kueue.x-k8s.io/queue-name"
-_PLURALS: Final = {"ClusterQueue": "clusterqueues", "LocalQueue": "localqueues", "AdmissionCheck": "admissionchecks"}
+_PLURALS: Final = {
+    "ClusterQueue": "clusterqueues",
+    "LocalQueue": "localqueues",
+    "AdmissionCheck": "admissionchecks",
+    "Topology": "topologies",
+}
 
 
 async def known_to_kueue(api: ApiClient, path: str) -> None:

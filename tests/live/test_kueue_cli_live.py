@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
+from gangctl.kueue.placements import with_placements
 from tests.cli.gangs.place import running
 from tests.cli.manifests import write
 from tests.cli.run import Answer, process
@@ -23,6 +24,7 @@ from tests.live.queued import QUEUE, Queued
 
 pytestmark = [pytest.mark.controlplane, pytest.mark.timeout(900), pytest.mark.xdist_group("kueue-cli")]
 
+RACK = "example.com/rack"
 RBAC = "rbac.authorization.k8s.io/v1"
 
 
@@ -55,6 +57,16 @@ def gang(queued: Queued, name: str, pods: int) -> Object:
     """So many pods of one CPU, which no node takes: those of another test are not in their way."""
     made = jobset(name, rj("w", 1, pods, pods, cpu="1", pod={"nodeSelector": {"room": "none"}}))
     made["metadata"]["namespace"] = queued.namespace
+    made["metadata"]["labels"] = {QUEUE: "main"}
+    return made
+
+
+def racked(queued: Queued, name: str, pods: int, level: str) -> Object:
+    """So many pods of one CPU, which ask Kueue for one domain of a level."""
+    entry = rj("w", 1, pods, pods, cpu="1")
+    note = {"kueue.x-k8s.io/podset-required-topology": level}
+    entry["template"]["spec"]["template"]["metadata"] = {"annotations": note}
+    made = jobset(name, entry, namespace=queued.namespace)
     made["metadata"]["labels"] = {QUEUE: "main"}
     return made
 
@@ -107,6 +119,46 @@ async def test_kueue_admits_as_fit_predicts(queued: Queued, tmp_path: Path) -> N
     assert "  Kueue: Pending for " in table.out
     await queued.delete("fits")
     await condition(queued, "waits", "Admitted", status=True)
+
+
+async def test_kueue_places_gangs_where_fit_expects_them(queued: Queued, tmp_path: Path) -> None:
+    """Two racks of two nodes with one CPU each."""
+    api, flavor = queued.plane.api, f"{queued.namespace}-racks"
+    place = {"room": queued.namespace}
+    racks = {rack: await add_nodes(api, 2, cpu="1", labels={**place, RACK: rack}) for rack in "ab"}
+    levels = [{"nodeLabel": label} for label in (RACK, "kubernetes.io/hostname")]
+    await queued.apply("Topology", flavor, {"levels": levels})
+    await queued.apply("ResourceFlavor", flavor, {"nodeLabels": place, "topologyName": flavor})
+    await queued.queue("99", flavor=flavor)
+
+    async def fit(pods: int, level: str = RACK, *flags: str) -> Answer:
+        file = write(tmp_path / "a.yaml", racked(queued, "new", pods, level))
+        return await ask(queued, "fit", "-f", file, "-o", "json", *flags)
+
+    async def placed(name: str, pods: int, rack: str) -> None:
+        (row,) = (await fit(pods)).json["domains"]
+        assert (row["domain"], row["assigned"]) == (rack, pods)
+        await queued.submit(name, body=racked(queued, name, pods, RACK))
+        await condition(queued, name, "Admitted", status=True)
+        listed = await api.list(queued.path("Workload", None, queued.namespace))
+        (found,) = (each for raw in listed if (each := with_placements(raw)).owner_uid == queued.uids[name])
+        assert {host for (host,) in found.placements[0].domains} <= {*racks[rack]}
+
+    try:
+        await placed("first", 2, "a")
+        await placed("second", 1, "b")
+        waits = await fit(2)
+        assert (waits.json["reason"], waits.code) == ("WaitsForTopology", 0)
+        assert [each["name"] for each in waits.json["holders"]] == ["second"]
+        await queued.submit("third", body=racked(queued, "third", 2, RACK))
+        assert "topology" in await condition(queued, "third", "QuotaReserved", status=False)
+        assert (await fit(3)).json["reason"] == "NeedsNodes"
+        assert (await fit(3, RACK, "--fixed-nodes")).json["reason"] == "NeverExceedsTopology"
+        assert (await fit(1, "example.com/zone")).json["reason"] == "NeverNoFlavor"
+        await queued.delete("first")
+        await condition(queued, "third", "Admitted", status=True)
+    finally:
+        await remove_nodes(api, [node for names in racks.values() for node in names])
 
 
 @pytest.mark.full("pure tests answer the same questions of dumps")
