@@ -79,20 +79,26 @@ def _flavor(random: Random, site: str, name: str, *, apart: bool) -> Object:
 
 
 def _queue(random: Random, name: str, flavors: Sequence[str], check: str) -> Object:
-    quotas = [
-        {
-            "name": flavor,
-            "resources": [
-                {"name": "cpu", "nominalQuota": str(random.choice((6, 30, 30, 30)))},
-                {"name": "memory", "nominalQuota": "500Gi"},
-            ],
-        }
-        for flavor in flavors
-    ]
+    amounts = {"cpu": str(random.choice((6, 30, 30, 30))), "memory": "500Gi"}
+    groups: dict[tuple[str, ...], Sequence[str]] = {("cpu", "memory"): flavors}
+    if len(flavors) > 1 and random.random() < 0.15:
+        groups = {("cpu",): flavors[:1], ("memory",): flavors[1:]}
     spec = {
         "namespaceSelector": {},
         "queueingStrategy": "BestEffortFIFO",
-        "resourceGroups": [{"coveredResources": ["cpu", "memory"], "flavors": quotas}],
+        "resourceGroups": [
+            {
+                "coveredResources": [*covered],
+                "flavors": [
+                    {
+                        "name": flavor,
+                        "resources": [{"name": each, "nominalQuota": amounts[each]} for each in covered],
+                    }
+                    for flavor in names
+                ],
+            }
+            for covered, names in groups.items()
+        ],
         "admissionChecksStrategy": {"admissionChecks": [{"name": check}]},
     }
     return kueue("ClusterQueue", name, spec)
@@ -191,7 +197,8 @@ def _notes(random: Random, levels: Sequence[str], pods: int) -> dict[str, str]:
 
 
 def _slices(random: Random, levels: Sequence[str], pods: int) -> dict[str, str]:
-    size = random.choice([each for each in range(1, pods + 1) if pods % each == 0])
+    whole = random.random() < 0.9
+    size = random.choice([each for each in range(1, pods + 1) if pods % each == 0 or not whole])
     return {f"{PREFIX}slice-required-topology": random.choice(levels), f"{PREFIX}slice-size": str(size)}
 
 

@@ -204,8 +204,8 @@ def _door(made: Site) -> Object:
 
 def _enlarged(made: Site) -> Object:
     groups: list[Object] = made.queue["spec"]["resourceGroups"]
-    for flavor in groups[0]["flavors"]:
-        flavor["resources"][1]["nominalQuota"] = "501Gi"
+    for flavor in groups[-1]["flavors"]:
+        flavor["resources"][-1]["nominalQuota"] = "501Gi"
     return {"resourceGroups": groups}
 
 
