@@ -71,11 +71,13 @@ def asking(count: int, name: str = "w", level: str | None = RACK, **requests: st
     return entry
 
 
-def placed(uid: str, hosts: Mapping[str, int], flavor: str = "f1", levels: tuple[str, ...] = (HOST,)) -> QueuedWorkload:
+def placed(
+    uid: str, hosts: Mapping[str, int], flavor: str = "f1", levels: tuple[str, ...] = (HOST,), **fields: Any
+) -> QueuedWorkload:
     """A Workload with one CPU for each of its pods."""
     domains = {tuple(name.split("/")): count for name, count in hosts.items()}
     placement = Placement(frozenset({flavor}), levels, domains, {"cpu": 1000})
-    return holder(uid, "a", {(flavor, "cpu"): sum(hosts.values()) * 1000}, placements=(placement,))
+    return holder(uid, "a", {(flavor, "cpu"): sum(hosts.values()) * 1000}, placements=(placement,), **fields)
 
 
 def gist(report: FitReport) -> tuple[str, str]:
@@ -158,6 +160,36 @@ class TestFlavors:
     def test_nodes_that_can_never_hold_a_gang_are_reported_before_quota_that_is_in_use(self) -> None:
         report = fit(gang(asking(3)), cluster(queue({"f1": {"cpu": 3000}}), placed("u", {"a0": 1})))
         assert gist(report) == NEEDS
+
+
+class TestPreemption:
+    LOWER = queue(within_queue="LowerPriority")
+
+    def gist(self, *held: QueuedWorkload, queue: ClusterQueue = LOWER, count: int = 2) -> tuple[str, list[str]]:
+        report = fit(gang(asking(count)), cluster(queue, *held))
+        return report["reason"], [each["name"] for each in report["preempts"]]
+
+    def test_workloads_are_preempted_for_their_domain(self) -> None:
+        low, high = placed("low", {"a0": 1}, priority=-1), placed("high", {"b0": 1})
+        assert self.gist(low, high) == ("NeedsPreemption", ["w-low"])
+        assert self.gist(low, high, queue=queue()) == ("WaitsForTopology", [])
+
+    def test_only_those_in_the_domain_are_preempted(self) -> None:
+        lowest, low = placed("lowest", {"b0": 1}, priority=-2), placed("low", {"a0": 1}, priority=-1)
+        high = placed("high", {"b1": 1})
+        assert self.gist(lowest, low, high) == ("NeedsPreemption", ["w-low"])
+
+    def test_nothing_is_preempted_for_a_domain_that_is_too_small_or_in_use_by_pods(self) -> None:
+        low = placed("low", {"a0": 1}, priority=-1)
+        assert self.gist(low, count=3) == ("NeedsNodes", [])
+        used = {"a1": {"cpu": 1000}, "b0": {"cpu": 1000}}
+        report = fit(gang(asking(2)), cluster(self.LOWER, low, at=nodes(TWO_BY_TWO, used)))
+        assert (gist(report), report["preempts"]) == (WAITS, [])
+
+    def test_quota_and_domain_are_freed_together(self) -> None:
+        small = queue({"f1": {"cpu": 3000}}, within_queue="LowerPriority")
+        low, lower = placed("low", {"a0": 1}, priority=-1), placed("lower", {"b0": 1}, priority=-2)
+        assert self.gist(low, lower, queue=small) == ("NeedsPreemption", ["w-lower"])
 
 
 class TestChecks:

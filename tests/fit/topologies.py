@@ -23,6 +23,9 @@ LEVELS: Final = (
     (BLOCK, RACK),
     (RACK,),
 )
+PRIORITY: Final = "kueue.x-k8s.io/priority-class"
+PRIORITIES: Final = {"low": -1, "high": 1}
+"""Of the gang; the others have 0."""
 _TAINT: Final = {"key": "dedicated", "value": "batch", "effect": "NoSchedule"}
 _TOLERATION: Final = {"key": "dedicated", "operator": "Exists", "effect": "NoSchedule"}
 
@@ -56,6 +59,7 @@ def site(seed: int, *, check: str) -> Site:
     for index in range(random.choice((0, 1, 1, 2))):
         made.holders.append(_gang(random, f"{made.name}-h{index}", made, most=4))
     made.gang = _gang(random, made.name, made, most=8)
+    made.gang["metadata"]["labels"][PRIORITY] = random.choice([*PRIORITIES])
     return made
 
 
@@ -86,6 +90,7 @@ def _queue(random: Random, name: str, flavors: Sequence[str], check: str) -> Obj
     spec = {
         "namespaceSelector": {},
         "queueingStrategy": "BestEffortFIFO",
+        "preemption": {"withinClusterQueue": random.choice(("Never", "Never", "LowerPriority"))},
         "resourceGroups": [
             {
                 "coveredResources": [*covered],

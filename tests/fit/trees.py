@@ -38,7 +38,7 @@ class Running:
         pod = {"restartPolicy": "Never", "containers": [container]}
         podset = {"name": "main", "count": 1, "template": {"spec": pod}}
         spec = {"queueName": "none", "podSets": [podset], "priority": self.priority}
-        return _kueue("Workload", self.name, spec)
+        return kueue("Workload", self.name, spec)
 
     def status(self, check: str) -> Object:
         """The status of an admitted one."""
