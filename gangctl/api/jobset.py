@@ -9,7 +9,7 @@ reported with its path and replaced by the API's default, so that the caller dec
 from __future__ import annotations
 
 from collections.abc import Container, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from gangctl.api.failurepolicy import NONE, Restarts, read_restarts
@@ -134,6 +134,9 @@ class JobSet:
     """When it was resumed; empty where it never was suspended, or is suspended."""
     restarting_at: str = ""
     """When the restart began after which not all Jobs have been ready yet; empty before JobSet 0.12."""
+    reported: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    """Of a JobSet that runs elsewhere, whose Jobs are not here: how many of them its status counts as ready (all pods
+    are) and as succeeded, by ReplicatedJob."""
     unread: tuple[tuple[str, str], ...] = ()
     """Keys with gangctl's prefix that have no meaning in their place: field path of the map, and key."""
 
@@ -191,6 +194,17 @@ def _restarted(status: Mapping[str, Any]) -> Mapping[str, tuple[int, ...]]:
         if isinstance(counts, list) and any(counts):
             found[str(entry.get("name"))] = tuple(each if isinstance(each, int) else 0 for each in counts)
     return found
+
+
+def _reported(status: Mapping[str, Any]) -> Mapping[str, tuple[int, int]]:
+    """Ready and succeeded Jobs by ReplicatedJob."""
+
+    def count(entry: Mapping[str, Any], key: str) -> int:
+        return value if isinstance(value := entry.get(key), int) else 0
+
+    entries = status.get("replicatedJobsStatus")
+    found = [entry for entry in (entries if isinstance(entries, list) else ()) if isinstance(entry, dict)]
+    return {str(entry.get("name")): (count(entry, "ready"), count(entry, "succeeded")) for entry in found}
 
 
 def _replicated_job(
@@ -287,4 +301,6 @@ def read_jobset(raw: Mapping[str, Any]) -> tuple[JobSet, tuple[FieldError, ...]]
         restarting_at=_since(status, "RestartingJobSet", holds=True),
         unread=tuple(unread[:_MOST_UNREAD]),
     )
+    if jobset.managed_elsewhere:
+        jobset = replace(jobset, reported=_reported(status))
     return jobset, tuple(errors)

@@ -212,6 +212,10 @@ class QueuedWorkload:
     requeue_count: int = 0
     gates: tuple[str, ...] = ()
     """Names of ``admission-gated-by``, which a Kueue with gates copies from the job."""
+    cluster: str = ""
+    """``status.clusterName``: the worker cluster on which MultiKueue runs it."""
+    nominated: tuple[str, ...] = ()
+    """``status.nominatedClusterNames``: the worker clusters in whose queues it waits."""
 
     def holds(self, condition: str) -> bool:
         """Whether a condition is True."""

@@ -343,4 +343,11 @@ def read_workload(raw: Mapping[str, Any]) -> QueuedWorkload:
             for name in _text(object_at(metadata, "annotations"), ADMISSION_GATED_BY).split(",")
             if name.strip()
         ),
+        cluster=_name(status, "clusterName"),
+        nominated=_texts(status, "nominatedClusterNames"),
     )
+
+
+def read_clusters(raw: Mapping[str, Any]) -> tuple[str, ...]:
+    """The worker clusters of a MultiKueueConfig, in its order."""
+    return _texts(object_at(raw, "spec"), "clusters")

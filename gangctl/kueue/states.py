@@ -298,6 +298,8 @@ def _checks(workload: QueuedWorkload, when: TimeFormat) -> str:
         return ""
     shown = ", ".join(f"{c.name} ({c.state}: {c.message})" if c.message else f"{c.name} ({c.state})" for c in waiting)
     words = f"waits for {'check' if len(waiting) == 1 else 'checks'} {shown}"
+    if workload.nominated:
+        words += f"; it waits in the queues of worker clusters {', '.join(workload.nominated)}"
     # A check with a retry delay keeps the quota until then: Kueue checks the time first.
     end = moment(workload.requeue_at) if any(check.state == "Retry" for check in waiting) else None
     return f"{words}; it is evicted {when.ahead(end)}" if end is not None and _is_shown(end, when) else words

@@ -20,6 +20,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from gangctl.api.jobset import JobSet
+from gangctl.gang.counting import job_pods
 from gangctl.gang.report import level_of
 from gangctl.readiness import moments
 from gangctl.readiness.causes import PROMISES, find_broken_promises, find_causes
@@ -139,6 +140,8 @@ def evaluate(snapshot: Snapshot, now: float, before: Readiness | None = None, *,
         found = _finished(snapshot.jobset, groups, int(now), memory)
     elif snapshot.jobset.suspend:
         found = _suspended(snapshot, groups, int(now), before)
+    elif snapshot.jobset.managed_elsewhere:
+        found = _elsewhere(snapshot, groups, int(now), memory)
     else:
         found = _running(snapshot, groups, int(now), memory)
     readiness = _whole(snapshot, found, free_at, memory)
@@ -250,6 +253,40 @@ def _running(snapshot: Snapshot, groups: Sequence[Group], now: int, memory: Read
     return _Found(found, phase, since, float(min(held)) if held else None)
 
 
+def _elsewhere(snapshot: Snapshot, groups: Sequence[Group], now: int, memory: Readiness | None) -> _Found:
+    """A JobSet whose Jobs and pods are not here: MultiKueue copies the status that it has on its worker cluster."""
+    workload = snapshot.queue.workload if snapshot.queue is not None else None
+    conditions = workload.conditions if workload is not None else {}
+    recovered, known = _recovered(snapshot), _by_name(memory)
+    found = []
+    for group in groups:
+        counts, own = _reported(snapshot.jobset, group), known.get(group.name)
+        been = recovered or (own is not None and own.been_ready)
+        phase, since = GangPhase.PENDING, _free_at(snapshot)
+        if counts.ready >= counts.wanted and group.desired:
+            phase = GangPhase.READY
+            ready = conditions.get("PodsReady")
+            since = unix(ready.since) if ready is not None and ready.status else since
+        elif counts.ready:
+            phase = GangPhase.DEGRADED if been else GangPhase.PARTIALLY_READY
+        if own is not None:
+            since = own.since if own.phase is phase else now
+        been = been or phase is GangPhase.READY
+        found.append(replace(_group(group, phase, since, counts, own), been_ready=been))
+    return _Found(found, *rolled_up(found, ()))
+
+
+def _reported(jobset: JobSet, group: Group) -> Counts:
+    """Pods of the Jobs that its status counts as ready and as succeeded: other ready pods are not counted there."""
+    ready = finished = 0
+    for rj in jobset.replicated_jobs:
+        jobs_ready, jobs_succeeded = jobset.reported.get(rj.name, (0, 0))
+        ready += jobs_ready * job_pods(rj)
+        finished += jobs_succeeded * job_pods(rj)
+    wanted = max(0, group.desired - finished)
+    return Counts(group.desired, group.minimum, wanted, created=ready, placed=ready, ready=ready, finished=finished)
+
+
 def _recovered(snapshot: Snapshot) -> bool:
     """Whether Kueue observed all pods ready since admission: it records that with waitForPodsReady."""
     workload = snapshot.queue.workload if snapshot.queue is not None else None
@@ -319,6 +356,7 @@ def _whole(snapshot: Snapshot, found: _Found, free_at: int, memory: Readiness | 
         level=level_of(plan_of(snapshot)),
         local_queue=jobset.queue,
         cluster_queue=snapshot.queue.cluster_queue if snapshot.queue is not None else "",
+        cluster=snapshot.queue.cluster if snapshot.queue is not None else "",
         attempt=jobset.restarts,
         created_at=unix(jobset.created),
         admitted_at=free_at,

@@ -96,6 +96,8 @@ class QueueFacts:
     stuck: Stuck | None = None
     never: str = ""
     """Why it can never be admitted, with the arithmetic; empty if unknown."""
+    cluster: str = ""
+    """The worker cluster on which MultiKueue runs it, or ran it; empty for none."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -120,8 +120,9 @@ class Group:
 
 
 def plan_of(snapshot: Snapshot) -> GangPlan | None:
-    """The plan of its stamps, also of a JobSet that is being deleted."""
-    if snapshot.assessment.plan is not None or not snapshot.jobset.deleting:
+    """The plan of its stamps, also of a JobSet that is being deleted; None for one that runs elsewhere."""
+    jobset = snapshot.jobset
+    if snapshot.assessment.plan is not None or not jobset.deleting or jobset.managed_elsewhere:
         return snapshot.assessment.plan
     stamps, _ = stored_stamps(snapshot.jobset)
     if check_jobs(snapshot.jobset):

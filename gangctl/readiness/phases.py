@@ -54,7 +54,7 @@ _SENTENCES: Final[Mapping[GangPhase, str]] = {
     GangPhase.SUSPENDED: "A user suspended the JobSet, and no queue will start it.",
     GangPhase.QUEUED: "It waits in a queue of Kueue.",
     GangPhase.GATED: "It is held back: by a gate on the JobSet, or by scheduling gates on its pods.",
-    GangPhase.PENDING: "It is there, and nothing has been made for it yet.",
+    GangPhase.PENDING: "It is there, and nothing has been made for it in this cluster yet.",
     GangPhase.WAITING_FOR_PODS: "Fewer pods exist than have to start together.",
     GangPhase.SCHEDULING: "All pods that have to start together exist, and the scheduler has not decided.",
     GangPhase.UNSCHEDULABLE: "The scheduler has looked, and found no place for all of them.",

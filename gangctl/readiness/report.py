@@ -79,6 +79,7 @@ class GangStatus(TypedDict):
     level: Annotated[str, "What its gangs consist of: None, JobSet, ReplicatedJob, Replica or Mixed."]
     localQueue: Annotated[str, "Its queue of Kueue, empty without one."]
     clusterQueue: Annotated[str, "The ClusterQueue behind it."]
+    cluster: Annotated[str, "The worker cluster on which MultiKueue runs it, empty without one."]
     attempt: Annotated[int, "Restarts of the JobSet so far."]
     pods: PodCounts
     groups: Annotated[list[GroupReport], f"Its gangs, the first {MOST_GROUPS} of them."]
@@ -118,6 +119,7 @@ def gang_status(readiness: Readiness) -> GangStatus:
         "level": readiness.level,
         "localQueue": readiness.local_queue,
         "clusterQueue": readiness.cluster_queue,
+        "cluster": readiness.cluster,
         "attempt": readiness.attempt,
         "pods": _counts(readiness.counts),
         "groups": [_group(group) for group in readiness.groups[:MOST_GROUPS]],

@@ -105,6 +105,8 @@ class Readiness:
     """:data:`gangctl.gang.report.Level`."""
     local_queue: str = ""
     cluster_queue: str = ""
+    cluster: str = ""
+    """The worker cluster on which MultiKueue runs it; empty for this one."""
     attempt: int = 0
     created_at: int = 0
     admitted_at: int = 0

@@ -32,6 +32,7 @@ from gangctl.kueue.objects import (
 from gangctl.kueue.reading import (
     read_check,
     read_cluster_queue,
+    read_clusters,
     read_cohort,
     read_flavor,
     read_local_queue,
@@ -128,6 +129,8 @@ WORKLOAD: dict[str, Any] = {
         ],
         "resourceRequests": [{"name": "driver", "resources": {"cpu": "500m", "memory": "1500m"}}],
         "requeueState": {"count": 3, "requeueAt": SINCE},
+        "nominatedClusterNames": ["west", 7, "east"],
+        "clusterName": "west",
     },
 }
 
@@ -255,6 +258,11 @@ def test_an_admission_check_is_read() -> None:
     assert read_check(named(controllerName="x")) == AdmissionCheck("n", "x")
 
 
+def test_the_worker_clusters_of_multikueue_are_read_in_their_order() -> None:
+    assert read_clusters(named(clusters=["west", None, "east"])) == ("west", "east")
+    assert read_clusters({}) == ()
+
+
 def test_a_priority_class_is_read() -> None:
     assert read_priority_class({"metadata": {"name": "low"}, "value": -7}) == PriorityClass("low", -7)
 
@@ -287,12 +295,14 @@ class TestWorkload:
         assert not found.holds("Admitted")
         assert found.checks == (CheckState("c", "Retry", "later", SINCE, 2), CheckState("d", "Pending"))
         assert (found.requeue_at, found.requeue_count, found.deleting) == (SINCE, 3, False)
+        assert (found.cluster, found.nominated) == ("west", ("west", "east"))
 
     def test_a_waiting_workload_is_read(self) -> None:
         found = read_workload(named(active=False, podSets=[{}]))
         assert found.pods == {"main": 1}
         assert not found.active
         assert (found.cluster_queue, found.assignments, found.owner_kind) == ("", (), "")
+        assert (found.cluster, found.nominated) == ("", ())
 
     @each(("given_back", "cpu"), [(0, 4000), (1, 3000), (3, 1000), (4, 0), (9, 0)])
     def test_reclaimed_pods_hold_no_quota(self, given_back: int, cpu: int) -> None:

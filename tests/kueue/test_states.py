@@ -136,6 +136,9 @@ def test_a_workload_that_waits_for_checks_holds_quota(reason: str) -> None:
     later = replace(workload, requeue_at=ago(seconds=-90))
     assert status_of(later, NOW).detail == f"{status.detail}; it is evicted in 1m30s"
     assert status_of(replace(later, checks=checks[:2]), NOW).detail == "waits for check b (Pending: not yet)"
+    dispatched = replace(workload, checks=checks[:2], nominated=("west", "east"))
+    expected = "waits for check b (Pending: not yet); it waits in the queues of worker clusters west, east"
+    assert status_of(dispatched, NOW).detail == expected
 
 
 def test_a_workload_with_quota_and_no_admission_condition_has_its_phase() -> None:

@@ -63,11 +63,18 @@ class Queues:
 
     def facts(self, jobset: JobSet, raw: Mapping[str, Any], now: datetime, *, pods: int) -> QueueFacts | None:
         """Queue facts for the readiness of a JobSet, with its number of remaining pods; None without a queue."""
-        if not jobset.queue or self.stock is None:
-            return None
-        if self._view is None:
+        view = self._seen() if jobset.queue else None
+        return view.facts(jobset, raw, now, pods) if view is not None else None
+
+    def cluster_of(self, uid: str) -> str:
+        """The worker cluster on which MultiKueue runs, or ran, the JobSet of this UID; empty for none."""
+        view = self._seen()
+        return view.clusters.get(uid, "") if view is not None else ""
+
+    def _seen(self) -> _View | None:
+        if self._view is None and self.stock is not None:
             self._view = _View(self.stock, queues_known=self.queues_known)
-        return self._view.facts(jobset, raw, now, pods)
+        return self._view
 
 
 class _View(QueueIndex):
@@ -79,6 +86,8 @@ class _View(QueueIndex):
         self._unused = stock.snapshot(without=lambda _: True)
         self._of = {workload.owner_uid: workload for workload in stock.workloads()}
         self._never: dict[str, str] = {}
+        both = (*stock.finished, *stock.workloads())
+        self.clusters = {workload.owner_uid: workload.cluster for workload in both if workload.cluster}
         for workload in stock.finished:
             # A Workload that Kueue could not start is finished, too, and has the only record of that.
             if workload.conditions["Finished"].reason == Trouble.FAILED_TO_START:
@@ -106,6 +115,7 @@ class _View(QueueIndex):
             blocked=obstacle,
             stuck=stuck,
             never=never,
+            cluster=self.clusters.get(jobset.uid, ""),
         )
 
     def _why_never(self, jobset: JobSet, raw: Mapping[str, Any]) -> str:

@@ -66,7 +66,8 @@ class QueueStatuses:
             stuck = stuck_workload(workload, owner, now, blocked=obstacle, ready_timeout=self._timeout(), kept=True)
             if stuck is None and waits and not never and head is not None and head.uid != workload.uid:
                 stuck = head.stuck
-        return QueueFacts(jobset.queue, cluster_queue, workload, obstacle, stuck, never)
+        cluster = workload.cluster if workload is not None else ""
+        return QueueFacts(jobset.queue, cluster_queue, workload, obstacle, stuck, never, cluster)
 
     def forget(self) -> None:
         """Another replica leads."""

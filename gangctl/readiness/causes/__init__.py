@@ -6,6 +6,7 @@ Each cause is a small function in a module by subject; :mod:`.ranking` sorts the
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from shlex import quote
 from typing import Final
 
 from gangctl.errors import plural
@@ -104,14 +105,7 @@ def _unknown(context: Context) -> Iterator[Finding]:
     """The fallback cause. A JobSet that another controller manages has none."""
     snapshot, jobset = context.snapshot, context.snapshot.jobset
     if jobset.managed_elsewhere:
-        yield context.cause(
-            Reason.UNKNOWN,
-            "another controller runs it, perhaps on another cluster: nothing is known of its pods here",
-            evidence=[f"spec.managedBy is {jobset.managed_by}"],
-            remedy="look where that controller runs it",
-            command=context.kubectl(f"describe jobset {jobset.name}"),
-            blocking=False,
-        )
+        yield _elsewhere(context)
         return
     counts, phase = context.readiness.counts, context.readiness.phase
     looked = [
@@ -137,4 +131,24 @@ def _unknown(context: Context) -> Iterator[Finding]:
         pods=max(0, counts.wanted - counts.ready),
         since=context.readiness.since,
         blocking=late,
+    )
+
+
+def _elsewhere(context: Context) -> Cause:
+    """Another controller manages it, so that its Jobs and pods are not in this cluster."""
+    jobset, queue = context.snapshot.jobset, context.snapshot.queue
+    cluster = queue.cluster if queue is not None else ""
+    return context.cause(
+        Reason.UNKNOWN,
+        f"MultiKueue runs it on worker cluster {cluster}, where its groups and pods are"
+        if cluster
+        else "another controller runs it, perhaps on another cluster: nothing is known of its pods here",
+        evidence=[f"spec.managedBy is {jobset.managed_by}"],
+        remedy="ask that cluster: --context takes the name that your kubeconfig has for it"
+        if cluster
+        else "look where that controller runs it",
+        command=f"{context.gangctl(f'why {jobset.name}')} --context {quote(cluster)}"
+        if cluster
+        else context.kubectl(f"describe jobset {jobset.name}"),
+        blocking=False,
     )

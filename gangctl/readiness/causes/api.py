@@ -29,7 +29,7 @@ def _unplaced(context: Context) -> int:
 def api_unavailable(context: Context) -> Iterator[Finding]:
     """The cluster does not support gangs: stamped JobSets wait, others are scheduled pod by pod."""
     api = context.snapshot.api
-    if api.available:
+    if api.available or context.snapshot.jobset.managed_elsewhere:
         return
     pods = _unplaced(context)
     if context.suspended and GATE in context.snapshot.jobset.gates:

@@ -260,16 +260,17 @@ def _checks(context: Context, workload: QueuedWorkload, status: Status) -> Itera
     refused = any(check.state in {"Retry", "Rejected"} for check in waiting)
     names = ", ".join(check.name for check in waiting)
     states = [f"check {c.name} is {c.state}{f': {c.message}' if c.message else ''}" for c in waiting]
+    command = f"kubectl describe admissionchecks.kueue.x-k8s.io {quote(waiting[0].name)}" if waiting else ""
+    remedy = "wait for the controller of the check, named by spec.controllerName of the AdmissionCheck"
+    if workload.nominated:
+        remedy = "wait: the first worker cluster that admits it runs it; the command says which of them can"
+        command = " ".join([_fit(context), *(f"--worker {quote(name)}" for name in workload.nominated)])
     yield context.cause(
         Reason.WAITING_FOR_CHECK,
         f"it holds quota, and waits for admission check {names}" if names else "it holds quota, and is about to start",
         evidence=[*states, *_status_detail(status)],
-        remedy="wait for the controller of the check, named by spec.controllerName of the AdmissionCheck"
-        if not refused
-        else "put right what the check says: Kueue gives the quota back, and queues it again",
-        command=f"kubectl describe admissionchecks.kueue.x-k8s.io {quote(waiting[0].name)}"
-        if waiting
-        else context.kubectl(f"describe {WORKLOADS} {workload.name}"),
+        remedy="put right what the check says: Kueue gives the quota back, and queues it again" if refused else remedy,
+        command=command or context.kubectl(f"describe {WORKLOADS} {workload.name}"),
         pods=_pods(context),
         since=unix(status.since),
         blocking=refused,

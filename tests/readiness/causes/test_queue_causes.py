@@ -112,6 +112,10 @@ def test_admission_checks_are_named_with_their_messages(state: str, blocking: bo
     assert cause.evidence[0] == f"check provision is {state}: no capacity"
     assert cause.blocking is blocking
     assert cause.command == "kubectl describe admissionchecks.kueue.x-k8s.io provision"
+    dispatched = queued(QuotaReserved=yes(), checks=checks, nominated=("west", "east"))
+    cause = the(Reason.WAITING_FOR_CHECK, waiting(dispatched))
+    assert cause.command == "gangctl fit js -n t --worker west --worker east"
+    assert "worker clusters west, east" in cause.evidence[1]
 
 
 def test_an_evicted_jobset_in_backoff_is_reported() -> None:
