@@ -122,7 +122,7 @@ class GangAdmission:
         return _answer(self._create(raw, jobset, request.namespace), jobset)
 
     def validate_jobset(self, request: AdmissionRequest) -> AdmissionResponse:
-        """CREATE: the final object carries its stamps, and its queue can admit it, as far as is known.
+        """CREATE: the final object has its stamps, and its queue can admit it, as far as is known.
 
         UPDATE: nothing changed that the gang cannot follow, except changes that Kueue makes.
         """
@@ -144,7 +144,11 @@ class GangAdmission:
         queued = self._queued(request.object or {}, jobset, resolution, request.namespace)
         if generation is None and self._fail_open:
             return _answer(queued, jobset)
-        return _answer(replace(queued, errors=(*check_stamped(jobset, resolution), *queued.errors)), jobset)
+        stamping = check_stamped(jobset, resolution)
+        if stamping and generation is None:
+            detail = f"asks for a gang, but no gang can be made on this cluster: {self._view.state.reason}"
+            stamping = (FieldError("metadata.annotations", ErrorKind.FORBIDDEN, detail),)
+        return _answer(replace(queued, errors=(*stamping, *queued.errors)), jobset)
 
     def mutate_job(self, request: AdmissionRequest) -> AdmissionResponse:
         """CREATE: make the Job's pods name their group. UPDATE: restore a lost reference."""
@@ -205,8 +209,8 @@ class GangAdmission:
         if self._fail_open:
             text = f"GangAPIUnavailable: runs without a gang: {state.reason}"
             return Admission(tuple(unstamped(raw, jobset)), (*warnings, text))
-        detail = f"asks for a gang, but no gang can be made on this cluster: {state.reason}"
-        return Admission(errors=(FieldError("metadata.annotations", ErrorKind.FORBIDDEN, detail),))
+        # Refused in validation, unless Kueue's webhook, which runs in between, hands it to another cluster.
+        return Admission(tuple(unstamped(raw, jobset)), warnings)
 
     def _taken(self, reference: Reference, namespace: str, raw: Object, generation: Generation) -> FieldError | None:
         """An error when the group that the pods would join belongs to another owner."""

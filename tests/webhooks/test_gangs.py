@@ -72,7 +72,9 @@ def test_a_jobset_planned_by_another_controller_is_left_alone() -> None:
 
 def test_without_the_scheduling_api_a_gang_is_refused_or_admitted_with_a_warning() -> None:
     view = View(ApiState(None, "the API is off"))
-    refused = GangAdmission(view).mutate_jobset(asked(GANGED))
+    unstamped = GangAdmission(view).mutate_jobset(asked(GANGED))
+    assert (unstamped.allowed, unstamped.patch, unstamped.warnings) == (True, (), ())
+    refused = GangAdmission(view).validate_jobset(asked(GANGED))
     assert (refused.allowed, refused.code) == (False, 422)
     assert "the API is off" in refused.message
     passed = GangAdmission(view, fail_open=True).mutate_jobset(asked(GANGED))

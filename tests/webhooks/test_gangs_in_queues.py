@@ -168,6 +168,17 @@ def test_a_jobset_managed_by_multikueue_gets_one_warning() -> None:
     assert GangAdmission(View(), queues=queues).mutate_jobset(asked(gang(managedBy=MULTIKUEUE))).warnings == ()
 
 
+def test_a_cluster_that_dispatches_needs_no_scheduling_api() -> None:
+    """Whether Kueue dispatches a JobSet is known only after gangctl's mutating webhook has run."""
+    admission = GangAdmission(View(ApiState(None, "the API is off")), queues=Queues())
+    assert admission.mutate_jobset(asked(gang())).allowed
+    answer = admission.validate_jobset(asked(gang(managedBy=MULTIKUEUE)))
+    assert answer.allowed
+    assert [warning.partition(":")[0] for warning in answer.warnings] == ["NotGanged"]
+    refused = admission.validate_jobset(asked(gang()))
+    assert "the API is off" in refused.message
+
+
 def test_queues_are_checked_for_a_jobset_admitted_without_a_gang() -> None:
     view = View(ApiState(None, "the API is off"))
     answer = GangAdmission(view, queues=Queues(), fail_open=True).validate_jobset(asked(gang(queue="typo")))
