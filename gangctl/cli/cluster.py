@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from typing import Final, TypeVar
 
 import click
@@ -39,12 +40,19 @@ def connect(flags: ClusterFlags, question: Callable[[Client, ClusterConfig], Awa
     structlog.configure(logger_factory=structlog.PrintLoggerFactory(file=sys.stderr))
 
     async def ask() -> T:
-        config = await load_cluster(kubeconfig=flags.kubeconfig, context=flags.context)
-        options = TransportOptions(timeout_seconds=flags.request_seconds or UNLIMITED_SECONDS)
-        async with Transport(config, options) as transport:
-            return await question(Client(transport), config)
+        async with connected(flags) as (client, config):
+            return await question(client, config)
 
     return asyncio.run(ask())
+
+
+@asynccontextmanager
+async def connected(flags: ClusterFlags) -> AsyncIterator[tuple[Client, ClusterConfig]]:
+    """A client for a cluster, and the cluster's configuration; ConfigError if the kubeconfig does not have it."""
+    config = await load_cluster(kubeconfig=flags.kubeconfig, context=flags.context)
+    options = TransportOptions(timeout_seconds=flags.request_seconds or UNLIMITED_SECONDS)
+    async with Transport(config, options) as transport:
+        yield Client(transport), config
 
 
 async def discover_rules(client: Client, namespace: str) -> ClusterRules:

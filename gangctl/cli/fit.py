@@ -15,6 +15,7 @@ from gangctl.cli.output import answer_no, print_answer
 from gangctl.cli.quantities import with_quantities
 from gangctl.errors import InputError
 from gangctl.fit.report import FitReport
+from gangctl.fit.workers import DispatchedFit
 
 
 @click.command()
@@ -46,6 +47,7 @@ from gangctl.fit.report import FitReport
 @options.kueue_namespace
 @options.output("table", "yaml", "json")
 @options.cluster
+@options.workers
 @options.colour
 def fit(
     *,
@@ -59,6 +61,7 @@ def fit(
     kueue_namespace: str,
     form: str,
     cluster: options.ClusterFlags,
+    workers: tuple[options.Worker, ...],
 ) -> None:
     """Say whether a JobSet can be admitted, ever and now.
 
@@ -66,6 +69,9 @@ def fit(
     ever have and with what is free. NAME is a JobSet of the cluster; with -f JobSets of files
     are compared with the cluster of --kubeconfig or --context, or with the objects that
     --queues names. A PathwaysJob counts as the JobSet that it becomes. Nothing is written.
+
+    A queue of MultiKueue dispatches to worker clusters: with --worker each of these is asked, too.
+    It fits if it fits on one of them, and never fits only if it never fits on any.
 
     In the table of resources, MAXIMUM is the most that could ever be had, borrowing included,
     NOMINAL the queue's own quota, and MISSING by how much REQUESTED exceeds MAXIMUM.
@@ -79,12 +85,19 @@ def fit(
       gangctl fit -f jobset.yaml --context production --queue research
       gangctl fit train -n research --now
       gangctl fit -f jobset.yaml --context production --fixed-nodes
+      gangctl fit train --context manager --worker west --worker east=east-context
     """  # noqa: D301 -- \b keeps the lines of a paragraph apart
     live = name is not None or cluster.given
     _check_usage(name, filenames, queue_files, live=live)
+    if workers and not live:
+        raise click.UsageError("--worker needs the cluster that dispatches: NAME, --kubeconfig or --context")
     jobset = name.name if name is not None else None
     question = Question(jobset, filenames, queue_files, namespace, queue, kueue_namespace, fixed_nodes)
-    if live:
+    if live and workers:
+        from gangctl.cli.workerfit import fit_with_workers  # noqa: PLC0415 -- as below
+
+        answers = fit_with_workers(question, workers, cluster)
+    elif live:
         from gangctl.cli.kueuecluster import fit_in_cluster  # noqa: PLC0415 -- half a second that files do without
 
         answers = fit_in_cluster(question, cluster)
@@ -92,8 +105,8 @@ def fit(
         answers = _ask_files(question)
     print_answer(
         form,
-        [with_quantities(each.report, FitReport) for each in answers],
-        lambda: [section for each in answers for section in fit_sections(each.report, each.remarks)],
+        [with_quantities(each.as_object(), DispatchedFit) for each in answers],
+        lambda: [section for each in answers for section in fit_sections(each.report, each.remarks, each.workers)],
     )
     if any(_is_no(each.report, now=now) for each in answers):
         answer_no()

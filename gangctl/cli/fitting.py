@@ -15,6 +15,7 @@ from gangctl.fit import verdict
 from gangctl.fit.clusterstate import FitRequest
 from gangctl.fit.nodes import gangs_of, node_fit
 from gangctl.fit.report import FitReport
+from gangctl.fit.workers import DispatchedFit, WorkerFit
 from gangctl.gang.report import requests_per_pod
 from gangctl.kueue.moments import age, span
 from gangctl.kueue.objects import QueuedWorkload
@@ -83,6 +84,12 @@ class Answer:
 
     report: FitReport
     remarks: tuple[str, ...] = ()
+    workers: tuple[WorkerFit, ...] = ()
+    """Of the worker clusters of MultiKueue that its queue dispatches to, if these were asked about."""
+
+    def as_object(self) -> DispatchedFit:
+        """The report, with those of the worker clusters."""
+        return {**self.report, "workers": list(self.workers)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,9 +102,13 @@ class Subject:
     queue: str
     uid: str = ""
     new: bool = True
+    workload: str = ""
+    """Name of its Workload of Kueue, of one that has no owner (MultiKueue)."""
 
     def owns(self, workload: QueuedWorkload) -> bool:
         """Whether a Workload of Kueue is this JobSet's own: its usage is ignored."""
+        if not workload.owner_uid and self.workload:
+            return (workload.namespace, workload.name) == (self.namespace, self.workload)
         if self.uid and workload.owner_uid:
             return workload.owner_uid == self.uid
         named = (workload.owner_kind, workload.namespace, workload.owner_name)

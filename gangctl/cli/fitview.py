@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 from gangctl.cli.output import Section, Table
@@ -15,6 +15,7 @@ from gangctl.fit.report import (
     PreemptedReport,
 )
 from gangctl.fit.words import figure
+from gangctl.fit.workers import WorkerFit
 from gangctl.kueue.amounts import UNLIMITED
 
 _VERDICTS: Final = {"never": "never fits", "not-now": "does not fit now", "fits": "fits", "unknown": "unknown"}
@@ -34,7 +35,7 @@ def amounts(values: Iterable[tuple[str, int]]) -> str:
     return ", ".join(f"{resource} {amount(resource, value)}" for resource, value in values)
 
 
-def fit_sections(report: FitReport, remarks: Iterable[str] = ()) -> list[Section]:
+def fit_sections(report: FitReport, remarks: Iterable[str] = (), workers: Sequence[WorkerFit] = ()) -> list[Section]:
     """The sections to print; ``remarks`` are lines on the JobSet's present state."""
     identity = report["metadata"]
     place = f"{identity['namespace']}/{identity['name']}" if identity["namespace"] else identity["name"]
@@ -50,6 +51,9 @@ def fit_sections(report: FitReport, remarks: Iterable[str] = ()) -> list[Section
             warnings=tuple(warnings),
         )
     ]
+    if workers:
+        rows = tuple((each["name"], _VERDICTS[each["verdict"]], each["reason"], each["message"]) for each in workers)
+        sections.append(Section("Worker clusters", table=Table(("CLUSTER", "VERDICT", "REASON", "MESSAGE"), rows)))
     if report["limits"]:
         sections.append(_limits(report["limits"]))
     if report["podSets"]:

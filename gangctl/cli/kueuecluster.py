@@ -195,16 +195,21 @@ def fit_in_cluster(question: Question, cluster: ClusterFlags) -> list[Answer]:
     """The reports from a cluster; ClusterUnavailableError without Kueue and nodes."""
 
     async def ask(client: Client, own_namespace: str) -> list[Answer]:
-        home = question.namespace or own_namespace
-        subjects = subjects_of(question, home) if question.name is None else [await _stored(client, question, home)]
-        stock = await _stock_for(client, question, subjects)
+        subjects = await subjects_in(client, question, own_namespace)
+        stock = await stock_for(client, question, subjects)
         return [answer_of(subject, stock, fixed_nodes=question.fixed_nodes) for subject in subjects]
 
     return ask_cluster(cluster, ask)
 
 
-async def _stock_for(client: Client, question: Question, subjects: Sequence[Subject]) -> Stock:
-    """The objects of the cluster; without Kueue only if its nodes are checked."""
+async def subjects_in(client: Client, question: Question, own_namespace: str) -> list[Subject]:
+    """The JobSets to check: of the cluster, or of files; ``own_namespace`` is the context's."""
+    home = question.namespace or own_namespace
+    return subjects_of(question, home) if question.name is None else [await _stored(client, question, home)]
+
+
+async def stock_for(client: Client, question: Question, subjects: Sequence[Subject]) -> Stock:
+    """The objects of a cluster; without Kueue only if its nodes are checked."""
     places = {subject.namespace for subject in subjects}
     if not question.fixed_nodes or await has_kueue(client):
         stock = await read_kueue(client, places, kueue_namespace=question.kueue_namespace)

@@ -200,6 +200,39 @@ def cluster(command: F) -> F:
     return cast("F", with_flags)
 
 
+@dataclass(frozen=True, slots=True)
+class Worker:
+    """A worker cluster of MultiKueue: its name there, and the context of the kubeconfig for it."""
+
+    name: str
+    context: str
+
+
+def _read_workers(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) -> tuple[Worker, ...]:
+    workers: dict[str, Worker] = {}
+    for value in values:
+        name, equals, context = value.partition("=")
+        if not name or (equals and not context):
+            raise click.BadParameter(f'"{value}" is neither NAME nor NAME=CONTEXT', ctx, param)
+        if name in workers:
+            raise click.BadParameter(f'worker cluster "{name}" is named twice', ctx, param)
+        workers[name] = Worker(name, context or name)
+    return tuple(workers.values())
+
+
+def workers(command: F) -> F:
+    """``--worker``: the worker clusters of MultiKueue to read, as a tuple of :class:`Worker`."""
+    return click.option(
+        "--worker",
+        "workers",
+        multiple=True,
+        metavar="NAME[=CONTEXT]",
+        callback=_read_workers,
+        help="Read this worker cluster of MultiKueue, too: its name there and, if that is another one, the context of "
+        "the kubeconfig for it. Can be repeated.",
+    )(command)
+
+
 def colour(command: F) -> F:
     """``--no-color``, which is stored in click's context."""
 

@@ -25,7 +25,7 @@ from gangctl.cli.pathways.report import (
 )
 from gangctl.cli.queue.report import DESCRIPTION, SUMMARY, QueueDescription, QueueReport
 from gangctl.fit.report import KIND as FIT
-from gangctl.fit.report import FitReport
+from gangctl.fit.workers import DispatchedFit
 from gangctl.gang.report import KIND as PLAN
 from gangctl.gang.report import PlanReport
 from gangctl.readiness.report import KIND as GANG
@@ -53,7 +53,7 @@ OF_COMMANDS: Final[Mapping[str, str]] = {
 _REPORTS: Final[Mapping[str, tuple[str, Any]]] = {
     "describe": (GANG, DescribedGang),
     "doctor": ("DoctorReport", DoctorReport),
-    "fit": (FIT, FitReport),
+    "fit": (FIT, DispatchedFit),
     "gang": (GANG, Gang),
     "pathways-accelerators": (ACCELERATOR, AcceleratorReport),
     "pathways-status": (STATUS, PathwaysStatus),

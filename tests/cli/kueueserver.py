@@ -9,7 +9,8 @@ from typing import Final
 import yaml
 from aiohttp import web
 
-from gangctl.client.resources import JOBSETS, NAMESPACES, NODES, PODS
+from gangctl.cli.workerfit import CONFIGS
+from gangctl.client.resources import EVENTS, JOBS, JOBSETS, NAMESPACES, NODES, PODS
 from gangctl.controllers.queues import kinds
 from gangctl.kueue.names import GROUP, VERSION
 from tests.cli.httpserver import listening
@@ -18,7 +19,7 @@ from tests.cli.kueueobjects import Object
 RESOURCES: Final = (
     *(kinds.CLUSTER_QUEUES, kinds.COHORTS, kinds.LOCAL_QUEUES, kinds.RESOURCE_FLAVORS, kinds.QUEUED_WORKLOADS),
     *(kinds.TOPOLOGIES, kinds.ADMISSION_CHECKS, kinds.PRIORITY_CLASSES, kinds.LIMIT_RANGES, kinds.RUNTIME_CLASSES),
-    *(kinds.CONFIG_MAPS, JOBSETS, NAMESPACES, NODES, PODS),
+    *(kinds.CONFIG_MAPS, JOBSETS, JOBS, NAMESPACES, NODES, PODS, EVENTS, CONFIGS),
 )
 
 

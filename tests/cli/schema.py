@@ -4,6 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from gangctl.cli.quantities import with_quantities
+from gangctl.cli.schema import schema_of
+from gangctl.fit.report import FitReport
+from gangctl.fit.workers import DispatchedFit
+
 TYPES: dict[str, tuple[type, ...]] = {
     "string": (str,),
     "integer": (int,),
@@ -57,3 +62,8 @@ def _of_object(value: dict[str, Any], schema: dict[str, Any], root: dict[str, An
         rule = schema.get("properties", {}).get(name, schema.get("additionalProperties", {}))
         found += [f"{path}.{name}: unknown"] if rule is False else violations(item, rule, root, f"{path}.{name}")
     return found
+
+
+def fit_violations(report: FitReport) -> list[str]:
+    """What contradicts the schema of ``gangctl fit``, of a report without worker clusters."""
+    return violations(with_quantities({**report, "workers": []}, DispatchedFit), schema_of("fit"))

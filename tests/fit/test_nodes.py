@@ -11,14 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gangctl.api.jobset import read_jobset
-from gangctl.cli.quantities import with_quantities
-from gangctl.cli.schema import schema_of
 from gangctl.fit.clusterstate import FitRequest
 from gangctl.fit.nodes import NodeShape, gangs_of, node_fit, read_node
 from gangctl.fit.packing import Class, Kind, excess, place
 from gangctl.fit.report import FitReport
 from gangctl.fit.requests import Surroundings
-from tests.cli.schema import violations
+from tests.cli.schema import fit_violations
 from tests.fit.asking import NAMESPACE, pods
 from tests.jobsets import MODE, OPTIONS, jobset
 from tests.strategies import PROPERTY, hostile_jobsets
@@ -51,7 +49,7 @@ def ask(
     fixed: bool = True,
 ) -> FitReport:
     report = node_fit(FitRequest(raw, NAMESPACE, None, ""), floor, PLAIN, used=used, fixed_nodes=fixed)
-    assert violations(with_quantities(report, FitReport), schema_of("fit")) == []
+    assert fit_violations(report) == []
     return report
 
 

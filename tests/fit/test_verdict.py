@@ -10,8 +10,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gangctl.cli.quantities import with_quantities
-from gangctl.cli.schema import schema_of
 from gangctl.fit.report import FitReport
 from gangctl.fit.snapshot import Held, Snapshot
 from gangctl.fit.verdict import FitRequest, fit
@@ -29,7 +27,7 @@ from gangctl.kueue.objects import (
     ResourceFlavor,
     SelectorTerm,
 )
-from tests.cli.schema import violations
+from tests.cli.schema import fit_violations
 from tests.fit.asking import CONFIGURATION, NAMESPACE, QUEUE, ask, grouped, known, pods, taken_flavors
 from tests.fit.queues import Written, group, holder
 from tests.jobsets import jobset
@@ -48,7 +46,7 @@ def cpu(count: int, name: str = "w", **more: str) -> dict[str, Any]:
 
 
 def gist(report: FitReport) -> tuple[str, str]:
-    assert violations(with_quantities(report, FitReport), schema_of("fit")) == []
+    assert fit_violations(report) == []
     return report["verdict"], report["reason"]
 
 
@@ -504,7 +502,7 @@ class TestProperties:
         """K6: not one refusal where an assignment exists, whatever is in use, nor one missing."""
         held, entries = world
         report = ask(known(*held), *entries)
-        assert violations(with_quantities(report, FitReport), schema_of("fit")) == []
+        assert fit_violations(report) == []
         assert (report["verdict"] == "never") == (not possible(held, entries)), report["message"]
         assert report["verdict"] != "unknown"
 
@@ -512,7 +510,7 @@ class TestProperties:
     @given(hostile_jobsets())
     def test_any_jobset_has_a_verdict(self, raw: dict[str, Any]) -> None:
         report = fit(FitRequest(raw, NAMESPACE, {}, QUEUE), known(queue()))
-        assert violations(with_quantities(report, FitReport), schema_of("fit")) == []
+        assert fit_violations(report) == []
 
     def test_podsets_of_a_group_get_one_flavor(self) -> None:
         flavors = (group({"f1": {"cpu": 10_000}, "f2": {"cpu": 10_000}}),)
