@@ -200,6 +200,16 @@ class TestDescribe:
         ]
         assert (report["pending"], report["admitted"], report["metadata"]) == (4, 1, {"name": "q", "namespace": "t"})
 
+    def test_worker_clusters_of_multikueue_are_a_column_where_there_are_any(self, tmp_path: Path) -> None:
+        away = workload("train", "q", pods=4, held={"f": {"cpu": "4"}})
+        away["status"]["clusterName"] = "west"
+        waits = workload("waits", "q")
+        lines = ask_files(tmp_path, cluster("8", away, waits), "describe", "q", "-n", "t").out.splitlines()
+        header, row, other = lines[lines.index("In order of admission") + 1 :]
+        at = header.index("CLUSTER")
+        assert (row[at:].split()[0], other[at:].split()[0]) == ("west", "-")
+        assert "  CLUSTER " not in ask_files(tmp_path, cluster("8", waits), "describe", "q", "-n", "t").out
+
     def test_borrowing_queues_are_shown(self, tmp_path: Path) -> None:
         expected = [{"clusterQueue": "cq", "flavor": "a100", "resource": GPU, "borrowed": "4"}]
         assert describe(tmp_path, busy(), "s", "-n", "t")["borrowers"] == expected

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
@@ -43,6 +43,8 @@ class Asking:
     filenames: tuple[str, ...] = ()
     at: datetime | None = None
     cluster: options.ClusterFlags = NO_CLUSTER
+    workers: tuple[options.Worker, ...] = ()
+    """Worker clusters of MultiKueue to read, too."""
     kueue_namespace: str = KUEUE_NAMESPACE
 
     @property
@@ -66,6 +68,12 @@ class Found:
 
     state: GangState
     keys: list[Key]
+    workers: Mapping[Key, GangState] = field(default_factory=dict)
+    """The states of the worker clusters that run some of them, as far as they were read."""
+
+    def where(self, key: Key) -> GangState:
+        """The state of the cluster that runs a gang, as far as it was read."""
+        return self.workers.get(key, self.state)
 
 
 def places(command: F) -> F:
@@ -113,6 +121,8 @@ def asked(names: Sequence[ObjectName] = (), *, at: datetime | None = None, **fla
         raise click.UsageError("names exclude --selector")
     if names and asking.everywhere and not asking.offline:
         raise click.UsageError("names are of one namespace: leave --all-namespaces out")
+    if asking.offline and asking.workers:
+        raise click.UsageError("-f stands in for clusters: leave it out, or --worker")
     if asking.offline and asking.cluster.given:
         raise click.UsageError("-f stands in for a cluster: leave it out, or --kubeconfig and --context")
     if asking.at is not None and not asking.offline:
@@ -152,7 +162,11 @@ def find(asking: Asking, more: Callable[[Reader, list[Key]], Awaitable[None]] | 
     async def question(reader: Reader, keys: list[Key]) -> Found:
         if more is not None:
             await more(reader, keys)
-        return Found(reader.state, keys)
+        if not asking.workers:
+            return Found(reader.state, keys)
+        from gangctl.cli.gangs.workers import read_workers  # noqa: PLC0415 -- only with --worker
+
+        return Found(reader.state, keys, await read_workers(asking, reader.state, keys, more))
 
     return live(asking, question)
 

@@ -19,6 +19,7 @@ from gangctl.cli.gangs.state import GangState, StoredJobSet, read_events
 from gangctl.cli.kueuecluster import has_kueue, read_kueue, read_nodes, read_pod_surroundings
 from gangctl.cli.kueuesnapshot import Stock
 from gangctl.cli.messages import note
+from gangctl.cli.options import Worker
 from gangctl.client.client import EVERYTHING, Client, Selection
 from gangctl.client.resources import EVENTS, JOBS, JOBSETS, NODES, PODS, Resource
 from gangctl.controllers.discovery import prove, served_resources
@@ -159,12 +160,18 @@ class Reader:
     """Reads a scope of a cluster into a state; :attr:`readable` are readable collections, which can be watched."""
 
     def __init__(
-        self, client: Client, scope: Scope, *, kueue_namespace: str = KUEUE_NAMESPACE, watching: bool = False
+        self,
+        client: Client,
+        scope: Scope,
+        *,
+        kueue_namespace: str = KUEUE_NAMESPACE,
+        watching: bool = False,
+        worker: Worker | None = None,
     ) -> None:
-        """Start empty. With ``watching``, queues without gangs are read, too."""
+        """Start empty. With ``watching``, queues without gangs are read, too; ``worker`` is what the cluster is."""
         self.client = client
         self.scope = scope
-        self.state = GangState()
+        self.state = GangState(worker=worker)
         self.readable: list[Source[Any]] = []
         self._kueue_namespace = kueue_namespace
         self._watching = watching
@@ -188,7 +195,8 @@ class Reader:
         self.state.groups_known = not any(missing[: len(groups)])
         self.state.nodes_known = not missing[-1]
         if self._left_out:
-            note(f"left out: {'; '.join(sorted(set(self._left_out)))}")
+            where = f"worker cluster {self.state.worker.name}: " if self.state.worker is not None else ""
+            note(f"{where}left out: {'; '.join(sorted(set(self._left_out)))}")
         return self.state
 
     async def look_closely(self, keys: Iterable[Key]) -> None:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 @click.command("describe")
 @click.argument("name", type=asking.GANG_NAME)
 @asking.of_namespace
+@options.workers
 @click.option(
     "--group", metavar="NAME", callback=group_name, help="Only this group of the JobSet, by its name or its template's."
 )
@@ -48,5 +49,6 @@ def command(*, name: ObjectName, group: str | None, form: str, **flags: Any) -> 
     wanted = asking.asked((name,), **flags)
     found = asking.find(wanted, more)
     now = wanted.now()
-    described = describe(found.state, asking.one_of(found), group or "", now)
+    key = asking.one_of(found)
+    described = describe(found.where(key), key, group or "", now)
     print_answer(form, [described.as_object()], lambda: description_sections(described, now))

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from shlex import quote
 from typing import Annotated, Final, TypedDict
 
 from gangctl.api.objects import Key
 from gangctl.cli.gangs.inventory import Inventory, NodeDetail, inventory_of
 from gangctl.cli.gangs.state import MOST, Event, GangState, last
 from gangctl.cli.gangs.tree import gang_tree
-from gangctl.cli.gangs.views import ago, cause_sections, headline, sentence
+from gangctl.cli.gangs.views import ago, cause_sections, headline, on_cluster, sentence
 from gangctl.cli.messages import plural
 from gangctl.cli.output import Section, Table
 from gangctl.errors import InputError, one_line
@@ -55,6 +56,8 @@ class Description:
     events: Sequence[Event]
     outcome: str
     """The JobSet's message about its end."""
+    elsewhere: bool = False
+    """Whether another controller runs it, so that its groups, Jobs and pods are not in this cluster."""
 
     def as_object(self) -> DescribedGang:
         """The Gang, with its details."""
@@ -85,7 +88,8 @@ def describe(state: GangState, key: Key, group: str, now: float) -> Description:
             causes=tuple(cause for cause in gang.causes if not cause.groups or only in cause.groups),
         )
     events = last(state.events, key, [each.name for each in gang.groups])
-    return Description(gang, inventory_of(snapshot, only), events, state.outcome(key))
+    elsewhere = snapshot.jobset.managed_elsewhere
+    return Description(gang, inventory_of(snapshot, only), events, state.outcome(key), elsewhere)
 
 
 def _group_name(gang: Readiness, wanted: str) -> str:
@@ -104,10 +108,11 @@ def _group_name(gang: Readiness, wanted: str) -> str:
 def description_sections(described: Description, now: float) -> list[Section]:
     """The sections for a terminal."""
     gang, inventory = described.gang, described.inventory
-    sections = [
-        Section(headline(gang, now), tuple(_lines(described, now))),
-        Section("Groups, Jobs and pods", tuple(gang_tree(gang, inventory, now))),
-    ]
+    sections = [Section(headline(gang, now), tuple(_lines(described, now)))]
+    if not described.elsewhere:
+        sections.append(Section("Groups, Jobs and pods", tuple(gang_tree(gang, inventory, now))))
+    elif gang.cluster and not gang.phase.over:
+        sections.append(Section("Groups, Jobs and pods", tuple(_there(gang))))
     if inventory["nodes"]:
         sections.append(_nodes(inventory["nodes"]))
     sections += cause_sections(gang, now)
@@ -119,18 +124,25 @@ def description_sections(described: Description, now: float) -> list[Section]:
 def _lines(described: Description, now: float) -> Iterator[str]:
     gang = described.gang
     yield gang.phase.sentence
+    yield from on_cluster(gang)
     if described.outcome:
         yield one_line(sentence(described.outcome))
     if gang.local_queue:
         behind = f", ClusterQueue {gang.cluster_queue}" if gang.cluster_queue else ""
         yield f"LocalQueue {gang.local_queue}{behind}"
     facts = [
-        f"gang level {gang.level}",
+        "" if described.elsewhere else f"gang level {gang.level}",
         f"created {ago(gang.created_at, now)} ago" if gang.created_at else "",
         plural(gang.attempt, "restart") if gang.attempt else "",
         plural(gang.counts.stranded, "stranded pod") if gang.counts.stranded else "",
     ]
     yield ", ".join(filter(None, facts))
+
+
+def _there(gang: Readiness) -> Iterator[str]:
+    """How to see what a worker cluster has."""
+    yield f"They are on worker cluster {gang.cluster}; --context takes the name that your kubeconfig has for it."
+    yield f"$ gangctl describe {gang.name} -n {gang.namespace} --context {quote(gang.cluster)}"
 
 
 def _nodes(nodes: Sequence[NodeDetail]) -> Section:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import aclosing
 from datetime import UTC, datetime
 from typing import Final
@@ -14,7 +14,7 @@ from gangctl.api.objects import Key
 from gangctl.cli.formats import TABLE, WIDE
 from gangctl.cli.gangs.asking import Asking, live
 from gangctl.cli.gangs.cluster import Reader
-from gangctl.cli.gangs.views import HEADERS, WIDE_HEADERS, gang_row
+from gangctl.cli.gangs.views import WIDE_HEADERS, gang_row, headers_of
 from gangctl.cli.gangs.watching import Watch
 from gangctl.cli.output import Listing, Table, print_names, row_line
 from gangctl.readiness.phases import GangPhase
@@ -22,7 +22,20 @@ from gangctl.readiness.report import gang_object
 from gangctl.readiness.result import Readiness
 
 GONE: Final = "(deleted)"
-_WIDTHS: Final = (15, 23, 19, 10, 21, 15, 9, 9, 16, 11, 9)
+_WIDTHS: Final[Mapping[str, int]] = {
+    "NAMESPACE": 15,
+    "NAME": 23,
+    "PHASE": 19,
+    "READY": 10,
+    "REASON": 21,
+    "QUEUE": 15,
+    "SINCE": 9,
+    "AGE": 9,
+    "CLUSTER": 16,
+    "CLUSTERQUEUE": 16,
+    "RESTARTS": 11,
+    "GROUPS": 9,
+}
 """Minimum widths of columns with the gap behind them, for later rows."""
 
 
@@ -64,13 +77,15 @@ class _Printer:
 
     def __init__(self, listing: Listing) -> None:
         self._form = listing.form
-        self._header = (*HEADERS, *WIDE_HEADERS) if listing.form == WIDE else HEADERS
         self._headers = listing.headers
+        self._columns: tuple[str, ...] = ()
+        """Those of the first gangs, without the columns of ``-o wide``: rows that come later have no others."""
         self._widths: Sequence[int] = ()
         self._documents = 0
 
     def show(self, changes: Sequence[tuple[Readiness | None, Readiness | None]]) -> None:
         now = datetime.now(UTC).timestamp()
+        self._columns = self._columns or headers_of(after for _, after in changes if after is not None)
         if self._form in {TABLE, WIDE}:
             self._rows([self._row(before, after, now) for before, after in changes])
             return
@@ -85,15 +100,16 @@ class _Printer:
 
     def _row(self, before: Readiness | None, after: Readiness | None, now: float) -> tuple[str, ...]:
         if after is not None:
-            return gang_row(after, now)
+            return gang_row(after, now, self._columns)
         assert before is not None  # noqa: S101 -- a change has one of the two
-        row = gang_row(before, now)
+        row = gang_row(before, now, self._columns)
         return (*row[:2], GONE, "", "", *row[5:])
 
     def _rows(self, rows: Sequence[tuple[str, ...]]) -> None:
+        header = (*self._columns, *WIDE_HEADERS) if self._form == WIDE else self._columns
         if not self._widths:
-            known = Table(self._header, tuple(row[: len(self._header)] for row in rows))
-            self._widths = list(map(max, known.widths, _WIDTHS))
-            rows = [self._header, *rows] if self._headers else rows
+            known = Table(header, tuple(row[: len(header)] for row in rows))
+            self._widths = [max(width, _WIDTHS[name]) for name, width in zip(header, known.widths, strict=False)]
+            rows = [header, *rows] if self._headers else rows
         for row in rows:
-            click.echo(row_line(row[: len(self._header)], self._widths))
+            click.echo(row_line(row[: len(header)], self._widths))

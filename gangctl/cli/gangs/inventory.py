@@ -62,7 +62,9 @@ class Inventory(TypedDict):
 
 
 def inventory_of(snapshot: Snapshot, only: str = "") -> Inventory:
-    """Everything of a JobSet, or of its group ``only``."""
+    """Everything of a JobSet, or of its group ``only``; nothing of one whose Jobs are on another cluster."""
+    if snapshot.jobset.managed_elsewhere:
+        return {"groups": [], "nodes": []}
     groups = [group for group in members(snapshot) if only in {"", group.name}]
     details = [_group(group) for group in groups]
     pods = [pod for group in groups for pod in _all(group)]

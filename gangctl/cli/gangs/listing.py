@@ -8,7 +8,7 @@ import click
 
 from gangctl.cli import options
 from gangctl.cli.gangs import asking
-from gangctl.cli.gangs.views import HEADERS, LEGEND, WIDE_HEADERS, gang_entry
+from gangctl.cli.gangs.views import LEGEND, WIDE_HEADERS, gang_entry, headers_of
 from gangctl.cli.names import ObjectName
 from gangctl.cli.output import Listing
 from gangctl.readiness.phases import GangPhase
@@ -40,6 +40,7 @@ class PhaseChoice(click.ParamType[GangPhase]):
 @click.command("get")
 @click.argument("names", nargs=-1, metavar="[NAME]...", type=asking.GANG_NAME)
 @asking.places
+@options.workers
 @options.selector("JobSets")
 @click.option(
     "--phase",
@@ -80,6 +81,8 @@ def command(
     if watch:
         if wanted.offline:
             raise click.UsageError("files do not change: --watch needs a cluster")
+        if wanted.workers:
+            raise click.UsageError("--watch follows one cluster: leave --worker out, or watch in its --context")
         if listing.sort_by:
             raise click.UsageError("--sort-by needs all gangs, and a watch prints one at a time")
         if listing.form == "json" or "=" in listing.form:
@@ -90,11 +93,12 @@ def command(
         return
     found = asking.find(wanted)
     now = wanted.now()
-    states = [found.state.readiness(key, now) for key in found.keys]
+    states = [found.where(key).readiness(key, now) for key in found.keys]
     shown = [each for each in states if each is not None and (not chosen or each.phase in chosen)]
+    headers = headers_of(shown)
     listing.print(
-        HEADERS,
-        [gang_entry(each, now) for each in shown],
+        headers,
+        [gang_entry(each, now, headers) for each in shown],
         wide=WIDE_HEADERS,
         nothing=wanted.nothing("gangs"),
         legend=LEGEND,

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from shlex import quote
 from typing import Any, Final
 
 from gangctl.api.jobset import JobSet
@@ -12,6 +13,7 @@ from gangctl.api.objects import Key, Object
 from gangctl.api.parts import object_at
 from gangctl.api.scheduling import Observed
 from gangctl.cli.gangs.queues import Queues
+from gangctl.cli.options import Worker
 from gangctl.client.client import Client, Selection
 from gangctl.client.resources import EVENTS
 from gangctl.errors import one_line
@@ -23,7 +25,7 @@ from gangctl.readiness.assembly import Collections, assemble, is_followed
 from gangctl.readiness.evaluate import evaluate
 from gangctl.readiness.facts import NodeFacts, PodFacts, Refused, Snapshot
 from gangctl.readiness.reading import event_seen_at
-from gangctl.readiness.result import Readiness
+from gangctl.readiness.result import Cause, Readiness
 from gangctl.runtime.store import Store
 
 NOTHING_SERVED: Final = ApiState(None, "the generation of the scheduling API is not known")
@@ -88,6 +90,8 @@ class GangState:
     """All known objects. Stores of forbidden collections stay empty, and are listed separately."""
 
     api: ApiState = NOTHING_SERVED
+    worker: Worker | None = None
+    """This worker cluster of MultiKueue; None for the cluster that was asked."""
     jobsets: Store[StoredJobSet] = field(default_factory=Store)
     jobs: Store[JobProgress] = field(
         default_factory=lambda: Store({"jobset": lambda job: [(job.namespace, job.jobset)]})
@@ -124,7 +128,15 @@ class GangState:
     def readiness(self, key: Key, now: float, before: Readiness | None = None) -> Readiness | None:
         """The readiness of one JobSet; None if it does not exist."""
         snapshot = self.snapshot(key, now)
-        return None if snapshot is None else evaluate(snapshot, now, before)
+        if snapshot is None:
+            return None
+        found = evaluate(snapshot, now, before)
+        return found if self.worker is None else _on(self.worker, found)
+
+    def cluster_of(self, key: Key) -> str:
+        """The worker cluster on which MultiKueue runs a JobSet; empty for none."""
+        found = self.jobsets.get(*key)
+        return self.queues.cluster_of(found.jobset.uid) if found is not None else ""
 
     def assessment(self, jobset: JobSet) -> Assessment:
         """The assessment of a JobSet here."""
@@ -164,6 +176,22 @@ class GangState:
             return ""
         jobset = found.jobset
         return ": ".join(filter(None, (jobset.outcome_reason, jobset.outcome_message)))
+
+
+def _on(worker: Worker, gang: Readiness) -> Readiness:
+    """A gang of a worker cluster: its commands are for that cluster."""
+    context = f"--context {quote(worker.context)}"
+
+    def of_it(cause: Cause) -> Cause:
+        if not cause.command:
+            return cause
+        program, _, words = cause.command.partition(" ")
+        # A command of kubectl may end in a pipe.
+        command = f"kubectl {context} {words}" if program == "kubectl" else f"{cause.command} {context}"
+        return replace(cause, command=command)
+
+    lost = of_it(gang.lost) if gang.lost is not None else None
+    return replace(gang, cluster=worker.name, causes=tuple(map(of_it, gang.causes)), lost=lost)
 
 
 MOST: Final = 10

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import timedelta
 from typing import Final
 
@@ -16,6 +16,8 @@ from gangctl.readiness.report import gang_object
 from gangctl.readiness.result import Cause, Readiness
 
 HEADERS: Final = ("NAMESPACE", "NAME", "PHASE", "READY", "REASON", "QUEUE", "SINCE", "AGE")
+CLUSTER: Final = ("CLUSTER",)
+"""Follows these where a gang is on a worker cluster of MultiKueue."""
 WIDE_HEADERS: Final = ("CLUSTERQUEUE", "RESTARTS", "GROUPS", "MESSAGE")
 LEGEND: Final = (
     "READY: pods that are ready, of those that should exist now. REASON: the most likely cause of what is not ready."
@@ -27,8 +29,13 @@ def ago(at: int, now: float) -> str:
     return span(timedelta(seconds=max(0.0, now - at))) if at else EMPTY
 
 
-def gang_row(gang: Readiness, now: float) -> tuple[str, ...]:
-    """One gang under :data:`HEADERS` and :data:`WIDE_HEADERS`."""
+def headers_of(gangs: Iterable[Readiness]) -> tuple[str, ...]:
+    """The headers of the table of these gangs, without those of ``-o wide``."""
+    return (*HEADERS, *CLUSTER) if any(gang.cluster for gang in gangs) else HEADERS
+
+
+def gang_row(gang: Readiness, now: float, headers: Sequence[str] = HEADERS) -> tuple[str, ...]:
+    """One gang under :func:`headers_of` and :data:`WIDE_HEADERS`."""
     return (
         gang.namespace,
         gang.name,
@@ -38,6 +45,7 @@ def gang_row(gang: Readiness, now: float) -> tuple[str, ...]:
         gang.local_queue,
         ago(gang.since, now),
         ago(gang.created_at, now),
+        *((gang.cluster,) if len(headers) > len(HEADERS) else ()),
         gang.cluster_queue,
         str(gang.attempt),
         str(len(gang.groups)),
@@ -45,9 +53,9 @@ def gang_row(gang: Readiness, now: float) -> tuple[str, ...]:
     )
 
 
-def gang_entry(gang: Readiness, now: float) -> Entry:
+def gang_entry(gang: Readiness, now: float, headers: Sequence[str]) -> Entry:
     """One gang of a list."""
-    return Entry(gang_object(gang), gang_row(gang, now))
+    return Entry(gang_object(gang), gang_row(gang, now, headers))
 
 
 def sentence(text: str) -> str:
@@ -96,9 +104,15 @@ def headline(gang: Readiness, now: float) -> str:
     return f"Gang {gang.namespace}/{gang.name}: {gang.phase.value}{since}" + ("" if gang.phase.over else f", {counts}")
 
 
+def on_cluster(gang: Readiness) -> list[str]:
+    """The worker cluster of MultiKueue that a gang is on, in a sentence, if it is on one."""
+    verb = "ran" if gang.phase.over else "runs"
+    return [f"MultiKueue {verb} it on worker cluster {gang.cluster}."] if gang.cluster else []
+
+
 def explanation(gang: Readiness, outcome: str, now: float) -> list[Section]:
     """All causes, the most likely first; for a settled gang, its phase."""
-    lines = [gang.phase.sentence]
+    lines = [gang.phase.sentence, *on_cluster(gang)]
     if outcome:
         lines.append(one_line(sentence(outcome)))
     if not gang.causes and not gang.phase.settled:

@@ -15,6 +15,7 @@ from gangctl.cli.output import answer_no, print_answer
 @click.command("why")
 @click.argument("name", type=asking.GANG_NAME)
 @asking.of_namespace
+@options.workers
 @asking.files
 @options.output("table", "json", "yaml")
 @options.colour
@@ -41,8 +42,9 @@ def command(*, name: ObjectName, form: str, **flags: Any) -> None:
     found = asking.find(wanted, lambda reader, keys: reader.look_closely(keys))
     key = asking.one_of(found)
     now = wanted.now()
-    gang = found.state.readiness(key, now)
+    state = found.where(key)
+    gang = state.readiness(key, now)
     assert gang is not None  # noqa: S101 -- it was found a moment ago
-    print_answer(form, [gang_object(gang)], lambda: explanation(gang, found.state.outcome(key), now))
+    print_answer(form, [gang_object(gang)], lambda: explanation(gang, state.outcome(key), now))
     if is_no(gang):
         answer_no()

@@ -113,7 +113,14 @@ def _borrowers(borrowers: Iterable[BorrowerReport]) -> Section:
 def _members(report: QueueDescription, now: datetime) -> Section:
     """The gangs, and other objects in the queue with their kinds."""
     several = report["queue"] == "ClusterQueue"
-    headers = ("POSITION", "GANG", *(("QUEUE",) if several else ()), "PRIORITY", "PODS", "PHASE", "SINCE", "WAITS-FOR")
+    away = any(each["cluster"] for each in report["members"])
+    headers = (
+        *("POSITION", "GANG"),
+        *(("QUEUE",) if several else ()),
+        *("PRIORITY", "PODS", "PHASE", "SINCE"),
+        *(("CLUSTER",) if away else ()),
+        "WAITS-FOR",
+    )
     rows = tuple(
         (
             "" if each["position"] is None else str(each["position"]),
@@ -123,6 +130,7 @@ def _members(report: QueueDescription, now: datetime) -> Section:
             str(each["pods"]),
             each["phase"],
             _since(each, now),
+            *((each["cluster"],) if away else ()),
             _reason(each),
         )
         for each in report["members"]

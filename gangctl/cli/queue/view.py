@@ -197,6 +197,7 @@ class View(QueueIndex):
             "message": status.message,
             "detail": status.detail,
             "since": status.since,
+            "cluster": workload.cluster,
             "stuck": stuck.message if stuck is not None else "",
             "trouble": str(stuck.trouble) if stuck is not None else "",
         }
