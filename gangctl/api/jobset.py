@@ -16,6 +16,7 @@ from gangctl.api.failurepolicy import NONE, Restarts, read_restarts
 from gangctl.api.meta import (
     ADMISSION_GATED_BY,
     EXCLUSIVE_TOPOLOGY,
+    EXPECTED_DURATION,
     GANG_MODE,
     GANG_OPTIONS,
     GANG_REF,
@@ -52,7 +53,7 @@ _KEPT: Final = (
 """Annotations that the projection keeps: others may be large (``last-applied-configuration``)."""
 
 
-_ON_JOBSETS: Final = frozenset({GANG_MODE, GANG_OPTIONS, GANGS})
+_ON_JOBSETS: Final = frozenset({GANG_MODE, GANG_OPTIONS, GANGS, EXPECTED_DURATION})
 _MAX_CLAIMS: Final = 1024
 _ON_TEMPLATES: Final = frozenset({GANG_MODE, GANG_REF})
 _MOST_UNREAD: Final = 8

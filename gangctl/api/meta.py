@@ -22,6 +22,9 @@ GANG_OPTIONS: Final = "gangctl.dev/gang-options"
 GANGS: Final = "gangctl.dev/gangs"
 """On a JobSet: list of gangs over named ReplicatedJobs, in YAML or JSON."""
 
+EXPECTED_DURATION: Final = "gangctl.dev/expected-duration"
+"""On a JobSet or a Workload of Kueue: how long it runs, as a Go duration such as ``2h30m``; it limits nothing."""
+
 GANG_REF: Final = "gangctl.dev/gang-ref"
 """On ``replicatedJobs[].template.metadata`` and Jobs: the stamp that the webhook for JobSets writes."""
 

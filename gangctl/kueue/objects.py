@@ -178,6 +178,20 @@ class CheckState:
 
 
 @dataclass(frozen=True, slots=True)
+class RunTime:
+    """What a Workload declares about how long it runs, in seconds; None is nothing."""
+
+    maximum: int | None = None
+    """``spec.maximumExecutionTimeSeconds``"""
+    spent: int = 0
+    """``status.accumulatedPastExecutionTimeSeconds``: the part of ``maximum`` before the last eviction."""
+    expected: float | None = None
+    """Annotation ``gangctl.dev/expected-duration``, which Kueue does not copy from a JobSet by itself."""
+    grace: int = 30
+    """The longest ``terminationGracePeriodSeconds`` of its pods."""
+
+
+@dataclass(frozen=True, slots=True)
 class QueuedWorkload:
     """A Workload of Kueue (``workloads.kueue.x-k8s.io``), not one of ``scheduling.k8s.io``.
 
@@ -216,6 +230,7 @@ class QueuedWorkload:
     """``status.clusterName``: the worker cluster on which MultiKueue runs it."""
     nominated: tuple[str, ...] = ()
     """``status.nominatedClusterNames``: the worker clusters in whose queues it waits."""
+    run_time: RunTime = RunTime()
 
     def holds(self, condition: str) -> bool:
         """Whether a condition is True."""

@@ -10,8 +10,9 @@ import sys
 from collections.abc import Iterable, Mapping
 from typing import Any, Final, Literal
 
-from gangctl.api.meta import ADMISSION_GATED_BY, controller_owner
+from gangctl.api.meta import ADMISSION_GATED_BY, EXPECTED_DURATION, controller_owner
 from gangctl.api.parts import object_at, objects_at
+from gangctl.cel.times import SECOND, parse_duration
 from gangctl.errors import InputError
 from gangctl.kueue.amounts import quota_amount, read_amounts, read_quantity
 from gangctl.kueue.objects import (
@@ -30,6 +31,7 @@ from gangctl.kueue.objects import (
     Quota,
     ResourceFlavor,
     ResourceGroup,
+    RunTime,
     SelectorTerm,
     StopPolicy,
     Topology,
@@ -301,6 +303,38 @@ def _assignment(raw: Mapping[str, Any], pods: Mapping[str, int], reclaimable: Ma
     )
 
 
+def read_expected(raw: Mapping[str, Any]) -> float | None:
+    """How long an object declares to run, in seconds; None without a valid, positive duration."""
+    try:
+        found = parse_duration(_text(object_at(object_at(raw, "metadata"), "annotations"), EXPECTED_DURATION))
+    except (ValueError, OverflowError):
+        return None
+    return found.nanoseconds / SECOND if found.nanoseconds > 0 else None
+
+
+_UNDECLARED: Final = RunTime()
+_LONGEST: Final = 2**31 - 1
+"""Of seconds in Kueue's API."""
+
+
+def _seconds(raw: Mapping[str, Any], key: str, default: int = 0) -> int:
+    return min(max(0, _integer(raw, key, default)), _LONGEST)
+
+
+def _run_time(raw: Mapping[str, Any]) -> RunTime:
+    spec, status = object_at(raw, "spec"), object_at(raw, "status")
+    pods = [object_at(object_at(each, "template"), "spec") for each in objects_at(spec, "podSets")]
+    graces = [_seconds(each, "terminationGracePeriodSeconds", _UNDECLARED.grace) for each in pods]
+    found = RunTime(
+        _seconds(spec, "maximumExecutionTimeSeconds") or None,
+        _seconds(status, "accumulatedPastExecutionTimeSeconds"),
+        read_expected(raw),
+        max(graces, default=_UNDECLARED.grace),
+    )
+    # Most declare nothing, and there are many of them.
+    return _UNDECLARED if found == _UNDECLARED else found
+
+
 def read_workload(raw: Mapping[str, Any]) -> QueuedWorkload:
     """The projection of a Kueue Workload; InputError when it has no name.
 
@@ -345,6 +379,7 @@ def read_workload(raw: Mapping[str, Any]) -> QueuedWorkload:
         ),
         cluster=_name(status, "clusterName"),
         nominated=_texts(status, "nominatedClusterNames"),
+        run_time=_run_time(raw),
     )
 
 

@@ -28,6 +28,12 @@ def told(raw: dict[str, Any]) -> list[str]:
             "gangctl knows no such key; gangctl reads gangctl.dev/gang-mode, gangctl.dev/gang-options and",
         ),
         ("labels", "gangctl.dev/gang-mode", "it is an annotation, of the JobSet or of"),
+        ("labels", "gangctl.dev/expected-duration", "it is an annotation of the JobSet"),
+        (
+            "annotations",
+            "gangctl.dev/expected-durations",
+            "gangctl knows no such key; did you mean gangctl.dev/expected-duration",
+        ),
         ("labels", "gangctl.dev/skip", "it is a label of namespaces"),
         ("annotations", "gangctl.dev/gang-ref", "gangctl writes it itself: leave it out"),
     ],
@@ -60,3 +66,7 @@ def test_of_a_thousand_keys_only_some_are_listed() -> None:
     messages = told(raw)
     assert len(messages) == 8
     assert max(map(len, messages)) < 300
+
+
+def test_an_expected_duration_belongs_on_the_jobset() -> None:
+    assert told(jobset("js", rj("a"), annotations={"gangctl.dev/expected-duration": "2h"})) == []

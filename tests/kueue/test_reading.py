@@ -26,6 +26,7 @@ from gangctl.kueue.objects import (
     Quota,
     ResourceFlavor,
     ResourceGroup,
+    RunTime,
     SelectorTerm,
     Topology,
 )
@@ -319,6 +320,31 @@ class TestWorkload:
 
     def test_pod_templates_are_not_kept(self) -> None:
         assert "containers" not in repr(read_workload(WORKLOAD))
+
+
+class TestRunTime:
+    def test_what_a_workload_declares_is_read(self) -> None:
+        pods = [{"template": {"spec": {"terminationGracePeriodSeconds": each}}} for each in (5, 90)]
+        raw = {
+            "metadata": {"name": "w", "annotations": {"gangctl.dev/expected-duration": "1h30m"}},
+            "spec": {"maximumExecutionTimeSeconds": 7200, "podSets": pods},
+            "status": {"accumulatedPastExecutionTimeSeconds": 60},
+        }
+        assert read_workload(raw).run_time == RunTime(7200, 60, 5400, 90)
+
+    @each("written", ["", "2", "two hours", "-1h", "0", "9" * 400 + "h", 7, None])
+    def test_a_text_that_is_no_duration_is_none(self, written: object) -> None:
+        raw = {"metadata": {"name": "w", "annotations": {"gangctl.dev/expected-duration": written}}}
+        assert read_workload(raw).run_time == RunTime()
+
+    @each("written", [0, -1, "60", True, None])
+    def test_no_positive_number_is_no_maximum(self, written: object) -> None:
+        raw = {"metadata": {"name": "w"}, "spec": {"maximumExecutionTimeSeconds": written}}
+        assert read_workload(raw).run_time == RunTime()
+
+    def test_huge_numbers_are_capped(self) -> None:
+        raw = {"metadata": {"name": "w"}, "spec": {"maximumExecutionTimeSeconds": 10**5000}}
+        assert read_workload(raw).run_time.maximum == 2**31 - 1
 
 
 class TestAmounts:
