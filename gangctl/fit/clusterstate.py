@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from gangctl.fit.ends import Outlook
 from gangctl.fit.floor import NodeShape
 from gangctl.fit.quotas import Quotas
 from gangctl.fit.requests import Surroundings
@@ -19,7 +20,7 @@ class FitRequest:
     ``namespace_labels`` is None if unknown. ``queue`` is the LocalQueue that its label names, or empty.
     ``new`` means that it is not created yet: only then Kueue may set the queue called ``default``. ``workload`` is
     Kueue's Workload of it, if there is one: then its priority is known, and since when it waits. ``fixed_nodes`` takes
-    the nodes for all that there will ever be.
+    the nodes for all that there will ever be. With an ``outlook`` the report says when it starts.
     """
 
     jobset: Mapping[str, Any]
@@ -29,6 +30,7 @@ class FitRequest:
     new: bool = True
     workload: QueuedWorkload | None = None
     fixed_nodes: bool = False
+    outlook: Outlook | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -106,6 +106,7 @@ def node_fit(
         "domains": _domains(floor, gangs, placed or ()),
         "holders": [],
         "preempts": [],
+        "starts": None,
         "unknown": unknown,
     }
 

@@ -85,6 +85,16 @@ def as_it_is(preemption: Preemption, capacity: Capacity) -> Terms:
     return _terms(preemption.preemptor.queue, assess)
 
 
+def without_preemption(queue: ClusterQueue, node: Node) -> Terms:
+    """Kueue's choice among what is free."""
+
+    def assess(pair: Pair, amount: int) -> tuple[Mode, int]:
+        free = amount <= max(0, node.available(pair))
+        return (Mode.FIT, borrowed_at(node, pair, amount)[0]) if free else (Mode.NO_FIT, 0)
+
+    return _terms(queue, assess)
+
+
 def _terms(queue: ClusterQueue, assess: Assess) -> Terms:
     return Terms(
         assess,

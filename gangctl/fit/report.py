@@ -77,6 +77,14 @@ class DomainReport(TypedDict):
     maximum: Annotated[int, "Pods that it has room for with nothing else on its nodes."]
 
 
+class StartReport(TypedDict):
+    """When a JobSet starts that waits for quota, as far as can be estimated."""
+
+    earliest: Annotated[int, "Seconds from now before which it does not start."]
+    latest: Annotated[int | None, "Seconds from now by which it has started; null if that is not known."]
+    why: Annotated[list[str], "What the estimate is made from, each in a sentence."]
+
+
 class FitReport(TypedDict):
     """Whether a JobSet can be admitted: ever, and now."""
 
@@ -96,4 +104,5 @@ class FitReport(TypedDict):
     domains: Annotated[list[DomainReport], "Where it would be now, or what has the most room, for a topology."]
     holders: list[HolderReport]
     preempts: Annotated[list[PreemptedReport], "Which workloads Kueue would preempt for it, with NeedsPreemption."]
+    starts: Annotated[StartReport | None, "With WaitsForQuota: when it will start; null if that is not known."]
     unknown: Annotated[list[str], "What is not known, and could turn never into something else."]

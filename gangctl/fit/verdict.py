@@ -30,10 +30,13 @@ from gangctl.fit.report import (
     HolderReport,
     LimitReport,
     PreemptedReport,
+    StartReport,
     Verdict,
 )
 from gangctl.fit.requests import requests_of
 from gangctl.fit.search import BUDGET, Mode, Step, search, tries
+from gangctl.fit.tree import Pair
+from gangctl.fit.when import Waiting, starts
 from gangctl.kueue.amounts import UNLIMITED
 from gangctl.kueue.blocked import blocked, selects, unresolved
 from gangctl.kueue.configuration import KueueConfiguration
@@ -71,6 +74,7 @@ class _Case:
     domains: list[DomainReport] = field(default_factory=list)
     holders: list[HolderReport] = field(default_factory=list)
     preempts: list[PreemptedReport] = field(default_factory=list)
+    starts: StartReport | None = None
 
     def answer(
         self, verdict: Verdict, reason: str, message: str, *, blocking: bool = False, reorder: bool = False
@@ -106,6 +110,7 @@ class _Case:
             "domains": self.domains,
             "holders": self.holders,
             "preempts": self.preempts,
+            "starts": self.starts,
             "unknown": self.unknown,
         }
 
@@ -359,9 +364,19 @@ def _when(
     if now.preempted:
         message = explain.preempting(short, problem, now.preempted) + _unsure(case)
         return case.answer("not-now", "NeedsPreemption", message, reorder=late)
-    message = explain.waiting(short, problem, holding) + _unsure_of_preemption(case, simulation) + _unsure(case)
     reason = "WaitsForTopology" if problem and not short else "WaitsForQuota"
+    case.starts = _starts(case, gang, simulation.preemptor, short) if reason == "WaitsForQuota" else None
+    message = explain.waiting(short, problem, holding) + _unsure_of_preemption(case, simulation) + _unsure(case)
     return case.answer("not-now", reason, message, reorder=late)
+
+
+def _starts(case: _Case, gang: explain.Gang, preemptor: Preemptor, short: dict[Pair, int]) -> StartReport | None:
+    """When it starts, if it is asked and all is known."""
+    if case.request.outlook is None or case.unknown:
+        return None
+    placed = any(member.podset.topology for member in case.members)
+    waiting = Waiting(preemptor, gang.needs.demands, short, case.request.workload, placed)
+    return starts(waiting, case.cluster.quotas, case.request.outlook, case.cluster.local_queue)
 
 
 def _preemptor(case: _Case, queue: ClusterQueue) -> Preemptor:

@@ -47,5 +47,6 @@ def unknown_fit(raw: Mapping[str, Any], namespace: str, why: Sequence[str]) -> F
         "domains": [],
         "holders": [],
         "preempts": [],
+        "starts": None,
         "unknown": [*why],
     }

@@ -1,0 +1,207 @@
+"""The order in which Kueue admits the waiting workloads of a tree of quotas, as others end: replayed.
+
+Each queue's workloads in their order, one of each queue in a round: first those that do not borrow, then by priority
+and time; a StrictFIFO queue waits for its first (Kueue 0.19, ``pkg/scheduler``). Preemption and the order of fair
+sharing are left out. The usage of the quotas is changed, and put back.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import datetime
+from math import inf
+from typing import Literal
+
+from gangctl.fit.demands import with_pods
+from gangctl.fit.now import taken, without_preemption
+from gangctl.fit.quotas import Quotas
+from gangctl.fit.search import Demand, search, tries
+from gangctl.fit.tree import Pair
+from gangctl.kueue.objects import PODS, ClusterQueue, QueuedWorkload
+
+_SEARCH = 300
+"""Steps for any choice of flavors; beyond them there is one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Waiter:
+    """One that waits in a ClusterQueue, since its time of queueing."""
+
+    uid: str
+    queue: ClusterQueue
+    demands: tuple[Demand, ...]
+    priority: int
+    since: datetime
+
+    @property
+    def pairs(self) -> dict[Pair, int] | None:
+        """What it takes, if it has no choice of flavors."""
+        if any(len(each.flavors) != 1 for each in self.demands):
+            return None
+        sums: dict[Pair, int] = {}
+        for each in self.demands:
+            for resource, amount in each.amounts.items():
+                pair = each.flavors[0], resource
+                sums[pair] = sums.get(pair, 0) + amount
+        return sums
+
+
+def demands_of(workload: QueuedWorkload, queue: ClusterQueue) -> tuple[Demand, ...] | None:
+    """What a waiting workload asks for, as Kueue counted it when it was tried; None if that is not known.
+
+    Any flavor of a resource group counts as one that its pods may use: pod templates are not stored.
+    """
+    if not workload.requests:
+        return None
+    found = []
+    for number, (name, requests) in enumerate(workload.requests.items()):
+        counted = dict(requests)
+        if PODS in with_pods({}, queue):
+            counted[PODS] = workload.pods.get(name, 0)
+        for part, group in enumerate(queue.groups):
+            amounts = {each: counted[each] for each in group.resources if counted.get(each)}
+            if amounts:
+                found.append(Demand(amounts, tuple(each.name for each in group.flavors), part, number))
+    return tuple(found)
+
+
+class OutOfStepsError(Exception):
+    """The replays take too long."""
+
+
+@dataclass(slots=True)
+class Replay:
+    """Replays in one tree; ``budget`` is how many workloads are still put in, taken out and tried."""
+
+    quotas: Quotas
+    budget: int
+    _changes: list[tuple[str, Mapping[Pair, int], Literal[1, -1]]] = field(default_factory=list)
+
+    @contextmanager
+    def _restored(self) -> Iterator[None]:
+        try:
+            yield
+        finally:
+            for queue, held, sign in reversed(self._changes):
+                self.quotas.use(queue, held, -1 if sign == 1 else 1)
+            self._changes.clear()
+
+    def _use(self, queue: str, held: Mapping[Pair, int], sign: Literal[1, -1]) -> None:
+        self.quotas.use(queue, held, sign)
+        self._changes.append((queue, held, sign))
+        self._step()
+
+    def _step(self) -> None:
+        self.budget -= 1
+        if self.budget < 0:
+            raise OutOfStepsError
+
+    def not_before(
+        self,
+        holders: Sequence[tuple[float, str, Mapping[Pair, int]]],
+        ahead: Sequence[tuple[Waiter, float]],
+        gang: Waiter,
+    ) -> float:
+        """The earliest time at which a gang could have room: infinite if it never has.
+
+        ``holders`` have their earliest ends; ``ahead`` are those that are admitted before it in any case, in their
+        order, with their shortest run times. No start is earlier while none ends earlier: others only take quota.
+        """
+        ends = [(end, number, queue, held) for number, (end, queue, held) in enumerate(holders)]
+        heapq.heapify(ends)
+        now = 0.0
+        with self._restored():
+            for waiter, length in [*ahead, (gang, inf)]:
+                while not self._has_room(waiter):
+                    if not ends:
+                        return inf
+                    now = max(now, ends[0][0])
+                    while ends and ends[0][0] <= now:
+                        _, _, queue, held = heapq.heappop(ends)
+                        self._use(queue, held, -1)
+                pairs = waiter.pairs
+                if pairs is not None and waiter is not gang:
+                    self._use(waiter.queue.name, pairs, 1)
+                    heapq.heappush(ends, (now + length, len(self._changes) + len(holders), waiter.queue.name, pairs))
+        return now
+
+    def _has_room(self, waiter: Waiter) -> bool:
+        """Whether any choice of flavors has room."""
+        self._step()
+        name = waiter.queue.name
+        pairs = {(flavor, resource) for each in waiter.demands for flavor in each.flavors for resource in each.amounts}
+        free = {pair: max(0, self.quotas.available(name, *pair)) for pair in pairs}
+        found = search(waiter.demands, free, _SEARCH)
+        return found.choice is not None or found.exhausted
+
+    def start(
+        self,
+        holders: Sequence[tuple[float, str, Mapping[Pair, int]]],
+        waiting: Mapping[str, Sequence[tuple[Waiter, float]]],
+        gang: Waiter,
+    ) -> float:
+        """When a gang is admitted if each holder ends at its time; infinite if it waits for one that does not.
+
+        ``waiting`` are those of each queue in their order, the gang among them, with their run times.
+        """
+        ends = [(end, number, queue, held) for number, (end, queue, held) in enumerate(holders)]
+        heapq.heapify(ends)
+        left = {name: list(each) for name, each in waiting.items()}
+        now = 0.0
+        with self._restored():
+            while True:
+                for waiter, length, held in self._admitted(left):
+                    if waiter is gang:
+                        return now
+                    number = len(holders) + len(self._changes)
+                    heapq.heappush(ends, (now + length, number, waiter.queue.name, held))
+                if not ends or ends[0][0] == inf:
+                    return inf
+                now = ends[0][0]
+                while ends and ends[0][0] <= now:
+                    _, _, queue, held = heapq.heappop(ends)
+                    self._use(queue, held, -1)
+
+    def _admitted(
+        self, left: Mapping[str, list[tuple[Waiter, float]]]
+    ) -> Iterator[tuple[Waiter, float, Mapping[Pair, int]]]:
+        """Those that get quota now; they are removed from ``left``."""
+        position = dict.fromkeys(left, 0)
+        while True:
+            nominated = []
+            for name, place in position.items():
+                if place < len(left[name]):
+                    waiter, length = left[name][place]
+                    held = self._placed(waiter)
+                    if held is None:
+                        strict = waiter.queue.strategy == "StrictFIFO"
+                        position[name] = len(left[name]) if strict else place + 1
+                    else:
+                        nominated.append((self._borrows(waiter, held), -waiter.priority, waiter.since, name, length))
+            if not nominated and all(place >= len(left[name]) for name, place in position.items()):
+                return
+            for _, _, _, name, length in sorted(nominated):
+                waiter = left[name][position[name]][0]
+                # Those of other queues may have taken its room in this round: it is tried again in the next.
+                held = self._placed(waiter)
+                if held is not None:
+                    del left[name][position[name]]
+                    self._use(name, held, 1)
+                    yield waiter, length, held
+
+    def _placed(self, waiter: Waiter) -> dict[Pair, int] | None:
+        """What it gets at one of Kueue's tries, if it gets something."""
+        self._step()
+        node = self.quotas.node(waiter.queue.name)
+        if node is None:
+            return None
+        terms = without_preemption(waiter.queue, node)
+        found = next((each for each in tries(waiter.demands, terms) if each is not None), None)
+        return None if found is None else taken(waiter.demands, found)
+
+    def _borrows(self, waiter: Waiter, held: Mapping[Pair, int]) -> bool:
+        node = self.quotas.node(waiter.queue.name)
+        return node is not None and any(node.borrows(pair, amount) for pair, amount in held.items())

@@ -1,0 +1,268 @@
+"""When a gang that waits for quota will start: a range with its reasons, or nothing.
+
+Where workloads declare when they end, the range holds every start for which they end as declared. Where the history of
+their queue is what is known, it holds 80 % of the starts of replays, each with other ends that are as likely
+(:mod:`gangctl.fit.history`). If an end is needed that is not known, the range has no latest start. Workloads that are
+not there yet, and may go before the gang, are not in it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from math import ceil, floor, inf
+from typing import Final
+
+from gangctl.errors import plural
+from gangctl.fit.candidates import LOWEST, Preemptor
+from gangctl.fit.ends import Ends, Outlook, Range
+from gangctl.fit.history import LEAST
+from gangctl.fit.quotas import Quotas
+from gangctl.fit.replay import OutOfStepsError, Replay, Waiter, demands_of
+from gangctl.fit.report import StartReport
+from gangctl.fit.search import Demand
+from gangctl.fit.tree import Pair
+from gangctl.fit.words import quoted
+from gangctl.kueue.moments import span
+from gangctl.kueue.objects import Amounts, ClusterQueue, LocalQueue, QueuedWorkload
+from gangctl.kueue.order import in_order, queued_at
+from gangctl.kueue.states import Phase, phase_of
+
+BUDGET: Final = 6_000
+"""Workloads put in, taken out and tried in all replays, 100 to 200 ms."""
+REPLAYS: Final = 59
+_FEWEST: Final = 9
+"""Replays of which one is a tenth."""
+_PART: Final = 10
+"""So many of the replays start earlier than the range, and so many later: one of ten."""
+_NAMED: Final = 3
+_HIGHEST: Final = 2**31
+"""Above every priority: that of a gang whose own is not known."""
+_NO_ROOM: Final = "insufficient unused quota"
+
+
+_Holder = tuple[QueuedWorkload, Mapping[Pair, int]]
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """A gang that can fit, and waits: it is new without a ``workload``. ``short`` is what is missing now."""
+
+    preemptor: Preemptor
+    demands: Sequence[Demand]
+    short: Mapping[Pair, int]
+    workload: QueuedWorkload | None = None
+    placed: bool = False
+    """Whether its pods have to be in a topology, whose room is not known here."""
+
+    def waiter(self, now: datetime) -> Waiter:
+        """The same as one of those that wait."""
+        uid = self.workload.uid if self.workload is not None else ""
+        since = self.preemptor.since or now
+        return Waiter(uid, self.preemptor.queue, tuple(self.demands), self.preemptor.priority, since)
+
+
+def starts(
+    gang: Waiting,
+    quotas: Quotas,
+    outlook: Outlook,
+    door: Callable[[str, str], LocalQueue | None],
+    budget: int = BUDGET,
+) -> StartReport | None:
+    """When a gang starts, in seconds from now; None if nothing is to be said.
+
+    ``door`` is a LocalQueue by namespace and name: those that wait are found by it.
+    """
+    estimate = _Estimate(gang, quotas, outlook, door, gang.waiter(outlook.now))
+    try:
+        earliest, latest = estimate.range(budget)
+    except OutOfStepsError:
+        return None
+    if earliest == inf or (earliest < 1 and latest == inf):
+        return None
+    return {
+        "earliest": floor(earliest),
+        "latest": None if latest == inf else ceil(latest),
+        "why": list(estimate.why(latest)),
+    }
+
+
+@dataclass(slots=True)
+class _Estimate:
+    """One estimate, with facts for its reasons."""
+
+    gang: Waiting
+    quotas: Quotas
+    outlook: Outlook
+    door: Callable[[str, str], LocalQueue | None]
+    own: Waiter
+    running: list[_Holder] = field(default_factory=list)
+    holders: list[_Holder] = field(default_factory=list)
+    """Those of ``running`` that use what the gang could use."""
+    ends: Ends = field(init=False)
+    others: dict[str, list[tuple[QueuedWorkload, Waiter]]] = field(default_factory=dict)
+    ahead: int = 0
+    unclear: int = 0
+    """Workloads that wait, and it is not known for what, or in which ClusterQueue."""
+
+    def __post_init__(self) -> None:
+        """Find who holds what it needs, and who waits too."""
+        queue = self.own.queue
+        wanted = {(flavor, each) for demand in self.own.demands for flavor in demand.flavors for each in demand.amounts}
+        tree = self.quotas.tree(queue.name)
+        self.running = [each for name in tree for each in self.quotas.held_in(name)]
+        self.holders = [(each, held) for each, held in self.running if not wanted.isdisjoint(held)]
+        self.ends = Ends(self.outlook, self.outlook.histories(each for each, _ in self.running))
+        by_queue: dict[str, list[QueuedWorkload]] = {name: [] for name in tree}
+        for each in self.outlook.pending:
+            local = self.door(each.namespace, each.queue)
+            if local is None:
+                self.unclear += phase_of(each) is not Phase.BLOCKED
+            elif local.cluster_queue in by_queue and local.stop_policy == "None":
+                by_queue[local.cluster_queue].append(each)
+        for name, pending in by_queue.items():
+            known = self.quotas.queue(name)
+            if known is not None and known.stop_policy == "None":
+                self.others[name] = list(self._waiting(pending, known))
+
+    def _waiting(
+        self, pending: Sequence[QueuedWorkload], queue: ClusterQueue
+    ) -> Iterator[tuple[QueuedWorkload, Waiter]]:
+        for each in in_order(pending, queue):
+            if each.uid == self.own.uid:
+                continue
+            demands = demands_of(each, queue)
+            if demands is None:
+                self.unclear += 1
+            else:
+                yield each, Waiter(each.uid, queue, demands, each.priority, queued_at(each))
+
+    def range(self, budget: int) -> Range:
+        """The earliest and the latest start."""
+        name = self.own.queue.name
+        first = [each for each in self.others.get(name, ()) if _before(each[1], self.own)]
+        self.ahead = len(first)
+        many = len(self.running) + sum(map(len, self.others.values())) + 1
+        replays = min(REPLAYS, budget // (4 * many)) if self._by_history() else 1
+        if replays < min(_FEWEST, REPLAYS if self._by_history() else 1):
+            raise OutOfStepsError
+        replay = Replay(self.quotas, budget)
+        early, late = [], []
+        for number in range(replays):
+            early.append(self._early(replay, number, first))
+            late.append(inf if self.unclear or self.gang.placed else self._late(replay, number))
+        tail = (replays + 1) // _PART
+        earliest = sorted(early)[max(0, tail - 1)]
+        return earliest, max(earliest, sorted(late)[min(replays - 1, replays - tail)])
+
+    def _by_history(self) -> bool:
+        names = {each.cluster_queue for each, _ in self.running} | self.others.keys()
+        return any(len(self.ends.histories[name].finished) >= LEAST for name in names if name in self.ends.histories)
+
+    def _early(self, replay: Replay, number: int, first: Sequence[tuple[QueuedWorkload, Waiter]]) -> float:
+        """Those that it may preempt later, or one ahead of it may, do not hold it up."""
+        certain = [each for each in first if self._goes_first(*each)]
+        preemptor = replace(
+            self.gang.preemptor,
+            priority=_HIGHEST
+            if self.own.priority == LOWEST
+            else max([self.own.priority, *(waiter.priority for _, waiter in certain)]),
+            since=min([self.own.since, *(waiter.since for _, waiter in certain)]),
+        )
+        holders = []
+        for each, held in self.holders:
+            own = each.cluster_queue == self.own.queue.name
+            policy = preemptor.queue.within_queue if own else preemptor.queue.reclaim
+            end = 0.0 if preemptor.outranks(policy, each) else self.ends.of_holder(each, number)[0]
+            holders.append((end, each.cluster_queue, held))
+        queue = self.own.queue.name
+        ahead = [(waiter, self.ends.of_next(each, queue, number)[0]) for each, waiter in certain]
+        return replay.not_before(holders, ahead, self.own)
+
+    def _goes_first(self, workload: QueuedWorkload, waiter: Waiter) -> bool:
+        """Whether one ahead is admitted before it in any case, and it is known what it takes."""
+        if waiter.pairs is None or self.own.priority == LOWEST:
+            return False
+        if self.own.queue.strategy == "StrictFIFO":
+            return True
+        quota = workload.conditions.get("QuotaReserved")
+        own, other = _sums(self.own.demands), _sums(waiter.demands)
+        smaller = all(amount <= own.get(resource, 0) for resource, amount in other.items())
+        return self.own.pairs is not None and smaller and quota is not None and _NO_ROOM in quota.message
+
+    def _late(self, replay: Replay, number: int) -> float:
+        holders = [(self.ends.of_holder(each, number)[1], each.cluster_queue, held) for each, held in self.running]
+        waiting: dict[str, list[tuple[Waiter, float]]] = {}
+        for name, those in self.others.items():
+            queue = self.quotas.queue(name)
+            # How long the checks of a queue take is not known.
+            checked = queue is not None and bool(queue.checks)
+            waiting[name] = [
+                (waiter, inf if checked else self.ends.of_next(each, name, number)[1]) for each, waiter in those
+            ]
+        mine = waiting.setdefault(self.own.queue.name, [])
+        mine.insert(self.ahead, (self.own, inf))
+        return replay.start(holders, waiting, self.own)
+
+    def why(self, latest: float) -> Iterator[str]:
+        """The reasons, each as a sentence without its full stop."""
+        concerned = [each for each, held in self.holders if not self.gang.short.keys().isdisjoint(held)]
+        declared = sorted(filter(self._declares, concerned), key=lambda each: self.ends.of_holder(each, 0)[1])
+        for each in declared[:_NAMED]:
+            yield self._declaration(each)
+        if len(declared) > _NAMED:
+            yield f"{len(declared) - _NAMED} more workloads declare when they end"
+        for name in sorted({each.cluster_queue for each in concerned if not self._declares(each)}):
+            history = self.ends.histories.get(name)
+            if history is not None and len(history.finished) >= LEAST:
+                short, long = history.middle()
+                yield (
+                    f'80% of {len(history.finished)} finished workloads of ClusterQueue "{name}" ran for '
+                    f"{_span(short)} to {_span(long)}"
+                )
+        unknown = [each for each in concerned if self.ends.of_holder(each, 0)[1] == inf]
+        if latest == inf and unknown:
+            yield f"when {quoted(map(_name, unknown))} will have ended is not known"
+        if self.ahead:
+            counted = plural(self.ahead, "workload is", "workloads are")
+            yield f'{counted} ahead of it in ClusterQueue "{self.own.queue.name}"'
+        if latest == inf and self.unclear:
+            yield (
+                f"what {plural(self.unclear, 'other workload')} waits for is not known"
+                if self.unclear == 1
+                else (f"what {self.unclear} other workloads wait for is not known")
+            )
+        if latest == inf and self.gang.placed:
+            yield "whether its topology has room then is not known"
+
+    def _declares(self, workload: QueuedWorkload) -> bool:
+        return workload.run_time.maximum is not None or self.outlook.expects(workload) is not None
+
+    def _declaration(self, workload: QueuedWorkload) -> str:
+        expected, most = self.outlook.expects(workload), workload.run_time.maximum
+        age = self.outlook.since(workload, "Admitted")
+        parts = [f"declares to run for {_span(expected)}"] if expected is not None else []
+        parts += [f"may run for {_span(most)} at most"] if most is not None else []
+        parts += [f"has run for {_span(age)}"] if age is not None else []
+        return f'"{_name(workload)}" {" and ".join(parts)}'
+
+
+def _before(one: Waiter, own: Waiter) -> bool:
+    return (-one.priority, one.since, one.uid) < (-own.priority, own.since, own.uid or "~")
+
+
+def _sums(demands: Sequence[Demand]) -> Amounts:
+    sums: dict[str, int] = {}
+    for each in demands:
+        for resource, amount in each.amounts.items():
+            sums[resource] = sums.get(resource, 0) + amount
+    return sums
+
+
+def _name(workload: QueuedWorkload) -> str:
+    return f"{workload.namespace}/{workload.owner_name or workload.name}"
+
+
+def _span(seconds: float) -> str:
+    return span(timedelta(seconds=seconds))

@@ -1,0 +1,353 @@
+"""When a gang starts that waits for quota: ranges from what is declared and from history, against replays."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gangctl.fit.ends import Outlook
+from gangctl.fit.report import FitReport, StartReport
+from gangctl.fit.verdict import FitRequest, fit
+from gangctl.kueue.objects import CheckUse, ClusterQueue, Condition, LocalQueue, QueuedWorkload, RunTime
+from tests.fit.asking import NAMESPACE, QUEUE, known, pods
+from tests.fit.queues import cpu, holder
+from tests.jobsets import jobset
+from tests.strategies import PROPERTY
+
+NOW = datetime(2026, 5, 1, 12, tzinfo=UTC)
+PAIR = ("f1", "cpu")
+HOUR = 3600
+
+
+def since(seconds: float) -> str:
+    return (NOW - timedelta(seconds=seconds)).isoformat()
+
+
+def running(
+    uid: str, amount: int, *, age: float | None = 600, queue: str = "a", run_time: RunTime | None = None, **more: Any
+) -> QueuedWorkload:
+    """One that uses cpu, admitted so many seconds ago; pods without grace."""
+    conditions = {"QuotaReserved": Condition(status=True)}
+    if age is not None:
+        conditions["Admitted"] = Condition(status=True, since=since(age))
+    run_time = run_time or RunTime(grace=0)
+    return holder(uid, queue, {PAIR: amount * 1000}, conditions=conditions, run_time=run_time, **more)
+
+
+def limited(seconds: int, **more: Any) -> RunTime:
+    return RunTime(seconds, **{"grace": 0, **more})
+
+
+def finished(length: float, number: int, queue: str = "a") -> QueuedWorkload:
+    """One that ran so long, and has ended a while ago."""
+    conditions = {
+        "QuotaReserved": Condition(status=True),
+        "Admitted": Condition(status=True, since=since(50_000 + length)),
+        "Finished": Condition(status=True, since=since(50_000)),
+    }
+    return holder(f"old{number}", queue, {PAIR: 1000}, conditions=conditions)
+
+
+def history(*lengths: float, queue: str = "a") -> list[QueuedWorkload]:
+    return [finished(each, number, queue) for number, each in enumerate(lengths)]
+
+
+def waiting(uid: str, amount: int, *, order: int = 0, short: bool = True, **more: Any) -> QueuedWorkload:
+    """One that waits in the LocalQueue, created before the gang; a lower order is earlier."""
+    message = "couldn't assign flavors to pod set main: insufficient unused quota for cpu in flavor f1, 1 more needed"
+    conditions = {"QuotaReserved": Condition(status=False, reason="Pending", message=message)} if short else {}
+    fields = {
+        "namespace": NAMESPACE,
+        "name": f"w-{uid}",
+        "queue": QUEUE,
+        "created": since(5000 - order),
+        "pods": {"main": 1},
+        "requests": {"main": {"cpu": amount * 1000}},
+        "run_time": RunTime(grace=0),
+        "conditions": conditions,
+    }
+    return QueuedWorkload(**{**fields, "uid": uid, **more})
+
+
+def cluster_queue(amount: int = 10, cohort: str = "", name: str = "a", **more: Any) -> ClusterQueue:
+    return ClusterQueue(name, cohort, cpu(amount * 1000), selector=(), **more)
+
+
+def ask(
+    held: Sequence[Any],
+    amount: int = 10,
+    *,
+    pending: Sequence[QueuedWorkload] = (),
+    done: Sequence[QueuedWorkload] = (),
+    expected: Mapping[tuple[str, str], float] | None = None,
+    **more: Any,
+) -> FitReport:
+    """The report on a gang of so many pods with one CPU each, which waits as the last of its queue."""
+    raw = jobset("js", pods("w", amount, cpu="1"))
+    own = waiting("~js", amount, order=4000)
+    outlook = Outlook(NOW, [*pending, own], done, expected or {})
+    request = FitRequest(raw, NAMESPACE, {}, QUEUE, workload=own, outlook=outlook)
+    return fit(request, known(*held, **more))
+
+
+def start(*args: Any, **more: Any) -> tuple[int, int | None] | None:
+    found = ask(*args, **more)["starts"]
+    return None if found is None else (found["earliest"], found["latest"])
+
+
+def said(*args: Any, **more: Any) -> str:
+    report: StartReport | None = ask(*args, **more)["starts"]
+    assert report is not None
+    return "; ".join(report["why"])
+
+
+class TestDeclared:
+    def test_a_maximum_execution_time_is_the_latest_end(self) -> None:
+        held = cluster_queue(), running("u", 4, run_time=limited(HOUR))
+        assert start(held) == (0, 3000)
+        assert said(held) == '"team/w-u" may run for 1h at most and has run for 10m'
+
+    def test_the_pods_get_their_time_to_stop(self) -> None:
+        assert start([cluster_queue(), running("u", 4, run_time=limited(HOUR, grace=90))]) == (0, 3090)
+
+    def test_the_time_before_an_eviction_counts(self) -> None:
+        assert start([cluster_queue(), running("u", 4, run_time=limited(HOUR, spent=1000))]) == (0, 2000)
+
+    def test_an_expected_duration_is_the_earliest_end(self) -> None:
+        held = cluster_queue(), running("u", 4, run_time=RunTime(expected=HOUR))
+        assert start(held) == (3000, None)
+        assert said(held) == (
+            '"team/w-u" declares to run for 1h and has run for 10m; when "team/w-u" will have ended is not known'
+        )
+
+    def test_both_make_a_range(self) -> None:
+        assert start([cluster_queue(), running("u", 4, run_time=limited(HOUR, expected=1800))]) == (1200, 3000)
+
+    def test_a_jobset_declares_for_its_workload(self) -> None:
+        held = [cluster_queue(), running("u", 4, owner_kind="JobSet", owner_name="big", run_time=limited(HOUR))]
+        assert start(held, expected={("team", "big"): 1800}) == (1200, 3000)
+        assert start(held, expected={("other", "big"): 1800}) == (0, 3000)
+
+    def test_a_gang_that_needs_several_waits_for_the_last_of_them(self) -> None:
+        held = [running(f"u{n}", 3, run_time=limited(HOUR * n, expected=HOUR * n - 1800)) for n in (1, 2, 3)]
+        assert start([cluster_queue(), *held], 4) == (1200, 3000)
+        assert start([cluster_queue(), *held], 7) == (1200 + HOUR, 3000 + HOUR)
+        assert start([cluster_queue(), *held], 10) == (1200 + 2 * HOUR, 3000 + 2 * HOUR)
+
+    def test_an_end_that_is_not_known_leaves_the_latest_start_open(self) -> None:
+        held = cluster_queue(), running("u", 4, run_time=limited(HOUR, expected=1800)), running("v", 4)
+        assert start(held) == (1200, None)
+        assert start(held, 6) == (0, 3000)
+
+    @pytest.mark.parametrize(
+        "holder",
+        [
+            pytest.param(running("u", 4), id="declares nothing"),
+            pytest.param(running("u", 4, run_time=limited(300)), id="runs for longer than it may"),
+            pytest.param(running("u", 4, age=None, run_time=limited(300)), id="has not started"),
+            pytest.param(running("u", 4, deleting=True), id="is being deleted"),
+        ],
+    )
+    def test_without_anything_known_nothing_is_said(self, holder: QueuedWorkload) -> None:
+        assert start([cluster_queue(), holder]) is None
+
+    def test_an_evicted_workload_ends_when_its_pods_have_stopped(self) -> None:
+        each = running("u", 4, run_time=RunTime(grace=30))
+        evicted = {**each.conditions, "Evicted": Condition(status=True, since=since(10))}
+        assert start([cluster_queue(), replace(each, conditions=evicted)]) == (0, 20)
+        late = {**each.conditions, "Evicted": Condition(status=True, since=since(40))}
+        assert start([cluster_queue(), replace(each, conditions=late)]) is None
+
+
+class TestHistory:
+    LENGTHS = tuple(float(each) for each in range(1000, 2000, 10))
+
+    def test_run_times_of_the_queue_are_a_range(self) -> None:
+        found = start([cluster_queue(), running("u", 4, age=500)], done=history(*self.LENGTHS))
+        assert found is not None
+        earliest, latest = found
+        assert latest is not None
+        assert 500 < earliest < 700
+        assert 1250 < latest < 1500
+
+    def test_the_reason_is_how_long_the_finished_ones_ran(self) -> None:
+        why = said([cluster_queue(), running("u", 4, age=500)], done=history(*self.LENGTHS))
+        assert why == '80% of 100 finished workloads of ClusterQueue "a" ran for 18m20s to 31m30s'
+
+    def test_more_that_have_to_end_make_it_later(self) -> None:
+        done = history(*self.LENGTHS)
+        one = start([cluster_queue(), running("u", 4, age=500)], done=done)
+        six = start([cluster_queue(), *(running(f"u{n}", 1, age=500) for n in range(6))], done=done)
+        assert one is not None
+        assert six is not None
+        assert six[0] > one[0] + 200
+        assert (six[1] or 10_000) > (one[1] or 0)
+
+    def test_the_history_of_another_queue_is_none(self) -> None:
+        held = cluster_queue(), running("u", 4, age=500)
+        assert start(held, done=history(*self.LENGTHS, queue="b")) is None
+        assert start(held, done=history(*self.LENGTHS[:9])) is None
+
+    def test_a_maximum_execution_time_limits_it(self) -> None:
+        found = start([cluster_queue(), running("u", 4, age=500, run_time=limited(1200))], done=history(*self.LENGTHS))
+        assert found is not None
+        assert found[1] == 700
+
+    def test_the_same_question_has_the_same_answer(self) -> None:
+        held = [cluster_queue(), *(running(f"u{n}", 1, age=500) for n in range(6))]
+        assert ask(held, done=history(*self.LENGTHS)) == ask(held, done=history(*self.LENGTHS))
+
+
+class TestAhead:
+    SURE = limited(1000, expected=900)
+
+    def test_a_strict_queue_admits_those_ahead_first(self) -> None:
+        held = cluster_queue(strategy="StrictFIFO"), running("u", 8, run_time=limited(HOUR, expected=3000))
+        first = waiting("v", 6, run_time=self.SURE)
+        assert start(held, 5, pending=[first]) == (2400 + 900, 3000 + 1000)
+        assert said(held, 5, pending=[first]).endswith('; 1 workload is ahead of it in ClusterQueue "a"')
+
+    def test_a_smaller_gang_may_overtake_in_a_best_effort_queue(self) -> None:
+        held = cluster_queue(), running("u", 8, run_time=limited(HOUR, expected=3000))
+        assert start(held, 5, pending=[waiting("v", 6, run_time=self.SURE)]) == (2400, 4000)
+
+    def test_one_of_its_size_is_not_overtaken(self) -> None:
+        held = cluster_queue(), running("u", 8, run_time=limited(HOUR, expected=3000))
+        assert start(held, 6, pending=[waiting("v", 6, run_time=self.SURE)]) == (3300, 4000)
+        assert start(held, 6, pending=[waiting("v", 6, run_time=self.SURE, short=False)]) == (2400, 4000)
+
+    def test_those_behind_it_do_not_delay_a_strict_queue(self) -> None:
+        held = cluster_queue(strategy="StrictFIFO"), running("u", 8, run_time=limited(HOUR, expected=3000))
+        assert start(held, 10, pending=[waiting("v", 2, order=4500, run_time=limited(9000))]) == (2400, 3000)
+
+    def test_those_behind_it_may_overtake_in_a_best_effort_queue(self) -> None:
+        held = cluster_queue(), running("u", 8, run_time=limited(HOUR, expected=3000))
+        assert start(held, 10, pending=[waiting("v", 2, order=4500, run_time=limited(9000))]) == (2400, 9000)
+
+    def test_one_ahead_without_a_known_end_leaves_the_latest_start_open(self) -> None:
+        held = cluster_queue(strategy="StrictFIFO"), running("u", 8, run_time=limited(HOUR, expected=3000))
+        assert start(held, 10, pending=[waiting("v", 10)]) == (2400, None)
+        checked = replace(held[0], checks=(CheckUse("c"),))
+        assert start([checked, held[1]], 10, pending=[waiting("v", 10, run_time=limited(100))]) is None
+
+    def test_one_of_another_queue_may_take_the_quota(self) -> None:
+        members = cluster_queue(10, "c"), cluster_queue(0, "c", "b")
+        held = running("u", 8, run_time=limited(HOUR, expected=3000))
+        door = LocalQueue(NAMESPACE, "other", "b")
+        other = waiting("v", 2, queue="other", run_time=limited(9000))
+        assert start([*members, held, door], 10, pending=[other]) == (2400, 9000)
+        assert start([*members, held], 10, pending=[other]) == (2400, None)
+
+    def test_one_that_asks_for_what_is_not_known_leaves_the_latest_start_open(self) -> None:
+        held = cluster_queue(), running("u", 8, run_time=limited(HOUR, expected=3000))
+        assert start(held, pending=[waiting("v", 6, requests={})]) == (2400, None)
+
+
+class TestSilence:
+    def test_a_gang_that_fits_now_has_no_estimate(self) -> None:
+        assert start([cluster_queue()]) is None
+
+    def test_without_an_outlook_there_is_no_estimate(self) -> None:
+        held = cluster_queue(), running("u", 4, run_time=limited(HOUR))
+        raw = jobset("js", pods("w", 10, cpu="1"))
+        assert fit(FitRequest(raw, NAMESPACE, {}, QUEUE), known(*held))["starts"] is None
+
+    def test_what_is_unknown_about_the_cluster_leaves_no_estimate(self) -> None:
+        held = cluster_queue(), running("u", 4, run_time=limited(HOUR))
+        assert start(held, configuration=None) is None
+
+    def test_a_holder_that_it_may_preempt_later_does_not_make_it_wait(self) -> None:
+        held = (
+            cluster_queue(within_queue="LowerPriority"),
+            running("u", 4, run_time=limited(HOUR, expected=3000)),
+            running("v", 4, run_time=limited(2 * HOUR, expected=6600), priority=-1),
+        )
+        assert start(held) == (2400, 6600)
+
+
+@dataclass(frozen=True)
+class Run:
+    """Amount, and the shortest and longest time that it may still run, or run once it has started."""
+
+    amount: int
+    shortest: int
+    longest: int
+
+
+RUNS = st.builds(
+    lambda amount, shortest, more: Run(amount, shortest, shortest + more),
+    st.integers(1, 6),
+    st.integers(1, 60),
+    st.integers(0, 60),
+)
+
+
+def replayed(
+    capacity: int, holders: Sequence[tuple[int, int]], order: Sequence[tuple[str, int, int]], *, strict: bool
+) -> int:
+    """When ``gang`` starts in one queue, if each runs for its time: amounts and ends, and names in order."""
+    ends = {f"h{number}": (end, amount) for number, (amount, end) in enumerate(holders)}
+    left = list(order)
+    now = 0
+    while True:
+        for each in list(left):
+            name, amount, length = each
+            if sum(used for _, used in ends.values()) + amount > capacity:
+                if strict:
+                    break
+                continue
+            if name == "gang":
+                return now
+            ends[name] = now + length, amount
+            left.remove(each)
+        now = min(end for end, _ in ends.values())
+        ends = {name: each for name, each in ends.items() if each[0] > now}
+
+
+class TestReplays:
+    @PROPERTY
+    @given(st.data(), st.lists(RUNS, min_size=1, max_size=6), st.lists(RUNS, max_size=4), st.booleans())
+    def test_a_range_holds_the_start_of_each_replay_in_which_all_end_as_declared(
+        self, data: st.DataObject, holders: list[Run], ahead: list[Run], strict: bool
+    ) -> None:
+        capacity = sum(each.amount for each in holders)
+        amount = data.draw(st.integers(1, capacity))
+        ahead = [each for each in ahead if each.amount <= capacity]
+        # Without an order, a shorter run may let another overtake, which makes the gang start later.
+        equal = strict or all(each.amount == amount for each in ahead)
+        if not strict and ahead:
+            amount, ahead = ahead[0].amount, [replace(each, amount=ahead[0].amount) for each in ahead]
+            equal = data.draw(st.booleans())
+            amount = amount if equal else data.draw(st.integers(1, capacity))
+        held = [
+            running(f"u{n}", each.amount, age=0, run_time=limited(each.longest, expected=each.shortest))
+            for n, each in enumerate(holders)
+        ]
+        pending = [
+            waiting(f"v{n}", each.amount, order=n, run_time=limited(each.longest, expected=each.shortest))
+            for n, each in enumerate(ahead)
+        ]
+        found = start(
+            [cluster_queue(capacity, strategy="StrictFIFO" if strict else "BestEffortFIFO"), *held],
+            amount,
+            pending=pending,
+        )
+        lengths = [data.draw(st.integers(each.shortest, each.longest)) for each in (*holders, *ahead)]
+        order = [(f"v{n}", each.amount, lengths[len(holders) + n]) for n, each in enumerate(ahead)]
+        happened = replayed(
+            capacity,
+            [(each.amount, length) for each, length in zip(holders, lengths, strict=False)],
+            [*order, ("gang", amount, 1)],
+            strict=strict,
+        )
+        assert found is not None
+        assert found[0] <= happened
+        assert found[1] is not None
+        if equal:
+            assert happened <= found[1]
