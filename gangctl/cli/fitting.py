@@ -50,7 +50,10 @@ def together(queued: FitReport, nodes: FitReport) -> FitReport:
             "message": nodes["message"],
             "holders": [],
             "preempts": [],
+            "starts": None,
         }
+    if nodes["verdict"] != "fits":
+        queued = {**queued, "starts": None}
     unknown = list(dict.fromkeys([*queued["unknown"], *nodes["unknown"]]))
     decisive = queued["verdict"] == "fits" or nodes["reason"] == "NeedsNodes"
     if nodes["verdict"] == "not-now" and decisive:
@@ -142,6 +145,7 @@ def answer_of(subject: Subject, stock: Stock, *, fixed_nodes: bool) -> Answer:
     """
     own = [workload for workload in stock.workloads() if subject.owns(workload)]
     labels = stock.namespaces.get(subject.namespace)
+    now = _now()
     request = verdict.FitRequest(
         subject.raw,
         subject.namespace,
@@ -150,6 +154,7 @@ def answer_of(subject: Subject, stock: Stock, *, fixed_nodes: bool) -> Answer:
         subject.new,
         next(iter(own), None),
         fixed_nodes=fixed_nodes,
+        outlook=None if stock.partial else stock.outlook(now),
     )
     report = verdict.fit(request, stock.snapshot(subject.owns, subject.has))
     by_nodes = needs_domain(subject.raw)
@@ -158,8 +163,11 @@ def answer_of(subject: Subject, stock: Stock, *, fixed_nodes: bool) -> Answer:
         report = nodes if report["reason"] == "NotQueued" else together(report, nodes)
     elif by_nodes:
         report = without_nodes(report)
-    now = datetime.now(UTC)
     return Answer(report, tuple(_remark(workload, now) for workload in own))
+
+
+def _now() -> datetime:
+    return datetime.now(UTC)
 
 
 def _remark(workload: QueuedWorkload, now: datetime) -> str:

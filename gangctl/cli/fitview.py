@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from datetime import timedelta
 from typing import Final
 
 from gangctl.cli.output import Section, Table
@@ -13,10 +14,12 @@ from gangctl.fit.report import (
     LimitReport,
     PodSetReport,
     PreemptedReport,
+    StartReport,
 )
 from gangctl.fit.words import figure
 from gangctl.fit.workers import WorkerFit
 from gangctl.kueue.amounts import UNLIMITED
+from gangctl.kueue.moments import DAY, HOUR, MINUTE, span
 
 _VERDICTS: Final = {"never": "never fits", "not-now": "does not fit now", "fits": "fits", "unknown": "unknown"}
 _LEGEND: Final = (
@@ -43,6 +46,8 @@ def fit_sections(report: FitReport, remarks: Iterable[str] = (), workers: Sequen
     if report["queue"]:
         behind = f", ClusterQueue {report['clusterQueue']}" if report["clusterQueue"] else ""
         lines.append(f"LocalQueue {report['queue']}{behind}")
+    if report["starts"] is not None:
+        lines.append(_starts(report["starts"]))
     warnings = [f"not known: {each}" for each in report["unknown"]]
     sections = [
         Section(
@@ -65,6 +70,19 @@ def fit_sections(report: FitReport, remarks: Iterable[str] = (), workers: Sequen
     elif report["holders"]:
         sections.append(_holders(report["holders"]))
     return sections
+
+
+def _starts(starts: StartReport) -> str:
+    """When it starts, in one line; the latest start is rounded up."""
+    earliest, latest = starts["earliest"], starts["latest"]
+    if latest is None:
+        when = f"not within {span(timedelta(seconds=earliest))}"
+    else:
+        unit = HOUR if latest >= DAY else MINUTE if latest >= HOUR else 1
+        end = span(timedelta(seconds=-(-latest // unit) * unit))
+        begin = f"in {span(timedelta(seconds=earliest))} to {end}" if earliest else f"within {end}"
+        when = f"{begin}, if nothing new goes before it"
+    return f"Starts: {when} ({'; '.join(starts['why'])})" if starts["why"] else f"Starts: {when}"
 
 
 def _limits(limits: Iterable[LimitReport]) -> Section:

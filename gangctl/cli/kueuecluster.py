@@ -73,6 +73,17 @@ async def read_other_doors(client: Client, stock: Stock, namespace: str) -> None
             stock.take({**item, "apiVersion": kinds.LOCAL_QUEUES.api_version, "kind": kinds.LOCAL_QUEUES.kind})
 
 
+async def _read_timing(client: Client, stock: Stock, places: Iterable[str]) -> None:
+    """What only an estimate of a start needs, if it may be read: queues of other namespaces, what JobSets declare."""
+    with suppress(ForbiddenError):
+        page = await client.list(kinds.LOCAL_QUEUES)
+        for item in page.items:
+            if item["metadata"].get("namespace") not in places:
+                stock.take({**item, "apiVersion": kinds.LOCAL_QUEUES.api_version, "kind": kinds.LOCAL_QUEUES.kind})
+    with suppress(ForbiddenError, NotFoundError):
+        await _take(client, stock, JOBSETS)
+
+
 async def read_pod_surroundings(client: Client, namespaces: Iterable[str]) -> Stock:
     """Objects that change the requests of pods, without Kueue."""
     stock = Stock()
@@ -178,6 +189,7 @@ async def _workloads(client: Client, stock: Stock, namespaces: list[str] | None)
     except ForbiddenError as refused:
         if namespaces is None:
             raise
+        stock.partial = True
         note(f"what others have in use is not counted: {refused}")
         for name in namespaces:
             await _take(client, stock, kinds.QUEUED_WORKLOADS, name)
@@ -213,6 +225,7 @@ async def stock_for(client: Client, question: Question, subjects: Sequence[Subje
     places = {subject.namespace for subject in subjects}
     if not question.fixed_nodes or await has_kueue(client):
         stock = await read_kueue(client, places, kueue_namespace=question.kueue_namespace)
+        await _read_timing(client, stock, places)
     else:
         stock = await read_pod_surroundings(client, places)
     if question.fixed_nodes:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from typing import Any, Final, TypeVar
 
 from gangctl.api.documents import Document
@@ -14,11 +15,13 @@ from gangctl.api.objects import Object
 from gangctl.api.parts import object_at
 from gangctl.cli.inputs import kind_of, note_skipped, placed, read_documents
 from gangctl.cli.messages import InvalidInputError, plural
+from gangctl.client.resources import JOBSETS
 from gangctl.client.shape import misshapen
 from gangctl.controllers.queues.kinds import CONFIG_KEY, CONFIG_NAME
 from gangctl.errors import InputError, shown
 from gangctl.fit.clusterstate import KnownNodes
 from gangctl.fit.domains import HOSTNAME
+from gangctl.fit.ends import Outlook
 from gangctl.fit.nodes import NodeShape, read_node
 from gangctl.fit.snapshot import Held, Snapshot
 from gangctl.gang.requests import as_integers, pod_requests
@@ -48,6 +51,7 @@ from gangctl.kueue.reading import (
     read_check,
     read_cluster_queue,
     read_cohort,
+    read_expected,
     read_flavor,
     read_local_queue,
     read_pod_priority_class,
@@ -162,6 +166,8 @@ class Stock:
     topologies_known: bool = False
     pods: list[PlacedPod] | None = None
     """Pods that are on nodes and have not ended; None if unknown."""
+    expected: dict[tuple[str, str], float] = field(default_factory=dict)
+    """Durations that JobSets declare, in seconds, by namespace and name."""
     configuration: str | None = None
     """The text of Kueue's configuration; None if unknown."""
     queue_limit: int | None = None
@@ -170,6 +176,8 @@ class Stock:
     unknown: list[str] = field(default_factory=list)
     """Unknown facts that could change a ``never``."""
     priority_classes_known: bool = True
+    partial: bool = False
+    """Whether Workloads are of some namespaces only: usage of others is not counted."""
 
     def take(self, raw: Object) -> bool:
         """Store an object of a relevant kind; InputError if it has no name."""
@@ -184,7 +192,12 @@ class Stock:
             self.configuration = text if isinstance(text, str) else ""
         elif not key_of(raw)[2]:
             raise InputError(f"a {kind or 'n object without kind and'} without metadata.name")
-        elif (group, kind) == ("", "LimitRange"):
+        else:
+            return self._take_other(group, kind, raw)
+        return True
+
+    def _take_other(self, group: str, kind: str, raw: Object) -> bool:
+        if (group, kind) == ("", "LimitRange"):
             self.limit_ranges.append(raw)
         elif (group, kind) == ("node.k8s.io", "RuntimeClass"):
             self.runtime_classes = [*(self.runtime_classes or ()), raw]
@@ -192,6 +205,10 @@ class Stock:
             labels = object_at(raw, "metadata").get("labels")
             texts = labels.items() if isinstance(labels, dict) else ()
             self.namespaces[key_of(raw)[2]] = {str(key): str(value) for key, value in texts}
+        elif (group, kind) == (JOBSETS.group, JOBSETS.kind):
+            expected = read_expected(raw)
+            if expected is not None:
+                self.expected[key_of(raw)[1:]] = expected
         elif (group, kind) == ("", "Node"):
             self.nodes.append(read_node(raw))
             self.nodes_known = True
@@ -244,6 +261,11 @@ class Stock:
         pods = self.pods
         used = None if pods is None else in_use((pod for pod in pods if not pod.in_topology), without)
         return KnownNodes(self.nodes, used)
+
+    def outlook(self, now: datetime) -> Outlook:
+        """What an estimate of a start is made from, besides the quotas."""
+        pending = [each for each in self.workloads() if not each.holds("QuotaReserved")]
+        return Outlook(now, pending, self.finished, self.expected)
 
     def snapshot(
         self,
@@ -298,7 +320,7 @@ def stock_of(documents: Iterable[Document]) -> Stock:
     return _evaluate_completeness(stock)
 
 
-_NAMESPACED: Final = frozenset({"LocalQueue", "Workload", "LimitRange", "Pod"})
+_NAMESPACED: Final = frozenset({"LocalQueue", "Workload", "LimitRange", "Pod", "JobSet"})
 
 
 def _with_namespace(raw: dict[str, Any]) -> dict[str, Any]:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import pytest
 
+from gangctl.api.meta import EXPECTED_DURATION
+from gangctl.cli import fitting
 from gangctl.cli.kueuesnapshot import _READERS
 from gangctl.cli.schema import schema_of
 from tests.cli.conftest import Golden
@@ -15,6 +18,7 @@ from tests.cli.kueueobjects import (
     CONFIGURATION,
     GPU,
     KUEUE,
+    LATER,
     QUEUE,
     Object,
     cluster,
@@ -151,6 +155,51 @@ class TestSubjects:
     def test_other_kinds_are_skipped_with_a_note(self, tmp_path: Path) -> None:
         answer = fit(tmp_path, [queued(), SERVICE], [*cluster("8"), SERVICE])
         assert answer.err.splitlines() == ["note: skipped 1 Service", "note: skipped 1 Service"]
+
+
+class TestStart:
+    """At one o'clock, when those admitted ``LONG_AGO`` have run for an hour."""
+
+    HELD: Final = {"f": {"cpu": "4"}}
+
+    @pytest.fixture(autouse=True)
+    def _clock(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(fitting, "_now", lambda: datetime.fromisoformat(LATER))
+
+    def test_a_maximum_execution_time_limits_the_start(self, tmp_path: Path) -> None:
+        held = workload("other", "q", held=self.HELD, maximumExecutionTimeSeconds=7200)
+        answer = fit(tmp_path, queued(pods=8), cluster("8", held))
+        why = '"t/other" may run for 2h at most and has run for 1h'
+        assert f"\n  Starts: within 1h1m, if nothing new goes before it ({why})\n" in answer.out
+        found = fit(tmp_path, queued(pods=8), cluster("8", held), "-o", "json").json
+        assert found["starts"] == {"earliest": 0, "latest": 3630, "why": [why]}
+
+    def test_a_jobset_declares_how_long_it_runs(self, tmp_path: Path) -> None:
+        held = workload("other", "q", held=self.HELD)
+        other = queued("other", annotations={EXPECTED_DURATION: "90m"})
+        answer = fit(tmp_path, queued(pods=8), [*cluster("8", held), other])
+        assert answer.err == ""
+        assert "\n  Starts: not within 30m (" in answer.out
+
+    def test_nothing_is_said_if_nothing_is_known(self, tmp_path: Path) -> None:
+        answer = fit(tmp_path, queued(pods=8), cluster("8", workload("other", "q", held=self.HELD)))
+        assert "does not fit now" in answer.out
+        assert "Starts" not in answer.out
+
+    def test_finished_workloads_are_a_history(self, tmp_path: Path) -> None:
+        held = workload("other", "q", held=self.HELD)
+        done = [
+            workload(
+                f"old{n}", "q", condition("Finished", since=f"2026-01-01T00:{n + 10}:00Z"), held={"f": {"cpu": "1"}}
+            )
+            for n in range(40)
+        ]
+        for each_one in done:
+            for each_condition in each_one["status"]["conditions"][1:]:
+                each_condition["lastTransitionTime"] = "2025-12-31T22:00:00Z"
+        found = fit(tmp_path, queued(pods=8), cluster("8", held, *done), "-o", "json").json["starts"]
+        assert found["why"] == ['80% of 40 finished workloads of ClusterQueue "cq" ran for 2h14m to 2h45m']
+        assert 3600 < found["earliest"] < found["latest"] < 7200
 
 
 class TestTable:

@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import datetime
 from pathlib import Path
 
+import pytest
+
+from gangctl.api.meta import EXPECTED_DURATION
+from gangctl.cli import fitting
 from tests.cli.httpserver import ask
 from tests.cli.kueueobjects import (
     CONFIGURATION,
+    LATER,
     Object,
     cluster,
     cluster_queue,
@@ -133,3 +139,29 @@ async def test_jobsets_of_several_namespaces_are_evaluated(tmp_path: Path) -> No
     async with serving(*there("8", *more)) as (_, url):
         answer = await ask(tmp_path, url, "fit", "-f", file, "-o", "json")
     assert [each["verdict"] for each in answer.json["items"]] == ["fits", "never"]
+
+
+@each(
+    ("closed", "starts"),
+    [
+        (set(), (1800, 3630)),
+        ({"/apis/jobset.x-k8s.io/v1alpha2/jobsets"}, (0, 3630)),
+        ({f"{KUEUE}/localqueues"}, (1800, None)),
+        ({f"{KUEUE}/workloads"}, None),
+    ],
+)
+async def test_when_it_starts_is_estimated_by_what_may_be_read(
+    closed: set[str], starts: tuple[int, int | None] | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fitting, "_now", lambda: datetime.fromisoformat(LATER))
+    held = workload("other", "q", held={"f": {"cpu": "4"}}, maximumExecutionTimeSeconds=7200)
+    declares = queued("other", annotations={EXPECTED_DURATION: "90m"}, uid="uid-other")
+    # It asks for more than is free until then, in another namespace.
+    waits = workload("waits", "q", condition("QuotaReserved", False, "Pending"), namespace="u", pods=8)
+    waits["status"]["resourceRequests"] = [{"name": "w", "resources": {"cpu": "9"}}]
+    file = write(tmp_path / "a.yaml", queued(pods=8))
+    objects = there("8", held, declares, waits, local_queue("q", "cq", "u"))
+    async with serving(*objects, forbidden=closed) as (_, url):
+        answer = await ask(tmp_path, url, "fit", "-f", file, "-o", "json")
+    found = answer.json["starts"]
+    assert (found and (found["earliest"], found["latest"])) == starts
