@@ -54,6 +54,7 @@ def assemble(
     *,
     queue: QueueFacts | None = None,
     fits_now: Mapping[str, bool] = _NOTHING,
+    never_on_nodes: str = "",
 ) -> Snapshot:
     """All facts of one JobSet, without those of an earlier one of its name."""
     plan, namespace = assessment.plan, jobset.namespace
@@ -75,6 +76,7 @@ def assemble(
         foreign_workload=collections.claimed(namespace, jobset.name) or "",
         groups_known=collections.groups_known,
         fits_now=fits_now,
+        never_on_nodes=never_on_nodes,
     )
 
 

@@ -130,3 +130,5 @@ class Snapshot:
     """Whether Workloads and PodGroups may be read; otherwise they are empty here, and ignored."""
     fits_now: Mapping[str, bool] = field(default_factory=dict)
     """By group: whether its pods without a node would fit now. Unknown for other groups."""
+    never_on_nodes: str = ""
+    """Why the nodes can never hold it, with nothing else on them; empty if they can, and if that is unknown."""

@@ -1,4 +1,4 @@
-"""Whether the pods of a group that the scheduler rejected would fit now, by the nodes and their usage."""
+"""Whether the pods that the scheduler rejected would fit now, or ever, by the nodes and their usage."""
 
 from __future__ import annotations
 
@@ -7,14 +7,32 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from gangctl.api.objects import Key
+from gangctl.cli.fitting import onto_nodes
 from gangctl.cli.gangs.state import GangState
 from gangctl.cli.kueuesnapshot import Stock, in_use
+from gangctl.fit.clusterstate import FitRequest
 from gangctl.fit.floor import Floor, Together
 from gangctl.fit.podsets import podsets_of
 from gangctl.fit.requests import requests_of
 from gangctl.gang.plan import GangPlan
 from gangctl.kueue.configuration import KueueConfiguration
 from gangctl.readiness.facts import PodFacts
+
+
+def compare_with_nodes(state: GangState, key: Key, stock: Stock) -> None:
+    """Store for a JobSet what its causes depend on: whether its groups fit now, and why the nodes never hold it."""
+    state.fits_now[key] = fits_now(state, key, stock)
+    state.never_on_nodes[key] = never_on_nodes(state, key, stock)
+
+
+def never_on_nodes(state: GangState, key: Key, stock: Stock) -> str:
+    """The message of ``gangctl fit --fixed-nodes`` if that is ``never``; otherwise empty."""
+    found = state.jobsets.get(*key)
+    if found is None or not stock.nodes:
+        return ""
+    request = FitRequest(found.raw, key[0], None, found.jobset.queue, new=False)
+    report = onto_nodes(request, stock, lambda pod: (pod.namespace, pod.jobset) == key)
+    return report["message"].rstrip(".") if report["verdict"] == "never" else ""
 
 
 def fits_now(state: GangState, key: Key, stock: Stock) -> Mapping[str, bool]:

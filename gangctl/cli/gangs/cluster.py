@@ -14,7 +14,7 @@ from typing import Any, Final, Generic, TypeVar
 from gangctl.api.jobset import read_jobset
 from gangctl.api.meta import JOBSET_NAME
 from gangctl.api.objects import Key
-from gangctl.cli.gangs.capacity import fits_now
+from gangctl.cli.gangs.capacity import compare_with_nodes
 from gangctl.cli.gangs.state import GangState, StoredJobSet, read_events
 from gangctl.cli.kueuecluster import has_kueue, read_kueue, read_nodes, read_pod_surroundings
 from gangctl.cli.kueuesnapshot import Stock
@@ -200,7 +200,7 @@ class Reader:
         return self.state
 
     async def look_closely(self, keys: Iterable[Key]) -> None:
-        """Additional facts for few gangs: whether the API stores the reference, and whether their pods fit now."""
+        """Additional facts for few gangs: whether the API stores the reference, and whether pods fit, now or ever."""
         wanted = list(keys)
         await self._prove({namespace for namespace, _ in wanted})
         if not any(pod.refused for key in wanted for pod in self.state.pods.by_index("jobset", key)):
@@ -211,7 +211,7 @@ class Reader:
         except ForbiddenError:
             return
         for key in wanted:
-            self.state.fits_now[key] = fits_now(self.state, key, stock)
+            compare_with_nodes(self.state, key, stock)
 
     async def read_events(self, key: Key) -> None:
         """Read the events of a JobSet and of its groups, if allowed."""

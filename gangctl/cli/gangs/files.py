@@ -10,7 +10,7 @@ from gangctl.api.documents import Document
 from gangctl.api.meta import JOBSET_API_VERSION, JOBSET_GROUP
 from gangctl.api.scheduling import GROUP as SCHEDULING
 from gangctl.api.scheduling import NEWEST, Generation
-from gangctl.cli.gangs.capacity import fits_now
+from gangctl.cli.gangs.capacity import compare_with_nodes
 from gangctl.cli.gangs.cluster import project_stored, take
 from gangctl.cli.gangs.state import GangState, modern, read_event
 from gangctl.cli.inputs import kind_of, note_skipped, placed, read_documents
@@ -105,8 +105,8 @@ class _Taking:
         state.nodes_known = "Node" in self._seen
         self._add_queues()
         if state.nodes_known and self._stock.nodes:
-            for namespace, name in state.jobsets.keys():  # noqa: SIM118 -- a store is no mapping
-                state.fits_now[namespace, name] = fits_now(state, (namespace, name), self._stock)
+            for key in state.jobsets.keys():  # noqa: SIM118 -- a store is no mapping
+                compare_with_nodes(state, key, self._stock)
         return state
 
     def _add_queues(self) -> None:

@@ -108,6 +108,8 @@ class GangState:
     nodes_known: bool = False
     fits_now: dict[Key, Mapping[str, bool]] = field(default_factory=dict)
     """By JobSet and group: whether its pods without a node would fit now."""
+    never_on_nodes: dict[Key, str] = field(default_factory=dict)
+    """By JobSet: why the nodes can never hold it."""
 
     def followed(self) -> list[Key]:
         """The JobSets that are gangs, in the order of their names."""
@@ -122,8 +124,15 @@ class GangState:
         jobset = found.jobset
         own = self.pods.by_index("jobset", key)
         queue = self.queues.facts(jobset, found.raw, datetime.fromtimestamp(now, UTC), pods=len(own))
-        fits_now = self.fits_now.get(key, {})
-        return assemble(jobset, self.assessment(jobset), self.api, self._collections(), queue=queue, fits_now=fits_now)
+        return assemble(
+            jobset,
+            self.assessment(jobset),
+            self.api,
+            self._collections(),
+            queue=queue,
+            fits_now=self.fits_now.get(key, {}),
+            never_on_nodes=self.never_on_nodes.get(key, ""),
+        )
 
     def readiness(self, key: Key, now: float, before: Readiness | None = None) -> Readiness | None:
         """The readiness of one JobSet; None if it does not exist."""

@@ -147,22 +147,43 @@ def _who(found: Sequence[_Refused]) -> str:
 def _unschedulable(context: Context, found: Sequence[_Refused], short: str) -> Finding:
     since = oldest(each.since for each in found)
     together = " together" if any(each.group.scope is not None for each in found) else ""
+    never = _never(context)
+    message = never or f"the scheduler finds no nodes for {_who(found)}{together}"
     return context.cause(
         Reason.UNSCHEDULABLE,
-        f"the scheduler finds no nodes for {_who(found)}{together}" + (f": {short}" if short else ""),
+        message + ((f" ({short})" if never else f": {short}") if short else ""),
         evidence=[
             *_messages(found),
             *_composite(context),
             *([f"refused for the first time {context.ago(since)}"] if since else []),
         ],
-        remedy=_help(found[0].refusal),
-        command=context.gangctl(f"fit {context.snapshot.jobset.name} --now")
-        if any("short of" in what for _, what in found[0].refusal.reasons)
+        remedy=_MORE_NODES if never else _help(found[0].refusal),
+        command=_compare(context, found)
+        if never or any("short of" in what for _, what in found[0].refusal.reasons)
         else _describe(context, found),
         groups=[each.group for each in found],
         pods=_pods(found),
         since=since,
     )
+
+
+_MORE_NODES: Final = (
+    "add nodes that can hold it (an autoscaler may be about to), or ask for less in a new JobSet: the end of other "
+    "pods does not help"
+)
+
+
+def _never(context: Context) -> str:
+    """Why the nodes can never hold it, as a clause; empty if they can, and if that is unknown."""
+    text = context.snapshot.never_on_nodes
+    return f"{text[:1].lower()}{text[1:]}"
+
+
+def _compare(context: Context, found: Sequence[_Refused]) -> str:
+    """The command that compares it with the nodes, which works without Kueue; it needs the right to read nodes."""
+    if context.snapshot.nodes is None:
+        return _describe(context, found)
+    return context.gangctl(f"fit {context.snapshot.jobset.name} --fixed-nodes")
 
 
 def _help(refusal: Refusal) -> str:
@@ -182,7 +203,11 @@ def _help(refusal: Refusal) -> str:
 def _topology(context: Context, found: Sequence[_Refused], short: str) -> Finding:
     first = found[0]
     key, refusal = _topology_key(first.group), first.refusal
-    if refusal.no_domain:
+    never = _never(context)
+    command = f"kubectl get nodes -L {quote(key)}" if context.snapshot.nodes is not None else _describe(context, found)
+    if never and not refusal.no_domain:
+        message, remedy, command = never, _MORE_NODES, _compare(context, found)
+    elif refusal.no_domain:
         message = f'no nodes that its pods may use share a value of label "{key}"'
         remedy = "label the nodes, or name a label that they have as topologyKey in a new JobSet"
     else:
@@ -201,7 +226,7 @@ def _topology(context: Context, found: Sequence[_Refused], short: str) -> Findin
             *_composite(context),
         ],
         remedy=remedy,
-        command=f"kubectl get nodes -L {quote(key)}",
+        command=command,
         groups=[each.group for each in found],
         pods=_pods(found),
         since=since,

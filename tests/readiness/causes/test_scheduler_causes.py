@@ -25,6 +25,7 @@ from tests.readiness.snapshots import (
     RUNNING,
     Context,
     changed,
+    nodes,
     rfc3339,
 )
 from tests.rows import each
@@ -39,7 +40,7 @@ def replayed(minor: str, case: str, **given: Any) -> Snapshot:
     context = Context(jobset("js", rj("w", 1, size, size), mode="Gang"), GENERATIONS[minor])
     pods = [_told(pod, reported) for pod, reported in zip(context.pods(PENDING), messages["pods"], strict=True)]
     groups = context.groups(_scheduled(messages["group"]), **given)
-    return context.snapshot(pods, groups=groups)
+    return context.snapshot(pods, groups=groups, nodes=nodes("n0"))
 
 
 def _told(pod: PodFacts, reported: dict[str, str] | None) -> PodFacts:
@@ -78,7 +79,7 @@ def test_a_refusal_of_a_real_scheduler_is_reported(minor: str, case: str, words:
 def test_the_number_of_pods_that_fit_is_reported_if_the_scheduler_gives_it() -> None:
     cause = the(Reason.UNSCHEDULABLE, replayed("1.37", "unschedulable-together"))
     assert "room for 4 of 6 pods" in cause.message
-    assert cause.command == "gangctl fit js --now -n t"
+    assert cause.command == "gangctl fit js --fixed-nodes -n t"
 
 
 @pytest.mark.parametrize("minor", ["1.36", "1.37"])
@@ -88,6 +89,20 @@ def test_a_topology_without_a_domain_with_capacity_is_reported(minor: str) -> No
     assert cause.message == 'none of the 2 values of node label "rack" has room for all 4 pods of a gang'
     assert cause.command == "kubectl get nodes -L rack"
     assert reasons(snapshot) == [Reason.TOPOLOGY_TOO_SMALL]
+
+
+def test_a_topology_without_a_domain_that_could_ever_hold_the_gang_is_reported() -> None:
+    snapshot = replace(replayed("1.37", "topology", topology_key="rack"), never_on_nodes="The nodes can never hold it")
+    cause = the(Reason.TOPOLOGY_TOO_SMALL, snapshot)
+    assert cause.message == "the nodes can never hold it"
+    assert "wait" not in cause.remedy
+    assert cause.command == "gangctl fit js --fixed-nodes -n t"
+
+
+def test_a_user_who_may_not_read_nodes_is_advised_to_describe_a_pod() -> None:
+    for case, key in (("topology", "rack"), ("unschedulable-together", "")):
+        snapshot = replace(replayed("1.37", case, topology_key=key), nodes=None)
+        assert [each.command.startswith("kubectl -n t describe pod js-w-0-") for each in causes(snapshot)] == [True]
 
 
 @pytest.mark.parametrize("minor", ["1.36", "1.37"])

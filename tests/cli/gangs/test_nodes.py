@@ -1,0 +1,86 @@
+"""``gangctl why`` of a gang that the scheduler has rejected: what the nodes could hold, and the next command."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+from typing import Any
+
+from tests.cli.gangs import dump
+from tests.cli.gangs.dump import NAMESPACE, WAITS, Object, ask_about
+from tests.cli.gangs.place import Place, place
+from tests.cli.run import Answer
+
+GPU = "nvidia.com/gpu"
+FIT = f"gangctl fit {WAITS} --fixed-nodes -n {NAMESPACE}"
+
+
+def asking_for(resource: str, amount: str) -> list[Object]:
+    """The dump, with pods of the waiting gang that request this much, and were rejected because of it."""
+
+    def change(spec: Object) -> None:
+        spec["containers"][0]["resources"]["requests"] = {resource: amount}
+
+    found = dump.changed(
+        "JobSet", WAITS, lambda each: change(each["spec"]["replicatedJobs"][0]["template"]["spec"]["template"]["spec"])
+    )
+    for pod in dump.pods_of(found, WAITS):
+        change(pod["spec"])
+        pod["status"]["conditions"][0]["message"] = f"0/4 nodes are available: 4 Insufficient {resource}."
+    return found
+
+
+def first_cause(answer: Answer) -> dict[str, Any]:
+    cause: dict[str, Any] = answer.json["status"]["causes"][0]
+    assert (answer.code, cause["reason"]) == (1, "Unschedulable")
+    return cause
+
+
+async def suggested(here: Place) -> Answer:
+    """The output of the command that is suggested."""
+    program, *arguments = shlex.split(first_cause(await here.ask("why", WAITS, "-o", "json"))["command"])
+    assert program == "gangctl"
+    return await here.ask(*arguments)
+
+
+def test_a_gang_that_no_node_could_hold_is_not_advised_to_wait(tmp_path: Path) -> None:
+    cause = first_cause(ask_about(tmp_path, asking_for(GPU, "8"), "why", WAITS, "-o", "json"))
+    assert cause["message"].startswith('the nodes can never hold it: a pod of "workers" asks for more than any')
+    assert f"4 short of {GPU}" in cause["message"]
+    assert "wait" not in cause["remedy"]
+    assert cause["command"] == FIT
+
+
+def test_a_gang_that_all_nodes_together_could_not_hold_is_not_advised_to_wait(tmp_path: Path) -> None:
+    cause = first_cause(ask_about(tmp_path, asking_for("cpu", "3"), "why", WAITS, "-o", "json"))
+    assert "the nodes hold 4 of that size at most" in cause["message"]
+    assert "wait" not in cause["remedy"]
+
+
+def test_a_gang_that_the_nodes_could_hold_waits_for_others(tmp_path: Path) -> None:
+    cause = first_cause(ask_about(tmp_path, dump.objects(), "why", WAITS, "-o", "json"))
+    assert "never" not in cause["message"]
+    assert "wait for others to finish" in cause["remedy"]
+    assert cause["command"] == FIT
+
+
+async def test_the_suggested_fit_runs_without_kueue_and_without_the_resource(tmp_path: Path) -> None:
+    async with place(tmp_path, asking_for(GPU, "8")) as here:
+        answer = await suggested(here)
+    assert (answer.code, answer.err) == (1, "")
+    assert f"{NAMESPACE}/{WAITS}" in answer.out
+    assert "The nodes can never hold it" in answer.out
+
+
+async def test_the_suggested_fit_runs_without_kueue_while_others_use_the_nodes(tmp_path: Path) -> None:
+    async with place(tmp_path, dump.objects()) as here:
+        answer = await suggested(here)
+    assert (answer.code, answer.err) == (0, "")
+    assert "have no room for all of it now" in answer.out
+
+
+async def test_without_the_right_to_read_nodes_a_pod_is_described(tmp_path: Path) -> None:
+    async with place(tmp_path, asking_for(GPU, "8"), forbidden=["nodes"]) as here:
+        cause = first_cause(await here.ask("why", WAITS, "-o", "json"))
+    assert "never" not in cause["message"]
+    assert cause["command"].startswith(f"kubectl -n {NAMESPACE} describe pod {WAITS}-")
