@@ -83,7 +83,9 @@ def complete_topology(ctx: click.Context, param: click.Parameter, incomplete: st
         accelerator, _ = find(named)
     except RefusedValueError:
         return []
-    return [CompletionItem(each) for each in _all_topologies(accelerator) if each.startswith(incomplete.lower())]
+    return [
+        CompletionItem(each) for each in topologies(accelerator, strict=False) if each.startswith(incomplete.lower())
+    ]
 
 
 @click.command("accelerators")
@@ -134,8 +136,8 @@ def _named(name: str, topology: str | None) -> AcceleratorReport:
 
 
 def _report(accelerator: Accelerator, topology: str | None) -> AcceleratorReport:
-    """A machine type with a slice of it; RefusedValueError if neither flags nor a PathwaysJob support it."""
-    found = None if topology is None else _slice(accelerator, topology)
+    """A machine type with a slice of it; RefusedValueError if flags do not support it: a PathwaysJob has no more."""
+    found = None if topology is None else slice_of(accelerator, topology, strict=False)
     row = accelerator if found is None else found.accelerator
     selector = {GKE_ACCELERATOR: row.label}
     return {
@@ -156,17 +158,6 @@ def _report(accelerator: Accelerator, topology: str | None) -> AcceleratorReport
     }
 
 
-def _slice(accelerator: Accelerator, topology: str) -> Slice:
-    """A slice supported by flags, or else by a PathwaysJob; the error is that of flags, which support more."""
-    try:
-        return slice_of(accelerator, topology, strict=False)
-    except RefusedValueError as refused:
-        try:
-            return slice_of(accelerator, topology, strict=True)
-        except RefusedValueError:
-            raise refused from None
-
-
 def _slice_report(asked: Accelerator, found: Slice) -> SliceReport:
     """A slice, and the sources that support it for the named machine type."""
     allowed: list[Literal["flags", "PathwaysJob"]] = []
@@ -181,12 +172,6 @@ def _slice_report(asked: Accelerator, found: Slice) -> SliceReport:
         "instanceType": found.instance_type,
         "allowedWith": allowed,
     }
-
-
-def _all_topologies(accelerator: Accelerator) -> list[str]:
-    """Sources that support them."""
-    allowed = (*topologies(accelerator, strict=False), *topologies(accelerator, strict=True))
-    return list(dict.fromkeys(allowed))
 
 
 def _shortest(report: AcceleratorReport) -> str:

@@ -1,8 +1,8 @@
 """The topologies that TPU slices come in: those of a PathwaysJob, and those that XPK knows.
 
-A PathwaysJob names one of a list per machine type (google/pathways-job v0.1.4). Flags follow the wider rule of
-AI-Hypercomputer/xpk (1.16): up to so many cubes of 4x4x4, each side at most 256 chips. Both are stored in a
-compact form, and expanded to strings on use.
+A PathwaysJob names one of a list per machine type (google/pathways-job v0.1.4). Flags have all of these, and follow
+the wider rule of AI-Hypercomputer/xpk (1.16): up to so many cubes of 4x4x4, each side at most 256 chips. Both are
+stored in a compact form, and expanded to strings on use.
 """
 
 from __future__ import annotations
@@ -66,10 +66,10 @@ MACHINE_TYPES_OF_JOBS: Final = (
 """What ``spec.workers[].type`` of a PathwaysJob may be."""
 
 _FLAT: Final[Mapping[str, str]] = {
-    "v5e": "2x4 4x4 4x8 8x8 8x16 16x16",
+    "v5e": "2x2 2x4 4x4 4x8 8x8 8x16 16x16",
     "v6e": "1x1 2x2 2x4 4x4 4x8 8x8 8x16 16x16",
 }
-"""Generations with topologies of two dimensions, as XPK has them."""
+"""Generations with topologies of two dimensions: XPK's, and ``2x2`` of v5e, which XPK lacks and a PathwaysJob has."""
 
 _ONE_VM: Final[Mapping[str, str]] = {
     "ct5lp-hightpu-1t": "1x1",

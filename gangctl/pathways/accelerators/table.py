@@ -92,6 +92,9 @@ _KINDS_OF_NAMES: Final = (
 _UNREAL_LABELS: Final[Mapping[str, str]] = {"tpu-v5e-slice": "tpu-v5-lite-podslice"}
 """Labels in some documents that no node has: pods that select them wait permanently. And the real ones."""
 
+_OTHER_NAMES: Final[Mapping[str, str]] = {"ironwood": "tpu7x", "v7x": "tpu7x", "trillium": "v6e"}
+"""Names of generations that Google's documents have, and that no program takes. And the families."""
+
 _DEVICE_TYPE: Final = re.compile(
     rf"(?P<family>{'|'.join(FAMILIES)})-(?:(?P<size>[1-9][0-9]{{0,6}})|(?P<topology>[0-9]{{1,6}}(?:x[0-9]{{1,6}}){{1,2}}))"
 )
@@ -159,9 +162,32 @@ def find(text: str) -> tuple[Accelerator, str]:
         return _device(text, device["family"], device["size"], device["topology"])
     if name in _UNREAL_LABELS:
         _refuse(f"no node carries the label {shown(text)}; GKE's is {_UNREAL_LABELS[name]}")
-    close = get_close_matches(name[:SHOWN], names(), _NEAR, cutoff=0.8)
+    close = _near_names(name[:SHOWN])
     meant = f"; did you mean {' or '.join(close)}?" if close else ""
     return _refuse(f"{shown(text)} names no TPU, and Pathways runs on nothing else; {_KINDS_OF_NAMES}{meant}")
+
+
+def _near_names(name: str) -> list[str]:
+    """Valid names that an unknown one may mean, with its size if they have that."""
+    family, dash, size = name.partition("-")
+    if family in _OTHER_NAMES:
+        families = [_OTHER_NAMES[family]]
+    else:
+        close = get_close_matches(name, names(), _NEAR, cutoff=0.8)
+        if close or not dash:
+            return close
+        families = get_close_matches(family, FAMILIES, _NEAR, cutoff=0.8)
+    return [f"{each}{dash}{size}" if dash and _is_device(f"{each}-{size}") else each for each in families]
+
+
+def _is_device(name: str) -> bool:
+    """Whether it is a device type, with a size or a topology that its family has."""
+    found = _DEVICE_TYPE.fullmatch(name)
+    if found is None:
+        return False
+    family, topology = found["family"], found["topology"]
+    known = shapes.of_generation(FAMILIES[family]) if topology else device_types(family)
+    return (topology or name) in known
 
 
 def _device(text: str, family: str, size: str | None, topology: str | None) -> tuple[Accelerator, str]:

@@ -102,9 +102,15 @@ class TestName:
         apart = fine(*COMMAND, "ct5p-hightpu-4t", "--topology", " 4X4X4", "-o", "json").json
         assert apart == fine(*COMMAND, "v5p-128", "-o", "json").json
 
-    def test_a_topology_of_pathwaysjobs_only_is_marked(self) -> None:
-        report = fine(*COMMAND, "v5e", "--topology", "2x2", "-o", "json").json
-        assert report["slice"]["allowedWith"] == ["PathwaysJob"]
+    def test_a_topology_of_flags_only_is_marked(self) -> None:
+        report = fine(*COMMAND, "v5p", "--topology", "4x4x16", "-o", "json").json
+        assert report["slice"]["allowedWith"] == ["flags"]
+
+    def test_the_smallest_v5e_is_allowed_with_flags_as_in_a_pathwaysjob(self) -> None:
+        for name in ("v5litepod-4", "v5e-4"):
+            report = fine(*COMMAND, name, "-o", "json").json
+            assert (report["slice"]["topology"], report["slice"]["vms"]) == ("2x2", 1)
+            assert report["slice"]["allowedWith"] == ["flags", "PathwaysJob"]
 
     def test_a_slice_of_one_chip_has_its_machine_type(self) -> None:
         report = fine(*COMMAND, "ct6e-standard-4t", "--topology", "1x1", "-o", "json").json

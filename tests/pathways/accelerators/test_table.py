@@ -71,6 +71,8 @@ DEVICES = [
     ("v5p-128", "ct5p-hightpu-4t", "4x4x4", 16),
     ("v5p-4x4x16", "ct5p-hightpu-4t", "4x4x16", 64),
     ("v5p-512", "ct5p-hightpu-4t", "4x8x8", 64),
+    ("v5litepod-4", "ct5lp-hightpu-4t", "2x2", 1),
+    ("v5e-2x2", "ct5lp-hightpu-4t", "2x2", 1),
     ("v5litepod-8", "ct5lp-hightpu-4t", "2x4", 2),
     ("v5litepod-16", "ct5lp-hightpu-4t", "4x4", 4),
     ("v5e-16", "ct5lp-hightpu-4t", "4x4", 4),
@@ -117,7 +119,7 @@ REFUSED = [
     "v5p-8x4x4",
     "v5p-1",
     "v5p-x",
-    "v5litepod-4",
+    "v5litepod-2",
     "v5e-1",
     "v6e-2x2x1",
     "v6e-128x128",
@@ -219,6 +221,7 @@ class TestFind:
     def test_an_unknown_size_is_refused_with_the_nearest(self) -> None:
         assert refusal("v5p-9").detail.endswith("near sizes are v5p-8 (2x2x1), v5p-16 (2x2x2), v5p-32 (2x2x4)")
         assert "v5e-8 (2x4)" in refusal("v5e-9").detail
+        assert "near sizes are v5litepod-4 (2x2)," in refusal("v5litepod-1").detail
         assert "tpu7x-18432 (16x24x24)" in refusal("tpu7x-9999999").detail
 
     def test_an_unknown_topology_is_refused_with_the_nearest(self) -> None:
@@ -228,6 +231,24 @@ class TestFind:
         assert "v5p-8" in refusal("nvidia-l4").detail
         assert "did you mean" not in refusal("nvidia-l4").detail
         assert "did you mean ct5p-hightpu-4t" in refusal("ct5p-hightpu-4").detail
+
+    @each(
+        ("text", "meant"),
+        [
+            ("v7x-8", "tpu7x-8"),
+            ("V7X-2x2x1", "tpu7x-2x2x1"),
+            ("v7x", "tpu7x"),
+            ("v7x-9", "tpu7x"),
+            ("ironwood", "tpu7x"),
+            ("Ironwood-128", "tpu7x-128"),
+            ("trillium-8", "v6e-8"),
+            ("v5lite-16", "v5litepod-16"),
+            ("v6-8", "v6e-8"),
+        ],
+    )
+    def test_another_name_of_a_family_is_refused_with_that_of_the_table(self, text: str, meant: str) -> None:
+        assert refusal(text).detail.endswith(f"did you mean {meant}?")
+        find(meant)
 
     def test_an_invalid_node_label_is_refused_with_the_valid_one(self) -> None:
         assert "tpu-v5-lite-podslice" in refusal("tpu-v5e-slice").detail
@@ -251,7 +272,7 @@ class TestByMachineType:
 class TestDeviceTypes:
     @each(
         ("family", "sizes"),
-        [("v4", 68), ("v5litepod", 6), ("v5e", 6), ("v5p", 127), ("v6e", 8), ("tpu7", 9), ("tpu7x", 131)],
+        [("v4", 68), ("v5litepod", 7), ("v5e", 7), ("v5p", 127), ("v6e", 8), ("tpu7", 9), ("tpu7x", 131)],
     )
     def test_each_family_has_the_expected_number_of_device_types(self, family: str, sizes: int) -> None:
         assert len(device_types(family)) == sizes
