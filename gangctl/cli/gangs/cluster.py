@@ -267,7 +267,7 @@ class Reader:
 
     async def _own_queues(self, namespaces: Iterable[str] | None) -> Stock:
         """Objects of Kueue that users may usually read: LocalQueues and Workloads of a namespace."""
-        stock = Stock()
+        stock = Stock(priority_classes_known=False)
         for namespace in namespaces if namespaces is not None else (None,):
             for resource in (kinds.LOCAL_QUEUES, kinds.QUEUED_WORKLOADS):
                 try:

@@ -9,6 +9,7 @@ from typing import Any, Final
 
 import yaml
 
+from tests.cli.kueueobjects import QUEUE, cluster_queue, flavor, local_queue, workload
 from tests.cli.manifests import write
 from tests.cli.run import Answer, gangctl
 
@@ -57,6 +58,28 @@ def ask(verb: str, *arguments: str) -> Answer:
 def ask_about(directory: Path, found: Iterable[Object], verb: str, *arguments: str) -> Answer:
     """Ask about other objects."""
     return gangctl(verb, *arguments, "-f", write(directory / "dump.yaml", *found), "--at", AT)
+
+
+def queued(*more: Object, cpu: str = "8", pods: int = 6) -> list[Object]:
+    """The dump, with the waiting gang suspended in LocalQueue ``q``, which has so many CPUs."""
+
+    def suspend(each: Object) -> None:
+        each["metadata"]["labels"] = {QUEUE: "q"}
+        each["spec"]["suspend"] = True
+        each["spec"]["replicatedJobs"][0]["template"]["spec"] |= {"parallelism": pods, "completions": pods}
+
+    found = changed("JobSet", WAITS, suspend)
+    gone = {id(pod) for pod in pods_of(found, WAITS)}
+    queues = [flavor(), cluster_queue("cq", {"f": {"cpu": cpu}}), local_queue("q", "cq", NAMESPACE)]
+    return [*(each for each in found if id(each) not in gone), *queues, *more]
+
+
+def queued_workload(*conditions: Object, **spec: Any) -> Object:
+    """Kueue's Workload of the waiting gang."""
+    made = workload(WAITS, "q", *conditions, namespace=NAMESPACE, pods=6, **spec)
+    uid = next(each for each in objects("JobSet") if each["metadata"]["name"] == WAITS)["metadata"]["uid"]
+    made["metadata"]["ownerReferences"][0]["uid"] = uid
+    return made
 
 
 def finish(jobset: Object, outcome: str, message: str = "") -> None:

@@ -11,8 +11,11 @@ from typing import Final
 
 import yaml
 
+from gangctl.controllers.queues import kinds
 from gangctl.sandbox import faults
 from gangctl.sandbox.faults import Match
+from gangctl.sandbox.kinds import ResourceKind
+from gangctl.sandbox.rules.custom import custom_rules
 from gangctl.sandbox.server import Sandbox, SandboxOptions
 from tests.cli import run
 from tests.cli.gangs.dump import NAMESPACE, Object
@@ -20,15 +23,14 @@ from tests.cli.run import BIN, Answer
 from tests.controlplane.wait import HUNG_SECONDS
 
 USER: Final = "somebody"
-_STORAGE: Final = {
-    "JobSet": "jobsets.jobset.x-k8s.io",
-    "Job": "jobs.batch",
-    "Pod": "pods",
-    "Workload": "workloads.scheduling.k8s.io",
-    "PodGroup": "podgroups.scheduling.k8s.io",
-    "Node": "nodes",
-    "Event": "events",
-}
+KUEUE: Final = tuple(
+    ResourceKind(each.group, each.version, each.plural, each.kind, namespaced=each.namespaced, custom=True)
+    for each in (
+        *(kinds.CLUSTER_QUEUES, kinds.COHORTS, kinds.LOCAL_QUEUES, kinds.RESOURCE_FLAVORS, kinds.QUEUED_WORKLOADS),
+        *(kinds.ADMISSION_CHECKS, kinds.PRIORITY_CLASSES),
+    )
+)
+_ANYTHING: Final = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
 ALL: Final = 10_000
 _WATCHING: Final = frozenset({"top", "wait"})
 
@@ -45,11 +47,16 @@ class Place:
         for each in found:
             metadata = each["metadata"]
             metadata.setdefault("uid", f"uid-of-{metadata['name']}")
-            self.sandbox.api.store.put(_STORAGE[each["kind"]], (metadata.get("namespace", ""), metadata["name"]), each)
+            storage = self._storage(each["kind"], each["apiVersion"])
+            self.sandbox.api.store.put(storage, (metadata.get("namespace", ""), metadata["name"]), each)
 
     def remove(self, kind: str, name: str, namespace: str = NAMESPACE) -> None:
         """Delete one."""
-        self.sandbox.api.store.remove(_STORAGE[kind], (namespace, name))
+        self.sandbox.api.store.remove(self._storage(kind), (namespace, name))
+
+    def _storage(self, kind: str, version: str = "") -> str:
+        served = (each for each in self.sandbox.api.registry if version in {"", each.api_version})
+        return next(each.storage for each in served if each.kind == kind)
 
     def requests(self, *verbs: str) -> list[tuple[str, str]]:
         """Verb and resource of what was asked."""
@@ -115,15 +122,25 @@ class Running:
 
 @asynccontextmanager
 async def place(
-    directory: Path, found: Iterable[Object], *, forbidden: Collection[str] = (), gangs: bool = True
+    directory: Path,
+    found: Iterable[Object],
+    *,
+    forbidden: Collection[str] = (),
+    gangs: bool = True,
+    kueue: bool = False,
 ) -> AsyncIterator[Place]:
-    """A server with these objects; ``forbidden`` are resources (``pods``) that no user may read."""
+    """A server with these objects; ``forbidden`` are resources (``pods``) that no user may read.
+
+    With ``kueue`` it serves Kueue's kinds, and nothing changes them.
+    """
     runtime_config = {} if gangs else {"scheduling.k8s.io/v1beta1": False}
     async with Sandbox(SandboxOptions(minor="1.37", runtime_config=runtime_config)) as sandbox:
         config = yaml.safe_load(sandbox.kubeconfig(user=USER))
         config["contexts"][0]["context"]["namespace"] = NAMESPACE
         file = directory / "kubeconfig"
         file.write_text(yaml.safe_dump(config), encoding="utf-8")
+        for kind in KUEUE if kueue else ():
+            sandbox.api.registry.add(kind, custom_rules(kind, _ANYTHING))
         here = Place(sandbox, file)
         here.put(found)
         for resource in forbidden:

@@ -97,6 +97,16 @@ class TestRights:
         assert "PodGroupMissing" not in reasons
         assert reasons[0] == "Unschedulable"
 
+    async def test_priority_classes_that_may_not_be_read_are_not_reported_as_missing(self, tmp_path: Path) -> None:
+        found = dump.queued()
+        for raw in found:
+            if (raw["kind"], raw["metadata"]["name"]) == ("JobSet", WAITS):
+                raw["metadata"]["labels"]["kueue.x-k8s.io/priority-class"] = "high"
+        forbidden = ["clusterqueues.kueue.x-k8s.io", "workloadpriorityclasses.kueue.x-k8s.io"]
+        async with place(tmp_path, found, forbidden=forbidden, kueue=True) as here:
+            answer = await here.ask("why", WAITS, "-o", "json")
+        assert [cause["reason"] for cause in answer.json["status"]["causes"]] == ["WorkloadMissing"]
+
     async def test_without_the_right_to_read_jobsets_it_is_an_error(self, tmp_path: Path) -> None:
         async with place(tmp_path, dump.objects(), forbidden=["jobsets.jobset.x-k8s.io"]) as here:
             answer = await here.ask("get")

@@ -9,7 +9,7 @@ import pytest
 from tests.cli.conftest import Golden
 from tests.cli.gangs import dump
 from tests.cli.gangs.dump import RUNS, WAITS, Object, ask, ask_about
-from tests.cli.kueueobjects import CONFIGURATION, QUEUE, cluster_queue, flavor, local_queue, workload
+from tests.cli.kueueobjects import CONFIGURATION
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 
@@ -82,29 +82,12 @@ def test_free_capacity_is_computed_from_the_nodes(tmp_path: Path) -> None:
 class TestQueues:
     """A JobSet that Kueue keeps suspended."""
 
-    def queued(self, *more: Object, cpu: str = "8", pods: int = 6) -> list[Object]:
-        def suspend(each: Object) -> None:
-            each["metadata"]["labels"] = {QUEUE: "q"}
-            each["spec"]["suspend"] = True
-            each["spec"]["replicatedJobs"][0]["template"]["spec"] |= {"parallelism": pods, "completions": pods}
-
-        found = dump.changed("JobSet", WAITS, suspend)
-        gone = {id(pod) for pod in dump.pods_of(found, WAITS)}
-        queues = [flavor(), cluster_queue("cq", {"f": {"cpu": cpu}}), local_queue("q", "cq", "team-a")]
-        return [*(each for each in found if id(each) not in gone), *queues, *more]
-
     def causes(self, directory: Path, found: list[Object]) -> list[tuple[str, str]]:
         answer = ask_about(directory, found, "why", WAITS, "-o", "json")
         return [(cause["reason"], cause["message"]) for cause in answer.json["status"]["causes"]]
 
-    def workload(self, *, owner: str = WAITS) -> Object:
-        made = workload(owner, "q", namespace="team-a", pods=6)
-        uid = next(each for each in dump.objects("JobSet") if each["metadata"]["name"] == owner)["metadata"]["uid"]
-        made["metadata"]["ownerReferences"][0]["uid"] = uid
-        return made
-
     def test_a_stopped_queue_is_reported(self, tmp_path: Path) -> None:
-        found = self.queued(self.workload(), cpu="100")
+        found = dump.queued(dump.queued_workload(), cpu="100")
         for each in found:
             if each["kind"] == "LocalQueue":
                 each["spec"]["stopPolicy"] = "Hold"
@@ -112,10 +95,11 @@ class TestQueues:
         assert (reason, "is stopped" in message) == ("QueueBlocked", True)
 
     def test_a_gang_that_never_fits_is_reported(self, tmp_path: Path) -> None:
-        found = self.queued(self.workload(), CONFIGURATION, cpu="8")
+        found = dump.queued(dump.queued_workload(), CONFIGURATION, cpu="8")
         found.append({"apiVersion": "node.k8s.io/v1", "kind": "RuntimeClass", "metadata": {"name": "none"}})
         assert self.causes(tmp_path, found)[0][0] == "NeverFits"
 
     def test_the_queue_of_a_gang_is_printed(self, tmp_path: Path) -> None:
-        status = ask_about(tmp_path, self.queued(self.workload(), cpu="100"), "get", WAITS, "-o", "json").json["status"]
+        found = dump.queued(dump.queued_workload(), cpu="100")
+        status = ask_about(tmp_path, found, "get", WAITS, "-o", "json").json["status"]
         assert (status["phase"], status["localQueue"], status["clusterQueue"]) == ("Queued", "q", "cq")
