@@ -98,6 +98,8 @@ class QueueFacts:
     """Why it can never be admitted, with the arithmetic; empty if unknown."""
     cluster: str = ""
     """The worker cluster on which MultiKueue runs it, or ran it; empty for none."""
+    queues_known: bool = True
+    """Whether ClusterQueues may be read."""
 
 
 @dataclass(frozen=True, slots=True)

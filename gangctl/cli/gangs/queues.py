@@ -116,6 +116,7 @@ class _View(QueueIndex):
             stuck=stuck,
             never=never,
             cluster=self.clusters.get(jobset.uid, ""),
+            queues_known=self._queues_known,
         )
 
     def _why_never(self, jobset: JobSet, raw: Mapping[str, Any]) -> str:

@@ -14,12 +14,14 @@ from gangctl.gang.reasons import Reason
 from gangctl.readiness.causes import (
     api,
     containers,
+    gates,
     jobs,
     objects,
     pods,
     queue,
     scheduler,
 )
+from gangctl.readiness.causes.commands import Command
 from gangctl.readiness.causes.context import LATE, Context, Finder, Finding, Until
 from gangctl.readiness.causes.ranking import place_of
 from gangctl.readiness.facts import Snapshot
@@ -37,7 +39,7 @@ FINDERS: Final[tuple[Finder, ...]] = (
     objects.pod_group_terminating,
     objects.foreign_workload,
     objects.unreachable_minimum,
-    scheduler.scheduling_gate_off,
+    gates.scheduling_gate_off,
     jobs.exclusive_deadlock,
     jobs.job_creation_refused,
     jobs.pod_creation_refused,
@@ -59,7 +61,7 @@ FINDERS: Final[tuple[Finder, ...]] = (
 PROMISES: Final[Mapping[Reason, Finder]] = {
     Reason.NOT_GANGED: api.not_ganged,
     Reason.FIELD_DROPPED: api.field_dropped,
-    Reason.SCHEDULING_GATE_OFF: scheduler.scheduling_gate_off,
+    Reason.SCHEDULING_GATE_OFF: gates.scheduling_gate_off,
 }
 """Causes that break the all-or-nothing guarantee, also reported for ready gangs."""
 
@@ -127,7 +129,7 @@ def _unknown(context: Context) -> Iterator[Finding]:
             f"looked at: {', '.join(looked)}",
         ],
         remedy="read the events of the JobSet, its Jobs and pods",
-        command=context.events(jobset.name),
+        command=context.suggest(Command.DESCRIBE_JOBSET),
         pods=max(0, counts.wanted - counts.ready),
         since=context.readiness.since,
         blocking=late,
@@ -147,8 +149,8 @@ def _elsewhere(context: Context) -> Cause:
         remedy="ask that cluster: --context takes the name that your kubeconfig has for it"
         if cluster
         else "look where that controller runs it",
-        command=f"{context.gangctl(f'why {jobset.name}')} --context {quote(cluster)}"
+        command=context.suggest(Command.WHY_WORKER, cluster=cluster)
         if cluster
-        else context.kubectl(f"describe jobset {jobset.name}"),
+        else context.suggest(Command.DESCRIBE_JOBSET),
         blocking=False,
     )

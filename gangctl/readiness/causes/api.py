@@ -13,6 +13,7 @@ from gangctl.gang.counting import replicated_job_pods
 from gangctl.gang.reasons import Reason
 from gangctl.gang.unlinked import names_another
 from gangctl.kueue.names import GATE
+from gangctl.readiness.causes.commands import Command
 from gangctl.readiness.causes.context import Context, Finding, listed, oldest
 from gangctl.readiness.reading import unix
 
@@ -41,7 +42,7 @@ def api_unavailable(context: Context) -> Iterator[Finding]:
         evidence=[api.reason],
         remedy="enable the feature gate GenericWorkload on kube-apiserver, kube-scheduler and kube-controller-manager, "
         "and serve the version of scheduling.k8s.io that has Workloads (--runtime-config)",
-        command="kubectl get --raw /apis/scheduling.k8s.io",
+        command=context.suggest(Command.API_VERSIONS),
         pods=pods,
         blocking=pods > 0,
     )
@@ -75,9 +76,7 @@ def not_ganged(context: Context) -> Iterator[Finding]:
         else "it asks for a gang and is none: its pods are scheduled one by one",
         evidence=why,
         remedy=remedy,
-        command="kubectl get mutatingwebhookconfigurations"
-        if assessment.unstamped
-        else context.kubectl(f"get jobset {jobset.name} -o json | gangctl plan -f -"),
+        command=context.suggest(Command.OWN_WEBHOOKS if assessment.unstamped else Command.PLAN),
         pods=pods,
         since=unix(jobset.created),
         blocking=pods > 0,
@@ -129,7 +128,7 @@ def field_dropped(context: Context) -> Iterator[Finding]:
         "pods of it do not name their gang, and are scheduled without it",
         evidence=evidence,
         remedy="; ".join(remedies),
-        command=context.kubectl(f"get jobs -l jobset.sigs.k8s.io/jobset-name={context.snapshot.jobset.name} -o yaml"),
+        command=context.suggest(Command.JOBS),
         groups=held,
         pods=len(outside),
         since=oldest(pod.created for pod in outside),

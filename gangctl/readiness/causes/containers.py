@@ -7,6 +7,7 @@ from typing import Final
 
 from gangctl.errors import plural
 from gangctl.gang.reasons import Reason
+from gangctl.readiness.causes.commands import Command
 from gangctl.readiness.causes.context import LONG, Context, Finding, Until, are, listed, oldest
 from gangctl.readiness.facts import PodFacts
 from gangctl.readiness.membership import Group
@@ -87,9 +88,7 @@ def _trouble(context: Context, reason: Reason, waiting: str, found: Sequence[tup
             *([f"restarted {plural(restarts, 'time')}"] if restarts else []),
         ],
         remedy=_REMEDIES[reason],
-        command=context.kubectl(
-            f"logs {first.name} --all-containers --previous" if logs else f"describe pod {first.name}"
-        ),
+        command=context.suggest(Command.POD_LOGS if logs else Command.DESCRIBE_POD, pod=first.name),
         groups=[group for group, _ in found],
         pods=len(pods),
         since=oldest(pod.ready_at or pod.placed_at for pod in pods),
@@ -158,7 +157,7 @@ def _slow(
             *([f"containers wait: {', '.join(reasons)}"] if reasons else []),
         ],
         remedy=late if slow else usual,
-        command=context.kubectl(f"describe pod {first.name}"),
+        command=context.suggest(Command.DESCRIBE_POD, pod=first.name),
         groups=[group for group, _ in found],
         pods=len(found),
         since=since,

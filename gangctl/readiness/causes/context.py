@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from shlex import quote
 from typing import Final
 
 from gangctl.api.scheduling import Capabilities
@@ -12,6 +13,7 @@ from gangctl.errors import one_line, plural
 from gangctl.gang.assess import Lifecycle
 from gangctl.gang.reasons import Reason
 from gangctl.kueue.moments import TimeFormat, span
+from gangctl.readiness.causes.commands import Command, Suggestion
 from gangctl.readiness.facts import PodFacts, Snapshot
 from gangctl.readiness.membership import Group
 from gangctl.readiness.reading import unix
@@ -109,17 +111,11 @@ class Context:
     def _time_format(self) -> TimeFormat:
         return TimeFormat(self.clock, self.kept)
 
-    def kubectl(self, words: str) -> str:
-        """A command of kubectl in the namespace of the JobSet."""
-        return f"kubectl -n {self.snapshot.jobset.namespace} {words}"
-
-    def events(self, name: str) -> str:
-        """The command that shows the events of an object."""
-        return self.kubectl(f"get events --field-selector involvedObject.name={name}")
-
-    def gangctl(self, words: str) -> str:
-        """A command of gangctl in the namespace of the JobSet."""
-        return f"gangctl {words} -n {self.snapshot.jobset.namespace}"
+    def suggest(self, command: Command, **values: object) -> Suggestion:
+        """A command about the JobSet, with these values quoted for a shell."""
+        jobset = self.snapshot.jobset
+        words = {"namespace": jobset.namespace, "jobset": jobset.name, **values}
+        return Suggestion(command.format(**{name: quote(str(value)) for name, value in words.items()}))
 
     def cause(
         self,
@@ -127,8 +123,8 @@ class Context:
         message: str,
         *,
         remedy: str,
+        command: Suggestion,
         evidence: Iterable[str] = (),
-        command: str = "",
         groups: Sequence[Group] = (),
         pods: int = 0,
         since: int = 0,

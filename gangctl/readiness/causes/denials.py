@@ -11,6 +11,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
+from gangctl.readiness.causes.commands import Command
+
 _NAME: Final = r"(?P<name>[a-z0-9][-a-z0-9.]{0,252})"
 """A valid object name: it is part of a command that users copy, and any client may write events."""
 OWN: Final = ".gangctl.dev"
@@ -19,12 +21,13 @@ OWN: Final = ".gangctl.dev"
 
 @dataclass(frozen=True, slots=True)
 class Denial:
-    """``what`` follows "refused: "; ``command`` is without the namespace where it is of a namespaced kind."""
+    """``what`` follows "refused: "; ``name`` is that in ``command``, if it has one."""
 
     what: str
     remedy: str
-    command: str = ""
-    namespaced: bool = True
+    command: Command | None = None
+    """None if the events of the refused object are all that is known."""
+    name: str = ""
     follower: bool = False
     """JobSet's denial of pods before the leader of their Job has a node."""
 
@@ -37,14 +40,12 @@ def _unanswered(found: re.Match[str]) -> Denial:
             f"gangctl's own {what}",
             "get gangctl's pods to run and their Service to reach them; the label gangctl.dev/skip=true on the "
             "namespace is the way around in an emergency, without gangs",
-            "kubectl -n gangctl-system get pods,endpointslices",
-            namespaced=False,
+            Command.OWN_PODS,
         )
     return Denial(
         what,
         "get the pods behind it to run, or ask the owner of its configuration to repair it",
-        "kubectl get validatingwebhookconfigurations,mutatingwebhookconfigurations",
-        namespaced=False,
+        Command.WEBHOOKS,
     )
 
 
@@ -55,8 +56,7 @@ def _denied(found: re.Match[str]) -> Denial:
     return Denial(
         f'webhook "{found["name"]}" denies it: {why}',
         "change what it objects to, or ask the owner of the webhook",
-        "kubectl get validatingwebhookconfigurations,mutatingwebhookconfigurations",
-        namespaced=False,
+        Command.WEBHOOKS,
     )
 
 
@@ -65,7 +65,8 @@ def _quota(found: re.Match[str]) -> Denial:
         f"ResourceQuota {found['name']} is used up: {found['rest']}",
         "free quota in the namespace, have the ResourceQuota raised, or make the JobSet smaller; all pods of a gang "
         "have to fit into it at once",
-        f"describe resourcequota {found['name']}",
+        Command.RESOURCE_QUOTA,
+        found["name"],
     )
 
 
@@ -73,7 +74,7 @@ def _limit(found: re.Match[str]) -> Denial:
     return Denial(
         f"a LimitRange forbids it: {found['what']}",
         "keep requests and limits of the containers within the LimitRange, in a new JobSet",
-        "describe limitranges",
+        Command.LIMIT_RANGES,
     )
 
 
@@ -81,8 +82,7 @@ def _security(found: re.Match[str]) -> Denial:
     return Denial(
         f'PodSecurity "{found["level"]}" forbids it: {found["what"]}',
         "set the securityContext as the Pod Security Standard asks, in a new JobSet, or use another namespace",
-        "kubectl label --list namespace {namespace}",
-        namespaced=False,
+        Command.NAMESPACE_LABELS,
     )
 
 
@@ -90,8 +90,8 @@ def _policy(found: re.Match[str]) -> Denial:
     return Denial(
         f"ValidatingAdmissionPolicy {found['name']} denies it: {found['why']}",
         "change what the policy objects to, or ask its owner",
-        f"kubectl get validatingadmissionpolicy {found['name']} -o yaml",
-        namespaced=False,
+        Command.ADMISSION_POLICY,
+        found["name"],
     )
 
 
@@ -99,7 +99,7 @@ def _account(found: re.Match[str]) -> Denial:
     return Denial(
         f'ServiceAccount "{found["name"]}" does not exist',
         "create it in the namespace",
-        "get serviceaccounts",
+        Command.SERVICE_ACCOUNTS,
     )
 
 
@@ -107,8 +107,7 @@ def _priority(found: re.Match[str]) -> Denial:
     return Denial(
         f'PriorityClass "{found["name"]}" does not exist',
         "create it, or name another one in a new JobSet",
-        "kubectl get priorityclasses",
-        namespaced=False,
+        Command.PRIORITY_CLASSES,
     )
 
 

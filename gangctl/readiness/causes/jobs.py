@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from shlex import quote
 from typing import Final
 
 from gangctl.api.jobset import ReplicatedJob
@@ -14,6 +13,7 @@ from gangctl.gang.counting import job_pods
 from gangctl.gang.plan import PlannedJob
 from gangctl.gang.progress import JobProgress, job_pods_left
 from gangctl.gang.reasons import Reason
+from gangctl.readiness.causes.commands import Command, Suggestion
 from gangctl.readiness.causes.context import SOON, Context, Finding, Until, listed, oldest
 from gangctl.readiness.causes.denials import Denial, read_denial
 from gangctl.readiness.facts import Refused
@@ -111,7 +111,7 @@ def waiting_for_stage(context: Context) -> Iterator[Finding]:
         f"{listed(waits)} {'starts' if len(waits) == 1 else 'start'} after {listed(needed)}",
         evidence=evidence,
         remedy="wait; the stage before decides when it goes on, and what holds that back is among the other causes",
-        command=context.kubectl(f"get pods -l jobset.sigs.k8s.io/jobset-name={jobset.name}"),
+        command=context.suggest(Command.PODS),
         groups=held,
         pods=sum(job.pods for group in held for job in group.planned if job.replicated_job in waits),
         since=context.free_since,
@@ -135,7 +135,7 @@ def job_creation_refused(context: Context) -> Iterator[Finding]:
             f"JobSet cannot create {f'Job {name}' if name else 'its Jobs'}: {denial.what}",
             evidence=[refused.message, f"{plural(len(missing), 'Job')} of it missing: {listed(missing)}"],
             remedy=f"{denial.remedy}; JobSet tries again by itself",
-            command=_command(context, denial),
+            command=_about(context, denial) or context.suggest(Command.DESCRIBE_JOBSET),
             groups=held,
             pods=sum(job.pods for group in held for job in group.planned if job.name in missing),
             since=refused.at,
@@ -152,12 +152,8 @@ def _missing_jobs(context: Context) -> list[str]:
     ]
 
 
-def _command(context: Context, denial: Denial) -> str:
-    if not denial.command:
-        return context.kubectl("get events --field-selector reason=FailedCreate")
-    if denial.namespaced:
-        return context.kubectl(denial.command)
-    return denial.command.replace("{namespace}", context.snapshot.jobset.namespace)
+def _about(context: Context, denial: Denial) -> Suggestion | None:
+    return None if denial.command is None else context.suggest(denial.command, name=denial.name)
 
 
 def pod_creation_refused(context: Context) -> Iterator[Finding]:
@@ -178,7 +174,7 @@ def pod_creation_refused(context: Context) -> Iterator[Finding]:
             f"{plural(pods, 'pod')} cannot be created: {denial.what}",
             evidence=[*sorted({refused.message for *_, refused in found})[:2], f"pods of {listed(names)}"],
             remedy=f"{denial.remedy}; the Job controller tries again by itself",
-            command=_command(context, denial),
+            command=_about(context, denial) or context.suggest(Command.DESCRIBE_JOB, job=min(names)),
             groups=[group for group, *_ in found],
             pods=pods,
             since=oldest(refused.at for *_, refused in found),
@@ -243,7 +239,7 @@ def exclusive_deadlock(context: Context) -> Iterator[Finding]:
         ],
         remedy=f'create it again with the annotation {NODE_SELECTOR_STRATEGY}: "true" and labelled nodes, '
         "with pod affinity in its place (gangctl convert --replace-exclusive-topology), or without a gang",
-        command=context.kubectl(f"get jobset {context.snapshot.jobset.name} -o jsonpath='{{.metadata.annotations}}'"),
+        command=context.suggest(Command.JOBSET_ANNOTATIONS),
         groups=[group for group, _ in held],
         pods=sum(group.wanted for group, _ in held),
         since=since,
@@ -308,7 +304,6 @@ def _missing_cause(
         evidence.append(f"{plural(failed, 'pod')} of these Jobs failed: the Job controller waits longer after each")
     who = "JobSet's controller has not made all Jobs" if jobs else "the Job controller has not made all pods"
     pods = sum(max(0, group.wanted - len(group.pods)) for group in held)
-    name = context.snapshot.jobset.name
     yield context.cause(
         Reason.PODS_MISSING,
         f"{plural(pods, 'pod')} {'does' if pods == 1 else 'do'} not exist: {who}" + ("" if late else " yet"),
@@ -317,11 +312,9 @@ def _missing_cause(
         if not late
         else "see whether JobSet's controller (namespace jobset-system) and kube-controller-manager run, and what the "
         "events of the JobSet and of its Jobs say",
-        command=context.kubectl(
-            f"get events --field-selector involvedObject.name={name}"
-            if jobs
-            else f"describe job {quote(short[0][0].name)}"
-        ),
+        command=context.suggest(Command.DESCRIBE_JOBSET)
+        if jobs
+        else context.suggest(Command.DESCRIBE_JOB, job=short[0][0].name),
         groups=held,
         pods=pods,
         since=since,

@@ -14,6 +14,7 @@ from gangctl.errors import plural
 from gangctl.gang.assess import Lifecycle
 from gangctl.gang.progress import job_pods_left
 from gangctl.gang.reasons import Reason
+from gangctl.readiness.causes.commands import Command, Suggestion
 from gangctl.readiness.causes.context import QUICK, Context, Finding, Until, are, listed, oldest, unplaced
 from gangctl.readiness.membership import Group
 
@@ -59,11 +60,9 @@ def _conflict(context: Context, kind: str, resource: str, found: Sequence[Observ
         if kept
         else f"delete the {kind} if it is not needed, and gangctl makes its own; or create this JobSet again: its "
         "next UID gives it other names",
-        command=context.kubectl(
-            f'patch jobset {context.snapshot.jobset.name} --type=merge -p \'{{"spec":{{"suspend":true}}}}\''
-            if kept
-            else f"get {resource} {first.name} -o yaml"
-        ),
+        command=context.suggest(Command.SUSPEND)
+        if kept
+        else context.suggest(Command.SHOW_GROUP, resource=resource, name=first.name),
         groups=held,
         pods=sum(group.wanted for group in held),
     )
@@ -82,9 +81,9 @@ def pod_group_missing(context: Context) -> Iterator[Finding]:
     if capabilities is None or not context.runs or not present:
         return
     plan = snapshot.assessment.plan
-    kind, resource, missing = "PodGroup", PODGROUPS, [g for g in gangs(context) if g.name not in snapshot.groups]
+    kind, missing = "PodGroup", [g for g in gangs(context) if g.name not in snapshot.groups]
     if not capabilities.pod_groups:
-        kind, resource, missing = "Workload", WORKLOADS, list(gangs(context)) if snapshot.workload is None else []
+        kind, missing = "Workload", list(gangs(context)) if snapshot.workload is None else []
     if plan is None or not missing:
         return
     waiting = [pod for group in missing for pod in unplaced(group)]
@@ -106,7 +105,7 @@ def pod_group_missing(context: Context) -> Iterator[Finding]:
         "events for why it could not"
         if late
         else "wait: gangctl's controller makes it within a second",
-        command=context.events(snapshot.jobset.name) if late else context.kubectl(f"get {resource} {min(names)}"),
+        command=context.suggest(Command.DESCRIBE_JOBSET),
         groups=missing,
         pods=sum(group.wanted for group in missing),
         since=since,
@@ -137,7 +136,7 @@ def pod_group_terminating(context: Context) -> Iterator[Finding]:
         evidence=evidence,
         remedy="it goes with the last pod that names it, and gangctl makes the next one at once; if none is left, see "
         f"that kube-controller-manager has the feature gate GenericWorkload: it takes the finalizer {PROTECTION} off",
-        command=context.kubectl(f"get {PODGROUPS} {min(going)} -o yaml"),
+        command=context.suggest(Command.SHOW_GROUP, resource=PODGROUPS, name=min(going)),
         groups=held,
         pods=len(waiting),
         # Pods of a group that is being deleted are still scheduled: the scheduler's conditions apply.
@@ -162,18 +161,18 @@ def foreign_workload(context: Context) -> Iterator[Finding]:
         + (", so gangctl makes no gang of it" if alone else ", beside that of gangctl"),
         evidence=evidence,
         remedy="see that its owner also puts the pods into its groups; or delete it and create the JobSet again",
-        command=context.kubectl(f"get {WORKLOADS} {name} -o yaml"),
+        command=context.suggest(Command.SHOW_GROUP, resource=WORKLOADS, name=name),
         pods=len(waiting),
         blocking=bool(outside),
     )
 
 
-def where(context: Context, group: Group) -> str:
-    """The object with a group's minCount, as kubectl names it."""
-    if context.capabilities is not None and not context.capabilities.pod_groups:
-        plan = context.snapshot.assessment.plan
-        return f"{WORKLOADS} {plan.workload.name if plan is not None else ''}".strip()
-    return f"{PODGROUPS} {group.name}"
+def about_group(context: Context, command: Command, group: Group) -> Suggestion:
+    """A command about the object with a group's minCount: its PodGroup, before 1.36 the Workload."""
+    plan, capabilities = context.snapshot.assessment.plan, context.capabilities
+    if plan is not None and capabilities is not None and not capabilities.pod_groups:
+        return context.suggest(command, resource=WORKLOADS, name=plan.workload.name)
+    return context.suggest(command, resource=PODGROUPS, name=group.name)
 
 
 def unreachable_minimum(context: Context) -> Iterator[Finding]:
@@ -231,14 +230,13 @@ def _tail(context: Context, found: list[tuple[Group, int]], since: int, *, mutab
             "gangctl's controller lowers minCount within a second: see whether it runs and has a leader; this command "
             "does it by hand"
         )
-        patch = f'{{"spec":{{"schedulingPolicy":{{"gang":{{"minCount":{max(1, possible)}}}}}}}}}'
-        command = context.kubectl(f"patch {PODGROUPS} {group.name} --type=merge -p '{patch}'")
+        command = context.suggest(Command.LOWER_MIN_COUNT, name=group.name, count=max(1, possible))
     else:
         remedy = (
             "minCount cannot change on this Kubernetes (it can from 1.37 on): let the JobSet restart or create it "
             "again, from a checkpoint if it has one; failurePolicy with restartStrategy BlockingRecreate does it whole"
         )
-        command = context.kubectl(f"get jobset {context.snapshot.jobset.name} -o jsonpath='{{.status}}'")
+        command = context.suggest(Command.JOBSET_STATUS)
     return context.cause(
         Reason.GANG_TAIL_BLOCKED,
         f"{are(len(waiting), 'pod', 'waits', 'wait')} for a quorum that cannot be met again, because pods of the gang "
@@ -271,7 +269,7 @@ def _too_many(context: Context, found: list[tuple[Group, int]], since: int, *, m
         "writes it"
         if mutable
         else "minCount cannot change on this Kubernetes: delete the JobSet and create it again",
-        command=context.kubectl(f"get {where(context, group)} -o yaml --show-managed-fields"),
+        command=about_group(context, Command.SHOW_WRITERS, group),
         groups=[each for each, _ in found],
         pods=sum(each.wanted for each, _ in found),
         since=since,

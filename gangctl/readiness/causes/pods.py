@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from shlex import quote
 from typing import Final
 
 from gangctl.errors import plural
 from gangctl.gang.progress import JobProgress
 from gangctl.gang.reasons import Reason
+from gangctl.readiness.causes.commands import Command
 from gangctl.readiness.causes.context import LONG, SOON, Context, Finding, Until, gated, listed, oldest
 from gangctl.readiness.facts import NodeFacts, PodFacts
 from gangctl.readiness.membership import Group
@@ -46,7 +46,7 @@ def pods_gated(context: Context) -> Iterator[Finding]:
         remedy="see what Kueue logs about these pods, and whether the Topology of their flavor has room"
         if known and len(known) == len(gates)
         else "the controller that set the gates removes them; if that is gone, remove them from spec.schedulingGates",
-        command=context.kubectl(f"get pod {min(pod.name for _, pod in found)} -o jsonpath='{{.spec.schedulingGates}}'"),
+        command=context.suggest(Command.POD_GATES, pod=min(pod.name for _, pod in found)),
         groups=[group for group, _ in found],
         pods=len(found),
         since=oldest(pod.created for _, pod in found),
@@ -80,7 +80,7 @@ def restarting(context: Context) -> Iterator[Finding]:
         remedy="see why the pods of the attempt before do not end: a lost node, a finalizer, a long grace period"
         if late
         else "wait; the events of the JobSet say why it restarts",
-        command=context.events(jobset.name),
+        command=context.suggest(Command.DESCRIBE_JOBSET),
         pods=len(earlier),
         since=since,
         blocking=late,
@@ -105,7 +105,7 @@ def pods_terminating(context: Context) -> Iterator[Finding]:
         else f"{plural(len(found), 'pod')} {'is' if len(found) == 1 else 'are'} on the way out",
         evidence=[f"terminating: {names}"] if names else ["none of its pods is seen to be on its way out"],
         remedy="wait: they end within their grace period; one that stays is on a node that is lost, or has a finalizer",
-        command=context.kubectl(f"get pods -l jobset.sigs.k8s.io/jobset-name={jobset.name} -o wide"),
+        command=context.suggest(Command.PODS),
         groups=[group for group, _ in found],
         pods=len(found),
         blocking=False,
@@ -147,7 +147,7 @@ def preempted(context: Context) -> Iterator[Finding]:
             ],
             remedy=_HELP.get(reason, "their Job replaces them, or the JobSet restarts")
             + "; replacements need room again",
-            command=context.kubectl(f"describe pod {min(pod.name for _, pod in found)}"),
+            command=context.suggest(Command.DESCRIBE_POD, pod=min(pod.name for _, pod in found)),
             groups=[group for group, _ in found],
             pods=len(found),
         )
@@ -181,7 +181,8 @@ def node_lost(context: Context) -> Iterator[Finding]:
         + ([f"terminating there, which only the node can confirm: {listed(leaving)}"] if leaving else []),
         remedy="bring the node back, or delete it (or taint it out-of-service) once it is surely off:"
         " its pods are replaced then",
-        command=f"kubectl describe node {quote(names[0])}",
+        # A node that is gone cannot be described: the pods are shown with its name.
+        command=context.suggest(Command.DESCRIBE_NODE, node=lost[0].name) if lost else context.suggest(Command.PODS),
         groups=[group for group, _ in found],
         pods=len(found),
         since=since,

@@ -8,10 +8,12 @@ from typing import Final
 
 from gangctl.errors import plural
 from gangctl.gang.reasons import Reason
+from gangctl.kueue.blocked import Blockage
 from gangctl.kueue.names import GATE
 from gangctl.kueue.objects import QueuedWorkload
 from gangctl.kueue.states import Phase, Status, eviction_of, status_of
 from gangctl.kueue.stuck import Trouble
+from gangctl.readiness.causes.commands import Command, Suggestion
 from gangctl.readiness.causes.context import SOON, Context, Finding, Until
 from gangctl.readiness.facts import QueueFacts
 from gangctl.readiness.reading import unix
@@ -33,12 +35,9 @@ def suspended(context: Context) -> Iterator[Finding]:
         "it is suspended, and no queue will start it",
         evidence=evidence,
         remedy="set spec.suspend to false once it should run",
-        command=context.kubectl(f"""patch jobset {jobset.name} --type=merge -p '{{"spec":{{"suspend":false}}}}'"""),
+        command=context.suggest(Command.RESUME),
         pods=sum(group.wanted for group in context.groups),
     )
-
-
-WORKLOADS: Final = "workloads.kueue.x-k8s.io"
 
 
 def in_queue(context: Context) -> Iterator[Finding]:
@@ -62,12 +61,16 @@ def _pods(context: Context) -> int:
     return sum(group.wanted for group in context.groups)
 
 
-def _describe(context: Context, facts: QueueFacts) -> str:
-    return context.gangctl(f"queue describe {quote(facts.local_queue)}")
+def _show_queue(context: Context, facts: QueueFacts) -> Suggestion:
+    """The command about its LocalQueue; gangctl's needs one that exists, and the right to read ClusterQueues."""
+    missing = facts.blocked is not None and facts.blocked.reason is Blockage.LOCAL_QUEUE_MISSING
+    if missing or not facts.queues_known:
+        return context.suggest(Command.LOCAL_QUEUES)
+    return context.suggest(Command.QUEUE, queue=facts.local_queue)
 
 
-def _fit(context: Context) -> str:
-    return context.gangctl(f"fit {context.snapshot.jobset.name}")
+def _show_workload(context: Context, workload: QueuedWorkload) -> Suggestion:
+    return context.suggest(Command.QUEUED_WORKLOAD, name=workload.name)
 
 
 def _stuck(context: Context, facts: QueueFacts) -> Iterator[Finding]:
@@ -81,9 +84,7 @@ def _stuck(context: Context, facts: QueueFacts) -> Iterator[Finding]:
         stuck.evidence,
         evidence=_kueue_conditions(facts.workload),
         remedy=stuck.remedy,
-        command=_describe(context, facts)
-        if facts.workload is None
-        else context.kubectl(f"describe {WORKLOADS} {facts.workload.name}"),
+        command=_show_queue(context, facts) if facts.workload is None else _show_workload(context, facts.workload),
         pods=_pods(context),
         since=unix(status.since) if status is not None else 0,
     )
@@ -118,7 +119,7 @@ def _without_workload(context: Context, facts: QueueFacts) -> Iterator[Finding]:
         f'Kueue has made no Workload for it yet, for LocalQueue "{facts.local_queue}"',
         evidence=["it has no Workload of Kueue", f"the JobSet {context.old(since)}"],
         remedy="wait; if none comes, see whether Kueue runs and manages JobSets and this namespace",
-        command=_describe(context, facts),
+        command=_show_queue(context, facts),
         pods=_pods(context),
         since=since,
         blocking=False,
@@ -134,7 +135,7 @@ def _closed(context: Context, facts: QueueFacts, status: Status) -> Iterator[Fin
             "its queue can never admit it, whatever else finishes",
             evidence=[facts.never, *_kueue_conditions(facts.workload)],
             remedy="make it smaller, use another queue, or have the quota of this one raised",
-            command=_fit(context),
+            command=context.suggest(Command.FIT),
             pods=_pods(context),
             since=unix(status.since),
         )
@@ -144,7 +145,7 @@ def _closed(context: Context, facts: QueueFacts, status: Status) -> Iterator[Fin
             f"its queue admits nothing now: {facts.blocked.message.partition(';')[0]}",
             evidence=[facts.blocked.message, *_kueue_conditions(facts.workload)],
             remedy="ask its owner to open it, or use another one: nothing in it is admitted until then",
-            command=_describe(context, facts),
+            command=_show_queue(context, facts),
             pods=_pods(context),
             since=unix(status.since),
         )
@@ -214,9 +215,9 @@ def _phase_causes(context: Context, facts: QueueFacts, workload: QueuedWorkload,
                 message,
                 evidence=[f'LocalQueue "{facts.local_queue}"', *_status_detail(status), *_kueue_conditions(workload)],
                 remedy=remedy,
-                command=_fit(context)
-                if reason is Reason.WAITING_FOR_QUOTA
-                else context.kubectl(f"describe {WORKLOADS} {workload.name}"),
+                command=context.suggest(Command.FIT)
+                if reason is Reason.WAITING_FOR_QUOTA and facts.queues_known
+                else _show_workload(context, workload),
                 pods=_pods(context),
                 since=unix(status.since),
                 blocking=blocking,
@@ -247,7 +248,7 @@ def _gated(context: Context, workload: QueuedWorkload, status: Status) -> Iterat
         remedy=f"ask the owner of {names}; if there is none, take the name out of the annotation"
         if others
         else "gangctl removes its own gate once the groups are there: see whether its controller runs",
-        command=context.kubectl(f"get jobset {context.snapshot.jobset.name} -o jsonpath='{{.metadata.annotations}}'"),
+        command=context.suggest(Command.JOBSET_ANNOTATIONS),
         pods=_pods(context),
         since=since,
         blocking=late,
@@ -260,17 +261,22 @@ def _checks(context: Context, workload: QueuedWorkload, status: Status) -> Itera
     refused = any(check.state in {"Retry", "Rejected"} for check in waiting)
     names = ", ".join(check.name for check in waiting)
     states = [f"check {c.name} is {c.state}{f': {c.message}' if c.message else ''}" for c in waiting]
-    command = f"kubectl describe admissionchecks.kueue.x-k8s.io {quote(waiting[0].name)}" if waiting else ""
     remedy = "wait for the controller of the check, named by spec.controllerName of the AdmissionCheck"
     if workload.nominated:
         remedy = "wait: the first worker cluster that admits it runs it; the command says which of them can"
-        command = " ".join([_fit(context), *(f"--worker {quote(name)}" for name in workload.nominated)])
+        first, *others = workload.nominated
+        flags = "".join(f" --worker {quote(name)}" for name in others)
+        command = Suggestion(context.suggest(Command.FIT_WORKER, cluster=first) + flags)
+    elif waiting:
+        command = context.suggest(Command.ADMISSION_CHECK, name=waiting[0].name)
+    else:
+        command = _show_workload(context, workload)
     yield context.cause(
         Reason.WAITING_FOR_CHECK,
         f"it holds quota, and waits for admission check {names}" if names else "it holds quota, and is about to start",
         evidence=[*states, *_status_detail(status)],
         remedy="put right what the check says: Kueue gives the quota back, and queues it again" if refused else remedy,
-        command=command or context.kubectl(f"describe {WORKLOADS} {workload.name}"),
+        command=command,
         pods=_pods(context),
         since=unix(status.since),
         blocking=refused,
@@ -292,7 +298,7 @@ def _admitted(context: Context, workload: QueuedWorkload, status: Status) -> Ite
         remedy="see what Kueue logs about this JobSet: it sets spec.suspend to false, and may be refused"
         if late
         else "wait: Kueue sets spec.suspend to false",
-        command=context.kubectl(f"describe {WORKLOADS} {workload.name}"),
+        command=_show_workload(context, workload),
         pods=_pods(context),
         since=since,
         blocking=late,
@@ -310,7 +316,7 @@ def _evicting(context: Context, workload: QueuedWorkload, status: Status) -> Fin
         remedy="wait: it is queued again; a higher WorkloadPriorityClass, or quota of its own, keeps it from preemption"
         if preempted
         else "wait for its pods to end; it holds its quota until then",
-        command=context.kubectl(f"describe {WORKLOADS} {workload.name}"),
+        command=_show_workload(context, workload),
         pods=_pods(context),
         since=unix(status.since),
         blocking=False,

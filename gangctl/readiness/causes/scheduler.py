@@ -1,21 +1,17 @@
-"""Causes from the scheduler's conditions of a group, and from missing conditions.
-
-A scheduler without gang scheduling places pods of a gang one by one; only missing conditions show that.
-"""
+"""Causes from the scheduler's conditions of a group, and from a scheduler that writes none."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from shlex import quote
 from typing import Final
 
 from gangctl.api.meta import DEFAULT_SCHEDULER
 from gangctl.errors import plural
 from gangctl.gang.config import read_config
 from gangctl.gang.reasons import Reason
-from gangctl.readiness.causes.context import LATE, QUICK, SOON, Context, Finding, Until, gated, listed, oldest
-from gangctl.readiness.causes.objects import gangs, where
+from gangctl.readiness.causes.commands import Command, Suggestion
+from gangctl.readiness.causes.context import QUICK, Context, Finding, Until, gated, listed, oldest
 from gangctl.readiness.causes.refusals import Refusal, of_the_group, read_refusal
 from gangctl.readiness.facts import PodFacts
 from gangctl.readiness.membership import Group
@@ -133,10 +129,10 @@ def _pods(found: Sequence[_Refused]) -> int:
     return sum(len(each.pods) for each in found)
 
 
-def _describe(context: Context, found: Sequence[_Refused]) -> str:
+def _describe(context: Context, found: Sequence[_Refused]) -> Suggestion:
     pods = [pod for each in found for pod in each.pods]
     telling = [pod for pod in pods if pod.refusal and not of_the_group(pod.refusal)]
-    return context.kubectl(f"describe pod {min(pod.name for pod in telling or pods)}")
+    return context.suggest(Command.DESCRIBE_POD, pod=min(pod.name for pod in telling or pods))
 
 
 def _who(found: Sequence[_Refused]) -> str:
@@ -179,11 +175,9 @@ def _never(context: Context) -> str:
     return f"{text[:1].lower()}{text[1:]}"
 
 
-def _compare(context: Context, found: Sequence[_Refused]) -> str:
-    """The command that compares it with the nodes, which works without Kueue; it needs the right to read nodes."""
-    if context.snapshot.nodes is None:
-        return _describe(context, found)
-    return context.gangctl(f"fit {context.snapshot.jobset.name} --fixed-nodes")
+def _compare(context: Context, found: Sequence[_Refused]) -> Suggestion:
+    """The command that compares it with the nodes, for users who may read these."""
+    return _describe(context, found) if context.snapshot.nodes is None else context.suggest(Command.FIT_NODES)
 
 
 def _help(refusal: Refusal) -> str:
@@ -204,7 +198,8 @@ def _topology(context: Context, found: Sequence[_Refused], short: str) -> Findin
     first = found[0]
     key, refusal = _topology_key(first.group), first.refusal
     never = _never(context)
-    command = f"kubectl get nodes -L {quote(key)}" if context.snapshot.nodes is not None else _describe(context, found)
+    shown = context.snapshot.nodes is not None
+    command = context.suggest(Command.NODE_LABELS, label=key) if shown else _describe(context, found)
     if never and not refusal.no_domain:
         message, remedy, command = never, _MORE_NODES, _compare(context, found)
     elif refusal.no_domain:
@@ -285,7 +280,7 @@ def _priority(context: Context, found: Sequence[_Refused]) -> Finding:
         evidence=[*evidence, *_messages(found)],
         remedy="both are fixed once made: give all pods of the gang one priorityClassName, leave spec.priority to the "
         "cluster, and create the JobSet again; a changed PriorityClass or global default does this, too",
-        command=context.kubectl("get pods -o custom-columns=NAME:.metadata.name,PRIORITY:.spec.priority"),
+        command=context.suggest(Command.PRIORITIES),
         groups=[each.group for each in found],
         pods=_pods(found),
         since=oldest(each.since for each in found),
@@ -355,93 +350,11 @@ def _silent(context: Context, found: Sequence[tuple[Group, list[PodFacts], int]]
             f"spec.schedulerName: {listed(names)}",
         ],
         remedy=remedy,
-        command="kubectl -n kube-system get pods,leases"
+        command=context.suggest(Command.SCHEDULER)
         if late and not own
-        else context.kubectl(f"describe pod {min(pod.name for pod in pods)}"),
+        else context.suggest(Command.DESCRIBE_POD, pod=min(pod.name for pod in pods)),
         groups=[group for group, *_ in found],
         pods=len(pods),
         since=since,
         blocking=late,
-    )
-
-
-def scheduling_gate_off(context: Context) -> Iterator[Finding]:
-    """Pods were placed, but their group has no condition: the scheduler does not support groups.
-
-    From Kubernetes 1.36 on it writes the group's condition in the cycle in which it places the pods, and places none
-    before the minimum fits.
-    """
-    if context.capabilities is None or not context.runs:
-        return
-    evaluate = _partial_since if not context.capabilities.pod_groups else _without_condition_since
-    partly: list[tuple[Group, int]] = []
-    whole: list[tuple[Group, int]] = []
-    for group in gangs(context):
-        since = evaluate(group)
-        if not since:
-            continue
-        partial = _placed(group) < group.minimum and any(not pod.node for pod in group.bound)
-        patience = SOON if partial else LATE
-        if context.now - since < patience:
-            yield Until(since + patience)
-        else:
-            (partly if partial else whole).append((group, since))
-    if partly:
-        yield _gate_off(context, partly, partial=True)
-    if whole:
-        yield _gate_off(context, whole, partial=False)
-
-
-def _placed(group: Group) -> int:
-    return sum(1 for pod in group.bound if pod.node)
-
-
-def _without_condition_since(group: Group) -> int:
-    """Since when pods of a group without a condition are placed, 0 if that proves nothing."""
-    placed = [pod.placed_at for pod in group.bound if pod.node and pod.placed_at]
-    found = group.pod_group
-    if found is None or found.scheduled is not None or not placed:
-        return 0
-    # A group that was created again has no condition either, and may get none while its pods run.
-    return max(placed) if unix(found.created) <= min(placed) else 0
-
-
-def _partial_since(group: Group) -> int:
-    """Since when a group is placed in part although all its pods existed; the only evidence before 1.36."""
-    placed = [pod for pod in group.bound if pod.node and pod.placed_at]
-    left = [pod for pod in group.bound if not pod.node]
-    clean = not (group.succeeded or group.leaving or group.earlier or group.over)
-    if not clean or not placed or not left or len(placed) >= group.minimum:
-        return 0
-    first = min(pod.placed_at for pod in placed)
-    return max(pod.placed_at for pod in placed) if all(0 < pod.created <= first for pod in left) else 0
-
-
-def _gate_off(context: Context, found: Sequence[tuple[Group, int]], *, partial: bool) -> Finding:
-    groups = [group for group, _ in found]
-    since = min(at for _, at in found)
-    capabilities = context.capabilities
-    condition = "PodGroupInitiallyScheduled" if capabilities and capabilities.min_count_mutable else "PodGroupScheduled"
-    evidence = [
-        f"group {group.name}: {_placed(group)} of {plural(len(group.bound), 'pod')} have nodes, {group.minimum} "
-        f"must start together, and the last was placed {context.ago(at)}"
-        for group, at in sorted(found, key=lambda each: each[0].name)[:4]
-    ]
-    if capabilities is not None and capabilities.pod_groups:
-        evidence.append(f"{plural(len(groups), 'PodGroup')} without condition {condition}")
-    gates = "GenericWorkload" if capabilities and capabilities.min_count_mutable else "GenericWorkload, GangScheduling"
-    return context.cause(
-        Reason.SCHEDULING_GATE_OFF,
-        "the scheduler places the pods of a gang one by one: it does not look at groups"
-        if partial
-        else "the scheduler has placed all pods without looking at their group: another time it may place some only",
-        evidence=evidence,
-        remedy=f"start kube-scheduler with --feature-gates that enable {gates}, the same as kube-apiserver",
-        command="kubectl -n kube-system get pods -l component=kube-scheduler -o yaml"
-        if partial
-        else context.kubectl(f"get {where(context, groups[0])} -o jsonpath='{{.status}}'"),
-        groups=groups,
-        pods=sum(len(group.bound) - _placed(group) for group in groups),
-        since=since,
-        blocking=partial,
     )

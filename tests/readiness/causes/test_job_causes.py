@@ -11,7 +11,7 @@ from gangctl.gang.reasons import Reason
 from gangctl.readiness.evaluate import evaluate
 from tests.jobsets import jobset, rj
 from tests.readiness.causes.finding import reasons, recorded, refused_job, refused_jobset, the
-from tests.readiness.snapshots import BORN, NOW, PENDING, READY, RUNNING, Context
+from tests.readiness.snapshots import BORN, NOW, PENDING, READY, RUNNING, Context, nodes
 from tests.rows import each
 
 EXCLUSIVE = "alpha.jobset.sigs.k8s.io/exclusive-topology"
@@ -97,7 +97,7 @@ def test_an_unknown_message_is_reported_unchanged() -> None:
     refused = [refused_job("js-w-0", "Error creating: the moon is full")]
     cause = the(Reason.POD_CREATION_REFUSED, context.snapshot(refused=refused))
     assert "the moon is full" in cause.message
-    assert cause.command == "kubectl -n t get events --field-selector reason=FailedCreate"
+    assert cause.command == "kubectl -n t describe job js-w-0"
 
 
 def stamped_exclusive(notes: dict[str, str]) -> Context:
@@ -227,10 +227,10 @@ def test_no_missing_pods_are_reported_if_all_exist() -> None:
 def test_a_forged_event_adds_nothing_to_the_command(message: str) -> None:
     context = Context(JS)
     cause = the(Reason.POD_CREATION_REFUSED, context.snapshot([], refused=[refused_job("js-w-0", message)]))
-    assert cause.command == "kubectl -n t get events --field-selector reason=FailedCreate"
+    assert cause.command == "kubectl -n t describe job js-w-0"
 
 
 def test_an_invalid_node_name_is_quoted_in_the_command() -> None:
     context = Context(JS)
-    pods = context.pods(RUNNING, node="n; reboot")
-    assert the(Reason.NODE_LOST, context.snapshot(pods, nodes={})).command == "kubectl describe node 'n; reboot'"
+    snapshot = context.snapshot(context.pods(RUNNING, node="n; reboot"), nodes=nodes("n; reboot", ready=False))
+    assert the(Reason.NODE_LOST, snapshot).command == "kubectl describe node 'n; reboot'"
