@@ -153,9 +153,9 @@ def _unschedulable(context: Context, found: Sequence[_Refused], short: str) -> F
             *_composite(context),
             *([f"refused for the first time {context.ago(since)}"] if since else []),
         ],
-        remedy=_MORE_NODES if never else _help(found[0].refusal),
+        remedy=_help(found[0].refusal, never=bool(never)),
         command=_compare(context, found)
-        if never or any("short of" in what for _, what in found[0].refusal.reasons)
+        if _is_short(found[0].refusal, never=bool(never))
         else _describe(context, found),
         groups=[each.group for each in found],
         pods=_pods(found),
@@ -180,11 +180,17 @@ def _compare(context: Context, found: Sequence[_Refused]) -> Suggestion:
     return _describe(context, found) if context.snapshot.nodes is None else context.suggest(Command.FIT_NODES)
 
 
-def _help(refusal: Refusal) -> str:
+def _is_short(refusal: Refusal, *, never: bool) -> bool:
+    """Whether it is about the size of the gang and of the nodes, not about which nodes its pods may use."""
+    whats = [what for _, what in refusal.reasons]
+    return any("short of" in what or "full of pods" in what for what in whats) or (never and not whats)
+
+
+def _help(refusal: Refusal, *, never: bool) -> str:
     whats = [what for _, what in refusal.reasons]
     helps = []
-    if any("short of" in what or "full of pods" in what for what in whats):
-        helps.append("wait for others to finish, add nodes, or ask for less")
+    if _is_short(refusal, never=never):
+        helps.append(_MORE_NODES if never else "wait for others to finish, add nodes, or ask for less")
     if any("taint" in what for what in whats):
         helps.append("tolerate the taint, or take it off the nodes")
     if any("selector" in what for what in whats):

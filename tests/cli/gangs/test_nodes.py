@@ -64,6 +64,20 @@ def test_a_gang_that_the_nodes_could_hold_waits_for_others(tmp_path: Path) -> No
     assert cause["command"] == FIT
 
 
+def test_a_gang_that_no_node_selects_is_advised_to_compare_labels(tmp_path: Path) -> None:
+    found = asking_for("cpu", "1")
+    for each in found:
+        if each["kind"] == "Node":
+            del each["metadata"]["labels"]["room"]
+    for pod in dump.pods_of(found, WAITS):
+        message = "0/4 nodes are available: 4 node(s) didn't match Pod's node affinity/selector."
+        pod["status"]["conditions"][0]["message"] = message
+    cause = first_cause(ask_about(tmp_path, found, "why", WAITS, "-o", "json"))
+    assert 'keep pods of "workers" from all of 4 nodes' in cause["message"]
+    assert cause["remedy"] == "compare nodeSelector and affinity with the labels of the nodes"
+    assert cause["command"].startswith(f"kubectl -n {NAMESPACE} describe pod {WAITS}-")
+
+
 async def test_the_suggested_fit_runs_without_kueue_and_without_the_resource(tmp_path: Path) -> None:
     async with place(tmp_path, asking_for(GPU, "8")) as here:
         answer = await suggested(here)
