@@ -15,8 +15,6 @@ from gangctl.readiness.causes.commands import Command
 
 _NAME: Final = r"(?P<name>[a-z0-9][-a-z0-9.]{0,252})"
 """A valid object name: it is part of a command that users copy, and any client may write events."""
-OWN: Final = ".gangctl.dev"
-"""Suffix of the names of gangctl's webhooks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,18 +30,18 @@ class Denial:
     """JobSet's denial of pods before the leader of their Job has a node."""
 
 
-def _unanswered(found: re.Match[str]) -> Denial:
-    name = found["name"]
-    what = f'webhook "{name}" does not answer'
-    if name.endswith(OWN):
-        return Denial(
-            f"gangctl's own {what}",
-            "get gangctl's pods to run and their Service to reach them; the label gangctl.dev/skip=true on the "
-            "namespace is the way around in an emergency, without gangs",
-            Command.OWN_PODS,
-        )
+def _own(found: re.Match[str]) -> Denial:
     return Denial(
-        what,
+        f'gangctl\'s own webhook "{found["name"]}" does not answer',
+        "get gangctl's pods to run and their Service to reach them; the label gangctl.dev/skip=true on the "
+        "namespace is the way around in an emergency, without gangs",
+        Command.OWN_PODS,
+    )
+
+
+def _unanswered(found: re.Match[str]) -> Denial:
+    return Denial(
+        f'webhook "{found["name"]}" does not answer',
         "get the pods behind it to run, or ask the owner of its configuration to repair it",
         Command.WEBHOOKS,
     )
@@ -111,14 +109,16 @@ def _priority(found: re.Match[str]) -> Denial:
     )
 
 
-_KNOWN: Final[tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], Denial]], ...]] = (
+_Readers = tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], Denial]], ...]
+_OF_JOBS: Final[_Readers] = ((re.compile(r'failed calling webhook "(?P<name>[^"]{1,241}\.gangctl\.dev)"'), _own),)
+"""No webhook of gangctl's is for pods."""
+_OF_ANY: Final[_Readers] = (
     (re.compile(r'failed calling webhook "(?P<name>[^"]{1,253})"'), _unanswered),
     (
         re.compile(r'admission webhook "(?P<name>[^"]{1,253})" denied the request(?:: (?P<why>.{0,300}))?', re.DOTALL),
         _denied,
     ),
     (re.compile(rf"exceeded quota: {_NAME}, (?P<rest>.{{0,300}})", re.DOTALL), _quota),
-    (re.compile(r'violates PodSecurity "(?P<level>[^"]{1,80})": (?P<what>.{0,300})', re.DOTALL), _security),
     (
         re.compile(
             rf"ValidatingAdmissionPolicy '{_NAME}' (?:with binding '[^']{{0,253}}' )?denied request: "
@@ -127,6 +127,9 @@ _KNOWN: Final[tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], Denial]], .
         ),
         _policy,
     ),
+)
+_OF_PODS: Final[_Readers] = (
+    (re.compile(r'violates PodSecurity "(?P<level>[^"]{1,80})": (?P<what>.{0,300})', re.DOTALL), _security),
     (re.compile(r'[Ss]ervice ?account "(?P<name>[^"]{1,253})" not found'), _account),
     (re.compile(r"no PriorityClass with name (?P<name>\S{1,253}) was found"), _priority),
     (
@@ -140,9 +143,9 @@ _KNOWN: Final[tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], Denial]], .
 )
 
 
-def read_denial(message: str) -> Denial:
-    """Who denied the creation, as far as the message contains it; total."""
-    for pattern, denial in _KNOWN:
+def read_denial(message: str, *, pods: bool) -> Denial:
+    """Who denied the creation of pods, or of Jobs, as far as the message contains it; total."""
+    for pattern, denial in (*_OF_ANY, *_OF_PODS) if pods else (*_OF_JOBS, *_OF_ANY):
         found = pattern.search(message)
         if found is not None:
             return denial(found)

@@ -128,7 +128,7 @@ def job_creation_refused(context: Context) -> Iterator[Finding]:
         name = _job_name(refused)
         if refused.kind != "JobSet" or not missing or (name and name not in missing):
             continue
-        denial = read_denial(refused.message)
+        denial = read_denial(refused.message, pods=False)
         held = [group for group in context.groups if any(job.name in missing for job in group.planned)]
         yield context.cause(
             Reason.JOB_CREATION_REFUSED,
@@ -162,7 +162,7 @@ def pod_creation_refused(context: Context) -> Iterator[Finding]:
         return
     by_denial: dict[Denial, list[tuple[Group, PlannedJob, int, Refused]]] = {}
     for group, planned, short, refused in _short_jobs(context):
-        denial = read_denial(refused.message)
+        denial = read_denial(refused.message, pods=True)
         newest = max((pod.created for pod in group.pods if pod.job_index == planned.index), default=0)
         if not denial.follower and newest <= refused.at:
             by_denial.setdefault(denial, []).append((group, planned, short, refused))
@@ -202,7 +202,7 @@ def exclusive_deadlock(context: Context) -> Iterator[Finding]:
     proofs = {
         planned.name: refused
         for _, planned, _, refused in _short_jobs(context)
-        if read_denial(refused.message).follower
+        if read_denial(refused.message, pods=True).follower
     }
     held: list[tuple[Group, int]] = []
     since = 0

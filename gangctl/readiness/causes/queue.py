@@ -156,7 +156,7 @@ _WAITS: Final[dict[Phase, tuple[Reason, bool, str, str]]] = {
         Reason.WAITING_FOR_QUOTA,
         False,
         "it waits in its queue for its turn, or for quota",
-        "wait: quota comes back when others finish; the command says who holds it, and what is short",
+        "wait: quota comes back when others finish; the command shows what is short",
     ),
     Phase.WAITING_FOR_PODS_READY: (
         Reason.WAITING_FOR_QUOTA,

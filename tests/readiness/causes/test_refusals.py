@@ -98,4 +98,4 @@ def test_a_pod_that_waits_for_its_group_is_distinguished(minor: str) -> None:
 def test_any_text_is_read(said: list[str]) -> None:
     assert read_refusal(said) == read_refusal(reversed(said))
     for message in said:
-        read_denial(message)
+        read_denial(message, pods=True)
