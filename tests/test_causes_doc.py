@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 
 from gangctl.gang.reasons import Reason
+from gangctl.readiness.causes.commands import Command
 from gangctl.readiness.causes.ranking import TIERS, WAITING
 from tests.docpages import ROOT
-from tests.live.causes_found import BEGIN, END, PAGE, Row, rows, table
+from tests.live.causes_found import BEGIN, END, PAGE, Row, rows, suggested, table
 from tests.rows import each
 
 ROWS = rows()
@@ -25,8 +26,15 @@ def test_every_cause_is_in_it() -> None:
 
 
 def test_causes_that_a_real_control_plane_can_show_are_tested_on_one() -> None:
-    assert {row.reason for row in ROWS if not row.real} & {row.reason for row in ROWS if row.real} == set()
-    assert Reason.UNSCHEDULABLE in {row.reason for row in ROWS if row.real}
+    real = {row.reason for row in ROWS if row.real}
+    assert Reason.UNSCHEDULABLE in real
+    assert {row.reason for row in ROWS if row.how.startswith("snapshot; ")} >= RANKED - real
+
+
+def test_every_command_is_run_in_a_situation_that_it_is_suggested_for() -> None:
+    """That no cause suggests a command without one: ``tests/readiness/causes/finding.py``."""
+    assert {command for _, command in suggested()} == set(Command)
+    assert {reason for reason, _ in suggested()} == RANKED - {Reason.FINISHED_HOLDS_QUOTA}
 
 
 @each("row", ROWS, ids=lambda row: row.test.rpartition("/")[2])

@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator
 from typing import Final
 
-from gangctl.api.meta import JOBSET_NAME
 from gangctl.gang.reasons import Reason
+from gangctl.readiness.causes.commands import Command
 from tests.controlplane.api import Object, path_of
 from tests.controlplane.nodes import add_nodes
 from tests.controlplane.wait import NotYet, wait_for
 from tests.live.causes import POOL, Place, Situations, placed, refused, running
 from tests.live.gang_situations import RUNS, SITUATIONS
-from tests.live.observe import webhooks_noticed
 
 HANGS: Final = "kube-scheduler hangs"
 STOPPED: Final = "kube-controller-manager hangs"
@@ -31,20 +30,32 @@ BRITTLE: Final = "brittle"
 OLDER: Final = Situations("1.36")
 
 
-@SITUATIONS(Reason.SCHEDULER_SILENT, "kube-scheduler does not answer (SIGSTOP)", when=HANGS)
+@SITUATIONS(
+    Reason.SCHEDULER_SILENT, "kube-scheduler does not answer (SIGSTOP)", Command.SCHEDULER, when=HANGS, shows="lease"
+)
 async def silent(place: Place) -> None:
     await place.nodes(1, "4")
     await place.create(place.gang(2))
     await place.pods(2)
 
 
-@SITUATIONS(Reason.SCHEDULER_SILENT, "schedulerName of a scheduler that does not run (--gang-scheduler)", when=RUNS)
+@SITUATIONS(
+    Reason.SCHEDULER_SILENT,
+    "schedulerName of a scheduler that does not run (--gang-scheduler)",
+    Command.DESCRIBE_POD,
+    when=RUNS,
+)
 async def no_such_scheduler(place: Place) -> None:
     await place.create(place.gang(2, pod={"schedulerName": NOBODY}))
     await place.pods(2)
 
 
-@SITUATIONS(Reason.SCHEDULER_ERROR, "scheduler with an extender that does not answer (--gang-scheduler)", when=RUNS)
+@SITUATIONS(
+    Reason.SCHEDULER_ERROR,
+    "scheduler with an extender that does not answer (--gang-scheduler)",
+    Command.DESCRIBE_POD,
+    when=RUNS,
+)
 async def dead_extender(place: Place) -> None:
     await place.nodes(1, "4")
     await place.create(place.gang(2, pod={"schedulerName": BRITTLE}))
@@ -54,6 +65,7 @@ async def dead_extender(place: Place) -> None:
 @SITUATIONS(
     Reason.SCHEDULER_BACKOFF,
     "room for a gang that was refused, before kube-scheduler has tried again (SIGSTOP)",
+    Command.DESCRIBE_POD,
     when=HANGS,
     blocking=None,
 )
@@ -66,7 +78,10 @@ async def room_since(place: Place) -> AsyncGenerator[None]:
 
 
 @SITUATIONS(
-    Reason.POD_GROUP_TERMINATING, "PodGroup deleted while kube-controller-manager hangs (SIGSTOP)", when=STOPPED
+    Reason.POD_GROUP_TERMINATING,
+    "PodGroup deleted while kube-controller-manager hangs (SIGSTOP)",
+    Command.SHOW_GROUP,
+    when=STOPPED,
 )
 async def group_terminating(place: Place) -> None:
     await place.create(place.gang(2))
@@ -75,32 +90,15 @@ async def group_terminating(place: Place) -> None:
 
 
 @SITUATIONS(
-    Reason.PODS_MISSING, "kube-controller-manager hangs (SIGSTOP) and creates no pods", when=STOPPED, blocking=None
+    Reason.PODS_MISSING,
+    "kube-controller-manager hangs (SIGSTOP) and creates no pods",
+    Command.DESCRIBE_JOB,
+    when=STOPPED,
+    blocking=None,
 )
 async def no_pods(place: Place) -> None:
     await place.create(place.gang(2))
     await place.group()
-
-
-@SITUATIONS(Reason.JOB_CREATION_REFUSED, "Job to be recreated while a webhook for Jobs does not answer", when=RUNS)
-async def webhook_dead(place: Place) -> None:
-    await place.create(place.gang(2))
-    await place.pods(2)
-    webhook: Object = {
-        "name": "dead.example.org",
-        "clientConfig": {"url": "https://127.0.0.1:1/"},
-        "rules": [{"operations": ["CREATE"], "apiGroups": ["batch"], "apiVersions": ["v1"], "resources": ["jobs"]}],
-        "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": place.namespace}},
-        "objectSelector": {"matchExpressions": [{"key": JOBSET_NAME, "operator": "Exists"}]},
-        "failurePolicy": "Fail",
-        "sideEffects": "None",
-        "admissionReviewVersions": ["v1"],
-    }
-    version, kind = "admissionregistration.k8s.io/v1", "ValidatingWebhookConfiguration"
-    body = {"apiVersion": version, "kind": kind, "metadata": {"name": place.namespace}, "webhooks": [webhook]}
-    await place.plane.api.create(path_of(version, f"{kind.lower()}s"), body)
-    await webhooks_noticed(place.plane)
-    await place.plane.api.delete(place.cluster.path("batch/v1", "jobs", "js-w-0"), propagation="Background")
 
 
 async def delete_group(place: Place) -> None:
@@ -110,7 +108,12 @@ async def delete_group(place: Place) -> None:
     await place.plane.api.patch(path, {"metadata": {"finalizers": None}})
 
 
-@SITUATIONS(Reason.POD_GROUP_MISSING, "PodGroup deleted with its finalizer while gangctl is down", when=AWAY)
+@SITUATIONS(
+    Reason.POD_GROUP_MISSING,
+    "PodGroup deleted with its finalizer while gangctl is down",
+    Command.DESCRIBE_JOBSET,
+    when=AWAY,
+)
 async def group_missing(place: Place) -> AsyncGenerator[None]:
     await place.create(place.gang(2))
     await place.pods(2, refused)
@@ -118,7 +121,9 @@ async def group_missing(place: Place) -> AsyncGenerator[None]:
     await delete_group(place)
 
 
-@SITUATIONS(Reason.MIN_COUNT_UNREACHABLE, "minCount raised by hand while gangctl is down", when=AWAY)
+@SITUATIONS(
+    Reason.MIN_COUNT_UNREACHABLE, "minCount raised by hand while gangctl is down", Command.SHOW_WRITERS, when=AWAY
+)
 async def raised_minimum(place: Place) -> AsyncGenerator[None]:
     await place.create(place.gang(2))
     await place.pods(2, refused)
@@ -150,26 +155,51 @@ async def replaced(place: Place, before: set[str]) -> None:
     await wait_for(there, "the replacement")
 
 
-@SITUATIONS(Reason.GANG_TAIL_BLOCKED, "one pod succeeded and one is replaced while gangctl is down", when=AWAY)
+@SITUATIONS(
+    Reason.GANG_TAIL_BLOCKED,
+    "one pod succeeded and one is replaced while gangctl is down",
+    Command.LOWER_MIN_COUNT,
+    when=AWAY,
+)
 async def tail_without_gangctl(place: Place) -> AsyncGenerator[None]:
     async for _ in tail(place):
         yield
 
 
-@OLDER(Reason.GANG_TAIL_BLOCKED, "one pod succeeded and one is replaced: minCount is immutable", when=RUNS)
+@OLDER(
+    Reason.GANG_TAIL_BLOCKED,
+    "one pod succeeded and one is replaced: minCount is immutable",
+    Command.JOBSET_STATUS,
+    when=RUNS,
+    shows="replicatedJobsStatus",
+)
 async def tail_immutable(place: Place) -> None:
     async for _ in tail(place):
         pass
 
 
 async def placed_one_by_one(place: Place) -> None:
-    """More pods than there is room for."""
-    await place.nodes(1, "2")
+    """More pods than there is room for, in a cluster that shows its scheduler as a pod, as those of kubeadm do."""
+    (node,) = await place.nodes(1, "2")
+    container = {"name": "kube-scheduler", "image": "none", "command": place.plane.process("kube-scheduler").command}
+    pod: Object = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": f"kube-scheduler-{node}", "labels": {"component": "kube-scheduler"}},
+        "spec": {"nodeName": node, "containers": [container]},
+    }
+    await place.plane.api.create(path_of("v1", "pods", namespace="kube-system"), pod)
     await place.create(place.gang(4))
     await place.pods(2, placed)
 
 
-@SITUATIONS(Reason.SCHEDULING_GATE_OFF, "kube-scheduler without GenericWorkload: two of four placed", when=BLIND)
+@SITUATIONS(
+    Reason.SCHEDULING_GATE_OFF,
+    "kube-scheduler without GenericWorkload: two of four placed",
+    Command.SCHEDULER_FLAGS,
+    when=BLIND,
+    shows="--feature-gates",
+)
 async def part_of_it(place: Place) -> None:
     await placed_one_by_one(place)
 
@@ -177,7 +207,9 @@ async def part_of_it(place: Place) -> None:
 @OLDER(
     Reason.SCHEDULING_GATE_OFF,
     "kube-scheduler without GenericWorkload and GangScheduling: two of four placed",
+    Command.SCHEDULER_FLAGS,
     when=BLIND,
+    shows="--feature-gates",
 )
 async def part_of_it_before(place: Place) -> None:
     await placed_one_by_one(place)
@@ -186,6 +218,7 @@ async def part_of_it_before(place: Place) -> None:
 @OLDER(
     Reason.SCHEDULING_GATE_OFF,
     "kube-scheduler without these gates: all placed and starting, the PodGroup without a condition",
+    Command.SHOW_GROUP,
     when=BLIND,
     blocking=False,
 )
@@ -195,7 +228,13 @@ async def all_of_it_before(place: Place) -> None:
     await place.pods(2, placed)
 
 
-@SITUATIONS(Reason.API_UNAVAILABLE, "kube-apiserver restarted without scheduling.k8s.io/v1beta1", when=OFF)
+@SITUATIONS(
+    Reason.API_UNAVAILABLE,
+    "kube-apiserver restarted without scheduling.k8s.io/v1beta1",
+    Command.API_VERSIONS,
+    when=OFF,
+    shows="scheduling.k8s.io",
+)
 async def api_off(place: Place) -> AsyncGenerator[None]:
     await place.create(place.gang(2))
     await place.pods(2, refused)

@@ -8,12 +8,14 @@ import re
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Final
 
 from gangctl.gang.reasons import Reason
+from gangctl.readiness.causes.commands import Command
 from tests.cases import object_name
+from tests.cli.run import Answer
 from tests.cli.run import gangctl as run_gangctl
 from tests.controlplane import pod_status
 from tests.controlplane.api import ApiFailure, Object, path_of
@@ -25,6 +27,7 @@ from tests.jobsets import jobset, rj
 from tests.live.cluster import Cluster
 from tests.live.gangctl import Gangctl, create_namespaces
 from tests.live.queued import Queued
+from tests.suggestions import Shell, command_of
 
 POOL: Final = "gangctl.dev/causes"
 AILS: Final = "test.gangctl.dev/ails"
@@ -39,13 +42,20 @@ _ASKER: Final = ThreadPoolExecutor(max_workers=1, thread_name_prefix="asking")
 
 _IN_BRACKETS: Final = re.compile(r"^\s+\((\w+)[,)]", re.MULTILINE)
 """The reason of a cause as people read it."""
+_SUGGESTED: Final = re.compile(r"^\s+\$ (.+)$", re.MULTILINE)
+_AT_ONCE: Final = 4
+"""Suggestions that are run at the same time."""
 
 Maker = Callable[["Place"], "Awaitable[None] | AsyncGenerator[None]"]
 
 
 @dataclass(frozen=True)
 class Situation:
-    """One way to a cause. ``make`` produces it; what is before its ``yield`` is done while everything still runs."""
+    """One way to a cause. ``make`` produces it; what is before its ``yield`` is done while everything still runs.
+
+    ``command`` is what the cause suggests there, ``code`` the exit code of that, and ``shows`` a part of its output,
+    if not the name of the object that it is about; ``{namespace}`` in it is that of the situation.
+    """
 
     id: str
     reason: Reason
@@ -54,10 +64,20 @@ class Situation:
     make: Maker
     blocking: bool | None
     """None where it turns into one that blocks after some minutes."""
+    command: Command
+    code: int = 0
+    shows: str = ""
+
+    @property
+    def namespace(self) -> str:
+        """Its own."""
+        return self.id.replace("_", "-")
 
     def is_reported(self, reported: Explanation) -> bool:
-        """Whether it is named first, and as what it is."""
-        return reported.first == self.reason and self.blocking in {None, reported.blocking}
+        """Whether it is named first, and as what it is, with the command that fits it."""
+        if reported.first != self.reason or self.blocking not in {None, reported.blocking}:
+            return False
+        return bool(reported.suggestion) and command_of(reported.suggestion) is self.command
 
 
 @dataclass
@@ -68,12 +88,20 @@ class Situations:
     known: list[Situation] = field(default_factory=list)
 
     def __call__(
-        self, reason: Reason, how: str, *, when: str, blocking: bool | None = True
+        self,
+        reason: Reason,
+        how: str,
+        command: Command,
+        *,
+        when: str,
+        blocking: bool | None = True,
+        code: int = 0,
+        shows: str = "",
     ) -> Callable[[Callable[[Place], Any]], Callable[[Place], Any]]:
         """Take a function in, by its name."""
 
         def take(make: Callable[[Place], Any]) -> Callable[[Place], Any]:
-            self.known.append(Situation(make.__name__, reason, when, how, make, blocking))
+            self.known.append(Situation(make.__name__, reason, when, how, make, blocking, command, code, shows))
             return make
 
         return take
@@ -93,6 +121,10 @@ class Explanation:
     message: str = ""
     code: int = -1
     trouble: str = ""
+    suggestion: str = ""
+    """The next command of the first cause."""
+    answer: Answer | None = None
+    """What came of it, while the situation was there."""
 
     @property
     def first(self) -> str:
@@ -108,6 +140,8 @@ class Place:
     gangctl: Gangctl
     kubelet: Kubelet
     namespace: str
+    logs: int = 0
+    """Port of :func:`tests.controlplane.container_logs.container_logs`."""
 
     @cached_property
     def cluster(self) -> Cluster:
@@ -238,15 +272,17 @@ def ends(pod: Object) -> bool:
 class Theatre:
     """Makes situations of one plane and evaluates them repeatedly, until each is reported."""
 
-    def __init__(self, plane: ControlPlane, gangctl: Gangctl, kubelet: Kubelet) -> None:
+    def __init__(self, plane: ControlPlane, gangctl: Gangctl, kubelet: Kubelet, logs: int = 0) -> None:
         """Nothing is made yet."""
-        self.plane, self.gangctl, self.kubelet = plane, gangctl, kubelet
+        self.plane, self.gangctl, self.kubelet, self._logs = plane, gangctl, kubelet, logs
+        self._shell = Shell(plane.directory / "shell", plane.kubeconfig)
+        self._turns = asyncio.Semaphore(_AT_ONCE)
         self.reported: dict[str, Explanation] = {}
         self._half: dict[str, AsyncGenerator[None]] = {}
 
     def place(self, situation: Situation) -> Place:
         """The namespace of a situation."""
-        return Place(self.plane, self.gangctl, self.kubelet, situation.id.replace("_", "-"))
+        return Place(self.plane, self.gangctl, self.kubelet, situation.namespace, self._logs)
 
     async def prepare(self, situations: Sequence[Situation]) -> None:
         """Make namespaces, and what has to be there before anything is broken."""
@@ -281,20 +317,29 @@ class Theatre:
             self.reported[situation.id] = Explanation(trouble=f"making it: {error!r}")
 
     async def ask(self, situations: Iterable[Situation]) -> None:
-        """Evaluate each until it is reported as expected; otherwise the last report is kept."""
+        """Evaluate each until it is reported as expected, and run what is suggested; else the last report is kept."""
         left = [each for each in situations if not self.reported.get(each.id, Explanation()).trouble]
+        runs: list[asyncio.Task[None]] = []
 
         async def all_reported() -> bool:
             for situation in list(left):
                 self.reported[situation.id] = reported = await why(self.plane, self.place(situation).namespace)
                 if situation.is_reported(reported):
                     left.remove(situation)
+                    runs.append(asyncio.create_task(self._run_suggestion(situation)))
             if left:
                 raise NotYet(", ".join(each.id for each in left))
             return True
 
         with suppress(TimeoutError):
             await wait_for(all_reported, "causes to be named", interval=0.5)
+        await asyncio.gather(*runs)
+
+    async def _run_suggestion(self, situation: Situation) -> None:
+        reported = self.reported[situation.id]
+        async with self._turns:
+            answer = await self._shell.run(reported.suggestion)
+        self.reported[situation.id] = replace(reported, answer=answer)
 
 
 async def why(plane: ControlPlane, namespace: str, name: str = NAME) -> Explanation:
@@ -306,16 +351,19 @@ async def why(plane: ControlPlane, namespace: str, name: str = NAME) -> Explanat
         return Explanation(code=answer.code, message=answer.err)
     status = answer.json["status"]
     causes = status.get("causes") or []
+    suggestions = [each["command"] for each in causes]
     if status["phase"] == "Ready":
         # Of what runs there is nothing to explain, but that it has no guarantee: that is for people to read.
         text = (await loop.run_in_executor(_ASKER, lambda: run_gangctl(*arguments))).out
         causes = [{"reason": each, "blocking": False, "message": text} for each in _IN_BRACKETS.findall(text)]
+        suggestions = _SUGGESTED.findall(text)
     return Explanation(
         phase=status["phase"],
         reasons=tuple(each["reason"] for each in causes),
         blocking=bool(causes and causes[0]["blocking"]),
         message=causes[0]["message"] if causes else "",
         code=answer.code,
+        suggestion=suggestions[0] if suggestions else "",
     )
 
 

@@ -1,4 +1,4 @@
-"""Which situation of which cause is found by which test, and on what ground: the table in docs/causes.md.
+"""Which situation of which cause is found by which test, on what ground, and what it suggests: docs/causes.md.
 
 ``python -m tests.live.causes_found`` writes it anew.
 """
@@ -8,9 +8,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache
+from string import Formatter
 from typing import Final
 
 from gangctl.gang.reasons import Reason
+from gangctl.readiness.causes.commands import Command
+from tests.cli.gangs.stored_situations import STORED
 from tests.docpages import ROOT
 from tests.live.broken_situations import OLDER
 from tests.live.queue_situations import SITUATIONS
@@ -32,6 +36,8 @@ class Row:
     """``path::name`` or ``path::name[id]``."""
     first: bool = True
     """Whether the test asks that it is named before all others."""
+    command: Command | None = None
+    """What the cause suggests, if a test runs it in this situation."""
 
     @property
     def real(self) -> bool:
@@ -40,10 +46,9 @@ class Row:
 
 
 LIVE: Final = "tests/live/test_readiness_causes_live.py"
-QUEUES: Final = "tests/readiness/causes/test_queue_causes.py"
-_TROUBLES: Final = f"{QUEUES}::test_rare_problems_of_kueue_rank_first"
-_BUG: Final = "a defect of Kueue, which cannot be produced at will"
-_NEVER: Final = "snapshot; not with a real Kueue: "
+STORED_TESTS: Final = "tests/cli/gangs/test_suggestions.py"
+_STORED: Final = f"{STORED_TESTS}::test_what_a_cause_suggests_works_on_stored_objects"
+_QUEUES: Final = "tests/readiness/causes/test_queue_causes.py"
 
 ELSEWHERE: Final = (
     Row(
@@ -68,56 +73,37 @@ ELSEWHERE: Final = (
 """On real control planes, too, by tests of something else."""
 
 
-NOT_REAL: Final = (
+NOT_REPORTED: Final = (
     Row(
-        Reason.WORKLOAD_MISSING,
-        f"{_NEVER}JobSets cannot be created while it is down",
+        Reason.FINISHED_HOLDS_QUOTA,
+        "snapshot; `gangctl queue describe` reports it: a JobSet that has finished has no causes",
         PURE,
-        f"{_TROUBLES}[WorkloadMissing]",
-    ),
-    Row(
-        Reason.FRAMEWORK_NOT_ENABLED,
-        f"{_NEVER}the tests register Kueue's webhooks for JobSets, and it would not serve them",
-        PURE,
-        f"{_TROUBLES}[FrameworkNotEnabled]",
-    ),
-    Row(
-        Reason.FAILED_CHECK_WITHOUT_QUOTA,
-        f"{_NEVER}{_BUG}",
-        PURE,
-        f"{_TROUBLES}[FailedCheckWithoutQuota]",
-    ),
-    Row(Reason.EVICTED_HOLDS_QUOTA, f"{_NEVER}{_BUG}", PURE, f"{_TROUBLES}[EvictedHoldsQuota]"),
-    Row(Reason.FINISHED_HOLDS_QUOTA, f"{_NEVER}{_BUG}", PURE, f"{_TROUBLES}[FinishedHoldsQuota]"),
-    Row(
-        Reason.PODS_NOT_READY,
-        "snapshot; by design reported after the cause that keeps pods from being ready, which real clusters have",
-        PURE,
-        f"{QUEUES}::test_every_problem_of_kueue_has_a_reason",
+        f"{_QUEUES}::test_a_finished_jobset_that_holds_quota_has_no_cause",
         first=False,
     ),
-    Row(
-        Reason.QUEUE_BACKOFF,
-        f"{_NEVER}an eviction takes less than a second, and the wait after a late start is EvictedAsNotReady",
-        PURE,
-        f"{QUEUES}::test_an_evicted_jobset_in_backoff_is_reported",
-    ),
 )
-"""What no real control plane here can produce, why, and where it is shown instead."""
 
 
 def rows() -> list[Row]:
     """All of them, by the order in which the reasons are defined."""
-    found = [
-        Row(each.reason, each.how, situations.ground, f"{LIVE}::{name}[{each.id}]")
+    live = [
+        Row(each.reason, each.how, situations.ground, f"{LIVE}::{name}[{each.id}]", command=each.command)
         for situations, name in (
             (SITUATIONS, "test_the_cause_of_a_situation_is_found_first"),
             (OLDER, "test_the_cause_of_a_situation_is_found_first_on_1_36"),
         )
         for each in situations.known
     ]
+    stored = [Row(each.reason, each.how, SANDBOX, f"{_STORED}[{each.id}]", each.first, each.command) for each in STORED]
     order = list(Reason)
-    return sorted([*found, *ELSEWHERE, *NOT_REAL], key=lambda row: (order.index(row.reason), not row.real))
+    found = [*live, *ELSEWHERE, *stored, *NOT_REPORTED]
+    return sorted(found, key=lambda row: (order.index(row.reason), not row.real))
+
+
+@cache
+def suggested() -> frozenset[tuple[Reason, Command]]:
+    """Each command of each cause that a test runs."""
+    return frozenset((row.reason, row.command) for row in rows() if row.command is not None)
 
 
 def table() -> str:
@@ -127,24 +113,37 @@ def table() -> str:
 
 def _lines(found: Sequence[Row]) -> Iterator[str]:
     real = [row for row in found if row.real]
-    causes = len({row.reason for row in real})
-    yield f"{len(real)} situations of {causes} causes were produced on real control planes; in each of them the cause"
-    yield f"is named first. {len(found) - len(real)} causes could not be produced there, for the reason in the table."
+    causes = {row.reason for row in real}
+    others = len({row.reason for row in found} - causes)
+    yield f"{len(real)} situations of {len(causes)} causes were produced on real control planes; in each of them the"
+    yield f"cause is named first. {others} causes could not be produced there, for the reason in the table."
+    yield f"The causes suggest {len(suggested())} commands, one that several suggest counted for each. All are run."
     yield ""
-    yield "| cause | situation | ground | test | found first |"
-    yield "|---|---|---|---|---|"
+    yield "| cause | situation | suggests | ground | test | found first |"
+    yield "|---|---|---|---|---|---|"
     for reason in dict.fromkeys(row.reason for row in found):
         own = [row for row in found if row.reason is reason]
         cells = f"`{reason.value}`", f"{sum(row.first for row in own)} of {len(own)}"
         for row in own:
-            yield f"| {cells[0]} | {row.how} | {row.ground} | {_test(row.test)} | {cells[1]} |"
+            yield f"| {cells[0]} | {row.how} | {_template(row)} | {row.ground} | {_test(row.test)} | {cells[1]} |"
             cells = "", ""
 
 
+_EXAMPLE: Final = {"namespace": "team-a", "jobset": "train", "queue": "research"}
+
+
+def _template(row: Row) -> str:
+    """The command for JobSet ``team-a/train``, other values by their names; a bar would end the cell."""
+    if row.command is None:
+        return ""
+    fields = {field: field.upper() for _, field, _, _ in Formatter().parse(row.command) if field}
+    return f"`{row.command.format(**{**fields, **_EXAMPLE})}`".replace("|", "\\|")
+
+
 def _test(name: str) -> str:
-    """``[id]`` names the situation; the file of most is named above the table."""
+    """``[id]`` names the situation; the files of most are named above the table."""
     path, _, test = name.partition("::")
-    return f"`{test}`" if path == LIVE else f"`{path}::{test}`"
+    return f"`{test}`" if path in {LIVE, STORED_TESTS} else f"`{path}::{test}`"
 
 
 def main() -> None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
 from gangctl.gang.reasons import Reason
+from gangctl.readiness.causes.commands import Command
 from tests.cases import object_name
 from tests.controlplane.api import ApiFailure, Object, path_of
+from tests.controlplane.container_logs import STEADY, serve_logs
 from tests.controlplane.nodes import NODES
 from tests.controlplane.wait import wait_for
 from tests.jobsets import rj
@@ -14,6 +16,7 @@ from tests.live.causes import (
     AILS,
     LINGERS,
     NAME,
+    POOL,
     Place,
     Situations,
     node_is,
@@ -28,7 +31,13 @@ SITUATIONS: Final = Situations("1.37")
 RUNS: Final = "everything runs"
 
 
-@SITUATIONS(Reason.NOT_GANGED, "JobSet created in a namespace labelled `gangctl.dev/skip=true`", when=RUNS)
+@SITUATIONS(
+    Reason.NOT_GANGED,
+    "JobSet created in a namespace labelled `gangctl.dev/skip=true`",
+    Command.OWN_WEBHOOKS,
+    when=RUNS,
+    shows="gangctl-",
+)
 async def skipped(place: Place) -> None:
     await place.skip()
     await place.nodes(1, "2")
@@ -39,7 +48,9 @@ async def skipped(place: Place) -> None:
 @SITUATIONS(
     Reason.FIELD_DROPPED,
     "Job recreated without the webhook: namespace labelled `skip` after the JobSet was created",
+    Command.JOBS,
     when=RUNS,
+    shows="js-w-0",
 )
 async def past_the_webhook(place: Place) -> None:
     await place.nodes(1, "2")
@@ -51,7 +62,12 @@ async def past_the_webhook(place: Place) -> None:
     await place.pods(2, placed)
 
 
-@SITUATIONS(Reason.NAME_CONFLICT, "Workload of the planned name that another client created first", when=RUNS)
+@SITUATIONS(
+    Reason.NAME_CONFLICT,
+    "Workload of the planned name that another client created first",
+    Command.SHOW_GROUP,
+    when=RUNS,
+)
 async def name_taken(place: Place) -> None:
     created = await place.create(place.gang(2, suspend=True))
     name = object_name(NAME, created["metadata"]["uid"], "workload")
@@ -61,7 +77,12 @@ async def name_taken(place: Place) -> None:
     await place.cluster.patch_jobset(NAME, {"spec": {"suspend": False}})
 
 
-@SITUATIONS(Reason.FOREIGN_WORKLOAD, "Workload that names the JobSet, created earlier by another client", when=RUNS)
+@SITUATIONS(
+    Reason.FOREIGN_WORKLOAD,
+    "Workload that names the JobSet, created earlier by another client",
+    Command.SHOW_GROUP,
+    when=RUNS,
+)
 async def foreign(place: Place) -> None:
     await place.nodes(1, "2")
     await place.plane.api.create(place.cluster.scheduling("workloads"), foreign_workload(place.cluster, "theirs", NAME))
@@ -74,14 +95,50 @@ async def foreign(place: Place) -> None:
     await place.pods(2, placed)
 
 
-@SITUATIONS(Reason.UNSCHEDULABLE, "six pods of one CPU on four CPUs", when=RUNS)
+@SITUATIONS(Reason.UNSCHEDULABLE, "six pods of one CPU on four CPUs", Command.FIT_NODES, when=RUNS, code=1)
 async def no_room(place: Place) -> None:
     await place.nodes(1, "4")
     await place.create(place.gang(6))
     await place.pods(6, refused)
 
 
-@SITUATIONS(Reason.TOPOLOGY_TOO_SMALL, "option topologyKey: two racks of four CPUs each for six pods", when=RUNS)
+@SITUATIONS(Reason.UNSCHEDULABLE, "four CPUs of which another gang uses two", Command.FIT_NODES, when=RUNS)
+async def room_taken(place: Place) -> None:
+    await place.nodes(1, "4")
+    await place.create(place.gang(2, name="first"))
+    await place.pods(2, running)
+    await place.create(place.gang(4))
+    await place.pods(4, refused)
+
+
+@SITUATIONS(
+    Reason.UNSCHEDULABLE,
+    "pods request GPUs that no node has, without a queue",
+    Command.FIT_NODES,
+    when=RUNS,
+    code=1,
+    shows="can never hold it",
+)
+async def no_gpus(place: Place) -> None:
+    await place.nodes(1, "4")
+    container = {"name": "main", "image": "none", "resources": {"limits": {"nvidia.com/gpu": "1"}}}
+    await place.create(place.gang(2, pod={"containers": [container]}))
+    await place.pods(2, refused)
+
+
+@SITUATIONS(Reason.UNSCHEDULABLE, "nodeSelector that no node matches", Command.DESCRIBE_POD, when=RUNS)
+async def no_such_nodes(place: Place) -> None:
+    await place.create(place.gang(2))
+    await place.pods(2, refused)
+
+
+@SITUATIONS(
+    Reason.TOPOLOGY_TOO_SMALL,
+    "option topologyKey: two racks of four CPUs each for six pods",
+    Command.FIT_NODES,
+    when=RUNS,
+    code=1,
+)
 async def small_racks(place: Place) -> None:
     await place.nodes(1, "4", rack="a")
     await place.nodes(1, "4", rack="b")
@@ -89,7 +146,31 @@ async def small_racks(place: Place) -> None:
     await place.pods(6, refused)
 
 
-@SITUATIONS(Reason.PRIORITY_MISMATCH, "PriorityClass recreated with another value between PodGroup and pods", when=RUNS)
+@SITUATIONS(
+    Reason.TOPOLOGY_TOO_SMALL,
+    "option topologyKey: two racks of four CPUs each, of which other gangs use two",
+    Command.NODE_LABELS,
+    when=RUNS,
+    shows="RACK",
+)
+async def busy_racks(place: Place) -> None:
+    await place.nodes(1, "4", rack="a")
+    await place.nodes(1, "4", rack="b")
+    for rack in ("a", "b"):
+        selector = {POOL: place.namespace, "rack": rack}
+        await place.create(place.gang(2, name=f"first-{rack}", pod={"nodeSelector": selector}))
+    await place.pods(4, running)
+    await place.create(place.gang(4, options='{"topologyKey": "rack"}'))
+    await place.pods(4, refused)
+
+
+@SITUATIONS(
+    Reason.PRIORITY_MISMATCH,
+    "PriorityClass recreated with another value between PodGroup and pods",
+    Command.PRIORITIES,
+    when=RUNS,
+    shows="js-w-0-",
+)
 async def changed_priority(place: Place) -> None:
     classes = path_of("scheduling.k8s.io/v1", "priorityclasses")
     body = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": place.namespace}}
@@ -110,7 +191,9 @@ async def changed_priority(place: Place) -> None:
 @SITUATIONS(
     Reason.EXCLUSIVE_TOPOLOGY_DEADLOCK,
     "annotation exclusive-topology added past the webhook, which refuses it, to a gang with followers",
+    Command.JOBSET_ANNOTATIONS,
     when=RUNS,
+    shows="exclusive-topology",
 )
 async def exclusive(place: Place) -> None:
     await place.nodes(2, "8", rack="a")
@@ -132,23 +215,13 @@ async def exclusive(place: Place) -> None:
     await place.pods(1)
 
 
-@SITUATIONS(Reason.POD_CREATION_REFUSED, "ResourceQuota with no pods left", when=RUNS)
-async def quota_used_up(place: Place) -> None:
-    await place.make("ResourceQuota", "none", spec={"hard": {"pods": "0"}})
-    await pods_refused(place.cluster, "exceeded quota")
-    await place.create(place.gang(2))
-
-
-@SITUATIONS(Reason.POD_CREATION_REFUSED, "PodSecurity `restricted` on the namespace", when=RUNS)
-async def pod_security(place: Place) -> None:
-    labels = {"pod-security.kubernetes.io/enforce": "restricted"}
-    await place.plane.api.patch(path_of("v1", "namespaces", name=place.namespace), {"metadata": {"labels": labels}})
-    await pods_refused(place.cluster, "violates PodSecurity")
-    await place.create(place.gang(2))
-
-
 @SITUATIONS(
-    Reason.WAITING_FOR_STAGE, "dependsOn: the first replicatedJob runs, and has not finished", when=RUNS, blocking=False
+    Reason.WAITING_FOR_STAGE,
+    "dependsOn: the first replicatedJob runs, and has not finished",
+    Command.PODS,
+    when=RUNS,
+    blocking=False,
+    shows="js-w-0-",
 )
 async def later_stage(place: Place) -> None:
     await place.nodes(1, "4")
@@ -166,14 +239,23 @@ async def later_stage(place: Place) -> None:
     await place.pods(2, running)
 
 
-@SITUATIONS(Reason.PODS_GATED, "schedulingGates in the pod template that no controller removes", when=RUNS)
+@SITUATIONS(
+    Reason.PODS_GATED,
+    "schedulingGates in the pod template that no controller removes",
+    Command.POD_GATES,
+    when=RUNS,
+    shows="example.com/hold",
+)
 async def gated(place: Place) -> None:
     await place.create(place.gang(2, pod={"schedulingGates": [{"name": "example.com/hold"}]}))
     await place.pods(2)
 
 
 @SITUATIONS(
-    Reason.NODE_LOST, "node NotReady under a running gang (its status written, as no kubelet renews leases)", when=RUNS
+    Reason.NODE_LOST,
+    "node NotReady under a running gang (its status written, as no kubelet renews leases)",
+    Command.DESCRIBE_NODE,
+    when=RUNS,
 )
 async def node_not_ready(place: Place) -> None:
     nodes = await place.nodes(2, "1")
@@ -185,7 +267,7 @@ async def node_not_ready(place: Place) -> None:
             await place.condition(pod, "Ready", "False")
 
 
-@SITUATIONS(Reason.NODE_LOST, "node deleted under a running gang", when=RUNS)
+@SITUATIONS(Reason.NODE_LOST, "node deleted under a running gang", Command.PODS, when=RUNS, shows="js-w-0-")
 async def node_deleted(place: Place) -> None:
     nodes = await place.nodes(2, "1")
     await place.create(place.gang(2))
@@ -196,7 +278,9 @@ async def node_deleted(place: Place) -> None:
             await place.condition(pod, "Ready", "False")
 
 
-@SITUATIONS(Reason.PREEMPTED, "pod of higher priority preempts one that terminates slowly", when=RUNS)
+@SITUATIONS(
+    Reason.PREEMPTED, "pod of higher priority preempts one that terminates slowly", Command.DESCRIBE_POD, when=RUNS
+)
 async def preempted(place: Place) -> None:
     await place.nodes(1, "2")
     slow = {"terminationGracePeriodSeconds": 600}
@@ -213,51 +297,83 @@ async def preempted(place: Place) -> None:
     await wait_for(urgent, what="the PriorityClass to be known", tolerate=(ApiFailure,))
 
 
-@SITUATIONS(Reason.IMAGE_PULL, "status ImagePullBackOff, as a kubelet writes it", when=RUNS)
+@SITUATIONS(Reason.IMAGE_PULL, "status ImagePullBackOff, as a kubelet writes it", Command.DESCRIBE_POD, when=RUNS)
 async def image_pull(place: Place) -> None:
     await ailing(place, "ImagePullBackOff")
 
 
-@SITUATIONS(Reason.CONTAINER_CONFIG, "status CreateContainerConfigError, as a kubelet writes it", when=RUNS)
+@SITUATIONS(
+    Reason.CONTAINER_CONFIG,
+    "status CreateContainerConfigError, as a kubelet writes it",
+    Command.DESCRIBE_POD,
+    when=RUNS,
+)
 async def container_config(place: Place) -> None:
     await ailing(place, "CreateContainerConfigError")
 
 
-@SITUATIONS(Reason.CRASH_LOOP, "status CrashLoopBackOff with restarts, as a kubelet writes it", when=RUNS)
+@SITUATIONS(
+    Reason.CRASH_LOOP,
+    "status CrashLoopBackOff with restarts, as a kubelet writes it",
+    Command.POD_LOGS,
+    when=RUNS,
+    shows="/main: out of memory",
+)
 async def crash_loop(place: Place) -> None:
-    await ailing(place, "CrashLoopBackOff")
+    containers = [{"name": name, "image": "none"} for name in (STEADY, "main")]
+    await ailing(place, "CrashLoopBackOff", containers=containers)
 
 
-@SITUATIONS(Reason.NOT_READY, "containers that run and are not ready, as a kubelet writes it", when=RUNS, blocking=None)
+@SITUATIONS(
+    Reason.NOT_READY,
+    "containers that run and are not ready, as a kubelet writes it",
+    Command.DESCRIBE_POD,
+    when=RUNS,
+    blocking=None,
+)
 async def not_ready(place: Place) -> None:
     await ailing(place, "unready")
 
 
-@SITUATIONS(Reason.STARTING, "status ContainerCreating, as a kubelet writes it", when=RUNS, blocking=None)
+@SITUATIONS(
+    Reason.STARTING, "status ContainerCreating, as a kubelet writes it", Command.DESCRIBE_POD, when=RUNS, blocking=None
+)
 async def starting(place: Place) -> None:
     await ailing(place, "ContainerCreating")
 
 
-async def ailing(place: Place, how: str) -> None:
+async def ailing(place: Place, how: str, **pod: Any) -> None:
     """A gang with nodes whose containers are reported so."""
-    await place.nodes(1, "4")
-    await place.create(place.gang(2, notes={AILS: how}))
+    for node in await place.nodes(1, "4"):
+        await serve_logs(place.plane.api, node, place.logs)
+    await place.create(place.gang(2, notes={AILS: how}, pod=pod))
     await place.pods(2, lambda pod: bool(pod["status"].get("containerStatuses")))
 
 
-@SITUATIONS(Reason.SUSPENDED, "`spec.suspend: true` without a queue", when=RUNS)
+@SITUATIONS(Reason.SUSPENDED, "`spec.suspend: true` without a queue", Command.RESUME, when=RUNS)
 async def suspended(place: Place) -> None:
     await place.create(place.gang(2, suspend=True))
 
 
 @SITUATIONS(
-    Reason.UNKNOWN, "`spec.managedBy` of another controller, which runs it elsewhere", when=RUNS, blocking=False
+    Reason.UNKNOWN,
+    "`spec.managedBy` of another controller, which runs it elsewhere",
+    Command.DESCRIBE_JOBSET,
+    when=RUNS,
+    blocking=False,
 )
 async def managed_elsewhere(place: Place) -> None:
     await place.create(place.gang(2, managedBy="example.com/elsewhere"))
 
 
-@SITUATIONS(Reason.PODS_TERMINATING, "JobSet deleted whose pods terminate slowly", when=RUNS, blocking=False)
+@SITUATIONS(
+    Reason.PODS_TERMINATING,
+    "JobSet deleted whose pods terminate slowly",
+    Command.PODS,
+    when=RUNS,
+    blocking=False,
+    shows="js-w-0-",
+)
 async def deleted(place: Place) -> None:
     await place.nodes(1, "4")
     await place.create(place.gang(2, pod={"terminationGracePeriodSeconds": 600}, notes={LINGERS: ""}))
@@ -265,7 +381,13 @@ async def deleted(place: Place) -> None:
     await place.plane.api.delete(place.cluster.path(JOBSETS, "jobsets", NAME), propagation="Foreground")
 
 
-@SITUATIONS(Reason.RESTARTING, "restart of a JobSet whose pods terminate slowly", when=RUNS, blocking=None)
+@SITUATIONS(
+    Reason.RESTARTING,
+    "restart of a JobSet whose pods terminate slowly",
+    Command.DESCRIBE_JOBSET,
+    when=RUNS,
+    blocking=None,
+)
 async def restarting(place: Place) -> None:
     await place.nodes(1, "4")
     slow = {"terminationGracePeriodSeconds": 600}

@@ -54,19 +54,25 @@ async def webhooks_noticed(plane: ControlPlane) -> None:
 
 async def pods_refused(cluster: Cluster, words: str, **spec: Any) -> None:
     """Wait until the API server refuses pods like this one with these words: it notices quotas and labels later."""
+    container = {"name": "c", "image": "none", "resources": {"limits": {"cpu": "1"}}}
     body: Object = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "try"}}
-    body["spec"] = {"containers": [{"name": "c", "image": "none"}], **spec}
+    await creation_refused(cluster, {**body, "spec": {"containers": [container], **spec}}, words)
+
+
+async def creation_refused(cluster: Cluster, body: Object, words: str) -> None:
+    """The same of any object of the namespace."""
+    path = cluster.path(body["apiVersion"], f"{body['kind'].lower()}s")
 
     async def so() -> bool:
         try:
-            await cluster.api.create(cluster.path("v1", "pods"), body, dryRun="All")
+            await cluster.api.create(path, body, dryRun="All")
         except ApiFailure as failure:
             if words in failure.message:
                 return True
             raise NotYet(failure.message) from failure
-        raise NotYet("pods are let in")
+        raise NotYet(f"a {body['kind']} is admitted")
 
-    await wait_for(so, what=f"pods to be refused with {words}")
+    await wait_for(so, what=f"{path} to be refused with {words}")
 
 
 async def gang_of(

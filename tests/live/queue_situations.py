@@ -6,12 +6,14 @@ from datetime import UTC, datetime
 from typing import Any
 
 from gangctl.gang.reasons import Reason
+from gangctl.readiness.causes.commands import Command
 from tests.controlplane.api import Object
 from tests.controlplane.wait import wait_for
 from tests.jobsets import jobset, rj
 from tests.live.broken_situations import IMPATIENT, SLOW
 from tests.live.causes import NAME, Place, running
-from tests.live.gang_situations import RUNS, SITUATIONS
+from tests.live.denied_situations import SITUATIONS
+from tests.live.gang_situations import RUNS
 from tests.live.queued import KUEUE
 
 __all__ = ["SITUATIONS"]
@@ -37,13 +39,13 @@ async def patch_workload(place: Place, name: str, patch: Object) -> None:
     await place.plane.api.patch(place.queued.path("Workload", workload.name, place.namespace), patch)
 
 
-@SITUATIONS(Reason.NEVER_FITS, "five CPUs for a queue of four", when=RUNS)
+@SITUATIONS(Reason.NEVER_FITS, "five CPUs for a queue of four", Command.FIT, when=RUNS, code=1)
 async def never_fits(place: Place) -> None:
     await door(place)
     await submit(place, place.gang(5))
 
 
-@SITUATIONS(Reason.WAITING_FOR_QUOTA, "queue of four CPUs, three of them taken", when=RUNS, blocking=False)
+@SITUATIONS(Reason.WAITING_FOR_QUOTA, "queue of four CPUs, three of them taken", Command.FIT, when=RUNS, blocking=False)
 async def quota_taken(place: Place) -> None:
     await door(place)
     await submit(place, place.gang(3, name="first"))
@@ -52,20 +54,32 @@ async def quota_taken(place: Place) -> None:
     await place.queued.until(NAME, "Pending")
 
 
-@SITUATIONS(Reason.QUEUE_BLOCKED, "stopPolicy Hold of the LocalQueue", when=RUNS)
+@SITUATIONS(Reason.QUEUE_BLOCKED, "stopPolicy Hold of the LocalQueue", Command.QUEUE, when=RUNS)
 async def queue_held(place: Place) -> None:
     await door(place)
     await place.queued.door(stopPolicy="Hold")
     await submit(place, place.gang(2))
 
 
-@SITUATIONS(Reason.ADMISSION_GATED, "annotation admission-gated-by of a controller that does not exist", when=RUNS)
+@SITUATIONS(
+    Reason.ADMISSION_GATED,
+    "annotation admission-gated-by of a controller that does not exist",
+    Command.JOBSET_ANNOTATIONS,
+    when=RUNS,
+    shows="test.example/a",
+)
 async def admission_gate(place: Place) -> None:
     await door(place)
     await submit(place, place.gang(2, annotations={"kueue.x-k8s.io/admission-gated-by": "test.example/a"}))
 
 
-@SITUATIONS(Reason.WAITING_FOR_CHECK, "AdmissionCheck whose controller does not answer", when=RUNS, blocking=False)
+@SITUATIONS(
+    Reason.WAITING_FOR_CHECK,
+    "AdmissionCheck whose controller does not answer",
+    Command.ADMISSION_CHECK,
+    when=RUNS,
+    blocking=False,
+)
 async def check_pending(place: Place) -> None:
     await checked(place)
     await submit(place, place.gang(2))
@@ -82,7 +96,17 @@ async def checked(place: Place) -> None:
     await door(place, admissionChecksStrategy={"admissionChecks": [{"name": place.namespace}]})
 
 
-@SITUATIONS(Reason.DEACTIVATED, "AdmissionCheck set to Rejected", when=RUNS)
+@SITUATIONS(
+    Reason.QUEUE_BLOCKED, "label of a LocalQueue that does not exist", Command.LOCAL_QUEUES, when=RUNS, shows="main"
+)
+async def no_such_queue(place: Place) -> None:
+    await door(place)
+    raw = place.gang(2)
+    raw["metadata"]["namespace"] = place.namespace
+    await place.queued.submit(NAME, body=raw, queue="absent")
+
+
+@SITUATIONS(Reason.DEACTIVATED, "AdmissionCheck set to Rejected", Command.QUEUED_WORKLOAD, when=RUNS)
 async def check_rejected(place: Place) -> None:
     await checked(place)
     await submit(place, place.gang(2))
@@ -100,14 +124,14 @@ async def check_rejected(place: Place) -> None:
     await place.plane.api.patch(path, body, kind="apply", fieldManager="check", force=True)
 
 
-@SITUATIONS(Reason.DEACTIVATED, "`spec.active: false` of the Workload, by a user", when=RUNS)
+@SITUATIONS(Reason.DEACTIVATED, "`spec.active: false` of the Workload, by a user", Command.QUEUED_WORKLOAD, when=RUNS)
 async def deactivated(place: Place) -> None:
     await door(place)
     await submit(place, place.gang(2))
     await patch_workload(place, NAME, {"spec": {"active": False}})
 
 
-@SITUATIONS(Reason.QUEUE_BLOCKED, "ClusterQueue drained (HoldAndDrain) under a running gang", when=RUNS)
+@SITUATIONS(Reason.QUEUE_BLOCKED, "ClusterQueue drained (HoldAndDrain) under a running gang", Command.QUEUE, when=RUNS)
 async def drained(place: Place) -> None:
     await place.nodes(1, "4")
     await door(place)
@@ -116,7 +140,13 @@ async def drained(place: Place) -> None:
     await place.queued.queue("4", stopPolicy="HoldAndDrain")
 
 
-@SITUATIONS(Reason.WAITING_FOR_QUOTA, "preempted in Kueue by a JobSet of higher priority", when=RUNS, blocking=False)
+@SITUATIONS(
+    Reason.WAITING_FOR_QUOTA,
+    "preempted in Kueue by a JobSet of higher priority",
+    Command.FIT,
+    when=RUNS,
+    blocking=False,
+)
 async def preempted_in_queue(place: Place) -> None:
     await place.nodes(1, "4")
     for name, value in (("low", 1), ("high", 9)):
@@ -130,6 +160,7 @@ async def preempted_in_queue(place: Place) -> None:
 @SITUATIONS(
     Reason.FAILED_TO_START,
     "label of the pods that Kueue also writes, created without the webhook, which rejects it",
+    Command.QUEUED_WORKLOAD,
     when=RUNS,
 )
 async def cannot_start(place: Place) -> None:
@@ -141,7 +172,9 @@ async def cannot_start(place: Place) -> None:
     await submit(place, raw)
 
 
-@SITUATIONS(Reason.HEAD_BLOCKS_QUEUE, "StrictFIFO behind a JobSet that does not fit", when=RUNS)
+@SITUATIONS(
+    Reason.HEAD_BLOCKS_QUEUE, "StrictFIFO behind a JobSet that does not fit", Command.QUEUED_WORKLOAD, when=RUNS
+)
 async def behind_the_head(place: Place) -> None:
     await place.queued.apply("WorkloadPriorityClass", place.namespace, {}, value=10)
     await door(place, queueingStrategy="StrictFIFO")
@@ -151,13 +184,20 @@ async def behind_the_head(place: Place) -> None:
     await submit(place, place.gang(1))
 
 
-@SITUATIONS(Reason.PRIORITY_CLASS_MISSING, "label of a WorkloadPriorityClass that does not exist", when=SLOW)
+@SITUATIONS(
+    Reason.PRIORITY_CLASS_MISSING, "label of a WorkloadPriorityClass that does not exist", Command.QUEUE, when=SLOW
+)
 async def no_priority_class(place: Place) -> None:
     await door(place)
     await submit(place, place.gang(1), **{PRIORITY: "no-such-class"})
 
 
-@SITUATIONS(Reason.TOO_MANY_PODSETS, "19 replicatedJobs, created without the webhook, which rejects them", when=SLOW)
+@SITUATIONS(
+    Reason.TOO_MANY_PODSETS,
+    "19 replicatedJobs, created without the webhook, which rejects them",
+    Command.QUEUE,
+    when=SLOW,
+)
 async def many_podsets(place: Place) -> None:
     await place.skip()
     await door(place)
@@ -165,13 +205,20 @@ async def many_podsets(place: Place) -> None:
     await submit(place, jobset(NAME, *many, mode="Gang"))
 
 
-@SITUATIONS(Reason.NAMESPACE_NOT_MANAGED, "namespace kube-system, which Kueue excludes by default", when=SLOW)
+@SITUATIONS(
+    Reason.NAMESPACE_NOT_MANAGED, "namespace kube-system, which Kueue excludes by default", Command.QUEUE, when=SLOW
+)
 async def kube_system(place: Place) -> None:
     await door(place)
     await submit(place, place.gang(1))
 
 
-@SITUATIONS(Reason.EVICTED_AS_NOT_READY, "waitForPodsReady, and pods that no node can take", when=IMPATIENT)
+@SITUATIONS(
+    Reason.EVICTED_AS_NOT_READY,
+    "waitForPodsReady, and pods that no node can take",
+    Command.QUEUED_WORKLOAD,
+    when=IMPATIENT,
+)
 async def not_ready_in_time(place: Place) -> None:
     await door(place)
     await submit(place, place.gang(2))

@@ -1,4 +1,4 @@
-"""Each cause in a situation of a real control plane: ``gangctl why`` names it first."""
+"""Each cause in a situation of a real control plane: ``gangctl why`` names it first, and what it suggests works."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from contextlib import asynccontextmanager
 import pytest
 import yaml
 
+from tests.controlplane.container_logs import container_logs
 from tests.controlplane.kubelet import Kubelet
 from tests.controlplane.plane import ControlPlane
 from tests.controlplane.probe import answers
@@ -20,6 +21,7 @@ from tests.live.causes import Explanation, Situation, Situations, Theatre, ends,
 from tests.live.gang_situations import RUNS
 from tests.live.gangctl import Gangctl
 from tests.live.queue_situations import SITUATIONS
+from tests.suggestions import subject_of
 
 pytestmark = [pytest.mark.controlplane, pytest.mark.timeout(1800), pytest.mark.xdist_group("causes")]
 
@@ -62,13 +64,43 @@ def check(situation: Situation, reported: Explanation) -> None:
     assert reported.code == int(reported.blocking), reported
 
 
+@pytest.mark.parametrize("situation", reported_by(SITUATIONS))
+def test_what_a_cause_suggests_works_in_its_situation(
+    situation: Situation, reported: Mapping[str, Explanation]
+) -> None:
+    check_suggestion(situation, reported[situation.id])
+
+
+@pytest.mark.full("what is suggested does not differ there, but for minCounts that are immutable")
+@pytest.mark.parametrize("situation", reported_by(OLDER))
+def test_what_a_cause_suggests_works_in_its_situation_on_1_36(
+    situation: Situation, reported_on_1_36: Mapping[str, Explanation]
+) -> None:
+    check_suggestion(situation, reported_on_1_36[situation.id])
+
+
+def check_suggestion(situation: Situation, reported: Explanation) -> None:
+    """It ends with the code that is documented, and shows what it is about."""
+    assert reported.answer is not None, reported
+    shown = situation.shows.format(namespace=situation.namespace) or subject_of(reported.suggestion)
+    assert shown
+    assert reported.answer.code == situation.code, reported
+    assert shown in reported.answer.out, reported
+
+
 async def _play_newest() -> Mapping[str, Explanation]:
     schedulers = [f"--gang-scheduler={each}" for each in ("default-scheduler", broken.NOBODY, broken.BRITTLE)]
     planes = ControlPlane.start("1.37", ("jobset", "kueue"), gates=TOPOLOGY)
-    async with planes as plane, Gangctl(plane, *schedulers) as gangctl, _kubelet(plane) as kubelet, brittle(plane):
+    async with (
+        planes as plane,
+        Gangctl(plane, *schedulers) as gangctl,
+        _kubelet(plane) as kubelet,
+        brittle(plane),
+        container_logs(plane) as logs,
+    ):
         await kueue.configure(plane)
         await _keep_lost_pods(plane)
-        theatre = Theatre(plane, gangctl, kubelet)
+        theatre = Theatre(plane, gangctl, kubelet, logs)
         await theatre.prepare(SITUATIONS.known)
         slow = SITUATIONS.at(broken.SLOW)
         await theatre.make([*SITUATIONS.at(RUNS), *slow])

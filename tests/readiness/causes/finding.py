@@ -10,7 +10,9 @@ from gangctl.gang.reasons import Reason
 from gangctl.readiness.evaluate import evaluate
 from gangctl.readiness.facts import Refused, Snapshot
 from gangctl.readiness.result import Cause, Readiness
+from tests.live.causes_found import suggested
 from tests.readiness.snapshots import NOW
+from tests.suggestions import command_of
 
 RECORDED = {
     minor: json.loads((Path(__file__).parent / "recorded" / f"{minor}.json").read_text("utf-8"))
@@ -20,8 +22,15 @@ RECORDED = {
 
 
 def causes(snapshot: Snapshot, now: float = NOW, before: Readiness | None = None) -> tuple[Cause, ...]:
-    """All causes, ranked."""
-    return evaluate(snapshot, now, before).causes
+    """All causes, ranked. What they suggest is run by a test, in a situation with that cause."""
+    found = evaluate(snapshot, now, before).causes
+    assert [cause for cause in found if not is_run(cause)] == []
+    return found
+
+
+def is_run(cause: Cause) -> bool:
+    """Whether a test runs what a cause suggests."""
+    return (cause.reason, command_of(cause.command)) in suggested()
 
 
 def reasons(snapshot: Snapshot, now: float = NOW) -> list[Reason]:

@@ -15,7 +15,7 @@ from gangctl.readiness.facts import QueueFacts, Snapshot
 from tests.jobsets import jobset, rj
 from tests.kueue.workloads import ago, no, queued, yes
 from tests.readiness.causes.finding import reasons, the
-from tests.readiness.snapshots import CREATED, NOW, Context, rfc3339
+from tests.readiness.snapshots import CREATED, NOW, Context, condition, rfc3339
 from tests.rows import each
 
 JS = jobset("js", rj("w", 1, 4, 4), mode="Gang")
@@ -70,10 +70,18 @@ def test_a_stopped_queue_does_not_block_an_admitted_jobset() -> None:
     assert Reason.QUEUE_BLOCKED not in reasons(snapshot)
 
 
-@each("trouble", list(Trouble))
+MADE = {
+    *(Trouble.FRAMEWORK_NOT_ENABLED, Trouble.NAMESPACE_NOT_MANAGED, Trouble.PRIORITY_CLASS_MISSING),
+    *(Trouble.TOO_MANY_PODSETS, Trouble.WORKLOAD_MISSING),
+}
+"""What keeps Kueue from making a Workload."""
+
+
+@each("trouble", [each for each in Trouble if each is not Trouble.FINISHED_HOLDS_QUOTA])
 def test_every_problem_of_kueue_has_a_reason(trouble: Trouble) -> None:
     stuck = Stuck(trouble, "this was seen", "do that")
-    cause = the(Reason(trouble.value), waiting(queued(QuotaReserved=no("Pending")), stuck=stuck))
+    workload = None if trouble in MADE else queued(QuotaReserved=no("Pending"))
+    cause = the(Reason(trouble.value), waiting(workload, stuck=stuck))
     assert (cause.message, cause.remedy, cause.blocking) == ("this was seen", "do that", True)
 
 
@@ -84,14 +92,19 @@ def test_every_problem_of_kueue_has_a_reason(trouble: Trouble) -> None:
         Trouble.FRAMEWORK_NOT_ENABLED,
         Trouble.FAILED_CHECK_WITHOUT_QUOTA,
         Trouble.EVICTED_HOLDS_QUOTA,
-        Trouble.FINISHED_HOLDS_QUOTA,
     ],
     ids=str,
 )
 def test_rare_problems_of_kueue_rank_first(trouble: Trouble) -> None:
-    made = {Trouble.WORKLOAD_MISSING, Trouble.FRAMEWORK_NOT_ENABLED}
-    workload = None if trouble in made else queued(QuotaReserved=no("Pending"))
+    workload = None if trouble in MADE else queued(QuotaReserved=no("Pending"))
     assert reasons(waiting(workload, stuck=Stuck(trouble, "this was seen", "do that")))[0] is Reason(trouble)
+
+
+def test_a_finished_jobset_that_holds_quota_has_no_cause() -> None:
+    stuck = Stuck(Trouble.FINISHED_HOLDS_QUOTA, "this was seen", "do that")
+    context = Context(JS, queue="main", end=condition("Completed", NOW - 600))
+    facts = QueueFacts("main", "cq", queued(QuotaReserved=yes(), Admitted=yes()), stuck=stuck)
+    assert reasons(context.snapshot(groups={}, queue=facts)) == []
 
 
 def test_gates_of_other_controllers_block_and_that_of_gangctl_does_not() -> None:

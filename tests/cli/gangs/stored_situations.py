@@ -1,0 +1,310 @@
+"""Situations made of stored objects: those that no real control plane here can produce, and rights that users lack."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from gangctl.gang.reasons import Reason
+from gangctl.readiness.causes.commands import Command
+from tests.cli.gangs import dump
+from tests.cli.gangs.dump import AT, GROUP_OF_SWEEP, WAITS, Object
+from tests.cli.kueueobjects import CONFIGURATION, LONG_AGO, condition
+from tests.cli.kueueserver import config_map
+
+NODES: Final = "nodes"
+CLUSTER_QUEUES: Final = "clusterqueues.kueue.x-k8s.io"
+_TIME: Final = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(?:\.\d+)?Z")
+_BUG: Final = "a defect of Kueue, which cannot be produced at will"
+
+
+@dataclass(frozen=True)
+class Stored:
+    """One way to a cause, and what that suggests. ``first`` is whether the cause is named before all others.
+
+    ``code`` is the exit code of the command, ``shows`` a part of its output, if not the name of the object that it is
+    about. ``forbidden`` are resources that the user may not read.
+    """
+
+    id: str
+    reason: Reason
+    how: str
+    command: Command
+    objects: Callable[[], list[Object]]
+    code: int
+    shows: str
+    forbidden: tuple[str, ...]
+    first: bool
+
+
+STORED: Final[list[Stored]] = []
+
+
+def stored(
+    reason: Reason,
+    how: str,
+    command: Command,
+    *,
+    code: int = 0,
+    shows: str = "",
+    forbidden: tuple[str, ...] = (),
+    first: bool = True,
+) -> Callable[[Callable[[], list[Object]]], Callable[[], list[Object]]]:
+    """Take a function in, by its name."""
+
+    def take(objects: Callable[[], list[Object]]) -> Callable[[], list[Object]]:
+        STORED.append(Stored(objects.__name__, reason, how, command, objects, code, shows, forbidden, first))
+        return objects
+
+    return take
+
+
+def up_to_date(found: Iterable[Object]) -> list[Object]:
+    """The same objects, as if the dump had been written just now."""
+    late = datetime.now(UTC) - datetime.fromisoformat(AT)
+
+    def moved(value: Any) -> Any:
+        if isinstance(value, dict):
+            return {key: moved(each) for key, each in value.items()}
+        if isinstance(value, list):
+            return [moved(each) for each in value]
+        if isinstance(value, str) and (time := _TIME.fullmatch(value)):
+            return (datetime.fromisoformat(f"{time[1]}Z") + late).strftime("%Y-%m-%dT%H:%M:%SZ")
+        return value
+
+    return [moved(each) for each in found]
+
+
+def find(found: Iterable[Object], kind: str, name: str = WAITS) -> Object:
+    """One of the objects."""
+    return next(each for each in found if (each["kind"], each["metadata"]["name"]) == (kind, name))
+
+
+def without(found: Iterable[Object], *gone: Object) -> list[Object]:
+    """The others."""
+    return [each for each in found if all(each is not other for other in gone)]
+
+
+def without_pods(found: list[Object]) -> list[Object]:
+    """Without those of the waiting gang."""
+    return without(found, *dump.pods_of(found, WAITS))
+
+
+@stored(Reason.NOT_GANGED, "JobSet without pods: all replicas 0", Command.PLAN, shows="GangEmpty")
+def no_replicas() -> list[Object]:
+    found = without_pods(dump.objects())
+    (rj,) = find(found, "JobSet")["spec"]["replicatedJobs"]
+    rj["replicas"] = 0
+    del rj["template"]["metadata"]
+    return without(found, find(found, "Job", f"{WAITS}-workers-0"))
+
+
+@stored(
+    Reason.NAME_CONFLICT, "PodGroup of another owner, whose deletion waits for the gang's own pods", Command.SUSPEND
+)
+def kept_by_its_pods() -> list[Object]:
+    found = dump.objects()
+    metadata = find(found, "PodGroup", GROUP_OF_SWEEP)["metadata"]
+    metadata["ownerReferences"][0]["uid"] = "another"
+    metadata |= {"deletionTimestamp": AT, "finalizers": ["scheduling.k8s.io/podgroup-protection"]}
+    # What JobSet's webhook sets, and a patch must not change.
+    (rj,) = find(found, "JobSet")["spec"]["replicatedJobs"]
+    rj["groupName"] = "default"
+    rj["template"]["spec"]["template"]["metadata"] = {}
+    return found
+
+
+@stored(Reason.PODS_MISSING, "JobSet whose controller has made no Job", Command.DESCRIBE_JOBSET)
+def no_jobs() -> list[Object]:
+    found = without_pods(dump.objects())
+    del find(found, "PodGroup", GROUP_OF_SWEEP)["status"]
+    return without(found, find(found, "Job", f"{WAITS}-workers-0"))
+
+
+@stored(Reason.CRASH_LOOP, "containers that have ended, and were not restarted", Command.DESCRIBE_POD)
+def ended_containers() -> list[Object]:
+    found = dump.objects()
+    find(found, "PodGroup", GROUP_OF_SWEEP)["status"]["conditions"][0] |= {"status": "True", "reason": "Scheduled"}
+    for pod in dump.pods_of(found, WAITS):
+        dump.ready(pod)
+        pod["status"]["conditions"][1]["status"] = "False"
+        ended = {"terminated": {"exitCode": 137, "reason": "OOMKilled", "finishedAt": AT}}
+        pod["status"]["containerStatuses"] = [
+            {"name": "main", "image": "none", "imageID": "", "ready": False, "restartCount": 0, "state": ended}
+        ]
+    return found
+
+
+@stored(Reason.UNSCHEDULABLE, "user without the right to read nodes", Command.DESCRIBE_POD, forbidden=(NODES,))
+def nodes_forbidden() -> list[Object]:
+    return dump.objects()
+
+
+@stored(Reason.TOPOLOGY_TOO_SMALL, "user without the right to read nodes", Command.DESCRIBE_POD, forbidden=(NODES,))
+def nodes_with_racks_forbidden() -> list[Object]:
+    found = dump.objects()
+    constraints = {"topology": [{"key": "rack"}]}
+    find(found, "PodGroup", GROUP_OF_SWEEP)["spec"]["schedulingConstraints"] = constraints
+    for pod in dump.pods_of(found, WAITS):
+        message = "0/2 placements are available, first placement status: 0/2 nodes are available: 2 Insufficient cpu."
+        pod["status"]["conditions"][0]["message"] = message
+    return found
+
+
+def waits(*conditions: Object, **spec: Any) -> list[Object]:
+    """The gang in its queue, with a Workload of Kueue in these conditions."""
+    return dump.queued(dump.queued_workload(*conditions, **spec), cpu="100")
+
+
+def pending(reason: str = "Pending") -> Object:
+    """Kueue's condition of what holds no quota."""
+    return condition("QuotaReserved", False, reason, "insufficient quota for cpu")
+
+
+@stored(
+    Reason.SUSPENDED,
+    "snapshot of the moment between admission by Kueue and the start of the JobSet",
+    Command.QUEUED_WORKLOAD,
+)
+def admitted_and_suspended() -> list[Object]:
+    return waits(condition("QuotaReserved"), condition("Admitted"))
+
+
+@stored(Reason.QUEUE_BLOCKED, "Workload that Kueue finds inadmissible in an open queue", Command.QUEUED_WORKLOAD)
+def inadmissible() -> list[Object]:
+    return waits(condition("QuotaReserved", False, "Inadmissible", "the podset has no resources"))
+
+
+@stored(
+    Reason.WAITING_FOR_QUOTA,
+    "JobSet that was just created, before Kueue has made its Workload",
+    Command.QUEUE,
+    shows="q",
+)
+def just_created() -> list[Object]:
+    found = dump.queued(cpu="100")
+    find(found, "JobSet")["metadata"]["creationTimestamp"] = AT
+    return found
+
+
+@stored(
+    Reason.WAITING_FOR_QUOTA,
+    "the same for a user without the right to read ClusterQueues",
+    Command.LOCAL_QUEUES,
+    shows="q",
+    forbidden=(CLUSTER_QUEUES,),
+)
+def just_created_for_a_user() -> list[Object]:
+    return just_created()
+
+
+@stored(
+    Reason.WAITING_FOR_QUOTA,
+    "user without the right to read ClusterQueues",
+    Command.QUEUED_WORKLOAD,
+    forbidden=(CLUSTER_QUEUES,),
+)
+def queues_forbidden() -> list[Object]:
+    return waits(pending())
+
+
+@stored(
+    Reason.WAITING_FOR_CHECK,
+    "snapshot of the moment between the last check of a Workload and its admission",
+    Command.QUEUED_WORKLOAD,
+)
+def no_check_left() -> list[Object]:
+    return waits(condition("QuotaReserved"))
+
+
+@stored(
+    Reason.QUEUE_BACKOFF,
+    "snapshot; not with a real Kueue: the wait after a late start is EvictedAsNotReady",
+    Command.QUEUED_WORKLOAD,
+)
+def backed_off() -> list[Object]:
+    found = waits(
+        pending(), condition("Evicted", reason="AdmissionCheck"), condition("Requeued", False, "AdmissionCheck")
+    )
+    workload = next(each for each in found if each["kind"] == "Workload" and "kueue" in each["apiVersion"])
+    workload["status"]["requeueState"] = {"count": 1, "requeueAt": AT}
+    return found
+
+
+@stored(
+    Reason.QUEUE_BACKOFF,
+    "snapshot; not with a real Kueue: an eviction takes less than a second",
+    Command.QUEUED_WORKLOAD,
+)
+def evicting() -> list[Object]:
+    return waits(condition("QuotaReserved"), condition("Evicted", reason="AdmissionCheck", since=AT))
+
+
+@stored(
+    Reason.PREEMPTED, "snapshot; not with a real Kueue: an eviction takes less than a second", Command.QUEUED_WORKLOAD
+)
+def evicting_for_another() -> list[Object]:
+    return waits(condition("QuotaReserved"), condition("Evicted", reason="Preempted", since=AT))
+
+
+@stored(
+    Reason.PODS_NOT_READY,
+    "snapshot; by design reported after the cause that keeps pods from being ready, which real clusters have",
+    Command.QUEUED_WORKLOAD,
+    first=False,
+)
+def not_all_ready() -> list[Object]:
+    found = dump.objects()
+    find(found, "JobSet")["metadata"]["labels"] = {"kueue.x-k8s.io/queue-name": "q"}
+    workload = dump.queued_workload(condition("PodsReady", False), held={"f": {"cpu": "6"}})
+    queues = [each for each in dump.queued() if "kueue" in each["apiVersion"]]
+    return [*found, *queues, workload, config_map({**CONFIGURATION, "waitForPodsReady": {"timeout": "5m"}})]
+
+
+@stored(Reason.EVICTED_HOLDS_QUOTA, f"snapshot; not with a real Kueue: {_BUG}", Command.QUEUED_WORKLOAD)
+def evicted_with_quota() -> list[Object]:
+    return waits(condition("QuotaReserved"), condition("Evicted", reason="Preempted"))
+
+
+@stored(Reason.FAILED_CHECK_WITHOUT_QUOTA, f"snapshot; not with a real Kueue: {_BUG}", Command.QUEUED_WORKLOAD)
+def failed_check() -> list[Object]:
+    found = waits(pending())
+    workload = next(each for each in found if each["kind"] == "Workload" and "kueue" in each["apiVersion"])
+    workload["status"]["admissionChecks"] = [
+        {"name": "capacity", "state": "Retry", "lastTransitionTime": LONG_AGO, "message": "no"}
+    ]
+    return found
+
+
+@stored(
+    Reason.FRAMEWORK_NOT_ENABLED,
+    "snapshot; not with a real Kueue: the tests register Kueue's webhooks for JobSets, and it would not serve them",
+    Command.QUEUE,
+    shows="q",
+)
+def no_framework() -> list[Object]:
+    return [*dump.queued(cpu="100"), config_map({**CONFIGURATION, "integrations": {"frameworks": ["batch/job"]}})]
+
+
+@stored(
+    Reason.WORKLOAD_MISSING,
+    "snapshot; not with a real Kueue: JobSets cannot be created while it is down",
+    Command.QUEUE,
+    shows="q",
+)
+def no_workload() -> list[Object]:
+    return dump.queued(cpu="100")
+
+
+@stored(
+    Reason.WORKLOAD_MISSING,
+    "the same for a user without the right to read ClusterQueues",
+    Command.LOCAL_QUEUES,
+    shows="q",
+    forbidden=(CLUSTER_QUEUES,),
+)
+def no_workload_for_a_user() -> list[Object]:
+    return no_workload()
