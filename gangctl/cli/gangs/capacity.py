@@ -20,15 +20,17 @@ from gangctl.readiness.facts import PodFacts
 
 
 def compare_with_nodes(state: GangState, key: Key, stock: Stock) -> None:
-    """Store for a JobSet what its causes depend on: whether its groups fit now, and why the nodes never hold it."""
-    state.fits_now[key] = fits_now(state, key, stock)
-    state.never_on_nodes[key] = never_on_nodes(state, key, stock)
+    """Store whether the groups of a JobSet fit now, and why the nodes never hold it, if the scheduler rejected pods."""
+    if any(pod.refused for pod in state.pods.by_index("jobset", key)):
+        state.fits_now[key] = fits_now(state, key, stock)
+        state.never_on_nodes[key] = never_on_nodes(state, key, stock)
 
 
 def never_on_nodes(state: GangState, key: Key, stock: Stock) -> str:
     """The message of ``gangctl fit --fixed-nodes`` if that is ``never``; otherwise empty."""
     found = state.jobsets.get(*key)
-    if found is None or not stock.nodes:
+    # A stage that has finished needs no nodes any more, and fit does not leave it out.
+    if found is None or not stock.nodes or any(job.complete for job in state.jobs.by_index("jobset", key)):
         return ""
     request = FitRequest(found.raw, key[0], None, found.jobset.queue, new=False)
     report = onto_nodes(request, stock, lambda pod: (pod.namespace, pod.jobset) == key)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import shlex
 from pathlib import Path
 from typing import Any
@@ -76,6 +77,26 @@ def test_a_gang_that_no_node_selects_is_advised_to_compare_labels(tmp_path: Path
     assert 'keep pods of "workers" from all of 4 nodes' in cause["message"]
     assert cause["remedy"] == "compare nodeSelector and affinity with the labels of the nodes"
     assert cause["command"].startswith(f"kubectl -n {NAMESPACE} describe pod {WAITS}-")
+
+
+def test_a_stage_that_has_finished_needs_no_nodes(tmp_path: Path) -> None:
+    """What is refused is the other stage, which the nodes could hold."""
+    found = dump.objects()
+    for each in found:
+        if (each["kind"], each["metadata"]["name"]) == ("JobSet", WAITS):
+            first = copy.deepcopy(each["spec"]["replicatedJobs"][0])
+            first["name"] = "first"
+            first["template"]["spec"]["template"]["spec"]["containers"][0]["resources"]["requests"] = {GPU: "8"}
+            each["spec"]["replicatedJobs"].append(first)
+        elif (each["kind"], each["metadata"]["name"]) == ("Job", f"{WAITS}-workers-0"):
+            over = copy.deepcopy(each)
+    over["metadata"] |= {"name": f"{WAITS}-first-0", "uid": "over"}
+    over["metadata"]["labels"]["jobset.sigs.k8s.io/replicatedjob-name"] = "first"
+    over["status"] = {"succeeded": 6, "conditions": [{"type": "Complete", "status": "True"}]}
+    stuck = first_cause(ask_about(tmp_path, found, "why", WAITS, "-o", "json"))
+    assert "never" in stuck["message"]
+    cause = first_cause(ask_about(tmp_path, [*found, over], "why", WAITS, "-o", "json"))
+    assert "never" not in cause["message"]
 
 
 async def test_the_suggested_fit_runs_without_kueue_and_without_the_resource(tmp_path: Path) -> None:
