@@ -25,8 +25,11 @@ def write(path: Path, *, url: str, ca: Path, user: KeyPair) -> Path:
         "contexts": [{"name": "controlplane", "context": {"cluster": "controlplane", "user": "user"}}],
         "current-context": "controlplane",
     }
-    path.touch(mode=0o600)
-    path.write_text(yaml.safe_dump(document))
+    text = yaml.safe_dump(document)
+    # A program that is reading it must not find it empty.
+    if not path.exists() or path.read_text() != text:
+        path.touch(mode=0o600)
+        path.write_text(text)
     return path
 
 
