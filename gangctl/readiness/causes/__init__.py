@@ -6,7 +6,6 @@ Each cause is a small function in a module by subject; :mod:`.ranking` sorts the
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from shlex import quote
 from typing import Final
 
 from gangctl.errors import plural
