@@ -74,7 +74,7 @@ def placed(owner: str, hosts: Mapping[str, int], cpu: str = "1") -> Object:
     return made
 
 
-def asking(pods: int, cpu: str = "1", pod: Object | None = None, name: str = "train", **notes: str) -> Object:
+def asking(pods: int, cpu: str = "1", pod: Any = None, name: str = "train", **notes: str) -> Object:
     """A JobSet in the queue; ``notes`` are annotations of Kueue's on its pods, dashes written as underscores."""
     entry = rj("w", 1, pods, pods, cpu=cpu, pod=pod)
     template = entry["template"]["spec"]["template"]
