@@ -29,7 +29,8 @@ def _pattern(command: Command) -> re.Pattern[str]:
     for text, field, _, _ in Formatter().parse(command):
         parts.append(re.escape(text))
         if field:
-            parts.append(f"(?P={field})" if field in known else f"(?P<{field}>{_WORD})")
+            word = f"{_WORD}(?: {_WORD})*" if field == "workers" else _WORD
+            parts.append(f"(?P={field})" if field in known else f"(?P<{field}>{word})")
             known.add(field)
     return re.compile("".join(parts))
 

@@ -48,6 +48,7 @@ class Row:
 LIVE: Final = "tests/live/test_readiness_causes_live.py"
 STORED_TESTS: Final = "tests/cli/gangs/test_suggestions.py"
 _STORED: Final = f"{STORED_TESTS}::test_what_a_cause_suggests_works_on_stored_objects"
+_MULTIKUEUE: Final = "tests/live/test_multikueue_live.py"
 _QUEUES: Final = "tests/readiness/causes/test_queue_causes.py"
 
 ELSEWHERE: Final = (
@@ -62,6 +63,20 @@ ELSEWHERE: Final = (
         "kube-apiserver with the API group, and without the feature gate GenericWorkload",
         "1.37",
         "tests/live/test_unavailable_live.py::test_gangs_are_refused_where_the_reference_is_dropped",
+    ),
+    Row(
+        Reason.UNKNOWN,
+        "MultiKueue runs it on a worker cluster",
+        "1.37",
+        f"{_MULTIKUEUE}::test_a_gang_starts_as_a_whole_on_a_worker_cluster",
+        command=Command.WHY_WORKER,
+    ),
+    Row(
+        Reason.WAITING_FOR_CHECK,
+        "in the queues of worker clusters of MultiKueue that are full",
+        "1.37",
+        f"{_MULTIKUEUE}::test_the_next_gang_runs_on_the_other_worker_cluster",
+        command=Command.FIT_WORKERS,
     ),
     Row(
         Reason.UNSCHEDULABLE,

@@ -155,7 +155,9 @@ async def test_a_gang_starts_as_a_whole_on_a_worker_cluster(
         "gangctl why train -n team-a --context manager --worker west --worker east || true", "(Unschedulable"
     )
     why = await shell.run("gangctl why train -n team-a --context manager")
-    assert f"$ gangctl why train -n team-a --context {name}" in why
+    (suggested,) = re.findall(r"^ +\$ (gangctl why .*)$", why, flags=re.MULTILINE)
+    assert suggested == f"gangctl why train -n team-a --context {name}"
+    assert "(Unschedulable" in await shell.run(f"{suggested} || echo exit $?")
     assert "Pending" in await shell.page("gangctl get")
     assert not [pod for pod in await worker.pods() if pod["spec"].get("nodeName")]
 

@@ -32,7 +32,7 @@ def never_on_nodes(state: GangState, key: Key, stock: Stock) -> str:
     # A stage that has finished needs no nodes any more, and fit does not leave it out.
     if found is None or not stock.nodes or any(job.complete for job in state.jobs.by_index("jobset", key)):
         return ""
-    request = FitRequest(found.raw, key[0], None, found.jobset.queue, new=False)
+    request = FitRequest(found.raw, key[0], None, found.jobset.queue, new=False, fixed_nodes=True)
     report = onto_nodes(request, stock, lambda pod: (pod.namespace, pod.jobset) == key)
     return report["message"].rstrip(".") if report["verdict"] == "never" else ""
 

@@ -55,9 +55,9 @@ class Command(StrEnum):
     API_VERSIONS = "kubectl get --raw /apis/scheduling.k8s.io"
 
     FIT = "gangctl fit {jobset} -n {namespace}"
-    FIT_WORKER = "gangctl fit {jobset} -n {namespace} --worker {cluster}"
+    FIT_WORKERS = "gangctl fit {jobset} -n {namespace} {workers}"
+    """``workers`` are flags: one ``--worker`` for each worker cluster of MultiKueue."""
     WHY_WORKER = "gangctl why {jobset} -n {namespace} --context {cluster}"
-    """On a worker cluster of MultiKueue."""
     QUEUE = "gangctl queue describe {queue} -n {namespace}"
     LOCAL_QUEUES = "kubectl -n {namespace} get localqueues.kueue.x-k8s.io"
     QUEUED_WORKLOAD = "kubectl -n {namespace} describe workloads.kueue.x-k8s.io {name}"

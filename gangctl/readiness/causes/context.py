@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from shlex import quote
+from shlex import join, quote
 from typing import Final
 
 from gangctl.api.scheduling import Capabilities
@@ -112,10 +112,11 @@ class Context:
         return TimeFormat(self.clock, self.kept)
 
     def suggest(self, command: Command, **values: object) -> Suggestion:
-        """A command about the JobSet, with these values quoted for a shell."""
+        """A command about the JobSet, with these values quoted for a shell; a list becomes several words."""
         jobset = self.snapshot.jobset
         words = {"namespace": jobset.namespace, "jobset": jobset.name, **values}
-        return Suggestion(command.format(**{name: quote(str(value)) for name, value in words.items()}))
+        quoted = {name: join(value) if isinstance(value, list) else quote(str(value)) for name, value in words.items()}
+        return Suggestion(command.format(**quoted))
 
     def cause(
         self,

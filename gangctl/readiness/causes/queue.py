@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from shlex import quote
 from typing import Final
 
 from gangctl.errors import plural
@@ -264,9 +263,8 @@ def _checks(context: Context, workload: QueuedWorkload, status: Status) -> Itera
     remedy = "wait for the controller of the check, named by spec.controllerName of the AdmissionCheck"
     if workload.nominated:
         remedy = "wait: the first worker cluster that admits it runs it; the command says which of them can"
-        first, *others = workload.nominated
-        flags = "".join(f" --worker {quote(name)}" for name in others)
-        command = Suggestion(context.suggest(Command.FIT_WORKER, cluster=first) + flags)
+        flags = [part for name in workload.nominated for part in ("--worker", name)]
+        command = context.suggest(Command.FIT_WORKERS, workers=flags)
     elif waiting:
         command = context.suggest(Command.ADMISSION_CHECK, name=waiting[0].name)
     else:
