@@ -144,7 +144,7 @@ def _lines(found: Sequence[Row]) -> Iterator[str]:
             cells = "", ""
 
 
-_EXAMPLE: Final = {"namespace": "team-a", "jobset": "train", "queue": "research"}
+_EXAMPLE: Final = {"namespace": "team-a", "jobset": "train", "queue": "research", "workers": "--worker WORKER"}
 
 
 def _template(row: Row) -> str:
