@@ -17,7 +17,7 @@ from gangctl.fit import explain, preemption
 from gangctl.fit.candidates import LOWEST, Preemptor
 from gangctl.fit.clusterstate import ClusterState, FitRequest
 from gangctl.fit.demands import Member, Needs, needs_of, refusals, with_pods
-from gangctl.fit.now import Capacity, Now, as_it_is, capacity_of, decide, lacking, when_empty, with_lending_limits
+from gangctl.fit.now import Capacity, as_it_is, capacity_of, decide, lacking, when_empty, with_lending_limits
 from gangctl.fit.placing import Placing, topology_aware
 from gangctl.fit.podsets import PodSet, malformed_topology, podsets_of
 from gangctl.fit.preemption import Preemption
@@ -329,13 +329,14 @@ def _by_quota(case: _Case, gang: explain.Gang, placing: Placing, budget: int) ->
         if exhausted:
             case.unknown.append("whether any of too many choices of flavors has room for it")
             return case.answer("unknown", "Unknown", f"not known: {'; '.join(case.unknown)}")
-    return _when(case, gang, placing, found, late=empty[0] is None, budget=budget)
+    return _when(case, gang, placing, empty, budget=budget)
 
 
 def _when(
-    case: _Case, gang: explain.Gang, placing: Placing, empty: tuple[Step, ...] | None, *, late: bool, budget: int
+    case: _Case, gang: explain.Gang, placing: Placing, empty: Sequence[tuple[Step, ...] | None], *, budget: int
 ) -> FitReport:
-    """The verdict on a gang that can fit; ``late`` if Kueue's first try would not find it."""
+    """The verdict on a gang that can fit; ``empty`` are Kueue's tries with nothing in use."""
+    late, first = empty[0] is None, next((steps for steps in empty if steps is not None), None)
     demands, queue = gang.needs.demands, gang.queue
     movable = not any(rj.depends_on for rj in case.jobset.replicated_jobs)
     simulation = Preemption(case.cluster.quotas, _preemptor(case, queue), gang.node, case.preemptions)
@@ -348,14 +349,14 @@ def _when(
             message = explain.late(gang, [step.flavor for step in now.steps], movable=movable)
             return case.answer("fits", "FitsReordered", message + where + _unsure(case), reorder=True)
         return case.answer("fits", "Fits", f'it fits into ClusterQueue "{queue.name}" now{where}{_unsure(case)}')
-    if (needs := _needs_nodes(case, placing, now)) is not None:
+    if (needs := _needs_nodes(case, placing, [steps for steps in empty if steps is not None])) is not None:
         return needs
-    if empty is None:
+    if first is None:
         choice = search(demands, gang.capacity.ceiling, budget).choice or ()
         case.steps = tuple(Step(flavor, Mode.FIT) for flavor in choice)
         message = explain.missed(gang, choice, movable=movable)
         return case.answer("not-now", "FitsReordered", message, blocking=case.strict, reorder=True)
-    case.steps = empty if now.steps is None else now.steps
+    case.steps = first if now.steps is None else now.steps
     short, problem = lacking(demands, case.steps, gang.capacity), now.placed.problem
     holding = now.placed.holders if problem and not short else case.cluster.quotas.holders(queue.name, short.keys())
     case.holders = [_holder(holder, amounts) for holder, amounts in holding[:_MOST_HOLDERS]]
@@ -401,17 +402,17 @@ def _unsure_of_preemption(case: _Case, simulation: Preemption) -> str:
     return ""
 
 
-def _needs_nodes(case: _Case, placing: Placing, now: Now) -> FitReport | None:
-    """The verdict on a gang that finds no domain whatever the quota, with nothing else on the nodes; None otherwise."""
+def _needs_nodes(case: _Case, placing: Placing, empty: Sequence[tuple[Step, ...]]) -> FitReport | None:
+    """The verdict on a gang that finds no domain at any try with nothing in use; None otherwise."""
     ever = placing.ever()
     if ever.problem and case.request.fixed_nodes:
         case.domains = list(ever.domains)
         return case.never("NeverExceedsTopology", f"{ever.problem}; ask for fewer pods, smaller ones, or a wider level")
-    if not ever.problem and now.steps is not None and now.placed.problem:
-        case.steps = now.steps
-        ever = placing.place(now.steps, ever=True)
     if not ever.problem:
-        return None
+        attempts = [placing.place(steps, ever=True) for steps in empty] if placing.units else []
+        if not attempts or not all(each.problem for each in attempts):
+            return None
+        ever = attempts[0]
     case.domains = list(ever.domains)
     message = f"{ever.problem}; it waits until there are other nodes"
     return case.answer("not-now", "NeedsNodes", message + _unsure(case), blocking=case.strict)

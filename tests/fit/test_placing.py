@@ -139,6 +139,16 @@ class TestFlavors:
         assert report["podSets"][0]["flavors"] == {"cpu": "f2"}
         assert [(row["flavor"], row["domain"], row["assigned"]) for row in report["domains"]] == [("f2", "b", 2)]
 
+    def test_a_gang_waits_for_a_flavor_in_use_although_another_one_is_too_small(self) -> None:
+        """Each podset has room in the first flavor, but not both."""
+        first = ResourceFlavor("f1", {"pool": "1"}, topology="t")
+        second = ResourceFlavor("f2", {"pool": "2"}, topology="t")
+        shapes = [node("a0", pool="1"), node("b0", "b", pool="2"), node("b1", "b", pool="2")]
+        two = gang(asking(1, "v"), asking(1, "w"))
+        busy = cluster(self.TWO, first, second, placed("u", {"b0": 1}, "f2"), at=nodes(shapes))
+        assert gist(fit(two, busy)) == WAITS
+        assert gist(fit(two, cluster(self.TWO, first, second, at=nodes(shapes)))) == FITS
+
     def test_pods_that_ask_for_nothing_get_nodes_if_all_flavors_have_a_topology(self) -> None:
         assert gist(fit(gang(asking(5, level=None)), cluster())) == NEEDS
         mixed = queue({"f1": {"cpu": 99_000}, "f2": {"cpu": 99_000}})
