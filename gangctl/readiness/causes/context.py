@@ -183,6 +183,12 @@ def unplaced(group: Group) -> list[PodFacts]:
     return [pod for pod in group.pods if not pod.node]
 
 
+def counted(group: Group) -> int:
+    """Pods that the scheduler counts for the minimum: terminating ones, too, and of other attempts if they name it."""
+    named = {pod.group for pod in group.bound}
+    return len(group.bound) + len(group.leaving) + sum(pod.group in named for pod in group.earlier)
+
+
 def gated(pod: PodFacts) -> bool:
     """Whether the scheduler ignores a pod because of its scheduling gates."""
     return not pod.node and (bool(pod.gates) or pod.refused == "SchedulingGated")

@@ -15,7 +15,7 @@ from gangctl.gang.assess import Lifecycle
 from gangctl.gang.progress import job_pods_left
 from gangctl.gang.reasons import Reason
 from gangctl.readiness.causes.commands import Command, Suggestion
-from gangctl.readiness.causes.context import QUICK, Context, Finding, Until, are, listed, oldest, unplaced
+from gangctl.readiness.causes.context import QUICK, Context, Finding, Until, are, counted, listed, oldest, unplaced
 from gangctl.readiness.membership import Group
 
 PROTECTION: Final = "scheduling.k8s.io/podgroup-protection"
@@ -183,10 +183,8 @@ def unreachable_minimum(context: Context) -> Iterator[Finding]:
     others: list[tuple[Group, int]] = []
     for group in gangs(context):
         possible = _possible(context, group)
-        # The scheduler also counts terminating pods, while they exist.
-        counted = len(group.bound) + len(group.leaving) + len(group.earlier)
         waits = any(not pod.node for pod in group.bound)
-        if waits and max(possible, counted) < group.minimum:
+        if waits and max(possible, counted(group)) < group.minimum:
             ended = group.succeeded + _failed(group) > 0 and group.minimum <= group.desired
             (tails if ended else others).append((group, possible))
     mutable = context.capabilities is not None and context.capabilities.min_count_mutable

@@ -11,7 +11,7 @@ from gangctl.errors import plural
 from gangctl.gang.config import read_config
 from gangctl.gang.reasons import Reason
 from gangctl.readiness.causes.commands import Command, Suggestion
-from gangctl.readiness.causes.context import QUICK, Context, Finding, Until, gated, listed, oldest
+from gangctl.readiness.causes.context import QUICK, Context, Finding, Until, counted, gated, listed, oldest
 from gangctl.readiness.causes.refusals import Refusal, of_the_group, read_refusal
 from gangctl.readiness.facts import PodFacts
 from gangctl.readiness.membership import Group
@@ -326,7 +326,7 @@ def _is_quiet(context: Context, group: Group) -> bool:
     condition = group.pod_group.scheduled if group.pod_group is not None else None
     if condition is not None and not condition.status:
         return False
-    return len(group.bound) + len(group.leaving) + len(group.earlier) >= group.minimum
+    return counted(group) >= group.minimum
 
 
 def _silent(context: Context, found: Sequence[tuple[Group, list[PodFacts], int]], *, late: bool) -> Finding:

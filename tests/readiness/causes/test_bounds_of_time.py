@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from gangctl.gang.reasons import Reason
 from gangctl.readiness.evaluate import evaluate
 from gangctl.readiness.facts import QueueFacts
@@ -38,12 +40,15 @@ def test_the_gate_of_gangctl_is_reported_after_30_seconds(age: int, late: bool) 
     assert (readiness.look_again == NOW + 1) is not late
 
 
-def test_pods_of_the_last_attempt_count_for_the_minimum() -> None:
-    """They name the group, too, and the scheduler counts them."""
+def test_pods_of_the_last_attempt_count_for_the_minimum_if_they_name_the_group() -> None:
+    """A restart has a group of its own: the scheduler waits for it while pods of the last attempt are still there."""
     context, last = Context(JS, restarts=1), Context(JS)
     pods = [*context.pods(PENDING)[:2], *last.pods(PENDING)[2:]]
-    assert Reason.SCHEDULER_SILENT in reasons(context.snapshot(pods))
-    assert Reason.SCHEDULER_SILENT not in reasons(context.snapshot(pods[:3]))
+    assert len({pod.group for pod in pods}) == 2
+    assert reasons(context.snapshot(pods)) == [Reason.RESTARTING]
+    same = [replace(pod, group=pods[0].group) for pod in pods]
+    assert Reason.SCHEDULER_SILENT in reasons(context.snapshot(same))
+    assert Reason.SCHEDULER_SILENT not in reasons(context.snapshot(same[:3]))
 
 
 def test_terminating_pods_count_for_the_minimum() -> None:
