@@ -112,9 +112,12 @@ class DomainView:
     def where(self, found: Found) -> str:
         """Where the pods are."""
         indexes = sorted(self.domains.tree.above(self.level, found.pods))
+        rest = self.ask.count % self.ask.size
+        left_out = f", but {plural(rest, 'pod')}, beyond slices of {self.ask.size}, on no node: not all of it starts"
+        where = f"{plural(len(indexes), 'domain')} of {self.label}"
         if len(indexes) == 1:
-            return f'{self.who} in "{self.name(indexes[0])}" ({self.label})'
-        return f"{self.who} in {plural(len(indexes), 'domain')} of {self.label}"
+            where = f'"{self.name(indexes[0])}" ({self.label})'
+        return f"{self.who} in {where}{left_out if rest else ''}"
 
     def problem(self, empty: DomainView, *, ever: bool, beside: bool) -> str:
         """Why there is no place; ``beside`` other podsets that are placed before."""

@@ -94,6 +94,12 @@ class TestKueue:
         assert words in answer.json["message"]
         assert answer.json["unknown"] == []
 
+    def test_pods_beyond_whole_slices_are_reported(self, tmp_path: Path) -> None:
+        """Kueue admits it, and leaves these pods gated."""
+        answer = fit(tmp_path, asking(3, slice_required_topology=RACK, slice_size="2"), racks(*TWO_RACKS, IDLE))
+        assert gist(answer) == ("fits", "Fits", 0)
+        assert "but 1 pod, beyond slices of 2, on no node: not all of it starts" in answer.json["message"]
+
     def test_a_gang_waits_for_a_domain_and_the_report_names_who_is_in_it(self, tmp_path: Path) -> None:
         used = [placed("other", {"a0": 1}), pod("system", "b0")]
         answer = fit(tmp_path, asking(2, required_topology=RACK), racks(*TWO_RACKS, *used))
