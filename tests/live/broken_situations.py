@@ -11,7 +11,7 @@ from tests.controlplane.api import Object, path_of
 from tests.controlplane.nodes import add_nodes
 from tests.controlplane.wait import NotYet, wait_for
 from tests.live.causes import POOL, Place, Situations, placed, refused, running
-from tests.live.gang_situations import RUNS, SITUATIONS
+from tests.live.gang_situations import RUNS, SITUATIONS, no_gpus
 
 HANGS: Final = "kube-scheduler hangs"
 STOPPED: Final = "kube-controller-manager hangs"
@@ -176,6 +176,18 @@ async def tail_without_gangctl(place: Place) -> AsyncGenerator[None]:
 async def tail_immutable(place: Place) -> None:
     async for _ in tail(place):
         pass
+
+
+@OLDER(
+    Reason.UNSCHEDULABLE,
+    "pods request GPUs that no node has, in a cluster without Kueue",
+    Command.FIT_NODES,
+    when=RUNS,
+    code=1,
+    shows="can never hold it",
+)
+async def no_gpus_without_kueue(place: Place) -> None:
+    await no_gpus(place)
 
 
 async def placed_one_by_one(place: Place) -> None:
