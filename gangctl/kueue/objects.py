@@ -214,7 +214,7 @@ class QueuedWorkload:
     deleting: bool = False
     pods: Mapping[str, int] = field(default_factory=dict)
     requests: Mapping[str, Amounts] = field(default_factory=dict)
-    """``status.resourceRequests``: amounts of all pods of a podset, while it waits."""
+    """Amounts of all pods of a podset, while it waits: ``status.resourceRequests``, or from its pod templates."""
     cluster_queue: str = ""
     """``status.admission.clusterQueue``: empty without a reservation."""
     assignments: tuple[PodSetAssignment, ...] = ()

@@ -14,9 +14,11 @@ from gangctl.api.meta import ADMISSION_GATED_BY, EXPECTED_DURATION, controller_o
 from gangctl.api.parts import object_at, objects_at
 from gangctl.cel.times import SECOND, parse_duration
 from gangctl.errors import InputError
+from gangctl.gang.requests import as_integers, pod_requests, times
 from gangctl.kueue.amounts import quota_amount, read_amounts, read_quantity
 from gangctl.kueue.objects import (
     AdmissionCheck,
+    Amounts,
     CheckState,
     CheckUse,
     ClusterQueue,
@@ -335,6 +337,19 @@ def _run_time(raw: Mapping[str, Any]) -> RunTime:
     return _UNDECLARED if found == _UNDECLARED else found
 
 
+def _requests(spec: Mapping[str, Any], status: Mapping[str, Any], pods: Mapping[str, int]) -> dict[str, Amounts]:
+    """As Kueue has counted them when it tried the Workload; before that from its pod templates."""
+    counted = objects_at(status, "resourceRequests")
+    if counted:
+        return {_name(each, "name"): read_amounts(each.get("resources")) for each in counted}
+    found: dict[str, Amounts] = {}
+    for each in objects_at(spec, "podSets") if pods else ():
+        name = sys.intern(_text(each, "name", "main"))
+        requests = as_integers(pod_requests(object_at(object_at(each, "template"), "spec"))[0])
+        found[name] = {sys.intern(resource): amount for resource, amount in times(requests, pods[name]).items()}
+    return found
+
+
 def read_workload(raw: Mapping[str, Any]) -> QueuedWorkload:
     """The projection of a Kueue Workload; InputError when it has no name.
 
@@ -363,9 +378,7 @@ def read_workload(raw: Mapping[str, Any]) -> QueuedWorkload:
         created=_text(metadata, "creationTimestamp"),
         deleting=bool(metadata.get("deletionTimestamp")),
         pods=pods,
-        requests={
-            _name(each, "name"): read_amounts(each.get("resources")) for each in objects_at(status, "resourceRequests")
-        },
+        requests=_requests(spec, status, {} if admission else pods),
         cluster_queue=_name(admission, "clusterQueue"),
         assignments=tuple(_assignment(each, pods, reclaimable) for each in objects_at(admission, "podSetAssignments")),
         conditions=_conditions(raw),

@@ -322,6 +322,19 @@ class TestWorkload:
         assert "containers" not in repr(read_workload(WORKLOAD))
 
 
+def test_what_a_workload_asks_for_is_counted_from_its_pods_before_kueue_has_tried_it() -> None:
+    pod = {"containers": [{"name": "main", "resources": {"requests": {"cpu": "500m"}, "limits": {"gpu": "2"}}}]}
+    spec = {"podSets": [{"name": "workers", "count": 3, "template": {"spec": pod}}]}
+    found = read_workload({"metadata": {"name": "w"}, "spec": spec})
+    assert found.requests == {"workers": {"cpu": 1500, "memory": 0, "gpu": 6}}
+    tried = {"resourceRequests": [{"name": "workers", "resources": {"cpu": "3"}}]}
+    assert read_workload({"metadata": {"name": "w"}, "spec": spec, "status": tried}).requests == {
+        "workers": {"cpu": 3000}
+    }
+    admitted = {"admission": {"clusterQueue": "a", "podSetAssignments": []}}
+    assert read_workload({"metadata": {"name": "w"}, "spec": spec, "status": admitted}).requests == {}
+
+
 class TestRunTime:
     def test_what_a_workload_declares_is_read(self) -> None:
         pods = [{"template": {"spec": {"terminationGracePeriodSeconds": each}}} for each in (5, 90)]
