@@ -17,6 +17,7 @@ from typing import Literal
 
 from gangctl.fit.demands import with_pods
 from gangctl.fit.now import taken, without_preemption
+from gangctl.fit.preemption import borrowed_at
 from gangctl.fit.quotas import Quotas
 from gangctl.fit.search import Demand, search, tries
 from gangctl.fit.tree import Pair
@@ -35,18 +36,20 @@ class Waiter:
     demands: tuple[Demand, ...]
     priority: int
     since: datetime
+    pairs: Mapping[Pair, int] | None = None
+    """What it takes, if it has no choice of flavors."""
 
-    @property
-    def pairs(self) -> dict[Pair, int] | None:
-        """What it takes, if it has no choice of flavors."""
-        if any(len(each.flavors) != 1 for each in self.demands):
-            return None
-        sums: dict[Pair, int] = {}
-        for each in self.demands:
-            for resource, amount in each.amounts.items():
-                pair = each.flavors[0], resource
-                sums[pair] = sums.get(pair, 0) + amount
-        return sums
+    @classmethod
+    def of(cls, uid: str, queue: ClusterQueue, demands: Sequence[Demand], priority: int, since: datetime) -> Waiter:
+        """With what it takes."""
+        sums: dict[Pair, int] | None = None
+        if all(len(each.flavors) == 1 for each in demands):
+            sums = {}
+            for each in demands:
+                for resource, amount in each.amounts.items():
+                    pair = each.flavors[0], resource
+                    sums[pair] = sums.get(pair, 0) + amount
+        return cls(uid, queue, tuple(demands), priority, since, sums)
 
 
 def demands_of(workload: QueuedWorkload, queue: ClusterQueue) -> tuple[Demand, ...] | None:
@@ -168,40 +171,72 @@ class Replay:
     def _admitted(
         self, left: Mapping[str, list[tuple[Waiter, float]]]
     ) -> Iterator[tuple[Waiter, float, Mapping[Pair, int]]]:
-        """Those that get quota now; they are removed from ``left``."""
+        """Those that get quota now; they are removed from ``left``.
+
+        In each round one that does not fit keeps quota from those after it, for which it could preempt others if there
+        were any, unless its queue can always reclaim that.
+        """
         position = dict.fromkeys(left, 0)
         while True:
+            heads = [(name, left[name][place]) for name, place in position.items() if place < len(left[name])]
             nominated = []
-            for name, place in position.items():
-                if place < len(left[name]):
-                    waiter, length = left[name][place]
-                    held = self._placed(waiter)
-                    if held is None:
-                        strict = waiter.queue.strategy == "StrictFIFO"
-                        position[name] = len(left[name]) if strict else place + 1
-                    else:
-                        nominated.append((self._borrows(waiter, held), -waiter.priority, waiter.since, name, length))
-            if not nominated and all(place >= len(left[name]) for name, place in position.items()):
-                return
-            for _, _, _, name, length in sorted(nominated):
-                waiter = left[name][position[name]][0]
-                # Those of other queues may have taken its room in this round: it is tried again in the next.
+            for name, (waiter, length) in heads:
                 held = self._placed(waiter)
-                if held is not None:
+                asked = held if held is not None else waiter.pairs or {}
+                rank = self._level(waiter, asked), -waiter.priority, waiter.since, name
+                nominated.append((rank, waiter, length, held))
+            moved = False
+            kept: list[tuple[str, Mapping[Pair, int]]] = []
+            for (*_, name), waiter, length, held in sorted(nominated, key=lambda each: each[0]):
+                if held is None:
+                    kept += self._keep(waiter)
+                    if waiter.queue.strategy != "StrictFIFO":
+                        position[name] += 1
+                        moved = True
+                elif (held := self._placed(waiter)) is not None:
+                    # Those of other queues have not taken its room in this round, or kept it.
                     del left[name][position[name]]
                     self._use(name, held, 1)
+                    moved = True
                     yield waiter, length, held
+            for name, amounts in kept:
+                self._use(name, amounts, -1)
+            if not moved:
+                return
 
-    def _placed(self, waiter: Waiter) -> dict[Pair, int] | None:
+    def _keep(self, waiter: Waiter) -> Iterator[tuple[str, Mapping[Pair, int]]]:
+        node = self.quotas.node(waiter.queue.name)
+        if node is None or waiter.pairs is None or waiter.queue.reclaim == "Any":
+            return
+        levels = {pair: borrowed_at(node, pair, amount) for pair, amount in waiter.pairs.items()}
+        borrows = any(level for level, _ in levels.values())
+        kept = {}
+        for pair, amount in waiter.pairs.items():
+            quota, below_root = node.quota(pair), levels[pair][1]
+            if amount > quota.nominal and not below_root and not waiter.queue.while_borrowing:
+                # Kueue does not look for others to preempt.
+                return
+            most = quota.nominal - node.used.get(pair, 0)
+            if borrows:
+                most = amount if quota.borrowing_limit is None else most + quota.borrowing_limit
+            kept[pair] = max(0, min(amount, most))
+        self._use(waiter.queue.name, kept, 1)
+        yield waiter.queue.name, kept
+
+    def _placed(self, waiter: Waiter) -> Mapping[Pair, int] | None:
         """What it gets at one of Kueue's tries, if it gets something."""
         self._step()
         node = self.quotas.node(waiter.queue.name)
         if node is None:
             return None
+        if waiter.pairs is not None:
+            fits = all(amount <= node.available(pair) for pair, amount in waiter.pairs.items())
+            return waiter.pairs if fits else None
         terms = without_preemption(waiter.queue, node)
         found = next((each for each in tries(waiter.demands, terms) if each is not None), None)
         return None if found is None else taken(waiter.demands, found)
 
-    def _borrows(self, waiter: Waiter, held: Mapping[Pair, int]) -> bool:
+    def _level(self, waiter: Waiter, held: Mapping[Pair, int]) -> int:
+        """From how many levels up it borrows."""
         node = self.quotas.node(waiter.queue.name)
-        return node is not None and any(node.borrows(pair, amount) for pair, amount in held.items())
+        return 0 if node is None else max((borrowed_at(node, *each)[0] for each in held.items()), default=0)

@@ -16,7 +16,7 @@ from typing import Final
 
 from gangctl.errors import plural
 from gangctl.fit.candidates import LOWEST, Preemptor
-from gangctl.fit.ends import Ends, Outlook, Range
+from gangctl.fit.ends import Ends, Outlook, Range, chance
 from gangctl.fit.history import LEAST
 from gangctl.fit.quotas import Quotas
 from gangctl.fit.replay import OutOfStepsError, Replay, Waiter, demands_of
@@ -29,11 +29,11 @@ from gangctl.kueue.objects import Amounts, ClusterQueue, LocalQueue, QueuedWorkl
 from gangctl.kueue.order import in_order, queued_at
 from gangctl.kueue.states import Phase, phase_of
 
-BUDGET: Final = 6_000
+BUDGET: Final = 40_000
 """Workloads put in, taken out and tried in all replays, 100 to 200 ms."""
 REPLAYS: Final = 59
-_FEWEST: Final = 9
-"""Replays of which one is a tenth."""
+_MIXES: Final = 8
+_HALF: Final = 0.5
 _PART: Final = 10
 """So many of the replays start earlier than the range, and so many later: one of ten."""
 _NAMED: Final = 3
@@ -60,7 +60,7 @@ class Waiting:
         """The same as one of those that wait."""
         uid = self.workload.uid if self.workload is not None else ""
         since = self.preemptor.since or now
-        return Waiter(uid, self.preemptor.queue, tuple(self.demands), self.preemptor.priority, since)
+        return Waiter.of(uid, self.preemptor.queue, self.demands, self.preemptor.priority, since)
 
 
 def starts(
@@ -75,10 +75,7 @@ def starts(
     ``door`` is a LocalQueue by namespace and name: those that wait are found by it.
     """
     estimate = _Estimate(gang, quotas, outlook, door, gang.waiter(outlook.now))
-    try:
-        earliest, latest = estimate.range(budget)
-    except OutOfStepsError:
-        return None
+    earliest, latest = estimate.range(budget)
     if earliest == inf or (earliest < 1 and latest == inf):
         return None
     return {
@@ -103,6 +100,8 @@ class _Estimate:
     ends: Ends = field(init=False)
     others: dict[str, list[tuple[QueuedWorkload, Waiter]]] = field(default_factory=dict)
     ahead: int = 0
+    crowded: bool = False
+    """Whether too many wait for a latest start."""
     unclear: int = 0
     """Workloads that wait, and it is not known for what, or in which ClusterQueue."""
 
@@ -136,25 +135,31 @@ class _Estimate:
             if demands is None:
                 self.unclear += 1
             else:
-                yield each, Waiter(each.uid, queue, demands, each.priority, queued_at(each))
+                yield each, Waiter.of(each.uid, queue, demands, each.priority, queued_at(each))
 
     def range(self, budget: int) -> Range:
         """The earliest and the latest start."""
         name = self.own.queue.name
         first = [each for each in self.others.get(name, ()) if _before(each[1], self.own)]
         self.ahead = len(first)
-        many = len(self.running) + sum(map(len, self.others.values())) + 1
-        replays = min(REPLAYS, budget // (4 * many)) if self._by_history() else 1
-        if replays < min(_FEWEST, REPLAYS if self._by_history() else 1):
-            raise OutOfStepsError
+        early = self._starts(lambda replay, number: self._early(replay, number, first), budget)
+        late = self._starts(self._late, budget)
+        earliest = early[max(0, (len(early) + 1) // _PART - 1)] if early else 0.0
+        latest = late[min(len(late) - 1, len(late) - (len(late) + 1) // _PART)] if late else inf
+        self.crowded = not late
+        return earliest, max(earliest, latest)
+
+    def _starts(self, start: Callable[[Replay, int], float], budget: int) -> list[float]:
+        """Starts in order, of as many replays as the budget allows: none if they are too few to leave a tenth out."""
         replay = Replay(self.quotas, budget)
-        early, late = [], []
-        for number in range(replays):
-            early.append(self._early(replay, number, first))
-            late.append(inf if self.unclear or self.gang.placed else self._late(replay, number))
-        tail = (replays + 1) // _PART
-        earliest = sorted(early)[max(0, tail - 1)]
-        return earliest, max(earliest, sorted(late)[min(replays - 1, replays - tail)])
+        wanted = REPLAYS if self._by_history() else 1
+        found: list[float] = []
+        try:
+            while len(found) < wanted:
+                found.append(start(replay, len(found)))
+        except OutOfStepsError:
+            pass
+        return sorted(found) if len(found) >= min(wanted, _PART - 1) else []
 
     def _by_history(self) -> bool:
         names = {each.cluster_queue for each, _ in self.running} | self.others.keys()
@@ -192,14 +197,33 @@ class _Estimate:
         return self.own.pairs is not None and smaller and quota is not None and _NO_ROOM in quota.message
 
     def _late(self, replay: Replay, number: int) -> float:
-        holders = [(self.ends.of_holder(each, number)[1], each.cluster_queue, held) for each, held in self.running]
+        """The latest start of replays in which all end late, or some of them early.
+
+        A workload that ends early may let others overtake, so that the gang starts later.
+        """
+        if self.unclear or self.gang.placed:
+            return inf
+        last = self._replayed(replay, number, 0)
+        return max([last, *(self._replayed(replay, number, mix) for mix in range(1, _MIXES))]) if last < inf else inf
+
+    def _replayed(self, replay: Replay, number: int, mix: int) -> float:
+        """The start if all end late, or, in a mix, half of them early."""
+
+        def end(uid: str, each: Range) -> float:
+            early = mix and chance(f"{mix}/{uid}", number) < _HALF and each[1] < inf
+            return each[0] if early else each[1]
+
+        holders = [
+            (end(each.uid, self.ends.of_holder(each, number)), each.cluster_queue, held) for each, held in self.running
+        ]
         waiting: dict[str, list[tuple[Waiter, float]]] = {}
         for name, those in self.others.items():
             queue = self.quotas.queue(name)
             # How long the checks of a queue take is not known.
             checked = queue is not None and bool(queue.checks)
             waiting[name] = [
-                (waiter, inf if checked else self.ends.of_next(each, name, number)[1]) for each, waiter in those
+                (waiter, inf if checked else end(each.uid, self.ends.of_next(each, name, number)))
+                for each, waiter in those
             ]
         mine = waiting.setdefault(self.own.queue.name, [])
         mine.insert(self.ahead, (self.own, inf))
@@ -227,12 +251,11 @@ class _Estimate:
         if self.ahead:
             counted = plural(self.ahead, "workload is", "workloads are")
             yield f'{counted} ahead of it in ClusterQueue "{self.own.queue.name}"'
+        if latest == inf and self.crowded:
+            yield "too many workloads wait for a latest start"
         if latest == inf and self.unclear:
-            yield (
-                f"what {plural(self.unclear, 'other workload')} waits for is not known"
-                if self.unclear == 1
-                else (f"what {self.unclear} other workloads wait for is not known")
-            )
+            other = plural(self.unclear, "other workload waits", "other workloads wait")
+            yield f"what {other} for is not known"
         if latest == inf and self.gang.placed:
             yield "whether its topology has room then is not known"
 

@@ -27,7 +27,7 @@ class TestLeft:
         assert history.left(100, 0.05) == (0, 10)
         assert history.left(100, 0.99) == (19, inf)
 
-    def test_too_few_longer_runs_give_no_estimate(self) -> None:
+    def test_too_few_longer_runs_give_no_range(self) -> None:
         assert History([1.0] * (LEAST - 1)).left(0, 0.5) is None
         assert History([*[5.0] * 30, *[100.0] * (LEAST - 1)]).left(5, 0.5) is None
         assert History([*[5.0] * 30, *[100.0] * LEAST]).left(5, 0.5) == (0, 95)
@@ -53,7 +53,7 @@ class TestLeft:
 
     @PROPERTY
     @given(TIMES)
-    def test_without_others_a_run_exceeds_a_time_as_often_as_its_rank_implies(self, times: list[float]) -> None:
+    def test_without_others_each_rank_of_a_run_is_as_likely(self, times: list[float]) -> None:
         history, chances = History(times), 1000
         found = [history.left(0, (number + 0.5) / chances) for number in range(chances)]
         longest = sum(each is not None and each[1] == inf for each in found)

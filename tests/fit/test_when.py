@@ -244,9 +244,27 @@ class TestAhead:
         assert start([*members, held, door], 10, pending=[other]) == (2400, 9000)
         assert start([*members, held], 10, pending=[other]) == (2400, None)
 
+    @pytest.mark.parametrize(("strategy", "latest"), [("StrictFIFO", 3000), ("BestEffortFIFO", 9000)])
+    def test_a_strict_queue_keeps_its_quota_from_those_that_borrow(self, strategy: str, latest: int) -> None:
+        members = cluster_queue(10, "c", strategy=strategy), cluster_queue(0, "c", "b")
+        held = (
+            running("u", 5, queue="b", run_time=limited(HOUR, expected=3000)),
+            running("v", 3, queue="b", run_time=limited(HOUR // 2, expected=1000)),
+        )
+        other = waiting("v", 4, queue="other", run_time=limited(9000 - 1200))
+        found = start([*members, *held, LocalQueue(NAMESPACE, "other", "b")], 10, pending=[other])
+        assert found == (2400, latest)
+
     def test_one_that_asks_for_what_is_not_known_leaves_the_latest_start_open(self) -> None:
         held = cluster_queue(), running("u", 8, run_time=limited(HOUR, expected=3000))
         assert start(held, pending=[waiting("v", 6, requests={})]) == (2400, None)
+
+    def test_too_many_others_leave_the_latest_start_open(self) -> None:
+        held = cluster_queue(), *(running(f"u{n}", 1, run_time=limited(HOUR + n, expected=3000)) for n in range(10))
+        many = [waiting(f"v{n}", 10, order=n - 2000, run_time=limited(100)) for n in range(1500)]
+        assert start(held, 10, pending=many[:10]) == (2400, 4009)
+        assert start(held, 10, pending=many) == (2400, None)
+        assert "too many workloads wait for a latest start" in said(held, 10, pending=many)
 
 
 class TestSilence:
