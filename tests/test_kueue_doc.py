@@ -1,14 +1,17 @@
-"""The commands of docs/kueue.md, docs/fit.md and docs/fit-topology.md are run on their files; others need a cluster."""
+"""The commands of docs on queues and quota are run on the files shown there; others run those of a cluster."""
 
 from __future__ import annotations
 
 import re
 import shlex
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final, get_args
 
 import click
+import pytest
 
+from gangctl.cli import fitting
 from gangctl.cli.fit import fit
 from gangctl.cli.program import program
 from gangctl.cli.queue.describe import command as describe
@@ -20,7 +23,7 @@ from tests.cli.run import gangctl
 from tests.docpages import ROOT, Page
 from tests.rows import each
 
-PAGE: Final = Page("kueue.md", "fit.md", "fit-topology.md")
+PAGE: Final = Page("kueue.md", "fit.md", "fit-topology.md", "start-times.md")
 TEXT, PROSE, FILES, COMMANDS = PAGE.text, PAGE.prose, PAGE.files, PAGE.commands
 OURS: Final = re.compile(r"gangctl (fit|queue (?:list|describe))\b")
 OFFLINE = [(line, code) for line, code in COMMANDS if OURS.match(line) and "--queues" in line]
@@ -34,6 +37,12 @@ REASONS: Final = frozenset(re.findall(r'"((?:Never\w|Fits|Queue|Not|Waits|Needs|
 def test_the_pages_have_commands() -> None:
     assert len(OFFLINE) >= 5
     assert len(ONLINE) >= 3
+
+
+@pytest.fixture(autouse=True)
+def noon(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The time at which docs/start-times.md asks when a gang starts."""
+    monkeypatch.setattr(fitting, "_now", lambda: datetime(2026, 11, 25, 12, tzinfo=UTC))
 
 
 @each(("command", "code"), OFFLINE)
