@@ -17,7 +17,7 @@ from gangctl.kueue.reading import (
     read_priority_class,
     read_workload,
 )
-from tests.controlplane.api import path_of
+from tests.controlplane.api import ApiClient, path_of
 from tests.controlplane.components.addon import create_namespace
 from tests.controlplane.plane import ControlPlane
 from tests.controlplane.wait import NotYet, wait_for
@@ -45,15 +45,20 @@ async def all_of(work: Iterable[Awaitable[object]]) -> None:
     await asyncio.gather(*(one(each) for each in work))
 
 
-async def install(plane: ControlPlane, trees: list[Tree], accounts: Accounts) -> None:
-    """The quotas, with a check that lets nothing start: what Kueue decides is who gets quota, and pods tell no more."""
-    api = plane.api
+async def hold_back(api: ApiClient) -> None:
+    """The namespace, and a check that lets nothing start that has quota."""
     await create_namespace(api, NAMESPACE)
     check = {"metadata": {"name": CHECK}, "spec": {"controllerName": "test.example/check"}}
     await api.create(path("admissionchecks"), {"apiVersion": API_VERSION, "kind": "AdmissionCheck", **check})
     now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     active = {"type": "Active", "status": "True", "reason": "Active", "message": "", "lastTransitionTime": now}
     await api.patch(f"{path('admissionchecks', CHECK)}/status", {"status": {"conditions": [active]}})
+
+
+async def install(plane: ControlPlane, trees: list[Tree], accounts: Accounts) -> None:
+    """The quotas, with a check that lets nothing start: what Kueue decides is who gets quota, and pods tell no more."""
+    api = plane.api
+    await hold_back(api)
     await all_of(api.create(path("resourceflavors"), each) for tree in trees for each in tree.flavors)
     classes = [priority_class(value) for value in PRIORITIES]
     await all_of(api.create(path("workloadpriorityclasses"), each) for each in classes)

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
 import sys
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 
 import pytest
 
@@ -20,13 +18,13 @@ from gangctl.fit.verdict import FitRequest, fit
 from gangctl.kueue.objects import QueuedWorkload
 from gangctl.kueue.placements import with_placements
 from tests.controlplane.api import Object, path_of
-from tests.controlplane.components.addon import create_namespace
 from tests.controlplane.plane import ControlPlane
 from tests.controlplane.wait import NotYet, wait_for
 from tests.fit.topologies import HOST, PRIORITIES, Site, canary, site
 from tests.fit.trees import API_VERSION, kueue
 from tests.live.accounts import Account, Accounts
 from tests.live.cluster import JOBSETS
+from tests.live.quotatrees import CHECK, NAMESPACE, all_of, hold_back, path
 
 pytestmark = [
     pytest.mark.controlplane,
@@ -36,8 +34,6 @@ pytestmark = [
 
 SITES = 200
 SEED = 20_261_200
-NAMESPACE = "fits"
-CHECK = "held-back"
 EQUAL = 0.95
 ROUNDS = 20
 ADMITTED = {"Fits", "FitsReordered", "NeedsPreemption"}
@@ -45,21 +41,6 @@ READ = (
     *(kinds.CLUSTER_QUEUES, kinds.LOCAL_QUEUES, kinds.RESOURCE_FLAVORS, kinds.TOPOLOGIES, kinds.QUEUED_WORKLOADS),
     *(kinds.ADMISSION_CHECKS, kinds.PRIORITY_CLASSES, NODES, PODS),
 )
-
-
-def path(plural: str, name: str | None = None, namespace: str | None = None) -> str:
-    return path_of(API_VERSION, plural, namespace=namespace, name=name)
-
-
-async def all_of(work: Iterable[Awaitable[object]]) -> None:
-    """All of it, a few at a time."""
-    turn = asyncio.Semaphore(24)
-
-    async def one(each: Awaitable[object]) -> None:
-        async with turn:
-            await each
-
-    await asyncio.gather(*(one(each) for each in work))
 
 
 @dataclass(frozen=True)
@@ -73,12 +54,7 @@ class Ground:
     async def install(self) -> None:
         """Everything but the JobSets, and wait until Kueue has it; a check lets nothing start that has quota."""
         api = self.plane.api
-        await create_namespace(api, NAMESPACE)
-        check = {"metadata": {"name": CHECK}, "spec": {"controllerName": "test.example/check"}}
-        await api.create(path("admissionchecks"), {"apiVersion": API_VERSION, "kind": "AdmissionCheck", **check})
-        now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-        active = {"type": "Active", "status": "True", "reason": "Active", "message": "", "lastTransitionTime": now}
-        await api.patch(f"{path('admissionchecks', CHECK)}/status", {"status": {"conditions": [active]}})
+        await hold_back(api)
         for name, value in PRIORITIES.items():
             body = {"kind": "WorkloadPriorityClass", "metadata": {"name": name}, "value": value}
             await api.create(path("workloadpriorityclasses"), {"apiVersion": API_VERSION, **body})
