@@ -30,7 +30,8 @@ class History:
         self._times = sorted(ended)
         # How many go on after each time: of those that have not ended before it, and of the one that never ends.
         going = (1 - ended[time] / (_from(self.finished, time) + _from(ages, time) + 1) for time in self._times)
-        self._survival = list(accumulate(going, mul))
+        self._ended = [1 - each for each in accumulate(going, mul)]
+        """The part that does not run for longer than each time."""
 
     def left(self, age: float, chance: float) -> tuple[float, float] | None:
         """The range of the time that is left at an age, for a number from 0 to 1 that is as likely as any other.
@@ -41,13 +42,10 @@ class History:
         position = bisect_right(self._times, age)
         if len(self.finished) - bisect_right(self.finished, age) < LEAST:
             return None
-        wanted = (self._survival[position - 1] if position else 1.0) * (1 - chance)
-        before = age
-        for time, survival in zip(self._times[position:], self._survival[position:], strict=True):
-            if survival <= wanted:
-                return before - age, time - age
-            before = time
-        return before - age, inf
+        over = self._ended[position - 1] if position else 0.0
+        found = bisect_left(self._ended, over + (1 - over) * chance, position)
+        before = self._times[found - 1] if found > position else age
+        return before - age, self._times[found] - age if found < len(self._times) else inf
 
     def middle(self) -> tuple[float, float]:
         """Between which run times 80 % of the finished ones are; for at least one."""

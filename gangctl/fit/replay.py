@@ -77,7 +77,7 @@ class OutOfStepsError(Exception):
 
 @dataclass(slots=True)
 class Replay:
-    """Replays in one tree; ``budget`` is how many workloads are still put in, taken out and tried."""
+    """Replays in one tree; ``budget`` is how many workloads may still be put in, taken out and tried."""
 
     quotas: Quotas
     budget: int
@@ -95,10 +95,11 @@ class Replay:
     def _use(self, queue: str, held: Mapping[Pair, int], sign: Literal[1, -1]) -> None:
         self.quotas.use(queue, held, sign)
         self._changes.append((queue, held, sign))
-        self._step()
+        self.spend()
 
-    def _step(self) -> None:
-        self.budget -= 1
+    def spend(self, steps: int = 1) -> None:
+        """Take steps from the budget; OutOfStepsError beyond it."""
+        self.budget -= steps
         if self.budget < 0:
             raise OutOfStepsError
 
@@ -133,7 +134,7 @@ class Replay:
 
     def _has_room(self, waiter: Waiter) -> bool:
         """Whether any choice of flavors has room."""
-        self._step()
+        self.spend()
         name = waiter.queue.name
         pairs = {(flavor, resource) for each in waiter.demands for flavor in each.flavors for resource in each.amounts}
         free = {pair: max(0, self.quotas.available(name, *pair)) for pair in pairs}
@@ -225,7 +226,7 @@ class Replay:
 
     def _placed(self, waiter: Waiter) -> Mapping[Pair, int] | None:
         """What it gets at one of Kueue's tries, if it gets something."""
-        self._step()
+        self.spend()
         node = self.quotas.node(waiter.queue.name)
         if node is None:
             return None

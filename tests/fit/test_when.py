@@ -251,7 +251,7 @@ class TestAhead:
             running("u", 5, queue="b", run_time=limited(HOUR, expected=3000)),
             running("v", 3, queue="b", run_time=limited(HOUR // 2, expected=1000)),
         )
-        other = waiting("v", 4, queue="other", run_time=limited(9000 - 1200))
+        other = waiting("w", 4, queue="other", run_time=limited(9000 - 1200))
         found = start([*members, *held, LocalQueue(NAMESPACE, "other", "b")], 10, pending=[other])
         assert found == (2400, latest)
 
@@ -329,6 +329,22 @@ def replayed(
 
 
 class TestReplays:
+    @pytest.mark.parametrize("many", [3, 1500])
+    def test_an_estimate_leaves_the_quotas_as_they_were(self, many: int) -> None:
+        snapshot = known(
+            cluster_queue(10, "c", strategy="StrictFIFO"),
+            cluster_queue(0, "c", "b"),
+            LocalQueue(NAMESPACE, "other", "b"),
+            *(running(f"u{n}", 2, queue="b", run_time=limited(HOUR + n, expected=3000)) for n in range(4)),
+        )
+        others = [waiting(f"v{n}", 3, queue=QUEUE if n % 2 else "other", run_time=limited(100)) for n in range(many)]
+        request = FitRequest(jobset("js", pods("w", 8, cpu="1")), NAMESPACE, {}, QUEUE, outlook=Outlook(NOW, others))
+        before = [(snapshot.quotas.used(name, *PAIR), snapshot.quotas.available(name, *PAIR)) for name in "ab"]
+        report = fit(request, snapshot)
+        assert report["starts"] is not None
+        assert before == [(snapshot.quotas.used(name, *PAIR), snapshot.quotas.available(name, *PAIR)) for name in "ab"]
+        assert fit(request, snapshot) == report
+
     @PROPERTY
     @given(st.data(), st.lists(RUNS, min_size=1, max_size=6), st.lists(RUNS, max_size=4), st.booleans())
     def test_a_range_holds_the_start_of_each_replay_in_which_all_end_as_declared(
