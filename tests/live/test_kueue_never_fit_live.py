@@ -41,10 +41,10 @@ async def test_kueue_never_admits_a_gang_that_never_fits(observed: bool) -> None
     async with ControlPlane.start("1.37", beside, scheduler=False, kueue_gates=gates, kueue_metrics=True) as plane:
         accounts = await Accounts.of(plane)
         await install(plane, trees, accounts)
+        knowledge = await snapshot_of(plane)
         jobsets = path_of(JOBSETS, "jobsets", namespace=NAMESPACE)
         await all_of(plane.api.create(jobsets, each.jobset) for each in trees)
         workloads = await decided(plane, accounts, trees)
-        knowledge = await snapshot_of(plane)
         created = {raw["metadata"]["name"]: raw for raw in await plane.api.list(jobsets)}
     reported: dict[str, FitReport] = {}
     reserved: dict[str, bool] = {}
