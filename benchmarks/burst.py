@@ -1,9 +1,10 @@
 """A burst of 300 JobSets on real Kubernetes: how long until their gangs and their Jobs exist.
 
 Both are timed in the same run from the moment a create is answered to the moment a watch shows the
-last PodGroup, or the last child Job, of that JobSet. A second run without gangctl tells what the
-webhooks cost the JobSet controller. CPU is counted until everything exists: what gangctl took and what the JobSet
-controller took are for the same work then, which they are not where creates go on and one of both is behind.
+last PodGroup, or the last child Job, of that JobSet. Two more bursts are beside it: the floor, in which a plain client
+creates the same objects (:mod:`benchmarks.floor`), and one without gangs. They take turns at being the first. CPU is
+counted until everything exists: what gangctl took and what the JobSet controller took are for the same work then, which
+they are not where creates go on and one of both is behind.
 """
 
 from __future__ import annotations
@@ -11,16 +12,20 @@ from __future__ import annotations
 import asyncio
 import statistics
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from contextlib import AsyncExitStack
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Final
 
 from benchmarks.budgets import limit_of
 from benchmarks.chart import Axis, Chart, distribution
+from benchmarks.floor import prepare
 from benchmarks.meters import compared, cpu_seconds
 from benchmarks.result import Figure, Findings, Observed, percentile
 from benchmarks.sightings import Sightings, watching
 from benchmarks.table import Table
+from tests.controlplane.api import Object
 from tests.controlplane.minors import NEWEST
 from tests.controlplane.plane import ControlPlane
 from tests.controlplane.wait import NotYet, wait_for
@@ -60,22 +65,37 @@ class Run:
     """Seconds by process."""
 
 
-async def burst(cluster: Cluster, size: Size, gangctl: Gangctl | None = None) -> Run:
-    """Create all JobSets from several clients and wait until everything of all of them exists; gangs with gangctl."""
-    gangs = gangctl is not None
-    mode = "Gang" if gangs else None
+class Way(StrEnum):
+    """Who writes the objects of gangs."""
+
+    GANGCTL = "with gangctl"
+    FLOOR = "floor"
+    NONE = "without gangs"
+
+
+def manifest(name: str, *, gangs: bool) -> Object:
+    """A JobSet of four Jobs and, as gangs, three groups."""
+    raw = jobset(name, rj("driver", 1, 1, 1), rj("ps", 1, 2, 2), rj("workers", 2, 4, 4))
+    for entry in raw["spec"]["replicatedJobs"] if gangs else ():
+        entry["template"]["metadata"] = {"annotations": {"gangctl.dev/gang-mode": "Gang"}}
+    return raw
+
+
+async def burst(cluster: Cluster, size: Size, way: Way, gangctl: Gangctl | None = None) -> Run:
+    """Create all JobSets from several clients and wait until everything of all of them exists."""
+    gangs = way is not Way.NONE
     created: dict[str, float] = {}
     groups, jobs = Sightings(GROUPS), Sightings(JOBS)
-    names = iter([f"b{i}" for i in range(size.jobsets)])
+    raws = {f"b{number}": manifest(f"b{number}", gangs=gangs) for number in range(size.jobsets)}
+    floor = {name: prepare(raw, cluster.namespace, cluster.minor) for name, raw in raws.items() if way is Way.FLOOR}
+    names = iter(raws)
 
     async def client() -> None:
         for name in names:
-            replicated = [rj("driver", 1, 1, 1), rj("ps", 1, 2, 2), rj("workers", 2, 4, 4)]
-            raw = jobset(name, *replicated)
-            if mode:
-                for entry in raw["spec"]["replicatedJobs"]:
-                    entry["template"]["metadata"] = {"annotations": {"gangctl.dev/gang-mode": mode}}
-            await cluster.create_jobset(raw)
+            if name in floor:
+                await floor[name].create(cluster)
+            else:
+                await cluster.create_jobset(raws[name])
             created[name] = time.monotonic()
 
     async with (
@@ -100,16 +120,21 @@ def _delays(sightings: Sightings, created: Mapping[str, float]) -> list[float]:
     return [max(0.0, at - created[name]) for name, at in sightings.complete.items()]
 
 
-async def measure(minor: str, size: Size) -> tuple[Run, Run]:
-    """One burst with gangctl and one without, each on a fresh control plane."""
-    async with ControlPlane.start(minor, ("jobset",), audit=False) as plane:
+async def measure(minor: str, size: Size, way: Way) -> Run:
+    """One burst on a fresh control plane."""
+    async with AsyncExitStack() as stack:
+        plane = await stack.enter_async_context(ControlPlane.start(minor, ("jobset",), audit=False))
+        gangctl = None
+        if way is Way.GANGCTL:
+            gangctl = await stack.enter_async_context(Gangctl(plane, "--log-level", "info"))
         await create_namespaces(plane, ["burst"])
-        without = await burst(Cluster(plane, "burst"), size)
-    started = ControlPlane.start(minor, ("jobset",), audit=False)
-    async with started as plane, Gangctl(plane, "--log-level", "info") as gangctl:
-        await create_namespaces(plane, ["burst"])
-        with_gangs = await burst(Cluster(plane, "burst"), size, gangctl)
-    return with_gangs, without
+        return await burst(Cluster(plane, "burst"), size, way, gangctl)
+
+
+def turns(number: int) -> list[Way]:
+    """All ways, each round another one first."""
+    ways = list(Way)
+    return ways[number % len(ways) :] + ways[: number % len(ways)]
 
 
 def main(quick: bool = False, minor: str = NEWEST) -> Findings:
@@ -123,21 +148,25 @@ def main(quick: bool = False, minor: str = NEWEST) -> Findings:
         "Jobs p99",
         "groups/Jobs p99",
         "all Jobs",
-        "without gangctl",
+        "floor",
+        "without gangs",
     ]
-    table = Table("burst", [*heading, "ratio"])
-    ratios, slowdowns, runs = [], [], []
+    table = Table("burst", [*heading, "all Jobs/floor"])
+    ratios, slowdowns = [], []
+    runs: list[dict[Way, Run]] = []
     for number in range(1, size.runs + 1):
-        done, bare = asyncio.run(measure(minor, size))
-        runs.append((done, bare))
+        run = {way: asyncio.run(measure(minor, size, way)) for way in turns(number)}
+        done, floor, bare = (run[way] for way in Way)
+        runs.append(run)
         ratios.append(percentile(done.groups, 0.99) / percentile(done.jobs, 0.99))
-        slowdowns.append(done.until_all_jobs / bare.until_all_jobs)
+        slowdowns.append(done.until_all_jobs / floor.until_all_jobs)
         table.add(
             number,
             *(f"{percentile(done.groups, share):.2f} s" for share in (0.5, 0.99)),
             *(f"{percentile(done.jobs, share):.2f} s" for share in (0.5, 0.99)),
             f"{ratios[-1]:.2f}x",
             f"{done.until_all_jobs:.1f} s",
+            f"{floor.until_all_jobs:.1f} s",
             f"{bare.until_all_jobs:.1f} s",
             f"{slowdowns[-1]:.2f}x",
         )
@@ -148,10 +177,10 @@ def main(quick: bool = False, minor: str = NEWEST) -> Findings:
     )
     verdict = (
         f"Median groups/Jobs p99: {statistics.median(ratios):.2f}x (budget {GROUPS_BUDGET}x). "
-        f"Median time until every Job exists: {statistics.median(slowdowns):.2f}x of the run without gangctl "
+        f"Median time until every Job exists: {statistics.median(slowdowns):.2f}x of the floor "
         f"(budget {JOBS_BUDGET}x)."
     )
-    cpu = compared([done.cpu for done, _ in runs], [bare.cpu for _, bare in runs], "seconds of a burst")
+    cpu = compared({way: [run[way].cpu for run in runs] for way in Way}, "seconds of a burst")
     figures = figures_of(runs, size.jobsets)
     shares = ", ".join(f"{each:.2f}x" for each in figures[-1].ratios)
     beside = f"CPU of gangctl to that of the JobSet controller, by run: {shares} (budget {CPU_BUDGET}x)."
@@ -159,28 +188,30 @@ def main(quick: bool = False, minor: str = NEWEST) -> Findings:
     return Findings(table, figures, [_chart(runs)])
 
 
-def figures_of(runs: list[tuple[Run, Run]], jobsets: int) -> list[Figure]:
-    """From runs with gangctl, and without it."""
+def figures_of(runs: Sequence[Mapping[Way, Run]], jobsets: int) -> list[Figure]:
+    """From runs of each way."""
+    own, floor = ([run[way] for run in runs] for way in (Way.GANGCTL, Way.FLOOR))
     groups, jobs = (
         tuple(percentile(each, 0.99) for each in kind)
-        for kind in ([done.groups for done, _ in runs], [done.jobs for done, _ in runs])
+        for kind in ([done.groups for done in own], [done.jobs for done in own])
     )
-    observed = Observed.of([value for done, _ in runs for value in done.groups])
-    everything = tuple(done.until_all_jobs for done, _ in runs)
-    cpu = {name: tuple(done.cpu[name] / jobsets * 1000 for done, _ in runs) for name in ("gangctl", "jobset")}
+    observed = Observed.of([value for done in own for value in done.groups])
+    everything = tuple(done.until_all_jobs for done in own)
+    cpu = {name: tuple(done.cpu[name] / jobsets * 1000 for done in own) for name in ("gangctl", "jobset")}
     return [
         Figure("burst-groups", groups, jobs, observed),
-        Figure("burst-jobs", everything, tuple(bare.until_all_jobs for _, bare in runs)),
+        Figure("burst-jobs", everything, tuple(each.until_all_jobs for each in floor)),
         Figure("burst-cpu", cpu["gangctl"], cpu["jobset"]),
     ]
 
 
-def _chart(runs: list[tuple[Run, Run]]) -> Chart:
+def _chart(runs: Sequence[Mapping[Way, Run]]) -> Chart:
     drawn = Chart("burst", "From the answer to a create", Axis("s", logarithmic=True), Axis("% of JobSets"))
     kinds = {
-        "all PodGroups seen": [done.groups for done, _ in runs],
-        "all Jobs seen": [done.jobs for done, _ in runs],
-        "all Jobs seen, without gangctl": [bare.jobs for _, bare in runs],
+        "all PodGroups seen": [run[Way.GANGCTL].groups for run in runs],
+        "all Jobs seen": [run[Way.GANGCTL].jobs for run in runs],
+        "all Jobs seen, floor": [run[Way.FLOOR].jobs for run in runs],
+        "all Jobs seen, without gangs": [run[Way.NONE].jobs for run in runs],
     }
     for label, each in kinds.items():
         drawn.lines.append(distribution(label, [max(value, LEAST_SECONDS) for values in each for value in values]))

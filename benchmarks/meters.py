@@ -55,14 +55,14 @@ def cpu_seconds(
     return {name: Usage.of(pid).cpu_seconds - since.get(name, 0.0) for name, pid in pids.items()}
 
 
-def compared(measured: Sequence[Mapping[str, float]], beside: Sequence[Mapping[str, float]], unit: str) -> str:
-    """Means of several rounds by process, the largest first: with gangctl, and without it."""
-    with_it, without = _means(measured), _means(beside)
-    by_size = sorted(with_it, key=with_it.__getitem__, reverse=True)
-    pairs = [(name, with_it[name], without.get(name, 0.0)) for name in by_size]
-    pairs.append(("all", sum(with_it.values()), sum(without.values())))
-    told = ", ".join(f"{name} {many:.1f} / {few:.1f}" for name, many, few in pairs)
-    return f"CPU with gangctl / without, {unit}: {told}."
+def compared(ways: Mapping[str, Sequence[Mapping[str, float]]], unit: str) -> str:
+    """Means of several rounds by process, the largest of the first way first; ``ways`` has the rounds of each."""
+    means = [_means(rounds) for rounds in ways.values()]
+    by_size = sorted(means[0], key=means[0].__getitem__, reverse=True)
+    rows = [(name, [each.get(name, 0.0) for each in means]) for name in by_size]
+    rows.append(("all", [sum(each.values()) for each in means]))
+    told = ", ".join(f"{name} {' / '.join(f'{value:.1f}' for value in values)}" for name, values in rows)
+    return f"CPU {' / '.join(ways)}, {unit}: {told}."
 
 
 def _means(rounds: Sequence[Mapping[str, float]]) -> dict[str, float]:

@@ -1,9 +1,9 @@
 """JobSets created for a minute without a pause: whether gangctl keeps up, what it takes from others, what it costs.
 
-First beside etcd and the API server only, at a fixed pace: how many JobSets are due by the pace and not yet whole, each
-second. Then with everything running, without gangctl and with it: as many creates as ten clients get through, one after
-the other each. What that costs is told for each create that is accepted, and not beside the JobSet controller, which
-is behind by then: benchmark ``burst`` has that ratio.
+First beside etcd and the API server only, at a fixed pace: how many JobSets are due by the pace and not yet whole,
+each second. Then with everything running, with gangctl, without gangs, and as the floor (:mod:`benchmarks.floor`): as
+many creates as ten clients get through, one after the other each. What that costs is told for each create that is
+accepted, and not beside the JobSet controller, which is behind by then: benchmark ``burst`` has that ratio.
 """
 
 from __future__ import annotations
@@ -14,9 +14,11 @@ import time
 from collections.abc import Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
+from benchmarks.burst import GROUPS, JOBS, Way, manifest, turns
 from benchmarks.chart import Axis, Chart, Line
+from benchmarks.floor import prepare
 from benchmarks.meters import compared, cpu_seconds
 from benchmarks.result import Figure, Findings
 from benchmarks.sightings import Sightings, watching
@@ -25,11 +27,9 @@ from tests.controlplane import manifests
 from tests.controlplane.build import ensure_manifests
 from tests.controlplane.minors import NEWEST
 from tests.controlplane.plane import ControlPlane
-from tests.jobsets import jobset, rj
 from tests.live.cluster import Cluster
 from tests.live.gangctl import Gangctl, create_namespaces
 
-GROUPS, JOBS = 3, 4
 NAMESPACE: Final = "sustained"
 LOOK_SECONDS: Final = 1.0
 
@@ -77,13 +77,6 @@ def slope(points: list[tuple[float, float]]) -> float:
     return statistics.linear_regression(*zip(*points, strict=True)).slope if len(points) > 1 else 0.0
 
 
-def manifest(name: str, *, gangs: bool = True) -> dict[str, Any]:
-    """A JobSet of four Jobs and, as gangs, three groups."""
-    mode = "Gang" if gangs else None
-    entries = (("driver", 1, 1), ("ps", 1, 2), ("workers", 2, 4))
-    return jobset(name, *(rj(entry, replicas, pods, pods, mode=mode) for entry, replicas, pods in entries))
-
-
 async def paced(minor: str, size: Size) -> Paced:
     """Beside an API server without controllers."""
     definition = manifests.crds(ensure_manifests("jobset") / "crd")
@@ -102,7 +95,7 @@ async def _drive(cluster: Cluster, groups: Sightings, size: Size) -> Paced:
 
     async def create(number: int) -> None:
         nonlocal answered
-        await cluster.create_jobset(manifest(f"paced-{number}"))
+        await cluster.create_jobset(manifest(f"paced-{number}", gangs=True))
         answered += 1
 
     async def look() -> None:
@@ -120,15 +113,17 @@ async def _drive(cluster: Cluster, groups: Sightings, size: Size) -> Paced:
     return Paced(backlog, in_time, total)
 
 
-async def unpaced(minor: str, size: Size, *, gangs: bool) -> Unpaced:
+async def unpaced(minor: str, size: Size, way: Way) -> Unpaced:
     """With JobSet, the scheduler and Kubernetes' controllers."""
     async with AsyncExitStack() as stack:
         plane = await stack.enter_async_context(ControlPlane.start(minor, ("jobset",), audit=False))
-        gangctl = await stack.enter_async_context(Gangctl(plane, "--log-level", "info")) if gangs else None
+        gangctl = None
+        if way is Way.GANGCTL:
+            gangctl = await stack.enter_async_context(Gangctl(plane, "--log-level", "info"))
         await create_namespaces(plane, [NAMESPACE])
         cluster = Cluster(plane, NAMESPACE)
         used = cpu_seconds(plane, gangctl)
-        accepted = await _clients(cluster, size, gangs=gangs)
+        accepted = await _clients(cluster, size, way)
         cpu = cpu_seconds(plane, gangctl, since=used)
     return Unpaced(
         accepted / size.seconds,
@@ -136,14 +131,18 @@ async def unpaced(minor: str, size: Size, *, gangs: bool) -> Unpaced:
     )
 
 
-async def _clients(cluster: Cluster, size: Size, *, gangs: bool) -> int:
+async def _clients(cluster: Cluster, size: Size, way: Way) -> int:
     until, accepted = time.monotonic() + size.seconds, 0
 
     async def client(number: int) -> None:
         nonlocal accepted
         turn = 0
         while time.monotonic() < until:
-            await cluster.create_jobset(manifest(f"c{number}-{turn}", gangs=gangs))
+            raw = manifest(f"c{number}-{turn}", gangs=way is not Way.NONE)
+            if way is Way.FLOOR:
+                await prepare(raw, cluster.namespace, cluster.minor).create(cluster)
+            else:
+                await cluster.create_jobset(raw)
             accepted += time.monotonic() < until
             turn += 1
 
@@ -154,23 +153,24 @@ async def _clients(cluster: Cluster, size: Size, *, gangs: bool) -> int:
 def main(quick: bool = False, minor: str = NEWEST) -> Findings:
     """Each round on control planes of its own."""
     size = QUICK if quick else FULL
-    headings = ["round", f"answered of due at {size.pace:g}/s", "backlog grows", "accepted", "without gangctl", "ratio"]
+    due = f"answered of due at {size.pace:g}/s"
+    headings = ["round", due, "backlog grows", "accepted", "floor", "without gangs", "accepted/floor"]
     table = Table("sustained", headings)
     chart = Chart("sustained", f"Backlog at {size.pace:g} creates/s", Axis("s"), Axis("JobSets due and not whole"))
     slow: list[Paced] = []
-    fast: list[tuple[Unpaced, Unpaced]] = []
+    fast: list[dict[Way, Unpaced]] = []
     for number in range(1, size.rounds + 1):
         slow.append(asyncio.run(paced(minor, size)))
-        bare = asyncio.run(unpaced(minor, size, gangs=False))
-        fast.append((asyncio.run(unpaced(minor, size, gangs=True)), bare))
-        beside = fast[-1][0]
+        fast.append({way: asyncio.run(unpaced(minor, size, way)) for way in turns(number)})
+        beside, floor, bare = (fast[-1][way] for way in Way)
         table.add(
             number,
             f"{slow[-1].answered:,} of {slow[-1].due:,}",
             f"{slow[-1].growth:.2f}%",
             f"{beside.accepted:.1f}/s",
+            f"{floor.accepted:.1f}/s",
             f"{bare.accepted:.1f}/s",
-            f"{beside.accepted / bare.accepted:.2f}x",
+            f"{beside.accepted / floor.accepted:.2f}x",
         )
         print(table.markdown().splitlines()[-1], flush=True)
         chart.lines.append(Line(f"round {number}", tuple((at, max(0.0, behind)) for at, behind in slow[-1].backlog)))
@@ -180,14 +180,14 @@ def main(quick: bool = False, minor: str = NEWEST) -> Findings:
         f"creates over the second half. Accepted: {size.clients} clients without a pace, everything running."
     )
     table.remarks.append(
-        compared([beside.cpu for beside, _ in fast], [bare.cpu for _, bare in fast], "ms for each create accepted")
+        compared({way: [each[way].cpu for each in fast] for way in Way}, "ms for each create accepted")
     )
     figures = [
         Figure("sustained-backlog", tuple(each.growth for each in slow)),
         Figure(
             "sustained-accepted",
-            tuple(beside.accepted for beside, _ in fast),
-            tuple(bare.accepted for _, bare in fast),
+            tuple(each[Way.GANGCTL].accepted for each in fast),
+            tuple(each[Way.FLOOR].accepted for each in fast),
         ),
     ]
     return Findings(table, figures, [chart])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 
 import orjson
@@ -10,7 +11,9 @@ import pytest
 from benchmarks.admission import order
 from benchmarks.budgets import limit_of
 from benchmarks.burst import Run as Burst
+from benchmarks.burst import Way, manifest, turns
 from benchmarks.burst import figures_of as of_bursts
+from benchmarks.floor import prepare
 from benchmarks.hostile import Run as Reviews
 from benchmarks.hostile import figures_of as of_reviews
 from benchmarks.scrape import plain_gauges
@@ -79,7 +82,8 @@ def test_every_phase_of_admission_is_the_first_of_a_round() -> None:
 def test_the_cpu_of_a_burst_is_compared_with_that_of_the_jobset_controller() -> None:
     done = Burst([0.1], [2.0], 3.0, {"gangctl": 6.0, "jobset": 12.0, "etcd": 100.0})
     bare = Burst([0.1], [2.0], 3.0, {"jobset": 1.0})
-    (cpu,) = (figure for figure in of_bursts([(done, bare)] * 2, 300) if figure.limit == "burst-cpu")
+    runs = [{Way.GANGCTL: done, Way.FLOOR: bare, Way.NONE: bare}] * 2
+    (cpu,) = (figure for figure in of_bursts(runs, 300) if figure.limit == "burst-cpu")
     assert cpu.rounds == (20.0, 20.0)
     assert cpu.yardstick == (40.0, 40.0)
     assert cpu.judged(limit_of("burst-cpu")) == 0.5
@@ -94,3 +98,21 @@ def test_reviews_beside_hostile_policies_are_judged_by_the_slowest_of_them_too()
     assert slowest.judged(limit_of("hostile-slowest")) == pytest.approx(20)
     assert median.observed is not None
     assert median.observed.count == 200
+
+
+def test_the_floor_has_the_objects_that_gangctl_would_write() -> None:
+    prepared = prepare(manifest("b0", gangs=True), "n", "1.37")
+    kinds = Counter(each["kind"] for each in prepared.objects)
+    assert kinds == {"Workload": 1, "PodGroup": 3}
+    groups = {each["metadata"]["name"] for each in prepared.objects if each["kind"] == "PodGroup"}
+    named = [
+        entry["template"]["spec"]["template"]["spec"]["schedulingGroup"]["podGroupName"]
+        for entry in prepared.jobset["spec"]["replicatedJobs"]
+    ]
+    assert set(named) == groups
+    assert "gangctl.dev" not in str(prepared.jobset)
+
+
+def test_each_way_is_the_first_of_a_round() -> None:
+    assert [turns(number)[0] for number in range(4)] == [*Way, Way.GANGCTL]
+    assert all(sorted(turns(number)) == sorted(Way) for number in range(4))
