@@ -215,7 +215,10 @@ class Gangctl:
 
 
 async def create_namespaces(plane: ControlPlane, names: Sequence[str]) -> None:
-    """Create namespaces, with their default ServiceAccount: pods are refused before it is there."""
+    """Create namespaces, with their default ServiceAccount: pods are refused before it is there.
+
+    Without a controller-manager there is none, and there are no pods.
+    """
     for name in names:
         try:
             body: Object = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
@@ -223,7 +226,7 @@ async def create_namespaces(plane: ControlPlane, names: Sequence[str]) -> None:
         except ApiFailure as failure:
             if failure.reason != "AlreadyExists":
                 raise
-    for name in names:
+    for name in names if plane.options.controller_manager else ():
         await wait_for(
             partial(plane.api.get, path_of("v1", "serviceaccounts", namespace=name, name="default")),
             what=f"the default ServiceAccount of {name}",
