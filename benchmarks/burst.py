@@ -12,8 +12,8 @@ from __future__ import annotations
 import asyncio
 import statistics
 import time
-from collections.abc import Mapping, Sequence
-from contextlib import AsyncExitStack
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
@@ -120,15 +120,22 @@ def _delays(sightings: Sightings, created: Mapping[str, float]) -> list[float]:
     return [max(0.0, at - created[name]) for name, at in sightings.complete.items()]
 
 
-async def measure(minor: str, size: Size, way: Way) -> Run:
-    """One burst on a fresh control plane."""
+@asynccontextmanager
+async def fresh(minor: str, namespace: str, way: Way) -> AsyncGenerator[tuple[Cluster, Gangctl | None]]:
+    """A namespace where JobSet, the scheduler and Kubernetes' controllers run, and gangctl if it writes."""
     async with AsyncExitStack() as stack:
         plane = await stack.enter_async_context(ControlPlane.start(minor, ("jobset",), audit=False))
         gangctl = None
         if way is Way.GANGCTL:
             gangctl = await stack.enter_async_context(Gangctl(plane, "--log-level", "info"))
-        await create_namespaces(plane, ["burst"])
-        return await burst(Cluster(plane, "burst"), size, way, gangctl)
+        await create_namespaces(plane, [namespace])
+        yield Cluster(plane, namespace), gangctl
+
+
+async def measure(minor: str, size: Size, way: Way) -> Run:
+    """One burst."""
+    async with fresh(minor, "burst", way) as (cluster, gangctl):
+        return await burst(cluster, size, way, gangctl)
 
 
 def turns(number: int) -> list[Way]:

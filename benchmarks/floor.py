@@ -1,4 +1,4 @@
-"""What gangs cost Kubernetes, whoever writes them: JobSets with their Workloads and PodGroups, without gangctl.
+"""What gangs cost Kubernetes by themselves: JobSets with their Workloads and PodGroups, without gangctl.
 
 The objects are those that gangctl would write, prepared before the time is measured and sent by a plain client. The
 pods of the JobSets name their groups in their templates, which JobSet 0.12 keeps from Kubernetes 1.36 on: so nothing

@@ -61,8 +61,8 @@ def compared(ways: Mapping[str, Sequence[Mapping[str, float]]], unit: str) -> st
     by_size = sorted(means[0], key=means[0].__getitem__, reverse=True)
     rows = [(name, [each.get(name, 0.0) for each in means]) for name in by_size]
     rows.append(("all", [sum(each.values()) for each in means]))
-    told = ", ".join(f"{name} {' / '.join(f'{value:.1f}' for value in values)}" for name, values in rows)
-    return f"CPU {' / '.join(ways)}, {unit}: {told}."
+    shown = ", ".join(f"{name} {' / '.join(f'{value:.1f}' for value in values)}" for name, values in rows)
+    return f"CPU {' / '.join(ways)}, {unit}: {shown}."
 
 
 def _means(rounds: Sequence[Mapping[str, float]]) -> dict[str, float]:

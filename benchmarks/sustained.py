@@ -2,7 +2,7 @@
 
 First beside etcd and the API server only, at a fixed pace: how many JobSets are due by the pace and not yet whole,
 each second. Then with everything running, with gangctl, without gangs, and as the floor (:mod:`benchmarks.floor`): as
-many creates as ten clients get through, one after the other each. What that costs is told for each create that is
+many creates as ten clients get through, one after the other each. What that costs is counted for each create that is
 accepted, and not beside the JobSet controller, which is behind by then: benchmark ``burst`` has that ratio.
 """
 
@@ -12,11 +12,10 @@ import asyncio
 import statistics
 import time
 from collections.abc import Mapping
-from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from typing import Final
 
-from benchmarks.burst import GROUPS, JOBS, Way, manifest, turns
+from benchmarks.burst import GROUPS, JOBS, Way, fresh, manifest, turns
 from benchmarks.chart import Axis, Chart, Line
 from benchmarks.floor import prepare
 from benchmarks.meters import compared, cpu_seconds
@@ -114,17 +113,11 @@ async def _drive(cluster: Cluster, groups: Sightings, size: Size) -> Paced:
 
 
 async def unpaced(minor: str, size: Size, way: Way) -> Unpaced:
-    """With JobSet, the scheduler and Kubernetes' controllers."""
-    async with AsyncExitStack() as stack:
-        plane = await stack.enter_async_context(ControlPlane.start(minor, ("jobset",), audit=False))
-        gangctl = None
-        if way is Way.GANGCTL:
-            gangctl = await stack.enter_async_context(Gangctl(plane, "--log-level", "info"))
-        await create_namespaces(plane, [NAMESPACE])
-        cluster = Cluster(plane, NAMESPACE)
-        used = cpu_seconds(plane, gangctl)
+    """With everything running."""
+    async with fresh(minor, NAMESPACE, way) as (cluster, gangctl):
+        used = cpu_seconds(cluster.plane, gangctl)
         accepted = await _clients(cluster, size, way)
-        cpu = cpu_seconds(plane, gangctl, since=used)
+        cpu = cpu_seconds(cluster.plane, gangctl, since=used)
     return Unpaced(
         accepted / size.seconds,
         {name: seconds / max(1, accepted) * 1000 for name, seconds in cpu.items()},

@@ -9,6 +9,7 @@ not there yet, and may go before the gang, are not in it.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from math import ceil, floor, inf
@@ -156,11 +157,10 @@ class _Estimate:
         replay = Replay(self.quotas, budget)
         wanted = REPLAYS if self._by_history() else 1
         found: list[float] = []
-        try:
+        # At the end of the budget the replays that are complete count.
+        with suppress(OutOfStepsError):
             while len(found) < wanted:
                 found.append(start(replay, len(found)))
-        except OutOfStepsError:
-            pass
         return sorted(found) if len(found) >= min(wanted, _PART - 1) else []
 
     def _by_history(self) -> bool:

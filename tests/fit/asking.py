@@ -9,6 +9,8 @@ from gangctl.fit.report import FitReport
 from gangctl.fit.snapshot import Held, Snapshot
 from gangctl.fit.verdict import FitRequest, fit
 from gangctl.kueue.objects import ClusterQueue, LocalQueue, ResourceFlavor
+from tests.cli.schema import fit_violations
+from tests.fit.queues import group
 from tests.jobsets import jobset
 
 CONFIGURATION = """
@@ -58,6 +60,21 @@ def ask(
 ) -> FitReport:
     """The answer about a JobSet with these replicated jobs."""
     return fit(FitRequest(jobset("js", *entries, **spec), NAMESPACE, labels or {}, QUEUE), snapshot)
+
+
+def queue(name: str = "a", cohort: str = "", **fields: Any) -> ClusterQueue:
+    """Ten CPUs in flavor f1, for every namespace."""
+    groups = fields.pop("groups", (group({"f1": {"cpu": 10_000}}),))
+    return ClusterQueue(name, cohort, groups, **{"selector": (), **fields})
+
+
+def cpu(count: int, name: str = "w", **more: str) -> dict[str, Any]:
+    return pods(name, count, cpu="1", **more)
+
+
+def gist(report: FitReport) -> tuple[str, str]:
+    assert fit_violations(report) == []
+    return report["verdict"], report["reason"]
 
 
 def taken_flavors(report: FitReport, resource: str = "cpu") -> Sequence[str]:

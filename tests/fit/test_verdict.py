@@ -1,4 +1,4 @@
-"""Verdicts beside the golden rows: blocked and unknown ones, the holders of quota, and the advice."""
+"""Verdicts beside the golden rows: blocked and unknown ones, and the advice."""
 
 from __future__ import annotations
 
@@ -10,10 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gangctl.fit.report import FitReport
 from gangctl.fit.snapshot import Held, Snapshot
 from gangctl.fit.verdict import FitRequest, fit
-from gangctl.kueue.names import MULTIKUEUE, PRIORITY_CLASS
+from gangctl.kueue.names import MULTIKUEUE
 from gangctl.kueue.objects import (
     AdmissionCheck,
     CheckUse,
@@ -21,33 +20,16 @@ from gangctl.kueue.objects import (
     Cohort,
     Condition,
     LocalQueue,
-    PodPriorityClass,
-    PriorityClass,
     Quota,
     ResourceFlavor,
     SelectorTerm,
 )
 from tests.cli.schema import fit_violations
-from tests.fit.asking import CONFIGURATION, NAMESPACE, QUEUE, ask, grouped, known, pods, taken_flavors
+from tests.fit.asking import CONFIGURATION, NAMESPACE, QUEUE, ask, cpu, gist, grouped, known, pods, queue, taken_flavors
 from tests.fit.queues import Written, group, holder
 from tests.jobsets import jobset
 from tests.rows import each
 from tests.strategies import PROPERTY, hostile_jobsets
-
-
-def queue(name: str = "a", cohort: str = "", **fields: Any) -> ClusterQueue:
-    """Ten CPUs in flavor f1, for every namespace."""
-    groups = fields.pop("groups", (group({"f1": {"cpu": 10_000}}),))
-    return ClusterQueue(name, cohort, groups, **{"selector": (), **fields})
-
-
-def cpu(count: int, name: str = "w", **more: str) -> dict[str, Any]:
-    return pods(name, count, cpu="1", **more)
-
-
-def gist(report: FitReport) -> tuple[str, str]:
-    assert fit_violations(report) == []
-    return report["verdict"], report["reason"]
 
 
 class TestNotQueued:
@@ -256,104 +238,6 @@ class TestOrder:
         report = ask(known(queue(groups=self.FLAVORS), holder("u", "a", {("f1", "cpu"): 1})), cpu(6, "v"), cpu(10))
         assert gist(report) == ("not-now", "WaitsForQuota")
         assert report["reorder"]
-
-
-class TestNotNow:
-    FULL = holder("u", "a", {("f1", "cpu"): 8000}, owner_kind="JobSet", owner_name="big", priority=3)
-
-    def test_the_report_names_the_holders_of_the_quota(self) -> None:
-        report = ask(known(queue(), self.FULL), cpu(10))
-        assert gist(report) == ("not-now", "WaitsForQuota")
-        assert report["holders"] == [
-            {
-                "name": "big",
-                "namespace": "team",
-                "kind": "JobSet",
-                "clusterQueue": "a",
-                "priority": 3,
-                "resources": {"cpu": 8000},
-            }
-        ]
-        assert report["limits"] == [
-            {
-                "flavor": "f1",
-                "resource": "cpu",
-                "requested": 10_000,
-                "maximum": 10_000,
-                "nominal": 10_000,
-                "used": 8000,
-                "free": 2000,
-                "missing": 0,
-                "limit": 'nominalQuota of ClusterQueue "a"',
-            }
-        ]
-        assert '8 cpu in flavor "f1" short now, in use by "team/big"' in report["message"]
-
-    @pytest.mark.parametrize(("own", "reason"), [(3, "WaitsForQuota"), (4, "NeedsPreemption"), (None, "WaitsForQuota")])
-    def test_a_gang_of_higher_priority_needs_preemption(self, own: int | None, reason: str) -> None:
-        classes = [] if own is None else [PriorityClass("mine", own)]
-        snapshot = known(queue(within_queue="LowerPriority"), self.FULL, *classes)
-        raw = jobset("js", cpu(10))
-        raw["metadata"]["labels"] = {PRIORITY_CLASS: "mine"}
-        assert gist(fit(FitRequest(raw, NAMESPACE, {}, QUEUE), snapshot)) == ("not-now", reason)
-
-    def test_reclaiming_lent_quota_needs_preemption(self) -> None:
-        lent = holder("u", "b", {("f1", "cpu"): 15_000})
-        members = queue(cohort="c", reclaim="Any"), queue("b", cohort="c")
-        report = ask(known(*members, lent), cpu(10))
-        assert gist(report) == ("not-now", "NeedsPreemption")
-        assert report["preempts"] == [
-            {
-                "name": "w-u",
-                "namespace": "team",
-                "kind": "Workload",
-                "clusterQueue": "b",
-                "priority": 0,
-                "resources": {"cpu": 15_000},
-                "why": "InCohortReclamation",
-            }
-        ]
-        assert 'Kueue would preempt "team/w-u" for it, which frees 15 cpu' in report["message"]
-
-    def test_a_queue_that_does_not_borrow_keeps_its_workloads(self) -> None:
-        members = queue(cohort="c", reclaim="Any"), queue("b", cohort="c")
-        report = ask(known(*members, holder("u", "b", {("f1", "cpu"): 1000})), cpu(20))
-        assert gist(report) == ("not-now", "WaitsForQuota")
-        assert report["preempts"] == []
-        assert [each["name"] for each in report["holders"]] == ["w-u"]
-
-    @pytest.mark.parametrize(
-        ("named", "reason"), [("high", "NeedsPreemption"), ("", "WaitsForQuota"), ("lost", "WaitsForQuota")]
-    )
-    def test_the_priority_of_the_pods_counts_without_one_of_kueue(self, named: str, reason: str) -> None:
-        snapshot = known(queue(within_queue="LowerPriority"), self.FULL, PodPriorityClass("high", 4))
-        report = ask(snapshot, pods("w", 10, {"priorityClassName": named} if named else {}, cpu="1"))
-        assert gist(report) == ("not-now", reason)
-        assert ("its priority is not known" in report["message"]) is (named == "lost")
-
-    def test_a_waiting_jobset_has_the_priority_of_its_workload(self) -> None:
-        raw, own = jobset("js", cpu(10)), holder("own", "", {}, priority=9)
-        request = FitRequest(raw, NAMESPACE, {}, QUEUE, new=False, workload=own)
-        assert gist(fit(request, known(queue(within_queue="LowerPriority"), self.FULL)))[1] == "NeedsPreemption"
-
-    def test_too_many_workloads_leave_preemption_unknown(self) -> None:
-        each_one = [holder(f"u{n}", "a", {("f1", "cpu"): 10}) for n in range(1000)]
-        snapshot = known(queue(within_queue="Any", when_can_preempt="MayStopSearch"), *each_one)
-        assert "would preempt some of the many" not in ask(snapshot, cpu(1))["message"]
-        report = fit(FitRequest(jobset("js", cpu(10)), NAMESPACE, {}, QUEUE), snapshot, preemptions=100)
-        assert gist(report) == ("not-now", "WaitsForQuota")
-        assert "whether Kueue would preempt some of the many workloads is not known" in report["message"]
-
-    def test_a_gang_fits_a_second_flavor_that_is_free(self) -> None:
-        flavors = (group({"f1": {"cpu": 10_000}, "f2": {"cpu": 10_000}}),)
-        report = ask(known(queue(groups=flavors), self.FULL), cpu(10))
-        assert gist(report) == ("fits", "Fits")
-        assert taken_flavors(report) == ["f2"]
-
-    def test_a_queue_in_debt_has_nothing_free(self) -> None:
-        report = ask(known(queue(), holder("u", "a", {("f1", "cpu"): 12_000})), cpu(10))
-        assert gist(report) == ("not-now", "WaitsForQuota")
-        assert report["limits"][0]["free"] == 0
 
 
 class TestAdvice:

@@ -7,8 +7,7 @@ from typing import get_args
 
 from gangctl.fit.report import FitReport, Verdict
 from gangctl.fit.workers import WorkerFit, dispatched, unknown_worker
-from tests.fit.asking import ask, known
-from tests.fit.test_verdict import cpu, queue
+from tests.fit.asking import ask, cpu, known, queue
 from tests.rows import each
 
 VERDICTS = get_args(Verdict)

@@ -21,7 +21,7 @@ FIRST = "js-w-0-0-0"
 
 def silent() -> Snapshot:
     context = Context(TWO)
-    return context.snapshot(reversed(context.pods(PENDING, scheduler="nobody")))
+    return context.snapshot(reversed(context.pods(PENDING, scheduler="absent")))
 
 
 def gated() -> Snapshot:
