@@ -24,6 +24,7 @@ from gangctl.api.scheduling import NEWEST, Observed, Scheduled
 from gangctl.client.client import Client
 from gangctl.client.credentials import StaticCredentials
 from gangctl.client.transport import Transport
+from gangctl.controllers.assessments import Assessments
 from gangctl.controllers.caches import GangCaches
 from gangctl.controllers.gangs import GangController, PodReader
 from gangctl.controllers.reporter import GangMetrics, GangReporter
@@ -87,8 +88,7 @@ def controller(caches: GangCaches) -> GangController:
         lambda generation: Writer(client, generation, caches.overlay),
         PodReader(client),
         GangReporter(lambda _jobset, _notice: None, GangMetrics(CollectorRegistry())),
-        state=lambda: ApiState(NEWEST),
-        rules=ClusterRules,
+        Assessments(lambda: ApiState(NEWEST), ClusterRules),
     )
 
 

@@ -147,6 +147,11 @@ class JobSet:
         return self.namespace, self.name
 
     @property
+    def jobs(self) -> int:
+        """How many Jobs it has."""
+        return sum(rj.replicas for rj in self.replicated_jobs)
+
+    @property
     def gates(self) -> tuple[str, ...]:
         """Names in the admission gates: Kueue does not queue it until each is removed."""
         names = self.annotations.get(ADMISSION_GATED_BY, "").split(",")

@@ -7,7 +7,8 @@ and PodGroups are dropped and read again when the cluster starts to serve anothe
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 from gangctl.api.jobset import JobSet
@@ -30,7 +31,7 @@ from gangctl.runtime.informer import Informer, InformerObserver
 from gangctl.runtime.store import Store
 from gangctl.runtime.threads import AT_ONCE, computed
 
-Enqueue = Callable[[Key, float], None]
+Enqueue = Callable[[Key, float | None], None]
 Observer = Callable[[Resource], InformerObserver]
 
 PROGRESS_DELAY_SECONDS: Final = 0.25
@@ -108,6 +109,7 @@ class GangCaches:
     ) -> None:
         """``enqueue(key, seconds)`` asks for a reconcile of a JobSet after a delay.
 
+        The delay is None for changes that no reconcile depends on, which readiness shows.
         ``on_lost`` is called when the server turns out not to serve the followed generation any more.
         """
         self._on_lost = on_lost
@@ -250,20 +252,29 @@ class GangCaches:
             self._enqueue(changed.key, 0.0)
 
     def _on_job(self, old: JobProgress | None, new: JobProgress | None) -> None:
-        """A Job's pods finished, or it has no more pods; the creation of a Job alone changes nothing."""
-        job = new or old
-        if job is not None and old is not None:
-            self._enqueue((job.namespace, job.jobset), PROGRESS_DELAY_SECONDS)
+        """A Job's pods finished, or it has no more pods; the creation of a Job or of its pods changes nothing."""
+        if old is None or (new is not None and new.active and not new.failed and replace(old, active=True) == new):
+            return
+        self._enqueue((old.namespace, old.jobset), PROGRESS_DELAY_SECONDS)
 
     def _on_scheduling(self, kind: Kind) -> Callable[[Observed | None, Observed | None], None]:
         def on_change(old: Observed | None, new: Observed | None) -> None:
+            known = self.overlay.view(kind, new.namespace, new.name, old) if new is not None else None
             self.overlay.observed_change(kind, old, new)
-            for observed in _distinct(old, new):
-                for jobset in {observed.owner_jobset, observed.claims_jobset} - {""}:
-                    self._enqueue((observed.namespace, jobset), 0.0)
+            delay = None if known is not None and new is not None and _same_but_status(known, new) else 0.0
+            for namespace, jobset in {key: None for observed in (old, new) for key in _concerned(observed)}:
+                self._enqueue((namespace, jobset), delay)
 
         return on_change
 
 
-def _distinct(*observed: Observed | None) -> Iterator[Observed]:
-    return iter(dict.fromkeys(o for o in observed if o is not None))
+def _same_but_status(known: Observed, new: Observed) -> bool:
+    """Whether only the scheduler's condition has changed, or nothing: gangctl's own write, seen again."""
+    return replace(known, resource_version=new.resource_version, scheduled=new.scheduled) == new
+
+
+def _concerned(observed: Observed | None) -> list[Key]:
+    """The JobSets that an object belongs to, or claims to."""
+    if observed is None:
+        return []
+    return [(observed.namespace, name) for name in (observed.owner_jobset, observed.claims_jobset) if name]

@@ -18,6 +18,7 @@ from gangctl.api.objects import Key
 from gangctl.api.scheduling import Generation
 from gangctl.client.client import Client, Selection
 from gangctl.client.resources import PODS
+from gangctl.controllers.assessments import Assessments
 from gangctl.controllers.caches import GangCaches
 from gangctl.controllers.reporter import GangReporter
 from gangctl.controllers.writer import Writer
@@ -28,7 +29,6 @@ from gangctl.gang.diff import Change, diff, retire, with_composite
 from gangctl.gang.generation import ApiState
 from gangctl.gang.plan import GangPlan
 from gangctl.gang.progress import JobProgress, pods_left
-from gangctl.gang.resolve import ClusterRules
 from gangctl.runtime.controller import Action, await_change, requeue
 from gangctl.runtime.threads import computed
 
@@ -83,14 +83,7 @@ class _Observed:
     jobset: JobSet
     jobs: Sequence[JobProgress]
     state: ApiState
-    rules: ClusterRules
-    suspended: Lifecycle
     foreign: str | None
-
-    @property
-    def items(self) -> int:
-        """How many Jobs have to be planned."""
-        return sum(rj.replicas for rj in self.jobset.replicated_jobs)
 
 
 class GangController:
@@ -102,22 +95,14 @@ class GangController:
         writer: Callable[[Generation], Writer],
         pods: PodReader,
         reporter: GangReporter,
-        *,
-        state: Callable[[], ApiState],
-        rules: Callable[[Generation], ClusterRules],
-        suspended: Callable[[JobSet], Lifecycle] = lambda _: Lifecycle.RETIRED,
+        assessments: Assessments,
     ) -> None:
-        """Compose; ``state`` is the last result of discovery, ``writer`` makes one for a generation.
-
-        ``suspended`` returns which objects a suspended JobSet keeps, which depends on what will resume it.
-        """
+        """Compose; ``writer`` makes one for a generation."""
         self._caches = caches
         self._writer = writer
         self._pods = pods
         self._reporter = reporter
-        self._state = state
-        self._rules = rules
-        self._suspended = suspended
+        self._assessments = assessments
 
     async def reconcile(self, key: Key) -> Action:
         """Bring one JobSet's objects up to date."""
@@ -126,7 +111,9 @@ class GangController:
             self._reporter.forget(key)
             return await_change()
         jobset, generation = observed.jobset, observed.state.generation
-        desired = await computed(observed.items, desire, jobset, observed.jobs, observed.rules, observed.suspended)
+        served = self._assessments.rules().generation
+        assessment = await self._assessments.computed(jobset)
+        desired = await computed(jobset.jobs, desire, assessment, observed.jobs, served)
         if desired.assessment.lifecycle is Lifecycle.UNTOUCHED:
             return await_change()
         if generation is None:
@@ -143,20 +130,13 @@ class GangController:
         jobset = self._caches.jobset(key)
         if jobset is None:
             return None
-        state = self._state()
-        return _Observed(
-            jobset,
-            self._caches.jobs(key),
-            state,
-            self._rules(state.generation or ClusterRules().generation),
-            self._suspended(jobset),
-            self._caches.claimed(*key),
-        )
+        state = self._assessments.state()
+        return _Observed(jobset, self._caches.jobs(key), state, self._caches.claimed(*key))
 
     async def _present(self, observed: _Observed, desired: Desired, plan: GangPlan, generation: Generation) -> Action:
         jobset, existing = observed.jobset, await self._caches.existing(plan)
         difference = await computed(
-            observed.items, diff, plan, existing, desired.min_counts, generation.capabilities, desired.spares
+            observed.jobset.jobs, diff, plan, existing, desired.min_counts, generation.capabilities, desired.spares
         )
         if observed.state.composite:
             difference = with_composite(difference, plan, existing, desired.group_count, desired.spare_composite)

@@ -5,15 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from gangctl.api.jobset import JobSet, ReplicatedJob
-from gangctl.api.scheduling import CompositePodGroup, PodGroup
-from gangctl.gang.assess import Assessment, Lifecycle, assess
+from gangctl.api.jobset import ReplicatedJob
+from gangctl.api.scheduling import CompositePodGroup, Generation, PodGroup
+from gangctl.gang.assess import Assessment
 from gangctl.gang.composite import composite_of
 from gangctl.gang.naming import group_name
 from gangctl.gang.plan import GangPlan, group_names
 from gangctl.gang.progress import JobProgress, pods_left, target_min_counts
 from gangctl.gang.reasons import Notice
-from gangctl.gang.resolve import ClusterRules
 from gangctl.gang.stamp import Scope, Stamp
 from gangctl.gang.unlinked import find_unlinked, unlinked_notices, without
 
@@ -73,19 +72,16 @@ class Desired:
     spare_composite: CompositePodGroup | None = None
 
 
-def desire(jobset: JobSet, jobs: Sequence[JobProgress], rules: ClusterRules, suspended: Lifecycle) -> Desired:
-    """The objects that should exist now; ``jobs`` may include those of an earlier JobSet of this name.
-
-    ``suspended`` is the result of :func:`~gangctl.gang.assess.while_suspended`.
-    """
-    assessment = assess(jobset, rules, suspended)
+def desire(assessment: Assessment, jobs: Sequence[JobProgress], generation: Generation) -> Desired:
+    """The objects that should exist now; ``jobs`` may include those of an earlier JobSet of this name."""
     plan = assessment.plan
     if plan is None:
         return Desired(assessment)
+    jobset = plan.jobset
     own = [job for job in jobs if job.jobset_uid == plan.uid]
-    unlinked = find_unlinked(plan, own, rules.generation)
-    notices = () if jobset.finished else unlinked_notices(unlinked, rules.generation)
-    spares = spare_groups(plan) if rules.generation.capabilities.pod_groups else ()
+    unlinked = find_unlinked(plan, own, generation)
+    notices = () if jobset.finished else unlinked_notices(unlinked, generation)
+    spares = spare_groups(plan) if generation.capabilities.pod_groups else ()
     plan = without(plan, unlinked)
     desired = Desired(assessment, plan, target_min_counts(plan, own), notices, spares)
     if plan.composite is None:

@@ -13,6 +13,7 @@ from gangctl.api.meta import JOBSET_API_VERSION
 from gangctl.api.objects import Key
 from gangctl.api.scheduling import Generation, Observed
 from gangctl.client.client import Client
+from gangctl.controllers.assessments import Assessments
 from gangctl.controllers.caches import GangCaches
 from gangctl.controllers.discovery import DiscoveryLoop
 from gangctl.controllers.gangs import GangController, PodReader
@@ -83,7 +84,6 @@ class GangPart:
         """
         clients, settings, metrics = dependencies.clients, dependencies.settings, dependencies.metrics
         self.share = dependencies.share
-        self.suspended = suspended
         self._schedulers = frozenset(settings.gang_scheduler)
         self._recorder = dependencies.recorder
         self._clients = clients
@@ -102,14 +102,13 @@ class GangPart:
         self.discovery = DiscoveryLoop(
             clients.reader, dependencies.own_namespace, self._on_generation, period_seconds=settings.discovery_period
         )
+        self.assessments = Assessments(lambda: self.discovery.state, self.rules, suspended)
         reconciler = GangController(
             self.caches,
             self._writer,
             PodReader(clients.reader),
             GangReporter(self.record_event, self._gang_metrics),
-            state=lambda: self.discovery.state,
-            rules=self.rules,
-            suspended=suspended,
+            self.assessments,
         )
         self.controller: Controller[Key] = Controller(
             NAME,
@@ -186,8 +185,9 @@ class GangPart:
             self.controller.enqueue(key)
         await self.controller.run()
 
-    def _enqueue(self, key: Key, seconds: float) -> None:
-        self.controller.enqueue(key, seconds)
+    def _enqueue(self, key: Key, seconds: float | None) -> None:
+        if seconds is not None:
+            self.controller.enqueue(key, seconds)
         for follow in self._followers:
             follow(key)
 

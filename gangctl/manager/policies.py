@@ -207,7 +207,7 @@ class PolicyPart:
 
     def cluster_rules(self) -> ClusterRules:
         """Rules by which gangs are planned on this cluster; those of the newest API where no gang can be made."""
-        return self._gangs.rules(self._gangs.state.generation or ClusterRules().generation)
+        return self._gangs.assessments.rules()
 
     def now(self) -> datetime:
         """The time."""

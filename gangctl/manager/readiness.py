@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from gangctl.controllers.queues.view import Affected
-from gangctl.controllers.readiness.controller import Gangs, LocalQueueKey, ReadinessController
+from gangctl.controllers.readiness.controller import LocalQueueKey, ReadinessController
 from gangctl.controllers.readiness.events import ReadinessEvents
 from gangctl.controllers.readiness.gangcopies import GANGS
 from gangctl.controllers.readiness.gangobjects import NAME as OBJECTS
@@ -50,7 +50,8 @@ class ReadinessPart:
             observers.append(self._objects)
             gangs.follow(self._objects.jobset_changed)
         self.controller = ReadinessController(
-            Gangs(gangs.caches, lambda: gangs.state, gangs.rules, gangs.suspended),
+            gangs.caches,
+            gangs.assessments,
             self._sources,
             evaluate,
             observers,

@@ -9,9 +9,9 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gangctl.api.scheduling import CompositePodGroup, CompositeTemplate, Feature, Generation
+from gangctl.api.scheduling import NEWEST, CompositePodGroup, CompositeTemplate, Feature, Generation
 from gangctl.controllers.writer import min_count_patch
-from gangctl.gang.assess import Lifecycle, assess
+from gangctl.gang.assess import assess
 from gangctl.gang.build import build_objects
 from gangctl.gang.composite import with_fewer
 from gangctl.gang.convert import Notation, convert
@@ -164,11 +164,11 @@ def test_a_group_that_has_finished_does_not_count() -> None:
         JobProgress("t", f"js-w-{i}", "js", FIXTURE_UID, "w", i, 0, 2 * done, done, False, group=plan.groups[i].name)
         for i, done in enumerate([True, False])
     ]
-    assert desire(read(raw), jobs, ClusterRules(), Lifecycle.RETIRED).group_count == 2
+    assert desire(assess(read(raw), ClusterRules()), jobs, NEWEST).group_count == 2
 
 
 def test_the_next_attempt_has_a_parent_of_its_own() -> None:
-    desired = desire(read(stored(slices(failurePolicy={"maxRestarts": 1}))), [], ClusterRules(), Lifecycle.RETIRED)
+    desired = desire(assess(read(stored(slices(failurePolicy={"maxRestarts": 1}))), ClusterRules()), [], NEWEST)
     assert desired.plan is not None
     now, spare = parent(desired.plan), desired.spare_composite
     assert spare is not None
@@ -182,7 +182,7 @@ def test_the_next_attempt_has_a_parent_of_its_own() -> None:
 
 def test_a_job_that_is_restarted_alone_keeps_the_parent() -> None:
     rules = {"maxRestarts": 1, "rules": [{"action": "RestartJob", "name": "r"}]}
-    desired = desire(read(stored(slices(failurePolicy=rules))), [], ClusterRules(), Lifecycle.RETIRED)
+    desired = desire(assess(read(stored(slices(failurePolicy=rules))), ClusterRules()), [], NEWEST)
     assert desired.plan is not None
     assert desired.spare_composite is None
     assert {group.parent for group in desired.spares} == {parent(desired.plan).name}

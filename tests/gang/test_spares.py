@@ -9,7 +9,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from gangctl.api.scheduling import Generation, Scheduled
-from gangctl.gang.assess import Lifecycle
+from gangctl.gang.assess import assess
 from gangctl.gang.build import build_objects
 from gangctl.gang.desired import desire, spare_groups
 from gangctl.gang.diff import Create, Delete, Difference, Existing, SetMinCounts, diff
@@ -149,5 +149,5 @@ def test_one_of_another_owner_is_not_changed() -> None:
 
 @each(("generation", "count"), [(Generation.V1ALPHA1, 0), (Generation.V1ALPHA2, 2), (Generation.V1BETA1, 2)])
 def test_where_there_are_no_groups_there_are_no_spares(generation: Generation, count: int) -> None:
-    desired = desire(read(RAW), [], ClusterRules(generation), Lifecycle.RETIRED)
+    desired = desire(assess(read(RAW), ClusterRules(generation)), [], generation)
     assert len(desired.spares) == count

@@ -12,7 +12,7 @@ from gangctl.client.client import Client
 from gangctl.client.resources import JOBSETS
 from gangctl.controllers.caches import GangCaches
 from gangctl.errors import plural
-from gangctl.gang.assess import Lifecycle
+from gangctl.gang.assess import Lifecycle, assess
 from gangctl.gang.desired import desire
 from gangctl.gang.diff import Create, Existing, diff
 from gangctl.gang.generation import ApiState
@@ -60,7 +60,8 @@ class Statuses:
             return Status(Progress.NOTHING_TO_DO, f"The JobSet is run by {jobset.managed_by}, not here.")
         state = self._state()
         rules = self._rules(state.generation or ClusterRules().generation)
-        desired = desire(jobset, self._caches.jobs(jobset.key), rules, Lifecycle.PRESENT)
+        assessment = assess(jobset, rules, Lifecycle.PRESENT)
+        desired = desire(assessment, self._caches.jobs(jobset.key), rules.generation)
         if desired.plan is None:
             return Status(Progress.NOTHING_TO_DO, "The JobSet has no gang.")
         if state.generation is None:

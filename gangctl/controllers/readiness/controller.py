@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 from typing import Final, Protocol
 
@@ -17,17 +17,14 @@ import structlog
 
 from gangctl.api.jobset import JobSet
 from gangctl.api.objects import Key
-from gangctl.api.scheduling import Generation
 from gangctl.client.pacing import Clock
+from gangctl.controllers.assessments import Assessments
 from gangctl.controllers.caches import GangCaches
 from gangctl.controllers.readiness.observer import ReadinessObserver
 from gangctl.controllers.readiness.queues import QueueStatuses
 from gangctl.controllers.readiness.requeue_timers import RequeueTimers
 from gangctl.controllers.readiness.sources import ReadinessSources
-from gangctl.gang.assess import Lifecycle, assess
-from gangctl.gang.generation import ApiState
 from gangctl.gang.progress import JobProgress
-from gangctl.gang.resolve import ClusterRules
 from gangctl.readiness.assembly import Collections, assemble, is_followed
 from gangctl.readiness.facts import NodeFacts, PodFacts, Refused, Snapshot
 from gangctl.readiness.result import Readiness
@@ -49,22 +46,13 @@ class Evaluate(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class Gangs:
-    """Gangs without readiness: the caches, and how to interpret their content."""
-
-    caches: GangCaches
-    state: Callable[[], ApiState]
-    rules: Callable[[Generation], ClusterRules]
-    suspended: Callable[[JobSet], Lifecycle] = lambda _: Lifecycle.RETIRED
-
-
 class ReadinessController:
     """Subscribes to changes when it is made, and computes while :meth:`run` runs."""
 
     def __init__(
         self,
-        gangs: Gangs,
+        caches: GangCaches,
+        assessments: Assessments,
         sources: ReadinessSources,
         evaluate: Evaluate,
         observers: Sequence[ReadinessObserver],
@@ -78,7 +66,8 @@ class ReadinessController:
         With a ``share``, other replicas follow the JobSets outside it.
         """
         self._share = share or Share()
-        self._gangs = gangs
+        self._caches = caches
+        self._assessments = assessments
         self._sources = sources
         self._evaluate = evaluate
         self._observers = observers
@@ -90,7 +79,7 @@ class ReadinessController:
         self._local_queues: dict[LocalQueueKey, dict[Key, None]] = {}
         """Unfinished JobSets by LocalQueue."""
         self._broken: set[Key] = set()
-        gangs.caches.informers["jobs"].subscribe(self._on_job)
+        caches.informers["jobs"].subscribe(self._on_job)
         sources.pods.informer.subscribe(self._on_pod)
         sources.nodes.informer.subscribe(self._on_node)
         for source in sources.refusals:
@@ -103,7 +92,7 @@ class ReadinessController:
 
     def mark_all(self) -> None:
         """Check every JobSet: something that all depend on has changed. Direct changes of a JobSet have priority."""
-        self._mark_later(self._gangs.caches.jobsets.store.keys())
+        self._mark_later(self._caches.jobsets.store.keys())
 
     def mark_at(self, concerned: Callable[[LocalQueueKey], bool] = lambda _: True) -> None:
         """Check the unfinished JobSets of the matching LocalQueues, with the same priority."""
@@ -148,7 +137,7 @@ class ReadinessController:
     def _check(self, key: Key, since: float) -> None:
         """Evaluate one JobSet, and notify observers if its readiness is new."""
         began = self._clock.now()
-        jobset = self._gangs.caches.jobset(key)
+        jobset = self._caches.jobset(key)
         before = self._known.get(key)
         if before is not None and (jobset is None or jobset.uid != before.uid):
             self._set_status(key, None)
@@ -201,15 +190,14 @@ class ReadinessController:
                 _log.exception("observer of readiness failed", observer=type(observer).__name__)
 
     def _snapshot(self, jobset: JobSet, now: datetime) -> Snapshot:
-        caches, state = self._gangs.caches, self._gangs.state()
-        rules = self._gangs.rules(state.generation or ClusterRules().generation)
-        assessment = assess(jobset, rules, self._gangs.suspended(jobset))
         queue = None
         if self._queues is not None and jobset.queue:
             queue = self._queues.of(jobset, len(self._sources.pods_of(jobset.key)), now)
-        return assemble(jobset, assessment, state, self._collections(caches), queue=queue)
+        assessment = self._assessments.of(jobset)
+        return assemble(jobset, assessment, self._assessments.state(), self._collections(), queue=queue)
 
-    def _collections(self, caches: GangCaches) -> Collections:
+    def _collections(self) -> Collections:
+        caches = self._caches
         found = (caches.informers.get(plural) for plural in _GROUPS)
         return Collections(
             jobs=caches.jobs,
@@ -251,7 +239,7 @@ class ReadinessController:
             return
         if refused.kind == "JobSet":
             self.mark((refused.namespace, refused.name))
-        elif (job := self._gangs.caches.job(refused.namespace, refused.name)) is not None:
+        elif (job := self._caches.job(refused.namespace, refused.name)) is not None:
             self.mark((job.namespace, job.jobset))
 
 

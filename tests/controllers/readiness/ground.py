@@ -13,8 +13,9 @@ from gangctl.api.scheduling import NEWEST
 from gangctl.client.client import Client
 from gangctl.client.credentials import StaticCredentials
 from gangctl.client.transport import Transport
+from gangctl.controllers.assessments import Assessments
 from gangctl.controllers.caches import GangCaches
-from gangctl.controllers.readiness.controller import Gangs, ReadinessController
+from gangctl.controllers.readiness.controller import ReadinessController
 from gangctl.controllers.readiness.observer import ReadinessObserver
 from gangctl.controllers.readiness.queues import QueueStatuses
 from gangctl.controllers.readiness.sources import ReadinessSources
@@ -96,7 +97,8 @@ class Ground:
         self.caches = GangCaches(client, lambda key, _: self.controller.mark(key), self.clock.now)
         self.sources = Quiet(client)
         self.controller = ReadinessController(
-            Gangs(self.caches, lambda: self.state, ClusterRules),
+            self.caches,
+            Assessments(lambda: self.state, ClusterRules),
             self.sources,
             self._evaluate,
             (*observers, self.notes),
