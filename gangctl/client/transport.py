@@ -98,6 +98,36 @@ class TransportOptions:
     user_agent: str = USER_AGENT
 
 
+class Stream:
+    """A long answer, read while it arrives."""
+
+    def __init__(self, response: aiohttp.ClientResponse, request: Request, clock: Clock) -> None:
+        """Read nothing yet."""
+        self._response = response
+        self._request = request
+        self._clock = clock
+
+    async def read(self) -> bytes:
+        """What has arrived, at least a byte; empty at the end and after a silence. Raises :class:`UnavailableError`."""
+        with network_errors(self._request):
+            try:
+                return await self._response.content.readany()
+            except TimeoutError:
+                return b""
+
+    async def gather(self, seconds: float) -> None:
+        """Let data arrive unread for a while: decrypting and reading it at once costs half the CPU."""
+        connection = self._response.connection
+        transport = connection.transport if connection is not None else None
+        if not isinstance(transport, asyncio.ReadTransport):
+            return
+        transport.pause_reading()
+        try:
+            await self._clock.sleep(seconds)
+        finally:
+            transport.resume_reading()
+
+
 class Transport:
     """One aiohttp session to one API server; an async context manager."""
 
@@ -160,18 +190,17 @@ class Transport:
     @asynccontextmanager
     async def stream(
         self, request: Request, *, read_timeout_seconds: float, throttled: bool = True
-    ) -> AsyncIterator[aiohttp.StreamReader]:
+    ) -> AsyncIterator[Stream]:
         """Open a long answer, without retries; its status is checked before the caller reads a byte.
 
-        Reading raises :class:`TimeoutError` after ``read_timeout_seconds`` without a byte: the caller decides what
-        silence means. Reading outside :func:`network_errors` raises aiohttp's own errors.
+        It ends after ``read_timeout_seconds`` without a byte, too.
         """
         if throttled:
             await self._bucket.acquire()
         async with _call_timeout(request, request.timeout_seconds or self._options.timeout_seconds):
             response = await self._open(request, read_timeout_seconds)
         try:
-            yield response.content
+            yield Stream(response, request, self._clock)
         finally:
             response.close()
 

@@ -252,24 +252,30 @@ class GangCaches:
             self._enqueue(changed.key, 0.0)
 
     def _on_job(self, old: JobProgress | None, new: JobProgress | None) -> None:
-        """A Job's pods finished, or it has no more pods; the creation of a Job or of its pods changes nothing."""
-        if old is None or (new is not None and new.active and not new.failed and replace(old, active=True) == new):
-            return
-        self._enqueue((old.namespace, old.jobset), PROGRESS_DELAY_SECONDS)
+        if old is not None and changes_objects(old, new):
+            self._enqueue((old.namespace, old.jobset), PROGRESS_DELAY_SECONDS)
 
     def _on_scheduling(self, kind: Kind) -> Callable[[Observed | None, Observed | None], None]:
         def on_change(old: Observed | None, new: Observed | None) -> None:
-            known = self.overlay.view(kind, new.namespace, new.name, old) if new is not None else None
+            known = self.overlay.view(kind, new.namespace, new.name, old) if new is not None else old
             self.overlay.observed_change(kind, old, new)
-            delay = None if known is not None and new is not None and _same_but_status(known, new) else 0.0
+            delay = None if same_object(known, new) else 0.0
             for namespace, jobset in {key: None for observed in (old, new) for key in _concerned(observed)}:
                 self._enqueue((namespace, jobset), delay)
 
         return on_change
 
 
-def _same_but_status(known: Observed, new: Observed) -> bool:
-    """Whether only the scheduler's condition has changed, or nothing: gangctl's own write, seen again."""
+def changes_objects(old: JobProgress, new: JobProgress | None) -> bool:
+    """Whether a gang's objects depend on this change of a Job. They do not on its first pods, only on their end."""
+    begins = new is not None and new.active and not new.failed and replace(old, active=True) == new
+    return not begins
+
+
+def same_object(known: Observed | None, new: Observed | None) -> bool:
+    """Whether a watch shows an object as gangctl knows it, from an event or its own write; conditions may differ."""
+    if known is None or new is None:
+        return False
     return replace(known, resource_version=new.resource_version, scheduled=new.scheduled) == new
 
 

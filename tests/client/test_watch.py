@@ -1,14 +1,17 @@
 from __future__ import annotations
 
+import asyncio
 from contextlib import aclosing
 
 import pytest
 
 from gangctl.client.client import Client, Selection
+from gangctl.client.credentials import StaticCredentials
 from gangctl.client.resources import PODS
-from gangctl.client.watch import WatchEvent, WatchOptions
+from gangctl.client.transport import Transport
+from gangctl.client.watch import GATHER_SECONDS, WatchEvent, WatchOptions
 from gangctl.errors import ForbiddenError, GoneError, NotFoundError, ServerError, UnavailableError
-from tests.client.clock import ahead
+from tests.client.clock import VirtualClock, ahead, settle, until
 from tests.client.server import ScriptedServer, Stream, obj, reset, status, status_object, text, thing
 
 PATH = "/api/v1/namespaces/ns/pods"
@@ -138,3 +141,27 @@ async def test_leaving_the_loop_closes_the_connection(client: Client, stream: St
         async for _ in events:
             break
     await stream.closed.wait()
+
+
+async def test_events_that_follow_quickly_are_read_together(server: ScriptedServer, stream: Stream) -> None:
+    clock = VirtualClock()
+    seen: list[str] = []
+
+    async def follow() -> None:
+        async with Transport(StaticCredentials(server.url), clock=clock) as transport:
+            async for event in Client(transport).watch(PODS, "ns", resource_version="5"):
+                seen.append(event.resource_version)
+
+    stream.send("ADDED", thing("a", 6))
+    task = asyncio.create_task(follow())
+    await until(lambda: seen and clock.pending)
+    stream.send("ADDED", thing("b", 7))
+    stream.send("ADDED", thing("c", 8))
+    stream.close()
+    await stream.closed.wait()
+    await settle()
+    assert seen == ["6"]
+    await clock.advance(GATHER_SECONDS)
+    await until(lambda: len(seen) == 3)
+    await clock.advance(GATHER_SECONDS)
+    await task

@@ -8,16 +8,18 @@ from dataclasses import replace
 import pytest
 
 from gangctl.api.jobset import read_jobset
-from gangctl.api.scheduling import Observed
+from gangctl.api.scheduling import Observed, Scheduled
 from gangctl.client.client import Client
 from gangctl.client.credentials import StaticCredentials
 from gangctl.client.transport import Transport
 from gangctl.controllers import caches
-from gangctl.controllers.caches import GangCaches
+from gangctl.controllers.caches import GangCaches, changes_objects, same_object
 from gangctl.gang.assess import assess
+from gangctl.gang.progress import JobProgress
 from gangctl.gang.resolve import ClusterRules
 from tests.gang.pipeline import stored
 from tests.jobsets import FIXTURE_UID, jobset, rj
+from tests.rows import each
 
 
 async def test_many_groups_are_looked_up_in_slices(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -47,3 +49,41 @@ async def test_many_groups_are_looked_up_in_slices(monkeypatch: pytest.MonkeyPat
     assert list(existing.groups) == names
     assert existing.workload is not None
     assert turns == 3, "between four slices of seven names"
+
+
+GROUP = Observed("ns", "js-w-1", "g", "1", FIXTURE_UID, "js", False, "", (("", 2),))
+JOB = JobProgress("ns", "js-w-0", "js", FIXTURE_UID, "w", 0, 0, 0, False, False)
+
+
+@each(
+    ("old", "new", "expected"),
+    [
+        (JOB, replace(JOB, active=True), False),
+        (replace(JOB, active=True), JOB, True),
+        (JOB, replace(JOB, active=True, succeeded=1), True),
+        (replace(JOB, failed=1), replace(JOB, failed=1, active=True), True),
+        (JOB, None, True),
+    ],
+)
+def test_first_pods_of_a_job_need_no_reconcile_and_their_end_does(
+    old: JobProgress, new: JobProgress | None, expected: bool
+) -> None:
+    assert changes_objects(old, new) is expected
+
+
+@each(
+    ("known", "new", "expected"),
+    [
+        (GROUP, GROUP, True),
+        (GROUP, replace(GROUP, resource_version="2", scheduled=Scheduled(True)), True),
+        (GROUP, replace(GROUP, resource_version="2", min_counts=(("", 1),)), False),
+        (GROUP, replace(GROUP, resource_version="2", deleting=True), False),
+        (GROUP, replace(GROUP, uid="another"), False),
+        (None, GROUP, False),
+        (GROUP, None, False),
+    ],
+)
+def test_own_writes_and_conditions_need_no_reconcile(
+    known: Observed | None, new: Observed | None, expected: bool
+) -> None:
+    assert same_object(known, new) is expected
