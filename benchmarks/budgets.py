@@ -200,6 +200,19 @@ ROWS: Final = (
         ),
     ),
     Row(
+        "scale",
+        "50,000 JobSets with 500,000 pods in the informers, caches and queues of one leader, without an API server.",
+        (
+            Limit(
+                *("scale-cpu", "scale", "CPU of one more JobSet", _MOST, 1.2, "ms"),
+                yardstick="where there are 100",
+                relative=True,
+            ),
+            Limit("scale-memory", "scale", "memory of each JobSet with ten pods", _MOST, 30, "KB"),
+            Limit("scale-writes", "scale", "requests although nothing is missing", _MOST, 0, "writes", worst=True),
+        ),
+    ),
+    Row(
         "steady",
         "Steady state: nothing is written without need.",
         (

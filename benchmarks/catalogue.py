@@ -19,6 +19,7 @@ from benchmarks.hostile import main as hostile
 from benchmarks.planning import main as planning
 from benchmarks.readiness import main as readiness
 from benchmarks.result import Findings
+from benchmarks.scale import main as scale
 from benchmarks.scrape import main as scrape
 from benchmarks.soak import main as soak
 from benchmarks.start import main as start
@@ -50,6 +51,7 @@ BENCHES: Final[dict[str, Bench]] = {
     "burst": Bench(burst, 6),
     "readiness": Bench(readiness, 7),
     "growth": Bench(growth, 8),
+    "scale": Bench(scale, 4),
     "sustained": Bench(sustained, 8),
     "contention-older": Bench(contention_older, 12),
     "soak": Bench(soak, 33),

@@ -13,6 +13,7 @@ import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from itertools import chain
 from typing import Final
 
 from gangctl.api.jobset import read_jobset
@@ -108,7 +109,8 @@ async def fill(plane: ControlPlane, jobsets: int) -> int:
     for number in range(NAMESPACES):
         body = {"metadata": {"name": Key(number).namespace}}
         await plane.api.create(path_of("v1", "namespaces"), body)
-    stored_objects = await plane.store(copies(originals, jobsets))
+    everything = chain(nodes(originals, jobsets), *(copies(originals, Key(number)) for number in range(jobsets)))
+    stored_objects = await plane.store((copy.place, copy.body) for copy in everything)
     last = Key(jobsets - 1)
     pods = path_of("v1", "pods", namespace=last.namespace)
 
@@ -202,41 +204,58 @@ def _pod(job: Object, index: int, node: str) -> Object:
     return {"metadata": metadata, "spec": {**template["spec"], **({"nodeName": node} if node else {})}}
 
 
-def copies(originals: Originals, jobsets: int) -> Iterator[tuple[str, bytes]]:
-    """Everything by the keys of the store."""
+@dataclass(frozen=True, slots=True)
+class Copy:
+    """A copy of one object, as the API server would have stored it, by its key in the store."""
+
+    place: str
+    original: Object
+    text: str
+    """Of the original."""
+    words: tuple[tuple[str, str], ...]
+    """What the original has, and the copy instead, one after the other."""
+
+    @property
+    def body(self) -> bytes:
+        """As JSON."""
+        text = self.text
+        for old, new in self.words:
+            text = text.replace(old, new)
+        return _renewed(text, self.original).encode()
+
+
+def nodes(originals: Originals, jobsets: int) -> Iterator[Copy]:
+    """The nodes of so many JobSets."""
     for number in range(jobsets * PODS // PODS_OF_NODE):
-        text = originals.text(originals.node).replace(_NODE, f"node-{number:04d}")
-        yield f"/registry/minions/node-{number:04d}", _renewed(text, originals.node).encode()
-    for number in range(jobsets):
-        yield from _copy(originals, Key(number))
+        words = ((_NODE, f"node-{number:04d}"),)
+        place = f"/registry/minions/node-{number:04d}"
+        yield Copy(place, originals.node, originals.text(originals.node), words)
 
 
-def _copy(originals: Originals, key: Key) -> Iterator[tuple[str, bytes]]:
+def copies(originals: Originals, key: Key) -> Iterator[Copy]:
     """One JobSet, and what belongs to it."""
     first = originals.jobset["metadata"]["uid"]
     words = {object_name(_NAME, first, scope): object_name(key.name, key.uid, scope) for scope in _SCOPES}
     words |= {first: key.uid, _NAMESPACE: key.namespace, originals.job["metadata"]["uid"]: _uid(key, "job")}
 
-    def written(original: Object, name: str, **more: str) -> bytes:
-        text = originals.text(original)
-        for old, new in {original["metadata"]["name"]: name, **words, _NAME: key.name, **more}.items():
-            text = text.replace(old, new)
-        return _renewed(text, original).encode()
+    def copied(place: str, original: Object, **more: str) -> Copy:
+        name = place.rpartition("/")[2]
+        changed = {original["metadata"]["name"]: name, **words, _NAME: key.name, **more}
+        return Copy(f"/registry/{place}", original, originals.text(original), tuple(changed.items()))
 
     place = f"{key.namespace}/{key.name}"
     workload, group = (words[object_name(_NAME, first, scope)] for scope in _SCOPES)
-    yield f"/registry/jobset.x-k8s.io/jobsets/{place}", written(originals.jobset, key.name)
-    yield f"/registry/workloads/{key.namespace}/{workload}", written(originals.workload, workload)
-    yield f"/registry/podgroups/{key.namespace}/{group}", written(originals.group, group)
-    yield f"/registry/jobs/{place}-w-0", written(originals.job, f"{key.name}-w-0")
+    yield copied(f"jobset.x-k8s.io/jobsets/{place}", originals.jobset)
+    yield copied(f"workloads/{key.namespace}/{workload}", originals.workload)
+    yield copied(f"podgroups/{key.namespace}/{group}", originals.group)
+    yield copied(f"jobs/{place}-w-0", originals.job)
     for index in range(PODS):
         original = originals.pods[_state(key, index)]
         node = f"node-{(key.number * PODS + index) // PODS_OF_NODE:04d}"
         labels = original["metadata"]["labels"]
         old = f'completion-index": "{labels["batch.kubernetes.io/job-completion-index"]}"'
         new = f'completion-index": "{index}"'
-        pod = written(original, key.pod(index), **{_NODE: node, old: new})
-        yield f"/registry/pods/{key.namespace}/{key.pod(index)}", pod
+        yield copied(f"pods/{key.namespace}/{key.pod(index)}", original, **{_NODE: node, old: new})
 
 
 def _state(key: Key, index: int) -> str:
