@@ -13,6 +13,7 @@ import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from functools import cached_property
 from itertools import chain
 from typing import Final
 
@@ -51,7 +52,7 @@ def _an_hour_before(found: re.Match[str]) -> str:
     return (datetime.fromisoformat(found[0]) - timedelta(hours=1)).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Key:
     """Which JobSet of the crowd."""
 
@@ -67,7 +68,7 @@ class Key:
         """Of everything that belongs to it."""
         return f"team-{self.number % NAMESPACES:02d}"
 
-    @property
+    @cached_property
     def uid(self) -> str:
         """Of the JobSet."""
         return str(uuid.uuid5(uuid.NAMESPACE_DNS, self.name))
@@ -240,7 +241,8 @@ def copies(originals: Originals, key: Key) -> Iterator[Copy]:
 
     def copied(place: str, original: Object, **more: str) -> Copy:
         name = place.rpartition("/")[2]
-        changed = {original["metadata"]["name"]: name, **words, _NAME: key.name, **more}
+        # Groups first: the Job's own name, which ends in -0, is how their names begin where the UID begins with a 0.
+        changed = {**words, original["metadata"]["name"]: name, _NAME: key.name, **more}
         return Copy(f"/registry/{place}", original, originals.text(original), tuple(changed.items()))
 
     place = f"{key.namespace}/{key.name}"

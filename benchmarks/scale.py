@@ -17,7 +17,7 @@ from collections import defaultdict
 from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Iterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import asdict, dataclass, field, replace
-from itertools import chain, islice
+from itertools import islice
 from typing import Any, Final
 
 import orjson
@@ -130,10 +130,11 @@ class Made(Transport):
             await asyncio.sleep(0)
 
     def _everything(self, resource: str) -> Iterator[bytes]:
-        everything = chain(
-            crowd.nodes(self._originals, self._jobsets),
-            *(crowd.copies(self._originals, Key(number)) for number in range(self._jobsets)),
-        )
+        if resource == "nodes":
+            return (copy.body for copy in crowd.nodes(self._originals, self._jobsets))
+        if resource not in _RESOURCES.values():
+            return iter(())
+        everything = (copy for number in range(self._jobsets) for copy in crowd.copies(self._originals, Key(number)))
         return (copy.body for copy in everything if _resource(copy) == resource)
 
     @asynccontextmanager
