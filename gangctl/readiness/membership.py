@@ -13,7 +13,7 @@ from itertools import islice
 from typing import Final
 
 from gangctl.api.jobset import JobSet, ReplicatedJob
-from gangctl.api.scheduling import Generation, Observed, Reference
+from gangctl.api.scheduling import NEWEST, Generation, Observed, Reference
 from gangctl.gang.config import read_config
 from gangctl.gang.counting import job_pods
 from gangctl.gang.naming import family
@@ -198,7 +198,7 @@ def _whole_draft(jobset: JobSet) -> list[_Draft]:
 
 def _named(reference: Reference) -> Iterable[str]:
     """How pods of any attempt name the group: a PodGroup, or on 1.35 the three parts of its reference."""
-    for generation in Generation:
+    for generation in (Generation.V1ALPHA1, NEWEST):
         yield family(reference.named(generation))
 
 
