@@ -20,7 +20,7 @@ from gangctl.errors import ServerError
 # without changes since the server started. So silence ends the connection, without an error.
 READ_TIMEOUT_SECONDS = 90.0
 # Under load, events are read in batches; the first one after a pause is read at once.
-GATHER_SECONDS = 0.05
+GATHER_SECONDS = 0.1
 # etcd refuses objects above 1.5 MiB; JSON escapes and managed fields may double what the client sees.
 MAX_LINE_BYTES = 4 * 2**20
 

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import cached_property
 from shlex import join, quote
 from typing import Final
 
 from gangctl.api.scheduling import Capabilities
 from gangctl.errors import one_line, plural
 from gangctl.gang.assess import Lifecycle
+from gangctl.gang.plan import PlannedJob
+from gangctl.gang.progress import JobProgress, job_pods_left
 from gangctl.gang.reasons import Reason
 from gangctl.kueue.moments import TimeFormat, span
 from gangctl.readiness.causes.commands import Command, Suggestion
@@ -48,7 +51,11 @@ Finding = Cause | Until
 Finder = Callable[["Context"], Iterator[Finding]]
 
 
-@dataclass(frozen=True, slots=True)
+Expected = tuple[PlannedJob, JobProgress | None, int]
+"""A planned Job, the existing one, and the pods that it should have now."""
+
+
+@dataclass(frozen=True)
 class Context:
     """One JobSet that is not ready. ``groups`` are those that are not settled."""
 
@@ -72,7 +79,7 @@ class Context:
         """Whether its pods must not run now."""
         return self.snapshot.jobset.suspend
 
-    @property
+    @cached_property
     def runs(self) -> bool:
         """Whether its pods should exist now."""
         jobset = self.snapshot.jobset
@@ -83,6 +90,20 @@ class Context:
     def pods(self) -> Sequence[PodFacts]:
         """Of all groups here, those of this attempt that are neither finished nor being deleted."""
         return [pod for group in self.groups for pod in group.pods]
+
+    @cached_property
+    def expected(self) -> Mapping[str, Sequence[Expected]]:
+        """The planned Jobs of each group by its name."""
+        by_name = {rj.name: rj for rj in self.snapshot.jobset.replicated_jobs}
+        restarts = self.snapshot.jobset.restarts
+        found: dict[str, list[Expected]] = {}
+        for group in self.groups:
+            jobs = {job.key: job for job in group.jobs}
+            rows = found.setdefault(group.name, [])
+            for planned in group.planned:
+                job = jobs.get((planned.replicated_job, planned.index))
+                rows.append((planned, job, job_pods_left(by_name[planned.replicated_job], job, restarts)))
+        return found
 
     @property
     def free_since(self) -> int:

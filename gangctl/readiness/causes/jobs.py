@@ -11,7 +11,7 @@ from gangctl.api.meta import EXCLUSIVE_TOPOLOGY, NODE_SELECTOR_STRATEGY
 from gangctl.errors import plural
 from gangctl.gang.counting import job_pods
 from gangctl.gang.plan import PlannedJob
-from gangctl.gang.progress import JobProgress, job_pods_left
+from gangctl.gang.progress import JobProgress
 from gangctl.gang.reasons import Reason
 from gangctl.readiness.causes.commands import Command, Suggestion
 from gangctl.readiness.causes.context import SOON, Context, Finding, Until, listed, oldest
@@ -22,15 +22,6 @@ from gangctl.readiness.result import Cause
 
 _REFUSED_JOB: Final = re.compile(r'job "(?P<name>[^"]{1,253})" creation failed')
 """JobSet's event JobCreationFailed."""
-
-
-def _expected(context: Context, group: Group) -> Iterator[tuple[PlannedJob, JobProgress | None, int]]:
-    """Each planned Job of a group, the existing Job, and the pods that it should have now."""
-    by_name = {rj.name: rj for rj in context.snapshot.jobset.replicated_jobs}
-    jobs = {job.key: job for job in group.jobs}
-    for planned in group.planned:
-        job = jobs.get((planned.replicated_job, planned.index))
-        yield planned, job, job_pods_left(by_name[planned.replicated_job], job, context.snapshot.jobset.restarts)
 
 
 def _there(group: Group) -> Mapping[JobKey, int]:
@@ -147,7 +138,7 @@ def _missing_jobs(context: Context) -> list[str]:
     return [
         planned.name
         for group in context.groups
-        for planned, job, pods in _expected(context, group)
+        for planned, job, pods in context.expected[group.name]
         if job is None and pods and planned.replicated_job not in waits
     ]
 
@@ -188,7 +179,7 @@ def _short_jobs(context: Context) -> Iterator[tuple[Group, PlannedJob, int, Refu
         return
     for group in context.groups:
         there = _there(group)
-        for planned, job, wanted in _expected(context, group):
+        for planned, job, wanted in context.expected[group.name]:
             short = wanted - there.get((planned.replicated_job, planned.index), 0)
             if job is not None and short > 0 and planned.name in refused:
                 yield group, planned, short, refused[planned.name]
@@ -210,7 +201,7 @@ def exclusive_deadlock(context: Context) -> Iterator[Finding]:
         there = _there(group)
         short = [
             (planned.name, wanted - there.get((planned.replicated_job, planned.index), 0))
-            for planned, job, wanted in _expected(context, group)
+            for planned, job, wanted in context.expected[group.name]
             if job is not None and planned.pods > 1 and planned.replicated_job in keys
         ]
         missing = sum(count for _, count in short if count > 0)
@@ -275,7 +266,7 @@ def pods_missing(context: Context) -> Iterator[Finding]:
     for group in context.groups:
         there = _there(group)
         before = len(jobs) + len(short)
-        for planned, job, wanted in _expected(context, group):
+        for planned, job, wanted in context.expected[group.name]:
             have = there.get((planned.replicated_job, planned.index), 0)
             if wanted <= have or planned.replicated_job in waits or planned.name in refused:
                 continue
