@@ -262,7 +262,6 @@ async def measure(originals: Originals, jobsets: int, more: int) -> Cost:
     cost.longest.append(await leader.until(jobsets))
     cost.start_seconds = time.process_time() - began - made.making
     cost.start = cost.start_seconds / jobsets
-    gc.collect()
     cost.megabytes = Usage.of(os.getpid()).megabytes
     cost.kilobytes = (cost.megabytes - empty) * 1024 / jobsets
     for number in range(ROUNDS):
@@ -327,7 +326,8 @@ def main(quick: bool = False, minor: str = NEWEST) -> Findings:
     milliseconds = [tuple(1000 * each for each in cost.more) for cost in (many, few)]
     figures = [
         Figure("scale-cpu", milliseconds[0], milliseconds[1]),
-        Figure("scale-memory", (many.kilobytes,)),
+        Figure("scale-memory", (many.megabytes,)),
+        Figure("scale-held", tuple(1000 * each for each in many.longest)),
         Figure("scale-writes", tuple(float(cost.requests) for cost in costs)),
     ]
     return Findings(table, figures)

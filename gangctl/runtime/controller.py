@@ -143,6 +143,9 @@ class Controller(Generic[K]):
                 raise
             finally:
                 self.queue.done(key)
+            if len(self.queue):
+                # A reconcile with nothing to write never waits, and a new leader has thousands: webhooks go on.
+                await asyncio.sleep(0)
 
     async def _process(self, key: K) -> None:
         started = self._clock.now()

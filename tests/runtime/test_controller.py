@@ -3,6 +3,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable
+from itertools import pairwise
 
 import pytest
 from structlog.testing import capture_logs
@@ -223,6 +224,23 @@ async def test_keys_are_reconciled_concurrently_but_each_by_one_worker(rig: Rig)
             await settle()
     assert done == dict.fromkeys("abcdef", 4)
     assert most == 3
+
+
+async def test_reconciles_that_never_wait_leave_turns_to_other_tasks(rig: Rig) -> None:
+    done: list[str] = []
+
+    async def reconcile(key: str) -> Action:
+        done.append(key)
+        return await_change()
+
+    controller = rig.start(reconcile, ControllerOptions(workers=2))
+    for number in range(100):
+        controller.enqueue(f"k{number}")
+    seen = []
+    while len(done) < 100:
+        await asyncio.sleep(0)
+        seen.append(len(done))
+    assert max(after - before for before, after in pairwise([0, *seen])) <= 2
 
 
 async def test_a_key_whose_reconcile_was_cancelled_stays_queued(rig: Rig) -> None:
