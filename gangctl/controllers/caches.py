@@ -273,10 +273,17 @@ def changes_objects(old: JobProgress, new: JobProgress | None) -> bool:
 
 
 def same_object(known: Observed | None, new: Observed | None) -> bool:
-    """Whether a watch shows an object as gangctl knows it, from an event or its own write; conditions may differ."""
-    if known is None or new is None:
+    """Whether a watch shows an object as gangctl knows it, from an event or its own write.
+
+    Of the scheduler's condition only its status counts: a gang that has started gets the groups of its next attempt.
+    """
+    if known is None or new is None or _has_started(known) is not _has_started(new):
         return False
     return replace(known, resource_version=new.resource_version, scheduled=new.scheduled) == new
+
+
+def _has_started(observed: Observed) -> bool:
+    return observed.scheduled is not None and observed.scheduled.status
 
 
 def _concerned(observed: Observed | None) -> list[Key]:

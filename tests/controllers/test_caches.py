@@ -75,7 +75,8 @@ def test_first_pods_of_a_job_need_no_reconcile_and_their_end_does(
     ("known", "new", "expected"),
     [
         (GROUP, GROUP, True),
-        (GROUP, replace(GROUP, resource_version="2", scheduled=Scheduled(True)), True),
+        (GROUP, replace(GROUP, resource_version="2", scheduled=Scheduled(False, "Unschedulable")), True),
+        (GROUP, replace(GROUP, resource_version="2", scheduled=Scheduled(True)), False),
         (GROUP, replace(GROUP, resource_version="2", min_counts=(("", 1),)), False),
         (GROUP, replace(GROUP, resource_version="2", deleting=True), False),
         (GROUP, replace(GROUP, uid="another"), False),
