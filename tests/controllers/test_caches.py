@@ -62,11 +62,10 @@ JOB = JobProgress("ns", "js-w-0", "js", FIXTURE_UID, "w", 0, 0, 0, False, False)
         (replace(JOB, active=True), JOB, True),
         (JOB, replace(JOB, active=True, succeeded=1), True),
         (replace(JOB, failed=1), replace(JOB, failed=1, active=True), True),
-        (JOB, None, True),
     ],
 )
 def test_first_pods_of_a_job_need_no_reconcile_and_their_end_does(
-    old: JobProgress, new: JobProgress | None, expected: bool
+    old: JobProgress, new: JobProgress, expected: bool
 ) -> None:
     assert changes_objects(old, new) is expected
 
