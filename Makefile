@@ -95,7 +95,7 @@ cluster: $(STAMP) ## a shell in real Kubernetes with JobSet: on nodes that run c
 image: $(STAMP) ## the container image, with podman, docker or buildah (BASE=IMAGE: on another base; ARCHIVE=FILE: as an OCI archive, too)
 	$(BIN)/python -m release.image $(addprefix --base ,$(BASE)) $(addprefix --archive ,$(ARCHIVE))
 
-bench: $(STAMP) ## every row of the budgets, 55 minutes on a quiet machine (WITH="soak contention-older": more); the answer is benchmarks/RESULTS.md
+bench: $(STAMP) ## every row of the budgets, 50 minutes on a quiet machine (WITH="soak contention-older": more); the answer is benchmarks/RESULTS.md
 	$(BIN)/python -m benchmarks all $(addprefix --with ,$(WITH))
 
 GENERATORS := grafana.generate tests.cli.reference tests.live.causes_found tests.manager.metricspage \

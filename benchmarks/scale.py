@@ -320,7 +320,7 @@ def main(quick: bool = False, minor: str = NEWEST) -> Findings:
     table.remarks.append(
         f"Each has {crowd.PODS} pods and one PodGroup, all of which exist: nothing is written. {more} come in each of "
         f"{ROUNDS} rounds. Informers from bytes on, caches, the queue, reconciles, readiness and its metrics; no TLS, "
-        "no HTTP, no webhooks. Memory is resident memory beyond that of an empty process."
+        "no HTTP, no webhooks. Memory is resident; that of each is beyond an empty process's."
     )
     few, many = costs[0], costs[-1]
     milliseconds = [tuple(1000 * each for each in cost.more) for cost in (many, few)]

@@ -52,7 +52,6 @@ class WatchOptions:
     server_seconds: float = 300.0
     read_timeout_seconds: float = READ_TIMEOUT_SECONDS
     max_line_bytes: int = MAX_LINE_BYTES
-    gather_seconds: float = GATHER_SECONDS
     randomness: Callable[[], float] = random.random
 
 
@@ -87,13 +86,13 @@ async def watch(
     opened = transport.stream(request, read_timeout_seconds=options.read_timeout_seconds, throttled=throttled)
     async with opened as stream:
         touch()
-        async with aclosing(_lines(stream, options)) as lines:
+        async with aclosing(_lines(stream, options.max_line_bytes)) as lines:
             async for line in lines:
                 touch()
                 yield _decode(line)
 
 
-async def _lines(stream: Stream, options: WatchOptions) -> AsyncGenerator[bytes, None]:
+async def _lines(stream: Stream, limit: int) -> AsyncGenerator[bytes, None]:
     """Yield each line; after those that have arrived, let others gather."""
     pending = bytearray()
     while chunk := await stream.read():
@@ -101,11 +100,11 @@ async def _lines(stream: Stream, options: WatchOptions) -> AsyncGenerator[bytes,
         if b"\n" in chunk:
             *lines, rest = bytes(pending).split(b"\n")
             for line in lines:
-                _check_size(line, options.max_line_bytes)
+                _check_size(line, limit)
                 yield line
             pending = bytearray(rest)
-            await stream.gather(options.gather_seconds)
-        _check_size(pending, options.max_line_bytes)
+            await stream.gather(GATHER_SECONDS)
+        _check_size(pending, limit)
     if pending:
         yield bytes(pending)
 

@@ -21,7 +21,7 @@ from gangctl.runtime.threads import computed
 _Inputs = tuple[JobSet, ClusterRules, Lifecycle]
 
 MOST_KEPT: Final = 500
-"""JobSets whose assessment is kept: those that were asked for last."""
+"""JobSets whose assessment is kept: those that were assessed last."""
 LARGEST_KEPT: Final = 128
 """Jobs of a JobSet whose assessment is kept: larger ones would take much memory."""
 

@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from gangctl.api.jobset import JobSet
-from gangctl.api.meta import GANG_REF, JOBSET_NAME
+from gangctl.api.meta import JOBSET_NAME
 from gangctl.api.objects import Key
 from gangctl.api.scheduling import Generation, Observed
 from gangctl.client.client import Client, Selection
@@ -25,9 +25,9 @@ from gangctl.controllers.projections import (
 from gangctl.controllers.writer import Overlay, scheduling_resources
 from gangctl.gang.build import ADAPTERS
 from gangctl.gang.diff import Existing, Kind
-from gangctl.gang.plan import GangPlan, job_reference
+from gangctl.gang.plan import GangPlan
 from gangctl.gang.progress import JobProgress
-from gangctl.gang.stamp import Stamp, read_stamp
+from gangctl.gang.unlinked import is_linked
 from gangctl.runtime.informer import Informer, InformerObserver
 from gangctl.runtime.store import Store
 from gangctl.runtime.threads import AT_ONCE, computed
@@ -253,20 +253,12 @@ class GangCaches:
             self._enqueue(changed.key, 0.0)
 
     def _on_job(self, old: JobProgress | None, new: JobProgress | None) -> None:
-        if old is not None and (new is None or changes_objects(old, new) or not self._is_linked(new)):
+        if old is not None and (new is None or changes_objects(old, new) or not self._names_its_group(new)):
             self._enqueue((old.namespace, old.jobset), PROGRESS_DELAY_SECONDS)
 
-    def _is_linked(self, job: JobProgress) -> bool:
-        """Whether the pods of a Job name the group that its JobSet's stamps plan for it."""
+    def _names_its_group(self, job: JobProgress) -> bool:
         jobset, cache = self.jobset((job.namespace, job.jobset)), self._scheduling
-        rj = next((rj for rj in jobset.replicated_jobs if rj.name == job.replicated_job), None) if jobset else None
-        stamp = read_stamp(rj.annotations, GANG_REF) if rj is not None else None
-        if cache is None or not isinstance(stamp, Stamp):
-            return False
-        reference = job_reference(
-            job.jobset, job.jobset_uid, job.index, stamp, attempt=job.attempt, job_attempt=job.job_attempt
-        )
-        return reference.named(cache.generation) == job.group
+        return jobset is not None and cache is not None and is_linked(jobset, job, cache.generation)
 
     def _on_scheduling(self, kind: Kind) -> Callable[[Observed | None, Observed | None], None]:
         def on_change(old: Observed | None, new: Observed | None) -> None:

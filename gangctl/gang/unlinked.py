@@ -13,13 +13,28 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Final
 
+from gangctl.api.jobset import JobSet
+from gangctl.api.meta import GANG_REF
 from gangctl.api.scheduling import Generation
 from gangctl.errors import one_line
-from gangctl.gang.plan import GangPlan
+from gangctl.gang.plan import GangPlan, job_reference
 from gangctl.gang.progress import JobProgress, is_of_attempt
 from gangctl.gang.reasons import Notice, Reason
+from gangctl.gang.stamp import Stamp, read_stamp
 
 _LISTED: Final = 4
+
+
+def is_linked(jobset: JobSet, job: JobProgress, generation: Generation) -> bool:
+    """Whether the pods of one Job name the group that its JobSet's stamps plan for it, as ``generation`` has it."""
+    rj = next((rj for rj in jobset.replicated_jobs if rj.name == job.replicated_job), None)
+    stamp = read_stamp(rj.annotations, rj.annotation_path(GANG_REF)) if rj is not None else None
+    if not isinstance(stamp, Stamp):
+        return False
+    planned = job_reference(
+        job.jobset, job.jobset_uid, job.index, stamp, attempt=job.attempt, job_attempt=job.job_attempt
+    )
+    return job.group == planned.named(generation)
 
 
 def find_unlinked(plan: GangPlan, jobs: Iterable[JobProgress], generation: Generation) -> tuple[JobProgress, ...]:

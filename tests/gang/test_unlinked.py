@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
+
+import pytest
 
 from gangctl.api.scheduling import Generation
 from gangctl.gang.plan import GangPlan
 from gangctl.gang.progress import JobProgress, target_min_counts
 from gangctl.gang.reasons import Reason
-from gangctl.gang.unlinked import find_unlinked, unlinked_notices, without
-from tests.gang.pipeline import GENERATIONS, some_plan
+from gangctl.gang.unlinked import find_unlinked, is_linked, unlinked_notices, without
+from tests.gang.pipeline import GENERATIONS, read, some_plan, stored
 from tests.jobsets import jobset, rj
 from tests.rows import each
 
@@ -61,6 +64,18 @@ def test_a_job_that_names_the_group_of_its_neighbour_is_an_unlinked_job(generati
     plan = some_plan(APART, generation)
     neighbour = member(plan, generation, "w", 1)
     assert find_unlinked(plan, [replace(neighbour, index=0), neighbour], generation) == (replace(neighbour, index=0),)
+
+
+@each("generation", GENERATIONS)
+@pytest.mark.parametrize("raw", [SHARED, APART], ids=["shared", "apart"])
+def test_one_job_alone_gives_the_same_answer_as_all(raw: dict[str, Any], generation: Generation) -> None:
+    plan, jobset = some_plan(raw, generation), read(stored(raw, generation))
+    own = [member(plan, generation, planned.replicated_job, planned.index) for planned in plan.jobs()]
+    others = [replace(each, group=group) for each in own for group in ("", "another", own[0].group, own[-1].group)]
+    for each_job in (*own, *others):
+        assert is_linked(jobset, each_job, generation) is (find_unlinked(plan, [each_job], generation) == ())
+    assert all(is_linked(jobset, each_job, generation) for each_job in own)
+    assert not is_linked(jobset, job("unknown", 0, own[0].group), generation)
 
 
 def test_a_group_of_unlinked_only_is_left_out() -> None:
