@@ -215,6 +215,11 @@ async def test_pathwaysjobs_are_left_to_the_upstream_controller_and_then_adopted
             return "SuspendedJobs" in str((await place.jobset("pw")).get("status"))
 
         await wait_for(suspended, what="JobSet to say that it is suspended")
+        # It lists the JobSet with this status: its watch of JobSets may show it later than its watch of the Lease shows
+        # that upstream has ended.
+        await place.gangctl.process.restart()
+        await place.stood_down(down=True)
+        await place.counted(1, phase="suspended")
         assert place.written() == []
         assert await place.events() == []
     await place.stands("Pending", "waiting")
