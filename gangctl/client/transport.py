@@ -121,10 +121,15 @@ class Stream:
         transport = connection.transport if connection is not None else None
         if not isinstance(transport, asyncio.ReadTransport):
             return
+        # A TLS transport that is paused goes on to read its socket; without room for what it would read, it does not.
+        limit = getattr(transport, "set_read_buffer_limits", lambda *_: None)
         transport.pause_reading()
+        limit(0)
         try:
             await self._clock.sleep(seconds)
         finally:
+            if not transport.is_closing():
+                limit()
             transport.resume_reading()
 
 

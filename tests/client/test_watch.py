@@ -1,18 +1,28 @@
 from __future__ import annotations
 
 import asyncio
-from contextlib import aclosing
+import fcntl
+import ssl
+import struct
+import termios
+from collections.abc import AsyncIterator
+from contextlib import aclosing, asynccontextmanager
+from dataclasses import dataclass
 
 import pytest
 
 from gangctl.client.client import Client, Selection
 from gangctl.client.credentials import StaticCredentials
 from gangctl.client.resources import PODS
-from gangctl.client.transport import Transport
+from gangctl.client.transport import Request, Transport
+from gangctl.client.transport import Stream as Opened
 from gangctl.client.watch import GATHER_SECONDS, WatchEvent, WatchOptions
 from gangctl.errors import ForbiddenError, GoneError, NotFoundError, ServerError, UnavailableError
+from gangctl.runtime.tls import ServerTls
 from tests.client.clock import VirtualClock, ahead, settle, until
 from tests.client.server import ScriptedServer, Stream, obj, reset, status, status_object, text, thing
+from tests.rows import each
+from tests.runtime.authority import bundle, pair
 
 PATH = "/api/v1/namespaces/ns/pods"
 
@@ -165,3 +175,63 @@ async def test_events_that_follow_quickly_are_read_together(server: ScriptedServ
     await until(lambda: len(seen) == 3)
     await clock.advance(GATHER_SECONDS)
     await task
+
+
+@dataclass
+class Gathering:
+    """A stream that lets events gather for a second, after one event."""
+
+    clock: VirtualClock
+    server: Stream
+    transport: Transport
+    stream: Opened
+    task: asyncio.Task[None]
+
+
+@asynccontextmanager
+async def gathering(*, tls: bool) -> AsyncIterator[Gathering]:
+    contexts = (ServerTls(pair("ca")).context, ssl.create_default_context(cadata=bundle("ca").decode()))
+    clock, stream = VirtualClock(), Stream()
+    async with ScriptedServer(tls=contexts[0] if tls else None) as server:
+        server.on("GET", PATH, stream)
+        credentials = StaticCredentials(server.url, tls=contexts[1] if tls else None)
+        async with (
+            Transport(credentials, clock=clock) as transport,
+            transport.stream(Request("GET", PATH, "watch", "pods"), read_timeout_seconds=600) as opened,
+        ):
+            stream.send("ADDED", thing("a", 6))
+            assert b"uid-a" in await opened.read()
+            task = asyncio.create_task(opened.gather(1))
+            await settle()
+            yield Gathering(clock, stream, transport, opened, task)
+            stream.close()
+
+
+@each("tls", [False, True])
+async def test_the_socket_is_not_read_while_events_gather(tls: bool) -> None:
+    async with gathering(tls=tls) as one:
+        connection = one.stream._response.connection
+        assert connection is not None
+        assert connection.transport is not None
+        socket = connection.transport.get_extra_info("socket")
+
+        def unread() -> int:
+            (waiting,) = struct.unpack("i", fcntl.ioctl(socket.fileno(), termios.FIONREAD, bytes(4)))
+            return int(waiting)
+
+        one.server.send("ADDED", thing("b", 7))
+        await until(unread, seconds=30)
+        await settle()
+        assert unread()
+        await one.clock.advance(1)
+        await one.task
+        assert b"uid-b" in await one.stream.read()
+
+
+@each("tls", [False, True])
+async def test_a_connection_may_be_closed_while_events_gather(tls: bool) -> None:
+    async with gathering(tls=tls) as one:
+        await one.transport.close()
+        await settle()
+        await one.clock.advance(1)
+        await one.task
