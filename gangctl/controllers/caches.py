@@ -30,7 +30,7 @@ from gangctl.gang.progress import JobProgress
 from gangctl.gang.unlinked import is_linked
 from gangctl.runtime.informer import Informer, InformerObserver
 from gangctl.runtime.store import Store
-from gangctl.runtime.threads import AT_ONCE, computed
+from gangctl.runtime.threads import AT_ONCE, computed, in_parts
 
 Enqueue = Callable[[Key, float | None], None]
 Observer = Callable[[Resource], InformerObserver]
@@ -172,8 +172,7 @@ class GangCaches:
             self._scheduling = cache
             self._task = asyncio.create_task(cache.run(), name=f"scheduling-{generation}")
             await cache.settled()
-        for namespace, name in self.jobsets.store.keys():  # noqa: SIM118 - a store is not a mapping
-            self._enqueue((namespace, name), 0.0)
+        await in_parts(self.jobsets.store.keys(), lambda key: self._enqueue(key, 0.0))
 
     async def _stop_scheduling(self) -> None:
         task, self._task, self._scheduling = self._task, None, None

@@ -30,6 +30,7 @@ from gangctl.runtime.controller import Action, Controller, ControllerOptions, de
 from gangctl.runtime.events import Event, EventRecorder, EventType, ObjectReference
 from gangctl.runtime.metrics import RuntimeMetrics
 from gangctl.runtime.shards import Share
+from gangctl.runtime.threads import in_parts
 
 NAME = "gangs"
 
@@ -181,8 +182,7 @@ class GangPart:
         await self.synced()
         # A cluster may lack JobSets, and the set of informers may change: neither is waited for.
         await self.caches.informers["jobs"].synced.wait()
-        for key in self.caches.jobsets.store.keys():  # noqa: SIM118 - a store is not a mapping
-            self.controller.enqueue(key)
+        await in_parts(self.caches.jobsets.store.keys(), self.controller.enqueue)
         await self.controller.run()
 
     def _enqueue(self, key: Key, seconds: float | None) -> None:

@@ -124,8 +124,8 @@ class Controller(Generic[K]):
 
         Raises :class:`LeadershipLostError` when a reconcile does: all workers must end.
         """
-        self.queue.resume()
         try:
+            await self.queue.resume()
             with unwrapped_leadership_loss():
                 async with asyncio.TaskGroup() as group:
                     for number in range(self._options.workers):

@@ -2,7 +2,8 @@
 
 While no worker takes them, keys are parked: a standby learns of all the work of a leader.
 
-It is not thread-safe: everything happens on one event loop, and nothing here waits except :meth:`WorkQueue.get`.
+It is not thread-safe: everything happens on one event loop, and nothing here waits except :meth:`WorkQueue.get` and
+:meth:`WorkQueue.resume`.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 from gangctl.client.pacing import Clock, Timer, backoff_delay
+from gangctl.runtime.threads import in_parts
 
 K = TypeVar("K", bound=Hashable)
 
@@ -105,12 +107,14 @@ class WorkQueue(Generic[K]):
         self._queued.clear()
         self._observer.dropped()
 
-    def resume(self) -> None:
-        """Workers take keys again: queue the parked ones."""
+    async def resume(self) -> None:
+        """Workers take keys again: queue the parked ones. Those that are left when it is cancelled stay parked."""
         self._attended = True
-        parked, self._parked = self._parked, {}
-        for key in parked:
-            self.add(key)
+        await in_parts(self._parked, self._unpark)
+
+    def _unpark(self, key: K) -> None:
+        del self._parked[key]
+        self.add(key)
 
     def add(self, key: K) -> None:
         """Queue ``key``, or do so after its present processing."""

@@ -115,7 +115,7 @@ async def test_each_shard_has_its_keys_and_the_first_the_cluster_scoped_ones(num
     parts.checks._check.declare = declare  # type: ignore[method-assign]
     leading = [asyncio.create_task(part()) for part in (parts.policies.lead, parts.checks.lead)]
     queue = parts.gangs.controller.queue
-    queue.resume()
+    await queue.resume()
     for namespace in (mine, others):
         parts.gangs.controller.enqueue((namespace, "js"))
     assert (len(queue), await queue.get()) == (1, (mine, "js"))

@@ -277,7 +277,7 @@ async def test_lost_leadership_ends_all_work(rig: Rig) -> None:
     controller.enqueue("b")
     with pytest.raises(LeadershipLostError):
         await rig.tasks[0]
-    controller.queue.resume()
+    await controller.queue.resume()
     assert sorted(controller.queue._queued) == ["a", "b"]
 
 

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from gangctl.runtime.queue import ControllerObserver, RetryPolicy, WorkQueue
+from gangctl.runtime.threads import AT_ONCE
 from tests.client.clock import VirtualClock, settle
 
 KEYS = st.sampled_from("abcd")
@@ -59,7 +60,8 @@ class QueueMachine(RuleBasedStateMachine):
 
     @rule()
     def resume(self) -> None:
-        self.queue.resume()
+        with pytest.raises(StopIteration):  # so few keys are queued at once
+            self.queue.resume().send(None)
 
     @precondition(lambda self: len(self.queue) > 0)
     @rule()
@@ -194,6 +196,22 @@ async def test_the_observer_receives_depth_and_latency(clock: VirtualClock) -> N
     queue.add_failed("a")
     queue.pause()
     assert log.lines == [("added", 1), ("added", 2), ("taken", 1, 3.0), ("retried",), ("dropped",)]
+
+
+async def test_keys_that_were_not_queued_when_resuming_was_cancelled_stay_parked(queue: WorkQueue[str]) -> None:
+    queue.pause()
+    keys = [str(number) for number in range(AT_ONCE + 2)]
+    for key in keys:
+        queue.add(key)
+    resuming = asyncio.create_task(queue.resume())
+    await asyncio.sleep(0)
+    assert len(queue) == AT_ONCE, "webhooks are answered in between"
+    resuming.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await resuming
+    queue.pause()
+    await queue.resume()
+    assert [await queue.get() for _ in keys] == [*keys[AT_ONCE:], *keys[:AT_ONCE]]
 
 
 async def test_waiting_workers_each_get_one_key(queue: WorkQueue[str]) -> None:

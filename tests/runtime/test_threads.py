@@ -1,12 +1,13 @@
-"""Where pure work is done: at once, or in a thread beside the event loop."""
+"""Where pure work is done: at once, in a thread beside the event loop, or in parts."""
 
 from __future__ import annotations
 
+import asyncio
 import threading
 
 import pytest
 
-from gangctl.runtime.threads import AT_ONCE, computed
+from gangctl.runtime.threads import AT_ONCE, computed, in_parts
 from tests.rows import each
 
 
@@ -26,3 +27,17 @@ async def test_an_error_in_the_thread_is_raised_to_the_caller(items: int) -> Non
 
     with pytest.raises(ValueError, match="ab"):
         await computed(items, fails, "a", more="b")
+
+
+async def test_other_tasks_run_between_parts_and_may_change_what_the_items_are_from() -> None:
+    numbers = dict.fromkeys(range(2 * AT_ONCE))
+    seen: list[int | str] = []
+
+    async def other() -> None:
+        seen.append("other")
+        numbers.clear()
+
+    task = asyncio.create_task(other())
+    await in_parts(numbers, seen.append)
+    await task
+    assert seen == [*range(AT_ONCE), "other", *range(AT_ONCE, 2 * AT_ONCE)]

@@ -8,7 +8,7 @@ objects, so its texts contain times and no ages. The leader does it.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from datetime import datetime
 from typing import Final, Protocol
@@ -29,6 +29,7 @@ from gangctl.readiness.assembly import Collections, assemble, is_followed
 from gangctl.readiness.facts import NodeFacts, PodFacts, Refused, Snapshot
 from gangctl.readiness.result import Readiness
 from gangctl.runtime.shards import Share
+from gangctl.runtime.threads import in_parts
 
 LocalQueueKey = tuple[str, str]
 """Namespace and LocalQueue."""
@@ -92,13 +93,15 @@ class ReadinessController:
 
     def mark_all(self) -> None:
         """Check every JobSet: something that all depend on has changed. Direct changes of a JobSet have priority."""
-        self._mark_later(self._caches.jobsets.store.keys())
+        for key in self._caches.jobsets.store.keys():  # noqa: SIM118 - a store is not a mapping
+            self._mark_later(key)
 
     def mark_at(self, concerned: Callable[[LocalQueueKey], bool] = lambda _: True) -> None:
         """Check the unfinished JobSets of the matching LocalQueues, with the same priority."""
         for queue_key, keys in self._local_queues.items():
             if concerned(queue_key):
-                self._mark_later(keys)
+                for key in keys:
+                    self._mark_later(key)
 
     def readiness(self, key: Key) -> Readiness | None:
         """The last reported readiness of a JobSet; None for one that is not followed, and on a standby."""
@@ -121,7 +124,7 @@ class ReadinessController:
     async def _compute(self) -> None:
         await self._sources.known()
         self._active = True
-        self.mark_all()
+        await in_parts(self._caches.jobsets.store.keys(), self._mark_later)
         await self._requeue_timers.run()
 
     def _forget(self) -> None:
@@ -210,11 +213,9 @@ class ReadinessController:
             groups_known=all(informer is None or informer.synced.is_set() for informer in found),
         )
 
-    def _mark_later(self, keys: Iterable[Key]) -> None:
-        if self._active:
-            for key in keys:
-                if self._share.admits(key):
-                    self._requeue_timers.mark_later(key)
+    def _mark_later(self, key: Key) -> None:
+        if self._active and self._share.admits(key):
+            self._requeue_timers.mark_later(key)
 
     def _on_job(self, old: JobProgress | None, new: JobProgress | None) -> None:
         job = new or old
