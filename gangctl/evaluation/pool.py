@@ -159,7 +159,8 @@ class Pool:
             self._sort_out(queue, task)
             if not task.entries or task.over:
                 return
-            worker = await self.workers.take()
+            # Most of these end their worker, and a new one takes a second: small reviews must not wait for that.
+            worker = await self.workers.take(leave=self._options.workers - 1 if queue == "penalized" else 0)
             try:
                 await self._evaluate(worker, queue, task)
             except _Ended as ended:

@@ -75,7 +75,8 @@ class Workers:
         self._ready: deque[WorkerProcess] = deque()
         self._stale: deque[WorkerProcess] = deque()
         self._lent: dict[WorkerProcess, int] = {}
-        self._waiters: deque[asyncio.Future[WorkerProcess]] = deque()
+        self._waiters: deque[tuple[asyncio.Future[WorkerProcess], int]] = deque()
+        """Callers of :meth:`take`, and how many workers each leaves to others."""
         self._changed = asyncio.Event()
         self._offered = asyncio.Event()
         self._keeper: asyncio.Task[None] | None = None
@@ -109,17 +110,22 @@ class Workers:
             self._offered.clear()
             await self._offered.wait()
 
-    async def take(self) -> WorkerProcess:
-        """Take one: a prepared one, or any idle one; :meth:`give_back` or :meth:`discard` must follow."""
+    async def take(self, *, leave: int = 0) -> WorkerProcess:
+        """Take one: a prepared one, or any idle one; :meth:`give_back` or :meth:`discard` must follow.
+
+        It waits until there are ``leave`` others, lent or not: a caller whose work often ends its worker leaves some to
+        the others.
+        """
         if self._keeper is None or self._keeper.done():
             raise WorkersClosedError(f"worker {self._spec.name}: closed")
         self._in_use = True
         for idle, version in ((self._ready, self._version), (self._stale, -1)):
-            while idle:
+            while idle and self._enough(leave):
                 if (process := idle.popleft()).alive:
                     return self._lend(process, version)
         waiter: asyncio.Future[WorkerProcess] = asyncio.get_running_loop().create_future()
-        self._waiters.append(waiter)
+        waiting = waiter, leave
+        self._waiters.append(waiting)
         self._changed.set()
         try:
             return await waiter
@@ -128,8 +134,8 @@ class Workers:
                 self.give_back(waiter.result())
             raise
         finally:
-            if waiter in self._waiters:
-                self._waiters.remove(waiter)
+            if waiting in self._waiters:
+                self._waiters.remove(waiting)
 
     async def discard(self, process: WorkerProcess) -> None:
         """End a worker that was taken: kill it, if it is not gone already."""
@@ -162,12 +168,19 @@ class Workers:
     def _offer(self, process: WorkerProcess, version: int) -> None:
         """Give an idle worker to the caller that has waited longest, or keep it."""
         self._offered.set()
-        while self._waiters:
-            waiter = self._waiters.popleft()
-            if not waiter.done():
+        idle = self._ready if version == self._version else self._stale
+        idle.append(process)
+        for waiting in self._waiters:
+            waiter, leave = waiting
+            if not waiter.done() and self._enough(leave):
+                idle.pop()
+                self._waiters.remove(waiting)
                 waiter.set_result(self._lend(process, version))
                 return
-        (self._ready if version == self._version else self._stale).append(process)
+
+    def _enough(self, leave: int) -> bool:
+        """Whether one can be taken so that this many are left, lent ones included."""
+        return len(self._ready) + len(self._stale) + len(self._lent) > leave
 
     def _exited(self, process: WorkerProcess) -> None:
         """Free the slot: a worker that was taken counts until it is gone."""
@@ -183,7 +196,7 @@ class Workers:
 
     def _kept(self, keeper: asyncio.Task[None]) -> None:
         """Fail waiting callers when no workers will come: closed, or a preparation failed unexpectedly."""
-        for waiter in self._waiters:
+        for waiter, _ in self._waiters:
             if not waiter.done():
                 waiter.set_exception(WorkersClosedError(f"worker {self._spec.name}: closed"))
         if not keeper.cancelled() and (error := keeper.exception()) is not None:

@@ -330,6 +330,25 @@ async def test_no_worker_is_started_before_the_first_take_if_not_ahead() -> None
         assert children() == [process.pid]
 
 
+async def test_a_caller_that_ends_workers_leaves_some_to_others() -> None:
+    async with Workers(SPEC, size=2) as workers:
+        await workers.until_prepared(2)
+        await workers.discard(await workers.take(leave=1))
+        waiting = asyncio.create_task(workers.take(leave=1))
+        await asyncio.sleep(0)
+        left = await workers.take()
+        new = await waiting
+        assert new.pid != left.pid
+        assert sorted(children()) == sorted([left.pid, new.pid])
+        next_one = asyncio.create_task(workers.take(leave=1))
+        other = asyncio.create_task(workers.take())
+        await asyncio.sleep(0)
+        await workers.discard(new)
+        workers.give_back(left)
+        assert await other is left, "one that another caller can take is not kept for the first"
+        await next_one
+
+
 async def test_the_pool_is_bounded_and_reuses_returned_workers() -> None:
     async with Workers(SPEC, size=2) as workers:
         one, two = await workers.take(), await workers.take()
