@@ -246,7 +246,7 @@ ROWS: Final = (
             Limit(
                 "steady-events",
                 "steady",
-                "events for each new JobSet; GangReady, once an attempt when it is ready, is told beside",
+                "events for each new JobSet; GangReady, once an attempt when it is ready, is counted apart",
                 _MOST,
                 1,
                 "events",
@@ -292,7 +292,7 @@ ROWS: Final = (
                 relative=True,
                 worst=True,
             ),
-            Limit("failover-graceful", "failover", "the leader is told to end", _MOST, 2, "s", worst=True),
+            Limit("failover-graceful", "failover", "the leader gets SIGTERM", _MOST, 2, "s", worst=True),
         ),
     ),
     Row(

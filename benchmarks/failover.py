@@ -1,4 +1,4 @@
-"""A leader that is killed, and one that is told to end: how soon the other replica writes.
+"""A leader that is killed, and one that gets SIGTERM: how soon the other replica writes.
 
 Two replicas behind a balancer, each as a user of its own, beside real Kubernetes; the audit log says who wrote when. A
 JobSet is created as soon as the leader has gone, so that there is something to write.
@@ -62,14 +62,14 @@ async def measure(minor: str, rounds: int, lease_seconds: float) -> tuple[list[f
             for number in range(rounds):
                 killed.append(await follows(cluster, replicas, f"killed-{number}", kill=True))
                 asked.append(await follows(cluster, replicas, f"asked-{number}", kill=False))
-                print(f"round {number + 1}: killed {killed[-1]:.2f} s, told to end {asked[-1]:.2f} s", flush=True)
+                print(f"round {number + 1}: killed {killed[-1]:.2f} s, SIGTERM {asked[-1]:.2f} s", flush=True)
     return killed, asked
 
 
 def main(quick: bool = False, minor: str = NEWEST, lease_seconds: float = LEASE_SECONDS) -> Findings:
     """Both, several times on one pair of replicas; the Lease that they have is what a kill is held against."""
     killed, asked = asyncio.run(measure(minor, 1 if quick else ROUNDS, lease_seconds))
-    table = Table("failover", ["round", "leader killed", "leader told to end"])
+    table = Table("failover", ["round", "leader killed", "leader gets SIGTERM"])
     for number, (one, other) in enumerate(zip(killed, asked, strict=True), 1):
         table.add(number, f"{one:.2f} s", f"{other:.2f} s")
     table.remarks.append(

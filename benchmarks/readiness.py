@@ -270,7 +270,7 @@ class Run:
         self.row(f"{what}: writes", ", ".join(f"{count:,} {kind}" for kind, count in asked.most_common(2)))
         self.row(f"{what}: event loop late, p99", _at_most(done, _LATE, 0.99))
         lags = " / ".join(_at_most(done, _LAG, share) for share in (0.5, 0.99))
-        self.row("from hearing of it to publishing it, p50 / p99", lags)
+        self.row("from the watch event to publishing it, p50 / p99", lags)
         half, most, looks = visibility(scrapes, flips)
         shown = f"at most {half:.1f} s / {most:.1f} s ({looks:,} looks in {len(scrapes)} scrapes)"
         self.row("from the API's answer to metrics, p50 / p99", shown, f"{LAG_BUDGET:g} s")
