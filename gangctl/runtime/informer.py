@@ -75,7 +75,6 @@ class Informer(Generic[T]):
         project: Projection[T],
         *,
         store: Store[T] | None = None,
-        seeded: bool = False,
         namespace: str | None = None,
         selection: Selection = EVERYTHING,
         on_absent: Callable[[], None] | None = None,
@@ -88,10 +87,10 @@ class Informer(Generic[T]):
     ) -> None:
         """Do nothing yet.
 
-        Informers of several namespaces may share one ``store``, and the ``handlers`` of its changes. A ``seeded`` store
-        was filled by an earlier list: the first list of :meth:`run` drops what was deleted since. ``on_absent`` is
-        called when the server turns out not to serve the resource, ``on_synced`` when the store is complete for the
-        first time, and for the first time after that.
+        Informers of several namespaces may share one ``store``, and the ``handlers`` of its changes. An earlier list
+        may have filled the store: the first list of :meth:`run` drops what was deleted since. ``on_absent`` is called
+        when the server turns out not to serve the resource, ``on_synced`` when the store is complete for the first
+        time, and for the first time after that.
         """
         self.resource = resource
         self.store: Store[T] = store if store is not None else Store()
@@ -113,7 +112,6 @@ class Informer(Generic[T]):
         self._contact: float | None = None
         self._absent = False
         self._version = ""  # where to resume; empty: list first
-        self._listed = seeded  # whether the store may hold what a list does not name
         self._opened: float | None = None
         self._refusals = 0
         self._trouble = ""
@@ -130,7 +128,6 @@ class Informer(Generic[T]):
     def forget(self) -> None:
         """Empty the store without notifying handlers, and let the next :meth:`run` start over; not while one runs."""
         self._version = ""
-        self._listed = False
         self.synced.clear()
         self.store.clear()
 
@@ -168,7 +165,8 @@ class Informer(Generic[T]):
 
     async def _relist(self) -> None:
         """Read the whole collection page by page and drop what it no longer holds."""
-        seen: set[Key] = set()
+        # Only what the store has by now can be gone; the names of 500,000 pods take 80 ms to free.
+        seen: set[Key] | None = set() if len(self.store) else None
         version = ""
         pages = self._client.pages(
             self.resource, self._namespace, selection=self._selection, limit=self._options.page_size, ahead=True
@@ -179,11 +177,10 @@ class Informer(Generic[T]):
                 version = page.resource_version
                 for raw in page.items:
                     key = self._upsert(raw)
-                    if key is not None:
+                    if key is not None and seen is not None:
                         seen.add(key)
-        if self._listed:
+        if seen is not None:
             self._notify(self.store.retain(seen, self._namespace))
-        self._listed = True
         self._version = version
         self._absent = False
         if not self.synced.is_set():

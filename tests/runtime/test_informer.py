@@ -352,11 +352,9 @@ async def test_an_informer_lists_again_after_forget(rig: Rig) -> None:
     assert rig.completions == 2
 
 
-@pytest.mark.parametrize("seeded", [True, False])
-async def test_the_first_list_drops_what_was_deleted_from_a_seeded_store(
-    client: Client, server: ScriptedServer, clock: VirtualClock, seeded: bool
+async def test_the_first_list_drops_what_was_deleted_from_a_filled_store(
+    client: Client, server: ScriptedServer, clock: VirtualClock
 ) -> None:
-    """Without `seeded`, the entries of a store belong to other informers."""
     store: Store[str] = Store()
     for name in "ab":
         store.put(("ns", name), Entry(f"uid-{name}", "1", "P"))
@@ -366,16 +364,29 @@ async def test_the_first_list_drops_what_was_deleted_from_a_seeded_store(
         return await (watches if "watch" in request.query else lists)(request)
 
     server.on("GET", PATH, answer)
-    informer = Informer(client, PODS, project, store=store, seeded=seeded, clock=clock)
+    informer = Informer(client, PODS, project, store=store, clock=clock)
     changes: list[tuple[str | None, str | None]] = []
     informer.subscribe(lambda old, new: changes.append((old, new)))
     task = asyncio.create_task(informer.run())
     await informer.synced.wait()
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
-    expected = [(None, "P"), (None, "P"), ("P", "R"), ("P", None)]
-    assert changes == (expected if seeded else expected[:3])
-    assert (store.get("ns", "a") is None) is seeded
+    assert changes == [(None, "P"), (None, "P"), ("P", "R"), ("P", None)]
+    assert store.get("ns", "a") is None
+
+
+async def test_what_was_deleted_after_half_of_a_first_list_is_dropped(rig: Rig) -> None:
+    rig.lists = [
+        page(pod("a", "P"), version="10", token="more"),
+        status(410, "Expired"),
+        page(pod("b", "P"), version="20"),
+    ]
+    rig.watches = [Stream()]
+    rig.start()
+    await rig.next_attempt()
+    await rig.informer.synced.wait()
+    assert rig.known == {"b": "P"}
+    assert rig.reported == [(None, "P"), (None, "P"), ("P", None)]
 
 
 async def test_a_late_subscriber_receives_the_existing_objects(rig: Rig) -> None:

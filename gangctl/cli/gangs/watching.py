@@ -118,7 +118,6 @@ class Watch:
             source.resource,
             source.project,
             store=source.store,
-            seeded=True,
             namespace=source.namespace,
             selection=source.selection,
         )
