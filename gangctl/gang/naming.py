@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import count
 from typing import Final
 
@@ -76,10 +76,18 @@ def workload_name(jobset: str, uid: str) -> str:
 
 def group_name(base: str, uid: str, attempt: int, index: int | None = None, job_attempt: int = 0) -> str:
     """Name of a group in one attempt; ``index`` is of the Job whose pods it is, None where several Jobs share it."""
-    name = _with_uid(base, uid)
     if index is None:
-        return f"{name}-{attempt}"
-    return f"{name}-{index}-{attempt}" + (f".{job_attempt}" if job_attempt else "")
+        return f"{_with_uid(base, uid)}-{attempt}"
+    return replica_names(base, uid, attempt, (job_attempt,), index)[0]
+
+
+def replica_names(base: str, uid: str, attempt: int, job_attempts: Iterable[int], first: int = 0) -> tuple[str, ...]:
+    """Names of the groups of consecutive Jobs, from the number of restarts of each one alone."""
+    name = _with_uid(base, uid)
+    return tuple(
+        f"{name}-{index}-{attempt}.{own}" if own else f"{name}-{index}-{attempt}"
+        for index, own in enumerate(job_attempts, first)
+    )
 
 
 def family(named: str) -> str:

@@ -83,9 +83,7 @@ def group_names(uid: str, attempt: int, rj: ReplicatedJob, stamp: Stamp | None) 
         return ()
     if stamp.scope is not Scope.JOB:
         return (naming.group_name(stamp.base, uid, attempt),)
-    return tuple(
-        naming.group_name(stamp.base, uid, attempt, index, rj.job_restarts(index)) for index in range(rj.replicas)
-    )
+    return naming.replica_names(stamp.base, uid, attempt, map(rj.job_restarts, range(rj.replicas)))
 
 
 def job_reference(

@@ -190,6 +190,8 @@ def _split_sequenced(draft: _Draft) -> None:
 
 
 def _leave_empty(draft: _Draft) -> None:
+    if all(map(replicated_job_pods, draft.members())):
+        return
     empty = [rj for group in draft.groups() if not any(map(replicated_job_pods, group)) for rj in group]
     if empty:
         draft.notices.append(
