@@ -30,10 +30,9 @@ from gangctl.controllers.gangs import GangController, PodReader
 from gangctl.controllers.reporter import GangMetrics, GangReporter
 from gangctl.controllers.writer import Writer
 from gangctl.gang.admission import read_opted_in, stamp_patch
-from gangctl.gang.assess import assess
+from gangctl.gang.desired import JobProgress, assess
 from gangctl.gang.generation import ApiState
 from gangctl.gang.plan import GangPlan
-from gangctl.gang.progress import JobProgress
 from gangctl.gang.resolve import ClusterRules, resolve
 from gangctl.manager.process import COLLECT_AFTER, SWITCH_SECONDS
 from gangctl.runtime.store import Entry

@@ -14,8 +14,7 @@ from benchmarks.table import Table
 from benchmarks.yardsticks import json_round_trip
 from gangctl.api.jobset import read_jobset
 from gangctl.api.scheduling import Generation
-from gangctl.gang.build import build_objects
-from gangctl.gang.plan import make_plan
+from gangctl.gang.plan import build_objects, make_plan
 from gangctl.gang.resolve import ClusterRules, resolve
 from tests.jobsets import FIXTURE_UID, jobset, rj
 

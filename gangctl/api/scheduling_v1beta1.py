@@ -67,6 +67,6 @@ class V1Beta1(V1Alpha2):
 
 
 class V1(V1Beta1):
-    """As v1beta1. Its types are not released, so :mod:`gangctl.gang.openapi` compares it with what is served."""
+    """As v1beta1. Its types are not released, so :mod:`gangctl.gang.generation` compares it with what is served."""
 
     generation = Generation.V1

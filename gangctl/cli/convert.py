@@ -16,10 +16,9 @@ from gangctl.cli.inputs import read_documents, where
 from gangctl.cli.manifests import Problems, describe_others, is_jobset
 from gangctl.cli.messages import note
 from gangctl.cli.output import print_objects
-from gangctl.gang.convert import Conversion, Notation
+from gangctl.gang.convert import Conversion, Notation, Object
 from gangctl.gang.convert import convert as convert_jobset
-from gangctl.gang.edits import Object
-from gangctl.gang.exclusive import replace_exclusive_topology as replace_topology
+from gangctl.gang.convert import replace_exclusive_topology as replace_topology
 from gangctl.migration.marks import systems_seen
 from gangctl.migration.migrate import migrate
 from gangctl.migration.systems import NAMES, System

@@ -15,9 +15,9 @@ from gangctl.cli.manifests import PlannedManifest, cluster_rules, plan_manifests
 from gangctl.cli.messages import note, plural
 from gangctl.cli.output import Section, Table, print_answer
 from gangctl.cli.quantities import with_quantities
-from gangctl.gang.build import build_objects
 from gangctl.gang.config import read_config
 from gangctl.gang.naming import UID_PLACEHOLDER
+from gangctl.gang.plan import build_objects
 from gangctl.gang.report import GroupReport, PlanReport, TemplateReport
 from gangctl.gang.requests import together
 

@@ -13,8 +13,8 @@ from gangctl.cli.manifests import PlannedManifest, cluster_rules, plan_manifests
 from gangctl.cli.messages import note
 from gangctl.cli.output import print_answer
 from gangctl.errors import InputError
-from gangctl.gang.build import build_objects
 from gangctl.gang.naming import UID_PLACEHOLDER
+from gangctl.gang.plan import build_objects
 
 GATES: Final[tuple[str, ...]] = ()
 """Optional features of the scheduling API that ``--gate`` knows: none yet."""

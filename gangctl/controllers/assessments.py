@@ -13,7 +13,7 @@ from typing import Final
 from gangctl.api.jobset import JobSet
 from gangctl.api.objects import Key
 from gangctl.api.scheduling import Generation
-from gangctl.gang.assess import Assessment, Lifecycle, assess
+from gangctl.gang.desired import Assessment, Lifecycle, assess
 from gangctl.gang.generation import ApiState
 from gangctl.gang.resolve import ClusterRules
 from gangctl.runtime.threads import computed

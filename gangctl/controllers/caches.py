@@ -23,11 +23,9 @@ from gangctl.controllers.projections import (
     project_scheduling,
 )
 from gangctl.controllers.writer import Overlay, scheduling_resources
-from gangctl.gang.build import ADAPTERS
+from gangctl.gang.desired import JobProgress, is_linked
 from gangctl.gang.diff import Existing, Kind
-from gangctl.gang.plan import GangPlan
-from gangctl.gang.progress import JobProgress
-from gangctl.gang.unlinked import is_linked
+from gangctl.gang.plan import ADAPTERS, GangPlan
 from gangctl.runtime.informer import Informer, InformerObserver
 from gangctl.runtime.store import Store
 from gangctl.runtime.threads import AT_ONCE, computed, in_parts

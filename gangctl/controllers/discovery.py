@@ -23,6 +23,7 @@ from gangctl.errors import ApiError, ForbiddenError, InvalidError, NotFoundError
 from gangctl.gang.generation import (
     ApiState,
     ServedVersion,
+    differences,
     dropped_options,
     evaluate_proof,
     evaluate_unreadable,
@@ -32,7 +33,6 @@ from gangctl.gang.generation import (
     proof_workload,
     stamped_proof_job,
 )
-from gangctl.gang.openapi import differences
 
 PERIOD_SECONDS: Final = 30.0
 CONFIRM_SECONDS: Final = 2.0

@@ -23,12 +23,10 @@ from gangctl.controllers.caches import GangCaches
 from gangctl.controllers.reporter import GangReporter
 from gangctl.controllers.writer import Writer
 from gangctl.errors import ApiError, OwnershipConflictError
-from gangctl.gang.assess import Lifecycle
-from gangctl.gang.desired import Desired, desire
+from gangctl.gang.desired import Desired, JobProgress, Lifecycle, desire, pods_left
 from gangctl.gang.diff import Change, diff, retire, with_composite
 from gangctl.gang.generation import ApiState
 from gangctl.gang.plan import GangPlan
-from gangctl.gang.progress import JobProgress, pods_left
 from gangctl.runtime.controller import Action, await_change, requeue
 from gangctl.runtime.threads import computed
 

@@ -22,7 +22,7 @@ from gangctl.api.meta import (
 from gangctl.api.scheduling import Observed, SchedulingAdapter, named_group, observe
 from gangctl.client.shape import objects
 from gangctl.errors import InputError
-from gangctl.gang.progress import JobProgress
+from gangctl.gang.desired import JobProgress
 
 _INDEXES: Final = re.compile(r"\b([0-9]{1,10})(?:-([0-9]{1,10}))?\b")
 

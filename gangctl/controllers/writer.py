@@ -13,8 +13,8 @@ from gangctl.api.scheduling import GROUP, CompositePodGroup, Generation, Observe
 from gangctl.client.client import Client, JsonPatch
 from gangctl.client.resources import Resource
 from gangctl.errors import AlreadyExistsError, ConflictError, NotFoundError, OwnershipConflictError
-from gangctl.gang.build import ADAPTERS
 from gangctl.gang.diff import Change, Create, Delete, Kind, SetMinCounts
+from gangctl.gang.plan import ADAPTERS
 
 TTL_SECONDS = 30.0
 Key = tuple[Kind, str, str]

@@ -22,10 +22,9 @@ from gangctl.fit.podsets import podsets_of
 from gangctl.fit.report import API_VERSION, KIND, DomainReport, FitReport, LimitReport, Verdict
 from gangctl.fit.requests import Surroundings, requests_of
 from gangctl.fit.words import quoted, show
-from gangctl.gang.counting import job_pods
-from gangctl.gang.plan import stored_stamps
+from gangctl.gang.naming import Scope
+from gangctl.gang.plan import job_pods, stored_stamps
 from gangctl.gang.resolve import ClusterRules, resolve
-from gangctl.gang.stamp import Scope
 from gangctl.kueue.amounts import UNLIMITED
 from gangctl.kueue.configuration import KueueConfiguration
 from gangctl.kueue.objects import PODS, Amounts

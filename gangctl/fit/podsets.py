@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from gangctl.api.parts import object_at
 from gangctl.fit.topologyrequest import TopologyRequest, group_problems, read_request
-from gangctl.gang.counting import pods_per_job
+from gangctl.gang.plan import pods_per_job
 
 _NOTHING: Final[Mapping[str, Any]] = {}
 

@@ -6,6 +6,6 @@ the controller and the CLI call the same functions, so that an offline preview
 cannot disagree with the cluster. One JobSet passes through
 
 ``config`` (what was asked for) → ``resolve`` (what it becomes: a stamp per
-ReplicatedJob) → ``plan`` (templates, groups, Job references) → ``build``
-(objects of one API generation) → ``diff`` (changes against what exists).
+ReplicatedJob) → ``plan`` (templates, groups, Job references, and the objects
+of one API version) → ``diff`` (changes against what exists).
 """

@@ -29,10 +29,9 @@ from gangctl.api.meta import (
 from gangctl.api.scheduling import Generation, Reference, SchedulingAdapter
 from gangctl.errors import ErrorKind, FieldError, one_line, plural
 from gangctl.gang.config import GangMode, read_config
-from gangctl.gang.counting import job_pods, replicated_job_pods
-from gangctl.gang.plan import job_reference, stored_stamps
+from gangctl.gang.naming import Stamp, read_stamp
+from gangctl.gang.plan import job_pods, job_reference, replicated_job_pods, stored_stamps
 from gangctl.gang.resolve import Resolution
-from gangctl.gang.stamp import Stamp, read_stamp
 from gangctl.gang.validate import check_groups, check_templates
 
 SETTLED: Final = "gang configuration is settled when the JobSet is created: delete the JobSet and create it again"

@@ -1,20 +1,274 @@
-"""What should exist for one JobSet, from the JobSet and its Jobs: the plan step of a reconcile. Pure."""
+"""What should exist for one stored JobSet and its Jobs: the plan step of a reconcile. Pure.
+
+The stamps are authoritative, because stamped Job templates are immutable. The configuration is resolved again only to
+explain why there are no stamps, or that a configuration was written past the webhook and has no effect.
+
+The scheduler does not count finished pods of a group. After one pod of a gang has succeeded, or failed permanently, a
+replacement for another would wait permanently for a quorum that cannot be met (kubernetes issue 142330). If minCount is
+mutable, it is the number of pods that can still exist; otherwise gangctl only reports that the gang is stuck.
+
+The pods of some Jobs do not name the group that was planned for them, and a Job's pod template is immutable. Kubernetes
+1.36 does not have the field in which pods of 1.35 named their gang, so Jobs that exist during that upgrade lose it. A
+Job that bypassed the webhook never had it. Another webhook may have set another group. Pods of such a Job are scheduled
+without the gang, and no group may wait for them: a group counts only the pods that can name it.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from typing import Final
 
-from gangctl.api.jobset import ReplicatedJob
+from gangctl.api.jobset import JobSet, ReplicatedJob
+from gangctl.api.meta import GANG_REF
 from gangctl.api.scheduling import CompositePodGroup, Generation, PodGroup
-from gangctl.gang.assess import Assessment
-from gangctl.gang.composite import composite_of
-from gangctl.gang.naming import group_name
-from gangctl.gang.plan import GangPlan, group_names
-from gangctl.gang.progress import JobProgress, pods_left, target_min_counts
-from gangctl.gang.reasons import Notice
-from gangctl.gang.stamp import Scope, Stamp
-from gangctl.gang.unlinked import find_unlinked, unlinked_notices, without
+from gangctl.errors import one_line
+from gangctl.gang.naming import Scope, Stamp, group_name, read_stamp
+from gangctl.gang.plan import (
+    GangPlan,
+    composite_of,
+    group_names,
+    job_pods,
+    job_reference,
+    make_plan,
+    pods_that_can_exist,
+    stored_stamps,
+)
+from gangctl.gang.reasons import Notice, Reason
+from gangctl.gang.resolve import ClusterRules, resolve
+from gangctl.gang.validate import check_jobs
+
+
+class Lifecycle(StrEnum):
+    """What should exist for a JobSet now."""
+
+    PRESENT = "Present"
+    KEPT = "Kept"
+    """Keep what exists: the JobSet waits in a queue and will be resumed."""
+    RETIRED = "Retired"
+    """Nothing, after its pods are gone."""
+    UNTOUCHED = "Untouched"
+    """Do not manage: another controller does, or the garbage collector deletes it with its owner."""
+
+
+@dataclass(frozen=True, slots=True)
+class Assessment:
+    """``unstamped`` means that a valid gang was requested, but there is no stamp."""
+
+    lifecycle: Lifecycle
+    plan: GangPlan | None
+    notices: tuple[Notice, ...] = ()
+    unstamped: bool = False
+
+
+def while_suspended(jobset: JobSet, *, queues: bool | None, early: bool = False) -> Lifecycle:
+    """What should exist for a JobSet while it is suspended.
+
+    ``queues`` is whether the cluster has Kueue, None if unknown; unknown deletes nothing. Kueue suspends a JobSet that
+    waits in a queue, and resumes it later. Its groups stay after an eviction, so that the references of its pods
+    remain valid. Before the first start there are no groups, unless ``early`` is set. Without Kueue the queue name is
+    ignored, because only the user suspends JobSets.
+    """
+    if not jobset.queue or queues is False:
+        return Lifecycle.RETIRED
+    return Lifecycle.PRESENT if early else Lifecycle.KEPT
+
+
+def _lifecycle(jobset: JobSet, suspended: Lifecycle) -> Lifecycle:
+    if jobset.deleting or jobset.managed_elsewhere:
+        return Lifecycle.UNTOUCHED
+    if jobset.finished:
+        return Lifecycle.RETIRED
+    return suspended if jobset.suspend else Lifecycle.PRESENT
+
+
+def assess(jobset: JobSet, rules: ClusterRules, suspended: Lifecycle = Lifecycle.RETIRED) -> Assessment:
+    """Assess a stored JobSet; total, also for a JobSet that bypassed the webhook.
+
+    ``suspended`` is the result of :func:`while_suspended`.
+    """
+    lifecycle = _lifecycle(jobset, suspended)
+    if lifecycle is Lifecycle.UNTOUCHED:
+        return Assessment(lifecycle, None)
+    resolution = resolve(jobset, rules)
+    stamps, malformed = stored_stamps(jobset)
+    notices = list(resolution.notices)
+    if malformed:
+        notices.append(Notice(Reason.INVALID_GANG_CONFIG, "; ".join(str(error) for error in malformed)))
+    if not any(stamps):
+        if resolution.errors:
+            notices.append(Notice(Reason.INVALID_GANG_CONFIG, "; ".join(str(error) for error in resolution.errors)))
+        return Assessment(lifecycle, None, tuple(notices), unstamped=any(resolution.stamps))
+    if too_many := check_jobs(jobset):
+        notices.append(Notice(Reason.INVALID_GANG_CONFIG, str(too_many[0])))
+        return Assessment(lifecycle, None, tuple(notices))
+    changed = any(new is not None and old != new for old, new in zip(stamps, resolution.stamps, strict=True))
+    if changed or resolution.errors or not resolution.config.asks_for_gangs:
+        message = (
+            "The gang configuration is not the one decided upon at creation and has no effect: what was decided stays. "
+            "Delete the JobSet and create it again."
+        )
+        if resolution.errors:
+            message += " As it is now it would be refused: " + "; ".join(str(error) for error in resolution.errors)
+        notices.append(Notice(Reason.CONFIG_IGNORED, message))
+    config = resolution.config if rules.composite else resolution.config.without_composite()
+    return Assessment(lifecycle, make_plan(jobset, stamps, config), tuple(notices))
+
+
+@dataclass(frozen=True, slots=True)
+class JobProgress:
+    """The facts that gangctl stores of a child Job; ``attempt`` is the JobSet restart it was created in."""
+
+    namespace: str
+    name: str
+    jobset: str
+    jobset_uid: str
+    replicated_job: str
+    index: int
+    attempt: int
+    succeeded: int
+    complete: bool
+    deleting: bool
+    failed: int = 0
+    active: bool = False
+    """Whether the Job has pods that have not finished, terminating ones included."""
+    beside_failed: int = 0
+    """Pods that have not finished, of a Job that has failed ones, else 0: a replacement changes nothing but this."""
+    group: str = ""
+    """The group that its pods name (:func:`~gangctl.api.scheduling.named_group`), empty without one."""
+    failed_indexes: int = 0
+    """Indexes that exceeded ``backoffLimitPerIndex``: they get no more pods."""
+    job_attempt: int = 0
+    """How often this Job alone was restarted."""
+    decided: bool = False
+    """Its success policy was met (condition SuccessCriteriaMet): its other pods end, and it gets no more pods."""
+
+    @property
+    def key(self) -> tuple[str, int]:
+        """ReplicatedJob and index."""
+        return self.replicated_job, self.index
+
+
+def is_of_attempt(job: JobProgress, rj: ReplicatedJob, restarts: int) -> bool:
+    """Whether a Job is of its JobSet's current attempt, and of its own last one."""
+    return job.attempt == restarts and job.job_attempt == rj.job_restarts(job.index)
+
+
+def job_pods_left(rj: ReplicatedJob, job: JobProgress | None, restarts: int) -> int:
+    """Pods one Job can still have at once in the attempt ``restarts``; one of another attempt counts in full.
+
+    A Job of an earlier attempt is about to be replaced. One of a later attempt arrived before the update of its JobSet,
+    and its pods name groups that are not planned yet.
+    """
+    if job is None or job.deleting or not is_of_attempt(job, rj, restarts):
+        return job_pods(rj)
+    if job.complete or job.decided:
+        return 0
+    return pods_that_can_exist(
+        rj.parallelism, rj.completions, succeeded=job.succeeded, failed_indexes=job.failed_indexes
+    )
+
+
+def pods_left(plan: GangPlan, jobs: Iterable[JobProgress]) -> Mapping[str, int]:
+    """Pods that can still exist at once, by group name; a group that has finished has 0."""
+    seen = {job.key: job for job in jobs if job.jobset_uid == plan.uid}
+    by_name = {rj.name: rj for rj in plan.jobset.replicated_jobs}
+    left: dict[str, int] = {group.name: 0 for group in plan.groups}
+    for job in plan.jobs():
+        if job.reference is not None and job.reference.group in left:
+            known = seen.get((job.replicated_job, job.index))
+            left[job.reference.group] += job_pods_left(by_name[job.replicated_job], known, plan.jobset.restarts)
+    return left
+
+
+def target_min_counts(plan: GangPlan, jobs: Iterable[JobProgress]) -> dict[str, int]:
+    """The minCount each PodGroup should have now, by group name; never below 1."""
+    counts = {group.name: group.template.min_count for group in plan.groups}
+    return {name: max(1, min(counts[name], left)) for name, left in pods_left(plan, jobs).items()}
+
+
+_LISTED: Final = 4
+
+
+def is_linked(jobset: JobSet, job: JobProgress, generation: Generation) -> bool:
+    """Whether the pods of one Job name the group that its JobSet's stamps plan for it, as ``generation`` has it."""
+    rj = next((rj for rj in jobset.replicated_jobs if rj.name == job.replicated_job), None)
+    stamp = read_stamp(rj.annotations, rj.annotation_path(GANG_REF)) if rj is not None else None
+    if not isinstance(stamp, Stamp):
+        return False
+    planned = job_reference(
+        job.jobset, job.jobset_uid, job.index, stamp, attempt=job.attempt, job_attempt=job.job_attempt
+    )
+    return job.group == planned.named(generation)
+
+
+def find_unlinked(plan: GangPlan, jobs: Iterable[JobProgress], generation: Generation) -> tuple[JobProgress, ...]:
+    """Jobs of the plan whose pods do not name the group that was planned, as ``generation`` has it.
+
+    Without Jobs that are about to be replaced, and those of an attempt that is not planned yet.
+    """
+    seen = {job.key: job for job in jobs if job.jobset_uid == plan.uid and not job.deleting}
+    by_name = {rj.name: rj for rj in plan.jobset.replicated_jobs}
+    found = []
+    for planned in plan.jobs() if seen else ():
+        job = seen.get((planned.replicated_job, planned.index))
+        if job is None or planned.reference is None:
+            continue
+        if not is_of_attempt(job, by_name[job.replicated_job], plan.jobset.restarts):
+            continue
+        if job.group != planned.reference.named(generation):
+            found.append(job)
+    return tuple(found)
+
+
+def without(plan: GangPlan, unlinked: Sequence[JobProgress]) -> GangPlan:
+    """The plan for the other Jobs: no group counts pods of unlinked Jobs; a group without other pods is removed."""
+    if not unlinked:
+        return plan
+    lean = replace(plan, unlinked=frozenset(job.key for job in unlinked))
+    pods: dict[str, int] = {}
+    for job in lean.jobs():
+        if job.reference is not None:
+            pods[job.reference.group] = pods.get(job.reference.group, 0) + job.pods
+    groups = tuple(
+        group._replace(template=replace(group.template, min_count=min(group.template.min_count, pods[group.name])))
+        for group in plan.groups
+        if pods.get(group.name)
+    )
+    return replace(lean, groups=groups)
+
+
+def names_another(job: JobProgress, generation: Generation) -> bool:
+    """Whether the pods of an unlinked Job name a group in the format of ``generation``."""
+    return bool(job.group) and ("/" in job.group) is not generation.capabilities.pod_groups
+
+
+def unlinked_notices(unlinked: Iterable[JobProgress], generation: Generation) -> tuple[Notice, ...]:
+    """Notices about unlinked Jobs that are not finished."""
+    unfinished = [job for job in unlinked if not job.complete]
+    notices = []
+    if without_group := _listed(job for job in unfinished if not names_another(job, generation)):
+        message = (
+            f"Pods of Jobs {without_group} name no gang and are scheduled one by one: these Jobs were made when the "
+            "cluster served another scheduling API, or past gangctl's webhook, and cannot be changed. What runs goes "
+            "on; a restart of the JobSet, or creating it again, makes it a gang."
+        )
+        notices.append(Notice(Reason.FIELD_DROPPED, message))
+    if elsewhere := [job for job in unfinished if names_another(job, generation)]:
+        groups = ", ".join(sorted({one_line(job.group, 64) for job in elsewhere})[:_LISTED])
+        message = (
+            f"Pods of Jobs {_listed(elsewhere)} name {groups} and not the group of their gang, which goes without "
+            "them: another client wrote spec.schedulingGroup into these Jobs before gangctl could. Find out which "
+            "admission webhook or policy does it, and create the JobSet again."
+        )
+        notices.append(Notice(Reason.FIELD_DROPPED, message))
+    return tuple(notices)
+
+
+def _listed(jobs: Iterable[JobProgress]) -> str:
+    names = sorted(job.name for job in jobs)
+    return ", ".join(names[:_LISTED]) + (f" and {len(names) - _LISTED} more" if len(names) > _LISTED else "")
 
 
 def spare_groups(plan: GangPlan) -> tuple[PodGroup, ...]:

@@ -13,9 +13,8 @@ from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from gangctl.api.scheduling import Capabilities, CompositePodGroup, Observed, PodGroup, Workload
-from gangctl.gang.composite import with_fewer
 from gangctl.gang.naming import family
-from gangctl.gang.plan import GangPlan
+from gangctl.gang.plan import GangPlan, with_fewer
 
 Kind = Literal["Workload", "PodGroup", "CompositePodGroup"]
 Conflicts = tuple[tuple[Kind, str], ...]

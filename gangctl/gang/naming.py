@@ -1,4 +1,4 @@
-"""Names of the objects gangctl creates: readable, unique, stable and never those of other objects.
+"""Names of the objects gangctl creates, and the stamp that carries them: readable, unique and stable.
 
     Workload   BASE-UID                      train-0f5a6f3e-7c21
     group      BASE-UID-ATTEMPT              train-workers-0f5a6f3e-7c21-0
@@ -6,18 +6,27 @@
 
 With the digits of the UID, a JobSet that is deleted and created again under its old name gets new groups while the old
 ones still terminate. The attempt counts the restarts of the JobSet (label ``jobset.sigs.k8s.io/restart-attempt``): a
-restart names new groups, so that none of its pods can start before gangctl has created them. If a replica is a gang,
-a suffix after a dot counts the restarts of its Job alone. A group's name is computed only from its Job's metadata; the
-base, which belongs to a ReplicatedJob or to the JobSet, is in the stamp.
+restart names new groups, so that none of its pods can start before gangctl has created them. If a replica is a gang, a
+suffix after a dot counts the restarts of its Job alone.
+
+The stamp is the decision at JobSet CREATE: annotation ``gangctl.dev/gang-ref`` on
+``replicatedJobs[].template.metadata``. It survives every JobSet CRD, is copied by JobSet onto each Job, and is
+immutable after CREATE by JobSet's own webhook: a Job's metadata alone determines the group of its pods. It has three
+parts, ``SCOPE/TEMPLATE/BASE``, because CEL cannot parse JSON; it is never incomplete.
 """
 
 from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
 from itertools import count
 from typing import Final
+
+from gangctl.api.meta import GANG_REF
+from gangctl.errors import ErrorKind, FieldError
 
 MAX_LENGTH: Final = 63
 """Short enough for a label value; object names allow 253."""
@@ -121,3 +130,50 @@ def template_names(replicated_jobs: tuple[str, ...]) -> tuple[str, ...]:
                 chosen = f"rj{ordinal}-{_hash(f'{name}/{chosen}')}"
         names.append(chosen)
     return tuple(names)
+
+
+_WORDS: Final = 3
+
+
+class Scope(StrEnum):
+    """Which pods share a group."""
+
+    JOBSET = "jobset"
+    REPLICATED_JOB = "rj"
+    JOB = "job"
+
+
+@dataclass(frozen=True, slots=True)
+class Stamp:
+    """Scope of the gang, name of its template in the Workload, and prefix of the names of its groups."""
+
+    scope: Scope
+    template: str
+    base: str
+
+    def encode(self) -> str:
+        """The annotation's value: always the same bytes for the same stamp."""
+        return f"{self.scope}/{self.template}/{self.base}"
+
+
+def decode_stamp(text: object) -> Stamp | None:
+    """The stamp in an annotation's value, or None when gangctl cannot have written it."""
+    words = text.split("/") if isinstance(text, str) else ()
+    if len(words) != _WORDS:
+        return None
+    scope, template, base = words
+    if scope not in list(Scope) or not is_dns_label(template) or not is_dns_label(base) or len(base) > BASE_LENGTH:
+        return None
+    return Stamp(Scope(scope), template, base)
+
+
+def read_stamp(annotations: Mapping[str, str], path: str) -> Stamp | FieldError | None:
+    """The stamp among ``annotations``: None when there is none, a FieldError at ``path`` when it is malformed."""
+    text = annotations.get(GANG_REF)
+    if text is None:
+        return None
+    stamp = decode_stamp(text)
+    if stamp is not None:
+        return stamp
+    detail = "is not a stamp of gangctl: wanted jobset|rj|job/TEMPLATE/BASE; leave it out, gangctl writes it"
+    return FieldError(path, ErrorKind.INVALID, detail)

@@ -1,31 +1,128 @@
-"""The plan: templates, groups and the group of every Job, for one JobSet with its stamps.
+"""The plan of one JobSet with its stamps: templates, groups, the group of every Job, and the objects of a version.
 
-It does not depend on the API generation. It is for one attempt: a restart of the JobSet
-has another plan with other groups. ``minCount`` is the number of pods that exist at once, so that
-a gang starts with all its pods or not at all, unless its minCount says that fewer are enough.
+It is for one attempt: a restart of the JobSet has another plan with other groups. ``minCount`` is the number of pods
+that exist at once, so that a gang starts with all its pods or not at all, unless its minCount says that fewer are
+enough. A Job runs min(parallelism, completions) pods at a time: with fewer completions the rest is never created, and a
+gang that counted them would wait permanently (KEP-1068 review, edge cases 1 to 5 of the scheduling API).
+
+With a CompositePodGroup (KEP-6012) all gangs start together, each placed as a whole: the scheduler starts as many
+groups as minGroupCount says, or none. It does not count a group whose pods have finished: then a pod that is replaced
+in another would wait permanently. minGroupCount is immutable on Kubernetes 1.37, so that a CompositePodGroup with too
+large a one is deleted and created again; pods that run do not need it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any, Final
 
 from gangctl.api.jobset import JobSet, ReplicatedJob
 from gangctl.api.meta import GANG_REF
 from gangctl.api.scheduling import (
     CompositePodGroup,
+    CompositeTemplate,
+    Generation,
     Owner,
     PodGroup,
     Reference,
+    SchedulingAdapter,
     Template,
     Workload,
 )
+from gangctl.api.scheduling_v1alpha1 import V1Alpha1
+from gangctl.api.scheduling_v1alpha2 import V1Alpha2
+from gangctl.api.scheduling_v1alpha3 import composite_pod_group
+from gangctl.api.scheduling_v1beta1 import V1, V1Beta1
 from gangctl.errors import FieldError
 from gangctl.gang import naming
-from gangctl.gang.composite import composite_of, composite_template
 from gangctl.gang.config import GangConfig
-from gangctl.gang.counting import job_pods, replicated_job_pods
-from gangctl.gang.stamp import Scope, Stamp, read_stamp
+from gangctl.gang.naming import Scope, Stamp, read_stamp
+
+
+def is_sequenced(jobset: JobSet, members: Sequence[ReplicatedJob]) -> bool:
+    """Whether JobSet creates the Jobs of ``members`` one after another: a deadlock if they are one gang.
+
+    With startupPolicy InOrder it always does. With dependsOn it does if a member
+    depends on another member, directly or through ReplicatedJobs outside the gang.
+    A dependency only on ReplicatedJobs outside the gang delays the gang without splitting it.
+    """
+    if jobset.in_order:
+        return True
+    names = {rj.name for rj in members}
+    edges = {rj.name: rj.depends_on for rj in jobset.replicated_jobs}
+    # Shared by all members: a path from one that reached no other member reaches none from the rest.
+    seen: set[str] = set()
+    for rj in members:
+        waiting = list(rj.depends_on)
+        while waiting:
+            name = waiting.pop()
+            if name in names:
+                return True
+            if name not in seen:
+                seen.add(name)
+                waiting.extend(edges.get(name, ()))
+    return False
+
+
+INT32_MAX: Final = 2**31 - 1
+
+
+def pods_per_job(parallelism: int | None, completions: int | None) -> int:
+    """Pods of one Job that exist at once, with batch/v1's defaults for what is unset."""
+    wanted = 1 if parallelism is None else parallelism
+    return wanted if completions is None else min(wanted, completions)
+
+
+def job_pods(rj: ReplicatedJob) -> int:
+    """Pods that exist at once in one Job of this ReplicatedJob."""
+    return pods_per_job(rj.parallelism, rj.completions)
+
+
+def replicated_job_pods(rj: ReplicatedJob) -> int:
+    """Pods that exist at once in all Jobs of this ReplicatedJob."""
+    return rj.replicas * job_pods(rj)
+
+
+def pods_that_can_exist(
+    parallelism: int | None, completions: int | None, *, succeeded: int = 0, failed_indexes: int = 0
+) -> int:
+    """Pods that an unfinished Job can still have at once (``manageJob`` of Kubernetes' Job controller).
+
+    ``succeeded`` of its pods succeeded, and ``failed_indexes`` of its indexes failed permanently: they exceeded
+    ``backoffLimitPerIndex``, and get no more pods. A Job without completions (a work queue) starts no
+    pod after one has succeeded, so that every success lowers its number permanently.
+
+    A suspended Job counts as running: its pods are created again on resume, and need a complete group.
+    """
+    at_once = pods_per_job(parallelism, completions)
+    target = at_once if completions is None else completions
+    return max(0, min(at_once, target - succeeded - failed_indexes))
+
+
+_SEVERAL: Final = 2
+
+
+def composite_template(templates: Sequence[Template], groups: int) -> CompositeTemplate | None:
+    """The parent of all templates of a Workload, from which ``groups`` groups are made; None for a single group."""
+    if groups < _SEVERAL:
+        return None
+    taken = {template.name for template in templates}
+    name = next(each for each in naming.numbered("all") if each not in taken)
+    return CompositeTemplate(name, groups, templates[0].priority_class)
+
+
+def composite_of(workload: Workload, attempt: int) -> CompositePodGroup | None:
+    """The CompositePodGroup of one attempt, None where the Workload has no template for it."""
+    if workload.composite is None:
+        return None
+    name = naming.group_name(naming.base_name(workload.owner.name), workload.owner.uid, attempt)
+    return CompositePodGroup(workload.namespace, name, workload.owner, workload.name, workload.composite)
+
+
+def with_fewer(group: CompositePodGroup, groups: int) -> CompositePodGroup:
+    """The same with another minGroupCount."""
+    return group._replace(template=replace(group.template, min_group_count=groups))
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +150,7 @@ class GangPlan:
     composite: CompositePodGroup | None = None
     """Parent of all groups."""
     unlinked: frozenset[tuple[str, int]] = frozenset()
-    """ReplicatedJob and index of Jobs whose pods name no group although one was planned (:mod:`.unlinked`)."""
+    """ReplicatedJob and index of Jobs whose pods name no group, although one was planned."""
 
     def jobs(self) -> Iterator[PlannedJob]:
         """Every child Job in JobSet's order."""
@@ -161,3 +258,19 @@ def make_plan(
         PodGroup(jobset.namespace, name, owner, workload.name, template, parent) for name, template in grouped.items()
     )
     return GangPlan(jobset, real, tuple(stamps), workload, groups, names, composite)
+
+
+ADAPTERS: Final[dict[Generation, SchedulingAdapter]] = {
+    adapter.generation: adapter for adapter in (V1Alpha1(), V1Alpha2(), V1Beta1(), V1())
+}
+
+
+def build_objects(plan: GangPlan, generation: Generation) -> list[dict[str, Any]]:
+    """The Workload, then its groups, in the order in which they have to be created."""
+    adapter = ADAPTERS[generation]
+    objects = [adapter.workload(plan.workload)]
+    if plan.composite is not None:
+        objects.append(composite_pod_group(plan.composite))
+    if generation.capabilities.pod_groups:
+        objects += [adapter.pod_group(group) for group in plan.groups]
+    return objects

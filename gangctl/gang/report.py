@@ -15,11 +15,10 @@ from gangctl.api.meta import QUEUE_NAME
 from gangctl.api.reportschema import QUANTITY
 from gangctl.api.scheduling import Generation
 from gangctl.errors import FieldError
-from gangctl.gang.counting import is_sequenced, job_pods, replicated_job_pods
-from gangctl.gang.plan import GangPlan, PlannedJob
+from gangctl.gang.naming import Scope
+from gangctl.gang.plan import GangPlan, PlannedJob, is_sequenced, job_pods, replicated_job_pods
 from gangctl.gang.reasons import Notice
 from gangctl.gang.requests import as_integers, pod_requests, times, together
-from gangctl.gang.stamp import Scope
 
 API_VERSION: Final = "gangctl.dev/v1alpha1"
 KIND: Final = "GangPlan"

@@ -16,19 +16,20 @@ from gangctl.api.jobset import JobSet, ReplicatedJob
 from gangctl.api.meta import DEFAULT_SCHEDULER, GANG_MODE, GANG_OPTIONS, GANGS
 from gangctl.api.scheduling import NEWEST, Feature, Generation
 from gangctl.errors import ErrorKind, FieldError
-from gangctl.gang.config import GangConfig, GangMode, read_config
-from gangctl.gang.counting import is_sequenced, replicated_job_pods
-from gangctl.gang.gangs import Gang
-from gangctl.gang.keys import check_keys
-from gangctl.gang.naming import base_name, template_names
-from gangctl.gang.options import check_composite, check_gangs, check_sequences, check_support
+from gangctl.gang.config import Gang, GangConfig, GangMode, read_config
+from gangctl.gang.naming import Scope, Stamp, base_name, template_names
+from gangctl.gang.plan import is_sequenced, replicated_job_pods
 from gangctl.gang.reasons import Notice, Reason
-from gangctl.gang.stamp import Scope, Stamp
 from gangctl.gang.validate import (
+    check_composite,
+    check_gangs,
     check_groups,
     check_job_scheduling,
     check_jobs,
+    check_keys,
     check_schedulers,
+    check_sequences,
+    check_support,
     check_templates,
 )
 

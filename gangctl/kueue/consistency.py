@@ -15,10 +15,10 @@ from gangctl.api.jobset import MAX_REPLICATED_JOBS, JobSet, ReplicatedJob
 from gangctl.api.meta import GANG_OPTIONS, GANGS, QUEUE_NAME
 from gangctl.api.reader import Reader
 from gangctl.errors import ErrorKind, FieldError, one_line
-from gangctl.gang.counting import is_sequenced, job_pods, replicated_job_pods
+from gangctl.gang.naming import Scope, Stamp
+from gangctl.gang.plan import is_sequenced, job_pods, replicated_job_pods
 from gangctl.gang.reasons import Notice, Reason
 from gangctl.gang.resolve import Resolution
-from gangctl.gang.stamp import Scope, Stamp
 from gangctl.kueue.names import (
     ELASTIC_JOB,
     INJECTED_ANNOTATIONS,

@@ -20,7 +20,7 @@ from gangctl.controllers.gangs import GangController, PodReader
 from gangctl.controllers.reporter import GangMetrics, GangReporter
 from gangctl.controllers.writer import Writer
 from gangctl.errors import ApiError
-from gangctl.gang.assess import Lifecycle
+from gangctl.gang.desired import Lifecycle
 from gangctl.gang.diff import Kind
 from gangctl.gang.generation import ApiState
 from gangctl.gang.reasons import Notice

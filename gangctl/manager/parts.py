@@ -7,7 +7,7 @@ from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass
 
 from gangctl.api.jobset import JobSet
-from gangctl.gang.assess import Lifecycle
+from gangctl.gang.desired import Lifecycle
 from gangctl.manager.checks import CheckPart
 from gangctl.manager.gangs import Dependencies, GangPart
 from gangctl.manager.pathways import PathwaysPart

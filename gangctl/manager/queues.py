@@ -10,7 +10,7 @@ from gangctl.api.objects import Key
 from gangctl.controllers.queues.sources import QueueSources
 from gangctl.controllers.queues.verdicts import VerdictMetrics, Verdicts, reader
 from gangctl.controllers.queues.view import ALL, QueueView
-from gangctl.gang.assess import Lifecycle, while_suspended
+from gangctl.gang.desired import Lifecycle, while_suspended
 from gangctl.manager.gangs import Dependencies, GangPart, error_policy
 from gangctl.runtime.controller import Controller, ControllerOptions
 

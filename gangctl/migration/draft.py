@@ -9,8 +9,8 @@ from typing import Final
 
 from gangctl.api.jobset import JobSet, ReplicatedJob
 from gangctl.errors import ErrorKind, FieldError
-from gangctl.gang.counting import replicated_job_pods
-from gangctl.gang.edits import Object
+from gangctl.gang.convert import Object
+from gangctl.gang.plan import replicated_job_pods
 from gangctl.migration.marks import Level, Mark
 from gangctl.migration.systems import NAMES, Names, System
 

@@ -10,8 +10,8 @@ from __future__ import annotations
 from typing import Final
 
 from gangctl.errors import ErrorKind
-from gangctl.gang.counting import job_pods, pods_per_job
-from gangctl.gang.labels import is_label_key
+from gangctl.gang.config import is_label_key
+from gangctl.gang.plan import job_pods, pods_per_job
 from gangctl.migration.draft import Draft, Group, check_minimum, listed, scheduler_path
 from gangctl.migration.marks import Level
 

@@ -14,8 +14,7 @@ from gangctl.api.jobset import read_jobset
 from gangctl.api.meta import GANG_MODE, GANG_OPTIONS, JOBSET_GROUP, QUEUE_NAME
 from gangctl.errors import ErrorKind
 from gangctl.gang.config import GangConfig, GangMode, is_configured
-from gangctl.gang.convert import Notation, check_words, convert, options_text
-from gangctl.gang.edits import Object, with_key, with_metadata
+from gangctl.gang.convert import Notation, Object, check_words, convert, options_text, with_key, with_metadata
 from gangctl.gang.resolve import ClusterRules, resolve
 from gangctl.migration import kai, volcano
 from gangctl.migration.draft import Draft, Note, Problem, scheduler_path

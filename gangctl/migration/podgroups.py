@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from gangctl.api.jobset import ReplicatedJob
 from gangctl.errors import ErrorKind
-from gangctl.gang.edits import Object
+from gangctl.gang.convert import Object
 from gangctl.migration.draft import Draft, Group, Note, check_minimum, scheduler_path
 from gangctl.migration.marks import Mark
 from gangctl.migration.systems import Names

@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from typing import Final
 
 from gangctl.api.jobset import ReplicatedJob
-from gangctl.gang.counting import job_pods
-from gangctl.gang.edits import Object
+from gangctl.gang.convert import Object
+from gangctl.gang.plan import job_pods
 from gangctl.migration.draft import Draft, Group, check_minimum, listed, scheduler_path
 from gangctl.migration.marks import Level
 from gangctl.migration.podgroups import PodGroup, add_named_group, named_members

@@ -11,10 +11,9 @@ from gangctl.api.jobset import JobSet
 from gangctl.api.meta import GANG_REF
 from gangctl.api.objects import Key
 from gangctl.api.scheduling import Observed
-from gangctl.gang.assess import Assessment
 from gangctl.gang.config import read_config
+from gangctl.gang.desired import Assessment, JobProgress
 from gangctl.gang.generation import ApiState
-from gangctl.gang.progress import JobProgress
 from gangctl.readiness.facts import NodeFacts, PodFacts, QueueFacts, Refused, Snapshot
 
 _NOTHING: Final[Mapping[str, bool]] = MappingProxyType({})

@@ -11,9 +11,8 @@ from dataclasses import dataclass, field
 
 from gangctl.api.jobset import JobSet
 from gangctl.api.scheduling import Observed
-from gangctl.gang.assess import Assessment
+from gangctl.gang.desired import Assessment, JobProgress
 from gangctl.gang.generation import ApiState
-from gangctl.gang.progress import JobProgress
 from gangctl.kueue.blocked import Blocked
 from gangctl.kueue.objects import QueuedWorkload
 from gangctl.kueue.stuck import Stuck
@@ -111,7 +110,7 @@ class Snapshot:
 
     jobset: JobSet
     assessment: Assessment
-    """The assessment of its stamps (:func:`gangctl.gang.assess.assess`)."""
+    """The assessment of its stamps (:func:`gangctl.gang.desired.assess`)."""
     jobs: Sequence[JobProgress]
     """Jobs of this JobSet."""
     pods: Sequence[PodFacts]

@@ -15,12 +15,9 @@ from typing import Final
 from gangctl.api.jobset import JobSet, ReplicatedJob
 from gangctl.api.scheduling import NEWEST, Generation, Observed, Reference
 from gangctl.gang.config import read_config
-from gangctl.gang.counting import job_pods
-from gangctl.gang.naming import family
-from gangctl.gang.plan import GangPlan, PlannedJob, make_plan, stored_stamps
-from gangctl.gang.progress import JobProgress, job_pods_left
-from gangctl.gang.stamp import Scope
-from gangctl.gang.unlinked import find_unlinked
+from gangctl.gang.desired import JobProgress, find_unlinked, job_pods_left
+from gangctl.gang.naming import Scope, family
+from gangctl.gang.plan import GangPlan, PlannedJob, job_pods, make_plan, stored_stamps
 from gangctl.gang.validate import MAX_JOBS, check_jobs
 from gangctl.readiness.facts import PodFacts, Snapshot
 from gangctl.readiness.reading import unix

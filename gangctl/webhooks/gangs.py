@@ -29,9 +29,9 @@ from gangctl.gang.admission import (
     stamp_patch,
     unstamped,
 )
-from gangctl.gang.build import ADAPTERS
 from gangctl.gang.diff import Kind
 from gangctl.gang.generation import ApiState
+from gangctl.gang.plan import ADAPTERS
 from gangctl.gang.reasons import Notice
 from gangctl.gang.resolve import ClusterRules, Resolution, resolve
 from gangctl.kueue.consistency import Consistency, KueueFacts, check_consistency

@@ -19,8 +19,7 @@ from gangctl.api.meta import (
     PROOF_LABEL,
     RESTART_ATTEMPT,
 )
-from gangctl.gang.naming import UID_LENGTH
-from gangctl.gang.stamp import Scope
+from gangctl.gang.naming import UID_LENGTH, Scope
 from gangctl.webhooks.configurations import (
     JOBS,
     NAME,

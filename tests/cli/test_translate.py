@@ -10,8 +10,7 @@ import yaml
 
 from gangctl.api.jobset import read_jobset
 from gangctl.api.scheduling import Generation
-from gangctl.gang.build import build_objects
-from gangctl.gang.plan import make_plan
+from gangctl.gang.plan import build_objects, make_plan
 from gangctl.gang.resolve import ClusterRules, resolve
 from tests.cases import CASES, Case, object_name
 from tests.cli.manifests import EXAMPLES, gang, write

@@ -14,8 +14,7 @@ from gangctl.client.credentials import StaticCredentials
 from gangctl.client.transport import Transport
 from gangctl.controllers import caches
 from gangctl.controllers.caches import GangCaches, changes_objects, same_object
-from gangctl.gang.assess import assess
-from gangctl.gang.progress import JobProgress
+from gangctl.gang.desired import JobProgress, assess
 from gangctl.gang.resolve import ClusterRules
 from tests.gang.pipeline import stored
 from tests.jobsets import FIXTURE_UID, jobset, rj

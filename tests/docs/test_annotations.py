@@ -11,7 +11,7 @@ import pytest
 
 from gangctl.api import meta
 from gangctl.gang.config import GangMode, GangOptions
-from gangctl.gang.stamp import Scope
+from gangctl.gang.naming import Scope
 from tests.docpages import ROOT
 from tests.docs.tables import code, rows
 from tests.rows import each

@@ -7,7 +7,7 @@ from typing import Any
 from gangctl.api.jobset import JobSet, read_jobset
 from gangctl.api.scheduling import NEWEST, Generation
 from gangctl.gang.admission import stamp_patch
-from gangctl.gang.assess import Assessment, assess
+from gangctl.gang.desired import Assessment, assess
 from gangctl.gang.plan import GangPlan, make_plan
 from gangctl.gang.resolve import ClusterRules, Resolution, resolve
 from tests.gang.json_patch import apply

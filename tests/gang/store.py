@@ -8,9 +8,8 @@ from typing import Any
 
 from gangctl.api.scheduling import CompositePodGroup, Generation, Observed, PodGroup, Workload, observe
 from gangctl.api.scheduling_v1alpha3 import composite_pod_group
-from gangctl.gang.build import ADAPTERS
 from gangctl.gang.diff import Change, Create, Existing, Kind, SetMinCounts
-from gangctl.gang.plan import GangPlan
+from gangctl.gang.plan import ADAPTERS, GangPlan
 
 Raw = dict[str, Any]
 

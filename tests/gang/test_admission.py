@@ -16,7 +16,7 @@ from gangctl.gang.admission import (
     stamp_patch,
     unstamped,
 )
-from gangctl.gang.stamp import Scope, Stamp
+from gangctl.gang.naming import Scope, Stamp
 from tests.gang.json_patch import apply
 from tests.gang.pipeline import GENERATIONS, read, resolved, stored
 from tests.jobsets import FIXTURE_UID, jobset, rj

@@ -7,7 +7,7 @@ from typing import Any
 
 from gangctl.api.meta import GANG_MODE, GANG_REF
 from gangctl.api.scheduling import Generation
-from gangctl.gang.assess import Assessment, Lifecycle, assess, while_suspended
+from gangctl.gang.desired import Assessment, Lifecycle, assess, while_suspended
 from gangctl.gang.reasons import Reason
 from gangctl.gang.resolve import ClusterRules
 from gangctl.gang.validate import MAX_JOBS

@@ -11,14 +11,10 @@ from hypothesis import strategies as st
 
 from gangctl.api.scheduling import NEWEST, CompositePodGroup, CompositeTemplate, Feature, Generation
 from gangctl.controllers.writer import min_count_patch
-from gangctl.gang.assess import assess
-from gangctl.gang.build import build_objects
-from gangctl.gang.composite import with_fewer
 from gangctl.gang.convert import Notation, convert
-from gangctl.gang.desired import desire
+from gangctl.gang.desired import JobProgress, assess, desire
 from gangctl.gang.diff import Create, Delete, Difference, SetMinCounts, diff, retire, with_composite
-from gangctl.gang.plan import GangPlan
-from gangctl.gang.progress import JobProgress
+from gangctl.gang.plan import GangPlan, build_objects, with_fewer
 from gangctl.gang.reasons import Reason
 from gangctl.gang.resolve import ClusterRules, resolve
 from tests.gang.pipeline import read, resolved, some_plan, stored

@@ -12,10 +12,9 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from gangctl.api.scheduling import Generation
-from gangctl.gang.build import build_objects
+from gangctl.gang.desired import JobProgress, pods_left, target_min_counts
 from gangctl.gang.diff import Create, Delete, Difference, diff, retire
-from gangctl.gang.plan import GangPlan
-from gangctl.gang.progress import JobProgress, pods_left, target_min_counts
+from gangctl.gang.plan import GangPlan, build_objects
 from tests.gang.pipeline import GENERATIONS, planned
 from tests.gang.store import Store
 from tests.strategies import PROPERTY, gangs, resized

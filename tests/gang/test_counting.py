@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gangctl.controllers.projections import count_indexes
-from gangctl.gang.counting import pods_that_can_exist
+from gangctl.gang.plan import pods_that_can_exist
 from tests.rows import each
 
 

@@ -7,10 +7,9 @@ from dataclasses import replace
 from typing import Any
 
 from gangctl.api.scheduling import Generation, Observed, PodGroup
-from gangctl.gang.build import build_objects
+from gangctl.gang.desired import JobProgress, target_min_counts
 from gangctl.gang.diff import Change, Create, Delete, Difference, Existing, SetMinCounts, diff, retire
-from gangctl.gang.plan import GangPlan
-from gangctl.gang.progress import JobProgress, target_min_counts
+from gangctl.gang.plan import GangPlan, build_objects
 from tests.gang.pipeline import GENERATIONS, some_plan
 from tests.gang.store import Store
 from tests.jobsets import jobset, rj

@@ -10,12 +10,10 @@ from typing import Any
 from gangctl.api.scheduling import Generation
 from gangctl.errors import ErrorKind
 from gangctl.gang.admission import reference_of_job
-from gangctl.gang.assess import Lifecycle
-from gangctl.gang.build import ADAPTERS
-from gangctl.gang.counting import pods_that_can_exist
+from gangctl.gang.desired import Lifecycle, target_min_counts
 from gangctl.gang.diff import Delete, diff
 from gangctl.gang.naming import BASE_LENGTH, MAX_LENGTH, template_names
-from gangctl.gang.progress import target_min_counts
+from gangctl.gang.plan import ADAPTERS, pods_that_can_exist
 from gangctl.gang.reasons import Reason
 from gangctl.gang.resolve import ClusterRules, Resolution, resolve
 from tests.gang.pipeline import GENERATIONS, assessed, child_job, planned, read, resolved, some_plan, stored

@@ -19,11 +19,9 @@ from gangctl.api.meta import GANG_MODE, GANG_OPTIONS
 from gangctl.api.scheduling import Generation
 from gangctl.errors import ErrorKind
 from gangctl.gang.admission import check_update
-from gangctl.gang.assess import Lifecycle
-from gangctl.gang.build import build_objects
+from gangctl.gang.desired import JobProgress, Lifecycle, target_min_counts
 from gangctl.gang.diff import Create, Difference, SetMinCounts, diff, retire
-from gangctl.gang.plan import GangPlan
-from gangctl.gang.progress import JobProgress, target_min_counts
+from gangctl.gang.plan import GangPlan, build_objects
 from gangctl.gang.reasons import Reason
 from tests.gang.pipeline import GENERATIONS, assessed, read, resolved, some_plan, stored
 from tests.gang.store import Store

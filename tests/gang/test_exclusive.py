@@ -7,7 +7,7 @@ import json
 from typing import Any
 
 from gangctl.api.scheduling import Generation
-from gangctl.gang.exclusive import replace_exclusive_topology
+from gangctl.gang.convert import replace_exclusive_topology
 from gangctl.gang.resolve import ClusterRules, resolve
 from tests.gang.pipeline import GENERATIONS, read
 from tests.jobsets import OPTIONS, jobset, rj

@@ -11,11 +11,9 @@ from hypothesis import strategies as st
 from gangctl.api.meta import GANGS
 from gangctl.api.scheduling import Claim, Generation, PodGroup, Template
 from gangctl.gang.admission import check_update, reference_of_job
-from gangctl.gang.build import build_objects
 from gangctl.gang.convert import Notation, convert
-from gangctl.gang.counting import replicated_job_pods
-from gangctl.gang.desired import spare_groups
-from gangctl.gang.progress import JobProgress, target_min_counts
+from gangctl.gang.desired import JobProgress, spare_groups, target_min_counts
+from gangctl.gang.plan import build_objects, replicated_job_pods
 from tests.gang.pipeline import assessed, child_job, read, resolved, some_plan, stored
 from tests.jobsets import FIXTURE_UID, MODE, OPTIONS, jobset, rj
 from tests.rows import each

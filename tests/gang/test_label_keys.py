@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Final
 
-from gangctl.gang.labels import is_label_key
+from gangctl.gang.config import is_label_key
 from tests.gang.pipeline import resolved
 from tests.jobsets import jobset, rj
 from tests.rows import each

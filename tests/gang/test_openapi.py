@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gangctl.api.scheduling import CompositeTemplate, Generation, Template
-from gangctl.gang.openapi import COMPOSITE, TEMPLATES, differences
+from gangctl.gang.generation import COMPOSITE, TEMPLATES, differences
 from gangctl.sandbox.openapi import document
 from gangctl.sandbox.registry import Registry
 from tests.rows import each

@@ -7,8 +7,8 @@ from typing import Any
 
 from gangctl.api.meta import GANGS
 from gangctl.api.scheduling import Feature, Generation
-from gangctl.gang.build import build_objects
 from gangctl.gang.generation import ServedVersion, dropped_options, pick_generation, proof_workload
+from gangctl.gang.plan import build_objects
 from gangctl.gang.reasons import Reason
 from gangctl.gang.resolve import ClusterRules, resolve
 from tests.gang.pipeline import read, resolved, some_plan

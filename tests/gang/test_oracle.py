@@ -21,12 +21,9 @@ from hypothesis import strategies as st
 
 from gangctl.api.meta import GANGS
 from gangctl.api.scheduling import NEWEST
-from gangctl.gang.build import ADAPTERS, build_objects
-from gangctl.gang.config import read_config
-from gangctl.gang.counting import is_sequenced, job_pods, replicated_job_pods
-from gangctl.gang.labels import is_label_key
-from gangctl.gang.native_write import write_scheduling
-from gangctl.gang.plan import make_plan
+from gangctl.gang.config import is_label_key, read_config
+from gangctl.gang.native import write_scheduling
+from gangctl.gang.plan import ADAPTERS, build_objects, is_sequenced, job_pods, make_plan, replicated_job_pods
 from tests.docpages import ROOT
 from tests.gang.pipeline import read, resolved
 from tests.jobsets import FIXTURE_UID, MODE, OPTIONS, jobset, rj

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from gangctl.gang.desired import JobProgress, pods_left, target_min_counts
 from gangctl.gang.plan import GangPlan
-from gangctl.gang.progress import JobProgress, pods_left, target_min_counts
 from tests.gang.pipeline import some_plan
 from tests.jobsets import jobset, rj
 from tests.rows import each

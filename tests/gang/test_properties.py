@@ -25,12 +25,10 @@ from gangctl.gang.admission import (
     restamp_patch,
     unstamped,
 )
-from gangctl.gang.assess import assess
-from gangctl.gang.build import ADAPTERS, build_objects
-from gangctl.gang.naming import is_dns_label
-from gangctl.gang.plan import GangPlan, make_plan
+from gangctl.gang.desired import assess
+from gangctl.gang.naming import Scope, decode_stamp, is_dns_label
+from gangctl.gang.plan import ADAPTERS, GangPlan, build_objects, make_plan
 from gangctl.gang.resolve import ClusterRules, resolve
-from gangctl.gang.stamp import Scope, decode_stamp
 from tests.cases import CASES
 from tests.gang.json_patch import apply
 from tests.gang.pipeline import GENERATIONS, assessed, child_job, planned, read, resolved, stored

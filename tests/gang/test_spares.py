@@ -9,12 +9,9 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from gangctl.api.scheduling import Generation, Scheduled
-from gangctl.gang.assess import assess
-from gangctl.gang.build import build_objects
-from gangctl.gang.desired import desire, spare_groups
+from gangctl.gang.desired import assess, desire, spare_groups, target_min_counts
 from gangctl.gang.diff import Create, Delete, Difference, Existing, SetMinCounts, diff
-from gangctl.gang.plan import GangPlan, make_plan
-from gangctl.gang.progress import target_min_counts
+from gangctl.gang.plan import GangPlan, build_objects, make_plan
 from gangctl.gang.resolve import ClusterRules
 from tests.gang.pipeline import planned, read, resolved, some_plan, stored
 from tests.gang.store import Store

@@ -8,10 +8,9 @@ from typing import Any
 import pytest
 
 from gangctl.api.scheduling import Generation
+from gangctl.gang.desired import JobProgress, find_unlinked, is_linked, target_min_counts, unlinked_notices, without
 from gangctl.gang.plan import GangPlan
-from gangctl.gang.progress import JobProgress, target_min_counts
 from gangctl.gang.reasons import Reason
-from gangctl.gang.unlinked import find_unlinked, is_linked, unlinked_notices, without
 from tests.gang.pipeline import GENERATIONS, read, some_plan, stored
 from tests.jobsets import jobset, rj
 from tests.rows import each

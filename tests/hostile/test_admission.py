@@ -25,8 +25,8 @@ from gangctl.gang.admission import (
     stamp_patch,
     unstamped,
 )
-from gangctl.gang.assess import assess
-from gangctl.gang.build import ADAPTERS
+from gangctl.gang.desired import assess
+from gangctl.gang.plan import ADAPTERS
 from gangctl.gang.reasons import Notice
 from gangctl.gang.resolve import ClusterRules, resolve
 from gangctl.gang.validate import MAX_JOBS

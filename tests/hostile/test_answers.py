@@ -28,8 +28,8 @@ from gangctl.controllers.discovery import discover
 from gangctl.controllers.gangs import PodReader
 from gangctl.controllers.projections import project_job, project_jobset, project_scheduling
 from gangctl.errors import ApiError, ConfigError
-from gangctl.gang.build import ADAPTERS
 from gangctl.gang.generation import ApiState
+from gangctl.gang.plan import ADAPTERS
 from gangctl.runtime.certsource import SecretCertificates
 from gangctl.runtime.election import ElectionOptions, LeaseElection
 from gangctl.runtime.informer import Informer

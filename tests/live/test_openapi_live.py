@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gangctl.api.scheduling import Generation
-from gangctl.gang.openapi import differences
+from gangctl.gang.generation import differences
 from tests.controlplane.api import Object
 from tests.controlplane.plane import ControlPlane
 

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Callable
 import pytest
 
 from gangctl.api.meta import EXCLUSIVE_TOPOLOGY
-from gangctl.gang.exclusive import replace_exclusive_topology
+from gangctl.gang.convert import replace_exclusive_topology
 from tests.cases import object_name
 from tests.controlplane.api import UNREACHABLE, ApiFailure, Object, path_of
 from tests.controlplane.kubelet import Kubelet

@@ -13,7 +13,7 @@ from gangctl.client.client import Client
 from gangctl.client.credentials import StaticCredentials
 from gangctl.client.transport import Transport
 from gangctl.errors import ConfigError
-from gangctl.gang.assess import Lifecycle
+from gangctl.gang.desired import Lifecycle
 from gangctl.manager.gangs import Clients, Dependencies
 from gangctl.manager.parts import Parts, compose
 from gangctl.manager.settings import load_settings

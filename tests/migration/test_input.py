@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from gangctl.api.jobset import read_jobset
 from gangctl.gang.convert import Notation, convert
-from gangctl.gang.counting import job_pods, replicated_job_pods
+from gangctl.gang.plan import job_pods, replicated_job_pods
 from gangctl.gang.resolve import ClusterRules, resolve
 from gangctl.migration.marks import systems_seen
 from gangctl.migration.migrate import migrate

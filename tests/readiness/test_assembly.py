@@ -7,9 +7,8 @@ from dataclasses import replace
 from typing import Any
 
 from gangctl.api.scheduling import NEWEST, Observed
-from gangctl.gang.assess import assess
+from gangctl.gang.desired import JobProgress, assess
 from gangctl.gang.generation import ApiState
-from gangctl.gang.progress import JobProgress
 from gangctl.gang.resolve import ClusterRules
 from gangctl.readiness.assembly import Collections, assemble, is_followed
 from gangctl.readiness.facts import Refused, Snapshot

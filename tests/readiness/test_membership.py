@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from gangctl.api.scheduling import Generation
-from gangctl.gang.stamp import Scope
+from gangctl.gang.naming import Scope
 from gangctl.readiness.membership import Group, members
 from tests.gang.pipeline import GENERATIONS
 from tests.jobsets import jobset, rj

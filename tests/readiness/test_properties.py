@@ -11,9 +11,8 @@ from hypothesis import strategies as st
 
 from gangctl.api.jobset import read_jobset
 from gangctl.api.scheduling import Generation, Scheduled
-from gangctl.gang.assess import Lifecycle, assess
+from gangctl.gang.desired import JobProgress, Lifecycle, assess
 from gangctl.gang.generation import ApiState
-from gangctl.gang.progress import JobProgress
 from gangctl.gang.resolve import ClusterRules
 from gangctl.readiness.evaluate import COUNTING_SECONDS, ORDER, evaluate
 from gangctl.readiness.facts import PodFacts, Snapshot

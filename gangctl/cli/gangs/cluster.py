@@ -27,8 +27,8 @@ from gangctl.controllers.projections import project_job, project_scheduling
 from gangctl.controllers.queues import kinds
 from gangctl.controllers.writer import scheduling_resources
 from gangctl.errors import ClusterUnavailableError, ForbiddenError, InputError, InvalidError, NotFoundError
-from gangctl.gang.build import ADAPTERS
 from gangctl.gang.generation import pick_generation
+from gangctl.gang.plan import ADAPTERS
 from gangctl.kueue.names import KUEUE_NAMESPACE
 from gangctl.kueue.reading import read_cluster_queue, read_local_queue, read_workload
 from gangctl.readiness.assembly import is_followed

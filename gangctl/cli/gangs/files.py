@@ -19,8 +19,8 @@ from gangctl.cli.messages import InvalidInputError, plural
 from gangctl.client.shape import misshapen
 from gangctl.controllers.projections import project_job, project_scheduling
 from gangctl.errors import InputError
-from gangctl.gang.build import ADAPTERS
 from gangctl.gang.generation import ApiState
+from gangctl.gang.plan import ADAPTERS
 from gangctl.kueue.objects import ClusterQueue, LocalQueue, QueuedWorkload
 from gangctl.readiness.facts import PodFacts
 from gangctl.readiness.membership import FINISHED

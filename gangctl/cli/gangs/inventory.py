@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Annotated, TypedDict
 
-from gangctl.gang.progress import JobProgress
+from gangctl.gang.desired import JobProgress
 from gangctl.readiness.facts import NodeFacts, PodFacts, Snapshot
 from gangctl.readiness.membership import FINISHED, Group, JobKey, members
 from gangctl.readiness.report import rfc3339

@@ -17,9 +17,8 @@ from gangctl.cli.options import Worker
 from gangctl.client.client import Client, Selection
 from gangctl.client.resources import EVENTS
 from gangctl.errors import one_line
-from gangctl.gang.assess import Assessment, assess, while_suspended
+from gangctl.gang.desired import Assessment, JobProgress, assess, while_suspended
 from gangctl.gang.generation import ApiState
-from gangctl.gang.progress import JobProgress
 from gangctl.gang.resolve import ClusterRules
 from gangctl.readiness.assembly import Collections, assemble, is_followed
 from gangctl.readiness.evaluate import evaluate

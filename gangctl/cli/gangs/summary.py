@@ -17,7 +17,7 @@ from gangctl.cli.gangs.state import GangState
 from gangctl.cli.gangs.views import ago
 from gangctl.cli.messages import plural
 from gangctl.cli.output import Section, Table
-from gangctl.gang.counting import replicated_job_pods
+from gangctl.gang.plan import replicated_job_pods
 from gangctl.gang.report import requests_per_pod
 from gangctl.gang.requests import times, together
 from gangctl.readiness.phases import GangPhase

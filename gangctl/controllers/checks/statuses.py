@@ -12,8 +12,7 @@ from gangctl.client.client import Client
 from gangctl.client.resources import JOBSETS
 from gangctl.controllers.caches import GangCaches
 from gangctl.errors import plural
-from gangctl.gang.assess import Lifecycle, assess
-from gangctl.gang.desired import desire
+from gangctl.gang.desired import Lifecycle, assess, desire
 from gangctl.gang.diff import Create, Existing, diff
 from gangctl.gang.generation import ApiState
 from gangctl.gang.plan import GangPlan

@@ -24,7 +24,7 @@ from gangctl.controllers.readiness.observer import ReadinessObserver
 from gangctl.controllers.readiness.queues import QueueStatuses
 from gangctl.controllers.readiness.requeue_timers import RequeueTimers
 from gangctl.controllers.readiness.sources import ReadinessSources
-from gangctl.gang.progress import JobProgress
+from gangctl.gang.desired import JobProgress
 from gangctl.readiness.assembly import Collections, assemble, is_followed
 from gangctl.readiness.facts import NodeFacts, PodFacts, Refused, Snapshot
 from gangctl.readiness.result import Readiness

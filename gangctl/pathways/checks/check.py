@@ -6,7 +6,7 @@ import re
 from typing import Final
 
 from gangctl.errors import ErrorKind, plural, shown
-from gangctl.gang.counting import INT32_MAX
+from gangctl.gang.plan import INT32_MAX
 from gangctl.gang.reasons import Notice, Reason
 from gangctl.gang.validate import MAX_JOBS
 from gangctl.pathways.checks.components import check_components, check_images

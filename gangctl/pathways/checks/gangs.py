@@ -6,8 +6,7 @@ from typing import Final
 
 from gangctl.api.meta import EXCLUSIVE_TOPOLOGY, GANG_OPTIONS, GANGS, NODE_SELECTOR_STRATEGY
 from gangctl.errors import ErrorKind
-from gangctl.gang.config import GangMode, read_options
-from gangctl.gang.gangs import parse_gangs
+from gangctl.gang.config import GangMode, parse_gangs, read_options
 from gangctl.pathways.checks.findings import Findings
 from gangctl.pathways.gangs import gangs, together
 from gangctl.pathways.options import Startup

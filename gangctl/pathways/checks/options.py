@@ -6,8 +6,8 @@ import re
 from typing import Final
 
 from gangctl.errors import shown
-from gangctl.gang.counting import INT32_MAX
-from gangctl.gang.labels import LABEL_KEY
+from gangctl.gang.config import LABEL_KEY
+from gangctl.gang.plan import INT32_MAX
 from gangctl.pathways.accelerators.slices import Slice
 from gangctl.pathways.checks.findings import Findings
 from gangctl.pathways.checks.template import check_amounts

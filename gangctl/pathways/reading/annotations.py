@@ -11,8 +11,7 @@ from pydantic.alias_generators import to_camel
 from gangctl.api.meta import GANG_MODE, GANG_OPTIONS, GANGS
 from gangctl.api.modelerrors import message_of
 from gangctl.errors import ErrorKind, FieldError, shown
-from gangctl.gang.config import JOBSET_MODES, REPLICATED_JOB_MODES, GangMode, read_options
-from gangctl.gang.gangs import check_members, parse_gangs
+from gangctl.gang.config import JOBSET_MODES, REPLICATED_JOB_MODES, GangMode, check_members, parse_gangs, read_options
 from gangctl.pathways.options import PathwaysOptions
 from gangctl.pathways.problems import InvalidReason, Problem, listed, near, problem
 from gangctl.pathways.words import HEAD, OPTIONS_PATH, WORKER, WORKER_MODE, annotation

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from gangctl.gang.counting import INT32_MAX
+from gangctl.gang.plan import INT32_MAX
 from gangctl.pathways.job import PathwaysJob
 from gangctl.pathways.options import Startup
 from gangctl.pathways.origins import From, Origin, OriginKind, option, rule

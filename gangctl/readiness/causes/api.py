@@ -7,11 +7,10 @@ from typing import Final
 
 from gangctl.api.meta import GANG_REF
 from gangctl.errors import plural
-from gangctl.gang.build import ADAPTERS
 from gangctl.gang.config import read_config
-from gangctl.gang.counting import replicated_job_pods
+from gangctl.gang.desired import names_another
+from gangctl.gang.plan import ADAPTERS, replicated_job_pods
 from gangctl.gang.reasons import Reason
-from gangctl.gang.unlinked import names_another
 from gangctl.kueue.names import GATE
 from gangctl.readiness.causes.commands import Command
 from gangctl.readiness.causes.context import Context, Finding, listed, oldest

@@ -11,9 +11,8 @@ from typing import Final
 
 from gangctl.api.scheduling import Capabilities
 from gangctl.errors import one_line, plural
-from gangctl.gang.assess import Lifecycle
+from gangctl.gang.desired import JobProgress, Lifecycle, job_pods_left
 from gangctl.gang.plan import PlannedJob
-from gangctl.gang.progress import JobProgress, job_pods_left
 from gangctl.gang.reasons import Reason
 from gangctl.kueue.moments import TimeFormat, span
 from gangctl.readiness.causes.commands import Command, Suggestion

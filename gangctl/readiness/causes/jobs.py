@@ -9,9 +9,8 @@ from typing import Final
 from gangctl.api.jobset import ReplicatedJob
 from gangctl.api.meta import EXCLUSIVE_TOPOLOGY, NODE_SELECTOR_STRATEGY
 from gangctl.errors import plural
-from gangctl.gang.counting import job_pods
-from gangctl.gang.plan import PlannedJob
-from gangctl.gang.progress import JobProgress
+from gangctl.gang.desired import JobProgress
+from gangctl.gang.plan import PlannedJob, job_pods
 from gangctl.gang.reasons import Reason
 from gangctl.readiness.causes.commands import Command, Suggestion
 from gangctl.readiness.causes.context import SOON, Context, Finding, Until, listed, oldest

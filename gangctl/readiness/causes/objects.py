@@ -11,8 +11,7 @@ from typing import Final
 
 from gangctl.api.scheduling import Observed
 from gangctl.errors import plural
-from gangctl.gang.assess import Lifecycle
-from gangctl.gang.progress import job_pods_left
+from gangctl.gang.desired import Lifecycle, job_pods_left
 from gangctl.gang.reasons import Reason
 from gangctl.readiness.causes.commands import Command, Suggestion
 from gangctl.readiness.causes.context import QUICK, Context, Finding, Until, are, counted, listed, oldest, unplaced

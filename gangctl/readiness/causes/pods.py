@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from typing import Final
 
 from gangctl.errors import plural
-from gangctl.gang.progress import JobProgress
+from gangctl.gang.desired import JobProgress
 from gangctl.gang.reasons import Reason
 from gangctl.readiness.causes.commands import Command
 from gangctl.readiness.causes.context import LONG, SOON, Context, Finding, Until, gated, listed, oldest

@@ -15,7 +15,6 @@ from gangctl.client.resources import JOBS, JOBSETS, MUTATING_ADMISSION_POLICIES,
 from gangctl.controllers.discovery import served_resources
 from gangctl.controllers.writer import scheduling_resources
 from gangctl.errors import ApiError, ForbiddenError, InvalidError, NotFoundError, ServerError, UnavailableError
-from gangctl.gang.build import ADAPTERS
 from gangctl.gang.generation import (
     ServedVersion,
     evaluate_proof,
@@ -24,6 +23,7 @@ from gangctl.gang.generation import (
     proof_job,
     stamped_proof_job,
 )
+from gangctl.gang.plan import ADAPTERS
 
 PROBE: Final = "gangctl-doctor"
 """Name of objects sent with dryRun=All."""
