@@ -19,9 +19,10 @@ from typing import Final
 
 from gangctl.api.jobset import read_jobset
 from gangctl.api.scheduling import Generation
+from gangctl.api.scheduling_versions import ADAPTERS
 from gangctl.gang.admission import inject_patch
 from gangctl.gang.config import read_config
-from gangctl.gang.plan import ADAPTERS, GangPlan, build_objects, make_plan, stored_stamps
+from gangctl.gang.plan import GangPlan, build_objects, make_plan, stored_stamps
 from tests.cases import object_name
 from tests.controlplane import pod_status
 from tests.controlplane.api import ApiClient, Object, path_of

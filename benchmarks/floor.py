@@ -14,7 +14,8 @@ from uuid import NAMESPACE_URL, uuid5
 
 from gangctl.api.jobset import read_jobset
 from gangctl.api.scheduling import generation_of_minor
-from gangctl.gang.plan import ADAPTERS, build_objects, make_plan
+from gangctl.api.scheduling_versions import ADAPTERS
+from gangctl.gang.plan import build_objects, make_plan
 from gangctl.gang.resolve import ClusterRules, resolve
 from tests.controlplane.api import Object
 from tests.live.cluster import Cluster

@@ -35,7 +35,7 @@ from gangctl.gang.generation import ApiState
 from gangctl.gang.plan import GangPlan
 from gangctl.gang.resolve import ClusterRules, resolve
 from gangctl.manager.process import COLLECT_AFTER, SWITCH_SECONDS
-from gangctl.runtime.store import Entry
+from gangctl.runtime.informer import Entry
 from tests.gang.pipeline import stored
 from tests.jobsets import FIXTURE_UID, jobset, rj
 

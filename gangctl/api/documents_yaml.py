@@ -2,6 +2,9 @@
 
 Events instead of ``compose``: libyaml's composer recurses in C, and a text of a hundred thousand brackets ends the
 process.
+
+An editor needs the line and column of the third word of an expression, while the expression is in a block scalar,
+folded over lines or in quotes. YAML changes only white space freely, so the characters between are matched in order.
 """
 
 from __future__ import annotations
@@ -9,13 +12,191 @@ from __future__ import annotations
 import copy
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Final
 
+import orjson
 import yaml
 
-from gangctl.api.scalars import Scalar, json_number, key_text, resolve_plain
-from gangctl.api.sourcetext import SourceError, SourceText
-from gangctl.api.valuetree import MERGE, Allowance, Built, TreeBuilder, weight
+from gangctl.api.valuetree import (
+    MERGE,
+    Allowance,
+    Built,
+    Scalar,
+    SourceError,
+    SourceText,
+    TreeBuilder,
+    json_number,
+    key_text,
+    resolve_plain,
+    weight,
+)
+
+_SPACE: Final = " \t\r\n\x85\u2028\u2029"
+_BLOCK: Final = ("|", ">")
+_PROPERTIES: Final = re.compile(r"(?:[&!]\S*\s+)*")
+_HEADER: Final = re.compile(r"[^\n\r]*(?:\r\n|\r|\n|\Z)")
+_JSON_STRING: Final = r'"(?:[^"\\]|\\.)*+"'
+_JSON_KEY: Final = re.compile(rf"{_JSON_STRING}\s*:\s*", re.DOTALL)
+_ESCAPED_BREAK: Final = re.compile(r"\\(?:\r\n|[\r\n\x85\u2028\u2029])[ \t]*")
+_ESCAPE: Final = re.compile(r"\\(?:x[0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8}|.)")
+_SURROGATES: Final = re.compile(r"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}")
+_ESCAPES: Final = dict(
+    zip("0abt\tnvfreN_LP", "\0\a\b\t\t\n\v\f\r\x1b\x85\xa0\u2028\u2029", strict=True),
+)
+
+Unit = tuple[int, str]
+"""A character of the value, or possible white space, and where it was written."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Written:
+    """A scalar in its file: from its first character to behind its last, and the sign that begins it, if any."""
+
+    start: int
+    end: int
+    style: str
+
+
+def places_in(text: str, at: int, value: str, *, behind_key: bool) -> list[int] | None:
+    """Offsets into ``text`` of every character of ``value``, and of its end; None when it is not found there.
+
+    ``at`` is where the scalar begins or, with ``behind_key``, where its key does.
+    """
+    written = _written(text, at, behind_key=behind_key)
+    if written is None:
+        return None
+    return _align(list(_units(text, written, value)), value, written.start)
+
+
+def _written(text: str, at: int, *, behind_key: bool) -> _Written | None:
+    alone, following = _scalars(text)
+    found = (following if behind_key else alone).get(at)
+    if found is not None:
+        return found
+    # JSON that is not YAML, such as a pair of surrogates.
+    key = _JSON_KEY.match(text, at) if behind_key else None
+    start = key.end() if key is not None else at
+    string = re.compile(_JSON_STRING, re.DOTALL).match(text, start)
+    return _Written(start, string.end(), '"') if string is not None else None
+
+
+@lru_cache(maxsize=8)
+def _scalars(text: str) -> tuple[dict[int, _Written], dict[int, _Written]]:
+    """The scalars of a text by their beginning, and by the beginning of the node before them: their key."""
+    alone: dict[int, _Written] = {}
+    following: dict[int, _Written] = {}
+    anchors: dict[str, _Written] = {}
+    before: int | None = None
+    parser = yaml.CSafeLoader(text)
+    try:
+        while parser.check_event():
+            event: Any = parser.get_event()
+            is_scalar = isinstance(event, yaml.ScalarEvent)
+            written = None
+            if is_scalar:
+                written = alone[event.start_mark.index] = _read_style(text, event)
+                anchors[event.anchor or ""] = written
+            elif isinstance(event, yaml.AliasEvent):
+                written = anchors.get(event.anchor or "")
+            if written is not None and before is not None:
+                following[before] = written
+            before = event.start_mark.index if is_scalar else None
+    except yaml.YAMLError:
+        # JSON that is not YAML: the scalars so far are still valid.
+        return alone, following
+    finally:
+        parser.dispose()
+    return alone, following
+
+
+def _read_style(text: str, event: Any) -> _Written:
+    properties = _PROPERTIES.match(text, event.start_mark.index)
+    start = properties.end() if properties is not None else event.start_mark.index
+    first = text[start : start + 1]
+    quoted = event.style in {"'", '"'} or first in _BLOCK
+    return _Written(start, event.end_mark.index, first if quoted else "")
+
+
+def _units(text: str, written: _Written, value: str) -> Iterator[Unit]:
+    start, end = written.start, written.end
+    if written.style in _BLOCK:
+        header = _HEADER.match(text, start)
+        yield from _block(text, header.end() if header is not None else end, end, value)
+    elif written.style == '"':
+        yield from _double_quoted(text, start + 1, end - 1)
+    elif written.style == "'":
+        at = start + 1
+        while at < end - 1:
+            yield at, text[at]
+            at += 2 if text[at] == "'" else 1
+    else:
+        yield from ((at, text[at]) for at in range(start, end))
+
+
+def _block(text: str, start: int, end: int, value: str) -> Iterator[Unit]:
+    """Characters of a block without its indentation: the surplus of its first line over the value's first."""
+    indentation: int | None = None
+    at = start
+    for line in text[start:end].splitlines(keepends=True):
+        blanks = len(line) - len(line.lstrip(" "))
+        if indentation is None and line.strip(_SPACE):
+            first = next((each for each in value.splitlines() if each.strip(_SPACE)), "")
+            indentation = blanks - (len(first) - len(first.lstrip(" ")))
+        skipped = min(blanks, indentation or 0)
+        yield from ((at + column, line[column]) for column in range(skipped, len(line)))
+        at += len(line)
+
+
+def _double_quoted(text: str, start: int, end: int) -> Iterator[Unit]:
+    at = start
+    while at < end:
+        if text[at] != "\\":
+            yield at, text[at]
+            at += 1
+            continue
+        if joined := _ESCAPED_BREAK.match(text, at, end):
+            at = joined.end()
+        elif pair := _SURROGATES.match(text, at, end):
+            yield at, orjson.loads(f'"{pair[0]}"')
+            at = pair.end()
+        elif escape := _ESCAPE.match(text, at, end):
+            yield at, _unescaped(escape[0])
+            at = escape.end()
+        else:
+            return
+
+
+def _unescaped(escape: str) -> str:
+    sign = escape[1]
+    is_number = sign in "xuU" and len(escape) > len("\\x")
+    return chr(int(escape.lstrip("\\xuU"), base=16)) if is_number else _ESCAPES.get(sign, sign)
+
+
+def _align(units: list[Unit], value: str, start: int) -> list[int] | None:
+    """Assign to every character the place of its unit, skipping white space that was folded away.
+
+    The end is behind the last visible character.
+    """
+    placed: list[int] = []
+    index = 0
+    end = start
+    for character in value:
+        if character in _SPACE:
+            written = index < len(units) and units[index][1] in _SPACE
+            placed.append(units[index][0] if index < len(units) else end)
+            index += written
+            continue
+        while index < len(units) and units[index][1] in _SPACE:
+            index += 1
+        if index == len(units) or units[index][1] != character:
+            return None
+        placed.append(units[index][0])
+        end = units[index][0] + 1
+        index += 1
+    return [*placed, end]
+
 
 # The characters of YAML 1.1 (5.1) that libyaml reads; others it reports by byte and without a line.
 _UNREADABLE: Final = re.compile("[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufefe\uff00-\ufffd\U00010000-\U0010ffff]")

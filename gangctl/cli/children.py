@@ -9,7 +9,8 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from gangctl.api.meta import EXCLUSIVE_TOPOLOGY, GANG_REF, JOBSET_API_VERSION, NODE_SELECTOR_STRATEGY
-from gangctl.gang.plan import ADAPTERS, PlannedJob
+from gangctl.api.scheduling_versions import ADAPTERS
+from gangctl.gang.plan import PlannedJob
 from gangctl.gang.report import Planned, planned_jobs
 from gangctl.sandbox.simulated.child_jobs import ChildJobs
 

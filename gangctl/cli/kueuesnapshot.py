@@ -11,12 +11,10 @@ from typing import Any, Final, TypeVar
 from gangctl.api.documents import Document
 from gangctl.api.emit import to_yaml
 from gangctl.api.meta import JOBSET_NAME
-from gangctl.api.objects import Object
-from gangctl.api.parts import object_at
+from gangctl.api.objects import Object, misshapen, object_at
 from gangctl.cli.inputs import kind_of, note_skipped, placed, read_documents
 from gangctl.cli.messages import InvalidInputError, plural
 from gangctl.client.resources import JOBSETS
-from gangctl.client.shape import misshapen
 from gangctl.controllers.queues.kinds import CONFIG_KEY, CONFIG_NAME
 from gangctl.errors import InputError, shown
 from gangctl.fit.clusterstate import KnownNodes

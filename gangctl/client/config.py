@@ -18,10 +18,9 @@ from urllib.parse import quote
 
 import structlog
 
-from gangctl.client.credentials import Access, TlsCache
+from gangctl.client.credentials import TIMEOUT_SECONDS, Access, Credential, Plugin, TlsCache
 from gangctl.client.kubeconfig import SelectedContext, is_server_url, select_context
 from gangctl.client.pacing import Clock
-from gangctl.client.plugin import TIMEOUT_SECONDS, Credential, Plugin
 from gangctl.errors import ConfigError, one_line
 
 SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")

@@ -1,20 +1,191 @@
-"""Credentials of a server: its URL, and the headers and certificates that authenticate the client.
+"""Credentials of a server: its URL, headers and certificates that authenticate the client, and exec plugins.
 
 No private key is left in a file.
+
+Exec plugins of kubeconfig files (``client.authentication.k8s.io``) are foreign code: one may print anything, endlessly,
+or never end. Its output is a secret and goes into no message; its stderr, which is for the user, goes to the terminal,
+as with kubectl, or nowhere.
 """
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
+import json
 import os
 import ssl
+import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Protocol
+from datetime import UTC, datetime
+from typing import Final, Protocol
 
-from gangctl.errors import ConfigError
+import orjson
+
+from gangctl.errors import ConfigError, one_line
+
+OUTPUT_BYTES: Final = 2**20
+TIMEOUT_SECONDS: Final = 120.0
+"""The plugin may open a browser."""
+
+
+@dataclass(frozen=True, slots=True)
+class Credential:
+    """An identity: a token, a certificate with its key (PEM), or both, and when to ask again.
+
+    ``basic`` is the base64 of name and password, which no plugin prints.
+    """
+
+    token: str = field(default="", repr=False)
+    certificate: bytes | None = field(default=None, repr=False)
+    key: bytes | None = field(default=None, repr=False)
+    expires: datetime | None = None
+    basic: str = field(default="", repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Plugin:
+    """``user.exec`` of a kubeconfig."""
+
+    command: str
+    api_version: str
+    arguments: tuple[str, ...] = ()
+    environment: Mapping[str, str] = field(default_factory=dict, repr=False)
+    install_hint: str = ""
+
+    @classmethod
+    def read(cls, section: object) -> Plugin:
+        """Read the section; ConfigError names the key that is missing or wrong."""
+        if not isinstance(section, dict):
+            raise ConfigError("exec: expected a mapping")
+        for key in ("command", "apiVersion"):
+            if not isinstance(section.get(key), str) or not section[key]:
+                raise ConfigError(f"exec: missing key '{key}'")
+        arguments = section.get("args") or []
+        if not isinstance(arguments, list) or not all(isinstance(each, str) for each in arguments):
+            raise ConfigError("exec.args: expected a list of texts")
+        hint = section.get("installHint")
+        return cls(
+            section["command"],
+            section["apiVersion"],
+            tuple(arguments),
+            _environment(section.get("env") or []),
+            one_line(hint) if isinstance(hint, str) else "",
+        )
+
+    async def run(self, timeout_seconds: float = TIMEOUT_SECONDS) -> Credential:
+        """Run it; ConfigError describes the failure without any of the output."""
+        try:
+            code, output = await self._output(timeout_seconds)
+        except (FileNotFoundError, NotADirectoryError) as error:
+            raise ConfigError(f"exec: {self.command}: not found", hint=self.install_hint) from error
+        except (OSError, ValueError) as error:
+            raise ConfigError(f"exec: {self.command}: cannot be run: {type(error).__name__}") from error
+        if code:
+            raise ConfigError(f"exec: {self.command}: process returned {code}", hint=f"run {self.command} to see why")
+        try:
+            return self._credentials(output)
+        except ValueError as problem:
+            raise ConfigError(f"exec: {self.command}: {problem}") from None
+
+    async def _output(self, seconds: float) -> tuple[int, bytes]:
+        """Exit code and standard output. The pipe is ours: a process that inherited its other end is not awaited."""
+        receiving, sending = os.pipe()
+        reader = asyncio.StreamReader()
+        transport, _ = await asyncio.get_running_loop().connect_read_pipe(
+            lambda: asyncio.StreamReaderProtocol(reader), os.fdopen(receiving, "rb", buffering=0)
+        )
+        try:
+            try:
+                process = await self._start(sending)
+            finally:
+                os.close(sending)
+            try:
+                async with asyncio.timeout(seconds):
+                    output = await _read(reader)
+                    return await process.wait(), output
+            except TimeoutError as error:
+                raise ConfigError(f"exec: {self.command}: no credentials within {seconds:g} s") from error
+            finally:
+                if process.returncode is None:
+                    process.kill()
+                    await process.wait()
+        finally:
+            transport.close()
+
+    async def _start(self, stdout: int) -> asyncio.subprocess.Process:
+        asked = {"interactive": _is_terminal("stdin")}
+        info = {"apiVersion": self.api_version, "kind": "ExecCredential", "spec": asked}
+        return await asyncio.create_subprocess_exec(
+            self.command,
+            *self.arguments,
+            env={**os.environ, **self.environment, "KUBERNETES_EXEC_INFO": json.dumps(info)},
+            stdin=None if asked["interactive"] else asyncio.subprocess.DEVNULL,
+            stdout=stdout,
+            stderr=None if _is_terminal("stderr") else asyncio.subprocess.DEVNULL,
+        )
+
+    def _credentials(self, output: bytes) -> Credential:
+        """Read an ExecCredential; ValueError names the field that is missing or wrong."""
+        try:
+            printed = orjson.loads(output)
+        except orjson.JSONDecodeError:
+            raise ValueError("what it printed is not JSON") from None
+        status = printed.get("status") if isinstance(printed, dict) else None
+        if not isinstance(status, dict) or printed.get("kind") != "ExecCredential":
+            raise ValueError("what it printed is no ExecCredential with a status")
+        if printed.get("apiVersion") != self.api_version:
+            raise ValueError(f"its apiVersion is not {self.api_version}")
+        texts = {key: status.get(key) or "" for key in ("token", "clientCertificateData", "clientKeyData")}
+        wrong = next((key for key, text in texts.items() if not isinstance(text, str)), None)
+        if wrong is not None:
+            raise ValueError(f"status.{wrong} is not text")
+        token, certificate, key = texts.values()
+        if bool(certificate) != bool(key) or not (token or certificate):
+            raise ValueError("status needs a token, or clientCertificateData with clientKeyData")
+        return Credential(
+            token,
+            certificate.encode("utf-8", "replace") or None,
+            key.encode("utf-8", "replace") or None,
+            _moment(status.get("expirationTimestamp")),
+        )
+
+
+def _environment(entries: object) -> dict[str, str]:
+    found = {}
+    for entry in entries if isinstance(entries, list) else [None]:
+        name, value = (entry.get("name"), entry.get("value")) if isinstance(entry, dict) else (None, None)
+        if not isinstance(name, str) or not isinstance(value, str):
+            raise ConfigError("exec.env: expected a list of name and value")
+        found[name] = value
+    return found
+
+
+def _moment(text: object) -> datetime | None:
+    if text is None:
+        return None
+    try:
+        moment = datetime.fromisoformat(text if isinstance(text, str) else "")
+    except ValueError:
+        raise ValueError("status.expirationTimestamp is not a time") from None
+    return moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
+
+
+def _is_terminal(stream: str) -> bool:
+    """Whether ``stdin`` or ``stderr`` of this process is a terminal."""
+    opened = getattr(sys, stream)
+    return opened is not None and not opened.closed and opened.isatty()
+
+
+async def _read(stdout: asyncio.StreamReader) -> bytes:
+    output = b""
+    while chunk := await stdout.read(2**16):
+        output += chunk
+        if len(output) > OUTPUT_BYTES:
+            raise ConfigError(f"exec: it printed more than {OUTPUT_BYTES} bytes")
+    return output
 
 
 @dataclass(frozen=True, slots=True)

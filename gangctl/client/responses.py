@@ -12,7 +12,7 @@ from typing import Any
 
 import orjson
 
-from gangctl.client.shape import misshapen
+from gangctl.api.objects import misshapen
 from gangctl.errors import (
     AlreadyExistsError,
     ApiError,

@@ -16,7 +16,7 @@ from gangctl.api.scheduling import Generation
 from gangctl.gang.desired import Assessment, Lifecycle, assess
 from gangctl.gang.generation import ApiState
 from gangctl.gang.resolve import ClusterRules
-from gangctl.runtime.threads import computed
+from gangctl.runtime.controller import computed
 
 _Inputs = tuple[JobSet, ClusterRules, Lifecycle]
 

@@ -15,6 +15,7 @@ from gangctl.api.jobset import JobSet
 from gangctl.api.meta import JOBSET_NAME
 from gangctl.api.objects import Key
 from gangctl.api.scheduling import Generation, Observed
+from gangctl.api.scheduling_versions import ADAPTERS
 from gangctl.client.client import Client, Selection
 from gangctl.client.resources import JOBS, JOBSETS, Resource
 from gangctl.controllers.projections import (
@@ -25,10 +26,9 @@ from gangctl.controllers.projections import (
 from gangctl.controllers.writer import Overlay, scheduling_resources
 from gangctl.gang.desired import JobProgress, is_linked
 from gangctl.gang.diff import Existing, Kind
-from gangctl.gang.plan import ADAPTERS, GangPlan
-from gangctl.runtime.informer import Informer, InformerObserver
-from gangctl.runtime.store import Store
-from gangctl.runtime.threads import AT_ONCE, computed, in_parts
+from gangctl.gang.plan import GangPlan
+from gangctl.runtime.controller import AT_ONCE, computed, in_parts
+from gangctl.runtime.informer import Informer, InformerObserver, Store
 
 Enqueue = Callable[[Key, float | None], None]
 Observer = Callable[[Resource], InformerObserver]

@@ -27,8 +27,7 @@ from gangctl.gang.desired import Desired, JobProgress, Lifecycle, desire, pods_l
 from gangctl.gang.diff import Change, diff, retire, with_composite
 from gangctl.gang.generation import ApiState
 from gangctl.gang.plan import GangPlan
-from gangctl.runtime.controller import Action, await_change, requeue
-from gangctl.runtime.threads import computed
+from gangctl.runtime.controller import Action, await_change, computed, requeue
 
 _UNFINISHED: Final = "status.phase!=Succeeded,status.phase!=Failed"
 

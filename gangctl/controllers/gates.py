@@ -24,7 +24,7 @@ from gangctl.kueue.gates import GateDecision, Move, decide_gate, gated, is_opene
 from gangctl.kueue.names import GATE
 from gangctl.kueue.objects import QueuedWorkload
 from gangctl.runtime.controller import Action, await_change, requeue
-from gangctl.runtime.store import Store
+from gangctl.runtime.informer import Store
 
 CHANGED_RETRY_SECONDS: Final = 0.5
 

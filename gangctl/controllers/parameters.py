@@ -24,8 +24,7 @@ from gangctl.policy.constraints import LabelSelector
 from gangctl.policy.match import labels_of
 from gangctl.policy.model import GangPolicySpec
 from gangctl.policy.params import ParamsError, Scope
-from gangctl.runtime.informer import Informer, InformerObserver, InformerOptions
-from gangctl.runtime.store import Store
+from gangctl.runtime.informer import Informer, InformerObserver, InformerOptions, Store
 
 SETTLE_SECONDS: Final = 5.0
 """How long a new policy waits for its parameters before it takes effect."""

@@ -19,8 +19,8 @@ from gangctl.api.meta import (
     controller_owner,
     is_jobset_owner,
 )
+from gangctl.api.objects import objects
 from gangctl.api.scheduling import Observed, SchedulingAdapter, named_group, observe
-from gangctl.client.shape import objects
 from gangctl.errors import InputError
 from gangctl.gang.desired import JobProgress
 

@@ -8,8 +8,7 @@ from typing import Any, Final, Generic, TypeVar
 
 from gangctl.client.client import Client
 from gangctl.client.resources import Resource
-from gangctl.runtime.informer import Informer, InformerObserver
-from gangctl.runtime.store import Store
+from gangctl.runtime.informer import Informer, InformerObserver, Store
 
 T = TypeVar("T")
 

@@ -8,13 +8,13 @@ from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Any, Final
 
-from gangctl.api import scheduling_v1alpha3
+from gangctl.api import scheduling_versions
 from gangctl.api.scheduling import GROUP, CompositePodGroup, Generation, Observed, PodGroup, Workload, observe
+from gangctl.api.scheduling_versions import ADAPTERS
 from gangctl.client.client import Client, JsonPatch
 from gangctl.client.resources import Resource
 from gangctl.errors import AlreadyExistsError, ConflictError, NotFoundError, OwnershipConflictError
 from gangctl.gang.diff import Change, Create, Delete, Kind, SetMinCounts
-from gangctl.gang.plan import ADAPTERS
 
 TTL_SECONDS = 30.0
 Key = tuple[Kind, str, str]
@@ -113,7 +113,7 @@ _PLURALS: Final[dict[Kind, str]] = {
 
 def scheduling_resource(generation: Generation, kind: Kind) -> Resource:
     """The resource of objects of a kind where the cluster serves a generation."""
-    version = scheduling_v1alpha3.VERSION if kind == "CompositePodGroup" else generation.value
+    version = scheduling_versions.VERSION if kind == "CompositePodGroup" else generation.value
     return Resource(GROUP, version, _PLURALS[kind], kind)
 
 
@@ -189,7 +189,7 @@ class Writer:
             case PodGroup():
                 body = self._adapter.pod_group(wanted)
             case CompositePodGroup():
-                body = scheduling_v1alpha3.composite_pod_group(wanted)
+                body = scheduling_versions.composite_pod_group(wanted)
         try:
             raw = await self._client.create(resource, body, wanted.namespace)
         except AlreadyExistsError:

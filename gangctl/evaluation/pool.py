@@ -29,7 +29,7 @@ from gangctl.evaluation.queue import FairQueue, Group
 from gangctl.evaluation.request import EvaluationRequest
 from gangctl.policy.snapshot import Entry
 from gangctl.policy.verdict import Outcome
-from gangctl.runtime.frames import FrameError
+from gangctl.runtime.workerchild import FrameError
 from gangctl.runtime.workerprocess import Answer, Exit, WorkerDiedError, WorkerProcess
 from gangctl.runtime.workers import Workers
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from gangctl.api.parts import objects_at
+from gangctl.api.objects import objects_at
 from gangctl.fit.eligibility import affinity_allows, untolerated
 from gangctl.fit.floor import NodeShape
 from gangctl.fit.topology import MOST, Leaves, Tree

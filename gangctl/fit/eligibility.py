@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Any, Final
 
-from gangctl.api.parts import object_at, objects_at
+from gangctl.api.objects import object_at, objects_at
 from gangctl.errors import one_line, shown
 from gangctl.fit.podsets import PodSet
 from gangctl.fit.requests import Counted

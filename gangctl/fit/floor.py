@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from gangctl.api.parts import object_at, objects_at
+from gangctl.api.objects import object_at, objects_at
 from gangctl.fit.eligibility import affinity_allows, untolerated
 from gangctl.fit.packing import Class, Excess, Kind, Vector, excess, most, place
 from gangctl.fit.podsets import PodSet

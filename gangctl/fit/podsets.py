@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from gangctl.api.parts import object_at
+from gangctl.api.objects import object_at
 from gangctl.fit.topologyrequest import TopologyRequest, group_problems, read_request
 from gangctl.gang.plan import pods_per_job
 

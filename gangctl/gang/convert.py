@@ -31,7 +31,7 @@ from gangctl.api.meta import (
     JOBSET_PRIORITY,
     NODE_SELECTOR_STRATEGY,
 )
-from gangctl.api.reader import Reader
+from gangctl.api.objects import Reader
 from gangctl.api.scheduling import Generation
 from gangctl.errors import ErrorKind, FieldError
 from gangctl.gang.config import PATH, GangConfig, GangMode, GangOptions, gangs_text, is_configured, read_config

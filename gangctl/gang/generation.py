@@ -16,7 +16,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
-from gangctl.api import scheduling_v1alpha3
+from gangctl.api import scheduling_versions
 from gangctl.api.meta import GANG_REF, JOB_INDEX, JOBSET_NAME, JOBSET_UID, PROOF_LABEL
 from gangctl.api.scheduling import (
     GROUP,
@@ -32,9 +32,10 @@ from gangctl.api.scheduling import (
     Workload,
     named_group,
 )
+from gangctl.api.scheduling_versions import ADAPTERS
 from gangctl.errors import one_line
 from gangctl.gang.naming import UID_PLACEHOLDER, Scope, Stamp
-from gangctl.gang.plan import ADAPTERS, job_reference
+from gangctl.gang.plan import job_reference
 
 _PREFIX: Final = "#/components/schemas/"
 _REFERENCES: Final = 8
@@ -207,7 +208,7 @@ def pick_generation(served: Mapping[str, ServedVersion]) -> ApiState:
         if not wanted <= found.resources:
             continue
         if not found.differences:
-            above = served.get(scheduling_v1alpha3.VERSION, ServedVersion())
+            above = served.get(scheduling_versions.VERSION, ServedVersion())
             lacks = frozenset() if "compositepodgroups" in above.resources else frozenset({Feature.COMPOSITE})
             return ApiState(generation, reason, lacks=lacks | found.lacks)
         more = f" and {len(found.differences) - _LISTED} more" if len(found.differences) > _LISTED else ""

@@ -26,14 +26,10 @@ from gangctl.api.scheduling import (
     Owner,
     PodGroup,
     Reference,
-    SchedulingAdapter,
     Template,
     Workload,
 )
-from gangctl.api.scheduling_v1alpha1 import V1Alpha1
-from gangctl.api.scheduling_v1alpha2 import V1Alpha2
-from gangctl.api.scheduling_v1alpha3 import composite_pod_group
-from gangctl.api.scheduling_v1beta1 import V1, V1Beta1
+from gangctl.api.scheduling_versions import ADAPTERS, composite_pod_group
 from gangctl.errors import FieldError
 from gangctl.gang import naming
 from gangctl.gang.config import GangConfig
@@ -258,11 +254,6 @@ def make_plan(
         PodGroup(jobset.namespace, name, owner, workload.name, template, parent) for name, template in grouped.items()
     )
     return GangPlan(jobset, real, tuple(stamps), workload, groups, names, composite)
-
-
-ADAPTERS: Final[dict[Generation, SchedulingAdapter]] = {
-    adapter.generation: adapter for adapter in (V1Alpha1(), V1Alpha2(), V1Beta1(), V1())
-}
 
 
 def build_objects(plan: GangPlan, generation: Generation) -> list[dict[str, Any]]:

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from gangctl.api.jobset import MAX_REPLICATED_JOBS, JobSet, ReplicatedJob
 from gangctl.api.meta import GANG_OPTIONS, GANGS, QUEUE_NAME
-from gangctl.api.reader import Reader
+from gangctl.api.objects import Reader
 from gangctl.errors import ErrorKind, FieldError, one_line
 from gangctl.gang.naming import Scope, Stamp
 from gangctl.gang.plan import is_sequenced, job_pods, replicated_job_pods

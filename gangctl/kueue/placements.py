@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
-from gangctl.api.parts import object_at, objects_at
+from gangctl.api.objects import object_at, objects_at
 from gangctl.gang.requests import as_integers, pod_requests
 from gangctl.kueue.objects import Placement, QueuedWorkload
 from gangctl.kueue.reading import read_workload

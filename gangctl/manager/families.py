@@ -17,8 +17,7 @@ from gangctl.manager.parts import compose
 from gangctl.manager.processmetrics import ProcessMetrics
 from gangctl.manager.settings import load_settings
 from gangctl.runtime.events import EventRecorder
-from gangctl.runtime.families import Catalogue, Family
-from gangctl.runtime.metrics import RuntimeMetrics
+from gangctl.runtime.metrics import Catalogue, Family, RuntimeMetrics
 
 NOWHERE: Final = "http://127.0.0.1:1"
 EVERYTHING: Final[Mapping[str, Any]] = {

@@ -33,7 +33,7 @@ from gangctl.policy.review import Review
 from gangctl.policy.snapshot import PolicySet
 from gangctl.policy.verdict import Outcome
 from gangctl.runtime.controller import Controller, ControllerOptions
-from gangctl.runtime.listener import Refusal
+from gangctl.runtime.server import Refusal
 from gangctl.webhooks.configurations import WebhookSettings, namespace_selector
 from gangctl.webhooks.policies import demand_of, read_by
 from gangctl.webhooks.policy_configurations import Demand

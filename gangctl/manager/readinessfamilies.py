@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from gangctl.readiness.phases import GangPhase
-from gangctl.runtime.families import Family
+from gangctl.runtime.metrics import Family
 
 QUEUE: Final = ("namespace", "local_queue", "cluster_queue")
 JOBSET: Final = ("namespace", "jobset")

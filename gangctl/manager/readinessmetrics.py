@@ -21,7 +21,7 @@ from gangctl.readiness.aggregates import OTHERS, THE_OTHERS, Aggregates, Lapse, 
 from gangctl.readiness.changes import Disruptions, Span, Starts, transition
 from gangctl.readiness.phases import GangPhase
 from gangctl.readiness.result import Counts, Readiness
-from gangctl.runtime.families import Family
+from gangctl.runtime.metrics import Family
 
 MOST_STARTS: Final = 40
 """Pairs of ClusterQueue and level that have histograms of their own; one pair is 80 series."""

@@ -18,12 +18,10 @@ from gangctl.gang.generation import ApiState
 from gangctl.manager.certificates import own_certificates
 from gangctl.manager.gangs import Dependencies, GangPart
 from gangctl.manager.policies import PolicyPart
-from gangctl.runtime.authority import expires
 from gangctl.runtime.certsource import CertificateSource, ClientAuthorities, DirectoryCertificates, Serving
-from gangctl.runtime.listener import Listener, Refusal
-from gangctl.runtime.selfcheck import self_check
-from gangctl.runtime.server import WebhookServer
-from gangctl.runtime.tls import ServerTls
+from gangctl.runtime.probes import self_check
+from gangctl.runtime.server import Listener, Refusal, WebhookServer
+from gangctl.runtime.tls import ServerTls, expires
 from gangctl.webhooks.configurations import JOBS_NAME, build_configurations, build_job_webhooks
 from gangctl.webhooks.endpoints import build_endpoints
 from gangctl.webhooks.gangs import GangAdmission, QueueView

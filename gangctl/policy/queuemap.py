@@ -10,8 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from gangctl.api.jobset import MAX_REPLICATED_JOBS, JobSet
-from gangctl.api.objects import Object
-from gangctl.api.reader import Reader
+from gangctl.api.objects import Object, Reader
 from gangctl.gang.requests import pod_requests
 from gangctl.kueue.names import PRIORITY_CLASS
 from gangctl.policy.match import labels_of, selects_namespace, selects_object

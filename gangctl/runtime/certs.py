@@ -23,8 +23,7 @@ from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat, load_pem_private_key
 
 from gangctl.errors import ConfigError
-from gangctl.runtime.authority import Authority, begun, covered, found, issue, load, normal, third_left, to_pem
-from gangctl.runtime.tls import KeyPair
+from gangctl.runtime.tls import Authority, KeyPair, begun, covered, found, issue, load, normal, third_left, to_pem
 
 CA_CERTIFICATE: Final = "ca.crt"
 CA_KEY: Final = "ca.key"

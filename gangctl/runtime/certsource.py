@@ -18,9 +18,8 @@ import structlog
 from gangctl.client.pacing import Clock
 from gangctl.client.resources import SECRETS, Resource
 from gangctl.errors import AlreadyExistsError, ApiError, ConfigError, ConflictError, NotFoundError, UnavailableError
-from gangctl.runtime.authority import expires
 from gangctl.runtime.certs import CA_CERTIFICATE, CERTIFICATE, KEY, Bundle, Due, Rotation, advance, create, due
-from gangctl.runtime.tls import KeyPair, check_pair, client_context
+from gangctl.runtime.tls import KeyPair, check_pair, client_context, expires
 
 _log = structlog.get_logger(__name__)
 

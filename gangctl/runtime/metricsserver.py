@@ -25,7 +25,7 @@ from prometheus_client.registry import Collector
 from gangctl.client.pacing import Clock, TokenBucket
 from gangctl.client.resources import SUBJECT_ACCESS_REVIEWS, TOKEN_REVIEWS, Resource
 from gangctl.errors import ApiError, ForbiddenError, one_line
-from gangctl.runtime.listener import Listener, ListenerOptions, Refusal
+from gangctl.runtime.server import Listener, ListenerOptions, Refusal
 
 _log = structlog.get_logger(__name__)
 
@@ -91,7 +91,7 @@ class AccessReviewer:
     async def admit(self, authorization: str) -> None:
         """Return if the sender of this ``Authorization`` header may get the path.
 
-        Raises a :class:`~gangctl.runtime.listener.Refusal`: 401 without a valid token, 403 for a user without
+        Raises a :class:`~gangctl.runtime.server.Refusal`: 401 without a valid token, 403 for a user without
         permission, 429 when too many ask, 503 when the API server does not answer.
         """
         scheme, _, token = authorization.strip().partition(" ")

@@ -11,8 +11,7 @@ from typing import Any, Generic, Protocol, TypeVar
 from gangctl.client.client import EVERYTHING, Client, Selection
 from gangctl.client.pacing import Clock
 from gangctl.client.resources import Resource
-from gangctl.runtime.informer import Informer, InformerObserver, InformerOptions, Projection
-from gangctl.runtime.store import Store
+from gangctl.runtime.informer import Informer, InformerObserver, InformerOptions, Projection, Store
 
 T = TypeVar("T")
 

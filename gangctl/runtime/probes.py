@@ -1,22 +1,80 @@
 """The plain HTTP listener: ``/healthz`` and ``/readyz``, and ``/metrics`` where it needs no authentication.
 
 The probes answer like the API server's: ``ok`` when every check passes, else, or with ``?verbose``, one line for each
-named check; ``/readyz/NAME`` runs one check.
+named check; ``/readyz/NAME`` runs one check. One of them is whether our own TLS listener answers as an API server would
+see it, from inside, without the network between.
 """
 
 from __future__ import annotations
 
 import asyncio
 import inspect
+import ssl
 from collections.abc import Awaitable, Callable, Mapping
 from http import HTTPStatus
+from ipaddress import ip_address
 from typing import Final
 
 import structlog
 from aiohttp import hdrs, web
 
-from gangctl.runtime.listener import Listener, ListenerOptions, Refusal, text_response
+from gangctl.errors import ConfigError
+from gangctl.runtime.certsource import Serving
 from gangctl.runtime.metricsserver import Registry, exposition
+from gangctl.runtime.server import HEALTH_PATH, Listener, ListenerOptions, Refusal, text_response
+from gangctl.runtime.tls import client_context, covered
+
+
+async def self_check(address: tuple[str, int], serving: Serving) -> str | None:
+    """Call the listener at ``address`` once; None when it answers and is trusted, else the problem.
+
+    It is verified with the authorities in the caBundle, or, when another component manages that, by being exactly the
+    certificate that should be served. Takes as long as the connection does: the caller must bound it.
+    """
+    try:
+        return await _ask(_reachable(address), _trust(serving), _name(serving))
+    except ssl.SSLCertVerificationError as error:
+        return f"its certificate is not trusted: {error.verify_message}"
+    except OSError as error:
+        return f"it cannot be reached: {error}"
+    except ConfigError as error:
+        return error.message
+
+
+async def _ask(address: tuple[str, int], context: ssl.SSLContext, name: str) -> str | None:
+    reader, writer = await asyncio.open_connection(*address, ssl=context, server_hostname=name)
+    try:
+        writer.write(f"GET {HEALTH_PATH} HTTP/1.1\r\nHost: {name}\r\nConnection: close\r\n\r\n".encode())
+        status = (await reader.read()).split(b" ")
+    finally:
+        writer.close()
+        await writer.wait_closed()
+    return None if status[1:2] == [b"200"] else "it answers, but not that it is well"
+
+
+def _reachable(address: tuple[str, int]) -> tuple[str, int]:
+    """Where to connect to a listener: all addresses means loopback too."""
+    host, port = address
+    found = ip_address(host)
+    if found.is_unspecified:
+        return ("127.0.0.1" if found.version == 4 else "::1"), port  # noqa: PLR2004 - IPv4
+    return host, port
+
+
+def _trust(serving: Serving) -> ssl.SSLContext:
+    context = client_context(serving.authorities or serving.pair.chain)
+    if not serving.authorities:
+        context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
+    return context
+
+
+def _name(serving: Serving) -> str:
+    """Any one of the names that the certificate is for: the choice does not affect the check."""
+    names = sorted(covered(serving.pair.chain))
+    if not names:
+        raise ConfigError("the certificate is for no host")
+    return names[0]
+
 
 _log = structlog.get_logger(__name__)
 

@@ -22,8 +22,7 @@ from typing import Any, Final, NamedTuple, Self
 import structlog
 
 from gangctl.errors import GangctlError, one_line
-from gangctl.runtime.frames import HEADER, FrameError, Kind, Reader, pack, unpack_header
-from gangctl.runtime.workerchild import EXIT_MEMORY
+from gangctl.runtime.workerchild import EXIT_MEMORY, HEADER, FrameError, Kind, Reader, pack, unpack_header
 
 _log = structlog.get_logger(__name__)
 

@@ -11,7 +11,7 @@ from typing import ClassVar, Final, Generic, TypeVar
 
 import structlog
 
-from gangctl.runtime.queue import RetryPolicy, WorkQueue
+from gangctl.runtime.controller import RetryPolicy, WorkQueue
 from gangctl.sandbox.api import Api
 from gangctl.sandbox.caller import Caller
 from gangctl.sandbox.errors import StatusError

@@ -14,8 +14,7 @@ from typing import Any, Final, Self
 import yaml
 from aiohttp import web
 
-from gangctl.runtime.authority import found, issue
-from gangctl.runtime.tls import KeyPair, ServerTls
+from gangctl.runtime.tls import KeyPair, ServerTls, found, issue
 from gangctl.sandbox.api import Api
 from gangctl.sandbox.audit import Audit
 from gangctl.sandbox.caller import Caller

@@ -15,6 +15,7 @@ from gangctl.api.jobset import JobSet
 from gangctl.api.meta import controller_owner
 from gangctl.api.objects import Object
 from gangctl.api.scheduling import Generation, Observed, Reference
+from gangctl.api.scheduling_versions import ADAPTERS
 from gangctl.errors import ErrorKind, FieldError, one_line
 from gangctl.gang.admission import (
     ALLOWED,
@@ -31,7 +32,6 @@ from gangctl.gang.admission import (
 )
 from gangctl.gang.diff import Kind
 from gangctl.gang.generation import ApiState
-from gangctl.gang.plan import ADAPTERS
 from gangctl.gang.reasons import Notice
 from gangctl.gang.resolve import ClusterRules, Resolution, resolve
 from gangctl.kueue.consistency import Consistency, KueueFacts, check_consistency

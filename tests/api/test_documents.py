@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from gangctl.api.documents import Limits, parse_documents
 from gangctl.api.fieldpath import FieldPath
-from gangctl.api.sourcetext import SourceError
+from gangctl.api.valuetree import SourceError
 from gangctl.errors import InputError
 from tests.rows import each
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from gangctl.api.failurepolicy import Restarts
-from gangctl.api.jobset import read_jobset
+from gangctl.api.jobset import Restarts, read_jobset
 from tests.jobsets import jobset, rj
 from tests.rows import each
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gangctl.api.reader import Reader
+from gangctl.api.objects import Reader
 from gangctl.errors import FieldError
 
 

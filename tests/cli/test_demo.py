@@ -24,7 +24,7 @@ from gangctl.demo.scenario import PODS, Placement, jobset
 from gangctl.demo.sight import JobSetSight, Result, Sight, Verdict, see
 from gangctl.demo.sizing import size
 from gangctl.errors import ClusterUnavailableError
-from gangctl.runtime.listener import Listener
+from gangctl.runtime.server import Listener
 from tests.cli.run import Answer, gangctl
 from tests.controlplane.process import children_of
 from tests.controlplane.wait import NotYet, wait_for

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from gangctl.client.shape import misshapen
+from gangctl.api.objects import misshapen
 from tests.rows import each
 
 

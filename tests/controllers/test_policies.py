@@ -28,9 +28,8 @@ from gangctl.policy.loaded import LoadedPolicy
 from gangctl.policy.params import ParamsError
 from gangctl.policy.reports import SEVERITY, severity_of
 from gangctl.policy.snapshot import PolicySet
-from gangctl.runtime.controller import Controller, ControllerOptions
+from gangctl.runtime.controller import Controller, ControllerOptions, WorkQueue
 from gangctl.runtime.informer import InformerOptions
-from gangctl.runtime.queue import WorkQueue
 from gangctl.sandbox.server import Sandbox, SandboxOptions
 from tests.controlplane.wait import NotYet, wait_for
 

@@ -15,8 +15,9 @@ from typing import Any, Final
 
 from gangctl import __version__
 from gangctl.api.scheduling import Generation
+from gangctl.api.scheduling_versions import ADAPTERS
 from gangctl.gang.config import read_config
-from gangctl.gang.plan import ADAPTERS, build_objects, make_plan, stored_stamps
+from gangctl.gang.plan import build_objects, make_plan, stored_stamps
 from tests.cases import CASES
 from tests.gang.pipeline import read, resolved, stored
 from tests.jobsets import FIXTURE_UID, jobset, rj

@@ -7,9 +7,9 @@ from collections.abc import Iterable
 from typing import Any
 
 from gangctl.api.scheduling import CompositePodGroup, Generation, Observed, PodGroup, Workload, observe
-from gangctl.api.scheduling_v1alpha3 import composite_pod_group
+from gangctl.api.scheduling_versions import ADAPTERS, composite_pod_group
 from gangctl.gang.diff import Change, Create, Existing, Kind, SetMinCounts
-from gangctl.gang.plan import ADAPTERS, GangPlan
+from gangctl.gang.plan import GangPlan
 
 Raw = dict[str, Any]
 

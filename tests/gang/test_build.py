@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from gangctl.api.scheduling import Generation, generation_of_minor, observe
-from gangctl.gang.plan import ADAPTERS, build_objects
+from gangctl.api.scheduling_versions import ADAPTERS
+from gangctl.gang.plan import build_objects
 from tests.gang.pipeline import some_plan
 from tests.jobsets import jobset, rj
 from tests.rows import each

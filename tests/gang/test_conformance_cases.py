@@ -6,7 +6,8 @@ from typing import Any
 
 from gangctl.api.jobset import read_jobset
 from gangctl.api.scheduling import Generation
-from gangctl.gang.plan import ADAPTERS, GangPlan, build_objects, make_plan
+from gangctl.api.scheduling_versions import ADAPTERS
+from gangctl.gang.plan import GangPlan, build_objects, make_plan
 from gangctl.gang.resolve import ClusterRules, Resolution, resolve
 from tests.cases import CASES, Case, object_name
 from tests.jobsets import FIXTURE_UID

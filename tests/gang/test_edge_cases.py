@@ -8,12 +8,13 @@ from __future__ import annotations
 from typing import Any
 
 from gangctl.api.scheduling import Generation
+from gangctl.api.scheduling_versions import ADAPTERS
 from gangctl.errors import ErrorKind
 from gangctl.gang.admission import reference_of_job
 from gangctl.gang.desired import Lifecycle, target_min_counts
 from gangctl.gang.diff import Delete, diff
 from gangctl.gang.naming import BASE_LENGTH, MAX_LENGTH, template_names
-from gangctl.gang.plan import ADAPTERS, pods_that_can_exist
+from gangctl.gang.plan import pods_that_can_exist
 from gangctl.gang.reasons import Reason
 from gangctl.gang.resolve import ClusterRules, Resolution, resolve
 from tests.gang.pipeline import GENERATIONS, assessed, child_job, planned, read, resolved, some_plan, stored

@@ -14,9 +14,9 @@ from gangctl.api.meta import (
     RESTART_ATTEMPT,
 )
 from gangctl.api.scheduling import Generation, Reference
+from gangctl.api.scheduling_versions import ADAPTERS
 from gangctl.errors import ErrorKind, FieldError
 from gangctl.gang.admission import inject_patch, reference_of_job, repair_patch
-from gangctl.gang.plan import ADAPTERS
 from tests.gang.json_patch import apply
 from tests.gang.pipeline import GENERATIONS, child_job, some_plan, stored
 from tests.jobsets import FIXTURE_UID, jobset, rj

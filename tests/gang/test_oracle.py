@@ -21,9 +21,10 @@ from hypothesis import strategies as st
 
 from gangctl.api.meta import GANGS
 from gangctl.api.scheduling import NEWEST
+from gangctl.api.scheduling_versions import ADAPTERS
 from gangctl.gang.config import is_label_key, read_config
 from gangctl.gang.native import write_scheduling
-from gangctl.gang.plan import ADAPTERS, build_objects, is_sequenced, job_pods, make_plan, replicated_job_pods
+from gangctl.gang.plan import build_objects, is_sequenced, job_pods, make_plan, replicated_job_pods
 from tests.docpages import ROOT
 from tests.gang.pipeline import read, resolved
 from tests.jobsets import FIXTURE_UID, MODE, OPTIONS, jobset, rj

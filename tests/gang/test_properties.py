@@ -15,6 +15,7 @@ from hypothesis import assume, given
 
 from gangctl.api.jobset import read_jobset
 from gangctl.api.scheduling import Generation
+from gangctl.api.scheduling_versions import ADAPTERS
 from gangctl.errors import FieldError
 from gangctl.gang.admission import (
     check_stamped,
@@ -27,7 +28,7 @@ from gangctl.gang.admission import (
 )
 from gangctl.gang.desired import assess
 from gangctl.gang.naming import Scope, decode_stamp, is_dns_label
-from gangctl.gang.plan import ADAPTERS, GangPlan, build_objects, make_plan
+from gangctl.gang.plan import GangPlan, build_objects, make_plan
 from gangctl.gang.resolve import ClusterRules, resolve
 from tests.cases import CASES
 from tests.gang.json_patch import apply

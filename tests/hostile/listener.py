@@ -18,8 +18,7 @@ from gangctl.api.scheduling import Generation, Observed
 from gangctl.gang.diff import Kind
 from gangctl.gang.generation import ApiState
 from gangctl.gang.resolve import ClusterRules
-from gangctl.runtime.listener import ListenerOptions
-from gangctl.runtime.server import WebhookLimits, WebhookServer
+from gangctl.runtime.server import ListenerOptions, WebhookLimits, WebhookServer
 from gangctl.runtime.tls import ServerTls, client_context
 from gangctl.webhooks.endpoints import build_endpoints
 from gangctl.webhooks.gangs import GangAdmission

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from gangctl.api.fieldpath import FieldPath
 from gangctl.api.jobset import read_jobset
 from gangctl.api.scheduling import Generation
+from gangctl.api.scheduling_versions import ADAPTERS
 from gangctl.errors import FieldError
 from gangctl.gang.admission import (
     check_stamped,
@@ -26,7 +27,6 @@ from gangctl.gang.admission import (
     unstamped,
 )
 from gangctl.gang.desired import assess
-from gangctl.gang.plan import ADAPTERS
 from gangctl.gang.reasons import Notice
 from gangctl.gang.resolve import ClusterRules, resolve
 from gangctl.gang.validate import MAX_JOBS

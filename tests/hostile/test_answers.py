@@ -19,6 +19,7 @@ from structlog.testing import capture_logs
 
 from gangctl.api.jobset import JobSet
 from gangctl.api.scheduling import Generation
+from gangctl.api.scheduling_versions import ADAPTERS
 from gangctl.client.client import Client
 from gangctl.client.credentials import StaticCredentials
 from gangctl.client.resources import JOBS, JOBSETS, LEASES, PODS, SECRETS, Resource
@@ -29,7 +30,6 @@ from gangctl.controllers.gangs import PodReader
 from gangctl.controllers.projections import project_job, project_jobset, project_scheduling
 from gangctl.errors import ApiError, ConfigError
 from gangctl.gang.generation import ApiState
-from gangctl.gang.plan import ADAPTERS
 from gangctl.runtime.certsource import SecretCertificates
 from gangctl.runtime.election import ElectionOptions, LeaseElection
 from gangctl.runtime.informer import Informer

@@ -6,11 +6,10 @@ import re
 
 from gangctl.api.documents import DEFAULT_LIMITS
 from gangctl.api.jobset import MAX_REPLICATED_JOBS
-from gangctl.client import kubeconfig, plugin
+from gangctl.client import credentials, kubeconfig
 from gangctl.gang.validate import MAX_JOBS
 from gangctl.manager.settings import ControllerSettings
-from gangctl.runtime.listener import ListenerOptions
-from gangctl.runtime.server import WebhookLimits
+from gangctl.runtime.server import ListenerOptions, WebhookLimits
 from gangctl.webhooks.review import MAX_VALUES
 from tests.manifests.files import ROOT
 
@@ -41,7 +40,9 @@ def test_the_limits_are_those_of_the_code() -> None:
         "a kubeconfig, and a file that it names": (
             f"{kubeconfig.FILE_BYTES // MIB} MiB and {kubeconfig.MATERIAL_BYTES // MIB} MiB"
         ),
-        "output and run time of an exec plugin": (f"{plugin.OUTPUT_BYTES // MIB} MiB, {plugin.TIMEOUT_SECONDS:g} s"),
+        "output and run time of an exec plugin": (
+            f"{credentials.OUTPUT_BYTES // MIB} MiB, {credentials.TIMEOUT_SECONDS:g} s"
+        ),
     }
     assert [what for what, text in stated.items() if text not in limit(what)] == []
     manifest = limit("a manifest given to the CLI")

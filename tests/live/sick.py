@@ -13,7 +13,7 @@ from typing import Final
 
 import aiohttp
 
-from gangctl.runtime.authority import found, issue
+from gangctl.runtime.tls import found, issue
 from gangctl.webhooks.configurations import MUTATE_JOBSETS
 from tests.controlplane.api import Object, path_of
 from tests.controlplane.plane import ControlPlane

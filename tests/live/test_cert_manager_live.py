@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from gangctl.runtime.authority import found, issue
+from gangctl.runtime.tls import found, issue
 from tests.cli.run import fine
 from tests.controlplane.api import path_of
 from tests.jobsets import REF, jobset, rj

@@ -5,7 +5,7 @@ from __future__ import annotations
 from prometheus_client import Counter, Histogram
 
 from gangctl.manager.families import composed_families, families
-from gangctl.runtime.families import Catalogue, Family
+from gangctl.runtime.metrics import Catalogue, Family
 from tests.rows import each
 
 

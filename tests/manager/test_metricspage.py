@@ -7,7 +7,7 @@ import re
 from gangctl.manager.families import families
 from gangctl.manager.readinessfamilies import STATES
 from gangctl.readiness.phases import GangPhase
-from gangctl.runtime.families import Family
+from gangctl.runtime.metrics import Family
 from tests.manager import metricspage
 from tests.rows import each
 

@@ -17,8 +17,8 @@ from gangctl.manager.webhooks import _unready
 from gangctl.policy.review import Review
 from gangctl.policy.snapshot import PolicySet
 from gangctl.policy.verdict import Action, Finding, Outcome, Result
-from gangctl.runtime.listener import Refusal
 from gangctl.runtime.metrics import OTHERS
+from gangctl.runtime.server import Refusal
 from gangctl.webhooks.policy_configurations import MUTATE_DEFAULTS, VALIDATE_FAIL, VALIDATE_IGNORE
 from tests.webhooks.test_policies import broken, loaded
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gangctl.api.scheduling import Generation, Reference
-from gangctl.gang.plan import ADAPTERS
+from gangctl.api.scheduling_versions import ADAPTERS
 from gangctl.readiness.facts import NodeFacts, PodFacts, Refused
 from gangctl.readiness.reading import read_node, read_pod, read_refusal, unix
 from tests.rows import each

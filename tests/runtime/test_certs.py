@@ -19,9 +19,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gangctl.errors import ConfigError
-from gangctl.runtime.authority import covered, expires, found, issue, load, normal
 from gangctl.runtime.certs import Bundle, Due, Rotation, advance, create, due
-from gangctl.runtime.tls import check_pair
+from gangctl.runtime.tls import check_pair, covered, expires, found, issue, load, normal
 from tests.rows import each
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)

@@ -17,7 +17,6 @@ from structlog.testing import capture_logs
 from gangctl.client.client import Client
 from gangctl.client.resources import SECRETS, Resource
 from gangctl.errors import AlreadyExistsError, ConfigError, ConflictError, NotFoundError, ServerError, UnavailableError
-from gangctl.runtime.authority import covered
 from gangctl.runtime.certs import Bundle, Rotation
 from gangctl.runtime.certsource import (
     CertificateSource,
@@ -26,7 +25,7 @@ from gangctl.runtime.certsource import (
     Secrets,
     Serving,
 )
-from gangctl.runtime.tls import KeyPair
+from gangctl.runtime.tls import KeyPair, covered
 from tests.client.clock import VirtualClock
 from tests.rows import each
 from tests.runtime.authority import bundle, pair

@@ -13,7 +13,7 @@ import pytest
 
 from gangctl.errors import ConfigError
 from gangctl.runtime.certsource import ClientAuthorities, Serving
-from gangctl.runtime.selfcheck import self_check
+from gangctl.runtime.probes import self_check
 from gangctl.runtime.server import WebhookServer
 from gangctl.runtime.tls import ServerTls, client_context
 from tests.client.clock import VirtualClock

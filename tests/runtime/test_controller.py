@@ -19,6 +19,7 @@ from gangctl.errors import (
 from gangctl.runtime.controller import (
     Action,
     Controller,
+    ControllerObserver,
     ControllerOptions,
     await_change,
     default_error_policy,
@@ -26,7 +27,6 @@ from gangctl.runtime.controller import (
     requeue,
     retry,
 )
-from gangctl.runtime.queue import ControllerObserver
 from tests.client.clock import VirtualClock, settle
 
 Reconcile = Callable[[str], Awaitable[Action]]

@@ -11,8 +11,7 @@ from structlog.testing import capture_logs
 from gangctl.client.client import Client, Selection
 from gangctl.client.resources import PODS
 from gangctl.client.watch import WatchOptions
-from gangctl.runtime.informer import Informer, InformerObserver, InformerOptions
-from gangctl.runtime.store import Entry, Store
+from gangctl.runtime.informer import Entry, Informer, InformerObserver, InformerOptions, Store
 from tests.client.clock import VirtualClock, until
 from tests.client.server import Answer, ScriptedServer, Stream, obj, page, reset, status, status_object, text, thing
 

@@ -13,8 +13,8 @@ from structlog.testing import capture_logs
 
 from gangctl.client.resources import SUBJECT_ACCESS_REVIEWS, TOKEN_REVIEWS, Resource
 from gangctl.errors import ApiError, ForbiddenError, InvalidError, UnavailableError
-from gangctl.runtime.listener import Refusal
 from gangctl.runtime.metricsserver import AccessReviewer, MetricsServer, ReviewOptions
+from gangctl.runtime.server import Refusal
 from gangctl.runtime.tls import ServerTls, client_context
 from tests.client.clock import VirtualClock, settle
 from tests.runtime.authority import bundle, pair

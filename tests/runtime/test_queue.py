@@ -7,8 +7,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from gangctl.runtime.queue import ControllerObserver, RetryPolicy, WorkQueue
-from gangctl.runtime.threads import AT_ONCE
+from gangctl.runtime.controller import AT_ONCE, ControllerObserver, RetryPolicy, WorkQueue
 from tests.client.clock import VirtualClock, settle
 
 KEYS = st.sampled_from("abcd")

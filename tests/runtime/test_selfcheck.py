@@ -7,7 +7,7 @@ import contextlib
 from dataclasses import replace
 
 from gangctl.runtime.certsource import Serving
-from gangctl.runtime.selfcheck import self_check
+from gangctl.runtime.probes import self_check
 from gangctl.runtime.server import WebhookServer
 from gangctl.runtime.tls import KeyPair, ServerTls
 from tests.rows import each

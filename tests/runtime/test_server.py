@@ -15,8 +15,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from gangctl.errors import InputError
-from gangctl.runtime.listener import ListenerOptions
-from gangctl.runtime.server import WebhookLimits, WebhookServer
+from gangctl.runtime.server import ListenerOptions, WebhookLimits, WebhookServer
 from gangctl.runtime.tls import ServerTls, client_context
 from tests.rows import each
 from tests.runtime.authority import bundle, pair

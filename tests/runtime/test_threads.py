@@ -7,7 +7,7 @@ import threading
 
 import pytest
 
-from gangctl.runtime.threads import AT_ONCE, computed, in_parts
+from gangctl.runtime.controller import AT_ONCE, computed, in_parts
 from tests.rows import each
 
 

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 import structlog
 
-from gangctl.runtime.frames import FrameError, Reader
+from gangctl.runtime.workerchild import FrameError, Reader
 from gangctl.runtime.workerprocess import Answer, Exit, WorkerDiedError, WorkerProcess, WorkerSpec
 from gangctl.runtime.workers import Workers, WorkersClosedError, WorkersObserver
 from tests.controlplane.wait import wait_for

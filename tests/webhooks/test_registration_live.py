@@ -23,7 +23,7 @@ from gangctl.client.transport import Transport
 from gangctl.errors import ApiError, NotFoundError
 from gangctl.runtime.certs import Rotation, create
 from gangctl.runtime.certsource import SecretCertificates, Serving
-from gangctl.runtime.selfcheck import self_check
+from gangctl.runtime.probes import self_check
 from gangctl.runtime.server import WebhookServer
 from gangctl.runtime.tls import ServerTls
 from gangctl.webhooks.configurations import Endpoint, WebhookSettings, build_configurations

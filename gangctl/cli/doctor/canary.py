@@ -11,13 +11,13 @@ from typing import Any, Final
 
 from gangctl.api.jobset import SCHEDULING_REFERENCES
 from gangctl.api.meta import JOBSET_NAME, controller_owner
+from gangctl.api.objects import objects
 from gangctl.api.scheduling import Generation
 from gangctl.cli.doctor.facts import Canary, CanaryJobSet, CanaryPod, Fact
 from gangctl.cli.doctor.gathering.gatherer import all_of, denied, unseen
 from gangctl.cli.doctor.manifest import NEVER, gang_of_two, is_stamped
 from gangctl.client.client import Client, Selection
 from gangctl.client.resources import JOBS, JOBSETS, PODS, Resource
-from gangctl.client.shape import objects
 from gangctl.controllers.discovery import served_resources
 from gangctl.controllers.writer import scheduling_resources
 from gangctl.errors import ApiError, ForbiddenError, InvalidError, NotFoundError

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from gangctl.api.meta import GANG_MODE, GANG_REF, JOBSET_API_VERSION, MANAGER
-from gangctl.client.shape import objects
+from gangctl.api.objects import objects
 
 LABEL: Final = "gangctl.dev/canary"
 IMAGE: Final = "registry.k8s.io/pause:3.10"

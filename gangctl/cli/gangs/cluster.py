@@ -14,6 +14,7 @@ from typing import Any, Final, Generic, TypeVar
 from gangctl.api.jobset import read_jobset
 from gangctl.api.meta import JOBSET_NAME
 from gangctl.api.objects import Key
+from gangctl.api.scheduling_versions import ADAPTERS
 from gangctl.cli.gangs.capacity import compare_with_nodes
 from gangctl.cli.gangs.state import GangState, StoredJobSet, read_events
 from gangctl.cli.kueuecluster import has_kueue, read_kueue, read_nodes, read_pod_surroundings
@@ -28,12 +29,11 @@ from gangctl.controllers.queues import kinds
 from gangctl.controllers.writer import scheduling_resources
 from gangctl.errors import ClusterUnavailableError, ForbiddenError, InputError, InvalidError, NotFoundError
 from gangctl.gang.generation import pick_generation
-from gangctl.gang.plan import ADAPTERS
 from gangctl.kueue.names import KUEUE_NAMESPACE
 from gangctl.kueue.reading import read_cluster_queue, read_local_queue, read_workload
 from gangctl.readiness.assembly import is_followed
 from gangctl.readiness.reading import FAILED_CREATE, JOB_CREATION_FAILED, read_node, read_pod, read_refusal
-from gangctl.runtime.store import Entry, Store
+from gangctl.runtime.informer import Entry, Store
 
 T = TypeVar("T")
 _UNFINISHED: Final = "status.phase!=Succeeded,status.phase!=Failed"

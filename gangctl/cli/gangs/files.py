@@ -8,19 +8,19 @@ from typing import Any, Final
 
 from gangctl.api.documents import Document
 from gangctl.api.meta import JOBSET_API_VERSION, JOBSET_GROUP
+from gangctl.api.objects import misshapen
 from gangctl.api.scheduling import GROUP as SCHEDULING
 from gangctl.api.scheduling import NEWEST, Generation
+from gangctl.api.scheduling_versions import ADAPTERS
 from gangctl.cli.gangs.capacity import compare_with_nodes
 from gangctl.cli.gangs.cluster import project_stored, take
 from gangctl.cli.gangs.state import GangState, modern, read_event
 from gangctl.cli.inputs import kind_of, note_skipped, placed, read_documents
 from gangctl.cli.kueuesnapshot import DEFAULT_NAMESPACE, Stock
 from gangctl.cli.messages import InvalidInputError, plural
-from gangctl.client.shape import misshapen
 from gangctl.controllers.projections import project_job, project_scheduling
 from gangctl.errors import InputError
 from gangctl.gang.generation import ApiState
-from gangctl.gang.plan import ADAPTERS
 from gangctl.kueue.objects import ClusterQueue, LocalQueue, QueuedWorkload
 from gangctl.readiness.facts import PodFacts
 from gangctl.readiness.membership import FINISHED

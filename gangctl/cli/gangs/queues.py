@@ -17,7 +17,7 @@ from gangctl.kueue.order import head_of
 from gangctl.kueue.states import phase_of
 from gangctl.kueue.stuck import Owner, Stuck, Trouble, blocking_head, stuck_workload
 from gangctl.readiness.facts import QueueFacts
-from gangctl.runtime.store import Entry, Store
+from gangctl.runtime.informer import Entry, Store
 
 
 @dataclass(slots=True)

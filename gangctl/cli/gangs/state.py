@@ -9,8 +9,7 @@ from shlex import quote
 from typing import Any, Final
 
 from gangctl.api.jobset import JobSet
-from gangctl.api.objects import Key, Object
-from gangctl.api.parts import object_at
+from gangctl.api.objects import Key, Object, object_at
 from gangctl.api.scheduling import Observed
 from gangctl.cli.gangs.queues import Queues
 from gangctl.cli.options import Worker
@@ -25,7 +24,7 @@ from gangctl.readiness.evaluate import evaluate
 from gangctl.readiness.facts import NodeFacts, PodFacts, Refused, Snapshot
 from gangctl.readiness.reading import event_seen_at
 from gangctl.readiness.result import Cause, Readiness
-from gangctl.runtime.store import Store
+from gangctl.runtime.informer import Store
 
 NOTHING_SERVED: Final = ApiState(None, "the generation of the scheduling API is not known")
 

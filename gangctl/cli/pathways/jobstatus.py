@@ -6,8 +6,7 @@ import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from gangctl.api.objects import Object
-from gangctl.api.parts import object_at, objects_at
+from gangctl.api.objects import Object, object_at, objects_at
 from gangctl.cli.output import Section, Table
 from gangctl.cli.pathways.report import STATUS, UNSEEN, PathwaysCondition, PathwaysStatus
 from gangctl.fit.report import API_VERSION

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from gangctl.api.documents import Document
-from gangctl.api.parts import object_at
+from gangctl.api.objects import object_at
 from gangctl.api.scheduling import NEWEST, generation_of_minor
 from gangctl.cli.inputs import count_kinds, note_skipped, placed, read_documents, where
 from gangctl.cli.messages import InvalidInputError, note, plural

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from gangctl.api.documents import Document
-from gangctl.api.parts import object_at
+from gangctl.api.objects import object_at
 from gangctl.cli.inputs import count_kinds, kind_of
 from gangctl.cli.messages import InvalidInputError, plural
 from gangctl.errors import InputError, one_line

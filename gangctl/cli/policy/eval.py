@@ -9,8 +9,7 @@ from typing import Any, Final, NamedTuple
 import click
 
 from gangctl.api.documents import Document
-from gangctl.api.objects import Object
-from gangctl.api.parts import object_at
+from gangctl.api.objects import Object, object_at
 from gangctl.api.scheduling import NEWEST, generation_of_minor
 from gangctl.cli import options
 from gangctl.cli.inputs import kind_of, read_documents

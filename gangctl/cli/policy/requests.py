@@ -17,8 +17,7 @@ from gangctl.api.documents import Document
 from gangctl.api.jobset import read_jobset
 from gangctl.api.labelselector import NAMESPACE_NAME
 from gangctl.api.meta import JOBSET_API_VERSION
-from gangctl.api.objects import Object
-from gangctl.api.parts import object_at
+from gangctl.api.objects import Object, object_at
 from gangctl.api.scheduling import NEWEST, Generation
 from gangctl.cli.inputs import kind_of
 from gangctl.cli.kueuesnapshot import Stock

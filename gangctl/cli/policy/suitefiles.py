@@ -11,8 +11,7 @@ from pydantic import ValidationError as PydanticError
 
 from gangctl.api.documents import Document
 from gangctl.api.modelerrors import field_errors
-from gangctl.api.objects import Object
-from gangctl.api.parts import object_at
+from gangctl.api.objects import Object, object_at
 from gangctl.api.scheduling import NEWEST, Generation, generation_of_minor
 from gangctl.cli.inputs import kind_of, read_documents, where
 from gangctl.cli.kueuesnapshot import Stock, stock_of

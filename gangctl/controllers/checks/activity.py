@@ -22,7 +22,7 @@ from gangctl.kueue.names import PARAMETERS_KIND
 from gangctl.kueue.objects import AdmissionCheck
 from gangctl.kueue.parameters import API_VERSION, DEFAULTS, GangAdmissionParametersSpec
 from gangctl.runtime.controller import Action, await_change, requeue
-from gangctl.runtime.store import Store
+from gangctl.runtime.informer import Store
 
 ACTIVE: Final = "Active"
 BAD_PARAMETERS: Final = "BadParametersRef"

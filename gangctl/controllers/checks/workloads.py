@@ -37,7 +37,7 @@ from gangctl.kueue.checks import (
 from gangctl.kueue.moments import moment
 from gangctl.kueue.objects import CheckState, QueuedWorkload
 from gangctl.runtime.controller import Action, await_change, requeue
-from gangctl.runtime.store import Store
+from gangctl.runtime.informer import Store
 
 FIELD_MANAGER: Final = "gangctl-admission-check"
 CONFLICT_RETRY_SECONDS: Final = 0.2

@@ -36,6 +36,7 @@ from gangctl.pathways.status.transitions import notices as transitions
 from gangctl.runtime.controller import (
     Action,
     Controller,
+    ControllerObserver,
     ControllerOptions,
     ErrorPolicy,
     await_change,
@@ -43,10 +44,8 @@ from gangctl.runtime.controller import (
     requeue,
     retry,
 )
-from gangctl.runtime.election import unwrapped_leadership_loss
+from gangctl.runtime.election import Share, unwrapped_leadership_loss
 from gangctl.runtime.informer import Informer, InformerObserver
-from gangctl.runtime.queue import ControllerObserver
-from gangctl.runtime.shards import Share
 
 NAME: Final = "pathways"
 WORKERS: Final = 8

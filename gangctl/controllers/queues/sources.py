@@ -38,8 +38,7 @@ from gangctl.kueue.reading import (
     read_priority_class,
     read_workload,
 )
-from gangctl.runtime.informer import InformerObserver, InformerOptions
-from gangctl.runtime.store import Store
+from gangctl.runtime.informer import InformerObserver, InformerOptions, Store
 
 T = TypeVar("T")
 

@@ -28,8 +28,8 @@ from gangctl.gang.desired import JobProgress
 from gangctl.readiness.assembly import Collections, assemble, is_followed
 from gangctl.readiness.facts import NodeFacts, PodFacts, Refused, Snapshot
 from gangctl.readiness.result import Readiness
-from gangctl.runtime.shards import Share
-from gangctl.runtime.threads import in_parts
+from gangctl.runtime.controller import in_parts
+from gangctl.runtime.election import Share
 
 LocalQueueKey = tuple[str, str]
 """Namespace and LocalQueue."""

@@ -32,12 +32,10 @@ from gangctl.errors import (
 )
 from gangctl.readiness.report import GangStatus, gang_status
 from gangctl.readiness.result import Readiness
-from gangctl.runtime.controller import Action, Controller, ControllerOptions, await_change, requeue
+from gangctl.runtime.controller import Action, Controller, ControllerObserver, ControllerOptions, await_change, requeue
 from gangctl.runtime.controller import retry as again
-from gangctl.runtime.election import unwrapped_leadership_loss
+from gangctl.runtime.election import Share, unwrapped_leadership_loss
 from gangctl.runtime.informer import Informer, InformerObserver
-from gangctl.runtime.queue import ControllerObserver
-from gangctl.runtime.shards import Share
 
 NAME: Final = "gangobjects"
 CHANGE_SECONDS: Final = 1.0

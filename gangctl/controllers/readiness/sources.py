@@ -23,10 +23,9 @@ from gangctl.controllers.caches import Observer
 from gangctl.controllers.source import RETRY_SECONDS, Source
 from gangctl.readiness.facts import NodeFacts, PodFacts, Refused
 from gangctl.readiness.reading import REFUSING_KINDS, read_node, read_pod, read_refusal
-from gangctl.runtime.informer import Informer, InformerObserver, InformerOptions
+from gangctl.runtime.election import Share
+from gangctl.runtime.informer import Informer, InformerObserver, InformerOptions, Store
 from gangctl.runtime.pernamespace import Namespaces, PerNamespaceInformer
-from gangctl.runtime.shards import Share
-from gangctl.runtime.store import Store
 
 
 class ActiveNamespaces:

@@ -1,4 +1,4 @@
-"""Reading fields of a PathwaysJob beyond :class:`~gangctl.api.reader.Reader`: unknown fields, too."""
+"""Reading fields of a PathwaysJob beyond :class:`~gangctl.api.objects.Reader`: unknown fields, too."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 from itertools import islice
 from typing import Any, Final
 
-from gangctl.api.reader import Reader, key_path
+from gangctl.api.objects import Reader, key_path
 from gangctl.errors import ErrorKind, FieldError, shown
 from gangctl.pathways.problems import MOST_PROBLEMS, listed, near
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from itertools import chain, islice
 from typing import Any, Final
 
-from gangctl.api.reader import Reader
+from gangctl.api.objects import Reader
 from gangctl.errors import ErrorKind, FieldError, shown
 from gangctl.gang.reasons import Notice
 from gangctl.pathways.checks.check import check, check_without_slice

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from gangctl.api.reader import Reader
+from gangctl.api.objects import Reader
 from gangctl.errors import ErrorKind
 from gangctl.pathways.reading.fields import add, refuse_unknown, signed, texts, too_deep, without_nulls
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final
 
-from gangctl.api.reader import Reader
+from gangctl.api.objects import Reader
 from gangctl.errors import ErrorKind, shown
 from gangctl.pathways.accelerators.shapes import MACHINE_TYPES_OF_JOBS
 from gangctl.pathways.accelerators.slices import Slice

@@ -7,8 +7,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from gangctl.api.meta import controller_owner
-from gangctl.api.objects import Object
-from gangctl.api.parts import object_at, objects_at
+from gangctl.api.objects import Object, object_at, objects_at
 from gangctl.pathways.status.facts import Condition, JobSetFacts, PathwaysFacts, Replicas, Status
 from gangctl.pathways.words import DIGEST, GROUP, HEAD, KIND, WORKER
 

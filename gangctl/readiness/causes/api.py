@@ -6,10 +6,11 @@ from collections.abc import Iterator
 from typing import Final
 
 from gangctl.api.meta import GANG_REF
+from gangctl.api.scheduling_versions import ADAPTERS
 from gangctl.errors import plural
 from gangctl.gang.config import read_config
 from gangctl.gang.desired import names_another
-from gangctl.gang.plan import ADAPTERS, replicated_job_pods
+from gangctl.gang.plan import replicated_job_pods
 from gangctl.gang.reasons import Reason
 from gangctl.kueue.names import GATE
 from gangctl.readiness.causes.commands import Command

@@ -26,7 +26,7 @@ from gangctl.cli.doctor.subjects import SUBJECTS
 from gangctl.gang.generation import ServedVersion
 from gangctl.kueue.configuration import KueueConfiguration
 from gangctl.kueue.objects import AdmissionCheck, Condition
-from gangctl.runtime.authority import found
+from gangctl.runtime.tls import found
 from gangctl.webhooks.configurations import Endpoint, WebhookSettings, build_configurations, build_job_webhooks
 
 NOW: Final = 1_800_000_000.0

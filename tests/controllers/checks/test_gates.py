@@ -22,7 +22,7 @@ from gangctl.gang.reasons import Notice
 from gangctl.kueue.checks import Progress, Status
 from gangctl.kueue.names import GATE
 from gangctl.kueue.objects import Condition, QueuedWorkload
-from gangctl.runtime.store import Entry, Store
+from gangctl.runtime.informer import Entry, Store
 from gangctl.sandbox.faults import Match, conflict, error
 from gangctl.sandbox.server import Sandbox, SandboxOptions
 from tests.controlplane.wait import wait_for

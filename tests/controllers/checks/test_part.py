@@ -16,10 +16,9 @@ from gangctl.kueue.names import CHECK_CONTROLLER, GATE
 from gangctl.kueue.objects import AdmissionCheck, CheckState, Condition, QueuedWorkload
 from gangctl.manager.checks import CheckPart
 from gangctl.manager.settings import ControllerSettings
-from gangctl.runtime.informer import Informer
+from gangctl.runtime.election import Share
+from gangctl.runtime.informer import Entry, Informer, Store
 from gangctl.runtime.metrics import RuntimeMetrics
-from gangctl.runtime.shards import Share
-from gangctl.runtime.store import Entry, Store
 from tests.jobsets import FIXTURE_UID, jobset, rj
 from tests.rows import each
 

@@ -25,8 +25,7 @@ from gangctl.kueue.names import CHECK_CONTROLLER
 from gangctl.kueue.objects import AdmissionCheck, QueuedWorkload
 from gangctl.kueue.reading import read_check, read_workload
 from gangctl.runtime.controller import Action
-from gangctl.runtime.informer import Informer, InformerOptions
-from gangctl.runtime.store import Store
+from gangctl.runtime.informer import Informer, InformerOptions, Store
 from gangctl.sandbox.server import Sandbox, SandboxOptions
 from tests.controllers.queues.definitions import definition
 from tests.controlplane.wait import NotYet, wait_for

@@ -20,7 +20,7 @@ from gangctl.pathways.options import PathwaysOptions
 from gangctl.pathways.result import Setting
 from gangctl.pathways.status.facts import PathwaysFacts
 from gangctl.pathways.words import GROUP, UPSTREAM_LEASE
-from gangctl.runtime.queue import ControllerObserver
+from gangctl.runtime.controller import ControllerObserver
 from gangctl.sandbox.api import SYSTEM, DeleteOptions
 from gangctl.sandbox.errors import StatusError
 from gangctl.sandbox.faults import Match

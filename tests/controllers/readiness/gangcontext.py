@@ -16,7 +16,7 @@ from gangctl.controllers.readiness.gangobjects import GangObjects
 from gangctl.gang.reasons import Reason
 from gangctl.readiness.phases import GangPhase
 from gangctl.readiness.result import Cause, Counts, Readiness
-from gangctl.runtime.queue import ControllerObserver
+from gangctl.runtime.controller import ControllerObserver
 from gangctl.sandbox.api import SYSTEM, DeleteOptions
 from gangctl.sandbox.errors import StatusError
 from gangctl.sandbox.server import Sandbox

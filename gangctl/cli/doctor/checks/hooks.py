@@ -6,8 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from gangctl.api.meta import SKIP_LABEL
-from gangctl.api.objects import Object
-from gangctl.client.shape import objects
+from gangctl.api.objects import Object, objects
 from gangctl.webhooks.configurations import (
     JOBS_NAME,
     KINDS,

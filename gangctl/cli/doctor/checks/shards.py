@@ -8,7 +8,7 @@ from typing import Final
 
 from gangctl.cli.doctor.facts import Deployment, Fact, Facts, Lease, Unseen, seen
 from gangctl.cli.doctor.outcome import Outcome, failed, ok, unknown
-from gangctl.runtime.shards import lease_names
+from gangctl.runtime.election import lease_names
 
 LEASE: Final = "gangctl"
 """Name of the first shard's Lease."""

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from gangctl.api.meta import JOBSET_API_VERSION, JOBSET_GROUP
 from gangctl.api.scheduling import Generation
+from gangctl.api.scheduling_versions import ADAPTERS
 from gangctl.cli.doctor.facts import DryRun, JobPolicy, PodField, UnseenError
 from gangctl.cli.doctor.gathering.gatherer import Gatherer, all_of, denied, unseen
 from gangctl.cli.doctor.manifest import gang_of_two, is_defaulted, is_stamped
@@ -23,7 +24,6 @@ from gangctl.gang.generation import (
     proof_job,
     stamped_proof_job,
 )
-from gangctl.gang.plan import ADAPTERS
 
 PROBE: Final = "gangctl-doctor"
 """Name of objects sent with dryRun=All."""

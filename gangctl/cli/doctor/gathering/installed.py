@@ -8,7 +8,7 @@ from itertools import zip_longest
 from typing import Any, Final
 
 from gangctl.api.meta import ADMISSION_GATED_BY, SKIP_LABEL
-from gangctl.api.parts import object_at
+from gangctl.api.objects import object_at, objects
 from gangctl.cli.doctor.checks import hooks
 from gangctl.cli.doctor.checks.shards import LEASE, is_ours, shards_of
 from gangctl.cli.doctor.facts import Deployment, Gated, Lease
@@ -22,7 +22,6 @@ from gangctl.client.resources import (
     VALIDATING_WEBHOOK_CONFIGURATIONS,
     Resource,
 )
-from gangctl.client.shape import objects
 from gangctl.controllers.queues import kinds
 from gangctl.errors import ForbiddenError, NotFoundError
 from gangctl.kueue.configuration import KueueConfiguration, read_configuration
@@ -30,7 +29,7 @@ from gangctl.kueue.names import GATE, GROUP, VERSION
 from gangctl.kueue.objects import AdmissionCheck
 from gangctl.kueue.reading import read_check
 from gangctl.readiness.reading import unix
-from gangctl.runtime.shards import MOST_SHARDS, lease_names
+from gangctl.runtime.election import MOST_SHARDS, lease_names
 
 DEPLOYMENTS: Final = Resource("apps", "v1", "deployments", "Deployment")
 ENDPOINT_SLICES: Final = Resource("discovery.k8s.io", "v1", "endpointslices", "EndpointSlice")

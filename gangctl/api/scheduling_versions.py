@@ -1,0 +1,198 @@
+"""The JSON of each version of ``scheduling.k8s.io``.
+
+``v1alpha1`` (Kubernetes 1.35) has Workloads only, and everything in them is immutable. ``v1alpha2`` (1.36) has
+PodGroups, immutable, too. In ``v1beta1`` (1.37) minCount can change, and the priority must agree with the pods';
+CompositePodGroups (KEP-6012) are in ``v1alpha3`` of 1.37, behind a feature gate of that name, and Workloads and
+PodGroups with such a parent are written in v1beta1, as all others. ``v1`` (1.38) is expected to have the same shape.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from gangctl.api.scheduling import (
+    GROUP,
+    CompositePodGroup,
+    CompositeTemplate,
+    Generation,
+    PodGroup,
+    Reference,
+    SchedulingAdapter,
+    Template,
+    Workload,
+    controller_ref,
+    gang_min_count,
+    list_min_counts,
+    metadata,
+)
+
+
+class V1Alpha1:
+    """A group has no object here: it is a Workload's podGroup, kept apart per replica by a key in the pod."""
+
+    generation = Generation.V1ALPHA1
+    reference_field = "workloadRef"
+
+    def workload(self, workload: Workload) -> dict[str, Any]:
+        """See :class:`~gangctl.api.scheduling.SchedulingAdapter`."""
+        groups = [{"name": t.name, "policy": {"gang": {"minCount": t.min_count}}} for t in workload.templates]
+        return {
+            "apiVersion": self.generation.api_version,
+            "kind": "Workload",
+            "metadata": metadata(workload.namespace, workload.name, workload.owner),
+            "spec": {"controllerRef": controller_ref(workload.owner), "podGroups": groups},
+        }
+
+    def pod_group(self, group: PodGroup) -> dict[str, Any]:
+        """There is no such kind: the planner never calls this."""
+        raise TypeError(f"{self.generation} has no PodGroup kind, cannot build {group.name}")
+
+    def reference(self, reference: Reference) -> dict[str, str]:
+        """See :class:`~gangctl.api.scheduling.SchedulingAdapter`."""
+        value = {"name": reference.workload, "podGroup": reference.template}
+        if reference.replica_key is not None:
+            value["podGroupReplicaKey"] = reference.replica_key
+        return value
+
+    def min_counts(self, kind: str, spec: dict[str, Any]) -> tuple[tuple[str, int], ...]:
+        """See :class:`~gangctl.api.scheduling.SchedulingAdapter`."""
+        return list_min_counts(spec.get("podGroups"), "policy") if kind == "Workload" else ()
+
+
+_DISRUPTION: Final = {"single": "Pod", "all": "PodGroup"}
+
+
+class V1Alpha2:
+    """Policy inline in the PodGroup, template named by ``podGroupTemplateRef``.
+
+    ``priorityClassName`` is left out: without the alpha gate WorkloadAwarePreemption the
+    server drops it, and the 1.36 scheduler tolerates pods of another priority.
+    """
+
+    generation = Generation.V1ALPHA2
+    reference_field = "schedulingGroup"
+
+    def __init__(self) -> None:
+        """Precompute the common fields of all objects."""
+        self._api_version = self.generation.api_version
+
+    def _with_policy(self, spec: dict[str, Any], template: Template) -> dict[str, Any]:
+        """``spec`` itself, with the policy appended."""
+        spec["schedulingPolicy"] = {"gang": {"minCount": template.min_count}}
+        if template.topology_key:
+            spec["schedulingConstraints"] = {"topology": [{"key": template.topology_key}]}
+        if template.disruption:
+            spec["disruptionMode"] = _DISRUPTION[template.disruption]
+        if template.claims:
+            spec["resourceClaims"] = [claim.encode() for claim in template.claims]
+        return spec
+
+    def workload(self, workload: Workload) -> dict[str, Any]:
+        """See :class:`~gangctl.api.scheduling.SchedulingAdapter`."""
+        templates = [self._with_policy({"name": t.name}, t) for t in workload.templates]
+        return {
+            "apiVersion": self._api_version,
+            "kind": "Workload",
+            "metadata": metadata(workload.namespace, workload.name, workload.owner),
+            "spec": {"controllerRef": controller_ref(workload.owner), "podGroupTemplates": templates},
+        }
+
+    def pod_group(self, group: PodGroup) -> dict[str, Any]:
+        """See :class:`~gangctl.api.scheduling.SchedulingAdapter`."""
+        template = {"workloadName": group.workload, "podGroupTemplateName": group.template.name}
+        return {
+            "apiVersion": self._api_version,
+            "kind": "PodGroup",
+            "metadata": metadata(group.namespace, group.name, group.owner),
+            "spec": self._with_policy({"podGroupTemplateRef": {"workload": template}}, group.template),
+        }
+
+    def reference(self, reference: Reference) -> dict[str, str]:
+        """See :class:`~gangctl.api.scheduling.SchedulingAdapter`."""
+        return {"podGroupName": reference.group}
+
+    def min_counts(self, kind: str, spec: dict[str, Any]) -> tuple[tuple[str, int], ...]:
+        """See :class:`~gangctl.api.scheduling.SchedulingAdapter`."""
+        if kind == "Workload":
+            return list_min_counts(spec.get("podGroupTemplates"), "schedulingPolicy")
+        count = gang_min_count(spec.get("schedulingPolicy"))
+        return () if count is None else (("", count),)
+
+
+VERSION: Final = "v1alpha3"
+
+
+def composite_pod_group(group: CompositePodGroup) -> dict[str, Any]:
+    """The CompositePodGroup to create."""
+    reference = {"workloadName": group.workload, "templateName": group.template.name}
+    return {
+        "apiVersion": f"{GROUP}/{VERSION}",
+        "kind": "CompositePodGroup",
+        "metadata": metadata(group.namespace, group.name, group.owner),
+        "spec": with_group_count({"workloadRef": reference}, group.template),
+    }
+
+
+def with_group_count(spec: dict[str, Any], template: CompositeTemplate) -> dict[str, Any]:
+    """``spec`` itself, with the policy of the template appended."""
+    spec["schedulingPolicy"] = {"gang": {"minGroupCount": template.min_group_count}}
+    if template.priority_class:
+        spec["priorityClassName"] = template.priority_class
+    return spec
+
+
+class V1Beta1(V1Alpha2):
+    """As v1alpha2, with ``workloadRef`` in the PodGroup, a disruption union and the priority class of the pods."""
+
+    generation = Generation.V1BETA1
+
+    def _with_policy(self, spec: dict[str, Any], template: Template) -> dict[str, Any]:
+        spec["schedulingPolicy"] = {"gang": {"minCount": template.min_count}}
+        if template.topology_key:
+            spec["schedulingConstraints"] = {"topology": [{"key": template.topology_key}]}
+        if template.disruption:
+            spec["disruptionMode"] = {template.disruption: {}}
+        if template.claims:
+            spec["resourceClaims"] = [claim.encode() for claim in template.claims]
+        if template.priority_class:
+            spec["priorityClassName"] = template.priority_class
+        return spec
+
+    def workload(self, workload: Workload) -> dict[str, Any]:
+        """See :class:`~gangctl.api.scheduling.SchedulingAdapter`."""
+        body = super().workload(workload)
+        if workload.composite is not None:
+            parent = with_group_count({"name": workload.composite.name}, workload.composite)
+            parent["podGroupTemplates"] = body["spec"].pop("podGroupTemplates")
+            body["spec"]["compositePodGroupTemplates"] = [parent]
+        return body
+
+    def pod_group(self, group: PodGroup) -> dict[str, Any]:
+        """See :class:`~gangctl.api.scheduling.SchedulingAdapter`."""
+        spec: dict[str, Any] = {"workloadRef": {"workloadName": group.workload, "templateName": group.template.name}}
+        if group.parent:
+            spec["parentCompositePodGroupName"] = group.parent
+        return {
+            "apiVersion": self._api_version,
+            "kind": "PodGroup",
+            "metadata": metadata(group.namespace, group.name, group.owner),
+            "spec": self._with_policy(spec, group.template),
+        }
+
+    def min_counts(self, kind: str, spec: dict[str, Any]) -> tuple[tuple[str, int], ...]:
+        """See :class:`~gangctl.api.scheduling.SchedulingAdapter`."""
+        parents = spec.get("compositePodGroupTemplates")
+        if kind == "Workload" and isinstance(parents, list) and parents and isinstance(parents[0], dict):
+            return list_min_counts(parents[0].get("podGroupTemplates"), "schedulingPolicy")
+        return super().min_counts(kind, spec)
+
+
+class V1(V1Beta1):
+    """As v1beta1. Its types are not released, so :mod:`gangctl.gang.generation` compares it with what is served."""
+
+    generation = Generation.V1
+
+
+ADAPTERS: Final[dict[Generation, SchedulingAdapter]] = {
+    adapter.generation: adapter for adapter in (V1Alpha1(), V1Alpha2(), V1Beta1(), V1())
+}
