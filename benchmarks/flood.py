@@ -21,7 +21,7 @@ from benchmarks.table import Table
 from gangctl.evaluation.evaluator import PolicyEvaluator
 from gangctl.evaluation.options import EvaluatorOptions
 from gangctl.policy.crd import definitions
-from gangctl.policy.snapshot import PolicySet
+from gangctl.policy.loaded import PolicySet
 from tests.controlplane.api import path_of
 from tests.controlplane.minors import NEWEST
 from tests.controlplane.plane import ControlPlane

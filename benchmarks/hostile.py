@@ -21,8 +21,8 @@ from benchmarks.result import Figure, Findings, Observed
 from benchmarks.table import Table
 from gangctl.evaluation.evaluator import PolicyEvaluator
 from gangctl.evaluation.options import EvaluatorOptions
+from gangctl.policy.loaded import PolicySet
 from gangctl.policy.review import Review
-from gangctl.policy.snapshot import PolicySet
 from tests.evaluation.evaluators import document, jobset_review
 
 SECONDS, QUICK_SECONDS = 10.0, 1.0

@@ -24,9 +24,8 @@ from gangctl.api.scheduling import NEWEST, Observed, Scheduled
 from gangctl.client.client import Client
 from gangctl.client.credentials import StaticCredentials
 from gangctl.client.transport import Transport
-from gangctl.controllers.assessments import Assessments
 from gangctl.controllers.caches import GangCaches
-from gangctl.controllers.gangs import GangController, PodReader
+from gangctl.controllers.gangs import Assessments, GangController, PodReader
 from gangctl.controllers.reporter import GangMetrics, GangReporter
 from gangctl.controllers.writer import Writer
 from gangctl.gang.admission import read_opted_in, stamp_patch

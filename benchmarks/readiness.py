@@ -23,7 +23,7 @@ from benchmarks.meters import Admission, Scrape, Usage, end, percentiles, scrape
 from benchmarks.result import Figure, Findings, Observed, percentile
 from benchmarks.table import Table
 from benchmarks.yardsticks import listing
-from gangctl.controllers.readiness.gangcopies import definitions
+from gangctl.controllers.readiness.gangobjects import definitions
 from tests.controlplane import manifests
 from tests.controlplane.api import path_of
 from tests.controlplane.build import ensure_manifests

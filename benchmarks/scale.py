@@ -33,11 +33,9 @@ from gangctl.client.client import Client
 from gangctl.client.credentials import StaticCredentials
 from gangctl.client.responses import Response
 from gangctl.client.transport import Request, Stream, Transport
-from gangctl.controllers.assessments import Assessments
 from gangctl.controllers.caches import GangCaches
-from gangctl.controllers.gangs import GangController, PodReader
-from gangctl.controllers.readiness.controller import ReadinessController
-from gangctl.controllers.readiness.observer import ReadinessObserver
+from gangctl.controllers.gangs import Assessments, GangController, PodReader
+from gangctl.controllers.readiness.controller import ReadinessController, ReadinessObserver
 from gangctl.controllers.readiness.sources import ReadinessSources
 from gangctl.controllers.reporter import GangMetrics, GangReporter
 from gangctl.controllers.writer import Writer

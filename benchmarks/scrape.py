@@ -14,8 +14,7 @@ from benchmarks.result import Figure, Findings
 from benchmarks.table import Table
 from gangctl.gang.reasons import Reason
 from gangctl.manager.readinessmetrics import ReadinessMetrics
-from gangctl.readiness.phases import GangPhase
-from gangctl.readiness.result import Cause, Counts, Readiness
+from gangctl.readiness.result import Cause, Counts, GangPhase, Readiness
 
 GANGS = 10_000
 QUEUES = 400

@@ -12,7 +12,7 @@ from pathlib import Path
 from string import Formatter
 from typing import Final
 
-from gangctl.readiness.causes.commands import Command
+from gangctl.readiness.causes.context import Command
 from tests.cli.run import BIN, Answer
 from tests.controlplane.build import ensure_binary
 from tests.controlplane.minors import NEWEST

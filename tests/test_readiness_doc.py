@@ -11,7 +11,7 @@ import click
 from gangctl.cli.gangs.files import DUMP
 from gangctl.cli.gangs.waitfor import ENDLESS
 from gangctl.cli.program import program
-from gangctl.readiness.phases import GangPhase
+from gangctl.readiness.result import GangPhase
 from tests.docpages import Page
 from tests.rows import each
 

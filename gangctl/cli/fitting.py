@@ -17,7 +17,7 @@ from gangctl.fit.nodes import gangs_of, node_fit
 from gangctl.fit.report import FitReport
 from gangctl.fit.workers import DispatchedFit, WorkerFit
 from gangctl.gang.report import requests_per_pod
-from gangctl.kueue.moments import age, span
+from gangctl.kueue.amounts import age, span
 from gangctl.kueue.objects import QueuedWorkload
 from gangctl.kueue.states import status_of
 

@@ -18,8 +18,7 @@ from gangctl.fit.report import (
 )
 from gangctl.fit.words import figure
 from gangctl.fit.workers import WorkerFit
-from gangctl.kueue.amounts import UNLIMITED
-from gangctl.kueue.moments import DAY, HOUR, MINUTE, span
+from gangctl.kueue.amounts import DAY, HOUR, MINUTE, UNLIMITED, span
 
 _VERDICTS: Final = {"never": "never fits", "not-now": "does not fit now", "fits": "fits", "unknown": "unknown"}
 _LEGEND: Final = (

@@ -13,9 +13,8 @@ from gangctl.api.jobset import JobSet
 from gangctl.api.objects import Key
 from gangctl.client.client import Client
 from gangctl.client.resources import JOBSETS
-from gangctl.controllers.caches import GangCaches
-from gangctl.controllers.checks.statuses import Statuses
-from gangctl.controllers.projections import project_jobset
+from gangctl.controllers.caches import GangCaches, project_jobset
+from gangctl.controllers.checks.workloads import Statuses
 from gangctl.controllers.reporter import RecordEvent
 from gangctl.errors import ApiError, NotFoundError
 from gangctl.gang.reasons import Notice, Reason

@@ -1,37 +1,100 @@
 """The policy evaluator: outcomes of all policies in force for a review, in bounded time whatever the policies are.
 
-Small reviews get a time slice on the event loop, the cheapest policies first. What is left of them, and large reviews,
-go to a pool of worker processes.
+Small reviews get a time slice on the event loop, the cheapest policies first. What is left of them, and large
+reviews, go to a pool of worker processes.
 """
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack
 from types import TracebackType
-from typing import Final, Self
+from typing import Any, Final, Self
 
 import structlog
 
 from gangctl.api.objects import Object
 from gangctl.cel.faults import EvalKind
-from gangctl.evaluation.local import SliceOverError, TimeSlice, size_of
-from gangctl.evaluation.options import EvaluatorObserver, EvaluatorOptions
-from gangctl.evaluation.pool import TOO_LATE, UNLOADABLE, Pool
-from gangctl.evaluation.request import EvaluationRequest
+from gangctl.cel.meter import REQUEST_STEPS, StepMeter
+from gangctl.evaluation.options import EvaluatorObserver, EvaluatorOptions, Size
+from gangctl.evaluation.pool import TOO_LATE, UNLOADABLE, EvaluationRequest, Pool
 from gangctl.evaluation.worker import meter_of
 from gangctl.policy.evaluate import Evaluation, refused_by_broken
 from gangctl.policy.exemptions import LoadedException
 from gangctl.policy.load import load_policy
-from gangctl.policy.loaded import LoadedPolicy
+from gangctl.policy.loaded import Entry, LoadedPolicy, PolicySet, snapshot_of
 from gangctl.policy.match import matches
 from gangctl.policy.native import load_native
 from gangctl.policy.review import Review
-from gangctl.policy.snapshot import Entry, PolicySet, snapshot_of
 from gangctl.policy.verdict import Outcome
+
+STEPS_PER_CLOCK_CHECK: Final = 128
+"""A tenth of a millisecond between two clock checks."""
+
+
+class SliceOverError(Exception):
+    """The time slice is used up; this is no verdict."""
+
+
+class TimeSlice:
+    """``seconds`` of CPU time of this thread, shared by all policies of a review."""
+
+    def __init__(self, seconds: float, clock: Callable[[], float]) -> None:
+        """Start now."""
+        self._clock = clock
+        self._began = clock()
+        self._end = self._began + seconds
+
+    @property
+    def over(self) -> bool:
+        """Whether no further policy may begin."""
+        return self._clock() >= self._end
+
+    @property
+    def spent(self) -> float:
+        """Seconds since the start."""
+        return self._clock() - self._began
+
+    def meter(self) -> StepMeter:
+        """A meter for one policy; raises :class:`SliceOverError` where another meter would report an error."""
+        return _SliceMeter(REQUEST_STEPS, self._end, self._clock)
+
+
+class _SliceMeter(StepMeter):
+    __slots__ = ()
+
+    def _spend(self, count: int) -> None:
+        self.spent += count
+        self._unlooked += count
+        if self._unlooked >= STEPS_PER_CLOCK_CHECK:
+            self._unlooked = 0
+            if self._clock() >= self._deadline or self.spent > self._steps:
+                raise SliceOverError
+
+
+def size_of(review: Review, options: EvaluatorOptions) -> Size:
+    """Whether a review is small: counted over all its objects, up to the limits of the options."""
+    computed = (review.gang, review.fit)
+    parts: tuple[Any, ...] = (review.object, review.old_object, review.namespace, review.request, *computed)
+    left: list[Any] = [*parts, *(found for each in review.params.values() for found in each)]
+    values = 0
+    while left:
+        value = left.pop()
+        values += 1
+        if isinstance(value, str):
+            if len(value) > options.local_text:
+                return "large"
+        elif isinstance(value, dict):
+            left.extend(value.values())
+        elif isinstance(value, list | tuple):
+            left.extend(value)
+        if values + len(left) > options.local_values:
+            return "large"
+    return "small"
+
 
 _log = structlog.get_logger(__name__)
 

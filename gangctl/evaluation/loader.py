@@ -8,10 +8,10 @@ from typing import Final
 
 from gangctl.client.pacing import Clock
 from gangctl.errors import GangctlError
-from gangctl.evaluation.messages import CLASSES, Load
 from gangctl.evaluation.options import EvaluatorOptions
-from gangctl.evaluation.penalties import Penalties
-from gangctl.policy.snapshot import Entry, Snapshot
+from gangctl.evaluation.queue import Penalties
+from gangctl.evaluation.worker import CLASSES, Load
+from gangctl.policy.loaded import Entry, Snapshot
 from gangctl.runtime.workerprocess import WorkerDiedError, WorkerProcess, WorkerSpec
 
 _RETRY_SECONDS: Final = 5.0

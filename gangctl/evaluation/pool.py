@@ -1,9 +1,9 @@
 """A pool of worker processes with one fair queue: evaluates slow policies, and kills those that exceed their limit.
 
 A task is some policies of one review. Small reviews, large ones, and policies with a penalty are separate classes of
-the queue. The first worker serves small reviews only, the last one serves all classes, so that small reviews never wait
-for others. The end of a worker, killed or not, is blamed on the policy it was evaluating; the other policies of the
-task continue with another worker.
+the queue. The first worker serves small reviews only, the last one serves all classes, so that small reviews never
+wait for others. The end of a worker, killed or not, is blamed on the policy it was evaluating; the other policies of
+the task continue with another worker.
 """
 
 from __future__ import annotations
@@ -22,16 +22,66 @@ from gangctl.cel.faults import EvalKind
 from gangctl.client.pacing import Clock
 from gangctl.errors import GangctlError
 from gangctl.evaluation.loader import PolicyLoadError, WorkerLoader, worker_spec
-from gangctl.evaluation.messages import LATE, MEMORY, READ, Evaluate, Evaluated
 from gangctl.evaluation.options import EvaluatorObserver, EvaluatorOptions, Queue, Size
-from gangctl.evaluation.penalties import Penalties
-from gangctl.evaluation.queue import FairQueue, Group
-from gangctl.evaluation.request import EvaluationRequest
-from gangctl.policy.snapshot import Entry
+from gangctl.evaluation.queue import FairQueue, Group, Penalties
+from gangctl.evaluation.worker import LATE, MEMORY, READ, Evaluate, Evaluated
+from gangctl.policy.evaluate import unanswered
+from gangctl.policy.loaded import Entry, Snapshot
+from gangctl.policy.review import Review
 from gangctl.policy.verdict import Outcome
 from gangctl.runtime.workerchild import FrameError
 from gangctl.runtime.workerprocess import Answer, Exit, WorkerDiedError, WorkerProcess
 from gangctl.runtime.workers import Workers
+
+
+class EvaluationRequest:
+    """``deadline`` is a time of the event loop's clock. The snapshot stays the same when another one is installed."""
+
+    def __init__(self, review: Review, snapshot: Snapshot, entries: Iterable[Entry], deadline: float) -> None:
+        """Expect an outcome of each entry."""
+        self.review = review
+        self.snapshot = snapshot
+        self.deadline = deadline
+        self.size: Size = "large"
+        self.outcomes: dict[str, Outcome] = {}
+        self.queues: dict[str, Queue] = {}
+        """The last queue of each policy."""
+        self.pending: dict[str, Entry] = {entry.key: entry for entry in entries}
+        self._done = asyncio.Event()
+        self._closed = False
+
+    @property
+    def namespace(self) -> str:
+        """Namespace of the object."""
+        return str(self.review.request.get("namespace") or "")
+
+    @property
+    def over(self) -> bool:
+        """Whether no more outcomes are needed."""
+        return self._closed or not self.pending
+
+    def settle(self, entry: Entry, outcome: Outcome) -> None:
+        """Take the outcome of a policy; only the first one counts."""
+        if not self._closed and self.pending.pop(entry.key, None) is not None:
+            self.outcomes[entry.key] = outcome
+        if self.over:
+            self._done.set()
+
+    def fail(self, entry: Entry, kind: EvalKind, message: str) -> None:
+        """Settle a policy without an outcome, by its failurePolicy."""
+        exceptions = self.snapshot.policies.exceptions
+        self.settle(entry, unanswered(entry.policy, self.review, kind, message, exceptions))
+
+    def close(self) -> None:
+        """Take no more outcomes."""
+        self._closed = True
+        self._done.set()
+
+    async def wait(self) -> None:
+        """Wait until all policies are settled."""
+        if not self.over:
+            await self._done.wait()
+
 
 _log = structlog.get_logger(__name__)
 

@@ -1,13 +1,36 @@
-"""A queue that is fair between groups of work, and within a group between sources."""
+"""A queue that is fair between groups of work, and within a group between sources; and penalties with an expiry."""
 
 from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict, deque
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Hashable
 from typing import Generic, NamedTuple, Protocol, TypeVar
 
 from gangctl.evaluation.options import Queue
+
+K = TypeVar("K", bound=Hashable)
+
+
+class Penalties(Generic[K]):
+    """A key has its penalty for so many seconds since the last time it was added."""
+
+    def __init__(self, seconds: float, clock: Callable[[], float]) -> None:
+        """Start with none."""
+        self._seconds = seconds
+        self._clock = clock
+        self._until: dict[K, float] = {}
+
+    def add(self, key: K) -> None:
+        """Give a penalty, or prolong it."""
+        self._until[key] = self._clock() + self._seconds
+
+    def __contains__(self, key: K) -> bool:
+        return self._until.get(key, 0.0) > self._clock()
+
+    def retain(self, wanted: Callable[[K], bool]) -> None:
+        """Forget all other keys."""
+        self._until = {key: until for key, until in self._until.items() if wanted(key)}
 
 
 class Group(NamedTuple):

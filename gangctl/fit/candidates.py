@@ -12,7 +12,7 @@ from enum import StrEnum
 from typing import Final
 
 from gangctl.fit.tree import Node, Pair
-from gangctl.kueue.moments import moment
+from gangctl.kueue.amounts import moment
 from gangctl.kueue.objects import ClusterQueue, QueuedWorkload
 from gangctl.kueue.order import queued_at
 

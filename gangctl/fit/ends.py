@@ -13,7 +13,7 @@ from hashlib import blake2b
 from math import inf
 
 from gangctl.fit.history import History
-from gangctl.kueue.moments import moment
+from gangctl.kueue.amounts import moment
 from gangctl.kueue.objects import QueuedWorkload, RunTime
 
 Range = tuple[float, float]

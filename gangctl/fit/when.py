@@ -25,7 +25,7 @@ from gangctl.fit.report import StartReport
 from gangctl.fit.search import Demand
 from gangctl.fit.tree import Pair
 from gangctl.fit.words import quoted
-from gangctl.kueue.moments import span
+from gangctl.kueue.amounts import span
 from gangctl.kueue.objects import Amounts, ClusterQueue, LocalQueue, QueuedWorkload
 from gangctl.kueue.order import in_order, queued_at
 from gangctl.kueue.states import Phase, phase_of

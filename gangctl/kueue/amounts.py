@@ -1,11 +1,13 @@
-"""Quantities as Kueue counts them: ``cpu`` in milli-CPU, everything else in whole units, both rounded up.
+"""Quantities and times as Kueue counts and writes them.
 
-Source: Kueue ``pkg/resources`` (Amount, ResourceValue). A quota that does not fit into int64 is unlimited.
+``cpu`` is in milli-CPU, everything else in whole units, both rounded up. Times are RFC 3339 in whole seconds.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from fractions import Fraction
 from typing import Any, Final
 
@@ -55,3 +57,62 @@ def read_amounts(value: object) -> dict[str, int]:
         if quantity is not None:
             amounts[name] = amount(name, quantity)
     return amounts
+
+
+MINUTE: Final = 60
+HOUR: Final = 60 * MINUTE
+DAY: Final = 24 * HOUR
+
+
+def moment(text: str) -> datetime | None:
+    """The time in a text, in UTC; None if there is none."""
+    try:
+        found = datetime.fromisoformat(text)
+    except ValueError:
+        return None
+    return found.replace(tzinfo=UTC) if found.tzinfo is None else found.astimezone(UTC)
+
+
+def age(text: str, now: datetime) -> timedelta | None:
+    """How long ago a time was, at least zero; None without a time."""
+    found = moment(text)
+    return None if found is None else max(timedelta(), now - found)
+
+
+def span(length: timedelta) -> str:
+    """The two largest units, as in ``kubectl get``: 42s, 4m10s, 3h5m, 2d1h."""
+    seconds = max(0, round(length.total_seconds()))
+    for unit, name, below, lower in ((DAY, "d", HOUR, "h"), (HOUR, "h", MINUTE, "m"), (MINUTE, "m", 1, "s")):
+        if seconds >= unit:
+            rest = seconds % unit // below
+            return f"{seconds // unit}{name}{rest}{lower}" if rest else f"{seconds // unit}{name}"
+    return f"{seconds}s"
+
+
+@dataclass(frozen=True, slots=True)
+class TimeFormat:
+    """Format of times in texts: relative to ``now``, or absolute in texts that are ``kept`` and read later.
+
+    A stored text does not depend on the time of writing, and has no "3s ago" that is wrong when it is read.
+    """
+
+    now: datetime
+    kept: bool = False
+
+    def ago(self, at: datetime) -> str:
+        """When something happened: ``3s ago``, or ``at 2026-03-01T11:59:57Z``."""
+        return f"at {_written(at)}" if self.kept else f"{span(self.now - at)} ago"
+
+    def lasting(self, at: datetime, word: str = "for") -> str:
+        """How long it has been so: ``for 3s``, or ``since 2026-03-01T11:59:57Z``."""
+        return f"since {_written(at)}" if self.kept else f"{word} {span(self.now - at)}"
+
+    def ahead(self, at: datetime) -> str:
+        """When something will happen: ``in 3s`` or ``now``, or ``at 2026-03-01T12:00:03Z``."""
+        if self.kept:
+            return f"at {_written(at)}"
+        return f"in {span(at - self.now)}" if at > self.now else "now"
+
+
+def _written(at: datetime) -> str:
+    return at.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

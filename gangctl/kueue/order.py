@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final
 
-from gangctl.kueue.moments import moment
+from gangctl.kueue.amounts import moment
 from gangctl.kueue.objects import ClusterQueue, QueuedWorkload
 from gangctl.kueue.states import ADMISSION_CHECK, PODS_READY_TIMEOUT, Phase, eviction_of, is_backed_off, phase_of
 

@@ -15,7 +15,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Final
 
-from gangctl.kueue.moments import TimeFormat, moment
+from gangctl.kueue.amounts import TimeFormat, moment
 from gangctl.kueue.objects import Condition, QueuedWorkload
 
 PODS_READY_TIMEOUT: Final = "PodsReadyTimeout"
@@ -241,7 +241,7 @@ def is_backed_off(workload: QueuedWorkload) -> bool:
 def status_of(workload: QueuedWorkload, now: datetime, *, queue_open: bool | None = None, kept: bool = False) -> Status:
     """The phase with its details; a backoff's end is compared with ``now``.
 
-    ``kept`` texts contain absolute times (:class:`~gangctl.kueue.moments.TimeFormat`).
+    ``kept`` texts contain absolute times (:class:`~gangctl.kueue.amounts.TimeFormat`).
     """
     phase = phase_of(workload, queue_open=queue_open)
     condition = _deciding(workload, phase)

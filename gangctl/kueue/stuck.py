@@ -12,8 +12,8 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Final
 
+from gangctl.kueue.amounts import TimeFormat, age, moment, span
 from gangctl.kueue.blocked import Blocked
-from gangctl.kueue.moments import TimeFormat, age, moment, span
 from gangctl.kueue.objects import ClusterQueue, Condition, QueuedWorkload
 from gangctl.kueue.order import head_of
 from gangctl.kueue.states import DEACTIVATED, PODS_READY_TIMEOUT, Phase, eviction_of, phase_of
@@ -77,7 +77,7 @@ def stuck_workload(
     """The problem of one Workload, or None.
 
     ``blocked`` is why its queue is closed. ``ready_timeout`` is that of Kueue's ``waitForPodsReady``, None if that is
-    off or unknown. ``kept`` texts contain absolute times (:class:`~gangctl.kueue.moments.TimeFormat`).
+    off or unknown. ``kept`` texts contain absolute times (:class:`~gangctl.kueue.amounts.TimeFormat`).
     """
     when = TimeFormat(now, kept)
     phase = phase_of(workload, queue_open=None if blocked is None else False)
@@ -196,7 +196,7 @@ def blocking_head(
     """The head of a StrictFIFO queue that others wait for although Kueue has found that it does not fit.
 
     ``ordered`` is the result of :func:`gangctl.kueue.order.in_order`; ``never`` are UIDs of those that can never fit.
-    ``kept`` texts contain absolute times (:class:`~gangctl.kueue.moments.TimeFormat`).
+    ``kept`` texts contain absolute times (:class:`~gangctl.kueue.amounts.TimeFormat`).
     """
     head = head_of(ordered, cluster_queue)
     if head is None or (len(ordered) == 1 and head.uid not in never):

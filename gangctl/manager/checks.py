@@ -8,10 +8,8 @@ from typing import Final, TypeVar
 
 from gangctl.api.jobset import JobSet
 from gangctl.api.objects import Key
-from gangctl.controllers.checks.activity import Checks
-from gangctl.controllers.checks.parameters import parameter_source
-from gangctl.controllers.checks.statuses import Statuses
-from gangctl.controllers.checks.workloads import WorkloadChecks
+from gangctl.controllers.checks.activity import Checks, parameter_source
+from gangctl.controllers.checks.workloads import Statuses, WorkloadChecks
 from gangctl.controllers.gates import GateKeeper
 from gangctl.controllers.queues.sources import QueueSources
 from gangctl.kueue.checks import is_ours, of_jobset, reserved

@@ -13,10 +13,9 @@ from gangctl.api.meta import JOBSET_API_VERSION
 from gangctl.api.objects import Key
 from gangctl.api.scheduling import Generation, Observed
 from gangctl.client.client import Client
-from gangctl.controllers.assessments import Assessments
 from gangctl.controllers.caches import GangCaches
 from gangctl.controllers.discovery import DiscoveryLoop
-from gangctl.controllers.gangs import GangController, PodReader
+from gangctl.controllers.gangs import Assessments, GangController, PodReader
 from gangctl.controllers.reporter import GangMetrics, GangReporter
 from gangctl.controllers.writer import Writer
 from gangctl.errors import ApiError

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from gangctl.controllers.pathways.controller import NAME, PathwaysController
-from gangctl.controllers.pathways.metrics import PathwaysMetrics
+from gangctl.controllers.pathways.controller import NAME, PathwaysController, PathwaysMetrics
 from gangctl.gang.reasons import Notice
 from gangctl.manager.gangs import Dependencies, GangPart, error_policy
 from gangctl.pathways.options import PathwaysOptions

@@ -13,30 +13,23 @@ import structlog
 
 from gangctl.api.labelselector import holds
 from gangctl.api.objects import Object
-from gangctl.controllers.parameters import Parameters
-from gangctl.controllers.policies import Key, PolicyKeeper
-from gangctl.controllers.policy_sources import PolicySources
-from gangctl.controllers.policy_status import PolicyStatusWriter
-from gangctl.controllers.reports import Reports
-from gangctl.controllers.scan import PolicyScan, ScanMetrics, ScanOptions
+from gangctl.controllers.policies import Key, PolicyKeeper, PolicyStatusWriter
+from gangctl.controllers.policy_sources import Parameters, PolicySources
+from gangctl.controllers.scan import PolicyScan, Reports, ScanMetrics, ScanOptions
 from gangctl.evaluation.options import EvaluatorOptions
 from gangctl.fit.report import FitReport
 from gangctl.gang.resolve import ClusterRules
 from gangctl.manager.gangs import Dependencies, GangPart, error_policy
 from gangctl.manager.policymetrics import PolicyMetrics
-from gangctl.policy.existing import review_of_existing
-from gangctl.policy.fitvariable import Fit, unknown_fit
-from gangctl.policy.gangvariable import gang_of
-from gangctl.policy.loaded import LoadedPolicy
+from gangctl.policy.loaded import LoadedPolicy, PolicySet
 from gangctl.policy.params import ParamCatalogue, with_params
-from gangctl.policy.review import Review
-from gangctl.policy.snapshot import PolicySet
+from gangctl.policy.review import Review, review_of_existing
+from gangctl.policy.variables import Fit, gang_of, unknown_fit
 from gangctl.policy.verdict import Outcome
 from gangctl.runtime.controller import Controller, ControllerOptions
 from gangctl.runtime.server import Refusal
-from gangctl.webhooks.configurations import WebhookSettings, namespace_selector
+from gangctl.webhooks.configurations import Demand, WebhookSettings, namespace_selector
 from gangctl.webhooks.policies import demand_of, read_by
-from gangctl.webhooks.policy_configurations import Demand
 
 if TYPE_CHECKING:
     from gangctl.evaluation.evaluator import PolicyEvaluator

@@ -14,7 +14,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 from gangctl.controllers.scan import MOST_POLICIES
 from gangctl.evaluation.options import EvaluatorObserver, Queue
-from gangctl.policy.snapshot import PolicySet
+from gangctl.policy.loaded import PolicySet
 from gangctl.policy.verdict import Action, Outcome, Result
 from gangctl.runtime.metrics import OTHERS
 

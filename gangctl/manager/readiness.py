@@ -5,21 +5,18 @@ from __future__ import annotations
 import asyncio
 
 from gangctl.controllers.queues.view import Affected
-from gangctl.controllers.readiness.controller import LocalQueueKey, ReadinessController
+from gangctl.controllers.readiness.controller import LocalQueueKey, ReadinessController, ReadinessObserver
 from gangctl.controllers.readiness.events import ReadinessEvents
-from gangctl.controllers.readiness.gangcopies import GANGS
+from gangctl.controllers.readiness.gangobjects import GANGS, GangObjects
 from gangctl.controllers.readiness.gangobjects import NAME as OBJECTS
-from gangctl.controllers.readiness.gangobjects import GangObjects
-from gangctl.controllers.readiness.observer import ReadinessObserver
-from gangctl.controllers.readiness.queues import QueueStatuses
-from gangctl.controllers.readiness.sources import ActiveNamespaces, ReadinessSources
+from gangctl.controllers.readiness.sources import ActiveNamespaces, QueueStatuses, ReadinessSources
 from gangctl.kueue.checks import of_jobset
 from gangctl.kueue.objects import QueuedWorkload
 from gangctl.manager.gangs import Clients, Dependencies, GangPart
 from gangctl.manager.queues import QueuePart
 from gangctl.manager.readinessmetrics import ReadinessMetrics
-from gangctl.readiness.assembly import is_followed
 from gangctl.readiness.evaluate import evaluate
+from gangctl.readiness.facts import is_followed
 from gangctl.runtime.metrics import RuntimeMetrics
 
 

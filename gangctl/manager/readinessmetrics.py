@@ -1,8 +1,8 @@
-"""Readiness of gangs, as Prometheus metrics.
+"""Readiness of gangs, as Prometheus metrics: their families, labels and values.
 
-Gauges are read from the aggregates when they are scraped, so the series of an object end when it goes. Histograms and
-counters follow from changes. Labels hold names of queues, namespaces and JobSets, and every family has a limit of them
-(docs/metrics.md has the sums): beyond it, gangs are counted under ``(others)``, and per JobSet not at all.
+Gauges are read from the aggregates when they are scraped, so the series of an object end when it goes. Histograms
+and counters follow from changes. Labels hold names of queues, namespaces and JobSets, and every family has a limit
+of them (docs/metrics.md has the sums): beyond it, gangs are counted under ``(others)``, and per JobSet not at all.
 """
 
 from __future__ import annotations
@@ -15,13 +15,140 @@ from typing import Final
 from prometheus_client import CollectorRegistry, Counter, Histogram, Metric
 from prometheus_client.registry import Collector
 
-from gangctl.controllers.readiness.observer import ReadinessObserver
-from gangctl.manager import readinessfamilies as families
+from gangctl.controllers.readiness.controller import ReadinessObserver
 from gangctl.readiness.aggregates import OTHERS, THE_OTHERS, Aggregates, Lapse, Limits, Queue, queue_of
 from gangctl.readiness.changes import Disruptions, Span, Starts, transition
-from gangctl.readiness.phases import GangPhase
-from gangctl.readiness.result import Counts, Readiness
+from gangctl.readiness.result import Counts, GangPhase, Readiness
 from gangctl.runtime.metrics import Family
+
+QUEUE: Final = ("namespace", "local_queue", "cluster_queue")
+JOBSET: Final = ("namespace", "jobset")
+START: Final = ("cluster_queue", "level")
+
+STATES: Final = ("desired", "minimum", "wanted", "created", "scheduled", "ready", "succeeded")
+
+_PHASES: Final = ", ".join(phase.label for phase in GangPhase)
+_WITHOUT_QUEUE: Final = "Queues are empty for a JobSet without one."
+
+GANGS: Final = Family("gangctl_gangs", "gauge", f"JobSets by phase: {_PHASES}. {_WITHOUT_QUEUE}", (*QUEUE, "phase"))
+PODS: Final = Family(
+    "gangctl_gang_pods",
+    "gauge",
+    "Pods of gangs by state: desired (as configured), minimum (to be placed together), wanted (desired without those "
+    "that have finished), created, scheduled, ready, succeeded.",
+    (*QUEUE, "state"),
+)
+STRANDED: Final = Family(
+    "gangctl_gang_stranded_pods", "gauge", "Pods that hold nodes while their group is short of its minimum.", QUEUE
+)
+BLOCKED: Final = Family(
+    "gangctl_gangs_blocked",
+    "gauge",
+    "JobSets by the most likely cause that does not end by itself: a reason of docs/metrics.md.",
+    (*QUEUE, "reason"),
+)
+OLDEST: Final = Family(
+    "gangctl_oldest_blocked_gang_timestamp_seconds",
+    "gauge",
+    "Since when the one that has been blocked for longest by this cause is (Unix time).",
+    (*QUEUE, "reason"),
+)
+LOST: Final = Family(
+    "gangctl_guarantee_lost_gangs",
+    "gauge",
+    "JobSets that asked for a gang and are scheduled pod by pod, by cause: SchedulingGateOff, FieldDropped, NotGanged.",
+    ("namespace", "cause"),
+)
+INFO: Final = Family(
+    "gangctl_gang_info",
+    "gauge",
+    "What is known of one JobSet, always 1; reason is the most likely cause, empty where there is none.",
+    (*JOBSET, "local_queue", "cluster_queue", "level", "phase", "reason"),
+)
+READY_PODS: Final = Family("gangctl_gang_ready_pods", "gauge", "Ready pods of one JobSet.", JOBSET)
+WANTED_PODS: Final = Family("gangctl_gang_wanted_pods", "gauge", "Pods that one JobSet should have now.", JOBSET)
+PHASE_SINCE: Final = Family(
+    "gangctl_gang_phase_timestamp_seconds", "gauge", "Since when one JobSet is in its phase (Unix time).", JOBSET
+)
+WITHOUT_SERIES: Final = Family(
+    "gangctl_gangs_without_series", "gauge", "JobSets beyond those (2,000) that have series of their own."
+)
+TO_SCHEDULED: Final = Family(
+    "gangctl_gang_time_to_scheduled_seconds",
+    "histogram",
+    "Seconds from the creation of a JobSet until all pods that have to start together had nodes for the first time.",
+    START,
+)
+TO_READY: Final = Family(
+    "gangctl_gang_time_to_ready_seconds",
+    "histogram",
+    "Seconds from the creation of a JobSet until all its pods were ready for the first time.",
+    START,
+)
+ADMITTED_TO_READY: Final = Family(
+    "gangctl_gang_admitted_to_ready_seconds",
+    "histogram",
+    "Seconds from each admission (by Kueue; without it, creation) until all pods were ready for the first time.",
+    START,
+)
+SPREAD: Final = Family(
+    "gangctl_gang_ready_spread_seconds",
+    "histogram",
+    "Seconds from the first ready pod to the last at each start of a JobSet: time for which nodes stood idle.",
+    START,
+)
+TRANSITIONS: Final = Family(
+    "gangctl_gang_phase_transitions_total",
+    "counter",
+    "Changes of phase, each as the label phase of gangctl_gangs has it.",
+    ("from", "to"),
+)
+DISRUPTIONS: Final = Family(
+    "gangctl_gang_disruptions_total",
+    "counter",
+    "Times at which a gang that had been ready was not any more and had not finished, by reason.",
+    ("cluster_queue", "reason"),
+)
+DEGRADED: Final = Family(
+    "gangctl_gang_degraded_seconds_total",
+    "counter",
+    "Seconds that JobSets spent in the phase degraded, together.",
+    QUEUE,
+)
+DROPPED: Final = Family(
+    "gangctl_series_dropped_total",
+    "counter",
+    "Times at which something new was counted under (others), or not at all, because a family has all its series.",
+    ("family",),
+)
+EVALUATIONS: Final = Family(
+    "gangctl_readiness_evaluations_total", "counter", "Times at which the readiness of a JobSet was computed."
+)
+EVALUATION_SECONDS: Final = Family(
+    "gangctl_readiness_evaluation_duration_seconds", "histogram", "Seconds that computing took."
+)
+LAG: Final = Family(
+    "gangctl_readiness_lag_seconds",
+    "histogram",
+    "Seconds from the first change of a gang that was not reckoned with until its new readiness was published.",
+)
+
+SCRAPED: Final = (
+    GANGS,
+    PODS,
+    STRANDED,
+    BLOCKED,
+    OLDEST,
+    LOST,
+    INFO,
+    READY_PODS,
+    WANTED_PODS,
+    PHASE_SINCE,
+    WITHOUT_SERIES,
+    DEGRADED,
+)
+"""Families that are computed from the gangs at each scrape; the others are updated by changes."""
+
 
 MOST_STARTS: Final = 40
 """Pairs of ClusterQueue and level that have histograms of their own; one pair is 80 series."""
@@ -35,19 +162,19 @@ _EVALUATION_SECONDS: Final = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.0
 _LAG_SECONDS: Final = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
 
 _HISTOGRAMS: Final = {
-    Span.TO_SCHEDULED: families.TO_SCHEDULED,
-    Span.TO_READY: families.TO_READY,
-    Span.ADMITTED_TO_READY: families.ADMITTED_TO_READY,
-    Span.SPREAD: families.SPREAD,
+    Span.TO_SCHEDULED: TO_SCHEDULED,
+    Span.TO_READY: TO_READY,
+    Span.ADMITTED_TO_READY: ADMITTED_TO_READY,
+    Span.SPREAD: SPREAD,
 }
 _CUT_OFF: Final = {
-    "gangs": (families.INFO, families.READY_PODS, families.WANTED_PODS, families.PHASE_SINCE),
-    "queues": (families.GANGS, families.PODS, families.STRANDED),
-    "reasons": (families.BLOCKED, families.OLDEST),
-    "namespaces": (families.LOST,),
+    "gangs": (INFO, READY_PODS, WANTED_PODS, PHASE_SINCE),
+    "queues": (GANGS, PODS, STRANDED),
+    "reasons": (BLOCKED, OLDEST),
+    "namespaces": (LOST,),
 }
 """Families by the limit of the aggregates that cuts them off."""
-_LIMITED: Final = (*chain(*_CUT_OFF.values()), *_HISTOGRAMS.values(), families.DISRUPTIONS, families.DEGRADED)
+_LIMITED: Final = (*chain(*_CUT_OFF.values()), *_HISTOGRAMS.values(), DISRUPTIONS, DEGRADED)
 """All families with such a limit."""
 
 
@@ -67,12 +194,12 @@ class ReadinessMetrics(ReadinessObserver):
         self._monotonic = monotonic
         self._wall = wall
         self._spans = {span: _histogram(family, _START_SECONDS, registry) for span, family in _HISTOGRAMS.items()}
-        self._transitions = _counter(families.TRANSITIONS, registry)
-        self._disruptions = _counter(families.DISRUPTIONS, registry)
-        self._dropped = _counter(families.DROPPED, registry)
-        self._evaluations = _counter(families.EVALUATIONS, registry)
-        self._evaluation_seconds = _histogram(families.EVALUATION_SECONDS, _EVALUATION_SECONDS, registry)
-        self._lag = _histogram(families.LAG, _LAG_SECONDS, registry)
+        self._transitions = _counter(TRANSITIONS, registry)
+        self._disruptions = _counter(DISRUPTIONS, registry)
+        self._dropped = _counter(DROPPED, registry)
+        self._evaluations = _counter(EVALUATIONS, registry)
+        self._evaluation_seconds = _histogram(EVALUATION_SECONDS, _EVALUATION_SECONDS, registry)
+        self._lag = _histogram(LAG, _LAG_SECONDS, registry)
         self._pairs = _FirstCome(MOST_STARTS)
         self._reasons = _FirstCome(MOST_DISRUPTIONS)
         # Start at 0, so that the first event is an increase, too.
@@ -104,7 +231,7 @@ class ReadinessMetrics(ReadinessObserver):
         if (phases := transition(last, now)) is not None:
             self._transitions.labels(*(phase.label for phase in phases)).inc()
         if (reason := self._found.stands(last, now)) is not None:
-            cluster_queue = self._name(self._reasons, stated.cluster_queue, reason.value, families.DISRUPTIONS)
+            cluster_queue = self._name(self._reasons, stated.cluster_queue, reason.value, DISRUPTIONS)
             self._disruptions.labels(cluster_queue, reason.value).inc()
         self._measure(stated, now)
         self._count_dropped()
@@ -142,7 +269,7 @@ class ReadinessMetrics(ReadinessObserver):
         if last is not None and was is not None:
             self._degraded.leave(last.key, self._monotonic())
         if now is not None and is_now is not None and not self._degraded.enter(now.key, is_now, self._monotonic()):
-            self._dropped.labels(families.DEGRADED.name).inc()
+            self._dropped.labels(DEGRADED.name).inc()
 
     def _name(self, first: _FirstCome, cluster_queue: str, beside: str, family: Family) -> str:
         if first.has_place((cluster_queue, beside)):
@@ -165,7 +292,7 @@ class _Gauges(Collector):
 
     def describe(self) -> Iterable[Metric]:
         """Every possible family."""
-        return [family.metric() for family in families.SCRAPED]
+        return [family.metric() for family in SCRAPED]
 
     def collect(self) -> Iterable[Metric]:
         """The current values."""
@@ -174,7 +301,7 @@ class _Gauges(Collector):
         yield from _by_reason(aggregates)
         yield from _by_jobset(aggregates)
         seconds = list(self._metrics.seconds_degraded())
-        yield families.DEGRADED.metric(lambda: seconds)
+        yield DEGRADED.metric(lambda: seconds)
 
 
 # The data read from the aggregates must not change while a thread makes samples of it.
@@ -183,42 +310,34 @@ class _Gauges(Collector):
 def _by_queue(aggregates: Aggregates) -> Iterable[Metric]:
     rows = [(queue, tuple(row.phases.items()), row.pods) for queue, row in aggregates.rows()]
     return (
-        families.GANGS.metric(
-            lambda: (((*queue, phase.label), count) for queue, phases, _ in rows for phase, count in phases)
-        ),
-        families.PODS.metric(
-            lambda: (((*queue, state), count) for queue, _, pods in rows for state, count in _states(pods))
-        ),
-        families.STRANDED.metric(lambda: ((queue, pods.stranded) for queue, _, pods in rows)),
+        GANGS.metric(lambda: (((*queue, phase.label), count) for queue, phases, _ in rows for phase, count in phases)),
+        PODS.metric(lambda: (((*queue, state), count) for queue, _, pods in rows for state, count in _states(pods))),
+        STRANDED.metric(lambda: ((queue, pods.stranded) for queue, _, pods in rows)),
     )
 
 
 def _states(pods: Counts) -> Iterable[tuple[str, int]]:
     counts = (pods.desired, pods.minimum, pods.wanted, pods.created, pods.placed, pods.ready, pods.finished)
-    return zip(families.STATES, counts, strict=True)
+    return zip(STATES, counts, strict=True)
 
 
 def _by_reason(aggregates: Aggregates) -> Iterable[Metric]:
     blocked, lost = aggregates.blocked(), aggregates.lost()
     return (
-        families.BLOCKED.metric(
-            lambda: (((*queue, reason.value), found.gangs) for (queue, reason), found in blocked.items())
-        ),
-        families.OLDEST.metric(
-            lambda: (((*queue, reason.value), found.since) for (queue, reason), found in blocked.items())
-        ),
-        families.LOST.metric(lost.items),
+        BLOCKED.metric(lambda: (((*queue, reason.value), found.gangs) for (queue, reason), found in blocked.items())),
+        OLDEST.metric(lambda: (((*queue, reason.value), found.since) for (queue, reason), found in blocked.items())),
+        LOST.metric(lost.items),
     )
 
 
 def _by_jobset(aggregates: Aggregates) -> Iterable[Metric]:
     gangs, without = aggregates.gangs(), aggregates.without_row
     return (
-        families.INFO.metric(lambda: ((_known_of(gang), 1) for gang in gangs)),
-        families.READY_PODS.metric(lambda: ((gang.key, gang.counts.ready) for gang in gangs)),
-        families.WANTED_PODS.metric(lambda: ((gang.key, gang.counts.wanted) for gang in gangs)),
-        families.PHASE_SINCE.metric(lambda: ((gang.key, gang.since) for gang in gangs)),
-        families.WITHOUT_SERIES.metric(lambda: [((), without)]),
+        INFO.metric(lambda: ((_known_of(gang), 1) for gang in gangs)),
+        READY_PODS.metric(lambda: ((gang.key, gang.counts.ready) for gang in gangs)),
+        WANTED_PODS.metric(lambda: ((gang.key, gang.counts.wanted) for gang in gangs)),
+        PHASE_SINCE.metric(lambda: ((gang.key, gang.since) for gang in gangs)),
+        WITHOUT_SERIES.metric(lambda: [((), without)]),
     )
 
 

@@ -10,9 +10,8 @@ from pathlib import Path
 from typing import Final
 
 from gangctl.client.client import Client
-from gangctl.manager.certificates import own_certificates
 from gangctl.manager.settings import ControllerSettings, split_address
-from gangctl.manager.webhooks import listening
+from gangctl.manager.webhooks import listening, own_certificates
 from gangctl.runtime.certsource import CertificateSource, DirectoryCertificates, Serving
 from gangctl.runtime.metricsserver import PATH, AccessReviewer, MetricsServer, Registry
 from gangctl.runtime.tls import ServerTls

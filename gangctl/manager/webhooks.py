@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection
 from contextlib import asynccontextmanager
+from datetime import timedelta
 from http import HTTPStatus
 from pathlib import Path
 from typing import Any, Final
@@ -12,24 +13,70 @@ from typing import Any, Final
 import structlog
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
+from gangctl.api.meta import MANAGER
+from gangctl.client.client import Client
 from gangctl.client.pacing import Backoff
 from gangctl.errors import ApiError, ConfigError
 from gangctl.gang.generation import ApiState
-from gangctl.manager.certificates import own_certificates
 from gangctl.manager.gangs import Dependencies, GangPart
 from gangctl.manager.policies import PolicyPart
-from gangctl.runtime.certsource import CertificateSource, ClientAuthorities, DirectoryCertificates, Serving
+from gangctl.manager.settings import ControllerSettings
+from gangctl.runtime.certs import Rotation
+from gangctl.runtime.certsource import (
+    POLL_SECONDS,
+    CertificateSource,
+    ClientAuthorities,
+    DirectoryCertificates,
+    SecretCertificates,
+    Serving,
+)
 from gangctl.runtime.probes import self_check
 from gangctl.runtime.server import Listener, Refusal, WebhookServer
 from gangctl.runtime.tls import ServerTls, expires
-from gangctl.webhooks.configurations import JOBS_NAME, build_configurations, build_job_webhooks
-from gangctl.webhooks.endpoints import build_endpoints
+from gangctl.webhooks.configurations import (
+    JOBS_NAME,
+    MUTATE_DEFAULTS,
+    Demand,
+    build_configurations,
+    build_job_webhooks,
+    build_policy_configurations,
+)
 from gangctl.webhooks.gangs import GangAdmission, QueueView
 from gangctl.webhooks.jobpolicy import build_job_policy
 from gangctl.webhooks.policies import DefaultsAdmission, PolicyAdmission, unready
-from gangctl.webhooks.policy_configurations import MUTATE_DEFAULTS, Demand, build_policy_configurations
 from gangctl.webhooks.registration import Registrar, Registration, Wanted, watch_configurations
-from gangctl.webhooks.review import AdmissionResponse
+from gangctl.webhooks.review import AdmissionResponse, build_endpoints
+
+SECRET: Final = "gangctl-webhook-certs"  # noqa: S105 - the name of one
+LABELS: Final = {"app.kubernetes.io/managed-by": MANAGER}
+
+
+def own_certificates(
+    client: Client,
+    settings: ControllerSettings,
+    own_namespace: str,
+    hosts: Collection[str],
+    observe: Callable[[bool], None] | None = None,
+) -> SecretCertificates:
+    """The certificate to serve as ``hosts``; the hosts of other listeners are covered by the same certificate."""
+    rotation = _rotation(settings)
+    return SecretCertificates(
+        client,
+        SECRET,
+        own_namespace,
+        hosts,
+        rotation=rotation,
+        labels=LABELS,
+        poll_seconds=min(POLL_SECONDS, rotation.overlap.total_seconds() / 5),
+        observe=observe,
+    )
+
+
+def _rotation(settings: ControllerSettings) -> Rotation:
+    """Each step of a rotation has ten minutes to reach all replicas, or less with shorter certificate lifetimes."""
+    certificate, authority = timedelta(seconds=settings.cert_lifetime), timedelta(seconds=settings.ca_lifetime)
+    return Rotation(authority, certificate, min(timedelta(minutes=10), certificate / 4, authority / 8))
+
 
 RETRY_SECONDS: Final = 2.0
 WITHDRAWAL_SECONDS: Final = 30.0

@@ -1,11 +1,11 @@
-"""One request as policies see it."""
+"""One request as policies see it, and existing JobSets as requests to create them now."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Literal
+from typing import Any, Final, Literal
 
 from gangctl.api.objects import Object
 
@@ -34,3 +34,32 @@ class Review:
     """Parameter objects by policy name, resolved by :mod:`gangctl.policy.params`; no entry: the policy takes none."""
     param_errors: Mapping[str, str] = field(default_factory=dict)
     """Why the parameters of some policies are not available, by policy name: their failurePolicy decides."""
+
+
+_KIND: Final = {"group": "jobset.x-k8s.io", "version": "v1alpha2", "kind": "JobSet"}
+_RESOURCE: Final = {"group": "jobset.x-k8s.io", "version": "v1alpha2", "resource": "jobsets"}
+
+
+def review_of_existing(
+    jobset: Object, namespace: Object | None, gang: Object | None, now: datetime, fit: Object | None = None
+) -> Review:
+    """The review of a stored JobSet, without params.
+
+    Its creator is not known any more: ``request.userInfo`` is empty, and ``dryRun`` true, because the request has no
+    effect.
+    """
+    metadata = jobset.get("metadata") or {}
+    request: dict[str, Any] = {
+        "uid": str(metadata.get("uid", "")),
+        "kind": _KIND,
+        "resource": _RESOURCE,
+        "requestKind": _KIND,
+        "requestResource": _RESOURCE,
+        "name": str(metadata.get("name", "")),
+        "namespace": str(metadata.get("namespace", "")),
+        "operation": "CREATE",
+        "userInfo": {},
+        "dryRun": True,
+        "options": {"apiVersion": "meta.k8s.io/v1", "kind": "CreateOptions"},
+    }
+    return Review(operation="CREATE", now=now, request=request, object=jobset, namespace=namespace, gang=gang, fit=fit)

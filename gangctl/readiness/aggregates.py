@@ -16,8 +16,7 @@ from typing import Final, Generic, NamedTuple, TypeVar
 
 from gangctl.api.objects import Key
 from gangctl.gang.reasons import Reason
-from gangctl.readiness.phases import GangPhase
-from gangctl.readiness.result import Counts, Readiness
+from gangctl.readiness.result import Counts, GangPhase, Readiness
 
 K = TypeVar("K", bound=Hashable)
 P = TypeVar("P", bound=Hashable)

@@ -11,8 +11,7 @@ from typing import Final
 
 from gangctl.api.objects import Key
 from gangctl.gang.reasons import Reason
-from gangctl.readiness.phases import GangPhase
-from gangctl.readiness.result import Readiness
+from gangctl.readiness.result import GangPhase, Readiness
 
 VAGUE: Final = frozenset(
     {Reason.NOT_READY, Reason.STARTING, Reason.PODS_MISSING, Reason.PODS_TERMINATING, Reason.UNKNOWN}

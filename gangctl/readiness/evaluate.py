@@ -27,9 +27,8 @@ from gangctl.readiness.causes import PROMISES, find_broken_promises, find_causes
 from gangctl.readiness.facts import Snapshot
 from gangctl.readiness.membership import Group, members, plan_of, stages_to_come
 from gangctl.readiness.moments import Life, Traces, shows_readiness, traces
-from gangctl.readiness.phases import GangPhase
 from gangctl.readiness.reading import unix
-from gangctl.readiness.result import Counts, GroupReadiness, Readiness
+from gangctl.readiness.result import Counts, GangPhase, GroupReadiness, Readiness
 from gangctl.readiness.totals import Totals, totals
 
 

@@ -16,9 +16,8 @@ from typing import Final
 
 from gangctl.readiness.facts import PodFacts
 from gangctl.readiness.membership import Group
-from gangctl.readiness.phases import GangPhase
 from gangctl.readiness.reading import unix
-from gangctl.readiness.result import GroupReadiness
+from gangctl.readiness.result import GangPhase, GroupReadiness
 from gangctl.readiness.totals import Totals, nth
 
 FIRST_STATUS_SECONDS: Final = 30

@@ -9,8 +9,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Annotated, Final, Literal, TypedDict
 
-from gangctl.readiness.phases import GangPhase
-from gangctl.readiness.result import Cause, Counts, GroupReadiness, Readiness
+from gangctl.readiness.result import Cause, Counts, GangPhase, GroupReadiness, Readiness
 
 API_VERSION: Final = "gangctl.dev/v1alpha1"
 KIND: Final = "Gang"

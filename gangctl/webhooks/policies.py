@@ -22,16 +22,14 @@ from gangctl.errors import one_line
 from gangctl.fit.report import FitReport
 from gangctl.gang.resolve import ClusterRules
 from gangctl.policy.defaults import defaults_of, without_answer
-from gangctl.policy.gangvariable import gang_of
-from gangctl.policy.loaded import BrokenPolicy, LoadedPolicy
+from gangctl.policy.loaded import BrokenPolicy, LoadedPolicy, PolicySet
 from gangctl.policy.match import JOBSET_RULES, matches
 from gangctl.policy.params import ParamCatalogue, with_params
 from gangctl.policy.review import Review
-from gangctl.policy.snapshot import PolicySet
+from gangctl.policy.variables import gang_of
 from gangctl.policy.verdict import Finding, Outcome, Verdict, cause, merge, show
-from gangctl.webhooks.endpoints import Handler
-from gangctl.webhooks.policy_configurations import MUTATE_DEFAULTS, OPERATIONS, VALIDATE_FAIL, VALIDATE_IGNORE, Demand
-from gangctl.webhooks.review import AdmissionRequest, AdmissionResponse, Cause
+from gangctl.webhooks.configurations import MUTATE_DEFAULTS, OPERATIONS, VALIDATE_FAIL, VALIDATE_IGNORE, Demand
+from gangctl.webhooks.review import AdmissionRequest, AdmissionResponse, Cause, Handler
 
 _MOST_CAUSES: Final = 256
 _MESSAGE_CHARACTERS: Final = 4096

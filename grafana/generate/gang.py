@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from grafana_foundation_sdk.models import dashboard
 
-from gangctl.readiness.phases import GangPhase
+from gangctl.readiness.result import GangPhase
 from grafana.generate import links, phases, promql
 from grafana.generate.board import Board, Row, single, targets
 from grafana.generate.panels import Query, State, graph, note, number, timeline

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from gangctl.readiness.phases import GangPhase
+from gangctl.readiness.result import GangPhase
 
 COLORS: Final[Mapping[GangPhase, str]] = {
     GangPhase.SUSPENDED: "light-purple",

@@ -11,9 +11,8 @@ from hypothesis import strategies as st
 
 from gangctl.cli.schema import schema_of
 from gangctl.gang.reasons import Reason
-from gangctl.readiness.phases import GangPhase
 from gangctl.readiness.report import MOST_CAUSES, MOST_GROUPS, gang_object
-from gangctl.readiness.result import Cause, Counts, GroupReadiness, Readiness
+from gangctl.readiness.result import Cause, Counts, GangPhase, GroupReadiness, Readiness
 from tests.cli.conftest import Golden
 from tests.cli.schema import violations
 

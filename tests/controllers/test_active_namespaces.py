@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gangctl.api.jobset import JobSet
-from gangctl.controllers.projections import project_jobset
+from gangctl.controllers.caches import project_jobset
 from gangctl.controllers.readiness.sources import ActiveNamespaces
 from gangctl.runtime.election import Share
 from gangctl.runtime.informer import Handler

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from gangctl.api.jobset import JobSet
 from gangctl.api.scheduling import NEWEST, Generation
-from gangctl.controllers.assessments import LARGEST_KEPT, MOST_KEPT, Assessments
+from gangctl.controllers.gangs import LARGEST_KEPT, MOST_KEPT, Assessments
 from gangctl.gang.desired import Lifecycle
 from gangctl.gang.generation import ApiState
 from gangctl.gang.resolve import ClusterRules

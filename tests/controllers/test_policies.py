@@ -17,17 +17,20 @@ from gangctl.client.client import Client
 from gangctl.client.config import load_cluster
 from gangctl.client.resources import CUSTOM_RESOURCE_DEFINITIONS, NAMESPACES, Resource
 from gangctl.client.transport import Transport
-from gangctl.controllers.parameters import Parameters, wanted_by
-from gangctl.controllers.policies import Key, PolicyKeeper
-from gangctl.controllers.policy_sources import GANG_POLICIES, GANG_POLICY_EXCEPTIONS, PolicySources
-from gangctl.controllers.policy_status import PolicyStatusWriter
+from gangctl.controllers.policies import Key, PolicyKeeper, PolicyStatusWriter
+from gangctl.controllers.policy_sources import (
+    GANG_POLICIES,
+    GANG_POLICY_EXCEPTIONS,
+    Parameters,
+    PolicySources,
+    wanted_by,
+)
 from gangctl.errors import NotFoundError
 from gangctl.policy.crd import definitions
 from gangctl.policy.load import load_policy
-from gangctl.policy.loaded import LoadedPolicy
+from gangctl.policy.loaded import LoadedPolicy, PolicySet
 from gangctl.policy.params import ParamsError
 from gangctl.policy.reports import SEVERITY, severity_of
-from gangctl.policy.snapshot import PolicySet
 from gangctl.runtime.controller import Controller, ControllerOptions, WorkQueue
 from gangctl.runtime.informer import InformerOptions
 from gangctl.sandbox.server import Sandbox, SandboxOptions
@@ -125,7 +128,7 @@ class Context:
 @pytest.fixture
 async def context(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Context]:
     # No policy is in force before its parameters are read, or cannot be.
-    monkeypatch.setattr("gangctl.controllers.parameters.SETTLE_SECONDS", 300.0)
+    monkeypatch.setattr("gangctl.controllers.policy_sources.SETTLE_SECONDS", 300.0)
     async with Sandbox(SandboxOptions(tls=False)) as sandbox:
         path = tmp_path / "kubeconfig"
         path.write_text(sandbox.kubeconfig())

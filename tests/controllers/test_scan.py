@@ -16,8 +16,7 @@ from gangctl.client.credentials import StaticCredentials
 from gangctl.client.resources import CUSTOM_RESOURCE_DEFINITIONS, JOBSETS, NAMESPACES
 from gangctl.client.transport import Transport
 from gangctl.controllers.policy_sources import GANG_POLICIES
-from gangctl.controllers.reports import POLICY_REPORTS, Reports
-from gangctl.controllers.scan import PolicyScan, ScanMetrics, ScanOptions
+from gangctl.controllers.scan import POLICY_REPORTS, PolicyScan, Reports, ScanMetrics, ScanOptions
 from gangctl.errors import InvalidError
 from gangctl.policy.crd import definitions
 from gangctl.policy.load import load_policy

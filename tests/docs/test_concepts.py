@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from gangctl.api.meta import GANG_MODE
-from gangctl.readiness.phases import GangPhase
+from gangctl.readiness.result import GangPhase
 from tests.cli.run import fine
 from tests.docpages import Page
 from tests.docs.drawings import loose_ends

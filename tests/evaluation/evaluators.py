@@ -14,9 +14,8 @@ from gangctl.evaluation.options import EvaluatorObserver, EvaluatorOptions, Queu
 from gangctl.policy.evaluate import evaluate
 from gangctl.policy.exemptions import LoadedException
 from gangctl.policy.load import load_policy
-from gangctl.policy.loaded import LoadedPolicy
+from gangctl.policy.loaded import LoadedPolicy, PolicySet
 from gangctl.policy.review import Review
-from gangctl.policy.snapshot import PolicySet
 from gangctl.policy.verdict import Outcome
 from tests.controlplane.wait import wait_for
 from tests.evaluation.scripted import review

@@ -10,11 +10,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from gangctl.evaluation.messages import LATE, MEMORY, READ, Evaluate, Evaluated, Load
-from gangctl.policy.loaded import LoadedPolicy, Programs
+from gangctl.evaluation.worker import LATE, MEMORY, READ, Evaluate, Evaluated, Load
+from gangctl.policy.loaded import LoadedPolicy, PolicySet, Programs, Snapshot, snapshot_of
 from gangctl.policy.model import GangPolicySpec
 from gangctl.policy.review import Review
-from gangctl.policy.snapshot import PolicySet, Snapshot, snapshot_of
 from gangctl.policy.verdict import Outcome
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)

@@ -18,9 +18,8 @@ from gangctl.evaluation.options import EvaluatorOptions, Queue
 from gangctl.evaluation.pool import TOO_MANY
 from gangctl.policy.evaluate import Evaluation
 from gangctl.policy.exemptions import load_exception
-from gangctl.policy.loaded import PolicyError
+from gangctl.policy.loaded import PolicyError, PolicySet
 from gangctl.policy.native import load_native
-from gangctl.policy.snapshot import PolicySet
 from gangctl.policy.verdict import Outcome, Result
 from tests.client.clock import ahead
 from tests.controlplane.wait import wait_for

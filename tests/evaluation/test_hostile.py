@@ -13,9 +13,8 @@ import pytest_asyncio
 from gangctl.evaluation.evaluator import PolicyEvaluator
 from gangctl.evaluation.options import EvaluatorOptions
 from gangctl.evaluation.pool import TOO_MANY
-from gangctl.policy.loaded import PolicyError
+from gangctl.policy.loaded import PolicyError, PolicySet
 from gangctl.policy.review import Review
-from gangctl.policy.snapshot import PolicySet
 from tests.controlplane.wait import wait_for
 from tests.evaluation.evaluators import document, evaluator_of, jobset_review
 from tests.rows import each

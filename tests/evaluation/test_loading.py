@@ -13,9 +13,9 @@ import pytest
 from gangctl.client.pacing import Clock
 from gangctl.evaluation import evaluator as module
 from gangctl.evaluation.loader import WorkerLoader
-from gangctl.evaluation.messages import Evaluate
+from gangctl.evaluation.worker import Evaluate
 from gangctl.policy.load import load_policy
-from gangctl.policy.snapshot import PolicySet, snapshot_of
+from gangctl.policy.loaded import PolicySet, snapshot_of
 from gangctl.policy.verdict import Result
 from gangctl.runtime.workerprocess import WorkerProcess
 from tests.evaluation.evaluators import FINE, PATIENT, document, evaluator_of, jobset_review

@@ -9,7 +9,7 @@ import pytest
 
 from gangctl.cel.faults import EvalError
 from gangctl.cel.meter import REQUEST_STEPS
-from gangctl.evaluation.local import STEPS_PER_CLOCK_CHECK, SliceOverError, TimeSlice, size_of
+from gangctl.evaluation.evaluator import STEPS_PER_CLOCK_CHECK, SliceOverError, TimeSlice, size_of
 from gangctl.evaluation.options import EvaluatorOptions
 from tests.evaluation.scripted import review
 from tests.rows import each

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from gangctl.evaluation.penalties import Penalties
+from gangctl.evaluation.queue import Penalties
 
 
 def test_a_penalty_ends_by_itself_and_is_prolonged() -> None:

@@ -15,10 +15,9 @@ import structlog
 
 from gangctl.client.pacing import Clock
 from gangctl.evaluation.options import EvaluatorOptions, Size
-from gangctl.evaluation.pool import Pool
-from gangctl.evaluation.request import EvaluationRequest
+from gangctl.evaluation.pool import EvaluationRequest, Pool
+from gangctl.policy.loaded import Snapshot
 from gangctl.policy.review import Review
-from gangctl.policy.snapshot import Snapshot
 from gangctl.policy.verdict import Outcome, Result
 from tests.controlplane.wait import wait_for
 from tests.evaluation.evaluators import Seen

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import pytest
 
-from gangctl.readiness.phases import GangPhase
+from gangctl.readiness.result import GangPhase
 from tests.grafana.queries import PanelQuery, panel_queries
 from tests.monitoring.promtool import run
 from tests.rows import each

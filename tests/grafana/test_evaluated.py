@@ -18,7 +18,7 @@ from aiohttp import web
 
 from gangctl.gang.reasons import Reason
 from gangctl.manager.families import composed_families
-from gangctl.readiness.phases import GangPhase
+from gangctl.readiness.result import GangPhase
 from gangctl.runtime.metrics import Family
 from tests.controlplane.components.prometheus import Prometheus
 from tests.controlplane.ports import Ports

@@ -20,8 +20,8 @@ from gangctl.gang.generation import ApiState
 from gangctl.gang.resolve import ClusterRules
 from gangctl.runtime.server import ListenerOptions, WebhookLimits, WebhookServer
 from gangctl.runtime.tls import ServerTls, client_context
-from gangctl.webhooks.endpoints import build_endpoints
 from gangctl.webhooks.gangs import GangAdmission
+from gangctl.webhooks.review import build_endpoints
 from tests.runtime.authority import bundle, pair
 
 

@@ -25,9 +25,9 @@ from gangctl.client.credentials import StaticCredentials
 from gangctl.client.resources import JOBS, JOBSETS, LEASES, PODS, SECRETS, Resource
 from gangctl.client.responses import error_from_body, retry_after_seconds
 from gangctl.client.transport import Transport, TransportOptions
+from gangctl.controllers.caches import project_job, project_jobset, project_scheduling
 from gangctl.controllers.discovery import discover
 from gangctl.controllers.gangs import PodReader
-from gangctl.controllers.projections import project_job, project_jobset, project_scheduling
 from gangctl.errors import ApiError, ConfigError
 from gangctl.gang.generation import ApiState
 from gangctl.runtime.certsource import SecretCertificates

@@ -17,8 +17,8 @@ from prometheus_client.parser import text_string_to_metric_families
 from gangctl.errors import InputError, escaped
 from gangctl.runtime.metrics import RuntimeMetrics
 from gangctl.runtime.probes import ProbeServer
-from gangctl.webhooks.endpoints import build_endpoints
 from gangctl.webhooks.gangs import GangAdmission
+from gangctl.webhooks.review import build_endpoints
 from tests.hostile.calls import check, ganged, post, review, valid_reviews
 from tests.hostile.listener import View, listening
 from tests.hostile.profiles import tries

@@ -12,9 +12,11 @@ from hypothesis import strategies as st
 
 from gangctl.api.meta import JOBSET_API_VERSION
 from gangctl.kueue.checks import (
+    DEFAULTS,
     MESSAGE_DELAY_SECONDS,
     NOTHING,
     Decision,
+    GangAdmissionParametersSpec,
     Progress,
     State,
     Status,
@@ -22,12 +24,12 @@ from gangctl.kueue.checks import (
     digest_of,
     message_digest,
     of_jobset,
+    read_parameters,
     reserved,
     retry_delay,
     waiting_since,
 )
 from gangctl.kueue.objects import CheckState, PodSetAssignment, QueuedWorkload
-from gangctl.kueue.parameters import DEFAULTS, GangAdmissionParametersSpec, read_parameters
 from tests.kueue.workloads import NOW, ago, no, queued, yes
 from tests.rows import each
 

@@ -24,6 +24,6 @@ if __name__ == "__main__":
 
     with (
         patch("gangctl.client.pacing.Clock.wall", _wall),
-        patch("gangctl.manager.certificates.POLL_SECONDS", POLL_SECONDS),
+        patch("gangctl.manager.webhooks.POLL_SECONDS", POLL_SECONDS),
     ):
         cli.main()

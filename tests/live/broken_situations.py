@@ -6,7 +6,7 @@ from collections.abc import AsyncGenerator
 from typing import Final
 
 from gangctl.gang.reasons import Reason
-from gangctl.readiness.causes.commands import Command
+from gangctl.readiness.causes.context import Command
 from tests.controlplane.api import Object, path_of
 from tests.controlplane.nodes import add_nodes
 from tests.controlplane.wait import NotYet, wait_for

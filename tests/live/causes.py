@@ -13,7 +13,7 @@ from functools import cached_property
 from typing import Any, Final
 
 from gangctl.gang.reasons import Reason
-from gangctl.readiness.causes.commands import Command
+from gangctl.readiness.causes.context import Command
 from tests.cases import object_name
 from tests.cli.run import Answer
 from tests.cli.run import gangctl as run_gangctl

@@ -13,7 +13,7 @@ from string import Formatter
 from typing import Final
 
 from gangctl.gang.reasons import Reason
-from gangctl.readiness.causes.commands import Command
+from gangctl.readiness.causes.context import Command
 from tests.cli.gangs.stored_situations import STORED
 from tests.docpages import ROOT
 from tests.live.broken_situations import OLDER

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from gangctl.api.meta import JOBSET_NAME
 from gangctl.gang.reasons import Reason
-from gangctl.readiness.causes.commands import Command
+from gangctl.readiness.causes.context import Command
 from tests.controlplane.api import ApiFailure, Object, path_of
 from tests.controlplane.components.addon import create_namespace
 from tests.live.causes import Place

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from gangctl.gang.reasons import Reason
-from gangctl.readiness.causes.commands import Command
+from gangctl.readiness.causes.context import Command
 from tests.cases import object_name
 from tests.controlplane.api import ApiFailure, Object, path_of
 from tests.controlplane.container_logs import STEADY, serve_logs

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from gangctl.gang.reasons import Reason
-from gangctl.readiness.causes.commands import Command
+from gangctl.readiness.causes.context import Command
 from tests.controlplane.api import Object
 from tests.controlplane.wait import wait_for
 from tests.jobsets import jobset, rj

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from gangctl.gang.reasons import Reason
-from gangctl.readiness.phases import GangPhase
+from gangctl.readiness.result import GangPhase
 from tests.controlplane.api import Object
 from tests.jobsets import jobset, rj
 from tests.live.kueue import PRIORITY, QUEUE_NAME

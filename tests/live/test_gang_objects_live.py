@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from gangctl.cli.schema import schema_of
-from gangctl.controllers.readiness.gangcopies import definitions
+from gangctl.controllers.readiness.gangobjects import definitions
 from tests.cli.schema import violations
 from tests.controlplane.api import ApiFailure, Object
 from tests.controlplane.components.addon import remove_namespace

@@ -10,7 +10,7 @@ from itertools import count
 
 import pytest
 
-from gangctl.controllers.checks.parameters import definitions
+from gangctl.controllers.checks.activity import definitions
 from gangctl.policy.crd import definitions as policy_definitions
 from tests.cases import object_name
 from tests.controlplane.plane import ControlPlane

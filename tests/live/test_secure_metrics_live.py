@@ -13,8 +13,8 @@ from pathlib import Path
 import aiohttp
 import pytest
 
-from gangctl.manager.certificates import SECRET
 from gangctl.manager.securemetrics import READER
+from gangctl.manager.webhooks import SECRET
 from tests.controlplane.api import Object, path_of
 from tests.controlplane.plane import ControlPlane
 from tests.controlplane.ports import Ports

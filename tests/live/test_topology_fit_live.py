@@ -11,7 +11,7 @@ import pytest
 
 from gangctl.cli.kueuesnapshot import Stock
 from gangctl.client.resources import NODES, PODS
-from gangctl.controllers.queues import kinds
+from gangctl.controllers.queues import sources
 from gangctl.fit.report import FitReport
 from gangctl.fit.snapshot import Snapshot
 from gangctl.fit.verdict import FitRequest, fit
@@ -38,8 +38,14 @@ EQUAL = 0.95
 ROUNDS = 20
 ADMITTED = {"Fits", "FitsReordered", "NeedsPreemption"}
 READ = (
-    *(kinds.CLUSTER_QUEUES, kinds.LOCAL_QUEUES, kinds.RESOURCE_FLAVORS, kinds.TOPOLOGIES, kinds.QUEUED_WORKLOADS),
-    *(kinds.ADMISSION_CHECKS, kinds.PRIORITY_CLASSES, NODES, PODS),
+    *(
+        sources.CLUSTER_QUEUES,
+        sources.LOCAL_QUEUES,
+        sources.RESOURCE_FLAVORS,
+        sources.TOPOLOGIES,
+        sources.QUEUED_WORKLOADS,
+    ),
+    *(sources.ADMISSION_CHECKS, sources.PRIORITY_CLASSES, NODES, PODS),
 )
 
 

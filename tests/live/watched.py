@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from gangctl.manager.readinessfamilies import SCRAPED, WITHOUT_SERIES
+from gangctl.manager.readinessmetrics import SCRAPED, WITHOUT_SERIES
 from tests.controlplane.api import UNREACHABLE
 from tests.controlplane.components.prometheus import Prometheus, QueryRefused
 from tests.controlplane.plane import ControlPlane

@@ -10,16 +10,16 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple, get_args
 
-from gangctl.controllers.pathways.metrics import MOST_NAMESPACES
+from gangctl.controllers.pathways.controller import MOST_NAMESPACES
 from gangctl.gang.report import Level
-from gangctl.manager import readinessfamilies as gangs
+from gangctl.manager import readinessmetrics as gangs
 from gangctl.manager.families import families
 from gangctl.manager.readinessmetrics import MOST_DISRUPTIONS, MOST_STARTS
 from gangctl.pathways.status.facts import Phase
 from gangctl.readiness.aggregates import OTHERS, Limits
 from gangctl.readiness.causes import PROMISES
 from gangctl.readiness.causes.ranking import TIERS
-from gangctl.readiness.phases import GangPhase
+from gangctl.readiness.result import GangPhase
 from gangctl.runtime.election import MOST_SHARDS
 from gangctl.runtime.metrics import Family
 

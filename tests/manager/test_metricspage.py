@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 
 from gangctl.manager.families import families
-from gangctl.manager.readinessfamilies import STATES
-from gangctl.readiness.phases import GangPhase
+from gangctl.manager.readinessmetrics import STATES
+from gangctl.readiness.result import GangPhase
 from gangctl.runtime.metrics import Family
 from tests.manager import metricspage
 from tests.rows import each

@@ -9,7 +9,7 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from gangctl.api.scheduling import Feature, Generation
-from gangctl.controllers.pathways.metrics import MOST_NAMESPACES, PathwaysMetrics
+from gangctl.controllers.pathways.controller import MOST_NAMESPACES, PathwaysMetrics
 from gangctl.gang.generation import ApiState
 from gangctl.pathways.result import Setting
 from gangctl.pathways.status.facts import Condition, PathwaysFacts, Phase, Status

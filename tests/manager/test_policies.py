@@ -14,12 +14,12 @@ from gangctl.manager.policies import _LazyEvaluator
 from gangctl.manager.policymetrics import PolicyMetrics
 from gangctl.manager.settings import load_settings
 from gangctl.manager.webhooks import _unready
+from gangctl.policy.loaded import PolicySet
 from gangctl.policy.review import Review
-from gangctl.policy.snapshot import PolicySet
 from gangctl.policy.verdict import Action, Finding, Outcome, Result
 from gangctl.runtime.metrics import OTHERS
 from gangctl.runtime.server import Refusal
-from gangctl.webhooks.policy_configurations import MUTATE_DEFAULTS, VALIDATE_FAIL, VALIDATE_IGNORE
+from gangctl.webhooks.configurations import MUTATE_DEFAULTS, VALIDATE_FAIL, VALIDATE_IGNORE
 from tests.webhooks.test_policies import broken, loaded
 
 COUNTER = "gangctl_policy_evaluations_total"

@@ -8,7 +8,7 @@ import pytest
 
 from gangctl.controllers.queues.view import Affected
 from gangctl.manager.readiness import ReadinessPart
-from gangctl.readiness.phases import GangPhase
+from gangctl.readiness.result import GangPhase
 from tests.client.clock import settle
 from tests.manager.test_parts import composed
 from tests.readiness.standings import standing

@@ -16,8 +16,7 @@ from gangctl.gang.reasons import Reason
 from gangctl.manager.families import families
 from gangctl.manager.readinessmetrics import ReadinessMetrics
 from gangctl.readiness.aggregates import OTHERS, Limits
-from gangctl.readiness.phases import GangPhase
-from gangctl.readiness.result import Counts, Readiness
+from gangctl.readiness.result import Counts, GangPhase, Readiness
 from gangctl.runtime.probes import ProbeServer
 from tests.manager import metricspage
 from tests.manager.metricspage import READINESS as BOUNDS

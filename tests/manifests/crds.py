@@ -7,8 +7,8 @@ from typing import Any
 
 import yaml
 
-from gangctl.controllers.checks.parameters import definitions as check_definitions
-from gangctl.controllers.readiness.gangcopies import definitions as gang_definitions
+from gangctl.controllers.checks.activity import definitions as check_definitions
+from gangctl.controllers.readiness.gangobjects import definitions as gang_definitions
 from gangctl.pathways.definition import definitions as pathways_definitions
 from gangctl.policy.crd import definitions
 from tests.manifests.files import MANIFESTS

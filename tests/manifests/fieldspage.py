@@ -9,8 +9,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from gangctl.controllers.checks.parameters import definitions as check_definitions
-from gangctl.controllers.readiness.gangcopies import definitions as gang_definitions
+from gangctl.controllers.checks.activity import definitions as check_definitions
+from gangctl.controllers.readiness.gangobjects import definitions as gang_definitions
 from gangctl.pathways.definition import definitions as pathways_definitions
 from gangctl.policy.crd import definitions as policy_definitions
 

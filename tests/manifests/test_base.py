@@ -11,8 +11,15 @@ from gangctl.evaluation.options import EvaluatorOptions
 from gangctl.manager.process import EVENT_DRAIN_SECONDS
 from gangctl.manager.settings import ControllerSettings, load_settings, split_address
 from gangctl.runtime.server import ListenerOptions
-from gangctl.webhooks.configurations import MUTATING, MUTATING_JOBS, VALIDATING, Endpoint, WebhookSettings
-from gangctl.webhooks.policy_configurations import Demand, build_policy_configurations
+from gangctl.webhooks.configurations import (
+    MUTATING,
+    MUTATING_JOBS,
+    VALIDATING,
+    Demand,
+    Endpoint,
+    WebhookSettings,
+    build_policy_configurations,
+)
 from tests.manifests import webhooks
 from tests.manifests.files import MANIFESTS, documents, one
 

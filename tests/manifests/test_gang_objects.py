@@ -7,9 +7,8 @@ from pathlib import Path
 import pytest
 
 from gangctl.gang.reasons import Reason
-from gangctl.readiness.phases import GangPhase
 from gangctl.readiness.report import gang_object
-from gangctl.readiness.result import Cause, Counts, GroupReadiness, Readiness
+from gangctl.readiness.result import Cause, Counts, GangPhase, GroupReadiness, Readiness
 from tests.controlplane.api import Object, path_of
 from tests.controlplane.plane import ControlPlane
 from tests.controlplane.wait import NotYet, wait_for

@@ -7,8 +7,7 @@ import re
 import pytest
 import yaml
 
-from gangctl.kueue.checks import is_ours
-from gangctl.kueue.parameters import DEFAULTS, GangAdmissionParametersSpec, read_parameters
+from gangctl.kueue.checks import DEFAULTS, GangAdmissionParametersSpec, is_ours, read_parameters
 from gangctl.kueue.reading import read_check
 from tests.manifests.component import Component, overlay
 from tests.manifests.crds import CHECK_PLACE, render_for_checks

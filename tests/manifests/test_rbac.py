@@ -11,11 +11,10 @@ from gangctl.client.credentials import StaticCredentials
 from gangctl.client.transport import Transport
 from gangctl.controllers.queues.sources import QueueSources
 from gangctl.controllers.readiness.sources import ReadinessSources
-from gangctl.controllers.reports import POLICY_REPORTS
+from gangctl.controllers.scan import POLICY_REPORTS
 from gangctl.policy.reports import NAME as REPORT
-from gangctl.webhooks.configurations import JOBS_NAME, NAME
+from gangctl.webhooks.configurations import DEFAULTS, JOBS_NAME, NAME, POLICIES
 from gangctl.webhooks.jobpolicy import PROOF_NAME
-from gangctl.webhooks.policy_configurations import DEFAULTS, POLICIES
 from tests.manifests.files import MANIFESTS, documents
 from tests.manifests.rbac import rbac_objects
 

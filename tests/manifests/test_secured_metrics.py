@@ -7,9 +7,9 @@ from itertools import pairwise
 import pytest
 
 from gangctl.cli.install.rendering import Choice, render
-from gangctl.manager.certificates import SECRET
 from gangctl.manager.securemetrics import READER, metrics_hosts
 from gangctl.manager.settings import load_settings, split_address
+from gangctl.manager.webhooks import SECRET
 from gangctl.runtime.certs import CA_CERTIFICATE
 from gangctl.runtime.metricsserver import PATH
 from tests.controlplane.api import Object

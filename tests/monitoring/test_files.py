@@ -11,7 +11,7 @@ import yaml
 from gangctl.gang.reasons import Reason
 from gangctl.manager.families import families
 from gangctl.readiness.causes.ranking import TIERS
-from gangctl.readiness.phases import GangPhase
+from gangctl.readiness.result import GangPhase
 from release.homepage import DOCS
 from tests.manifests.files import documents, one
 from tests.monitoring import prometheusrule

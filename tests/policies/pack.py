@@ -12,7 +12,7 @@ from typing import Any, Final
 import yaml
 
 from gangctl.cli.policy.suite import FILE_NAME, Row, Suite
-from gangctl.policy.fitvariable import COMPUTED
+from gangctl.policy.variables import COMPUTED
 
 Object = dict[str, Any]
 

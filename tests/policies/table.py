@@ -6,7 +6,7 @@ python -m tests.policies.table
 from collections.abc import Iterable
 from typing import Final
 
-from gangctl.policy.fitvariable import COMPUTED
+from gangctl.policy.variables import COMPUTED
 from tests.policies.pack import NOTES, PACK, Shipped, shipped
 
 README: Final = PACK / "README.md"

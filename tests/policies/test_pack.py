@@ -9,14 +9,12 @@ import yaml
 
 from gangctl.cli.policy.suite import FILE_NAME, Expected
 from gangctl.policy.load import load_policy
-from gangctl.policy.loaded import LoadedPolicy
+from gangctl.policy.loaded import LoadedPolicy, PolicySet
 from gangctl.policy.model import GangPolicy
 from gangctl.policy.reading import read_exception
-from gangctl.policy.snapshot import PolicySet
 from gangctl.policy.verdict import merge
-from gangctl.webhooks.configurations import Endpoint, WebhookSettings
+from gangctl.webhooks.configurations import Endpoint, WebhookSettings, build_policy_configurations
 from gangctl.webhooks.policies import demand_of
-from gangctl.webhooks.policy_configurations import build_policy_configurations
 from tests.manifests.files import documents
 from tests.policies.evaluated import evaluated_by
 from tests.policies.pack import NOTES, PACK, Shipped, native, shipped

@@ -22,9 +22,9 @@ from gangctl.fit.report import FitReport
 from gangctl.gang.resolve import ClusterRules
 from gangctl.manager.policies import ReplicaScanView
 from gangctl.policy.exemptions import load_exception
-from gangctl.policy.fitvariable import unknown_fit
+from gangctl.policy.loaded import PolicySet
 from gangctl.policy.review import Review
-from gangctl.policy.snapshot import PolicySet
+from gangctl.policy.variables import unknown_fit
 from gangctl.policy.verdict import Outcome, merge, show
 from gangctl.sandbox.patches import json_patch
 from gangctl.webhooks.configurations import Endpoint, WebhookSettings

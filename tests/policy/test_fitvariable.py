@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from gangctl.cel.types import BOOL, INT, STRING
-from gangctl.policy.fitvariable import FIT_TYPE, unknown_fit
 from gangctl.policy.load import load_policy
 from gangctl.policy.loaded import PolicyError
+from gangctl.policy.variables import FIT_TYPE, unknown_fit
 from tests.jobsets import jobset, rj
 from tests.policy.reviews import created, evaluated, rules
 from tests.policy.test_gangvariable import fits

@@ -14,7 +14,7 @@ from gangctl.cli.program import program
 from gangctl.cli.quantities import with_quantities
 from gangctl.gang.report import PlanReport
 from gangctl.gang.resolve import ClusterRules
-from gangctl.policy.gangvariable import GANG_TYPE, gang_of
+from gangctl.policy.variables import GANG_TYPE, gang_of
 from tests.jobsets import jobset, rj
 from tests.rows import each
 from tests.strategies import PROPERTY, hostile_jobsets, jobsets

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from gangctl.policy.snapshot import PolicySet, snapshot_of
+from gangctl.policy.loaded import PolicySet, snapshot_of
 from tests.evaluation.scripted import policy, snapshot_with
 
 

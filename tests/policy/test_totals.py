@@ -1,7 +1,7 @@
 """What a scan adds up to."""
 
+from gangctl.policy.reports import Totals, count, totals_of
 from gangctl.policy.status import NEWEST_VIOLATIONS, PolicyStatus
-from gangctl.policy.totals import Totals, count, totals_of
 from gangctl.policy.verdict import Finding, Outcome, Result
 
 NOW = "2026-01-01T00:00:00Z"

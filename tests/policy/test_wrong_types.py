@@ -11,13 +11,12 @@ from typing import Any
 import orjson
 
 from gangctl.cel.meter import StepMeter
-from gangctl.controllers.policy_status import exception_status, policy_status
+from gangctl.controllers.policies import exception_status, policy_status
 from gangctl.errors import ValidationError
 from gangctl.policy.evaluate import Evaluation, refused_by_broken
 from gangctl.policy.exemptions import LoadedException, covers, load_exception
 from gangctl.policy.load import load_policy
-from gangctl.policy.loaded import LoadedPolicy, PolicyError
-from gangctl.policy.snapshot import PolicySet, snapshot_of
+from gangctl.policy.loaded import LoadedPolicy, PolicyError, PolicySet, snapshot_of
 from gangctl.policy.status import Condition
 from gangctl.policy.verdict import merge
 from gangctl.webhooks.policies import answer, demand_of, skipped

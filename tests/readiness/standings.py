@@ -8,8 +8,7 @@ from hypothesis import strategies as st
 
 from gangctl.gang.reasons import Reason
 from gangctl.readiness.causes import PROMISES
-from gangctl.readiness.phases import GangPhase
-from gangctl.readiness.result import Cause, Counts, Readiness
+from gangctl.readiness.result import Cause, Counts, GangPhase, Readiness
 
 CREATED = 1_000
 

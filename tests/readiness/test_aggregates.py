@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 
 from gangctl.gang.reasons import Reason
 from gangctl.readiness.aggregates import OTHERS, THE_OTHERS, Aggregates, Blocked, Limits, Queue, queue_of
-from gangctl.readiness.phases import GangPhase
-from gangctl.readiness.result import Counts, Readiness
+from gangctl.readiness.result import Counts, GangPhase, Readiness
 from tests.readiness.standings import cause, standing, standings
 
 Step = tuple[Readiness, bool]

@@ -10,8 +10,7 @@ from gangctl.api.scheduling import NEWEST, Observed
 from gangctl.gang.desired import JobProgress, assess
 from gangctl.gang.generation import ApiState
 from gangctl.gang.resolve import ClusterRules
-from gangctl.readiness.assembly import Collections, assemble, is_followed
-from gangctl.readiness.facts import Refused, Snapshot
+from gangctl.readiness.facts import Collections, Refused, Snapshot, assemble, is_followed
 from tests.gang.pipeline import read, stored
 from tests.jobsets import FIXTURE_UID, MODE, jobset, rj
 from tests.rows import each

@@ -7,8 +7,7 @@ from itertools import pairwise
 
 from gangctl.gang.reasons import Reason
 from gangctl.readiness.changes import Disruptions, transition
-from gangctl.readiness.phases import GangPhase
-from gangctl.readiness.result import Readiness
+from gangctl.readiness.result import GangPhase, Readiness
 from tests.readiness.standings import standing
 from tests.rows import each
 

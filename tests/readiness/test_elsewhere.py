@@ -9,9 +9,8 @@ from gangctl.api.jobset import read_jobset
 from gangctl.gang.reasons import Reason
 from gangctl.readiness.evaluate import evaluate
 from gangctl.readiness.facts import Snapshot
-from gangctl.readiness.phases import GangPhase
 from gangctl.readiness.report import gang_status
-from gangctl.readiness.result import Readiness
+from gangctl.readiness.result import GangPhase, Readiness
 from tests.gang.pipeline import stored
 from tests.jobsets import jobset, rj
 from tests.kueue.workloads import yes

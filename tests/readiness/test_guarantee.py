@@ -7,9 +7,8 @@ from dataclasses import replace
 from gangctl.gang.reasons import Reason
 from gangctl.readiness.causes.context import LATE
 from gangctl.readiness.evaluate import evaluate
-from gangctl.readiness.phases import GangPhase
 from gangctl.readiness.report import gang_status
-from gangctl.readiness.result import Readiness
+from gangctl.readiness.result import GangPhase, Readiness
 from tests.jobsets import jobset, rj
 from tests.readiness.snapshots import NOW, PLACED_AT, READY, Context, initially_scheduled
 

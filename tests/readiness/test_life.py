@@ -11,8 +11,7 @@ import pytest
 from gangctl.api.scheduling import Generation
 from gangctl.readiness.evaluate import COUNTING_SECONDS, evaluate
 from gangctl.readiness.facts import PodFacts, Snapshot
-from gangctl.readiness.phases import GangPhase
-from gangctl.readiness.result import Readiness
+from gangctl.readiness.result import GangPhase, Readiness
 from tests.gang.pipeline import GENERATIONS
 from tests.jobsets import jobset, rj
 from tests.kueue.workloads import no, yes

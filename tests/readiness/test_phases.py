@@ -11,7 +11,7 @@ from gangctl.api.scheduling import Generation, Scheduled
 from gangctl.gang.desired import spare_groups
 from gangctl.readiness.evaluate import evaluate
 from gangctl.readiness.facts import QueueFacts
-from gangctl.readiness.phases import GangPhase
+from gangctl.readiness.result import GangPhase
 from tests.gang.pipeline import GENERATIONS
 from tests.jobsets import jobset, rj
 from tests.kueue.workloads import no, yes

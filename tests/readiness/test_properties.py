@@ -17,9 +17,8 @@ from gangctl.gang.resolve import ClusterRules
 from gangctl.readiness.evaluate import COUNTING_SECONDS, ORDER, evaluate
 from gangctl.readiness.facts import PodFacts, Snapshot
 from gangctl.readiness.membership import FINISHED
-from gangctl.readiness.phases import GangPhase
 from gangctl.readiness.report import gang_object
-from gangctl.readiness.result import Counts
+from gangctl.readiness.result import Counts, GangPhase
 from tests.gang.pipeline import GENERATIONS
 from tests.jobsets import jobset, rj
 from tests.kueue.workloads import no, yes

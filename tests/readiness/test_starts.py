@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from gangctl.readiness.changes import Measured, Span, Starts
-from gangctl.readiness.phases import GangPhase
-from gangctl.readiness.result import Readiness
+from gangctl.readiness.result import GangPhase, Readiness
 from tests.readiness.standings import standing
 
 READY = {"phase": GangPhase.READY, "placed_at": 1_010, "first_ready_at": 1_020, "ready_at": 1_030, "been_ready": True}

@@ -6,8 +6,7 @@ from dataclasses import replace
 
 from gangctl.readiness.evaluate import evaluate
 from gangctl.readiness.membership import members
-from gangctl.readiness.phases import GangPhase
-from gangctl.readiness.result import GroupReadiness, Readiness
+from gangctl.readiness.result import GangPhase, GroupReadiness, Readiness
 from tests.jobsets import jobset, rj
 from tests.readiness.snapshots import NOW, PLACED_AT, READY, READY_AT, Context, changed
 from tests.rows import each

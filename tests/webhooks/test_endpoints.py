@@ -7,9 +7,8 @@ import asyncio
 import orjson
 import pytest
 
-from gangctl.webhooks import endpoints
-from gangctl.webhooks.endpoints import build_endpoints
-from gangctl.webhooks.review import AdmissionRequest, AdmissionResponse
+import gangctl.webhooks.review
+from gangctl.webhooks.review import AdmissionRequest, AdmissionResponse, build_endpoints
 from tests.webhooks.test_review import review
 
 
@@ -35,7 +34,7 @@ async def test_synchronous_and_asynchronous_handlers_answer() -> None:
 
 
 async def test_before_it_is_ready_a_path_gives_its_configured_answer(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(endpoints, "WAIT_SECONDS", 0.01)
+    monkeypatch.setattr(gangctl.webhooks.review, "WAIT_SECONDS", 0.01)
     never = asyncio.Event()
     seen: list[str] = []
     built = build_endpoints(

@@ -16,15 +16,14 @@ from gangctl.cel.types import BOOL
 from gangctl.fit.report import FitReport
 from gangctl.gang.resolve import ClusterRules
 from gangctl.policy.constraints import LabelSelector
-from gangctl.policy.fitvariable import unknown_fit
-from gangctl.policy.loaded import BrokenPolicy, Expression, LoadedPolicy, Programs, Rule
+from gangctl.policy.loaded import BrokenPolicy, Expression, LoadedPolicy, PolicySet, Programs, Rule
 from gangctl.policy.model import GangPolicy
 from gangctl.policy.params import Scope
 from gangctl.policy.review import Review
-from gangctl.policy.snapshot import PolicySet
+from gangctl.policy.variables import unknown_fit
 from gangctl.policy.verdict import Action, Finding, Outcome, Result
+from gangctl.webhooks.configurations import Demand
 from gangctl.webhooks.policies import DefaultsAdmission, PolicyAdmission, annotation_key, demand_of
-from gangctl.webhooks.policy_configurations import Demand
 from gangctl.webhooks.review import AdmissionRequest, Kind, Operation, RequestedResource
 from tests.jobsets import jobset, rj
 from tests.rows import each

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
-from gangctl.webhooks.configurations import NAME, Endpoint, FailurePolicy, WebhookSettings
-from gangctl.webhooks.policy_configurations import (
+from gangctl.webhooks.configurations import (
     DEFAULTS,
     MUTATE_DEFAULTS,
+    NAME,
     POLICIES,
     VALIDATE_FAIL,
     VALIDATE_IGNORE,
     Demand,
+    Endpoint,
+    FailurePolicy,
+    WebhookSettings,
     build_policy_configurations,
 )
 from tests.rows import each

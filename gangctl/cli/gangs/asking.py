@@ -239,7 +239,7 @@ class NotAGangError(GangctlError):
 
 def pick(state: GangState, asking: Asking, namespace: str | None) -> list[Key]:
     """The selected gangs, in order; ObjectNotFoundError or NotAGangError for a name that is none."""
-    from gangctl.readiness.assembly import is_followed  # noqa: PLC0415 -- --help does without
+    from gangctl.readiness.facts import is_followed  # noqa: PLC0415 -- --help does without
 
     here = [each for each in state.jobsets.values() if namespace in {None, each.jobset.namespace}]
     if not asking.names:

@@ -18,7 +18,7 @@ from gangctl.cli.gangs.state import GangState, modern, read_event
 from gangctl.cli.inputs import kind_of, note_skipped, placed, read_documents
 from gangctl.cli.kueuesnapshot import DEFAULT_NAMESPACE, Stock
 from gangctl.cli.messages import InvalidInputError, plural
-from gangctl.controllers.projections import project_job, project_scheduling
+from gangctl.controllers.caches import project_job, project_scheduling
 from gangctl.errors import InputError
 from gangctl.gang.generation import ApiState
 from gangctl.kueue.objects import ClusterQueue, LocalQueue, QueuedWorkload

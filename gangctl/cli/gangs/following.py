@@ -17,9 +17,8 @@ from gangctl.cli.gangs.cluster import Reader
 from gangctl.cli.gangs.views import WIDE_HEADERS, gang_row, headers_of
 from gangctl.cli.gangs.watching import Watch
 from gangctl.cli.output import Listing, Table, print_names, row_line
-from gangctl.readiness.phases import GangPhase
 from gangctl.readiness.report import gang_object
-from gangctl.readiness.result import Readiness
+from gangctl.readiness.result import GangPhase, Readiness
 
 GONE: Final = "(deleted)"
 _WIDTHS: Final[Mapping[str, int]] = {

@@ -11,7 +11,7 @@ from gangctl.cli.gangs import asking
 from gangctl.cli.gangs.views import LEGEND, WIDE_HEADERS, gang_entry, headers_of
 from gangctl.cli.names import ObjectName
 from gangctl.cli.output import Listing
-from gangctl.readiness.phases import GangPhase
+from gangctl.readiness.result import GangPhase
 
 
 class PhaseChoice(click.ParamType[GangPhase]):

@@ -19,9 +19,8 @@ from gangctl.errors import one_line
 from gangctl.gang.desired import Assessment, JobProgress, assess, while_suspended
 from gangctl.gang.generation import ApiState
 from gangctl.gang.resolve import ClusterRules
-from gangctl.readiness.assembly import Collections, assemble, is_followed
 from gangctl.readiness.evaluate import evaluate
-from gangctl.readiness.facts import NodeFacts, PodFacts, Refused, Snapshot
+from gangctl.readiness.facts import Collections, NodeFacts, PodFacts, Refused, Snapshot, assemble, is_followed
 from gangctl.readiness.reading import event_seen_at
 from gangctl.readiness.result import Cause, Readiness
 from gangctl.runtime.informer import Store

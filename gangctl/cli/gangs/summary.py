@@ -20,10 +20,9 @@ from gangctl.cli.output import Section, Table
 from gangctl.gang.plan import replicated_job_pods
 from gangctl.gang.report import requests_per_pod
 from gangctl.gang.requests import times, together
-from gangctl.readiness.phases import GangPhase
 from gangctl.readiness.reading import unix
 from gangctl.readiness.report import API_VERSION, rfc3339
-from gangctl.readiness.result import Readiness
+from gangctl.readiness.result import GangPhase, Readiness
 
 KIND: Final = "GangSummary"
 MOST_WAITING: Final = 10

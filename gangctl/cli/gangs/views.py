@@ -9,11 +9,10 @@ from typing import Final
 from gangctl.cli.messages import plural
 from gangctl.cli.output import EMPTY, INDENT, Entry, Section
 from gangctl.errors import one_line
-from gangctl.kueue.moments import span
+from gangctl.kueue.amounts import span
 from gangctl.readiness.causes.ranking import WAITING
-from gangctl.readiness.phases import GangPhase
 from gangctl.readiness.report import gang_object
-from gangctl.readiness.result import Cause, Readiness
+from gangctl.readiness.result import Cause, GangPhase, Readiness
 
 HEADERS: Final = ("NAMESPACE", "NAME", "PHASE", "READY", "REASON", "QUEUE", "SINCE", "AGE")
 CLUSTER: Final = ("CLUSTER",)

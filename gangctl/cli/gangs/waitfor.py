@@ -21,10 +21,9 @@ from gangctl.cli.messages import plural, printable
 from gangctl.cli.output import Section, print_answer
 from gangctl.errors import GangctlError
 from gangctl.gang.reasons import Reason
-from gangctl.kueue.moments import span
-from gangctl.readiness.phases import GangPhase
+from gangctl.kueue.amounts import span
 from gangctl.readiness.report import gang_object
-from gangctl.readiness.result import Readiness
+from gangctl.readiness.result import GangPhase, Readiness
 
 ENDLESS: Final = frozenset(
     {

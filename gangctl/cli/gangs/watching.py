@@ -17,8 +17,7 @@ from gangctl.api.scheduling import Observed
 from gangctl.cli.gangs.cluster import Reader, Source, queue_sources
 from gangctl.cli.gangs.state import GangState, StoredJobSet
 from gangctl.gang.desired import JobProgress
-from gangctl.readiness.assembly import is_followed
-from gangctl.readiness.facts import PodFacts, Refused
+from gangctl.readiness.facts import PodFacts, Refused, is_followed
 from gangctl.readiness.result import Readiness
 from gangctl.runtime.informer import Informer
 

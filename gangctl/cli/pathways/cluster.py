@@ -17,7 +17,7 @@ from gangctl.cli.options import ClusterFlags
 from gangctl.cli.pathways.jobstatus import HeadPod, Seen
 from gangctl.client.client import Client, Selection
 from gangctl.client.resources import JOBSETS, NODES, PODS, Resource
-from gangctl.controllers.pathways.copies import PATHWAYS_JOBS
+from gangctl.controllers.pathways.plan import PATHWAYS_JOBS
 from gangctl.errors import ClusterUnavailableError, ForbiddenError, NotFoundError
 from gangctl.fit.nodes import NodeShape, read_node
 from gangctl.gang.resolve import ClusterRules

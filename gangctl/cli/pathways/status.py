@@ -12,7 +12,7 @@ from gangctl.cli.output import answer_no, print_answer
 def _complete(ctx: click.Context, incomplete: str) -> list[str]:
     """Names of PathwaysJobs of the cluster that the flags so far point at; none where it does not answer at once."""
     from gangctl.cli.cluster import names_of  # noqa: PLC0415 -- only while completing
-    from gangctl.controllers.pathways.copies import PATHWAYS_JOBS  # noqa: PLC0415
+    from gangctl.controllers.pathways.plan import PATHWAYS_JOBS  # noqa: PLC0415
 
     return names_of(ctx, PATHWAYS_JOBS, incomplete)
 

@@ -20,10 +20,9 @@ from gangctl.evaluation.evaluator import PolicyEvaluator
 from gangctl.evaluation.options import EvaluatorOptions
 from gangctl.policy.defaults import Source, defaults_of
 from gangctl.policy.exemptions import LoadedException
-from gangctl.policy.loaded import LoadedPolicy
+from gangctl.policy.loaded import LoadedPolicy, PolicySet
 from gangctl.policy.params import ParamCatalogue
 from gangctl.policy.review import Operation, Review
-from gangctl.policy.snapshot import PolicySet
 from gangctl.policy.verdict import Action, Finding, Outcome, Result
 from gangctl.sandbox.patches import json_patch
 

@@ -28,12 +28,11 @@ from gangctl.fit.verdict import FitRequest, fit
 from gangctl.gang.resolve import ClusterRules
 from gangctl.kueue.objects import QueuedWorkload
 from gangctl.pathways.reading.pathwaysjob import is_pathways_job
-from gangctl.policy.fitvariable import unknown_fit
-from gangctl.policy.gangvariable import gang_of
 from gangctl.policy.loaded import LoadedPolicy
 from gangctl.policy.match import labels_of
 from gangctl.policy.params import ParamCatalogue, with_params
 from gangctl.policy.review import Operation, Review
+from gangctl.policy.variables import gang_of, unknown_fit
 from gangctl.sandbox.objects import copy
 from gangctl.sandbox.rules import jobset_webhook, structural
 from gangctl.sandbox.rules.jobset_schema import jobset_schema

@@ -38,13 +38,11 @@ from gangctl.errors import ClusterUnavailableError, ForbiddenError, InputError, 
 from gangctl.evaluation.evaluator import PolicyEvaluator
 from gangctl.gang.resolve import ClusterRules
 from gangctl.kueue.names import KUEUE_NAMESPACE
-from gangctl.policy.existing import review_of_existing
-from gangctl.policy.fitvariable import unknown_fit
-from gangctl.policy.gangvariable import gang_of
-from gangctl.policy.loaded import LoadedPolicy
+from gangctl.policy.loaded import LoadedPolicy, PolicySet
 from gangctl.policy.model import API_VERSION
 from gangctl.policy.params import with_params
-from gangctl.policy.snapshot import PolicySet
+from gangctl.policy.review import review_of_existing
+from gangctl.policy.variables import gang_of, unknown_fit
 from gangctl.policy.verdict import Outcome, Result
 
 PAGE: Final = 100

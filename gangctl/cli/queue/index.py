@@ -8,8 +8,8 @@ from typing import Any
 
 from gangctl.api.jobset import JobSet
 from gangctl.cli.kueuesnapshot import Stock
+from gangctl.kueue.amounts import age
 from gangctl.kueue.blocked import Blocked, blocked, selects
-from gangctl.kueue.moments import age
 from gangctl.kueue.names import PRIORITY_CLASS
 from gangctl.kueue.objects import ClusterQueue, QueuedWorkload
 from gangctl.kueue.order import in_order

@@ -17,7 +17,7 @@ from gangctl.cli.queue.report import (
     QueueReport,
     resource_name,
 )
-from gangctl.kueue.moments import age, span
+from gangctl.kueue.amounts import age, span
 
 _LOCAL: Final = ("NAMESPACE", "QUEUE")
 _HEADERS: Final = ("CLUSTERQUEUE", "COHORT", "STRATEGY", "PENDING", "ADMITTED", "STATE")

@@ -2,6 +2,10 @@
 
 A ClusterQueue with a check that is not Active admits nothing at all. So gangctl writes the condition as soon as it
 leads, leaves it unchanged while it is down, and sets it to False only for a configuration error of the user.
+
+GangAdmissionParameters are few and small, so all of them are watched. Their definition may be missing, or be installed
+later. gangctl accepts that it is missing only after a delay: an API server that starts may deny for a moment what it
+serves, and an inactive AdmissionCheck stops whole queues.
 """
 
 from __future__ import annotations
@@ -12,21 +16,82 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 from gangctl.client.client import Client
-from gangctl.controllers.checks.parameters import Read
-from gangctl.controllers.queues.kinds import ADMISSION_CHECKS
-from gangctl.controllers.source import Source
+from gangctl.client.resources import Resource
+from gangctl.controllers.caches import Observer
+from gangctl.controllers.queues.sources import ADMISSION_CHECKS
+from gangctl.controllers.source import CONFIRM_SECONDS, RETRY_SECONDS, Source
 from gangctl.controllers.status import CONFLICT_RETRY_SECONDS, difference, write_status
-from gangctl.errors import NotFoundError, one_line
-from gangctl.kueue.checks import is_ours
+from gangctl.errors import FieldError, NotFoundError, one_line
+from gangctl.kueue.checks import (
+    API_VERSION,
+    DEFAULTS,
+    PLURAL,
+    GangAdmissionParameters,
+    GangAdmissionParametersSpec,
+    is_ours,
+    read_parameters,
+)
 from gangctl.kueue.names import PARAMETERS_KIND
 from gangctl.kueue.objects import AdmissionCheck
-from gangctl.kueue.parameters import API_VERSION, DEFAULTS, GangAdmissionParametersSpec
+from gangctl.policy.crd import column, definition
 from gangctl.runtime.controller import Action, await_change, requeue
-from gangctl.runtime.informer import Store
+from gangctl.runtime.informer import InformerObserver, InformerOptions, Store
+
+
+def definitions() -> dict[str, dict[str, Any]]:
+    """The definition by file name."""
+    return {
+        f"{PLURAL}.yaml": definition(
+            GangAdmissionParameters,
+            PLURAL,
+            short_names=["gangparams"],
+            columns=[
+                column("Timeout", ".spec.timeoutSeconds", "How long quota is held for a gang.", "integer"),
+                column("On failure", ".spec.onFailure", "What follows a timeout or a denial."),
+                column("Retries", ".spec.maxRetries", "Retries in a row.", "integer"),
+                column("Age", ".metadata.creationTimestamp", "", "date"),
+            ],
+            status=False,
+        )
+    }
+
+
+_GROUP, _VERSION = API_VERSION.split("/")
+GANG_ADMISSION_PARAMETERS: Final = Resource(_GROUP, _VERSION, PLURAL, PARAMETERS_KIND, namespaced=False)
+
+Read = GangAdmissionParametersSpec | tuple[FieldError, ...]
+"""The parameters of one object, or its errors."""
+
+
+def parameter_source(
+    client: Client,
+    on_change: Callable[[], None],
+    *,
+    observer: Observer = lambda _: InformerObserver(),
+    options: InformerOptions | None = None,
+    confirm_seconds: float = CONFIRM_SECONDS,
+) -> Source[Read]:
+    """Parameters by name; ``on_change`` is called whenever what is known of one of them changes."""
+    source: Source[Read] = Source(
+        client,
+        GANG_ADMISSION_PARAMETERS,
+        _project,
+        observer=observer(GANG_ADMISSION_PARAMETERS),
+        on_change=on_change,
+        confirm_seconds=confirm_seconds,
+        options=options or InformerOptions(cap_delay_seconds=RETRY_SECONDS),
+    )
+    source.informer.subscribe(lambda _old, _new: on_change())
+    return source
+
+
+def _project(raw: dict[str, Any]) -> Read:
+    return read_parameters(raw)
+
 
 ACTIVE: Final = "Active"
 BAD_PARAMETERS: Final = "BadParametersRef"
-_GROUP: Final = API_VERSION.partition("/")[0]
+
 _MESSAGE_CHARACTERS: Final = 1024
 
 

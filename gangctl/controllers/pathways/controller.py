@@ -1,4 +1,4 @@
-"""Makes a JobSet of each PathwaysJob, once, and reports the JobSet's state in the PathwaysJob's status.
+"""Makes a JobSet of each PathwaysJob, once, and reports the JobSet's state in the PathwaysJob's status, and in metrics.
 
 It never changes or deletes an existing JobSet: that is deleted with the PathwaysJob that owns it. While the upstream
 controller leads, gangctl writes and records nothing; it takes over upstream's JobSets unchanged.
@@ -11,18 +11,26 @@ from collections.abc import Callable, Iterable
 from typing import Any, Final
 
 import structlog
-from prometheus_client import CollectorRegistry
+from prometheus_client import CollectorRegistry, Gauge
 
 from gangctl.api.meta import controller_owner
 from gangctl.api.objects import Key
 from gangctl.client.client import Client
 from gangctl.client.pacing import Clock
 from gangctl.client.resources import JOBSETS, LEASES, Resource
-from gangctl.controllers.pathways.copies import PATHWAYS_JOBS, PathwaysCopy, project_jobset, project_pathways_job
-from gangctl.controllers.pathways.metrics import PathwaysMetrics
-from gangctl.controllers.pathways.nodes import HeadNodes
-from gangctl.controllers.pathways.plan import Create, Report, Skip, created, obstacle, plan
-from gangctl.controllers.pathways.upstream import Upstream
+from gangctl.controllers.pathways.plan import (
+    PATHWAYS_JOBS,
+    Create,
+    PathwaysCopy,
+    Report,
+    Skip,
+    created,
+    obstacle,
+    plan,
+    project_jobset,
+    project_pathways_job,
+)
+from gangctl.controllers.pathways.upstream import HeadNodes, Upstream
 from gangctl.errors import AlreadyExistsError, ApiError, ConflictError, NotFoundError
 from gangctl.gang.reasons import Notice, Reason
 from gangctl.pathways.draft import Draft, draft
@@ -46,6 +54,49 @@ from gangctl.runtime.controller import (
 )
 from gangctl.runtime.election import Share, unwrapped_leadership_loss
 from gangctl.runtime.informer import Informer, InformerObserver
+from gangctl.runtime.metrics import PlacedGauge
+
+MOST_NAMESPACES: Final = 200
+"""Namespaces with labels of their own; the rest is counted together."""
+NEW: Final = "new"
+"""The phase of those without a recorded status."""
+
+
+class PathwaysMetrics:
+    """The collectors, in one registry; the controller of PathwaysJobs updates them."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        """Register every family at once."""
+        jobs = Gauge(
+            "gangctl_pathways_jobs",
+            "PathwaysJobs by what their status says: pending, running, suspended, completed, failed, or new where it "
+            "says nothing yet. The leader counts.",
+            ["namespace", "phase"],
+            registry=registry,
+        )
+        self._deferring = Gauge(
+            "gangctl_pathways_standing_down",
+            "Whether the upstream controller of PathwaysJobs holds its Lease, so that they are left to it, 1 or 0.",
+            registry=registry,
+        )
+        self._jobs = PlacedGauge(jobs, MOST_NAMESPACES)
+
+    def on_status_change(self, before: PathwaysFacts | None, now: PathwaysFacts | None) -> None:
+        """Count a PathwaysJob as it is stored: None before it was known, and after it is gone."""
+        for job, step in ((before, -1), (now, 1)):
+            if job is not None:
+                phase = job.status.phase
+                self._jobs.add((job.namespace,), NEW if phase is None else phase.value.lower(), step=step)
+
+    def set_deferring(self, *, deferring: bool) -> None:
+        """Record whether the upstream controller leads."""
+        self._deferring.set(deferring)
+
+    def forget(self) -> None:
+        """End every series: this replica no longer counts."""
+        self._jobs.clear()
+        self._deferring.set(0)
+
 
 NAME: Final = "pathways"
 WORKERS: Final = 8

@@ -1,15 +1,16 @@
-"""Whether the upstream controller of PathwaysJobs runs: its leader holds a Lease, in any namespace.
+"""What the Pathways controller asks of the cluster: whether the upstream controller runs, and the nodes for a head.
 
-It leads while it renews the Lease. gangctl decides that as upstream's own standby replicas do: by the time, on its own
-clock, since it last saw the Lease change. Before it considers the leader dead it reads the Lease once more, since a
-watch may be stale.
+The upstream leader holds a Lease, in any namespace, and leads while it renews it. gangctl decides that as upstream's
+own standby replicas do: by the time, on its own clock, since it last saw the Lease change. Before it considers the
+leader dead it reads the Lease once more, since a watch may be stale.
 """
 
 from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -17,17 +18,60 @@ import structlog
 
 from gangctl.client.client import Client, Selection
 from gangctl.client.pacing import Clock
-from gangctl.client.resources import LEASES
+from gangctl.client.resources import LEASES, NODES
 from gangctl.errors import ApiError
+from gangctl.fit.floor import NodeShape, read_node
 from gangctl.pathways.words import UPSTREAM_LEASE
 from gangctl.runtime.informer import Informer, InformerObserver
+
+MOST_NODES: Final = 5000
+"""Read for one query; beyond this many, nothing is known."""
+FRESH_SECONDS: Final = 30.0
+"""How long an answer is cached: many PathwaysJobs may be created at once."""
+_MOST_ANSWERS: Final = 100
+
+_log = structlog.get_logger(__name__)
+
+
+class HeadNodes:
+    """Reads nodes, and caches answers for a moment."""
+
+    def __init__(self, client: Client, *, clock: Clock | None = None) -> None:
+        """Start with an empty cache."""
+        self._client = client
+        self._clock = clock or Clock()
+        self._answers: dict[str, tuple[float, list[NodeShape]]] = {}
+
+    async def of(self, pod_spec: Mapping[str, Any]) -> list[NodeShape]:
+        """Nodes with the labels that a pod selects; none where they may not be read, or are too many."""
+        selector = ",".join(f"{key}={value}" for key, value in sorted((pod_spec.get("nodeSelector") or {}).items()))
+        found = self._answers.get(selector)
+        if found is not None and self._clock.now() - found[0] < FRESH_SECONDS:
+            return found[1]
+        nodes = await self._ask(selector)
+        if len(self._answers) >= _MOST_ANSWERS:
+            self._answers.clear()
+        self._answers[selector] = self._clock.now(), nodes
+        return nodes
+
+    async def _ask(self, selector: str) -> list[NodeShape]:
+        nodes: list[NodeShape] = []
+        try:
+            async with aclosing(self._client.pages(NODES, selection=Selection(selector or None))) as pages:
+                async for page in pages:
+                    nodes += map(read_node, page.items)
+                    if len(nodes) > MOST_NODES or len(nodes) + page.remaining > MOST_NODES:
+                        return []
+        except ApiError as error:
+            _log.debug("nodes for heads not read", error=str(error))
+            return []
+        return nodes
+
 
 DEFAULT_LEASE_SECONDS: Final = 15.0
 """The default of controllers built like upstream's, where the Lease has none."""
 AGAIN_SECONDS: Final = 2.0
 _OF_UPSTREAM: Final = Selection(field_selector=f"metadata.name={UPSTREAM_LEASE}")
-
-_log = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,9 @@
-"""The informers of Kueue's objects, started when the cluster has Kueue.
+"""Kueue's objects in a running gangctl: whether the cluster has Kueue, and the informers of what a fit depends on.
+
+Kueue may be installed, upgraded and removed while gangctl runs, so this is checked periodically. Absence is normal, and
+not logged. It counts only after several checks in a row: a starting API server does not list all its resources at once,
+and a replacement of Kueue's definitions removes them for a moment. Presence counts at once. Until either is established
+the answer is unknown, and gangctl deletes nothing.
 
 Only projections are kept: a Workload of Kueue embeds whole pod templates, and there is one for each JobSet.
 :meth:`QueueSources.unknown` names what cannot be read because of a missing permission or definition; gangctl retries it
@@ -9,17 +14,19 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
+
+import structlog
 
 from gangctl.api.objects import Object
 from gangctl.client.client import EVERYTHING, Client, Selection
+from gangctl.client.pacing import Backoff
 from gangctl.client.resources import NAMESPACES, Resource
 from gangctl.controllers.caches import Observer
 from gangctl.controllers.policy_sources import project_whole
-from gangctl.controllers.queues import kinds
-from gangctl.controllers.queues.presence import PERIOD_SECONDS, Presence
 from gangctl.controllers.source import RETRY_SECONDS, Source
-from gangctl.kueue.names import KUEUE_NAMESPACE
+from gangctl.errors import ApiError
+from gangctl.kueue.names import GROUP, KUEUE_NAMESPACE, VERSION
 from gangctl.kueue.objects import (
     AdmissionCheck,
     ClusterQueue,
@@ -40,6 +47,129 @@ from gangctl.kueue.reading import (
 )
 from gangctl.runtime.informer import InformerObserver, InformerOptions, Store
 
+CLUSTER_QUEUES: Final = Resource(GROUP, VERSION, "clusterqueues", "ClusterQueue", namespaced=False)
+COHORTS: Final = Resource(GROUP, VERSION, "cohorts", "Cohort", namespaced=False)
+LOCAL_QUEUES: Final = Resource(GROUP, VERSION, "localqueues", "LocalQueue")
+RESOURCE_FLAVORS: Final = Resource(GROUP, VERSION, "resourceflavors", "ResourceFlavor", namespaced=False)
+TOPOLOGIES: Final = Resource(GROUP, VERSION, "topologies", "Topology", namespaced=False)
+QUEUED_WORKLOADS: Final = Resource(GROUP, VERSION, "workloads", "Workload")
+"""Kueue's, not those of ``scheduling.k8s.io``."""
+ADMISSION_CHECKS: Final = Resource(GROUP, VERSION, "admissionchecks", "AdmissionCheck", namespaced=False)
+PRIORITY_CLASSES: Final = Resource(GROUP, VERSION, "workloadpriorityclasses", "WorkloadPriorityClass", namespaced=False)
+
+POD_PRIORITY_CLASSES: Final = Resource("scheduling.k8s.io", "v1", "priorityclasses", "PriorityClass", namespaced=False)
+LIMIT_RANGES: Final = Resource("", "v1", "limitranges", "LimitRange")
+RUNTIME_CLASSES: Final = Resource("node.k8s.io", "v1", "runtimeclasses", "RuntimeClass", namespaced=False)
+CONFIG_MAPS: Final = Resource("", "v1", "configmaps", "ConfigMap")
+
+CONFIG_NAME: Final = "kueue-manager-config"
+CONFIG_KEY: Final = "controller_manager_config.yaml"
+"""Where Kueue's manifests and chart put its configuration."""
+
+ESSENTIAL: Final = frozenset({CLUSTER_QUEUES.plural, LOCAL_QUEUES.plural, QUEUED_WORKLOADS.plural})
+"""A cluster that serves these has Kueue."""
+
+
+PERIOD_SECONDS: Final = 30.0
+ABSENT_CHECKS: Final = 3
+"""Absence counts after this many checks in a row."""
+_AGAIN_SECONDS: Final = 0.5
+_DOCUMENT: Final = f"apis/{GROUP}/{VERSION}"
+
+log = structlog.get_logger(__name__)
+
+
+class Presence:
+    """Keeps :attr:`present` current; ``on_change`` is called when it, or the set of served kinds, changes."""
+
+    def __init__(
+        self, client: Client, on_change: Callable[[], None], *, period_seconds: float = PERIOD_SECONDS
+    ) -> None:
+        """Check every ``period_seconds``, and at once when :meth:`trigger` is called."""
+        self._client = client
+        self._on_change = on_change
+        self._period = period_seconds
+        self._trigger = asyncio.Event()
+        self._missed = 0
+        self._trouble = ""
+        self._limit_read = ""
+        self.answered = asyncio.Event()
+        """Set once the API server has answered."""
+        self.present: bool | None = None
+        """None while it is not known."""
+        self.served: frozenset[str] = frozenset()
+        """Plural names of the resources that were served at the last check."""
+        self.podset_limit: int | None = None
+        """How many podsets a Workload of Kueue may have, by its definition."""
+
+    def trigger(self) -> None:
+        """Check now: there is a sign of a change."""
+        self._trigger.set()
+
+    async def run(self) -> None:
+        """Check until cancelled; without an answer of the server the state stays, and the next try comes soon."""
+        again = Backoff(_AGAIN_SECONDS, self._period)
+        while True:
+            self._trigger.clear()
+            try:
+                await self._check()
+                again.reset()
+                pause, self._trouble = self._period, ""
+            except ApiError as error:
+                if str(error) != self._trouble:
+                    log.warning("cannot look for Kueue", error=str(error), status=error.status)
+                pause, self._trouble = min(again.next(), self._period), str(error)
+            try:
+                await asyncio.wait_for(self._trigger.wait(), pause)
+            except TimeoutError:
+                continue
+
+    async def _check(self) -> None:
+        resources = await self._client.discovery.resources(GROUP, VERSION)
+        self.answered.set()
+        served = frozenset(name for each in resources if "/" not in (name := str(each.get("name", "/"))))
+        if served >= ESSENTIAL:
+            self._missed = 0
+            self._settle(True, served)
+            await self._read_limit()
+            return
+        self._missed += 1
+        if self._missed >= ABSENT_CHECKS and self.present is not False:
+            self._settle(False, frozenset())
+
+    def _settle(self, present: bool, served: frozenset[str]) -> None:
+        if (present, served) == (self.present, self.served):
+            return
+        if present != bool(self.present):
+            log.info("Kueue found" if present else "Kueue is gone")
+        self.present, self.served = present, served
+        self._on_change()
+
+    async def _read_limit(self) -> None:
+        """The size limit is in the definition's schema, whose URL changes with it."""
+        index = (await self._client.discovery.openapi_v3()).get("paths")
+        entry = index.get(_DOCUMENT) if isinstance(index, dict) else None
+        address = str(entry.get("serverRelativeURL", "")) if isinstance(entry, dict) else ""
+        if address and address != self._limit_read:
+            self.podset_limit = podset_limit(await self._client.discovery.openapi_v3(_DOCUMENT))
+            self._limit_read = address
+
+
+def podset_limit(document: Mapping[str, Any]) -> int | None:
+    """``maxItems`` of ``spec.podSets`` in the OpenAPI document of Kueue's version; None if absent."""
+    components = document.get("components")
+    schemas = components.get("schemas") if isinstance(components, dict) else None
+    for schema in schemas.values() if isinstance(schemas, dict) else ():
+        kinds = schema.get("x-kubernetes-group-version-kind") if isinstance(schema, dict) else None
+        if {"group": GROUP, "version": VERSION, "kind": "Workload"} not in (kinds if isinstance(kinds, list) else ()):
+            continue
+        found: Any = schema
+        for step in ("properties", "spec", "properties", "podSets", "maxItems"):
+            found = found.get(step) if isinstance(found, dict) else None
+        return found if isinstance(found, int) else None
+    return None
+
+
 T = TypeVar("T")
 
 
@@ -54,7 +184,7 @@ def _owner(workload: QueuedWorkload) -> list[str]:
 
 def _configuration(raw: dict[str, Any]) -> str:
     data = raw.get("data")
-    text = data.get(kinds.CONFIG_KEY) if isinstance(data, dict) else None
+    text = data.get(CONFIG_KEY) if isinstance(data, dict) else None
     return text if isinstance(text, str) else ""
 
 
@@ -80,12 +210,12 @@ class QueueSources:
         self._tasks: asyncio.TaskGroup | None = None
         self._on_known: list[Callable[[], None]] = []
         self.presence = Presence(client, self._changed, period_seconds=period_seconds)
-        self.cluster_queues: Source[ClusterQueue] = self._source(kinds.CLUSTER_QUEUES, read_cluster_queue)
-        self.cohorts: Source[Cohort] = self._source(kinds.COHORTS, read_cohort)
-        self.local_queues: Source[LocalQueue] = self._source(kinds.LOCAL_QUEUES, read_local_queue)
-        self.flavors: Source[ResourceFlavor] = self._source(kinds.RESOURCE_FLAVORS, read_flavor)
+        self.cluster_queues: Source[ClusterQueue] = self._source(CLUSTER_QUEUES, read_cluster_queue)
+        self.cohorts: Source[Cohort] = self._source(COHORTS, read_cohort)
+        self.local_queues: Source[LocalQueue] = self._source(LOCAL_QUEUES, read_local_queue)
+        self.flavors: Source[ResourceFlavor] = self._source(RESOURCE_FLAVORS, read_flavor)
         self.workloads: Source[QueuedWorkload] = self._source(
-            kinds.QUEUED_WORKLOADS,
+            QUEUED_WORKLOADS,
             read_workload,
             Store(
                 {
@@ -94,17 +224,17 @@ class QueueSources:
                 }
             ),
         )
-        self.checks: Source[AdmissionCheck] = self._source(kinds.ADMISSION_CHECKS, read_check)
-        self.priorities: Source[PriorityClass] = self._source(kinds.PRIORITY_CLASSES, read_priority_class)
+        self.checks: Source[AdmissionCheck] = self._source(ADMISSION_CHECKS, read_check)
+        self.priorities: Source[PriorityClass] = self._source(PRIORITY_CLASSES, read_priority_class)
         self.limit_ranges: Source[Object] = self._source(
-            kinds.LIMIT_RANGES, project_whole, Store({"namespace": lambda raw: [raw["metadata"]["namespace"]]})
+            LIMIT_RANGES, project_whole, Store({"namespace": lambda raw: [raw["metadata"]["namespace"]]})
         )
-        self.runtime_classes: Source[Object] = self._source(kinds.RUNTIME_CLASSES, project_whole)
+        self.runtime_classes: Source[Object] = self._source(RUNTIME_CLASSES, project_whole)
         self.namespaces: Source[Mapping[str, str]] = self._source(NAMESPACES, _labels)
         """Labels of each namespace."""
-        configured = Selection(field_selector=f"metadata.name={kinds.CONFIG_NAME}")
+        configured = Selection(field_selector=f"metadata.name={CONFIG_NAME}")
         self.configuration: Source[str] = self._source(
-            kinds.CONFIG_MAPS, _configuration, namespace=namespace, selection=configured
+            CONFIG_MAPS, _configuration, namespace=namespace, selection=configured
         )
         """Kueue's own configuration, as text."""
 
@@ -189,7 +319,7 @@ class QueueSources:
         if self.present and self._tasks is not None:
             for source in self.all:
                 resource = source.informer.resource
-                ours = resource.group == kinds.CLUSTER_QUEUES.group
+                ours = resource.group == CLUSTER_QUEUES.group
                 name = resource.qualified_name
                 if name not in self._running and (not ours or resource.plural in self.presence.served):
                     self._running[name] = self._tasks.create_task(

@@ -22,7 +22,7 @@ from gangctl.gang.reasons import Reason
 from gangctl.kueue.blocked import Blocked, blocked
 from gangctl.kueue.consistency import KueueFacts
 from gangctl.kueue.objects import AdmissionCheck, ClusterQueue, Cohort, LocalQueue, QueuedWorkload, ResourceFlavor
-from gangctl.policy.fitvariable import unknown_fit
+from gangctl.policy.variables import unknown_fit
 
 LocalQueueKey = tuple[str, str]
 """Namespace and LocalQueue, there or not."""

@@ -1,35 +1,179 @@
 """Computes the readiness of JobSets, only of those for which something has changed.
 
 Informers mark keys; requeue timers decide when each is checked. A check reads the current state, calls a pure function
-(:mod:`gangctl.readiness.evaluate`) and notifies observers of differences. They record them in events and ``Gang``
-objects, so its texts contain times and no ages. The leader does it.
+(:mod:`gangctl.readiness.evaluate`) and notifies observers of differences. They record them in metrics, events and
+``Gang`` objects, so its texts contain times and no ages. The leader does it.
+
+Changes of one key are checked together, and many changes do not starve other keys: a gang of a thousand pods starts in
+a thousand steps, and after a change of leaders all gangs are new; the same event loop answers webhooks meanwhile.
+Direct changes precede indirect ones: a queue that opens concerns ten thousand gangs, and a pod that fails meanwhile
+one.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable, Hashable, Sequence
 from dataclasses import replace
 from datetime import datetime
-from typing import Final, Protocol
+from typing import Final, Generic, Protocol, TypeVar
 
 import structlog
 
 from gangctl.api.jobset import JobSet
 from gangctl.api.objects import Key
-from gangctl.client.pacing import Clock
-from gangctl.controllers.assessments import Assessments
+from gangctl.client.pacing import Clock, Timer
 from gangctl.controllers.caches import GangCaches
-from gangctl.controllers.readiness.observer import ReadinessObserver
-from gangctl.controllers.readiness.queues import QueueStatuses
-from gangctl.controllers.readiness.requeue_timers import RequeueTimers
-from gangctl.controllers.readiness.sources import ReadinessSources
+from gangctl.controllers.gangs import Assessments
+from gangctl.controllers.readiness.sources import QueueStatuses, ReadinessSources
 from gangctl.gang.desired import JobProgress
-from gangctl.readiness.assembly import Collections, assemble, is_followed
-from gangctl.readiness.facts import NodeFacts, PodFacts, Refused, Snapshot
+from gangctl.readiness.facts import Collections, NodeFacts, PodFacts, Refused, Snapshot, assemble, is_followed
 from gangctl.readiness.result import Readiness
 from gangctl.runtime.controller import in_parts
 from gangctl.runtime.election import Share
+
+
+class ReadinessObserver:
+    """Notified of each change of a gang's readiness; the default ignores it.
+
+    It is called in the event loop and must return at once. An exception is logged, and the other observers are still
+    notified.
+    """
+
+    def leads(self) -> None:
+        """This replica reports from now on: also what happened after this moment and is observed later."""
+
+    def on_status_change(self, before: Readiness | None, now: Readiness | None) -> None:
+        """Handle a JobSet whose readiness has changed.
+
+        ``before`` is None for one that was not followed, ``now`` for one that is no longer followed. Both have the same
+        UID: another JobSet of the same name comes after the first one is gone.
+        """
+
+    def forget(self) -> None:
+        """Forget every JobSet, without any change to them: this replica no longer leads, another one reports."""
+
+    def evaluated(self, seconds: float, lag_seconds: float | None) -> None:
+        """Record the duration of one evaluation, after :meth:`on_status_change`.
+
+        ``lag_seconds`` is the time from the first unseen change until the notification, None if nothing was new.
+        """
+
+
+K = TypeVar("K", bound=Hashable)
+
+TOGETHER_SECONDS: Final = 0.1
+"""Changes within this time are checked together."""
+SLICE_SECONDS: Final = 0.002
+"""After this much work, other tasks get as much time."""
+REST_SECONDS: Final = 0.5
+"""The least time between two checks of a key: a new JobSet has thirty changes in quick succession."""
+SHARE: Final = 0.1
+"""How much of the time one key may take: a key whose check is slow is checked less often."""
+SOONEST_SECONDS: Final = 1.0
+"""The least delay of a requested check."""
+
+
+class RequeueTimers(Generic[K]):
+    """Calls ``check(key, since)`` for each changed key; ``since`` is the time of the first of its changes.
+
+    No key is checked twice within ``rest_seconds``. ``since`` is a time of the clock's monotonic seconds.
+    """
+
+    def __init__(
+        self,
+        check: Callable[[K, float], None],
+        *,
+        together_seconds: float = TOGETHER_SECONDS,
+        rest_seconds: float = REST_SECONDS,
+        slice_seconds: float = SLICE_SECONDS,
+        clock: Clock | None = None,
+    ) -> None:
+        """Start empty; ``check`` must not raise."""
+        self._check = check
+        self._together = together_seconds
+        self._rest = rest_seconds
+        self._slice = slice_seconds
+        self._clock = clock or Clock()
+        self._changed: dict[K, float] = {}
+        self._batch: OrderedDict[K, float] = OrderedDict()
+        self._later: OrderedDict[K, float] = OrderedDict()
+        """Keys to check when there is nothing else to check."""
+        self._resting: dict[K, float] = {}
+        """Keys that were just checked, and until when they rest."""
+        self._alarms: dict[K, Timer] = {}
+        """Checks that are due at a time, without a change."""
+        self._wake = asyncio.Event()
+
+    def mark(self, key: K) -> None:
+        """Check it soon: something about it has changed."""
+        if key not in self._batch and key not in self._changed:
+            self._changed[key] = self._later.pop(key, self._clock.now())
+            self._wake.set()
+
+    def mark_later(self, key: K) -> None:
+        """Check it after the keys that are marked now or meanwhile."""
+        if not any(key in kept for kept in (self._batch, self._changed, self._later)):
+            self._later[key] = self._clock.now()
+            self._wake.set()
+
+    def again(self, key: K, seconds: float | None) -> None:
+        """Check it after this delay even without a change, instead of an earlier request; None is never."""
+        if (alarm := self._alarms.pop(key, None)) is not None:
+            alarm.cancel()
+        if seconds is not None:
+            self._alarms[key] = self._clock.call_later(max(SOONEST_SECONDS, seconds), lambda: self._ring(key))
+
+    def clear(self) -> None:
+        """Forget all pending checks; not while it runs."""
+        for alarm in self._alarms.values():
+            alarm.cancel()
+        for kept in (self._changed, self._batch, self._later, self._resting, self._alarms):
+            kept.clear()
+
+    async def run(self) -> None:
+        """Check pending keys until cancelled."""
+        while True:
+            self._wake.clear()
+            if not (self._changed or self._later):
+                await self._wake.wait()
+            await self._clock.sleep(self._together)
+            self._take()
+            await self._work()
+
+    def _ring(self, key: K) -> None:
+        del self._alarms[key]
+        self.mark(key)
+
+    def _take(self, age: float = 0.0) -> None:
+        """The next batch is everything that changed at least this long ago and does not rest."""
+        now = self._clock.now()
+        self._resting = {key: until for key, until in self._resting.items() if until > now}
+        changed, self._changed = self._changed, {}
+        for key, since in changed.items():
+            waits = key in self._resting or now - since < age
+            (self._changed if waits else self._batch)[key] = since
+
+    async def _work(self) -> None:
+        """Check the batch, then the keys that can wait; new changes are checked in between."""
+        taken = began = self._clock.now()
+        while self._batch or self._later:
+            key, since = (self._batch or self._later).popitem(last=False)
+            if self._resting.get(key, 0.0) > began:
+                self._changed[key] = since
+                continue
+            before = self._clock.now()
+            self._check(key, since)
+            now = self._clock.now()
+            self._resting[key] = now + max(self._rest, (now - before) / SHARE)
+            if now - began >= self._slice:
+                await self._clock.sleep(now - began)
+                began = self._clock.now()
+            if began - taken >= self._together:
+                taken = began
+                self._take(self._together)
+
 
 LocalQueueKey = tuple[str, str]
 """Namespace and LocalQueue."""

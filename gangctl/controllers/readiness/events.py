@@ -15,12 +15,11 @@ from typing import Final
 from gangctl.api.jobset import JobSet
 from gangctl.api.objects import Key
 from gangctl.client.pacing import Clock, Timer
-from gangctl.controllers.readiness.observer import ReadinessObserver
+from gangctl.controllers.readiness.controller import ReadinessObserver
 from gangctl.controllers.reporter import RecordEvent
 from gangctl.gang.reasons import Notice, Reason
-from gangctl.kueue.moments import span
-from gangctl.readiness.phases import GangPhase
-from gangctl.readiness.result import Cause, Readiness
+from gangctl.kueue.amounts import span
+from gangctl.readiness.result import Cause, GangPhase, Readiness
 
 LASTING_SECONDS: Final = 30.0
 """A cause that ends sooner gets no event."""

@@ -10,18 +10,8 @@ from typing import Final
 
 from gangctl.errors import plural
 from gangctl.gang.reasons import Reason
-from gangctl.readiness.causes import (
-    api,
-    containers,
-    gates,
-    jobs,
-    objects,
-    pods,
-    queue,
-    scheduler,
-)
-from gangctl.readiness.causes.commands import Command
-from gangctl.readiness.causes.context import LATE, Context, Finder, Finding, Until
+from gangctl.readiness.causes import api, jobs, objects, pods, queue, scheduler
+from gangctl.readiness.causes.context import LATE, Command, Context, Finder, Finding, Until
 from gangctl.readiness.causes.ranking import place_of
 from gangctl.readiness.facts import Snapshot
 from gangctl.readiness.membership import Group
@@ -38,7 +28,7 @@ FINDERS: Final[tuple[Finder, ...]] = (
     objects.pod_group_terminating,
     objects.foreign_workload,
     objects.unreachable_minimum,
-    gates.scheduling_gate_off,
+    api.scheduling_gate_off,
     jobs.exclusive_deadlock,
     jobs.job_creation_refused,
     jobs.pod_creation_refused,
@@ -51,16 +41,16 @@ FINDERS: Final[tuple[Finder, ...]] = (
     scheduler.scheduler_silent,
     pods.node_lost,
     pods.preempted,
-    containers.troubles,
-    containers.starting,
-    containers.not_ready,
+    pods.troubles,
+    pods.starting,
+    pods.not_ready,
 )
 """In any order: the ranking decides."""
 
 PROMISES: Final[Mapping[Reason, Finder]] = {
     Reason.NOT_GANGED: api.not_ganged,
     Reason.FIELD_DROPPED: api.field_dropped,
-    Reason.SCHEDULING_GATE_OFF: gates.scheduling_gate_off,
+    Reason.SCHEDULING_GATE_OFF: api.scheduling_gate_off,
 }
 """Causes that break the all-or-nothing guarantee, also reported for ready gangs."""
 

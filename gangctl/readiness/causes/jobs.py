@@ -12,9 +12,8 @@ from gangctl.errors import plural
 from gangctl.gang.desired import JobProgress
 from gangctl.gang.plan import PlannedJob, job_pods
 from gangctl.gang.reasons import Reason
-from gangctl.readiness.causes.commands import Command, Suggestion
-from gangctl.readiness.causes.context import SOON, Context, Finding, Until, listed, oldest
-from gangctl.readiness.causes.denials import Denial, read_denial
+from gangctl.readiness.causes.context import SOON, Command, Context, Finding, Suggestion, Until, listed, oldest
+from gangctl.readiness.causes.messages import Denial, read_denial
 from gangctl.readiness.facts import Refused
 from gangctl.readiness.membership import Group, JobKey, stages_to_come
 from gangctl.readiness.result import Cause

@@ -13,8 +13,19 @@ from gangctl.api.scheduling import Observed
 from gangctl.errors import plural
 from gangctl.gang.desired import Lifecycle, job_pods_left
 from gangctl.gang.reasons import Reason
-from gangctl.readiness.causes.commands import Command, Suggestion
-from gangctl.readiness.causes.context import QUICK, Context, Finding, Until, are, counted, listed, oldest, unplaced
+from gangctl.readiness.causes.context import (
+    QUICK,
+    Command,
+    Context,
+    Finding,
+    Suggestion,
+    Until,
+    are,
+    counted,
+    listed,
+    oldest,
+    unplaced,
+)
 from gangctl.readiness.membership import Group
 
 PROTECTION: Final = "scheduling.k8s.io/podgroup-protection"

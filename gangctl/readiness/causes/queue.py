@@ -12,8 +12,7 @@ from gangctl.kueue.names import GATE
 from gangctl.kueue.objects import QueuedWorkload
 from gangctl.kueue.states import Phase, Status, eviction_of, status_of
 from gangctl.kueue.stuck import Trouble
-from gangctl.readiness.causes.commands import Command, Suggestion
-from gangctl.readiness.causes.context import SOON, Context, Finding, Until
+from gangctl.readiness.causes.context import SOON, Command, Context, Finding, Suggestion, Until
 from gangctl.readiness.facts import QueueFacts
 from gangctl.readiness.reading import unix
 

@@ -10,9 +10,19 @@ from gangctl.api.meta import DEFAULT_SCHEDULER
 from gangctl.errors import plural
 from gangctl.gang.config import read_config
 from gangctl.gang.reasons import Reason
-from gangctl.readiness.causes.commands import Command, Suggestion
-from gangctl.readiness.causes.context import QUICK, Context, Finding, Until, counted, gated, listed, oldest
-from gangctl.readiness.causes.refusals import Refusal, of_the_group, read_refusal
+from gangctl.readiness.causes.context import (
+    QUICK,
+    Command,
+    Context,
+    Finding,
+    Suggestion,
+    Until,
+    counted,
+    gated,
+    listed,
+    oldest,
+)
+from gangctl.readiness.causes.messages import Refusal, of_the_group, read_refusal
 from gangctl.readiness.facts import PodFacts
 from gangctl.readiness.membership import Group
 from gangctl.readiness.reading import unix

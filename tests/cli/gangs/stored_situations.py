@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 from gangctl.gang.reasons import Reason
-from gangctl.readiness.causes.commands import Command
+from gangctl.readiness.causes.context import Command
 from tests.cli.gangs import dump
 from tests.cli.gangs.dump import AT, GROUP_OF_SWEEP, WAITS, Object
 from tests.cli.kueueobjects import CONFIGURATION, LONG_AGO, condition

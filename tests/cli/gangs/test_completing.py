@@ -9,7 +9,7 @@ import pytest
 
 from gangctl.cli import cluster
 from gangctl.cli.completion import candidates
-from gangctl.readiness.phases import GangPhase
+from gangctl.readiness.result import GangPhase
 from tests.cli.gangs import dump
 from tests.cli.gangs.dump import RUNS, WAITS
 from tests.cli.gangs.place import place

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from gangctl.cli.schema import schema_of
-from gangctl.readiness.phases import GangPhase
+from gangctl.readiness.result import GangPhase
 from tests.cli.conftest import Golden
 from tests.cli.gangs import dump
 from tests.cli.gangs.dump import NAMESPACE, RUNS, STUCK, WAITS, ask, ask_about

@@ -7,7 +7,7 @@ from pathlib import Path
 from gangctl.api.jobset import read_jobset
 from gangctl.cli.policy.measuring import SIZES, measure, sample
 from gangctl.gang.resolve import ClusterRules
-from gangctl.policy.gangvariable import gang_of
+from gangctl.policy.variables import gang_of
 from tests.cli.policy.policies import FEW, QUEUED, files, policy, rule
 from tests.cli.run import fine, gangctl
 from tests.jobsets import jobset, rj

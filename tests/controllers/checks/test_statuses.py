@@ -10,7 +10,7 @@ import pytest
 
 from gangctl.api.jobset import JobSet, read_jobset
 from gangctl.api.scheduling import Generation, Observed
-from gangctl.controllers.checks.statuses import Statuses
+from gangctl.controllers.checks.workloads import Statuses
 from gangctl.gang.diff import Kind
 from gangctl.gang.generation import ApiState
 from gangctl.gang.plan import make_plan, stored_stamps

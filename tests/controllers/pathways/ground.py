@@ -13,8 +13,7 @@ from typing import Any
 from prometheus_client import CollectorRegistry
 
 from gangctl.client.client import Client
-from gangctl.controllers.pathways.controller import PathwaysController
-from gangctl.controllers.pathways.metrics import PathwaysMetrics
+from gangctl.controllers.pathways.controller import PathwaysController, PathwaysMetrics
 from gangctl.gang.reasons import Notice
 from gangctl.pathways.options import PathwaysOptions
 from gangctl.pathways.result import Setting

@@ -10,12 +10,10 @@ from typing import Any
 
 from gangctl.api.jobset import JobSet
 from gangctl.client.client import Client
-from gangctl.controllers.projections import project_jobset
-from gangctl.controllers.readiness.gangcopies import definitions
-from gangctl.controllers.readiness.gangobjects import GangObjects
+from gangctl.controllers.caches import project_jobset
+from gangctl.controllers.readiness.gangobjects import GangObjects, definitions
 from gangctl.gang.reasons import Reason
-from gangctl.readiness.phases import GangPhase
-from gangctl.readiness.result import Cause, Counts, Readiness
+from gangctl.readiness.result import Cause, Counts, GangPhase, Readiness
 from gangctl.runtime.controller import ControllerObserver
 from gangctl.sandbox.api import SYSTEM, DeleteOptions
 from gangctl.sandbox.errors import StatusError

@@ -13,12 +13,10 @@ from gangctl.api.scheduling import NEWEST
 from gangctl.client.client import Client
 from gangctl.client.credentials import StaticCredentials
 from gangctl.client.transport import Transport
-from gangctl.controllers.assessments import Assessments
 from gangctl.controllers.caches import GangCaches
-from gangctl.controllers.readiness.controller import ReadinessController
-from gangctl.controllers.readiness.observer import ReadinessObserver
-from gangctl.controllers.readiness.queues import QueueStatuses
-from gangctl.controllers.readiness.sources import ReadinessSources
+from gangctl.controllers.gangs import Assessments
+from gangctl.controllers.readiness.controller import ReadinessController, ReadinessObserver
+from gangctl.controllers.readiness.sources import QueueStatuses, ReadinessSources
 from gangctl.gang.generation import ApiState
 from gangctl.gang.resolve import ClusterRules
 from gangctl.readiness.evaluate import evaluate

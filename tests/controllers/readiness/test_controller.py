@@ -8,12 +8,11 @@ import re
 import pytest
 from structlog.testing import capture_logs
 
-from gangctl.controllers.readiness.observer import ReadinessObserver
+from gangctl.controllers.readiness.controller import ReadinessObserver
 from gangctl.gang.generation import ApiState
 from gangctl.readiness.facts import Snapshot
-from gangctl.readiness.phases import GangPhase
 from gangctl.readiness.report import gang_status
-from gangctl.readiness.result import Readiness
+from gangctl.readiness.result import GangPhase, Readiness
 from tests.controllers.readiness.ground import NAMESPACE, Ground
 from tests.readiness.standings import standing
 

@@ -22,8 +22,7 @@ from gangctl.controllers.readiness.events import (
     ReadinessEvents,
 )
 from gangctl.gang.reasons import Notice, Reason
-from gangctl.readiness.phases import GangPhase
-from gangctl.readiness.result import Cause, Counts, Readiness
+from gangctl.readiness.result import Cause, Counts, GangPhase, Readiness
 from tests.client.clock import EPOCH, VirtualClock
 from tests.jobsets import jobset, rj
 from tests.readiness.standings import cause, standing

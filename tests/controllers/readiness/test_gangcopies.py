@@ -7,7 +7,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gangctl.controllers.readiness.gangcopies import digest
+from gangctl.controllers.readiness.gangobjects import digest
 
 statuses = st.recursive(
     st.one_of(st.integers(), st.text(), st.booleans()),

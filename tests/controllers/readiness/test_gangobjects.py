@@ -9,8 +9,8 @@ import pytest
 from structlog.testing import capture_logs
 
 from gangctl.errors import LeadershipLostError
-from gangctl.readiness.phases import GangPhase
 from gangctl.readiness.report import gang_status
+from gangctl.readiness.result import GangPhase
 from gangctl.sandbox.api import SYSTEM, DeleteOptions
 from gangctl.sandbox.errors import StatusError
 from gangctl.sandbox.faults import Match, Refuse, Silence, conflict

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from gangctl.api.jobset import JobSet, read_jobset
-from gangctl.controllers.readiness.queues import HEAD_SECONDS, QueueStatuses, current
+from gangctl.controllers.readiness.sources import HEAD_SECONDS, QueueStatuses, current
 from gangctl.kueue.blocked import Blockage
 from gangctl.kueue.objects import Condition, QueuedWorkload
 from gangctl.kueue.stuck import Trouble

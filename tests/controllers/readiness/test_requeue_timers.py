@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gangctl.controllers.readiness.requeue_timers import REST_SECONDS, TOGETHER_SECONDS, RequeueTimers
+from gangctl.controllers.readiness.controller import REST_SECONDS, TOGETHER_SECONDS, RequeueTimers
 from tests.client.clock import VirtualClock, until
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from gangctl.readiness.phases import GangPhase
+from gangctl.readiness.result import GangPhase
 from tests.controlplane.build import ensure_binary
 from tests.controlplane.components.prometheus import Prometheus, Series
 from tests.controlplane.minors import NEWEST

@@ -10,8 +10,7 @@ from prometheus_client import CollectorRegistry
 
 from gangctl.gang.reasons import Reason
 from gangctl.manager.readinessmetrics import ReadinessMetrics
-from gangctl.readiness.phases import GangPhase
-from gangctl.readiness.result import Cause, Counts, Readiness
+from gangctl.readiness.result import Cause, Counts, GangPhase, Readiness
 from tests.grafana.images.story import END, QUOTA, TENANTS, Gang, Step, gangs
 
 Sample = tuple[str, dict[str, str], float]

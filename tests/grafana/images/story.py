@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from gangctl.gang.reasons import Reason
-from gangctl.readiness.phases import GangPhase
+from gangctl.readiness.result import GangPhase
 
 HOURS: Final = 6
 END: Final = HOURS * 60

@@ -10,7 +10,7 @@ import pytest
 from gangctl.gang.reasons import Reason
 from gangctl.readiness.evaluate import evaluate
 from gangctl.readiness.facts import NodeFacts
-from gangctl.readiness.phases import GangPhase
+from gangctl.readiness.result import GangPhase
 from tests.jobsets import jobset, rj
 from tests.readiness.causes.finding import causes, reasons, the
 from tests.readiness.snapshots import (

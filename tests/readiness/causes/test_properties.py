@@ -50,7 +50,7 @@ TROUBLES = {
 }
 """What can be wrong, by whether Kueue has made no Workload."""
 AGE = re.compile(r"\b(\d+[dhms]){1,2} (ago|old)\b|\b(for|in|after) (\d+[dhms]){1,2}\b")
-"""As durations are written (:mod:`gangctl.kueue.moments`)."""
+"""As durations are written (:mod:`gangctl.kueue.amounts`)."""
 times = st.sampled_from([0, NOW - 4000, NOW - 400, NOW - 40, NOW - 3, NOW + 60])
 
 

@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gangctl.readiness.causes.denials import read_denial
-from gangctl.readiness.causes.refusals import of_the_group, read_refusal
+from gangctl.readiness.causes.messages import of_the_group, read_denial, read_refusal
 from tests.readiness.causes.finding import recorded
 from tests.rows import each
 from tests.strategies import PROPERTY

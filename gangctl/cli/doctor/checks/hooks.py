@@ -8,15 +8,16 @@ from typing import Any, Final
 from gangctl.api.meta import SKIP_LABEL
 from gangctl.api.objects import Object, objects
 from gangctl.webhooks.configurations import (
+    DEFAULTS,
     JOBS_NAME,
     KINDS,
     NAME,
+    POLICIES,
     Endpoint,
     WebhookSettings,
     build_configurations,
     build_job_webhooks,
 )
-from gangctl.webhooks.policy_configurations import DEFAULTS, POLICIES
 from gangctl.webhooks.registration import contains
 
 MUTATING: Final = KINDS[0]
