@@ -16,7 +16,7 @@ from benchmarks.budgets import limit_of
 from benchmarks.result import Figure, Findings, Observed, percentile
 from benchmarks.table import Table
 from benchmarks.yardsticks import json_round_trip
-from gangctl.fit.snapshot import Held, Snapshot
+from gangctl.fit.clusterstate import Held, Snapshot
 from gangctl.fit.verdict import FitRequest, fit
 from gangctl.kueue.objects import (
     ClusterQueue,

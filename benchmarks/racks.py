@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from gangctl.fit.clusterstate import FitRequest, KnownNodes
+from gangctl.fit.clusterstate import FitRequest, KnownNodes, Snapshot
 from gangctl.fit.floor import NodeShape
-from gangctl.fit.snapshot import Snapshot
 from gangctl.kueue.objects import (
     ClusterQueue,
     Condition,

@@ -19,12 +19,10 @@ from gangctl.cel.ast import (
     Select,
     Span,
 )
-from gangctl.cel.checked import Environment
 from gangctl.cel.declarations import FUNCTIONS
+from gangctl.cel.environments import Environment
 from gangctl.cel.faults import CompileError, CompileKind
-from gangctl.cel.hints import did_you_mean
-from gangctl.cel.mismatch import no_overload, unknown_function
-from gangctl.cel.names import UNSUPPORTED, dotted, type_named
+from gangctl.cel.mismatch import UNSUPPORTED, did_you_mean, dotted, no_overload, type_named, unknown_function
 from gangctl.cel.types import BOOL, DYN, Type, list_of, map_of, optional_of
 from gangctl.cel.unify import Unifier, is_optional, is_variable, more_general, same
 

@@ -1,14 +1,22 @@
-"""Size limits of an expression: checked before any costly step."""
+"""Limits of an expression before it runs: its size, checked before any costly step, and its possible cost.
+
+The cost, how many of its parts run once, per element, per pair of elements, ..., is an estimate for authors of
+policies; the actual cost is counted at run time (``meter.py``).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Final
 
-from gangctl.cel.ast import Node
+from gangctl.cel.ast import Call, Comprehension, Literal, Node, children
+from gangctl.cel.declarations import FUNCTIONS
+from gangctl.cel.environments import Checked
 from gangctl.cel.faults import CompileError, CompileKind
+from gangctl.cel.macros import LOOPS
 from gangctl.cel.tokens import Token
-from gangctl.cel.walk import children
+from gangctl.cel.types import Type
 
 CHARACTERS: Final = 4096
 """Length of an expression's text."""
@@ -66,3 +74,65 @@ def check_tree(node: Node) -> None:
             message = f"the expression has more than {NODES} parts"
             raise CompileError(CompileKind.LIMIT, message, each.span.start, hint="put parts of it into variables")
         waiting += reversed(children(each))
+
+
+_BY_TYPE: Final = frozenset({"_==_", "_!=_", "_+_"})
+"""Operators that are slow only for long operands."""
+_SHORT: Final = frozenset(
+    {"bool", "int", "uint", "double", "null_type", "google.protobuf.Timestamp", "google.protobuf.Duration"}
+)
+_SCANNING: Final = frozenset(name for name, found in FUNCTIONS.items() if any(each.scans for each in found))
+_PER_ELEMENT: Final = frozenset({"distinct", "sets.contains", "sets.equivalent", "sets.intersects"})
+"""Functions that compare each element with others: one more level."""
+
+
+@dataclass(frozen=True, slots=True)
+class Profile:
+    """The greatest cost of an expression, for objects of any size.
+
+    ``nodes`` is the size of the tree. Each entry of ``work`` is the number of nodes that are evaluated once per element
+    of so many nested lists: ``work[0]`` once, ``work[1]`` per element, ``work[2]`` per pair, ... ``scans`` counts calls
+    whose time grows with a string or list (``matches``, ``contains``, ``in``), in the same form.
+    """
+
+    nodes: int
+    work: tuple[int, ...]
+    scans: tuple[int, ...]
+
+    def bound(self, elements: int) -> int:
+        """Steps for objects whose longest list or map has ``elements`` entries."""
+        steps = 0
+        for depth, (work, scans) in enumerate(zip(self.work, self.scans, strict=True)):
+            steps += (work + 8 * scans) * max(1, elements) ** depth
+        return steps
+
+
+def profile_of(checked: Checked) -> Profile:
+    """The profile of an expression."""
+    node, types = checked.node, checked.types
+    work: dict[int, int] = {}
+    scans: dict[int, int] = {}
+    waiting = [(node, 0)]
+    while waiting:
+        each, depth = waiting.pop()
+        work[depth] = work.get(depth, 0) + 1
+        if isinstance(each, Call) and each.function in _SCANNING and _takes_long(each, types):
+            level = depth + (each.function in _PER_ELEMENT)
+            scans[level] = scans.get(level, 0) + 1
+        if isinstance(each, Comprehension) and each.macro in LOOPS:
+            waiting.append((each.target, depth))
+            waiting += [(argument, depth + 1) for argument in each.arguments]
+        else:
+            waiting += [(child, depth) for child in children(each)]
+    levels = range(max(*work, *scans, 0) + 1)
+    return Profile(
+        nodes=sum(work.values()),
+        work=tuple(work.get(level, 0) for level in levels),
+        scans=tuple(scans.get(level, 0) for level in levels),
+    )
+
+
+def _takes_long(call: Call, types: Mapping[int, Type]) -> bool:
+    if call.function not in _BY_TYPE:
+        return True
+    return not any(isinstance(each, Literal) or types[id(each)].name in _SHORT for each in call.arguments)

@@ -1,16 +1,75 @@
-"""Messages for calls that do not exist."""
+"""Names in an expression, of types and with dots, and messages for names and calls that do not exist."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from difflib import get_close_matches
 from typing import Final
 
-from gangctl.cel.ast import Call, Span
+from gangctl.cel import types
+from gangctl.cel.ast import Call, Name, Node, Select, Span
 from gangctl.cel.declarations.signature import Overload
 from gangctl.cel.faults import CompileError, CompileKind
-from gangctl.cel.hints import did_you_mean
 from gangctl.cel.macros import VARIABLES
-from gangctl.cel.types import Type
+from gangctl.cel.types import DYN, Type, list_of, map_of
+
+_ELSEWHERE: Final = {
+    "cel": "Kubernetes has no cel.bind: put the value into a variable of the policy",
+    "math": "Kubernetes has no math functions: compare with < and >, or use min() and max() of a list",
+    "base64": "Kubernetes has no base64 functions in policies",
+    "regex": "Kubernetes has find(), findAll() and matches() of strings",
+    "jsonpatch": "jsonpatch.escapeKey is for mutating policies only",
+    "self": "the object is 'object' in policies",
+    "oldSelf": "the object before is 'oldObject' in policies",
+    "existsOne": "the macro of one variable is exists_one",
+    "includes": "write value in list",
+    "length": "write size()",
+    "len": "write size()",
+    "toLowerCase": "write lowerAscii()",
+    "toUpperCase": "write upperAscii()",
+    "lower": "write lowerAscii()",
+    "upper": "write upperAscii()",
+    "any": "write exists(x, ...)",
+    "params": "params exist where the policy has a paramKind",
+}
+
+
+def did_you_mean(word: str, known: Iterable[str]) -> str:
+    """A sentence with the nearest known name, or nothing."""
+    if word in _ELSEWHERE:
+        return _ELSEWHERE[word]
+    near = get_close_matches(word, sorted(known), n=1, cutoff=0.7)
+    return f"did you mean {near[0]}?" if near else ""
+
+
+_TYPES: Final = {
+    each.name: each
+    for each in (
+        *(types.BOOL, types.BYTES, types.DOUBLE, types.INT, types.NULL, types.STRING, types.UINT),
+        *(types.DURATION, types.TIMESTAMP),
+    )
+} | {"list": list_of(DYN), "map": map_of(DYN, DYN), "type": Type("type", (DYN,))}
+
+UNSUPPORTED: Final = frozenset({"net.IP", "net.CIDR", "optional_type"})
+"""Names of types that kube-apiserver supports, but gangctl does not."""
+
+
+def type_named(name: str) -> Type | None:
+    """``type(int)`` of ``int``: the value of a type's name; None for other names."""
+    found = _TYPES.get(name)
+    return None if found is None else Type("type", (found,))
+
+
+def dotted(node: Node) -> str | None:
+    """``a.b.c`` of plain selections, None of anything else."""
+    parts: list[str] = []
+    while isinstance(node, Select):
+        if node.optional or node.test:
+            return None
+        parts.append(node.field)
+        node = node.operand
+    return ".".join([node.name, *reversed(parts)]) if isinstance(node, Name) else None
+
 
 _SHOWN: Final = 4
 _MACROS: Final = frozenset({*(name for name, _ in VARIABLES), "has"})

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from gangctl.cel.checked import Checked
+from gangctl.cel.environments import Checked
 from gangctl.cel.evaluation.compile import compile_node
 from gangctl.cel.evaluation.frame import Code, Frame
 from gangctl.cel.faults import CompileError, CompileKind, EvalError, EvalKind

@@ -14,8 +14,7 @@ from gangctl.cli.names import GANGS, NameArgument, ObjectName, queue_name
 from gangctl.cli.output import answer_no, print_answer
 from gangctl.cli.quantities import with_quantities
 from gangctl.errors import InputError
-from gangctl.fit.report import FitReport
-from gangctl.fit.workers import DispatchedFit
+from gangctl.fit.report import DispatchedFit, FitReport
 
 
 @click.command()

@@ -14,8 +14,7 @@ from gangctl.cli.messages import note
 from gangctl.fit import verdict
 from gangctl.fit.clusterstate import FitRequest
 from gangctl.fit.nodes import gangs_of, node_fit
-from gangctl.fit.report import FitReport
-from gangctl.fit.workers import DispatchedFit, WorkerFit
+from gangctl.fit.report import DispatchedFit, FitReport, WorkerFit
 from gangctl.gang.report import requests_per_pod
 from gangctl.kueue.amounts import age, span
 from gangctl.kueue.objects import QueuedWorkload

@@ -15,9 +15,9 @@ from gangctl.fit.report import (
     PodSetReport,
     PreemptedReport,
     StartReport,
+    WorkerFit,
+    figure,
 )
-from gangctl.fit.words import figure
-from gangctl.fit.workers import WorkerFit
 from gangctl.kueue.amounts import DAY, HOUR, MINUTE, UNLIMITED, span
 
 _VERDICTS: Final = {"never": "never fits", "not-now": "does not fit now", "fits": "fits", "unknown": "unknown"}

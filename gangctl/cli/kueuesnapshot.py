@@ -17,11 +17,10 @@ from gangctl.cli.messages import InvalidInputError, plural
 from gangctl.client.resources import JOBSETS
 from gangctl.controllers.queues.sources import CONFIG_KEY, CONFIG_NAME
 from gangctl.errors import InputError, shown
-from gangctl.fit.clusterstate import KnownNodes
+from gangctl.fit.clusterstate import Held, KnownNodes, Snapshot
 from gangctl.fit.domains import HOSTNAME
 from gangctl.fit.ends import Outlook
 from gangctl.fit.nodes import NodeShape, read_node
-from gangctl.fit.snapshot import Held, Snapshot
 from gangctl.gang.requests import as_integers, pod_requests
 from gangctl.kueue.amounts import read_quantity
 from gangctl.kueue.names import (

@@ -9,7 +9,7 @@ from typing import Annotated, Any, get_args, get_origin, get_type_hints, is_type
 
 from gangctl.api.quantity import exact_bytes, exact_milli
 from gangctl.api.reportschema import Quantity
-from gangctl.fit.words import is_bytes
+from gangctl.fit.report import is_bytes
 
 
 def with_quantities(report: Mapping[str, Any], kind: type) -> dict[str, Any]:

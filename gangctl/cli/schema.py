@@ -25,7 +25,7 @@ from gangctl.cli.pathways.report import (
 )
 from gangctl.cli.queue.report import DESCRIPTION, SUMMARY, QueueDescription, QueueReport
 from gangctl.fit.report import KIND as FIT
-from gangctl.fit.workers import DispatchedFit
+from gangctl.fit.report import DispatchedFit
 from gangctl.gang.report import KIND as PLAN
 from gangctl.gang.report import PlanReport
 from gangctl.readiness.report import KIND as GANG

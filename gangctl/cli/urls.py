@@ -48,11 +48,11 @@ def read_url(url: str, limit: int) -> bytes:
         with error:
             raise InputError(f"{shown}: HTTP {error.code} {one_line(error.reason, 80)}") from error
     except (OSError, HTTPException, ValueError) as error:
-        raise InputError(f"{shown}: cannot be read: {_reason(error)}") from error
+        raise InputError(f"{shown}: cannot be read: {_url_reason(error)}") from error
     return b"".join(chunks)
 
 
-def _reason(error: Exception) -> str:
+def _url_reason(error: Exception) -> str:
     """What the system or OpenSSL says, without Python's names."""
     cause = error.reason if isinstance(error, URLError) else error
     if isinstance(cause, ssl.SSLCertVerificationError):

@@ -17,7 +17,7 @@ from gangctl.client.client import Client
 from gangctl.client.resources import JOBSETS, Resource
 from gangctl.controllers.queues.sources import ADMISSION_CHECKS
 from gangctl.errors import ApiError, ClusterUnavailableError, ForbiddenError, InputError, NotFoundError
-from gangctl.fit.workers import WorkerFit, dispatched, unknown_worker
+from gangctl.fit.report import WorkerFit, dispatched, unknown_worker
 from gangctl.kueue.names import GROUP, MULTIKUEUE, MULTIKUEUE_ORIGIN, VERSION
 from gangctl.kueue.objects import AdmissionCheck
 from gangctl.kueue.reading import read_clusters

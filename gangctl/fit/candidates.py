@@ -1,17 +1,20 @@
-"""Running workloads that Kueue may preempt for a gang, and their order.
+"""Running workloads that Kueue may preempt for a gang, their order, and the order in which fair sharing looks for them.
 
-Source: Kueue 0.19 ``pkg/scheduler/preemption/common``.
+Source: Kueue 0.19 ``pkg/scheduler/preemption/common``. A share is what a node borrows of its dominant resource,
+relative to what its cohort can lend, by its weight (``pkg/cache/scheduler/fair_sharing.go``,
+``pkg/scheduler/preemption/fairsharing``, and KEP-1714).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Final
 
-from gangctl.fit.tree import Node, Pair
+from gangctl.fit.tree import Node, Pair, plus
 from gangctl.kueue.amounts import moment
 from gangctl.kueue.objects import ClusterQueue, QueuedWorkload
 from gangctl.kueue.order import queued_at
@@ -76,3 +79,138 @@ class Candidate:
     """Whether it can be preempted although the preemptor borrows."""
     common: Node | None = None
     """The cohort that it has in common with the preemptor."""
+
+
+Share = tuple[bool, float]
+"""Whether it is infinite (it borrows with weight 0), and its value; ordered as Kueue compares them."""
+
+_NONE: Final[Share] = (False, -1.0)
+
+
+class Waiting:
+    """A ClusterQueue with candidates, the first of which is the next to be preempted."""
+
+    def __init__(self, node: Node, preemptor: Node, shares: Shares) -> None:
+        """Start without candidates."""
+        self.node = node
+        self.waiting: deque[tuple[int, Candidate]] = deque()
+        self.dropped = False
+        self._shares = shares
+        common = next((each for each in node.above()[1:] if each in preemptor.above()), None)
+        self._sides = _below(preemptor, common), _below(node, common)
+
+    def pop(self) -> Candidate:
+        """The next candidate, which is not one any more."""
+        return self.waiting.popleft()[1]
+
+    def drop(self) -> None:
+        """Ignore its other candidates."""
+        self.dropped = True
+
+    def shares(self) -> tuple[Share, Share]:
+        """Shares of the preemptor's side and of this one's, below the cohort that they have in common."""
+        own, other = self._sides
+        return self._shares.of(own), self._shares.of(other)
+
+
+def _below(node: Node, common: Node | None) -> Node:
+    """The last node on the way up to a common ancestor."""
+    path = node.above()
+    return path[path.index(common) - 1] if common is not None else node
+
+
+class Shares:
+    """Shares at the present usage, seen from the preemptor's ClusterQueue."""
+
+    def __init__(self, preemptor: Node) -> None:
+        """``preemptor`` must not be below a cycle."""
+        self._preemptor = preemptor
+        self._path = preemptor.above()
+        self._lendable: dict[Node, dict[str, int]] = {}
+        self.measured = 0
+        """How often a share was computed."""
+
+    def of(self, node: Node) -> Share:
+        """The share of a node; a root has none."""
+        return self._measure(node)[1]
+
+    def _measure(self, node: Node) -> tuple[bool, Share]:
+        """Whether a node borrows, and its share."""
+        self.measured += 1
+        if node.parent is None:
+            return False, (False, 0.0)
+        borrowed: dict[str, int] = {}
+        for pair in node.quotas if node.is_queue else {*node.quotas, *node.lent, *node.drawn}:
+            amount = node.usage(pair) - node.subtree(pair)
+            if amount > 0:
+                borrowed[pair[1]] = plus(borrowed.get(pair[1], 0), amount)
+        lendable = self._lendable_of(node.parent) if borrowed else {}
+        ratio = max(
+            (amount * 1000.0 / lendable[name] for name, amount in borrowed.items() if lendable.get(name)), default=0
+        )
+        if ratio and not node.weight:
+            return True, (True, ratio)
+        return bool(borrowed), (False, ratio / node.weight if ratio else 0.0)
+
+    def _lendable_of(self, cohort: Node) -> dict[str, int]:
+        """The most of each resource that a cohort could have, over all flavors."""
+        if cohort not in self._lendable:
+            sums: dict[str, int] = {}
+            root = cohort.above()[-1]
+            for pair in {*root.quotas, *root.lent}:
+                sums[pair[1]] = plus(sums.get(pair[1], 0), cohort.potential(pair)[0])
+            self._lendable[cohort] = sums
+        return self._lendable[cohort]
+
+    def walk(self, candidates: Sequence[Candidate]) -> Iterator[Waiting]:
+        """ClusterQueues from which to preempt, one after the other, each time that with the highest share.
+
+        ``candidates`` are in order. Each round must take a candidate out of the queue, or drop the queue.
+        """
+        queues: dict[Node, Waiting] = {}
+        for rank, each in enumerate(candidates):
+            if each.node not in queues:
+                queues[each.node] = Waiting(each.node, self._preemptor, self)
+            queues[each.node].waiting.append((rank, each))
+        root, over = self._path[-1], set[Node]()
+        if root is self._preemptor:
+            own = queues.get(root)
+            while own is not None and own.waiting and not own.dropped:
+                yield own
+            return
+        while root not in over:
+            found = self._highest(root, queues, over)
+            if found is not None:
+                yield found
+
+    def _highest(self, cohort: Node, queues: dict[Node, Waiting], over: set[Node]) -> Waiting | None:
+        """The queue with the highest share below a cohort; None if only nodes without candidates were found."""
+        best: Waiting | None = None
+        best_share = _NONE
+        inner: Node | None = None
+        inner_share = _NONE
+        for child in sorted(cohort.children, key=lambda node: node.name):
+            if child in over:
+                continue
+            borrows, share = self._measure(child)
+            if child.is_queue:
+                queue = queues.get(child)
+                if queue is None or not queue.waiting or queue.dropped or not (borrows or child is self._preemptor):
+                    over.add(child)
+                elif best is None or share > best_share or (share == best_share and _first(queue) < _first(best)):
+                    best, best_share = queue, share
+            elif not borrows and child not in self._path:
+                over.add(child)
+            elif share >= inner_share:
+                inner, inner_share = child, share
+        if best is None and inner is None:
+            over.add(cohort)
+            return None
+        # Of equal shares the cohort is first: within it the highest one can be chosen.
+        if inner is not None and inner_share >= best_share:
+            return self._highest(inner, queues, over)
+        return best
+
+
+def _first(queue: Waiting) -> int:
+    return queue.waiting[0][0]

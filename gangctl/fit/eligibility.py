@@ -13,9 +13,8 @@ from typing import Any, Final
 
 from gangctl.api.objects import object_at, objects_at
 from gangctl.errors import one_line, shown
-from gangctl.fit.podsets import PodSet
+from gangctl.fit.podsets import PodSet, TopologyRequest
 from gangctl.fit.requests import Counted
-from gangctl.fit.topologyrequest import TopologyRequest
 from gangctl.kueue.objects import ClusterQueue, ResourceFlavor, ResourceGroup
 
 _REPELLING: Final = ("NoSchedule", "NoExecute")

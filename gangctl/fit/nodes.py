@@ -16,12 +16,10 @@ from typing import Final
 from gangctl.api.jobset import JobSet, read_jobset
 from gangctl.errors import one_line, plural
 from gangctl.fit.clusterstate import FitRequest
-from gangctl.fit.floor import Floor, NodeShape, Together, read_node
-from gangctl.fit.packing import Excess
+from gangctl.fit.floor import Excess, Floor, NodeShape, Together, read_node
 from gangctl.fit.podsets import podsets_of
-from gangctl.fit.report import API_VERSION, KIND, DomainReport, FitReport, LimitReport, Verdict
+from gangctl.fit.report import API_VERSION, KIND, DomainReport, FitReport, LimitReport, Verdict, quoted, show
 from gangctl.fit.requests import Surroundings, requests_of
-from gangctl.fit.words import quoted, show
 from gangctl.gang.naming import Scope
 from gangctl.gang.plan import job_pods, stored_stamps
 from gangctl.gang.resolve import ClusterRules, resolve

@@ -10,9 +10,9 @@ from gangctl.fit.candidates import Candidate
 from gangctl.fit.placing import Placed, Placing
 from gangctl.fit.preemption import Places, Preemption, borrowed_at
 from gangctl.fit.quotas import Ceiling, Quotas
+from gangctl.fit.report import joined
 from gangctl.fit.search import Assess, Available, Demand, Mode, Step, Terms, tries
 from gangctl.fit.tree import Node, Pair
-from gangctl.fit.words import joined
 from gangctl.kueue.amounts import UNLIMITED
 from gangctl.kueue.objects import ClusterQueue
 

@@ -12,14 +12,12 @@ from dataclasses import dataclass
 
 from gangctl.fit.clusterstate import ClusterState
 from gangctl.fit.demands import Member, Needs
-from gangctl.fit.domains import HOSTNAME, FlavorDomains, Pods, Usage, use
-from gangctl.fit.domainview import DomainView
+from gangctl.fit.domains import HOSTNAME, DomainView, FlavorDomains, Pods, Usage, use
 from gangctl.fit.eligibility import all_with_topology
-from gangctl.fit.report import DomainReport
+from gangctl.fit.podsets import TopologyRequest
+from gangctl.fit.report import DomainReport, joined, quoted
 from gangctl.fit.search import Demand, Step
 from gangctl.fit.topology import Ask, Found, find
-from gangctl.fit.topologyrequest import TopologyRequest
-from gangctl.fit.words import joined, quoted
 from gangctl.kueue.configuration import KueueConfiguration
 from gangctl.kueue.names import MULTIKUEUE, PROVISIONING
 from gangctl.kueue.objects import Amounts, ClusterQueue, Placement, QueuedWorkload

@@ -1,18 +1,186 @@
-"""The podsets that Kueue creates for a JobSet: one for each replicated job, in order.
+"""The podsets that Kueue creates for a JobSet, one for each replicated job, in order; their topology requests.
 
-Source: Kueue ``pkg/controller/jobs/jobset`` and ``pkg/controller/jobframework/tas.go``. Kueue reserves the full count
-of each podset or nothing; a podset may have no pods.
+Source: Kueue ``pkg/controller/jobs/jobset``, ``pkg/controller/jobframework/tas.go`` and ``tas_validation.go`` of v0.19.
+Kueue reserves the full count of each podset or nothing; a podset may have no pods.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import json
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from gangctl.api.objects import object_at
-from gangctl.fit.topologyrequest import TopologyRequest, group_problems, read_request
+from gangctl.errors import one_line
 from gangctl.gang.plan import pods_per_job
+from gangctl.kueue.names import (
+    PODSET_GROUP,
+    SLICE_CONSTRAINTS,
+    SLICE_SIZE,
+    SLICE_TOPOLOGY,
+    TOPOLOGY_PREFERRED,
+    TOPOLOGY_REQUIRED,
+    TOPOLOGY_UNCONSTRAINED,
+)
+
+Mode = Literal["required", "preferred", "unconstrained", "slices"]
+
+MOST_LAYERS: Final = 3
+_TRUE: Final = ("1", "t", "T", "true", "TRUE", "True")
+_FALSE: Final = ("0", "f", "F", "false", "FALSE", "False")
+_INT32: Final = 2**31 - 1
+_SHOWN: Final = 80
+
+
+@dataclass(frozen=True, slots=True)
+class Layer:
+    """Pods in groups of ``size``, each group in one domain of ``level``, a node label."""
+
+    level: str
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class TopologyRequest:
+    """``level`` is that of a required or preferred domain, otherwise empty; ``layers`` are slices, the largest first.
+
+    ``slices`` is a request with nothing but slices. Podsets of one ``group`` are placed together.
+    """
+
+    mode: Mode
+    level: str = ""
+    layers: tuple[Layer, ...] = ()
+    group: str = ""
+
+    @property
+    def levels(self) -> tuple[str, ...]:
+        """Node labels in the request."""
+        return (*((self.level,) if self.level else ()), *(layer.level for layer in self.layers))
+
+    def __str__(self) -> str:
+        where = [f"{self.mode} {_short(self.level)}" if self.level else self.mode] if self.mode != "slices" else []
+        return ", ".join([*where, *(f"slices of {layer.size} in {_short(layer.level)}" for layer in self.layers)])
+
+
+def read_request(notes: Mapping[str, str], pods: int) -> tuple[TopologyRequest | None, tuple[str, ...]]:
+    """The request in annotations of a pod template, and why Kueue's webhook rejects it.
+
+    ``pods`` are those of the podset. None without a request. With errors the request is as far as it can be read.
+    """
+    problems: list[str] = []
+    modes = [key for key in (TOPOLOGY_REQUIRED, TOPOLOGY_PREFERRED, TOPOLOGY_UNCONSTRAINED) if key in notes]
+    if len(modes) > 1:
+        problems.append(f"{modes[0]} and {modes[1]} exclude each other; keep one")
+    layers = tuple(_layers(notes, pods, problems))
+    request = None
+    match modes[:1]:
+        case [key] if key == TOPOLOGY_UNCONSTRAINED:
+            if notes[key] in _TRUE:
+                request = TopologyRequest("unconstrained", layers=layers)
+            else:
+                problems.append(_unconstrained(notes[key]))
+        case [key]:
+            mode: Mode = "required" if key == TOPOLOGY_REQUIRED else "preferred"
+            request = TopologyRequest(mode, notes[key], layers, notes.get(PODSET_GROUP, ""))
+            if not notes[key]:
+                problems.append(f"{key} is empty; name a node label")
+        case _ if layers:
+            request = TopologyRequest("slices", layers=layers)
+    if PODSET_GROUP in notes:
+        problems += _group_problems(notes)
+    return request, tuple(problems)
+
+
+def _unconstrained(value: str) -> str:
+    if value in _FALSE:
+        return f'{TOPOLOGY_UNCONSTRAINED} is "{value}", which asks for a level that no topology has; remove it'
+    return f'{TOPOLOGY_UNCONSTRAINED} is "{_short(value)}", not true or false'
+
+
+def _layers(notes: Mapping[str, str], pods: int, problems: list[str]) -> Iterator[Layer]:
+    """Slices, the outermost first, as far as they can be read."""
+    if SLICE_CONSTRAINTS in notes:
+        for other in (SLICE_TOPOLOGY, SLICE_SIZE, PODSET_GROUP):
+            if other in notes:
+                problems.append(f"{SLICE_CONSTRAINTS} and {other} exclude each other; keep one")
+        layers = list(_written_layers(notes[SLICE_CONSTRAINTS], problems))
+    elif SLICE_TOPOLOGY in notes and SLICE_SIZE in notes:
+        size = _integer(notes[SLICE_SIZE])
+        if size is None:
+            problems.append(f'{SLICE_SIZE} is "{_short(notes[SLICE_SIZE])}", not a whole number from 1')
+            return
+        layers = [Layer(notes[SLICE_TOPOLOGY], size)]
+    else:
+        for key, other in ((SLICE_TOPOLOGY, SLICE_SIZE), (SLICE_SIZE, SLICE_TOPOLOGY)):
+            if key in notes:
+                problems.append(f"{key} needs {other} beside it")
+        return
+    if layers and layers[0].size > pods:
+        problems.append(f"a slice has {layers[0].size} pods, and the podset {pods}; ask for slices of {pods} at most")
+    yield from layers
+
+
+def _written_layers(text: str, problems: list[str]) -> Iterator[Layer]:
+    try:
+        entries = json.loads(text)
+    except (ValueError, RecursionError):
+        entries = None
+    if not isinstance(entries, list) or not 1 <= len(entries) <= MOST_LAYERS:
+        problems.append(f"{SLICE_CONSTRAINTS} is not a JSON list of 1 to {MOST_LAYERS} objects with topology and size")
+        return
+    above, seen = 0, set[str]()
+    for number, entry in enumerate(entries):
+        level, size = (entry.get("topology"), _size(entry.get("size"))) if isinstance(entry, dict) else (None, None)
+        if not isinstance(level, str) or not level or size is None:
+            problems.append(f"{SLICE_CONSTRAINTS}[{number}] needs topology, a node label, and size, a number from 1")
+            return
+        if level in seen:
+            problems.append(f"{SLICE_CONSTRAINTS}[{number}] names {_short(level)} a second time")
+        if above % size:
+            problems.append(f"{SLICE_CONSTRAINTS}[{number}] has size {size}, which does not divide {above} above it")
+        seen.add(level)
+        above = size
+        yield Layer(level, size)
+
+
+def _size(value: object) -> int | None:
+    valid = isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= _INT32
+    return value if valid and isinstance(value, int) else None
+
+
+def _integer(text: str) -> int | None:
+    digits = text.removeprefix("+")
+    if not digits.isascii() or not digits.isdecimal() or len(digits) > _SHOWN:
+        return None
+    return value if 1 <= (value := int(digits)) <= _INT32 else None
+
+
+def _group_problems(notes: Mapping[str, str]) -> Iterator[str]:
+    if notes[PODSET_GROUP].isascii() and notes[PODSET_GROUP].isdecimal():
+        yield f'{PODSET_GROUP} is "{_short(notes[PODSET_GROUP])}"; it must not be a number'
+    if SLICE_TOPOLOGY in notes or SLICE_SIZE in notes:
+        yield f"{PODSET_GROUP} and slices exclude each other; keep one"
+    if TOPOLOGY_REQUIRED not in notes and TOPOLOGY_PREFERRED not in notes:
+        yield f"{PODSET_GROUP} needs {TOPOLOGY_REQUIRED} or {TOPOLOGY_PREFERRED} beside it"
+
+
+def group_problems(members: Sequence[tuple[str, int, TopologyRequest]]) -> Iterator[str]:
+    """Why Kueue's webhook rejects a group of podsets: names, pods and requests of all of them."""
+    names = " and ".join(f'"{name}"' for name, _, _ in members)
+    if len(members) != 2:  # noqa: PLR2004 -- a leader and its workers
+        yield f"{PODSET_GROUP} of {names} is not of two podsets, which Kueue requires"
+        return
+    (_, one, first), (_, other, second) = members
+    if 1 not in (one, other):
+        yield f"{PODSET_GROUP} of {names} has no podset with one pod, which Kueue requires"
+    if (first.mode, first.level) != (second.mode, second.level):
+        yield f"{names} of one {PODSET_GROUP} ask for different topologies; ask for the same"
+
+
+def _short(value: str) -> str:
+    return one_line(value, _SHOWN)
+
 
 _NOTHING: Final[Mapping[str, Any]] = {}
 

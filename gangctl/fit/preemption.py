@@ -1,6 +1,6 @@
 """Which running workloads Kueue would preempt for a gang, and whether that makes room for it.
 
-Source: Kueue 0.19 ``pkg/scheduler/preemption`` (``classical`` here, fair sharing in :mod:`gangctl.fit.fairsharing`),
+Source: Kueue 0.19 ``pkg/scheduler/preemption`` (``classical`` here, fair sharing in :mod:`gangctl.fit.candidates`),
 and ``fitsResourceQuota`` of ``pkg/scheduler/flavorassigner``. The usage of workloads is taken out of the quotas and
 put back, so that the arithmetic is that of the quotas. Not known here: priority boosts (alpha), and the order by usage
 of LocalQueues (AdmissionFairSharing), which only changes who of one queue is preempted.
@@ -13,8 +13,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
-from gangctl.fit.candidates import Candidate, Preemptor, Why
-from gangctl.fit.fairsharing import Share, Shares, Waiting
+from gangctl.fit.candidates import Candidate, Preemptor, Share, Shares, Waiting, Why
 from gangctl.fit.quotas import Quotas
 from gangctl.fit.search import Mode
 from gangctl.fit.tree import Node, Pair, minus

@@ -1,14 +1,59 @@
 """The answer of ``gangctl fit`` as plain data, which policies see as ``fit``.
 
-The shape is published (``docs/fit.schema.json``, written from the types below): every key is always there.
-To policies amounts are integers: milli-CPU, bytes, counts.
+The shape is published (``docs/fit.schema.json``, written from the types below): every key is always there. To policies
+amounts are integers: milli-CPU, bytes, counts.
+
+A queue that dispatches reserves its own quota, then one worker cluster runs the JobSet: of several verdicts the result
+is ``fits`` if one cluster can run it, and ``never`` only if none ever can and all of them are known.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Annotated, Final, Literal, TypedDict
 
+from gangctl.api.quantity import show_bytes, show_milli
 from gangctl.api.reportschema import QUANTITY, SIGNED
+from gangctl.kueue.objects import PODS
+
+_BYTES: Final = ("memory", "storage", "ephemeral-storage", "hugepages-")
+_NAMED: Final = 4
+
+
+def show(resource: str, amount: int) -> str:
+    """An amount with its resource: ``1.5 cpu``, ``3Gi memory``, ``8 nvidia.com/gpu``."""
+    name = resource.removesuffix("s") if resource == PODS and amount == 1 else resource
+    return f"{figure(resource, amount)} {name}"
+
+
+def is_bytes(resource: str) -> bool:
+    """Whether amounts of a resource are bytes."""
+    return resource.startswith(_BYTES)
+
+
+def figure(resource: str, amount: int) -> str:
+    """An amount alone, in the unit of its resource."""
+    if resource == "cpu":
+        return show_milli(amount)
+    return show_bytes(amount) if is_bytes(resource) else str(amount)
+
+
+def show_all(amounts: Mapping[str, int]) -> str:
+    """Several amounts: ``2 cpu and 8 nvidia.com/gpu``."""
+    return joined([show(resource, amount) for resource, amount in amounts.items()])
+
+
+def joined(parts: Sequence[str], last: str = "and") -> str:
+    """``a``, ``a and b``, ``a, b and c``."""
+    return f" {last} ".join([part for part in (", ".join(parts[:-1]), *parts[-1:]) if part])
+
+
+def quoted(names: Iterable[str]) -> str:
+    """Names in quotes, the first few of many."""
+    listed = list(dict.fromkeys(names))
+    shown = [f'"{name}"' for name in listed[:_NAMED]]
+    return joined([*shown, f"{len(listed) - _NAMED} more"] if len(listed) > _NAMED else shown)
+
 
 API_VERSION: Final = "gangctl.dev/v1alpha1"
 KIND: Final = "GangFit"
@@ -106,3 +151,51 @@ class FitReport(TypedDict):
     preempts: Annotated[list[PreemptedReport], "Which workloads Kueue would preempt for it, with NeedsPreemption."]
     starts: Annotated[StartReport | None, "With WaitsForQuota: when it will start; null if that is not known."]
     unknown: Annotated[list[str], "What is not known, and could turn never into something else."]
+
+
+_ORDER: Final[tuple[Verdict, ...]] = ("fits", "not-now", "unknown", "never")
+"""The verdict of the best cluster is that of all."""
+
+
+class WorkerFit(TypedDict):
+    """Whether one worker cluster of MultiKueue can run the JobSet."""
+
+    name: Annotated[str, "The name that MultiKueue has for it."]
+    verdict: Verdict
+    reason: Annotated[str, "As that of the whole."]
+    message: Annotated[str, "One sentence, as that of the whole."]
+
+
+class DispatchedFit(FitReport):
+    """Whether a JobSet can be admitted: ever, and now; and on which worker clusters of MultiKueue."""
+
+    workers: Annotated[list[WorkerFit], "Empty without --worker, and where its queue dispatches to none."]
+
+
+def unknown_worker(name: str, why: str) -> WorkerFit:
+    """A worker cluster of which nothing is known."""
+    return {"name": name, "verdict": "unknown", "reason": "Unknown", "message": f"Not known: {why}."}
+
+
+def dispatched(own: FitReport, workers: Sequence[WorkerFit]) -> FitReport:
+    """The verdict by the queue's own quota and by the worker clusters that it can dispatch to, of which there is one.
+
+    ``own`` is without what depends on the worker clusters.
+    """
+    if own["verdict"] == "never":
+        return own
+    best = min(workers, key=lambda each: _ORDER.index(each["verdict"]))
+    named = {verdict: ", ".join(each["name"] for each in workers if each["verdict"] == verdict) for verdict in _ORDER}
+    if best["verdict"] == "never":
+        message = f"No worker cluster can ever run it: {named['never']}."
+        return {**own, "verdict": "never", "reason": best["reason"], "message": message, "blocking": False}
+    if own["verdict"] == "fits" and best["verdict"] == "fits":
+        several = "s" if "," in named["fits"] else ""
+        return {**own, "reason": best["reason"], "message": f"It fits on worker cluster{several} {named['fits']} now."}
+    missing = [f"what worker cluster {each['name']} has" for each in workers if each["verdict"] == "unknown"]
+    report: FitReport = {**own, "unknown": [*own["unknown"], *missing]}
+    if own["verdict"] != "fits":
+        return report
+    unsure = f", as far as is known; not known: {named['unknown']}" if missing else ""
+    message = f"It fits on no worker cluster now{unsure}."
+    return {**report, "verdict": best["verdict"], "reason": best["reason"], "message": message}

@@ -1,24 +1,78 @@
 """Requests of one pod of a podset as Kueue counts them, and those that Kueue rejects with any quota.
 
 The sum over containers is the scheduler's (:mod:`gangctl.gang.requests`). Before it, Kueue applies the defaults of the
-API server; after it, Kueue excludes and transforms resources as configured. Source: Kueue
-``pkg/workload/resources.go`` and ``pkg/workload/workload.go`` of v0.19.
+API server and those of LimitRanges, which it merges; after it, Kueue excludes and transforms resources as configured.
+Source: Kueue ``pkg/workload/resources.go``, ``pkg/workload/workload.go`` and ``pkg/util/limitrange`` of v0.19; the
+defaults of a LimitRange itself are the API server's (``pkg/apis/core/v1``), for one from a file.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any, Final
 
 from gangctl.api.fieldpath import FieldPath
 from gangctl.errors import FieldError, one_line
-from gangctl.fit.limitranges import CONTAINER, POD, Limits, summed_up
 from gangctl.fit.podsets import PodSet
 from gangctl.gang.requests import Requests, pod_requests, read_list
-from gangctl.kueue.amounts import amount
+from gangctl.kueue.amounts import amount, read_quantity
 from gangctl.kueue.configuration import KueueConfiguration, Transformation
+
+Amounts = dict[str, Fraction]
+
+CONTAINER: Final = "Container"
+POD: Final = "Pod"
+
+
+@dataclass(slots=True)
+class Limits:
+    """All LimitRanges of one type together."""
+
+    max: Amounts = field(default_factory=dict)
+    min: Amounts = field(default_factory=dict)
+    default: Amounts = field(default_factory=dict)
+    default_request: Amounts = field(default_factory=dict)
+    contested: set[str] = field(default_factory=set)
+    """Resources for which several LimitRanges have different defaults: Kueue uses any, here it is the least."""
+
+
+def summed_up(limit_ranges: Iterable[Mapping[str, Any]]) -> dict[str, Limits]:
+    """The strictest of all LimitRanges, by type. Total: invalid entries are left out."""
+    summary: dict[str, Limits] = {}
+    for limit_range in limit_ranges:
+        spec = limit_range.get("spec")
+        entries = spec.get("limits") if isinstance(spec, dict) else None
+        for entry in entries if isinstance(entries, list) else ():
+            if isinstance(entry, dict) and isinstance(entry.get("type"), str):
+                _add(summary.setdefault(entry["type"], Limits()), entry)
+    return summary
+
+
+def _add(limits: Limits, entry: Mapping[str, Any]) -> None:
+    most, least = _amounts(entry, "max"), _amounts(entry, "min")
+    default, default_request = _amounts(entry, "default"), _amounts(entry, "defaultRequest")
+    if entry["type"] == CONTAINER:
+        default = most | default
+        default_request = least | default | default_request
+    _merge(limits.max, most, min)
+    _merge(limits.min, least, max)
+    for known, more in ((limits.default, default), (limits.default_request, default_request)):
+        limits.contested |= {name for name, value in more.items() if known.get(name, value) != value}
+        _merge(known, more, min)
+
+
+def _amounts(entry: Mapping[str, Any], key: str) -> Amounts:
+    written = entry.get(key)
+    found = {name: read_quantity(value) for name, value in (written if isinstance(written, dict) else {}).items()}
+    return {name: value for name, value in found.items() if value is not None}
+
+
+def _merge(known: Amounts, more: Amounts, choose: Callable[[Fraction, Fraction], Fraction]) -> None:
+    for name, value in more.items():
+        known[name] = choose(known[name], value) if name in known else value
+
 
 _MOST_SHOWN: Final = 4
 

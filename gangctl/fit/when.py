@@ -2,7 +2,7 @@
 
 Where workloads declare when they end, the range holds every start for which they end as declared. Where the history of
 their queue is what is known, it holds 80 % of the starts of replays, each with other ends that are as likely
-(:mod:`gangctl.fit.history`). If an end is needed that is not known, the range has no latest start. Workloads that are
+(:mod:`gangctl.fit.ends`). If an end is needed that is not known, the range has no latest start. Workloads that are
 not there yet, and may go before the gang, are not in it.
 """
 
@@ -17,14 +17,12 @@ from typing import Final
 
 from gangctl.errors import plural
 from gangctl.fit.candidates import LOWEST, Preemptor
-from gangctl.fit.ends import Ends, Outlook, Range, chance
-from gangctl.fit.history import LEAST
+from gangctl.fit.ends import LEAST, Ends, Outlook, Range, chance
 from gangctl.fit.quotas import Quotas
 from gangctl.fit.replay import OutOfStepsError, Replay, Waiter, demands_of
-from gangctl.fit.report import StartReport
+from gangctl.fit.report import StartReport, quoted
 from gangctl.fit.search import Demand
 from gangctl.fit.tree import Pair
-from gangctl.fit.words import quoted
 from gangctl.kueue.amounts import span
 from gangctl.kueue.objects import Amounts, ClusterQueue, LocalQueue, QueuedWorkload
 from gangctl.kueue.order import in_order, queued_at

@@ -10,7 +10,7 @@ from typing import Any, Final
 from gangctl.gang.config import GangMode
 from gangctl.pathways.accelerators.slices import Slice
 from gangctl.pathways.options import PathwaysOptions
-from gangctl.pathways.origins import Origin, OriginKind
+from gangctl.pathways.result import Origin, OriginKind
 
 DEFAULT_MAIN_CONTAINER: Final = "main"
 DEFAULT_SLICE_RESTARTS: Final = 1

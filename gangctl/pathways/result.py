@@ -1,16 +1,100 @@
-"""Result of rendering, and its inputs besides the PathwaysJob."""
+"""Result of rendering, the origins of its fields, and its inputs besides the PathwaysJob.
+
+A rendering is a tree of dicts, lists and values in which a :class:`From` gives a value, or everything below it, an
+origin. :func:`plain` is the object without the marks, :func:`origins` the marks by path.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
+from gangctl.api.fieldpath import FieldPath
 from gangctl.api.scheduling import Feature
 from gangctl.gang.reasons import Notice
 from gangctl.gang.resolve import ClusterRules
-from gangctl.pathways.origins import Origin
+
+
+class OriginKind(StrEnum):
+    """Kind of an origin."""
+
+    FIELD = "field"
+    """A field of the PathwaysJob."""
+    FLAG = "flag"
+    """A flag of the command line."""
+    OPTION = "option"
+    """An entry of the options: annotation, settings of the controller, or a flag of the same name."""
+    DEFAULT = "default"
+    """The API's default."""
+    TABLE = "table"
+    """The table of accelerators."""
+    RULE = "rule"
+    """A rule of gangctl."""
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Where a value comes from: ``place`` is a field path, a flag, or the name of the rule; ``why`` a sentence."""
+
+    kind: OriginKind
+    place: str
+    why: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class From:
+    """A value, or a tree, with the origin of all its values without a nearer one."""
+
+    value: Any
+    origin: Origin
+
+
+def field(value: Any, path: str, why: str = "") -> From:
+    """A value taken from the PathwaysJob's field at ``path``."""
+    return From(value, Origin(OriginKind.FIELD, path, why))
+
+
+def rule(value: Any, why: str, place: str = "gangctl") -> From:
+    """A value that a rule sets."""
+    return From(value, Origin(OriginKind.RULE, place, why))
+
+
+def option(value: Any, name: str, why: str = "") -> From:
+    """A value from an entry of the options, by its name in JSON: ``imageRegistry``."""
+    return From(value, Origin(OriginKind.OPTION, name, why))
+
+
+def plain(tree: Any) -> Any:
+    """The tree without origins, as a deep copy."""
+    if isinstance(tree, From):
+        return plain(tree.value)
+    if isinstance(tree, Mapping):
+        return {key: plain(value) for key, value in tree.items()}
+    if isinstance(tree, list | tuple):
+        return [plain(value) for value in tree]
+    return tree
+
+
+def origins(tree: Any) -> dict[str, Origin]:
+    """The origin of every leaf by its field path; ValueError for a leaf without one."""
+    return dict(_leaves(tree, FieldPath(), None))
+
+
+def _leaves(tree: Any, path: FieldPath, nearest: Origin | None) -> Iterator[tuple[str, Origin]]:
+    if isinstance(tree, From):
+        yield from _leaves(tree.value, path, tree.origin)
+    elif isinstance(tree, Mapping) and tree:
+        for key, value in tree.items():
+            yield from _leaves(value, path.child(key), nearest)
+    elif isinstance(tree, list | tuple) and tree:
+        for index, value in enumerate(tree):
+            yield from _leaves(value, path.index(index), nearest)
+    elif nearest is None:
+        raise ValueError(f"{path} comes from nowhere")
+    else:
+        yield str(path), nearest
 
 
 class Profile(StrEnum):

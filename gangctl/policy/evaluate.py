@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from gangctl.api.objects import Object
-from gangctl.cel.evaluation.plain import plain
+from gangctl.cel.evaluation.conversions import plain
 from gangctl.cel.faults import EvalError, EvalKind
 from gangctl.cel.meter import StepMeter
 from gangctl.cel.program import Bindings

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import orjson
 
 from gangctl.api.objects import Object
-from gangctl.cel.checked import Checked
+from gangctl.cel.environments import Checked
 from gangctl.cel.faults import CompileError
 from gangctl.cel.program import Program
 from gangctl.errors import FieldError, GangctlError

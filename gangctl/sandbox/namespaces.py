@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import ClassVar, Final
 
 from gangctl.sandbox.caller import DeleteOptions
 from gangctl.sandbox.controller import StoreController
@@ -11,7 +11,7 @@ from gangctl.sandbox.objects import copy
 from gangctl.sandbox.store import Change
 
 NAMESPACES = "namespaces"
-_NOT_FOUND = 404
+_NOT_FOUND: Final = 404
 
 
 class NamespaceController(StoreController[str]):

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from gangctl.cel.check import check
 from gangctl.cel.environments import NAMESPACE, REQUEST, admission
 from gangctl.cel.faults import CompileError, CompileKind
-from gangctl.cel.profile import profile_of
+from gangctl.cel.limits import profile_of
 from gangctl.cel.text import show
 from gangctl.cel.types import BOOL, DYN, INT, NULL, QUANTITY, STRING, Type, list_of, map_of, optional_of
 from tests.cel.calls import MIXED, fitting

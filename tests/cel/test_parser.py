@@ -8,11 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gangctl.cel.ast import Bind, Call, Comprehension, Index, ListOf, Literal, MapOf, Name, Node, Select, Span
+from gangctl.cel.ast import Bind, Call, Comprehension, Index, ListOf, Literal, MapOf, Name, Node, Select, Span, walk
 from gangctl.cel.faults import CompileError, CompileKind
 from gangctl.cel.parser import parse
 from gangctl.cel.text import show
-from gangctl.cel.walk import walk
 from tests.cel.oracle import recorded
 from tests.rows import each
 

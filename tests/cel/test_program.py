@@ -9,7 +9,7 @@ import pytest
 
 from gangctl.cel.check import check
 from gangctl.cel.environments import admission
-from gangctl.cel.evaluation.plain import plain
+from gangctl.cel.evaluation.conversions import plain
 from gangctl.cel.faults import EvalError, EvalKind
 from gangctl.cel.meter import StepMeter
 from gangctl.cel.program import Bindings, compile_expression

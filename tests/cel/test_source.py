@@ -3,7 +3,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gangctl.cel.source import WIDTH, Place, draw, place
+from gangctl.cel.text import WIDTH, Place, draw, place
 from tests.rows import each
 
 TEXT = "object.spec\n  .replicas ==\n'a'"

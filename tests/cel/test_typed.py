@@ -1,9 +1,9 @@
 from __future__ import annotations
 
+from gangctl.cel.check import for_jobsets, jobset_type, typed_check
 from gangctl.cel.constants import truth
 from gangctl.cel.environments import admission
 from gangctl.cel.parser import parse
-from gangctl.cel.typed import for_jobsets, jobset_type, typed_check
 from tests.cel.jobset_types import PLACE, text
 from tests.rows import each
 

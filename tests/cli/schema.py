@@ -6,8 +6,7 @@ from typing import Any
 
 from gangctl.cli.quantities import with_quantities
 from gangctl.cli.schema import schema_of
-from gangctl.fit.report import FitReport
-from gangctl.fit.workers import DispatchedFit
+from gangctl.fit.report import DispatchedFit, FitReport
 
 TYPES: dict[str, tuple[type, ...]] = {
     "string": (str,),

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from gangctl.fit.clusterstate import Held, Snapshot
 from gangctl.fit.report import FitReport
-from gangctl.fit.snapshot import Held, Snapshot
 from gangctl.fit.verdict import FitRequest, fit
 from gangctl.kueue.objects import ClusterQueue, LocalQueue, ResourceFlavor
 from tests.cli.schema import fit_violations

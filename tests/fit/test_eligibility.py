@@ -14,9 +14,8 @@ from gangctl.fit.eligibility import (
     tolerates,
     untolerated,
 )
-from gangctl.fit.podsets import PodSet, podsets_of
+from gangctl.fit.podsets import Layer, PodSet, TopologyRequest, podsets_of
 from gangctl.fit.requests import Counted
-from gangctl.fit.topologyrequest import Layer, TopologyRequest
 from gangctl.kueue.objects import ClusterQueue, ResourceFlavor
 from tests.fit.queues import group
 from tests.rows import each

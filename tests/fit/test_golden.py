@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from gangctl.fit.snapshot import Held
+from gangctl.fit.clusterstate import Held
 from gangctl.kueue.objects import ClusterQueue, Cohort, ResourceFlavor, ResourceGroup
 from tests.fit.asking import ask, grouped, known, pods, taken_flavors
 from tests.fit.queues import Written, group, holder

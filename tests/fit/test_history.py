@@ -8,7 +8,7 @@ from math import inf
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gangctl.fit.history import LEAST, History
+from gangctl.fit.ends import LEAST, History
 from tests.strategies import PROPERTY
 
 TIMES = st.lists(st.integers(1, 50).map(float), min_size=LEAST, max_size=40)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from gangctl.fit.clusterstate import FitRequest, KnownNodes
+from gangctl.fit.clusterstate import FitRequest, KnownNodes, Snapshot
 from gangctl.fit.demands import Member, needs_of
 from gangctl.fit.floor import NodeShape
 from gangctl.fit.placing import Placing
@@ -15,7 +15,6 @@ from gangctl.fit.podsets import podsets_of
 from gangctl.fit.report import FitReport
 from gangctl.fit.requests import requests_of
 from gangctl.fit.search import Mode, Step
-from gangctl.fit.snapshot import Snapshot
 from gangctl.fit.verdict import fit
 from gangctl.kueue.names import MULTIKUEUE, PROVISIONING
 from gangctl.kueue.objects import (

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from gangctl.fit.relief import Relief, relief
+from gangctl.fit.explain import Relief, relief
 from gangctl.fit.search import Available, Demand
 from tests.fit.test_search import RESOURCES, amounts_available, brute_force, flavors
 from tests.strategies import PROPERTY

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 
-from gangctl.fit.snapshot import Held, Snapshot
+from gangctl.fit.clusterstate import Held, Snapshot
 from gangctl.kueue.objects import AdmissionCheck, Cohort, LocalQueue, PriorityClass, ResourceFlavor
 from tests.fit.queues import holder, queue
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gangctl.fit.snapshot import Held, Snapshot
+from gangctl.fit.clusterstate import Held, Snapshot
 from gangctl.fit.verdict import FitRequest, fit
 from gangctl.kueue.names import MULTIKUEUE
 from gangctl.kueue.objects import (

@@ -5,8 +5,7 @@ from __future__ import annotations
 from itertools import product
 from typing import get_args
 
-from gangctl.fit.report import FitReport, Verdict
-from gangctl.fit.workers import WorkerFit, dispatched, unknown_worker
+from gangctl.fit.report import FitReport, Verdict, WorkerFit, dispatched, unknown_worker
 from tests.fit.asking import ask, cpu, known, queue
 from tests.rows import each
 

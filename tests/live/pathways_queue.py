@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from gangctl.pathways.rendering.render import render
+from gangctl.pathways.rendering.jobset import render
 from gangctl.pathways.words import GKE_NODEPOOL, TPU
 from tests.controlplane.api import Object
 from tests.live import kueue

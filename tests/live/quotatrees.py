@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Iterable
 from datetime import UTC, datetime
 from typing import Final
 
-from gangctl.fit.snapshot import Held, Snapshot
+from gangctl.fit.clusterstate import Held, Snapshot
 from gangctl.kueue.objects import QueuedWorkload
 from gangctl.kueue.reading import (
     read_cluster_queue,

@@ -15,7 +15,7 @@ import pytest
 
 from gangctl.pathways.gangs import gangs
 from gangctl.pathways.job import PathwaysJob
-from gangctl.pathways.rendering.render import render
+from gangctl.pathways.rendering.jobset import render
 from gangctl.pathways.result import Setting
 from tests.controlplane.api import Object, path_of
 from tests.controlplane.kubelet import JOBSET_NAME, Kubelet, Outcome

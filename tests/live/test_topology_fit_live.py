@@ -12,8 +12,8 @@ import pytest
 from gangctl.cli.kueuesnapshot import Stock
 from gangctl.client.resources import NODES, PODS
 from gangctl.controllers.queues import sources
+from gangctl.fit.clusterstate import Snapshot
 from gangctl.fit.report import FitReport
-from gangctl.fit.snapshot import Snapshot
 from gangctl.fit.verdict import FitRequest, fit
 from gangctl.kueue.objects import QueuedWorkload
 from gangctl.kueue.placements import with_placements

@@ -10,9 +10,9 @@ from statistics import median
 
 import pytest
 
+from gangctl.fit.clusterstate import Snapshot
 from gangctl.fit.ends import Outlook
 from gangctl.fit.report import FitReport
-from gangctl.fit.snapshot import Snapshot
 from gangctl.fit.verdict import FitRequest, fit
 from gangctl.kueue.objects import ResourceFlavor
 from gangctl.kueue.reading import read_cluster_queue, read_local_queue

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from gangctl.cel.check import check
 from gangctl.cel.environments import admission
-from gangctl.cel.evaluation.plain import plain
+from gangctl.cel.evaluation.conversions import plain
 from gangctl.cel.faults import CompileError, EvalError
 from gangctl.cel.meter import StepMeter
 from gangctl.cel.program import compile_expression

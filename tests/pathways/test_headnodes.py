@@ -8,9 +8,9 @@ import pytest
 
 from gangctl.fit.floor import read_node
 from gangctl.gang.reasons import Notice, Reason
-from gangctl.pathways.headnodes import check_head
+from gangctl.pathways.draft import check_head
 from gangctl.pathways.reading.pathwaysjob import read_pathways_job
-from gangctl.pathways.rendering.render import render
+from gangctl.pathways.rendering.jobset import render
 from tests.pathways.samples import container, pathways_job, template
 
 Object = dict[str, Any]

@@ -9,7 +9,7 @@ import pytest
 from gangctl.pathways.job import DeploymentMode, PathwaysJob
 from gangctl.pathways.names import address, longest_pod, subdomain
 from gangctl.pathways.options import PathwaysOptions
-from gangctl.pathways.reading.spec import ANY_SLICE
+from gangctl.pathways.reading.pathwaysjob import ANY_SLICE
 from tests.rows import each
 
 AUTO = PathwaysOptions(subdomain="auto")

@@ -10,7 +10,7 @@ from gangctl.pathways.job import PathwaysJob
 from gangctl.pathways.options import PathwaysOptions
 from gangctl.pathways.problems import Problem
 from gangctl.pathways.reading.pathwaysjob import read_pathways_job
-from gangctl.pathways.rendering.render import render
+from gangctl.pathways.rendering.jobset import render
 from gangctl.pathways.result import Rendering, Setting
 
 Object = dict[str, Any]

@@ -2,7 +2,7 @@
 
 from datetime import UTC, datetime
 
-from gangctl.cel.profile import profile_of
+from gangctl.cel.limits import profile_of
 from gangctl.cli.policy.suite import FILE_NAME
 from gangctl.cli.policy.suitefiles import read_suite_file
 from gangctl.cli.policy.testing import Ground, run_tests

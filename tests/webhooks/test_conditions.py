@@ -6,7 +6,7 @@ from itertools import product
 from typing import Any
 
 from gangctl.pathways.reading.pathwaysjob import read_pathways_job
-from gangctl.pathways.rendering.render import render
+from gangctl.pathways.rendering.jobset import render
 from gangctl.pathways.result import Profile, Setting
 from gangctl.sandbox.admission.conditions import Conditions
 from gangctl.webhooks.configurations import JOBSET_CONDITION, LOST_CONDITION, STAMPED_CONDITION

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from gangctl.cel.evaluation.arithmetic import decoded
 from gangctl.cel.evaluation.frame import STEPS_PER_PAYMENT, Code, Frame
-from gangctl.cel.evaluation.numbers import decoded
 from gangctl.cel.faults import EvalError, EvalKind
-from gangctl.cel.library.maps import KEYS, MISSING, find
-from gangctl.cel.library.values import NONE, Optional, Uint, invalid
+from gangctl.cel.library.values import KEYS, MISSING, NONE, Optional, Uint, find, invalid
 
 
 def select(operand: Code, field: str, offset: int) -> Code:

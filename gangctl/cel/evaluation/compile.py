@@ -7,14 +7,22 @@ from typing import Any, Final
 
 from gangctl.cel.ast import Bind, Call, Comprehension, Index, ListOf, Literal, MapOf, Name, Node, Select
 from gangctl.cel.evaluation import access
-from gangctl.cel.evaluation.arithmetic import OPERATORS, Operator, negate
+from gangctl.cel.evaluation.arithmetic import OPERATORS, RELATIONS, Operator, Relation, negate
 from gangctl.cel.evaluation.comprehensions import MACROS, Loop, bind, comprehension
 from gangctl.cel.evaluation.frame import Code, Frame, placed
 from gangctl.cel.evaluation.functions import Function, resolve, strict
-from gangctl.cel.evaluation.relations import RELATIONS, Relation
 from gangctl.cel.faults import CompileError, CompileKind, EvalError, EvalKind
-from gangctl.cel.library.maps import MISSING, KeyedMap, entered
-from gangctl.cel.library.values import COPIED_SHIFT, Optional, TypeValue, Uint, bounded, no_such_overload
+from gangctl.cel.library.values import (
+    COPIED_SHIFT,
+    MISSING,
+    KeyedMap,
+    Optional,
+    TypeValue,
+    Uint,
+    bounded,
+    entered,
+    no_such_overload,
+)
 from gangctl.cel.meter import EXHAUSTED
 from gangctl.cel.times import Duration
 from gangctl.cel.types import DOUBLE, DURATION, DYN, TIMESTAMP, UINT, Type

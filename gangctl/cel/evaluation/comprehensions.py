@@ -6,12 +6,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from gangctl.cel.evaluation.arithmetic import decoded
 from gangctl.cel.evaluation.frame import Code, Frame
-from gangctl.cel.evaluation.numbers import decoded
 from gangctl.cel.faults import EvalError, EvalKind
 from gangctl.cel.library import registry
-from gangctl.cel.library.maps import MISSING, KeyedMap, entered, find
-from gangctl.cel.library.values import NONE, Optional, invalid, no_such_overload
+from gangctl.cel.library.values import MISSING, NONE, KeyedMap, Optional, entered, find, invalid, no_such_overload
 from gangctl.cel.meter import EXHAUSTED
 
 

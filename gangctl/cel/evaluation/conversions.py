@@ -1,17 +1,19 @@
-"""``int()``, ``string()``, ``timestamp()``, ... as cel-go converts; stricter than cel-python."""
+"""``int()``, ``string()``, ``timestamp()``, ... as cel-go converts, stricter than cel-python; CEL's values as JSON."""
 
 from __future__ import annotations
 
+import base64
 import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from gangctl.cel import times
 from gangctl.cel.evaluation.arithmetic import integer, timestamp, unsigned
 from gangctl.cel.faults import EvalError, EvalKind
+from gangctl.cel.library import registry
 from gangctl.cel.library.string_format import double_text
-from gangctl.cel.library.values import TypeValue, Uint, invalid, kind, no_such_overload
+from gangctl.cel.library.values import Optional, TypeValue, Uint, invalid, kind, no_such_overload
 from gangctl.cel.times import Duration, Timestamp
 
 _INTEGER: Final = re.compile(r"[+-]?[0-9]{1,40}", re.ASCII)
@@ -199,3 +201,41 @@ CONVERSIONS: Final[dict[str, Callable[[Any], Any]]] = {
     "type": to_type,
     "dyn": lambda value: value,
 }
+
+
+_STRING: Final = registry.FUNCTIONS["string"]
+
+
+def plain(value: Any) -> Any:
+    """JSON where it has the type, as CEL's specification converts the others.
+
+    Keys of maps become strings; bytes Base64; a timestamp, duration or type its text; an optional its value or null;
+    doubles that JSON does not have their names. A value without text in CEL, such as a quantity, is the name of its
+    type.
+    """
+    cls = type(value)
+    if value is None or cls is bool or cls is str or cls is int:
+        return value
+    if cls is Uint:
+        return int(value)
+    if cls is float:
+        return value if math.isfinite(value) else double_text(value)
+    if cls is bytes:
+        return base64.b64encode(value).decode("ascii")
+    if isinstance(value, (list, tuple)):
+        return [plain(element) for element in value]
+    if isinstance(value, Mapping):
+        return {key if type(key) is str else to_string(key): plain(entry) for key, entry in value.items()}
+    if cls is Timestamp or cls is Duration:
+        return str(value)
+    if cls is Optional:
+        return plain(value.value) if value.present else None
+    return value.name if cls is TypeValue else _text(value)
+
+
+def _text(value: Any) -> str:
+    """``string(value)``, or the name of a type that has no text in CEL."""
+    try:
+        return str(_STRING(value))
+    except EvalError:
+        return kind(value)

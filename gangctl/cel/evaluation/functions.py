@@ -1,18 +1,172 @@
-"""The Python function of each CEL name, and the steps that a call costs beside the visits of its arguments."""
+"""The Python function of each CEL name, and the steps that a call costs beside the visits of its arguments.
+
+The evaluator implements ``or``, ``orValue`` and the macros, because they evaluate only the needed operands.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime
 from typing import Any, Final
 
-from gangctl.cel.evaluation import optionals, text
+from gangctl.cel import times
 from gangctl.cel.evaluation.conversions import CONVERSIONS
-from gangctl.cel.evaluation.moments import ACCESSORS
 from gangctl.cel.faults import EvalError, EvalKind
 from gangctl.cel.library import registry
-from gangctl.cel.library.regex import compiled
-from gangctl.cel.library.values import no_such_overload
+from gangctl.cel.library.strings import compiled
+from gangctl.cel.library.values import NONE, Optional, invalid, no_such_overload
+from gangctl.cel.times import EARLIEST, Duration, Timestamp
+
+
+def contains(text: Any, part: Any) -> bool:
+    """``text.contains(part)``."""
+    _strings(text, part, "contains")
+    return part in text
+
+
+def starts_with(text: Any, part: Any) -> bool:
+    """``text.startsWith(part)``."""
+    _strings(text, part, "startsWith")
+    return bool(text.startswith(part))
+
+
+def ends_with(text: Any, part: Any) -> bool:
+    """``text.endsWith(part)``."""
+    _strings(text, part, "endsWith")
+    return bool(text.endswith(part))
+
+
+def _strings(text: Any, part: Any, name: str) -> None:
+    if type(text) is not str or type(part) is not str:
+        raise no_such_overload(name)
+
+
+def size(value: Any) -> int:
+    """``size(value)``: code points, bytes, elements or entries."""
+    if isinstance(value, (str, bytes, list, tuple, Mapping)):
+        return len(value)
+    raise no_such_overload("size")
+
+
+_MILLISECOND: Final = 1_000_000
+_DATES: Final[dict[str, Callable[[datetime], int]]] = {
+    "getMonth": lambda moment: moment.month - 1,
+    "getDate": lambda moment: moment.day,
+    "getDayOfMonth": lambda moment: moment.day - 1,
+    "getDayOfWeek": lambda moment: moment.isoweekday() % 7,
+    "getDayOfYear": lambda moment: moment.timetuple().tm_yday - 1,
+    "getHours": lambda moment: moment.hour,
+    "getMinutes": lambda moment: moment.minute,
+    "getSeconds": lambda moment: moment.second,
+}
+_SPANS: Final = {
+    "getHours": 3600 * times.SECOND,
+    "getMinutes": 60 * times.SECOND,
+    "getSeconds": times.SECOND,
+    "getMilliseconds": _MILLISECOND,
+}
+
+
+def _getter(name: str) -> Callable[..., int]:
+    def get(value: Any, *zone: Any) -> int:
+        if type(value) is Duration and not zone and name in _SPANS:
+            whole = abs(value.nanoseconds) // _SPANS[name]
+            return -whole if value.nanoseconds < 0 else int(whole)
+        if type(value) is not Timestamp or any(type(part) is not str for part in zone) or len(zone) > 1:
+            raise no_such_overload(name)
+        year, moment = _local(value, *zone)
+        if name == "getFullYear":
+            return year
+        if name == "getMilliseconds":
+            return int(value.nanoseconds % times.SECOND // _MILLISECOND)
+        return _DATES[name](moment)
+
+    return get
+
+
+def _local(value: Timestamp, zone: str = "UTC") -> tuple[int, datetime]:
+    try:
+        return times.local(value, zone)
+    except ValueError as error:
+        raise invalid("no such time zone") from error
+
+
+ACCESSORS: Final[dict[str, Callable[..., int]]] = {
+    name: _getter(name) for name in (*_DATES, "getFullYear", "getMilliseconds")
+}
+
+
+def of(value: Any) -> Optional:
+    """``optional.of(value)``."""
+    return Optional(present=True, value=value)
+
+
+def of_non_zero(value: Any) -> Optional:
+    """``optional.ofNonZeroValue(value)``: none for null, 0, false and empty values."""
+    if isinstance(value, Duration):
+        zero = not value.nanoseconds
+    elif isinstance(value, Timestamp):
+        zero = value.nanoseconds == EARLIEST
+    else:
+        zero = value is None or (isinstance(value, (int, float, str, bytes, list, tuple, Mapping)) and not value)
+    return NONE if zero else of(value)
+
+
+def has_value(value: Any) -> bool:
+    """``value.hasValue()``."""
+    return _optional(value, "hasValue").present
+
+
+def value_of(value: Any) -> Any:
+    """``value.value()``; EvalError of an optional without one."""
+    found = _optional(value, "value")
+    if not found.present:
+        raise invalid("optional.none() has no value")
+    return found.value
+
+
+def unwrap(values: Any) -> list[Any]:
+    """``values.unwrapOpt()``: the values of the optionals that have one."""
+    if type(values) is not list:
+        raise no_such_overload("unwrapOpt")
+    return [value.value for value in values if _optional(value, "unwrapOpt").present]
+
+
+def first(values: Any) -> Optional:
+    """``values.first()``."""
+    if type(values) is not list:
+        raise no_such_overload("first")
+    return of(values[0]) if values else NONE
+
+
+def last(values: Any) -> Optional:
+    """``values.last()``."""
+    if type(values) is not list:
+        raise no_such_overload("last")
+    return of(values[-1]) if values else NONE
+
+
+def _optional(value: Any, name: str) -> Optional:
+    if not isinstance(value, Optional):
+        raise no_such_overload(name)
+    return value
+
+
+FUNCTIONS: Final[dict[str, Callable[..., Any]]] = {
+    "optional.of": of,
+    "optional.none": lambda: NONE,
+    "optional.ofNonZeroValue": of_non_zero,
+    "optional.unwrap": unwrap,
+}
+METHODS: Final[dict[str, Callable[..., Any]]] = {
+    "hasValue": has_value,
+    "value": value_of,
+    "unwrapOpt": unwrap,
+    "first": first,
+    "last": last,
+}
+
 
 Cost = Callable[[Sequence[Any]], int]
 
@@ -29,7 +183,7 @@ _SEARCHES: Final = frozenset({"matches", "find", "findAll"})
 class Function:
     """``call`` takes the values of the arguments, of a method the target first.
 
-    A ``metered`` one takes a :class:`~gangctl.cel.library.overload.Spending` before them: a
+    A ``metered`` one takes a :class:`~gangctl.cel.library.values.Spending` before them: a
     :class:`~gangctl.cel.evaluation.frame.Frame` is one.
     """
 
@@ -41,16 +195,16 @@ class Function:
 
 _STANDARD_FUNCTIONS: Final[Mapping[str, Callable[..., Any]]] = {
     **CONVERSIONS,
-    **optionals.FUNCTIONS,
-    "size": text.size,
+    **FUNCTIONS,
+    "size": size,
 }
 _STANDARD_METHODS: Final[Mapping[str, Callable[..., Any]]] = {
     **ACCESSORS,
-    **optionals.METHODS,
-    "size": text.size,
-    "contains": text.contains,
-    "startsWith": text.starts_with,
-    "endsWith": text.ends_with,
+    **METHODS,
+    "size": size,
+    "contains": contains,
+    "startsWith": starts_with,
+    "endsWith": ends_with,
 }
 
 

@@ -5,8 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Mapping
 from typing import Any, Final
 
-from gangctl.cel.library.maps import MISSING, NUMBERS, find
-from gangctl.cel.library.values import INT_MAX, INT_MIN, UINT_MAX, Extension, Optional, Uint, kind
+from gangctl.cel.library.values import (
+    INT_MAX,
+    INT_MIN,
+    MISSING,
+    NUMBERS,
+    UINT_MAX,
+    Extension,
+    Optional,
+    Uint,
+    find,
+    kind,
+)
 
 Charge = Callable[[int], None]
 """Spends steps."""

@@ -1,13 +1,16 @@
-"""IP addresses: ``ip('10.0.0.1')``. Zones and IPv4-mapped IPv6 addresses are refused."""
+"""IP addresses and networks: ``ip('10.0.0.1')``, ``cidr('10.0.0.0/8')``.
+
+Zones and IPv4-mapped IPv6 addresses are refused; a network has the host bits as written.
+"""
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
-from ipaddress import IPv4Address, IPv6Address, ip_address
+from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
 from typing import ClassVar, Final
 
-from gangctl.cel.library.overload import Overload, function, method
-from gangctl.cel.library.values import Extension, invalid
+from gangctl.cel.library.values import Extension, Overload, function, invalid, method
 
 LONGEST: Final = 64
 """Characters of an address."""
@@ -85,4 +88,82 @@ OVERLOADS: Final[tuple[Overload, ...]] = (
     method("isLinkLocalMulticast", _is_link_local_multicast, _KIND),
     method("isLinkLocalUnicast", lambda ip: ip.address.is_link_local, _KIND),
     method("isGlobalUnicast", _is_global_unicast, _KIND),
+)
+
+
+_PREFIX: Final = re.compile(r"0|[1-9][0-9]{0,2}", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class Cidr(Extension):
+    """An address and the length of its prefix."""
+
+    KIND: ClassVar[str] = "net.CIDR"
+    address: IPv4Address | IPv6Address
+    prefix: int
+
+    def contains(self, address: IPv4Address | IPv6Address) -> bool:
+        """Whether an address of the same family is in the network."""
+        shift = self.address.max_prefixlen - self.prefix
+        return address.version == self.address.version and int(address) >> shift == int(self.address) >> shift
+
+
+def parse_cidr(text: str) -> Cidr:
+    """Parse a network; ValueError when ``text`` is none."""
+    head, slash, bits = text.rpartition("/")
+    if not slash or not _PREFIX.fullmatch(bits):
+        raise ValueError("not an address and the length of a prefix")
+    address = parse(head)
+    prefix = int(bits)
+    if prefix > address.max_prefixlen:
+        raise ValueError("the prefix is longer than an address")
+    return Cidr(address, prefix)
+
+
+def _cidr(text: str) -> Cidr:
+    try:
+        return parse_cidr(text)
+    except ValueError as error:
+        raise invalid(f"cidr: {error}") from None
+
+
+def _is_cidr(text: str) -> bool:
+    try:
+        parse_cidr(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _address(text: str) -> Ip:
+    try:
+        return Ip(parse(text))
+    except ValueError as error:
+        raise invalid(f"containsIP: {error}") from None
+
+
+def _contains_ip(cidr: Cidr, other: Ip) -> bool:
+    return cidr.contains(other.address)
+
+
+def _contains_cidr(cidr: Cidr, other: Cidr) -> bool:
+    return cidr.prefix <= other.prefix and cidr.contains(other.address)
+
+
+def _masked(cidr: Cidr) -> Cidr:
+    return Cidr(ip_network((cidr.address, cidr.prefix), strict=False).network_address, cidr.prefix)
+
+
+_CIDR: Final = Cidr.KIND
+CIDR_OVERLOADS: Final[tuple[Overload, ...]] = (
+    function("cidr", _cidr, "string"),
+    function("isCIDR", _is_cidr, "string"),
+    function("string", lambda cidr: f"{cidr.address}/{cidr.prefix}", _CIDR),
+    method("containsIP", lambda cidr, text: _contains_ip(cidr, _address(text)), _CIDR, "string"),
+    method("containsIP", _contains_ip, _CIDR, Ip.KIND),
+    method("containsCIDR", lambda cidr, text: _contains_cidr(cidr, _cidr(text)), _CIDR, "string"),
+    method("containsCIDR", _contains_cidr, _CIDR, _CIDR),
+    method("ip", lambda cidr: Ip(cidr.address), _CIDR),
+    method("prefixLength", lambda cidr: cidr.prefix, _CIDR),
+    method("masked", _masked, _CIDR),
 )

@@ -1,24 +1,28 @@
-"""Functions of lists: those of Kubernetes, and those of CEL's extension since Kubernetes 1.34."""
+"""Functions of lists: those of Kubernetes, those of CEL's extension, and lists as sets (``sets.contains``)."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import cmp_to_key
 from typing import Any, Final
 
 from gangctl.cel.faults import EvalError, EvalKind
 from gangctl.cel.library.equality import compare, equal, key_of, ordered
-from gangctl.cel.library.overload import Overload, Spending, function, metered, method
 from gangctl.cel.library.values import (
     INT_MAX,
     INT_MIN,
     NONE,
     UINT_MAX,
     Optional,
+    Overload,
+    Spending,
     Uint,
     bounded,
+    function,
     invalid,
     kind,
+    metered,
+    method,
     no_such_overload,
 )
 from gangctl.cel.times import Duration
@@ -211,4 +215,38 @@ OVERLOADS: Final[tuple[Overload, ...]] = (
     metered(method("sort", _sort, "list")),
     metered(method("@sortByAssociatedKeys", _sort_by_keys, "list", "list")),
     metered(function("lists.range", _range, "int")),
+)
+
+
+def _membership(spending: Spending, values: Sequence[Any]) -> Callable[[object], bool]:
+    """A membership test for ``values``: constant time except for lists and maps, which are compared."""
+    keys = {key for value in values if (key := key_of(value)) is not None}
+    compared = [value for value in values if key_of(value) is None]
+
+    def contains(sought: object) -> bool:
+        spending.charge(1)
+        key = key_of(sought)
+        return key in keys if key is not None else any(equal(sought, value, spending.charge) for value in compared)
+
+    return contains
+
+
+def _contains(spending: Spending, values: Sequence[Any], some: Sequence[Any]) -> bool:
+    contains = _membership(spending, values)
+    return all(contains(value) for value in some)
+
+
+def _equivalent(spending: Spending, left: Sequence[Any], right: Sequence[Any]) -> bool:
+    return _contains(spending, left, right) and _contains(spending, right, left)
+
+
+def _intersects(spending: Spending, left: Sequence[Any], right: Sequence[Any]) -> bool:
+    contains = _membership(spending, right)
+    return any(contains(value) for value in left)
+
+
+SET_OVERLOADS: Final[tuple[Overload, ...]] = (
+    metered(function("sets.contains", _contains, "list", "list")),
+    metered(function("sets.equivalent", _equivalent, "list", "list")),
+    metered(function("sets.intersects", _intersects, "list", "list")),
 )

@@ -9,9 +9,8 @@ from datetime import date
 from typing import ClassVar, Final
 
 from gangctl.cel.library import url
-from gangctl.cel.library.overload import Overload, function, method
 from gangctl.cel.library.string_format import quoted
-from gangctl.cel.library.values import LARGEST, NONE, Extension, Optional
+from gangctl.cel.library.values import LARGEST, NONE, Extension, Optional, Overload, function, method
 
 _LABEL: Final = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
 _SUBDOMAIN: Final = rf"{_LABEL}(\.{_LABEL})*"

@@ -14,8 +14,7 @@ from functools import lru_cache, total_ordering
 from typing import ClassVar, Final
 
 from gangctl.cel.faults import EvalError, EvalKind
-from gangctl.cel.library.overload import Overload, function, method
-from gangctl.cel.library.values import INT_MAX, INT_MIN, Extension, invalid
+from gangctl.cel.library.values import INT_MAX, INT_MIN, Extension, Overload, function, invalid, method
 
 LONGEST: Final = 512
 """Characters of a quantity."""

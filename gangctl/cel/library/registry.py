@@ -12,29 +12,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from gangctl.cel.library import (
-    cidr,
-    ip,
-    lists,
-    named_format,
-    quantity,
-    regex,
-    semver,
-    sets,
-    strings,
-    url,
-)
-from gangctl.cel.library.overload import Function, Overload, table
+from gangctl.cel.library import ip, lists, named_format, quantity, semver, strings, url
+from gangctl.cel.library.values import Function, Overload, table
 
 _OVERLOADS: Final[tuple[Overload, ...]] = (
-    *cidr.OVERLOADS,
+    *ip.CIDR_OVERLOADS,
     *ip.OVERLOADS,
     *lists.OVERLOADS,
     *named_format.OVERLOADS,
     *quantity.OVERLOADS,
-    *regex.OVERLOADS,
+    *strings.REGEX_OVERLOADS,
     *semver.OVERLOADS,
-    *sets.OVERLOADS,
+    *lists.SET_OVERLOADS,
     *strings.OVERLOADS,
     *url.OVERLOADS,
 )

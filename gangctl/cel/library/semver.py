@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from functools import total_ordering
 from typing import ClassVar, Final
 
-from gangctl.cel.library.overload import Overload, function, method
-from gangctl.cel.library.values import INT_MAX, UINT_MAX, Extension, invalid
+from gangctl.cel.library.values import INT_MAX, UINT_MAX, Extension, Overload, function, invalid, method
 
 LONGEST: Final = 1024
 """Characters of a version."""

@@ -12,8 +12,7 @@ from decimal import Decimal
 from typing import Any, Final
 
 from gangctl.cel.faults import EvalError, EvalKind
-from gangctl.cel.library.overload import Spending
-from gangctl.cel.library.values import COPIED_SHIFT, TypeValue, bounded, invalid, kind
+from gangctl.cel.library.values import COPIED_SHIFT, Spending, TypeValue, bounded, invalid, kind
 
 WIDEST: Final = 1000
 """Digits or columns that a precision may ask for."""

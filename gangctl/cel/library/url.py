@@ -11,9 +11,8 @@ from ipaddress import AddressValueError, IPv6Address
 from string import ascii_letters, digits
 from typing import ClassVar, Final
 
-from gangctl.cel.library.overload import Overload, function, method
 from gangctl.cel.library.string_format import quoted
-from gangctl.cel.library.values import Extension, invalid
+from gangctl.cel.library.values import Extension, Overload, function, invalid, method
 
 LONGEST: Final = 64 * 1024
 """Characters of a URL."""

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 @asking.files
 @options.output("table", "json", "yaml")
 @options.colour
-def command(*, name: ObjectName, group: str | None, form: str, **flags: Any) -> None:
+def describe(*, name: ObjectName, group: str | None, form: str, **flags: Any) -> None:
     """Show one gang: groups, Jobs, pods, nodes, causes, events.
 
     Groups, Jobs and pods are drawn as a tree: what is alike is counted, a few of a kind are

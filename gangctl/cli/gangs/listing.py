@@ -54,7 +54,7 @@ class PhaseChoice(click.ParamType[GangPhase]):
 @asking.files
 @options.listing("table", "wide", "json", "yaml", "name")
 @options.colour
-def command(
+def get(
     *,
     names: tuple[ObjectName, ...],
     phases: tuple[GangPhase, ...],

@@ -11,7 +11,7 @@ from gangctl.api.jobset import JobSet
 from gangctl.cli.kueuesnapshot import Stock
 from gangctl.cli.queue.index import QueueIndex
 from gangctl.fit import verdict
-from gangctl.fit.snapshot import Held
+from gangctl.fit.clusterstate import Held
 from gangctl.kueue.objects import ClusterQueue, LocalQueue, QueuedWorkload
 from gangctl.kueue.order import head_of
 from gangctl.kueue.states import phase_of

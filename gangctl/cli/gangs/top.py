@@ -22,7 +22,7 @@ from gangctl.cli.output import print_answer
 @options.output("table", "json", "yaml")
 @options.no_headers
 @options.colour
-def command(*, once: bool, form: str, no_headers: bool, **flags: Any) -> None:
+def top(*, once: bool, form: str, no_headers: bool, **flags: Any) -> None:
     """Show what runs and what waits, by queue: trouble first.
 
     On a terminal the view stays and follows the cluster, until Ctrl-C; elsewhere, with --once

@@ -39,7 +39,7 @@ GOALS: Final = ("scheduled", "ready", "finished")
 )
 @options.output("table", "json", "yaml", "name")
 @options.colour
-def command(
+def wait(
     *,
     names: tuple[ObjectName, ...],
     goal: str,

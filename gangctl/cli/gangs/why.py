@@ -19,7 +19,7 @@ from gangctl.cli.output import answer_no, print_answer
 @asking.files
 @options.output("table", "json", "yaml")
 @options.colour
-def command(*, name: ObjectName, form: str, **flags: Any) -> None:
+def why(*, name: ObjectName, form: str, **flags: Any) -> None:
     """Say why a gang is not running, most likely cause first.
 
     Each cause comes with what shows it, what to do about it, and the next command to run.

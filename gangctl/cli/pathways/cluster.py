@@ -21,7 +21,7 @@ from gangctl.controllers.pathways.plan import PATHWAYS_JOBS
 from gangctl.errors import ClusterUnavailableError, ForbiddenError, NotFoundError
 from gangctl.fit.nodes import NodeShape, read_node
 from gangctl.gang.resolve import ClusterRules
-from gangctl.pathways.status.projections import pathways_owner
+from gangctl.pathways.status.facts import pathways_owner
 from gangctl.pathways.words import API_VERSION, HEAD, JOB_LABEL
 
 _OVER: Final = frozenset({"Succeeded", "Failed"})

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from gangctl.cli.pathways.cluster import ClusterFacts
     from gangctl.cli.pathways.subjects import Wanted
-    from gangctl.pathways.flags.commandline import Flags
+    from gangctl.pathways.flags.texts import Flags
     from gangctl.pathways.options import PathwaysOptions
 
 
@@ -291,7 +291,7 @@ NAMES: Final = tuple(name.replace("-", "_") for name, _ in _JOB_FLAGS)
 
 
 def job_flags(command: F) -> F:
-    """One flag for each field of :class:`~gangctl.pathways.flags.commandline.Flags` that is about the job itself."""
+    """One flag for each field of :class:`~gangctl.pathways.flags.texts.Flags` that is about the job itself."""
     for _, option in reversed(_JOB_FLAGS):
         command = option(command)
     return command
@@ -305,7 +305,7 @@ def take_job_flags(flags: dict[str, Any]) -> dict[str, Any]:
 
 def made_flags(given: dict[str, Any], namespace: str | None) -> Flags:
     """What the command line says, with the text of its file; InputError where that cannot be read."""
-    from gangctl.pathways.flags.commandline import Flags  # noqa: PLC0415 -- --help does without
+    from gangctl.pathways.flags.texts import Flags  # noqa: PLC0415 -- --help does without
 
     if "env_file" in given:
         given = {**given, "env_file": _text_of(given["env_file"]), "local_environment": dict(os.environ)}

@@ -11,8 +11,15 @@ from gangctl.cli.output import Section, Table
 from gangctl.cli.pathways.report import STATUS, UNSEEN, PathwaysCondition, PathwaysStatus
 from gangctl.fit.report import API_VERSION
 from gangctl.pathways.status.conclusion import next_status
-from gangctl.pathways.status.facts import Condition, JobSetFacts, PathwaysFacts, Phase, Status
-from gangctl.pathways.status.projections import read_jobset_facts, read_pathways_facts
+from gangctl.pathways.status.facts import (
+    Condition,
+    JobSetFacts,
+    PathwaysFacts,
+    Phase,
+    Status,
+    read_jobset_facts,
+    read_pathways_facts,
+)
 from gangctl.pathways.words import HEAD, PROXY_PORT, RESOURCE_MANAGER_CONTAINER
 
 

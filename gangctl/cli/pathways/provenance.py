@@ -19,7 +19,7 @@ from gangctl.cli.pathways.subjects import Subject
 from gangctl.cli.pathways.translation import lies_in
 from gangctl.errors import one_line
 from gangctl.fit.report import API_VERSION
-from gangctl.pathways.origins import Origin, OriginKind
+from gangctl.pathways.result import Origin, OriginKind
 
 _SHOWN: Final = 72
 """Characters of a value for a person; ``-o json`` has all of it."""

@@ -45,7 +45,7 @@ def render(
         --pathways-gcs-location gs://BUCKET/DIR --profile xpk
     """  # noqa: D301 -- \b keeps the lines of a paragraph apart
     from gangctl.cli.pathways.subjects import refuse, refuse_nameless, say_notices  # noqa: PLC0415 -- --help does without
-    from gangctl.pathways.headnodes import head_requests_in_words  # noqa: PLC0415
+    from gangctl.pathways.draft import head_requests_in_words  # noqa: PLC0415
 
     subjects = flags.wanted(given).subjects(flags.facts_of(cluster))
     refuse(subjects)

@@ -18,7 +18,7 @@ from gangctl.errors import InputError
 from gangctl.fit.nodes import NodeShape
 from gangctl.gang.reasons import Notice
 from gangctl.gang.resolve import ClusterRules
-from gangctl.pathways.headnodes import check_head
+from gangctl.pathways.draft import check_head
 from gangctl.pathways.options import PathwaysOptions
 from gangctl.pathways.problems import Problem
 from gangctl.pathways.reading.pathwaysjob import is_pathways_job
@@ -27,7 +27,7 @@ from gangctl.pathways.words import API_VERSION, KIND, OPTIONS
 
 if TYPE_CHECKING:
     from gangctl.cli.pathways.cluster import ClusterFacts
-    from gangctl.pathways.flags.commandline import Flags
+    from gangctl.pathways.flags.texts import Flags
 
 _FLAG: Final = "--"
 _OPTION: Final = re.compile(rf"metadata\.annotations\[{re.escape(OPTIONS)}\]\.(?P<name>\w+)")

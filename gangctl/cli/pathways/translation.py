@@ -15,11 +15,10 @@ from gangctl.gang.report import requests_per_pod
 from gangctl.gang.resolve import ClusterRules, resolve
 from gangctl.pathways.job import PathwaysJob
 from gangctl.pathways.options import PathwaysOptions
-from gangctl.pathways.origins import Origin, OriginKind
 from gangctl.pathways.problems import InvalidReason, Problem
 from gangctl.pathways.reading.pathwaysjob import Reading, read_pathways_job
-from gangctl.pathways.rendering.render import render
-from gangctl.pathways.result import Rendering, Setting
+from gangctl.pathways.rendering.jobset import render
+from gangctl.pathways.result import Origin, OriginKind, Rendering, Setting
 
 NO_OPTIONS: Final = PathwaysOptions()
 DEFAULT_SETTING: Final = Setting()

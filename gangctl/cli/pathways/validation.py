@@ -17,7 +17,7 @@ from gangctl.cli.pathways.report import VALIDATION, PathwaysValidation, ProblemR
 from gangctl.cli.pathways.subjects import Subject
 from gangctl.cli.quantities import with_quantities
 from gangctl.fit.report import API_VERSION, FitReport
-from gangctl.pathways.headnodes import head_requests_in_words
+from gangctl.pathways.draft import head_requests_in_words
 from gangctl.pathways.problems import Problem
 
 

@@ -11,7 +11,7 @@ from functools import partial
 from typing import Any, Final
 
 from gangctl.api.meta import GANG_MODE, JOBSET_API_VERSION, QUEUE_NAME
-from gangctl.cel.evaluation.plain import plain
+from gangctl.cel.evaluation.conversions import plain
 from gangctl.cel.faults import EvalError
 from gangctl.cel.meter import StepMeter
 from gangctl.cel.program import Bindings

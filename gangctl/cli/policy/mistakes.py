@@ -8,10 +8,9 @@ from datetime import datetime
 from typing import Final
 
 from gangctl.api.documents import Document
-from gangctl.cel.ast import Call, Literal, Node
+from gangctl.cel.ast import Call, Literal, Node, walk
+from gangctl.cel.limits import profile_of
 from gangctl.cel.meter import EXPRESSION_STEPS, POLICY_STEPS
-from gangctl.cel.profile import profile_of
-from gangctl.cel.walk import walk
 from gangctl.cli.policy.loading import Loaded, Remark, Severity
 from gangctl.policy.loaded import Expression, LoadedPolicy
 

@@ -98,7 +98,7 @@ def find_suite_files(paths: Sequence[str]) -> list[Path]:
     found: dict[Path, None] = {}
     for path in map(Path, paths):
         if path.is_dir():
-            found |= dict.fromkeys(sorted(_below(path)))
+            found |= dict.fromkeys(sorted(_files_below(path)))
         elif path.exists():
             found[path] = None
         else:
@@ -108,7 +108,7 @@ def find_suite_files(paths: Sequence[str]) -> list[Path]:
     return list(found)
 
 
-def _below(directory: Path) -> list[Path]:
+def _files_below(directory: Path) -> list[Path]:
     def refuse(error: OSError) -> None:
         raise InputError(f"{error.filename}: {(error.strerror or type(error).__name__).lower()}")
 

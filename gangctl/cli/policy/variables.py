@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from gangctl.api.objects import Object
-from gangctl.cel.evaluation.plain import plain
+from gangctl.cel.evaluation.conversions import plain
 from gangctl.cel.faults import EvalError
 from gangctl.cel.meter import StepMeter
 from gangctl.cel.program import Bindings

@@ -26,7 +26,7 @@ from gangctl.client.client import Client
 @options.output("table", "json", "yaml", "name")
 @options.cluster
 @options.colour
-def command(
+def describe(
     *,
     name: ObjectName,
     namespace: str | None,

@@ -33,14 +33,19 @@ from gangctl.controllers.pathways.plan import (
 from gangctl.controllers.pathways.upstream import HeadNodes, Upstream
 from gangctl.errors import AlreadyExistsError, ApiError, ConflictError, NotFoundError
 from gangctl.gang.reasons import Notice, Reason
-from gangctl.pathways.draft import Draft, draft
-from gangctl.pathways.headnodes import check_head
+from gangctl.pathways.draft import Draft, check_head, draft
 from gangctl.pathways.options import PathwaysOptions
 from gangctl.pathways.result import Setting
 from gangctl.pathways.status.conclusion import next_status
-from gangctl.pathways.status.facts import JobSetFacts, Obstacle, PathwaysFacts, Status
-from gangctl.pathways.status.projections import read_jobset_facts, read_pathways_facts
-from gangctl.pathways.status.transitions import notices as transitions
+from gangctl.pathways.status.conclusion import notices as transitions
+from gangctl.pathways.status.facts import (
+    JobSetFacts,
+    Obstacle,
+    PathwaysFacts,
+    Status,
+    read_jobset_facts,
+    read_pathways_facts,
+)
 from gangctl.runtime.controller import (
     Action,
     Controller,

@@ -10,8 +10,16 @@ from gangctl.client.resources import Resource
 from gangctl.errors import ApiError, ForbiddenError, InvalidError
 from gangctl.gang.reasons import Notice, Reason
 from gangctl.pathways.draft import Draft
-from gangctl.pathways.status.facts import JobSetFacts, Obstacle, PathwaysFacts, Phase, Status
-from gangctl.pathways.status.projections import pathways_owner, read_jobset_facts, read_pathways_facts
+from gangctl.pathways.status.facts import (
+    JobSetFacts,
+    Obstacle,
+    PathwaysFacts,
+    Phase,
+    Status,
+    pathways_owner,
+    read_jobset_facts,
+    read_pathways_facts,
+)
 from gangctl.pathways.words import API_VERSION, GROUP, KIND, PLURAL
 
 PATHWAYS_JOBS: Final = Resource(GROUP, API_VERSION.partition("/")[2], PLURAL, KIND)

@@ -14,9 +14,8 @@ from gangctl.api.jobset import read_jobset
 from gangctl.api.objects import Object
 from gangctl.controllers.queues.sources import QueueSources
 from gangctl.errors import FieldError
-from gangctl.fit.clusterstate import FitRequest
+from gangctl.fit.clusterstate import FitRequest, Snapshot
 from gangctl.fit.report import FitReport
-from gangctl.fit.snapshot import Snapshot
 from gangctl.fit.verdict import MOST_PODSETS, fit
 from gangctl.gang.reasons import Reason
 from gangctl.kueue.blocked import Blocked, blocked

@@ -1,4 +1,4 @@
-"""TPUs by all their names: the table of machine types, and the lookup of a name.
+"""TPUs by all their names: the table of machine types, the lookup of a name, and the slice of a topology.
 
 Names are looked up, never parsed and composed, so that an unknown name is rejected and not passed on.
 """
@@ -12,8 +12,8 @@ from functools import cache
 from typing import Final, NoReturn
 
 from gangctl.errors import shown
-from gangctl.pathways.accelerators import shapes
-from gangctl.pathways.accelerators.slices import Accelerator
+from gangctl.pathways.accelerators import slices
+from gangctl.pathways.accelerators.slices import Accelerator, Slice
 from gangctl.pathways.problems import SHOWN, InvalidReason, RefusedValueError
 
 _NEAR: Final = 3
@@ -133,7 +133,7 @@ def device_types(family: str) -> Mapping[str, str]:
     accelerator = default_of(FAMILIES[family])
     return {
         f"{family}-{chips * accelerator.cores_per_chip}": topology
-        for chips, topology in shapes.by_chips(accelerator.generation).items()
+        for chips, topology in slices.by_chips(accelerator.generation).items()
     }
 
 
@@ -186,7 +186,7 @@ def _is_device(name: str) -> bool:
     if found is None:
         return False
     family, topology = found["family"], found["topology"]
-    known = shapes.of_generation(FAMILIES[family]) if topology else device_types(family)
+    known = slices.of_generation(FAMILIES[family]) if topology else device_types(family)
     return (topology or name) in known
 
 
@@ -194,12 +194,12 @@ def _device(text: str, family: str, size: str | None, topology: str | None) -> t
     """The row and topology of a family and either a size or a topology."""
     accelerator = default_of(FAMILIES[family])
     sizes = device_types(family)
-    known = shapes.of_generation(accelerator.generation)
+    known = slices.of_generation(accelerator.generation)
     meant = sizes.get(f"{family}-{size}") if topology is None else topology
     if meant in known:
-        return (single_chip(accelerator) if shapes.chips(meant) == 1 else accelerator), meant
+        return (single_chip(accelerator) if slices.chips(meant) == 1 else accelerator), meant
     if topology is not None:
-        near = ", ".join(f"{family}-{each}" for each in shapes.near(topology, known))
+        near = ", ".join(f"{family}-{each}" for each in slices.near(topology, known))
         return _refuse(f"{shown(text)}: {family} has no topology {topology}; near ones are {near}")
     wanted = int(size or 0)
     closest = sorted(sizes, key=lambda name: abs(int(name.rpartition("-")[2]) - wanted))[:_NEAR]
@@ -209,3 +209,61 @@ def _device(text: str, family: str, size: str | None, topology: str | None) -> t
 
 def _refuse(detail: str) -> NoReturn:
     raise RefusedValueError(InvalidReason.UNKNOWN_ACCELERATOR, detail)
+
+
+_TOPOLOGY: Final = re.compile(r"[1-9][0-9]{0,5}(x[1-9][0-9]{0,5}){1,2}")
+_EXAMPLES: Final = {2: "2x4", 3: "2x2x4"}
+_SHOWN: Final = 13
+"""Maximum of topologies in a message; of more, only near ones are listed."""
+
+
+def topologies(accelerator: Accelerator, *, strict: bool) -> tuple[str, ...]:
+    """The topologies that a machine type may be given, ascending by chips.
+
+    ``strict`` is the list of PathwaysJobs, which have seven machine types and nothing for others; else XPK's rule.
+    """
+    return slices.of_job(accelerator.machine_type) if strict else slices.of_flags(accelerator)
+
+
+def normalized(topology: str, accelerator: Accelerator) -> str:
+    """A topology in lower case without surrounding blanks; RefusedValueError for another form."""
+    text = topology.strip().lower()
+    if _TOPOLOGY.fullmatch(text) and text.count("x") + 1 == accelerator.dimensions:
+        return text
+    form = f"{accelerator.dimensions} positive numbers with x between them, such as {_EXAMPLES[accelerator.dimensions]}"
+    wrong = f"{shown(topology)} is not one" if text else "it is empty"
+    return _refuse_topology(f"a topology of {accelerator.generation} is {form}; {wrong}")
+
+
+def slice_of(accelerator: Accelerator, topology: str, *, strict: bool) -> Slice:
+    """The slice of a topology; RefusedValueError if the machine type does not have it.
+
+    One chip is on the machine type with one chip, whichever was named: ``1x1`` of ``ct6e-standard-4t``, which a
+    PathwaysJob may say, selects nodes of ``ct6e-standard-1t``, and a pod that asks for four chips fits on none of them.
+    """
+    allowed = topologies(accelerator, strict=strict)
+    if strict and not allowed:
+        raise RefusedValueError(
+            InvalidReason.UNKNOWN_ACCELERATOR,
+            f"a PathwaysJob has no {accelerator.machine_type}; it may have {', '.join(slices.MACHINE_TYPES_OF_JOBS)}",
+        )
+    text = normalized(topology, accelerator)
+    if text not in allowed:
+        _refuse_topology(_unknown(text, accelerator, allowed, strict=strict))
+    return Slice(single_chip(accelerator) if slices.chips(text) == 1 else accelerator, text)
+
+
+def _unknown(topology: str, accelerator: Accelerator, allowed: tuple[str, ...], *, strict: bool) -> str:
+    """The message for a valid topology that the machine type does not have."""
+    where = " in a PathwaysJob" if strict else ""
+    refused = f"{accelerator.machine_type} has no topology {topology}{where}"
+    if not allowed:
+        return f"{refused}; GKE names none for it"
+    if len(allowed) <= _SHOWN:
+        return f"{refused}; it has {', '.join(allowed)}"
+    near = ", ".join(slices.near(topology, allowed))
+    return f"{refused}; near ones are {near}; gangctl pathways accelerators {accelerator.machine_type} lists all"
+
+
+def _refuse_topology(detail: str) -> NoReturn:
+    raise RefusedValueError(InvalidReason.INVALID_TOPOLOGY, detail)

@@ -1,24 +1,270 @@
-"""The rules for a PathwaysJob, from an object or from flags."""
+"""The rules for a PathwaysJob, from an object or from flags: names, gangs that could start, options, machines."""
 
 from __future__ import annotations
 
 import re
 from typing import Final
 
+from gangctl.api.meta import EXCLUSIVE_TOPOLOGY, GANG_OPTIONS, GANGS, NODE_SELECTOR_STRATEGY
 from gangctl.errors import ErrorKind, plural, shown
+from gangctl.gang.config import LABEL_KEY, GangMode, parse_gangs, read_options
+from gangctl.gang.naming import is_dns_label
 from gangctl.gang.plan import INT32_MAX
 from gangctl.gang.reasons import Notice, Reason
 from gangctl.gang.validate import MAX_JOBS
-from gangctl.pathways.checks.components import check_components, check_images
-from gangctl.pathways.checks.findings import Findings
-from gangctl.pathways.checks.gangs import check_gangs
-from gangctl.pathways.checks.names import check_names, check_pod_names
-from gangctl.pathways.checks.options import check_options, check_slicing
-from gangctl.pathways.checks.template import check_pod_size, check_template
+from gangctl.pathways.accelerators.slices import Slice
+from gangctl.pathways.checks.template import (
+    Findings,
+    check_amounts,
+    check_components,
+    check_images,
+    check_pod_size,
+    check_template,
+)
+from gangctl.pathways.gangs import gangs, together
 from gangctl.pathways.job import DEFAULT_MAIN_CONTAINER, DEFAULT_SLICE_RESTARTS, PathwaysJob
-from gangctl.pathways.origins import OriginKind
+from gangctl.pathways.names import ADDRESS_CHARACTERS, AUTO, LABEL_CHARACTERS, is_dns_1035, longest_pod, subdomain
+from gangctl.pathways.options import Slicing, Startup
 from gangctl.pathways.problems import InvalidReason, Problem
-from gangctl.pathways.words import GKE_ACCELERATOR, GKE_TOPOLOGY, WORKERS
+from gangctl.pathways.result import OriginKind
+from gangctl.pathways.words import (
+    GANG_MODE_PATH,
+    GKE_ACCELERATOR,
+    GKE_NODEPOOL,
+    GKE_TOPOLOGY,
+    NAME_CHARACTERS,
+    POD,
+    WORKER,
+    WORKER_MODE,
+    WORKER_MODE_PATH,
+    WORKERS,
+    annotation,
+    option_path,
+)
+
+NAME: Final = "metadata.name"
+
+
+def check_names(found: Findings) -> None:
+    """The name and the subdomain form an address that fits into a label."""
+    job = found.job
+    if job.namespace and not is_dns_label(job.namespace):
+        detail = f"{shown(job.namespace)} is not the name of a namespace: lower case letters, digits and -"
+        found.refuse(InvalidReason.INVALID_NAME, "metadata.namespace", detail)
+    asked = job.options.subdomain
+    valid = asked is None or (is_dns_1035(asked) and len(asked) <= LABEL_CHARACTERS)
+    if not valid:
+        detail = (
+            f'must be "{AUTO}" or lower case letters, digits and -, first a letter, at most {LABEL_CHARACTERS} '
+            f"characters; got {shown(asked)}"
+        )
+        found.refuse(InvalidReason.INVALID_OPTIONS, option_path("subdomain"), detail)
+    if not job.name:
+        return
+    if not is_dns_1035(job.name):
+        detail = (
+            f"{shown(job.name)} cannot name a JobSet: lower case letters, digits and -, first a letter, last none of -"
+        )
+        found.refuse(InvalidReason.INVALID_NAME, NAME, detail)
+    elif valid:
+        _check_address(found)
+
+
+def _check_address(found: Findings) -> None:
+    name = found.job.name
+    chosen = subdomain(found.job)
+    room = ADDRESS_CHARACTERS - len(chosen) if chosen else NAME_CHARACTERS
+    if len(name) > room:
+        option = found.place(option_path("subdomain"))
+        beside = f" with subdomain {shown(chosen)}" if chosen else ""
+        advice = "" if found.job.options.subdomain == AUTO else f', or set {option} to "{AUTO}"'
+        detail = (
+            f"{len(name)} characters, at most {room} are possible{beside}, because the head's address has to fit into "
+            f"a label: choose a shorter one{advice}"
+        )
+        found.refuse(InvalidReason.NAME_TOO_LONG, NAME, detail, ErrorKind.TOO_LONG)
+
+
+def check_pod_names(found: Findings) -> None:
+    """The longest pod name is a valid host name."""
+    longest = longest_pod(found.job)
+    over = len(longest) - LABEL_CHARACTERS
+    if over > 0:
+        most = len(found.job.name) - over
+        detail = (
+            f"{len(found.job.name)} characters, at most {most} are possible: the longest pod would be {longest}, and "
+            f"{LABEL_CHARACTERS} characters are a host name's most"
+        )
+        found.refuse(InvalidReason.NAME_TOO_LONG, NAME, detail, ErrorKind.TOO_LONG)
+
+
+_ELASTIC: Final = "spec.controller.elasticSlices"
+_PRIORITY: Final = "spec.workers[0].priorityClassName"
+_DEFAULT_SCHEDULER: Final = "default-scheduler"
+_GROUPS: Final = ("schedulingGroup", "workloadRef")
+"""Fields of a pod that name its group, the latter in Kubernetes 1.35."""
+
+
+def check_gangs(found: Findings) -> None:
+    """Every combination that would wait permanently, or that Kubernetes would reject."""
+    _check_levels(found)
+    _check_elastic(found)
+    _check_order(found)
+    _check_exclusive(found)
+    _check_pools(found)
+    _check_uniform(found)
+
+
+def _check_levels(found: Findings) -> None:
+    if found.job.gang_mode is GangMode.GANG and found.job.worker_mode is not None:
+        detail = f'is "{found.job.worker_mode}" beside {found.place(GANG_MODE_PATH)} "Gang": write one of them'
+        found.refuse(InvalidReason.INVALID_GANG_MODE, WORKER_MODE_PATH, detail, ErrorKind.FORBIDDEN)
+
+
+def _check_elastic(found: Findings) -> None:
+    """A group of all slices does not start while one is missing: that is its purpose."""
+    if not found.job.elastic_slices:
+        return
+    for path, mode in ((GANG_MODE_PATH, found.job.gang_mode), (WORKER_MODE_PATH, found.job.worker_mode)):
+        if mode is GangMode.GANG:
+            detail = (
+                f"Gang could not start, or go on, with a slice missing, as {found.place(_ELASTIC)} "
+                f"({found.job.elastic_slices}) allows: use {WORKER_MODE}: ReplicatedGang, a group for each slice"
+            )
+            where = annotation(GANGS) if GANGS in found.job.annotations else path
+            found.refuse(InvalidReason.ELASTIC_GANG, where, detail, ErrorKind.FORBIDDEN)
+            return
+
+
+def _check_order(found: Findings) -> None:
+    """Workers that are created after the head is ready are missing for a head that waits for them."""
+    order = found.job.options.startup
+    if order in {None, Startup.ANY_ORDER} or not together(found.job):
+        return
+    waits = "a place beside a worker" if found.job.colocated else "the gang that they are in together"
+    detail = (
+        f"{order} makes the workers once the head is ready, and the head waits for {waits}: "
+        f"use {Startup.ANY_ORDER}, or leave it out"
+    )
+    found.refuse(InvalidReason.GANG_DEADLOCK, option_path("startup"), detail, ErrorKind.FORBIDDEN)
+
+
+def _check_exclusive(found: Findings) -> None:
+    """On the PathwaysJob the annotation would apply to every Job of the JobSet."""
+    annotations = found.job.annotations
+    if EXCLUSIVE_TOPOLOGY not in annotations or NODE_SELECTOR_STRATEGY in annotations:
+        return
+    if gangs(found.job).any:
+        detail = (
+            "deadlocks with a gang: JobSet makes the other pods of a Job once the first has a node, and a gang gets "
+            f"nodes only as a whole. Leave it out, or set {found.place(GANG_MODE_PATH)} to Off"
+        )
+    elif found.job.colocated:
+        detail = "keeps head and workers apart, which a colocated head does not survive: leave it out"
+    else:
+        return
+    found.refuse(InvalidReason.GANG_DEADLOCK, annotation(EXCLUSIVE_TOPOLOGY), detail, ErrorKind.FORBIDDEN)
+
+
+def _check_pools(found: Findings) -> None:
+    """A node pool holds one slice, so that a group of several fits in no pool."""
+    chosen = gangs(found.job)
+    if found.job.slices <= 1 or GangMode.GANG not in {chosen.jobset, chosen.worker}:
+        return
+    listed, _ = parse_gangs(found.job.annotations.get(GANGS, "[]"))
+    place, key = next(
+        (
+            (f"{annotation(GANGS)}[{index}]", gang.topology_key)
+            for index, gang in enumerate(listed)
+            if WORKER in gang.replicated_jobs
+        ),
+        (annotation(GANG_OPTIONS), read_options(found.job.annotations.get(GANG_OPTIONS, "{}"), "", []).topology_key),
+    )
+    if key == GKE_NODEPOOL:
+        detail = (
+            f"one gang of {found.job.slices} slices does not fit into one {GKE_NODEPOOL}, which is one slice: "
+            f"use {WORKER_MODE}: ReplicatedGang, or leave topologyKey out"
+        )
+        found.refuse(InvalidReason.GANG_DEADLOCK, f"{place}.topologyKey", detail)
+
+
+def _check_uniform(found: Findings) -> None:
+    """Pods of one group need one scheduler, in Kubernetes 1.37 one priority, and no other group."""
+    job = found.job
+    if gangs(job).jobset is not GangMode.GANG or job.template is None:
+        return
+    pod = job.template.get("spec", {})
+    priority = pod.get("priorityClassName", "")
+    if priority and priority != job.worker_priority_class:
+        detail = f"head and workers are one gang and need one priority class: set {found.place(_PRIORITY)} to the same"
+        found.refuse(InvalidReason.INVALID_GANG_MODE, f"{POD}.priorityClassName", detail)
+    if pod.get("schedulerName", _DEFAULT_SCHEDULER) not in {"", _DEFAULT_SCHEDULER}:
+        detail = f"head and workers are one gang and need one scheduler, {_DEFAULT_SCHEDULER}: leave it out"
+        found.refuse(InvalidReason.INVALID_GANG_MODE, f"{POD}.schedulerName", detail)
+    for field in _GROUPS:
+        if pod.get(field):
+            detail = "names another group for the head, which is in one gang with the workers: leave it out"
+            found.refuse(InvalidReason.INVALID_GANG_MODE, f"{POD}.{field}", detail, ErrorKind.FORBIDDEN)
+
+
+_KEY: Final = re.compile(LABEL_KEY)
+_VALUE: Final = re.compile(r"([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?")
+_CUBE: Final = 4
+"""Side of the cubes that larger slices of tpu7x are made of."""
+_SUB: Final = "parts of a slice exist for ct6e-standard-4t with a topology of at least 2x4"
+_SUPER: Final = "slices of several cubes exist for tpu7x-standard-4t, with topologies whose sides are multiples of 4"
+
+
+def check_options(found: Findings) -> None:
+    """Rules of Kubernetes beyond the types; the subdomain is checked with the name."""
+    options = found.job.options
+    for key, value in (options.head_node_selector or {}).items():
+        if not _KEY.fullmatch(key) or not _VALUE.fullmatch(value):
+            detail = f"{shown(key)}: {shown(value)} is not a label of a node"
+            found.refuse(InvalidReason.INVALID_OPTIONS, option_path("headNodeSelector"), detail)
+    for index, prefix in enumerate(options.drop_metadata or ()):
+        if not prefix.strip():
+            detail = "must not be empty: every label and annotation begins so"
+            found.refuse(InvalidReason.INVALID_OPTIONS, option_path(f"dropMetadata[{index}]"), detail)
+    for name, seconds in (
+        ("ttlSecondsAfterFinished", options.ttl_seconds_after_finished),
+        ("unreachableTimeoutSeconds", options.unreachable_timeout_seconds),
+    ):
+        if seconds is not None and seconds > INT32_MAX:
+            found.refuse(InvalidReason.INVALID_OPTIONS, option_path(name), f"must be at most {INT32_MAX} seconds")
+    _check_head_resources(found)
+
+
+def _check_head_resources(found: Findings) -> None:
+    resources = found.job.options.head_resources
+    if resources is None:
+        return
+    for name, each in (("resourceManager", resources.resource_manager), ("proxy", resources.proxy)):
+        if each is not None:
+            check_amounts(found, option_path(f"headResources.{name}"), each.requests or {}, each.limits or {})
+
+
+def check_slicing(found: Findings) -> None:
+    """Option ``slicing`` is possible for the slice."""
+    slicing, part = found.job.options.slicing, found.job.slice
+    refused = ""
+    if slicing is Slicing.SUB and not _can_be_part(part):
+        refused = _SUB
+    elif slicing is Slicing.SUPER and not _is_of_cubes(part):
+        refused = _SUPER
+    if refused:
+        detail = f"{slicing} is not possible with {part.accelerator.machine_type} {part.topology}: {refused}"
+        found.refuse(InvalidReason.INVALID_SLICING, option_path("slicing"), detail)
+
+
+def _can_be_part(part: Slice) -> bool:
+    return part.accelerator.machine_type == "ct6e-standard-4t" and part.vms > 1
+
+
+def _is_of_cubes(part: Slice) -> bool:
+    sides = [int(side) for side in part.topology.split("x")]
+    return part.accelerator.generation == "tpu7x" and all(side % _CUBE == 0 for side in sides)
+
 
 DIRECTORY: Final = "spec.pathwaysDir"
 ELASTIC: Final = "spec.controller.elasticSlices"

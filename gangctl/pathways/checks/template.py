@@ -1,22 +1,23 @@
-"""The user's pod, together with the containers that gangctl adds."""
+"""The user's pod, together with the containers that gangctl adds; and what the user may change about these."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 from gangctl.api.fieldpath import FieldPath
 from gangctl.api.quantity import MAX
 from gangctl.errors import ErrorKind, FieldError, shown
-from gangctl.fit.words import show
+from gangctl.fit.report import show
 from gangctl.gang.naming import is_dns_label
-from gangctl.gang.reasons import Reason
+from gangctl.gang.reasons import Notice, Reason
 from gangctl.gang.requests import Requests, as_integers, pod_requests, read_list
-from gangctl.pathways.checks.findings import Findings
-from gangctl.pathways.origins import plain
-from gangctl.pathways.problems import InvalidReason, listed
-from gangctl.pathways.rendering.headroom import proxy_resources, resource_manager_resources
+from gangctl.pathways.job import Component, ComponentType, PathwaysJob
+from gangctl.pathways.problems import MOST_PROBLEMS, InvalidReason, Problem, listed, problem
+from gangctl.pathways.rendering.containers import proxy_resources, resource_manager_resources
+from gangctl.pathways.result import plain
 from gangctl.pathways.words import (
     HEAD_PORTS,
     POD,
@@ -26,7 +27,117 @@ from gangctl.pathways.words import (
     TEMPLATE,
     TPU,
     WORKER_PORTS,
+    option_path,
 )
+
+
+class Findings:
+    """Problems and notices, each at the source of the value: a field, or a flag."""
+
+    __slots__ = ("job", "notices", "problems")
+
+    def __init__(self, job: PathwaysJob) -> None:
+        """Start without findings."""
+        self.job = job
+        self.problems: list[Problem] = []
+        self.notices: list[Notice] = []
+
+    def place(self, path: str) -> str:
+        """The name of the field at ``path`` for the user."""
+        return self.job.origin(path).place
+
+    def refuse(self, reason: InvalidReason, path: str, detail: str, kind: ErrorKind = ErrorKind.INVALID) -> None:
+        """A problem of the field at ``path``; ``detail`` is what is allowed."""
+        if len(self.problems) < MOST_PROBLEMS:
+            self.problems.append(problem(reason, self.place(path), detail, kind))
+
+    def refuse_all(self, reason: InvalidReason, errors: Iterable[FieldError]) -> None:
+        """Add problems of another check."""
+        for error in errors:
+            self.refuse(reason, error.path, error.detail, error.kind)
+
+    def notice(self, reason: Reason, message: str) -> None:
+        """Add a notice, which prevents nothing."""
+        self.notices.append(Notice(reason, message))
+
+
+_POSIX: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_IMAGE_FORM: Final = "an image such as registry.example/team/image:tag or image@sha256:..."
+
+# References of container images, as container runtimes read them (distribution/reference).
+_PART: Final = r"[a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*"
+_DOMAIN_PART: Final = r"[a-zA-Z0-9](?:[-a-zA-Z0-9]*[a-zA-Z0-9])?"
+_DOMAIN: Final = rf"(?:{_DOMAIN_PART}(?:\.{_DOMAIN_PART})*|\[[a-fA-F0-9:]+\])(?::[0-9]+)?"
+_NAME: Final = rf"(?:{_DOMAIN}/)?{_PART}(?:/{_PART})*"
+_TAG: Final = r"[A-Za-z0-9_][-A-Za-z0-9_.]{0,127}"
+_DIGEST: Final = r"[A-Za-z][A-Za-z0-9]*(?:[-_+.][A-Za-z][A-Za-z0-9]*)*:[0-9a-fA-F]{32,}"
+_REFERENCE: Final = re.compile(rf"{_NAME}(?::{_TAG})?(?:@{_DIGEST})?")
+_REGISTRY: Final = re.compile(rf"{_DOMAIN}(?:/{_PART})*/?")
+_VERSION: Final = re.compile(_TAG)
+_LONGEST: Final = 512
+
+
+def check_images(found: Findings) -> None:
+    """Registry of images without an image of the component's own."""
+    version, registry = found.job.pathways_version, found.job.options.image_registry
+    if version and not is_tag(version):
+        detail = f"must be the tag of an image, letters, digits, ., _ and -, at most 128; got {shown(version)}"
+        found.refuse(InvalidReason.INVALID_IMAGE, "spec.pathwaysVersion", detail)
+    if registry is not None and not is_registry(registry):
+        detail = f"must be a host and perhaps a path, such as registry.example/pathways; got {shown(registry)}"
+        found.refuse(InvalidReason.INVALID_IMAGE, option_path("imageRegistry"), detail)
+
+
+def check_components(found: Findings) -> None:
+    """Every entry of ``customComponents``."""
+    for kind, component in found.job.components.items():
+        if component.image and not is_image(component.image):
+            detail = f"must be {_IMAGE_FORM}; got {shown(component.image)}"
+            found.refuse(InvalidReason.INVALID_IMAGE, f"{component.path}.image", detail)
+        if kind is ComponentType.SIDECAR and not component.image and (component.flags or component.env):
+            detail = f"is required: flags and environment of the {kind} have no container without one"
+            found.refuse(InvalidReason.INVALID_COMPONENT, f"{component.path}.image", detail, ErrorKind.REQUIRED)
+        for index, flag in enumerate(component.flags):
+            if not flag.strip():
+                detail = "must not be empty: the program would take it for an argument"
+                found.refuse(InvalidReason.INVALID_COMPONENT, f"{component.path}.customFlags[{index}]", detail)
+        _check_environment(found, component)
+        if not (component.image or component.flags or component.env):
+            found.notice(Reason.NO_EFFECT, f"{found.place(component.path)} changes nothing about the {kind}")
+
+
+def _check_environment(found: Findings, component: Component) -> None:
+    seen: set[str] = set()
+    for index, variable in enumerate(component.env):
+        path = f"{component.path}.customEnv[{index}]"
+        name = variable.get("name", "")
+        if not _POSIX.fullmatch(name):
+            said = f"got {shown(name)}" if name else "it is empty"
+            detail = f"must be letters, digits and _, first no digit; {said}"
+            found.refuse(InvalidReason.INVALID_ENVIRONMENT, f"{path}.name", detail)
+        elif name in seen:
+            detail = f"{shown(name)} is set a second time: write each variable once"
+            found.refuse(InvalidReason.INVALID_ENVIRONMENT, f"{path}.name", detail, ErrorKind.DUPLICATE)
+        seen.add(name)
+        if variable.get("value") and variable.get("valueFrom"):
+            detail = "must not be set beside value: a variable has one of them"
+            found.refuse(InvalidReason.INVALID_ENVIRONMENT, f"{path}.valueFrom", detail, ErrorKind.FORBIDDEN)
+
+
+def is_image(text: str) -> bool:
+    """Whether a text names an image, with or without tag and digest."""
+    return len(text) <= _LONGEST and _REFERENCE.fullmatch(text) is not None
+
+
+def is_registry(text: str) -> bool:
+    """Whether a text is a valid prefix of an image: a host, and optionally a path."""
+    return len(text) <= _LONGEST and _REGISTRY.fullmatch(text) is not None
+
+
+def is_tag(text: str) -> bool:
+    """Whether a text can be an image's tag."""
+    return _VERSION.fullmatch(text) is not None
+
 
 RESERVED: Final = (RESOURCE_MANAGER_CONTAINER, PROXY_CONTAINER)
 _RESTART_POLICIES: Final = ("OnFailure", "Never")

@@ -18,18 +18,14 @@ from gangctl.errors import ErrorKind, shown
 from gangctl.gang.config import GangMode
 from gangctl.gang.reasons import Notice
 from gangctl.pathways.accelerators.slices import Slice
-from gangctl.pathways.accelerators.table import find
-from gangctl.pathways.accelerators.topologies import normalized, slice_of
+from gangctl.pathways.accelerators.table import find, normalized, slice_of
 from gangctl.pathways.checks.check import check, check_without_slice
-from gangctl.pathways.flags.commandline import Flags
-from gangctl.pathways.flags.texts import FlagTexts
+from gangctl.pathways.flags.texts import Flags, FlagTexts
 from gangctl.pathways.flags.userpod import OF_XPK, build_pod, flag_origin, kebab, origin_of
 from gangctl.pathways.job import DEFAULT_SLICE_RESTARTS, Component, ComponentType, DeploymentMode, PathwaysJob
 from gangctl.pathways.options import PathwaysOptions
 from gangctl.pathways.problems import MOST_PROBLEMS, InvalidReason, Problem, RefusedValueError
-from gangctl.pathways.reading.annotations import read_modes
-from gangctl.pathways.reading.pathwaysjob import Reading
-from gangctl.pathways.reading.spec import ANY_SLICE
+from gangctl.pathways.reading.pathwaysjob import ANY_SLICE, Reading, read_modes
 from gangctl.pathways.result import Profile
 from gangctl.pathways.words import (
     GANG_MODE_PATH,

@@ -1,30 +1,209 @@
 """From a raw object to a PathwaysJob that can be rendered, or to all its problems.
 
-Types are checked first. If all are valid, all rules of :mod:`gangctl.pathways.checks` are checked, too, so
-that one result has all problems.
+Types are checked first. If all are valid, all rules of :mod:`gangctl.pathways.checks` are checked, too, so that one
+result has all problems.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, islice
 from typing import Any, Final
 
+from pydantic import ValidationError
+from pydantic.alias_generators import to_camel
+
+from gangctl.api.meta import GANG_MODE, GANG_OPTIONS, GANGS
+from gangctl.api.modelerrors import message_of
 from gangctl.api.objects import Reader
 from gangctl.errors import ErrorKind, FieldError, shown
+from gangctl.gang.config import JOBSET_MODES, REPLICATED_JOB_MODES, GangMode, check_members, parse_gangs, read_options
 from gangctl.gang.reasons import Notice
+from gangctl.pathways.accelerators.slices import MACHINE_TYPES_OF_JOBS, Slice
+from gangctl.pathways.accelerators.table import by_machine_type, slice_of
 from gangctl.pathways.checks.check import check, check_without_slice
 from gangctl.pathways.gangs import together
-from gangctl.pathways.job import DEFAULT_MAIN_CONTAINER, DeploymentMode, PathwaysJob
+from gangctl.pathways.job import (
+    DEFAULT_MAIN_CONTAINER,
+    DEFAULT_SLICE_RESTARTS,
+    Component,
+    ComponentType,
+    DeploymentMode,
+    PathwaysJob,
+)
 from gangctl.pathways.options import PathwaysOptions
-from gangctl.pathways.origins import Origin, OriginKind
-from gangctl.pathways.problems import MOST_PROBLEMS, InvalidReason, Problem, listed, near, problem
-from gangctl.pathways.reading.annotations import read_modes, read_pathways_options
-from gangctl.pathways.reading.fields import MOST_ENTRIES, refuse_unknown, signed
-from gangctl.pathways.reading.podtemplate import MOST_VARIABLES, read_template
-from gangctl.pathways.reading.spec import ANY_SLICE, read_components, read_workers
-from gangctl.pathways.words import API_VERSION, GROUP, KIND, OPTIONS
+from gangctl.pathways.problems import MOST_PROBLEMS, InvalidReason, Problem, RefusedValueError, listed, near, problem
+from gangctl.pathways.reading.podtemplate import (
+    MOST_ENTRIES,
+    MOST_VARIABLES,
+    read_environment,
+    read_template,
+    refuse_unknown,
+    signed,
+    texts,
+)
+from gangctl.pathways.result import Origin, OriginKind
+from gangctl.pathways.words import (
+    API_VERSION,
+    GROUP,
+    HEAD,
+    KIND,
+    OPTIONS,
+    OPTIONS_PATH,
+    WORKER,
+    WORKER_MODE,
+    annotation,
+)
+
+_MOST_ERRORS: Final = 20
+
+
+def read_modes(annotations: Mapping[str, str], problems: list[Problem]) -> tuple[GangMode | None, GangMode | None]:
+    """The requested modes: of head and workers together, and of the workers."""
+    hint = f"; groups of the workers alone are asked for with {WORKER_MODE}"
+    together = _mode(annotations, GANG_MODE, JOBSET_MODES, hint, problems)
+    worker = _mode(annotations, WORKER_MODE, REPLICATED_JOB_MODES, "", problems)
+    if (listed_gangs := annotations.get(GANGS)) is not None:
+        if together is not None or worker is not None:
+            detail = f"must not stand beside {GANG_MODE} or {WORKER_MODE}: write one of them"
+            problems.append(problem(InvalidReason.INVALID_GANG_MODE, annotation(GANGS), detail, ErrorKind.FORBIDDEN))
+        together, worker = _modes_of(listed_gangs, problems)
+    if (text := annotations.get(GANG_OPTIONS)) is not None:
+        errors: list[FieldError] = []
+        read_options(text, annotation(GANG_OPTIONS), errors)
+        problems += (Problem(InvalidReason.INVALID_OPTIONS, error) for error in errors)
+    return together, worker
+
+
+def _modes_of(text: str, problems: list[Problem]) -> tuple[GangMode | None, GangMode | None]:
+    """The modes that a list of gangs means for the head and the workers."""
+    found, errors = parse_gangs(text)
+    errors = (*errors, *check_members(found, (HEAD, WORKER)))
+    problems += (Problem(InvalidReason.INVALID_GANG_MODE, error) for error in errors)
+    gang = next((each for each in found if WORKER in each.replicated_jobs), None)
+    if gang is None:
+        return None, GangMode.OFF
+    if HEAD in gang.replicated_jobs:
+        return GangMode.GANG, None
+    return None, GangMode.REPLICATED_GANG if gang.per_replica else GangMode.GANG
+
+
+def _mode(
+    annotations: Mapping[str, str], key: str, allowed: Sequence[GangMode], hint: str, problems: list[Problem]
+) -> GangMode | None:
+    value = annotations.get(key)
+    if value is None:
+        return None
+    found = next((mode for mode in allowed if mode == value), None)
+    if found is None:
+        detail = f"unsupported value {shown(value)}, allowed (case-sensitive): {listed(allowed)}"
+        text = f"{detail}{hint if value == GangMode.REPLICATED_GANG else ''}"
+        problems.append(problem(InvalidReason.INVALID_GANG_MODE, annotation(key), text, ErrorKind.NOT_SUPPORTED))
+    return found
+
+
+def read_pathways_options(text: str, problems: list[Problem]) -> PathwaysOptions:
+    """The JSON of annotation ``gangctl.dev/pathways-options``; no options if it is invalid."""
+    try:
+        return PathwaysOptions.model_validate_json(text, by_alias=True, by_name=False)
+    except ValidationError as wrong:
+        names = [to_camel(name) for name in PathwaysOptions.model_fields]
+        for error in wrong.errors(include_url=False, include_context=False, include_input=False)[:_MOST_ERRORS]:
+            problems.append(_option_problem(dict(error), names))
+        return PathwaysOptions()
+
+
+def _option_problem(error: Mapping[str, Any], names: Collection[str]) -> Problem:
+    steps = [str(step) for step in error["loc"]]
+    path = ".".join([OPTIONS_PATH, *steps])
+    if error["type"] != "extra_forbidden":
+        kind = ErrorKind.NOT_SUPPORTED if error["type"] in {"enum", "literal_error"} else ErrorKind.INVALID
+        detail = message_of(error) if steps else f"{message_of(error)}; a JSON object with: {listed(names)}"
+        return problem(InvalidReason.INVALID_OPTIONS, path, detail, kind)
+    if len(steps) > 1:
+        return problem(InvalidReason.INVALID_OPTIONS, path, "unknown option", ErrorKind.FORBIDDEN)
+    detail = f"unknown option{near(steps[0], names)}, allowed: {listed(names)}"
+    return problem(InvalidReason.INVALID_OPTIONS, path, detail, ErrorKind.FORBIDDEN)
+
+
+ANY_SLICE: Final = slice_of(by_machine_type("ct5p-hightpu-4t"), "2x2x1", strict=True)
+"""Placeholder while a job is read; it is replaced before use."""
+
+
+def read_workers(spec: Reader, job: PathwaysJob, problems: list[Problem]) -> tuple[PathwaysJob, bool]:
+    """The job with its workers, and whether its slice is known; if not, it has a placeholder."""
+    groups = spec.children("workers", MOST_ENTRIES)
+    job = replace(job, slices=max(1, job.elastic_slices + 1))
+    if len(groups) != 1:
+        detail = f"must be exactly one group of workers, got {len(groups)}"
+        kind = ErrorKind.TOO_MANY if groups else ErrorKind.REQUIRED
+        problems.append(problem(InvalidReason.INVALID_WORKERS, "spec.workers", detail, kind))
+        return job, False
+    (group,) = groups
+    slices = signed(group, "numSlices")
+    if group.value.get("numSlices") is None:
+        detail = "is required: how many slices, at least 1"
+        problems.append(
+            problem(InvalidReason.INVALID_NUM_SLICES, f"{group.path}.numSlices", detail, ErrorKind.REQUIRED)
+        )
+    restarts = signed(group, "maxSliceRestarts")
+    found = _read_slice(group, problems)
+    job = replace(
+        job,
+        slice=found or ANY_SLICE,
+        slices=job.slices if slices is None else slices,
+        max_slice_restarts=DEFAULT_SLICE_RESTARTS if restarts is None else restarts,
+        worker_grace_seconds=signed(group, "terminationGracePeriodSeconds", 64),
+        worker_priority_class=group.string("priorityClassName"),
+        worker_node_selector=dict(group.strings("nodeSelector")),
+    )
+    return job, found is not None
+
+
+def _read_slice(group: Reader, problems: list[Problem]) -> Slice | None:
+    machine, topology = group.string("type"), group.string("topology")
+    if machine not in MACHINE_TYPES_OF_JOBS:
+        said = f"unsupported machine type {shown(machine)}" if machine else "is required"
+        detail = f"{said}{near(machine, MACHINE_TYPES_OF_JOBS)}, allowed: {listed(MACHINE_TYPES_OF_JOBS)}"
+        kind = ErrorKind.NOT_SUPPORTED if machine else ErrorKind.REQUIRED
+        problems.append(problem(InvalidReason.UNKNOWN_ACCELERATOR, f"{group.path}.type", detail, kind))
+        return None
+    try:
+        return slice_of(by_machine_type(machine), topology, strict=True)
+    except RefusedValueError as refused:
+        problems.append(problem(refused.reason, f"{group.path}.topology", refused.detail))
+        return None
+
+
+def read_components(spec: Reader, problems: list[Problem]) -> dict[ComponentType, Component]:
+    """The entries of ``spec.customComponents`` by their container."""
+    components: dict[ComponentType, Component] = {}
+    for entry in spec.children("customComponents", MOST_ENTRIES):
+        component = Component(
+            entry.path, entry.string("image"), texts(entry, "customFlags"), read_environment(entry, "customEnv")
+        )
+        kind = _read_component_type(entry, problems)
+        if kind is not None and kind in components:
+            detail = f'a second entry for "{kind}", the first is {components[kind].path}: write one entry for each'
+            path = f"{entry.path}.componentType"
+            problems.append(problem(InvalidReason.INVALID_COMPONENT, path, detail, ErrorKind.DUPLICATE))
+        elif kind is not None:
+            components[kind] = component
+    return components
+
+
+def _read_component_type(entry: Reader, problems: list[Problem]) -> ComponentType | None:
+    value = entry.string("componentType")
+    for kind in ComponentType:
+        if kind == value:
+            return kind
+    said = f"unsupported value {shown(value)}" if value else "is required"
+    detail = f"{said}{near(value, ComponentType)}, allowed: {listed(ComponentType)}"
+    error = ErrorKind.NOT_SUPPORTED if value else ErrorKind.REQUIRED
+    problems.append(problem(InvalidReason.INVALID_COMPONENT, f"{entry.path}.componentType", detail, error))
+    return None
+
 
 GENERATED: Final = "xxxxx"
 """Placeholder for the five characters that the API server appends to ``generateName``."""

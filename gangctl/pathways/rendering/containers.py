@@ -1,4 +1,13 @@
-"""The containers that gangctl adds: resource manager and proxy of the head, the worker, and its sidecar.
+"""The containers that gangctl adds: resource manager, proxy, worker, its sidecar; their images and requests.
+
+A custom image is used unchanged. The others come from one registry in one version: ``pathwaysVersion``, or
+``latest`` by default. The resource manager and the workers are the same program; still, a worker without an image of
+its own runs the ordinary server image and not the resource manager's custom one, as it does with the upstream
+controller. XPK gives it the resource manager's, and so does its profile.
+
+Resource manager and proxy are large, and a head that fits no node starts no slice. So the sizes are written as
+requests, not only as limits, they can be chosen (``headResources``), and their sum is reported. Sizes are in units
+of 1000 (``G``) as XPK's are: those of 1024 exceed a quota that was made for them.
 
 Arguments are in the order of the upstream controller: required ones, enabled features, custom flags unchanged, one
 argument each. In Pathways later flags win, so custom ones do. The environment follows
@@ -7,13 +16,16 @@ argument each. In Pathways later flags win, so custom ones do. The environment f
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from fractions import Fraction
 from typing import Any, Final
 
 from gangctl.api.meta import JOB_INDEX, JOBSET_NAME, REPLICATED_JOB_NAME
+from gangctl.api.quantity import parse_quantity
 from gangctl.gang.reasons import Notice, Reason
-from gangctl.pathways.job import ComponentType, PathwaysJob
-from gangctl.pathways.origins import From, Origin, OriginKind, option, rule
+from gangctl.gang.requests import as_integers, pod_requests
+from gangctl.pathways.job import Component, ComponentType, PathwaysJob
+from gangctl.pathways.options import Quantities, Resources
 from gangctl.pathways.rendering.environment import (
     HEAD_ADDRESS,
     Environment,
@@ -23,23 +35,127 @@ from gangctl.pathways.rendering.environment import (
     from_label,
     head_address,
 )
-from gangctl.pathways.rendering.headroom import proxy_resources, resource_manager_resources
-from gangctl.pathways.rendering.images import floating, images
-from gangctl.pathways.result import Profile, Setting
+from gangctl.pathways.result import From, Origin, OriginKind, Profile, Setting, option, rule
 from gangctl.pathways.words import (
     COORDINATOR,
+    DEFAULT_REGISTRY,
     HEAD_PORTS,
     PROXY_CONTAINER,
+    PROXY_IMAGE,
     PROXY_PORT,
     REPLICATED_JOB_REPLICAS,
     RESOURCE_MANAGER_CONTAINER,
     RESOURCE_MANAGER_PORT,
+    SERVER_IMAGE,
     SIDECAR_CONTAINER,
     SIDECAR_PORT,
     TPU,
     WORKER_CONTAINER,
     WORKER_PORTS,
 )
+
+VERSION_PATH: Final = "spec.pathwaysVersion"
+_FLOATING: Final = "latest"
+
+
+def images(job: PathwaysJob, setting: Setting) -> Mapping[str, From]:
+    """Images by name of the container, of every container that gangctl adds; the sidecar only if it has one."""
+    server = job.components.get(ComponentType.SERVER)
+    worker = job.components.get(ComponentType.WORKER)
+    if setting.profile is Profile.XPK and not (worker and worker.image):
+        worker = server
+    sidecar = job.components.get(ComponentType.SIDECAR)
+    chosen = {
+        RESOURCE_MANAGER_CONTAINER: _image(job, server, SERVER_IMAGE),
+        PROXY_CONTAINER: _image(job, job.components.get(ComponentType.PROXY), PROXY_IMAGE),
+        WORKER_CONTAINER: _image(job, worker, SERVER_IMAGE),
+    }
+    return chosen | ({SIDECAR_CONTAINER: _custom(job, sidecar)} if sidecar and sidecar.image else {})
+
+
+def floating(job: PathwaysJob, setting: Setting) -> tuple[Notice, ...]:
+    """One notice that names every container whose image may be another one after a restart."""
+    names = [name for name, image in images(job, setting).items() if _floats(image.value)]
+    if not names:
+        return ()
+    message = (
+        f"the image may change from one restart to the next, it has no version: {', '.join(names)}; "
+        f"set {job.origin(VERSION_PATH).place} or an image with a tag or digest"
+    )
+    return (Notice(Reason.FLOATING_IMAGE, message),)
+
+
+def _image(job: PathwaysJob, component: Component | None, name: str) -> From:
+    if component is not None and component.image:
+        return _custom(job, component)
+    registry = (job.options.image_registry or DEFAULT_REGISTRY).rstrip("/")
+    image = f"{registry}/{name}:{job.pathways_version or _FLOATING}"
+    origin = job.origin(VERSION_PATH)
+    if job.pathways_version:
+        return From(image, Origin(origin.kind, origin.place, f"from {registry}"))
+    return From(image, Origin(OriginKind.DEFAULT, origin.place, f"from {registry}, no version asked for"))
+
+
+def _custom(job: PathwaysJob, component: Component) -> From:
+    return From(component.image, job.origin(f"{component.path}.image"))
+
+
+def _floats(image: str) -> bool:
+    name, _, digest = image.partition("@")
+    _, _, tag = name.rpartition("/")[2].partition(":")
+    return not digest and tag in {"", _FLOATING}
+
+
+RESOURCE_MANAGER_SIZE: Final[Mapping[str, str]] = {"cpu": "8", "memory": "32G"}
+PROXY_SIZE: Final[Mapping[str, str]] = {"cpu": "16", "memory": "100G"}
+
+_OPTION: Final = "headResources"
+
+
+def resource_manager_resources(job: PathwaysJob) -> dict[str, Any]:
+    """Requests and limits of the resource manager."""
+    head = job.options.head_resources
+    return _resources(RESOURCE_MANAGER_SIZE, head.resource_manager if head else None, f"{_OPTION}.resourceManager")
+
+
+def proxy_resources(job: PathwaysJob) -> dict[str, Any]:
+    """Requests and limits of the proxy."""
+    head = job.options.head_resources
+    return _resources(PROXY_SIZE, head.proxy if head else None, f"{_OPTION}.proxy")
+
+
+def head_requests(pod_spec: Mapping[str, Any]) -> dict[str, int]:
+    """Requests of the head's pod: milli-CPU, bytes, counts."""
+    requests, _ = pod_requests(pod_spec)
+    return as_integers(requests)
+
+
+def _resources(usual: Mapping[str, str], chosen: Resources | None, place: str) -> dict[str, Any]:
+    """The default size with the chosen values; a default limit grows to the chosen request."""
+    asked = _chosen(chosen.requests if chosen else None, f"{place}.requests")
+    limited = _chosen(chosen.limits if chosen else None, f"{place}.limits")
+    limits = {name: _at_least(amount, asked.get(name)) for name, amount in usual.items()} | limited
+    requests = {name: From(limit.value, _request_origin(limit.origin)) for name, limit in limits.items()} | asked
+    return {"requests": requests, "limits": limits}
+
+
+def _chosen(amounts: Quantities | None, place: str) -> dict[str, From]:
+    return {name: option(amount, f"{place}.{name}") for name, amount in (amounts or {}).items()}
+
+
+def _at_least(usual: str, asked: From | None) -> From:
+    if asked is None or _amount(asked.value) <= _amount(usual):
+        return rule(usual, "the size that Pathways is run with")
+    return From(asked.value, Origin(asked.origin.kind, asked.origin.place, "no limit below the request"))
+
+
+def _amount(quantity: str | int) -> Fraction:
+    return parse_quantity(quantity) if isinstance(quantity, str) else Fraction(quantity)
+
+
+def _request_origin(limit: Origin) -> Origin:
+    return Origin(limit.kind, limit.place, "as much as the limit, said explicitly")
+
 
 Tree = dict[str, Any]
 

@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from gangctl.gang.reasons import Notice, Reason
 from gangctl.pathways.job import Component, PathwaysJob
-from gangctl.pathways.origins import From, option, rule
+from gangctl.pathways.result import From, option, rule
 from gangctl.pathways.words import COORDINATOR, PROXY_PORT
 
 HEAD_VARIABLE: Final = "PATHWAYS_HEAD"

@@ -12,8 +12,7 @@ from gangctl.gang.config import GangMode
 from gangctl.gang.reasons import Notice, Reason
 from gangctl.pathways.gangs import NO_GANGS, Gangs, gangs, placed_by_kueue, queued
 from gangctl.pathways.job import PathwaysJob
-from gangctl.pathways.origins import From, Origin, rule
-from gangctl.pathways.result import Profile, Setting
+from gangctl.pathways.result import From, Origin, Profile, Setting, rule
 from gangctl.pathways.words import GKE_NODEPOOL, WORKER_MODE, annotation
 
 TOPOLOGY_KEY: Final = "topologyKey"

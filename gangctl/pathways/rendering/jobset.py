@@ -1,23 +1,209 @@
-"""The JobSet around head and workers: its network, when it starts, restarts, succeeds and is deleted."""
+"""A PathwaysJob as a JobSet, pure and total: the ReplicatedJobs of head and workers, and the JobSet around them.
+
+With a user's pod, resource manager and proxy are native sidecars after the user's own init containers: they run
+before its containers start, restart separately, do not block the end of the Job, and outlive a client that saves its
+state.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, Final
 
 from gangctl.api.meta import JOBSET_API_VERSION
+from gangctl.gang.plan import INT32_MAX
+from gangctl.gang.reasons import Notice, Reason
 from gangctl.pathways.gangs import startup
 from gangctl.pathways.job import PathwaysJob
-from gangctl.pathways.names import subdomain
+from gangctl.pathways.names import address, subdomain
 from gangctl.pathways.options import Startup
-from gangctl.pathways.origins import From, option, rule
-from gangctl.pathways.rendering.gang import Choice
-from gangctl.pathways.rendering.head import head
-from gangctl.pathways.rendering.metadata import jobset_metadata
-from gangctl.pathways.rendering.workers import workers
-from gangctl.pathways.result import Setting
-from gangctl.pathways.words import HEAD
+from gangctl.pathways.rendering.containers import (
+    component_notices,
+    has_sidecar,
+    head_requests,
+    proxy,
+    resource_manager,
+    sidecar,
+    worker,
+)
+from gangctl.pathways.rendering.environment import Environment, main_environment, user_environment
+from gangctl.pathways.rendering.gang import Choice, choose
+from gangctl.pathways.rendering.metadata import (
+    head_job_metadata,
+    head_pod_metadata,
+    jobset_metadata,
+    metadata_notices,
+    worker_job_metadata,
+    worker_pod_metadata,
+)
+from gangctl.pathways.rendering.placement import (
+    given,
+    head_affinity,
+    head_grace_period,
+    head_node_selector,
+    head_tolerations,
+    host_network,
+    placement_notices,
+    priority_classes,
+    shared_tmp,
+    user_pod,
+    worker_affinity,
+    worker_grace_period,
+    worker_node_selector,
+    worker_tolerations,
+)
+from gangctl.pathways.result import From, Origin, OriginKind, Rendering, Setting, option, origins, plain, rule
+from gangctl.pathways.words import HEAD, POD, PROXY_PORT, WORKER
 
 Tree = dict[str, Any]
+
+_DECIDED: Final = frozenset(
+    {"hostNetwork", "dnsPolicy", "restartPolicy", "terminationGracePeriodSeconds", "priorityClassName"}
+    | {"nodeSelector", "tolerations", "affinity", "initContainers", "containers", "volumes"}
+)
+"""Fields of the user's pod that are not copied unchanged."""
+_BEFORE_ENV: Final = ("name", "image", "imagePullPolicy", "restartPolicy", "command", "args", "workingDir")
+_ONE_JOB: Final = "one Job with one pod"
+
+
+def head(job: PathwaysJob, setting: Setting) -> Tree:
+    """The entry of ``spec.replicatedJobs``."""
+    spec = {
+        "backoffLimit": rule(0, "a failed head is a failed run: the JobSet restarts as a whole"),
+        "completionMode": rule("Indexed", "the coordinator's address is that of an index"),
+        "completions": rule(1, _ONE_JOB),
+        "parallelism": rule(1, _ONE_JOB),
+        "template": {**_metadata(head_pod_metadata(job)), "spec": _head_pod(job, setting)},
+    }
+    return {
+        "name": rule(HEAD, "the name that Pathways is known by"),
+        "replicas": rule(1, _ONE_JOB),
+        "template": {**_metadata(head_job_metadata(job)), "spec": spec},
+    }
+
+
+def head_notices(job: PathwaysJob) -> tuple[Notice, ...]:
+    """Notices about the environments of the user's containers."""
+    pod = user_pod(job)
+    found = [
+        _environment(job, kind, index, container)
+        for kind in ("initContainers", "containers")
+        for index, container in enumerate(pod.get(kind) or ())
+    ]
+    return tuple(notice for each in found for notice in each.notices)
+
+
+def _head_pod(job: PathwaysJob, setting: Setting) -> Tree:
+    user = user_pod(job)
+    init = [
+        _container(job, "initContainers", index, each) for index, each in enumerate(user.get("initContainers") or ())
+    ]
+    ours = [resource_manager(job, setting), proxy(job, setting)]
+    containers = [_container(job, "containers", index, each) for index, each in enumerate(user.get("containers") or ())]
+    init, containers = (init, ours) if job.headless else ([*init, *ours], containers)
+    declared = user.get("volumes") or []
+    volumes = [From(each, job.origin(f"{POD}.volumes[{index}]")) for index, each in enumerate(declared)]
+    fields: Tree = {
+        "nodeSelector": head_node_selector(job, setting),
+        "tolerations": head_tolerations(job),
+        "affinity": head_affinity(job),
+        "initContainers": init,
+        "containers": containers,
+        "volumes": volumes,
+    }
+    return {
+        **host_network(),
+        **_restart_policy(job),
+        **head_grace_period(job),
+        **priority_classes(job)[0],
+        **{key: From(value, job.origin(f"{POD}.{key}")) for key, value in user.items() if key not in _DECIDED},
+        **{key: value for key, value in fields.items() if value},
+    }
+
+
+def _restart_policy(job: PathwaysJob) -> Tree:
+    policy = user_pod(job).get("restartPolicy")
+    if policy:
+        return {"restartPolicy": From(policy, job.origin(f"{POD}.restartPolicy"))}
+    return {"restartPolicy": rule("Never", "a client that ended is not started again in the same pod")}
+
+
+def _container(job: PathwaysJob, kind: str, index: int, container: Mapping[str, Any]) -> Tree:
+    """A user container: unchanged, except for its environment."""
+    path = f"{POD}.{kind}[{index}]"
+    fields = {key: given(job, value, f"{path}.{key}") for key, value in container.items() if key != "env"}
+    variables = _environment(job, kind, index, container).variables
+    first: Tree = {key: fields.pop(key) for key in _BEFORE_ENV if key in fields}
+    return {**first, **({"env": list(variables)} if variables else {}), **fields}
+
+
+def _environment(job: PathwaysJob, kind: str, index: int, container: Mapping[str, Any]) -> Environment:
+    path = f"{POD}.{kind}[{index}]"
+    if kind == "containers" and container.get("name") == job.main_container:
+        return main_environment(job, container, path)
+    return user_environment(job, container, path)
+
+
+def _metadata(metadata: Tree) -> Tree:
+    return {"metadata": metadata} if metadata else {}
+
+
+RESTARTS_PER_VM: Final = 4
+"""Restarts of a slice that is not elastic."""
+
+
+def workers(job: PathwaysJob, setting: Setting, choice: Choice, startup: Startup) -> Tree:
+    """The entry of ``spec.replicatedJobs``."""
+    vms = From(job.slice.vms, Origin(OriginKind.TABLE, job.slice.accelerator.machine_type, "VMs of one slice"))
+    metadata = worker_job_metadata(job, choice)
+    spec = {
+        "backoffLimit": _backoff_limit(job),
+        "completionMode": rule("Indexed", "each VM of a slice has its number"),
+        "completions": vms,
+        "parallelism": vms,
+        "template": {"metadata": worker_pod_metadata(job, setting), "spec": _worker_pod(job, setting, choice)},
+    }
+    return {
+        "name": rule(WORKER, "the name that Pathways is known by"),
+        "replicas": From(job.slices, job.origin("spec.workers[0].numSlices")),
+        **_depends_on(startup),
+        "template": {**({"metadata": metadata} if metadata else {}), "spec": spec},
+    }
+
+
+def _worker_pod(job: PathwaysJob, setting: Setting, choice: Choice) -> Tree:
+    containers = [worker(job, setting)]
+    init = [sidecar(job, setting)] if has_sidecar(job) else []
+    fields: Tree = {
+        "nodeSelector": worker_node_selector(job),
+        "tolerations": worker_tolerations(),
+        "affinity": worker_affinity(job, setting, choice),
+        "initContainers": init,
+        "containers": containers,
+        "volumes": shared_tmp([*init, *containers]),
+    }
+    return {
+        **host_network(),
+        "restartPolicy": rule("OnFailure", "a worker that ended is started again in its pod"),
+        **worker_grace_period(job),
+        **priority_classes(job)[1],
+        **{key: value for key, value in fields.items() if value},
+    }
+
+
+def _backoff_limit(job: PathwaysJob) -> From:
+    """Failures of pods after which a slice is given up."""
+    if job.elastic_slices and job.max_slice_restarts:
+        origin = job.origin("spec.workers[0].maxSliceRestarts")
+        limit = min(job.slice.vms * job.max_slice_restarts, INT32_MAX)
+        return From(limit, Origin(origin.kind, origin.place, "restarts of a slice, for each of its VMs"))
+    return rule(job.slice.vms * RESTARTS_PER_VM, f"{RESTARTS_PER_VM} for each VM of a slice")
+
+
+def _depends_on(startup: Startup) -> Tree:
+    if startup is not Startup.DEPENDS_ON:
+        return {}
+    return {"dependsOn": [option({"name": HEAD, "status": "Ready"}, "startup", "workers after the head")]}
 
 
 def jobset(job: PathwaysJob, setting: Setting, choice: Choice) -> Tree:
@@ -82,3 +268,37 @@ def _success_policy(job: PathwaysJob) -> Tree:
 def _time_to_live(job: PathwaysJob) -> Tree:
     seconds = job.options.ttl_seconds_after_finished
     return {} if seconds is None else {"ttlSecondsAfterFinished": option(seconds, "ttlSecondsAfterFinished")}
+
+
+_SETTING: Final = Setting()
+
+
+def render(job: PathwaysJob, setting: Setting = _SETTING) -> Rendering:
+    """The JobSet of a job that was read and checked; the job is not changed, and no values are shared."""
+    choice = choose(job, setting)
+    tree = jobset(job, setting, choice)
+    rendered = plain(tree)
+    head: dict[str, Any] = rendered["spec"]["replicatedJobs"][0]["template"]["spec"]["template"]["spec"]
+    return Rendering(
+        jobset=rendered,
+        origins=origins(tree),
+        notices=(
+            *choice.notices,
+            *placement_notices(job, choice),
+            *metadata_notices(job),
+            *head_notices(job),
+            *component_notices(job, setting),
+            *_privileged(head),
+        ),
+        head_requests=head_requests(head),
+        proxy_address=f"grpc://{address(job)}:{PROXY_PORT}",
+    )
+
+
+def _privileged(head: dict[str, Any]) -> tuple[Notice, ...]:
+    containers = [*head.get("initContainers", ()), *head["containers"]]
+    names = [each["name"] for each in containers if (each.get("securityContext") or {}).get("privileged")]
+    if not names:
+        return ()
+    message = f"Privileged: {', '.join(names)}. The namespace must allow it (pod security level privileged)."
+    return (Notice(Reason.PRIVILEGED_POD, message),)

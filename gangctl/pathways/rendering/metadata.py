@@ -15,10 +15,9 @@ from gangctl.gang.reasons import Notice, Reason
 from gangctl.pathways.gangs import TOPOLOGY_REQUESTS, asks_for_topology, sliced
 from gangctl.pathways.job import PathwaysJob
 from gangctl.pathways.options import Slicing
-from gangctl.pathways.origins import From, rule
 from gangctl.pathways.rendering.gang import Choice
 from gangctl.pathways.rendering.placement import exclusive_head, exclusive_workers
-from gangctl.pathways.result import Profile, Setting
+from gangctl.pathways.result import From, Profile, Setting, rule
 from gangctl.pathways.words import API_VERSION, GKE_SLICE_TOPOLOGY, JOB_LABEL, KIND, MANAGED_BY
 
 Tree = dict[str, Any]

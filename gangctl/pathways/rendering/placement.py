@@ -1,23 +1,24 @@
 """Placement of pods: a slice on an exclusive node pool, a head on a separate node, or both on the same nodes.
 
-A pool of TPU nodes is one slice and has as many nodes as the slice has VMs, so that "all pods of one Job in one pool,
-and no other pods there" is sufficient. JobSet's exclusive placement does the same, but admits pods only after the
-first of their Job has a node, which deadlocks a gang of several pods. Here pod affinity has the same effect, and
+A pool of TPU nodes is one slice and has as many nodes as the slice has VMs, so that "all pods of one Job in one
+pool, and no other pods there" is sufficient. JobSet's exclusive placement does the same, but admits pods only after
+the first of their Job has a node, which deadlocks a gang of several pods. Here pod affinity has the same effect, and
 needs only the scheduler; JobSet's annotation is added if it cannot deadlock.
 
 Every required term matches the pod that has it: the scheduler may place the first such pod anywhere, and the others
-follow. Terms that match only other pods would wait for them. As Kubernetes counts only pods that match all
-required terms of a pod together, none gets two of them that other pods match.
+follow. Terms that match only other pods would wait for them. As Kubernetes counts only pods that match all required
+terms of a pod together, none gets two of them that other pods match.
 
-Only pods of the same priority are excluded, as by JobSet: the scheduler preempts node by node, so that one pod of
-lower priority on another node of the pool would block all pods of higher priority.
+Only pods of the same priority are excluded, as by JobSet: the scheduler preempts node by node, so that one pod of lower
+priority on another node of the pool would block all pods of higher priority.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
+from gangctl.api.fieldpath import FieldPath
 from gangctl.api.meta import (
     EXCLUSIVE_TOPOLOGY,
     JOB_KEY,
@@ -31,13 +32,169 @@ from gangctl.errors import plural
 from gangctl.gang.reasons import Notice, Reason
 from gangctl.pathways.gangs import sliced
 from gangctl.pathways.job import PathwaysJob
-from gangctl.pathways.origins import From, rule
+from gangctl.pathways.rendering.containers import SHARED_TMP
 from gangctl.pathways.rendering.gang import Choice
-from gangctl.pathways.rendering.pod import user_pod
-from gangctl.pathways.result import Profile, Setting
-from gangctl.pathways.words import GKE_NODEPOOL, HOSTNAME, POD, WORKER
+from gangctl.pathways.result import From, Origin, OriginKind, Profile, Setting, option, plain, rule
+from gangctl.pathways.words import (
+    GKE_ACCELERATOR,
+    GKE_NODEPOOL,
+    GKE_TOPOLOGY,
+    HOSTNAME,
+    POD,
+    TPU,
+    WORKER,
+    WORKERS,
+    option_path,
+)
 
 Tree = dict[str, Any]
+
+
+def user_pod(job: PathwaysJob) -> Mapping[str, Any]:
+    """The user's pod spec, empty without one."""
+    spec: Mapping[str, Any] = (job.template or {}).get("spec") or {}
+    return spec
+
+
+def given(job: PathwaysJob, value: Any, path: str) -> From:
+    """A value of the user's at ``path``, with nested values that have other origins."""
+    origin = job.origin(path)
+    if not any(each.startswith((f"{path}.", f"{path}[")) for each in job.sources):
+        return From(value, origin)
+    if isinstance(value, Mapping):
+        place = FieldPath.parse(path)
+        return From({key: given(job, each, str(place.child(key))) for key, each in value.items()}, origin)
+    if isinstance(value, list):
+        return From([given(job, each, f"{path}[{index}]") for index, each in enumerate(value)], origin)
+    return From(value, origin)
+
+
+def host_network() -> Tree:
+    """The node's network, with the cluster's names: Pathways talks between nodes at full speed."""
+    why = "Pathways uses the node's network"
+    return {"hostNetwork": rule(True, why), "dnsPolicy": rule("ClusterFirstWithHostNet", f"{why} and cluster names")}
+
+
+def worker_grace_period(job: PathwaysJob) -> Tree:
+    """``terminationGracePeriodSeconds`` of the workers, where it was chosen."""
+    if job.worker_grace_seconds is None:
+        return {}
+    path = f"{WORKERS}.terminationGracePeriodSeconds"
+    return {"terminationGracePeriodSeconds": From(job.worker_grace_seconds, job.origin(path))}
+
+
+def head_grace_period(job: PathwaysJob) -> Tree:
+    """The template's, or the workers': in the head a client saves its state."""
+    seconds = user_pod(job).get("terminationGracePeriodSeconds")
+    if seconds is None:
+        return worker_grace_period(job)
+    return {"terminationGracePeriodSeconds": From(seconds, job.origin(f"{POD}.terminationGracePeriodSeconds"))}
+
+
+def priority_classes(job: PathwaysJob) -> tuple[Tree, Tree]:
+    """``priorityClassName`` of head and workers: the same, unless the PathwaysJob says two.
+
+    A head of lower priority would be preempted, and the whole job with it.
+    """
+    of_head, of_workers = user_pod(job).get("priorityClassName"), job.worker_priority_class
+    head = From(of_head, job.origin(f"{POD}.priorityClassName")) if of_head else None
+    workers = From(of_workers, job.origin(f"{WORKERS}.priorityClassName")) if of_workers else None
+    return _priority(head or workers), _priority(workers or head)
+
+
+def shared_tmp(containers: Iterable[Any]) -> list[From]:
+    """The volume that is the node's /tmp, where one of gangctl's own containers mounts it.
+
+    A user's mount of that name does not get it: access to the node needs an explicit volume.
+    """
+    mounts = [mount for each in containers for mount in plain(each).get("volumeMounts") or ()]
+    if all(mount.get("name") != SHARED_TMP for mount in mounts):
+        return []
+    host_path = {"path": "/tmp", "type": "DirectoryOrCreate"}  # noqa: S108 -- the node's, shared on purpose
+    return [rule({"name": SHARED_TMP, "hostPath": host_path}, "containers mount it")]
+
+
+def _priority(name: From | None) -> Tree:
+    return {} if name is None else {"priorityClassName": name}
+
+
+XPK_HEAD_POOL: Final = "cpu-np"
+"""The node pool that XPK makes for heads."""
+
+_TPU_TOLERATION: Final = {"key": TPU, "operator": "Exists", "effect": "NoSchedule"}
+
+
+def worker_tolerations() -> list[From]:
+    """The taint of GKE's TPU nodes."""
+    return [rule(_TPU_TOLERATION, "TPU nodes are tainted")]
+
+
+def head_tolerations(job: PathwaysJob) -> list[From]:
+    """The user's, and that of TPU nodes for a head that goes there: it requests no TPU, so GKE does not add it."""
+    given = user_pod(job).get("tolerations") or []
+    path = f"{POD}.tolerations"
+    users = [From(each, job.origin(f"{path}[{index}]")) for index, each in enumerate(given)]
+    if not job.colocated or any(_tolerates_tpu(each) for each in given):
+        return users
+    return [*users, rule(_TPU_TOLERATION, "the head goes to TPU nodes without requesting a TPU")]
+
+
+def worker_node_selector(job: PathwaysJob) -> dict[str, From]:
+    """Labels of the workers' nodes; the slice's own win."""
+    labels = _tpu_labels(job)
+    return {**labels, **_without(_asked_of_workers(job), labels)}
+
+
+def head_node_selector(job: PathwaysJob, setting: Setting) -> dict[str, From]:
+    """Labels of the head's node: the template's; without any the option's; in colocate mode the workers', too."""
+    given = user_pod(job).get("nodeSelector") or {}
+    users = {key: From(value, job.origin(f"{POD}.nodeSelector[{key}]")) for key, value in given.items()}
+    if job.colocated:
+        labels = _tpu_labels(job)
+        return {**labels, **_without(_asked_of_workers(job), labels), **_without(users, labels)}
+    if users or _chooses_nodes(user_pod(job)):
+        return users
+    chosen = job.options.head_node_selector
+    if chosen is not None:
+        flag = job.sources.get(option_path("headNodeSelector"))
+        if flag is not None:
+            return {key: From(value, flag) for key, value in chosen.items()}
+        return {key: option(value, f"headNodeSelector.{key}") for key, value in chosen.items()}
+    if setting.profile is Profile.XPK:
+        return {GKE_NODEPOOL: rule(XPK_HEAD_POOL, "the node pool that XPK makes for heads", "xpk")}
+    return {}
+
+
+def _tpu_labels(job: PathwaysJob) -> dict[str, From]:
+    """Of a node with the slice's VMs; cut out or put together, its node pool has another topology than the slice."""
+    accelerator = job.slice.accelerator
+    origin = Origin(OriginKind.TABLE, accelerator.machine_type, "label of its nodes")
+    labels = {GKE_ACCELERATOR: From(accelerator.label, origin)}
+    if not sliced(job):
+        labels[GKE_TOPOLOGY] = From(job.slice.topology, job.origin(f"{WORKERS}.topology"))
+    return labels
+
+
+def _asked_of_workers(job: PathwaysJob) -> dict[str, From]:
+    return {
+        key: From(value, job.origin(f"{WORKERS}.nodeSelector[{key}]"))
+        for key, value in job.worker_node_selector.items()
+    }
+
+
+def _without(labels: Mapping[str, From], taken: Mapping[str, Any]) -> dict[str, From]:
+    return {key: value for key, value in labels.items() if key not in taken}
+
+
+def _chooses_nodes(pod: Mapping[str, Any]) -> bool:
+    return bool(pod.get("nodeName") or (pod.get("affinity") or {}).get("nodeAffinity"))
+
+
+def _tolerates_tpu(toleration: Mapping[str, Any]) -> bool:
+    key = toleration.get("key") or ""
+    everything = not key and toleration.get("operator") == "Exists"
+    return (key == TPU or everything) and toleration.get("effect") in {None, "", "NoSchedule"}
+
 
 _REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
 _PREFERRED: Final = "preferredDuringSchedulingIgnoredDuringExecution"

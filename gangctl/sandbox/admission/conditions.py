@@ -59,8 +59,7 @@ def holds(rule: str, value: Any, old: Any) -> bool:
 def _program(expression: str, *, rule: bool) -> Callable[[Mapping[str, Any]], bool]:
     # It takes half a second to load, and many servers never need it.
     from gangctl.cel.check import check as check_expression  # noqa: PLC0415
-    from gangctl.cel.checked import Environment  # noqa: PLC0415
-    from gangctl.cel.environments import admission  # noqa: PLC0415
+    from gangctl.cel.environments import Environment, admission  # noqa: PLC0415
     from gangctl.cel.faults import CompileError, EvalError  # noqa: PLC0415
     from gangctl.cel.meter import StepMeter  # noqa: PLC0415
     from gangctl.cel.program import compile_expression  # noqa: PLC0415

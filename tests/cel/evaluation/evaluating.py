@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import pytest
 
-from gangctl.cel.checked import Checked
+from gangctl.cel.environments import Checked
 from gangctl.cel.faults import EvalError, EvalKind
 from gangctl.cel.meter import StepMeter
 from gangctl.cel.parser import parse

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from gangctl.cel.evaluation.plain import plain
+from gangctl.cel.evaluation.conversions import plain
 from tests.cel.evaluation.evaluating import evaluate
 from tests.rows import each
 

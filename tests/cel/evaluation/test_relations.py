@@ -5,10 +5,9 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gangctl.cel.evaluation.relations import contains, equal
+from gangctl.cel.evaluation.arithmetic import contains, equal
 from gangctl.cel.faults import EvalKind
-from gangctl.cel.library.maps import MISSING, KeyedMap, entered, find
-from gangctl.cel.library.values import Uint
+from gangctl.cel.library.values import MISSING, KeyedMap, Uint, entered, find
 from tests.cel.evaluation.evaluating import check
 from tests.rows import each
 

@@ -6,8 +6,8 @@ import pytest
 
 from gangctl.cel.declarations import kubernetes
 from gangctl.cel.faults import EvalError, EvalKind
-from gangctl.cel.library.regex import compiled
 from gangctl.cel.library.registry import FUNCTIONS, METHODS
+from gangctl.cel.library.strings import compiled
 from gangctl.cel.library.values import kind
 from tests.rows import each
 

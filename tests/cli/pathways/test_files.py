@@ -13,7 +13,7 @@ from gangctl.cli.manifests import Manifest, read_manifests
 from gangctl.cli.schema import schema_of
 from gangctl.pathways.job import PathwaysJob
 from gangctl.pathways.reading.pathwaysjob import read_pathways_job
-from gangctl.pathways.rendering.render import render
+from gangctl.pathways.rendering.jobset import render
 from tests.cli.kueueobjects import CONFIGURATION, cluster_queue, flavor, local_queue
 from tests.cli.manifests import CONFIG_MAP, PLACEHOLDER, gang, write
 from tests.cli.policy.policies import QUEUE, files, native, policy, rule

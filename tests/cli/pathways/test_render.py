@@ -13,7 +13,7 @@ import yaml
 from gangctl.api.emit import to_yaml
 from gangctl.cli.pathways import flags
 from gangctl.gang.config import JOBSET_MODES, REPLICATED_JOB_MODES
-from gangctl.pathways.flags.commandline import Flags
+from gangctl.pathways.flags.texts import Flags
 from gangctl.pathways.flags.userpod import WRAPPERS
 from gangctl.pathways.options import HeadResources, PathwaysOptions, Slicing, Startup
 from gangctl.pathways.result import Profile

@@ -11,9 +11,9 @@ import pytest
 from gangctl.cli.pathways.jobstatus import HeadPod, Seen, job_status, report_of
 from gangctl.cli.schema import schema_of
 from gangctl.pathways.job import PathwaysJob
-from gangctl.pathways.origins import OriginKind
 from gangctl.pathways.reading.pathwaysjob import read_pathways_job
-from gangctl.pathways.rendering.render import render
+from gangctl.pathways.rendering.jobset import render
+from gangctl.pathways.result import OriginKind
 from gangctl.pathways.status.facts import Phase
 from tests.cli.conftest import Golden
 from tests.cli.httpserver import HERE

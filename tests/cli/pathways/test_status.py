@@ -11,7 +11,7 @@ from gangctl.cli.pathways.jobstatus import HeadPod, Seen, job_status, report_of
 from gangctl.cli.pathways.report import UNSEEN
 from gangctl.pathways.job import PathwaysJob
 from gangctl.pathways.reading.pathwaysjob import read_pathways_job
-from gangctl.pathways.rendering.render import render
+from gangctl.pathways.rendering.jobset import render
 from tests.cli.httpserver import HERE
 from tests.cli.pathways.server import JOBSETS, PATHWAYS, PODS, Cluster, ask
 from tests.cli.run import Answer, gangctl

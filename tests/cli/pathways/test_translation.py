@@ -10,9 +10,8 @@ from gangctl.api.scheduling import Feature
 from gangctl.cli.pathways.translation import Translation, translate
 from gangctl.errors import ErrorKind, FieldError
 from gangctl.gang.resolve import ClusterRules
-from gangctl.pathways.origins import Origin, OriginKind
 from gangctl.pathways.problems import InvalidReason
-from gangctl.pathways.result import Rendering
+from gangctl.pathways.result import Origin, OriginKind, Rendering
 from tests.pathways.samples import annotated, pathways_job
 
 OPTIONS = "metadata.annotations[gangctl.dev/gang-options]"

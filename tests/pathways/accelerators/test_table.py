@@ -18,8 +18,8 @@ from gangctl.pathways.accelerators.table import (
     find,
     names,
     single_chip,
+    slice_of,
 )
-from gangctl.pathways.accelerators.topologies import slice_of
 from gangctl.pathways.problems import InvalidReason, RefusedValueError
 from tests.rows import each
 from tests.strategies import PROPERTY

@@ -6,10 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gangctl.pathways.accelerators.shapes import MACHINE_TYPES_OF_JOBS, chips, rule_of
-from gangctl.pathways.accelerators.slices import Accelerator, Slice
-from gangctl.pathways.accelerators.table import ACCELERATORS, by_machine_type
-from gangctl.pathways.accelerators.topologies import normalized, slice_of, topologies
+from gangctl.pathways.accelerators.slices import MACHINE_TYPES_OF_JOBS, Accelerator, Slice, chips, rule_of
+from gangctl.pathways.accelerators.table import ACCELERATORS, by_machine_type, normalized, slice_of, topologies
 from gangctl.pathways.problems import InvalidReason, RefusedValueError
 from tests.rows import each
 from tests.strategies import PROPERTY

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from gangctl.pathways.flags.commandline import Flags
 from gangctl.pathways.flags.pathwaysjob import read_flags
+from gangctl.pathways.flags.texts import Flags
 from gangctl.pathways.options import PathwaysOptions
-from gangctl.pathways.origins import Origin, OriginKind
-from gangctl.pathways.rendering.render import render
-from gangctl.pathways.result import Profile, Setting
+from gangctl.pathways.rendering.jobset import render
+from gangctl.pathways.result import Origin, OriginKind, Profile, Setting
 from tests.rows import each
 
 HEAD: Final = "spec.replicatedJobs[0].template.spec.template.spec"

@@ -13,16 +13,15 @@ from hypothesis import strategies as st
 from gangctl.api.emit import to_yaml
 from gangctl.gang.config import GangMode
 from gangctl.gang.reasons import Reason
-from gangctl.pathways.flags.commandline import Flags
 from gangctl.pathways.flags.pathwaysjob import read_flags
-from gangctl.pathways.flags.wrapper import Shell, wrapped
+from gangctl.pathways.flags.texts import Flags
+from gangctl.pathways.flags.userpod import Shell, wrapped
 from gangctl.pathways.job import ComponentType, DeploymentMode, PathwaysJob
 from gangctl.pathways.options import PathwaysOptions, Slicing, Startup
-from gangctl.pathways.origins import Origin, OriginKind
 from gangctl.pathways.problems import InvalidReason as Why
 from gangctl.pathways.problems import Problem
-from gangctl.pathways.rendering.render import render
-from gangctl.pathways.result import Profile, Rendering, Setting
+from gangctl.pathways.rendering.jobset import render
+from gangctl.pathways.result import Origin, OriginKind, Profile, Rendering, Setting
 from tests.rows import each
 
 FLAGS: Final = Flags(

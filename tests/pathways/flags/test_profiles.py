@@ -6,11 +6,11 @@ from typing import Any, Final
 
 import pytest
 
-from gangctl.pathways.flags.commandline import Flags
 from gangctl.pathways.flags.pathwaysjob import read_flags
+from gangctl.pathways.flags.texts import Flags
 from gangctl.pathways.job import PathwaysJob
 from gangctl.pathways.options import PathwaysOptions
-from gangctl.pathways.rendering.render import render
+from gangctl.pathways.rendering.jobset import render
 from gangctl.pathways.result import Profile, Rendering, Setting
 from tests.pathways.views import all_containers, environment, job_template, notes_on, pod, replicated_job
 from tests.pathways.views import container as container_of

@@ -15,11 +15,10 @@ from gangctl.gang.reasons import Reason
 from gangctl.pathways.job import ComponentType, DeploymentMode, PathwaysJob
 from gangctl.pathways.names import address, longest_pod
 from gangctl.pathways.options import PathwaysOptions, Startup
-from gangctl.pathways.origins import Origin, OriginKind
 from gangctl.pathways.problems import MOST_PROBLEMS, InvalidReason
 from gangctl.pathways.reading.pathwaysjob import Reading, is_pathways_job, read_pathways_job
-from gangctl.pathways.rendering.render import render
-from gangctl.pathways.result import Setting
+from gangctl.pathways.rendering.jobset import render
+from gangctl.pathways.result import Origin, OriginKind, Setting
 from tests.pathways.refused import REFUSED
 from tests.pathways.refused.case import COLOCATED, Refused, user
 from tests.pathways.samples import Object, annotated, component, container, pathways_job, template

@@ -11,7 +11,6 @@ import pytest
 from gangctl.gang.reasons import Reason
 from gangctl.pathways.job import PathwaysJob
 from gangctl.pathways.options import PathwaysOptions
-from gangctl.pathways.origins import Origin, OriginKind, origins, plain
 from gangctl.pathways.rendering.containers import (
     component_notices,
     has_sidecar,
@@ -22,7 +21,7 @@ from gangctl.pathways.rendering.containers import (
     worker,
 )
 from gangctl.pathways.rendering.environment import references
-from gangctl.pathways.result import Profile, Setting
+from gangctl.pathways.result import Origin, OriginKind, Profile, Setting, origins, plain
 from tests.pathways.rendering.jobs import components, job, variable
 from tests.rows import each
 

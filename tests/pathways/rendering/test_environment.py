@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 
 from gangctl.gang.reasons import Notice, Reason
 from gangctl.pathways.options import PathwaysOptions
-from gangctl.pathways.origins import From, OriginKind, field, origins, plain
 from gangctl.pathways.rendering.environment import (
     Environment,
     component_environment,
@@ -21,6 +20,7 @@ from gangctl.pathways.rendering.environment import (
     references,
     user_environment,
 )
+from gangctl.pathways.result import From, OriginKind, field, origins, plain
 from tests.pathways.rendering.jobs import components, job, variable
 from tests.rows import each
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from gangctl.gang.reasons import Reason
-from gangctl.pathways.origins import Origin, OriginKind
+from gangctl.pathways.result import Origin, OriginKind
 from tests.pathways.samples import component, container, pathways_job, template
 from tests.pathways.views import jobset_of, names, pod, rendered, replicated_job
 from tests.rows import each

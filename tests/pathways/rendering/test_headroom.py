@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from gangctl.pathways.options import HeadResources, PathwaysOptions, Resources
-from gangctl.pathways.origins import OriginKind, origins, plain
-from gangctl.pathways.rendering.headroom import head_requests, proxy_resources, resource_manager_resources
+from gangctl.pathways.rendering.containers import head_requests, proxy_resources, resource_manager_resources
+from gangctl.pathways.result import OriginKind, origins, plain
 from tests.pathways.rendering.jobs import job
 from tests.rows import each
 

@@ -7,9 +7,8 @@ import pytest
 from gangctl.gang.reasons import Reason
 from gangctl.pathways.job import PathwaysJob
 from gangctl.pathways.options import PathwaysOptions
-from gangctl.pathways.origins import Origin, OriginKind
-from gangctl.pathways.rendering.images import floating, images
-from gangctl.pathways.result import Profile, Setting
+from gangctl.pathways.rendering.containers import floating, images
+from gangctl.pathways.result import Origin, OriginKind, Profile, Setting
 from tests.pathways.rendering.jobs import components, job
 from tests.rows import each
 

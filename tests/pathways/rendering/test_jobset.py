@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from gangctl.pathways.origins import OriginKind
+from gangctl.pathways.result import OriginKind
 from tests.pathways.samples import annotated, pathways_job
 from tests.pathways.views import jobset_of, rendered
 

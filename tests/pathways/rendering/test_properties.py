@@ -15,7 +15,7 @@ from gangctl.api.emit import to_yaml
 from gangctl.api.fieldpath import FieldPath
 from gangctl.gang.config import GangMode
 from gangctl.pathways.job import PathwaysJob
-from gangctl.pathways.rendering.render import render
+from gangctl.pathways.rendering.jobset import render
 from gangctl.pathways.result import Profile, Rendering, Setting
 from tests.gang.pipeline import GENERATIONS, planned, resolved
 from tests.pathways.strategies import PROPERTY, pathways_jobs

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gangctl.gang.reasons import Notice, Reason
-from gangctl.pathways.status.conclusion import missing_slices, next_status
+from gangctl.pathways.status.conclusion import missing_slices, next_status, notices
 from gangctl.pathways.status.facts import (
     DEGRADED,
     Condition,
@@ -20,9 +20,10 @@ from gangctl.pathways.status.facts import (
     Phase,
     Replicas,
     Status,
+    pathways_owner,
+    read_jobset_facts,
+    read_pathways_facts,
 )
-from gangctl.pathways.status.projections import pathways_owner, read_jobset_facts, read_pathways_facts
-from gangctl.pathways.status.transitions import notices
 from gangctl.pathways.words import API_VERSION, DIGEST
 from tests.rows import each
 

@@ -8,7 +8,7 @@ from typing import NoReturn
 
 import pytest
 
-from gangctl.pathways.flags.wrapper import Shell
+from gangctl.pathways.flags.userpod import Shell
 from tests.pathways.wrapper.busybox import MissingShell, ensure_applets, ensure_busybox
 from tests.pathways.wrapper.containers import Image, way_in
 

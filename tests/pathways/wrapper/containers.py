@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 
-from gangctl.pathways.flags.wrapper import Shell, wrapped
+from gangctl.pathways.flags.userpod import Shell, wrapped
 
 CHILD = f"{sys.executable} -I -S {Path(__file__).with_name('child.py')}"
 PATIENCE_SECONDS = 300.0

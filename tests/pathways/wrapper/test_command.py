@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gangctl.pathways.flags.wrapper import ARGUMENT_ZERO, Shell, wrapped
+from gangctl.pathways.flags.userpod import ARGUMENT_ZERO, Shell, wrapped
 from tests.pathways.wrapper.conftest import find_image
 from tests.pathways.wrapper.containers import expanded
 
