@@ -14,8 +14,8 @@ import pytest
 from gangctl.cli import fitting
 from gangctl.cli.fit import fit
 from gangctl.cli.program import program
-from gangctl.cli.queue.describe import describe
-from gangctl.cli.queue.listing import command as list_queues
+from gangctl.cli.queue.commands import command as list_queues
+from gangctl.cli.queue.commands import describe
 from gangctl.fit.report import Verdict
 from gangctl.kueue.states import Phase
 from gangctl.kueue.stuck import Trouble

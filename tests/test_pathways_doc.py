@@ -11,8 +11,7 @@ import click
 
 from gangctl.cli.controller import controller
 from gangctl.cli.fit import fit
-from gangctl.cli.pathways.status import status
-from gangctl.cli.pathways.validate import validate
+from gangctl.cli.pathways.commands import status, validate
 from gangctl.cli.program import program
 from gangctl.pathways.job import DeploymentMode
 from gangctl.pathways.options import PathwaysOptions, Slicing, Startup

@@ -13,7 +13,7 @@ import pytest
 
 from gangctl.cli.controller import controller
 from gangctl.cli.demo import demo
-from gangctl.cli.gangs.waiting import wait
+from gangctl.cli.gangs.commands import wait
 from gangctl.cli.program import program
 from gangctl.cli.sandbox import sandbox
 from tests.quickstart import CLONE, EITHER, FIRST, OWN, PLAYED, README, SANDBOX, SECOND, SECTION

@@ -1,34 +1,189 @@
-"""JobSets of the input: checked like the API server and JobSet do, with a namespace, and planned.
+"""JobSets of the input: checked like the API server and JobSet do, with a namespace, and planned with their child Jobs.
 
-A PathwaysJob counts as the JobSet that it becomes; errors of either are reported at the PathwaysJob's own fields.
+A file was not checked by a schema or a webhook. Errors are found here too, so that a plan is never shown for a JobSet
+that cannot be created. A PathwaysJob counts as the JobSet that it becomes; errors of either are reported at the
+PathwaysJob's own fields. Labels and annotations of child Jobs are those of JobSet 0.12 with the feature gate RestartJob
+off, as the sandbox's JobSet has them.
 """
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from gangctl.api.documents import Document
-from gangctl.api.jobset import JobSet, read_jobset
-from gangctl.api.meta import JOBSET_API_VERSION, JOBSET_GROUP
+from gangctl.api.jobset import JobSet, ReplicatedJob, read_jobset
+from gangctl.api.meta import EXCLUSIVE_TOPOLOGY, GANG_REF, JOBSET_API_VERSION, JOBSET_GROUP, NODE_SELECTOR_STRATEGY
 from gangctl.api.scheduling import NEWEST, generation_of_minor
+from gangctl.api.scheduling_versions import ADAPTERS
 from gangctl.cli.inputs import count_kinds, kind_in_words, placed, read_documents, where
-from gangctl.cli.jobsetchecks import GENERATED, check_jobset
 from gangctl.cli.messages import InvalidInputError, note, plural
 from gangctl.cli.options import ClusterFlags
-from gangctl.errors import ErrorKind, FieldError, InputError
-from gangctl.gang.plan import make_plan
+from gangctl.errors import ErrorKind, FieldError, InputError, one_line
+from gangctl.gang.convert import check_words
+from gangctl.gang.plan import PlannedJob, make_plan
 from gangctl.gang.reasons import Notice
-from gangctl.gang.report import Planned, PlanReport, plan_report, requests_per_pod
+from gangctl.gang.report import Planned, PlanReport, plan_report, planned_jobs, requests_per_pod
 from gangctl.gang.resolve import ClusterRules, resolve
+from gangctl.gang.validate import MAX_JOBS
 from gangctl.pathways.reading.pathwaysjob import is_pathways_job
 from gangctl.pathways.words import API_VERSION as PATHWAYS_API_VERSION
 from gangctl.pathways.words import KIND as PATHWAYS_JOB
+from gangctl.sandbox.simulated.child_jobs import ChildJobs
 
 if TYPE_CHECKING:
-    from gangctl.cli.pathways.translation import Translation
+    from gangctl.cli.pathways.subjects import Translation
+
+
+DEFAULT_NAMESPACE: Final = "default"
+
+
+def _mapping(value: object, *keys: str) -> Mapping[str, Any]:
+    """The object below ``value`` at ``keys``; empty if there is none."""
+    for key in keys:
+        value = value.get(key) if isinstance(value, Mapping) else None
+    return value if isinstance(value, Mapping) else {}
+
+
+def _exclusive(annotations: Mapping[str, Any]) -> dict[str, Any]:
+    """Exclusive placement, which JobSet copies together with its strategy."""
+    if EXCLUSIVE_TOPOLOGY not in annotations:
+        return {}
+    return {key: annotations[key] for key in (EXCLUSIVE_TOPOLOGY, NODE_SELECTOR_STRATEGY) if key in annotations}
+
+
+def _made_by_jobset(raw: Mapping[str, Any], planned: Planned, uid: str) -> dict[str, dict[str, Any]]:
+    """Labels and owners of the Jobs by their names, of a JobSet whose templates have no metadata of their own."""
+    jobset = planned.jobset
+    coordinator = _mapping(raw, "spec", "coordinator")
+    spec: dict[str, Any] = {
+        "network": {"subdomain": _mapping(raw, "spec", "network").get("subdomain")},
+        "replicatedJobs": [
+            {
+                "name": rj.name,
+                "replicas": rj.replicas,
+                "groupName": entry.get("groupName"),
+                "template": {"spec": {"template": {"spec": {}}}},
+            }
+            for rj, entry in zip(jobset.replicated_jobs, raw["spec"]["replicatedJobs"], strict=True)
+        ],
+    }
+    if coordinator:
+        indexes = {key: coordinator.get(key) or 0 for key in ("jobIndex", "podIndex")}
+        spec["coordinator"] = {"replicatedJob": coordinator.get("replicatedJob"), **indexes}
+    metadata = {"name": jobset.name, "namespace": jobset.namespace or DEFAULT_NAMESPACE, "uid": uid}
+    children = ChildJobs(
+        {"metadata": metadata, "spec": spec, "status": {"restarts": jobset.restarts}}, JOBSET_API_VERSION
+    )
+    jobs = (job["metadata"] for each in spec["replicatedJobs"] for job in children.of(each))
+    return {job["name"]: job for job in jobs}
+
+
+def child_jobs(raw: Mapping[str, Any], planned: Planned, uid: str) -> list[dict[str, Any]]:
+    """Every child Job in JobSet's order, as the API server would store it, reduced to metadata and reference."""
+    jobset = planned.jobset
+    made = _made_by_jobset(raw, planned, uid)
+    stamps = planned.plan.stamps if planned.plan else (None,) * len(jobset.replicated_jobs)
+    at = {rj.name: rj.index for rj in jobset.replicated_jobs}
+    namespace = {"namespace": jobset.namespace} if jobset.namespace else {}
+    jobs = []
+    for job in planned_jobs(planned):
+        index = at[job.replicated_job]
+        entry = raw["spec"]["replicatedJobs"][index]
+        template = _mapping(entry, "template", "metadata")
+        identity = made[job.name]["labels"]
+        annotations = {key: value for key, value in _mapping(template, "annotations").items() if key != GANG_REF}
+        if (stamp := stamps[index]) is not None:
+            annotations[GANG_REF] = stamp.encode()
+        for each in (_mapping(raw, "metadata", "annotations"), _mapping(template, "annotations")):
+            annotations |= _exclusive(each)
+        metadata = {
+            "name": job.name,
+            **namespace,
+            "labels": {**_mapping(template, "labels"), **identity},
+            "annotations": {**annotations, **identity},
+            "ownerReferences": made[job.name]["ownerReferences"],
+        }
+        pod_spec = _reference(job, planned, _mapping(entry, "template", "spec", "template", "spec"))
+        spec = {"template": {"spec": pod_spec}}
+        jobs.append({"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata, "spec": spec})
+    return jobs
+
+
+def _reference(job: PlannedJob, planned: Planned, pod_spec: Mapping[str, Any]) -> dict[str, Any]:
+    """The gang's reference, or the user's own in the field that this generation keeps."""
+    adapter = ADAPTERS[planned.generation]
+    value = adapter.reference(job.reference) if job.reference else pod_spec.get(adapter.reference_field)
+    return {adapter.reference_field: value} if value else {}
+
+
+GENERATED: Final = "xxxxx"
+"""Placeholder for the five characters that the API server appends to ``generateName``."""
+
+_JOB_NAME: Final = re.compile(r"[a-z]([-a-z0-9]{0,61}[a-z0-9])?")
+_NO_LABEL: Final = 'is no DNS label: lower case letters, digits and "-", starting with a letter, at most 63 characters'
+_POD_SUFFIX: Final = "-abcde"
+
+
+def _check_identity(raw: Mapping[str, Any], jobset: JobSet) -> Iterator[FieldError]:
+    version = raw.get("apiVersion")
+    if version != JOBSET_API_VERSION:
+        yield FieldError("apiVersion", ErrorKind.NOT_SUPPORTED, f'is "{version}", known: {JOBSET_API_VERSION}')
+    if not jobset.name and not jobset.generate_name:
+        yield FieldError("metadata.name", ErrorKind.REQUIRED, "a JobSet needs a name or a generateName")
+    elif jobset.name and not _JOB_NAME.fullmatch(jobset.name):
+        detail = f'"{one_line(jobset.name, 80)}" ({len(jobset.name)} characters) {_NO_LABEL}'
+        yield FieldError("metadata.name", ErrorKind.INVALID, detail)
+    if not jobset.replicated_jobs:
+        yield FieldError("spec.replicatedJobs", ErrorKind.REQUIRED, "a JobSet needs at least one replicated job")
+    jobs = sum(rj.replicas for rj in jobset.replicated_jobs)
+    if jobs > MAX_JOBS:
+        yield FieldError("spec.replicatedJobs", ErrorKind.TOO_MANY, f"{jobs} Jobs, at most {MAX_JOBS} can be shown")
+
+
+def _check_job_name(jobset: JobSet, rj: ReplicatedJob, job_spec: Mapping[str, Any]) -> Iterator[FieldError]:
+    """JobSet rejects names whose longest Job or pod name is no DNS label (RFC 1035); check its own name first."""
+    job = f"{jobset.name}-{rj.name}-{max(0, rj.replicas - 1)}"
+    names = [("Job", job)]
+    if rj.completions and job_spec.get("completionMode") != "NonIndexed":
+        names.append(("pod", f"{job}-{rj.completions - 1}{_POD_SUFFIX}"))
+    for what, name in names:
+        if not _JOB_NAME.fullmatch(name):
+            detail = f'{what} name "{one_line(name, 80)}" ({len(name)} characters) {_NO_LABEL}'
+            yield FieldError(f"{rj.path}.name", ErrorKind.INVALID, detail)
+            return
+
+
+def _check_replicated_jobs(raw: Mapping[str, Any], jobset: JobSet) -> Iterator[FieldError]:
+    earlier: set[str] = set()
+    for entry, rj in zip(raw["spec"]["replicatedJobs"], jobset.replicated_jobs, strict=True):
+        if "name" not in entry:
+            yield FieldError(f"{rj.path}.name", ErrorKind.REQUIRED, "a replicated job needs a name")
+        elif rj.name in earlier:
+            yield FieldError(f"{rj.path}.name", ErrorKind.DUPLICATE, f'"{rj.name}" is the name of an earlier one')
+        for index, name in enumerate(rj.depends_on):
+            if name not in earlier:
+                detail = f'there is no earlier replicated job "{name}" to depend on'
+                yield FieldError(f"{rj.path}.dependsOn[{index}].name", ErrorKind.INVALID, detail)
+        earlier.add(rj.name)
+        if _JOB_NAME.fullmatch(jobset.name):
+            yield from _check_job_name(jobset, rj, (entry.get("template") or {}).get("spec") or {})
+
+
+def check_jobset(raw: Mapping[str, Any]) -> tuple[JobSet, tuple[FieldError, ...], bool]:
+    """A JobSet as it was read, its errors, and whether its types are valid."""
+    jobset, malformed = read_jobset(raw)
+    if malformed:
+        return jobset, malformed, False
+    if not jobset.name and jobset.generate_name:
+        jobset = replace(jobset, name=f"{jobset.generate_name}{GENERATED}")
+    errors = [*_check_identity(raw, jobset), *check_words(raw)]
+    if jobset.replicated_jobs:
+        errors += _check_replicated_jobs(raw, jobset)
+    return jobset, tuple(errors), True
 
 
 JOBSET: Final = "JobSet"
@@ -135,7 +290,7 @@ def read_manifest(document: Document, namespace: str | None) -> Manifest:
 
 def read_pathways_manifest(document: Document, namespace: str | None, rules: ClusterRules | None = None) -> Manifest:
     """Read, check and render one PathwaysJob for a cluster or a minor, and check the JobSet."""
-    from gangctl.cli.pathways.translation import field_error, translate  # noqa: PLC0415 -- JobSets do without
+    from gangctl.cli.pathways.subjects import field_error, translate  # noqa: PLC0415 -- JobSets do without
     from gangctl.pathways.result import setting_for  # noqa: PLC0415
 
     raw = placed(document.value, namespace)
@@ -147,7 +302,7 @@ def read_pathways_manifest(document: Document, namespace: str | None, rules: Clu
 
 
 def _at_source(translation: Translation, errors: Iterable[FieldError]) -> list[FieldError]:
-    from gangctl.cli.pathways.translation import field_error  # noqa: PLC0415 -- JobSets do without
+    from gangctl.cli.pathways.subjects import field_error  # noqa: PLC0415 -- JobSets do without
 
     return [field_error(each) for each in translation.at_source(errors)]
 

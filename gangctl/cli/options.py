@@ -10,8 +10,7 @@ from typing import Any, Final, TypeVar, cast
 
 import click
 
-from gangctl.cli.formats import FieldPath, Format
-from gangctl.cli.output import Listing
+from gangctl.cli.output import FieldPath, Format, Listing
 from gangctl.kueue.names import KUEUE_NAMESPACE
 
 F = TypeVar("F", bound=Callable[..., Any])

@@ -10,10 +10,9 @@ import click
 
 from gangctl.api.quantity import show_bytes, show_milli
 from gangctl.cli import options
-from gangctl.cli.formats import TABLE
 from gangctl.cli.manifests import PlannedManifest, cluster_rules, plan_manifests
 from gangctl.cli.messages import note, plural
-from gangctl.cli.output import Section, Table, print_answer
+from gangctl.cli.output import TABLE, Section, Table, print_answer
 from gangctl.cli.quantities import with_quantities
 from gangctl.gang.config import read_config
 from gangctl.gang.naming import UID_PLACEHOLDER

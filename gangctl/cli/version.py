@@ -8,8 +8,7 @@ import click
 
 from gangctl import __version__
 from gangctl.cli import options
-from gangctl.cli.formats import TABLE
-from gangctl.cli.output import print_answer
+from gangctl.cli.output import TABLE, print_answer
 
 
 @click.command()

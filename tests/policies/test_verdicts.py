@@ -3,8 +3,7 @@
 from datetime import UTC, datetime
 
 from gangctl.cel.limits import profile_of
-from gangctl.cli.policy.suite import FILE_NAME
-from gangctl.cli.policy.suitefiles import read_suite_file
+from gangctl.cli.policy.suite import FILE_NAME, read_suite_file
 from gangctl.cli.policy.testing import Ground, run_tests
 from gangctl.policy.load import load_policy
 from gangctl.policy.verdict import Result

@@ -12,7 +12,7 @@ from gangctl.cli.cluster import connect
 from gangctl.cli.doctor.canary import CanaryOptions, run_canary
 from gangctl.cli.doctor.checks import CHECKS
 from gangctl.cli.doctor.facts import Facts
-from gangctl.cli.doctor.gathering import cluster, gangs, installed, rights
+from gangctl.cli.doctor.gathering import cluster, gangs, installed
 from gangctl.cli.doctor.gathering.gatherer import Gatherer, Place
 from gangctl.cli.doctor.outcome import Result, examine
 from gangctl.cli.doctor.report import DoctorReport, doctor_report
@@ -43,7 +43,7 @@ READERS: Final[Mapping[str, Callable[[Gatherer], Awaitable[Any]]]] = {
     "gangs": gangs.gangs,
     "job_workloads": gangs.job_workloads,
     "leaving": gangs.leaving,
-    "rights": rights.rights,
+    "rights": cluster.rights,
 }
 
 

@@ -164,7 +164,7 @@ def find(asking: Asking, more: Callable[[Reader, list[Key]], Awaitable[None]] | 
             await more(reader, keys)
         if not asking.workers:
             return Found(reader.state, keys)
-        from gangctl.cli.gangs.workers import read_workers  # noqa: PLC0415 -- only with --worker
+        from gangctl.cli.gangs.cluster import read_workers  # noqa: PLC0415 -- only with --worker
 
         return Found(reader.state, keys, await read_workers(asking, reader.state, keys, more))
 

@@ -1,20 +1,23 @@
 """Read gangs from a cluster with the user's own rights: forbidden collections are left out, and reported.
 
-Each collection has a projection, for a single list or a watch.
+Each collection has a projection, for a single list or a watch. Worker clusters on which MultiKueue runs gangs are read
+as if each had been asked in its own context.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final, Generic, TypeVar
 
 from gangctl.api.jobset import read_jobset
 from gangctl.api.meta import JOBSET_NAME
 from gangctl.api.objects import Key
 from gangctl.api.scheduling_versions import ADAPTERS
+from gangctl.cli.cluster import connected
+from gangctl.cli.gangs.asking import Asking
 from gangctl.cli.gangs.capacity import compare_with_nodes
 from gangctl.cli.gangs.state import GangState, StoredJobSet, read_events
 from gangctl.cli.kueuecluster import has_kueue, read_kueue, read_nodes, read_pod_surroundings
@@ -27,9 +30,9 @@ from gangctl.controllers.caches import project_job, project_scheduling
 from gangctl.controllers.discovery import prove, served_resources
 from gangctl.controllers.queues import sources
 from gangctl.controllers.writer import scheduling_resources
-from gangctl.errors import ClusterUnavailableError, ForbiddenError, InputError, InvalidError, NotFoundError
+from gangctl.errors import ApiError, ClusterUnavailableError, ForbiddenError, InputError, InvalidError, NotFoundError
 from gangctl.gang.generation import pick_generation
-from gangctl.kueue.names import KUEUE_NAMESPACE
+from gangctl.kueue.names import KUEUE_NAMESPACE, MULTIKUEUE_ORIGIN
 from gangctl.kueue.reading import read_cluster_queue, read_local_queue, read_workload
 from gangctl.readiness.facts import is_followed
 from gangctl.readiness.reading import FAILED_CREATE, JOB_CREATION_FAILED, read_node, read_pod, read_refusal
@@ -278,3 +281,45 @@ class Reader:
                 for item in page.items:
                     stock.take({**item, "apiVersion": resource.api_version, "kind": resource.kind})
         return stock
+
+
+More = Callable[[Reader, list[Key]], Awaitable[None]]
+
+
+async def read_workers(
+    asking: Asking, state: GangState, keys: Sequence[Key], more: More | None
+) -> dict[Key, GangState]:
+    """The states of the worker clusters that run these gangs, by gang; ``more`` reads further objects of each.
+
+    A cluster that does not answer is left out, with a note. Raises ConfigError if the kubeconfig lacks a context.
+    """
+    found = await asyncio.gather(
+        *(
+            _read(asking, worker, own, more)
+            for worker in asking.workers
+            if (own := [key for key in keys if state.cluster_of(key) == worker.name])
+        )
+    )
+    return {key: there for each in found for key, there in each.items()}
+
+
+async def _read(asking: Asking, worker: Worker, keys: Sequence[Key], more: More | None) -> dict[Key, GangState]:
+    namespaces = {namespace for namespace, _ in keys}
+    scope = Scope(namespaces.pop() if len(namespaces) == 1 else None, tuple({name: None for _, name in keys}))
+    try:
+        async with connected(replace(asking.cluster, context=worker.context)) as (client, _):
+            reader = Reader(client, scope, kueue_namespace=asking.kueue_namespace, worker=worker)
+            state = await reader.read()
+            copies = [key for key in keys if _is_copy(state, key)]
+            if more is not None:
+                await more(reader, copies)
+    except (ApiError, ClusterUnavailableError) as error:
+        note(f"worker cluster {worker.name} cannot be read: {error}")
+        return {}
+    return dict.fromkeys(copies, state)
+
+
+def _is_copy(state: GangState, key: Key) -> bool:
+    """Whether there is a JobSet of this name that MultiKueue made."""
+    found = state.jobsets.get(*key)
+    return found is not None and MULTIKUEUE_ORIGIN in (found.raw["metadata"].get("labels") or {})

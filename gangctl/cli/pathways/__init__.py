@@ -9,11 +9,11 @@ import click
 from gangctl.cli.program import Commands, LazyGroup
 
 VERBS: Final[Commands] = {
-    "render": ("gangctl.cli.pathways.render", "Print the JobSet that a PathwaysJob, or flags, become."),
-    "validate": ("gangctl.cli.pathways.validate", "Say what is wrong with a PathwaysJob."),
-    "why": ("gangctl.cli.pathways.why", "Say of each field of the JobSet where it came from."),
+    "render": ("gangctl.cli.pathways.commands", "Print the JobSet that a PathwaysJob, or flags, become."),
+    "validate": ("gangctl.cli.pathways.commands", "Say what is wrong with a PathwaysJob."),
+    "why": ("gangctl.cli.pathways.commands", "Say of each field of the JobSet where it came from."),
     "accelerators": ("gangctl.cli.pathways.accelerators", "List TPU types, or say what a name stands for."),
-    "status": ("gangctl.cli.pathways.status", "Show a PathwaysJob in a cluster, and how to reach its proxy."),
+    "status": ("gangctl.cli.pathways.commands", "Show a PathwaysJob in a cluster, and how to reach its proxy."),
 }
 
 

@@ -14,7 +14,7 @@ from gangctl.cli.kueuesnapshot import Stock
 from gangctl.cli.messages import note
 from gangctl.cli.names import ObjectNotFoundError
 from gangctl.cli.options import ClusterFlags
-from gangctl.cli.pathways.jobstatus import HeadPod, Seen
+from gangctl.cli.pathways.report import HeadPod, Seen
 from gangctl.client.client import Client, Selection
 from gangctl.client.resources import JOBSETS, NODES, PODS, Resource
 from gangctl.controllers.pathways.plan import PATHWAYS_JOBS

@@ -15,8 +15,7 @@ from gangctl.cli.inputs import where
 from gangctl.cli.messages import plural
 from gangctl.cli.output import Section
 from gangctl.cli.pathways.report import ORIGINS, PathwaysOrigins
-from gangctl.cli.pathways.subjects import Subject
-from gangctl.cli.pathways.translation import lies_in
+from gangctl.cli.pathways.subjects import Subject, lies_in
 from gangctl.errors import one_line
 from gangctl.fit.report import API_VERSION
 from gangctl.pathways.result import Origin, OriginKind

@@ -25,7 +25,7 @@ from gangctl.cli.policy.bundle import (
     name_of,
     sort_documents,
 )
-from gangctl.cli.policy.evaluator import Admission, CommandEvaluator, now
+from gangctl.cli.policy.evaluator import Admission, CommandEvaluator, now, variables_of
 from gangctl.cli.policy.loading import Loaded, is_parameter, load, orphans
 from gangctl.cli.policy.requests import (
     GROUPS,
@@ -38,7 +38,6 @@ from gangctl.cli.policy.requests import (
     sent_for,
     title_of,
 )
-from gangctl.cli.policy.variables import variables_of
 from gangctl.cli.policy.verdicts import Evaluated, verdict_data, verdict_sections
 from gangctl.errors import InputError
 from gangctl.policy.review import Operation

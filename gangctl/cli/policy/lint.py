@@ -1,14 +1,19 @@
-"""``gangctl policy lint``: mistakes in policies, with their places."""
+"""``gangctl policy lint``: what in policies never applies, never matters, costs much or says nothing."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
 from typing import Final
 
 import click
 
 from gangctl.api.documents import Document
+from gangctl.cel.ast import Call, Literal, Node, walk
+from gangctl.cel.limits import profile_of
+from gangctl.cel.meter import EXPRESSION_STEPS, POLICY_STEPS
 from gangctl.cli import options
 from gangctl.cli.inputs import read_documents
 from gangctl.cli.messages import plural, print_error
@@ -16,9 +21,219 @@ from gangctl.cli.output import answer_no, print_objects, wants_colour
 from gangctl.cli.policy import flags
 from gangctl.cli.policy.bundle import name_of, no_policies, sort_documents
 from gangctl.cli.policy.evaluator import now
-from gangctl.cli.policy.loading import Remark, Severity, in_order, orphans, refusal, try_to_load
-from gangctl.cli.policy.mistakes import find_mistakes
+from gangctl.cli.policy.loading import Loaded, Remark, Severity, in_order, orphans, refusal, try_to_load
+from gangctl.policy.loaded import Expression, LoadedPolicy
 from gangctl.policy.model import API_VERSION
+
+LISTS: Final = 32
+"""Lists of lists of lists that are all longer than that are no JobSet's."""
+
+_SCALARS: Final = "true", "false"
+_UNTYPED: Final[Mapping[str, str]] = {"Undeclared": "UnknownField", "Type": "TypeMismatch"}
+"""Codes of what is refused for the types of JobSets, although Kubernetes would only warn of it."""
+_NULLS: Final = {"CREATE": ("oldObject",), "DELETE": ("object", "gang", "fit")}
+"""What is null, by operation."""
+
+
+@dataclass(frozen=True, slots=True)
+class Inspection:
+    """One policy under inspection, and its file."""
+
+    policy: LoadedPolicy
+    document: Document
+
+    def remark(
+        self, code: str, path: str, message: str, *, hint: str = "", node: Node | None = None, error: bool = False
+    ) -> Remark:
+        """A remark about a field, or about a part of the expression in it."""
+        severity = Severity.ERROR if error else Severity.WARNING
+        start, length = (None, 1) if node is None else (node.span.start, node.span.end - node.span.start)
+        return Remark(self.document, severity, code, path, message, hint, start, length, self.policy.name)
+
+    def _about(self, code: str, expression: Expression, message: str) -> Remark:
+        return self.remark(code, expression.path, message, node=expression.checked.node)
+
+    def all(self) -> Iterator[Remark]:
+        """Everything there is to say."""
+        yield from self._types()
+        yield from self._messages()
+        yield from self._unused()
+        yield from self._constants()
+        yield from self._duplicates()
+        yield from self._nulls()
+        yield from self._costs()
+        yield from self._deprecated()
+
+    def _types(self) -> Iterator[Remark]:
+        """What is against the types of JobSets: Kubernetes would warn of it in the policy's status."""
+        for problem in self.policy.warnings:
+            yield Remark(
+                self.document,
+                Severity.ERROR,
+                _UNTYPED.get(problem.kind, problem.kind),
+                problem.path,
+                f"{problem.path}: {problem.message}",
+                problem.hint,
+                problem.offset,
+                problem.length or 1,
+                self.policy.name,
+            )
+
+    def _messages(self) -> Iterator[Remark]:
+        for index, rule in enumerate(self.policy.programs.rules):
+            path = f"spec.validations[{index}]"
+            if not rule.message and rule.message_expression is None:
+                hint = "say what to change, and by how much, in message or messageExpression"
+                yield self.remark("MissingMessage", path, f"rule {rule.id} has no message", hint=hint)
+            if not self.policy.native and rule.id == str(index):
+                hint = "exceptions, tests and reports name rules; an index changes when a rule is added"
+                yield self.remark("UnnamedRule", path, f"rule {rule.id} has no name", hint=hint)
+
+    def _unused(self) -> Iterator[Remark]:
+        programs = self.policy.programs
+        used: set[str] = set()
+        for expression in programs.expressions():
+            if expression not in programs.variables.values():
+                used |= expression.checked.variables
+        for name, variable in reversed(list(programs.variables.items())):
+            if name in used:
+                used |= variable.checked.variables
+        for index, name in enumerate(programs.variables):
+            if name not in used:
+                path = f"spec.variables[{index}].name"
+                yield self.remark("UnusedVariable", path, f"variable {name} is never used", hint="remove it")
+        if self.policy.spec.param_kind is not None and "params" not in self.policy.reads:
+            yield self.remark("UnusedParams", "spec.paramKind", "params is never used", hint="remove paramKind")
+
+    def _constants(self) -> Iterator[Remark]:
+        for expression in self.policy.programs.match_conditions:
+            if (value := _constant(expression)) is not None:
+                what = "no rule is ever reached" if value is False else "it decides nothing"
+                yield self._about("ConstantCondition", expression, f"always {_SCALARS[not value]}: {what}")
+        for rule in self.policy.programs.rules:
+            if (value := _constant(rule.condition)) is not None:
+                what = "the rule is never broken" if value else "the rule is always broken"
+                yield self._about("ConstantRule", rule.condition, f"always {_SCALARS[not value]}: {what}")
+        for expression in self.policy.programs.expressions():
+            for node in _unreachable(expression.checked.node):
+                message = "never evaluated, because what stands beside it decides"
+                yield self.remark("Unreachable", expression.path, message, node=node)
+
+    def _duplicates(self) -> Iterator[Remark]:
+        first: dict[str, str] = {}
+        for rule in self.policy.programs.rules:
+            text = " ".join(rule.condition.text.split())
+            if text in first:
+                message = f"rule {rule.id} says the same as rule {first[text]}"
+                yield self.remark("DuplicateRule", rule.condition.path, message, hint="remove one of them")
+            first.setdefault(text, rule.id)
+        conditions = [(each.path, " ".join(each.text.split())) for each in self.policy.programs.match_conditions]
+        for path, text in conditions:
+            if any(other in {f"!({text})", f"!{text}"} for _, other in conditions):
+                yield self.remark("ConstantCondition", path, "contradicts another condition: no rule is ever reached")
+
+    def _nulls(self) -> Iterator[Remark]:
+        """Names that are null for every request that the policy is about."""
+        rules = self.policy.spec.match_constraints.resource_rules
+        operations = {operation for rule in rules for operation in rule.operations}
+        (only,) = operations if len(operations) == 1 else ("",)
+        for expression in self.policy.programs.expressions():
+            for name in _NULLS.get(only, ()):
+                if name in expression.checked.reads:
+                    message = f"{name} is always null here: the policy is about {only} alone"
+                    yield self.remark("AlwaysNull", expression.path, message)
+        for expression in self.policy.programs.match_conditions:
+            if "namespaceObject" in expression.checked.reads:
+                message = "namespaceObject is always null in matchConditions"
+                yield self.remark("AlwaysNull", expression.path, message, hint="use matchConstraints.namespaceSelector")
+
+    def _costs(self) -> Iterator[Remark]:
+        hint = "fewer loops within each other, or a variable for what does not change within one"
+        for expression in self.policy.programs.expressions():
+            longest = _longest(profile_of(expression.checked).bound, EXPRESSION_STEPS)
+            if longest < LISTS:
+                message = f"may cost more than its {EXPRESSION_STEPS} steps where a list is longer than {longest}"
+                yield self.remark("Costly", expression.path, message, hint=hint, node=expression.checked.node)
+            for node in walk(expression.checked.node):
+                if (
+                    isinstance(node, Call)
+                    and node.function == "matches"
+                    and not isinstance(node.arguments[-1], Literal)
+                ):
+                    message = "the pattern is computed, and compiled anew for each object"
+                    yield self.remark("ComputedPattern", expression.path, message, node=node.arguments[-1])
+        profiles = [profile_of(each.checked) for each in self.policy.programs.expressions()]
+        longest = _longest(lambda elements: sum(each.bound(elements) for each in profiles), POLICY_STEPS)
+        if longest < LISTS:
+            message = (
+                f"its expressions together may cost more than {POLICY_STEPS} steps for lists longer than {longest}"
+            )
+            yield self.remark("Costly", "spec", message, hint=hint)
+
+    def _deprecated(self) -> Iterator[Remark]:
+        version = str(self.document.value.get("apiVersion"))
+        if self.policy.native and not version.endswith("/v1"):
+            yield self.remark(
+                "Deprecated", "apiVersion", f"{version} is deprecated", hint="write v1: fields are the same"
+            )
+
+
+def _constant(expression: Expression) -> bool | None:
+    """The value of a literal, or of what compares nothing but literals by being one."""
+    node = expression.checked.node
+    while isinstance(node, Call) and node.function == "!_" and isinstance(node.arguments[0], Literal):
+        return not node.arguments[0].value
+    return node.value if isinstance(node, Literal) and isinstance(node.value, bool) else None
+
+
+def _unreachable(node: Node) -> Iterator[Node]:
+    """Operands that a literal beside them makes superfluous."""
+    for each in walk(node):
+        if not isinstance(each, Call):
+            continue
+        if each.function in {"_&&_", "_||_"}:
+            decides = each.function == "_||_"
+            literals = [a for a in each.arguments if isinstance(a, Literal) and a.value is decides]
+            if literals:
+                yield from (a for a in each.arguments if a is not literals[0])
+        elif each.function == "_?_:_" and isinstance(each.arguments[0], Literal):
+            yield each.arguments[2 if each.arguments[0].value else 1]
+
+
+def _longest(bound: Callable[[int], int], steps: int) -> int:
+    """The length of lists up to which a cost stays within ``steps``; at most :data:`LISTS`."""
+    low, high = 0, LISTS
+    while low < high:
+        middle = (low + high + 1) // 2
+        if bound(middle) <= steps:
+            low = middle
+        else:
+            high = middle - 1
+    return low
+
+
+def find_mistakes(loaded: Loaded, exceptions: Mapping[str, Document], now: datetime) -> Iterable[Remark]:
+    """What is probably wrong with what was loaded; ``exceptions`` are the documents of exceptions by name."""
+    remarks = [
+        remark for policy in loaded.policies for remark in Inspection(policy, loaded.documents[policy.name]).all()
+    ]
+    rules = {policy.name: set(policy.rules) for policy in loaded.policies}
+    for exception in loaded.exceptions:
+        document = exceptions[exception.name]
+        if exception.expired(now):
+            message = f"expired at {exception.expires_at.isoformat()}"
+            remarks.append(Remark(document, Severity.WARNING, "Expired", "spec.expiresAt", message, "remove it"))
+        for index, each in enumerate(exception.spec.policies):
+            if each.name not in rules:
+                continue
+            for number, rule in enumerate(each.rules):
+                if rule not in rules[each.name]:
+                    path = f"spec.policies[{index}].rules[{number}]"
+                    message = f'policy {each.name} has no rule "{rule}"'
+                    hint = f"there are: {', '.join(sorted(rules[each.name]))}"
+                    remarks.append(Remark(document, Severity.ERROR, "UnknownRule", path, message, hint))
+    return remarks
+
 
 REFUSED: Final = 2
 KIND: Final = "PolicyLintReport"

@@ -14,9 +14,9 @@ from gangctl.cli.messages import note, plural
 from gangctl.cli.output import Section, Table, answer_no, print_answer
 from gangctl.cli.policy import flags
 from gangctl.cli.policy.evaluator import now
-from gangctl.cli.policy.junit import Reported, junit
-from gangctl.cli.policy.suitefiles import find_suite_files, read_suite_file
+from gangctl.cli.policy.suite import find_suite_files, read_suite_file
 from gangctl.cli.policy.testing import Ground, Tested, Tests, run_tests
+from gangctl.cli.policy.verdicts import Reported, junit
 from gangctl.errors import InputError
 from gangctl.policy.model import API_VERSION
 

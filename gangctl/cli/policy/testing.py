@@ -13,12 +13,10 @@ from gangctl.api.documents import Document
 from gangctl.api.scheduling import NEWEST, Generation, generation_of_minor
 from gangctl.cli.messages import plural
 from gangctl.cli.policy.bundle import FileCatalogue, name_of
-from gangctl.cli.policy.evaluator import Admission, CommandEvaluator, Met
+from gangctl.cli.policy.evaluator import Admission, CommandEvaluator, Met, fault_of_message
 from gangctl.cli.policy.loading import Loaded, load
 from gangctl.cli.policy.requests import Setting, fit_of
-from gangctl.cli.policy.suite import Expected, Row
-from gangctl.cli.policy.suitefiles import Subject, SuiteFile
-from gangctl.cli.policy.variables import fault_of_message
+from gangctl.cli.policy.suite import Expected, Row, Subject, SuiteFile
 from gangctl.errors import InputError
 from gangctl.policy.loaded import LoadedPolicy
 from gangctl.policy.verdict import Action, Finding, Outcome, Result

@@ -9,8 +9,8 @@ import click
 from gangctl.cli.program import Commands, LazyGroup
 
 VERBS: Final[Commands] = {
-    "list": ("gangctl.cli.queue.listing", "List queues: state, what waits, quota in use."),
-    "describe": ("gangctl.cli.queue.describe", "Show the gangs of a queue in the order of their admission."),
+    "list": ("gangctl.cli.queue.commands", "List queues: state, what waits, quota in use."),
+    "describe": ("gangctl.cli.queue.commands", "Show the gangs of a queue in the order of their admission."),
 }
 
 

@@ -1,15 +1,15 @@
-"""From Kueue's objects to the reports: state, quotas, and the order of a queue."""
+"""From Kueue's objects to the reports: state, quotas, the order of a queue, and the JobSets behind it."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from datetime import datetime
-from typing import Final
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any, Final
 
-from gangctl.api.jobset import read_jobset
+from gangctl.api.jobset import JobSet, read_jobset
+from gangctl.api.meta import JOBSET_UID, QUEUE_NAME
 from gangctl.cli.kueuesnapshot import Stock
-from gangctl.cli.queue.index import QueueIndex
-from gangctl.cli.queue.jobsets import JobSets
 from gangctl.cli.queue.report import (
     DESCRIPTION,
     SUMMARY,
@@ -21,16 +21,113 @@ from gangctl.cli.queue.report import (
     QuotaReport,
     State,
 )
+from gangctl.client.client import Client, Selection
+from gangctl.client.resources import JOBSETS, PODS
+from gangctl.errors import ForbiddenError, NotFoundError
 from gangctl.fit import verdict
 from gangctl.fit.quotas import Quotas
 from gangctl.fit.report import API_VERSION
 from gangctl.fit.tree import quotas_of
 from gangctl.kueue import names
-from gangctl.kueue.blocked import Blockage, Blocked, blocked
+from gangctl.kueue.amounts import age
+from gangctl.kueue.blocked import Blockage, Blocked, blocked, selects
+from gangctl.kueue.names import PRIORITY_CLASS
 from gangctl.kueue.objects import ClusterQueue, LocalQueue, QueuedWorkload
-from gangctl.kueue.order import head_of, places
+from gangctl.kueue.order import head_of, in_order, places
 from gangctl.kueue.states import Phase, status_of
-from gangctl.kueue.stuck import blocking_head, stuck_workload
+from gangctl.kueue.stuck import Owner, Stuck, blocking_head, stuck_workload, without_workload
+
+
+class QueueIndex:
+    """LocalQueues by namespace and name, ClusterQueues by name, and the Workloads in each of these."""
+
+    def __init__(self, stock: Stock) -> None:
+        """Index the objects."""
+        self.stock = stock
+        self.snapshot = stock.snapshot()
+        self.cluster_queues = stock.cluster_queues()
+        self.local_queues = {(each.namespace, each.name): each for each in stock.local_queues()}
+        self.inside: dict[str, list[QueuedWorkload]] = {}
+        for workload in stock.workloads():
+            self.inside.setdefault(self.cluster_queue_of(workload), []).append(workload)
+
+    def cluster_queue_of(self, workload: QueuedWorkload) -> str:
+        """The ClusterQueue of its quota, else that of its LocalQueue; empty if there is none."""
+        local = self.local_queues.get((workload.namespace, workload.queue))
+        return workload.cluster_queue or (local.cluster_queue if local is not None else "")
+
+    def ordered(self, queue: ClusterQueue) -> list[QueuedWorkload]:
+        """Waiting Workloads of a ClusterQueue, in the order in which Kueue tries them."""
+        return in_order(self.inside.get(queue.name, ()), queue)
+
+    def obstacle(self, namespace: str, name: str) -> Blocked | None:
+        """Why a LocalQueue admits nothing."""
+        local = self.local_queues.get((namespace, name))
+        queue = self.cluster_queues.get(local.cluster_queue) if local is not None else None
+        return blocked(name, local, queue, self.stock.namespaces.get(namespace))
+
+    @property
+    def ready_timeout(self) -> timedelta | None:
+        """How long Kueue waits for the pods of an admitted Workload; None if it does not."""
+        configuration = self.snapshot.configuration
+        ready = configuration.wait_for_pods_ready
+        return timedelta(seconds=ready.timeout) if configuration.known and ready.on else None
+
+    def unqueued(self, jobset: JobSet, raw: Mapping[str, Any], now: datetime) -> Stuck | None:
+        """Why Kueue has created no Workload for a JobSet with a queue; None while that is normal."""
+        waited = age(jobset.created, now)
+        if waited is None or not jobset.suspend or jobset.finished:
+            return None
+        configuration, labels = self.snapshot.configuration, self.stock.namespaces.get(jobset.namespace)
+        selector = configuration.managed_namespaces
+        return without_workload(
+            waited,
+            podsets=len(jobset.replicated_jobs),
+            podset_limit=self.stock.queue_limit,
+            frameworks=configuration.frameworks if configuration.known else None,
+            managed=None if selector is None or labels is None else selects(selector, labels),
+            priority_class=str(((raw.get("metadata") or {}).get("labels") or {}).get(PRIORITY_CLASS) or ""),
+            priority_classes=self.stock.priority_classes(),
+        )
+
+
+_OVER = frozenset({"Succeeded", "Failed"})
+
+
+@dataclass(slots=True)
+class JobSets:
+    """JobSets with a queue by UID, raw, and the number of remaining pods of evicted ones."""
+
+    raw: dict[str, dict[str, Any]] = field(default_factory=dict)
+    pods: dict[str, int] = field(default_factory=dict)
+
+    def owner(self, workload: QueuedWorkload) -> Owner:
+        """Known facts of the job of a Workload."""
+        raw = self.raw.get(workload.owner_uid)
+        finished = raw is not None and read_jobset(raw)[0].finished
+        return Owner(finished, self.pods.get(workload.owner_uid))
+
+
+async def read_jobsets(client: Client, stock: Stock, namespace: str | None) -> JobSets:
+    """The JobSets of the cluster; unknown if they may not be read."""
+    found = JobSets()
+    try:
+        page = await client.list(JOBSETS, namespace, selection=Selection(label_selector=QUEUE_NAME))
+        found.raw = {str(item["metadata"].get("uid")): item for item in page.items}
+        for workload in stock.workloads():
+            # Only the pods of an evicted Workload show whether it holds its quota unnecessarily.
+            if workload.owner_uid in found.raw and workload.holds("Evicted") and workload.holds("QuotaReserved"):
+                found.pods[workload.owner_uid] = await _pods(client, workload)
+    except (ForbiddenError, NotFoundError):
+        return found
+    return found
+
+
+async def _pods(client: Client, workload: QueuedWorkload) -> int:
+    selection = Selection(label_selector=f"{JOBSET_UID}={workload.owner_uid}")
+    page = await client.list(PODS, workload.namespace, selection=selection)
+    return sum((item.get("status") or {}).get("phase") not in _OVER for item in page.items)
+
 
 _STATES: Final[Mapping[Blockage, State]] = {
     Blockage.LOCAL_QUEUE_MISSING: "missing",

@@ -17,7 +17,7 @@ import pytest
 from aiohttp import web
 
 from gangctl.cli.completion import candidates
-from gangctl.cli.doctor.manifest import LABEL
+from gangctl.cli.doctor.canary import LABEL
 from gangctl.cli.doctor.subjects import IDS, SUBJECTS, Area
 from gangctl.cli.schema import schema_of
 from tests.cli.conftest import Golden

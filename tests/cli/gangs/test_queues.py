@@ -9,7 +9,7 @@ import pytest
 
 from gangctl.api.jobset import read_jobset
 from gangctl.cli.gangs.cluster import take
-from gangctl.cli.gangs.queues import Queues
+from gangctl.cli.gangs.state import Queues
 from gangctl.cli.kueuesnapshot import Stock
 from gangctl.kueue.reading import read_cluster_queue, read_local_queue, read_workload
 from gangctl.readiness.facts import QueueFacts

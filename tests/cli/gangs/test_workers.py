@@ -10,7 +10,7 @@ from typing import Any, Final
 import pytest
 import yaml
 
-from gangctl.cli.gangs.following import _Printer
+from gangctl.cli.gangs.watching import _Printer
 from gangctl.cli.output import Listing
 from tests.cli import run
 from tests.cli.gangs.dump import NAMESPACE, RUNS, WAITS, Object, objects

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import pytest
 
-from gangctl.cli.pathways.jobstatus import HeadPod, Seen, job_status, report_of
+from gangctl.cli.pathways.report import HeadPod, Seen, job_status, report_of
 from gangctl.cli.schema import schema_of
 from gangctl.pathways.job import PathwaysJob
 from gangctl.pathways.reading.pathwaysjob import read_pathways_job

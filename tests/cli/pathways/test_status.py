@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from gangctl.cli.pathways.jobstatus import HeadPod, Seen, job_status, report_of
-from gangctl.cli.pathways.report import UNSEEN
+from gangctl.cli.pathways.report import UNSEEN, HeadPod, Seen, job_status, report_of
 from gangctl.pathways.job import PathwaysJob
 from gangctl.pathways.reading.pathwaysjob import read_pathways_job
 from gangctl.pathways.rendering.jobset import render

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gangctl.api.scheduling import Feature
-from gangctl.cli.pathways.translation import Translation, translate
+from gangctl.cli.pathways.subjects import Translation, translate
 from gangctl.errors import ErrorKind, FieldError
 from gangctl.gang.resolve import ClusterRules
 from gangctl.pathways.problems import InvalidReason

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from gangctl.api.jobset import read_jobset
-from gangctl.cli.policy.measuring import SIZES, measure, sample
+from gangctl.cli.policy.bench import SIZES, measure, sample
 from gangctl.gang.resolve import ClusterRules
 from gangctl.policy.variables import gang_of
 from tests.cli.policy.policies import FEW, QUEUED, files, policy, rule

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from xml.etree.ElementTree import fromstring
 
-from gangctl.cli.policy.junit import Reported, junit
+from gangctl.cli.policy.verdicts import Reported, junit
 
 CASES = [
     Reported("queue", "require-queue", "a", "q/gangctl-test.yaml", 7, 0.25),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from gangctl.cli.doctor.checks import canary, gangctl, gangs, jobgroups, jobset, kubernetes, kueue, rights, shards
+from gangctl.cli.doctor.checks import gangctl, gangs, jobset, kubernetes, kueue
 from gangctl.cli.doctor.outcome import Check
 
 CHECKS: Final[Mapping[str, Check]] = {
@@ -17,11 +17,11 @@ CHECKS: Final[Mapping[str, Check]] = {
     "jobset-controller": Check(("configurations", "deployments", "gangs", "version", "canary"), jobset.controller),
     "jobset-webhooks": Check(("configurations", "endpoints", "dry_run"), jobset.webhooks),
     "gangctl-webhooks": Check(("configurations",), gangctl.registered),
-    "job-groups": Check(("served", "job_policy", "configurations"), jobgroups.job_groups),
+    "job-groups": Check(("served", "job_policy", "configurations"), kubernetes.job_groups),
     "gangctl-authority": Check(("configurations",), gangctl.authority),
     "webhook-order": Check(("configurations",), gangctl.order),
     "gangctl-replicas": Check(("configurations", "endpoints", "deployments"), gangctl.replicas),
-    "gangctl-leader": Check(("leases", "gangctl_namespace", "deployments"), shards.leader),
+    "gangctl-leader": Check(("leases", "gangctl_namespace", "deployments"), gangctl.leader),
     "admission": Check(("dry_run", "skipped"), gangctl.admission),
     "skipped-namespaces": Check(("skipped",), gangctl.skipped),
     "scheduler-gate": Check(("gangs", "served", "canary"), gangs.scheduler_gate),
@@ -33,10 +33,10 @@ CHECKS: Final[Mapping[str, Check]] = {
     "kueue-api": Check(("kueue_versions", "deployments"), kueue.api),
     "kueue-configuration": Check(("kueue_versions", "kueue_configuration"), kueue.configuration),
     "kueue-checks": Check(("kueue_versions", "kueue_checks", "gated"), kueue.checks),
-    "rights": Check(("rights",), rights.rights),
-    "canary-admission": Check(("canary",), canary.admission),
-    "canary-groups": Check(("canary",), canary.groups),
-    "canary-scheduled": Check(("canary",), canary.scheduled),
-    "canary-all-or-nothing": Check(("canary",), canary.all_or_nothing),
-    "canary-cleanup": Check(("canary",), canary.cleanup),
+    "rights": Check(("rights",), kubernetes.rights),
+    "canary-admission": Check(("canary",), gangs.admission),
+    "canary-groups": Check(("canary",), gangs.groups),
+    "canary-scheduled": Check(("canary",), gangs.scheduled),
+    "canary-all-or-nothing": Check(("canary",), gangs.all_or_nothing),
+    "canary-cleanup": Check(("canary",), gangs.cleanup),
 }

@@ -1,4 +1,4 @@
-"""Checks of scheduler and controllers by the gangs of a cluster: causes that ``gangctl why`` finds. Pure."""
+"""Checks of scheduler and controllers by gangs: those of a cluster, with their causes, and the canary's. Pure."""
 
 from __future__ import annotations
 
@@ -6,13 +6,151 @@ from collections.abc import Collection, Sequence
 from typing import Final
 
 from gangctl.api.meta import EXCLUSIVE_TOPOLOGY, NODE_SELECTOR_STRATEGY
-from gangctl.cli.doctor.checks import canary
 from gangctl.cli.doctor.checks.kubernetes import GATES
-from gangctl.cli.doctor.facts import Facts, Gangs, Trouble, Unseen, seen
+from gangctl.cli.doctor.facts import CanaryJobSet, CanaryPod, Facts, Gangs, Trouble, Unseen, seen
 from gangctl.cli.doctor.outcome import Outcome, failed, ok, unknown, warning
 from gangctl.errors import plural
 from gangctl.gang.generation import pick_generation
 from gangctl.gang.reasons import Reason
+
+_PODS: Final = 2
+
+
+def admission(facts: Facts) -> Outcome:
+    """The stored JobSet has the stamp."""
+    whole = seen(facts.canary).whole
+    if whole.refusal:
+        return failed(
+            "it could not be created",
+            [f"refused: {whole.refusal}"],
+            remedy="the message says who refuses it; another namespace is chosen by -n",
+            command=f"gangctl doctor --only admission -n {facts.namespace}",
+        )
+    if not whole.stamped:
+        return failed(
+            "it was admitted without a stamp: its pods are scheduled one by one",
+            [f"JobSet {whole.name} without gangctl.dev/gang-ref"],
+            remedy="see checks gangctl-webhooks and admission",
+            command="gangctl doctor --only gangctl-webhooks",
+        )
+    return ok("it was stamped", f"JobSet {whole.name} in namespace {facts.namespace}")
+
+
+def groups(facts: Facts) -> Outcome:
+    """Objects of the gang, and pods that name them."""
+    whole = seen(facts.canary).whole
+    if not whole.stamped:
+        return unknown("it was not stamped")
+    evidence = [f"{whole.name}: {', '.join(whole.groups) or 'no Workload'}", *map(_reference, whole.pods)]
+    if whole.suspended:
+        return unknown(
+            "it is suspended, so that there are no pods: a queue of Kueue holds it",
+            evidence,
+            remedy="take a namespace without a default LocalQueue",
+            command="gangctl doctor --canary -n NAMESPACE",
+        )
+    if not whole.groups:
+        return failed(
+            f"its Workload and PodGroup were not made within {whole.seconds:.0f} s",
+            evidence,
+            remedy="see whether gangctl leads (gangctl-leader), and what it logs",
+            command="gangctl doctor --only gangctl-leader",
+        )
+    if len(whole.pods) < _PODS:
+        return failed(
+            f"there are {len(whole.pods)} of {_PODS} pods after {whole.seconds:.0f} s",
+            evidence,
+            remedy="see whether the JobSet controller and kube-controller-manager run, and whether pods are refused",
+            command=f"kubectl -n {facts.namespace} get events",
+        )
+    if not all(pod.reference for pod in whole.pods):
+        return failed(
+            "pods do not name their group", evidence, remedy="see checks pod-field and gangctl-webhooks", command=""
+        )
+    return ok("the group is there, and both pods name it", *evidence)
+
+
+def _reference(pod: CanaryPod) -> str:
+    return f"pod {pod.name} names {pod.reference or 'no group'}"
+
+
+def scheduled(facts: Facts) -> Outcome:
+    """Both have nodes."""
+    whole = seen(facts.canary).whole
+    if len(whole.pods) < _PODS:
+        return unknown("there are no two pods")
+    evidence = _places(whole.pods)
+    if all(pod.node for pod in whole.pods):
+        return ok("both pods were placed", *evidence)
+    one = "one pod was placed, and the other not" if any(pod.node for pod in whole.pods) else "no pod was placed"
+    return failed(
+        f"{one} within {whole.seconds:.0f} s",
+        evidence,
+        remedy="the scheduler's own words say why; without any, see whether kube-scheduler runs and knows "
+        f"the feature gate {GATES}",
+        command="kubectl describe nodes",
+    )
+
+
+def _places(pods: Sequence[CanaryPod]) -> list[str]:
+    return [
+        f"pod {pod.name} is on {pod.node} since {pod.placed_at}"
+        if pod.node
+        else f"pod {pod.name} has no node: {pod.refused or 'the scheduler has said nothing'}"
+        for pod in pods
+    ]
+
+
+def all_or_nothing(facts: Facts) -> Outcome:
+    """The pod that fits waits for the one that does not; that both are placed where they fit makes this a proof."""
+    canary = seen(facts.canary)
+    torn = canary.torn
+    evidence = [*map(_reference, torn.pods), *_places(torn.pods)]
+    if placed := [pod for pod in torn.pods if pod.node]:
+        if not all(pod.reference for pod in torn.pods):
+            return failed(
+                f"pod {placed[0].name} was placed alone: its pods name no group",
+                evidence,
+                remedy="see checks admission and pod-field",
+            )
+        return failed(
+            f"pod {placed[0].name} was placed alone, although it names its group: the scheduler looks at no groups",
+            evidence,
+            remedy=f"start kube-scheduler with the feature gate {GATES}, the same as kube-apiserver",
+            command="kubectl -n kube-system get pods -l component=kube-scheduler -o yaml",
+        )
+    return _waits(torn, canary.whole, canary.held_seconds, evidence)
+
+
+def _waits(torn: CanaryJobSet, whole: CanaryJobSet, held_seconds: float, evidence: list[str]) -> Outcome:
+    if torn.refusal:
+        return unknown("it could not be created", [f"refused: {torn.refusal}"])
+    if not whole.pods or not all(pod.node for pod in whole.pods):
+        return unknown("nothing follows from it while pods that fit are not placed either", evidence)
+    if len(torn.pods) < _PODS or not all(pod.reference for pod in torn.pods):
+        return unknown("there are no two pods that name a group", evidence)
+    if not any(pod.refused for pod in torn.pods):
+        return unknown(
+            f"the scheduler has not said anything of it within {torn.seconds:.0f} s",
+            evidence,
+            remedy="give it more time: --timeout",
+            command="gangctl doctor --canary --timeout 2m",
+        )
+    return ok(f"no pod was placed within {held_seconds:.0f} s after the scheduler had refused one", *evidence)
+
+
+def cleanup(facts: Facts) -> Outcome:
+    """Nothing is left behind."""
+    left = seen(facts.canary).left_behind
+    if not left:
+        return ok("everything is gone again")
+    return failed(
+        "not everything is gone",
+        [f"left behind: {each}" for each in left],
+        remedy="delete it; what hangs, hangs in a finalizer or in the kubelet of a node",
+        command=f"kubectl -n {facts.namespace} delete jobset -l gangctl.dev/canary=true",
+    )
+
 
 _LONG_SECONDS: Final = 300
 """Time after which terminating pods, or a remaining finalizer, are no longer normal."""
@@ -61,7 +199,7 @@ def scheduler_gate(facts: Facts) -> Outcome:
     if (nothing := _seen_in_part(gangs, "podgroups", "pods")) is not None:
         return nothing
     if not isinstance(facts.canary, Unseen):
-        return canary.all_or_nothing(facts)
+        return all_or_nothing(facts)
     generation = pick_generation(seen(facts.served)).generation
     if gangs.count and generation is not None and not generation.capabilities.pod_groups:
         why = "Kubernetes 1.35 has no PodGroups that the scheduler could say something of"

@@ -1,15 +1,18 @@
-"""Checks of Kubernetes: version, scheduling API, and whether pods keep their group reference. Pure."""
+"""Checks of Kubernetes: version, scheduling API, references of pods and who writes them, user's rights. Pure."""
 
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from typing import Final
 
 from gangctl.api.scheduling import GROUP, NEWEST, TESTED
+from gangctl.cli.doctor.checks import hooks
 from gangctl.cli.doctor.facts import Facts, Unseen, seen
 from gangctl.cli.doctor.outcome import Outcome, failed, ok, unknown, warning
 from gangctl.errors import plural
 from gangctl.gang.generation import evaluate_unreadable, pick_generation
+from gangctl.webhooks.configurations import JOBS_NAME
 
 _VERSION: Final = re.compile(r"v(\d{1,4}\.\d{1,4})\.")
 _MINORS: Final = tuple(generation.kubernetes for generation in TESTED)
@@ -131,4 +134,63 @@ def stored_objects(facts: Facts) -> Outcome:
         command="etcdctl del --prefix /registry/workloads/ && etcdctl del --prefix /registry/podgroups/"
         if verdict is not None
         else "kubectl get --raw /readyz?verbose",
+    )
+
+
+_API: Final = "admissionregistration.k8s.io/v1 MutatingAdmissionPolicy"
+_SHOW: Final = "kubectl get mutatingadmissionpolicies,mutatingadmissionpolicybindings"
+
+
+def job_groups(facts: Facts) -> Outcome:
+    """The API server should, if it can: then Jobs do not wait for gangctl."""
+    state = pick_generation(seen(facts.served))
+    if state.generation is None:
+        return unknown(f"no gang can be made: {state.reason}")
+    found = seen(facts.job_policy)
+    asked = any(hooks.name_of(each) == JOBS_NAME and hooks.webhooks(each) for each in seen(facts.configurations))
+    webhook = f"MutatingWebhookConfiguration {JOBS_NAME}"
+    if found.writes and asked:
+        return warning(
+            "the API server names the groups of Jobs by itself, and still asks gangctl about each",
+            [found.how, webhook],
+            remedy="leave the component job-webhook out; a gangctl that registers itself deletes this within a minute",
+            command=f"kubectl delete mutatingwebhookconfiguration {JOBS_NAME}",
+        )
+    if found.writes:
+        return ok("the API server names them, whether gangctl answers or not", found.how)
+    if asked and found.served:
+        return warning(
+            f"Jobs of gangs wait for gangctl, although the cluster serves {_API}",
+            [found.how, webhook],
+            remedy="apply manifests/base without the component job-webhook, unless the feature gate "
+            "MutatingAdmissionPolicy is off",
+            command=_SHOW,
+        )
+    if asked:
+        return ok("gangctl's webhook names them", f"{_API} is not served", webhook)
+    return failed(
+        "nothing names the groups of Jobs: their pods would start one by one",
+        [found.how or f"{_API} is not served", f"no {webhook}"],
+        remedy="apply manifests/base, which has the policy; if that is there, the feature gate "
+        "MutatingAdmissionPolicy is off, and the component job-webhook is needed"
+        if found.served
+        else "add the component job-webhook to manifests/base",
+        command=_SHOW if found.served else "gangctl install --component job-webhook",
+    )
+
+
+def rights(facts: Facts) -> Outcome:
+    """Missing rights, each with the commands that need it."""
+    asked = seen(facts.rights)
+    missing: dict[str, list[str]] = defaultdict(list)
+    for each in asked:
+        if not each.allowed:
+            missing[each.wanted_by].append(each.title)
+    if not missing:
+        return ok("you may do all of it", f"{len(asked)} rights asked for")
+    return warning(
+        f"{sum(map(len, missing.values()))} of {len(asked)} rights are missing: these commands know less",
+        [f"{commands}: {', '.join(titles)}" for commands, titles in missing.items()],
+        remedy="manifests/tenants gives tenants what commands about their own gangs need; the rest is an operator's",
+        command=f"kubectl auth can-i --list -n {facts.namespace}",
     )

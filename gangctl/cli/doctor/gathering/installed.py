@@ -10,7 +10,7 @@ from typing import Any, Final
 from gangctl.api.meta import ADMISSION_GATED_BY, SKIP_LABEL
 from gangctl.api.objects import object_at, objects
 from gangctl.cli.doctor.checks import hooks
-from gangctl.cli.doctor.checks.shards import LEASE, is_ours, shards_of
+from gangctl.cli.doctor.checks.gangctl import LEASE, is_ours, shards_of
 from gangctl.cli.doctor.facts import Deployment, Gated, Lease
 from gangctl.cli.doctor.gathering.gatherer import Gatherer, all_of
 from gangctl.client.client import Selection

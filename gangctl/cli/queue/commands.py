@@ -1,0 +1,205 @@
+"""Commands about queues: ``gangctl queue list`` and ``describe``, of a cluster or of files instead of one."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+
+import click
+
+from gangctl.cli import options
+from gangctl.cli.kueuesnapshot import DEFAULT_NAMESPACE, Stock, read_stock
+from gangctl.cli.names import NameArgument, ObjectName, ObjectNotFoundError
+from gangctl.cli.options import F
+from gangctl.cli.output import Listing, print_answer
+from gangctl.cli.quantities import with_quantities
+from gangctl.cli.queue.report import (
+    LIST_LEGEND,
+    WIDE_HEADERS,
+    QueueDescription,
+    QueueReport,
+    describe_sections,
+    list_entry,
+    list_headers,
+)
+from gangctl.cli.queue.view import JobSets, View
+from gangctl.client.client import Client
+from gangctl.kueue.names import KUEUE_NAMESPACE
+
+
+def queue_files(command: F) -> F:
+    """``--queues``: files instead of a cluster."""
+    return options.paths(
+        "--queues",
+        "queue_files",
+        about="Read Kueue's objects from files instead of a cluster. Can be repeated.",
+    )(command)
+
+
+@dataclass(slots=True)
+class Found:
+    """The objects; ``home`` is the selected namespace."""
+
+    stock: Stock
+    home: str
+    jobsets: JobSets = field(default_factory=JobSets)
+    """Unknown if they may not be read, or if files are the source."""
+
+
+def read(
+    files: tuple[str, ...],
+    cluster: options.ClusterFlags,
+    namespace: str | None,
+    *,
+    everywhere: bool = False,
+    kueue_namespace: str = KUEUE_NAMESPACE,
+    more: Callable[[Client, Found], Awaitable[None]] | None = None,
+) -> Found:
+    """Read files or a cluster, in a namespace or the context's; ``more`` reads other objects from a cluster."""
+    if files:
+        if cluster.given:
+            raise click.UsageError("--queues stands in for a cluster: leave it out, or --kubeconfig and --context")
+        return Found(read_stock(files), namespace or DEFAULT_NAMESPACE)
+    from gangctl.cli.cluster import ask_cluster  # noqa: PLC0415 -- half a second that files do without
+    from gangctl.cli.kueuecluster import read_kueue  # noqa: PLC0415
+
+    async def ask(client: Client, own_namespace: str) -> Found:
+        home = namespace or own_namespace
+        found = Found(await read_kueue(client, None if everywhere else [home], kueue_namespace=kueue_namespace), home)
+        if more is not None:
+            await more(client, found)
+        return found
+
+    return ask_cluster(cluster, ask)
+
+
+@click.command("list")
+@click.option("-n", "--namespace", metavar="NAMESPACE", help="Namespace of the LocalQueues. Default: the context's.")
+@click.option("-A", "--all-namespaces", "everywhere", is_flag=True, help="LocalQueues of all namespaces.")
+@click.option("--cluster-queues", is_flag=True, help="List ClusterQueues instead of LocalQueues.")
+@options.selector("queues")
+@queue_files
+@options.listing("table", "wide", "json", "yaml", "name")
+@options.cluster
+@options.colour
+def command(
+    *,
+    namespace: str | None,
+    everywhere: bool,
+    cluster_queues: bool,
+    selector: str | None,
+    queue_files: tuple[str, ...],
+    listing: Listing,
+    cluster: options.ClusterFlags,
+) -> None:
+    """List queues: state, how much waits, and quota in use.
+
+    A queue is active, stopped (stopPolicy), missing (its ClusterQueue does not exist) or
+    inactive, with the reason. PENDING and ADMITTED count the Workloads that hold no quota, and
+    those that do. QUOTA-USED of -o wide is what the ClusterQueue uses of its own quota:
+    FLAVOR/RESOURCE=USED/NOMINAL. "gangctl queue describe" says what is free.
+
+    \b
+    Examples:
+      gangctl queue list -A
+      gangctl queue list --cluster-queues -o json
+      gangctl queue list --queues dump.yaml
+    """  # noqa: D301 -- \b keeps the lines of a paragraph apart
+    if namespace is not None and (everywhere or cluster_queues):
+        raise click.UsageError("--namespace excludes --all-namespaces and --cluster-queues")
+    everywhere |= cluster_queues
+    found = read(queue_files, cluster, namespace, everywhere=everywhere)
+    reports = _reports(found.stock, None if everywhere else found.home, cluster_queues=cluster_queues)
+    if selector:
+        reports = [each for each in reports if options.selected(selector, found.stock.queues[_key(each)])]
+    kind = "ClusterQueues" if cluster_queues else "LocalQueues"
+    listing.print(
+        list_headers(local=not cluster_queues),
+        [list_entry(each, local=not cluster_queues) for each in reports],
+        wide=WIDE_HEADERS,
+        nothing=f"No {kind} found{'' if everywhere else f' in namespace {found.home}'}.",
+        legend=LIST_LEGEND,
+    )
+
+
+def _key(report: QueueReport) -> tuple[str, str, str]:
+    return report["queue"], report["metadata"]["namespace"], report["metadata"]["name"]
+
+
+def _reports(stock: Stock, namespace: str | None, *, cluster_queues: bool) -> list[QueueReport]:
+    view = View(stock, datetime.now(UTC))
+    if cluster_queues:
+        return [view.of_cluster_queue(queue) for queue in stock.cluster_queues().values()]
+    return [view.of_local_queue(door) for door in stock.local_queues(namespace)]
+
+
+@click.command("describe")
+@click.argument("name", type=NameArgument("LocalQueue", "ClusterQueue"))
+@click.option("-n", "--namespace", metavar="NAMESPACE", help="Namespace of the LocalQueue. Default: the context's.")
+@click.option("--cluster-queue", is_flag=True, help="NAME is a ClusterQueue, as with clusterqueue/NAME.")
+@queue_files
+@options.kueue_namespace
+@options.output("table", "json", "yaml", "name")
+@options.cluster
+@options.colour
+def describe(
+    *,
+    name: ObjectName,
+    namespace: str | None,
+    cluster_queue: bool,
+    queue_files: tuple[str, ...],
+    kueue_namespace: str,
+    form: str,
+    cluster: options.ClusterFlags,
+) -> None:
+    """Show what is in a queue, in the order of admission.
+
+    First what holds quota, then what waits, in the order in which Kueue tries it: POSITION counts
+    everything in the ClusterQueue, also what came through other LocalQueues. Below it, what
+    does not get on by itself, and what helps. In the table of quota, BORROWABLE is the most
+    that could ever be borrowed, FREE what could be had now, borrowing included. "-o name"
+    prints the JobSets and other jobs.
+
+    \b
+    Examples:
+      gangctl queue describe research -n team-a
+      gangctl queue describe research --cluster-queue -o json
+    """  # noqa: D301 -- \b keeps the lines of a paragraph apart
+    cluster_queue |= name.kind == "ClusterQueue"
+    if cluster_queue and namespace is not None:
+        raise click.UsageError("--namespace is about LocalQueues: leave it out for a ClusterQueue")
+
+    async def more(client: Client, found: Found) -> None:
+        from gangctl.cli.kueuecluster import read_other_doors  # noqa: PLC0415 -- needs the client, as files do not
+        from gangctl.cli.queue.view import read_jobsets  # noqa: PLC0415
+
+        if not cluster_queue:
+            await read_other_doors(client, found.stock, found.home)
+        found.jobsets = await read_jobsets(client, found.stock, None if cluster_queue else found.home)
+
+    found = read(queue_files, cluster, namespace, everywhere=cluster_queue, kueue_namespace=kueue_namespace, more=more)
+    now = datetime.now(UTC)
+    report = _report(found, name.name, now, cluster_queue=cluster_queue)
+    names = (
+        {"apiVersion": each["apiVersion"], "kind": each["kind"], "metadata": {"name": each["name"]}}
+        for each in report["members"]
+    )
+    print_answer(form, [with_quantities(report, QueueDescription)], lambda: describe_sections(report, now), names)
+
+
+def _report(found: Found, name: str, now: datetime, *, cluster_queue: bool) -> QueueDescription:
+    """The queue of that name; ObjectNotFoundError when there is none."""
+    view = View(found.stock, now, found.jobsets)
+    if cluster_queue:
+        known = found.stock.cluster_queues()
+        if name not in known:
+            hint = "gangctl queue list --cluster-queues lists them"
+            raise ObjectNotFoundError("ClusterQueue", name, others=known, hint=hint)
+        return view.describe_cluster_queue(known[name])
+    door = view.local_queues.get((found.home, name))
+    if door is None:
+        others = [each.name for each in found.stock.local_queues(found.home)]
+        hint = "gangctl queue list -A lists them"
+        raise ObjectNotFoundError("LocalQueue", name, found.home, others=others, hint=hint)
+    return view.describe_local_queue(door)
