@@ -32,7 +32,7 @@ from gangctl.gang.validate import MAX_JOBS
 from gangctl.pathways.reading.pathwaysjob import is_pathways_job
 from gangctl.pathways.words import API_VERSION as PATHWAYS_API_VERSION
 from gangctl.pathways.words import KIND as PATHWAYS_JOB
-from gangctl.sandbox.simulated.child_jobs import ChildJobs
+from gangctl.sandbox.simulated.jobset_progress import ChildJobs
 
 if TYPE_CHECKING:
     from gangctl.cli.pathways.subjects import Translation

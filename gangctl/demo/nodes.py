@@ -15,7 +15,7 @@ from gangctl.client.resources import LEASES, NODES, PODS
 from gangctl.demo import scenario
 from gangctl.demo.cluster import DEMO, Stage
 from gangctl.errors import ConflictError, NotFoundError
-from gangctl.sandbox.simulated import pod_status
+from gangctl.sandbox.simulated import kubelet
 
 _NODES: Final = 2
 _LEASES: Final = "kube-node-lease"
@@ -97,9 +97,9 @@ class PlayedKubelet:
             if pod["metadata"].get("deletionTimestamp"):
                 await self._confirm(pod)
             elif phase == "Pending":
-                await self._write(pod, pod_status.running(pod))
+                await self._write(pod, kubelet.running(pod))
             elif phase == "Running" and may_finish and peers[_jobset(pod)] >= scenario.PODS:
-                await self._write(pod, pod_status.succeeded(pod))
+                await self._write(pod, kubelet.succeeded(pod))
 
     async def _confirm(self, pod: Mapping[str, Any]) -> None:
         with suppress(NotFoundError, ConflictError):

@@ -10,7 +10,7 @@ from gangctl.api.quantity import milli, parse_quantity
 from gangctl.demo.scenario import CPUS, PODS, Placement
 from gangctl.errors import ClusterUnavailableError
 from gangctl.sandbox.simulated.capacity import requests_of
-from gangctl.sandbox.simulated.conditions import is_true
+from gangctl.sandbox.simulated.controller import is_true
 
 _NODES: Final = 2
 _SMALLEST: Final = 10

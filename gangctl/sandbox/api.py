@@ -1,8 +1,8 @@
 """The verbs of an API server, without HTTP: what simulated controllers call, and what :mod:`http` puts on the wire.
 
-Bodies and returned objects are copied: the caller may change both.
-Failures are :class:`errors.StatusError`. Warnings for the client are appended to the
-``warnings`` list of the call, if one is given.
+Bodies and returned objects are copied: the caller may change both. Failures are :class:`errors.StatusError`. Warnings
+for the client are appended to the ``warnings`` list of the call, if one is given. ``pods/binding`` is how a scheduler
+puts a pod on a node.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from gangctl.sandbox import apply, binding, bodies, deletion, errors, patches, reads, writes
+from gangctl.sandbox import apply, deletion, errors, patches, payloads, reads, writes
 from gangctl.sandbox.admission.webhooks import WebhookAdmission
 from gangctl.sandbox.caller import (
     DEFAULT_DELETE,
@@ -22,6 +22,7 @@ from gangctl.sandbox.caller import (
     WriteOptions,
 )
 from gangctl.sandbox.deletion import FIRST_NAMESPACES, Deletion
+from gangctl.sandbox.errors import Cause
 from gangctl.sandbox.kinds import NEWEST, ResourceKind
 from gangctl.sandbox.objects import Object, copy, now, uid
 from gangctl.sandbox.patches import PatchType
@@ -29,6 +30,59 @@ from gangctl.sandbox.reads import ListQuery, ObjectList
 from gangctl.sandbox.registry import Backend, Registry
 from gangctl.sandbox.store import REMEMBERED, Store, Stored
 from gangctl.sandbox.writes import Write
+
+
+async def bind(write: Write, body: Object) -> None:
+    """Set the node of a pod and its condition PodScheduled, and copy the binding's annotations.
+
+    StatusError: 404 without the pod, 409 when it has a node, is gated or is being deleted, 422 without a target.
+    """
+    target = body.get("target") or {}
+    node = target.get("name", "")
+    if not node:
+        cause = Cause("FieldValueRequired", "target.name", "Required value")
+        raise errors.invalid(_binding_kind(write), write.name, [cause])
+    given_uid = (body.get("metadata") or {}).get("uid", "")
+
+    def bound(old: Object) -> Object:
+        _refuse(write, old, given_uid)
+        new = copy(old)
+        del new["metadata"]["resourceVersion"]
+        annotations = (body.get("metadata") or {}).get("annotations") or {}
+        if annotations:
+            new["metadata"]["annotations"] = {**new["metadata"].get("annotations", {}), **annotations}
+        new.setdefault("spec", {})["nodeName"] = node
+        conditions = new.setdefault("status", {}).setdefault("conditions", [])
+        conditions[:] = [each for each in conditions if each.get("type") != "PodScheduled"]
+        conditions.append(
+            {"type": "PodScheduled", "status": "True", "lastProbeTime": None, "lastTransitionTime": now()}
+        )
+        return new
+
+    await writes.change(write, bound)
+
+
+def _refuse(write: Write, pod: Object, given_uid: str) -> None:
+    metadata, spec = pod["metadata"], pod.get("spec") or {}
+    if given_uid not in {"", metadata["uid"]}:
+        why = f"Precondition failed: UID in precondition: {given_uid}, UID in object meta: {metadata['uid']}"
+        raise errors.conflict(write.kind, write.name, why)
+    if "deletionTimestamp" in metadata:
+        raise _conflict(write, f"pod {write.name} is being deleted, cannot be assigned to a host")
+    if spec.get("nodeName"):
+        raise _conflict(write, f'pod {write.name} is already assigned to node "{spec["nodeName"]}"')
+    if spec.get("schedulingGates"):
+        raise _conflict(write, f"pod {write.name} has non-empty .spec.schedulingGates")
+
+
+def _conflict(write: Write, why: str) -> errors.StatusError:
+    message = f'Operation cannot be fulfilled on pods/binding "{write.name}": {why}'
+    return errors.StatusError(409, "Conflict", message, {"name": write.name, "kind": "pods/binding"})
+
+
+def _binding_kind(write: Write) -> ResourceKind:
+    return ResourceKind("", "v1", "bindings", "Binding", verbs=write.kind.verbs)
+
 
 __all__ = [
     "SYSTEM",
@@ -175,7 +229,7 @@ class Api:
         if self.store.get(kind.storage, write.key) is None and not write.subresource:
             if patch["metadata"].get("uid"):
                 raise errors.applied_to_nothing(kind, write.name, patch["metadata"]["uid"])
-            bodies.settle_place(kind, write.namespace, patch, write.name)
+            payloads.settle_place(kind, write.namespace, patch, write.name)
             write.operation = "Apply"
             merged = apply.apply(kind, None, patch, manager, force=force)
             return await writes.create(write, merged), True
@@ -192,7 +246,7 @@ class Api:
             raise errors.bad_request(f"invalid object type: {_spelled(*given)}")
         if (patch.get("metadata") or {}).get("managedFields") is not None:
             raise errors.bad_request("metadata.managedFields must be nil")
-        bodies.settle_type(kind, patch)
+        payloads.settle_type(kind, patch)
         unknown = self.registry.rules(kind).drop(copy(patch), None)
         if unknown:
             place = (
@@ -245,7 +299,7 @@ class Api:
     ) -> None:
         """POST ``pods/binding``: put a pod on the node that ``body`` (``v1`` Binding) targets; 409 when it has one."""
         write = Write(self.backend, self.kind("pods"), namespace, caller, options, [], name, "binding")
-        await binding.bind(write, body)
+        await bind(write, body)
 
     def _make_namespaces(self) -> None:
         kind = self.kind("namespaces")

@@ -15,6 +15,7 @@ from gangctl.sandbox.errors import Cause, StatusError
 from gangctl.sandbox.kinds import ResourceKind
 from gangctl.sandbox.managed import (
     ATOMIC,
+    KEY_DEFAULTS,
     SELF,
     Path,
     changes,
@@ -24,12 +25,12 @@ from gangctl.sandbox.managed import (
     fields,
     insert,
     item_elements,
+    map_keys,
     new_entry,
     paths,
     put,
     tracked,
 )
-from gangctl.sandbox.mergekeys import KEY_DEFAULTS, map_keys
 from gangctl.sandbox.objects import Object, copy, now
 
 

@@ -10,12 +10,11 @@ from typing import ClassVar, Final
 
 from gangctl.sandbox.api import Api
 from gangctl.sandbox.caller import DeleteOptions
-from gangctl.sandbox.controller import StoreController
+from gangctl.sandbox.controllers import StoreController
 from gangctl.sandbox.errors import StatusError
 from gangctl.sandbox.kinds import ALL_VERBS, ResourceKind
 from gangctl.sandbox.objects import Object, copy, now
-from gangctl.sandbox.rules.custom import custom_rules
-from gangctl.sandbox.rules.definitions import FINALIZER, condition, definition_rules, schema_of
+from gangctl.sandbox.rules.definitions import FINALIZER, condition, custom_rules, definition_rules, schema_of
 from gangctl.sandbox.store import Change
 
 DEFINITIONS: Final = "customresourcedefinitions.apiextensions.k8s.io"

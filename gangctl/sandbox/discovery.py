@@ -1,15 +1,24 @@
-"""Discovery: version, health, groups and resources."""
+"""Discovery: version, health, groups and resources; and ``/openapi/v3`` with the schemas of what is served.
+
+The schemas come from the tables that also decide which fields are dropped. There are no descriptions, and of paths only
+what kubectl looks for before it leaves validation and dry runs to the server.
+"""
 
 from __future__ import annotations
 
 import base64
 import hashlib
-from collections.abc import Iterable
-from typing import Final
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Final
+
+import orjson
 
 from gangctl.sandbox.kinds import MINORS, ResourceKind
 from gangctl.sandbox.objects import Object
 from gangctl.sandbox.registry import Registry
+from gangctl.sandbox.rules.fields import Fields, Shape, fields_of
+from gangctl.sandbox.rules.jobsets import jobset_schema
+from gangctl.sandbox.store import Store
 
 _GROUP_SUFFIX: Final = ".k8s.io"
 _SUBRESOURCE_VERBS: Final = {"status": ["get", "patch", "update"], "finalize": ["update"]}
@@ -123,3 +132,189 @@ def _entries(kind: ResourceKind) -> Iterable[Object]:
         if name == "eviction":
             sub |= {"group": group_name, "version": version_name}
         yield {**sub, "kind": subkind, "verbs": _SUBRESOURCE_VERBS.get(name, ["create"])}
+
+
+SchemaOf = Callable[[ResourceKind], Mapping[str, Any] | None]
+"""The schema of a custom resource, as its definition has it; None when there is none."""
+
+V2_PROTOBUF: Final = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf"
+V2_PROTOBUF_TYPE: Final = V2_PROTOBUF.replace("@", ".")
+"""The same without the sign that no media type may have."""
+_REFERENCE: Final = "#/components/schemas/"
+_META: Final = "io.k8s.apimachinery.pkg.apis.meta.v1."
+_SCALARS: Final[Mapping[str, Object]] = {
+    "string": {"type": "string"},
+    "bytes": {"type": "string", "format": "byte"},
+    "time": {"type": "string", "format": "date-time"},
+    "microTime": {"type": "string", "format": "date-time"},
+    "int32": {"type": "integer", "format": "int32"},
+    "int64": {"type": "integer", "format": "int64"},
+    "number": {"type": "number", "format": "double"},
+    "bool": {"type": "boolean"},
+    "quantity": {"oneOf": [{"type": "string"}, {"type": "number"}]},
+    "intOrString": {"format": "int-or-string", "oneOf": [{"type": "integer"}, {"type": "string"}]},
+    "any": {"type": "object", "x-kubernetes-preserve-unknown-fields": True},
+}
+_METADATA: Final = "meta.v1.ObjectMeta"
+_DEFINITIONS: Final = "customresourcedefinitions.apiextensions.k8s.io"
+_LOOKED_FOR: Final = ("dryRun", "fieldManager", "fieldValidation")
+
+
+def index(registry: Registry, schema_of: SchemaOf) -> Object:
+    """``/openapi/v3``: where the document of each group version is."""
+    paths: Object = {}
+    for path in sorted({_path(kind) for kind in registry}):
+        group, version = path.removeprefix("api/").removeprefix("apis/").rpartition("/")[::2]
+        text = orjson.dumps(document(registry, group, version, schema_of))
+        digest = hashlib.sha512(text).hexdigest().upper()
+        paths[path] = {"serverRelativeURL": f"/openapi/v3/{path}?hash={digest}"}
+    return {"paths": paths}
+
+
+def document(registry: Registry, group: str, version: str, schema_of: SchemaOf) -> Object | None:
+    """The document of one group version; None when it is not served."""
+    kinds = sorted(
+        (kind for kind in registry if (kind.group, kind.version) == (group, version)), key=lambda kind: kind.plural
+    )
+    if not kinds:
+        return None
+    components = _Components(fields_of(registry.minor))
+    paths: Object = {}
+    for kind in kinds:
+        components.add_kind(kind, schema_of(kind) if kind.custom else None)
+        paths |= _paths(kind)
+    return {
+        "openapi": "3.0.0",
+        "info": {"title": "Kubernetes", "version": registry.minor},
+        "paths": paths,
+        "components": {"schemas": dict(sorted(components.schemas.items()))},
+    }
+
+
+def swagger(minor: str) -> Object:
+    """``/openapi/v2``, which clients ignore if there is v3: an empty document."""
+    return {"swagger": "2.0", "info": {"title": "Kubernetes", "version": minor}, "paths": {}, "definitions": {}}
+
+
+def schemas_in(store: Store) -> SchemaOf:
+    """The schemas of the CustomResourceDefinitions that are stored."""
+
+    def schema_of(kind: ResourceKind) -> Mapping[str, Any] | None:
+        definition = store.get(_DEFINITIONS, ("", kind.qualified_name))
+        for version in () if definition is None else definition.obj["spec"].get("versions", ()):
+            if version["name"] == kind.version:
+                found: Mapping[str, Any] | None = version.get("schema", {}).get("openAPIV3Schema")
+                return found
+        return None
+
+    return schema_of
+
+
+def _path(kind: ResourceKind) -> str:
+    return f"apis/{kind.api_version}" if kind.group else f"api/{kind.version}"
+
+
+def _paths(kind: ResourceKind) -> Object:
+    """The one operation that kubectl checks: whether a patch supports validation and dry runs."""
+    if "patch" not in kind.verbs:
+        return {}
+    parameters = [{"name": name, "in": "query", "schema": {"type": "string"}} for name in _LOOKED_FOR]
+    operation = {
+        "parameters": parameters,
+        "responses": {"200": {"description": "OK"}},
+        "x-kubernetes-action": "patch",
+        "x-kubernetes-group-version-kind": _type(kind),
+    }
+    where = "/namespaces/{namespace}" if kind.namespaced else ""
+    return {f"/{_path(kind)}{where}/{kind.plural}/{{name}}": {"patch": operation}}
+
+
+def _type(kind: ResourceKind) -> Object:
+    return {"group": kind.group, "version": kind.version, "kind": kind.kind}
+
+
+class _Components:
+    """Component schemas: those of kinds, and whatever they refer to."""
+
+    def __init__(self, fields: Fields) -> None:
+        self.schemas: Object = {}
+        self._fields = fields
+
+    def add_kind(self, kind: ResourceKind, schema: Mapping[str, Any] | None) -> None:
+        """Take in a kind; ``schema`` is that of a definition."""
+        root = self._fields.root(kind.api_version, kind.kind)
+        if kind.custom:
+            name = _full_name(kind)
+            # Those of JobSets are built in, without a definition.
+            self.schemas[name] = self._inline(schema if schema is not None or root is None else jobset_schema())
+        elif root is not None:
+            name = self._add(root)
+        else:
+            name = _full_name(kind)
+            self.schemas[name] = dict(_SCALARS["any"])
+        self.schemas[name]["x-kubernetes-group-version-kind"] = [_type(kind)]
+
+    def _inline(self, schema: Mapping[str, Any] | None) -> Object:
+        """A definition's schema, which refers to nothing but what every object has."""
+        found = dict(schema if schema is not None else _SCALARS["any"])
+        metadata = {"allOf": [{"$ref": _REFERENCE + self._add(_METADATA)}]}
+        own = {"apiVersion": _SCALARS["string"], "kind": _SCALARS["string"], "metadata": metadata}
+        found["properties"] = {**(found.get("properties") or {}), **own}
+        return found
+
+    def _add(self, definition: str) -> str:
+        name = _component(definition)
+        if name not in self.schemas:
+            schema: Object = {"type": "object"}
+            self.schemas[name] = schema
+            shapes = self._fields.of(definition)
+            required = [field for field, shape in shapes.items() if shape.required]
+            if required:
+                schema["required"] = required
+            schema["properties"] = {field: self._schema(shape) for field, shape in shapes.items()}
+            if self._fields.is_atomic(definition):
+                schema["x-kubernetes-map-type"] = "atomic"
+        return name
+
+    def _schema(self, shape: Shape) -> Object:
+        if shape.form == "scalar":
+            return {**_SCALARS[shape.name], **shape.constraints}
+        if shape.item is None:
+            # Beside a reference nothing else counts, so whatever else there is stands around it.
+            return {"allOf": [{"$ref": _REFERENCE + self._add(shape.name)}], **shape.constraints}
+        inner = self._schema(shape.item)
+        if shape.form == "map":
+            return {"type": "object", "additionalProperties": inner}
+        return {"type": "array", "items": inner, **_list_type(shape), **shape.constraints}
+
+
+def _list_type(shape: Shape) -> Object:
+    found: Object = {}
+    if shape.keys:
+        found = {"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": list(shape.keys)}
+    elif shape.is_set:
+        found = {"x-kubernetes-list-type": "set"}
+    if shape.merge_key is not None:
+        found["x-kubernetes-patch-strategy"] = "merge"
+        if shape.merge_key:
+            found["x-kubernetes-patch-merge-key"] = shape.merge_key
+    return found
+
+
+def _component(definition: str) -> str:
+    """The name of a definition as the server spells it."""
+    group, _, rest = definition.partition(".")
+    if group == "meta":
+        return _META + rest.removeprefix("v1.")
+    if group == "apiextensions":
+        return f"io.k8s.apiextensions-apiserver.pkg.apis.{definition}"
+    return f"io.k8s.api.{definition}"
+
+
+def _full_name(kind: ResourceKind) -> str:
+    """The name of what no table knows: its group backwards, its version, its kind."""
+    return ".".join((*_reversed(kind.group.split(".")), kind.version, kind.kind))
+
+
+def _reversed(parts: Iterable[str]) -> list[str]:
+    return [part for part in reversed(list(parts)) if part]

@@ -9,16 +9,15 @@ from typing import Final
 
 from aiohttp import web
 
-from gangctl.sandbox import answers, discovery, errors, faults, openapi, parameters, payloads, streams
-from gangctl.sandbox.answers import Answer
+from gangctl.sandbox import discovery, errors, faults, parameters, payloads, watches
 from gangctl.sandbox.api import Api
-from gangctl.sandbox.audit import Audit, Record
 from gangctl.sandbox.caller import Caller
 from gangctl.sandbox.errors import StatusError
-from gangctl.sandbox.faults import Faults
+from gangctl.sandbox.faults import Audit, Faults, Record
 from gangctl.sandbox.objects import Object
+from gangctl.sandbox.parameters import Target, find
+from gangctl.sandbox.payloads import Answer
 from gangctl.sandbox.tables.table import Tables, asked_for
-from gangctl.sandbox.targets import Target, find
 from gangctl.sandbox.verbs import Exchange, FindUser, Verbs
 from gangctl.sandbox.watches import Watch
 
@@ -55,9 +54,9 @@ class Front:
         caller = self._caller(request)
         try:
             if request.path in _HEALTH:
-                return answers.of_text("ok").response()
+                return payloads.of_text("ok").response()
             if request.path == "/version" and request.method == "GET":
-                return answers.of_json(discovery.version(self._api.registry.minor)).response()
+                return payloads.of_json(discovery.version(self._api.registry.minor)).response()
             if caller is None:
                 raise errors.unauthorized()
             target = find(self._api.registry, request.method, request.path)
@@ -65,7 +64,7 @@ class Front:
                 return self._discover(request).response()
             return await self._exchange(request, caller, target)
         except StatusError as error:
-            return answers.of_error(error).response()
+            return payloads.of_error(error).response()
 
     def _caller(self, request: web.BaseRequest) -> Caller | None:
         scheme, _, token = request.headers.get("Authorization", "").partition(" ")
@@ -92,7 +91,7 @@ class Front:
         try:
             answered = await self._answered(request, caller, target, record, fault)
         except StatusError as error:
-            answered = answers.of_error(error).response()
+            answered = payloads.of_error(error).response()
         if record.verb != "watch" or answered.status != _OK:
             self._audit.add(replace(record, code=answered.status))
         return answered
@@ -106,7 +105,7 @@ class Front:
             case faults.Delay(seconds=seconds):
                 await asyncio.sleep(seconds)
             case faults.Refuse(error=error):
-                return answers.of_error(error).response()
+                return payloads.of_error(error).response()
             case faults.ExpireWatch() if record.verb != "watch":
                 raise errors.expired(errors.CONTINUE_EXPIRED_MESSAGE)
         if record.verb == "watch":
@@ -116,7 +115,7 @@ class Front:
         try:
             answer = await self._verbs.perform(exchange)
         except StatusError as error:
-            answer = answers.of_error(error, warnings=exchange.warnings)
+            answer = payloads.of_error(error, warnings=exchange.warnings)
         if isinstance(fault, faults.CutAfter):
             await self._never(request, record, cut=True)
         return answer.response()
@@ -139,10 +138,10 @@ class Front:
             if error.code != _GONE:
                 raise
             self._audit.add(replace(record, code=_OK))
-            return await streams.refuse(request, error)
+            return await watches.refuse(request, error)
         form = asked_for(request.headers.get("Accept", ""), request.query)
         registry = self._api.registry
-        options = streams.StreamOptions(
+        options = watches.StreamOptions(
             seconds=float(seconds) if seconds else None,
             bookmark_seconds=self.bookmark_seconds if query.bookmarks else None,
             fault=fault if isinstance(fault, _BROKEN_WATCH) else None,
@@ -152,7 +151,7 @@ class Front:
         # A watch is recorded at its start: it may never end.
         self._audit.add(replace(record, code=_OK))
         try:
-            return await streams.Stream(request, watch, options, lambda: _cut(request)).run()
+            return await watches.Stream(request, watch, options, lambda: _cut(request)).run()
         finally:
             self._watches.discard(watch)
 
@@ -163,45 +162,45 @@ class Front:
         segments = path.strip("/").split("/")
         match segments:
             case [""]:
-                return answers.of_json(discovery.paths(registry))
+                return payloads.of_json(discovery.paths(registry))
             case ["api"]:
-                return answers.of_json(discovery.core_versions(self._address()))
+                return payloads.of_json(discovery.core_versions(self._address()))
             case ["apis"]:
-                return answers.of_json(discovery.groups(registry))
+                return payloads.of_json(discovery.groups(registry))
             case ["apis", group]:
                 known = discovery.group(registry, group)
-                return answers.of_text("404 page not found\n", 404) if known is None else answers.of_json(known)
+                return payloads.of_text("404 page not found\n", 404) if known is None else payloads.of_json(known)
             case ["api", version]:
                 return self._resources("", version)
             case ["apis", group, version]:
                 return self._resources(group, version)
             case ["openapi", *rest]:
                 return self._openapi(rest, request.headers.get("Accept", ""))
-        return answers.of_text("404 page not found\n", 404)
+        return payloads.of_text("404 page not found\n", 404)
 
     def _openapi(self, path: list[str], accept: str) -> Answer:
-        registry, schema_of = self._api.registry, openapi.schemas_in(self._api.store)
+        registry, schema_of = self._api.registry, discovery.schemas_in(self._api.store)
         found: Object | None = None
         match path:
-            case ["v2"] if openapi.V2_PROTOBUF in accept:
+            case ["v2"] if discovery.V2_PROTOBUF in accept:
                 # The empty document: kubectl asks for it if v3 does not have a kind.
-                return Answer(_OK, b"", openapi.V2_PROTOBUF_TYPE)
+                return Answer(_OK, b"", discovery.V2_PROTOBUF_TYPE)
             case ["v2"]:
-                found = openapi.swagger(registry.minor)
+                found = discovery.swagger(registry.minor)
             case ["v3"]:
-                found = openapi.index(registry, schema_of)
+                found = discovery.index(registry, schema_of)
             case ["v3", "api", version]:
-                found = openapi.document(registry, "", version, schema_of)
+                found = discovery.document(registry, "", version, schema_of)
             case ["v3", "apis", group, version]:
-                found = openapi.document(registry, group, version, schema_of)
-        return answers.of_text("404 page not found\n", 404) if found is None else answers.of_json(found)
+                found = discovery.document(registry, group, version, schema_of)
+        return payloads.of_text("404 page not found\n", 404) if found is None else payloads.of_json(found)
 
     def _resources(self, group: str, version: str) -> Answer:
         found = discovery.resources(self._api.registry, group, version)
         if found is not None:
-            return answers.of_json(found)
+            return payloads.of_json(found)
         if group and discovery.group(self._api.registry, group) is None:
-            return answers.of_text("404 page not found\n", 404)
+            return payloads.of_text("404 page not found\n", 404)
         raise errors.no_resource()
 
 

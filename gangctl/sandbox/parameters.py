@@ -1,16 +1,89 @@
-"""Query parameters and option bodies as values: ``ListOptions``, ``CreateOptions``, ``DeleteOptions`` and the like."""
+"""The target of a request, its query parameters and option bodies: ``ListOptions``, ``CreateOptions`` and so on."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, Final
+from urllib.parse import unquote
 
 from gangctl.sandbox import errors
 from gangctl.sandbox.caller import DeleteOptions, Propagation, WriteOptions
 from gangctl.sandbox.errors import Cause
+from gangctl.sandbox.kinds import ResourceKind
 from gangctl.sandbox.objects import Object
 from gangctl.sandbox.reads import ListQuery
+from gangctl.sandbox.registry import Registry
 from gangctl.sandbox.watches import WatchQuery
+
+_COLLECTION: Final[Mapping[str, str]] = {"GET": "list", "POST": "create", "DELETE": "deletecollection"}
+_OBJECT: Final[Mapping[str, str]] = {"GET": "get", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
+_SUBRESOURCE: Final[Mapping[str, Mapping[str, str]]] = {
+    "status": {"GET": "get", "PUT": "update", "PATCH": "patch"},
+    "finalize": {"PUT": "update"},
+    "binding": {"POST": "create"},
+    "eviction": {"POST": "create"},
+}
+_NAMESPACE_SUBRESOURCES: Final = frozenset({"status", "finalize"})
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A resource request; ``namespace`` is None for all of them."""
+
+    kind: ResourceKind
+    verb: str
+    namespace: str | None
+    name: str = ""
+    subresource: str = ""
+
+
+def find(registry: Registry, method: str, path: str) -> Target | None:
+    """The target of a path under ``/api`` or ``/apis``; None if it is no resource path.
+
+    StatusError 404 for what a known version does not serve, 405 for a verb that the resource does not have.
+    """
+    segments = [unquote(segment) for segment in path.strip("/").split("/")]
+    if segments[0] == "api" and len(segments) > 2:  # noqa: PLR2004 -- api, version, resource
+        return _resource(registry, method, "", segments[1], segments[2:])
+    if segments[0] == "apis" and len(segments) > 3:  # noqa: PLR2004 -- apis, group, version, resource
+        return _resource(registry, method, segments[1], segments[2], segments[3:])
+    return None
+
+
+def _resource(registry: Registry, method: str, group: str, version: str, rest: list[str]) -> Target:
+    namespace: str | None = None
+    if rest[0] == "namespaces" and len(rest) > 2 and rest[2] not in _NAMESPACE_SUBRESOURCES:  # noqa: PLR2004
+        namespace, rest = rest[1], rest[2:]
+    kind = registry.find(group, version, rest[0])
+    if kind is None or len(rest) > 3 or "" in rest:  # noqa: PLR2004 -- resource, name, subresource
+        raise errors.no_resource()
+    if not kind.namespaced and namespace is not None:
+        raise errors.no_resource()
+    name, subresource = (*rest[1:], "", "")[:2]
+    if kind.namespaced and namespace is None and name:
+        raise errors.no_resource()
+    if subresource and subresource not in kind.subresources:
+        raise errors.no_resource()
+    verb = _verb(kind, method, name, subresource)
+    if kind.namespaced and namespace is None and verb != "list":
+        raise errors.method_not_allowed()
+    if not kind.namespaced:
+        namespace = ""
+    return Target(kind, verb, namespace, name, subresource)
+
+
+def _verb(kind: ResourceKind, method: str, name: str, subresource: str) -> str:
+    if subresource:
+        verb = _SUBRESOURCE.get(subresource, {}).get(method)
+    else:
+        verb = (_OBJECT if name else _COLLECTION).get(method)
+        if verb is not None and verb not in kind.verbs:
+            verb = None
+    if verb is None:
+        raise errors.method_not_allowed()
+    return verb
+
 
 _VALIDATIONS: Final = ("", "Ignore", "Strict", "Warn")
 _PROPAGATIONS: Final[tuple[Propagation, ...]] = ("Foreground", "Background", "Orphan")

@@ -10,7 +10,7 @@ from typing import Any, Final, Literal
 
 from gangctl.sandbox import errors
 from gangctl.sandbox.errors import StatusError
-from gangctl.sandbox.mergekeys import merge_key
+from gangctl.sandbox.managed import merge_key
 from gangctl.sandbox.objects import Object, copy
 
 PatchType = Literal["merge", "json", "strategic", "apply"]

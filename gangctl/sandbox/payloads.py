@@ -1,15 +1,22 @@
-"""Bytes on the wire to JSON data: media types, limits."""
+"""Bytes on the wire to JSON data and back: media types, limits, checks of bodies, and responses."""
 
 from __future__ import annotations
 
+import dataclasses
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 import orjson
 from aiohttp import web
+from multidict import CIMultiDict
 
 from gangctl.sandbox import errors, protobuf
+from gangctl.sandbox.errors import StatusError
 from gangctl.sandbox.kinds import ResourceKind
+from gangctl.sandbox.objects import Object, keep
+from gangctl.sandbox.reads import Page
+from gangctl.sandbox.store import Stored
 
 LIMIT: Final = 3 * 2**20
 JSON: Final = "application/json"
@@ -96,3 +103,155 @@ def decode_patch(body: bytes) -> Any:
         return orjson.loads(body)
     except orjson.JSONDecodeError as error:
         raise errors.bad_request("invalid JSON patch") from error
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """An HTTP response before it is sent."""
+
+    status: int
+    body: bytes
+    content_type: str = JSON
+    warnings: Sequence[str] = ()
+    headers: dict[str, str] = dataclasses.field(default_factory=dict)
+
+    def response(self) -> web.Response:
+        """The response as it is sent."""
+        headers: CIMultiDict[str] = CIMultiDict(self.headers)
+        headers["Cache-Control"] = "no-cache, private"
+        for text in dict.fromkeys(self.warnings):
+            escaped = text.replace("\\", "\\\\").replace('"', '\\"')
+            headers.add("Warning", f'299 - "{escaped}"')
+        headers["Content-Type"] = self.content_type
+        return web.Response(status=self.status, body=self.body, headers=headers)
+
+
+def of_json(value: Any, status: int = 200, *, warnings: Sequence[str] = ()) -> Answer:
+    """Any JSON."""
+    return Answer(status, orjson.dumps(value), warnings=warnings)
+
+
+def of_stored(stored: Stored, status: int = 200, *, warnings: Sequence[str] = ()) -> Answer:
+    """An object."""
+    return Answer(status, stored.json, warnings=warnings)
+
+
+def of_error(error: StatusError, *, warnings: Sequence[str] = ()) -> Answer:
+    """A failure."""
+    headers = {} if error.retry_after is None else {"Retry-After": str(error.retry_after)}
+    return Answer(error.code, orjson.dumps(error.body()), warnings=warnings, headers=headers)
+
+
+def of_text(text: str, status: int = 200) -> Answer:
+    """Plain text."""
+    return Answer(status, text.encode(), "text/plain; charset=utf-8")
+
+
+def of_page(kind: ResourceKind, page: Page, *, warnings: Sequence[str] = ()) -> Answer:
+    """A list; items of built-in kinds have no apiVersion and kind."""
+    head = orjson.dumps({"kind": kind.list_kind, "apiVersion": kind.api_version, "metadata": list_metadata(page)})
+    items = [stored.json if kind.custom else stored.bare_json for stored in page.items]
+    return Answer(200, head[:-1] + b',"items":[' + b",".join(items) + b"]}", warnings=warnings)
+
+
+def list_metadata(page: Page) -> Object:
+    """``metav1.ListMeta``."""
+    metadata: Object = {"resourceVersion": str(page.revision)}
+    if page.token:
+        metadata["continue"] = page.token
+    if page.remaining is not None:
+        metadata["remainingItemCount"] = page.remaining
+    return metadata
+
+
+def of_success(status: int) -> Object:
+    """The Status of a successful request without another result."""
+    return {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": status}
+
+
+_METADATA_TYPES: Final[Mapping[str, tuple[type, str]]] = {
+    **dict.fromkeys(("name", "generateName", "namespace", "uid", "resourceVersion"), (str, "string")),
+    **dict.fromkeys(("labels", "annotations"), (dict, "map[string]string")),
+    "finalizers": (list, "[]string"),
+    "ownerReferences": (list, "[]v1.OwnerReference"),
+    "managedFields": (list, "[]v1.ManagedFieldsEntry"),
+}
+_OWNED_BY_SERVER: Final = ("uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "selfLink")
+
+
+def settle_type(kind: ResourceKind, body: Object) -> None:
+    """Fill in ``apiVersion`` and ``kind`` where they are missing; 400 when they are of something else."""
+    api_version = body.get("apiVersion") or kind.api_version
+    name = body.get("kind") or kind.kind
+    if not isinstance(api_version, str) or not isinstance(name, str):
+        raise errors.bad_request(f"the object provided is unrecognized (must be of type {kind.kind})")
+    if (api_version, name) != (kind.api_version, kind.kind):
+        version = api_version.rpartition("/")[2]
+        raise errors.bad_request(f'{name} in version "{version}" cannot be handled as a {kind.kind}')
+    body["apiVersion"], body["kind"] = api_version, name
+    _check_metadata(kind, body)
+
+
+def _check_metadata(kind: ResourceKind, body: Object) -> None:
+    metadata = body.get("metadata")
+    if metadata is None:
+        metadata = body["metadata"] = {}
+    if not isinstance(metadata, dict):
+        raise wrong_json_type(kind, metadata, f"{kind.kind}.metadata", "v1.ObjectMeta")
+    for field, (wanted, message) in _METADATA_TYPES.items():
+        value = metadata.get(field)
+        if value is not None and not isinstance(value, wanted):
+            raise wrong_json_type(kind, value, f"ObjectMeta.metadata.{field}", message)
+        # Go leaves empty values out.
+        if not value:
+            metadata.pop(field, None)
+    for field in ("labels", "annotations"):
+        for each in metadata.get(field, {}).values():
+            if not isinstance(each, str):
+                raise wrong_json_type(kind, each, f"ObjectMeta.metadata.{field}", "string")
+
+
+def wrong_json_type(kind: ResourceKind, value: Any, field: str, wanted: str) -> errors.StatusError:
+    """400 for a value of the wrong JSON type, as Go's decoder words it."""
+    names = {bool: "bool", int: "number", float: "number", str: "string", list: "array", dict: "object"}
+    found = names.get(type(value), "null")
+    return errors.bad_request(
+        f'{kind.kind} in version "{kind.version}" cannot be handled as a {kind.kind}: '
+        f"json: cannot unmarshal {found} into Go struct field {field} of type {wanted}"
+    )
+
+
+def settle_place(kind: ResourceKind, namespace: str, body: Object, name: str | None = None) -> None:
+    """Fill in the namespace of the URL, and check it and, for an update, the name; 400 when they differ."""
+    metadata = body["metadata"]
+    if not kind.namespaced:
+        if metadata.pop("namespace", ""):
+            raise errors.bad_request(_OTHER_NAMESPACE)
+    elif metadata.setdefault("namespace", namespace) != namespace:
+        if metadata["namespace"]:
+            raise errors.bad_request(_OTHER_NAMESPACE)
+        metadata["namespace"] = namespace
+    if name is None:
+        return
+    given = metadata.get("name", "")
+    if not given:
+        raise errors.bad_request(
+            f"the name of the object ({name} based on URL) was undeterminable: name must be provided"
+        )
+    if given != name:
+        raise errors.bad_request(f"the name of the object ({given}) does not match the name on the URL ({name})")
+
+
+_OTHER_NAMESPACE: Final = "the namespace of the provided object does not match the namespace sent on the request"
+
+
+def wipe_system_fields(metadata: Object) -> None:
+    """Remove fields that a client cannot set on create."""
+    for field in (*_OWNED_BY_SERVER, "generation"):
+        metadata.pop(field, None)
+
+
+def keep_system_fields(metadata: Object, old: Object) -> None:
+    """Copy fields from the stored object that an update cannot change."""
+    for field in (*_OWNED_BY_SERVER, "generation", "resourceVersion"):
+        keep(metadata, old, field)

@@ -11,12 +11,11 @@ import orjson
 
 from gangctl.api.objects import Key
 from gangctl.sandbox import errors
-from gangctl.sandbox.conversion import in_version
 from gangctl.sandbox.errors import StatusError
 from gangctl.sandbox.kinds import ResourceKind
 from gangctl.sandbox.objects import Object
 from gangctl.sandbox.selectors import Selection, selection
-from gangctl.sandbox.store import Store, Stored
+from gangctl.sandbox.store import Store, Stored, in_version
 
 _TOKEN_VERSION: Final = "meta.k8s.io/v1"  # noqa: S105 - a format's name
 _LIST_TOO_OLD: Final = "The resourceVersion for the provided list is too old."

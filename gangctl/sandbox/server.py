@@ -16,16 +16,12 @@ from aiohttp import web
 
 from gangctl.runtime.tls import KeyPair, ServerTls, found, issue
 from gangctl.sandbox.api import Api
-from gangctl.sandbox.audit import Audit
 from gangctl.sandbox.caller import Caller
-from gangctl.sandbox.controller import StoreController
+from gangctl.sandbox.controllers import GarbageCollector, NamespaceController, PodGroupProtection, StoreController
 from gangctl.sandbox.crds import DefinitionController
-from gangctl.sandbox.faults import Faults
-from gangctl.sandbox.garbage import GarbageCollector
+from gangctl.sandbox.faults import Audit, Faults
 from gangctl.sandbox.http import BOOKMARK_SECONDS, Front
 from gangctl.sandbox.kinds import NEWEST
-from gangctl.sandbox.namespaces import NamespaceController
-from gangctl.sandbox.protection import PodGroupProtection
 from gangctl.sandbox.store import REMEMBERED
 
 _HOST: Final = "127.0.0.1"

@@ -1,8 +1,8 @@
 """Objects in memory, one counter of revisions, and a bounded memory of changes.
 
-The counter is shared by everything stored, as etcd's is: a resourceVersion is a
-revision. What is stored is frozen. A watch, an exact list or a continued list reads
-past revisions; expired ones are 410.
+The counter is shared by everything stored, as etcd's is: a resourceVersion is a revision. What is stored is frozen. A
+watch, an exact list or a continued list reads past revisions; expired ones are 410. Versions of one resource are stored
+as one: Events of ``v1`` and of ``events.k8s.io/v1``.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import orjson
 
 from gangctl.api.objects import Key
 from gangctl.sandbox import errors
+from gangctl.sandbox.kinds import ResourceKind
 from gangctl.sandbox.objects import Object
 
 REMEMBERED: Final = 10_000
@@ -223,3 +224,43 @@ class Store:
         self._compacted = self.revision
         for bucket in self._buckets.values():
             bucket.forget(self.revision)
+
+
+EVENTS: Final = "events"
+
+# events.k8s.io/v1 on the left, v1, which is stored, on the right.
+_EVENT_NAMES: Final = {
+    "regarding": "involvedObject",
+    "note": "message",
+    "reportingController": "reportingComponent",
+    "deprecatedSource": "source",
+    "deprecatedFirstTimestamp": "firstTimestamp",
+    "deprecatedLastTimestamp": "lastTimestamp",
+    "deprecatedCount": "count",
+}
+# v1 writes these although they are empty.
+_LEFT_OUT: Final = frozenset({"reportingComponent", "reportingInstance"})
+_STORED_NAMES: Final = {stored: name for name, stored in _EVENT_NAMES.items()}
+
+
+def to_storage(kind: ResourceKind, obj: Object) -> Object:
+    """``obj`` as it is stored; the same dict when nothing differs."""
+    if kind.storage == EVENTS and kind.group:
+        renamed = {_EVENT_NAMES.get(key, key): value for key, value in obj.items()}
+        return {**renamed, "apiVersion": "v1"}
+    return obj
+
+
+def from_storage(kind: ResourceKind, obj: Object) -> Object:
+    """A stored object in the version of ``kind``; shares its parts, and is the same dict when nothing differs."""
+    if obj["apiVersion"] == kind.api_version:
+        return obj
+    if kind.storage == EVENTS:
+        obj = {_STORED_NAMES.get(key, key): value for key, value in obj.items() if value or key not in _LEFT_OUT}
+    return {**obj, "apiVersion": kind.api_version}
+
+
+def in_version(kind: ResourceKind, stored: Stored) -> Stored:
+    """The same for what keeps its JSON."""
+    obj = from_storage(kind, stored.obj)
+    return stored if obj is stored.obj else Stored(obj, stored.revision)

@@ -1,4 +1,7 @@
-"""The verbs over HTTP, except watch: from an :class:`Exchange`, which is one request, to an :class:`Answer`."""
+"""The verbs over HTTP, except watch: from an :class:`Exchange`, which is one request, to an :class:`Answer`.
+
+Access and token reviews are not stored; every user may do everything here.
+"""
 
 from __future__ import annotations
 
@@ -8,22 +11,50 @@ from typing import Final
 
 from aiohttp import web
 
-from gangctl.sandbox import answers, deletion, errors, parameters, payloads, reads, reviews, writes
-from gangctl.sandbox.answers import Answer
+from gangctl.sandbox import deletion, errors, parameters, payloads, reads, writes
 from gangctl.sandbox.api import Api
-from gangctl.sandbox.audit import Record
 from gangctl.sandbox.caller import Caller, DeleteOptions, WriteOptions
 from gangctl.sandbox.deletion import Deletion
-from gangctl.sandbox.faults import Action, Stale
-from gangctl.sandbox.kinds import CREATE_ONLY
-from gangctl.sandbox.objects import Object
+from gangctl.sandbox.faults import Action, Record, Stale
+from gangctl.sandbox.kinds import CREATE_ONLY, ResourceKind
+from gangctl.sandbox.objects import Object, metadata, now
+from gangctl.sandbox.parameters import Target
 from gangctl.sandbox.patches import MEDIA_TYPES
+from gangctl.sandbox.payloads import Answer
 from gangctl.sandbox.reads import Page
 from gangctl.sandbox.registry import Backend
 from gangctl.sandbox.store import Stored
 from gangctl.sandbox.tables.table import Tables, asked_for
-from gangctl.sandbox.targets import Target
 from gangctl.sandbox.writes import Write
+
+AUTHENTICATED = "system:authenticated"
+
+
+def answer(kind: ResourceKind, body: Object, caller: Caller, find_user: Callable[[str], Caller | None]) -> Object:
+    """``body`` with a status; ``find_user`` returns the user of a token."""
+    body["apiVersion"], body["kind"] = kind.api_version, kind.kind
+    metadata(body)
+    match kind.kind:
+        case "SelfSubjectReview":
+            body["metadata"]["creationTimestamp"] = now()
+            body["status"] = {"userInfo": user_info(caller)}
+        case "TokenReview":
+            token = str((body.get("spec") or {}).get("token") or "")
+            found = find_user(token)
+            body["status"] = (
+                {"user": {}, "error": "invalid bearer token"}
+                if found is None
+                else {"authenticated": True, "user": user_info(found)}
+            )
+        case _:
+            body["status"] = {"allowed": True}
+    return body
+
+
+def user_info(caller: Caller) -> Object:
+    """``authentication.k8s.io/v1`` UserInfo."""
+    return {"username": caller.name, "groups": [*caller.groups, AUTHENTICATED]}
+
 
 FindUser = Callable[[str], Caller | None]
 _SUBRESOURCE_TYPES: Final = {"binding": ("v1", "Binding"), "eviction": ("policy/v1", "Eviction")}
@@ -113,8 +144,8 @@ class Verbs:
     def _object(self, exchange: Exchange, stored: Stored, status: int = _OK) -> Answer:
         tables = self._tables(exchange)
         if tables is not None:
-            return answers.of_json(tables.of_one(stored), status, warnings=exchange.warnings)
-        return answers.of_stored(stored, status, warnings=exchange.warnings)
+            return payloads.of_json(tables.of_one(stored), status, warnings=exchange.warnings)
+        return payloads.of_stored(stored, status, warnings=exchange.warnings)
 
     async def _get(self, exchange: Exchange) -> Answer:
         target, store = exchange.target, self._api.store
@@ -135,8 +166,8 @@ class Verbs:
             found = reads.page(store, target.kind, target.namespace, query)
         tables = self._tables(exchange)
         if tables is not None:
-            return answers.of_json(tables.of(found.items, answers.list_metadata(found)))
-        return answers.of_page(target.kind, found)
+            return payloads.of_json(tables.of(found.items, payloads.list_metadata(found)))
+        return payloads.of_page(target.kind, found)
 
     async def _create(self, exchange: Exchange) -> Answer:
         target, query = exchange.target, exchange.query
@@ -144,16 +175,16 @@ class Verbs:
         body = exchange.decode(*_SUBRESOURCE_TYPES.get(target.subresource, ()))
         payloads.check_typed(target.kind, body)
         if target.kind.verbs == CREATE_ONLY:
-            reviewed = reviews.answer(target.kind, body, exchange.caller, self._find_user)
-            return answers.of_json(reviewed, _CREATED)
+            reviewed = answer(target.kind, body, exchange.caller, self._find_user)
+            return payloads.of_json(reviewed, _CREATED)
         if target.subresource == "binding":
             await self._api.bind(exchange.namespace, target.name, body, exchange.caller, options)
-            return answers.of_json(answers.of_success(_CREATED), _CREATED)
+            return payloads.of_json(payloads.of_success(_CREATED), _CREATED)
         if target.subresource == "eviction":
             given = body.get("deleteOptions")
             evicted = exchange.deletion(parameters.delete_options(query, given))
             await deletion.delete(evicted)
-            return answers.of_json(answers.of_success(_CREATED), _CREATED)
+            return payloads.of_json(payloads.of_success(_CREATED), _CREATED)
         stored = await writes.create(exchange.write(options), body)
         return self._object(exchange, stored, _CREATED)
 
@@ -176,7 +207,7 @@ class Verbs:
 
     async def _delete(self, exchange: Exchange) -> Answer:
         deleted = await deletion.delete(exchange.deletion(_delete_options(exchange)))
-        return answers.of_json(deletion.answer(exchange.target.kind, deleted), warnings=exchange.warnings)
+        return payloads.of_json(deletion.answer(exchange.target.kind, deleted), warnings=exchange.warnings)
 
     async def _delete_collection(self, exchange: Exchange) -> Answer:
         target = exchange.target
@@ -192,7 +223,7 @@ class Verbs:
         )
         revision = int(deleted.resource_version)
         page = Page([Stored(obj, revision) for obj in deleted.items], revision)
-        return answers.of_page(target.kind, page, warnings=exchange.warnings)
+        return payloads.of_page(target.kind, page, warnings=exchange.warnings)
 
 
 def _delete_options(exchange: Exchange) -> DeleteOptions:

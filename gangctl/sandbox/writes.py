@@ -13,16 +13,15 @@ from typing import Any, Final
 import orjson
 
 from gangctl.api.objects import Key
-from gangctl.sandbox import bodies, errors, managed
+from gangctl.sandbox import errors, managed, payloads
 from gangctl.sandbox.admission import Attributes
 from gangctl.sandbox.caller import Caller, WriteOptions
-from gangctl.sandbox.conversion import from_storage, in_version, to_storage
 from gangctl.sandbox.errors import Cause, StatusError
 from gangctl.sandbox.kinds import ResourceKind
 from gangctl.sandbox.objects import Object, copy, generated_name, now, uid
 from gangctl.sandbox.patches import PatchType
 from gangctl.sandbox.registry import Backend
-from gangctl.sandbox.store import Stored
+from gangctl.sandbox.store import Stored, from_storage, in_version, to_storage
 
 _BAD_REQUEST: Final = 400
 _GENERATE_ATTEMPTS: Final = 8
@@ -85,12 +84,12 @@ async def create(write: Write, body: Object) -> Stored:
     StatusError: 400 for what cannot be it, 403 and 404 for its namespace, 409 when the name is taken, 422 when invalid.
     """
     kind = write.kind
-    bodies.settle_type(kind, body)
-    bodies.settle_place(kind, write.namespace, body)
+    payloads.settle_type(kind, body)
+    payloads.settle_place(kind, write.namespace, body)
     if body["metadata"].get("resourceVersion"):
         raise StatusError(500, "", "resourceVersion should not be set on objects to be created")
     body["metadata"].pop("resourceVersion", None)
-    bodies.wipe_system_fields(body["metadata"])
+    payloads.wipe_system_fields(body["metadata"])
     write.name = body["metadata"].get("name", "")
     _drop_and_default(write, body, None)
     if write.operation == "Update":
@@ -141,8 +140,8 @@ async def update(write: Write, body: Object) -> tuple[Stored, bool]:
     StatusError: 404 without it, 409 when ``body`` is based on another version, 422 when invalid.
     """
     kind = write.kind
-    bodies.settle_type(kind, body)
-    bodies.settle_place(kind, write.namespace, body, write.name)
+    payloads.settle_type(kind, body)
+    payloads.settle_place(kind, write.namespace, body, write.name)
     given = body["metadata"].get("resourceVersion", "")
     if given and not given.isdigit():
         raise StatusError(500, "", f'strconv.ParseUint: parsing "{given}": invalid syntax')
@@ -172,10 +171,10 @@ async def patch(write: Write, patch_type: PatchType, apply: Callable[[Object], O
     def patched(old: Object) -> Object:
         new = apply(old)
         try:
-            bodies.settle_type(write.kind, new)
+            payloads.settle_type(write.kind, new)
         except StatusError as error:
             raise errors.patched_badly(orjson.dumps(new).decode(), error.message) from error
-        bodies.settle_place(write.kind, write.namespace, new, write.name)
+        payloads.settle_place(write.kind, write.namespace, new, write.name)
         return new
 
     write.operation = "Apply" if patch_type == "apply" else "Update"
@@ -274,7 +273,7 @@ def _ends(new: Object, old: Object) -> bool:
 
 def _separate(write: Write, new: Object, old: Object) -> Object:
     """Restrict a request to the fields of its endpoint: everything but the status, or the status."""
-    bodies.keep_system_fields(new["metadata"], old["metadata"])
+    payloads.keep_system_fields(new["metadata"], old["metadata"])
     if write.subresource == "binding":
         return new
     if write.subresource == "status":

@@ -13,7 +13,7 @@ import yaml
 from aiohttp import web
 
 from gangctl.api.scheduling import Generation, generation_of_minor
-from gangctl.sandbox.openapi import document
+from gangctl.sandbox.discovery import document
 from gangctl.sandbox.registry import Registry
 from tests.cli.httpserver import listening
 from tests.cli.manifests import EXAMPLES, PLACEHOLDER, gang, write

@@ -13,7 +13,7 @@ from gangctl.api.scheduling import Feature, Generation
 from gangctl.client.client import Client
 from gangctl.controllers.discovery import DiscoveryLoop, discover
 from gangctl.gang.generation import ApiState
-from gangctl.sandbox.openapi import document
+from gangctl.sandbox.discovery import document
 from gangctl.sandbox.registry import Registry
 from tests.client.server import ScriptedServer, obj, page, status
 

@@ -18,8 +18,7 @@ from pathlib import Path
 from typing import Final
 
 from gangctl.sandbox import faults
-from gangctl.sandbox.audit import WRITES, Record
-from gangctl.sandbox.faults import Action, Match
+from gangctl.sandbox.faults import WRITES, Action, Match, Record
 from tests.faults.scenarios import Scenario
 from tests.faults.virtual_time import run
 from tests.faults.world import USER, Outcome, World, world

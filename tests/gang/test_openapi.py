@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from gangctl.api.scheduling import CompositeTemplate, Generation, Template
 from gangctl.gang.generation import COMPOSITE, TEMPLATES, differences
-from gangctl.sandbox.openapi import document
+from gangctl.sandbox.discovery import document
 from gangctl.sandbox.registry import Registry
 from tests.rows import each
 

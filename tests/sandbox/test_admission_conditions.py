@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gangctl.api.meta import GANG_MODE, GANG_REF
-from gangctl.sandbox.admission.conditions import ConditionError, Conditions, check
+from gangctl.sandbox.admission.hooks import ConditionError, Conditions, check
 from gangctl.sandbox.objects import Object
 from gangctl.webhooks.configurations import JOBSET_CONDITION, LOST_CONDITION, STAMPED_CONDITION
 from tests.rows import each

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from gangctl.sandbox.audit import Audit, Record
+from gangctl.sandbox.faults import Audit, Record
 from gangctl.sandbox.server import Sandbox
 from tests.sandbox.wire import CONFIGMAPS, PODS, Wire
 

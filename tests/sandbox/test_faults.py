@@ -6,8 +6,7 @@ import aiohttp
 import pytest
 
 from gangctl.sandbox import faults
-from gangctl.sandbox.audit import WRITES
-from gangctl.sandbox.faults import Action, Match
+from gangctl.sandbox.faults import WRITES, Action, Match
 from gangctl.sandbox.server import Sandbox
 from tests.rows import each
 from tests.sandbox.wire import CONFIGMAPS, MERGE, Wire

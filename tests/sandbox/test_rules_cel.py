@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from gangctl.sandbox.admission.conditions import holds
+from gangctl.sandbox.admission.hooks import holds
 from gangctl.sandbox.objects import walk
-from gangctl.sandbox.rules.celrules import IN_PYTHON
-from gangctl.sandbox.rules.jobset_schema import jobset_schema
+from gangctl.sandbox.rules.jobsets import jobset_schema
+from gangctl.sandbox.rules.structural import IN_PYTHON
 from tests.rows import each
 
 IN_ORDER = {"startupPolicyOrder": "InOrder"}

@@ -11,8 +11,7 @@ from gangctl.sandbox.api import Api, Caller, WriteOptions
 from gangctl.sandbox.errors import StatusError
 from gangctl.sandbox.kinds import MINORS
 from gangctl.sandbox.objects import Object
-from gangctl.sandbox.rules.decoding import canonical
-from gangctl.sandbox.rules.fields import fields_of, parse
+from gangctl.sandbox.rules.fields import canonical, fields_of, parse
 from tests.rows import each
 from tests.sandbox.asking import create, refused
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from gangctl.sandbox.objects import Object
-from gangctl.sandbox.simulated import add_nodes, completion_indexes
+from gangctl.sandbox.simulated import add_nodes, job_pods
 from gangctl.sandbox.simulated.job_pods import FINALIZER
 from tests.rows import each
 from tests.sandbox.stage import NAMESPACE, Stage, stage
@@ -216,5 +216,5 @@ async def test_pods_of_a_deleted_job_lose_their_finalizer() -> None:
     [((), ""), ((3,), "3"), ((0, 1), "0,1"), ((0, 1, 2), "0-2"), ((0, 2, 3, 5, 6, 7), "0,2,3,5-7")],
 )
 def test_completion_indexes_are_written_as_intervals(numbers: tuple[int, ...], text: str) -> None:
-    assert completion_indexes.show(numbers) == text
-    assert completion_indexes.parse(text) == set(numbers)
+    assert job_pods.show(numbers) == text
+    assert job_pods.parse(text) == set(numbers)

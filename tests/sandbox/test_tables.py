@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from gangctl.sandbox.tables.columns import duration, since
-from gangctl.sandbox.tables.custom import select
+from gangctl.sandbox.tables.columns import duration, select, since
 from tests.rows import each
 
 MINUTE, HOUR, DAY, YEAR = 60, 3600, 86400, 365 * 86400

@@ -8,7 +8,7 @@ from typing import Any
 from gangctl.pathways.reading.pathwaysjob import read_pathways_job
 from gangctl.pathways.rendering.jobset import render
 from gangctl.pathways.result import Profile, Setting
-from gangctl.sandbox.admission.conditions import Conditions
+from gangctl.sandbox.admission.hooks import Conditions
 from gangctl.webhooks.configurations import JOBSET_CONDITION, LOST_CONDITION, STAMPED_CONDITION
 from tests.jobsets import MODE, REF, jobset, rj
 from tests.pathways.samples import pathways_job

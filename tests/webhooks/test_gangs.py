@@ -9,7 +9,7 @@ from gangctl.api.scheduling import Generation, Observed
 from gangctl.gang.diff import Kind
 from gangctl.gang.generation import ApiState
 from gangctl.gang.resolve import ClusterRules
-from gangctl.sandbox.admission.conditions import Conditions
+from gangctl.sandbox.admission.hooks import Conditions
 from gangctl.webhooks.configurations import JOBSET_CONDITION
 from gangctl.webhooks.gangs import GangAdmission
 from gangctl.webhooks.review import AdmissionRequest, Operation, RequestedResource

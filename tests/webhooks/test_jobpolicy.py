@@ -12,7 +12,7 @@ from gangctl.api.meta import JOB_RESTART_ATTEMPT, RESTART_ATTEMPT
 from gangctl.api.scheduling import Reference
 from gangctl.gang.admission import reference_of_job
 from gangctl.gang.generation import names_its_group, stamped_proof_job
-from gangctl.sandbox.admission.conditions import Conditions
+from gangctl.sandbox.admission.hooks import Conditions
 from gangctl.webhooks.configurations import Endpoint, FailurePolicy, WebhookSettings
 from gangctl.webhooks.jobpolicy import BINDING, POLICY, build_job_policy
 from tests.cel.evaluation.evaluating import evaluate

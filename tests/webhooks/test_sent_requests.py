@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from gangctl.sandbox.admission.conditions import Conditions
+from gangctl.sandbox.admission.hooks import Conditions
 from gangctl.webhooks.configurations import Endpoint, WebhookSettings, build_configurations, build_job_webhooks
 from tests.gang.pipeline import child_job, stored
 from tests.jobsets import FIXTURE_UID, jobset, rj

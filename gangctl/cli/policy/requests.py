@@ -34,8 +34,8 @@ from gangctl.policy.params import ParamCatalogue, with_params
 from gangctl.policy.review import Operation, Review
 from gangctl.policy.variables import gang_of, unknown_fit
 from gangctl.sandbox.objects import copy
-from gangctl.sandbox.rules import jobset_webhook, structural
-from gangctl.sandbox.rules.jobset_schema import jobset_schema
+from gangctl.sandbox.rules import jobsets, structural
+from gangctl.sandbox.rules.jobsets import jobset_schema
 
 _JOBSET: Final = "JobSet"
 
@@ -59,7 +59,7 @@ def as_admitted(obj: Object) -> tuple[Object, str]:
     if causes:
         first = causes[0]
         return obj, f"{first.field}: {first.message}" if first.field else first.message
-    jobset_webhook.default(filled)
+    jobsets.default(filled)
     return filled, ""
 
 

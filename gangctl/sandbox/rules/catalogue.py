@@ -8,22 +8,10 @@ from typing import Final
 
 from gangctl.sandbox.kinds import MINORS, ResourceKind
 from gangctl.sandbox.objects import Object
-from gangctl.sandbox.rules import (
-    KindRules,
-    cluster,
-    events,
-    gangs,
-    jobs,
-    jobsets,
-    names,
-    pods,
-    registrations,
-)
-from gangctl.sandbox.rules.causes import Causes
-from gangctl.sandbox.rules.decoding import Decoder
-from gangctl.sandbox.rules.fields import fields_of
-from gangctl.sandbox.rules.metadata import validate_metadata
-from gangctl.sandbox.rules.references import drop_reference
+from gangctl.sandbox.rules import KindRules, cluster, gangs, jobs, jobsets, metadata, pods, registrations
+from gangctl.sandbox.rules.fields import Decoder, fields_of
+from gangctl.sandbox.rules.metadata import Causes, validate_metadata
+from gangctl.sandbox.rules.pods import drop_reference
 from gangctl.sandbox.rules.world import World
 
 Gates = Mapping[str, bool]
@@ -31,7 +19,7 @@ Drop = Callable[[Object, Object | None], list[str]]
 Maker = Callable[[ResourceKind, str, Gates, Drop], KindRules]
 
 _ACCESS: Final = "rbac.authorization.k8s.io"
-_NAMES: Final[Mapping[str, names.Check]] = dict.fromkeys(("namespaces", "services"), names.dns_label)
+_NAMES: Final[Mapping[str, metadata.Check]] = dict.fromkeys(("namespaces", "services"), metadata.dns_label)
 _REGISTRATIONS: Final = ("mutatingwebhookconfigurations", "validatingwebhookconfigurations")
 _DEFAULTS: Final[Mapping[str, Callable[[Object], None]]] = {
     "namespaces": cluster.default_namespace,
@@ -39,12 +27,12 @@ _DEFAULTS: Final[Mapping[str, Callable[[Object], None]]] = {
     "services": cluster.default_service,
     "secrets": cluster.default_secret,
     "leases": cluster.default_lease,
-    "events": events.default,
+    "events": cluster.default,
     **dict.fromkeys(_REGISTRATIONS, registrations.default),
 }
 _VALIDATIONS: Final[Mapping[str, Callable[[Object, Object | None], Causes]]] = {
     "leases": cluster.validate_lease,
-    "events": events.validate,
+    "events": cluster.validate,
     **dict.fromkeys(_REGISTRATIONS, registrations.validate),
 }
 _PREPARATIONS: Final[Mapping[str, Callable[[Object], None]]] = {
@@ -74,7 +62,7 @@ def _decode(kind: ResourceKind, minor: str) -> Drop:
 def _plain(kind: ResourceKind, minor: str, gates: Gates, decode: Drop) -> KindRules:
     """Rules of a kind that are the same on every minor; for most kinds only the name is checked."""
     del minor, gates
-    name = _NAMES.get(kind.plural, names.path_segment if kind.group == _ACCESS else names.dns_subdomain)
+    name = _NAMES.get(kind.plural, metadata.path_segment if kind.group == _ACCESS else metadata.dns_subdomain)
     validate = _VALIDATIONS.get(kind.plural, partial(validate_metadata, namespaced=kind.namespaced, name=name))
     return KindRules(
         drop=decode,

@@ -1,4 +1,4 @@
-"""CustomResourceDefinitions of ``apiextensions.k8s.io/v1``: defaults, status, and what is needed to serve one.
+"""CustomResourceDefinitions of ``apiextensions.k8s.io/v1``, and the objects that they define.
 
 Schemas are used as they are written. Left out: conversion by webhook, selectable fields.
 """
@@ -8,10 +8,49 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
+from gangctl.sandbox.kinds import ResourceKind
 from gangctl.sandbox.objects import Object, copy
-from gangctl.sandbox.rules import KindRules
-from gangctl.sandbox.rules.causes import Causes, spelled
-from gangctl.sandbox.rules.metadata import validate_metadata
+from gangctl.sandbox.rules import KindRules, structural
+from gangctl.sandbox.rules.metadata import Causes, spelled, validate_metadata
+from gangctl.sandbox.rules.structural import Schema
+
+_STATUS: Final = "status"
+
+
+def custom_rules(kind: ResourceKind, schema: Schema) -> KindRules:
+    """The rules of one version of a custom resource."""
+
+    def drop(new: Object, old: Object | None) -> list[str]:
+        del old
+        return sorted(structural.prune(new, schema))
+
+    def default(obj: Object) -> None:
+        structural.default(obj, schema)
+
+    def prepare_create(obj: Object) -> None:
+        if kind.has_status:
+            obj.pop(_STATUS, None)
+
+    def validate(new: Object, old: Object | None, subresource: str) -> Causes:
+        causes = validate_metadata(new, old, namespaced=kind.namespaced)
+        if subresource == _STATUS:
+            _check_status(new, old, schema, causes)
+        else:
+            causes += structural.validate(new, schema, old)
+        return causes
+
+    return KindRules(drop=drop, default=default, prepare_create=prepare_create, validate=validate)
+
+
+def _check_status(new: Object, old: Object | None, schema: Schema, causes: Causes) -> None:
+    """Only the status is checked; the server's messages use it as the whole body."""
+    inner = (schema.get("properties") or {}).get(_STATUS)
+    if inner is None or _STATUS not in new:
+        return
+    for cause in structural.validate(new[_STATUS], inner, (old or {}).get(_STATUS), _STATUS, whole=schema):
+        message = cause.message.replace(f"{_STATUS}.", "", 1) if " in body " in cause.message else cause.message
+        causes.append(type(cause)(cause.reason, cause.field, message))
+
 
 FINALIZER: Final = "customresourcecleanup.apiextensions.k8s.io"
 

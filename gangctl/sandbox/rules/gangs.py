@@ -13,9 +13,8 @@ from gangctl.sandbox import errors
 from gangctl.sandbox.errors import Cause
 from gangctl.sandbox.kinds import ResourceKind
 from gangctl.sandbox.objects import Object
-from gangctl.sandbox.rules import names, priorities
-from gangctl.sandbox.rules.causes import Causes
-from gangctl.sandbox.rules.metadata import validate_metadata
+from gangctl.sandbox.rules import metadata, pods
+from gangctl.sandbox.rules.metadata import Causes, validate_metadata
 from gangctl.sandbox.rules.world import World
 
 MAX_TEMPLATES: Final = 8
@@ -110,7 +109,7 @@ def admit_group(kind: ResourceKind, group: Object, world: World, minor: str, gat
     if PROTECTION not in metadata.get("finalizers", ()):
         metadata["finalizers"] = [*metadata.get("finalizers", ()), PROTECTION]
     if minor == "1.37" or gates.get("WorkloadAwarePreemption"):
-        found = priorities.resolve(spec.get("priorityClassName", ""), world, forbid)
+        found = pods.resolve(spec.get("priorityClassName", ""), world, forbid)
         if spec.get("priority") not in {None, found.value}:
             raise forbid(
                 f"priority set in the pod group ({spec['priority']}) must match the priority computed ({found.value}) "
@@ -166,13 +165,13 @@ def _controller(reference: Object | None, causes: Causes) -> None:
         return
     group = reference.get("apiGroup", "")
     if group:
-        causes.invalid_each("spec.controllerRef.apiGroup", group, names.dns_subdomain(group))
+        causes.invalid_each("spec.controllerRef.apiGroup", group, metadata.dns_subdomain(group))
     for field in ("kind", "name"):
         value = reference.get(field, "")
         if not value:
             causes.required(f"spec.controllerRef.{field}")
         else:
-            causes.invalid_each(f"spec.controllerRef.{field}", value, names.path_segment(value))
+            causes.invalid_each(f"spec.controllerRef.{field}", value, metadata.path_segment(value))
 
 
 def _templates(spec: Object, templates: list[Object], minor: str, causes: Causes) -> None:
@@ -199,7 +198,7 @@ def _templates(spec: Object, templates: list[Object], minor: str, causes: Causes
         if not name:
             causes.required(f"{where}.name")
         else:
-            causes.invalid_each(f"{where}.name", name, names.dns_label(name))
+            causes.invalid_each(f"{where}.name", name, metadata.dns_label(name))
         _scheduling(template, where, minor, causes)
 
 
@@ -217,7 +216,7 @@ def _scheduling(spec: Object, path: str, minor: str, causes: Causes) -> None:
             causes.unsupported(f"{path}.disruptionMode", mode, ("Pod", "PodGroup"))
     name = spec.get("priorityClassName", "")
     if name:
-        causes.invalid_each(f"{path}.priorityClassName", name, names.dns_subdomain(name))
+        causes.invalid_each(f"{path}.priorityClassName", name, metadata.dns_subdomain(name))
     if (spec.get("priority") or 0) > _MAX_PRIORITY:
         causes.invalid(f"{path}.priority", spec["priority"], f"must be less than or equal to {_MAX_PRIORITY}")
 
@@ -249,7 +248,7 @@ def _groups_1_35(groups: list[Object], path: str, causes: Causes) -> None:
     seen: set[str] = set()
     for index, group in enumerate(groups):
         where, name = f"{path}[{index}]", group.get("name", "")
-        causes.invalid_each(f"{where}.name", name, names.dns_label(name))
+        causes.invalid_each(f"{where}.name", name, metadata.dns_label(name))
         if name in seen:
             causes.duplicate(f"{where}.name", name)
         seen.add(name)
@@ -363,7 +362,7 @@ def _group_references(spec: Any, causes: Causes) -> None:
 
 
 def _names(reference: Object, path: str, template: str, causes: Causes) -> None:
-    for field, check in (("workloadName", names.dns_subdomain), (template, names.dns_label)):
+    for field, check in (("workloadName", metadata.dns_subdomain), (template, metadata.dns_label)):
         value = reference.get(field, "")
         if not value:
             causes.required(f"{path}.{field}")

@@ -11,10 +11,8 @@ from typing import Any, Final
 from gangctl.sandbox import errors
 from gangctl.sandbox.kinds import ResourceKind
 from gangctl.sandbox.objects import Object, copy, keep
-from gangctl.sandbox.rules.causes import Causes
-from gangctl.sandbox.rules.metadata import validate_labels, validate_metadata
-from gangctl.sandbox.rules.pod_defaults import default_conditions, default_template
-from gangctl.sandbox.rules.references import validate_reference
+from gangctl.sandbox.rules.metadata import Causes, validate_labels, validate_metadata
+from gangctl.sandbox.rules.pods import default_conditions, default_template, validate_reference
 from gangctl.sandbox.rules.world import World
 from gangctl.sandbox.selectors import selector_object_test
 

@@ -1,13 +1,166 @@
-"""``metadata`` of every object, with the order and the messages of ``ValidateObjectMeta``."""
+"""``metadata`` of every object, the syntax of names, and errors worded like ``k8s.io/apimachinery`` ``field.Error``.
+
+Order and messages are those of ``ValidateObjectMeta`` and ``util/validation``.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
+import orjson
+
+from gangctl.sandbox.errors import Cause
 from gangctl.sandbox.objects import Object
-from gangctl.sandbox.rules import names
-from gangctl.sandbox.rules.causes import Causes
+
+Check = Callable[[str], list[str]]
+
+LABEL_LENGTH: Final = 63
+SUBDOMAIN_LENGTH: Final = 253
+
+_LABEL_1123: Final = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
+_SUBDOMAIN_1123: Final = rf"{_LABEL_1123}(\.{_LABEL_1123})*"
+_NAME_PART: Final = "([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]"
+_LABEL_VALUE: Final = f"({_NAME_PART})?"
+
+
+def too_long(limit: int, unit: str = "bytes") -> str:
+    """The message for a text that is longer than ``limit``."""
+    return f"must be no more than {limit} {unit}"
+
+
+def _regex(text: str, pattern: str, *examples: str) -> str:
+    message = "".join(f"'{example}',  or " if more else f"'{example}'" for example, more in _more(examples))
+    return f"{text} (e.g. {message}, regex used for validation is '{pattern}')"
+
+
+def _more(examples: tuple[str, ...]) -> list[tuple[str, bool]]:
+    return [(example, index < len(examples) - 1) for index, example in enumerate(examples)]
+
+
+def dns_label(text: str) -> list[str]:
+    """RFC 1123 label, at most 63 characters."""
+    wrong = [too_long(LABEL_LENGTH, "characters")] if len(text) > LABEL_LENGTH else []
+    if re.fullmatch(_LABEL_1123, text) is None:
+        if re.fullmatch(_SUBDOMAIN_1123, text):
+            return [*wrong, "must not contain dots"]
+        message = (
+            "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', "
+            "and must start and end with an alphanumeric character"
+        )
+        wrong.append(_regex(message, _LABEL_1123, "my-name", "123-abc"))
+    return wrong
+
+
+def dns_subdomain(text: str) -> list[str]:
+    """RFC 1123 subdomain, at most 253 characters."""
+    wrong = [too_long(SUBDOMAIN_LENGTH, "characters")] if len(text) > SUBDOMAIN_LENGTH else []
+    if re.fullmatch(_SUBDOMAIN_1123, text) is None:
+        message = (
+            "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', "
+            "and must start and end with an alphanumeric character"
+        )
+        wrong.append(_regex(message, _SUBDOMAIN_1123, "example.com"))
+    return wrong
+
+
+def path_segment(text: str) -> list[str]:
+    """What can stand in a URL's path: names of roles and the like."""
+    if text in {".", ".."}:
+        return [f"may not be '{text}'"]
+    return [f"may not contain '{mark}'" for mark in "/%" if mark in text]
+
+
+def qualified_name(text: str) -> list[str]:
+    """A label key: a name, with an optional prefix before a ``/``."""
+    prefix, slash, name = text.rpartition("/")
+    wrong: list[str] = []
+    if "/" in prefix:
+        message = (
+            "a qualified name must consist of alphanumeric characters, '-', '_' or '.', "
+            "and must start and end with an alphanumeric character"
+        )
+        examples = _regex(message, _NAME_PART, "MyName", "my.name", "123-abc")
+        return [f"{examples} with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')"]
+    if slash:
+        if not prefix:
+            wrong.append("prefix part must be non-empty")
+        else:
+            wrong += [f"prefix part {each}" for each in dns_subdomain(prefix)]
+    if not name:
+        wrong.append("name part must be non-empty")
+    elif len(name) > LABEL_LENGTH:
+        wrong.append(f"name part {too_long(LABEL_LENGTH)}")
+    if re.fullmatch(_NAME_PART, name) is None:
+        message = (
+            "name part must consist of alphanumeric characters, '-', '_' or '.', "
+            "and must start and end with an alphanumeric character"
+        )
+        wrong.append(_regex(message, _NAME_PART, "MyName", "my.name", "123-abc"))
+    return wrong
+
+
+def label_value(text: str) -> list[str]:
+    """The value of a label."""
+    wrong = [too_long(LABEL_LENGTH)] if len(text) > LABEL_LENGTH else []
+    if re.fullmatch(_LABEL_VALUE, text) is None:
+        message = (
+            "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', "
+            "and must start and end with an alphanumeric character"
+        )
+        wrong.append(_regex(message, _LABEL_VALUE, "MyValue", "my_value", "12345"))
+    return wrong
+
+
+def spelled(value: Any) -> str:
+    """A value as a field error quotes it: JSON, with what HTML minds escaped as Go does."""
+    text = orjson.dumps(value).decode()
+    for mark in "<>&":
+        text = text.replace(mark, f"\\u{ord(mark):04x}")
+    return text
+
+
+class Causes(list[Cause]):
+    """Errors of one object, in the order they were found."""
+
+    def required(self, path: str, detail: str = "") -> None:
+        """A value is missing."""
+        self.append(Cause("FieldValueRequired", path, f"Required value: {detail}" if detail else "Required value"))
+
+    def invalid(self, path: str, value: Any, detail: str) -> None:
+        """A value is wrong."""
+        self.append(Cause("FieldValueInvalid", path, f"Invalid value: {spelled(value)}: {detail}"))
+
+    def invalid_each(self, path: str, value: Any, details: Iterable[str]) -> None:
+        """A value is wrong in several ways."""
+        for detail in details:
+            self.invalid(path, value, detail)
+
+    def unsupported(self, path: str, value: Any, supported: Sequence[str]) -> None:
+        """A value is none of an enumeration; ``supported`` in the server's order."""
+        message = ", ".join(spelled(each) for each in supported)
+        self.append(
+            Cause("FieldValueNotSupported", path, f"Unsupported value: {spelled(value)}: supported values: {message}")
+        )
+
+    def duplicate(self, path: str, value: Any) -> None:
+        """A value was there before."""
+        self.append(Cause("FieldValueDuplicate", path, f"Duplicate value: {spelled(value)}"))
+
+    def forbidden(self, path: str, detail: str) -> None:
+        """A field may not be set, or changed."""
+        self.append(Cause("FieldValueForbidden", path, f"Forbidden: {detail}"))
+
+    def too_long(self, path: str, limit: int) -> None:
+        """A text has more than ``limit`` bytes."""
+        self.append(Cause("FieldValueTooLong", path, f"Too long: may not be more than {limit} bytes"))
+
+    def too_many(self, path: str, count: int, limit: int) -> None:
+        """A list has more than ``limit`` items."""
+        items = "item" if limit == 1 else "items"
+        self.append(Cause("FieldValueTooMany", path, f"Too many: {count}: must have at most {limit} {items}"))
+
 
 ANNOTATIONS_BYTES: Final = 256 * 1024
 _STANDARD_FINALIZERS: Final = frozenset({"kubernetes", "orphan", "foregroundDeletion"})
@@ -16,13 +169,13 @@ _OWNERS: Final = "metadata.ownerReferences"
 
 
 def validate_metadata(
-    new: Object, old: Object | None, *, namespaced: bool = True, name: names.Check = names.dns_subdomain
+    new: Object, old: Object | None, *, namespaced: bool = True, name: Check = dns_subdomain
 ) -> Causes:
     """Check the metadata of a changed object, or of a new one, whose name ``name`` looks at."""
     return _changed(new, old) if old is not None else _new(new, name, namespaced=namespaced)
 
 
-def _new(obj: Object, check: names.Check, *, namespaced: bool) -> Causes:
+def _new(obj: Object, check: Check, *, namespaced: bool) -> Causes:
     metadata, causes = obj["metadata"], Causes()
     prefix = metadata.get("generateName", "")
     if prefix:
@@ -68,14 +221,14 @@ def _shared(metadata: Mapping[str, Any], causes: Causes) -> Causes:
 def validate_labels(labels: Mapping[str, str], path: str, causes: Causes) -> None:
     """Check keys and values."""
     for key, value in sorted(labels.items()):
-        causes.invalid_each(path, key, names.qualified_name(key))
-        causes.invalid_each(path, value, names.label_value(value))
+        causes.invalid_each(path, key, qualified_name(key))
+        causes.invalid_each(path, value, label_value(value))
 
 
 def validate_annotations(annotations: Mapping[str, str], path: str, causes: Causes) -> None:
     """Check keys, which may be in capitals, and the size of all together."""
     for key in sorted(annotations):
-        causes.invalid_each(path, key, names.qualified_name(key.lower()))
+        causes.invalid_each(path, key, qualified_name(key.lower()))
     if sum(len(key.encode()) + len(value.encode()) for key, value in annotations.items()) > ANNOTATIONS_BYTES:
         causes.too_long(path, ANNOTATIONS_BYTES)
 
@@ -103,7 +256,7 @@ def _owners(references: Any, causes: Causes) -> None:
 def _finalizers(finalizers: Any, causes: Causes) -> None:
     for index, finalizer in enumerate(finalizers):
         path = f"metadata.finalizers[{index}]"
-        wrong = names.qualified_name(finalizer)
+        wrong = qualified_name(finalizer)
         causes.invalid_each(path, finalizer, wrong)
         if "/" not in finalizer and finalizer not in _STANDARD_FINALIZERS:
             causes.invalid(path, finalizer, "name is neither a standard finalizer name nor is it fully qualified")

@@ -1,23 +1,279 @@
-"""Pods: admission by the plugins that every cluster has, the gang reference, and what may change.
+"""Pods and pod templates: defaults, admission by plugins, the gang reference, and what may change.
 
-The token volume of the service account is left out, and a service account of the name
-``default`` need not exist: nothing here reads them.
+Priorities come from PriorityClasses, as in the Priority admission plugin. The gang reference is kept or dropped by
+feature gate. The token volume of the service account is left out, and a service account of the name ``default`` need
+not exist: nothing here reads them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Final
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
 
 from gangctl.sandbox import errors
 from gangctl.sandbox.kinds import ResourceKind
 from gangctl.sandbox.objects import Object, now
-from gangctl.sandbox.rules import priorities
-from gangctl.sandbox.rules.causes import Causes
-from gangctl.sandbox.rules.metadata import validate_metadata
-from gangctl.sandbox.rules.pod_defaults import add_default_tolerations, default_pod, qos_class
-from gangctl.sandbox.rules.references import validate_reference
+from gangctl.sandbox.rules import metadata
+from gangctl.sandbox.rules.metadata import Causes, validate_metadata
 from gangctl.sandbox.rules.world import World
+
+_PROBES: Final = ("livenessProbe", "readinessProbe", "startupProbe")
+_PROBE_DEFAULTS: Final = {"timeoutSeconds": 1, "periodSeconds": 10, "successThreshold": 1, "failureThreshold": 3}
+_SPEC_DEFAULTS: Final = {
+    "dnsPolicy": "ClusterFirst",
+    "restartPolicy": "Always",
+    "terminationGracePeriodSeconds": 30,
+    "schedulerName": "default-scheduler",
+}
+_CONTAINER_STATUS: Final[Object] = {
+    "state": {},
+    "lastState": {},
+    "ready": False,
+    "restartCount": 0,
+    "image": "",
+    "imageID": "",
+}
+_FILE_MODE: Final = 0o644
+_TOKEN_SECONDS: Final = 3600
+_VOLUMES_WITH_MODE: Final = ("configMap", "secret", "downwardAPI", "projected")
+# What the DefaultTolerationSeconds plugin adds: by default a pod tolerates a lost node for five minutes.
+_TOLERATED: Final = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
+_TOLERATION_SECONDS: Final = 300
+
+
+def containers(spec: Object) -> Iterator[Object]:
+    """Containers of a pod spec, then its init containers."""
+    yield from spec.get("containers") or ()
+    yield from spec.get("initContainers") or ()
+
+
+def default_template(template: Object) -> None:
+    """Fill in a PodTemplateSpec, in place."""
+    template.setdefault("metadata", {})
+    default_spec(template.setdefault("spec", {}))
+
+
+def default_spec(spec: Object) -> None:
+    """Fill in what pods and templates have in common, in place."""
+    name = spec.get("serviceAccountName") or spec.get("serviceAccount")
+    if name:
+        spec["serviceAccountName"] = spec["serviceAccount"] = name
+    for field, value in _SPEC_DEFAULTS.items():
+        spec.setdefault(field, value)
+    spec.setdefault("securityContext", {})
+    for container in containers(spec):
+        _default_container(container)
+    for volume in spec.get("volumes", ()):
+        _default_volume(volume)
+    for constraint in spec.get("topologySpreadConstraints", ()):
+        constraint.setdefault("whenUnsatisfiable", "DoNotSchedule")
+
+
+def default_pod(pod: Object) -> None:
+    """Fill in a pod, in place."""
+    spec = pod.setdefault("spec", {})
+    default_spec(spec)
+    for container in containers(spec):
+        resources = container.get("resources", {})
+        for name, limit in resources.get("limits", {}).items():
+            resources.setdefault("requests", {}).setdefault(name, limit)
+        if spec.get("hostNetwork"):
+            for port in container.get("ports", ()):
+                port.setdefault("hostPort", port.get("containerPort"))
+    spec.setdefault("enableServiceLinks", True)
+    default_conditions(pod, "lastProbeTime", "lastTransitionTime")
+    for field in ("containerStatuses", "initContainerStatuses"):
+        for status in pod.get("status", {}).get(field, ()):
+            for name, value in _CONTAINER_STATUS.items():
+                status.setdefault(name, dict(value) if isinstance(value, dict) else value)
+    if spec["terminationGracePeriodSeconds"] < 0:
+        spec["terminationGracePeriodSeconds"] = 1
+
+
+def default_conditions(obj: Object, *times: str) -> None:
+    """The times that Go writes of a condition, null where they are not known."""
+    for condition in obj.get("status", {}).get("conditions", ()):
+        for time in times:
+            condition.setdefault(time, None)
+
+
+def _default_container(container: Object) -> None:
+    container.setdefault("name", "")
+    container.setdefault("resources", {})
+    container.setdefault("terminationMessagePath", "/dev/termination-log")
+    container.setdefault("terminationMessagePolicy", "File")
+    container.setdefault("imagePullPolicy", _pull_policy(container.get("image", "")))
+    for port in container.get("ports", ()):
+        port.setdefault("protocol", "TCP")
+    for field in _PROBES:
+        probe = container.get(field)
+        if probe is not None:
+            for name, value in _PROBE_DEFAULTS.items():
+                probe.setdefault(name, value)
+            _default_action(probe)
+    for hook in container.get("lifecycle", {}).values():
+        if isinstance(hook, dict):
+            _default_action(hook)
+    for variable in container.get("env", ()):
+        _default_source(variable.get("valueFrom", {}))
+
+
+def _default_source(source: Object) -> None:
+    """Defaults of a downward API reference."""
+    if "fieldRef" in source:
+        source["fieldRef"].setdefault("apiVersion", "v1")
+    if "resourceFieldRef" in source:
+        source["resourceFieldRef"].setdefault("divisor", "0")
+
+
+def _default_action(action: Object) -> None:
+    get = action.get("httpGet")
+    if get is not None:
+        get.setdefault("path", "/")
+        get.setdefault("scheme", "HTTP")
+    grpc = action.get("grpc")
+    if grpc is not None:
+        grpc.setdefault("service", "")
+
+
+def _pull_policy(image: str) -> str:
+    """Always for ``latest``, which is also what an image without tag and digest is."""
+    if "@" in image:
+        return "IfNotPresent"
+    tag = re.search(r":([\w.-]+)$", image)
+    return "Always" if tag is None or tag[1] == "latest" else "IfNotPresent"
+
+
+def _default_volume(volume: Object) -> None:
+    if len(volume) <= 1:
+        # A volume of no kind is an emptyDir.
+        volume["emptyDir"] = {}
+    for field in _VOLUMES_WITH_MODE:
+        if isinstance(volume.get(field), dict):
+            volume[field].setdefault("defaultMode", _FILE_MODE)
+    if isinstance(volume.get("hostPath"), dict):
+        volume["hostPath"].setdefault("type", "")
+    for source in volume.get("projected", {}).get("sources", ()):
+        token = source.get("serviceAccountToken")
+        if token is not None:
+            token.setdefault("expirationSeconds", _TOKEN_SECONDS)
+    items = [*volume.get("downwardAPI", {}).get("items", ())]
+    for source in volume.get("projected", {}).get("sources", ()):
+        items += source.get("downwardAPI", {}).get("items", ())
+    for item in items:
+        _default_source(item)
+    claim = volume.get("ephemeral", {}).get("volumeClaimTemplate")
+    if claim is not None:
+        claim.setdefault("metadata", {})
+        claim.setdefault("spec", {}).setdefault("volumeMode", "Filesystem")
+
+
+def add_default_tolerations(spec: Object) -> None:
+    """Add the default tolerations of the admission plugin."""
+    present: list[Any] = spec.get("tolerations", [])
+    added = [
+        {"key": key, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": _TOLERATION_SECONDS}
+        for key in _TOLERATED
+        if not any(_bears(each, key) for each in present)
+    ]
+    if added:
+        spec["tolerations"] = [*present, *added]
+
+
+def _bears(toleration: Object, key: str) -> bool:
+    return toleration.get("key", "") in {key, ""} and toleration.get("effect", "") in {"NoExecute", ""}
+
+
+def qos_class(spec: Object) -> str:
+    """Guaranteed, Burstable or BestEffort, from CPU and memory of all containers."""
+    requested, limited, guaranteed = False, False, True
+    for container in containers(spec):
+        resources = container.get("resources", {})
+        requests, limits = resources.get("requests", {}), resources.get("limits", {})
+        requested |= any(name in requests for name in ("cpu", "memory"))
+        limited |= any(name in limits for name in ("cpu", "memory"))
+        for name in ("cpu", "memory"):
+            if name not in limits or requests.get(name, limits[name]) != limits[name]:
+                guaranteed = False
+    if not requested and not limited:
+        return "BestEffort"
+    return "Guaranteed" if guaranteed else "Burstable"
+
+
+RESOURCE: Final = "priorityclasses.scheduling.k8s.io"
+# Every cluster has these two.
+_SYSTEM: Final[Mapping[str, int]] = {"system-node-critical": 2_000_001_000, "system-cluster-critical": 2_000_000_000}
+
+
+@dataclass(frozen=True, slots=True)
+class Priority:
+    """What a class stands for."""
+
+    class_name: str = ""
+    value: int = 0
+    preemption: str = "PreemptLowerPriority"
+
+
+def resolve(class_name: str, world: World, forbid: Callable[[str], errors.StatusError]) -> Priority:
+    """The priority of a class, or of the global default, or 0; ``forbid`` has the message for an unknown one."""
+    if class_name in _SYSTEM:
+        return Priority(class_name, _SYSTEM[class_name])
+    if not class_name:
+        default = _global_default(world)
+        return Priority() if default is None else _of(default)
+    found = world(RESOURCE, "", class_name)
+    if found is None:
+        raise forbid(f"no PriorityClass with name {class_name} was found")
+    return _of(found)
+
+
+def _of(found: Object) -> Priority:
+    return Priority(
+        found["metadata"]["name"], int(found.get("value", 0)), found.get("preemptionPolicy", "PreemptLowerPriority")
+    )
+
+
+def _global_default(world: World) -> Object | None:
+    marked = [each for each in world.all(RESOURCE) if each.get("globalDefault")]
+    # Of several, which only a race can create, the lowest counts.
+    return min(marked, key=lambda each: int(each.get("value", 0)), default=None)
+
+
+def field_of(minor: str) -> str:
+    """Field of the reference: ``workloadRef`` on 1.35, ``schedulingGroup`` later."""
+    return "workloadRef" if minor == "1.35" else "schedulingGroup"
+
+
+def drop_reference(spec: Object, old: Object, minor: str, gates: Mapping[str, bool]) -> None:
+    """Drop the reference in a pod spec while its gate is off, unless the old pod spec has one."""
+    field = field_of(minor)
+    if not gates.get("GenericWorkload") and field not in old:
+        spec.pop(field, None)
+    # Off on every minor that has it, and not read here.
+    if "evictionResponders" not in old:
+        spec.pop("evictionResponders", None)
+
+
+def validate_reference(spec: Object, path: str, causes: Causes) -> None:
+    """Check the gang that a pod names."""
+    group = spec.get("schedulingGroup")
+    if group is not None:
+        where = f"{path}.schedulingGroup.podGroupName"
+        if "podGroupName" not in group:
+            causes.invalid(where, None, "must specify one of: `podGroupName`")
+        else:
+            causes.invalid_each(where, group["podGroupName"], metadata.dns_subdomain(group["podGroupName"]))
+    reference = spec.get("workloadRef")
+    if reference is not None:
+        for field, check in (("name", metadata.dns_subdomain), ("podGroup", metadata.dns_label)):
+            value = reference.get(field, "")
+            causes.invalid_each(f"{path}.workloadRef.{field}", value, check(value))
+        key = reference.get("podGroupReplicaKey", "")
+        if key:
+            causes.invalid_each(f"{path}.workloadRef.podGroupReplicaKey", key, metadata.dns_label(key))
+
 
 __all__ = ["admit", "default_pod", "prepare_create", "prepare_update", "validate"]
 
@@ -75,7 +331,7 @@ def admit(kind: ResourceKind, pod: Object, world: World) -> None:
 
 
 def _admit_priority(spec: Object, world: World, forbid: Callable[[str], errors.StatusError]) -> None:
-    found = priorities.resolve(spec.get("priorityClassName", ""), world, forbid)
+    found = resolve(spec.get("priorityClassName", ""), world, forbid)
     if found.class_name:
         spec["priorityClassName"] = found.class_name
     spec["priority"], spec["preemptionPolicy"] = found.value, found.preemption

@@ -5,11 +5,10 @@ from __future__ import annotations
 from typing import Any, Final
 from urllib.parse import urlsplit
 
-from gangctl.sandbox.admission.conditions import check
+from gangctl.sandbox.admission.hooks import check
 from gangctl.sandbox.objects import Object
-from gangctl.sandbox.rules import names
-from gangctl.sandbox.rules.causes import Causes
-from gangctl.sandbox.rules.metadata import validate_metadata
+from gangctl.sandbox.rules import metadata
+from gangctl.sandbox.rules.metadata import Causes, validate_metadata
 
 _MUTATING: Final = "MutatingWebhookConfiguration"
 _OPERATIONS: Final = ("*", "CONNECT", "CREATE", "DELETE", "UPDATE")
@@ -88,7 +87,7 @@ def _name(name: str, path: str, causes: Causes) -> None:
     if not name:
         causes.required(path)
         return
-    causes.invalid_each(path, name, names.dns_subdomain(name))
+    causes.invalid_each(path, name, metadata.dns_subdomain(name))
     if len(name.split(".")) < _SEGMENTS:
         causes.invalid(path, name, "should be a domain with at least three segments separated by dots")
 
@@ -132,9 +131,11 @@ def _selector(selector: Object, path: str, causes: Causes) -> None:
             causes.forbidden(f"{where}.values", "may not be specified when `operator` is 'Exists' or 'DoesNotExist'")
         elif operator not in _OPERATORS:
             causes.invalid(f"{where}.operator", operator, "not a valid selector operator")
-        causes.invalid_each(f"{where}.key", expression.get("key", ""), names.qualified_name(expression.get("key", "")))
+        causes.invalid_each(
+            f"{where}.key", expression.get("key", ""), metadata.qualified_name(expression.get("key", ""))
+        )
     for key in selector.get("matchLabels", {}):
-        causes.invalid_each(f"{path}.matchLabels", key, names.qualified_name(key))
+        causes.invalid_each(f"{path}.matchLabels", key, metadata.qualified_name(key))
 
 
 def _client(client: Object, path: str, causes: Causes) -> None:
@@ -183,7 +184,7 @@ def _conditions(conditions: Any, path: str, causes: Causes) -> None:
         if not name:
             causes.required(f"{where}.name")
         else:
-            causes.invalid_each(f"{where}.name", name, names.qualified_name(name))
+            causes.invalid_each(f"{where}.name", name, metadata.qualified_name(name))
             if name in seen:
                 causes.duplicate(f"{where}.name", name)
         seen.add(name)

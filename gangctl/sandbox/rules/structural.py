@@ -1,20 +1,227 @@
-"""Structural schemas of CustomResourceDefinitions: pruning, defaulting, validation.
+"""Structural schemas of CustomResourceDefinitions: pruning, defaulting, validation, and ``x-kubernetes-validations``.
 
-A schema is the plain JSON of ``openAPIV3Schema``. Messages are those of the API extensions server.
+A schema is the plain JSON of ``openAPIV3Schema``. Messages are those of the API extensions server. Left out are schemas
+composed of others, formats except times, and rare keywords: ``multipleOf`` and the like.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Callable, Mapping
+from datetime import datetime
+from functools import lru_cache
 from typing import Any, Final
 
+from gangctl.sandbox.admission.hooks import ConditionError, holds
 from gangctl.sandbox.errors import Cause
 from gangctl.sandbox.objects import copy
-from gangctl.sandbox.rules.causes import Causes
-from gangctl.sandbox.rules.celrules import check_rules, has_rules
-from gangctl.sandbox.rules.schema_values import check_value
+from gangctl.sandbox.rules.metadata import Causes, spelled
 
 Schema = Mapping[str, Any]
+
+_ANY_NUMBER: Final = "x-kubernetes-int-or-string"
+_TYPES: Final[Mapping[str, tuple[type, ...]]] = {
+    "object": (dict,),
+    "array": (list,),
+    "string": (str,),
+    "boolean": (bool,),
+    "integer": (int,),
+    "number": (int, float),
+}
+_JSON_NAMES: Final = {bool: "boolean", int: "integer", float: "number", str: "string", list: "array", dict: "object"}
+_INT_LIMITS: Final = {"int32": 2**31, "int64": 2**63}
+_ROOT_FIELDS: Final = frozenset({"apiVersion", "kind", "metadata"})
+
+
+def check_value(value: Any, schema: Schema, path: str, causes: Causes) -> None:
+    """Add all errors of ``value`` by ``schema``, except those of rules and list keys."""
+    if value is None and schema.get("nullable"):
+        return
+    if not _has_type(value, schema):
+        _wrong_type(value, schema, path, causes)
+        return
+    enum = schema.get("enum")
+    if enum is not None and value not in enum:
+        causes.unsupported(path, value, enum)
+    if isinstance(value, str):
+        _text(value, schema, path, causes)
+    elif isinstance(value, int | float) and not isinstance(value, bool):
+        _number(value, schema, path, causes)
+    elif isinstance(value, list):
+        _list(value, schema, path, causes)
+    elif isinstance(value, dict):
+        _object(value, schema, path, causes)
+
+
+def _has_type(value: Any, schema: Schema) -> bool:
+    if schema.get(_ANY_NUMBER):
+        return isinstance(value, int | str) and not isinstance(value, bool)
+    wanted = schema.get("type")
+    if wanted is None:
+        return True
+    if wanted == "integer" and isinstance(value, float):
+        return value.is_integer()
+    return isinstance(value, _TYPES[wanted]) and (wanted == "boolean" or not isinstance(value, bool))
+
+
+def _wrong_type(value: Any, schema: Schema, path: str, causes: Causes) -> None:
+    wanted = "integer,string" if schema.get(_ANY_NUMBER) else schema.get("type", "")
+    found = spelled(_JSON_NAMES.get(type(value), "null"))
+    message = f"{path} in body must be of type {wanted}: {found}"
+    causes.append(Cause("FieldValueTypeInvalid", path, f"Invalid value: {found}: {message}"))
+
+
+def _text(value: str, schema: Schema, path: str, causes: Causes) -> None:
+    if schema.get("format") == "date-time" and not _is_time(value):
+        message = f"{path} in body must be of type date-time: {spelled(value)}"
+        causes.append(Cause("FieldValueTypeInvalid", path, f"Invalid value: {spelled(value)}: {message}"))
+    if len(value) > schema.get("maxLength", len(value)):
+        causes.too_long(path, schema["maxLength"])
+    if len(value) < schema.get("minLength", 0):
+        causes.invalid(path, value, f"{path} in body should be at least {schema['minLength']} chars long")
+    if "pattern" in schema and _pattern(schema["pattern"]).search(value) is None:
+        causes.invalid(path, value, f"{path} in body should match '{schema['pattern']}'")
+
+
+@lru_cache(maxsize=256)
+def _pattern(text: str) -> re.Pattern[str]:
+    return re.compile(text)
+
+
+def _is_time(text: str) -> bool:
+    if re.fullmatch(r"\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d:\d\d(\.\d+)?([Zz]|[+-]\d\d:\d\d)", text) is None:
+        return False
+    try:
+        datetime.fromisoformat(f"{text[:10]}T{text[11:19]}")
+    except ValueError:
+        return False
+    return True
+
+
+def _number(value: float, schema: Schema, path: str, causes: Causes) -> None:
+    limit = _INT_LIMITS.get(schema.get("format", ""))
+    if limit is not None and schema.get("type") == "integer" and not -limit <= value < limit:
+        message = f"Checked value must be of type integer with format {schema['format']} in {path}"
+        causes.append(Cause("FieldValueInvalid", "<nil>", f'Invalid value: "": {message}'))
+    minimum, maximum = schema.get("minimum", value), schema.get("maximum", value)
+    if value < minimum:
+        causes.invalid(path, value, f"{path} in body should be greater than or equal to {minimum}")
+    if value > maximum:
+        causes.invalid(path, value, f"{path} in body should be less than or equal to {maximum}")
+
+
+def _list(value: list[Any], schema: Schema, path: str, causes: Causes) -> None:
+    if len(value) > schema.get("maxItems", len(value)):
+        causes.too_many(path, len(value), schema["maxItems"])
+    if len(value) < schema.get("minItems", 0):
+        causes.invalid(path, len(value), f"{path} in body should have at least {schema['minItems']} items")
+    for index, item in enumerate(value):
+        check_value(item, schema.get("items") or {}, f"{path}[{index}]", causes)
+
+
+def _object(value: Mapping[str, Any], schema: Schema, path: str, causes: Causes) -> None:
+    if len(value) > schema.get("maxProperties", len(value)):
+        causes.too_many(path, len(value), schema["maxProperties"])
+    if len(value) < schema.get("minProperties", 0):
+        message = f"{path} in body should have at least {schema['minProperties']} properties"
+        causes.invalid(path, len(value), message)
+    for key in schema.get("required") or ():
+        if key not in value:
+            causes.required(f"{path}.{key}" if path else key)
+    known: Mapping[str, Schema] = schema.get("properties") or {}
+    others = schema.get("additionalProperties")
+    for key, item in value.items():
+        inner = known.get(key, others if isinstance(others, Mapping) else None)
+        # Fields of every object are checked separately.
+        if inner is not None and (path or key not in _ROOT_FIELDS):
+            check_value(item, inner, f"{path}.{key}" if path else key, causes)
+
+
+_RULES: Final = "x-kubernetes-validations"
+_WORDS: Final[Mapping[str, str]] = {
+    "FieldValueForbidden": "Forbidden",
+    "FieldValueRequired": "Required value",
+    "FieldValueDuplicate": "Duplicate value",
+}
+
+
+def _unchanged(value: Any, old: Any) -> bool:
+    return bool(value == old)
+
+
+def _starts_one_way(value: Any, old: Any) -> bool:
+    del old
+    in_order = (value.get("startupPolicy") or {}).get("startupPolicyOrder") == "InOrder"
+    return not (in_order and any("dependsOn" in each for each in value.get("replicatedJobs") or ()))
+
+
+# Rules that every JobSet meets, in Python: the grammar of CEL takes half a second to load.
+IN_PYTHON: Final[Mapping[str, Callable[[Any, Any], bool]]] = {
+    "self == oldSelf": _unchanged,
+    "oldSelf == self": _unchanged,
+    (
+        "!(has(self.startupPolicy) && self.startupPolicy.startupPolicyOrder == 'InOrder' && "
+        "self.replicatedJobs.exists(x, has(x.dependsOn)))"
+    ): _starts_one_way,
+}
+
+
+def has_rules(schema: Mapping[str, Any]) -> bool:
+    """Whether a schema, or one inside it, has rules at all."""
+    if schema.get(_RULES):
+        return True
+    inner = [*(schema.get("properties") or {}).values(), schema.get("additionalProperties"), schema.get("items")]
+    return any(has_rules(each) for each in inner if isinstance(each, Mapping))
+
+
+def check_rules(value: Any, old: Any, schema: Mapping[str, Any], path: str, causes: Causes) -> None:
+    """Evaluate every rule on its part of ``value``; transition rules only if there is an old value."""
+    for rule in schema.get(_RULES, ()):
+        _check(rule, value, old, path, causes)
+    if isinstance(value, dict):
+        before = old if isinstance(old, dict) else {}
+        others = schema.get("additionalProperties")
+        for key, item in value.items():
+            inner = (schema.get("properties") or {}).get(key, others if isinstance(others, Mapping) else None)
+            if inner is not None:
+                check_rules(item, before.get(key), inner, f"{path}.{key}" if path else key, causes)
+    elif isinstance(value, list):
+        earlier = _correlated(value, old, schema)
+        for index, item in enumerate(value):
+            check_rules(item, earlier[index], schema.get("items", {}), f"{path}[{index}]", causes)
+
+
+def _correlated(value: list[Any], old: Any, schema: Mapping[str, Any]) -> list[Any]:
+    """What each item was: by its keys in a list that is a map; items of other lists have no past."""
+    keys = schema.get("x-kubernetes-list-map-keys")
+    if not isinstance(old, list) or not keys:
+        return [None] * len(value)
+    known = {tuple(item.get(key) for key in keys): item for item in old if isinstance(item, dict)}
+    return [known.get(tuple(item.get(key) for key in keys)) if isinstance(item, dict) else None for item in value]
+
+
+def _check(rule: Mapping[str, Any], value: Any, old: Any, path: str, causes: Causes) -> None:
+    expression = rule["rule"]
+    about_change = "oldSelf" in expression
+    if about_change and old is None and not rule.get("optionalOldSelf"):
+        return
+    try:
+        kept = IN_PYTHON[expression](value, old) if expression in IN_PYTHON else holds(expression, value, old)
+    except ConditionError as error:
+        causes.append(Cause("FieldValueInvalid", path, f"Invalid value: rule evaluation error: {error}"))
+        return
+    if not kept:
+        _add_cause(rule, value, f"{path}{rule.get('fieldPath', '')}", causes)
+
+
+def _add_cause(rule: Mapping[str, Any], value: Any, path: str, causes: Causes) -> None:
+    reason = rule.get("reason") or "FieldValueInvalid"
+    message = rule.get("message") or f"failed rule: {rule['rule']}"
+    # Objects and lists are not quoted, and neither is what has a field of its own to point at.
+    if reason == "FieldValueInvalid" and not isinstance(value, dict | list):
+        message = f"{spelled(value)}: {message}"
+    causes.append(Cause(reason, path, f"{_WORDS.get(reason, 'Invalid value')}: {message}"))
+
 
 NOT_CHECKED: Final = Cause(
     "FieldValueInvalid",

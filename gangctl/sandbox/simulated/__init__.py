@@ -16,8 +16,7 @@ from gangctl.sandbox.simulated.binder import Binder
 from gangctl.sandbox.simulated.controller import SimulatedController
 from gangctl.sandbox.simulated.job import JobController
 from gangctl.sandbox.simulated.jobset import JobSetController
-from gangctl.sandbox.simulated.kubelet import Kubelet, Outcome, Policy, run_forever
-from gangctl.sandbox.simulated.nodes import add_nodes
+from gangctl.sandbox.simulated.kubelet import Kubelet, Outcome, Policy, add_nodes, run_forever
 
 __all__ = [
     "Outcome",

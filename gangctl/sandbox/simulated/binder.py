@@ -1,32 +1,75 @@
 """Simulates the scheduler: plain pods in order of arrival, gangs all or nothing; by priority, without preemption.
 
-The order is that of arrival, and there is no backoff: every change triggers a retry of
-all pods. Topology constraints of groups are ignored.
+The order is that of arrival, and there is no backoff: every change triggers a retry of all pods. Topology constraints
+of groups are ignored. On 1.35 a pod names its group by ``workloadRef``: a policy in the Workload, one group for each
+replica key. Later it is ``schedulingGroup``: a PodGroup object of its own with the policy in it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import ClassVar, Final
+from typing import Any, ClassVar, Final
 
 from gangctl.api.meta import DEFAULT_SCHEDULER
 from gangctl.sandbox.api import Api
 from gangctl.sandbox.errors import StatusError
-from gangctl.sandbox.objects import Object, copy, now
-from gangctl.sandbox.simulated import conditions
+from gangctl.sandbox.objects import Object, copy, namespace_of, now
+from gangctl.sandbox.simulated import controller
 from gangctl.sandbox.simulated.capacity import FreeCapacity, requests_of
-from gangctl.sandbox.simulated.controller import SimulatedController
-from gangctl.sandbox.simulated.events import Recorder
+from gangctl.sandbox.simulated.controller import Mirror, Recorder, SimulatedController, key_of
 from gangctl.sandbox.simulated.job_pods import is_deleted, is_ended
-from gangctl.sandbox.simulated.mirror import Mirror, key_of
-from gangctl.sandbox.simulated.scheduling_groups import (
-    GroupKey,
-    Policy,
-    group_of,
-    policy_in_group,
-    policy_in_workload,
-)
+
+GroupKey = tuple[str, ...]
+"""Namespace, object, and on 1.35 the entry of its list and the replica key."""
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """Policy of a group: ``min_count`` 0 is the basic policy, pod by pod."""
+
+    min_count: int
+    priority: int | None = None
+    """Priority of the group, if the scheduler requires it of pods (1.37)."""
+
+
+def group_of(pod: Object) -> GroupKey | None:
+    """The group that a pod names."""
+    spec, namespace = pod["spec"], namespace_of(pod)
+    group = spec.get("schedulingGroup")
+    if group:
+        return namespace, str(group["podGroupName"])
+    workload = spec.get("workloadRef")
+    if workload:
+        return (
+            namespace,
+            str(workload["name"]),
+            str(workload["podGroup"]),
+            str(workload.get("podGroupReplicaKey") or ""),
+        )
+    return None
+
+
+def policy_in_workload(workload: Object | None, entry: str) -> Policy | None:
+    """The policy of one entry of a Workload of 1.35; None while there is none."""
+    for each in (workload or {"spec": {}})["spec"].get("podGroups") or []:
+        if each["name"] == entry:
+            return Policy(_min_count(each["policy"]))
+    return None
+
+
+def policy_in_group(group: Object | None, *, holds_priority: bool) -> Policy | None:
+    """The policy of a PodGroup; None while there is none."""
+    if group is None:
+        return None
+    priority = int(group["spec"].get("priority") or 0) if holds_priority else None
+    return Policy(_min_count(group["spec"]["schedulingPolicy"]), priority)
+
+
+def _min_count(policy: Mapping[str, Any]) -> int:
+    gang = policy.get("gang")
+    return int(gang["minCount"]) if gang else 0
+
 
 _EVERYTHING: Final = "everything"
 """The binder's only key: it always processes all pods."""
@@ -150,7 +193,7 @@ class Binder(SimulatedController[str]):
         await self._events.record(pod, "v1", "Scheduled", message)
 
     async def _refuse(self, pod: Object, why: str, reason: str = "Unschedulable") -> None:
-        old = conditions.find(pod, "PodScheduled") or {}
+        old = controller.find(pod, "PodScheduled") or {}
         if (old.get("status"), old.get("reason"), old.get("message")) == ("False", reason, why):
             return
         since = old.get("lastTransitionTime") if old.get("status") == "False" else None
@@ -176,11 +219,11 @@ class Binder(SimulatedController[str]):
             return
         stored = self._groups.get((group[0], group[1]))
         kind = _GROUP_CONDITION[self._groups.kind.version]
-        if stored is None or conditions.is_true(stored, kind):
+        if stored is None or controller.is_true(stored, kind):
             return
         changed = copy(stored)
         new = {"type": kind, "status": status, "reason": reason, "message": message}
-        if not conditions.put(changed.setdefault("status", {}), new):
+        if not controller.put(changed.setdefault("status", {}), new):
             return
         try:
             await self.update(self._groups, changed, "status")

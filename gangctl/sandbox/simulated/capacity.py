@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from gangctl.api.quantity import parse_quantity
 from gangctl.sandbox.objects import Object, name_of
-from gangctl.sandbox.simulated import conditions
+from gangctl.sandbox.simulated import controller
 
 Resources = dict[str, Fraction]
 
@@ -120,7 +120,7 @@ class FreeCapacity:
 
 
 def _is_open(node: Object) -> bool:
-    return conditions.is_true(node, "Ready") and not (node.get("spec") or {}).get("unschedulable")
+    return controller.is_true(node, "Ready") and not (node.get("spec") or {}).get("unschedulable")
 
 
 def _allocatable(node: Object) -> Resources:

@@ -1,16 +1,166 @@
-"""Base of simulated controllers: mirrors store the objects, and queue keys of changes."""
+"""Base of simulated controllers: mirrors store the objects of a kind, in order of arrival, and queue keys of changes.
+
+Conditions have one entry for each type, and the time of its last change of status. Events are recorded once per object,
+for ``kubectl describe``, and not counted.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, ClassVar, Final, TypeVar
 
-from gangctl.sandbox.caller import DeleteOptions, Propagation
-from gangctl.sandbox.controller import Controller
+from gangctl.api.objects import Key
+from gangctl.sandbox.api import Api
+from gangctl.sandbox.caller import Caller, DeleteOptions, Propagation
+from gangctl.sandbox.controllers import Controller
 from gangctl.sandbox.errors import StatusError
-from gangctl.sandbox.objects import Object, namespace_of
-from gangctl.sandbox.simulated.mirror import Index, Mirror, key_of
+from gangctl.sandbox.kinds import ResourceKind
+from gangctl.sandbox.objects import Object, generated_name, name_of, namespace_of, now, now_micro
+from gangctl.sandbox.store import Change, from_storage
+
+
+def find(obj: Mapping[str, Any], kind: str) -> Object | None:
+    """The condition of that type in an object's status."""
+    for condition in (obj.get("status") or {}).get("conditions") or []:
+        if condition["type"] == kind:
+            found: Object = condition
+            return found
+    return None
+
+
+def is_true(obj: Mapping[str, Any], kind: str) -> bool:
+    """Whether the object has the condition with status True."""
+    found = find(obj, kind)
+    return found is not None and found["status"] == "True"
+
+
+def put(status: Object, new: Object) -> bool:
+    """Write a condition (type, status, reason, message) into a status; returns whether it changed."""
+    conditions: list[Object] = status.setdefault("conditions", [])
+    for at, old in enumerate(conditions):
+        if old["type"] == new["type"]:
+            if all(old.get(key) == value for key, value in new.items()):
+                return False
+            since = old.get("lastTransitionTime") if old["status"] == new["status"] else None
+            conditions[at] = {**old, **new, "lastTransitionTime": since or now()}
+            return True
+    conditions.append({**new, "lastTransitionTime": now()})
+    return True
+
+
+_NOTE_LENGTH: Final = 1024
+_REMEMBERED: Final = 4096
+_LOST: Final = frozenset({403, 404})
+
+
+class Recorder:
+    """Records events of one controller."""
+
+    def __init__(self, api: Api, caller: Caller, controller: str) -> None:
+        """``controller`` is the real one's name."""
+        self._api = api
+        self._kind = api.kind("events.events.k8s.io")
+        self._caller = caller
+        self._controller = controller
+        self._recorded: dict[tuple[str, str, str], None] = {}
+
+    async def record(self, about: Object, api_version: str, reason: str, note: str, *, warning: bool = False) -> None:
+        """Record an event, unless this object has the same one. A terminating namespace accepts none."""
+        metadata = about["metadata"]
+        key = metadata["uid"], reason, note
+        if key in self._recorded:
+            return
+        self._recorded[key] = None
+        if len(self._recorded) > _REMEMBERED:
+            del self._recorded[next(iter(self._recorded))]
+        namespace = metadata.get("namespace") or "default"
+        event: Object = {
+            "apiVersion": "events.k8s.io/v1",
+            "kind": "Event",
+            "metadata": {"name": generated_name(f"{metadata['name']}."), "namespace": namespace},
+            "eventTime": now_micro(),
+            "reportingController": self._controller,
+            "reportingInstance": "sandbox",
+            "action": "Reconciling",
+            "reason": reason,
+            "type": "Warning" if warning else "Normal",
+            "note": note[:_NOTE_LENGTH],
+            "regarding": {
+                "apiVersion": api_version,
+                "kind": about["kind"],
+                "name": metadata["name"],
+                "namespace": metadata.get("namespace", ""),
+                "uid": metadata["uid"],
+                "resourceVersion": metadata["resourceVersion"],
+            },
+        }
+        try:
+            await self._api.create(self._kind, namespace, event, self._caller)
+        except StatusError as error:
+            if error.code not in _LOST:
+                raise
+
+
+Notice = Callable[[Object], None]
+"""Called with the new state of an object, or the last one of a deleted object."""
+
+Index = Callable[[Object], str | None]
+"""The one value that an object is found by, or None."""
+
+
+def key_of(obj: Object) -> Key:
+    """Namespace and name of an object."""
+    return namespace_of(obj), name_of(obj)
+
+
+class Mirror:
+    """Objects of one kind in the order in which they came. They are the server's own: never change one."""
+
+    def __init__(self, api: Api, kind: ResourceKind, notice: Notice, index: Index | None = None) -> None:
+        """Call ``notice`` for all objects, and for every change; ``index`` returns the value for :meth:`indexed`."""
+        self.kind = kind
+        self._notice = notice
+        self._index = index
+        self._objects: dict[Key, Object] = {}
+        self._indexed: dict[str, dict[Key, Object]] = {}
+        for stored in api.store.items(kind.storage):
+            self._put(key_of(stored.obj), None, stored.obj)
+        api.store.listen(self._changed)
+
+    def __iter__(self) -> Iterator[Object]:
+        return iter(list(self._objects.values()))
+
+    def get(self, key: Key) -> Object | None:
+        """The object of that namespace and name."""
+        return self._objects.get(key)
+
+    def indexed(self, value: str) -> list[Object]:
+        """The objects whose index is ``value``."""
+        return list(self._indexed.get(value, {}).values())
+
+    def _changed(self, storage: str, change: Change) -> None:
+        if storage == self.kind.storage:
+            old = None if change.old is None else change.old.obj
+            self._put(change.key, old, change.new.obj, gone=change.gone)
+
+    def _put(self, key: Key, old: Object | None, new: Object, *, gone: bool = False) -> None:
+        new = from_storage(self.kind, new)
+        if gone:
+            del self._objects[key]
+        else:
+            self._objects[key] = new
+        if self._index is not None:
+            before = None if old is None else self._index(old)
+            after = None if gone else self._index(new)
+            if before is not None and before != after:
+                self._indexed[before].pop(key)
+                if not self._indexed[before]:
+                    del self._indexed[before]
+            if after is not None:
+                self._indexed.setdefault(after, {})[key] = new
+        self._notice(new)
+
 
 K = TypeVar("K", str, tuple[str, str], tuple[str, str, str])
 

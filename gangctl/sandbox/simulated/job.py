@@ -15,9 +15,8 @@ from gangctl.api.meta import controller_owner
 from gangctl.sandbox.api import Api
 from gangctl.sandbox.errors import StatusError
 from gangctl.sandbox.objects import Object, copy, now
-from gangctl.sandbox.simulated import completion_indexes, conditions
-from gangctl.sandbox.simulated.controller import SimulatedController
-from gangctl.sandbox.simulated.events import Recorder
+from gangctl.sandbox.simulated import controller, job_pods
+from gangctl.sandbox.simulated.controller import Recorder, SimulatedController, key_of
 from gangctl.sandbox.simulated.job_pods import (
     FINALIZER,
     has_succeeded,
@@ -30,7 +29,6 @@ from gangctl.sandbox.simulated.job_pods import (
     new_pod,
     surplus,
 )
-from gangctl.sandbox.simulated.mirror import key_of
 
 JobKey = tuple[str, str, str]
 """Namespace, name and UID: pods of a deleted Job must be finalized too."""
@@ -57,7 +55,7 @@ class _Look:
     def __post_init__(self) -> None:
         self.active = [pod for pod in self.pods if not is_ended(pod) and not is_deleted(pod)]
         self.terminating = [pod for pod in self.pods if not is_ended(pod) and is_deleted(pod)]
-        self.ending = next((kind for kind in _ENDS if conditions.is_true(self.job, kind)), "")
+        self.ending = next((kind for kind in _ENDS if controller.is_true(self.job, kind)), "")
 
     @property
     def status(self) -> Object:
@@ -108,7 +106,7 @@ class JobController(SimulatedController[JobKey]):
             return
         if stored["spec"].get("managedBy") not in {None, _CONTROLLER}:
             return
-        if any(conditions.is_true(stored, kind) for kind in _ENDS.values()):
+        if any(controller.is_true(stored, kind) for kind in _ENDS.values()):
             await self._let_go(pods)
             return
         job = copy(stored)
@@ -141,10 +139,10 @@ class JobController(SimulatedController[JobKey]):
         fresh = [pod for pod in look.counted if pod["metadata"]["uid"] not in self._counted]
         valid = range(int(look.job["spec"].get("completions") or 0))
         if is_indexed(look.job):
-            done = {i for i in completion_indexes.parse(look.status.get("completedIndexes") or "") if i in valid}
+            done = {i for i in job_pods.parse(look.status.get("completedIndexes") or "") if i in valid}
             done |= {i for pod in fresh if has_succeeded(pod) and (i := index_of(pod)) is not None and i in valid}
             if done or "completedIndexes" in look.status:
-                look.status["completedIndexes"] = completion_indexes.show(done)
+                look.status["completedIndexes"] = job_pods.show(done)
             look.status["succeeded"] = len(done)
         else:
             look.status["succeeded"] = look.count("succeeded") + sum(map(has_succeeded, fresh))
@@ -196,7 +194,7 @@ class JobController(SimulatedController[JobKey]):
         """Write the counters, finalize the counted pods, and only then finish the Job."""
         status = look.status
         status["active"] = len(look.active)
-        status["ready"] = sum(conditions.is_true(pod, "Ready") for pod in look.active)
+        status["ready"] = sum(controller.is_true(pod, "Ready") for pod in look.active)
         status["terminating"] = len(look.terminating)
         status["uncountedTerminatedPods"] = {}
         for counter in ("active", "succeeded", "failed"):
@@ -212,7 +210,7 @@ class JobController(SimulatedController[JobKey]):
             await self._finish(look)
 
     async def _finish(self, look: _Look) -> None:
-        interim = conditions.find(look.job, look.ending)
+        interim = controller.find(look.job, look.ending)
         assert interim is not None  # noqa: S101 -- it is what the ending was read from
         end = {key: interim[key] for key in ("reason", "message")}
         kind = _ENDS[look.ending]
@@ -255,7 +253,7 @@ def _wanted(look: _Look) -> int:
 
 def _free_indexes(look: _Look, missing: int, replaced: list[Object]) -> list[int | None]:
     """The lowest indexes without an active or finished pod."""
-    taken = completion_indexes.parse(look.status.get("completedIndexes") or "")
+    taken = job_pods.parse(look.status.get("completedIndexes") or "")
     taken |= {index for pod in (*look.active, *replaced) if (index := index_of(pod)) is not None}
     free = (index for index in range(int(look.job["spec"]["completions"])) if index not in taken)
     return [index for index, _ in zip(free, range(missing), strict=False)]
@@ -278,7 +276,7 @@ def _end(look: _Look, ending: str, reason: str, message: str) -> None:
 
 def _set(job: Object, kind: str, *, status: str, reason: str, message: str) -> bool:
     """Write a condition as the Job controller does: False only over an existing one; returns whether it changed."""
-    old = conditions.find(job, kind)
+    old = controller.find(job, kind)
     if old is None and status == "False":
         return False
     if old is not None and (old["status"], old.get("reason"), old.get("message")) == (status, reason, message):

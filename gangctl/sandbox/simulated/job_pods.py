@@ -1,4 +1,4 @@
-"""The pods of a Job as the Job controller creates and evaluates them."""
+"""The pods of a Job as the Job controller creates and evaluates them, and sets of completion indexes: ``0-2,5,7-9``."""
 
 from __future__ import annotations
 
@@ -6,8 +6,37 @@ from collections.abc import Iterable
 from typing import Any, Final
 
 from gangctl.sandbox.objects import Object, copy
-from gangctl.sandbox.simulated import conditions
-from gangctl.sandbox.simulated.completion_indexes import INDEX
+from gangctl.sandbox.simulated import controller
+
+INDEX = "batch.kubernetes.io/job-completion-index"
+"""Label and annotation of a pod of an Indexed Job."""
+
+
+def parse(text: str) -> set[int]:
+    """The numbers of a list of intervals."""
+    found: set[int] = set()
+    for part in filter(None, text.split(",")):
+        first, _, last = part.partition("-")
+        found.update(range(int(first), int(last or first) + 1))
+    return found
+
+
+def show(numbers: Iterable[int]) -> str:
+    """The shortest list of intervals; two numbers in a row are written apart, as the Job controller does."""
+    intervals: list[list[int]] = []
+    for number in sorted(numbers):
+        if intervals and intervals[-1][1] == number - 1:
+            intervals[-1][1] = number
+        else:
+            intervals.append([number, number])
+    return ",".join(_show_interval(first, last) for first, last in intervals)
+
+
+def _show_interval(first: int, last: int) -> str:
+    if first == last:
+        return str(first)
+    return f"{first},{last}" if last == first + 1 else f"{first}-{last}"
+
 
 FINALIZER: Final = "batch.kubernetes.io/job-tracking"
 """Finalizer of a pod until the Job controller has counted its end."""
@@ -73,7 +102,7 @@ def surplus(job: Object, active: Iterable[Object], wanted: int) -> list[Object]:
 
 def _progress(pod: Object) -> tuple[bool, bool, bool]:
     phase = (pod.get("status") or {}).get("phase")
-    return bool(pod["spec"].get("nodeName")), phase == "Running", conditions.is_true(pod, "Ready")
+    return bool(pod["spec"].get("nodeName")), phase == "Running", controller.is_true(pod, "Ready")
 
 
 def new_pod(job: Object, index: int | None) -> Object:

@@ -15,29 +15,23 @@ from gangctl.api.objects import Key
 from gangctl.sandbox.api import Api
 from gangctl.sandbox.errors import StatusError
 from gangctl.sandbox.objects import Object, copy
-from gangctl.sandbox.simulated.child_jobs import (
+from gangctl.sandbox.simulated.controller import Recorder, SimulatedController, key_of
+from gangctl.sandbox.simulated.jobset_progress import (
     ChildJobs,
+    OwnedJobs,
+    Sequence,
+    apply_failure_policy,
+    apply_success_policy,
     has_hostnames,
+    is_finished,
+    is_suspended,
     owned,
+    replicated_job_of,
+    replicated_jobs_status,
+    set_condition,
     subdomain_of,
     without_unknown_fields,
 )
-from gangctl.sandbox.simulated.controller import SimulatedController
-from gangctl.sandbox.simulated.events import Recorder
-from gangctl.sandbox.simulated.jobset_policies import (
-    apply_failure_policy,
-    apply_success_policy,
-    is_finished,
-    set_condition,
-)
-from gangctl.sandbox.simulated.jobset_progress import (
-    OwnedJobs,
-    Sequence,
-    is_suspended,
-    replicated_job_of,
-    replicated_jobs_status,
-)
-from gangctl.sandbox.simulated.mirror import key_of
 
 _MERGED_MAPS: Final = ("labels", "annotations")
 _MERGED_LISTS: Final = ("tolerations", "schedulingGates")

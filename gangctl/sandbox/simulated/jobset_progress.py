@@ -1,15 +1,169 @@
-"""Progress of a JobSet from its Jobs: their attempt, the state of each ReplicatedJob, what may start next."""
+"""The pure part of the JobSet controller, release 0.12: child Jobs, progress, end and restart of a JobSet."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import hashlib
+import re
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
-from gangctl.api.meta import REPLICATED_JOB_NAME, RESTART_ATTEMPT
-from gangctl.sandbox.objects import Object
-from gangctl.sandbox.simulated import conditions
-from gangctl.sandbox.simulated.child_jobs import replicas_of
+from gangctl.api.meta import (
+    EXCLUSIVE_TOPOLOGY,
+    JOB_INDEX,
+    JOBSET_NAME,
+    JOBSET_UID,
+    NODE_SELECTOR_STRATEGY,
+    REPLICATED_JOB_NAME,
+    RESTART_ATTEMPT,
+)
+from gangctl.sandbox.objects import Object, copy
+from gangctl.sandbox.simulated import controller
+
+_DOMAIN: Final = "jobset.sigs.k8s.io"
+_NAMESPACED_JOB: Final = "alpha.jobset.sigs.k8s.io/namespaced-job"
+_NO_SCHEDULE: Final = "alpha.jobset.sigs.k8s.io/no-schedule"
+
+
+def replicas_of(replicated_job: Mapping[str, Any]) -> int:
+    """How many Jobs a ReplicatedJob has."""
+    replicas = replicated_job.get("replicas")
+    return 1 if replicas is None else int(replicas)
+
+
+def subdomain_of(jobset: Object) -> str:
+    """The headless Service under which the pods find each other."""
+    return str((jobset["spec"].get("network") or {}).get("subdomain") or jobset["metadata"]["name"])
+
+
+def has_hostnames(jobset: Object) -> bool:
+    """Whether the pods get DNS names."""
+    return bool((jobset["spec"].get("network") or {}).get("enableDNSHostnames"))
+
+
+def owned(jobset: Object, api_version: str) -> list[Object]:
+    """The ownerReferences of what a JobSet controls."""
+    metadata = jobset["metadata"]
+    return [
+        {
+            "apiVersion": api_version,
+            "kind": "JobSet",
+            "name": metadata["name"],
+            "uid": metadata["uid"],
+            "controller": True,
+            "blockOwnerDeletion": True,
+        }
+    ]
+
+
+def without_unknown_fields(job: Object) -> Object:
+    """The Job as JobSet 0.12 writes it: built against Kubernetes 1.36, it drops ``workloadRef`` of 1.35."""
+    job["spec"]["template"]["spec"].pop("workloadRef", None)
+    return job
+
+
+class ChildJobs:
+    """Builds the Jobs of one JobSet; numbers them within it and within their groups."""
+
+    def __init__(self, jobset: Object, api_version: str) -> None:
+        """``api_version`` is that of JobSets."""
+        self._jobset = jobset
+        self._api_version = api_version
+        self._name: str = jobset["metadata"]["name"]
+        self._restarts = int((jobset.get("status") or {}).get("restarts") or 0)
+        self._first: dict[str, int] = {}
+        self._first_in_group: dict[str, int] = {}
+        self._groups: dict[str, int] = {}
+        self._total = 0
+        for each in jobset["spec"]["replicatedJobs"]:
+            group = _group(each)
+            self._first[each["name"]] = self._total
+            self._first_in_group[each["name"]] = self._groups.get(group, 0)
+            self._total += replicas_of(each)
+            self._groups[group] = self._groups.get(group, 0) + replicas_of(each)
+
+    def of(self, replicated_job: Object) -> Iterator[Object]:
+        """All Jobs of one ReplicatedJob, in order."""
+        for index in range(replicas_of(replicated_job)):
+            yield self._job(replicated_job, index)
+
+    def _job(self, replicated_job: Object, index: int) -> Object:
+        template = copy(replicated_job["template"])
+        spec = template["spec"]
+        name = f"{self._name}-{replicated_job['name']}-{index}"
+        metadata = {
+            "name": name,
+            "namespace": self._jobset["metadata"]["namespace"],
+            "ownerReferences": owned(self._jobset, self._api_version),
+        }
+        identity = self._identity(replicated_job, index, name)
+        exclusive = self._exclusive(replicated_job)
+        _mark(metadata, template.get("metadata") or {}, identity, exclusive)
+        pod = spec["template"]
+        pod_metadata: Object = {}
+        _mark(pod_metadata, pod.get("metadata") or {}, identity, exclusive)
+        pod["metadata"] = {**(pod.get("metadata") or {}), **pod_metadata}
+        if has_hostnames(self._jobset):
+            pod["spec"]["subdomain"] = subdomain_of(self._jobset)
+        if {EXCLUSIVE_TOPOLOGY, NODE_SELECTOR_STRATEGY} <= exclusive.keys():
+            _pin_to_nodes(pod["spec"], f"{metadata['namespace']}_{name}")
+        spec["suspend"] = bool(self._jobset["spec"].get("suspend"))
+        return without_unknown_fields(
+            {"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata, "spec": {**spec, "template": pod}}
+        )
+
+    def _identity(self, replicated_job: Object, index: int, name: str) -> dict[str, str]:
+        own = replicated_job["name"]
+        group = _group(replicated_job)
+        key = f"{self._jobset['metadata']['namespace']}/{name}"
+        return {
+            JOBSET_NAME: self._name,
+            JOBSET_UID: self._jobset["metadata"]["uid"],
+            REPLICATED_JOB_NAME: own,
+            RESTART_ATTEMPT: str(self._restarts),
+            f"{_DOMAIN}/replicatedjob-replicas": str(replicas_of(replicated_job)),
+            f"{_DOMAIN}/global-replicas": str(self._total),
+            JOB_INDEX: str(index),
+            f"{_DOMAIN}/job-key": hashlib.sha1(key.encode(), usedforsecurity=False).hexdigest(),
+            f"{_DOMAIN}/job-global-index": str(self._first[own] + index),
+            f"{_DOMAIN}/group-name": group,
+            f"{_DOMAIN}/group-replicas": str(self._groups[group]),
+            f"{_DOMAIN}/job-group-index": str(self._first_in_group[own] + index),
+            **self._coordinator(),
+        }
+
+    def _coordinator(self) -> dict[str, str]:
+        coordinator = self._jobset["spec"].get("coordinator")
+        if not coordinator:
+            return {}
+        job = f"{self._name}-{coordinator['replicatedJob']}-{coordinator.get('jobIndex', 0)}"
+        host = f"{job}-{coordinator.get('podIndex', 0)}"
+        return {f"{_DOMAIN}/coordinator": f"{host}.{subdomain_of(self._jobset)}"}
+
+    def _exclusive(self, replicated_job: Object) -> dict[str, str]:
+        found: dict[str, str] = {}
+        for holder in (self._jobset, replicated_job["template"]):
+            annotations = (holder.get("metadata") or {}).get("annotations") or {}
+            if EXCLUSIVE_TOPOLOGY in annotations:
+                keys = (EXCLUSIVE_TOPOLOGY, NODE_SELECTOR_STRATEGY)
+                found.update({key: annotations[key] for key in keys if key in annotations})
+        return found
+
+
+def _group(replicated_job: Mapping[str, Any]) -> str:
+    return str(replicated_job.get("groupName") or "default")
+
+
+def _mark(target: Object, template: Mapping[str, Any], identity: dict[str, str], exclusive: dict[str, str]) -> None:
+    """The template's labels and annotations with JobSet's own over them, which are the same in both."""
+    target["labels"] = {**(template.get("labels") or {}), **identity}
+    target["annotations"] = {**(template.get("annotations") or {}), **identity, **exclusive}
+
+
+def _pin_to_nodes(pod_spec: Object, job: str) -> None:
+    pod_spec["nodeSelector"] = {**(pod_spec.get("nodeSelector") or {}), _NAMESPACED_JOB: job}
+    toleration = {"key": _NO_SCHEDULE, "operator": "Exists", "effect": "NoSchedule"}
+    pod_spec["tolerations"] = [*(pod_spec.get("tolerations") or []), toleration]
 
 
 def is_suspended(obj: Object) -> bool:
@@ -39,9 +193,9 @@ class OwnedJobs:
         for job in jobs:
             if int(job["metadata"]["labels"][RESTART_ATTEMPT]) < restarts:
                 found.previous.append(job)
-            elif conditions.is_true(job, "Complete"):
+            elif controller.is_true(job, "Complete"):
                 found.succeeded.append(job)
-            elif conditions.is_true(job, "Failed"):
+            elif controller.is_true(job, "Failed"):
                 found.failed.append(job)
             else:
                 found.active.append(job)
@@ -115,3 +269,111 @@ class Sequence:
         """Whether every Job is ready or has succeeded."""
         ready = sum(entry["ready"] + entry["succeeded"] for entry in self._statuses.values())
         return bool(ready == sum(self._replicas.values()))
+
+
+_COMPLETED: Final = "jobset completed successfully"
+_EXCLUSIVE: Final = {
+    "StartupPolicyInProgress": "StartupPolicyCompleted",
+    "StartupPolicyCompleted": "StartupPolicyInProgress",
+}
+
+
+def set_condition(jobset: Object, kind: str, value: bool, reason: str, message: str) -> None:
+    """Set a condition as JobSet does: False only over an existing one, and never two that exclude each other."""
+    if not value and controller.find(jobset, kind) is None:
+        return
+    controller.put(
+        jobset["status"], {"type": kind, "status": "True" if value else "False", "reason": reason, "message": message}
+    )
+    other = controller.find(jobset, _EXCLUSIVE.get(kind, ""))
+    if value and other is not None:
+        other["status"] = "False"
+
+
+def is_finished(jobset: Object) -> bool:
+    """Whether the JobSet has completed or failed."""
+    return controller.is_true(jobset, "Completed") or controller.is_true(jobset, "Failed")
+
+
+def _end(jobset: Object, kind: str, reason: str, message: str) -> None:
+    set_condition(jobset, kind, value=True, reason=reason, message=message)
+    jobset["status"]["terminalState"] = kind
+    text = _COMPLETED if kind == "Completed" else "jobset failed"
+    set_condition(jobset, "RestartingJobSet", value=False, reason=f"JobSet{kind}", message=text)
+
+
+def apply_success_policy(jobset: Object, jobs: OwnedJobs) -> bool:
+    """Complete the JobSet if enough of the relevant Jobs have succeeded; returns whether it did."""
+    policy = jobset["spec"].get("successPolicy") or {}
+    targets = policy.get("targetReplicatedJobs") or [each["name"] for each in jobset["spec"]["replicatedJobs"]]
+    expected = sum(replicas_of(each) for each in jobset["spec"]["replicatedJobs"] if each["name"] in targets)
+    if policy.get("operator") == "Any":
+        expected = 1
+    if sum(replicated_job_of(job) in targets for job in jobs.succeeded) < expected:
+        return False
+    _end(jobset, "Completed", "AllJobsCompleted", _COMPLETED)
+    return True
+
+
+def apply_failure_policy(jobset: Object, jobs: OwnedJobs) -> None:
+    """Fail the JobSet, or begin another run by counting ``status.restarts`` up."""
+    policy = jobset["spec"].get("failurePolicy")
+    if not policy:
+        first = _first_failed(jobs.failed)
+        _end(jobset, "Failed", "FailedJobs", _naming("jobset failed due to one or more job failures", first))
+        return
+    rule, job = _matching(policy.get("rules") or [], jobs.failed)
+    action = rule["action"] if rule else "RestartJobSet"
+    if action == "FailJobSet":
+        message = _naming("applying FailJobSet failure policy action", job)
+        _end(jobset, "Failed", "FailJobSetFailurePolicyAction", message)
+    elif action == "RestartJobSet":
+        if _counted(jobset) >= int(policy.get("maxRestarts") or 0):
+            message = _naming("jobset failed due to reaching max number of restarts", job)
+            _end(jobset, "Failed", "ReachedMaxRestarts", message)
+        else:
+            _restart(jobset, action, rule, job)
+            jobset["status"]["restartsCountTowardsMax"] = _counted(jobset) + 1
+    elif action == "RestartJobSetAndIgnoreMaxRestarts":
+        _restart(jobset, action, rule, job)
+
+
+def _counted(jobset: Object) -> int:
+    return int(jobset["status"].get("restartsCountTowardsMax") or 0)
+
+
+def _restart(jobset: Object, action: str, rule: Object | None, job: Object) -> None:
+    status = jobset["status"]
+    status["restarts"] = int(status.get("restarts") or 0) + 1
+    reason = f"FailurePolicy_{rule['name']}" if rule else "DefaultFailurePolicy"
+    message = _naming(f"applying {action} failure policy action", job)
+    set_condition(jobset, "RestartingJobSet", value=True, reason=reason, message=message)
+
+
+def _matching(rules: list[dict[str, Any]], failed: list[Object]) -> tuple[Object | None, Object]:
+    """The first rule that fits a failed Job, and the Job that failed first of those it fits."""
+    for rule in rules:
+        fitting = [job for job in failed if _fits(rule, job)]
+        if fitting:
+            return rule, _first_failed(fitting)
+    return None, _first_failed(failed)
+
+
+def _fits(rule: dict[str, Any], job: Object) -> bool:
+    failure = controller.find(job, "Failed") or {}
+    reasons = rule.get("onJobFailureReasons")
+    patterns = rule.get("onJobFailureMessagePatterns")
+    targets = rule.get("targetReplicatedJobs")
+    return (
+        (not reasons or failure.get("reason") in reasons)
+        and (not patterns or any(re.search(pattern, failure.get("message", "")) for pattern in patterns))
+        and (not targets or replicated_job_of(job) in targets)
+    )
+
+
+def _first_failed(failed: list[Object]) -> Object:
+    return min(failed, key=lambda job: str((controller.find(job, "Failed") or {}).get("lastTransitionTime", "")))
+
+
+def _naming(message: str, job: Object) -> str:
+    return f"{message} (first failed job: {job['metadata']['name']})"

@@ -1,19 +1,151 @@
-"""Simulates the kubelet of every node: runs bound pods, ends them by a policy, confirms deletions."""
+"""Nodes without machines, and the kubelet of every one: runs bound pods, ends them by a policy, confirms deletions.
+
+A node is an object with capacity, ready because its status says so. Pod statuses are strategic merge patches:
+conditions of other writers stay.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
-from typing import ClassVar, Literal
+from collections.abc import Callable, Mapping, Sequence
+from typing import ClassVar, Final, Literal
 
 from gangctl.api.meta import JOBSET_NAME
 from gangctl.api.objects import Key
 from gangctl.sandbox.api import Api
-from gangctl.sandbox.objects import Object, namespace_of
-from gangctl.sandbox.simulated import pod_status
-from gangctl.sandbox.simulated.controller import SimulatedController
+from gangctl.sandbox.caller import Caller
+from gangctl.sandbox.kinds import MINORS
+from gangctl.sandbox.objects import Object, copy, name_of, namespace_of, now
+from gangctl.sandbox.simulated.controller import SimulatedController, key_of
 from gangctl.sandbox.simulated.job_pods import is_deleted, is_ended
-from gangctl.sandbox.simulated.mirror import key_of
+
+KILLED: Final = 137
+"""Exit code of a container that was ended from outside."""
+
+
+def running(pod: Object) -> Object:
+    """Every container runs and is ready."""
+    moment = now()
+    return {
+        "phase": "Running",
+        "startTime": moment,
+        "hostIP": "127.0.0.1",
+        "podIP": "127.0.0.1",
+        "podIPs": [{"ip": "127.0.0.1"}],
+        "conditions": [_condition(kind, "True") for kind in ("Initialized", "ContainersReady", "Ready")],
+        "containerStatuses": _containers(pod["spec"]["containers"], {"running": {"startedAt": moment}}, ready=True),
+        **_initialized(pod),
+    }
+
+
+def succeeded(pod: Object) -> Object:
+    """Every container has ended well."""
+    return _ended(pod, "Succeeded", 0, "Completed")
+
+
+def failed(pod: Object, exit_code: int = 1) -> Object:
+    """Every container has ended with this code."""
+    return _ended(pod, "Failed", exit_code, "Error")
+
+
+def _ended(pod: Object, phase: str, exit_code: int, reason: str) -> Object:
+    why = "PodCompleted" if phase == "Succeeded" else "PodFailed"
+    started = (pod.get("status") or {}).get("startTime")
+    ended = {"exitCode": exit_code, "reason": reason, "startedAt": started, "finishedAt": now()}
+    state = {"terminated": ended}
+    return {
+        "phase": phase,
+        "conditions": [_condition(kind, "False", why) for kind in ("ContainersReady", "Ready")],
+        "containerStatuses": _containers(pod["spec"]["containers"], state, ready=False),
+    }
+
+
+def _initialized(pod: Object) -> Object:
+    """Init containers have run before a pod runs; those that restart always are sidecars and still run."""
+    statuses: list[Object] = []
+    for container in pod["spec"].get("initContainers") or []:
+        moment = now()
+        ended = {"terminated": {"exitCode": 0, "reason": "Completed", "startedAt": moment, "finishedAt": moment}}
+        sidecar = container.get("restartPolicy") == "Always"
+        statuses += _containers([container], {"running": {"startedAt": moment}} if sidecar else ended, ready=True)
+    return {"initContainerStatuses": statuses} if statuses else {}
+
+
+def _containers(containers: Sequence[Object], state: Object, *, ready: bool) -> list[Object]:
+    return [
+        {
+            "name": container["name"],
+            "image": container.get("image", ""),
+            "imageID": "",
+            "ready": ready,
+            "started": ready,
+            "restartCount": 0,
+            "lastState": {},
+            # A container is in one state: null removes the previous one.
+            "state": {"running": None, "waiting": None, "terminated": None, **state},
+        }
+        for container in containers
+    ]
+
+
+def _condition(kind: str, status: str, reason: str = "") -> Object:
+    condition = {"type": kind, "status": status, "lastTransitionTime": now()}
+    return {**condition, "reason": reason} if reason else condition
+
+
+_CALLER: Final = Caller("system:sandbox:nodes", ("system:masters",))
+
+
+async def add_nodes(
+    api: Api,
+    count: int,
+    *,
+    cpu: str = "4",
+    memory: str = "16Gi",
+    pods: int = 110,
+    labels: Mapping[str, str] | None = None,
+    taints: Sequence[Mapping[str, str]] = (),
+    extended: Mapping[str, str] | None = None,
+    prefix: str = "node",
+) -> list[str]:
+    """Add ready nodes; returns their names, numbered after existing ones. ``extended`` are further resources."""
+    kind = api.kind("nodes")
+    taken = {name_of(node) for node in (await api.list(kind)).items}
+    free = (name for index in range(len(taken) + count) if (name := f"{prefix}-{index}") not in taken)
+    names = [name for name, _ in zip(free, range(count), strict=False)]
+    resources = {"cpu": cpu, "memory": memory, "pods": str(pods), **(extended or {})}
+    for name in names:
+        node: Object = {
+            "apiVersion": "v1",
+            "kind": "Node",
+            "metadata": {
+                "name": name,
+                "labels": {"kubernetes.io/hostname": name, "kubernetes.io/os": "linux", **(labels or {})},
+            },
+            "spec": {"taints": [dict(taint) for taint in taints]} if taints else {},
+        }
+        created = copy(await api.create(kind, "", node, _CALLER))
+        created["status"] = {
+            "nodeInfo": {
+                "kubeletVersion": MINORS[api.registry.minor].release,
+                "operatingSystem": "linux",
+                "architecture": "amd64",
+            },
+            "capacity": dict(resources),
+            "allocatable": dict(resources),
+            "conditions": [
+                {
+                    "type": "Ready",
+                    "status": "True",
+                    "reason": "KubeletReady",
+                    "message": "played by the sandbox",
+                    "lastTransitionTime": now(),
+                }
+            ],
+        }
+        await api.update(kind, "", name, created, _CALLER, subresource="status")
+    return names
+
 
 Outcome = Literal["Succeeded", "Failed"]
 
@@ -53,11 +185,11 @@ class Kubelet(SimulatedController[Key]):
 
     async def finish(self, pod: Object) -> None:
         """End a pod with success."""
-        await self._write_status(pod, pod_status.succeeded(pod))
+        await self._write_status(pod, succeeded(pod))
 
     async def fail(self, pod: Object, *, exit_code: int = 1) -> None:
         """End a pod with failure."""
-        await self._write_status(pod, pod_status.failed(pod, exit_code))
+        await self._write_status(pod, failed(pod, exit_code))
 
     def _changed(self, pod: Object) -> None:
         self.queue.add(key_of(pod))
@@ -75,7 +207,7 @@ class Kubelet(SimulatedController[Key]):
         if is_deleted(pod):
             await self._confirm(pod)
         elif pod["status"].get("phase") == "Pending":
-            await self._write_status(pod, pod_status.running(pod))
+            await self._write_status(pod, running(pod))
         elif not is_ended(pod):
             await self._decide(pod)
 
@@ -83,7 +215,7 @@ class Kubelet(SimulatedController[Key]):
         """Report the end of a deleted pod, then remove it; with a grace of 0 the server waits only for finalizers."""
         self._verdicts.pop(pod["metadata"]["uid"], None)
         if not is_ended(pod):
-            await self._write_status(pod, pod_status.failed(pod, pod_status.KILLED))
+            await self._write_status(pod, failed(pod, KILLED))
         if pod["metadata"].get("deletionGracePeriodSeconds"):
             await self.delete(self._pods, pod, grace_seconds=0)
 

@@ -7,13 +7,11 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from gangctl.sandbox import errors
-from gangctl.sandbox.conversion import EVENTS, to_storage
 from gangctl.sandbox.kinds import JOBSET_GROUP, ResourceKind
 from gangctl.sandbox.objects import Object
-from gangctl.sandbox.store import Store, Stored
+from gangctl.sandbox.store import EVENTS, Store, Stored, to_storage
 from gangctl.sandbox.tables import core, workloads
-from gangctl.sandbox.tables.columns import NAME, Printer
-from gangctl.sandbox.tables.custom import JOBSET_COLUMNS, printer_of
+from gangctl.sandbox.tables.columns import JOBSET_COLUMNS, NAME, Printer, printer_of
 
 Include = Literal["Metadata", "Object", "None"]
 

@@ -15,7 +15,7 @@ from gangctl.controllers.queues import sources
 from gangctl.sandbox import faults
 from gangctl.sandbox.faults import Match
 from gangctl.sandbox.kinds import ResourceKind
-from gangctl.sandbox.rules.custom import custom_rules
+from gangctl.sandbox.rules.definitions import custom_rules
 from gangctl.sandbox.server import Sandbox, SandboxOptions
 from tests.cli import run
 from tests.cli.gangs.dump import NAMESPACE, Object

@@ -1,22 +1,87 @@
-"""The garbage collector: dependents follow their owners, as each deletion's propagation policy wants it.
+"""The API server's own controllers: the garbage collector, deletion of namespaces, protection of PodGroups.
 
-Follows kube-controller-manager's ``garbagecollector``: an owner that does not exist (any more,
-or under that UID) is ignored; an object is deleted after its last owner;
-``foregroundDeletion`` waits for dependents that block it, ``orphan`` removes their references.
+They are level-triggered, as the real ones are: a key names an object, not an event. The garbage collector follows
+kube-controller-manager's: an owner that does not exist (any more, or under that UID) is ignored; an object is deleted
+after its last owner; ``foregroundDeletion`` waits for dependents that block it, ``orphan`` removes their references.
+The server puts a finalizer on every PodGroup; here it is taken away from one that is being deleted when no pod refers
+to it any more that has not finished.
 """
 
 from __future__ import annotations
 
-from typing import ClassVar, NamedTuple
+from abc import ABC, abstractmethod
+from collections.abc import Hashable
+from typing import ClassVar, Final, Generic, NamedTuple, TypeVar
+
+import structlog
 
 from gangctl.api.objects import Key
+from gangctl.runtime.controller import RetryPolicy, WorkQueue
 from gangctl.sandbox.api import Api
-from gangctl.sandbox.caller import DeleteOptions, Propagation
-from gangctl.sandbox.controller import StoreController
+from gangctl.sandbox.caller import Caller, DeleteOptions, Propagation
 from gangctl.sandbox.deletion import FOREGROUND, ORPHAN
+from gangctl.sandbox.errors import StatusError
 from gangctl.sandbox.kinds import ResourceKind
-from gangctl.sandbox.objects import Object
+from gangctl.sandbox.objects import Object, copy
+from gangctl.sandbox.rules.gangs import PROTECTION
 from gangctl.sandbox.store import Change
+
+K = TypeVar("K", bound=Hashable)
+
+_RETRY: Final = RetryPolicy(base_seconds=0.01, cap_seconds=1.0, jitter=0.0)
+_NOT_FOUND: Final = 404
+
+_log = structlog.get_logger("gangctl.sandbox")
+
+
+class Controller(ABC, Generic[K]):
+    """One controller, known to webhooks as ``system:sandbox:NAME``."""
+
+    name: ClassVar[str]
+
+    def __init__(self, api: Api) -> None:
+        """Use ``api``, but not before :meth:`run`."""
+        self.api = api
+        self.caller = Caller(f"system:sandbox:{self.name}", ("system:masters",))
+        self.queue: WorkQueue[K] = WorkQueue(policy=_RETRY)
+
+    @abstractmethod
+    async def reconcile(self, key: K) -> None:
+        """Reconcile the object of ``key``; a :class:`StatusError` other than 404 triggers a retry."""
+
+    async def run(self) -> None:
+        """Run until cancelled."""
+        while True:
+            key = await self.queue.get()
+            try:
+                await self.reconcile(key)
+            except StatusError as error:
+                # A deleted object needs nothing more; a change of it queues the key again.
+                if error.code != _NOT_FOUND:
+                    delay = self.queue.add_failed(key)
+                    _log.debug("tried again", controller=self.name, key=key, error=str(error), again_in=delay)
+            else:
+                self.queue.forget(key)
+            finally:
+                self.queue.done(key)
+
+
+class StoreController(Controller[K]):
+    """A controller of the server itself, called for every change in the store."""
+
+    def __init__(self, api: Api) -> None:
+        """Subscribe to changes."""
+        super().__init__(api)
+        self.store = api.store
+        self.store.listen(self.changed)
+
+    @abstractmethod
+    def changed(self, storage: str, change: Change) -> None:
+        """Queue the keys that a change affects."""
+
+    def kind_of(self, storage: str) -> ResourceKind | None:
+        """A served kind that is stored under this key; None if it is no longer served."""
+        return next((kind for kind in self.api.registry if kind.storage == storage), None)
 
 
 class Node(NamedTuple):
@@ -170,3 +235,89 @@ def _by_finalizer(obj: Object) -> Propagation | None:
     """The policy that a finalizer set beforehand asks for."""
     finalizers = obj["metadata"].get("finalizers") or ()
     return "Orphan" if ORPHAN in finalizers else "Foreground" if FOREGROUND in finalizers else None
+
+
+NAMESPACES = "namespaces"
+
+
+class NamespaceController(StoreController[str]):
+    """Works on the names of namespaces that are Terminating."""
+
+    name: ClassVar[str] = "namespace-controller"
+
+    def changed(self, storage: str, change: Change) -> None:
+        """A namespace was deleted, or an object in a terminating one is gone."""
+        namespace = change.key[1] if storage == NAMESPACES else change.key[0]
+        if (storage == NAMESPACES and not change.gone) or (change.gone and namespace):
+            self.queue.add(namespace)
+
+    async def reconcile(self, key: str) -> None:
+        """Delete the remaining objects, or finalize the namespace."""
+        stored = self.store.get(NAMESPACES, ("", key))
+        if stored is None or "deletionTimestamp" not in stored.obj["metadata"]:
+            return
+        if await self._emptied(key):
+            final = copy(stored.obj)
+            final["spec"] = {}
+            kind = self.api.kind(NAMESPACES)
+            await self.api.update(kind, "", key, final, self.caller, subresource="finalize")
+
+    async def _emptied(self, namespace: str) -> bool:
+        """Delete all objects that are not being deleted already; returns whether none is left."""
+        left = False
+        for kind in {kind.storage: kind for kind in self.api.registry if kind.namespaced}.values():
+            for stored in self.store.items(kind.storage, namespace):
+                left = True
+                if "deletionTimestamp" in stored.obj["metadata"]:
+                    continue
+                name = stored.obj["metadata"]["name"]
+                options = DeleteOptions(propagation="Background")
+                try:
+                    await self.api.delete(kind, namespace, name, self.caller, options)
+                except StatusError as error:
+                    if error.code != _NOT_FOUND:
+                        raise
+        # Immediate deletions were seen by `changed`, which queues the namespace again.
+        return not left
+
+
+_PODGROUPS: Final = "podgroups.scheduling.k8s.io"
+_PODS: Final = "pods"
+_FINISHED: Final = frozenset({"Succeeded", "Failed"})
+
+
+class PodGroupProtection(StoreController[Key]):
+    """Works on PodGroups that are being deleted."""
+
+    name: ClassVar[str] = "podgroup-protection-controller"
+
+    def changed(self, storage: str, change: Change) -> None:
+        """A PodGroup is being deleted, or a pod that named one has finished or is gone."""
+        if storage == _PODGROUPS and not change.gone:
+            self.queue.add(change.key)
+        elif storage == _PODS and (change.gone or not _needs_group(change.new.obj)):
+            group = _group_of(change.new.obj)
+            if group:
+                self.queue.add((change.key[0], group))
+
+    async def reconcile(self, key: Key) -> None:
+        """Remove the finalizer when no pod needs the group."""
+        stored = self.store.get(_PODGROUPS, key)
+        if stored is None or "deletionTimestamp" not in stored.obj["metadata"]:
+            return
+        finalizers = stored.obj["metadata"].get("finalizers") or []
+        pods = (pod.obj for pod in self.store.items(_PODS, key[0]))
+        if PROTECTION not in finalizers or any(_group_of(pod) == key[1] and _needs_group(pod) for pod in pods):
+            return
+        metadata = stored.obj["metadata"]
+        left = [each for each in finalizers if each != PROTECTION]
+        patch = {"metadata": {"resourceVersion": metadata["resourceVersion"], "finalizers": left or None}}
+        await self.api.patch(self.api.kind(_PODGROUPS), *key, patch, "merge", self.caller)
+
+
+def _group_of(pod: Object) -> str:
+    return str(((pod.get("spec") or {}).get("schedulingGroup") or {}).get("podGroupName") or "")
+
+
+def _needs_group(pod: Object) -> bool:
+    return (pod.get("status") or {}).get("phase") not in _FINISHED
