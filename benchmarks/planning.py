@@ -20,7 +20,7 @@ from prometheus_client import CollectorRegistry
 from benchmarks.result import Figure, Findings
 from benchmarks.table import Table
 from gangctl.api.jobset import read_jobset
-from gangctl.api.scheduling import NEWEST, Observed, Scheduled
+from gangctl.api.scheduling import NEWEST, ApiState, Observed, Scheduled
 from gangctl.client.client import Client
 from gangctl.client.credentials import StaticCredentials
 from gangctl.client.transport import Transport
@@ -30,7 +30,6 @@ from gangctl.controllers.reporter import GangMetrics, GangReporter
 from gangctl.controllers.writer import Writer
 from gangctl.gang.admission import read_opted_in, stamp_patch
 from gangctl.gang.desired import JobProgress, assess
-from gangctl.gang.generation import ApiState
 from gangctl.gang.plan import GangPlan
 from gangctl.gang.resolve import ClusterRules, resolve
 from gangctl.manager.process import COLLECT_AFTER, SWITCH_SECONDS

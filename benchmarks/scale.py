@@ -29,6 +29,7 @@ from benchmarks.meters import Usage, end
 from benchmarks.result import Figure, Findings
 from benchmarks.table import Table
 from gangctl.api.scheduling import NEWEST as GENERATION
+from gangctl.api.scheduling import ApiState
 from gangctl.client.client import Client
 from gangctl.client.credentials import StaticCredentials
 from gangctl.client.responses import Response
@@ -40,7 +41,6 @@ from gangctl.controllers.readiness.sources import ReadinessSources
 from gangctl.controllers.reporter import GangMetrics, GangReporter
 from gangctl.controllers.writer import Writer
 from gangctl.errors import InvalidError
-from gangctl.gang.generation import ApiState
 from gangctl.gang.resolve import ClusterRules
 from gangctl.manager import logs
 from gangctl.manager.process import COLLECT_AFTER, SWITCH_SECONDS

@@ -6,7 +6,7 @@ The ``jobset.sigs.k8s.io`` keys are set by the JobSet controller on every Job an
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 MANAGER: Final = "gangctl"
 
@@ -63,20 +63,3 @@ EXCLUSIVE_TOPOLOGY: Final = "alpha.jobset.sigs.k8s.io/exclusive-topology"
 NODE_SELECTOR_STRATEGY: Final = "alpha.jobset.sigs.k8s.io/node-selector"
 
 DEFAULT_SCHEDULER: Final = "default-scheduler"
-
-
-def controller_owner(metadata: dict[str, Any]) -> dict[str, Any] | None:
-    """The ownerReference with ``controller: true``, of which Kubernetes allows one, or None."""
-    references = metadata.get("ownerReferences")
-    if not isinstance(references, list):
-        return None
-    for reference in references:
-        if isinstance(reference, dict) and reference.get("controller") is True:
-            return reference
-    return None
-
-
-def is_jobset_owner(reference: dict[str, Any]) -> bool:
-    """Whether an ownerReference names a JobSet, in any version of its API."""
-    group, _, version = str(reference.get("apiVersion", "")).partition("/")
-    return bool(version) and group == JOBSET_GROUP and reference.get("kind") == "JobSet"

@@ -10,6 +10,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
+from gangctl.api.meta import JOBSET_GROUP
 from gangctl.errors import ErrorKind, FieldError, shown
 
 Object = Mapping[str, Any]
@@ -204,3 +205,20 @@ class Reader:
             if not isinstance(value, str):
                 self._reject(key_path(self._path(key), name), value, str)
         return {name: value for name, value in values.items() if isinstance(value, str)}
+
+
+def controller_owner(metadata: dict[str, Any]) -> dict[str, Any] | None:
+    """The ownerReference with ``controller: true``, of which Kubernetes allows one, or None."""
+    references = metadata.get("ownerReferences")
+    if not isinstance(references, list):
+        return None
+    for reference in references:
+        if isinstance(reference, dict) and reference.get("controller") is True:
+            return reference
+    return None
+
+
+def is_jobset_owner(reference: dict[str, Any]) -> bool:
+    """Whether an ownerReference names a JobSet, in any version of its API."""
+    group, _, version = str(reference.get("apiVersion", "")).partition("/")
+    return bool(version) and group == JOBSET_GROUP and reference.get("kind") == "JobSet"

@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final, NamedTuple, Protocol
 
-from gangctl.api.meta import JOBSET_API_VERSION, JOBSET_GROUP, MANAGER, controller_owner, is_jobset_owner
+from gangctl.api.meta import JOBSET_API_VERSION, JOBSET_GROUP, MANAGER
+from gangctl.api.objects import controller_owner, is_jobset_owner
 
 GROUP: Final = "scheduling.k8s.io"
 MAX_TEMPLATES: Final = 8
@@ -261,6 +262,32 @@ class Scheduled:
     reason: str = ""
     message: str = ""
     since: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ApiState:
+    """The generation to use, or None and the reason why this cluster supports no gangs."""
+
+    generation: Generation | None
+    reason: str = ""
+    """With a generation: why a newer one that is served is not used."""
+    policies: bool = False
+    """MutatingAdmissionPolicies are served, as v1."""
+    by_policy: bool = False
+    """One of them writes the reference into the Jobs of gangs: no webhook is needed."""
+    lacks: frozenset[Feature] = frozenset()
+    """What the generation can express and this cluster does not, because of feature gates."""
+
+    @property
+    def composite(self) -> bool:
+        """Whether CompositePodGroups can be made."""
+        found = self.generation
+        return found is not None and found.capabilities.composite and Feature.COMPOSITE not in self.lacks
+
+    @property
+    def available(self) -> bool:
+        """Whether gangs can be made."""
+        return self.generation is not None
 
 
 class SchedulingAdapter(Protocol):

@@ -14,14 +14,13 @@ from typing import Final
 
 import structlog
 
-from gangctl.api.scheduling import GROUP, TESTED, Feature, Generation
+from gangctl.api.scheduling import GROUP, TESTED, ApiState, Feature, Generation
 from gangctl.client.client import Client
 from gangctl.client.pacing import Backoff
 from gangctl.client.resources import JOBS, MUTATING_ADMISSION_POLICIES
 from gangctl.controllers.writer import scheduling_resource, scheduling_resources
 from gangctl.errors import ApiError, ForbiddenError, InvalidError, NotFoundError
 from gangctl.gang.generation import (
-    ApiState,
     ServedVersion,
     differences,
     dropped_options,

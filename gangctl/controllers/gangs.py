@@ -18,7 +18,7 @@ from typing import Any, Final
 from gangctl.api.jobset import JobSet
 from gangctl.api.meta import JOB_INDEX, JOBSET_NAME, REPLICATED_JOB_NAME
 from gangctl.api.objects import Key
-from gangctl.api.scheduling import Generation
+from gangctl.api.scheduling import ApiState, Generation
 from gangctl.client.client import Client, Selection
 from gangctl.client.resources import PODS
 from gangctl.controllers.caches import GangCaches
@@ -27,7 +27,6 @@ from gangctl.controllers.writer import Writer
 from gangctl.errors import ApiError, OwnershipConflictError
 from gangctl.gang.desired import Assessment, Desired, JobProgress, Lifecycle, assess, desire, pods_left
 from gangctl.gang.diff import Change, diff, retire, with_composite
-from gangctl.gang.generation import ApiState
 from gangctl.gang.plan import GangPlan
 from gangctl.gang.resolve import ClusterRules
 from gangctl.runtime.controller import Action, await_change, computed, requeue
@@ -64,13 +63,16 @@ class Assessments:
 
     def of(self, jobset: JobSet) -> Assessment:
         """The assessment of a stored JobSet."""
-        inputs = (jobset, self.rules(), self._suspended(jobset))
+        inputs = self._inputs(jobset)
         return self._known(inputs) or self._keep(inputs, assess(*inputs))
 
     async def computed(self, jobset: JobSet) -> Assessment:
         """The same; in a thread where it takes long."""
-        inputs = (jobset, self.rules(), self._suspended(jobset))
+        inputs = self._inputs(jobset)
         return self._known(inputs) or self._keep(inputs, await computed(jobset.jobs, assess, *inputs))
+
+    def _inputs(self, jobset: JobSet) -> _Inputs:
+        return jobset, self.rules(), self._suspended(jobset) if jobset.suspend else Lifecycle.RETIRED
 
     def _known(self, inputs: _Inputs) -> Assessment | None:
         known = self._kept.get(inputs[0].key)

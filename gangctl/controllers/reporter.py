@@ -10,16 +10,14 @@ from prometheus_client import CollectorRegistry, Counter, Gauge
 
 from gangctl.api.jobset import JobSet
 from gangctl.api.objects import Key
-from gangctl.api.scheduling import Capabilities, Generation
+from gangctl.api.scheduling import ApiState, Capabilities, Generation
 from gangctl.api.scheduling_versions import ADAPTERS
 from gangctl.controllers.writer import scheduling_resources
 from gangctl.errors import ApiError, OwnershipConflictError, plural
 from gangctl.gang.desired import Assessment, Desired
 from gangctl.gang.diff import Change, Create, Delete, Difference, Kind, SetMinCounts
-from gangctl.gang.generation import ApiState
-from gangctl.gang.plan import GangPlan
+from gangctl.gang.plan import GangPlan, Level, level_of
 from gangctl.gang.reasons import Notice, Reason
-from gangctl.gang.report import Level, level_of
 
 RecordEvent = Callable[[JobSet, Notice], None]
 """Records one event on a JobSet; never blocks."""

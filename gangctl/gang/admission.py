@@ -23,9 +23,8 @@ from gangctl.api.meta import (
     JOBSET_NAME,
     JOBSET_UID,
     RESTART_ATTEMPT,
-    controller_owner,
-    is_jobset_owner,
 )
+from gangctl.api.objects import controller_owner, is_jobset_owner
 from gangctl.api.scheduling import Generation, Reference, SchedulingAdapter
 from gangctl.errors import ErrorKind, FieldError, one_line, plural
 from gangctl.gang.config import GangMode, read_config

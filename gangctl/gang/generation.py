@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
 from gangctl.api import scheduling_versions
@@ -21,6 +20,7 @@ from gangctl.api.meta import GANG_REF, JOB_INDEX, JOBSET_NAME, JOBSET_UID, PROOF
 from gangctl.api.scheduling import (
     GROUP,
     NEWEST,
+    ApiState,
     Claim,
     CompositeTemplate,
     Feature,
@@ -168,32 +168,6 @@ class ServedVersion(NamedTuple):
     """Fields that are not as gangctl writes and reads them."""
     lacks: frozenset[Feature] = frozenset()
     """What it has no such fields for."""
-
-
-@dataclass(frozen=True, slots=True)
-class ApiState:
-    """The generation to use, or None and the reason why this cluster supports no gangs."""
-
-    generation: Generation | None
-    reason: str = ""
-    """With a generation: why a newer one that is served is not used."""
-    policies: bool = False
-    """MutatingAdmissionPolicies are served, as v1."""
-    by_policy: bool = False
-    """One of them writes the reference into the Jobs of gangs: no webhook is needed."""
-    lacks: frozenset[Feature] = frozenset()
-    """What the generation can express and this cluster does not, because of feature gates."""
-
-    @property
-    def composite(self) -> bool:
-        """Whether CompositePodGroups can be made."""
-        found = self.generation
-        return found is not None and found.capabilities.composite and Feature.COMPOSITE not in self.lacks
-
-    @property
-    def available(self) -> bool:
-        """Whether gangs can be made."""
-        return self.generation is not None
 
 
 def pick_generation(served: Mapping[str, ServedVersion]) -> ApiState:

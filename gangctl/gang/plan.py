@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from gangctl.api.jobset import JobSet, ReplicatedJob
 from gangctl.api.meta import GANG_REF
@@ -265,3 +265,22 @@ def build_objects(plan: GangPlan, generation: Generation) -> list[dict[str, Any]
     if generation.capabilities.pod_groups:
         objects += [adapter.pod_group(group) for group in plan.groups]
     return objects
+
+
+Level = Literal["None", "JobSet", "ReplicatedJob", "Replica", "Mixed"]
+
+
+_LEVELS: Final[dict[Scope, Level]] = {
+    Scope.JOBSET: "JobSet",
+    Scope.REPLICATED_JOB: "ReplicatedJob",
+    Scope.JOB: "Replica",
+}
+
+
+def level_of(plan: GangPlan | None) -> Level:
+    """What the gangs of a plan consist of."""
+    if plan is None:
+        return "None"
+    templates = {template.name for template in plan.workload.templates}
+    scopes = {stamp.scope for stamp in plan.stamps if stamp and stamp.template in templates}
+    return _LEVELS[scopes.pop()] if len(scopes) == 1 else "Mixed"

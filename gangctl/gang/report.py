@@ -15,15 +15,12 @@ from gangctl.api.meta import QUEUE_NAME
 from gangctl.api.reportschema import QUANTITY
 from gangctl.api.scheduling import Generation
 from gangctl.errors import FieldError
-from gangctl.gang.naming import Scope
-from gangctl.gang.plan import GangPlan, PlannedJob, is_sequenced, job_pods, replicated_job_pods
+from gangctl.gang.plan import GangPlan, Level, PlannedJob, is_sequenced, job_pods, level_of, replicated_job_pods
 from gangctl.gang.reasons import Notice
 from gangctl.gang.requests import as_integers, pod_requests, times, together
 
 API_VERSION: Final = "gangctl.dev/v1alpha1"
 KIND: Final = "GangPlan"
-
-Level = Literal["None", "JobSet", "ReplicatedJob", "Replica", "Mixed"]
 
 
 class Identity(TypedDict):
@@ -113,22 +110,6 @@ class Planned:
     plan: GangPlan | None
     notices: tuple[Notice, ...]
     generation: Generation
-
-
-_LEVELS: Final[dict[Scope, Level]] = {
-    Scope.JOBSET: "JobSet",
-    Scope.REPLICATED_JOB: "ReplicatedJob",
-    Scope.JOB: "Replica",
-}
-
-
-def level_of(plan: GangPlan | None) -> Level:
-    """What the gangs of a plan consist of."""
-    if plan is None:
-        return "None"
-    templates = {template.name for template in plan.workload.templates}
-    scopes = {stamp.scope for stamp in plan.stamps if stamp and stamp.template in templates}
-    return _LEVELS[scopes.pop()] if len(scopes) == 1 else "Mixed"
 
 
 def planned_jobs(planned: Planned) -> Iterator[PlannedJob]:

@@ -10,8 +10,8 @@ import sys
 from collections.abc import Iterable, Mapping
 from typing import Any, Final, Literal
 
-from gangctl.api.meta import ADMISSION_GATED_BY, EXPECTED_DURATION, controller_owner
-from gangctl.api.objects import object_at, objects_at
+from gangctl.api.meta import ADMISSION_GATED_BY, EXPECTED_DURATION
+from gangctl.api.objects import controller_owner, object_at, objects_at
 from gangctl.cel.times import SECOND, parse_duration
 from gangctl.errors import InputError
 from gangctl.gang.requests import as_integers, pod_requests, times

@@ -11,7 +11,7 @@ from prometheus_client import CollectorRegistry
 from gangctl.api.jobset import JobSet
 from gangctl.api.meta import JOBSET_API_VERSION
 from gangctl.api.objects import Key
-from gangctl.api.scheduling import Generation, Observed
+from gangctl.api.scheduling import ApiState, Generation, Observed
 from gangctl.client.client import Client
 from gangctl.controllers.caches import GangCaches
 from gangctl.controllers.discovery import DiscoveryLoop
@@ -21,7 +21,6 @@ from gangctl.controllers.writer import Writer
 from gangctl.errors import ApiError
 from gangctl.gang.desired import Lifecycle
 from gangctl.gang.diff import Kind
-from gangctl.gang.generation import ApiState
 from gangctl.gang.reasons import Notice
 from gangctl.gang.resolve import ClusterRules
 from gangctl.manager.settings import ControllerSettings

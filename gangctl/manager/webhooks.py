@@ -14,10 +14,10 @@ import structlog
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 from gangctl.api.meta import MANAGER
+from gangctl.api.scheduling import ApiState
 from gangctl.client.client import Client
 from gangctl.client.pacing import Backoff
 from gangctl.errors import ApiError, ConfigError
-from gangctl.gang.generation import ApiState
 from gangctl.manager.gangs import Dependencies, GangPart
 from gangctl.manager.policies import PolicyPart
 from gangctl.manager.settings import ControllerSettings

@@ -20,8 +20,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from gangctl.api.jobset import JobSet
-from gangctl.gang.plan import job_pods
-from gangctl.gang.report import level_of
+from gangctl.gang.plan import job_pods, level_of
 from gangctl.readiness import moments
 from gangctl.readiness.causes import PROMISES, find_broken_promises, find_causes
 from gangctl.readiness.facts import Snapshot

@@ -14,10 +14,9 @@ from typing import Final
 from gangctl.api.jobset import JobSet
 from gangctl.api.meta import GANG_REF
 from gangctl.api.objects import Key
-from gangctl.api.scheduling import Observed
+from gangctl.api.scheduling import ApiState, Observed
 from gangctl.gang.config import read_config
 from gangctl.gang.desired import Assessment, JobProgress
-from gangctl.gang.generation import ApiState
 from gangctl.kueue.blocked import Blocked
 from gangctl.kueue.objects import QueuedWorkload
 from gangctl.kueue.stuck import Stuck

@@ -165,7 +165,7 @@ class Readiness:
     groups: tuple[GroupReadiness, ...]
     causes: tuple[Cause, ...] = ()
     level: str = "None"
-    """:data:`gangctl.gang.report.Level`."""
+    """:data:`gangctl.gang.plan.Level`."""
     local_queue: str = ""
     cluster_queue: str = ""
     cluster: str = ""

@@ -12,9 +12,8 @@ from dataclasses import replace
 from typing import Any, Final, Protocol
 
 from gangctl.api.jobset import JobSet
-from gangctl.api.meta import controller_owner
-from gangctl.api.objects import Object
-from gangctl.api.scheduling import Generation, Observed, Reference
+from gangctl.api.objects import Object, controller_owner
+from gangctl.api.scheduling import ApiState, Generation, Observed, Reference
 from gangctl.api.scheduling_versions import ADAPTERS
 from gangctl.errors import ErrorKind, FieldError, one_line
 from gangctl.gang.admission import (
@@ -31,7 +30,6 @@ from gangctl.gang.admission import (
     unstamped,
 )
 from gangctl.gang.diff import Kind
-from gangctl.gang.generation import ApiState
 from gangctl.gang.reasons import Notice
 from gangctl.gang.resolve import ClusterRules, Resolution, resolve
 from gangctl.kueue.consistency import Consistency, KueueFacts, check_consistency
@@ -176,7 +174,7 @@ class GangAdmission:
         return self._view.claimed(namespace, jobset.name) if jobset.name else None
 
     def _consistency(self, raw: Object, jobset: JobSet, resolution: Resolution) -> Consistency:
-        facts = self._queues.facts if self._queues is not None else KueueFacts()
+        facts = self._queues.facts if self._queues is not None and jobset.queue else KueueFacts()
         return check_consistency(raw, jobset, resolution, facts)
 
     def _queued(self, raw: Object, jobset: JobSet, resolution: Resolution, namespace: str) -> Admission:

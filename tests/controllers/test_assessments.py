@@ -5,10 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from gangctl.api.jobset import JobSet
-from gangctl.api.scheduling import NEWEST, Generation
+from gangctl.api.scheduling import NEWEST, ApiState, Generation
 from gangctl.controllers.gangs import LARGEST_KEPT, MOST_KEPT, Assessments
 from gangctl.gang.desired import Lifecycle
-from gangctl.gang.generation import ApiState
 from gangctl.gang.resolve import ClusterRules
 from tests.gang.pipeline import read, stored
 from tests.jobsets import FIXTURE_UID, jobset, rj

@@ -9,10 +9,9 @@ from contextlib import suppress
 import pytest
 from aiohttp import web
 
-from gangctl.api.scheduling import Feature, Generation
+from gangctl.api.scheduling import ApiState, Feature, Generation
 from gangctl.client.client import Client
 from gangctl.controllers.discovery import DiscoveryLoop, discover
-from gangctl.gang.generation import ApiState
 from gangctl.sandbox.discovery import document
 from gangctl.sandbox.registry import Registry
 from tests.client.server import ScriptedServer, obj, page, status

@@ -14,9 +14,8 @@ from pathlib import Path
 
 import structlog
 
-from gangctl.api.scheduling import Generation, Observed
+from gangctl.api.scheduling import ApiState, Generation, Observed
 from gangctl.gang.diff import Kind
-from gangctl.gang.generation import ApiState
 from gangctl.gang.resolve import ClusterRules
 from gangctl.runtime.server import ListenerOptions, WebhookLimits, WebhookServer
 from gangctl.runtime.tls import ServerTls, client_context

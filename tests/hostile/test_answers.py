@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from structlog.testing import capture_logs
 
 from gangctl.api.jobset import JobSet
-from gangctl.api.scheduling import Generation
+from gangctl.api.scheduling import ApiState, Generation
 from gangctl.api.scheduling_versions import ADAPTERS
 from gangctl.client.client import Client
 from gangctl.client.credentials import StaticCredentials
@@ -29,7 +29,6 @@ from gangctl.controllers.caches import project_job, project_jobset, project_sche
 from gangctl.controllers.discovery import discover
 from gangctl.controllers.gangs import PodReader
 from gangctl.errors import ApiError, ConfigError
-from gangctl.gang.generation import ApiState
 from gangctl.runtime.certsource import SecretCertificates
 from gangctl.runtime.election import ElectionOptions, LeaseElection
 from gangctl.runtime.informer import Informer

@@ -8,9 +8,8 @@ import pytest
 
 from gangctl.api.jobset import JobSet, read_jobset
 from gangctl.api.meta import ADMISSION_GATED_BY, QUEUE_NAME
-from gangctl.api.scheduling import Generation, Observed
+from gangctl.api.scheduling import ApiState, Generation, Observed
 from gangctl.gang.diff import Kind
-from gangctl.gang.generation import ApiState
 from gangctl.gang.resolve import ClusterRules
 from gangctl.kueue.checks import Progress, Status
 from gangctl.kueue.gates import Move, decide_gate, gate_patch, gated, ungate_patch

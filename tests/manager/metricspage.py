@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final, NamedTuple, get_args
 
 from gangctl.controllers.pathways.controller import MOST_NAMESPACES
-from gangctl.gang.report import Level
+from gangctl.gang.plan import Level
 from gangctl.manager import readinessmetrics as gangs
 from gangctl.manager.families import families
 from gangctl.manager.readinessmetrics import MOST_DISRUPTIONS, MOST_STARTS

@@ -8,9 +8,8 @@ from itertools import count
 import pytest
 from prometheus_client import CollectorRegistry
 
-from gangctl.api.scheduling import Feature, Generation
+from gangctl.api.scheduling import ApiState, Feature, Generation
 from gangctl.controllers.pathways.controller import MOST_NAMESPACES, PathwaysMetrics
-from gangctl.gang.generation import ApiState
 from gangctl.pathways.result import Setting
 from gangctl.pathways.status.facts import Condition, PathwaysFacts, Phase, Status
 from gangctl.runtime.metrics import OTHERS

@@ -19,7 +19,7 @@ GANG_PLACE = MANIFESTS / "gang-objects" / "crds"
 PATHWAYS_PLACE = MANIFESTS / "pathways" / "crds"
 
 _HEADER = "# Written by `python -m tests.manifests.crds` from gangctl/policy/model.py; a test compares the two.\n"
-_CHECK_HEADER = _HEADER.replace("policy/model.py", "kueue/parameters.py")
+_CHECK_HEADER = _HEADER.replace("policy/model.py", "kueue/checks.py")
 _GANG_HEADER = _HEADER.replace("policy/model.py", "readiness/report.py")
 _PATHWAYS_HEADER = _HEADER.replace("policy/model.py", "pathways/definition.py")
 

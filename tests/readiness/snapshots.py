@@ -15,9 +15,8 @@ from typing import Any, Final
 
 from gangctl.api.jobset import JobSet
 from gangctl.api.meta import QUEUE_NAME
-from gangctl.api.scheduling import NEWEST, Generation, Observed, Scheduled
+from gangctl.api.scheduling import NEWEST, ApiState, Generation, Observed, Scheduled
 from gangctl.gang.desired import Assessment, JobProgress, Lifecycle, assess
-from gangctl.gang.generation import ApiState
 from gangctl.gang.plan import GangPlan, PlannedJob, job_pods
 from gangctl.gang.resolve import ClusterRules
 from gangctl.readiness.facts import NodeFacts, PodFacts, QueueFacts, Snapshot

@@ -6,9 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from gangctl.api.scheduling import NEWEST, Observed
+from gangctl.api.scheduling import NEWEST, ApiState, Observed
 from gangctl.gang.desired import JobProgress, assess
-from gangctl.gang.generation import ApiState
 from gangctl.gang.resolve import ClusterRules
 from gangctl.readiness.facts import Collections, Refused, Snapshot, assemble, is_followed
 from tests.gang.pipeline import read, stored

@@ -10,9 +10,8 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from gangctl.api.jobset import read_jobset
-from gangctl.api.scheduling import Generation, Scheduled
+from gangctl.api.scheduling import ApiState, Generation, Scheduled
 from gangctl.gang.desired import JobProgress, Lifecycle, assess
-from gangctl.gang.generation import ApiState
 from gangctl.gang.resolve import ClusterRules
 from gangctl.readiness.evaluate import COUNTING_SECONDS, ORDER, evaluate
 from gangctl.readiness.facts import PodFacts, Snapshot

@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from gangctl.api.scheduling import Generation, Observed
+from gangctl.api.scheduling import ApiState, Generation, Observed
 from gangctl.gang.diff import Kind
-from gangctl.gang.generation import ApiState
 from gangctl.gang.resolve import ClusterRules
 from gangctl.sandbox.admission.hooks import Conditions
 from gangctl.webhooks.configurations import JOBSET_CONDITION

@@ -10,10 +10,9 @@ from typing import Any
 import pytest
 
 from gangctl.api.jobset import read_jobset
-from gangctl.api.scheduling import Generation
+from gangctl.api.scheduling import ApiState, Generation
 from gangctl.errors import ErrorKind, FieldError
 from gangctl.gang.config import GangConfig
-from gangctl.gang.generation import ApiState
 from gangctl.gang.plan import make_plan, stored_stamps
 from gangctl.kueue.consistency import KueueFacts
 from gangctl.webhooks.gangs import GangAdmission

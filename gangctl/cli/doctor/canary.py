@@ -10,8 +10,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from gangctl.api.jobset import SCHEDULING_REFERENCES
-from gangctl.api.meta import GANG_MODE, GANG_REF, JOBSET_API_VERSION, JOBSET_NAME, MANAGER, controller_owner
-from gangctl.api.objects import objects
+from gangctl.api.meta import GANG_MODE, GANG_REF, JOBSET_API_VERSION, JOBSET_NAME, MANAGER
+from gangctl.api.objects import controller_owner, objects
 from gangctl.api.scheduling import Generation
 from gangctl.cli.doctor.facts import Canary, CanaryJobSet, CanaryPod, Fact
 from gangctl.cli.doctor.gathering.gatherer import all_of, denied, unseen

@@ -10,7 +10,7 @@ from gangctl.api.documents import Document
 from gangctl.api.meta import JOBSET_API_VERSION, JOBSET_GROUP
 from gangctl.api.objects import misshapen
 from gangctl.api.scheduling import GROUP as SCHEDULING
-from gangctl.api.scheduling import NEWEST, Generation
+from gangctl.api.scheduling import NEWEST, ApiState, Generation
 from gangctl.api.scheduling_versions import ADAPTERS
 from gangctl.cli.gangs.capacity import compare_with_nodes
 from gangctl.cli.gangs.cluster import project_stored, take
@@ -20,7 +20,6 @@ from gangctl.cli.kueuesnapshot import DEFAULT_NAMESPACE, Stock
 from gangctl.cli.messages import InvalidInputError, plural
 from gangctl.controllers.caches import project_job, project_scheduling
 from gangctl.errors import InputError
-from gangctl.gang.generation import ApiState
 from gangctl.kueue.objects import ClusterQueue, LocalQueue, QueuedWorkload
 from gangctl.readiness.facts import PodFacts
 from gangctl.readiness.membership import FINISHED

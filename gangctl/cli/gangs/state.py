@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from gangctl.api.jobset import JobSet
 from gangctl.api.objects import Key, Object, object_at
-from gangctl.api.scheduling import Observed
+from gangctl.api.scheduling import ApiState, Observed
 from gangctl.cli.kueuesnapshot import Stock
 from gangctl.cli.options import Worker
 from gangctl.cli.queue.view import QueueIndex
@@ -20,7 +20,6 @@ from gangctl.errors import one_line
 from gangctl.fit import verdict
 from gangctl.fit.clusterstate import Held
 from gangctl.gang.desired import Assessment, JobProgress, assess, while_suspended
-from gangctl.gang.generation import ApiState
 from gangctl.gang.resolve import ClusterRules
 from gangctl.kueue.objects import ClusterQueue, LocalQueue, QueuedWorkload
 from gangctl.kueue.order import head_of

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from gangctl.api.meta import JOBSET_GROUP
+from gangctl.api.scheduling import ApiState
 from gangctl.cli.cluster import ask_cluster
 from gangctl.cli.install.components import COMPONENTS, JOB_WEBHOOK, Component
 from gangctl.cli.options import ClusterFlags
@@ -15,7 +16,7 @@ from gangctl.client.client import Client
 from gangctl.client.resources import MUTATING_ADMISSION_POLICIES
 from gangctl.controllers.discovery import served_resources
 from gangctl.errors import ClusterUnavailableError
-from gangctl.gang.generation import ApiState, pick_generation
+from gangctl.gang.generation import pick_generation
 
 _GROUPS: Final = sorted({JOBSET_GROUP} | {each.suggested_by for each in COMPONENTS if each.suggested_by})
 

@@ -15,7 +15,7 @@ from typing import Any, Final, Protocol
 
 from gangctl.api.jobset import JobSet
 from gangctl.api.objects import Key, Object
-from gangctl.api.scheduling import Generation
+from gangctl.api.scheduling import ApiState, Generation
 from gangctl.client.client import Client
 from gangctl.client.resources import JOBSETS
 from gangctl.controllers.caches import GangCaches
@@ -25,7 +25,6 @@ from gangctl.controllers.reporter import RecordEvent
 from gangctl.errors import ConflictError, NotFoundError, plural
 from gangctl.gang.desired import Lifecycle, assess, desire
 from gangctl.gang.diff import Create, Existing, diff
-from gangctl.gang.generation import ApiState
 from gangctl.gang.plan import GangPlan
 from gangctl.gang.reasons import Notice, Reason
 from gangctl.gang.resolve import ClusterRules

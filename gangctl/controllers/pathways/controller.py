@@ -13,8 +13,7 @@ from typing import Any, Final
 import structlog
 from prometheus_client import CollectorRegistry, Gauge
 
-from gangctl.api.meta import controller_owner
-from gangctl.api.objects import Key
+from gangctl.api.objects import Key, controller_owner
 from gangctl.client.client import Client
 from gangctl.client.pacing import Clock
 from gangctl.client.resources import JOBSETS, LEASES, Resource

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final
 
-from gangctl.api.meta import controller_owner
-from gangctl.api.objects import Object, object_at, objects_at
+from gangctl.api.objects import Object, controller_owner, object_at, objects_at
 from gangctl.pathways.words import DIGEST, GROUP, HEAD, KIND, WORKER
 
 

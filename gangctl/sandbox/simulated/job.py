@@ -11,7 +11,7 @@ import asyncio
 from dataclasses import dataclass, field
 from typing import ClassVar, Final
 
-from gangctl.api.meta import controller_owner
+from gangctl.api.objects import controller_owner
 from gangctl.sandbox.api import Api
 from gangctl.sandbox.errors import StatusError
 from gangctl.sandbox.objects import Object, copy, now

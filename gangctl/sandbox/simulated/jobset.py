@@ -10,8 +10,8 @@ import asyncio
 from collections.abc import Iterable
 from typing import Any, ClassVar, Final
 
-from gangctl.api.meta import JOBSET_CONTROLLER, controller_owner
-from gangctl.api.objects import Key
+from gangctl.api.meta import JOBSET_CONTROLLER
+from gangctl.api.objects import Key, controller_owner
 from gangctl.sandbox.api import Api
 from gangctl.sandbox.errors import StatusError
 from gangctl.sandbox.objects import Object, copy

@@ -9,10 +9,9 @@ from typing import Any
 import pytest
 
 from gangctl.api.jobset import JobSet, read_jobset
-from gangctl.api.scheduling import Generation, Observed
+from gangctl.api.scheduling import ApiState, Generation, Observed
 from gangctl.controllers.checks.workloads import Statuses
 from gangctl.gang.diff import Kind
-from gangctl.gang.generation import ApiState
 from gangctl.gang.plan import make_plan, stored_stamps
 from gangctl.gang.resolve import ClusterRules, resolve
 from gangctl.kueue.checks import Progress

@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any
 
 from gangctl.api.meta import JOB_INDEX, JOBSET_NAME, JOBSET_UID, REPLICATED_JOB_NAME, RESTART_ATTEMPT
-from gangctl.api.scheduling import NEWEST
+from gangctl.api.scheduling import NEWEST, ApiState
 from gangctl.client.client import Client
 from gangctl.client.credentials import StaticCredentials
 from gangctl.client.transport import Transport
@@ -17,7 +17,6 @@ from gangctl.controllers.caches import GangCaches
 from gangctl.controllers.gangs import Assessments
 from gangctl.controllers.readiness.controller import ReadinessController, ReadinessObserver
 from gangctl.controllers.readiness.sources import QueueStatuses, ReadinessSources
-from gangctl.gang.generation import ApiState
 from gangctl.gang.resolve import ClusterRules
 from gangctl.readiness.evaluate import evaluate
 from gangctl.readiness.facts import Snapshot

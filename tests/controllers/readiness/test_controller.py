@@ -8,8 +8,8 @@ import re
 import pytest
 from structlog.testing import capture_logs
 
+from gangctl.api.scheduling import ApiState
 from gangctl.controllers.readiness.controller import ReadinessObserver
-from gangctl.gang.generation import ApiState
 from gangctl.readiness.facts import Snapshot
 from gangctl.readiness.report import gang_status
 from gangctl.readiness.result import GangPhase, Readiness

@@ -6,8 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from gangctl.api.scheduling import Generation
-from gangctl.gang.generation import ApiState
+from gangctl.api.scheduling import ApiState, Generation
 from gangctl.gang.reasons import Reason
 from tests.jobsets import jobset, rj
 from tests.readiness.causes.finding import reasons, the

@@ -12,8 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gangctl.api.scheduling import Generation, Observed, Scheduled
-from gangctl.gang.generation import ApiState
+from gangctl.api.scheduling import ApiState, Generation, Observed, Scheduled
 from gangctl.kueue.blocked import Blockage, Blocked
 from gangctl.kueue.stuck import Stuck, Trouble
 from gangctl.readiness.causes import MOST_CAUSES

@@ -5,7 +5,8 @@ from __future__ import annotations
 import time
 from typing import Any, Final
 
-from gangctl.api.meta import JOBSET_NAME, controller_owner
+from gangctl.api.meta import JOBSET_NAME
+from gangctl.api.objects import controller_owner
 from gangctl.cli.doctor.facts import Gangs, Leaving, Trouble, Unseen, UnseenError, right
 from gangctl.cli.doctor.gathering.cluster import generation
 from gangctl.cli.doctor.gathering.gatherer import Gatherer
