@@ -16,7 +16,7 @@ from gangctl.cli.names import ObjectNotFoundError
 from gangctl.cli.options import ClusterFlags
 from gangctl.client.client import EVERYTHING, Client, Selection
 from gangctl.client.resources import JOBSETS, NAMESPACES, NODES, PODS, Resource
-from gangctl.controllers.queues import sources
+from gangctl.controllers.queues import kinds
 from gangctl.controllers.queues.sources import podset_limit
 from gangctl.errors import ClusterUnavailableError, ForbiddenError, NotFoundError
 from gangctl.kueue.names import GROUP, VERSION
@@ -30,7 +30,7 @@ PAGE: Final = 200
 async def has_kueue(client: Client) -> bool:
     """Whether the cluster serves Kueue's API."""
     served = {str(each.get("name")) for each in await client.discovery.resources(GROUP, VERSION)}
-    return served >= sources.ESSENTIAL
+    return served >= kinds.ESSENTIAL
 
 
 async def read_kueue(client: Client, namespaces: Iterable[str] | None, *, kueue_namespace: str) -> Stock:
@@ -43,13 +43,13 @@ async def read_kueue(client: Client, namespaces: Iterable[str] | None, *, kueue_
         raise ClusterUnavailableError(f"the cluster does not have Kueue ({GROUP}/{VERSION})", hint=HINT)
     stock = Stock()
     places = None if namespaces is None else sorted(set(namespaces))
-    await _take(client, stock, sources.CLUSTER_QUEUES)
+    await _take(client, stock, kinds.CLUSTER_QUEUES)
     for place in places if places is not None else (None,):
-        await _take(client, stock, sources.LOCAL_QUEUES, place)
+        await _take(client, stock, kinds.LOCAL_QUEUES, place)
     await asyncio.gather(
-        _try(client, stock, sources.COHORTS),
-        _try(client, stock, sources.RESOURCE_FLAVORS),
-        _try(client, stock, sources.ADMISSION_CHECKS),
+        _try(client, stock, kinds.COHORTS),
+        _try(client, stock, kinds.RESOURCE_FLAVORS),
+        _try(client, stock, kinds.ADMISSION_CHECKS),
         _topologies(client, stock),
         _priorities(client, stock),
         _of_pods(client, stock, places),
@@ -64,22 +64,22 @@ async def read_kueue(client: Client, namespaces: Iterable[str] | None, *, kueue_
 async def read_other_doors(client: Client, stock: Stock, namespace: str) -> None:
     """LocalQueues of other namespaces: their Workloads wait in the same ClusterQueue."""
     try:
-        page = await client.list(sources.LOCAL_QUEUES)
+        page = await client.list(kinds.LOCAL_QUEUES)
     except ForbiddenError as refused:
         note(f"positions count what waits in namespace {namespace} alone: {refused}")
         return
     for item in page.items:
         if item["metadata"].get("namespace") != namespace:
-            stock.take({**item, "apiVersion": sources.LOCAL_QUEUES.api_version, "kind": sources.LOCAL_QUEUES.kind})
+            stock.take({**item, "apiVersion": kinds.LOCAL_QUEUES.api_version, "kind": kinds.LOCAL_QUEUES.kind})
 
 
 async def _read_timing(client: Client, stock: Stock, places: Iterable[str]) -> None:
     """What only an estimate of a start needs, if it may be read: queues of other namespaces, what JobSets declare."""
     with suppress(ForbiddenError):
-        page = await client.list(sources.LOCAL_QUEUES)
+        page = await client.list(kinds.LOCAL_QUEUES)
         for item in page.items:
             if item["metadata"].get("namespace") not in places:
-                stock.take({**item, "apiVersion": sources.LOCAL_QUEUES.api_version, "kind": sources.LOCAL_QUEUES.kind})
+                stock.take({**item, "apiVersion": kinds.LOCAL_QUEUES.api_version, "kind": kinds.LOCAL_QUEUES.kind})
     with suppress(ForbiddenError, NotFoundError):
         await _take(client, stock, JOBSETS)
 
@@ -106,7 +106,7 @@ async def read_nodes(client: Client, stock: Stock) -> None:
 async def _of_pods(client: Client, stock: Stock, namespaces: list[str] | None) -> None:
     places = namespaces if namespaces is not None else (None,)
     await asyncio.gather(
-        *(_try(client, stock, sources.LIMIT_RANGES, place) for place in places), _runtime_classes(client, stock)
+        *(_try(client, stock, kinds.LIMIT_RANGES, place) for place in places), _runtime_classes(client, stock)
     )
 
 
@@ -139,7 +139,7 @@ async def _try(client: Client, stock: Stock, resource: Resource, namespace: str 
 async def _topologies(client: Client, stock: Stock) -> None:
     """They decide only about pods that ask for one."""
     try:
-        await _take(client, stock, sources.TOPOLOGIES)
+        await _take(client, stock, kinds.TOPOLOGIES)
     except (ForbiddenError, NotFoundError):
         return
     stock.topologies_known = True
@@ -148,22 +148,22 @@ async def _topologies(client: Client, stock: Stock) -> None:
 async def _priorities(client: Client, stock: Stock) -> None:
     """They decide about preemption, not about ``never``."""
     try:
-        await _take(client, stock, sources.PRIORITY_CLASSES)
+        await _take(client, stock, kinds.PRIORITY_CLASSES)
     except (ForbiddenError, NotFoundError):
         stock.priority_classes_known = False
     with suppress(ForbiddenError, NotFoundError):
-        await _take(client, stock, sources.POD_PRIORITY_CLASSES)
+        await _take(client, stock, kinds.POD_PRIORITY_CLASSES)
 
 
 async def _runtime_classes(client: Client, stock: Stock) -> None:
-    if await _try(client, stock, sources.RUNTIME_CLASSES):
+    if await _try(client, stock, kinds.RUNTIME_CLASSES):
         stock.runtime_classes = stock.runtime_classes or []
 
 
 async def _configuration(client: Client, stock: Stock, namespace: str) -> None:
     """Kueue's own configuration; None if it is unknown."""
     try:
-        raw = await client.get(sources.CONFIG_MAPS, sources.CONFIG_NAME, namespace)
+        raw = await client.get(kinds.CONFIG_MAPS, kinds.CONFIG_NAME, namespace)
     except (ForbiddenError, NotFoundError):
         return
     stock.take({**raw, "apiVersion": "v1", "kind": "ConfigMap"})
@@ -185,14 +185,14 @@ async def _labels(client: Client, stock: Stock, namespaces: list[str] | None) ->
 async def _workloads(client: Client, stock: Stock, namespaces: list[str] | None) -> None:
     """Workloads of all namespaces, because they share quota; of the own ones if others may not be read."""
     try:
-        await _take(client, stock, sources.QUEUED_WORKLOADS)
+        await _take(client, stock, kinds.QUEUED_WORKLOADS)
     except ForbiddenError as refused:
         if namespaces is None:
             raise
         stock.partial = True
         note(f"what others have in use is not counted: {refused}")
         for name in namespaces:
-            await _take(client, stock, sources.QUEUED_WORKLOADS, name)
+            await _take(client, stock, kinds.QUEUED_WORKLOADS, name)
 
 
 async def _limit(client: Client, stock: Stock) -> None:

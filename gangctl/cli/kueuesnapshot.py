@@ -15,7 +15,7 @@ from gangctl.api.objects import Object, misshapen, object_at
 from gangctl.cli.inputs import kind_of, note_skipped, placed, read_documents
 from gangctl.cli.messages import InvalidInputError, plural
 from gangctl.client.resources import JOBSETS
-from gangctl.controllers.queues.sources import CONFIG_KEY, CONFIG_NAME
+from gangctl.controllers.queues.kinds import CONFIG_KEY, CONFIG_NAME
 from gangctl.errors import InputError, shown
 from gangctl.fit.clusterstate import Held, KnownNodes, Snapshot
 from gangctl.fit.domains import HOSTNAME

@@ -16,108 +16,24 @@ from typing import TYPE_CHECKING, Any, Final
 
 from gangctl.api.documents import Document
 from gangctl.api.jobset import JobSet, ReplicatedJob, read_jobset
-from gangctl.api.meta import EXCLUSIVE_TOPOLOGY, GANG_REF, JOBSET_API_VERSION, JOBSET_GROUP, NODE_SELECTOR_STRATEGY
+from gangctl.api.meta import JOBSET_API_VERSION, JOBSET_GROUP
 from gangctl.api.scheduling import NEWEST, generation_of_minor
-from gangctl.api.scheduling_versions import ADAPTERS
 from gangctl.cli.inputs import count_kinds, kind_in_words, placed, read_documents, where
 from gangctl.cli.messages import InvalidInputError, note, plural
 from gangctl.cli.options import ClusterFlags
 from gangctl.errors import ErrorKind, FieldError, InputError, one_line
 from gangctl.gang.convert import check_words
-from gangctl.gang.plan import PlannedJob, make_plan
+from gangctl.gang.plan import make_plan
 from gangctl.gang.reasons import Notice
-from gangctl.gang.report import Planned, PlanReport, plan_report, planned_jobs, requests_per_pod
+from gangctl.gang.report import Planned, PlanReport, plan_report, requests_per_pod
 from gangctl.gang.resolve import ClusterRules, resolve
 from gangctl.gang.validate import MAX_JOBS
 from gangctl.pathways.reading.pathwaysjob import is_pathways_job
 from gangctl.pathways.words import API_VERSION as PATHWAYS_API_VERSION
 from gangctl.pathways.words import KIND as PATHWAYS_JOB
-from gangctl.sandbox.simulated.jobset_progress import ChildJobs
 
 if TYPE_CHECKING:
     from gangctl.cli.pathways.subjects import Translation
-
-
-DEFAULT_NAMESPACE: Final = "default"
-
-
-def _mapping(value: object, *keys: str) -> Mapping[str, Any]:
-    """The object below ``value`` at ``keys``; empty if there is none."""
-    for key in keys:
-        value = value.get(key) if isinstance(value, Mapping) else None
-    return value if isinstance(value, Mapping) else {}
-
-
-def _exclusive(annotations: Mapping[str, Any]) -> dict[str, Any]:
-    """Exclusive placement, which JobSet copies together with its strategy."""
-    if EXCLUSIVE_TOPOLOGY not in annotations:
-        return {}
-    return {key: annotations[key] for key in (EXCLUSIVE_TOPOLOGY, NODE_SELECTOR_STRATEGY) if key in annotations}
-
-
-def _made_by_jobset(raw: Mapping[str, Any], planned: Planned, uid: str) -> dict[str, dict[str, Any]]:
-    """Labels and owners of the Jobs by their names, of a JobSet whose templates have no metadata of their own."""
-    jobset = planned.jobset
-    coordinator = _mapping(raw, "spec", "coordinator")
-    spec: dict[str, Any] = {
-        "network": {"subdomain": _mapping(raw, "spec", "network").get("subdomain")},
-        "replicatedJobs": [
-            {
-                "name": rj.name,
-                "replicas": rj.replicas,
-                "groupName": entry.get("groupName"),
-                "template": {"spec": {"template": {"spec": {}}}},
-            }
-            for rj, entry in zip(jobset.replicated_jobs, raw["spec"]["replicatedJobs"], strict=True)
-        ],
-    }
-    if coordinator:
-        indexes = {key: coordinator.get(key) or 0 for key in ("jobIndex", "podIndex")}
-        spec["coordinator"] = {"replicatedJob": coordinator.get("replicatedJob"), **indexes}
-    metadata = {"name": jobset.name, "namespace": jobset.namespace or DEFAULT_NAMESPACE, "uid": uid}
-    children = ChildJobs(
-        {"metadata": metadata, "spec": spec, "status": {"restarts": jobset.restarts}}, JOBSET_API_VERSION
-    )
-    jobs = (job["metadata"] for each in spec["replicatedJobs"] for job in children.of(each))
-    return {job["name"]: job for job in jobs}
-
-
-def child_jobs(raw: Mapping[str, Any], planned: Planned, uid: str) -> list[dict[str, Any]]:
-    """Every child Job in JobSet's order, as the API server would store it, reduced to metadata and reference."""
-    jobset = planned.jobset
-    made = _made_by_jobset(raw, planned, uid)
-    stamps = planned.plan.stamps if planned.plan else (None,) * len(jobset.replicated_jobs)
-    at = {rj.name: rj.index for rj in jobset.replicated_jobs}
-    namespace = {"namespace": jobset.namespace} if jobset.namespace else {}
-    jobs = []
-    for job in planned_jobs(planned):
-        index = at[job.replicated_job]
-        entry = raw["spec"]["replicatedJobs"][index]
-        template = _mapping(entry, "template", "metadata")
-        identity = made[job.name]["labels"]
-        annotations = {key: value for key, value in _mapping(template, "annotations").items() if key != GANG_REF}
-        if (stamp := stamps[index]) is not None:
-            annotations[GANG_REF] = stamp.encode()
-        for each in (_mapping(raw, "metadata", "annotations"), _mapping(template, "annotations")):
-            annotations |= _exclusive(each)
-        metadata = {
-            "name": job.name,
-            **namespace,
-            "labels": {**_mapping(template, "labels"), **identity},
-            "annotations": {**annotations, **identity},
-            "ownerReferences": made[job.name]["ownerReferences"],
-        }
-        pod_spec = _reference(job, planned, _mapping(entry, "template", "spec", "template", "spec"))
-        spec = {"template": {"spec": pod_spec}}
-        jobs.append({"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata, "spec": spec})
-    return jobs
-
-
-def _reference(job: PlannedJob, planned: Planned, pod_spec: Mapping[str, Any]) -> dict[str, Any]:
-    """The gang's reference, or the user's own in the field that this generation keeps."""
-    adapter = ADAPTERS[planned.generation]
-    value = adapter.reference(job.reference) if job.reference else pod_spec.get(adapter.reference_field)
-    return {adapter.reference_field: value} if value else {}
 
 
 GENERATED: Final = "xxxxx"

@@ -98,7 +98,7 @@ def _objects(each: PlannedManifest, *, with_jobs: bool, uid: str | None) -> list
     plan = each.planned.plan
     objects = build_objects(plan, each.planned.generation) if plan else []
     if with_jobs:
-        from gangctl.cli.manifests import child_jobs  # noqa: PLC0415 -- the sandbox's JobSet, only with --jobs
+        from gangctl.cli.children import child_jobs  # noqa: PLC0415 -- the sandbox's JobSet, only with --jobs
 
         real = uid or each.manifest.jobset.uid or UID_PLACEHOLDER
         objects += child_jobs(each.manifest.raw, each.planned, real)

@@ -15,7 +15,7 @@ from gangctl.cli.messages import note
 from gangctl.cli.options import ClusterFlags, Worker
 from gangctl.client.client import Client
 from gangctl.client.resources import JOBSETS, Resource
-from gangctl.controllers.queues.sources import ADMISSION_CHECKS
+from gangctl.controllers.queues.kinds import ADMISSION_CHECKS
 from gangctl.errors import ApiError, ClusterUnavailableError, ForbiddenError, InputError, NotFoundError
 from gangctl.fit.report import WorkerFit, dispatched, unknown_worker
 from gangctl.kueue.names import GROUP, MULTIKUEUE, MULTIKUEUE_ORIGIN, VERSION

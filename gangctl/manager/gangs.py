@@ -25,9 +25,9 @@ from gangctl.gang.reasons import Notice
 from gangctl.gang.resolve import ClusterRules
 from gangctl.manager.settings import ControllerSettings
 from gangctl.runtime.controller import Action, Controller, ControllerOptions, default_error_policy, in_parts, retry
-from gangctl.runtime.election import Share
 from gangctl.runtime.events import Event, EventRecorder, EventType, ObjectReference
 from gangctl.runtime.metrics import RuntimeMetrics
+from gangctl.runtime.shards import Share
 
 NAME = "gangs"
 

@@ -37,17 +37,11 @@ from gangctl.manager.processmetrics import ProcessMetrics
 from gangctl.manager.securemetrics import SecureMetrics
 from gangctl.manager.settings import ControllerSettings, split_address
 from gangctl.manager.webhooks import listening
-from gangctl.runtime.election import (
-    ElectionOptions,
-    LeaseElection,
-    ShardElection,
-    Share,
-    lease_names,
-    unwrapped_leadership_loss,
-)
+from gangctl.runtime.election import ElectionOptions, LeaseElection, ShardElection, unwrapped_leadership_loss
 from gangctl.runtime.events import EventRecorder
 from gangctl.runtime.metrics import RuntimeMetrics
 from gangctl.runtime.probes import Check, ProbeServer
+from gangctl.runtime.shards import Share, lease_names
 
 LEASE: Final = "gangctl"
 """Name of the first shard's Lease, and the prefix of the others'."""

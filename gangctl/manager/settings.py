@@ -19,7 +19,7 @@ from gangctl.api.modelerrors import message_of
 from gangctl.errors import ConfigError
 from gangctl.kueue.names import KUEUE_NAMESPACE
 from gangctl.pathways.options import PathwaysOptions
-from gangctl.runtime.election import MOST_SHARDS
+from gangctl.runtime.shards import MOST_SHARDS
 from gangctl.webhooks.configurations import Endpoint, WebhookSettings
 
 _DAY: Final = 86_400

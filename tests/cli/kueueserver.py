@@ -11,27 +11,27 @@ from aiohttp import web
 
 from gangctl.cli.workerfit import CONFIGS
 from gangctl.client.resources import EVENTS, JOBS, JOBSETS, NAMESPACES, NODES, PODS
-from gangctl.controllers.queues import sources
+from gangctl.controllers.queues import kinds
 from gangctl.kueue.names import GROUP, VERSION
 from tests.cli.httpserver import listening
 from tests.cli.kueueobjects import Object
 
 RESOURCES: Final = (
     *(
-        sources.CLUSTER_QUEUES,
-        sources.COHORTS,
-        sources.LOCAL_QUEUES,
-        sources.RESOURCE_FLAVORS,
-        sources.QUEUED_WORKLOADS,
+        kinds.CLUSTER_QUEUES,
+        kinds.COHORTS,
+        kinds.LOCAL_QUEUES,
+        kinds.RESOURCE_FLAVORS,
+        kinds.QUEUED_WORKLOADS,
     ),
     *(
-        sources.TOPOLOGIES,
-        sources.ADMISSION_CHECKS,
-        sources.PRIORITY_CLASSES,
-        sources.LIMIT_RANGES,
-        sources.RUNTIME_CLASSES,
+        kinds.TOPOLOGIES,
+        kinds.ADMISSION_CHECKS,
+        kinds.PRIORITY_CLASSES,
+        kinds.LIMIT_RANGES,
+        kinds.RUNTIME_CLASSES,
     ),
-    *(sources.CONFIG_MAPS, JOBSETS, JOBS, NAMESPACES, NODES, PODS, EVENTS, CONFIGS),
+    *(kinds.CONFIG_MAPS, JOBSETS, JOBS, NAMESPACES, NODES, PODS, EVENTS, CONFIGS),
 )
 
 
@@ -108,8 +108,8 @@ def config_map(configuration: Object, namespace: str = "kueue-system") -> Object
     return {
         "apiVersion": "v1",
         "kind": "ConfigMap",
-        "metadata": {"name": sources.CONFIG_NAME, "namespace": namespace},
-        "data": {sources.CONFIG_KEY: yaml.safe_dump(configuration)},
+        "metadata": {"name": kinds.CONFIG_NAME, "namespace": namespace},
+        "data": {kinds.CONFIG_KEY: yaml.safe_dump(configuration)},
     }
 
 

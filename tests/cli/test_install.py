@@ -12,7 +12,7 @@ from aiohttp import web
 
 from gangctl.cli.install.components import NAMES
 from gangctl.cli.install.rendering import Choice, render
-from gangctl.runtime.election import lease_names
+from gangctl.runtime.shards import lease_names
 from tests.cli.httpserver import listening
 from tests.cli.run import Answer, fine, gangctl
 from tests.cli.test_live import in_a_thread, kubeconfig

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from gangctl.api.jobset import JobSet
 from gangctl.controllers.caches import project_jobset
 from gangctl.controllers.readiness.sources import ActiveNamespaces
-from gangctl.runtime.election import Share
 from gangctl.runtime.informer import Handler
+from gangctl.runtime.shards import Share
 from tests.jobsets import jobset, rj
 
 NAMES = st.sampled_from(["a", "b", "c", "d"])

@@ -10,7 +10,7 @@ from typing import Final
 import pytest
 
 from gangctl.manager.settings import ControllerSettings
-from gangctl.runtime.election import shard_of
+from gangctl.runtime.shards import shard_of
 from tests.docpages import Page
 from tests.docs.tables import rows
 from tests.manifests.test_flowcontrol import LEVEL, SEATS, SHIPPED_SHARES, seats

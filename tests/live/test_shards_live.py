@@ -13,7 +13,7 @@ from typing import Final
 
 import pytest
 
-from gangctl.runtime.election import lease_names, shard_of
+from gangctl.runtime.shards import lease_names, shard_of
 from tests.controlplane.api import ApiFailure, Object, path_of
 from tests.controlplane.plane import ControlPlane
 from tests.controlplane.wait import NotYet, wait_for

@@ -11,7 +11,7 @@ import pytest
 
 from gangctl.cli.kueuesnapshot import Stock
 from gangctl.client.resources import NODES, PODS
-from gangctl.controllers.queues import sources
+from gangctl.controllers.queues import kinds
 from gangctl.fit.clusterstate import Snapshot
 from gangctl.fit.report import FitReport
 from gangctl.fit.verdict import FitRequest, fit
@@ -39,13 +39,13 @@ ROUNDS = 20
 ADMITTED = {"Fits", "FitsReordered", "NeedsPreemption"}
 READ = (
     *(
-        sources.CLUSTER_QUEUES,
-        sources.LOCAL_QUEUES,
-        sources.RESOURCE_FLAVORS,
-        sources.TOPOLOGIES,
-        sources.QUEUED_WORKLOADS,
+        kinds.CLUSTER_QUEUES,
+        kinds.LOCAL_QUEUES,
+        kinds.RESOURCE_FLAVORS,
+        kinds.TOPOLOGIES,
+        kinds.QUEUED_WORKLOADS,
     ),
-    *(sources.ADMISSION_CHECKS, sources.PRIORITY_CLASSES, NODES, PODS),
+    *(kinds.ADMISSION_CHECKS, kinds.PRIORITY_CLASSES, NODES, PODS),
 )
 
 

@@ -20,8 +20,8 @@ from gangctl.readiness.aggregates import OTHERS, Limits
 from gangctl.readiness.causes import PROMISES
 from gangctl.readiness.causes.ranking import TIERS
 from gangctl.readiness.result import GangPhase
-from gangctl.runtime.election import MOST_SHARDS
 from gangctl.runtime.metrics import Family
+from gangctl.runtime.shards import MOST_SHARDS
 
 PAGE: Final = Path(__file__).parents[2] / "docs" / "metrics.md"
 LIMITS: Final = Limits()

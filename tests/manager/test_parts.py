@@ -17,9 +17,9 @@ from gangctl.gang.desired import Lifecycle
 from gangctl.manager.gangs import Clients, Dependencies
 from gangctl.manager.parts import Parts, compose
 from gangctl.manager.settings import load_settings
-from gangctl.runtime.election import Share, shard_of
 from gangctl.runtime.events import EventRecorder
 from gangctl.runtime.metrics import RuntimeMetrics
+from gangctl.runtime.shards import Share, shard_of
 from tests.jobsets import jobset, rj
 
 

@@ -9,7 +9,7 @@ import pytest
 from gangctl.cli.install.rendering import Choice, Object, render
 from gangctl.manager.process import LEASE
 from gangctl.manager.settings import load_settings
-from gangctl.runtime.election import lease_names
+from gangctl.runtime.shards import lease_names
 from tests.rows import each
 
 Objects = dict[tuple[str, str], Object]

@@ -12,10 +12,11 @@ from gangctl.client.resources import JOBS, PODS
 from gangctl.client.transport import Transport
 from gangctl.errors import ForbiddenError, UnavailableError
 from gangctl.runtime.controller import Action, Controller, ControllerOptions, await_change, retry
-from gangctl.runtime.election import LeaseElection, ShardElection, Share
+from gangctl.runtime.election import LeaseElection, ShardElection
 from gangctl.runtime.events import RESULTS
 from gangctl.runtime.informer import Informer
 from gangctl.runtime.metrics import RuntimeMetrics
+from gangctl.runtime.shards import Share
 from tests.client.clock import VirtualClock, until
 from tests.client.server import ScriptedServer, Stream, page, thing
 from tests.runtime.test_election import LeaseServer

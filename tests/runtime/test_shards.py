@@ -15,7 +15,8 @@ from gangctl.client.responses import Response
 from gangctl.client.transport import Request, Transport
 from gangctl.errors import LeadershipLostError, UnavailableError
 from gangctl.runtime.controller import WorkQueue
-from gangctl.runtime.election import MOST_SHARDS, LeaseElection, ShardElection, Share, lease_names, shard_of
+from gangctl.runtime.election import LeaseElection, ShardElection
+from gangctl.runtime.shards import MOST_SHARDS, Share, lease_names, shard_of
 from tests.client.clock import VirtualClock, until
 from tests.rows import each
 from tests.runtime.test_election import LeaseServer

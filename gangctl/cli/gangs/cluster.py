@@ -28,7 +28,7 @@ from gangctl.client.client import EVERYTHING, Client, Selection
 from gangctl.client.resources import EVENTS, JOBS, JOBSETS, NODES, PODS, Resource
 from gangctl.controllers.caches import project_job, project_scheduling
 from gangctl.controllers.discovery import prove, served_resources
-from gangctl.controllers.queues import sources
+from gangctl.controllers.queues import kinds
 from gangctl.controllers.writer import scheduling_resources
 from gangctl.errors import ApiError, ClusterUnavailableError, ForbiddenError, InputError, InvalidError, NotFoundError
 from gangctl.gang.generation import pick_generation
@@ -144,10 +144,10 @@ def node_source(state: GangState) -> Source[Any]:
 def queue_sources(state: GangState, scope: Scope) -> Iterator[Source[Any]]:
     """Kueue's objects that change during a wait."""
     queues = state.queues
-    yield Source(sources.LOCAL_QUEUES, read_local_queue, queues.local_queues, scope.namespace)
-    yield Source(sources.QUEUED_WORKLOADS, read_workload, queues.workloads, scope.namespace)
+    yield Source(kinds.LOCAL_QUEUES, read_local_queue, queues.local_queues, scope.namespace)
+    yield Source(kinds.QUEUED_WORKLOADS, read_workload, queues.workloads, scope.namespace)
     if queues.queues_known:
-        yield Source(sources.CLUSTER_QUEUES, read_cluster_queue, queues.cluster_queues, None)
+        yield Source(kinds.CLUSTER_QUEUES, read_cluster_queue, queues.cluster_queues, None)
 
 
 def _label(names: Collection[str]) -> str:
@@ -272,7 +272,7 @@ class Reader:
         """Objects of Kueue that users may usually read: LocalQueues and Workloads of a namespace."""
         stock = Stock(priority_classes_known=False)
         for namespace in namespaces if namespaces is not None else (None,):
-            for resource in (sources.LOCAL_QUEUES, sources.QUEUED_WORKLOADS):
+            for resource in (kinds.LOCAL_QUEUES, kinds.QUEUED_WORKLOADS):
                 try:
                     page = await self.client.list(resource, namespace)
                 except ForbiddenError:

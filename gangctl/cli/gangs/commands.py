@@ -10,23 +10,24 @@ import click
 
 from gangctl.cli import options
 from gangctl.cli.gangs import asking
-from gangctl.cli.gangs.views import LEGEND, WIDE_HEADERS, gang_entry, headers_of
 from gangctl.cli.names import ObjectName, group_name
 from gangctl.cli.output import TABLE, Listing, answer_no, print_answer
-from gangctl.readiness.result import GangPhase
 
 if TYPE_CHECKING:
     from gangctl.api.objects import Key
     from gangctl.cli.gangs.cluster import Reader
+    from gangctl.readiness.result import GangPhase
 
 
-class PhaseChoice(click.ParamType[GangPhase]):
+class PhaseChoice(click.ParamType["GangPhase"]):
     """A phase by its name, or in lower case as in metrics."""
 
     name = "phase"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> GangPhase:
         """The phase; a usage error names all phases."""
+        from gangctl.readiness.result import GangPhase  # noqa: PLC0415 -- --help does without
+
         found = next((phase for phase in GangPhase if str(value).lower() == phase.label), None)
         if found is None:
             self.fail(f'"{value}" is no phase; there are {", ".join(GangPhase)}', param, ctx)
@@ -35,6 +36,8 @@ class PhaseChoice(click.ParamType[GangPhase]):
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[Any]:  # noqa: ARG002
         """Their names."""
         from click.shell_completion import CompletionItem  # noqa: PLC0415 -- only while completing
+
+        from gangctl.readiness.result import GangPhase  # noqa: PLC0415 -- --help does without
 
         return [
             CompletionItem(phase.value, help=phase.sentence)
@@ -82,6 +85,13 @@ def get(
       gangctl get --watch
       kubectl get jobsets,jobs,pods,podgroups,events -A -o yaml | gangctl get -f -
     """  # noqa: D301 -- \b keeps the lines of a paragraph apart
+    from gangctl.cli.gangs.views import (  # noqa: PLC0415 -- --help does without
+        LEGEND,
+        WIDE_HEADERS,
+        gang_entry,
+        headers_of,
+    )
+
     wanted = asking.asked(names, **flags)
     chosen = frozenset(phases)
     if watch:
@@ -278,7 +288,7 @@ def top(*, once: bool, form: str, no_headers: bool, **flags: Any) -> None:
 
     wanted = asking.asked(**flags)
     if form == TABLE and not once and not wanted.offline and _on_terminal():
-        from gangctl.cli.gangs.summary import show  # noqa: PLC0415 -- rich, only where it shows
+        from gangctl.cli.gangs.dashboard import show  # noqa: PLC0415 -- rich, only where it shows
 
         show(wanted)
         return

@@ -1,4 +1,4 @@
-"""``gangctl top``: running and waiting gangs by queue, and on a terminal redrawn on changes and periodically.
+"""Running and waiting gangs by queue: phases, pods, requests, and the longest waiting one.
 
 The schema is published (``docs/top.schema.json``, generated from the types below): every key is always present.
 """
@@ -7,26 +7,16 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from contextlib import aclosing
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import Annotated, Final, Literal, TypedDict
 
-from rich.console import Console
-from rich.live import Live
-from rich.text import Text
-
 from gangctl.api.jobset import read_jobset
-from gangctl.api.objects import Key
 from gangctl.api.reportschema import QUANTITY
 from gangctl.cli.fitview import amount
-from gangctl.cli.gangs.asking import Asking, live
-from gangctl.cli.gangs.cluster import Reader
 from gangctl.cli.gangs.state import GangState
 from gangctl.cli.gangs.views import ago
-from gangctl.cli.gangs.watching import Watch
 from gangctl.cli.messages import plural
-from gangctl.cli.output import Section, Table, text_of, without_colour
+from gangctl.cli.output import Section, Table
 from gangctl.gang.plan import replicated_job_pods
 from gangctl.gang.report import requests_per_pod
 from gangctl.gang.requests import times, together
@@ -234,33 +224,3 @@ def _waiting_row(gang: WaitingReport, now: float) -> tuple[str, ...]:
         gang["reason"],
         gang["message"],
     )
-
-
-_TICK_SECONDS: Final = 1.0
-"""Interval of redraws without a change, because ages grow."""
-
-
-def show(asking: Asking, console: Console | None = None) -> None:
-    """Show it until Ctrl-C, the normal end."""
-    screen = console or Console(highlight=False, no_color=without_colour() or None)
-
-    async def follow(reader: Reader, _keys: list[Key]) -> None:
-        watch = Watch(reader)
-        known: dict[Key, Seen] = {}
-        with Live(console=screen, screen=True, auto_refresh=False) as picture:
-            async with aclosing(watch.turns(_TICK_SECONDS)) as turns:
-                async for changes in turns:
-                    for key, _, gang in changes:
-                        if gang is None:
-                            known.pop(key, None)
-                        else:
-                            known[key] = seen(reader.state, gang)
-                    now = datetime.now(UTC).timestamp()
-                    sections = summary_sections(summarise(known.values()), now)
-                    text = Text.from_ansi(text_of(sections, screen.width), no_wrap=True, overflow="crop")
-                    picture.update(text, refresh=True)
-
-    try:
-        live(asking, follow, watching=True)
-    except KeyboardInterrupt:
-        return

@@ -13,7 +13,7 @@ from gangctl.cli.install.components import JOB_WEBHOOK, NAMES
 from gangctl.cli.messages import note
 from gangctl.cli.output import print_answer
 from gangctl.errors import InputError
-from gangctl.runtime.election import MOST_SHARDS
+from gangctl.runtime.shards import MOST_SHARDS
 
 NAMESPACE: Final = "gangctl-system"
 

@@ -10,7 +10,7 @@ from importlib import resources
 from typing import Any, Final
 
 from gangctl.cli.install.components import COMPONENTS
-from gangctl.runtime.election import lease_names
+from gangctl.runtime.shards import lease_names
 from gangctl.sandbox.patches import json_patch
 
 Object = dict[str, Any]

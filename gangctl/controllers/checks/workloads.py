@@ -20,7 +20,7 @@ from gangctl.client.client import Client
 from gangctl.client.resources import JOBSETS
 from gangctl.controllers.caches import GangCaches
 from gangctl.controllers.checks.activity import Checks
-from gangctl.controllers.queues.sources import QUEUED_WORKLOADS
+from gangctl.controllers.queues.kinds import QUEUED_WORKLOADS
 from gangctl.controllers.reporter import RecordEvent
 from gangctl.errors import ConflictError, NotFoundError, plural
 from gangctl.gang.desired import Lifecycle, assess, desire

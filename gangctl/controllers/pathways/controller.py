@@ -56,9 +56,10 @@ from gangctl.runtime.controller import (
     requeue,
     retry,
 )
-from gangctl.runtime.election import Share, unwrapped_leadership_loss
+from gangctl.runtime.election import unwrapped_leadership_loss
 from gangctl.runtime.informer import Informer, InformerObserver
 from gangctl.runtime.metrics import PlacedGauge
+from gangctl.runtime.shards import Share
 
 MOST_NAMESPACES: Final = 200
 """Namespaces with labels of their own; the rest is counted together."""

@@ -24,6 +24,21 @@ from gangctl.client.pacing import Backoff
 from gangctl.client.resources import NAMESPACES, Resource
 from gangctl.controllers.caches import Observer
 from gangctl.controllers.policy_sources import project_whole
+from gangctl.controllers.queues.kinds import (
+    ADMISSION_CHECKS,
+    CLUSTER_QUEUES,
+    COHORTS,
+    CONFIG_KEY,
+    CONFIG_MAPS,
+    CONFIG_NAME,
+    ESSENTIAL,
+    LIMIT_RANGES,
+    LOCAL_QUEUES,
+    PRIORITY_CLASSES,
+    QUEUED_WORKLOADS,
+    RESOURCE_FLAVORS,
+    RUNTIME_CLASSES,
+)
 from gangctl.controllers.source import RETRY_SECONDS, Source
 from gangctl.errors import ApiError
 from gangctl.kueue.names import GROUP, KUEUE_NAMESPACE, VERSION
@@ -46,29 +61,6 @@ from gangctl.kueue.reading import (
     read_workload,
 )
 from gangctl.runtime.informer import InformerObserver, InformerOptions, Store
-
-CLUSTER_QUEUES: Final = Resource(GROUP, VERSION, "clusterqueues", "ClusterQueue", namespaced=False)
-COHORTS: Final = Resource(GROUP, VERSION, "cohorts", "Cohort", namespaced=False)
-LOCAL_QUEUES: Final = Resource(GROUP, VERSION, "localqueues", "LocalQueue")
-RESOURCE_FLAVORS: Final = Resource(GROUP, VERSION, "resourceflavors", "ResourceFlavor", namespaced=False)
-TOPOLOGIES: Final = Resource(GROUP, VERSION, "topologies", "Topology", namespaced=False)
-QUEUED_WORKLOADS: Final = Resource(GROUP, VERSION, "workloads", "Workload")
-"""Kueue's, not those of ``scheduling.k8s.io``."""
-ADMISSION_CHECKS: Final = Resource(GROUP, VERSION, "admissionchecks", "AdmissionCheck", namespaced=False)
-PRIORITY_CLASSES: Final = Resource(GROUP, VERSION, "workloadpriorityclasses", "WorkloadPriorityClass", namespaced=False)
-
-POD_PRIORITY_CLASSES: Final = Resource("scheduling.k8s.io", "v1", "priorityclasses", "PriorityClass", namespaced=False)
-LIMIT_RANGES: Final = Resource("", "v1", "limitranges", "LimitRange")
-RUNTIME_CLASSES: Final = Resource("node.k8s.io", "v1", "runtimeclasses", "RuntimeClass", namespaced=False)
-CONFIG_MAPS: Final = Resource("", "v1", "configmaps", "ConfigMap")
-
-CONFIG_NAME: Final = "kueue-manager-config"
-CONFIG_KEY: Final = "controller_manager_config.yaml"
-"""Where Kueue's manifests and chart put its configuration."""
-
-ESSENTIAL: Final = frozenset({CLUSTER_QUEUES.plural, LOCAL_QUEUES.plural, QUEUED_WORKLOADS.plural})
-"""A cluster that serves these has Kueue."""
-
 
 PERIOD_SECONDS: Final = 30.0
 ABSENT_CHECKS: Final = 3

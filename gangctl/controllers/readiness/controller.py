@@ -31,7 +31,7 @@ from gangctl.gang.desired import JobProgress
 from gangctl.readiness.facts import Collections, NodeFacts, PodFacts, Refused, Snapshot, assemble, is_followed
 from gangctl.readiness.result import Readiness
 from gangctl.runtime.controller import in_parts
-from gangctl.runtime.election import Share
+from gangctl.runtime.shards import Share
 
 
 class ReadinessObserver:

@@ -41,8 +41,9 @@ from gangctl.readiness.report import API_VERSION, KIND, GangStatus, gang_status
 from gangctl.readiness.result import Readiness
 from gangctl.runtime.controller import Action, Controller, ControllerObserver, ControllerOptions, await_change, requeue
 from gangctl.runtime.controller import retry as again
-from gangctl.runtime.election import Share, unwrapped_leadership_loss
+from gangctl.runtime.election import unwrapped_leadership_loss
 from gangctl.runtime.informer import Informer, InformerObserver
+from gangctl.runtime.shards import Share
 
 PLURAL: Final = "gangs"
 

@@ -32,9 +32,9 @@ from gangctl.kueue.states import phase_of
 from gangctl.kueue.stuck import Owner, Stuck, blocking_head, stuck_workload, without_workload
 from gangctl.readiness.facts import NodeFacts, PodFacts, QueueFacts, Refused
 from gangctl.readiness.reading import REFUSING_KINDS, read_node, read_pod, read_refusal
-from gangctl.runtime.election import Share
 from gangctl.runtime.informer import Informer, InformerObserver, InformerOptions, Store
 from gangctl.runtime.pernamespace import Namespaces, PerNamespaceInformer
+from gangctl.runtime.shards import Share
 
 HEAD_SECONDS: Final = 5.0
 """How long the head of a strict queue is cached: thousands may wait behind it, and finding it sorts them."""

@@ -33,7 +33,7 @@ from gangctl.gang.generation import ServedVersion
 from gangctl.gang.reasons import Reason
 from gangctl.kueue.configuration import KueueConfiguration
 from gangctl.kueue.objects import AdmissionCheck, Condition
-from gangctl.runtime.election import lease_names
+from gangctl.runtime.shards import lease_names
 from tests.cli.doctor.health import (
     JOBSET_SERVICE,
     NOW,

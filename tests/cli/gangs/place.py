@@ -11,7 +11,7 @@ from typing import Final
 
 import yaml
 
-from gangctl.controllers.queues import sources
+from gangctl.controllers.queues import kinds
 from gangctl.sandbox import faults
 from gangctl.sandbox.faults import Match
 from gangctl.sandbox.kinds import ResourceKind
@@ -27,13 +27,13 @@ KUEUE: Final = tuple(
     ResourceKind(each.group, each.version, each.plural, each.kind, namespaced=each.namespaced, custom=True)
     for each in (
         *(
-            sources.CLUSTER_QUEUES,
-            sources.COHORTS,
-            sources.LOCAL_QUEUES,
-            sources.RESOURCE_FLAVORS,
-            sources.QUEUED_WORKLOADS,
+            kinds.CLUSTER_QUEUES,
+            kinds.COHORTS,
+            kinds.LOCAL_QUEUES,
+            kinds.RESOURCE_FLAVORS,
+            kinds.QUEUED_WORKLOADS,
         ),
-        *(sources.ADMISSION_CHECKS, sources.PRIORITY_CLASSES),
+        *(kinds.ADMISSION_CHECKS, kinds.PRIORITY_CLASSES),
     )
 )
 _ANYTHING: Final = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}

@@ -16,7 +16,7 @@ from gangctl.client.resources import CUSTOM_RESOURCE_DEFINITIONS, JOBS, JOBSETS,
 from gangctl.client.transport import Transport
 from gangctl.controllers.checks.activity import GANG_ADMISSION_PARAMETERS, Checks, definitions, parameter_source
 from gangctl.controllers.checks.workloads import FIELD_MANAGER, WorkloadChecks
-from gangctl.controllers.queues.sources import ADMISSION_CHECKS, QUEUED_WORKLOADS
+from gangctl.controllers.queues.kinds import ADMISSION_CHECKS, QUEUED_WORKLOADS
 from gangctl.errors import NotFoundError
 from gangctl.gang.reasons import Notice
 from gangctl.kueue.checks import Progress, Status

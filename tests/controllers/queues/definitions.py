@@ -5,16 +5,16 @@ from __future__ import annotations
 from typing import Any
 
 from gangctl.client.resources import Resource
-from gangctl.controllers.queues import sources
+from gangctl.controllers.queues import kinds
 
 KUEUE: tuple[Resource, ...] = (
-    sources.CLUSTER_QUEUES,
-    sources.COHORTS,
-    sources.LOCAL_QUEUES,
-    sources.RESOURCE_FLAVORS,
-    sources.QUEUED_WORKLOADS,
-    sources.ADMISSION_CHECKS,
-    sources.PRIORITY_CLASSES,
+    kinds.CLUSTER_QUEUES,
+    kinds.COHORTS,
+    kinds.LOCAL_QUEUES,
+    kinds.RESOURCE_FLAVORS,
+    kinds.QUEUED_WORKLOADS,
+    kinds.ADMISSION_CHECKS,
+    kinds.PRIORITY_CLASSES,
 )
 
 

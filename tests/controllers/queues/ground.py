@@ -11,7 +11,7 @@ from gangctl.client.credentials import StaticCredentials
 from gangctl.client.resources import JOBSETS
 from gangctl.client.transport import Transport
 from gangctl.controllers.caches import project_jobset
-from gangctl.controllers.queues import sources
+from gangctl.controllers.queues import kinds
 from gangctl.controllers.queues.sources import QueueSources
 from gangctl.controllers.queues.view import Affected, QueueView
 from gangctl.controllers.source import Source
@@ -41,9 +41,7 @@ class Ground:
         for source in self.sources.all:
             source.informer.synced.set()
         self.put(self.sources.namespaces, "t", labels={"kubernetes.io/metadata.name": "t"})
-        self.put(
-            self.sources.configuration, sources.CONFIG_NAME, "kueue-system", data={sources.CONFIG_KEY: CONFIGURATION}
-        )
+        self.put(self.sources.configuration, kinds.CONFIG_NAME, "kueue-system", data={kinds.CONFIG_KEY: CONFIGURATION})
         self.flavor("f")
         self.queue("cq", 4)
         self.queue_key("q", "cq")

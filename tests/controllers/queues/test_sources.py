@@ -15,7 +15,7 @@ from gangctl.client.client import Client
 from gangctl.client.config import load_cluster
 from gangctl.client.resources import CUSTOM_RESOURCE_DEFINITIONS, Resource
 from gangctl.client.transport import Transport
-from gangctl.controllers.queues import sources
+from gangctl.controllers.queues import kinds
 from gangctl.controllers.queues.sources import ABSENT_CHECKS, Presence, QueueSources, podset_limit
 from gangctl.errors import ServerError
 from gangctl.sandbox.faults import Match, error
@@ -104,8 +104,8 @@ async def test_kueue_that_is_installed_later_is_followed(context: Context) -> No
     async with running(context):
         await context.until_present(False)
         await context.define()
-        await context.create(sources.CLUSTER_QUEUES, "cq", spec={"cohort": "all"})
-        await context.create(sources.LOCAL_QUEUES, "q", spec={"clusterQueue": "cq"})
+        await context.create(kinds.CLUSTER_QUEUES, "cq", spec={"cohort": "all"})
+        await context.create(kinds.LOCAL_QUEUES, "q", spec={"clusterQueue": "cq"})
         await context.until_present(True)
         await synced(context.sources.cluster_queues, context.sources.local_queues, context.sources.namespaces)
         queue = context.sources.local_queues.store.get("default", "q")
@@ -119,19 +119,19 @@ async def test_kueue_that_is_removed_and_reinstalled_is_followed(context: Contex
     async with running(context):
         await context.until_present(True)
         await synced(
-            *(source for source in context.sources.all if source.informer.resource.group == sources.COHORTS.group)
+            *(source for source in context.sources.all if source.informer.resource.group == kinds.COHORTS.group)
         )
         await context.remove()
         await context.until_present(False)
 
         async def gone() -> bool:
             listed = await context.client.list(CUSTOM_RESOURCE_DEFINITIONS)
-            return not [each for each in listed.items if each["spec"]["group"] == sources.COHORTS.group]
+            return not [each for each in listed.items if each["spec"]["group"] == kinds.COHORTS.group]
 
         await wait_for(gone, what="the definitions to be gone", interval=0.01)
         await context.define()
         await context.until_present(True)
-        await context.create(sources.LOCAL_QUEUES, "q", spec={"clusterQueue": "cq"})
+        await context.create(kinds.LOCAL_QUEUES, "q", spec={"clusterQueue": "cq"})
 
         async def seen() -> bool:
             return context.sources.local_queues.store.get("default", "q") is not None
@@ -163,12 +163,12 @@ async def test_a_forbidden_kind_is_reported_and_read_once_allowed(context: Conte
 
 
 async def test_a_missing_definition_does_not_hide_the_others(context: Context) -> None:
-    await context.define(*(each for each in KUEUE if each is not sources.COHORTS))
+    await context.define(*(each for each in KUEUE if each is not kinds.COHORTS))
     async with running(context):
         await context.until_present(True)
         await synced(context.sources.cluster_queues)
         assert "cohorts not read yet" in context.sources.unknown()
-        await context.define(sources.COHORTS)
+        await context.define(kinds.COHORTS)
         await synced(context.sources.cohorts)
 
 
@@ -176,9 +176,9 @@ async def test_only_kueues_own_configuration_is_read(context: Context) -> None:
     await context.define()
     namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": HERE}}
     await context.client.create(Resource("", "v1", "namespaces", "Namespace", namespaced=False), namespace)
-    for name, text in ((sources.CONFIG_NAME, "resources: {}"), ("other", "no")):
+    for name, text in ((kinds.CONFIG_NAME, "resources: {}"), ("other", "no")):
         body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "namespace": HERE}}
-        await context.client.create(sources.CONFIG_MAPS, {**body, "data": {sources.CONFIG_KEY: text}})
+        await context.client.create(kinds.CONFIG_MAPS, {**body, "data": {kinds.CONFIG_KEY: text}})
     async with running(context):
         await context.until_present(True)
         await synced(context.sources.configuration)
@@ -229,7 +229,7 @@ async def asked(discovery: Discovery, more: int) -> None:
 
 async def test_an_unreachable_api_server_changes_nothing() -> None:
     discovery = Discovery()
-    discovery.served, discovery.failing = sorted(sources.ESSENTIAL), True
+    discovery.served, discovery.failing = sorted(kinds.ESSENTIAL), True
     async with looking(discovery) as (presence, received):
         await asked(discovery, ABSENT_CHECKS + 2)
         assert (presence.present, received) == (None, [])
@@ -243,13 +243,13 @@ async def test_an_unreachable_api_server_changes_nothing() -> None:
 
 async def test_a_momentary_absence_of_kueue_is_ignored() -> None:
     discovery = Discovery()
-    discovery.served = sorted(sources.ESSENTIAL)
+    discovery.served = sorted(kinds.ESSENTIAL)
     async with looking(discovery) as (presence, received):
         await asked(discovery, 2)
         presence._missed = ABSENT_CHECKS - 2
         discovery.served = ["clusterqueues"]
         await asked(discovery, 1)
-        discovery.served = sorted(sources.ESSENTIAL)
+        discovery.served = sorted(kinds.ESSENTIAL)
         await asked(discovery, 3)
         assert (presence.present, received) == (True, [True])
         discovery.served = []

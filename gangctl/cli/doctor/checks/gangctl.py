@@ -18,7 +18,7 @@ from gangctl.cli.doctor.checks import hooks
 from gangctl.cli.doctor.facts import Deployment, Fact, Facts, Lease, Unseen, seen
 from gangctl.cli.doctor.outcome import Outcome, failed, ok, unknown, warning
 from gangctl.cli.messages import plural
-from gangctl.runtime.election import lease_names
+from gangctl.runtime.shards import lease_names
 from gangctl.webhooks.registration import FINGERPRINT
 
 LEASE: Final = "gangctl"

@@ -28,7 +28,7 @@ from gangctl.client.resources import (
     Resource,
 )
 from gangctl.controllers.discovery import served_resources
-from gangctl.controllers.queues import sources
+from gangctl.controllers.queues import kinds
 from gangctl.controllers.writer import scheduling_resources
 from gangctl.errors import ApiError, ForbiddenError, InvalidError, NotFoundError, ServerError, UnavailableError
 from gangctl.gang.generation import (
@@ -203,10 +203,10 @@ def _wanted(namespace: str, own: str, found: Generation | None, *, queues: bool)
     yield "list", NODES, "", "describe, why, fit --fixed-nodes"
     yield "create", JOBS, namespace, "why, plan (a dry run proves that pods keep their group)"
     if queues:
-        for resource in (sources.LOCAL_QUEUES, sources.QUEUED_WORKLOADS):
+        for resource in (kinds.LOCAL_QUEUES, kinds.QUEUED_WORKLOADS):
             yield "list", resource, namespace, "queue, fit"
-        yield "list", sources.CLUSTER_QUEUES, "", "queue, fit"
-        yield "list", sources.ADMISSION_CHECKS, "", _DOCTOR
+        yield "list", kinds.CLUSTER_QUEUES, "", "queue, fit"
+        yield "list", kinds.ADMISSION_CHECKS, "", _DOCTOR
     yield "create", JOBSETS, namespace, "doctor (a dry run asks gangctl's webhook), doctor --canary"
     yield "delete", JOBSETS, namespace, "doctor --canary"
     for resource in (MUTATING_WEBHOOK_CONFIGURATIONS, VALIDATING_WEBHOOK_CONFIGURATIONS, NAMESPACES):

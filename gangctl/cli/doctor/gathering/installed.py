@@ -22,14 +22,14 @@ from gangctl.client.resources import (
     VALIDATING_WEBHOOK_CONFIGURATIONS,
     Resource,
 )
-from gangctl.controllers.queues import sources
+from gangctl.controllers.queues import kinds
 from gangctl.errors import ForbiddenError, NotFoundError
 from gangctl.kueue.configuration import KueueConfiguration, read_configuration
 from gangctl.kueue.names import GATE, GROUP, VERSION
 from gangctl.kueue.objects import AdmissionCheck
 from gangctl.kueue.reading import read_check
 from gangctl.readiness.reading import unix
-from gangctl.runtime.election import MOST_SHARDS, lease_names
+from gangctl.runtime.shards import MOST_SHARDS, lease_names
 
 DEPLOYMENTS: Final = Resource("apps", "v1", "deployments", "Deployment")
 ENDPOINT_SLICES: Final = Resource("discovery.k8s.io", "v1", "endpointslices", "EndpointSlice")
@@ -168,10 +168,10 @@ async def kueue_configuration(gatherer: Gatherer) -> KueueConfiguration:
     if not await _has_kueue(gatherer):
         return read_configuration(None)
     try:
-        found = await gatherer.client.get(sources.CONFIG_MAPS, sources.CONFIG_NAME, gatherer.place.kueue_namespace)
+        found = await gatherer.client.get(kinds.CONFIG_MAPS, kinds.CONFIG_NAME, gatherer.place.kueue_namespace)
     except NotFoundError:
         return read_configuration(None)
-    text = (found.get("data") or {}).get(sources.CONFIG_KEY)
+    text = (found.get("data") or {}).get(kinds.CONFIG_KEY)
     return read_configuration(text if isinstance(text, str) else None)
 
 
@@ -179,7 +179,7 @@ async def kueue_checks(gatherer: Gatherer) -> tuple[AdmissionCheck, ...]:
     """All AdmissionChecks."""
     if not await _has_kueue(gatherer):
         return ()
-    page = await gatherer.client.list(sources.ADMISSION_CHECKS)
+    page = await gatherer.client.list(kinds.ADMISSION_CHECKS)
     return tuple(read_check(item) for item in page.items)
 
 

@@ -1,0 +1,47 @@
+"""``gangctl top`` on a terminal: the summary, redrawn on changes and periodically."""
+
+from __future__ import annotations
+
+from contextlib import aclosing
+from datetime import UTC, datetime
+from typing import Final
+
+from rich.console import Console
+from rich.live import Live
+from rich.text import Text
+
+from gangctl.api.objects import Key
+from gangctl.cli.gangs.asking import Asking, live
+from gangctl.cli.gangs.cluster import Reader
+from gangctl.cli.gangs.summary import Seen, seen, summarise, summary_sections
+from gangctl.cli.gangs.watching import Watch
+from gangctl.cli.output import text_of, without_colour
+
+_TICK_SECONDS: Final = 1.0
+"""Interval of redraws without a change, because ages grow."""
+
+
+def show(asking: Asking, console: Console | None = None) -> None:
+    """Show it until Ctrl-C, the normal end."""
+    screen = console or Console(highlight=False, no_color=without_colour() or None)
+
+    async def follow(reader: Reader, _keys: list[Key]) -> None:
+        watch = Watch(reader)
+        known: dict[Key, Seen] = {}
+        with Live(console=screen, screen=True, auto_refresh=False) as picture:
+            async with aclosing(watch.turns(_TICK_SECONDS)) as turns:
+                async for changes in turns:
+                    for key, _, gang in changes:
+                        if gang is None:
+                            known.pop(key, None)
+                        else:
+                            known[key] = seen(reader.state, gang)
+                    now = datetime.now(UTC).timestamp()
+                    sections = summary_sections(summarise(known.values()), now)
+                    text = Text.from_ansi(text_of(sections, screen.width), no_wrap=True, overflow="crop")
+                    picture.update(text, refresh=True)
+
+    try:
+        live(asking, follow, watching=True)
+    except KeyboardInterrupt:
+        return
