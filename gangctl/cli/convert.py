@@ -19,7 +19,7 @@ from gangctl.cli.output import print_objects
 from gangctl.gang.convert import Conversion, Notation, Object
 from gangctl.gang.convert import convert as convert_jobset
 from gangctl.gang.convert import replace_exclusive_topology as replace_topology
-from gangctl.migration.marks import systems_seen
+from gangctl.migration.draft import systems_seen
 from gangctl.migration.migrate import migrate
 from gangctl.migration.systems import NAMES, System
 

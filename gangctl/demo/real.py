@@ -27,11 +27,10 @@ from gangctl.demo.acts import Act, Attend, Patience
 from gangctl.demo.child import Controller
 from gangctl.demo.cluster import DEMO, Stage
 from gangctl.demo.display import Display
-from gangctl.demo.scenario import IMAGE
+from gangctl.demo.scenario import IMAGE, Size, size
 from gangctl.demo.scenario import JOBSETS as COUNT
 from gangctl.demo.scenario import PODS as PODS_OF_A_JOBSET
 from gangctl.demo.sight import Result, Verdict
-from gangctl.demo.sizing import Size, size
 from gangctl.errors import ClusterUnavailableError, ForbiddenError, NotFoundError
 from gangctl.webhooks.configurations import NAME as WEBHOOKS
 

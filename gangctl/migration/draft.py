@@ -1,18 +1,130 @@
-"""State of one JobSet's migration: its keys for the other scheduler, and the results so far."""
+"""State of one JobSet's migration: the marks of another scheduler on it, and the results so far.
+
+Marks are labels, annotations and scheduler names, with their field paths. JobSet copies those of a ReplicatedJob's
+template to the Jobs, and those of the pod template to the pods; those of the JobSet itself are not copied.
+"""
 
 from __future__ import annotations
 
+import dataclasses
 import re
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
-from typing import Final
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, Final
 
+from gangctl.api.fieldpath import FieldPath
 from gangctl.api.jobset import JobSet, ReplicatedJob
-from gangctl.errors import ErrorKind, FieldError
+from gangctl.errors import ErrorKind, FieldError, shown
 from gangctl.gang.convert import Object
 from gangctl.gang.plan import replicated_job_pods
-from gangctl.migration.marks import Level, Mark
-from gangctl.migration.systems import NAMES, Names, System
+from gangctl.migration.systems import NAMES, Field, Names, System
+
+FIELDS: Final[tuple[Field, ...]] = ("labels", "annotations")
+
+
+class Level(StrEnum):
+    """The object that gets a label or an annotation."""
+
+    JOBSET = "JobSet"
+    JOB = "Job"
+    POD = "pod"
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """One label or annotation; ``index`` is that of the ReplicatedJob, -1 on the JobSet."""
+
+    level: Level
+    index: int
+    field: Field
+    key: str
+    value: str
+    path: str
+
+
+def child(value: object, key: str) -> Mapping[str, Any]:
+    """The object below a key; an empty one if there is none."""
+    inner = value.get(key) if isinstance(value, dict) else None
+    return inner if isinstance(inner, dict) else {}
+
+
+def mentions(value: object, key: str) -> bool:
+    """Whether a label or annotation is used anywhere in an object: by a selector, an expression, the downward API."""
+    stack = [value]
+    while stack:
+        here = stack.pop()
+        if isinstance(here, dict):
+            stack += [*here.keys(), *here.values()]
+        elif isinstance(here, list):
+            stack += here
+        elif isinstance(here, str) and key in here:
+            return True
+    return False
+
+
+def pod_template(entry: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The pod template of an entry of ``spec.replicatedJobs``."""
+    return child(child(child(entry, "template"), "spec"), "template")
+
+
+def replicated_jobs(raw: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
+    """The entries of ``spec.replicatedJobs``, valid or not."""
+    entries = child(raw, "spec").get("replicatedJobs")
+    return [entry if isinstance(entry, dict) else {} for entry in (entries if isinstance(entries, list) else ())]
+
+
+def _holders(raw: Mapping[str, Any]) -> Iterator[tuple[Level, int, str, Mapping[str, Any]]]:
+    yield Level.JOBSET, -1, "", raw
+    for index, entry in enumerate(replicated_jobs(raw)):
+        path = f"spec.replicatedJobs[{index}].template"
+        template = child(entry, "template")
+        yield Level.JOB, index, path, template
+        yield Level.POD, index, f"{path}.spec.template", pod_template(entry)
+
+
+def read_marks(raw: Mapping[str, Any]) -> Iterator[Mark]:
+    """Every label and annotation of a JobSet and its templates; strings only, see :func:`check_texts`."""
+    for level, index, path, holder in _holders(raw):
+        for field in FIELDS:
+            for key, value in child(child(holder, "metadata"), field).items():
+                if isinstance(value, str):
+                    where = FieldPath.parse(path).child("metadata", field).key(key)
+                    yield Mark(level, index, field, key, value, str(where))
+
+
+def check_texts(raw: Mapping[str, Any], system: System) -> Iterator[FieldError]:
+    """Labels and annotations of the system that are no strings: an API server rejects these."""
+    for _, _, path, holder in _holders(raw):
+        for field in FIELDS:
+            for key, value in child(child(holder, "metadata"), field).items():
+                if NAMES[system].reads(key) and not isinstance(value, str):
+                    where = FieldPath.parse(path).child("metadata", field).key(key)
+                    detail = f"must be a text, in quotes, got {shown(value)}"
+                    yield FieldError(str(where), ErrorKind.TYPE_INVALID, detail)
+
+
+def schedulers(raw: Mapping[str, Any]) -> list[str]:
+    """``schedulerName`` of each ReplicatedJob's pods, empty if it has none."""
+    found = []
+    for entry in replicated_jobs(raw):
+        found.append(str(child(pod_template(entry), "spec").get("schedulerName") or ""))
+    return found
+
+
+def systems_seen(raw: Mapping[str, Any]) -> dict[System, tuple[str, str]]:
+    """The systems with marks on a JobSet, each with its first mark and field path."""
+    seen: dict[System, tuple[str, str]] = {}
+    for system, names in NAMES.items():
+        for index, scheduler in enumerate(schedulers(raw)):
+            if scheduler in names.schedulers:
+                path = f"spec.replicatedJobs[{index}].template.spec.template.spec.schedulerName"
+                seen.setdefault(system, (f"schedulerName {scheduler}", path))
+        for mark in read_marks(raw):
+            if names.reads(mark.key):
+                seen.setdefault(system, (f"{mark.field.removesuffix('s')} {mark.key}", mark.path))
+    return seen
+
 
 _NUMBER: Final = re.compile("0{0,9}[1-9][0-9]{0,9}")
 
@@ -58,15 +170,15 @@ class Draft:
     jobset: JobSet
     system: System
     marks: tuple[Mark, ...]
-    groups: list[Group] = field(default_factory=list)
-    queues: list[str] = field(default_factory=list)
+    groups: list[Group] = dataclasses.field(default_factory=list)
+    queues: list[str] = dataclasses.field(default_factory=list)
     topology_key: str | None = None
-    dropped: set[int] = field(default_factory=set)
+    dropped: set[int] = dataclasses.field(default_factory=set)
     """Objects of the input that this JobSet no longer needs."""
-    leaving: set[int] = field(default_factory=set)
+    leaving: set[int] = dataclasses.field(default_factory=set)
     """Indexes of the ReplicatedJobs whose ``schedulerName`` is removed."""
-    problems: list[Problem] = field(default_factory=list)
-    notes: list[Note] = field(default_factory=list)
+    problems: list[Problem] = dataclasses.field(default_factory=list)
+    notes: list[Note] = dataclasses.field(default_factory=list)
 
     @property
     def names(self) -> Names:

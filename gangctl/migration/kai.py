@@ -12,8 +12,7 @@ from typing import Final
 from gangctl.errors import ErrorKind
 from gangctl.gang.config import is_label_key
 from gangctl.gang.plan import job_pods, pods_per_job
-from gangctl.migration.draft import Draft, Group, check_minimum, listed, scheduler_path
-from gangctl.migration.marks import Level
+from gangctl.migration.draft import Draft, Group, Level, check_minimum, listed, scheduler_path
 
 MIN_MEMBER: Final = "kai.scheduler/batch-min-member"
 QUEUE: Final = "kai.scheduler/queue"

@@ -17,22 +17,23 @@ from gangctl.gang.config import GangConfig, GangMode, is_configured
 from gangctl.gang.convert import Notation, Object, check_words, convert, options_text, with_key, with_metadata
 from gangctl.gang.resolve import ClusterRules, resolve
 from gangctl.migration import kai, volcano
-from gangctl.migration.draft import Draft, Note, Problem, scheduler_path
-from gangctl.migration.kinds import check_kind
-from gangctl.migration.marks import (
+from gangctl.migration.draft import (
     FIELDS,
+    Draft,
     Level,
+    Note,
+    Problem,
     check_texts,
     child,
     mentions,
     pod_template,
     read_marks,
     replicated_jobs,
+    scheduler_path,
     systems_seen,
 )
-from gangctl.migration.modes import gang_config
-from gangctl.migration.podgroups import PodGroup, drop, read_coscheduling, read_pod_groups
-from gangctl.migration.systems import NAMES, System
+from gangctl.migration.podgroups import PodGroup, drop, gang_config, read_coscheduling, read_pod_groups
+from gangctl.migration.systems import NAMES, System, check_kind
 
 
 def check_words_of(draft: Draft) -> None:

@@ -1,4 +1,4 @@
-"""PodGroups of Volcano and coscheduling: their fields, their JobSets, and their gangs.
+"""PodGroups of Volcano and coscheduling: their fields, their JobSets, and their gangs, as modes of GangConfig.
 
 Coscheduling (scheduler-plugins ``pkg/coscheduling/core``) makes one gang of all pods that a label puts into one
 PodGroup: pods count by label and namespace, with any owner, and start when ``minMember`` of them have a node. The
@@ -13,10 +13,45 @@ from typing import Any, Final
 
 from gangctl.api.jobset import ReplicatedJob
 from gangctl.errors import ErrorKind
+from gangctl.gang.config import GangConfig, GangMode, GangOptions
 from gangctl.gang.convert import Object
-from gangctl.migration.draft import Draft, Group, Note, check_minimum, scheduler_path
-from gangctl.migration.marks import Mark
+from gangctl.migration.draft import Draft, Group, Mark, Note, check_minimum, listed, scheduler_path
 from gangctl.migration.systems import Names
+
+
+def _single(draft: Draft, group: Group) -> GangConfig:
+    """One gang of several ReplicatedJobs: the JobSet's, without those that are not in it."""
+    members = {rj.index for rj in group.members}
+    rjs = draft.jobset.replicated_jobs
+    return GangConfig(GangMode.GANG, tuple(None if rj.index in members else GangMode.OFF for rj in rjs))
+
+
+def _mode(group: Group) -> GangMode:
+    (rj,) = group.members
+    return GangMode.REPLICATED_GANG if group.per_job and rj.replicas > 1 else GangMode.GANG
+
+
+def gang_config(draft: Draft) -> GangConfig:
+    """The configuration equivalent to a draft's groups; adds a problem if there is none."""
+    rjs = draft.jobset.replicated_jobs
+    shared = [group for group in draft.groups if len(group.members) > 1]
+    config = GangConfig(None, (None,) * len(rjs))
+    if shared and len(draft.groups) > 1:
+        detail = (
+            f"a gang of {listed(shared[0].members)} beside another gang cannot be said: one gang of the whole JobSet, "
+            "one per replicated job, or one per replica"
+        )
+        draft.refuse(shared[0].path, detail)
+    elif shared:
+        config = _single(draft, shared[0])
+    elif len(draft.groups) == len(rjs) == 1 and _mode(draft.groups[0]) is GangMode.GANG:
+        config = _single(draft, draft.groups[0])
+    else:
+        modes = {group.members[0].index: _mode(group) for group in draft.groups}
+        config = GangConfig(None, tuple(modes.get(rj.index) for rj in rjs))
+    options = GangOptions.model_validate({"topologyKey": draft.topology_key})
+    return GangConfig(config.jobset, config.replicated_jobs, options)
+
 
 _DERIVED: Final = frozenset({"minMember", "minResources", "queue"})
 """Fields that gangctl computes, or that are noted with the queue."""

@@ -12,8 +12,7 @@ from typing import Final
 from gangctl.api.jobset import ReplicatedJob
 from gangctl.gang.convert import Object
 from gangctl.gang.plan import job_pods
-from gangctl.migration.draft import Draft, Group, check_minimum, listed, scheduler_path
-from gangctl.migration.marks import Level
+from gangctl.migration.draft import Draft, Group, Level, check_minimum, listed, scheduler_path
 from gangctl.migration.podgroups import PodGroup, add_named_group, named_members
 
 MIN_MEMBER: Final = "scheduling.volcano.sh/group-min-member"

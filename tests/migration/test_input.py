@@ -12,7 +12,7 @@ from gangctl.api.jobset import read_jobset
 from gangctl.gang.convert import Notation, convert
 from gangctl.gang.plan import job_pods, replicated_job_pods
 from gangctl.gang.resolve import ClusterRules, resolve
-from gangctl.migration.marks import systems_seen
+from gangctl.migration.draft import systems_seen
 from gangctl.migration.migrate import migrate
 from gangctl.migration.systems import NAMES, System
 from tests.cli.manifests import CONFIG_MAP, SERVICE
