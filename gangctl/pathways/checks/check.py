@@ -98,7 +98,7 @@ def check_pod_names(found: Findings) -> None:
         found.refuse(InvalidReason.NAME_TOO_LONG, NAME, detail, ErrorKind.TOO_LONG)
 
 
-_ELASTIC: Final = "spec.controller.elasticSlices"
+ELASTIC: Final = "spec.controller.elasticSlices"
 _PRIORITY: Final = "spec.workers[0].priorityClassName"
 _DEFAULT_SCHEDULER: Final = "default-scheduler"
 _GROUPS: Final = ("schedulingGroup", "workloadRef")
@@ -128,7 +128,7 @@ def _check_elastic(found: Findings) -> None:
     for path, mode in ((GANG_MODE_PATH, found.job.gang_mode), (WORKER_MODE_PATH, found.job.worker_mode)):
         if mode is GangMode.GANG:
             detail = (
-                f"Gang could not start, or go on, with a slice missing, as {found.place(_ELASTIC)} "
+                f"Gang could not start, or go on, with a slice missing, as {found.place(ELASTIC)} "
                 f"({found.job.elastic_slices}) allows: use {WORKER_MODE}: ReplicatedGang, a group for each slice"
             )
             where = annotation(GANGS) if GANGS in found.job.annotations else path
@@ -267,7 +267,6 @@ def _is_of_cubes(part: Slice) -> bool:
 
 
 DIRECTORY: Final = "spec.pathwaysDir"
-ELASTIC: Final = "spec.controller.elasticSlices"
 MOST_SLICES: Final = MAX_JOBS - 1
 """Every slice is a Job, and the head is one."""
 

@@ -190,7 +190,7 @@ class Flags:
     """``Always``, ``IfNotPresent`` or ``Never`` for the user's container. Default: the API's."""
     docker_resources: tuple[str, ...] = ()
     """``requests.NAME=QUANTITY`` or ``limits.NAME=QUANTITY`` of the user's container, in place of 2 CPUs and 8Gi
-    requested and a limit of 24 CPUs and 100G; without a quantity there is none of it."""
+    requested and a limit of 24 CPUs and 100G; without a quantity there are neither."""
     privileged: bool | None = None
     """Whether the user's container is privileged. Default: in profile xpk."""
     mount_tmp: bool | None = None

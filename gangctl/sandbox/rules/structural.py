@@ -237,7 +237,6 @@ METADATA_FIELDS: Final = frozenset(
     }
 )
 _KEEP: Final = "x-kubernetes-preserve-unknown-fields"
-_ALWAYS_KNOWN: Final = frozenset({"apiVersion", "kind", "metadata"})
 # CEL rules are not evaluated on values with type errors.
 _BLOCKING: Final = frozenset(
     {"FieldValueRequired", "FieldValueTooLong", "FieldValueTooMany", "FieldValueTypeInvalid", "FieldValueNotSupported"}
@@ -258,7 +257,7 @@ def prune(value: Any, schema: Schema, path: str = "", *, root: bool = True) -> l
         inner = part(schema, key)
         if root and key == "metadata":
             removed += _prune_metadata(value[key], here)
-        elif root and key in _ALWAYS_KNOWN:
+        elif root and key in _ROOT_FIELDS:
             continue
         elif inner is not None:
             removed += prune(value[key], inner, here, root=False)
