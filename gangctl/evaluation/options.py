@@ -21,10 +21,9 @@ class EvaluatorOptions:
     ``minor`` is the Kubernetes minor whose CEL libraries native policies get.
     A review with at most ``local_values`` values and no text longer than ``local_text`` is small: it gets
     ``slice_seconds`` of CPU time on the event loop. The rest of its policies, and all policies of a large review, are
-    evaluated together in one worker, each for at most ``shared_seconds`` of CPU time. A policy that takes longer is
-    killed there and evaluated by itself for at most ``policy_seconds``. A policy that took ``slow_seconds`` gets a
-    penalty: for ``penalty_seconds`` it is evaluated by itself for reviews of that size. All of a review takes
-    ``request_seconds`` of wall-clock time at most.
+    evaluated together in one worker. A policy that takes ``slow_seconds`` of CPU time there gets a penalty: for
+    ``penalty_seconds`` it is evaluated by itself for reviews of that size, for at most ``policy_seconds`` each. What
+    takes longer than its limit is killed. All of a review takes ``request_seconds`` of wall-clock time at most.
 
     ``workers`` processes evaluate: the first serves small reviews only, the last one serves all. ``spares`` more are
     ready to replace them. With ``ahead`` they are started at once and load policies before these are in force, for at
@@ -37,7 +36,6 @@ class EvaluatorOptions:
     local_values: int = 20_000
     slice_seconds: float = 0.004
     slow_seconds: float = 0.1
-    shared_seconds: float = 0.25
     policy_seconds: float = POLICY_SECONDS
     request_seconds: float = REQUEST_SECONDS
     load_seconds: float = 5.0

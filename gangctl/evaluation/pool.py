@@ -260,7 +260,7 @@ class Pool:
         answer = await self._receive(worker, None, options.policy_seconds, request.deadline)
         if answer is None or answer.value != READ:
             raise AssertionError("a worker answered something else")
-        limit = options.policy_seconds if queue == "penalized" else options.shared_seconds
+        limit = options.policy_seconds if queue == "penalized" else options.slow_seconds
         while task.entries:
             began = self._clock.now()
             answer = await self._receive(worker, task.entries[0], limit, request.deadline)

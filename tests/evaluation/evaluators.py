@@ -23,7 +23,6 @@ from tests.evaluation.scripted import review
 LOCAL = EvaluatorOptions(slice_seconds=1e6, local_text=10**9, local_values=10**9, ahead=False)
 PATIENT = EvaluatorOptions(
     slice_seconds=0,
-    shared_seconds=30,
     policy_seconds=30,
     request_seconds=600,
     load_seconds=300,

@@ -102,6 +102,4 @@ class Service:
                 work_for(0.5)
             case "longer":
                 self.over = True
-            case "rude":
-                work_for(0.15)
         return Outcome(name, matched=True, steps=os.getpid())

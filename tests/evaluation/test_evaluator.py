@@ -46,9 +46,7 @@ pytestmark = pytest.mark.usefixtures("nobody_is_left")
 SLOW = replace(PATIENT, slow_seconds=0)
 """Each policy gets a penalty the first time it is evaluated."""
 
-UNBOUNDED = EvaluatorOptions(
-    shared_seconds=60, policy_seconds=60, request_seconds=600, load_seconds=300, slow_seconds=600
-)
+UNBOUNDED = EvaluatorOptions(slow_seconds=600, policy_seconds=600, request_seconds=600, load_seconds=300)
 """Only the time slice bounds a policy; what a review is, and where it goes, are as in gangctl."""
 
 
@@ -253,9 +251,7 @@ async def test_the_number_of_waiting_reviews_is_limited() -> None:
     assert set(seen.missing) == {("small", "full")}
 
 
-HOSTILE_OPTIONS = EvaluatorOptions(
-    slice_seconds=0, shared_seconds=0.15, request_seconds=600, load_seconds=300, policy_seconds=1.0
-)
+HOSTILE_OPTIONS = EvaluatorOptions(slice_seconds=0, request_seconds=600, load_seconds=300, policy_seconds=1.0)
 """What hangs ends with its CPU time: that of a review would pass while the machine stands still."""
 
 

@@ -142,7 +142,6 @@ def options_of(minor: str) -> EvaluatorOptions:
         slice_seconds=0.25,
         local_text=1 << 20,
         local_values=1 << 20,
-        shared_seconds=POLICY_SECONDS,
         slow_seconds=POLICY_SECONDS,
         load_seconds=30.0,
         request_seconds=60.0,
