@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from gangctl.cel.evaluation.arithmetic import decoded
@@ -11,29 +11,39 @@ from gangctl.cel.faults import EvalError, EvalKind
 from gangctl.cel.library.values import KEYS, MISSING, NONE, Optional, Uint, find, invalid
 
 
-def select(operand: Code, field: str, offset: int) -> Code:
-    """``operand.field``: the most frequent step, and therefore one function."""
+def select(operand: Code, fields: Sequence[tuple[str, int]]) -> Code:
+    """``operand.a.b``, of each field its name and place: the most frequent steps, and therefore one function."""
+    steps, first = len(fields), fields[0][1]
 
     def run(frame: Frame) -> Any:
-        frame.unpaid += 1
+        frame.unpaid += steps
         if frame.unpaid >= STEPS_PER_PAYMENT:
             frame.settle()
+        offset = first
         try:
             value = operand(frame)
-            if type(value) is dict:
-                found = value.get(field, MISSING)
-                return found if type(found) in _AS_THEY_ARE else _there(decoded(found), field)
-            if value is frame.variables:
-                return _variable(frame, field)
-            if type(value) is Optional:
-                return _chained(value, field)
-            return _there(MISSING if isinstance(value, (list, tuple)) else _entry(value, field), field)
+            for field, offset in fields:  # noqa: B007 - it is the place of an error
+                if type(value) is dict:
+                    found = value.get(field, MISSING)
+                    value = found if type(found) in _AS_THEY_ARE else _there(decoded(found), field)
+                else:
+                    value = _selected(frame, value, field)
         except EvalError as error:
             if error.offset < 0:
                 error.offset = offset
             raise
+        return value
 
     return run
+
+
+def _selected(frame: Frame, value: Any, field: str) -> Any:
+    """A field of what is not an object of JSON."""
+    if value is frame.variables:
+        return _variable(frame, field)
+    if type(value) is Optional:
+        return _chained(value, field)
+    return _there(MISSING if isinstance(value, (list, tuple)) else _entry(value, field), field)
 
 
 def _there(found: Any, field: str) -> Any:
@@ -62,6 +72,8 @@ def has(operand: Code, field: str) -> Code:
 
     def run(frame: Frame) -> bool:
         value = operand(frame)
+        if type(value) is dict:
+            return field in value
         if value is frame.variables:
             return field in frame.variables
         if type(value) is Optional:
@@ -122,7 +134,7 @@ def _key(key: Any, offset: int) -> Any:
 
 def _entry(operand: Any, key: Any) -> Any:
     """An entry of a map or element of a list, or MISSING: also for values without entries, as natively."""
-    if isinstance(operand, Mapping):
+    if type(operand) is dict or isinstance(operand, Mapping):
         value = find(operand, key)
     elif isinstance(operand, (list, tuple)):
         position = _position(key)

@@ -9,7 +9,7 @@ from gangctl.cel.ast import Bind, Call, Comprehension, Index, ListOf, Literal, M
 from gangctl.cel.evaluation import access
 from gangctl.cel.evaluation.arithmetic import OPERATORS, RELATIONS, Operator, Relation, negate
 from gangctl.cel.evaluation.comprehensions import MACROS, Loop, bind, comprehension
-from gangctl.cel.evaluation.frame import Code, Frame, placed
+from gangctl.cel.evaluation.frame import STEPS_PER_PAYMENT, Code, Frame, placed
 from gangctl.cel.evaluation.functions import Function, resolve, strict
 from gangctl.cel.faults import CompileError, CompileKind, EvalError, EvalKind
 from gangctl.cel.library.values import (
@@ -57,7 +57,7 @@ def compile_node(node: Node, types: Mapping[int, Type]) -> Code:
             value = Uint(node.value) if node.kind == "uint" and isinstance(node.value, int) else node.value
             return _constant(value)
         case Name():
-            return placed(_name(node.name), node.span.start)
+            return _name(node.name, node.span.start)
         case Select():
             return _select(node, types)
         case Index():
@@ -87,16 +87,19 @@ def _constant(value: Any) -> Code:
     return run
 
 
-def _name(name: str) -> Code:
-    """A variable, or a type."""
+def _name(name: str, offset: int) -> Code:
+    """A variable, or a type: the second most frequent step."""
 
     def run(frame: Frame) -> Any:
+        frame.unpaid += 1
+        if frame.unpaid >= STEPS_PER_PAYMENT:
+            frame.settle()
         value = frame.names.get(name, MISSING)
         if value is not MISSING:
             return value
         if name in TYPES:
             return TYPES[name]
-        raise EvalError(EvalKind.OTHER, f"'{name}' has no value")
+        raise EvalError(EvalKind.OTHER, f"'{name}' has no value", offset)
 
     return run
 
@@ -105,12 +108,15 @@ def _select(node: Select, types: Mapping[int, Type]) -> Code:
     path = _dotted(node)
     if path in TYPES:
         return _constant(TYPES[path])
-    operand, offset = compile_node(node.operand, types), max(node.operand.span.end, node.span.start)
-    if node.test:
-        return placed(access.has(operand, node.field), offset)
-    if node.optional:
-        return placed(access.select_optional(operand, node.field), offset)
-    return access.select(operand, node.field, offset)
+    if node.test or node.optional:
+        make = access.has if node.test else access.select_optional
+        return placed(make(compile_node(node.operand, types), node.field), _place(node))
+    fields: list[tuple[str, int]] = []
+    operand: Node = node
+    while isinstance(operand, Select) and not operand.test and not operand.optional and _dotted(operand) not in TYPES:
+        fields.append((operand.field, _place(operand)))
+        operand = operand.operand
+    return access.select(compile_node(operand, types), fields[::-1])
 
 
 def _dotted(node: Node) -> str:

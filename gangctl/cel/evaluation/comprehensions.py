@@ -77,10 +77,10 @@ def _elements(frame: Frame, loop: Loop, target: Any) -> Iterator[Any]:
     Of two variables the first is the index or key.
     """
     names = frame.names
-    if isinstance(target, Mapping):
-        entries: Any = target.items() if len(loop.names) > 1 else target
-    elif isinstance(target, (list, tuple)):
-        entries = enumerate(target) if len(loop.names) > 1 else target
+    if isinstance(target, (list, tuple)):
+        entries: Any = enumerate(target) if len(loop.names) > 1 else target
+    elif isinstance(target, Mapping):
+        entries = target.items() if len(loop.names) > 1 else target
     else:
         raise no_such_overload("a macro over what is neither a list nor a map")
     if len(loop.names) == 1:
