@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
 from typing import ClassVar, Final
 
-from gangctl.cel.library.values import Extension, Overload, function, invalid, method
+from gangctl.cel.library.values import Extension, Overload, function, method, readable, reading
 
 LONGEST: Final = 64
 """Characters of an address."""
@@ -39,19 +39,7 @@ def parse(text: str) -> IPv4Address | IPv6Address:
     return address
 
 
-def _ip(text: str) -> Ip:
-    try:
-        return Ip(parse(text))
-    except ValueError as error:
-        raise invalid(f"ip: {error}") from None
-
-
-def _is_ip(text: str) -> bool:
-    try:
-        parse(text)
-    except ValueError:
-        return False
-    return True
+_ip: Final = reading("ip", lambda text: Ip(parse(text)))
 
 
 def _is_canonical(text: str) -> bool:
@@ -79,7 +67,7 @@ def _is_global_unicast(ip: Ip) -> bool:
 _KIND: Final = Ip.KIND
 OVERLOADS: Final[tuple[Overload, ...]] = (
     function("ip", _ip, "string"),
-    function("isIP", _is_ip, "string"),
+    function("isIP", readable(parse), "string"),
     function("ip.isCanonical", _is_canonical, "string"),
     function("string", lambda ip: str(ip.address), _KIND),
     method("family", lambda ip: ip.address.version, _KIND),
@@ -120,26 +108,8 @@ def parse_cidr(text: str) -> Cidr:
     return Cidr(address, prefix)
 
 
-def _cidr(text: str) -> Cidr:
-    try:
-        return parse_cidr(text)
-    except ValueError as error:
-        raise invalid(f"cidr: {error}") from None
-
-
-def _is_cidr(text: str) -> bool:
-    try:
-        parse_cidr(text)
-    except ValueError:
-        return False
-    return True
-
-
-def _address(text: str) -> Ip:
-    try:
-        return Ip(parse(text))
-    except ValueError as error:
-        raise invalid(f"containsIP: {error}") from None
+_cidr: Final = reading("cidr", parse_cidr)
+_address: Final = reading("containsIP", lambda text: Ip(parse(text)))
 
 
 def _contains_ip(cidr: Cidr, other: Ip) -> bool:
@@ -157,7 +127,7 @@ def _masked(cidr: Cidr) -> Cidr:
 _CIDR: Final = Cidr.KIND
 CIDR_OVERLOADS: Final[tuple[Overload, ...]] = (
     function("cidr", _cidr, "string"),
-    function("isCIDR", _is_cidr, "string"),
+    function("isCIDR", readable(parse_cidr), "string"),
     function("string", lambda cidr: f"{cidr.address}/{cidr.prefix}", _CIDR),
     method("containsIP", lambda cidr, text: _contains_ip(cidr, _address(text)), _CIDR, "string"),
     method("containsIP", _contains_ip, _CIDR, Ip.KIND),

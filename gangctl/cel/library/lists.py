@@ -11,9 +11,7 @@ from gangctl.cel.library.equality import compare, equal, key_of, ordered
 from gangctl.cel.library.values import (
     INT_MAX,
     INT_MIN,
-    NONE,
     UINT_MAX,
-    Optional,
     Overload,
     Spending,
     Uint,
@@ -159,14 +157,6 @@ def _distinct(spending: Spending, values: Sequence[Any]) -> list[Any]:
     return found
 
 
-def _first(values: Sequence[Any]) -> Optional:
-    return Optional(True, values[0]) if values else NONE
-
-
-def _last(values: Sequence[Any]) -> Optional:
-    return Optional(True, values[-1]) if values else NONE
-
-
 def _sort(spending: Spending, values: Sequence[Any]) -> list[Any]:
     return _sort_by_keys(spending, values, values)
 
@@ -205,8 +195,6 @@ OVERLOADS: Final[tuple[Overload, ...]] = (
     metered(method("indexOf", _index_of, "list", "dyn")),
     metered(method("lastIndexOf", _last_index_of, "list", "dyn")),
     metered(method("includes", _includes, "dyn", "dyn")),
-    method("first", _first, "list"),
-    method("last", _last, "list"),
     method("slice", _slice, "list", "int", "int"),
     metered(method("flatten", _flatten, "list")),
     metered(method("flatten", _flatten, "list", "int")),

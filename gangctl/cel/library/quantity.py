@@ -14,7 +14,17 @@ from functools import lru_cache, total_ordering
 from typing import ClassVar, Final
 
 from gangctl.cel.faults import EvalError, EvalKind
-from gangctl.cel.library.values import INT_MAX, INT_MIN, Extension, Overload, function, invalid, method
+from gangctl.cel.library.values import (
+    INT_MAX,
+    INT_MIN,
+    Extension,
+    Overload,
+    function,
+    invalid,
+    method,
+    readable,
+    reading,
+)
 
 LONGEST: Final = 512
 """Characters of a quantity."""
@@ -130,22 +140,12 @@ def _decimal(sign: int, number: int, exponent: int) -> Quantity:
     return Quantity(sign * rounded, _NANO, exact=False)
 
 
-def _quantity(text: str) -> Quantity:
-    try:
-        return parse(text)
-    except ValueError as error:
-        raise invalid(f"quantity: {error}") from None
-
-
 def _is_quantity(text: str) -> bool:
     try:
-        parse(text)
-    except ValueError:
-        return False
+        return readable(parse)(text)
     except EvalError:
         # Too large to compute with, but a valid quantity.
         return True
-    return True
 
 
 def _added(left: Quantity, right: Quantity) -> Quantity:
@@ -203,7 +203,7 @@ def _compare(left: Quantity, right: Quantity) -> int:
 
 _KIND: Final = Quantity.KIND
 OVERLOADS: Final[tuple[Overload, ...]] = (
-    function("quantity", _quantity, "string"),
+    function("quantity", reading("quantity", parse), "string"),
     function("isQuantity", _is_quantity, "string"),
     function("sign", _sign, _KIND),
     method("isGreaterThan", lambda left, right: _compare(left, right) > 0, _KIND, _KIND),

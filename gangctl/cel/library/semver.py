@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import total_ordering
 from typing import ClassVar, Final
 
-from gangctl.cel.library.values import INT_MAX, UINT_MAX, Extension, Overload, function, invalid, method
+from gangctl.cel.library.values import INT_MAX, UINT_MAX, Extension, Overload, function, method, readable, reading
 
 LONGEST: Final = 1024
 """Characters of a version."""
@@ -97,18 +97,7 @@ def _without_zeros(part: str) -> str:
 
 
 def _semver(text: str, normalize: bool = False) -> Semver:
-    try:
-        return parse(_normalized(text) if normalize else text)
-    except ValueError as error:
-        raise invalid(f"semver: {error}") from None
-
-
-def _is_semver(text: str, normalize: bool = False) -> bool:
-    try:
-        parse(_normalized(text) if normalize else text)
-    except ValueError:
-        return False
-    return True
+    return parse(_normalized(text) if normalize else text)
 
 
 def _compare(left: Semver, right: Semver) -> int:
@@ -122,10 +111,10 @@ def _int64(value: int) -> int:
 
 _KIND: Final = Semver.KIND
 OVERLOADS: Final[tuple[Overload, ...]] = (
-    function("semver", _semver, "string"),
-    function("semver", _semver, "string", "bool"),
-    function("isSemver", _is_semver, "string"),
-    function("isSemver", _is_semver, "string", "bool"),
+    function("semver", reading("semver", _semver), "string"),
+    function("semver", reading("semver", _semver), "string", "bool"),
+    function("isSemver", readable(_semver), "string"),
+    function("isSemver", readable(_semver), "string", "bool"),
     method("isGreaterThan", lambda left, right: left > right, _KIND, _KIND),
     method("isLessThan", lambda left, right: left < right, _KIND, _KIND),
     method("compareTo", _compare, _KIND, _KIND),

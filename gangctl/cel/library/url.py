@@ -12,7 +12,7 @@ from string import ascii_letters, digits
 from typing import ClassVar, Final
 
 from gangctl.cel.library.string_format import quoted
-from gangctl.cel.library.values import Extension, Overload, function, invalid, method
+from gangctl.cel.library.values import Extension, Overload, function, invalid, method, readable
 
 LONGEST: Final = 64 * 1024
 """Characters of a URL."""
@@ -235,18 +235,10 @@ def _url(text: str) -> Url:
         raise invalid("url: not an absolute URL") from None
 
 
-def _is_url(text: str) -> bool:
-    try:
-        parse_request(text)
-    except ValueError:
-        return False
-    return True
-
-
 _KIND: Final = Url.KIND
 OVERLOADS: Final[tuple[Overload, ...]] = (
     function("url", _url, "string"),
-    function("isURL", _is_url, "string"),
+    function("isURL", readable(parse_request), "string"),
     method("getScheme", lambda url: url.scheme, _KIND),
     method("getHost", lambda url: _shown(_bytes(url.host)), _KIND),
     method("getHostname", lambda url: _shown(_bytes(_split_port(url.host)[0])), _KIND),

@@ -278,6 +278,31 @@ def metered(overload: Overload) -> Overload:
     return replace(overload, metered=True)
 
 
+def reading(name: str, parse: Callable[..., Any]) -> Callable[..., Any]:
+    """The function ``name``, which reads a text: what ``parse`` refuses by ValueError is an invalid argument."""
+
+    def read(*arguments: Any) -> Any:
+        try:
+            return parse(*arguments)
+        except ValueError as error:
+            raise invalid(f"{name}: {error}") from None
+
+    return read
+
+
+def readable(parse: Callable[..., Any]) -> Callable[..., bool]:
+    """Whether ``parse`` takes a text."""
+
+    def test(*arguments: Any) -> bool:
+        try:
+            parse(*arguments)
+        except ValueError:
+            return False
+        return True
+
+    return test
+
+
 def table(overloads: Iterable[Overload], *, member: bool) -> Mapping[str, Function]:
     """Overloads of methods or of functions, gathered by name."""
     gathered: dict[str, list[Overload]] = {}

@@ -11,7 +11,7 @@ from gangctl.cel.faults import EvalError, EvalKind
 from gangctl.cel.library.equality import compare, equal
 from gangctl.cel.library.quantity import parse
 from gangctl.cel.library.registry import FUNCTIONS, METHODS
-from gangctl.cel.library.values import INT_MAX, NONE, UINT_MAX, Optional, Uint, entered
+from gangctl.cel.library.values import INT_MAX, UINT_MAX, Uint, entered
 from gangctl.cel.meter import StepMeter
 from gangctl.cel.times import Duration
 from tests.rows import each
@@ -87,12 +87,6 @@ def test_invalid_sums_are_errors(several: list[object], kind: EvalKind) -> None:
     with pytest.raises(EvalError) as caught:
         METHODS["sum"](several)
     assert caught.value.kind is kind
-
-
-def test_first_and_last_are_optional() -> None:
-    assert METHODS["first"]([1, 2]) == Optional(present=True, value=1)
-    assert METHODS["last"]([1, 2]) == Optional(present=True, value=2)
-    assert METHODS["first"]([]) == METHODS["last"]([]) == NONE
 
 
 @each(
