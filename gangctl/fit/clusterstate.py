@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 from gangctl.api.objects import Object
 from gangctl.fit.ends import Outlook
@@ -62,51 +62,6 @@ class KnownNodes:
     used: Mapping[str, Amounts] | None
 
 
-class ClusterState(Protocol):
-    """Kueue's objects in the cluster, at one point in time; methods neither raise nor block."""
-
-    @property
-    def queued(self) -> bool:
-        """Whether Kueue is installed: its kinds are served."""
-
-    @property
-    def quotas(self) -> Quotas:
-        """ClusterQueues, Cohorts, and their usage."""
-
-    @property
-    def queue_limit(self) -> int | None:
-        """Podsets that a Workload of Kueue may have: 8, 10 or 18 by version; None if unknown."""
-
-    def local_queue(self, namespace: str, name: str) -> LocalQueue | None:
-        """A LocalQueue, or None if it does not exist."""
-
-    def flavor(self, name: str) -> ResourceFlavor | None:
-        """A ResourceFlavor, or None if it does not exist."""
-
-    @property
-    def topologies(self) -> Mapping[str, Topology] | None:
-        """Topologies by name, or None if they are unknown."""
-
-    @property
-    def nodes(self) -> KnownNodes | None:
-        """The nodes, or None if they are unknown."""
-
-    def check(self, name: str) -> AdmissionCheck | None:
-        """An AdmissionCheck, or None if it does not exist or is unknown."""
-
-    def priority(self, name: str) -> int | None:
-        """Value of a WorkloadPriorityClass, or None if it does not exist or is unknown."""
-
-    def pod_priority(self, name: str) -> int | None:
-        """Value of a PriorityClass, or of the default if the name is empty; None if unknown."""
-
-    def surroundings(self, namespace: str) -> Surroundings:
-        """Objects that change the requests of pods in a namespace, including Kueue's configuration."""
-
-    def unknown(self) -> Sequence[str]:
-        """Objects that could not be read, each in a few words: they turn a dependent ``never`` into unknown."""
-
-
 Held = (
     ClusterQueue
     | Cohort
@@ -122,7 +77,11 @@ Held = (
 
 
 class Snapshot:
-    """Known objects of the cluster; ``unknown`` returns unknown ones, and is called each time."""
+    """Known objects of the cluster; ``unknown`` returns unknown ones, and is called each time.
+
+    ``queued`` is whether Kueue is installed. ``queue_limit`` is how many podsets a Workload may have: 8, 10 or 18 by
+    Kueue's version; None if unknown.
+    """
 
     def __init__(
         self,
@@ -281,5 +240,5 @@ class Snapshot:
         return Surroundings(ranges, self._runtime_classes, self._configuration)
 
     def unknown(self) -> Sequence[str]:
-        """Objects that could not be read, each in a few words."""
+        """Objects that could not be read, each in a few words: they turn a dependent ``never`` into unknown."""
         return self._unknown()

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from gangctl.fit.clusterstate import ClusterState
+from gangctl.fit.clusterstate import Snapshot
 from gangctl.fit.eligibility import all_with_topology, refusal
 from gangctl.fit.podsets import PodSet
 from gangctl.fit.requests import Counted
@@ -44,7 +44,7 @@ Refuses = Callable[[Member, str, ResourceGroup], str]
 """Why a podset may not use a flavor for a resource group, by flavor; empty if it may."""
 
 
-def refusals(queue: ClusterQueue, cluster: ClusterState, configuration: KueueConfiguration) -> Refuses:
+def refusals(queue: ClusterQueue, cluster: Snapshot, configuration: KueueConfiguration) -> Refuses:
     """Rejections of a queue's flavors by podset; ``configuration`` is Kueue's."""
     tas_only = all_with_topology(queue, cluster.flavor)
     topology_aware = configuration.gate("TopologyAwareScheduling", default=True)
@@ -81,7 +81,6 @@ def needs_of(members: Sequence[Member], queue: ClusterQueue, refuses: Refuses, *
         for resource in group.resources:
             parts.setdefault(resource, index)
     refused: list[dict[str, str]] = [{} for _ in members]
-    eligible = _Eligibility(members, queue, refuses, refused)
     demands, owners = [], []
     undeclared: dict[str, list[int]] = {}
     for number, sharing in enumerate(_groups(members)):
@@ -95,8 +94,10 @@ def needs_of(members: Sequence[Member], queue: ClusterQueue, refuses: Refuses, *
                     wanted = by_part.setdefault(part, {})
                     wanted[resource] = wanted.get(resource, 0) + amount
         for part, wanted in sorted(by_part.items()):
-            among = tuple(flavor.name for flavor in queue.groups[part].flavors)
-            demands.append(Demand(wanted, eligible.flavors(sharing, part), part, number, among))
+            group = queue.groups[part]
+            among = tuple(flavor.name for flavor in group.flavors)
+            usable = _usable(members, sharing, group, refuses, refused)
+            demands.append(Demand(wanted, usable, part, number, among))
             owners.append(sharing)
     missing = {} if lenient else {resource: tuple(names) for resource, names in undeclared.items()}
     return Needs(tuple(demands), tuple(owners), tuple(refused), missing)
@@ -116,28 +117,19 @@ def _groups(members: Sequence[Member]) -> list[tuple[int, ...]]:
     return [tuple(group) for group in groups.values()]
 
 
-class _Eligibility:
-    """Flavors that all podsets of a group may use; rejections are recorded for each."""
-
-    def __init__(
-        self, members: Sequence[Member], queue: ClusterQueue, refuses: Refuses, refused: Sequence[dict[str, str]]
-    ) -> None:
-        self._members = members
-        self._groups = queue.groups
-        self._refuses = refuses
-        self._refused = refused
-
-    def flavors(self, sharing: Sequence[int], part: int) -> tuple[str, ...]:
-        usable = []
-        for flavor in self._groups[part].flavors:
-            # Check each podset, because every rejection is reported.
-            refusals = [self._refusal(index, flavor.name, part) for index in sharing]
-            if not any(refusals):
-                usable.append(flavor.name)
-        return tuple(usable)
-
-    def _refusal(self, index: int, flavor: str, part: int) -> str:
-        why = self._refuses(self._members[index], flavor, self._groups[part])
-        if why:
-            self._refused[index].setdefault(flavor, why)
-        return why
+def _usable(
+    members: Sequence[Member],
+    sharing: Sequence[int],
+    group: ResourceGroup,
+    refuses: Refuses,
+    refused: Sequence[dict[str, str]],
+) -> tuple[str, ...]:
+    """Flavors that all podsets that share them may use; the rejections of each podset are added to ``refused``."""
+    usable = []
+    for flavor in group.flavors:
+        reasons = [(index, why) for index in sharing if (why := refuses(members[index], flavor.name, group))]
+        for index, why in reasons:
+            refused[index].setdefault(flavor.name, why)
+        if not reasons:
+            usable.append(flavor.name)
+    return tuple(usable)

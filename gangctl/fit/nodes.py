@@ -18,12 +18,11 @@ from gangctl.errors import one_line, plural
 from gangctl.fit.clusterstate import FitRequest
 from gangctl.fit.floor import Excess, Floor, NodeShape, Together, read_node
 from gangctl.fit.podsets import podsets_of
-from gangctl.fit.report import API_VERSION, KIND, DomainReport, FitReport, LimitReport, Verdict, quoted, show
+from gangctl.fit.report import DomainReport, FitReport, LimitReport, Verdict, bounded, quoted, report_of, show
 from gangctl.fit.requests import Surroundings, requests_of
 from gangctl.gang.naming import Scope
 from gangctl.gang.plan import job_pods, stored_stamps
 from gangctl.gang.resolve import ClusterRules, resolve
-from gangctl.kueue.amounts import UNLIMITED
 from gangctl.kueue.configuration import KueueConfiguration
 from gangctl.kueue.objects import PODS, Amounts
 
@@ -77,23 +76,14 @@ def node_fit(
     verdict, reason, message = _evaluate(
         floor, gangs, unknown, placed=placed, in_use=used is not None, fixed_nodes=fixed_nodes
     )
+    report = report_of(jobset, request.namespace, verdict, reason, one_line(message[:1].upper() + message[1:] + "."))
     return {
-        "apiVersion": API_VERSION,
-        "kind": KIND,
-        "metadata": {"name": jobset.name or jobset.generate_name, "namespace": jobset.namespace or request.namespace},
-        "verdict": verdict,
-        "reason": reason,
-        "message": one_line(message[:1].upper() + message[1:] + "."),
-        "queue": "",
-        "clusterQueue": "",
-        "blocked": "",
-        "blocking": False,
-        "reorder": False,
+        **report,
         "podSets": [
             {
                 "name": podset.name,
-                "pods": _shown(podset.pods),
-                "requests": {name: _shown(amount) for name, amount in each.items()},
+                "pods": bounded(podset.pods),
+                "requests": {name: bounded(amount) for name, amount in each.items()},
                 "flavors": {},
                 "refused": {},
             }
@@ -101,9 +91,6 @@ def node_fit(
         ],
         "limits": _limits(floor, requests, used),
         "domains": _domains(floor, gangs, placed or ()),
-        "holders": [],
-        "preempts": [],
-        "starts": None,
         "unknown": unknown,
     }
 
@@ -169,10 +156,10 @@ def _domains(floor: Floor, gangs: Sequence[Together], placed: Sequence[tuple[Tog
                     "flavor": "",
                     "level": gang.topology,
                     "domain": value,
-                    "requested": _shown(pods),
-                    "assigned": _shown(assigned[value] * pods),
-                    "free": _shown(free),
-                    "maximum": _shown(maximum),
+                    "requested": bounded(pods),
+                    "assigned": bounded(assigned[value] * pods),
+                    "free": bounded(free),
+                    "maximum": bounded(maximum),
                 }
                 for value, free, maximum in rooms[:_MOST_ROWS]
             ]
@@ -241,17 +228,13 @@ def _limits(floor: Floor, requests: Sequence[Amounts], used: Mapping[str, Amount
             {
                 "flavor": "",
                 "resource": resource,
-                "requested": _shown(asked),
-                "maximum": _shown(there),
-                "nominal": _shown(there),
-                "used": _shown(taken),
-                "free": _shown(there - taken),
-                "missing": _shown(asked - there),
+                "requested": bounded(asked),
+                "maximum": bounded(there),
+                "nominal": bounded(there),
+                "used": bounded(taken),
+                "free": bounded(there - taken),
+                "missing": bounded(asked - there),
                 "limit": plural(len(usable), "node"),
             }
         )
     return reports
-
-
-def _shown(amount: int) -> int:
-    return max(0, min(amount, UNLIMITED))

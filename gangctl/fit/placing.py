@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 
-from gangctl.fit.clusterstate import ClusterState
+from gangctl.fit.clusterstate import Snapshot
 from gangctl.fit.demands import Member, Needs
 from gangctl.fit.domains import HOSTNAME, DomainView, FlavorDomains, Pods, Usage, use
 from gangctl.fit.eligibility import all_with_topology
@@ -55,7 +55,7 @@ class Placing:
         members: Sequence[Member],
         needs: Needs,
         queue: ClusterQueue,
-        cluster: ClusterState,
+        cluster: Snapshot,
         configuration: KueueConfiguration,
     ) -> None:
         """``configuration`` is Kueue's."""
@@ -330,14 +330,14 @@ def _units(members: Sequence[Member], *, implied: bool) -> Iterator[Unit]:
         yield Unit(workers, leader, members[workers].podset.topology)
 
 
-def topology_aware(queue: ClusterQueue, cluster: ClusterState, configuration: KueueConfiguration) -> bool:
+def topology_aware(queue: ClusterQueue, cluster: Snapshot, configuration: KueueConfiguration) -> bool:
     """Whether Kueue places the pods of a queue: with MultiKueue the clusters do that on which they run."""
     checks = (cluster.check(use.name) for use in queue.checks)
     dispatched = any(check is not None and check.controller == MULTIKUEUE for check in checks)
     return configuration.gate("TopologyAwareScheduling", default=True) and not dispatched
 
 
-def _provisioned(queue: ClusterQueue, cluster: ClusterState) -> Callable[[str], bool]:
+def _provisioned(queue: ClusterQueue, cluster: Snapshot) -> Callable[[str], bool]:
     """Whether nodes of a flavor are added after quota is reserved: only then pods are placed."""
     flavors: set[str] = set()
     for use_of in queue.checks:

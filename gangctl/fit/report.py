@@ -12,8 +12,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Annotated, Final, Literal, TypedDict
 
+from gangctl.api.jobset import JobSet
 from gangctl.api.quantity import show_bytes, show_milli
 from gangctl.api.reportschema import QUANTITY, SIGNED
+from gangctl.kueue.amounts import UNLIMITED
 from gangctl.kueue.objects import PODS
 
 _BYTES: Final = ("memory", "storage", "ephemeral-storage", "hugepages-")
@@ -41,6 +43,11 @@ def figure(resource: str, amount: int) -> str:
 def show_all(amounts: Mapping[str, int]) -> str:
     """Several amounts: ``2 cpu and 8 nvidia.com/gpu``."""
     return joined([show(resource, amount) for resource, amount in amounts.items()])
+
+
+def bounded(amount: int) -> int:
+    """An amount for the report: of int64, and not negative."""
+    return max(0, min(amount, UNLIMITED))
 
 
 def joined(parts: Sequence[str], last: str = "and") -> str:
@@ -151,6 +158,30 @@ class FitReport(TypedDict):
     preempts: Annotated[list[PreemptedReport], "Which workloads Kueue would preempt for it, with NeedsPreemption."]
     starts: Annotated[StartReport | None, "With WaitsForQuota: when it will start; null if that is not known."]
     unknown: Annotated[list[str], "What is not known, and could turn never into something else."]
+
+
+def report_of(jobset: JobSet, namespace: str, verdict: Verdict, reason: str, message: str) -> FitReport:
+    """A report with a verdict and nothing else; ``namespace`` is for a JobSet that names none."""
+    return {
+        "apiVersion": API_VERSION,
+        "kind": KIND,
+        "metadata": {"name": jobset.name or jobset.generate_name, "namespace": jobset.namespace or namespace},
+        "verdict": verdict,
+        "reason": reason,
+        "message": message,
+        "queue": "",
+        "clusterQueue": "",
+        "blocked": "",
+        "blocking": False,
+        "reorder": False,
+        "podSets": [],
+        "limits": [],
+        "domains": [],
+        "holders": [],
+        "preempts": [],
+        "starts": None,
+        "unknown": [],
+    }
 
 
 _ORDER: Final[tuple[Verdict, ...]] = ("fits", "not-now", "unknown", "never")

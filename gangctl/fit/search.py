@@ -74,9 +74,6 @@ def search(demands: Sequence[Demand], available: Available, budget: int = BUDGET
     return Found(None if exhausted else tuple(choice), exhausted, steps)
 
 
-_State = tuple[tuple[int, ...], ...]
-
-
 class _Packing:
     """Vector packing of one part, depth first: first the demand with the fewest flavors left, then the largest."""
 

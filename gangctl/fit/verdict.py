@@ -15,7 +15,7 @@ from gangctl.api.jobset import JobSet, read_jobset
 from gangctl.errors import one_line
 from gangctl.fit import explain, preemption
 from gangctl.fit.candidates import LOWEST, Preemptor
-from gangctl.fit.clusterstate import ClusterState, FitRequest
+from gangctl.fit.clusterstate import FitRequest, Snapshot
 from gangctl.fit.demands import Member, Needs, needs_of, refusals, with_pods
 from gangctl.fit.now import Capacity, as_it_is, capacity_of, decide, lacking, when_empty, with_lending_limits
 from gangctl.fit.placing import Placing, topology_aware
@@ -23,8 +23,6 @@ from gangctl.fit.podsets import PodSet, malformed_topology, podsets_of
 from gangctl.fit.preemption import Preemption
 from gangctl.fit.quotas import by_resource
 from gangctl.fit.report import (
-    API_VERSION,
-    KIND,
     DomainReport,
     FitReport,
     HolderReport,
@@ -32,6 +30,8 @@ from gangctl.fit.report import (
     PreemptedReport,
     StartReport,
     Verdict,
+    bounded,
+    report_of,
 )
 from gangctl.fit.requests import requests_of
 from gangctl.fit.search import BUDGET, Mode, Step, search, tries
@@ -46,7 +46,7 @@ from gangctl.kueue.objects import Amounts, ClusterQueue, QueuedWorkload
 from gangctl.kueue.order import queued_at
 from gangctl.kueue.stuck import JOBSET_FRAMEWORK
 
-__all__ = ["ClusterState", "FitRequest", "fit"]
+__all__ = ["FitRequest", "fit"]
 
 MOST_PODSETS: Final = 18
 """Maximum of the newest Kueue."""
@@ -59,7 +59,7 @@ class _Case:
     """State of one verdict, with facts for the report."""
 
     request: FitRequest
-    cluster: ClusterState
+    cluster: Snapshot
     jobset: JobSet
     queue: str
     cluster_queue: str = ""
@@ -81,16 +81,9 @@ class _Case:
     ) -> FitReport:
         """The report."""
         words = one_line(message + (explain.BLOCKS if blocking else ""))
+        sentence = words[:1].upper() + words[1:] + "."
         return {
-            "apiVersion": API_VERSION,
-            "kind": KIND,
-            "metadata": {
-                "name": self.jobset.name or self.jobset.generate_name,
-                "namespace": self.jobset.namespace or self.request.namespace,
-            },
-            "verdict": verdict,
-            "reason": reason,
-            "message": words[:1].upper() + words[1:] + ".",
+            **report_of(self.jobset, self.request.namespace, verdict, reason, sentence),
             "queue": self.queue,
             "clusterQueue": self.cluster_queue,
             "blocked": self.blocked,
@@ -99,8 +92,8 @@ class _Case:
             "podSets": [
                 {
                     "name": member.podset.name,
-                    "pods": _shown(member.podset.pods),
-                    "requests": {name: _shown(amount) for name, amount in member.requests.items()},
+                    "pods": bounded(member.podset.pods),
+                    "requests": {name: bounded(amount) for name, amount in member.requests.items()},
                     "flavors": self._flavors(index),
                     "refused": dict(self.needs.refused[index]) if self.needs else {},
                 }
@@ -150,9 +143,9 @@ class _Case:
             if self.capacity:
                 pair = flavor, resource
                 free = self.capacity.free[pair]
-                limit["nominal"] = _shown(self.capacity.nominal[pair])
-                limit["used"] = _shown(self.capacity.used[pair])
-                limit["free"] = UNLIMITED if free is None else _shown(free)
+                limit["nominal"] = bounded(self.capacity.nominal[pair])
+                limit["used"] = bounded(self.capacity.used[pair])
+                limit["free"] = UNLIMITED if free is None else bounded(free)
             limits.append(limit)
         return limits
 
@@ -165,23 +158,18 @@ def _limit(flavor: str, resource: str, asked: int, ceiling: int = 0, words: str 
     return {
         "flavor": flavor,
         "resource": resource,
-        "requested": _shown(asked),
-        "maximum": _shown(ceiling),
+        "requested": bounded(asked),
+        "maximum": bounded(ceiling),
         "nominal": 0,
         "used": 0,
         "free": 0,
-        "missing": _shown(asked - ceiling),
+        "missing": bounded(asked - ceiling),
         "limit": words or "no resource group has it",
     }
 
 
-def _shown(amount: int) -> int:
-    """An amount for the report: of int64, and not negative."""
-    return max(0, min(amount, UNLIMITED))
-
-
 def fit(
-    request: FitRequest, cluster: ClusterState, budget: int = BUDGET, preemptions: int = preemption.BUDGET
+    request: FitRequest, cluster: Snapshot, budget: int = BUDGET, preemptions: int = preemption.BUDGET
 ) -> FitReport:
     """The report on one JobSet; total for any object.
 
@@ -248,7 +236,7 @@ def _unknown(case: _Case, configuration: KueueConfiguration) -> Iterable[str]:
         yield "what the clusters have on which MultiKueue runs it"
 
 
-def _unknown_checks(queue: ClusterQueue, cluster: ClusterState) -> list[str]:
+def _unknown_checks(queue: ClusterQueue, cluster: Snapshot) -> list[str]:
     """A queue that dispatches its JobSets to other clusters."""
     for use in queue.checks:
         check = cluster.check(use.name)
@@ -425,7 +413,7 @@ def _holder(holder: QueuedWorkload, amounts: Amounts) -> HolderReport:
         "kind": holder.owner_kind or "Workload",
         "clusterQueue": holder.cluster_queue,
         "priority": holder.priority,
-        "resources": {resource: _shown(amount) for resource, amount in amounts.items()},
+        "resources": {resource: bounded(amount) for resource, amount in amounts.items()},
     }
 
 

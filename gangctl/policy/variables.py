@@ -14,7 +14,7 @@ from typing import Annotated, Any, Final, Literal, Protocol, get_args, get_origi
 
 from gangctl.api.jobset import read_jobset
 from gangctl.cel.types import BOOL, DYN, INT, STRING, Type, list_of, map_of
-from gangctl.fit.report import API_VERSION, KIND, FitReport
+from gangctl.fit.report import FitReport, report_of
 from gangctl.gang.plan import make_plan
 from gangctl.gang.report import Planned, PlanReport, plan_report
 from gangctl.gang.resolve import ClusterRules, resolve
@@ -89,23 +89,6 @@ class Fit(Protocol):
 def unknown_fit(raw: Mapping[str, Any], namespace: str, why: Sequence[str]) -> FitReport:
     """The answer without the state of queues: verdict ``unknown``, which a rule that forbids does not admit."""
     jobset, _ = read_jobset(raw)
-    return {
-        "apiVersion": API_VERSION,
-        "kind": KIND,
-        "metadata": {"name": jobset.name or jobset.generate_name, "namespace": jobset.namespace or namespace},
-        "verdict": "unknown",
-        "reason": "Unknown",
-        "message": f"It is not known whether this JobSet can be admitted: {'; '.join(why)}.",
-        "queue": jobset.queue,
-        "clusterQueue": "",
-        "blocked": "",
-        "blocking": False,
-        "reorder": False,
-        "podSets": [],
-        "limits": [],
-        "domains": [],
-        "holders": [],
-        "preempts": [],
-        "starts": None,
-        "unknown": [*why],
-    }
+    message = f"It is not known whether this JobSet can be admitted: {'; '.join(why)}."
+    report = report_of(jobset, namespace, "unknown", "Unknown", message)
+    return {**report, "queue": jobset.queue, "unknown": [*why]}
