@@ -92,7 +92,7 @@ class Comprehension:
 
     ``macro`` is all, exists, exists_one, existsOne, filter, map, transformList, transformMap, transformMapEntry, and
     for optionals optMap, optFlatMap; ``names`` its one or two variables; ``arguments`` the predicate and the
-    transformation as written. ``cel.bind`` is :class:`Bind`.
+    transformation as written.
     """
 
     span: Span
@@ -102,17 +102,7 @@ class Comprehension:
     arguments: tuple[Node, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Bind:
-    """``cel.bind(name, value, body)``."""
-
-    span: Span
-    name: str
-    value: Node
-    body: Node
-
-
-Node = Literal | Name | Select | Index | Call | ListOf | MapOf | Comprehension | Bind
+Node = Literal | Name | Select | Index | Call | ListOf | MapOf | Comprehension
 
 
 def children(node: Node) -> tuple[Node, ...]:
@@ -129,8 +119,6 @@ def children(node: Node) -> tuple[Node, ...]:
         return tuple(part for entry in node.entries for part in entry)
     if isinstance(node, Comprehension):
         return (node.target, *node.arguments)
-    if isinstance(node, Bind):
-        return (node.value, node.body)
     return ()
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache
 from importlib import resources
 from typing import Final
@@ -75,14 +75,6 @@ _SCALARS: Final = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Typed:
-    """An expression for JobSets: ``checked`` where its types fit, else the first ``fault``."""
-
-    checked: Checked | None
-    fault: CompileError | None
-
-
 def for_jobsets(environment: Environment) -> Environment:
     """The same environment, with ``object`` and ``oldObject`` as JobSets."""
     roots = {
@@ -91,15 +83,15 @@ def for_jobsets(environment: Environment) -> Environment:
     return replace(environment, roots=roots)
 
 
-def typed_check(text: str, environment: Environment) -> Typed:
-    """The result of type checking an expression that :func:`~gangctl.cel.check.check` has accepted.
+def typed_check(text: str, environment: Environment) -> Checked | CompileError:
+    """The result of type checking an expression that :func:`check` has accepted, or its first fault.
 
     ``environment`` comes from :func:`for_jobsets`; its variables may have the types that this found for them.
     """
     try:
-        return Typed(check(text, environment), None)
+        return check(text, environment)
     except CompileError as fault:
-        return Typed(None, fault)
+        return fault
 
 
 @lru_cache(maxsize=1)

@@ -56,7 +56,6 @@ class _Bracket:
     closing: str
     entry: bool = False
     questions: int = 0
-    empty: bool = True
 
 
 class _Rewriter:

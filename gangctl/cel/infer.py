@@ -7,7 +7,6 @@ from typing import Final, NoReturn
 
 from gangctl.cel import types
 from gangctl.cel.ast import (
-    Bind,
     Call,
     Comprehension,
     Index,
@@ -22,6 +21,7 @@ from gangctl.cel.ast import (
 from gangctl.cel.declarations import FUNCTIONS
 from gangctl.cel.environments import Environment
 from gangctl.cel.faults import CompileError, CompileKind
+from gangctl.cel.macros import is_bind
 from gangctl.cel.mismatch import UNSUPPORTED, did_you_mean, dotted, no_overload, type_named, unknown_function
 from gangctl.cel.types import BOOL, DYN, Type, list_of, map_of, optional_of
 from gangctl.cel.unify import Unifier, is_optional, is_variable, more_general, same
@@ -58,7 +58,6 @@ class Inference:
             ListOf: self._list,
             MapOf: self._map,
             Comprehension: self._comprehension,
-            Bind: self._bind,
         }
 
     def infer(self, node: Node) -> Type:
@@ -157,6 +156,8 @@ class Inference:
         return self._resolve(function, None, arguments, node.span)
 
     def _call(self, node: Call) -> Type:
+        if is_bind(node):
+            _refuse(CompileKind.UNDECLARED, "there is no cel.bind", node.span, did_you_mean("cel", ()))
         if node.function not in FUNCTIONS:
             if node.target is not None:
                 self._type(node.target)
@@ -304,10 +305,6 @@ class Inference:
             message = f"optFlatMap makes an optional value, but this is {found}"
             _refuse(CompileKind.TYPE, message, node.arguments[0].span, "use optMap")
         return self._unifier.resolved(inner)
-
-    def _bind(self, node: Bind) -> Type:
-        hint = did_you_mean("cel", ())
-        return _refuse(CompileKind.UNDECLARED, "there is no cel.bind", node.span, hint)
 
 
 def _field_span(node: Select) -> Span:

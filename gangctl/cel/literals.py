@@ -6,15 +6,11 @@ import math
 from typing import Final
 
 from gangctl.cel.faults import CompileError, CompileKind
+from gangctl.cel.library.values import INT_MAX, INT_MIN, UINT_MAX, Uint
 from gangctl.cel.tokens import Token
-
-INT_MIN: Final = -(2**63)
-INT_MAX: Final = 2**63 - 1
-UINT_MAX: Final = 2**64 - 1
 
 _HIGHEST: Final = 0x10FFFF
 _SURROGATES: Final = range(0xD800, 0xE000)
-_PRINTABLE: Final = range(0x20, 0x7F)
 _PLANE: Final = 0x10000
 
 _HEX: Final = {"x": 2, "X": 2, "u": 4, "U": 8}
@@ -105,13 +101,13 @@ def int_value(token: Token) -> int:
     return value
 
 
-def uint_value(token: Token) -> int:
+def uint_value(token: Token) -> Uint:
     """An unsigned literal; CompileError outside of 64 bits."""
     digits = token.text[:-1]
     value = int(digits, 16 if digits.startswith("0x") else 10)
     if value > UINT_MAX:
         raise _range("a uint has 64 bits", token)
-    return value
+    return Uint(value)
 
 
 def double_value(token: Token) -> float:
@@ -129,12 +125,6 @@ def _range(message: str, token: Token) -> CompileError:
 def quoted(value: str) -> str:
     """A string literal in a form that every CEL parser reads equally: double quotes, few escapes."""
     return '"' + "".join(map(_character, value)) + '"'
-
-
-def quoted_bytes(value: bytes) -> str:
-    r"""A bytes literal: ASCII that is printable, and ``\xHH``."""
-    plain = (chr(each) if each in _PRINTABLE and chr(each) not in '"\\' else f"\\x{each:02x}" for each in value)
-    return 'b"' + "".join(plain) + '"'
 
 
 def _character(character: str) -> str:

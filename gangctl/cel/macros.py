@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from gangctl.cel.ast import Bind, Call, Comprehension, Name, Node, Select, Span
+from gangctl.cel.ast import Call, Comprehension, Name, Node, Select, Span
 from gangctl.cel.faults import CompileError, CompileKind
 
 VARIABLES: Final = {
@@ -40,8 +40,8 @@ def expand(call: Call) -> Node:
     """The macro of ``call``, or the call itself; CompileError for a macro with the wrong arguments."""
     if call.target is None:
         return _has(call) if call.function == "has" and len(call.arguments) == 1 else call
-    if isinstance(call.target, Name) and call.target.name == "cel" and call.function == "bind":
-        return _bind(call)
+    if is_bind(call):
+        _check_bind(call)
     count = VARIABLES.get((call.function, len(call.arguments)))
     if count is None:
         return call
@@ -66,11 +66,15 @@ def _has(call: Call) -> Node:
     return Select(call.span, argument.operand, argument.field, test=True)
 
 
-def _bind(call: Call) -> Node:
+def is_bind(call: Call) -> bool:
+    """Whether it is ``cel.bind``, which Kubernetes does not have."""
+    return isinstance(call.target, Name) and call.target.name == "cel" and call.function == "bind"
+
+
+def _check_bind(call: Call) -> None:
     if len(call.arguments) != _BIND_ARGUMENTS:
         raise _refused("cel.bind takes a name, its value and an expression", call.span)
-    name, value, body = call.arguments
-    return Bind(call.span, _variable(name, "cel.bind"), value, body)
+    _variable(call.arguments[0], "cel.bind")
 
 
 def _variable(node: Node, macro: str) -> str:

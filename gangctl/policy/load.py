@@ -71,10 +71,11 @@ def type_warnings(programs: Programs, environment: EnvironmentOf) -> Iterator[Pr
     variables: dict[str, Type] = {}
     for name, expression in programs.variables.items():
         typed = typed_check(expression.text, for_jobsets(environment(variables)))
-        if typed.fault is not None:
-            yield problem_of_expression(expression.path, expression.text, typed.fault)
+        if isinstance(typed, CompileError):
+            yield problem_of_expression(expression.path, expression.text, typed)
+            typed = expression.checked
         # Types of parts of a JobSet are kept here, so that mistakes behind a variable are found.
-        variables[name] = (typed.checked or expression.checked).type
+        variables[name] = typed.type
     last = environment(variables)
     for rule in programs.rules:
         yield from _warning(rule.condition, last)
@@ -85,8 +86,8 @@ def type_warnings(programs: Programs, environment: EnvironmentOf) -> Iterator[Pr
 
 
 def _warning(expression: Expression, environment: Environment) -> Iterator[Problem]:
-    fault = typed_check(expression.text, for_jobsets(environment)).fault
-    if fault is not None:
+    fault = typed_check(expression.text, for_jobsets(environment))
+    if isinstance(fault, CompileError):
         yield problem_of_expression(expression.path, expression.text, fault)
 
 

@@ -10,10 +10,10 @@ from gangctl.cel.check import check
 from gangctl.cel.environments import NAMESPACE, REQUEST, admission
 from gangctl.cel.faults import CompileError, CompileKind
 from gangctl.cel.limits import profile_of
-from gangctl.cel.text import show
 from gangctl.cel.types import BOOL, DYN, INT, NULL, QUANTITY, STRING, Type, list_of, map_of, optional_of
 from tests.cel.calls import MIXED, fitting
 from tests.cel.oracle import recorded
+from tests.cel.shown import show
 from tests.rows import each
 
 GANG = Type("gang", fields={"pods": INT, "groups": list_of(Type("group", fields={"name": STRING, "minCount": INT}))})

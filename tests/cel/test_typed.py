@@ -1,9 +1,8 @@
 from __future__ import annotations
 
 from gangctl.cel.check import for_jobsets, jobset_type, typed_check
-from gangctl.cel.constants import truth
-from gangctl.cel.environments import admission
-from gangctl.cel.parser import parse
+from gangctl.cel.environments import Checked, admission
+from gangctl.cel.faults import CompileError
 from tests.cel.jobset_types import PLACE, text
 from tests.rows import each
 
@@ -27,8 +26,7 @@ def test_the_committed_table_is_that_of_the_field_table() -> None:
 )
 def test_fields_of_jobsets_have_types(expression: str) -> None:
     found = typed_check(expression, ENVIRONMENT)
-    assert found.fault is None
-    assert found.checked is not None
+    assert isinstance(found, Checked)
 
 
 @each(
@@ -51,52 +49,12 @@ def test_fields_of_jobsets_have_types(expression: str) -> None:
 )
 def test_unknown_fields_of_jobsets_are_reported(expression: str, message: str, hint: str | None) -> None:
     found = typed_check(expression, ENVIRONMENT)
-    assert found.fault is not None
-    assert found.fault.message == message
+    assert isinstance(found, CompileError)
+    assert found.message == message
     if hint is not None:
-        assert found.fault.hint == hint
+        assert found.hint == hint
 
 
 def test_shared_types_are_made_once() -> None:
     assert jobset_type() is jobset_type()
     assert "template" in str(jobset_type().fields)
-
-
-@each(
-    ("expression", "answer"),
-    [
-        ("true", True),
-        ("1 == 1", True),
-        ("'a' != 'a'", False),
-        ("a && false", False),
-        ("a || 1 < 2", True),
-        ("true && 1 == 1", True),
-        ("!(1 > 2)", True),
-        ("a ? true : true", True),
-        ("false ? a : 1 == 2", False),
-        ("[].all(x, x)", True),
-        ("{}.exists(x, x)", False),
-        ("a.all(x, true)", True),
-        ("a.exists(x, x == 'a' && x == 'b')", False),
-        ("request.operation == 'CREATE' && request.operation == 'UPDATE'", False),
-        ("a && (b.c == 'x' && 'y' == b.c)", False),
-        ("b.c != 'x' || b.c != 'y'", True),
-        ("request.operation == 'Create'", False),
-        ("request.operation != 'create'", True),
-        ("a", None),
-        ("a == a", None),
-        ("a || false", None),
-        ("b.c == 'x' || b.c == 'y'", None),
-        ("b.c == 'x' && b.d == 'y'", None),
-        ("b.c == 'x' && b.c == 'x'", None),
-        ("b.c != 'x' && b.c != 'y'", None),
-        ("a == 1 && a == 1.0", None),
-        ("a.all(x, false)", None),
-        ("a.exists(x, true)", None),
-        ("a ? true : false", None),
-        ("request.operation == 'CREATE'", None),
-        ("'a'.contains('a')", None),
-    ],
-)
-def test_constant_conditions_are_reported(expression: str, answer: bool | None) -> None:
-    assert truth(parse(expression)) is answer

@@ -53,9 +53,6 @@ LISTS: Final[tuple[Overload, ...]] = (
     *overloads((f"list({each})::sort() -> list({each})" for each in _SORTED), scans=True),
 )
 
-SORTED: Final = _SORTED
-"""The element types of ``sort``, and the key types of the macro ``sortBy``."""
-
 SETS: Final[tuple[Overload, ...]] = overloads(
     (f"sets.{each}(list(T), list(T)) -> bool" for each in ("contains", "equivalent", "intersects")), scans=True
 )

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
-from gangctl.cel.ast import Bind, Call, Comprehension, Index, ListOf, Literal, MapOf, Name, Node, Select
+from gangctl.cel.ast import Call, Comprehension, Index, ListOf, Literal, MapOf, Name, Node, Select
 from gangctl.cel.evaluation import access
 from gangctl.cel.evaluation.arithmetic import OPERATORS, RELATIONS, Operator, Relation, negate
-from gangctl.cel.evaluation.comprehensions import MACROS, Loop, bind, comprehension
+from gangctl.cel.evaluation.comprehensions import MACROS, Loop, comprehension
 from gangctl.cel.evaluation.frame import STEPS_PER_PAYMENT, Code, Frame, placed
 from gangctl.cel.evaluation.functions import Function, resolve, strict
 from gangctl.cel.faults import CompileError, CompileKind, EvalError, EvalKind
@@ -24,6 +24,7 @@ from gangctl.cel.library.values import (
     no_such_overload,
 )
 from gangctl.cel.meter import EXHAUSTED
+from gangctl.cel.mismatch import dotted
 from gangctl.cel.times import Duration
 from gangctl.cel.types import DOUBLE, DURATION, DYN, TIMESTAMP, UINT, Type
 
@@ -54,8 +55,7 @@ def compile_node(node: Node, types: Mapping[int, Type]) -> Code:
     """
     match node:
         case Literal():
-            value = Uint(node.value) if node.kind == "uint" and isinstance(node.value, int) else node.value
-            return _constant(value)
+            return _constant(node.value)
         case Name():
             return _name(node.name, node.span.start)
         case Select():
@@ -72,9 +72,6 @@ def compile_node(node: Node, types: Mapping[int, Type]) -> Code:
         case MapOf():
             entries = [(compile_node(key, types), compile_node(value, types)) for key, value in node.entries]
             return placed(_map(entries, node.optional), node.span.start)
-        case Bind():
-            bound = bind(node.name, compile_node(node.value, types), compile_node(node.body, types))
-            return placed(bound, node.span.start)
         case Comprehension():
             return _comprehension(node, types)
 
@@ -105,7 +102,7 @@ def _name(name: str, offset: int) -> Code:
 
 
 def _select(node: Select, types: Mapping[int, Type]) -> Code:
-    path = _dotted(node)
+    path = dotted(node)
     if path in TYPES:
         return _constant(TYPES[path])
     if node.test or node.optional:
@@ -113,20 +110,10 @@ def _select(node: Select, types: Mapping[int, Type]) -> Code:
         return placed(make(compile_node(node.operand, types), node.field), _place(node))
     fields: list[tuple[str, int]] = []
     operand: Node = node
-    while isinstance(operand, Select) and not operand.test and not operand.optional and _dotted(operand) not in TYPES:
+    while isinstance(operand, Select) and not operand.test and not operand.optional and dotted(operand) not in TYPES:
         fields.append((operand.field, _place(operand)))
         operand = operand.operand
     return access.select(compile_node(operand, types), fields[::-1])
-
-
-def _dotted(node: Node) -> str:
-    """``google.protobuf.Timestamp`` from its selections, or empty."""
-    if isinstance(node, Name):
-        return node.name
-    if isinstance(node, Select) and not node.test and not node.optional:
-        path = _dotted(node.operand)
-        return f"{path}.{node.field}" if path else ""
-    return ""
 
 
 def _call(node: Call, types: Mapping[int, Type]) -> Code:

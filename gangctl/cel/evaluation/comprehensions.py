@@ -1,4 +1,4 @@
-"""Macros as closures: loops over elements, ``optMap``, and ``cel.bind``."""
+"""Macros as closures: loops over elements, and ``optMap``."""
 
 from __future__ import annotations
 
@@ -49,24 +49,6 @@ def comprehension(macro: str, target: Code, loop: Loop) -> Code:
                     names.pop(name, None)
                 else:
                     names[name] = hidden
-
-    return run
-
-
-def bind(name: str, value: Code, body: Code) -> Code:
-    """``cel.bind(name, value, body)``."""
-
-    def run(frame: Frame) -> Any:
-        bound, names = value(frame), frame.names
-        outer = names.get(name, MISSING)
-        names[name] = bound
-        try:
-            return body(frame)
-        finally:
-            if outer is MISSING:
-                del names[name]
-            else:
-                names[name] = outer
 
     return run
 

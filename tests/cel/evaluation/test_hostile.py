@@ -59,8 +59,8 @@ def test_long_texts_are_not_converted(function: str) -> None:
 def doubling(times: int, start: str, end: str) -> str:
     text = end.replace("V", f"v{times}")
     for number in range(times, 0, -1):
-        text = f"cel.bind(v{number}, v{number - 1} + v{number - 1}, {text})"
-    return f"cel.bind(v0, {start}, {text})"
+        text = f"[v{number - 1} + v{number - 1}].map(v{number}, {text})[0]"
+    return f"[{start}].map(v0, {text})[0]"
 
 
 @each("start", ["'aaaaaaaa'", "b'aaaaaaaa'", "[1, 2, 3, 4, 5, 6, 7, 8]"])

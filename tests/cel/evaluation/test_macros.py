@@ -54,8 +54,6 @@ ZERO = EvalKind.DIVIDE_BY_ZERO
         ("object.l.transformMapEntry(i, v, v > 1, {string(v): i})", {"2": 1, "3": 2}),
         ("object.l.transformMapEntry(i, v, {'same': i})", EvalKind.INVALID_ARGUMENT),
         ("object.l.transformMapEntry(i, v, v)", MISFIT),
-        ("cel.bind(x, 5, x * x)", 25),
-        ("cel.bind(x, object.l, x.map(y, cel.bind(x, y, x + 1)))", [2, 3, 4]),
         ("object.l.map(x, object.l.map(x, x + 1))", [[2, 3, 4]] * 3),
         ("[[1], [2, 3]].map(x, x.map(y, y * size(x)))", [[1], [4, 6]]),
     ],
@@ -68,7 +66,6 @@ def test_variables_of_macros_are_scoped() -> None:
     assert evaluate("object.map(object, object + 1) == [2, 3] && object == [1, 2]", object=[1, 2]) is True
     assert evaluate("object.exists(object, object == 1) && object == [1, 2]", object=[1, 2]) is True
     assert evaluate("(object.all(object, object / 0 == 1) || true) && object == [1, 2]", object=[1, 2]) is True
-    assert evaluate("cel.bind(object, 7, object) + object", object=1) == 8
     assert evaluate("optional.of(7).optMap(object, object).value() + object", object=1) == 8
     check("object.l.exists(x, x == 1) && x == 1", EvalKind.OTHER)
 

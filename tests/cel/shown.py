@@ -1,72 +1,18 @@
-"""An expression's tree as text, which parses to the same tree; and places in an expression, for users."""
+"""An expression's tree as text, which parses to the same tree."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Final
 
-from gangctl.cel.ast import Bind, Call, Comprehension, Index, ListOf, Literal, MapOf, Name, Node, Select
-from gangctl.cel.literals import quoted, quoted_bytes
-from gangctl.errors import escaped
+from gangctl.cel.ast import Call, Comprehension, Index, ListOf, Literal, MapOf, Name, Node, Select
+from gangctl.cel.literals import quoted
 
-WIDTH = 120
-"""Characters of a line that are shown; longer ones are cut around the place."""
-_CUT = "..."
-
-
-@dataclass(frozen=True, slots=True)
-class Place:
-    """A place in a text: ``line`` and ``column`` count from 1, columns in code points."""
-
-    line: int
-    column: int
-
-
-def place(text: str, offset: int) -> Place:
-    """The place of an offset in code points; an offset behind the end is the end."""
-    offset = max(0, min(offset, len(text)))
-    before = text[:offset]
-    return Place(before.count("\n") + 1, offset - (before.rfind("\n") + 1) + 1)
-
-
-def draw(text: str, offset: int, length: int = 1, *, indent: str = "") -> str:
-    r"""The line of the place, and below it a caret under each character that is wrong, as far as the line goes.
-
-    >>> print(draw("a +\n b.c", 5, 3))
-     b.c
-     ^^^
-    """
-    offset = max(0, min(offset, len(text)))
-    start = text.rfind("\n", 0, offset) + 1
-    end = text.find("\n", offset)
-    line = text[start : end if end >= 0 else len(text)].rstrip("\r")
-    column = min(offset - start, len(line))
-    marked = max(1, min(length, len(line) - column))
-    line, column = _window(line, column)
-    shown, under = _shown(line[:column]), _shown(line[column : column + marked])
-    rest = _shown(line[column + marked :])
-    return f"{indent}{shown}{under}{rest}\n{indent}{' ' * len(shown)}{'^' * max(1, len(under))}"
-
-
-def _window(line: str, column: int) -> tuple[str, int]:
-    """At most WIDTH characters of a line with the column among them."""
-    if len(line) <= WIDTH:
-        return line, column
-    start = max(0, min(column - WIDTH // 2, len(line) - WIDTH))
-    head = _CUT if start else ""
-    tail = _CUT if start + WIDTH < len(line) else ""
-    return f"{head}{line[start : start + WIDTH]}{tail}", column - start + len(head)
-
-
-def _shown(part: str) -> str:
-    return escaped(part.replace("\t", " "))
-
-
+_PRINTABLE: Final = range(0x20, 0x7F)
 _PLAIN: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _WORDS: Final = frozenset({"in", "true", "false", "null"})
-_ALONE: Final = (Name, Select, Index, ListOf, MapOf, Comprehension, Bind)
+_ALONE: Final = (Name, Select, Index, ListOf, MapOf, Comprehension)
 _OPERATOR: Final = re.compile(r"_?(?P<sign>[^A-Za-z\[]+?)_")
 
 
@@ -83,7 +29,6 @@ def show(node: Node) -> str:
         ),
         MapOf: _map,
         Comprehension: lambda loop: _method(loop.target, loop.macro, (*loop.names, *map(show, loop.arguments))),
-        Bind: lambda bind: f"cel.bind({bind.name}, {show(bind.value)}, {show(bind.body)})",
     }
     return kinds[type(node)](node)
 
@@ -93,7 +38,7 @@ def _literal(literal: Literal) -> str:
     if isinstance(value, str):
         return quoted(value)
     if isinstance(value, bytes):
-        return quoted_bytes(value)
+        return _quoted_bytes(value)
     if isinstance(value, float):
         text = repr(value)
         return text if "." in text or "e" in text else f"{text}.0"
@@ -148,3 +93,9 @@ def _single(node: Node) -> str:
     if isinstance(node, Call) and (node.target is not None or node.function[0].isalpha()):
         return text
     return f"({text})"
+
+
+def _quoted_bytes(value: bytes) -> str:
+    r"""A bytes literal: ASCII that is printable, and ``\xHH``."""
+    plain = (chr(each) if each in _PRINTABLE and chr(each) not in '"\\' else f"\\x{each:02x}" for each in value)
+    return 'b"' + "".join(plain) + '"'
