@@ -11,7 +11,7 @@ from typing import Final
 from gangctl.errors import plural
 from gangctl.gang.reasons import Reason
 from gangctl.readiness.causes import api, jobs, objects, pods, queue, scheduler
-from gangctl.readiness.causes.context import LATE, Command, Context, Finder, Finding, Until
+from gangctl.readiness.causes.context import LATE, Command, Context, Finder
 from gangctl.readiness.causes.ranking import place_of
 from gangctl.readiness.facts import Snapshot
 from gangctl.readiness.membership import Group
@@ -67,10 +67,8 @@ def find_causes(
     without causes. ``kept`` texts contain times, others durations.
     """
     context = _context(snapshot, groups, readiness, now, kept=kept)
-    found = [each for finder in FINDERS for each in finder(context)]
-    if not any(isinstance(each, Cause) for each in found):
-        found += _unknown(context)
-    return _ranked(found, now)
+    causes = [each for finder in FINDERS for each in finder(context)]
+    return _ranked(context, causes or list(_unknown(context)))
 
 
 def find_broken_promises(
@@ -78,21 +76,19 @@ def find_broken_promises(
 ) -> tuple[tuple[Cause, ...], float | None]:
     """As :func:`find_causes`, only causes that break the guarantee: also of a ready gang."""
     context = _context(snapshot, groups, readiness, now, kept=kept)
-    return _ranked([each for finder in PROMISES.values() for each in finder(context)], now)
+    return _ranked(context, [each for finder in PROMISES.values() for each in finder(context)])
 
 
 def _context(snapshot: Snapshot, groups: Sequence[Group], readiness: Readiness, now: float, *, kept: bool) -> Context:
     return Context(snapshot, [group for group in groups if not group.finished], readiness, now, len(groups), kept)
 
 
-def _ranked(found: Sequence[Finding], now: float) -> tuple[tuple[Cause, ...], float | None]:
-    causes = [each for each in found if isinstance(each, Cause)]
-    looks = [each.at for each in found if isinstance(each, Until)]
+def _ranked(context: Context, causes: Sequence[Cause]) -> tuple[tuple[Cause, ...], float | None]:
     ranked = sorted(causes, key=place_of)[:MOST_CAUSES]
-    return tuple(ranked), min((at for at in looks if at > now), default=None)
+    return tuple(ranked), min((at for at in context.changes if at > context.now), default=None)
 
 
-def _unknown(context: Context) -> Iterator[Finding]:
+def _unknown(context: Context) -> Iterator[Cause]:
     """The fallback cause. A JobSet that another controller manages has none."""
     snapshot, jobset = context.snapshot, context.snapshot.jobset
     if jobset.managed_elsewhere:
@@ -107,9 +103,7 @@ def _unknown(context: Context) -> Iterator[Finding]:
         plural(len(snapshot.nodes), "node") if snapshot.nodes is not None else "no nodes",
         plural(len(snapshot.refused), "refusal"),
     ]
-    late = context.now - context.readiness.since >= LATE
-    if not late:
-        yield Until(context.readiness.since + LATE)
+    late = context.late(context.readiness.since, LATE)
     yield context.cause(
         Reason.UNKNOWN,
         f"it is {phase.value}, and nothing that was looked at says why",

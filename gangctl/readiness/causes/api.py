@@ -13,13 +13,14 @@ from gangctl.gang.desired import names_another
 from gangctl.gang.plan import replicated_job_pods
 from gangctl.gang.reasons import Reason
 from gangctl.kueue.names import GATE
-from gangctl.readiness.causes.context import LATE, SOON, Command, Context, Finding, Until, listed, oldest
+from gangctl.readiness.causes.context import LATE, SOON, Command, Context, listed, oldest
 from gangctl.readiness.causes.objects import about_group, gangs
 from gangctl.readiness.membership import Group
 from gangctl.readiness.reading import unix
+from gangctl.readiness.result import Cause
 
 
-def scheduling_gate_off(context: Context) -> Iterator[Finding]:
+def scheduling_gate_off(context: Context) -> Iterator[Cause]:
     """Pods were placed, but their group has no condition: the scheduler does not support groups.
 
     From Kubernetes 1.36 on it writes the group's condition in the cycle in which it places the pods, and places none
@@ -36,9 +37,7 @@ def scheduling_gate_off(context: Context) -> Iterator[Finding]:
             continue
         partial = _placed(group) < group.minimum and any(not pod.node for pod in group.bound)
         patience = SOON if partial else LATE
-        if context.now - since < patience:
-            yield Until(since + patience)
-        else:
+        if context.late(since, patience):
             (partly if partial else whole).append((group, since))
     if partly:
         yield _gate_off(context, partly, partial=True)
@@ -71,7 +70,7 @@ def _partial_since(group: Group) -> int:
     return max(pod.placed_at for pod in placed) if all(0 < pod.created <= first for pod in left) else 0
 
 
-def _gate_off(context: Context, found: Sequence[tuple[Group, int]], *, partial: bool) -> Finding:
+def _gate_off(context: Context, found: Sequence[tuple[Group, int]], *, partial: bool) -> Cause:
     groups = [group for group, _ in found]
     since = min(at for _, at in found)
     capabilities = context.capabilities
@@ -111,7 +110,7 @@ def _unplaced(context: Context) -> int:
     return sum(max(0, group.wanted - sum(1 for pod in group.pods if pod.node)) for group in context.groups)
 
 
-def api_unavailable(context: Context) -> Iterator[Finding]:
+def api_unavailable(context: Context) -> Iterator[Cause]:
     """The cluster does not support gangs: stamped JobSets wait, others are scheduled pod by pod."""
     api = context.snapshot.api
     if api.available or context.snapshot.jobset.managed_elsewhere:
@@ -132,7 +131,7 @@ def api_unavailable(context: Context) -> Iterator[Finding]:
     )
 
 
-def not_ganged(context: Context) -> Iterator[Finding]:
+def not_ganged(context: Context) -> Iterator[Cause]:
     """A gang was requested, but the JobSet has no stamp and no Workload: pods are scheduled one by one."""
     assessment, jobset = context.snapshot.assessment, context.snapshot.jobset
     if assessment.plan is not None or jobset.deleting or jobset.managed_elsewhere or context.snapshot.foreign_workload:
@@ -167,7 +166,7 @@ def not_ganged(context: Context) -> Iterator[Finding]:
     )
 
 
-def field_dropped(context: Context) -> Iterator[Finding]:
+def field_dropped(context: Context) -> Iterator[Cause]:
     """Pods of a planned group that do not name it: they are scheduled without it, and not counted."""
     generation = context.snapshot.api.generation
     if generation is None:

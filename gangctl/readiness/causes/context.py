@@ -7,7 +7,7 @@ them works on the cluster that it is printed for: with the objects that exist th
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from enum import StrEnum
 from functools import cached_property
@@ -108,16 +108,7 @@ LISTED: Final = 4
 """Names in one sentence; more are counted."""
 
 
-@dataclass(frozen=True, slots=True)
-class Until:
-    """Time alone may change the result of a finder, at ``at`` (Unix seconds)."""
-
-    at: float
-
-
-Finding = Cause | Until
-Finder = Callable[["Context"], Iterator[Finding]]
-
+Finder = Callable[["Context"], Iterator[Cause]]
 
 Expected = tuple[PlannedJob, JobProgress | None, int]
 """A planned Job, the existing one, and the pods that it should have now."""
@@ -135,6 +126,8 @@ class Context:
     """Groups of the JobSet, settled ones included."""
     kept: bool = False
     """Whether texts are stored: they contain times then (:class:`~gangctl.kueue.amounts.TimeFormat`)."""
+    changes: list[float] = field(default_factory=list)
+    """When (Unix seconds) time alone changes what was asked of :meth:`late`."""
 
     @property
     def capabilities(self) -> Capabilities | None:
@@ -183,6 +176,11 @@ class Context:
     def clock(self) -> datetime:
         """The present time, limited to valid dates."""
         return _dated(self.now)
+
+    def late(self, since: float, patience: int) -> bool:
+        """Whether something has lasted longer than is normal."""
+        self.changes.append(since + patience)
+        return self.now - since >= patience
 
     def ago(self, at: int) -> str:
         """When something happened."""

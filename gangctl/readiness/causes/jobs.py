@@ -12,7 +12,7 @@ from gangctl.errors import plural
 from gangctl.gang.desired import JobProgress
 from gangctl.gang.plan import PlannedJob, job_pods
 from gangctl.gang.reasons import Reason
-from gangctl.readiness.causes.context import SOON, Command, Context, Finding, Suggestion, Until, listed, oldest
+from gangctl.readiness.causes.context import SOON, Command, Context, Suggestion, listed, oldest
 from gangctl.readiness.causes.messages import Denial, read_denial
 from gangctl.readiness.facts import Refused
 from gangctl.readiness.membership import Group, JobKey, stages_to_come
@@ -77,7 +77,7 @@ def _ready_pods(context: Context, name: str) -> int:
     )
 
 
-def waiting_for_stage(context: Context) -> Iterator[Finding]:
+def waiting_for_stage(context: Context) -> Iterator[Cause]:
     """ReplicatedJobs that start only after others: this is normal."""
     if not context.runs:
         return
@@ -108,7 +108,7 @@ def waiting_for_stage(context: Context) -> Iterator[Finding]:
     )
 
 
-def job_creation_refused(context: Context) -> Iterator[Finding]:
+def job_creation_refused(context: Context) -> Iterator[Cause]:
     """JobSet's creation of a Job was denied; JobSet retries."""
     if not context.runs:
         return
@@ -145,7 +145,7 @@ def _about(context: Context, denial: Denial) -> Suggestion | None:
     return None if denial.command is None else context.suggest(denial.command, name=denial.name)
 
 
-def pod_creation_refused(context: Context) -> Iterator[Finding]:
+def pod_creation_refused(context: Context) -> Iterator[Cause]:
     """The Job controller's creation of a pod was denied; it retries with backoff."""
     if not context.runs:
         return
@@ -183,7 +183,7 @@ def _short_jobs(context: Context) -> Iterator[tuple[Group, PlannedJob, int, Refu
                 yield group, planned, short, refused[planned.name]
 
 
-def exclusive_deadlock(context: Context) -> Iterator[Finding]:
+def exclusive_deadlock(context: Context) -> Iterator[Cause]:
     """Exclusive placement by JobSet's webhook: followers wait for their leader, the leader waits for the whole gang."""
     keys = _exclusive(context)
     if not context.runs or not keys:
@@ -206,8 +206,7 @@ def exclusive_deadlock(context: Context) -> Iterator[Finding]:
         born = oldest(pod.created for pod in group.pods if not pod.node)
         if group.scope is None or not missing or not born or len(group.bound) >= group.minimum:
             continue
-        if not any(name in proofs for name, _ in short) and context.now - born < SOON:
-            yield Until(born + SOON)
+        if not any(name in proofs for name, _ in short) and not context.late(born, SOON):
             continue
         held.append((group, missing))
         since = oldest((since, born))
@@ -246,14 +245,14 @@ def _exclusive(context: Context) -> Mapping[str, str]:
     return found
 
 
-def pods_missing(context: Context) -> Iterator[Finding]:
+def pods_missing(context: Context) -> Iterator[Cause]:
     """Fewer pods exist than should, without an error: a controller is slow, or does not run."""
     if not context.runs:
         return
     waits = _stages(context)
     refused = {planned.name for _, planned, _, _ in _short_jobs(context)}
     # JobSet creates no other Jobs while one is denied.
-    no_jobs = any(isinstance(each, Cause) for each in job_creation_refused(context))
+    no_jobs = any(True for _ in job_creation_refused(context))
     # Nor does it before objects of the previous attempt are gone; that is reported after a while, if the JobSet
     # has the time of its restart.
     leaving = bool(context.snapshot.jobset.restarting_at) and any(g.earlier or g.leaving_jobs for g in context.groups)
@@ -281,11 +280,9 @@ def pods_missing(context: Context) -> Iterator[Finding]:
 
 def _missing_cause(
     context: Context, held: list[Group], jobs: Sequence[str], short: Sequence[tuple[PlannedJob, JobProgress, int, int]]
-) -> Iterator[Finding]:
+) -> Iterator[Cause]:
     since = max(context.free_since, context.readiness.since, *(pod.created for group in held for pod in group.pods), 0)
-    late = context.now - since >= SOON
-    if not late:
-        yield Until(since + SOON)
+    late = context.late(since, SOON)
     missing = [f"{planned.name}: {have} of {plural(wanted, 'pod')}" for planned, _, have, wanted in short]
     failed = sum(job.failed for _, job, _, _ in short)
     evidence = [*([f"{plural(len(jobs), 'Job')} missing: {listed(jobs)}"] if jobs else []), *sorted(missing)[:5]]

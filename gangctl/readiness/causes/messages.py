@@ -9,8 +9,8 @@ The texts are those of Kubernetes' admission plugins (``k8s.io/apiserver`` ``pkg
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Final
 
@@ -155,115 +155,99 @@ class Denial:
     """JobSet's denial of pods before the leader of their Job has a node."""
 
 
-def _own(found: re.Match[str]) -> Denial:
-    return Denial(
-        f'gangctl\'s own webhook "{found["name"]}" does not answer',
-        "get gangctl's pods to run and their Service to reach them; the label gangctl.dev/skip=true on the "
-        "namespace is the way around in an emergency, without gangs",
-        Command.OWN_PODS,
-    )
-
-
-def _unanswered(found: re.Match[str]) -> Denial:
-    return Denial(
-        f'webhook "{found["name"]}" does not answer',
-        "get the pods behind it to run, or ask the owner of its configuration to repair it",
-        Command.WEBHOOKS,
-    )
-
-
-def _denied(found: re.Match[str]) -> Denial:
-    why = found["why"] or "it does not say why"
-    if "follower pod node selector" in why:
-        return Denial("JobSet refuses followers before their leader has a node", "", follower=True)
-    return Denial(
-        f'webhook "{found["name"]}" denies it: {why}',
-        "change what it objects to, or ask the owner of the webhook",
-        Command.WEBHOOKS,
-    )
-
-
-def _quota(found: re.Match[str]) -> Denial:
-    return Denial(
-        f"ResourceQuota {found['name']} is used up: {found['rest']}",
-        "free quota in the namespace, have the ResourceQuota raised, or make the JobSet smaller; all pods of a gang "
-        "have to fit into it at once",
-        Command.RESOURCE_QUOTA,
-        found["name"],
-    )
-
-
-def _limit(found: re.Match[str]) -> Denial:
-    return Denial(
-        f"a LimitRange forbids it: {found['what']}",
-        "keep requests and limits of the containers within the LimitRange, in a new JobSet",
-        Command.LIMIT_RANGES,
-    )
-
-
-def _security(found: re.Match[str]) -> Denial:
-    return Denial(
-        f'PodSecurity "{found["level"]}" forbids it: {found["what"]}',
-        "set the securityContext as the Pod Security Standard asks, in a new JobSet, or use another namespace",
-        Command.NAMESPACE_LABELS,
-    )
-
-
-def _policy(found: re.Match[str]) -> Denial:
-    return Denial(
-        f"ValidatingAdmissionPolicy {found['name']} denies it: {found['why']}",
-        "change what the policy objects to, or ask its owner",
-        Command.ADMISSION_POLICY,
-        found["name"],
-    )
-
-
-def _account(found: re.Match[str]) -> Denial:
-    return Denial(
-        f'ServiceAccount "{found["name"]}" does not exist',
-        "create it in the namespace",
-        Command.SERVICE_ACCOUNTS,
-    )
-
-
-def _priority(found: re.Match[str]) -> Denial:
-    return Denial(
-        f'PriorityClass "{found["name"]}" does not exist',
-        "create it, or name another one in a new JobSet",
-        Command.PRIORITY_CLASSES,
-    )
-
-
-_Readers = tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], Denial]], ...]
-_OF_JOBS: Final[_Readers] = ((re.compile(r'failed calling webhook "(?P<name>[^"]{1,241}\.gangctl\.dev)"'), _own),)
-"""No webhook of gangctl's is for pods."""
-_OF_ANY: Final[_Readers] = (
-    (re.compile(r'failed calling webhook "(?P<name>[^"]{1,253})"'), _unanswered),
+_Texts = tuple[tuple[re.Pattern[str], Denial], ...]
+"""Texts by the pattern whose groups are filled into them; the first that matches counts."""
+_OF_JOBS: Final[_Texts] = (
     (
-        re.compile(r'admission webhook "(?P<name>[^"]{1,253})" denied the request(?:: (?P<why>.{0,300}))?', re.DOTALL),
-        _denied,
+        re.compile(r'failed calling webhook "(?P<name>[^"]{1,241}\.gangctl\.dev)"'),
+        Denial(
+            'gangctl\'s own webhook "{name}" does not answer',
+            "get gangctl's pods to run and their Service to reach them; the label gangctl.dev/skip=true on the "
+            "namespace is the way around in an emergency, without gangs",
+            Command.OWN_PODS,
+        ),
     ),
-    (re.compile(rf"exceeded quota: {_NAME}, (?P<rest>.{{0,300}})", re.DOTALL), _quota),
+)
+"""No webhook of gangctl's is for pods."""
+_OF_ANY: Final[_Texts] = (
+    (
+        re.compile(r'failed calling webhook "(?P<name>[^"]{1,253})"'),
+        Denial(
+            'webhook "{name}" does not answer',
+            "get the pods behind it to run, or ask the owner of its configuration to repair it",
+            Command.WEBHOOKS,
+        ),
+    ),
+    (
+        re.compile(
+            r'admission webhook "[^"]{1,253}" denied the request: .{0,274}follower pod node selector', re.DOTALL
+        ),
+        Denial("JobSet refuses followers before their leader has a node", "", follower=True),
+    ),
+    (
+        re.compile(r'admission webhook "(?P<name>[^"]{1,253})" denied the request(?:: (?P<why>.{1,300}))?', re.DOTALL),
+        Denial(
+            'webhook "{name}" denies it: {why}',
+            "change what it objects to, or ask the owner of the webhook",
+            Command.WEBHOOKS,
+        ),
+    ),
+    (
+        re.compile(rf"exceeded quota: {_NAME}, (?P<rest>.{{0,300}})", re.DOTALL),
+        Denial(
+            "ResourceQuota {name} is used up: {rest}",
+            "free quota in the namespace, have the ResourceQuota raised, or make the JobSet smaller; all pods of a "
+            "gang have to fit into it at once",
+            Command.RESOURCE_QUOTA,
+            "{name}",
+        ),
+    ),
     (
         re.compile(
             rf"ValidatingAdmissionPolicy '{_NAME}' (?:with binding '[^']{{0,253}}' )?denied request: "
             r"(?P<why>.{0,300})",
             re.DOTALL,
         ),
-        _policy,
+        Denial(
+            "ValidatingAdmissionPolicy {name} denies it: {why}",
+            "change what the policy objects to, or ask its owner",
+            Command.ADMISSION_POLICY,
+            "{name}",
+        ),
     ),
 )
-_OF_PODS: Final[_Readers] = (
-    (re.compile(r'violates PodSecurity "(?P<level>[^"]{1,80})": (?P<what>.{0,300})', re.DOTALL), _security),
-    (re.compile(r'[Ss]ervice ?account "(?P<name>[^"]{1,253})" not found'), _account),
-    (re.compile(r"no PriorityClass with name (?P<name>\S{1,253}) was found"), _priority),
+_OF_PODS: Final[_Texts] = (
+    (
+        re.compile(r'violates PodSecurity "(?P<level>[^"]{1,80})": (?P<what>.{0,300})', re.DOTALL),
+        Denial(
+            'PodSecurity "{level}" forbids it: {what}',
+            "set the securityContext as the Pod Security Standard asks, in a new JobSet, or use another namespace",
+            Command.NAMESPACE_LABELS,
+        ),
+    ),
+    (
+        re.compile(r'[Ss]ervice ?account "(?P<name>[^"]{1,253})" not found'),
+        Denial('ServiceAccount "{name}" does not exist', "create it in the namespace", Command.SERVICE_ACCOUNTS),
+    ),
+    (
+        re.compile(r"no PriorityClass with name (?P<name>\S{1,253}) was found"),
+        Denial(
+            'PriorityClass "{name}" does not exist',
+            "create it, or name another one in a new JobSet",
+            Command.PRIORITY_CLASSES,
+        ),
+    ),
     (
         re.compile(
             r"(?P<what>(?:(?:maximum|minimum) \S{1,100} usage per (?:Container|Pod|PersistentVolumeClaim)"
             r"|\S{1,100} max limit to request ratio per (?:Container|Pod)).{0,200})",
             re.DOTALL,
         ),
-        _limit,
+        Denial(
+            "a LimitRange forbids it: {what}",
+            "keep requests and limits of the containers within the LimitRange, in a new JobSet",
+            Command.LIMIT_RANGES,
+        ),
     ),
 )
 
@@ -273,5 +257,6 @@ def read_denial(message: str, *, pods: bool) -> Denial:
     for pattern, denial in (*_OF_ANY, *_OF_PODS) if pods else (*_OF_JOBS, *_OF_ANY):
         found = pattern.search(message)
         if found is not None:
-            return denial(found)
+            parts = found.groupdict("it does not say why")
+            return replace(denial, what=denial.what.format(**parts), name=denial.name.format(**parts))
     return Denial(message[:300] or "it is not said why", "put right what the message says")

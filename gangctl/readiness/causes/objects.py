@@ -17,9 +17,7 @@ from gangctl.readiness.causes.context import (
     QUICK,
     Command,
     Context,
-    Finding,
     Suggestion,
-    Until,
     are,
     counted,
     listed,
@@ -27,6 +25,7 @@ from gangctl.readiness.causes.context import (
     unplaced,
 )
 from gangctl.readiness.membership import Group
+from gangctl.readiness.result import Cause
 
 PROTECTION: Final = "scheduling.k8s.io/podgroup-protection"
 PODGROUPS: Final = "podgroups.scheduling.k8s.io"
@@ -41,7 +40,7 @@ def gangs(context: Context) -> Sequence[Group]:
     return [group for group in context.groups if group.scope is not None and len(group.unlinked) < len(group.planned)]
 
 
-def name_conflict(context: Context) -> Iterator[Finding]:
+def name_conflict(context: Context) -> Iterator[Cause]:
     """Another owner's object has a planned name: gangctl neither adopts nor deletes it."""
     snapshot, plan = context.snapshot, context.snapshot.assessment.plan
     if plan is None or context.capabilities is None or not context.runs:
@@ -57,7 +56,7 @@ def name_conflict(context: Context) -> Iterator[Finding]:
         yield _conflict(context, "PodGroup", PODGROUPS, [foreign[group.name] for group in held], held)
 
 
-def _conflict(context: Context, kind: str, resource: str, found: Sequence[Observed], held: Sequence[Group]) -> Finding:
+def _conflict(context: Context, kind: str, resource: str, found: Sequence[Observed], held: Sequence[Group]) -> Cause:
     names = listed(each.name for each in found)
     first = min(found, key=lambda each: each.name)
     kept = kind == "PodGroup" and any(each.deleting for each in found) and any(group.pods for group in held)
@@ -84,7 +83,7 @@ def _owner(found: Observed) -> str:
     return f"is controlled by an object with UID {found.owner_uid}" if found.owner_uid else "has no controller"
 
 
-def pod_group_missing(context: Context) -> Iterator[Finding]:
+def pod_group_missing(context: Context) -> Iterator[Cause]:
     """The object that pods name is missing: the scheduler ignores the pods until it exists."""
     snapshot, capabilities = context.snapshot, context.capabilities
     present = snapshot.groups_known and snapshot.assessment.lifecycle is Lifecycle.PRESENT
@@ -98,9 +97,7 @@ def pod_group_missing(context: Context) -> Iterator[Finding]:
         return
     waiting = [pod for group in missing for pod in unplaced(group)]
     since = max(context.free_since, oldest(pod.created for pod in waiting))
-    late = context.now - since >= QUICK
-    if not late:
-        yield Until(since + QUICK)
+    late = context.late(since, QUICK)
     names = [plan.workload.name] if kind == "Workload" else [group.name for group in missing]
     evidence = [f"there is no {kind} {listed(names)}"]
     if waiting:
@@ -123,7 +120,7 @@ def pod_group_missing(context: Context) -> Iterator[Finding]:
     )
 
 
-def pod_group_terminating(context: Context) -> Iterator[Finding]:
+def pod_group_terminating(context: Context) -> Iterator[Cause]:
     """Its PodGroup is being deleted, and cannot be created again before it is gone."""
     capabilities, uid = context.capabilities, context.snapshot.jobset.uid
     if capabilities is None or not capabilities.pod_groups or not context.runs:
@@ -154,7 +151,7 @@ def pod_group_terminating(context: Context) -> Iterator[Finding]:
     )
 
 
-def foreign_workload(context: Context) -> Iterator[Finding]:
+def foreign_workload(context: Context) -> Iterator[Cause]:
     """Another owner's Workload exists for this JobSet, which gangctl respects; other pods have no gang."""
     name = context.snapshot.foreign_workload
     if not name:
@@ -185,7 +182,7 @@ def about_group(context: Context, command: Command, group: Group) -> Suggestion:
     return context.suggest(command, resource=PODGROUPS, name=group.name)
 
 
-def unreachable_minimum(context: Context) -> Iterator[Finding]:
+def unreachable_minimum(context: Context) -> Iterator[Cause]:
     """Pods wait for a quorum that the pods which can still exist do not reach."""
     if not context.runs:
         return
@@ -202,9 +199,7 @@ def unreachable_minimum(context: Context) -> Iterator[Finding]:
         if not found:
             continue
         since = oldest(pod.created for group, _ in found for pod in group.bound if not pod.node)
-        if mutable and context.now - since < QUICK:
-            yield Until(since + QUICK)
-        else:
+        if not mutable or context.late(since, QUICK):
             yield cause_of(context, found, since, mutable=mutable)
 
 
@@ -230,7 +225,7 @@ def _ended(group: Group) -> str:
     return f"{group.succeeded} succeeded" + (f" and {failed} failed for good" if failed else "")
 
 
-def _tail(context: Context, found: list[tuple[Group, int]], since: int, *, mutable: bool) -> Finding:
+def _tail(context: Context, found: list[tuple[Group, int]], since: int, *, mutable: bool) -> Cause:
     group, possible = min(found, key=lambda each: each[0].name)
     waiting = [pod for each, _ in found for pod in each.bound if not pod.node]
     if mutable:
@@ -263,7 +258,7 @@ def _tail(context: Context, found: list[tuple[Group, int]], since: int, *, mutab
     )
 
 
-def _too_many(context: Context, found: list[tuple[Group, int]], since: int, *, mutable: bool) -> Finding:
+def _too_many(context: Context, found: list[tuple[Group, int]], since: int, *, mutable: bool) -> Cause:
     group, _ = min(found, key=lambda each: each[0].name)
     return context.cause(
         Reason.MIN_COUNT_UNREACHABLE,

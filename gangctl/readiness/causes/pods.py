@@ -8,11 +8,11 @@ from typing import Final
 from gangctl.errors import plural
 from gangctl.gang.desired import JobProgress
 from gangctl.gang.reasons import Reason
-from gangctl.readiness.causes.context import LONG, SOON, Command, Context, Finding, Until, are, gated, listed, oldest
+from gangctl.readiness.causes.context import LONG, SOON, Command, Context, are, gated, listed, oldest
 from gangctl.readiness.facts import NodeFacts, PodFacts
 from gangctl.readiness.membership import Group
 from gangctl.readiness.reading import unix
-from gangctl.readiness.result import GangPhase
+from gangctl.readiness.result import Cause, GangPhase
 
 _KUEUE_GATES: Final = {
     "kueue.x-k8s.io/topology": "Kueue takes it off once it has chosen a node for the pod (topology-aware scheduling)",
@@ -22,7 +22,7 @@ _KUEUE_GATES: Final = {
 """Scheduling gates of known owners, and when these remove them."""
 
 
-def pods_gated(context: Context) -> Iterator[Finding]:
+def pods_gated(context: Context) -> Iterator[Cause]:
     """Pods with scheduling gates: the scheduler ignores them, and their gang waits for them."""
     if not context.runs:
         return
@@ -32,9 +32,7 @@ def pods_gated(context: Context) -> Iterator[Finding]:
     gates = sorted({gate for _, pod in found for gate in pod.gates})
     since = max(pod.created for _, pod in found)
     known = [gate for gate in gates if gate in _KUEUE_GATES]
-    late = len(known) < len(gates) or context.now - since >= SOON
-    if not late:
-        yield Until(since + SOON)
+    late = len(known) < len(gates) or context.late(since, SOON)
     owners = [f"{gate}: {_KUEUE_GATES[gate]}" for gate in known]
     names = listed(gates)
     yield context.cause(
@@ -53,7 +51,7 @@ def pods_gated(context: Context) -> Iterator[Finding]:
     )
 
 
-def restarting(context: Context) -> Iterator[Finding]:
+def restarting(context: Context) -> Iterator[Cause]:
     """The JobSet restarts."""
     jobset = context.snapshot.jobset
     earlier = [pod for group in context.groups for pod in group.earlier]
@@ -64,9 +62,7 @@ def restarting(context: Context) -> Iterator[Finding]:
         return
     since = unix(jobset.restarting_at)
     # Without the condition of newer JobSets the start is unknown, and pods terminate in time.
-    late = bool(since) and context.now - since >= LONG and bool(earlier or leaving)
-    if since and not late:
-        yield Until(since + LONG)
+    late = bool(since) and context.late(since, LONG) and bool(earlier or leaving)
     evidence = [f"restart {jobset.restarts} of the JobSet"]
     if earlier:
         evidence.append(f"{plural(len(earlier), 'pod')} of the attempt before still there: {_names(earlier)}")
@@ -90,7 +86,7 @@ def _names(things: Iterable[PodFacts | JobProgress]) -> str:
     return listed(thing.name for thing in things)
 
 
-def pods_terminating(context: Context) -> Iterator[Finding]:
+def pods_terminating(context: Context) -> Iterator[Cause]:
     """Terminating pods: their replacements have to wait, or their JobSet is being deleted."""
     jobset = context.snapshot.jobset
     found = [(group, pod) for group in context.groups for pod in group.leaving]
@@ -128,7 +124,7 @@ _HELP: Final = {
 }
 
 
-def preempted(context: Context) -> Iterator[Finding]:
+def preempted(context: Context) -> Iterator[Cause]:
     """Pods with the condition DisruptionTarget: they terminate, or have ended because of it."""
     by_reason: dict[str, list[tuple[Group, PodFacts]]] = {}
     for group in context.groups:
@@ -152,7 +148,7 @@ def preempted(context: Context) -> Iterator[Finding]:
         )
 
 
-def node_lost(context: Context) -> Iterator[Finding]:
+def node_lost(context: Context) -> Iterator[Cause]:
     """Pods on nodes that are not ready, or gone; there they do not terminate by themselves."""
     nodes = context.snapshot.nodes
     if nodes is None:
@@ -229,7 +225,7 @@ _REMEDIES: Final = {
 }
 
 
-def troubles(context: Context) -> Iterator[Finding]:
+def troubles(context: Context) -> Iterator[Cause]:
     """Containers that cannot start or that crash."""
     found: dict[tuple[Reason, str], list[tuple[Group, PodFacts]]] = {}
     for group in context.groups:
@@ -246,7 +242,7 @@ def _reason(pod: PodFacts) -> Reason:
     return Reason.CONTAINER_CONFIG if pod.waiting in _CONFIG else Reason.CRASH_LOOP
 
 
-def _trouble(context: Context, reason: Reason, waiting: str, found: Sequence[tuple[Group, PodFacts]]) -> Finding:
+def _trouble(context: Context, reason: Reason, waiting: str, found: Sequence[tuple[Group, PodFacts]]) -> Cause:
     pods = [pod for _, pod in found]
     first = min(pods, key=lambda pod: pod.name)
     restarts = sum(pod.restarts for pod in pods)
@@ -276,7 +272,7 @@ def _trouble(context: Context, reason: Reason, waiting: str, found: Sequence[tup
     )
 
 
-def starting(context: Context) -> Iterator[Finding]:
+def starting(context: Context) -> Iterator[Cause]:
     """Containers that are being created: normal, unless it takes long."""
     found = [
         (group, pod)
@@ -294,7 +290,7 @@ def starting(context: Context) -> Iterator[Finding]:
     )
 
 
-def not_ready(context: Context) -> Iterator[Finding]:
+def not_ready(context: Context) -> Iterator[Cause]:
     """Containers that run, and whose readiness is not confirmed."""
     found = [
         (group, pod)
@@ -320,13 +316,11 @@ def _slow(
     *,
     usual: str,
     late: str,
-) -> Iterator[Finding]:
+) -> Iterator[Cause]:
     if not found:
         return
     since = oldest(max(pod.placed_at, pod.ready_at) or pod.created for _, pod in found)
-    slow = context.now - since >= LONG
-    if not slow:
-        yield Until(since + LONG)
+    slow = context.late(since, LONG)
     first = min((pod for _, pod in found), key=lambda pod: pod.name)
     reasons = sorted({pod.waiting for _, pod in found if pod.waiting})
     yield context.cause(

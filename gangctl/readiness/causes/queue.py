@@ -12,12 +12,13 @@ from gangctl.kueue.names import GATE
 from gangctl.kueue.objects import QueuedWorkload
 from gangctl.kueue.states import Phase, Status, eviction_of, status_of
 from gangctl.kueue.stuck import Trouble
-from gangctl.readiness.causes.context import SOON, Command, Context, Finding, Suggestion, Until
+from gangctl.readiness.causes.context import SOON, Command, Context, Suggestion
 from gangctl.readiness.facts import QueueFacts
 from gangctl.readiness.reading import unix
+from gangctl.readiness.result import Cause
 
 
-def suspended(context: Context) -> Iterator[Finding]:
+def suspended(context: Context) -> Iterator[Cause]:
     """Suspended, without a queue that could resume it."""
     jobset = context.snapshot.jobset
     if not jobset.suspend or context.snapshot.queue is not None:
@@ -38,7 +39,7 @@ def suspended(context: Context) -> Iterator[Finding]:
     )
 
 
-def in_queue(context: Context) -> Iterator[Finding]:
+def in_queue(context: Context) -> Iterator[Cause]:
     """Its state in Kueue, unless it is admitted and started."""
     facts, jobset = context.snapshot.queue, context.snapshot.jobset
     if facts is None or jobset.deleting:
@@ -71,7 +72,7 @@ def _show_workload(context: Context, workload: QueuedWorkload) -> Suggestion:
     return context.suggest(Command.QUEUED_WORKLOAD, name=workload.name)
 
 
-def _stuck(context: Context, facts: QueueFacts) -> Iterator[Finding]:
+def _stuck(context: Context, facts: QueueFacts) -> Iterator[Cause]:
     """Problems that Kueue does not resolve, by the names of the queue commands."""
     stuck = facts.stuck
     if stuck is None or (stuck.trouble is Trouble.QUEUE_BLOCKED and facts.blocked is not None):
@@ -100,7 +101,7 @@ def _kueue_conditions(workload: QueuedWorkload | None) -> list[str]:
     return texts
 
 
-def _without_workload(context: Context, facts: QueueFacts) -> Iterator[Finding]:
+def _without_workload(context: Context, facts: QueueFacts) -> Iterator[Cause]:
     """Kueue creates the Workload shortly after the JobSet; the queue may already be stopped."""
     jobset = context.snapshot.jobset
     if not jobset.suspend:
@@ -111,7 +112,7 @@ def _without_workload(context: Context, facts: QueueFacts) -> Iterator[Finding]:
     if facts.stuck is not None:
         return
     since = unix(jobset.created)
-    yield Until(since + SOON)
+    context.changes.append(since + SOON)
     yield context.cause(
         Reason.WAITING_FOR_QUOTA,
         f'Kueue has made no Workload for it yet, for LocalQueue "{facts.local_queue}"',
@@ -124,7 +125,7 @@ def _without_workload(context: Context, facts: QueueFacts) -> Iterator[Finding]:
     )
 
 
-def _closed(context: Context, facts: QueueFacts, status: Status) -> Iterator[Finding]:
+def _closed(context: Context, facts: QueueFacts, status: Status) -> Iterator[Cause]:
     """It never fits, or not before the queue is opened."""
     # Too many podsets never fit, with any quota.
     if facts.never and (facts.stuck is None or facts.stuck.trouble is not Trouble.TOO_MANY_PODSETS):
@@ -196,7 +197,7 @@ _WAITS: Final[dict[Phase, tuple[Reason, bool, str, str]]] = {
 """Reason, whether it does not end by itself, meaning, and remedy."""
 
 
-def _phase_causes(context: Context, facts: QueueFacts, workload: QueuedWorkload, status: Status) -> Iterator[Finding]:
+def _phase_causes(context: Context, facts: QueueFacts, workload: QueuedWorkload, status: Status) -> Iterator[Cause]:
     match status.phase:
         case Phase.GATED:
             yield from _gated(context, workload, status)
@@ -228,14 +229,12 @@ def _status_detail(status: Status) -> list[str]:
     return [status.detail] if status.detail else []
 
 
-def _gated(context: Context, workload: QueuedWorkload, status: Status) -> Iterator[Finding]:
+def _gated(context: Context, workload: QueuedWorkload, status: Status) -> Iterator[Cause]:
     """Gates on the JobSet: gangctl removes its own after it creates the groups; owners remove others."""
     gates = workload.gates or context.snapshot.jobset.gates
     others = [gate for gate in gates if gate != GATE]
     since = unix(status.since) or context.free_since
-    late = bool(others) or context.now - since >= SOON
-    if not late:
-        yield Until(since + SOON)
+    late = bool(others) or context.late(since, SOON)
     names = ", ".join(others or gates)
     yield context.cause(
         Reason.ADMISSION_GATED,
@@ -253,7 +252,7 @@ def _gated(context: Context, workload: QueuedWorkload, status: Status) -> Iterat
     )
 
 
-def _checks(context: Context, workload: QueuedWorkload, status: Status) -> Iterator[Finding]:
+def _checks(context: Context, workload: QueuedWorkload, status: Status) -> Iterator[Cause]:
     """It has reserved quota, and its admission checks are not all ready."""
     waiting = [check for check in workload.checks if check.state != "Ready"]
     refused = any(check.state in {"Retry", "Rejected"} for check in waiting)
@@ -280,14 +279,12 @@ def _checks(context: Context, workload: QueuedWorkload, status: Status) -> Itera
     )
 
 
-def _admitted(context: Context, workload: QueuedWorkload, status: Status) -> Iterator[Finding]:
+def _admitted(context: Context, workload: QueuedWorkload, status: Status) -> Iterator[Cause]:
     """Admitted, and still suspended: Kueue is about to unsuspend it."""
     if not context.suspended:
         return
     since = unix(status.since)
-    late = context.now - since >= SOON
-    if not late:
-        yield Until(since + SOON)
+    late = context.late(since, SOON)
     yield context.cause(
         Reason.SUSPENDED,
         "Kueue has admitted it, and it is still suspended",
@@ -302,7 +299,7 @@ def _admitted(context: Context, workload: QueuedWorkload, status: Status) -> Ite
     )
 
 
-def _evicting(context: Context, workload: QueuedWorkload, status: Status) -> Finding:
+def _evicting(context: Context, workload: QueuedWorkload, status: Status) -> Cause:
     eviction = eviction_of(workload)
     words = eviction.words if eviction is not None else "because it was deactivated"
     preempted = eviction is not None and eviction.reason == "Preempted"

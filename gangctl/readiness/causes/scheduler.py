@@ -14,9 +14,7 @@ from gangctl.readiness.causes.context import (
     QUICK,
     Command,
     Context,
-    Finding,
     Suggestion,
-    Until,
     counted,
     gated,
     listed,
@@ -26,6 +24,7 @@ from gangctl.readiness.causes.messages import Refusal, of_the_group, read_refusa
 from gangctl.readiness.facts import PodFacts
 from gangctl.readiness.membership import Group
 from gangctl.readiness.reading import unix
+from gangctl.readiness.result import Cause
 
 _BACKOFF: Final = 10
 """Seconds that the scheduler waits at most before it tries again what may fit now (podMaxBackoffSeconds)."""
@@ -69,7 +68,7 @@ def _refused_groups(context: Context) -> Iterator[_Refused]:
         yield _Refused(group, waiting, messages, found, since, read_refusal(messages))
 
 
-def refused(context: Context) -> Iterator[Finding]:
+def refused(context: Context) -> Iterator[Cause]:
     """The scheduler rejected the group."""
     buckets: dict[tuple[Reason, str], list[_Refused]] = {}
     for each in _refused_groups(context):
@@ -150,7 +149,7 @@ def _who(found: Sequence[_Refused]) -> str:
     return f"{plural(count, 'pod')} of {found[0].group.name}" if len(found) == 1 else plural(count, "pod")
 
 
-def _unschedulable(context: Context, found: Sequence[_Refused], short: str) -> Finding:
+def _unschedulable(context: Context, found: Sequence[_Refused], short: str) -> Cause:
     since = oldest(each.since for each in found)
     together = " together" if any(each.group.scope is not None for each in found) else ""
     never = _never(context)
@@ -210,7 +209,7 @@ def _help(refusal: Refusal, *, never: bool) -> str:
     return "; ".join(helps) or "see what the scheduler says of single pods; all of a gang have to fit at once"
 
 
-def _topology(context: Context, found: Sequence[_Refused], short: str) -> Finding:
+def _topology(context: Context, found: Sequence[_Refused], short: str) -> Cause:
     first = found[0]
     key, refusal = _topology_key(first.group), first.refusal
     never = _never(context)
@@ -244,7 +243,7 @@ def _topology(context: Context, found: Sequence[_Refused], short: str) -> Findin
     )
 
 
-def _error(context: Context, found: Sequence[_Refused], short: str) -> Finding:
+def _error(context: Context, found: Sequence[_Refused], short: str) -> Cause:
     invalid = any(each.reasons & _INVALID for each in found)
     what = f"finds the group of {_who(found)} invalid" if invalid else f"fails on {_who(found)}"
     return context.cause(
@@ -259,12 +258,10 @@ def _error(context: Context, found: Sequence[_Refused], short: str) -> Finding:
     )
 
 
-def _backoff(context: Context, found: Sequence[_Refused]) -> Iterator[Finding]:
+def _backoff(context: Context, found: Sequence[_Refused]) -> Iterator[Cause]:
     """It was rejected, but would fit now: this should not last long."""
     since = oldest(each.since for each in found)
-    late = context.now - since >= _FLUSH + _BACKOFF
-    if not late:
-        yield Until(since + _FLUSH + _BACKOFF)
+    late = context.late(since, _FLUSH + _BACKOFF)
     yield context.cause(
         Reason.SCHEDULER_BACKOFF,
         f"the scheduler has refused {_who(found)}, and by gangctl's count there is room now",
@@ -279,7 +276,7 @@ def _backoff(context: Context, found: Sequence[_Refused]) -> Iterator[Finding]:
     )
 
 
-def _priority(context: Context, found: Sequence[_Refused]) -> Finding:
+def _priority(context: Context, found: Sequence[_Refused]) -> Cause:
     evidence = []
     for each in found[:3]:
         pods = _priorities(context, each.group)
@@ -303,20 +300,19 @@ def _priority(context: Context, found: Sequence[_Refused]) -> Finding:
     )
 
 
-def scheduler_silent(context: Context) -> Iterator[Finding]:
+def scheduler_silent(context: Context) -> Iterator[Cause]:
     """All objects exist, but the scheduler wrote no condition: it is about to, or does not run."""
     if not context.runs:
         return
-    quiet: list[tuple[Group, list[PodFacts], int]] = []
+    late: list[tuple[Group, list[PodFacts], int]] = []
+    soon: list[tuple[Group, list[PodFacts], int]] = []
     for group in context.groups:
         waiting = [pod for pod in group.bound if not pod.node]
         if waiting and _is_quiet(context, group):
             made = unix(group.pod_group.created) if group.pod_group is not None else 0
-            quiet.append((group, waiting, max(made, *(pod.created for pod in waiting))))
-    late = [each for each in quiet if context.now - each[2] >= QUICK]
-    soon = [each for each in quiet if context.now - each[2] < QUICK]
+            since = max(made, *(pod.created for pod in waiting))
+            (late if context.late(since, QUICK) else soon).append((group, waiting, since))
     if soon:
-        yield Until(min(since for *_, since in soon) + QUICK)
         yield _silent(context, soon, late=False)
     if late:
         yield _silent(context, late, late=True)
@@ -339,7 +335,7 @@ def _is_quiet(context: Context, group: Group) -> bool:
     return counted(group) >= group.minimum
 
 
-def _silent(context: Context, found: Sequence[tuple[Group, list[PodFacts], int]], *, late: bool) -> Finding:
+def _silent(context: Context, found: Sequence[tuple[Group, list[PodFacts], int]], *, late: bool) -> Cause:
     pods = [pod for _, waiting, _ in found for pod in waiting]
     since = oldest(since for *_, since in found)
     names = sorted({pod.scheduler or DEFAULT_SCHEDULER for pod in pods})
