@@ -13,7 +13,7 @@ from typing import Final
 import click
 
 from gangctl.cli.program import EPILOG, program
-from gangctl.cli.schema import OF_COMMANDS
+from tests.cli.publishedschemas import OF_COMMANDS
 
 DIRECTORY: Final = Path(__file__).parents[2] / "docs" / "reference"
 INDEX: Final = "cli.md"

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from gangctl.cli.quantities import with_quantities
-from gangctl.cli.schema import schema_of
 from gangctl.fit.report import DispatchedFit, FitReport
+from tests.cli.publishedschemas import schema_of
 
 TYPES: dict[str, tuple[type, ...]] = {
     "string": (str,),

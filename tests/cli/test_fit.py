@@ -12,7 +12,6 @@ import pytest
 from gangctl.api.meta import EXPECTED_DURATION
 from gangctl.cli import fitting
 from gangctl.cli.kueuesnapshot import _READERS
-from gangctl.cli.schema import schema_of
 from tests.cli.conftest import Golden
 from tests.cli.kueueobjects import (
     CONFIGURATION,
@@ -30,6 +29,7 @@ from tests.cli.kueueobjects import (
     workload,
 )
 from tests.cli.manifests import SERVICE, write
+from tests.cli.publishedschemas import schema_of
 from tests.cli.run import Answer, gangctl
 from tests.cli.schema import violations
 from tests.jobsets import jobset, rj

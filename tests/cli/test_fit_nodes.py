@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from gangctl.cli.schema import schema_of
 from tests.cli.httpserver import ask
 from tests.cli.kueueobjects import CONFIGURATION, Object, cluster, queued
 from tests.cli.kueueserver import config_map, labelled, serving
 from tests.cli.manifests import write
+from tests.cli.publishedschemas import schema_of
 from tests.cli.run import Answer, gangctl
 from tests.cli.schema import violations
 from tests.rows import each

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from gangctl.cli.schema import schema_of
 from tests.cli.httpserver import ask
 from tests.cli.kueueobjects import CONFIGURATION, Object, cluster, flavor, queued
 from tests.cli.kueueserver import config_map, labelled, serving
 from tests.cli.manifests import write
+from tests.cli.publishedschemas import schema_of
 from tests.cli.run import Answer, gangctl
 from tests.cli.schema import violations
 from tests.cli.topologyobjects import BLOCK, HOST, IDLE, RACK, TWO_RACKS, asking, node, placed, pod, racks, topology

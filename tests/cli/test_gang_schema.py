@@ -9,11 +9,11 @@ from typing import Any, cast
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gangctl.cli.schema import schema_of
 from gangctl.gang.reasons import Reason
 from gangctl.readiness.report import MOST_CAUSES, MOST_GROUPS, gang_object
 from gangctl.readiness.result import Cause, Counts, GangPhase, GroupReadiness, Readiness
 from tests.cli.conftest import Golden
+from tests.cli.publishedschemas import schema_of
 from tests.cli.schema import violations
 
 SCHEMA = Path(__file__).parents[2] / "docs" / "gang.schema.json"

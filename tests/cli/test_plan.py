@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from gangctl.api.scheduling import Generation
-from gangctl.cli.schema import schema_of
 from tests.cases import CASES, Case
 from tests.cli.conftest import Golden
 from tests.cli.manifests import EXAMPLES, PLACEHOLDER, gang, write
+from tests.cli.publishedschemas import schema_of
 from tests.cli.run import fine, gangctl
 from tests.cli.schema import violations
 from tests.jobsets import FIXTURE_UID, jobset, rj

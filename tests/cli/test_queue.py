@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from gangctl.cli.schema import schema_of
 from tests.cli.conftest import Golden
 from tests.cli.httpserver import ask
 from tests.cli.kueueobjects import (
@@ -27,6 +26,7 @@ from tests.cli.kueueobjects import (
 )
 from tests.cli.kueueserver import config_map, labelled, serving
 from tests.cli.manifests import write
+from tests.cli.publishedschemas import schema_of
 from tests.cli.run import Answer, gangctl
 from tests.cli.schema import answer_violations, violations
 from tests.rows import each

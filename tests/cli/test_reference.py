@@ -8,9 +8,9 @@ from typing import Final
 
 import click
 
-from gangctl.cli import schema
 from gangctl.cli.program import BROKEN_PIPE, INTERNAL_ERROR, INTERRUPTED, program
 from tests.cli import reference
+from tests.cli.publishedschemas import OF_COMMANDS, schema_of
 from tests.cli.run import gangctl
 from tests.rows import each
 
@@ -40,7 +40,7 @@ def test_every_flag_that_the_program_shows_is_named(entry: reference.Entry) -> N
 def test_every_schema_of_a_command_is_named_where_the_command_prints_json() -> None:
     """And no other: that of policy tests is of a file that people write."""
     named = {entry.name.partition(" ")[2]: entry.schema for entry in ENTRIES if entry.schema}
-    assert named.keys() == schema.OF_COMMANDS.keys()
+    assert named.keys() == OF_COMMANDS.keys()
     assert set(named.values()) == {
         path.name for path in DOCS.glob("*.schema.json") if path.name != "gangctl-test.schema.json"
     }
@@ -51,9 +51,9 @@ def test_every_schema_of_a_command_is_named_where_the_command_prints_json() -> N
         assert "json" in output
 
 
-@each("name", sorted(set(schema.OF_COMMANDS.values())))
+@each("name", sorted(set(OF_COMMANDS.values())))
 def test_every_schema_is_made_by_its_name(name: str) -> None:
-    made = schema.schema_of(name)
+    made = schema_of(name)
     assert json.loads((DOCS / f"{name}.schema.json").read_text(encoding="utf-8")) == made
 
 

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from gangctl.cli.schema import schema_of
 from gangctl.controllers.readiness.gangobjects import definitions
+from tests.cli.publishedschemas import schema_of
 from tests.cli.schema import violations
 from tests.controlplane.api import ApiFailure, Object
 from tests.controlplane.components.addon import remove_namespace

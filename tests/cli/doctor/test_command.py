@@ -19,12 +19,12 @@ from aiohttp import web
 from gangctl.cli.completion import candidates
 from gangctl.cli.doctor.canary import LABEL
 from gangctl.cli.doctor.subjects import IDS, SUBJECTS, Area
-from gangctl.cli.schema import schema_of
 from tests.cli.conftest import Golden
 from tests.cli.gangs import dump
 from tests.cli.gangs.dump import NAMESPACE, Object
 from tests.cli.gangs.place import USER, Place, place
 from tests.cli.httpserver import HERE, ask, kubeconfig, listening
+from tests.cli.publishedschemas import schema_of
 from tests.cli.run import BIN, Answer, gangctl, process
 from tests.cli.schema import violations
 from tests.controlplane.wait import NotYet, wait_for

@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from gangctl.cli.schema import schema_of
 from tests.cli.conftest import Golden
 from tests.cli.gangs import dump
 from tests.cli.gangs.dump import GROUP_OF_SWEEP, RUNS, WAITS, Object, ask, ask_about
+from tests.cli.publishedschemas import schema_of
 from tests.cli.schema import violations
 
 GOLDEN = Path(__file__).parents[1] / "golden"

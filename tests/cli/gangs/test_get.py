@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from gangctl.cli.schema import schema_of
 from gangctl.readiness.result import GangPhase
 from tests.cli.conftest import Golden
 from tests.cli.gangs import dump
 from tests.cli.gangs.dump import NAMESPACE, RUNS, STUCK, WAITS, ask, ask_about
 from tests.cli.manifests import write
+from tests.cli.publishedschemas import schema_of
 from tests.cli.run import gangctl
 from tests.cli.schema import answer_violations
 from tests.jobsets import jobset, rj

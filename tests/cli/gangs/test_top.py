@@ -12,12 +12,12 @@ import struct
 import termios
 from pathlib import Path
 
-from gangctl.cli.schema import schema_of
 from tests.cli.conftest import Golden
 from tests.cli.gangs import dump
 from tests.cli.gangs.dump import RUNS, WAITS, Object, ask, ask_about
 from tests.cli.gangs.place import place
 from tests.cli.kueueobjects import QUEUE
+from tests.cli.publishedschemas import schema_of
 from tests.cli.run import BIN, gangctl
 from tests.cli.schema import violations
 

@@ -10,13 +10,13 @@ from pathlib import Path
 
 from gangctl.cli.gangs.cluster import Reader, Scope
 from gangctl.cli.gangs.watching import Watch
-from gangctl.cli.schema import schema_of
 from gangctl.client.client import Client
 from gangctl.client.config import load_cluster
 from gangctl.client.transport import Transport
 from tests.cli.gangs import dump
 from tests.cli.gangs.dump import NAMESPACE, RUNS, WAITS, Object
 from tests.cli.gangs.place import Place, place
+from tests.cli.publishedschemas import schema_of
 from tests.cli.run import gangctl
 from tests.cli.schema import violations
 from tests.controlplane.wait import HUNG_SECONDS, wait_for

@@ -10,13 +10,13 @@ import yaml
 
 from gangctl.api.emit import to_yaml
 from gangctl.cli.manifests import Manifest, read_manifests
-from gangctl.cli.schema import schema_of
 from gangctl.pathways.job import PathwaysJob
 from gangctl.pathways.reading.pathwaysjob import read_pathways_job
 from gangctl.pathways.rendering.jobset import render
 from tests.cli.kueueobjects import CONFIGURATION, cluster_queue, flavor, local_queue
 from tests.cli.manifests import CONFIG_MAP, PLACEHOLDER, gang, write
 from tests.cli.policy.policies import QUEUE, files, native, policy, rule
+from tests.cli.publishedschemas import schema_of
 from tests.cli.run import Answer, fine, gangctl
 from tests.cli.schema import violations
 from tests.pathways.samples import UNUSED_CLAIM, annotated, container, pathways_job, template

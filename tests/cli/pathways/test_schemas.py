@@ -9,7 +9,6 @@ from typing import Any, Final
 import pytest
 
 from gangctl.cli.pathways.report import HeadPod, Seen, job_status, report_of
-from gangctl.cli.schema import schema_of
 from gangctl.pathways.job import PathwaysJob
 from gangctl.pathways.reading.pathwaysjob import read_pathways_job
 from gangctl.pathways.rendering.jobset import render
@@ -19,6 +18,7 @@ from tests.cli.conftest import Golden
 from tests.cli.httpserver import HERE
 from tests.cli.kueueobjects import CONFIGURATION, QUEUE, cluster_queue, flavor, local_queue
 from tests.cli.manifests import write
+from tests.cli.publishedschemas import schema_of
 from tests.cli.pathways.server import JOBSETS, PATHWAYS, PODS, Cluster, ask
 from tests.cli.run import gangctl
 from tests.cli.schema import answer_violations, violations
