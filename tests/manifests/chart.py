@@ -95,8 +95,13 @@ def render() -> dict[str, str]:
     return {f"{name}.yaml": _HEADER + text for name, text in files.items()}
 
 
+def value_of(component: Component) -> str:
+    """The name of a component in the values: ``monitoringSecured`` of ``monitoring/secured``."""
+    return re.sub(r"[-/](\w)", lambda found: found[1].upper(), component.name)
+
+
 def _condition(component: Component) -> str:
-    return _CONDITIONS.get(component.name, f".Values.components.{component.value}")
+    return _CONDITIONS.get(component.name, f".Values.components.{value_of(component)}")
 
 
 def _document(raw: Object, patches: list[tuple[Component, Patch]]) -> str:

@@ -13,7 +13,7 @@ from gangctl.cli.install.components import COMPONENTS, NAMES
 from gangctl.cli.install.rendering import Choice, place, render
 from tests.controlplane.api import Object
 from tests.manifests import chart
-from tests.manifests.chart import CHART
+from tests.manifests.chart import CHART, value_of
 from tests.manifests.combinations import COMBINATIONS, title
 from tests.manifests.files import MANIFESTS
 from tests.manifests.helm import Helm
@@ -39,7 +39,7 @@ def chosen(components: tuple[str, ...]) -> Object:
     values: Object = {}
     for each in COMPONENTS:
         if each.name in components:
-            values |= ELSEWHERE.get(each.name, {f"components.{each.value}": True})
+            values |= ELSEWHERE.get(each.name, {f"components.{value_of(each)}": True})
     return values
 
 

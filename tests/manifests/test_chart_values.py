@@ -10,7 +10,7 @@ import pytest
 from gangctl.cli.install.components import COMPONENTS
 from tests.controlplane.api import Object
 from tests.manifests import chartvalues
-from tests.manifests.chart import CHART
+from tests.manifests.chart import CHART, value_of
 from tests.manifests.files import ROOT
 from tests.manifests.helm import Helm, HelmFailed
 from tests.manifests.test_chart import ELSEWHERE
@@ -45,7 +45,7 @@ def test_defaults_and_tables_are_those_of_the_schema() -> None:
 
 
 def test_every_component_has_a_value() -> None:
-    names = {f"components.{each.value}" for each in COMPONENTS if each.name not in ELSEWHERE}
+    names = {f"components.{value_of(each)}" for each in COMPONENTS if each.name not in ELSEWHERE}
     assert {name for name in NAMES if name.startswith("components.")} == names
     assert {name for values in ELSEWHERE.values() for name in values} <= NAMES
 
@@ -108,7 +108,7 @@ class TestHelm:
 
     def test_labels_every_object_and_changes_no_selector(self, helm: Helm) -> None:
         everything = {value: True for value in NAMES if value.endswith((".enabled", ".secure"))}
-        everything |= {f"components.{each.value}": True for each in COMPONENTS if each.name not in ELSEWHERE}
+        everything |= {f"components.{value_of(each)}": True for each in COMPONENTS if each.name not in ELSEWHERE}
         objects = helm.template({**everything, "createNamespace": True, "commonLabels": {"team": "platform"}})
         assert [item for item in objects if item["metadata"]["labels"].get("team") != "platform"] == []
         (deployment,) = of_kind("Deployment", objects)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from typing import Final
 
@@ -20,15 +19,6 @@ class Component:
     needs: str = ""
     api: str = ""
     suggested_by: str = ""
-
-    @property
-    def value(self) -> str:
-        """Its name in the values of the Helm chart.
-
-        >>> Component("monitoring/secured", "").value
-        'monitoringSecured'
-        """
-        return re.sub(r"[-/](\w)", lambda found: found[1].upper(), self.name)
 
 
 JOB_WEBHOOK: Final = Component(
