@@ -6,22 +6,15 @@ Labels and annotations are those of JobSet 0.12 with the feature gate RestartJob
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any
 
 from gangctl.api.meta import EXCLUSIVE_TOPOLOGY, GANG_REF, JOBSET_API_VERSION, NODE_SELECTOR_STRATEGY
+from gangctl.api.objects import object_at
 from gangctl.api.scheduling_versions import ADAPTERS
+from gangctl.cli.inputs import DEFAULT_NAMESPACE
 from gangctl.gang.plan import PlannedJob
 from gangctl.gang.report import Planned, planned_jobs
 from gangctl.sandbox.simulated.jobset_progress import ChildJobs
-
-DEFAULT_NAMESPACE: Final = "default"
-
-
-def _mapping(value: object, *keys: str) -> Mapping[str, Any]:
-    """The object below ``value`` at ``keys``; empty if there is none."""
-    for key in keys:
-        value = value.get(key) if isinstance(value, Mapping) else None
-    return value if isinstance(value, Mapping) else {}
 
 
 def _exclusive(annotations: Mapping[str, Any]) -> dict[str, Any]:
@@ -34,9 +27,9 @@ def _exclusive(annotations: Mapping[str, Any]) -> dict[str, Any]:
 def _made_by_jobset(raw: Mapping[str, Any], planned: Planned, uid: str) -> dict[str, dict[str, Any]]:
     """Labels and owners of the Jobs by their names, of a JobSet whose templates have no metadata of their own."""
     jobset = planned.jobset
-    coordinator = _mapping(raw, "spec", "coordinator")
+    coordinator = object_at(raw["spec"], "coordinator")
     spec: dict[str, Any] = {
-        "network": {"subdomain": _mapping(raw, "spec", "network").get("subdomain")},
+        "network": {"subdomain": object_at(raw["spec"], "network").get("subdomain")},
         "replicatedJobs": [
             {
                 "name": rj.name,
@@ -69,22 +62,23 @@ def child_jobs(raw: Mapping[str, Any], planned: Planned, uid: str) -> list[dict[
     for job in planned_jobs(planned):
         index = at[job.replicated_job]
         entry = raw["spec"]["replicatedJobs"][index]
-        template = _mapping(entry, "template", "metadata")
+        job_template = object_at(entry, "template")
+        template = object_at(job_template, "metadata")
         identity = made[job.name]["labels"]
-        annotations = {key: value for key, value in _mapping(template, "annotations").items() if key != GANG_REF}
+        annotations = {key: value for key, value in object_at(template, "annotations").items() if key != GANG_REF}
         if (stamp := stamps[index]) is not None:
             annotations[GANG_REF] = stamp.encode()
-        for each in (_mapping(raw, "metadata", "annotations"), _mapping(template, "annotations")):
+        for each in (object_at(object_at(raw, "metadata"), "annotations"), object_at(template, "annotations")):
             annotations |= _exclusive(each)
         metadata = {
             "name": job.name,
             **namespace,
-            "labels": {**_mapping(template, "labels"), **identity},
+            "labels": {**object_at(template, "labels"), **identity},
             "annotations": {**annotations, **identity},
             "ownerReferences": made[job.name]["ownerReferences"],
         }
-        pod_spec = _reference(job, planned, _mapping(entry, "template", "spec", "template", "spec"))
-        spec = {"template": {"spec": pod_spec}}
+        pod_template = object_at(object_at(job_template, "spec"), "template")
+        spec = {"template": {"spec": _reference(job, planned, object_at(pod_template, "spec"))}}
         jobs.append({"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata, "spec": spec})
     return jobs
 

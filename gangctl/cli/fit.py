@@ -9,7 +9,8 @@ import click
 from gangctl.cli import options
 from gangctl.cli.fitting import Answer, Question, answer_of, subjects_of
 from gangctl.cli.fitview import fit_sections
-from gangctl.cli.kueuesnapshot import DEFAULT_NAMESPACE, read_stock
+from gangctl.cli.inputs import DEFAULT_NAMESPACE
+from gangctl.cli.kueuesnapshot import read_stock
 from gangctl.cli.names import GANGS, NameArgument, ObjectName, queue_name
 from gangctl.cli.output import answer_no, print_answer
 from gangctl.cli.quantities import with_quantities

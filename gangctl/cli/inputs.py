@@ -19,6 +19,8 @@ from gangctl.errors import InputError
 SUFFIXES: Final = (".yaml", ".yml", ".json")
 _SCHEMES: Final = ("http://", "https://")
 STDIN: Final = "<stdin>"
+DEFAULT_NAMESPACE: Final = "default"
+"""Namespace of objects in files without one, as in kubectl."""
 
 _READ_BYTES: Final = 64 * 2**20
 """Limit of one source: far above the parser's, and stops at an endless pipe."""

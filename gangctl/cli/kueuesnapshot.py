@@ -12,7 +12,7 @@ from gangctl.api.documents import Document
 from gangctl.api.emit import to_yaml
 from gangctl.api.meta import JOBSET_NAME
 from gangctl.api.objects import Object, misshapen, object_at
-from gangctl.cli.inputs import kind_of, note_skipped, placed, read_documents
+from gangctl.cli.inputs import DEFAULT_NAMESPACE, kind_of, note_skipped, placed, read_documents
 from gangctl.cli.messages import InvalidInputError, plural
 from gangctl.client.resources import JOBSETS
 from gangctl.controllers.queues.kinds import CONFIG_KEY, CONFIG_NAME
@@ -55,8 +55,8 @@ from gangctl.kueue.reading import (
     read_priority_class,
     read_topology,
 )
+from gangctl.readiness.membership import FINISHED
 
-_OVER: Final = frozenset({"Succeeded", "Failed"})
 _TOPOLOGY_NOTES: Final = frozenset(
     {TOPOLOGY_REQUIRED, TOPOLOGY_PREFERRED, TOPOLOGY_UNCONSTRAINED, SLICE_TOPOLOGY, SLICE_CONSTRAINTS}
 )
@@ -81,7 +81,7 @@ def placed_pods(raw: Mapping[str, Any]) -> Iterator[PlacedPod]:
     """The pod, if it uses capacity of a node. Invalid requests count as 0."""
     metadata, spec, status = (object_at(raw, key) for key in ("metadata", "spec", "status"))
     node = spec.get("nodeName")
-    if isinstance(node, str) and node and str(status.get("phase")) not in _OVER:
+    if isinstance(node, str) and node and str(status.get("phase")) not in FINISHED:
         requests = as_integers(pod_requests(spec)[0])
         labels = object_at(metadata, "labels")
         yield PlacedPod(
@@ -102,8 +102,6 @@ def in_use(pods: Iterable[PlacedPod], without: Callable[[PlacedPod], bool]) -> d
     return dict(used)
 
 
-DEFAULT_NAMESPACE: Final = "default"
-"""Namespace of objects in files without one, as in kubectl."""
 _CONFIGURATION_GROUP: Final = "config.kueue.x-k8s.io"
 _READERS: Final[Mapping[tuple[str, str], Callable[[Mapping[str, Any]], Held]]] = {
     (GROUP, "ClusterQueue"): read_cluster_queue,

@@ -14,6 +14,7 @@ from typing import Any, Final
 from gangctl.api.meta import GANG_MODE, JOBSET_API_VERSION
 from gangctl.api.quantity import milli, parse_quantity
 from gangctl.errors import ClusterUnavailableError
+from gangctl.readiness.membership import FINISHED
 from gangctl.sandbox.simulated.capacity import requests_of
 from gangctl.sandbox.simulated.controller import is_true
 
@@ -74,7 +75,6 @@ _WANTED: Final = (CPUS, CPUS - 1, CPUS + 1, CPUS - 2)
 """Places, best first: one JobSet fits, two do not, and one always leaves some free for another's pods."""
 
 _HOSTNAME: Final = "kubernetes.io/hostname"
-_ENDED: Final = frozenset({"Succeeded", "Failed"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +100,7 @@ def size(nodes: Sequence[Mapping[str, Any]], pods: Iterable[Mapping[str, Any]]) 
     count: dict[str, int] = {}
     for pod in pods:
         node = pod["spec"].get("nodeName")
-        if node and (pod.get("status") or {}).get("phase") not in _ENDED:
+        if node and (pod.get("status") or {}).get("phase") not in FINISHED:
             asked = requests_of(dict(pod)).get("cpu")
             used[node] = used.get(node, 0) + (milli(asked) if asked else 0)
             count[node] = count.get(node, 0) + 1

@@ -9,9 +9,9 @@ from typing import Any, Literal
 
 from gangctl.api.meta import JOBSET_NAME
 from gangctl.demo.scenario import CPUS, JOBSETS, NAMES, PODS
+from gangctl.readiness.membership import FINISHED
 
 State = Literal["waiting", "half-started", "running", "finished"]
-_ENDED = frozenset({"Succeeded", "Failed"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +66,7 @@ def see(
     waiting: Counter[str] = Counter()
     nodes: Counter[str] = Counter()
     for pod in pods:
-        if (pod.get("status") or {}).get("phase") in _ENDED:
+        if (pod.get("status") or {}).get("phase") in FINISHED:
             continue
         name = (pod["metadata"].get("labels") or {}).get(JOBSET_NAME, "")
         node = pod["spec"].get("nodeName")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from gangctl.api.documents import Document
@@ -15,8 +15,8 @@ from gangctl.api.scheduling_versions import ADAPTERS
 from gangctl.cli.gangs.capacity import compare_with_nodes
 from gangctl.cli.gangs.cluster import project_stored, take
 from gangctl.cli.gangs.state import GangState, modern, read_event
-from gangctl.cli.inputs import kind_of, note_skipped, placed, read_documents
-from gangctl.cli.kueuesnapshot import DEFAULT_NAMESPACE, Stock
+from gangctl.cli.inputs import DEFAULT_NAMESPACE, kind_of, note_skipped, placed, read_documents
+from gangctl.cli.kueuesnapshot import Stock
 from gangctl.cli.messages import InvalidInputError, plural
 from gangctl.controllers.caches import project_job, project_scheduling
 from gangctl.errors import InputError
@@ -35,13 +35,8 @@ _NAME: Final = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
 
 
 def read_files(filenames: Sequence[str]) -> GangState:
-    """The state from files; InvalidInputError with all errors."""
-    return state_of(read_documents(filenames))
-
-
-def state_of(documents: Iterable[Document]) -> GangState:
-    """The state from documents; other kinds are skipped with a note."""
-    taking = _Taking(list(documents))
+    """The state from files; other kinds are skipped with a note; InvalidInputError with all errors."""
+    taking = _Taking(read_documents(filenames))
     lines: list[str] = []
     others: list[Document] = []
     for document in taking.documents:

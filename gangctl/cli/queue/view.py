@@ -36,6 +36,7 @@ from gangctl.kueue.objects import ClusterQueue, LocalQueue, QueuedWorkload
 from gangctl.kueue.order import head_of, in_order, places
 from gangctl.kueue.states import Phase, status_of
 from gangctl.kueue.stuck import Owner, Stuck, blocking_head, stuck_workload, without_workload
+from gangctl.readiness.membership import FINISHED
 
 
 class QueueIndex:
@@ -91,9 +92,6 @@ class QueueIndex:
         )
 
 
-_OVER = frozenset({"Succeeded", "Failed"})
-
-
 @dataclass(slots=True)
 class JobSets:
     """JobSets with a queue by UID, raw, and the number of remaining pods of evicted ones."""
@@ -126,7 +124,7 @@ async def read_jobsets(client: Client, stock: Stock, namespace: str | None) -> J
 async def _pods(client: Client, workload: QueuedWorkload) -> int:
     selection = Selection(label_selector=f"{JOBSET_UID}={workload.owner_uid}")
     page = await client.list(PODS, workload.namespace, selection=selection)
-    return sum((item.get("status") or {}).get("phase") not in _OVER for item in page.items)
+    return sum((item.get("status") or {}).get("phase") not in FINISHED for item in page.items)
 
 
 _STATES: Final[Mapping[Blockage, State]] = {
