@@ -66,12 +66,18 @@ def demo(  # noqa: PLR0917 -- one for each option
         raise click.UsageError("--nodes, --start-controller and --yes need --kubeconfig or --context")
     with _display(form, record) as display:
         if real:
-            from gangctl.demo.real import RealOptions, play_on_cluster  # noqa: PLC0415 -- as below
+            from gangctl.demo.real import play_on_cluster  # noqa: PLC0415 -- as below
 
-            options = RealOptions(
-                cluster.kubeconfig, cluster.context, own_nodes=nodes, start_controller=start_controller
+            verdict = until_interrupted(
+                play_on_cluster(
+                    cluster.kubeconfig,
+                    cluster.context,
+                    display,
+                    _confirmation(yes=yes),
+                    own_nodes=nodes,
+                    start_controller=start_controller,
+                )
             )
-            verdict = until_interrupted(play_on_cluster(options, display, _confirmation(yes=yes)))
         else:
             from gangctl.demo.simulated import play_simulated  # noqa: PLC0415 -- a second that --help need not wait for
 

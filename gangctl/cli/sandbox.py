@@ -105,7 +105,7 @@ def sandbox(  # noqa: PLR0917 -- one for each option
 
     PROGRAM, such as a shell, has the cluster in KUBECONFIG, and its exit code is that of this command.
     """
-    from gangctl.demo.simulated import Simulation, simulate  # noqa: PLC0415 -- a second that --help need not wait for
+    from gangctl.demo.simulated import simulate  # noqa: PLC0415 -- a second that --help need not wait for
 
     with TemporaryDirectory(prefix="gangctl-sandbox-") as directory:
         file = Path(kubeconfig_out).absolute() if kubeconfig_out is not None else Path(directory, "kubeconfig")
@@ -121,4 +121,4 @@ def sandbox(  # noqa: PLR0917 -- one for each option
 
         # Ctrl-C is the normal end, not a failure.
         with suppress(KeyboardInterrupt):
-            ctx.exit(until_interrupted(simulate(Simulation(kube, file, nodes, capacity, port, program), ready)))
+            ctx.exit(until_interrupted(simulate(kube, file, nodes, capacity, ready, port=port, program=program)))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from typing import Final
 
@@ -56,6 +57,27 @@ class Act:
             seconds=_now() - self._began,
             events=await self._stage.events(),
         )
+
+    async def play_both(
+        self, without: str, with_gangs: str, gangctl: AbstractAsyncContextManager[object], *, if_full: str = ""
+    ) -> tuple[Result, Result]:
+        """Run it under these two titles, the second time while ``gangctl`` runs; each time the JobSets are deleted.
+
+        ``if_full`` is said when the first act ends with every place held.
+        """
+        self._display.begin(without)
+        first = await self.play(gangs=False)
+        self._display.end(str(first))
+        if if_full and first.stranded == sum(self._stage.places.values()):
+            self._display.say(if_full)
+        await self._stage.clear()
+        self._display.begin(with_gangs)
+        async with gangctl:
+            second = await self.play(gangs=True)
+            self._display.end(str(second))
+            # gangctl deletes its own objects afterwards.
+            await self._stage.clear()
+        return first, second
 
     async def _watch(self, patience: float, *, may_finish: bool) -> Sight:
         """Poll until all have finished or nothing has changed for this time; returns the last state."""

@@ -5,11 +5,10 @@ from __future__ import annotations
 import asyncio
 import socket
 import sys
-from collections.abc import Iterator
-from contextlib import AsyncExitStack, contextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
-from types import TracebackType
-from typing import Final, Self
+from typing import Final
 
 import aiohttp
 
@@ -27,62 +26,47 @@ class ChildFailedError(GangctlError):
     code = "ControllerFailed"
 
 
-class Controller:
-    """Runs while the context lasts; entered, it is ready: webhooks registered, caches synced."""
+@asynccontextmanager
+async def controller(kubeconfig: str | None, context: str | None, log: Path) -> AsyncIterator[None]:
+    """Run it while the context lasts, in which it is ready: webhooks registered, caches synced.
 
-    def __init__(self, kubeconfig: str | None, context: str | None, log: Path) -> None:
-        """``kubeconfig`` (None: the default one) has its rights; ``log`` is its output file."""
-        self._log = log
-        self._cluster = (
+    ``kubeconfig`` (None: the default one) has its rights; ``log`` is its output file.
+    """
+    with reserved_ports() as (webhook, metrics), log.open("ab") as output:
+        command = [
+            *(sys.executable, "-m", "gangctl", "controller"),
             *(("--kubeconfig", kubeconfig) if kubeconfig else ()),
             *(("--context", context) if context else ()),
-        )
-        self._stack = AsyncExitStack()
-
-    async def __aenter__(self) -> Self:
-        async with AsyncExitStack() as stack:
-            webhook, metrics = stack.enter_context(reserved_ports())
-            process = await self._start(webhook, metrics)
-            stack.push_async_callback(_stop, process)
-            await self._wait_ready(process, f"http://127.0.0.1:{metrics}/readyz")
-            self._stack = stack.pop_all()
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        await self._stack.aclose()
-
-    async def _start(self, webhook: int, metrics: int) -> asyncio.subprocess.Process:
-        command = [
-            *(sys.executable, "-m", "gangctl", "controller", *self._cluster),
             *("--webhook-url", f"https://127.0.0.1:{webhook}"),
             *("--metrics-bind-address", f"127.0.0.1:{metrics}"),
             "--leader-elect=false",
             "--unregister-on-exit",
             *("--log-format", "text"),
         ]
-        with self._log.open("ab") as log:
-            # A new session, so that only the demo handles Ctrl-C in the terminal.
-            return await asyncio.create_subprocess_exec(
-                *command, stdin=asyncio.subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
-            )
+        # A new session, so that only the demo handles Ctrl-C in the terminal.
+        process = await asyncio.create_subprocess_exec(
+            *command, stdin=asyncio.subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True
+        )
+        try:
+            await _wait_ready(process, f"http://127.0.0.1:{metrics}/readyz", log)
+            yield
+        finally:
+            await _stop(process)
 
-    async def _wait_ready(self, process: asyncio.subprocess.Process, url: str) -> None:
-        deadline = asyncio.get_running_loop().time() + _READY_SECONDS
-        async with aiohttp.ClientSession(trust_env=False) as session:
-            while not await _answers(session, url):
-                if process.returncode is not None:
-                    raise ChildFailedError(f"gangctl controller exited with {process.returncode}\n{self._tail()}")
-                if asyncio.get_running_loop().time() > deadline:
-                    raise ChildFailedError(
-                        f"gangctl controller was not ready in {_READY_SECONDS:.0f} s\n{self._tail()}"
-                    )
-                await asyncio.sleep(_LOOK_SECONDS)
 
-    def _tail(self) -> str:
-        lines = self._log.read_text(encoding="utf-8", errors="replace").splitlines() if self._log.exists() else []
-        return "\n".join(lines[-_LINES:])
+async def _wait_ready(process: asyncio.subprocess.Process, url: str, log: Path) -> None:
+    deadline = asyncio.get_running_loop().time() + _READY_SECONDS
+    async with aiohttp.ClientSession(trust_env=False) as session:
+        while not await _answers(session, url):
+            if process.returncode is not None:
+                raise ChildFailedError(f"gangctl controller exited with {process.returncode}\n{_tail(log)}")
+            if asyncio.get_running_loop().time() > deadline:
+                raise ChildFailedError(f"gangctl controller was not ready in {_READY_SECONDS:.0f} s\n{_tail(log)}")
+            await asyncio.sleep(_LOOK_SECONDS)
+
+
+def _tail(log: Path) -> str:
+    return "\n".join(log.read_text(encoding="utf-8", errors="replace").splitlines()[-_LINES:])
 
 
 async def _stop(process: asyncio.subprocess.Process) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from datetime import UTC, datetime
@@ -78,48 +79,32 @@ async def _beat(client: Client, names: Sequence[str]) -> None:
         await asyncio.sleep(_BEAT_SECONDS)
 
 
-class PlayedKubelet:
-    """Runs the demo's pods: one step for each at every poll."""
-
-    def __init__(self, client: Client, stage: Stage) -> None:
-        """Run the pods of ``stage``."""
-        self._client = client
-        self._stage = stage
-
-    async def attend(self, may_finish: bool) -> None:
-        """Run bound pods, end those of complete JobSets if allowed, confirm deletions."""
-        pods = [pod for pod in await self._stage.pods() if pod["spec"].get("nodeName")]
-        peers: dict[str, int] = {}
-        for pod in pods:
-            peers[_jobset(pod)] = peers.get(_jobset(pod), 0) + 1
-        for pod in pods:
-            phase = pod["status"].get("phase")
-            if pod["metadata"].get("deletionTimestamp"):
-                await self._confirm(pod)
+async def attend(stage: Stage, may_finish: bool) -> None:
+    """Run bound pods, end those of complete JobSets if allowed, confirm deletions: one step for each at every poll."""
+    pods = [pod for pod in await stage.pods() if pod["spec"].get("nodeName")]
+    peers = Counter(map(_jobset, pods))
+    for pod in pods:
+        phase, metadata = pod["status"].get("phase"), pod["metadata"]
+        with suppress(NotFoundError, ConflictError):
+            if metadata.get("deletionTimestamp"):
+                await stage.client.delete(
+                    PODS, metadata["name"], metadata["namespace"], uid=metadata["uid"], grace_period_seconds=0
+                )
             elif phase == "Pending":
-                await self._write(pod, kubelet.running(pod))
+                await _write(stage.client, pod, kubelet.running(pod))
             elif phase == "Running" and may_finish and peers[_jobset(pod)] >= scenario.PODS:
-                await self._write(pod, kubelet.succeeded(pod))
+                await _write(stage.client, pod, kubelet.succeeded(pod))
 
-    async def _confirm(self, pod: Mapping[str, Any]) -> None:
-        with suppress(NotFoundError, ConflictError):
-            metadata = pod["metadata"]
-            await self._client.delete(
-                PODS, metadata["name"], metadata["namespace"], uid=metadata["uid"], grace_period_seconds=0
-            )
 
-    async def _write(self, pod: dict[str, Any], status: dict[str, Any]) -> None:
-        """A merge patch replaces lists: include the conditions of other writers."""
-        own = {condition["type"] for condition in status["conditions"]}
-        others = [each for each in pod["status"].get("conditions") or [] if each["type"] not in own]
-        patch = {
-            "metadata": {"uid": pod["metadata"]["uid"]},
-            "status": {**status, "conditions": [*others, *status["conditions"]]},
-        }
-        with suppress(NotFoundError, ConflictError):
-            await self._client.merge_patch(
-                PODS, pod["metadata"]["name"], patch, pod["metadata"]["namespace"], subresource="status"
-            )
+async def _write(client: Client, pod: dict[str, Any], status: dict[str, Any]) -> None:
+    """A merge patch replaces lists: include the conditions of other writers."""
+    own = {condition["type"] for condition in status["conditions"]}
+    others = [each for each in pod["status"].get("conditions") or [] if each["type"] not in own]
+    patch = {
+        "metadata": {"uid": pod["metadata"]["uid"]},
+        "status": {**status, "conditions": [*others, *status["conditions"]]},
+    }
+    await client.merge_patch(PODS, pod["metadata"]["name"], patch, pod["metadata"]["namespace"], subresource="status")
 
 
 def _jobset(pod: Mapping[str, Any]) -> str:

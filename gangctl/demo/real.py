@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import AsyncIterator, Callable
-from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass
+from contextlib import AsyncExitStack, asynccontextmanager, nullcontext
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final
@@ -24,13 +25,13 @@ from gangctl.client.transport import Transport
 from gangctl.controllers.discovery import discover
 from gangctl.demo import nodes
 from gangctl.demo.acts import Act, Attend, Patience
-from gangctl.demo.child import Controller
+from gangctl.demo.child import controller
 from gangctl.demo.cluster import DEMO, Stage
 from gangctl.demo.display import Display
 from gangctl.demo.scenario import IMAGE, Size, size
 from gangctl.demo.scenario import JOBSETS as COUNT
 from gangctl.demo.scenario import PODS as PODS_OF_A_JOBSET
-from gangctl.demo.sight import Result, Verdict
+from gangctl.demo.sight import Verdict
 from gangctl.errors import ClusterUnavailableError, ForbiddenError, NotFoundError
 from gangctl.webhooks.configurations import NAME as WEBHOOKS
 
@@ -43,71 +44,49 @@ Confirm = Callable[[list[str]], None]
 """Called with the planned objects; returns if the user agrees, raises otherwise."""
 
 
-@dataclass(frozen=True, slots=True)
-class RealOptions:
-    """Which cluster, and what the demo may do there."""
-
-    kubeconfig: str | None = None
-    context: str | None = None
-    own_nodes: bool = False
-    start_controller: bool = False
-
-
-async def play_on_cluster(options: RealOptions, display: Display, confirm: Confirm) -> Verdict:
+async def play_on_cluster(
+    kubeconfig: str | None,
+    context: str | None,
+    display: Display,
+    confirm: Confirm,
+    *,
+    own_nodes: bool,
+    start_controller: bool,
+) -> Verdict:
     """Both acts; :class:`ClusterUnavailableError` if the cluster does not support them."""
-    config = await load_cluster(kubeconfig=options.kubeconfig, context=options.context)
+    config = await load_cluster(kubeconfig=kubeconfig, context=context)
     async with Transport(config) as transport:
         client = Client(transport)
-        generation = await _check(client, config, options)
+        generation = await _check(client, config, start_controller=start_controller)
         version = str((await client.discovery.version()).get("gitVersion", ""))
-        found = None if options.own_nodes else await _size(client)
-        confirm(_intentions(config, version, options, found))
+        found = None if own_nodes else size((await client.list(NODES)).items, (await client.list(PODS)).items)
+        confirm(_intentions(config, version, found, start_controller=start_controller))
         async with _namespace(client) as namespace:
             display.say(f"Kubernetes {version} at {config.server}, namespace {namespace}.")
             async with AsyncExitStack() as stack:
                 if found is None:
                     places = await stack.enter_async_context(nodes.own_nodes(client, namespace))
                     stage = Stage(client, namespace, places, nodes.placement(namespace))
-                    attend: Attend = nodes.PlayedKubelet(client, stage).attend
+                    attend: Attend = partial(nodes.attend, stage)
                 else:
                     stage = Stage(client, namespace, found.places, found.placement)
-                    attend = _Ending(stage).attend
+                    attend = partial(_end_complete, stage)
                 stack.push_async_callback(stage.clear)
+                log = Path(stack.enter_context(TemporaryDirectory(prefix="gangctl-demo-")), "gangctl.log")
                 gangs = _PERMIT_SECONDS if generation is Generation.V1ALPHA1 else _BACKOFF_SECONDS
-                act = Act(stage, display, Patience(_QUIET_SECONDS, gangs), attend)
-                results = await _play(options, stage, act, display)
-        verdict = Verdict(version, False, *results, sum(stage.places.values()))
+                total = sum(stage.places.values())
+                results = await Act(stage, display, Patience(_QUIET_SECONDS, gangs), attend).play_both(
+                    f"1. {COUNT} JobSets of {PODS_OF_A_JOBSET} pods in {total} places, without gangs",
+                    "2. The same with one annotation: gangctl.dev/gang-mode: Gang",
+                    controller(kubeconfig, context, log) if start_controller else nullcontext(),
+                )
+        verdict = Verdict(version, False, *results, total)
     for line in ("", *verdict.lines):
         display.say(line)
     return verdict
 
 
-async def _play(options: RealOptions, stage: Stage, act: Act, display: Display) -> tuple[Result, Result]:
-    places = sum(stage.places.values())
-    display.begin(f"1. {COUNT} JobSets of {PODS_OF_A_JOBSET} pods in {places} places, without gangs")
-    without = await act.play(gangs=False)
-    display.end(str(without))
-    await stage.clear()
-    display.begin("2. The same with one annotation: gangctl.dev/gang-mode: Gang")
-    async with _gangctl(options):
-        with_gangs = await act.play(gangs=True)
-        display.end(str(with_gangs))
-        # gangctl deletes its own objects afterwards.
-        await stage.clear()
-    return without, with_gangs
-
-
-@asynccontextmanager
-async def _gangctl(options: RealOptions) -> AsyncIterator[None]:
-    if not options.start_controller:
-        yield
-        return
-    with TemporaryDirectory(prefix="gangctl-demo-") as directory:
-        async with Controller(options.kubeconfig, options.context, Path(directory) / "gangctl.log"):
-            yield
-
-
-async def _check(client: Client, config: ClusterConfig, options: RealOptions) -> Generation:
+async def _check(client: Client, config: ClusterConfig, *, start_controller: bool) -> Generation:
     """Check the requirements: JobSet, the scheduling API, gangctl."""
     if not await client.discovery.serves(JOBSETS):
         raise ClusterUnavailableError(
@@ -116,7 +95,7 @@ async def _check(client: Client, config: ClusterConfig, options: RealOptions) ->
     state = await discover(client, config.namespace or "default")
     if state.generation is None:
         raise ClusterUnavailableError(state.reason, hint="gangctl demo without --kubeconfig simulates a cluster")
-    if options.start_controller:
+    if start_controller:
         return state.generation
     try:
         await client.get(MUTATING_WEBHOOK_CONFIGURATIONS, WEBHOOKS)
@@ -132,12 +111,7 @@ async def _check(client: Client, config: ClusterConfig, options: RealOptions) ->
     return state.generation
 
 
-async def _size(client: Client) -> Size:
-    listed = (await client.list(NODES)).items
-    return size(listed, (await client.list(PODS)).items)
-
-
-def _intentions(config: ClusterConfig, version: str, options: RealOptions, found: Size | None) -> list[str]:
+def _intentions(config: ClusterConfig, version: str, found: Size | None, *, start_controller: bool) -> list[str]:
     """The objects to create on the cluster, for the user's confirmation."""
     lines = [
         f"On {config.server} ({config.origin}, Kubernetes {version}) this will create, and delete at the end:",
@@ -154,7 +128,7 @@ def _intentions(config: ClusterConfig, version: str, options: RealOptions, found
             f"- in two acts, {COUNT} JobSets of together {total} pods of {IMAGE}, {found.cpu} milli-CPUs each,",
             f"  on {', '.join(found.hostnames)}: for about two minutes they claim nearly all CPU that is free there",
         ]
-    if options.start_controller:
+    if start_controller:
         lines.append("- webhook configurations, a Secret and a Lease of a gangctl controller that runs here meanwhile")
     return lines
 
@@ -171,21 +145,15 @@ async def _namespace(client: Client) -> AsyncIterator[str]:
         await client.delete(NAMESPACES, name)
 
 
-class _Ending:
-    """Ends JobSets on real nodes: their containers never end, so a complete running one is deleted."""
-
-    def __init__(self, stage: Stage) -> None:
-        self._stage = stage
-
-    async def attend(self, may_finish: bool) -> None:
-        """Delete the JobSets all of whose pods run."""
-        if not may_finish:
-            return
-        running: dict[str, int] = {}
-        for pod in await self._stage.pods():
-            if pod["status"].get("phase") == "Running" and not pod["metadata"].get("deletionTimestamp"):
-                name = str(pod["metadata"]["labels"][JOBSET_NAME])
-                running[name] = running.get(name, 0) + 1
-        for name, count in running.items():
-            if count >= PODS_OF_A_JOBSET:
-                await self._stage.finish(name)
+async def _end_complete(stage: Stage, may_finish: bool) -> None:
+    """End the JobSets all of whose pods run, by deletion: on real nodes their containers never end."""
+    if not may_finish:
+        return
+    running: Counter[str] = Counter(
+        str(pod["metadata"]["labels"][JOBSET_NAME])
+        for pod in await stage.pods()
+        if pod["status"].get("phase") == "Running" and not pod["metadata"].get("deletionTimestamp")
+    )
+    for name, count in running.items():
+        if count >= PODS_OF_A_JOBSET:
+            await stage.finish(name)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Final
@@ -15,7 +14,7 @@ from gangctl.client.config import load_cluster
 from gangctl.client.resources import NAMESPACES
 from gangctl.client.transport import Transport
 from gangctl.demo.acts import Act, Patience
-from gangctl.demo.child import Controller
+from gangctl.demo.child import controller
 from gangctl.demo.cluster import Stage
 from gangctl.demo.display import Display
 from gangctl.demo.scenario import CPUS, JOBSETS, PODS, Placement
@@ -27,43 +26,38 @@ from gangctl.sandbox.simulated import Outcome, SimulatedControllers, add_nodes
 _PRIVATE = 0o600
 
 
-@dataclass(frozen=True, slots=True)
-class Simulation:
-    """What to simulate, and where to write the kubeconfig, an absolute path.
+async def simulate(
+    minor: str,
+    kubeconfig: Path,
+    nodes: int,
+    capacity: Mapping[str, str],
+    ready: Callable[[str], None],
+    *,
+    port: int,
+    program: Sequence[str],
+) -> int:
+    """Run until cancelled, or until ``program`` ends, whose exit code it returns.
 
-    ``capacity`` is that of each node, ``program`` the command that runs in it.
+    ``capacity`` is that of each node, ``kubeconfig`` an absolute path to write to. ``ready`` is called with the
+    server's address after the start. Raises :class:`ConfigError` when the port is taken, the file cannot be written,
+    or the program cannot be run.
     """
-
-    minor: str
-    kubeconfig: Path
-    nodes: int
-    capacity: Mapping[str, str]
-    port: int = 0
-    program: Sequence[str] = ()
-
-
-async def simulate(options: Simulation, ready: Callable[[str], None]) -> int:
-    """Run until cancelled, or until the program ends, whose exit code it returns.
-
-    ``ready`` is called with the server's address after the start. Raises :class:`ConfigError` when the port is taken,
-    the file cannot be written, or the program cannot be run.
-    """
-    sandbox = Sandbox(SandboxOptions(minor=options.minor, port=options.port))
+    sandbox = Sandbox(SandboxOptions(minor=minor, port=port))
     try:
         await sandbox.open()
     except OSError as error:
-        raise ConfigError(f"--port {options.port}: {error.strerror or error}") from error
+        raise ConfigError(f"--port {port}: {error.strerror or error}") from error
     try:
         async with SimulatedControllers(sandbox.api) as simulated:
-            await add_nodes(sandbox.api, options.nodes, extended=options.capacity)
-            write_private(options.kubeconfig, sandbox.kubeconfig())
+            await add_nodes(sandbox.api, nodes, extended=capacity)
+            write_private(kubeconfig, sandbox.kubeconfig())
             try:
                 ready(sandbox.url)
-                if options.program:
-                    return await _run(options.program, options.kubeconfig, simulated)
+                if program:
+                    return await _run(program, kubeconfig, simulated)
                 await simulated.play_on()
             finally:
-                options.kubeconfig.unlink(missing_ok=True)
+                kubeconfig.unlink(missing_ok=True)  # noqa: ASYNC240 -- the end of the server, which nothing waits for
     finally:
         await sandbox.close()
     return 0
@@ -160,15 +154,10 @@ async def _play(
         client = Client(transport)
         await client.create(NAMESPACES, {"metadata": {"name": _NAMESPACE}})
         stage = Stage(client, _NAMESPACE, places, Placement())
-        act = Act(stage, display, _PATIENCE, training.attend)
-        display.begin(f"1. {JOBSETS} JobSets of {PODS} pods on {CPUS} CPUs, without gangs")
-        without = await act.play(gangs=False)
-        display.end(str(without))
-        if without.stranded == CPUS:
-            display.say("  Every CPU is held by a pod whose peers find none: no JobSet can start.")
-        await stage.clear()
-        display.begin("2. The same with gangctl running, and one annotation: gangctl.dev/gang-mode: Gang")
-        async with Controller(str(gangctls), None, directory / "gangctl.log"):
-            with_gangs = await act.play(gangs=True)
-        display.end(str(with_gangs))
-    return Verdict(sandbox.options.minor, simulated=True, without=without, with_gangs=with_gangs)
+        results = await Act(stage, display, _PATIENCE, training.attend).play_both(
+            f"1. {JOBSETS} JobSets of {PODS} pods on {CPUS} CPUs, without gangs",
+            "2. The same with gangctl running, and one annotation: gangctl.dev/gang-mode: Gang",
+            controller(str(gangctls), None, directory / "gangctl.log"),
+            if_full="  Every CPU is held by a pod whose peers find none: no JobSet can start.",
+        )
+    return Verdict(sandbox.options.minor, True, *results)

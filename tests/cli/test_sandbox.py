@@ -23,7 +23,7 @@ from gangctl.client.client import Client
 from gangctl.client.config import load_cluster
 from gangctl.client.resources import JOBSETS, NODES, PODS, Resource
 from gangctl.client.transport import Transport
-from gangctl.demo.child import Controller
+from gangctl.demo.child import controller
 from tests.cli.run import gangctl
 from tests.controlplane.build import ensure_binary
 from tests.controlplane.minors import NEWEST
@@ -198,7 +198,7 @@ async def test_gangctl_makes_gangs_in_it(tmp_path: Path) -> None:
     file = tmp_path / "kubeconfig"
     async with (
         standing("--kubeconfig-out", str(file)),
-        Controller(str(file), None, tmp_path / "gangctl.log"),
+        controller(str(file), None, tmp_path / "gangctl.log"),
         Transport(await load_cluster(kubeconfig=file)) as transport,
     ):
         client = Client(transport)

@@ -14,7 +14,7 @@ from gangctl.client.client import Client
 from gangctl.client.config import load_cluster
 from gangctl.client.resources import JOBS, JOBSETS, PODS, Resource
 from gangctl.client.transport import Transport
-from gangctl.demo.child import Controller
+from gangctl.demo.child import controller
 from gangctl.demo.simulated import write_private
 from gangctl.sandbox.server import Sandbox
 from gangctl.sandbox.simulated import SimulatedControllers, add_nodes
@@ -61,7 +61,7 @@ async def test_an_upgrade_of_gangctl_writes_nothing_to_running_gangs(
                 patch.setenv("PYTHONPATH", str(before))
                 patch.setenv("PYTHONSAFEPATH", "1")  # or the working directory would come first
                 assert package_of_a_child().is_relative_to(before)
-                async with Controller(str(files["before"]), None, tmp_path / "before.log"):
+                async with controller(str(files["before"]), None, tmp_path / "before.log"):
                     for each in (WHOLE, APART, WAITING):
                         await client.create(JOBSETS, each)
                     await wait_for(lambda: bound(client, 7), what="both gangs to be bound")
@@ -70,7 +70,7 @@ async def test_an_upgrade_of_gangctl_writes_nothing_to_running_gangs(
             assert len(made["podgroups"]) == 3
 
             assert not package_of_a_child().is_relative_to(before)
-            async with Controller(str(files["after"]), None, tmp_path / "after.log"):
+            async with controller(str(files["after"]), None, tmp_path / "after.log"):
                 await client.merge_patch(JOBSETS, "waiting", {"spec": {"suspend": False}}, namespace="default")
                 await wait_for(lambda: bound(client, 9), what="the gang that was suspended to be bound")
             now = await everything(client)
