@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import asyncio
 from dataclasses import replace
 from typing import Any, Final
 
 import pytest
 
-from gangctl.cli.policy.evaluator import CommandEvaluator
+from gangctl.cli.policy.evaluator import evaluator_of as evaluator_for
 from gangctl.evaluation.options import EvaluatorOptions
 from gangctl.policy.load import load_policy
+from gangctl.policy.loaded import PolicySet
 from gangctl.policy.review import Review
 from gangctl.policy.verdict import Outcome
 from tests.evaluation.evaluators import document, evaluator_of, jobset_review
@@ -53,12 +53,7 @@ async def test_admission_and_command_agree(name: str) -> None:
 
 
 async def by_command(policy: dict[str, Any], review: Review) -> Outcome:
-    """In a thread, where the command has an event loop of its own."""
-
-    def run() -> Outcome:
-        with CommandEvaluator("1.37") as evaluator:
-            evaluator.install([load_policy(policy)], [])
-            (outcome,) = evaluator.evaluate(review)
-            return outcome
-
-    return await asyncio.to_thread(run)
+    async with evaluator_for("1.37") as evaluator:
+        await evaluator.install(PolicySet(1, policies=(load_policy(policy),)))
+        (outcome,) = await evaluator.evaluate(review)
+        return outcome

@@ -5,8 +5,7 @@ from __future__ import annotations
 import math
 import statistics
 import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, Final
 
@@ -25,7 +24,7 @@ from gangctl.cli.messages import plural
 from gangctl.cli.output import Section, Table, print_answer
 from gangctl.cli.policy import flags
 from gangctl.cli.policy.bundle import FileCatalogue, check_names, sort_documents
-from gangctl.cli.policy.evaluator import Variables, now
+from gangctl.cli.policy.evaluator import Variables, bound, now
 from gangctl.cli.policy.loading import Loaded, is_parameter, load
 from gangctl.cli.policy.requests import Setting, request_of, sent_for, title_of
 from gangctl.errors import InputError
@@ -89,28 +88,8 @@ _WARM_UP: Final = 2
 _PERCENTILE: Final = 0.99
 
 
-@dataclass(frozen=True, slots=True)
-class Timing:
-    """Microseconds of one evaluation, over so many rounds."""
-
-    median: float
-    p99: float
-    rounds: int
-
-
-@dataclass(frozen=True, slots=True)
-class Measured:
-    """One rule, or a policy as a whole, on one object.
-
-    ``steps`` are those that it took; ``result`` is what it said.
-    """
-
-    policy: str
-    rule: str
-    object: str
-    timing: Timing
-    steps: int
-    result: str
+Timing = Mapping[str, float | int]
+"""Microseconds of one evaluation, over so many rounds, as ``-o json`` prints it."""
 
 
 def measure(function: Callable[[], object], rounds: int) -> Timing:
@@ -124,48 +103,39 @@ def measure(function: Callable[[], object], rounds: int) -> Timing:
         function()
         taken.append((time.perf_counter() - start) * 1e6)
     taken.sort()
-    return Timing(statistics.median(taken), taken[math.ceil(_PERCENTILE * len(taken)) - 1], len(taken))
+    return {
+        "medianMicroseconds": round(statistics.median(taken), 2),
+        "p99Microseconds": round(taken[math.ceil(_PERCENTILE * len(taken)) - 1], 2),
+        "rounds": len(taken),
+    }
 
 
-def measure_policy(policy: LoadedPolicy, review: Review, title: str, rounds: int) -> list[Measured]:
+def measure_policy(policy: LoadedPolicy, review: Review, title: str, rounds: int) -> Iterator[dict[str, Any]]:
     """Every rule with the variables that it reads, and the whole policy as a request meets it."""
     evaluation = Evaluation(review)
     params = review.params.get(policy.name, ())
-    bindings = {**evaluation.bindings, "params": params[0]} if params else evaluation.bindings
-    found = []
-    for rule in policy.programs.rules:
-        condition = rule.condition
-        run = partial(_evaluate, policy, condition, bindings)
+    bindings = bound(evaluation, params[0] if params else None)
+    runs = [(rule.id, partial(_evaluate, policy, rule.condition, bindings)) for rule in policy.programs.rules]
+    for rule, run in (*runs, (WHOLE, partial(_evaluate_whole, policy, evaluation))):
         timing = measure(run, rounds)
         result, steps = run()
-        found.append(Measured(policy.name, rule.id, title, timing, steps, result))
-    return [*found, _measure_whole(policy, evaluation, title, rounds)]
+        yield {"policy": policy.name, "rule": rule, "object": title, **timing, "steps": steps, "result": result}
 
 
 def _evaluate(policy: LoadedPolicy, condition: Expression, bindings: Bindings) -> tuple[str, int]:
     """The result of a rule, and the steps it took."""
     meter = StepMeter.request(time.monotonic).policy()
-    variables = Variables(policy, bindings, meter)
     try:
-        value = plain(condition.program.evaluate(bindings, variables, meter.expression()))
+        value = plain(Variables(policy, bindings, meter).value(condition))
     except EvalError as error:
         return str(error.kind), meter.spent
     return "pass" if value is True else "fail", meter.spent
 
 
-def _measure_whole(policy: LoadedPolicy, evaluation: Evaluation, title: str, rounds: int) -> Measured:
-    def run() -> Any:
-        return evaluation.evaluate(policy, StepMeter.request(time.monotonic))
-
-    timing = measure(run, rounds)
-    outcome = run()
+def _evaluate_whole(policy: LoadedPolicy, evaluation: Evaluation) -> tuple[str, int]:
+    outcome = evaluation.evaluate(policy, StepMeter.request(time.monotonic))
     result = ("fail" if outcome.violations else "pass") if outcome.matched else f"skipped: {outcome.skipped}"
-    return Measured(policy.name, WHOLE, title, timing, outcome.steps, result)
-
-
-def measure_binding(review: Review, rounds: int) -> Timing:
-    """What it takes to read a request's objects, once for all policies."""
-    return measure(lambda: Evaluation(review).bindings, rounds)
+    return result, outcome.steps
 
 
 KIND: Final = "PolicyBenchmark"
@@ -242,22 +212,20 @@ def _report(loaded: Loaded, compiling: Timing, reviews: Sequence[tuple[str, Revi
     return {
         "apiVersion": API_VERSION,
         "kind": KIND,
-        "compile": _timing(compiling),
-        "bind": [{"object": title, **_timing(measure_binding(review, rounds))} for title, review in reviews],
+        "compile": compiling,
+        # What it takes to read a request's objects, once for all policies.
+        "bind": [{"object": title, **measure(partial(_bindings, review), rounds)} for title, review in reviews],
         "rules": [
-            {
-                "policy": each.policy,
-                "rule": each.rule,
-                "object": each.object,
-                **_timing(each.timing),
-                "steps": each.steps,
-                "result": each.result,
-            }
+            each
             for policy in loaded.policies
             for title, review in reviews
             for each in measure_policy(policy, review, title, rounds)
         ],
     }
+
+
+def _bindings(review: Review) -> Bindings:
+    return Evaluation(review).bindings
 
 
 def _section(report: Mapping[str, Any], policies: int) -> Section:
@@ -284,11 +252,3 @@ def _section(report: Mapping[str, Any], policies: int) -> Section:
 
 def _us(microseconds: float) -> str:
     return f"{microseconds:.1f}" if microseconds < 100 else f"{microseconds:.0f}"  # noqa: PLR2004 - three digits
-
-
-def _timing(timing: Timing) -> dict[str, float | int]:
-    return {
-        "medianMicroseconds": round(timing.median, 2),
-        "p99Microseconds": round(timing.p99, 2),
-        "rounds": timing.rounds,
-    }

@@ -22,9 +22,16 @@ NATIVE_POLICY: Final = "ValidatingAdmissionPolicy"
 NATIVE_BINDING: Final = "ValidatingAdmissionPolicyBinding"
 
 
+_PURPOSES: Final = {
+    (GANGCTL_GROUP, POLICY_KIND): "policies",
+    (GANGCTL_GROUP, EXCEPTION_KIND): "exceptions",
+    (NATIVE_GROUP, NATIVE_POLICY): "natives",
+    (NATIVE_GROUP, NATIVE_BINDING): "bindings",
+    ("", "Namespace"): "namespaces",
+}
+"""By group and kind; everything else is among the others."""
 _Evaluated: Final[Mapping[str, frozenset[str]]] = {
-    GANGCTL_GROUP: frozenset({POLICY_KIND, EXCEPTION_KIND}),
-    NATIVE_GROUP: frozenset({NATIVE_POLICY, NATIVE_BINDING}),
+    own: frozenset(kind for group, kind in _PURPOSES if group == own) for own in (GANGCTL_GROUP, NATIVE_GROUP)
 }
 _OTHERS: Final[Mapping[str, tuple[str, ...]]] = {
     GANGCTL_GROUP: ("Policy", "GangPlan"),
@@ -44,7 +51,7 @@ def name_of(value: Mapping[str, Any]) -> str:
     return ""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Bundle:
     """Documents by purpose; ``others`` are parameters or subjects, depending on the policies."""
 
@@ -57,14 +64,7 @@ class Bundle:
 
     def __add__(self, more: Bundle) -> Bundle:
         """Both; the documents of a file that two options name are one."""
-        return Bundle(
-            _union(self.policies, more.policies),
-            _union(self.natives, more.natives),
-            _union(self.bindings, more.bindings),
-            _union(self.exceptions, more.exceptions),
-            _union(self.namespaces, more.namespaces),
-            _union(self.others, more.others),
-        )
+        return Bundle(*map(_union, vars(self).values(), vars(more).values()))
 
     @property
     def rules(self) -> tuple[Document, ...]:
@@ -82,7 +82,7 @@ def sort_documents(documents: Iterable[Document]) -> Bundle:
     misspelt = []
     for document in documents:
         misspelt += _misspelt(document)
-        found.setdefault(_purpose(document), []).append(document)
+        found.setdefault(_PURPOSES.get(kind_of(document.value), "others"), []).append(document)
     if misspelt:
         raise InvalidInputError(misspelt, f"{plural(len(misspelt), 'error')} in the input")
     return Bundle(**{purpose: tuple(members) for purpose, members in found.items()})
@@ -101,22 +101,6 @@ def _misspelt(document: Document) -> list[str]:
         shown = one_line(str(document.value.get("apiVersion")), _SHOWN)
         return [f'{document.where("apiVersion")}: apiVersion: of {kind} it is {_VERSIONS[owner]}, not "{shown}"']
     return []
-
-
-def _purpose(document: Document) -> str:
-    match kind_of(document.value):
-        case (group, kind) if group == GANGCTL_GROUP and kind == POLICY_KIND:
-            return "policies"
-        case (group, kind) if group == GANGCTL_GROUP and kind == EXCEPTION_KIND:
-            return "exceptions"
-        case (group, kind) if group == NATIVE_GROUP and kind == NATIVE_POLICY:
-            return "natives"
-        case (group, kind) if group == NATIVE_GROUP and kind == NATIVE_BINDING:
-            return "bindings"
-        case ("", "Namespace"):
-            return "namespaces"
-        case _:
-            return "others"
 
 
 def check_names(documents: Iterable[Document]) -> None:

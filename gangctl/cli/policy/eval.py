@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import click
 
@@ -12,7 +13,7 @@ from gangctl.api.documents import Document
 from gangctl.api.objects import Object, object_at
 from gangctl.api.scheduling import NEWEST, generation_of_minor
 from gangctl.cli import options
-from gangctl.cli.inputs import kind_of, read_documents
+from gangctl.cli.inputs import DEFAULT_NAMESPACE, kind_of, read_documents
 from gangctl.cli.kueuesnapshot import read_stock
 from gangctl.cli.messages import note
 from gangctl.cli.output import answer_no, print_answer
@@ -25,11 +26,10 @@ from gangctl.cli.policy.bundle import (
     name_of,
     sort_documents,
 )
-from gangctl.cli.policy.evaluator import Admission, CommandEvaluator, now, variables_of
+from gangctl.cli.policy.evaluator import evaluator_of, meet, now, variables_of
 from gangctl.cli.policy.loading import Loaded, is_parameter, load, orphans
 from gangctl.cli.policy.requests import (
     GROUPS,
-    NAMESPACE,
     USER,
     Sent,
     Setting,
@@ -40,20 +40,11 @@ from gangctl.cli.policy.requests import (
 )
 from gangctl.cli.policy.verdicts import Evaluated, verdict_data, verdict_sections
 from gangctl.errors import InputError
+from gangctl.policy.loaded import PolicySet
 from gangctl.policy.review import Operation
 from gangctl.policy.verdict import Action, merge
 
 OPERATIONS: Final = ("CREATE", "UPDATE", "DELETE")
-
-
-class Asked(NamedTuple):
-    """What is evaluated: policies and what they need, subjects, and objects as they were."""
-
-    bundle: Bundle
-    rules: Bundle
-    files: Bundle
-    params: tuple[Document, ...]
-    old: tuple[Document, ...]
 
 
 @click.command("eval")
@@ -86,7 +77,11 @@ class Asked(NamedTuple):
     type=click.Path(),
     help="Kueue's objects and configuration, for the variable fit; without them, its verdict is unknown.",
 )
-@flags.action
+@click.option(
+    "--action",
+    type=click.Choice([each.value for each in Action], case_sensitive=False),
+    help="Evaluate as if all policies had this validationAction. Default: what each policy or its binding says.",
+)
 @click.option("--user", default=USER, show_default=True, metavar="NAME", help="Who asks: request.userInfo.username.")
 @click.option(
     "--group", "groups", multiple=True, metavar="NAME", help=f"Groups of who asks. Default: {', '.join(GROUPS)}."
@@ -138,30 +133,45 @@ def command(
         raise click.UsageError("--operation UPDATE and --old belong together")
     if "-" in queue_files and "-" in {*policy_files, *filenames}:
         raise InputError("stdin can be read only once", hint="give --queues a file")
-    asked = _read(policy_files, filenames, old_files, param_files, namespace_files)
-    loaded = load(asked.bundle, kube)
-    _print_notes(loaded, asked.bundle, action or Action.DENY)
-    subjects, params = _subjects(asked, loaded, namespace)
+    if "-" in policy_files and "-" in filenames:
+        raise InputError("stdin can be read only once", hint="give -f - alone: policies may stand among the objects")
+    rules, files = sort_documents(read_documents(policy_files)), sort_documents(read_documents(filenames))
+    bundle = rules + files + _namespaces(namespace_files)
+    check_names(bundle.namespaces)
+    check_unique(bundle.namespaces, "Namespace")
+    params = read_documents(param_files) if param_files else []
+    old = read_documents(old_files) if old_files else []
+    check_names([*params, *old])
+    loaded = load(bundle, kube)
+    _print_notes(loaded, bundle, action or Action.DENY)
+    subjects = _subjects(files, loaded)
+    found = [each for each in (*rules.others, *files.others) if is_parameter(each, loaded.policies)]
+    check_names([*subjects, *found])
+    if namespace is not None:
+        _check_namespace(subjects, namespace)
     setting = Setting(
         now=now(),
-        namespace=namespace or NAMESPACE,
+        namespace=namespace or DEFAULT_NAMESPACE,
         user=user,
         groups=groups or GROUPS,
         generation=generation_of_minor(kube) or NEWEST,
         gang_schedulers=gang_schedulers,
-        namespaces={name_of(document.value): document.value for document in asked.bundle.namespaces},
+        namespaces={name_of(document.value): document.value for document in bundle.namespaces},
     )
     if queue_files:
         setting = replace(setting, fit=fit_of(read_stock(queue_files), setting))
-    catalogue = FileCatalogue([document.value for document in params], setting.namespace)
-    inquiry = Inquiry(
-        operation, setting, catalogue, tuple(asked.old), details, None if action is None else Action(action)
+    catalogue = FileCatalogue([document.value for document in (*params, *found)], setting.namespace)
+    work = _evaluate_all(
+        loaded,
+        sent_for(subjects, operation, setting.generation),
+        setting,
+        catalogue,
+        operation=operation,
+        old=old,
+        details=details,
+        action=None if action is None else Action(action),
     )
-    _print(form, evaluate_all(loaded, sent_for(subjects, operation, setting.generation), inquiry), details=details)
-
-
-def _print(form: str, evaluated: Sequence[Evaluated], *, details: bool) -> None:
-    """The verdicts, and exit code 1 if something is denied."""
+    evaluated = asyncio.run(work)
     print_answer(
         form,
         [verdict_data(each) for each in evaluated],
@@ -172,38 +182,19 @@ def _print(form: str, evaluated: Sequence[Evaluated], *, details: bool) -> None:
         answer_no()
 
 
-def _read(
-    policy_files: Sequence[str],
-    filenames: Sequence[str],
-    old_files: Sequence[str],
-    param_files: Sequence[str],
-    namespace_files: Sequence[str],
-) -> Asked:
-    if "-" in policy_files and "-" in filenames:
-        raise InputError("stdin can be read only once", hint="give -f - alone: policies may stand among the objects")
-    rules, files = sort_documents(read_documents(policy_files)), sort_documents(read_documents(filenames))
-    more = sort_documents(read_documents(namespace_files)) if namespace_files else Bundle()
-    if more.others or more.rules:
-        raise InputError(f"{(more.others or more.rules)[0].where()}: --namespace-object takes Namespaces only")
-    bundle = rules + files + more
-    check_names(bundle.namespaces)
-    check_unique(bundle.namespaces, "Namespace")
-    params = read_documents(param_files) if param_files else []
-    old = read_documents(old_files) if old_files else []
-    check_names([*params, *old])
-    return Asked(bundle, rules, files, tuple(params), tuple(old))
+def _namespaces(files: Sequence[str]) -> Bundle:
+    found = sort_documents(read_documents(files)) if files else Bundle()
+    if found.others or found.rules:
+        raise InputError(f"{(found.others or found.rules)[0].where()}: --namespace-object takes Namespaces only")
+    return found
 
 
-def _subjects(asked: Asked, loaded: Loaded, namespace: str | None) -> tuple[list[Document], list[Document]]:
-    """What is evaluated, and what is a parameter because a policy says that this kind is."""
-    subjects = [document for document in asked.files.others if not is_parameter(document, loaded.policies)]
+def _subjects(files: Bundle, loaded: Loaded) -> list[Document]:
+    """What is evaluated: objects of no kind that a policy takes as parameters."""
+    subjects = [document for document in files.others if not is_parameter(document, loaded.policies)]
     if not subjects:
         raise InputError("nothing to evaluate: no object in the files of -f besides policies and what belongs to them")
-    params = [each for each in (*asked.rules.others, *asked.files.others) if is_parameter(each, loaded.policies)]
-    check_names([*subjects, *params])
-    if namespace is not None:
-        _check_namespace(subjects, namespace)
-    return subjects, [*asked.params, *params]
+    return subjects
 
 
 def _check_namespace(subjects: Sequence[Document], namespace: str) -> None:
@@ -214,45 +205,43 @@ def _check_namespace(subjects: Sequence[Document], namespace: str) -> None:
             raise InputError(f'{where}: metadata.namespace: is "{own}" but --namespace is "{namespace}"')
 
 
-class Inquiry(NamedTuple):
-    """What is asked for every object."""
-
-    operation: Operation
-    setting: Setting
-    catalogue: FileCatalogue
-    old: tuple[Document, ...] = ()
-    details: bool = False
-    action: Action | None = None
-    """Of all policies, in place of their own."""
-
-    def before(self, document: Document) -> Object | None:
-        """The object as it was."""
-        if not self.old:
-            return None
-        title = title_of(document.value, self.setting)
-        same = [each for each in self.old if title_of(each.value, self.setting) == title]
-        if len(same) != 1:
-            raise InputError(f"{document.where()}: {len(same)} objects of --old are {title}, 1 is wanted")
-        return same[0].value
+def _before(document: Document, old: Sequence[Document], setting: Setting) -> Object | None:
+    """The object as it was."""
+    if not old:
+        return None
+    title = title_of(document.value, setting)
+    same = [each for each in old if title_of(each.value, setting) == title]
+    if len(same) != 1:
+        raise InputError(f"{document.where()}: {len(same)} objects of --old are {title}, 1 is wanted")
+    return same[0].value
 
 
-def evaluate_all(loaded: Loaded, subjects: Sequence[Sent], inquiry: Inquiry) -> list[Evaluated]:
-    """The results of all policies for each object."""
+async def _evaluate_all(
+    loaded: Loaded,
+    subjects: Sequence[Sent],
+    setting: Setting,
+    catalogue: FileCatalogue,
+    *,
+    operation: Operation,
+    old: Sequence[Document],
+    details: bool,
+    action: Action | None,
+) -> list[Evaluated]:
+    """The results of all policies for each object; ``action`` is that of all policies, in place of their own."""
     found = []
-    setting = inquiry.setting
-    with CommandEvaluator(setting.generation.kubernetes) as evaluator:
-        evaluator.install(loaded.policies, loaded.exceptions)
-        admission = Admission(evaluator, loaded.policies, setting, inquiry.catalogue)
+    async with evaluator_of(setting.generation.kubernetes) as evaluator:
+        await evaluator.install(PolicySet(1, policies=loaded.policies, exceptions=loaded.exceptions))
         for sent in subjects:
-            met = admission.meet(sent.obj, inquiry.operation, inquiry.before(sent.document))
+            before = _before(sent.document, old, setting)
+            met = await meet(evaluator, loaded.policies, setting, catalogue, sent.obj, operation=operation, old=before)
             review = met.request.review
-            outcomes = [met.refusal()] if met.conflicts else [*evaluator.evaluate(review)]
-            if inquiry.action is not None:
-                outcomes = [replace(outcome, actions=frozenset({inquiry.action})) for outcome in outcomes]
+            outcomes = [met.refusal()] if met.conflicts else [*await evaluator.evaluate(review)]
+            if action is not None:
+                outcomes = [replace(outcome, actions=frozenset({action})) for outcome in outcomes]
             verdict = merge(outcomes)
             if sent.only_if_matched and not any(outcome.matched for outcome in verdict.outcomes):
                 continue
-            values = variables_of(loaded.policies, review) if inquiry.details else {}
+            values = variables_of(loaded.policies, review) if details else {}
             title = title_of(sent.obj, setting)
             evaluated = Evaluated(title, sent.obj, review, verdict, values, met.defaults)
             found.append(replace(evaluated, notes=(*sent.notes, *met.request.notes)))

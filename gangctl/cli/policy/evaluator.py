@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import sys
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from types import TracebackType
-from typing import Any, Final, Self
+from typing import Any, Final
 
 import structlog
 
@@ -25,8 +23,7 @@ from gangctl.evaluation.evaluator import PolicyEvaluator
 from gangctl.evaluation.options import EvaluatorOptions
 from gangctl.policy.defaults import Source, defaults_of
 from gangctl.policy.evaluate import Evaluation
-from gangctl.policy.exemptions import LoadedException
-from gangctl.policy.loaded import LoadedPolicy, PolicySet
+from gangctl.policy.loaded import Expression, LoadedPolicy
 from gangctl.policy.match import matches
 from gangctl.policy.params import ParamCatalogue
 from gangctl.policy.review import Operation, Review
@@ -36,27 +33,26 @@ from gangctl.sandbox.patches import json_patch
 _SHOWN: Final = 400
 
 
-class Variables(Mapping[str, Any]):
+class Variables(dict[str, Any]):
     """Variables computed when they are read, as at admission."""
 
     def __init__(self, policy: LoadedPolicy, bindings: Bindings, meter: StepMeter) -> None:
         """None of them yet; what they cost is the meter's."""
+        super().__init__()
         self._policy = policy
         self._bindings = bindings
         self._meter = meter
-        self._known: dict[str, Any] = {}
 
-    def __getitem__(self, name: str) -> Any:
-        if name not in self._known:
-            expression = self._policy.programs.variables[name]
-            self._known[name] = expression.program.evaluate(self._bindings, self, self._meter.expression())
-        return self._known[name]
+    def __missing__(self, name: str) -> Any:
+        self[name] = self.value(self._policy.programs.variables[name])
+        return self[name]
 
-    def __iter__(self) -> Any:
-        return iter(self._policy.programs.variables)
+    def __contains__(self, name: object) -> bool:
+        return name in self._policy.programs.variables
 
-    def __len__(self) -> int:
-        return len(self._policy.programs.variables)
+    def value(self, expression: Expression) -> Any:
+        """The value of an expression that may read them; EvalError."""
+        return expression.program.evaluate(self._bindings, self, self._meter.expression())
 
 
 def variables_of(policies: Sequence[LoadedPolicy], review: Review) -> dict[str, dict[str, str]]:
@@ -84,10 +80,9 @@ def fault_of_message(policy: LoadedPolicy, rule_id: str, review: Review) -> str:
         return ""
     evaluation = Evaluation(review)
     for one in review.params.get(policy.name, ()) or (None,):
-        bindings, meter = _bound(evaluation, one), StepMeter.request(time.monotonic).policy()
-        variables = Variables(policy, bindings, meter)
+        variables = Variables(policy, bound(evaluation, one), StepMeter.request(time.monotonic).policy())
         try:
-            message = plain(rule.message_expression.program.evaluate(bindings, variables, meter.expression()))
+            message = plain(variables.value(rule.message_expression))
         except EvalError as error:
             return f"{error.kind}: {error.message}"
         text = message.strip() if isinstance(message, str) else ""
@@ -96,17 +91,16 @@ def fault_of_message(policy: LoadedPolicy, rule_id: str, review: Review) -> str:
     return ""
 
 
-def _bound(evaluation: Evaluation, params: Object | None) -> Bindings:
+def bound(evaluation: Evaluation, params: Object | None) -> Bindings:
+    """The variables of a request, with one parameter object or with none."""
     bindings = evaluation.bindings
     return bindings if params is None else {**bindings, "params": params}
 
 
 def _computed(policy: LoadedPolicy, evaluation: Evaluation, params: Object | None) -> dict[str, str]:
-    bindings = _bound(evaluation, params)
-    meter = StepMeter.request(time.monotonic).policy()
-    values = Variables(policy, bindings, meter)
+    values = Variables(policy, bound(evaluation, params), StepMeter.request(time.monotonic).policy())
     shown = {}
-    for name in values:
+    for name in policy.programs.variables:
         try:
             shown[name] = _text(plain(values[name]))
         except EvalError as error:
@@ -129,12 +123,13 @@ def now() -> datetime:
     return datetime.now(tz=UTC)
 
 
-def options_of(minor: str) -> EvaluatorOptions:
-    """Options for a command, which runs one review at a time: most of it in this process, and workers may start slowly.
+def evaluator_of(minor: str) -> PolicyEvaluator:
+    """The evaluator of a command, which runs one review at a time: mostly in this process, workers may start slowly.
 
-    The limits of a policy are those of admission.
+    Native policies have the CEL libraries of this Kubernetes minor; the limits of a policy are those of admission.
     """
-    return EvaluatorOptions(
+    structlog.configure(logger_factory=structlog.PrintLoggerFactory(file=sys.stderr))
+    options = EvaluatorOptions(
         minor=minor,
         ahead=False,
         workers=1,
@@ -146,40 +141,7 @@ def options_of(minor: str) -> EvaluatorOptions:
         load_seconds=30.0,
         request_seconds=60.0,
     )
-
-
-class CommandEvaluator:
-    """A policy evaluator that a command calls without ``await``."""
-
-    def __init__(self, minor: str) -> None:
-        """Evaluate native policies with the CEL libraries of a Kubernetes minor."""
-        self._runner = asyncio.Runner()
-        self._evaluator = PolicyEvaluator(options_of(minor))
-        self._generation = 0
-
-    def __enter__(self) -> Self:
-        structlog.configure(logger_factory=structlog.PrintLoggerFactory(file=sys.stderr))
-        self._runner.__enter__()
-        self._runner.run(self._evaluator.__aenter__())
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        try:
-            self._runner.run(self._evaluator.__aexit__(kind, error, traceback))
-        finally:
-            self._runner.__exit__(kind, error, traceback)
-
-    def install(self, policies: Sequence[LoadedPolicy], exceptions: Sequence[LoadedException]) -> None:
-        """Evaluate by these from now on."""
-        self._generation += 1
-        installed = PolicySet(self._generation, policies=tuple(policies), exceptions=tuple(exceptions))
-        self._runner.run(self._evaluator.install(installed))
-
-    def evaluate(self, review: Review, policies: Sequence[str] | None = None) -> tuple[Outcome, ...]:
-        """The outcomes of the policies of these names, or of all of them, for one request."""
-        return self._runner.run(self._evaluator.evaluate(review, policies))
+    return PolicyEvaluator(options)
 
 
 DEFAULTS: Final = "defaults"
@@ -204,29 +166,26 @@ class Met:
         return Outcome(policy, matched=True, actions=frozenset({Action.DENY}), findings=findings, violations=findings)
 
 
-@dataclass(frozen=True, slots=True)
-class Admission:
-    """The way of requests to the policies."""
-
-    evaluator: CommandEvaluator
-    policies: Sequence[LoadedPolicy]
-    setting: Setting
-    catalogue: ParamCatalogue
-
-    def meet(self, subject: Object, operation: Operation, old: Object | None = None) -> Met:
-        """The request that creates ``subject``, turns ``old`` into it or deletes it."""
-        request = self._request(subject, operation, old)
-        giving = [policy for policy in self.policies if policy.spec.defaults is not None]
-        if not giving or operation != "CREATE" or request.review.object is None:
-            return Met(request)
-        asked = [policy.name for policy in giving if policy.spec.match_conditions]
-        outcomes = self.evaluator.evaluate(request.review, asked) if asked else ()
-        applied = defaults_of(giving, request.review, outcomes)
-        if applied.conflicts or not applied.patch:
-            return Met(request, conflicts=applied.conflicts)
-        given = json_patch(dict(request.review.object), list(applied.patch))
-        again = self._request(given, operation, None)
-        return Met(replace(again, notes=request.notes), applied.sources)
-
-    def _request(self, subject: Object, operation: Operation, old: Object | None) -> Request:
-        return request_of(subject, operation, self.setting, self.policies, self.catalogue, old=old)
+async def meet(
+    evaluator: PolicyEvaluator,
+    policies: Sequence[LoadedPolicy],
+    setting: Setting,
+    catalogue: ParamCatalogue,
+    subject: Object,
+    *,
+    operation: Operation,
+    old: Object | None,
+) -> Met:
+    """The request that creates ``subject``, turns ``old`` into it or deletes it."""
+    request = request_of(subject, operation, setting, policies, catalogue, old=old)
+    giving = [policy for policy in policies if policy.spec.defaults is not None]
+    if not giving or operation != "CREATE" or request.review.object is None:
+        return Met(request)
+    asked = [policy.name for policy in giving if policy.spec.match_conditions]
+    outcomes = await evaluator.evaluate(request.review, asked) if asked else ()
+    applied = defaults_of(giving, request.review, outcomes)
+    if applied.conflicts or not applied.patch:
+        return Met(request, conflicts=applied.conflicts)
+    given = json_patch(dict(request.review.object), list(applied.patch))
+    again = request_of(given, operation, setting, policies, catalogue)
+    return Met(replace(again, notes=request.notes), applied.sources)

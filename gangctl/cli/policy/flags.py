@@ -8,7 +8,6 @@ import click
 
 from gangctl.cli import options
 from gangctl.cli.options import Decorator, F
-from gangctl.policy.verdict import Action
 
 
 def policies(*, required: bool = True) -> Decorator[Any]:
@@ -20,15 +19,6 @@ def policies(*, required: bool = True) -> Decorator[Any]:
         required=required,
         about="Policies, and what belongs to them: bindings, exceptions, parameters, Namespaces. Can be repeated.",
     )
-
-
-def action(command: F) -> F:
-    """``--action``: what the policies do instead of what they say."""
-    return click.option(
-        "--action",
-        type=click.Choice([each.value for each in Action], case_sensitive=False),
-        help="Evaluate as if all policies had this validationAction. Default: what each policy or its binding says.",
-    )(command)
 
 
 def files_of_policies(command: F) -> F:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Final
 
@@ -17,11 +17,11 @@ from gangctl.cel.meter import EXPRESSION_STEPS, POLICY_STEPS
 from gangctl.cli import options
 from gangctl.cli.inputs import read_documents
 from gangctl.cli.messages import plural, print_error
-from gangctl.cli.output import answer_no, print_objects, wants_colour
+from gangctl.cli.output import answer_no, print_answer, wants_colour
 from gangctl.cli.policy import flags
 from gangctl.cli.policy.bundle import name_of, no_policies, sort_documents
 from gangctl.cli.policy.evaluator import now
-from gangctl.cli.policy.loading import Loaded, Remark, Severity, in_order, orphans, refusal, try_to_load
+from gangctl.cli.policy.loading import Loaded, Remark, Severity, in_order, orphans, refusal, remarks_of, try_to_load
 from gangctl.policy.loaded import Expression, LoadedPolicy
 from gangctl.policy.model import API_VERSION
 
@@ -66,18 +66,8 @@ class Inspection:
 
     def _types(self) -> Iterator[Remark]:
         """What is against the types of JobSets: Kubernetes would warn of it in the policy's status."""
-        for problem in self.policy.warnings:
-            yield Remark(
-                self.document,
-                Severity.ERROR,
-                _UNTYPED.get(problem.kind, problem.kind),
-                problem.path,
-                f"{problem.path}: {problem.message}",
-                problem.hint,
-                problem.offset,
-                problem.length or 1,
-                self.policy.name,
-            )
+        for each in remarks_of(self.policy.warnings, self.document, self.policy.name):
+            yield replace(each, code=_UNTYPED.get(each.code, each.code))
 
     def _messages(self) -> Iterator[Remark]:
         for index, rule in enumerate(self.policy.programs.rules):
@@ -299,7 +289,7 @@ def _print(remarks: Sequence[Remark], checked: int, form: str) -> None:
             "warnings": sum(remark.severity is Severity.WARNING for remark in remarks),
             "findings": [remark.as_data() for remark in remarks],
         }
-        print_objects([document], form)
+        print_answer(form, [document])
         return
     colour = wants_colour()
     for remark in remarks:

@@ -49,8 +49,6 @@ class Remark:
     offset: int | None = None
     length: int = 1
     policy: str = ""
-    refused: bool = False
-    """Whether the policy cannot be loaded because of it."""
 
     @property
     def position(self) -> tuple[int, int]:
@@ -207,7 +205,7 @@ def try_to_load(bundle: Bundle, minor: str) -> Loaded:
     )
 
 
-def remarks_of(problems: Iterable[Problem], document: Document, policy: str, *, refused: bool = True) -> list[Remark]:
+def remarks_of(problems: Iterable[Problem], document: Document, policy: str) -> list[Remark]:
     """Problems of a policy as remarks about its file."""
     return [
         Remark(
@@ -220,7 +218,6 @@ def remarks_of(problems: Iterable[Problem], document: Document, policy: str, *, 
             problem.offset,
             problem.length or 1,
             policy,
-            refused,
         )
         for problem in problems
     ]

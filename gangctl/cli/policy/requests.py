@@ -19,7 +19,7 @@ from gangctl.api.labelselector import NAMESPACE_NAME
 from gangctl.api.meta import JOBSET_API_VERSION
 from gangctl.api.objects import Object, object_at
 from gangctl.api.scheduling import NEWEST, Generation
-from gangctl.cli.inputs import kind_of
+from gangctl.cli.inputs import DEFAULT_NAMESPACE, kind_of
 from gangctl.cli.kueuesnapshot import Stock
 from gangctl.cli.manifests import Problems, read_pathways_manifest
 from gangctl.cli.policy.bundle import name_of
@@ -71,7 +71,27 @@ class Sent:
     obj: Object
     notes: tuple[str, ...] = ()
     only_if_matched: bool = False
-    """Whether nothing is said where no policy is about it."""
+    """Of a PathwaysJob beside its JobSet, which has the same name: nothing is said where no policy is about it."""
+
+    @property
+    def kind(self) -> str:
+        """Of the object."""
+        return kind_of(self.obj)[1]
+
+    @property
+    def namespace(self) -> str:
+        """Of the object, as it is written."""
+        return str(object_at(self.obj, "metadata").get("namespace") or DEFAULT_NAMESPACE)
+
+    @property
+    def name(self) -> str:
+        """Of the object."""
+        return name_of(self.obj)
+
+    @property
+    def place(self) -> str:
+        """Namespace and name."""
+        return f"{self.namespace}/{self.name}"
 
 
 def sent_for(documents: Iterable[Document], operation: Operation, generation: Generation = NEWEST) -> list[Sent]:
@@ -102,8 +122,6 @@ def sent_for(documents: Iterable[Document], operation: Operation, generation: Ge
     return found
 
 
-NAMESPACE: Final = "default"
-"""Of what names no other, as for kubectl."""
 USER: Final = "kubernetes-admin"
 GROUPS: Final = ("system:authenticated",)
 _NOBODY: Final = "00000000-0000-0000-0000-000000000000"
@@ -116,7 +134,7 @@ class Setting:
     """What requests have in common: who asks, when, and what the cluster around them is."""
 
     now: datetime
-    namespace: str = NAMESPACE
+    namespace: str = DEFAULT_NAMESPACE
     user: str = USER
     groups: tuple[str, ...] = GROUPS
     generation: Generation = NEWEST

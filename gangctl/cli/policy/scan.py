@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import AsyncGenerator, Iterable, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass, field, replace
-from datetime import datetime
 from typing import Any, Final
 
 import click
@@ -28,14 +27,13 @@ from gangctl.cli.policy.cluster import (
     policies_of,
     typed,
 )
-from gangctl.cli.policy.evaluator import now, options_of
+from gangctl.cli.policy.evaluator import evaluator_of, now
 from gangctl.cli.policy.loading import Loaded, is_parameter, load, try_to_load
 from gangctl.cli.policy.requests import Fit, fit_of_existing
 from gangctl.cli.policy.verdicts import finding_data
 from gangctl.client.client import Client, Selection
 from gangctl.client.resources import JOBSETS
 from gangctl.errors import ClusterUnavailableError, ForbiddenError, InputError, NotFoundError
-from gangctl.evaluation.evaluator import PolicyEvaluator
 from gangctl.gang.resolve import ClusterRules
 from gangctl.kueue.names import KUEUE_NAMESPACE
 from gangctl.policy.loaded import LoadedPolicy, PolicySet
@@ -73,17 +71,6 @@ class Report:
             ]
 
 
-@dataclass(frozen=True, slots=True)
-class Scope:
-    """Which JobSets, by which policies."""
-
-    namespace: str | None
-    everywhere: bool
-    selector: str | None
-    policies: Bundle | None
-    now: datetime
-
-
 @click.command("scan")
 @flags.policies(required=False)
 @click.option("-n", "--namespace", metavar="NAMESPACE", help="Namespace to scan. Default: that of the context.")
@@ -119,8 +106,11 @@ def command(
     if everywhere and namespace is not None:
         raise click.UsageError("--namespace and --all-namespaces exclude each other")
     bundle = sort_documents(read_documents(policy_files)) if policy_files else None
-    scope = Scope(namespace, everywhere, selector, bundle, now())
-    report = ask_cluster(cluster, lambda client, own: _scan(client, own, scope))
+
+    async def ask(client: Client, own_namespace: str) -> Report:
+        return await _scan(client, None if everywhere else namespace or own_namespace, selector, bundle)
+
+    report = ask_cluster(cluster, ask)
     names = dict.fromkeys(each["name"] for each in report.violations)
     print_answer(
         form,
@@ -133,27 +123,28 @@ def command(
         answer_no()
 
 
-async def _scan(client: Client, own_namespace: str, scope: Scope) -> Report:
+async def _scan(client: Client, place: str | None, selector: str | None, files: Bundle | None) -> Report:
+    """Evaluate the JobSets of a namespace, None for all, by the policies of files or else of the cluster."""
+    moment = now()
     generation = await generation_of(client)
-    loaded = await _load(client, scope, generation.kubernetes)
+    loaded = await _load(client, files, generation.kubernetes)
     namespaces = dict(await namespaces_of(client))
-    for document in scope.policies.namespaces if scope.policies else ():
+    for document in files.namespaces if files else ():
         namespaces[name_of(document.value)] = document.value
-    catalogue = await _catalogue(client, scope, loaded)
+    catalogue = await _catalogue(client, files, loaded)
     rules = ClusterRules(generation)
     fit = await _fit(client, loaded.policies)
     report = Report(results={policy.name: Counter() for policy in loaded.policies})
-    place = None if scope.everywhere else scope.namespace or own_namespace
-    async with PolicyEvaluator(options_of(generation.kubernetes)) as evaluator:
+    async with evaluator_of(generation.kubernetes) as evaluator:
         await evaluator.install(PolicySet(1, policies=loaded.policies, exceptions=loaded.exceptions))
-        async with aclosing(_jobsets(client, place, scope.selector)) as jobsets:
+        async with aclosing(_jobsets(client, place, selector)) as jobsets:
             async for jobset in jobsets:
                 home = str(jobset["metadata"].get("namespace", ""))
                 if is_left_alone(home, namespaces):
                     report.left_alone += 1
                     continue
                 plan, answer = gang_of(jobset, rules), fit(jobset, home)
-                review = review_of_existing(jobset, namespaces.get(home), plan, scope.now, answer)
+                review = review_of_existing(jobset, namespaces.get(home), plan, moment, answer)
                 report.add(jobset, await evaluator.evaluate(with_params(review, loaded.policies, catalogue)))
     return report
 
@@ -171,10 +162,10 @@ async def _fit(client: Client, policies: Iterable[LoadedPolicy]) -> Fit:
     return fit_of_existing(stock)
 
 
-async def _load(client: Client, scope: Scope, minor: str) -> Loaded:
+async def _load(client: Client, files: Bundle | None, minor: str) -> Loaded:
     """The policies to evaluate by. A broken one of the cluster is reported and left out, one in a file is an error."""
-    if scope.policies is not None:
-        return load(scope.policies, minor)
+    if files is not None:
+        return load(files, minor)
     bundle = await policies_of(client)
     if not bundle.policies:
         raise InputError("there is no GangPolicy in the cluster", hint="--policy FILE evaluates by policies of files")
@@ -188,9 +179,9 @@ async def _load(client: Client, scope: Scope, minor: str) -> Loaded:
     return replace(loaded, policies=kept, remarks=())
 
 
-async def _catalogue(client: Client, scope: Scope, loaded: Loaded) -> FileCatalogue:
+async def _catalogue(client: Client, files: Bundle | None, loaded: Loaded) -> FileCatalogue:
     """Parameters of the files, where there are any, else of the cluster."""
-    others = scope.policies.others if scope.policies is not None else ()
+    others = files.others if files is not None else ()
     own = [document.value for document in others if is_parameter(document, loaded.policies)]
     if own:
         return FileCatalogue(own)

@@ -17,13 +17,12 @@ from pydantic.alias_generators import to_camel
 
 from gangctl.api.documents import Document
 from gangctl.api.modelerrors import field_errors
-from gangctl.api.objects import Object, object_at
 from gangctl.api.scheduling import NEWEST, Generation, generation_of_minor
 from gangctl.cli.inputs import kind_of, read_documents, where
 from gangctl.cli.kueuesnapshot import Stock, stock_of
 from gangctl.cli.messages import InvalidInputError, plural
-from gangctl.cli.policy.bundle import Bundle, check_names, name_of, sort_documents
-from gangctl.cli.policy.requests import NAMESPACE, sent_for
+from gangctl.cli.policy.bundle import Bundle, check_names, sort_documents
+from gangctl.cli.policy.requests import Sent, sent_for
 from gangctl.errors import InputError
 from gangctl.policy.model import API_VERSION
 
@@ -173,40 +172,6 @@ class Suite(_Strict):
         return self.now or otherwise
 
 
-def suite_schema() -> dict[str, Any]:
-    """The JSON Schema of a test file."""
-    schema = _untitled(Suite.model_json_schema(by_alias=True))
-    return {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": KIND, **schema}
-
-
-def _untitled(value: Any) -> Any:
-    """Without the titles that only repeat the names of fields; a property may be called so itself."""
-    if isinstance(value, list):
-        return [_untitled(each) for each in value]
-    if not isinstance(value, dict):
-        return value
-    return {key: _untitled(each) for key, each in value.items() if key != "title" or isinstance(each, dict)}
-
-
-@dataclass(frozen=True, slots=True)
-class Subject:
-    """An object that is evaluated, and where it was read."""
-
-    document: Document
-    kind: str
-    namespace: str
-    name: str
-    value: Object
-    """The object: what the document holds, or the JobSet that a PathwaysJob becomes."""
-    only_by_kind: bool = False
-    """Whether its name alone means another: a PathwaysJob has the name of its JobSet, which is what tests are about."""
-
-    @property
-    def title(self) -> str:
-        """Namespace and name."""
-        return f"{self.namespace}/{self.name}"
-
-
 @dataclass(frozen=True, slots=True)
 class SuiteFile:
     """One test file with everything that it names; ``old`` by row."""
@@ -214,9 +179,9 @@ class SuiteFile:
     document: Document
     suite: Suite
     bundle: Bundle
-    subjects: tuple[Subject, ...]
+    subjects: tuple[Sent, ...]
     params: tuple[Document, ...]
-    old: dict[int, tuple[Subject, ...]]
+    old: dict[int, tuple[Sent, ...]]
     queues: Stock | None = None
 
     @property
@@ -235,9 +200,9 @@ class SuiteFile:
         """Line and column of a row."""
         return self.document.position(f"results[{row}]")
 
-    def selected(self, row: Row) -> list[Subject]:
+    def selected(self, row: Row) -> list[Sent]:
         """The objects of a row; InputError when one of its selectors fits none."""
-        found: list[Subject] = []
+        found: list[Sent] = []
         for selector in row.resources:
             fitting = [subject for subject in self.subjects if _fits(selector, subject)]
             if not fitting:
@@ -248,8 +213,9 @@ class SuiteFile:
         return found
 
 
-def _fits(selector: Selector, subject: Subject) -> bool:
-    if subject.only_by_kind and selector.kind is None:
+def _fits(selector: Selector, subject: Sent) -> bool:
+    # The name alone of a PathwaysJob means its JobSet, which is what tests are about.
+    if subject.only_if_matched and selector.kind is None:
         return False
     wanted = ((selector.kind, subject.kind), (selector.namespace, subject.namespace), (selector.name, subject.name))
     return all(want in {None, have} for want, have in wanted)
@@ -339,18 +305,8 @@ def _documents(test: Document, directory: Path, field: str, paths: Sequence[str]
     return read_documents([str(directory / path) for path in paths]) if paths else []
 
 
-def _subjects(documents: Iterable[Document], generation: Generation) -> tuple[Subject, ...]:
+def _subjects(documents: Iterable[Document], generation: Generation) -> tuple[Sent, ...]:
     """What rows select from; a PathwaysJob comes with the JobSet that it becomes, which has its name."""
     documents = [each for each in sort_documents(documents).others if kind_of(each.value)[1] != KIND]
     check_names(documents)
-    return tuple(
-        Subject(
-            sent.document,
-            kind_of(sent.obj)[1],
-            str(object_at(sent.obj, "metadata").get("namespace") or NAMESPACE),
-            name_of(sent.obj),
-            sent.obj,
-            sent.only_if_matched,
-        )
-        for sent in sent_for(documents, "CREATE", generation)
-    )
+    return tuple(sent_for(documents, "CREATE", generation))

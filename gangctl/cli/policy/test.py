@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
+from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
 import click
 
@@ -16,7 +18,6 @@ from gangctl.cli.policy import flags
 from gangctl.cli.policy.evaluator import now
 from gangctl.cli.policy.suite import find_suite_files, read_suite_file
 from gangctl.cli.policy.testing import Ground, Tested, Tests, run_tests
-from gangctl.cli.policy.verdicts import Reported, junit
 from gangctl.errors import InputError
 from gangctl.policy.model import API_VERSION
 
@@ -74,9 +75,9 @@ def command(
     for each in tests.notes:
         note(each)
     if junit_file is not None:
-        _write(junit_file, junit(_cases(tests)))
+        _write(junit_file, junit(tests.tested))
     if form == "junit":
-        click.echo(junit(_cases(tests)), nl=False)
+        click.echo(junit(tests.tested), nl=False)
     else:
         report = report_data(tests, fail_only=fail_only)
         print_answer(form, [report], lambda: _sections(tests, fail_only=fail_only))
@@ -94,19 +95,51 @@ def _write(path: str, text: str) -> None:
         raise InputError(f"--junit {path}: {(error.strerror or type(error).__name__).lower()}") from error
 
 
-def _cases(tests: Tests) -> list[Reported]:
-    return [
-        Reported(
-            suite=each.file.name,
-            group=each.row.policy,
-            name=each.name,
-            file=each.file.path,
-            line=each.line,
-            seconds=each.seconds,
-            failure=each.failure,
-        )
-        for each in tests.tested
-    ]
+# What XML 1.0 can hold (2.2); a message may quote anything.
+_NOT_XML: Final = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+
+
+def junit(tested: Sequence[Tested]) -> str:
+    """JUnit XML, as CI systems read it: one ``testsuite`` per suite, in the order of the first test of each."""
+    suites: dict[str, list[Tested]] = {}
+    for each in tested:
+        suites.setdefault(each.file.name, []).append(each)
+    root = Element("testsuites", _totals("gangctl policy test", tested))
+    for suite, members in suites.items():
+        element = SubElement(root, "testsuite", _totals(suite, members))
+        for each in members:
+            _add(element, each)
+    indent(root)
+    return '<?xml version="1.0" encoding="UTF-8"?>\n' + tostring(root, encoding="unicode") + "\n"
+
+
+def _add(suite: Element, each: Tested) -> None:
+    attributes = {
+        "classname": _clean(each.row.policy),
+        "name": _clean(each.name),
+        "file": _clean(each.file.path),
+        "line": str(each.line),
+        "time": f"{each.seconds:.6f}",
+    }
+    element = SubElement(suite, "testcase", attributes)
+    if each.failure:
+        failure = SubElement(element, "failure", {"message": _clean(each.failure), "type": "ExpectationFailed"})
+        failure.text = _clean(f"{each.file.path}:{each.line}: {each.failure}")
+
+
+def _totals(name: str, tested: Sequence[Tested]) -> dict[str, str]:
+    return {
+        "name": _clean(name),
+        "tests": str(len(tested)),
+        "failures": str(sum(bool(each.failure) for each in tested)),
+        "errors": "0",
+        "skipped": "0",
+        "time": f"{sum(each.seconds for each in tested):.6f}",
+    }
+
+
+def _clean(text: str) -> str:
+    return _NOT_XML.sub("\ufffd", text)
 
 
 def report_data(tests: Tests, *, fail_only: bool = False) -> dict[str, Any]:
@@ -158,7 +191,7 @@ def _sections(tests: Tests, *, fail_only: bool) -> list[Section]:
             "FAIL" if each.failure else "ok",
             each.row.policy,
             each.row.rule or "*",
-            each.subject.title,
+            each.subject.place,
             each.row.operation,
             f"{each.file.path}:{each.line}",
             each.failure or each.seen.result.value,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 import time
 from collections.abc import Collection, Iterable, Iterator, Sequence
@@ -13,12 +14,13 @@ from gangctl.api.documents import Document
 from gangctl.api.scheduling import NEWEST, Generation, generation_of_minor
 from gangctl.cli.messages import plural
 from gangctl.cli.policy.bundle import FileCatalogue, name_of
-from gangctl.cli.policy.evaluator import Admission, CommandEvaluator, Met, fault_of_message
+from gangctl.cli.policy.evaluator import Met, evaluator_of, fault_of_message, meet
 from gangctl.cli.policy.loading import Loaded, load
-from gangctl.cli.policy.requests import Setting, fit_of
-from gangctl.cli.policy.suite import Expected, Row, Subject, SuiteFile
+from gangctl.cli.policy.requests import Sent, Setting, fit_of
+from gangctl.cli.policy.suite import Expected, Row, SuiteFile
 from gangctl.errors import InputError
-from gangctl.policy.loaded import LoadedPolicy
+from gangctl.evaluation.evaluator import PolicyEvaluator
+from gangctl.policy.loaded import LoadedPolicy, PolicySet
 from gangctl.policy.verdict import Action, Finding, Outcome, Result
 
 _SEVERITY: Final = (Expected.SKIP, Expected.PASS, Expected.WARN, Expected.FAIL, Expected.ERROR)
@@ -124,7 +126,7 @@ class Tested:
 
     file: SuiteFile
     index: int
-    subject: Subject
+    subject: Sent
     seen: Actual
     failure: str
     seconds: float
@@ -145,12 +147,12 @@ class Tested:
         return name_of_test(self.row, self.subject)
 
 
-def name_of_test(row: Row, subject: Subject) -> str:
+def name_of_test(row: Row, subject: Sent) -> str:
     """Policy, rule, object and operation, and what the author says about it."""
     rule = f"{row.policy}/{row.rule}" if row.rule is not None else row.policy
     params = f" params={row.params}" if row.params is not None else ""
     description = f" ({row.description})" if row.description else ""
-    return f"{rule} {subject.title} {row.operation}{params}{description}"
+    return f"{rule} {subject.place} {row.operation}{params}{description}"
 
 
 @dataclass(slots=True)
@@ -189,7 +191,7 @@ class Ground:
         return self.generation.kubernetes
 
 
-def run_file(file: SuiteFile, evaluator: CommandEvaluator, ground: Ground, tests: Tests) -> None:
+async def _run_file(file: SuiteFile, evaluator: PolicyEvaluator, number: int, ground: Ground, tests: Tests) -> None:
     """Run the rows of a file and add to ``tests``; InputError when it names what does not exist."""
     chosen = list(_chosen(file, ground.run))
     if not chosen:
@@ -197,13 +199,13 @@ def run_file(file: SuiteFile, evaluator: CommandEvaluator, ground: Ground, tests
     loaded = load(file.bundle, ground.minor)
     for policy in loaded.policies:
         tests.coverage.expect(tests.label(policy, loaded.documents[policy.name]), policy.rules)
-    evaluator.install(loaded.policies, loaded.exceptions)
+    await evaluator.install(PolicySet(number, policies=loaded.policies, exceptions=loaded.exceptions))
     run = _Run(file, loaded, evaluator, ground, tests)
     for index, subject in chosen:
-        run.test(index, subject)
+        await run.test(index, subject)
 
 
-def _chosen(file: SuiteFile, pattern: re.Pattern[str] | None) -> Iterator[tuple[int, Subject]]:
+def _chosen(file: SuiteFile, pattern: re.Pattern[str] | None) -> Iterator[tuple[int, Sent]]:
     for index, row in enumerate(file.suite.results):
         for subject in file.selected(row):
             if pattern is None or pattern.search(f"{file.name}/{name_of_test(row, subject)}"):
@@ -216,33 +218,33 @@ class _Run:
 
     file: SuiteFile
     loaded: Loaded
-    evaluator: CommandEvaluator
+    evaluator: PolicyEvaluator
     ground: Ground
     tests: Tests
     known: dict[tuple[object, ...], Met] = field(default_factory=dict)
 
-    def test(self, index: int, subject: Subject) -> None:
+    async def test(self, index: int, subject: Sent) -> None:
         """One row on one object, by every policy of that name: a native one has one for each binding."""
         policies = _policies(self.file, index, self.loaded)
         if not policies:
             return
         start = time.perf_counter()
-        met = self._met(index, subject)
+        met = await self._met(index, subject)
         for note in met.request.notes:
             self.tests.notes[f"{self.file.path}: {note}"] = None
         for policy in policies:
-            outcome = met.refusal(policy.name) if met.conflicts else self._outcome(policy, met)
+            outcome = met.refusal(policy.name) if met.conflicts else await self._outcome(policy, met)
             self._compare(index, subject, policy, outcome, start)
             start = time.perf_counter()
             for finding in outcome.findings:
                 if finding.result is Result.FAIL:
                     self._note_message_error(index, policy, finding.rule, met)
 
-    def _outcome(self, policy: LoadedPolicy, met: Met) -> Outcome:
-        (outcome,) = self.evaluator.evaluate(met.request.review, [policy.name])
+    async def _outcome(self, policy: LoadedPolicy, met: Met) -> Outcome:
+        (outcome,) = await self.evaluator.evaluate(met.request.review, [policy.name])
         return outcome
 
-    def _compare(self, index: int, subject: Subject, policy: LoadedPolicy, outcome: Outcome, start: float) -> None:
+    def _compare(self, index: int, subject: Sent, policy: LoadedPolicy, outcome: Outcome, start: float) -> None:
         row = self.file.suite.results[index]
         seen = actual(outcome, row, policy.rules)
         failure = difference(row, seen)
@@ -259,7 +261,7 @@ class _Run:
             where = f"{self.file.path}:{self.file.where(index)[0]}"
             self.tests.notes[f"{where}: {policy.name}/{rule}: messageExpression says nothing: {fault}"] = None
 
-    def _met(self, index: int, subject: Subject) -> Met:
+    async def _met(self, index: int, subject: Sent) -> Met:
         """The request of a row, as policies meet it."""
         file, row = self.file, self.file.suite.results[index]
         asked = (id(subject), row.operation, row.old, row.user, row.groups)
@@ -274,19 +276,21 @@ class _Run:
             if file.queues is not None:
                 setting = replace(setting, fit=fit_of(file.queues, setting))
             catalogue = FileCatalogue([document.value for document in file.params])
-            admission = Admission(self.evaluator, self.loaded.policies, setting, catalogue)
-            old = _old(file, index, subject).value if row.old is not None else None
-            self.known[asked] = admission.meet(subject.value, row.operation, old)
+            old = _old(file, index, subject).obj if row.old is not None else None
+            policies = self.loaded.policies
+            self.known[asked] = await meet(
+                self.evaluator, policies, setting, catalogue, subject.obj, operation=row.operation, old=old
+            )
         return self.known[asked]
 
 
-def _old(file: SuiteFile, index: int, subject: Subject) -> Subject:
+def _old(file: SuiteFile, index: int, subject: Sent) -> Sent:
     """The object as it was: the one of the same name, or the only one."""
     candidates = [each for each in file.old[index] if each.kind == subject.kind]
-    found = [each for each in candidates if each.title == subject.title] or candidates
+    found = [each for each in candidates if each.place == subject.place] or candidates
     if len(found) != 1:
         where = file.document.where(f"results[{index}].old")
-        raise InputError(f"{where}: {len(found)} objects could be {subject.kind} {subject.title} as it was")
+        raise InputError(f"{where}: {len(found)} objects could be {subject.kind} {subject.place} as it was")
     return found[0]
 
 
@@ -312,9 +316,13 @@ def _policies(file: SuiteFile, index: int, loaded: Loaded) -> list[LoadedPolicy]
 def run_tests(files: Sequence[SuiteFile], ground: Ground) -> Tests:
     """Run all files; InputError when there is nothing to run."""
     tests = Tests()
-    with CommandEvaluator(ground.minor) as evaluator:
-        for file in files:
-            run_file(file, evaluator, ground, tests)
+
+    async def run() -> None:
+        async with evaluator_of(ground.minor) as evaluator:
+            for number, file in enumerate(files, 1):
+                await _run_file(file, evaluator, number, ground, tests)
+
+    asyncio.run(run())
     if not tests.tested:
         what = f" that match {ground.run.pattern!r}" if ground.run is not None else ""
         raise InputError(f"no tests{what} in {plural(len(files), 'test file')}")

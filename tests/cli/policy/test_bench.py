@@ -65,7 +65,7 @@ def test_given_objects_are_measured_in_a_table(tmp_path: Path) -> None:
 def test_slow_functions_have_fewer_rounds() -> None:
     calls = []
     timing = measure(lambda: calls.append(1), 7)
-    assert (timing.rounds, len(calls)) == (7, 9)
+    assert (timing["rounds"], len(calls)) == (7, 9)
 
 
 def test_bad_input_is_exit_code_2(tmp_path: Path) -> None:

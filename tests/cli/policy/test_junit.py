@@ -2,14 +2,36 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+from typing import Any
 from xml.etree.ElementTree import fromstring
 
-from gangctl.cli.policy.verdicts import Reported, junit
+from gangctl.cli.policy.test import junit
+
+
+def example(suite: str, policy: str, name: str, file: str, line: int, *, seconds: float, failure: str) -> Any:
+    return SimpleNamespace(
+        file=SimpleNamespace(name=suite, path=file),
+        row=SimpleNamespace(policy=policy),
+        name=name,
+        line=line,
+        seconds=seconds,
+        failure=failure,
+    )
+
 
 CASES = [
-    Reported("queue", "require-queue", "a", "q/gangctl-test.yaml", 7, 0.25),
-    Reported("queue", "require-queue", "b <&> \x1b", "q/gangctl-test.yaml", 9, 0.5, "expected pass, got 'fail' \x00"),
-    Reported("size", "max-size", "c", "s/gangctl-test.yaml", 3),
+    example("queue", "require-queue", "a", "q/gangctl-test.yaml", 7, seconds=0.25, failure=""),
+    example(
+        "queue",
+        "require-queue",
+        "b <&> \x1b",
+        "q/gangctl-test.yaml",
+        9,
+        seconds=0.5,
+        failure="expected pass, got 'fail' \x00",
+    ),
+    example("size", "max-size", "c", "s/gangctl-test.yaml", 3, seconds=0, failure=""),
 ]
 
 
