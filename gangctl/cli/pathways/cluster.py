@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Final
 
 from gangctl.api.meta import JOBSET_NAME, REPLICATED_JOB_NAME
 from gangctl.api.objects import Object
@@ -14,7 +13,7 @@ from gangctl.cli.kueuesnapshot import Stock
 from gangctl.cli.messages import note
 from gangctl.cli.names import ObjectNotFoundError
 from gangctl.cli.options import ClusterFlags
-from gangctl.cli.pathways.report import HeadPod, Seen
+from gangctl.cli.pathways.report import HeadReport, Seen
 from gangctl.client.client import Client, Selection
 from gangctl.client.resources import JOBSETS, NODES, PODS, Resource
 from gangctl.controllers.pathways.plan import PATHWAYS_JOBS
@@ -23,8 +22,7 @@ from gangctl.fit.nodes import NodeShape, read_node
 from gangctl.gang.resolve import ClusterRules
 from gangctl.pathways.status.facts import pathways_owner
 from gangctl.pathways.words import API_VERSION, HEAD, JOB_LABEL
-
-_OVER: Final = frozenset({"Succeeded", "Failed"})
+from gangctl.readiness.membership import FINISHED
 
 
 def look_up(name: str, namespace: str | None, cluster: ClusterFlags) -> Seen:
@@ -71,7 +69,7 @@ async def _unknown(client: Client, name: str, namespace: str) -> ObjectNotFoundE
     return ObjectNotFoundError("PathwaysJob", name, namespace, others=names, hint="-n NAMESPACE looks elsewhere")
 
 
-async def _head(client: Client, name: str, namespace: str) -> HeadPod | None:
+async def _head(client: Client, name: str, namespace: str) -> HeadReport | None:
     """The newest pod of the head, running ones first."""
     selection = Selection(label_selector=f"{JOBSET_NAME}={name},{REPLICATED_JOB_NAME}={HEAD}")
     try:
@@ -79,12 +77,13 @@ async def _head(client: Client, name: str, namespace: str) -> HeadPod | None:
     except ForbiddenError as refused:
         note(f"the head's pod is not known: {refused}")
         return None
-    pods = sorted(page.items, key=lambda pod: (_phase(pod) not in _OVER, _text(pod, "creationTimestamp")))
+    pods = sorted(page.items, key=lambda pod: (_phase(pod) not in FINISHED, _text(pod, "creationTimestamp")))
     if not pods:
         return None
     newest = pods[-1]
     node = newest.get("spec", {}).get("nodeName")
-    return HeadPod(str(newest["metadata"].get("name")), _phase(newest), node if isinstance(node, str) else "")
+    name = str(newest["metadata"].get("name"))
+    return {"pod": name, "phase": _phase(newest), "node": node if isinstance(node, str) else ""}
 
 
 def _text(raw: Object, key: str) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
@@ -12,10 +12,6 @@ from gangctl.cli.names import GANGS, NameArgument, ObjectName
 from gangctl.cli.output import answer_no, print_answer
 from gangctl.cli.pathways import flags
 from gangctl.errors import InputError
-
-if TYPE_CHECKING:
-    from gangctl.cli.kueuesnapshot import Stock
-    from gangctl.cli.pathways.cluster import ClusterFacts
 
 
 @click.command()
@@ -102,13 +98,14 @@ def status(*, name: ObjectName, namespace: str | None, form: str, cluster: optio
       gangctl pathways status notebook --context production -o json
     """  # noqa: D301 -- \b keeps the lines of a paragraph apart
     from gangctl.cli.pathways.cluster import look_up  # noqa: PLC0415 -- half a second that --help does without
-    from gangctl.cli.pathways.report import job_status, report_of, section_of  # noqa: PLC0415
+    from gangctl.cli.pathways.report import status_report, status_section  # noqa: PLC0415
+    from gangctl.pathways.status.facts import Phase  # noqa: PLC0415
 
-    job = job_status(look_up(name.name, namespace, cluster))
+    seen = look_up(name.name, namespace, cluster)
     named = {"kubeconfig": cluster.kubeconfig, "context": cluster.context}
-    flags = [f"--{key}={value}" for key, value in named.items() if value]
-    print_answer(form, [report_of(job, flags)], lambda: [section_of(job, flags)])
-    if job.failed:
+    report = status_report(seen, [f"--{key}={value}" for key, value in named.items() if value])
+    print_answer(form, [report], lambda: [status_section(seen, report)])
+    if report["phase"] == Phase.FAILED:
         answer_no()
 
 
@@ -154,7 +151,8 @@ def validate(
       gangctl pathways validate -f pathwaysjob.yaml --queues queues.yaml
       gangctl pathways validate -f pathwaysjob.yaml --context production -o json
     """  # noqa: D301 -- \b keeps the lines of a paragraph apart
-    from gangctl.cli.pathways import validation  # noqa: PLC0415 -- --help does without
+    from gangctl.cli.kueuesnapshot import read_stock  # noqa: PLC0415 -- --help does without
+    from gangctl.cli.pathways import validation  # noqa: PLC0415
     from gangctl.cli.pathways.subjects import refuse  # noqa: PLC0415
 
     if queue_files and cluster.given:
@@ -164,7 +162,7 @@ def validate(
     wanted = flags.wanted(given)
     around = flags.facts_of(cluster, namespaces=wanted.namespaces, kueue_namespace=kueue_namespace)
     subjects = wanted.subjects(around)
-    stock = _stock(queue_files, around)
+    stock = around.stock if around is not None else read_stock(queue_files) if queue_files else None
     home = around.namespace if around is not None else "default"
     found = [validation.validated(subject, stock, local_queue, home) for subject in subjects]
     print_answer(
@@ -176,15 +174,6 @@ def validate(
     warned = any(notice.is_warning for subject in subjects for notice in subject.notices)
     if any(each.never for each in found) or (warned and fail_on_warnings):
         answer_no()
-
-
-def _stock(queue_files: tuple[str, ...], around: ClusterFacts | None) -> Stock | None:
-    """The queues to ask; None where none are known."""
-    from gangctl.cli.kueuesnapshot import read_stock  # noqa: PLC0415 -- --help does without
-
-    if around is not None:
-        return around.stock
-    return read_stock(queue_files) if queue_files else None
 
 
 @click.command()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from itertools import groupby
 from typing import Any, Final
 
@@ -14,7 +13,7 @@ from gangctl.api.fieldpath import FieldPath
 from gangctl.cli.inputs import where
 from gangctl.cli.messages import plural
 from gangctl.cli.output import Section
-from gangctl.cli.pathways.report import ORIGINS, PathwaysOrigins
+from gangctl.cli.pathways.report import ORIGINS, FieldReport, OriginReport, PathwaysOrigins
 from gangctl.cli.pathways.subjects import Subject, lies_in
 from gangctl.errors import one_line
 from gangctl.fit.report import API_VERSION
@@ -27,30 +26,19 @@ _POD: Final = "template.spec.template."
 _CONTAINER: Final = re.compile(r"spec\.(?P<list>initContainers|containers)\[(?P<index>\d+)\]\.?")
 
 
-@dataclass(frozen=True, slots=True)
-class Field:
-    """One leaf of the JobSet."""
-
-    path: str
-    value: Any
-    origin: Origin
-    at: str = ""
-    """``file:line:column`` where a person wrote it; empty where nobody did."""
-
-
-def fields_of(subject: Subject, prefixes: Sequence[str] = ()) -> list[Field]:
+def fields_of(subject: Subject, prefixes: Sequence[str] = ()) -> list[FieldReport]:
     """The fields in their order, those that lie in one of ``prefixes`` where there are any."""
     rendering = subject.rendering
-    found = []
-    for path, value in _leaves(rendering.jobset, FieldPath()):
-        if not prefixes or any(lies_in(path, prefix) for prefix in prefixes):
-            origin = rendering.origins[path]
-            found.append(Field(path, value, origin, _written_at(subject.document, origin)))
-    return found
+    return [
+        {"path": path, "value": value, "origin": _origin(subject.document, rendering.origins[path])}
+        for path, value in _leaves(rendering.jobset, FieldPath())
+        if not prefixes or any(lies_in(path, prefix) for prefix in prefixes)
+    ]
 
 
-def _written_at(document: Document | None, origin: Origin) -> str:
-    return where(document, origin.place) if document is not None and origin.kind is OriginKind.FIELD else ""
+def _origin(document: Document | None, origin: Origin) -> OriginReport:
+    at = where(document, origin.place) if document is not None and origin.kind is OriginKind.FIELD else ""
+    return {"kind": origin.kind.value, "place": origin.place, "why": origin.why, "at": at}
 
 
 def _leaves(value: Any, path: FieldPath) -> Iterator[tuple[str, Any]]:
@@ -65,47 +53,35 @@ def _leaves(value: Any, path: FieldPath) -> Iterator[tuple[str, Any]]:
         yield str(path), value
 
 
-def origins_data(subject: Subject, fields: Iterable[Field]) -> PathwaysOrigins:
+def origins_data(subject: Subject, fields: list[FieldReport]) -> PathwaysOrigins:
     """What ``-o json`` prints for one PathwaysJob."""
     return {
         "apiVersion": API_VERSION,
         "kind": ORIGINS,
         "metadata": {"name": subject.name, "namespace": subject.namespace},
-        "fields": [
-            {
-                "path": each.path,
-                "value": each.value,
-                "origin": {
-                    "kind": each.origin.kind.value,
-                    "place": each.origin.place,
-                    "why": each.origin.why,
-                    "at": each.at,
-                },
-            }
-            for each in fields
-        ],
+        "fields": fields,
     }
 
 
-def origins_sections(subject: Subject, fields: Iterable[Field]) -> list[Section]:
+def origins_sections(subject: Subject, fields: Iterable[FieldReport]) -> list[Section]:
     """One for the JobSet, one for each of its two jobs and pods, and one for each container.
 
     Paths are longer than columns may be: a line for each field, and one for where its value is from.
     """
     jobset = subject.rendering.jobset
-    groups: dict[str, list[tuple[str, Field]]] = {}
+    groups: dict[str, list[tuple[str, FieldReport]]] = {}
     for each in fields:
-        title, short = _place(each.path, jobset)
+        title, short = _place(each["path"], jobset)
         groups.setdefault(title, []).append((short, each))
     count = sum(map(len, groups.values()))
     head = Section(f"JobSet {subject.title}: {plural(count, 'field')}")
     return [head, *(Section(title, tuple(_lines(members))) for title, members in groups.items())]
 
 
-def _lines(fields: Iterable[tuple[str, Field]]) -> Iterator[str]:
+def _lines(fields: Iterable[tuple[str, FieldReport]]) -> Iterator[str]:
     """Each field with its value; what neighbours have in common, their origin, stands once below them."""
-    for source, members in groupby(fields, key=lambda named: _from(named[1])):
-        yield from (f"{short}: {_shown(each.value)}" for short, each in members)
+    for source, members in groupby(fields, key=lambda named: _from(named[1]["origin"])):
+        yield from (f"{short}: {_shown(each['value'])}" for short, each in members)
         yield f"    <- {source}"
 
 
@@ -131,15 +107,16 @@ def _shown(value: Any) -> str:
     return one_line(value if isinstance(value, str) and value else json.dumps(value), _SHOWN)
 
 
-def _from(field: Field) -> str:
+_PREFIXES: Final = {
+    OriginKind.OPTION: "option ",
+    OriginKind.DEFAULT: "default of ",
+    OriginKind.TABLE: "accelerator ",
+}
+
+
+def _from(origin: OriginReport) -> str:
     """In words: the place with its line, and why where that is not plain."""
-    origin = field.origin
-    place = {
-        OriginKind.FIELD: f"{origin.place} ({field.at})" if field.at else origin.place,
-        OriginKind.FLAG: origin.place,
-        OriginKind.OPTION: f"option {origin.place}",
-        OriginKind.DEFAULT: f"default of {origin.place}",
-        OriginKind.TABLE: f"accelerator {origin.place}",
-        OriginKind.RULE: "rule",
-    }[origin.kind]
-    return ": ".join(part for part in (place, origin.why) if part)
+    kind = OriginKind(origin["kind"])
+    place = "rule" if kind is OriginKind.RULE else f"{_PREFIXES.get(kind, '')}{origin['place']}"
+    at = f" ({origin['at']})" if origin["at"] else ""
+    return ": ".join(part for part in (f"{place}{at}", origin["why"]) if part)

@@ -18,10 +18,8 @@ from gangctl.gang.report import WarningReport
 from gangctl.pathways.status.conclusion import next_status
 from gangctl.pathways.status.facts import (
     Condition,
-    JobSetFacts,
     PathwaysFacts,
     Phase,
-    Status,
     read_jobset_facts,
     read_pathways_facts,
 )
@@ -145,15 +143,6 @@ class PathwaysStatus(TypedDict):
 
 
 @dataclass(frozen=True, slots=True)
-class HeadPod:
-    """The present pod of the head."""
-
-    name: str
-    phase: str
-    node: str
-
-
-@dataclass(frozen=True, slots=True)
 class Seen:
     """The objects of one name in a cluster. One of both may be missing."""
 
@@ -161,99 +150,61 @@ class Seen:
     name: str
     pathways_job: Object | None
     jobset: Object | None
-    head: HeadPod | None = None
+    head: HeadReport | None = None
     foreign: bool = False
     """Whether the JobSet has another owner."""
 
 
-@dataclass(frozen=True, slots=True)
-class JobStatus:
-    """Notes for the user."""
+def status_report(seen: Seen, flags: Sequence[str] = ()) -> PathwaysStatus:
+    """What ``-o json`` prints; ``flags`` are those with which kubectl finds the same cluster.
 
-    seen: Seen
-    status: Status
-    derived: bool
-    """Whether the status is computed from the JobSet, because no controller has written one."""
-    facts: JobSetFacts | None
-
-    @property
-    def phase(self) -> str:
-        """The phase, or :data:`UNSEEN`."""
-        return self.status.phase.value if self.status.phase is not None else UNSEEN
-
-    @property
-    def condition(self) -> Condition | None:
-        """Why the phase is what it is."""
-        return self.status.condition(self.status.phase) if self.status.phase is not None else None
-
-    @property
-    def failed(self) -> bool:
-        """Whether it has failed."""
-        return self.status.phase is Phase.FAILED
-
-    @property
-    def headless(self) -> bool:
-        """Whether a client connects from outside, because there is no user pod."""
-        if self.seen.jobset is not None:
-            containers = objects_at(_head_spec(self.seen.jobset), "containers")
-            return any(each.get("name") == RESOURCE_MANAGER_CONTAINER for each in containers)
-        return "template" not in object_at(object_at(self.seen.pathways_job or {}, "spec"), "controller")
-
-    @property
-    def proxy_address(self) -> str:
-        """``grpc://HOST:PORT``, as every pod of the cluster reaches it."""
-        network = object_at(object_at(self.seen.jobset or {}, "spec"), "network")
-        subdomain = network.get("subdomain") or self.seen.name
-        return f"grpc://{self.seen.name}-{HEAD}-0-0.{subdomain}.{self.seen.namespace}.svc:{PROXY_PORT}"
-
-    def port_forward(self, flags: Sequence[str] = ()) -> str:
-        """The command that forwards the proxy's port; empty without a running head pod.
-
-        ``flags`` are those with which kubectl finds the same cluster.
-        """
-        head = self.seen.head
-        if head is None or head.phase != "Running":
-            return ""
-        ports = f"{PROXY_PORT}:{PROXY_PORT}"
-        return shlex.join(["kubectl", *flags, "port-forward", "-n", self.seen.namespace, f"pod/{head.name}", ports])
-
-
-def job_status(seen: Seen) -> JobStatus:
-    """The status. A computed one has only times of the JobSet."""
+    A status that is computed from the JobSet has only times of the JobSet.
+    """
     facts = read_jobset_facts(seen.jobset) if seen.jobset is not None else None
     stored = read_pathways_facts(seen.pathways_job or {})
-    if stored.status.phase is not None or facts is None:
-        return JobStatus(seen, stored.status, derived=False, facts=facts)
-    blank = PathwaysFacts(seen.namespace, seen.name, stored.uid, stored.generation, stored.status)
-    return JobStatus(seen, next_status(blank, facts, ""), derived=True, facts=facts)
-
-
-def report_of(job: JobStatus, flags: Sequence[str] = ()) -> PathwaysStatus:
-    """What ``-o json`` prints."""
-    seen, condition, facts = job.seen, job.condition, job.facts
-    head = seen.head
+    status, derived = stored.status, False
+    if status.phase is None and facts is not None:
+        blank = PathwaysFacts(seen.namespace, seen.name, stored.uid, stored.generation, status)
+        status, derived = next_status(blank, facts, ""), True
+    condition = status.condition(status.phase) if status.phase is not None else None
+    network = object_at(object_at(seen.jobset or {}, "spec"), "network")
+    subdomain = network.get("subdomain") or seen.name
     return {
         "apiVersion": API_VERSION,
         "kind": STATUS,
         "metadata": {"name": seen.name, "namespace": seen.namespace},
-        "phase": job.phase,
+        "phase": status.phase.value if status.phase is not None else UNSEEN,
         "reason": condition.reason if condition else "",
         "message": condition.message if condition else "",
-        "derived": job.derived,
-        "terminalState": job.status.terminal_state,
-        "restarts": job.status.restarts or 0,
+        "derived": derived,
+        "terminalState": status.terminal_state,
+        "restarts": status.restarts or 0,
         "maxRestarts": facts.max_restarts if facts else 0,
         "slices": {
             "ready": facts.workers.up if facts else 0,
             "wanted": facts.workers.wanted if facts else 0,
             "mayBeMissing": facts.elastic if facts else 0,
         },
-        "headless": job.headless,
-        "head": {"pod": head.name, "phase": head.phase, "node": head.node} if head else None,
-        "proxyAddress": job.proxy_address,
-        "portForward": job.port_forward(flags),
-        "conditions": [_condition(each) for each in job.status.conditions],
+        "headless": _is_headless(seen),
+        "head": seen.head,
+        "proxyAddress": f"grpc://{seen.name}-{HEAD}-0-0.{subdomain}.{seen.namespace}.svc:{PROXY_PORT}",
+        "portForward": _port_forward(seen, flags),
+        "conditions": [_condition(each) for each in status.conditions],
     }
+
+
+def _is_headless(seen: Seen) -> bool:
+    if seen.jobset is not None:
+        containers = objects_at(_head_spec(seen.jobset), "containers")
+        return any(each.get("name") == RESOURCE_MANAGER_CONTAINER for each in containers)
+    return "template" not in object_at(object_at(seen.pathways_job or {}, "spec"), "controller")
+
+
+def _port_forward(seen: Seen, flags: Sequence[str]) -> str:
+    if seen.head is None or seen.head["phase"] != "Running":
+        return ""
+    pod, ports = f"pod/{seen.head['pod']}", f"{PROXY_PORT}:{PROXY_PORT}"
+    return shlex.join(["kubectl", *flags, "port-forward", "-n", seen.namespace, pod, ports])
 
 
 def _condition(condition: Condition) -> PathwaysCondition:
@@ -267,40 +218,40 @@ def _condition(condition: Condition) -> PathwaysCondition:
     }
 
 
-def section_of(job: JobStatus, flags: Sequence[str] = ()) -> Section:
+def status_section(seen: Seen, report: PathwaysStatus) -> Section:
     """What a person reads."""
-    seen, condition, facts = job.seen, job.condition, job.facts
     what = "PathwaysJob" if seen.pathways_job is not None else "JobSet of Pathways"
-    lines = []
-    if condition is not None:
-        lines.append(f"{condition.reason}: {condition.message}" if condition.message else condition.reason)
-    if facts is not None:
-        missing = f" ({facts.elastic} may be missing)" if facts.elastic else ""
+    lines = [": ".join(filter(None, (report["reason"], report["message"])))] if report["reason"] else []
+    if seen.jobset is not None:
+        slices = report["slices"]
+        missing = f" ({slices['mayBeMissing']} may be missing)" if slices["mayBeMissing"] else ""
         lines += [
-            f"Slices    {facts.workers.up} of {facts.workers.wanted} ready{missing}",
-            f"Restarts  {job.status.restarts or 0} of {facts.max_restarts}",
+            f"Slices    {slices['ready']} of {slices['wanted']} ready{missing}",
+            f"Restarts  {report['restarts']} of {report['maxRestarts']}",
         ]
-    lines.append(f"Head      {_head_in_words(seen.head)}")
-    lines.append(f"Proxy     {job.proxy_address}")
-    if job.headless:
-        lines += _connecting(job, flags)
-    rows = tuple((each.type, each.status, each.reason, each.since) for each in job.status.conditions)
+    lines.append(f"Head      {_head_in_words(report['head'])}")
+    lines.append(f"Proxy     {report['proxyAddress']}")
+    if report["headless"]:
+        lines += _connecting(report["portForward"])
+    rows = tuple(
+        (each["type"], each["status"], each["reason"], each["lastTransitionTime"]) for each in report["conditions"]
+    )
     return Section(
-        f"{what} {seen.namespace}/{seen.name}: {job.phase}",
+        f"{what} {seen.namespace}/{seen.name}: {report['phase']}",
         tuple(lines),
         Table(("CONDITION", "STATUS", "REASON", "SINCE"), rows) if rows else None,
-        tuple(_warnings(job)),
+        tuple(_warnings(seen, report)),
     )
 
 
-def _head_in_words(head: HeadPod | None) -> str:
+def _head_in_words(head: HeadReport | None) -> str:
     if head is None:
         return "has no pod"
-    return f"pod {head.name}, {head.phase}{f' on {head.node}' if head.node else ''}"
+    node = f" on {head['node']}" if head["node"] else ""
+    return f"pod {head['pod']}, {head['phase']}{node}"
 
 
-def _connecting(job: JobStatus, flags: Sequence[str]) -> list[str]:
-    command = job.port_forward(flags)
+def _connecting(command: str) -> list[str]:
     if not command:
         return ["Connect   once the head's pod runs: this command then says how"]
     return [
@@ -310,14 +261,13 @@ def _connecting(job: JobStatus, flags: Sequence[str]) -> list[str]:
     ]
 
 
-def _warnings(job: JobStatus) -> list[str]:
-    seen = job.seen
+def _warnings(seen: Seen, report: PathwaysStatus) -> list[str]:
     lines = []
     if seen.foreign:
         lines.append(f"JobSet {seen.namespace}/{seen.name} has another owner, and is left alone.")
-    if seen.pathways_job is not None and job.derived:
+    if seen.pathways_job is not None and report["derived"]:
         lines.append("No controller has written a status: this is what its JobSet says.")
-    if job.phase == UNSEEN:
+    if report["phase"] == UNSEEN:
         lines.append("No controller has looked at it: is gangctl running with --pathways?")
     return lines
 

@@ -124,9 +124,7 @@ def _written_at(path: str, origins: Mapping[str, Origin]) -> str:
         return ""
     for length in range(len(steps), 0, -1):
         around = str(FieldPath(steps[:length]))
-        inside = [
-            each for leaf, each in origins.items() if leaf == around or leaf.startswith((f"{around}.", f"{around}["))
-        ]
+        inside = [each for leaf, each in origins.items() if lies_in(leaf, around)]
         if inside:
             return _shared(inside) if all(each.kind in _WRITTEN for each in inside) else ""
     return ""

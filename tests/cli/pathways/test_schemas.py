@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import pytest
 
-from gangctl.cli.pathways.report import HeadPod, Seen, job_status, report_of
+from gangctl.cli.pathways.report import HeadReport, Seen, status_report
 from gangctl.pathways.job import PathwaysJob
 from gangctl.pathways.reading.pathwaysjob import read_pathways_job
 from gangctl.pathways.rendering.jobset import render
@@ -18,8 +18,8 @@ from tests.cli.conftest import Golden
 from tests.cli.httpserver import HERE
 from tests.cli.kueueobjects import CONFIGURATION, QUEUE, cluster_queue, flavor, local_queue
 from tests.cli.manifests import write
-from tests.cli.publishedschemas import schema_of
 from tests.cli.pathways.server import JOBSETS, PATHWAYS, PODS, Cluster, ask
+from tests.cli.publishedschemas import schema_of
 from tests.cli.run import gangctl
 from tests.cli.schema import answer_violations, violations
 from tests.pathways.samples import annotated, pathways_job
@@ -130,20 +130,20 @@ class TestStatus:
         assert (answer["headless"], bool(answer["portForward"])) == (headless, True)
 
     @each("phase", [*Phase, None])
-    @each("head", [None, HeadPod("head", "Pending", "")])
-    def test_every_phase_matches_the_schema(self, phase: Phase | None, head: HeadPod | None) -> None:
+    @each("head", [None, HeadReport(pod="head", phase="Pending", node="")])
+    def test_every_phase_matches_the_schema(self, phase: Phase | None, head: HeadReport | None) -> None:
         status = {"conditions": [condition(phase)], "terminalState": "Failed"} if phase is not None else None
-        report = report_of(job_status(Seen(HERE, "pw", stored(status), None, head)))
+        report = status_report(Seen(HERE, "pw", stored(status), None, head))
         assert violations(report, schema_of("pathways-status")) == []
         assert report["phase"] == (phase or "Unseen")
 
     def test_a_derived_status_matches_the_schema(self) -> None:
-        report = report_of(job_status(Seen(HERE, "pw", None, jobset(stored()))))
+        report = status_report(Seen(HERE, "pw", None, jobset(stored())))
         assert violations(report, schema_of("pathways-status")) == []
         assert (report["derived"], report["slices"]["ready"]) == (True, 2)
 
     def test_every_condition_has_every_key(self) -> None:
         bare = {"type": "Running", "status": "True"}
-        report = report_of(job_status(Seen(HERE, "pw", stored({"conditions": [bare]}), None)))
+        report = status_report(Seen(HERE, "pw", stored({"conditions": [bare]}), None))
         absent = {"reason": "", "message": "", "lastTransitionTime": "", "observedGeneration": 0}
         assert report["conditions"] == [{**bare, **absent}]

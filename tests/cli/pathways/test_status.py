@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from gangctl.cli.pathways.report import UNSEEN, HeadPod, Seen, job_status, report_of
+from gangctl.cli.pathways.report import UNSEEN, Seen, status_report
 from gangctl.pathways.job import PathwaysJob
 from gangctl.pathways.reading.pathwaysjob import read_pathways_job
 from gangctl.pathways.rendering.jobset import render
@@ -169,24 +169,23 @@ class TestCluster:
 
 class TestStanding:
     def test_a_job_without_status_and_jobset_is_unseen(self) -> None:
-        standing = job_status(Seen(HERE, "pw", job(), None))
-        assert standing.phase == UNSEEN
-        assert not standing.failed
-        assert report_of(standing)["head"] is None
+        report = status_report(Seen(HERE, "pw", job(), None))
+        assert report["phase"] == UNSEEN
+        assert report["head"] is None
 
     def test_of_duplicate_conditions_the_last_counts(self) -> None:
         printed = {"conditions": [condition("Pending", "a"), condition("Running", "b"), condition("Completed", "c")]}
-        standing = job_status(Seen(HERE, "pw", job(status=printed), None))
-        assert standing.phase == "Completed"
-        assert not standing.derived
+        report = status_report(Seen(HERE, "pw", job(status=printed), None))
+        assert report["phase"] == "Completed"
+        assert not report["derived"]
 
     def test_the_subdomain_is_part_of_the_address(self) -> None:
         raw = jobset(job())
         raw["spec"]["network"]["subdomain"] = "short"
-        standing = job_status(Seen(HERE, "pw", job(), raw))
-        assert standing.proxy_address == f"grpc://pw-pathways-head-0-0.short.{HERE}.svc:29000"
+        report = status_report(Seen(HERE, "pw", job(), raw))
+        assert report["proxyAddress"] == f"grpc://pw-pathways-head-0-0.short.{HERE}.svc:29000"
 
     def test_the_command_has_the_flags_of_the_cluster(self) -> None:
-        seen = Seen(HERE, "pw", job(headless=True), None, HeadPod("head", "Running", "n"))
-        command = job_status(seen).port_forward(["--context=my cluster"])
+        seen = Seen(HERE, "pw", job(headless=True), None, {"pod": "head", "phase": "Running", "node": "n"})
+        command = status_report(seen, ["--context=my cluster"])["portForward"]
         assert command == f"kubectl '--context=my cluster' port-forward -n {HERE} pod/head 29000:29000"
