@@ -16,7 +16,7 @@ from gangctl.api.scheduling import Generation
 from gangctl.cli.doctor.facts import Canary, CanaryJobSet, CanaryPod, Fact
 from gangctl.cli.doctor.gathering.gatherer import all_of, denied, unseen
 from gangctl.client.client import Client, Selection
-from gangctl.client.resources import JOBS, JOBSETS, PODS, Resource
+from gangctl.client.resources import JOBS, JOBSETS, PODS
 from gangctl.controllers.discovery import served_resources
 from gangctl.controllers.writer import scheduling_resources
 from gangctl.errors import ApiError, ForbiddenError, InvalidError, NotFoundError
@@ -97,21 +97,17 @@ def is_defaulted(stored: Mapping[str, Any]) -> bool:
 
 PODS_OF_ONE: Final = 2
 _LOOK_SECONDS: Final = 0.25
+_HOLD_SECONDS: Final = 5.0
+"""How long the torn one is watched for placed pods after the scheduler has rejected one."""
 _CLEANUP_SECONDS: Final = 30.0
 
 
-@dataclass(frozen=True, slots=True)
-class CanaryOptions:
-    """``timeout`` is the limit of each step, ``hold`` how long the torn one is watched for placed pods (seconds)."""
+async def run_canary(client: Client, namespace: str, timeout: float) -> Fact[Canary]:  # noqa: ASYNC109 -- of each step
+    """Run both JobSets at once, and delete both; :class:`Unseen` if a right is missing.
 
-    namespace: str
-    timeout: float = 30.0
-    hold: float = 5.0
-
-
-async def run_canary(client: Client, options: CanaryOptions) -> Fact[Canary]:
-    """Run both JobSets at once, and delete both; :class:`Unseen` if a right is missing."""
-    run = _Run(client, options, pick_generation(await served_resources(client)).generation)
+    ``timeout`` is the limit of each step in seconds.
+    """
+    run = _Run(client, namespace, timeout, pick_generation(await served_resources(client)).generation)
     stem = f"gangctl-canary-{secrets.token_hex(3)}"
     names = (f"{stem}-whole", f"{stem}-torn")
     try:
@@ -132,7 +128,7 @@ async def run_canary(client: Client, options: CanaryOptions) -> Fact[Canary]:
     except asyncio.CancelledError:
         await run.remove()
         raise
-    return Canary(whole, torn, options.hold, tuple(await run.remove()))
+    return Canary(whole, torn, _HOLD_SECONDS, tuple(await run.remove()))
 
 
 def _is_placed(jobset: CanaryJobSet) -> bool:
@@ -149,7 +145,8 @@ def _is_refused(jobset: CanaryJobSet) -> bool:
 @dataclass(slots=True)
 class _Run:
     client: Client
-    options: CanaryOptions
+    namespace: str
+    timeout: float
     generation: Generation | None
     made: set[str] = field(default_factory=set)
     """Names of JobSets that may exist."""
@@ -158,7 +155,7 @@ class _Run:
         """Create it, and poll until it is ``done`` or the timeout expires."""
         self.made.add(name)
         try:
-            created = await self.client.create(JOBSETS, manifest, self.options.namespace)
+            created = await self.client.create(JOBSETS, manifest, self.namespace)
         except ApiError as error:
             if isinstance(error, (ForbiddenError, InvalidError, NotFoundError)):
                 self.made.discard(name)
@@ -166,11 +163,11 @@ class _Run:
                 raise
             return CanaryJobSet(name, refusal=error.message)
         jobset = CanaryJobSet(name, stamped=is_stamped(created))
-        return await self._until(jobset, done, self.options.timeout)
+        return await self._until(jobset, done, self.timeout)
 
     async def hold(self, jobset: CanaryJobSet) -> CanaryJobSet:
         """Keep watching: a pod that is placed now is placed alone."""
-        return await self._until(jobset, lambda seen: any(pod.node for pod in seen.pods), self.options.hold)
+        return await self._until(jobset, lambda seen: any(pod.node for pod in seen.pods), _HOLD_SECONDS)
 
     async def _until(self, jobset: CanaryJobSet, done: Callable[[CanaryJobSet], bool], seconds: float) -> CanaryJobSet:
         loop = asyncio.get_running_loop()
@@ -182,7 +179,7 @@ class _Run:
             await asyncio.sleep(_LOOK_SECONDS)
 
     async def _observe(self, jobset: CanaryJobSet) -> CanaryJobSet:
-        namespace = self.options.namespace
+        namespace = self.namespace
         stored = await self.client.get(JOBSETS, jobset.name, namespace)
         pods = await self.client.list(PODS, namespace, selection=Selection(f"{JOBSET_NAME}={jobset.name}"))
         return replace(
@@ -195,28 +192,24 @@ class _Run:
     async def _groups(self, jobset: str) -> list[tuple[str, str]]:
         """Kind and name of the objects that the JobSet controls."""
         found = []
-        for kind, resource in self._kinds():
-            for item in (await self.client.list(resource, self.options.namespace)).items:
+        kinds = scheduling_resources(self.generation) if self.generation is not None else {}
+        for kind, resource in kinds.items():
+            for item in (await self.client.list(resource, self.namespace)).items:
                 owner = controller_owner(item["metadata"]) or {}
                 if owner.get("kind") == "JobSet" and owner.get("name") == jobset:
-                    found.append((kind, str(item["metadata"].get("name"))))
+                    found.append((str(kind), str(item["metadata"].get("name"))))
         return found
-
-    def _kinds(self) -> list[tuple[str, Resource]]:
-        if self.generation is None:
-            return []
-        return [(str(kind), resource) for kind, resource in scheduling_resources(self.generation).items()]
 
     async def remove(self) -> list[str]:
         """Delete the objects and wait until they are gone; returns those that remain after the timeout."""
         loop = asyncio.get_running_loop()
-        deadline = loop.time() + max(self.options.timeout, _CLEANUP_SECONDS)
+        deadline = loop.time() + max(self.timeout, _CLEANUP_SECONDS)
         names = sorted(self.made)
         while True:
             try:
                 left = [each for name in names for each in await self._leftovers(name)]
             except ApiError as error:
-                left = [f"JobSet {self.options.namespace}/{name}: {error.message}" for name in names]
+                left = [f"JobSet {self.namespace}/{name}: {error.message}" for name in names]
                 if isinstance(error, ForbiddenError):
                     return left
             if not left or loop.time() > deadline:
@@ -224,7 +217,7 @@ class _Run:
             await asyncio.sleep(_LOOK_SECONDS)
 
     async def _leftovers(self, name: str) -> list[str]:
-        namespace = self.options.namespace
+        namespace = self.namespace
         left = []
         # It is gone or was never created. Its child objects may still exist.
         with contextlib.suppress(NotFoundError):

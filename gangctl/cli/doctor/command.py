@@ -83,11 +83,10 @@ def command(
     """  # noqa: D301 -- \b keeps the lines of a paragraph apart
     subjects = _chosen(only, canary=canary)
     from gangctl.cli.doctor.report import sections  # noqa: PLC0415 -- --help does without both
-    from gangctl.cli.doctor.run import Asking, look  # noqa: PLC0415
+    from gangctl.cli.doctor.run import look  # noqa: PLC0415
 
     with_canary = any(each.id in _CANARY for each in subjects)
-    asking = Asking(subjects, canary=timeout if with_canary else None, agree=_agreement(yes=yes), **flags)
-    report = look(cluster, asking)
+    report = look(cluster, subjects, canary=timeout if with_canary else None, agree=_agreement(yes=yes), **flags)
     print_answer(form, [report], lambda: sections(report))
     if {"failed", *(["unknown"] if strict else [])} & {each["verdict"] for each in report["checks"]}:
         answer_no()

@@ -8,7 +8,6 @@ from enum import StrEnum
 from typing import Final
 
 from gangctl.cli.doctor.facts import Facts, Unseen, UnseenError
-from gangctl.cli.doctor.subjects import Subject
 from gangctl.errors import one_line
 
 _CHARACTERS: Final = 600
@@ -43,14 +42,6 @@ class Check:
     evaluate: Callable[[Facts], Outcome]
 
 
-@dataclass(frozen=True, slots=True)
-class Result:
-    """A subject and its outcome."""
-
-    subject: Subject
-    outcome: Outcome
-
-
 def ok(message: str, *evidence: str) -> Outcome:
     """The check passed."""
     return Outcome(Verdict.OK, message, evidence)
@@ -79,7 +70,7 @@ def of_unseen(fact: Unseen) -> Outcome:
     return unknown(fact.why)
 
 
-def examine(subject: Subject, check: Check, facts: Facts) -> Result:
+def examine(check: Check, facts: Facts) -> Outcome:
     """Run a check; every text is a single bounded line."""
     try:
         found = check.evaluate(facts)
@@ -87,13 +78,11 @@ def examine(subject: Subject, check: Check, facts: Facts) -> Result:
         found = of_unseen(error.unseen)
     evidence = tuple(one_line(line, _CHARACTERS) for line in dict.fromkeys(found.evidence) if line)
     texts = (one_line(text, _CHARACTERS) for text in (found.remedy, found.command))
-    return Result(
-        subject, Outcome(found.verdict, one_line(found.message, _CHARACTERS), evidence[:_MOST_EVIDENCE], *texts)
-    )
+    return Outcome(found.verdict, one_line(found.message, _CHARACTERS), evidence[:_MOST_EVIDENCE], *texts)
 
 
-def overall(results: Iterable[Result]) -> Verdict:
+def overall(verdicts: Iterable[Verdict]) -> Verdict:
     """The worst verdict; unknown only if there is no other."""
-    found = {each.outcome.verdict for each in results}
+    found = set(verdicts)
     order = (Verdict.FAILED, Verdict.WARNING, Verdict.OK)
     return next((each for each in order if each in found), Verdict.UNKNOWN)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Annotated, Literal, TypedDict
 
-from gangctl.cli.doctor.outcome import Result, Verdict, overall
-from gangctl.cli.doctor.subjects import Area
+from gangctl.cli.doctor.outcome import Outcome, Verdict
+from gangctl.cli.doctor.subjects import Area, Subject
 from gangctl.cli.output import Section
 
 VerdictWord = Literal["ok", "warning", "failed", "unknown"]
@@ -37,19 +37,8 @@ class DoctorReport(TypedDict):
     checks: list[CheckReport]
 
 
-def doctor_report(results: Sequence[Result], *, cluster: str, namespace: str, version: str) -> DoctorReport:
-    """All checks, in their order."""
-    return {
-        "cluster": cluster,
-        "namespace": namespace,
-        "gangctl": version,
-        "verdict": overall(results).value,
-        "checks": [_check(each) for each in results],
-    }
-
-
-def _check(result: Result) -> CheckReport:
-    subject, outcome = result.subject, result.outcome
+def check_report(subject: Subject, outcome: Outcome) -> CheckReport:
+    """One check."""
     return {
         "id": subject.id,
         "area": subject.area.value,

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 from gangctl import __version__
 from gangctl.cli.cluster import connect
-from gangctl.cli.doctor.canary import CanaryOptions, run_canary
+from gangctl.cli.doctor.canary import run_canary
 from gangctl.cli.doctor.checks import CHECKS
 from gangctl.cli.doctor.facts import Facts
 from gangctl.cli.doctor.gathering import cluster, gangs, installed
 from gangctl.cli.doctor.gathering.gatherer import Gatherer, Place
-from gangctl.cli.doctor.outcome import Result, examine
-from gangctl.cli.doctor.report import DoctorReport, doctor_report
+from gangctl.cli.doctor.outcome import examine, overall
+from gangctl.cli.doctor.report import DoctorReport, check_report
 from gangctl.cli.doctor.subjects import Subject
 from gangctl.cli.options import ClusterFlags
 from gangctl.client.client import Client
@@ -47,44 +47,40 @@ READERS: Final[Mapping[str, Callable[[Gatherer], Awaitable[Any]]]] = {
 }
 
 
-async def gather(client: Client, place: Place, names: Iterable[str]) -> Facts:
-    """Read these facts; the version comes first, and shows whether the cluster is reachable."""
-    gatherer = Gatherer(client, place, READERS)
-    await gatherer.fact("version")
-    found = await gatherer.gather(sorted(set(names) & READERS.keys()))
-    return Facts(now=time.time(), namespace=place.namespace, **found)
+def look(
+    cluster: ClusterFlags,
+    subjects: Sequence[Subject],
+    *,
+    namespace: str | None,
+    gangctl_namespace: str | None,
+    kueue_namespace: str,
+    canary: float | None,
+    agree: Callable[[str], None],
+) -> DoctorReport:
+    """Check the cluster of a kubeconfig.
 
-
-@dataclass(frozen=True, slots=True)
-class Asking:
-    """Options of a run."""
-
-    subjects: Sequence[Subject]
-    namespace: str | None
-    gangctl_namespace: str | None
-    kueue_namespace: str
-    canary: float | None
-    """Timeout of each step of the canary in seconds; None without one."""
-    agree: Callable[[str], None]
-    """Called with the canary's namespace before anything is created; raises to stop it."""
-
-
-def look(cluster: ClusterFlags, asking: Asking) -> DoctorReport:
-    """Check the cluster of a kubeconfig."""
+    ``canary`` is the timeout of each step of the canary in seconds, None without one. ``agree`` is called with its
+    namespace before anything is created, and raises to stop it.
+    """
 
     async def ask(client: Client, config: ClusterConfig) -> DoctorReport:
-        home = asking.namespace or config.namespace or "default"
-        results = await examine_all(client, home, asking)
-        return doctor_report(results, cluster=config.origin, namespace=home, version=__version__)
+        home = namespace or config.namespace or "default"
+        gatherer = Gatherer(client, Place(home, gangctl_namespace, kueue_namespace), READERS)
+        # It shows whether the cluster is reachable.
+        await gatherer.fact("version")
+        wanted = {name for each in subjects for name in CHECKS[each.id].facts}
+        found = await gatherer.gather(sorted(wanted & READERS.keys()))
+        facts = Facts(now=time.time(), namespace=home, **found)
+        if canary is not None:
+            agree(home)
+            facts = replace(facts, canary=await run_canary(client, home, canary))
+        outcomes = [examine(CHECKS[each.id], facts) for each in subjects]
+        return {
+            "cluster": config.origin,
+            "namespace": home,
+            "gangctl": __version__,
+            "verdict": overall(each.verdict for each in outcomes).value,
+            "checks": list(map(check_report, subjects, outcomes)),
+        }
 
     return connect(cluster, ask)
-
-
-async def examine_all(client: Client, namespace: str, asking: Asking) -> list[Result]:
-    """Run every selected check."""
-    place = Place(namespace, asking.gangctl_namespace, asking.kueue_namespace)
-    facts = await gather(client, place, [name for each in asking.subjects for name in CHECKS[each.id].facts])
-    if asking.canary is not None:
-        asking.agree(namespace)
-        facts = replace(facts, canary=await run_canary(client, CanaryOptions(namespace, asking.canary)))
-    return [examine(each, CHECKS[each.id], facts) for each in asking.subjects]

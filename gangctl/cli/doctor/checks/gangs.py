@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 from gangctl.api.meta import EXCLUSIVE_TOPOLOGY, NODE_SELECTOR_STRATEGY
@@ -239,23 +239,16 @@ def job_controller_gangs(facts: Facts) -> Outcome:
 
 def priorities(facts: Facts) -> Outcome:
     """The scheduler of 1.37 rejects a group whose pods have another priority."""
-    return _of_reason(
-        facts,
-        {Reason.PRIORITY_MISMATCH},
-        "pods have another priority than their group: the scheduler never places them",
-        fine="no gang of another priority than its pods",
-        needed=("podgroups", "pods"),
-    )
-
-
-def _of_reason(
-    facts: Facts, reasons: Collection[Reason], message: str, *, fine: str, needed: Sequence[str] = ()
-) -> Outcome:
     gangs = seen(facts.gangs)
-    found = _with(gangs, *reasons)
-    if found:
-        return failed(message, _lines(found), remedy=found[0].remedy, command=found[0].command)
-    return _seen_in_part(gangs, *needed) or ok(fine, f"{plural(gangs.count, 'gang')} {gangs.where}")
+    if found := _with(gangs, Reason.PRIORITY_MISMATCH):
+        return failed(
+            "pods have another priority than their group: the scheduler never places them",
+            _lines(found),
+            remedy=found[0].remedy,
+            command=found[0].command,
+        )
+    fine = "no gang of another priority than its pods"
+    return _seen_in_part(gangs, "podgroups", "pods") or ok(fine, f"{plural(gangs.count, 'gang')} {gangs.where}")
 
 
 def terminating_groups(facts: Facts) -> Outcome:

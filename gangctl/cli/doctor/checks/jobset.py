@@ -70,9 +70,9 @@ def controller(facts: Facts) -> Outcome:
         )
     known = releases(beside)
     if known and known[0] < OLDEST:
-        return failed(f"JobSet {_dotted(known[0])} is older than {_dotted(OLDEST)}", evidence, remedy=_INSTALL)
+        return failed(f"JobSet {dotted(known[0])} is older than {dotted(OLDEST)}", evidence, remedy=_INSTALL)
     if known:
-        return ok(f"JobSet {_dotted(known[0])} runs", *evidence, *_about_updates(facts, known[0]))
+        return ok(f"JobSet {dotted(known[0])} runs", *evidence, *_about_updates(facts, known[0]))
     return _by_its_work(facts, evidence)
 
 
@@ -82,7 +82,7 @@ def _about_updates(facts: Facts, known: tuple[int, int]) -> list[str]:
     if keeps_reference(known, minor):
         return []
     evidence = (
-        f"JobSet {_dotted(known)} sends Jobs back without their pods' reference on Kubernetes {minor}, when it "
+        f"JobSet {dotted(known)} sends Jobs back without their pods' reference on Kubernetes {minor}, when it "
         "suspends and resumes; gangctl's webhook jobs-repair puts it back"
     )
     return [evidence]
@@ -101,7 +101,8 @@ def _is_jobset(deployment: Deployment) -> bool:
     return "jobset" in deployment.name or any("jobset" in image for image in deployment.images)
 
 
-def _dotted(found: tuple[int, int]) -> str:
+def dotted(found: tuple[int, int]) -> str:
+    """A release as text."""
     return f"{found[0]}.{found[1]}"
 
 

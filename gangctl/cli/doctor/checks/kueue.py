@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from gangctl.cli.doctor.checks.jobset import releases
+from gangctl.cli.doctor.checks.jobset import dotted, releases
 from gangctl.cli.doctor.facts import Facts, Unseen, seen
 from gangctl.cli.doctor.outcome import Outcome, failed, ok, unknown, warning
 from gangctl.kueue.names import API_VERSION, CHECK_CONTROLLER, GATE, GROUP, PARAMETERS_KIND, VERSION
@@ -26,7 +26,7 @@ def api(facts: Facts) -> Outcome:
         return failed(
             f"{API_VERSION} is not served: gangctl knows nothing of its queues",
             evidence,
-            remedy=f"upgrade Kueue to {_dotted(OLDEST)} or later, or run gangctl with --kueue off",
+            remedy=f"upgrade Kueue to {dotted(OLDEST)} or later, or run gangctl with --kueue off",
             command=f"kubectl get --raw /apis/{GROUP}",
         )
     deployments = () if isinstance(facts.deployments, Unseen) else facts.deployments
@@ -42,15 +42,11 @@ def api(facts: Facts) -> Outcome:
         )
     if known and known[0] < OLDEST:
         return warning(
-            f"Kueue {_dotted(known[0])} is older than {_dotted(OLDEST)}, which gangctl is tested with",
+            f"Kueue {dotted(known[0])} is older than {dotted(OLDEST)}, which gangctl is tested with",
             evidence,
             remedy="upgrade Kueue: earlier ones take fewer podsets, and do not know admission-gated-by",
         )
-    return ok(f"Kueue {_dotted(known[0])}" if known else f"{API_VERSION} is served", *evidence)
-
-
-def _dotted(found: tuple[int, int]) -> str:
-    return f"{found[0]}.{found[1]}"
+    return ok(f"Kueue {dotted(known[0])}" if known else f"{API_VERSION} is served", *evidence)
 
 
 def configuration(facts: Facts) -> Outcome:
