@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 from contextlib import aclosing, suppress
 from typing import Any, Final
 
@@ -43,9 +43,9 @@ async def read_kueue(client: Client, namespaces: Iterable[str] | None, *, kueue_
         raise ClusterUnavailableError(f"the cluster does not have Kueue ({GROUP}/{VERSION})", hint=HINT)
     stock = Stock()
     places = None if namespaces is None else sorted(set(namespaces))
-    await _take(client, stock, kinds.CLUSTER_QUEUES)
+    await take(client, stock, kinds.CLUSTER_QUEUES)
     for place in places if places is not None else (None,):
-        await _take(client, stock, kinds.LOCAL_QUEUES, place)
+        await take(client, stock, kinds.LOCAL_QUEUES, place)
     await asyncio.gather(
         _try(client, stock, kinds.COHORTS),
         _try(client, stock, kinds.RESOURCE_FLAVORS),
@@ -64,24 +64,16 @@ async def read_kueue(client: Client, namespaces: Iterable[str] | None, *, kueue_
 async def read_other_doors(client: Client, stock: Stock, namespace: str) -> None:
     """LocalQueues of other namespaces: their Workloads wait in the same ClusterQueue."""
     try:
-        page = await client.list(kinds.LOCAL_QUEUES)
+        await take(client, stock, kinds.LOCAL_QUEUES, but={namespace})
     except ForbiddenError as refused:
         note(f"positions count what waits in namespace {namespace} alone: {refused}")
-        return
-    for item in page.items:
-        if item["metadata"].get("namespace") != namespace:
-            stock.take({**item, "apiVersion": kinds.LOCAL_QUEUES.api_version, "kind": kinds.LOCAL_QUEUES.kind})
 
 
-async def _read_timing(client: Client, stock: Stock, places: Iterable[str]) -> None:
+async def _read_timing(client: Client, stock: Stock, places: Container[str]) -> None:
     """What only an estimate of a start needs, if it may be read: queues of other namespaces, what JobSets declare."""
     with suppress(ForbiddenError):
-        page = await client.list(kinds.LOCAL_QUEUES)
-        for item in page.items:
-            if item["metadata"].get("namespace") not in places:
-                stock.take({**item, "apiVersion": kinds.LOCAL_QUEUES.api_version, "kind": kinds.LOCAL_QUEUES.kind})
-    with suppress(ForbiddenError, NotFoundError):
-        await _take(client, stock, JOBSETS)
+        await take(client, stock, kinds.LOCAL_QUEUES, but=places)
+    await _refusal(client, stock, JOBSETS)
 
 
 async def read_pod_surroundings(client: Client, namespaces: Iterable[str]) -> Stock:
@@ -93,11 +85,11 @@ async def read_pod_surroundings(client: Client, namespaces: Iterable[str]) -> St
 
 async def read_nodes(client: Client, stock: Stock) -> None:
     """The nodes, and their usage; ForbiddenError if the nodes may not be read."""
-    await _take(client, stock, NODES)
+    await take(client, stock, NODES)
     stock.nodes_known = True
     stock.pods = []
     try:
-        await _take(client, stock, PODS, selection=Selection(field_selector=_RUNNING))
+        await take(client, stock, PODS, selection=Selection(field_selector=_RUNNING))
     except ForbiddenError as refused:
         stock.pods = None
         note(f"what is in use on the nodes is not known: {refused}")
@@ -110,49 +102,52 @@ async def _of_pods(client: Client, stock: Stock, namespaces: list[str] | None) -
     )
 
 
-async def _take(
+async def take(
     client: Client,
     stock: Stock,
     resource: Resource,
     namespace: str | None = None,
     *,
     selection: Selection = EVERYTHING,
+    but: Container[str] = (),
 ) -> None:
+    """Read the objects of a collection, ``but`` those of some namespaces, into the stock."""
     async with aclosing(client.pages(resource, namespace, selection=selection, limit=PAGE)) as pages:
         async for page in pages:
             for item in page.items:
-                stock.take({**item, "apiVersion": resource.api_version, "kind": resource.kind})
+                if item["metadata"].get("namespace") not in but:
+                    stock.take({**item, "apiVersion": resource.api_version, "kind": resource.kind})
+
+
+async def _refusal(client: Client, stock: Stock, resource: Resource, namespace: str | None = None) -> str:
+    """Read a collection if it may be read, and return in a few words why not."""
+    try:
+        await take(client, stock, resource, namespace)
+    except ForbiddenError:
+        return "may not be read"
+    except NotFoundError:
+        return "are not served"
+    return ""
 
 
 async def _try(client: Client, stock: Stock, resource: Resource, namespace: str | None = None) -> bool:
     """Read a collection, or mark it as unknown in the stock."""
-    try:
-        await _take(client, stock, resource, namespace)
-    except (ForbiddenError, NotFoundError) as error:
+    why = await _refusal(client, stock, resource, namespace)
+    if why:
         place = f" of namespace {namespace}" if namespace else ""
-        why = "are not served" if isinstance(error, NotFoundError) else "may not be read"
         stock.unknown.append(f"{resource.plural}{place} {why}")
-        return False
-    return True
+    return not why
 
 
 async def _topologies(client: Client, stock: Stock) -> None:
     """They decide only about pods that ask for one."""
-    try:
-        await _take(client, stock, kinds.TOPOLOGIES)
-    except (ForbiddenError, NotFoundError):
-        return
-    stock.topologies_known = True
+    stock.topologies_known = not await _refusal(client, stock, kinds.TOPOLOGIES)
 
 
 async def _priorities(client: Client, stock: Stock) -> None:
     """They decide about preemption, not about ``never``."""
-    try:
-        await _take(client, stock, kinds.PRIORITY_CLASSES)
-    except (ForbiddenError, NotFoundError):
-        stock.priority_classes_known = False
-    with suppress(ForbiddenError, NotFoundError):
-        await _take(client, stock, kinds.POD_PRIORITY_CLASSES)
+    stock.priority_classes_known = not await _refusal(client, stock, kinds.PRIORITY_CLASSES)
+    await _refusal(client, stock, kinds.POD_PRIORITY_CLASSES)
 
 
 async def _runtime_classes(client: Client, stock: Stock) -> None:
@@ -185,14 +180,14 @@ async def _labels(client: Client, stock: Stock, namespaces: list[str] | None) ->
 async def _workloads(client: Client, stock: Stock, namespaces: list[str] | None) -> None:
     """Workloads of all namespaces, because they share quota; of the own ones if others may not be read."""
     try:
-        await _take(client, stock, kinds.QUEUED_WORKLOADS)
+        await take(client, stock, kinds.QUEUED_WORKLOADS)
     except ForbiddenError as refused:
         if namespaces is None:
             raise
         stock.partial = True
         note(f"what others have in use is not counted: {refused}")
         for name in namespaces:
-            await _take(client, stock, kinds.QUEUED_WORKLOADS, name)
+            await take(client, stock, kinds.QUEUED_WORKLOADS, name)
 
 
 async def _limit(client: Client, stock: Stock) -> None:

@@ -21,6 +21,7 @@ from gangctl.cli.gangs.asking import Asking
 from gangctl.cli.gangs.capacity import compare_with_nodes
 from gangctl.cli.gangs.state import GangState, StoredJobSet, read_events
 from gangctl.cli.kueuecluster import has_kueue, read_kueue, read_nodes, read_pod_surroundings
+from gangctl.cli.kueuecluster import take as take_queues
 from gangctl.cli.kueuesnapshot import Stock
 from gangctl.cli.messages import note
 from gangctl.cli.options import Worker
@@ -274,12 +275,9 @@ class Reader:
         for namespace in namespaces if namespaces is not None else (None,):
             for resource in (kinds.LOCAL_QUEUES, kinds.QUEUED_WORKLOADS):
                 try:
-                    page = await self.client.list(resource, namespace)
+                    await take_queues(self.client, stock, resource, namespace)
                 except ForbiddenError:
                     self._left_out.append(f"{resource.qualified_name} may not be read")
-                    continue
-                for item in page.items:
-                    stock.take({**item, "apiVersion": resource.api_version, "kind": resource.kind})
         return stock
 
 
