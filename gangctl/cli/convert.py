@@ -15,7 +15,7 @@ from gangctl.cli import options
 from gangctl.cli.inputs import read_documents, where
 from gangctl.cli.manifests import Problems, describe_others, is_jobset
 from gangctl.cli.messages import note
-from gangctl.cli.output import print_objects
+from gangctl.cli.output import print_answer
 from gangctl.gang.convert import Conversion, Notation, Object
 from gangctl.gang.convert import convert as convert_jobset
 from gangctl.gang.convert import replace_exclusive_topology as replace_topology
@@ -140,6 +140,6 @@ def convert(
     if replace_exclusive_topology:
         place = partial(replace_topology, generation=generation_of_minor(kube) if kube else None)
     if scheduler is None:
-        print_objects(_convert(documents, Notation(notation), place), form)
+        print_answer(form, _convert(documents, Notation(notation), place))
     else:
-        print_objects(_migrate(documents, System(scheduler), queue or ""), form)
+        print_answer(form, _migrate(documents, System(scheduler), queue or ""))

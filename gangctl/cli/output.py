@@ -220,24 +220,13 @@ def print_answer(
 
     ``listed`` objects are a List also where there is one or none, as those that kubectl lists.
     """
+    name, _, template = form.partition("=")
     if form == TABLE and sections is not None:
         print_sections(sections(), headers=headers)
-    elif form == "name":
+        return
+    if form == "name":
         print_names(objects if names is None else names)
-    else:
-        print_objects(objects, form, listed=listed, headers=headers)
-
-
-def answer_no() -> NoReturn:
-    """Exit with the code of a failed check."""
-    raise click.exceptions.Exit(1)
-
-
-def print_objects(
-    objects: Sequence[Mapping[str, Any]], form: str, *, listed: bool = False, headers: bool = True
-) -> None:
-    """Print objects as one JSON document, a stream of YAML documents, or the fields that a template selects."""
-    name, _, template = form.partition("=")
+        return
     if name == COLUMNS:
         print_sections([Section(table=_custom_table(template, objects))], headers=headers)
         return
@@ -247,6 +236,11 @@ def print_objects(
         click.echo(_selected(template, objects[0]), nl=False)
     else:
         click.echo(to_json(objects) if form == "json" else to_yaml(objects), nl=False)
+
+
+def answer_no() -> NoReturn:
+    """Exit with the code of a failed check."""
+    raise click.exceptions.Exit(1)
 
 
 def _selected(template: str, value: Any) -> str:

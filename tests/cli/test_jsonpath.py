@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gangctl.cli.jsonpath import TemplateError, parse, parse_path, render
-from gangctl.cli.output import in_order, print_objects
+from gangctl.cli.output import in_order, print_answer
 from tests.rows import each
 
 POD: Final[dict[str, Any]] = {
@@ -134,7 +134,7 @@ SIZES: Final = [config_map("none"), *(config_map(f"c{n}", n=n, size=f"{n}Mi", te
     ],
 )
 def test_custom_columns_are_printed(spec: str, lines: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    print_objects(SIZES, f"custom-columns={spec}")
+    print_answer(f"custom-columns={spec}", SIZES)
     assert capsys.readouterr().out.splitlines() == lines
 
 
