@@ -8,12 +8,12 @@ from typing import Final
 
 import click
 
-from gangctl.api.quantity import show_bytes, show_milli
 from gangctl.cli import options
 from gangctl.cli.manifests import PlannedManifest, cluster_rules, plan_manifests
 from gangctl.cli.messages import note, plural
 from gangctl.cli.output import TABLE, Section, Table, print_answer
 from gangctl.cli.quantities import with_quantities
+from gangctl.fit.report import figure
 from gangctl.gang.config import read_config
 from gangctl.gang.naming import UID_PLACEHOLDER
 from gangctl.gang.plan import build_objects
@@ -160,16 +160,9 @@ def _row(title: str, report: PlanReport, group: GroupReport, others: Iterable[st
         title,
         group["name"],
         str(group["minCount"]),
-        show_milli(resources["cpu"]),
-        show_bytes(resources["memory"]),
-        *(_show(name, resources.get(name, 0)) for name in others),
+        *(figure(name, resources.get(name, 0)) for name in ("cpu", "memory", *others)),
         _jobs(report, group["name"]),
     )
-
-
-def _show(name: str, amount: int) -> str:
-    """Storage and huge pages are bytes, everything else is counted."""
-    return show_bytes(amount) if name == "ephemeral-storage" or name.startswith("hugepages-") else str(amount)
 
 
 def _jobs(report: PlanReport, group: str | None) -> str:

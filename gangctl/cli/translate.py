@@ -16,9 +16,6 @@ from gangctl.errors import InputError
 from gangctl.gang.naming import UID_PLACEHOLDER
 from gangctl.gang.plan import build_objects
 
-GATES: Final[tuple[str, ...]] = ()
-"""Optional features of the scheduling API that ``--gate`` knows: none yet."""
-
 _UID: Final = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 
 
@@ -58,9 +55,10 @@ def translate(
     exists they can be piped to "kubectl apply -f -". A PathwaysJob counts as the JobSet that it
     becomes; "gangctl pathways render" prints that.
     """
-    _check_gates(gates)
-    if uid is not None:
-        _check_uid(uid)
+    if gates:
+        raise InputError(f'--gate: "{gates[0]}" is not supported, known gates: none yet')
+    if uid is not None and not _UID.fullmatch(uid):
+        raise InputError(f'--uid: "{uid}" is not a UID', hint="kubectl get jobset NAME -o jsonpath={.metadata.uid}")
     rules = cluster_rules(kube, cluster, gang_schedulers)
     planned = plan_manifests(filenames, namespace, rules, uid)
     if uid is not None:
@@ -68,21 +66,6 @@ def translate(
     objects = [each for one in planned for each in _objects(one, with_jobs=with_jobs, uid=uid)]
     _note_missing(planned, uid=uid, with_jobs=with_jobs)
     print_answer(form, objects)
-
-
-def _check_gates(gates: Sequence[str]) -> None:
-    known = ", ".join(GATES) or "none yet"
-    for gate in gates:
-        if gate not in GATES:
-            raise InputError(f'--gate: "{gate}" is not supported, known gates: {known}')
-
-
-def _check_uid(uid: str) -> None:
-    if not _UID.fullmatch(uid):
-        raise InputError(
-            f'--uid: "{uid}" is not a UID',
-            hint="kubectl get jobset NAME -o jsonpath={.metadata.uid}",
-        )
 
 
 def _check_owner(uid: str, planned: Sequence[PlannedManifest]) -> None:

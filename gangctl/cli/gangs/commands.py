@@ -11,7 +11,7 @@ import click
 from gangctl.cli import options
 from gangctl.cli.gangs import asking
 from gangctl.cli.names import ObjectName, group_name
-from gangctl.cli.output import TABLE, Listing, answer_no, print_answer
+from gangctl.cli.output import TABLE, Entry, Listing, answer_no, print_answer
 
 if TYPE_CHECKING:
     from gangctl.api.objects import Key
@@ -88,9 +88,10 @@ def get(
     from gangctl.cli.gangs.views import (  # noqa: PLC0415 -- --help does without
         LEGEND,
         WIDE_HEADERS,
-        gang_entry,
+        gang_row,
         headers_of,
     )
+    from gangctl.readiness.report import gang_object  # noqa: PLC0415
 
     wanted = asking.asked(names, **flags)
     chosen = frozenset(phases)
@@ -114,7 +115,7 @@ def get(
     headers = headers_of(shown)
     listing.print(
         headers,
-        [gang_entry(each, now, headers) for each in shown],
+        [Entry(gang_object(each), gang_row(each, now, headers)) for each in shown],
         wide=WIDE_HEADERS,
         nothing=wanted.nothing("gangs"),
         legend=LEGEND,
@@ -250,9 +251,9 @@ def wait(
       gangctl wait train evaluate -n team-a --for finished --timeout 12h
       gangctl wait train --for scheduled --fail-fast
     """  # noqa: D301 -- \b keeps the lines of a paragraph apart
-    from gangctl.cli.gangs.waitfor import Wanted, wait_for_gangs  # noqa: PLC0415 -- --help does without
+    from gangctl.cli.gangs.waitfor import wait_for_gangs  # noqa: PLC0415 -- --help does without
 
-    wait_for_gangs(asking.asked(names, **flags), Wanted(goal, timeout, fail_fast=fail_fast), form)
+    wait_for_gangs(asking.asked(names, **flags), form, goal=goal, timeout=timeout, fail_fast=fail_fast)
 
 
 @click.command("top")

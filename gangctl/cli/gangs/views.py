@@ -11,14 +11,14 @@ from datetime import timedelta
 from typing import Annotated, Final, TypedDict
 
 from gangctl.cli.messages import plural
-from gangctl.cli.output import EMPTY, INDENT, Entry, Section
+from gangctl.cli.output import EMPTY, INDENT, Section
 from gangctl.errors import one_line
 from gangctl.gang.desired import JobProgress
 from gangctl.kueue.amounts import span
 from gangctl.readiness.causes.ranking import WAITING
 from gangctl.readiness.facts import NodeFacts, PodFacts, Snapshot
 from gangctl.readiness.membership import FINISHED, Group, JobKey, members
-from gangctl.readiness.report import gang_object, rfc3339
+from gangctl.readiness.report import rfc3339
 from gangctl.readiness.result import Cause, GangPhase, Readiness
 
 
@@ -212,11 +212,6 @@ def gang_row(gang: Readiness, now: float, headers: Sequence[str] = HEADERS) -> t
         str(len(gang.groups)),
         gang.causes[0].message if gang.causes else "",
     )
-
-
-def gang_entry(gang: Readiness, now: float, headers: Sequence[str]) -> Entry:
-    """One gang of a list."""
-    return Entry(gang_object(gang), gang_row(gang, now, headers))
 
 
 def sentence(text: str) -> str:

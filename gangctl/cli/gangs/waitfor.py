@@ -47,37 +47,11 @@ ENDLESS: Final = frozenset(
     }
 )
 """Causes that stay until the user changes something: ``--fail-fast`` ends the wait."""
-_SCHEDULED: Final = frozenset(
-    {
-        *(GangPhase.STARTING, GangPhase.PARTIALLY_READY, GangPhase.READY),
-        GangPhase.SUCCEEDED,
-    }
-)
-_READY: Final = frozenset({GangPhase.READY, GangPhase.SUCCEEDED})
-_GOALS: Final[Mapping[str, frozenset[GangPhase]]] = {
-    "scheduled": _SCHEDULED,
-    "ready": _READY,
-    "finished": frozenset({GangPhase.SUCCEEDED}),
+_GOALS: Final[Mapping[str, tuple[GangPhase, ...]]] = {
+    "scheduled": (GangPhase.STARTING, GangPhase.PARTIALLY_READY, GangPhase.READY, GangPhase.SUCCEEDED),
+    "ready": (GangPhase.READY, GangPhase.SUCCEEDED),
+    "finished": (GangPhase.SUCCEEDED,),
 }
-
-
-@dataclass(frozen=True, slots=True)
-class Wanted:
-    """The goal of the wait, and its timeout in seconds."""
-
-    goal: str
-    timeout: float
-    fail_fast: bool = False
-
-    def reached(self, gang: Readiness) -> bool:
-        """Whether a gang reached the goal."""
-        return gang.phase in _GOALS[self.goal]
-
-    def hopeless(self, gang: Readiness) -> bool:
-        """Whether it will not reach the goal without a change."""
-        if gang.phase is GangPhase.FAILED:
-            return True
-        return self.fail_fast and any(cause.blocking and cause.reason in ENDLESS for cause in gang.causes)
 
 
 class NotReachedError(GangctlError):
@@ -88,9 +62,11 @@ class NotReachedError(GangctlError):
 
 @dataclass(slots=True)
 class _Wait:
-    """State of the wait."""
+    """State of the wait; ``timeout`` in seconds."""
 
-    wanted: Wanted
+    goal: str
+    timeout: float
+    fail_fast: bool
     state: GangState
     keys: Sequence[Key]
     there: dict[Key, Readiness] = field(default_factory=dict)
@@ -111,18 +87,24 @@ class _Wait:
                 raise NotReachedError(f"JobSet {_name(key)} was deleted, or asks for no gang any more")
             self.last[key] = gang
             self._print_progress(key, gang)
-            if self.wanted.reached(gang):
+            if gang.phase in _GOALS[self.goal]:
                 self.there[key] = gang
-            elif key not in self.there and self.wanted.hopeless(gang):
-                raise self._error(key, gang, f"will not be {self.wanted.goal}")
+            elif key not in self.there and self._is_hopeless(gang):
+                raise self._error(key, gang, f"will not be {self.goal}")
 
     def too_late(self) -> NotReachedError:
         """The error with the gangs that did not reach the goal."""
         missing = [key for key in self.keys if key not in self.there]
         first = missing[0]
         others = f" (nor {', '.join(_name(key) for key in missing[1:])})" if missing[1:] else ""
-        waited = span(timedelta(seconds=self.wanted.timeout))
-        return self._error(first, self.last.get(first), f"is not {self.wanted.goal} after {waited}{others}")
+        waited = span(timedelta(seconds=self.timeout))
+        return self._error(first, self.last.get(first), f"is not {self.goal} after {waited}{others}")
+
+    def _is_hopeless(self, gang: Readiness) -> bool:
+        """Whether it will not reach the goal without a change."""
+        if gang.phase is GangPhase.FAILED:
+            return True
+        return self.fail_fast and any(cause.blocking and cause.reason in ENDLESS for cause in gang.causes)
 
     def _error(self, key: Key, gang: Readiness | None, what: str) -> NotReachedError:
         if gang is None:
@@ -152,11 +134,11 @@ def progress(gang: Readiness) -> str:
     return gang.phase.value if gang.phase.over else f"{gang.phase.value}, {counts}{why}"
 
 
-def wait_for_gangs(asking: Asking, wanted: Wanted, form: str) -> None:
+def wait_for_gangs(asking: Asking, form: str, *, goal: str, timeout: float, fail_fast: bool) -> None:
     """Wait, and print the final state of the gangs; NotReachedError if not all reached the goal."""
 
     async def wait(reader: Reader, keys: list[Key]) -> tuple[_Wait, NotReachedError | None]:
-        waiting = _Wait(wanted, reader.state, keys)
+        waiting = _Wait(goal, timeout, fail_fast, reader.state, keys)
         try:
             await _until_over(waiting, reader)
         except NotReachedError as error:
@@ -173,7 +155,7 @@ async def _until_over(waiting: _Wait, reader: Reader) -> None:
     watch = Watch(reader)
     async with aclosing(watch.turns()) as turns:
         waiting.learn(await anext(turns))
-        deadline = asyncio.timeout(waiting.wanted.timeout)
+        deadline = asyncio.timeout(waiting.timeout)
         try:
             async with deadline:
                 while not waiting.over:

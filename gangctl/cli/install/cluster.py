@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -11,6 +11,7 @@ from gangctl.api.meta import JOBSET_GROUP
 from gangctl.api.scheduling import ApiState
 from gangctl.cli.cluster import ask_cluster
 from gangctl.cli.install.components import COMPONENTS, JOB_WEBHOOK, Component
+from gangctl.cli.messages import note
 from gangctl.cli.options import ClusterFlags
 from gangctl.client.client import Client
 from gangctl.client.resources import MUTATING_ADMISSION_POLICIES
@@ -36,21 +37,28 @@ class Served:
         return version in self.versions.get(group, ())
 
 
-def look(cluster: ClusterFlags) -> Served:
-    """Read a cluster by discovery alone, which every user may do."""
-    return ask_cluster(cluster, _ask)
+def check(cluster: ClusterFlags, names: Iterable[str], *, out_of_cluster: bool) -> Served:
+    """Print notes about a cluster for these components, by discovery alone, which every user may do.
+
+    ClusterUnavailableError for objects of kinds that the API server does not serve.
+    """
+    served = ask_cluster(cluster, _look)
+    wanted = set(names)
+    chosen = [each for each in COMPONENTS if each.name in wanted]
+    for text in _advice(served, chosen):
+        note(text)
+    _refuse(served, chosen, out_of_cluster=out_of_cluster)
+    return served
 
 
-async def _ask(client: Client, _namespace: str) -> Served:
+async def _look(client: Client, _namespace: str) -> Served:
     state = pick_generation(await served_resources(client))
     found = await asyncio.gather(*map(client.discovery.group_versions, _GROUPS))
     policies = await client.discovery.serves(MUTATING_ADMISSION_POLICIES)
     return Served(state, {group: tuple(versions) for group, versions in zip(_GROUPS, found, strict=True)}, policies)
 
 
-def refuse(served: Served, names: Iterable[str], *, out_of_cluster: bool = False) -> None:
-    """Raise ClusterUnavailableError for objects of kinds that the API server does not serve."""
-    chosen = _chosen(names)
+def _refuse(served: Served, chosen: Sequence[Component], *, out_of_cluster: bool) -> None:
     if not (served.policies or out_of_cluster or JOB_WEBHOOK in chosen):
         raise ClusterUnavailableError(
             f"the cluster does not serve {MUTATING_ADMISSION_POLICIES.qualified_name} as v1 (Kubernetes 1.36 and newer "
@@ -65,7 +73,7 @@ def refuse(served: Served, names: Iterable[str], *, out_of_cluster: bool = False
             )
 
 
-def advice(served: Served, names: Iterable[str]) -> list[str]:
+def _advice(served: Served, chosen: Sequence[Component]) -> list[str]:
     """Notes, one sentence each."""
     notes = []
     generation = served.state.generation
@@ -77,7 +85,6 @@ def advice(served: Served, names: Iterable[str]) -> list[str]:
         )
     if not served.versions.get(JOBSET_GROUP):
         notes.append(f"the cluster does not serve {JOBSET_GROUP}: gangctl waits until JobSet is installed")
-    chosen = _chosen(names)
     if served.policies and JOB_WEBHOOK in chosen:
         notes.append(
             f"the cluster serves {MUTATING_ADMISSION_POLICIES.qualified_name}: without --component {JOB_WEBHOOK.name} "
@@ -90,8 +97,3 @@ def advice(served: Served, names: Iterable[str]) -> list[str]:
         if each not in chosen and each.suggested_by and served.versions.get(each.suggested_by):
             notes.append(f"the cluster serves {each.suggested_by}: --component {each.name} adds {each.adds}")
     return notes
-
-
-def _chosen(names: Iterable[str]) -> list[Component]:
-    wanted = set(names)
-    return [each for each in COMPONENTS if each.name in wanted]

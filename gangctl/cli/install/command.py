@@ -136,7 +136,9 @@ def command(
         _check_flags(objects)
     job_policy = JOB_WEBHOOK.name not in components
     if cluster.given:
-        job_policy &= _ask(cluster, components, out_of_cluster=out_of_cluster)
+        from gangctl.cli.install.cluster import check  # noqa: PLC0415 -- the client, only where it is asked
+
+        job_policy &= check(cluster, components, out_of_cluster=out_of_cluster).policies
     if uninstall:
         objects = removal(objects, namespace, everything=everything, job_policy=job_policy)
     else:
@@ -218,17 +220,6 @@ def _check_flags(objects: Sequence[Mapping[str, Any]]) -> None:
         raise InputError(
             f"the controller would not start: {error.message}", hint="see gangctl controller --help"
         ) from None
-
-
-def _ask(cluster: options.ClusterFlags, components: Sequence[str], *, out_of_cluster: bool) -> bool:
-    """Check the cluster, and print notes; returns whether it serves MutatingAdmissionPolicies."""
-    from gangctl.cli.install.cluster import advice, look, refuse  # noqa: PLC0415 -- the client, only where it is asked
-
-    served = look(cluster)
-    for text in advice(served, components):
-        note(text)
-    refuse(served, components, out_of_cluster=out_of_cluster)
-    return served.policies
 
 
 def _print_notes(objects: Sequence[Mapping[str, Any]]) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from importlib import resources
 from typing import Any, Final
@@ -15,6 +15,7 @@ from gangctl.sandbox.patches import json_patch
 
 Object = dict[str, Any]
 _FLAG: Final = "--shards="
+_CONTAINER: Final = "/spec/template/spec/containers/0"
 _UPDATED_AT_A_TIME: Final = 1
 
 
@@ -27,10 +28,9 @@ def divided(each: Object, shards: int) -> Object:
         return each
     match each["kind"]:
         case "Deployment":
-            container = "/spec/template/spec/containers/0"
             arguments = each["spec"]["template"]["spec"]["containers"][0]["args"]
             kept = [f"{_FLAG}{shards}" if text.startswith(_FLAG) else text for text in arguments]
-            return _replaced(each, {"/spec/replicas": shards + 1, f"{container}/args": kept})
+            return _replaced(each, {"/spec/replicas": shards + 1, f"{_CONTAINER}/args": kept})
         case "PodDisruptionBudget":
             return _replaced(each, {"/spec/minAvailable": shards})
         case "Role":
@@ -158,36 +158,25 @@ def _patched(objects: Iterable[Object], patches: Iterable[Mapping[str, Any]]) ->
 
 
 def _deployed(deployment: Object, choice: Choice) -> Object:
-    operations: list[Object] = []
-    container = "/spec/template/spec/containers/0"
+    values: dict[str, Any] = {}
     if choice.image is not None:
-        operations.append({"op": "replace", "path": f"{container}/image", "value": choice.image})
+        values[f"{_CONTAINER}/image"] = choice.image
     if choice.replicas is not None:
-        operations.append({"op": "replace", "path": "/spec/replicas", "value": choice.replicas})
-    if choice.flags:
-        arguments = deployment["spec"]["template"]["spec"]["containers"][0]["args"]
-        operations.append({"op": "replace", "path": f"{container}/args", "value": with_flags(arguments, choice.flags)})
-    return json_patch(deployment, operations)
+        values["/spec/replicas"] = choice.replicas
+    names = {flag.partition("=")[0] for flag in choice.flags}
+    arguments = deployment["spec"]["template"]["spec"]["containers"][0]["args"]
+    # A flag replaces the argument of the same name.
+    values[f"{_CONTAINER}/args"] = [*(each for each in arguments if each.partition("=")[0] not in names), *choice.flags]
+    return _replaced(deployment, values)
 
 
-def with_flags(arguments: Iterable[str], flags: Sequence[str]) -> list[str]:
-    """Arguments, then the flags, which replace those of the same name."""
-    names = {flag.partition("=")[0] for flag in flags}
-    return [*(each for each in arguments if each.partition("=")[0] not in names), *flags]
-
-
-def _moved(each: Object, namespace: str) -> Object:
+def _moved(value: Any, namespace: str) -> Any:
     """The same in another namespace: in all references, selectors and expressions included."""
-    moved: Object = _each_string(each, lambda text: _OWN_NAMESPACE.sub(namespace, text))
-    return moved
-
-
-def _each_string(value: Any, change: Callable[[str], str]) -> Any:
     if isinstance(value, dict):
-        return {key: _each_string(each, change) for key, each in value.items()}
+        return {key: _moved(each, namespace) for key, each in value.items()}
     if isinstance(value, list):
-        return [_each_string(each, change) for each in value]
-    return change(value) if isinstance(value, str) else value
+        return [_moved(each, namespace) for each in value]
+    return _OWN_NAMESPACE.sub(namespace, value) if isinstance(value, str) else value
 
 
 _KEPT: Final = frozenset({"CustomResourceDefinition", "Namespace"})

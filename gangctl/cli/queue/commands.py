@@ -9,19 +9,21 @@ from datetime import UTC, datetime
 import click
 
 from gangctl.cli import options
-from gangctl.cli.kueuesnapshot import DEFAULT_NAMESPACE, Stock, read_stock
+from gangctl.cli.inputs import DEFAULT_NAMESPACE
+from gangctl.cli.kueuesnapshot import Stock, read_stock
 from gangctl.cli.names import NameArgument, ObjectName, ObjectNotFoundError
 from gangctl.cli.options import F
 from gangctl.cli.output import Listing, print_answer
 from gangctl.cli.quantities import with_quantities
 from gangctl.cli.queue.report import (
+    HEADERS,
     LIST_LEGEND,
+    LOCAL_HEADERS,
     WIDE_HEADERS,
     QueueDescription,
     QueueReport,
     describe_sections,
     list_entry,
-    list_headers,
 )
 from gangctl.cli.queue.view import JobSets, View
 from gangctl.client.client import Client
@@ -115,7 +117,7 @@ def command(
         reports = [each for each in reports if options.selected(selector, found.stock.queues[_key(each)])]
     kind = "ClusterQueues" if cluster_queues else "LocalQueues"
     listing.print(
-        list_headers(local=not cluster_queues),
+        HEADERS if cluster_queues else (*LOCAL_HEADERS, *HEADERS),
         [list_entry(each, local=not cluster_queues) for each in reports],
         wide=WIDE_HEADERS,
         nothing=f"No {kind} found{'' if everywhere else f' in namespace {found.home}'}.",

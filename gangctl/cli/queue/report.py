@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from datetime import datetime
-from typing import Annotated, Any, Final, Literal, TypedDict
+from typing import Annotated, Final, Literal, TypedDict
 
 from gangctl.api.reportschema import QUANTITY, SIGNED
 from gangctl.cli.fitview import amount
 from gangctl.cli.output import Entry, Section, Table
 from gangctl.cli.quantities import with_quantities
 from gangctl.kueue.amounts import age, span
+from gangctl.kueue.names import API_VERSION as KUEUE
 from gangctl.kueue.states import Phase
 
 SUMMARY: Final = "QueueSummary"
@@ -108,13 +109,8 @@ class QueueDescription(QueueFacts):
     stuck: Annotated[list[str], "What keeps the whole queue from getting on."]
 
 
-def resource_name(report: QueueReport) -> dict[str, Any]:
-    """What ``-o name`` prints of it: the queue itself."""
-    return {"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": report["queue"], "metadata": report["metadata"]}
-
-
-_LOCAL: Final = ("NAMESPACE", "QUEUE")
-_HEADERS: Final = ("CLUSTERQUEUE", "COHORT", "STRATEGY", "PENDING", "ADMITTED", "STATE")
+LOCAL_HEADERS: Final = ("NAMESPACE", "QUEUE")
+HEADERS: Final = ("CLUSTERQUEUE", "COHORT", "STRATEGY", "PENDING", "ADMITTED", "STATE")
 WIDE_HEADERS: Final = ("QUOTA-USED", "MESSAGE")
 LIST_LEGEND: Final = (
     "PENDING: Workloads without quota. ADMITTED: those that hold quota. QUOTA-USED: what the ClusterQueue uses of its "
@@ -123,11 +119,6 @@ LIST_LEGEND: Final = (
 _QUOTA_LEGEND: Final = (
     "BORROWABLE: the most that could ever be borrowed. FREE: what could be had now, with what can be borrowed."
 )
-
-
-def list_headers(*, local: bool) -> tuple[str, ...]:
-    """Headers of LocalQueues or ClusterQueues."""
-    return (*_LOCAL, *_HEADERS) if local else _HEADERS
 
 
 def list_entry(report: QueueReport, *, local: bool) -> Entry:
@@ -149,7 +140,8 @@ def list_entry(report: QueueReport, *, local: bool) -> Entry:
         ",".join(used),
         report["message"],
     )
-    return Entry(with_quantities(report, QueueReport), row, resource_name(report))
+    named = {"apiVersion": KUEUE, "kind": report["queue"], "metadata": identity}
+    return Entry(with_quantities(report, QueueReport), row, named)
 
 
 def _quota(report: QueueFacts) -> Section:
