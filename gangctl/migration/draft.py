@@ -8,17 +8,18 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, Final
+from typing import Final
 
 from gangctl.api.fieldpath import FieldPath
 from gangctl.api.jobset import JobSet, ReplicatedJob
+from gangctl.api.objects import object_at
 from gangctl.errors import ErrorKind, FieldError, shown
 from gangctl.gang.convert import Object
 from gangctl.gang.plan import replicated_job_pods
-from gangctl.migration.systems import NAMES, Field, Names, System
+from gangctl.migration.systems import NAMES, Field, Names, System, inside
 
 FIELDS: Final[tuple[Field, ...]] = ("labels", "annotations")
 
@@ -43,80 +44,61 @@ class Mark:
     path: str
 
 
-def child(value: object, key: str) -> Mapping[str, Any]:
-    """The object below a key; an empty one if there is none."""
-    inner = value.get(key) if isinstance(value, dict) else None
-    return inner if isinstance(inner, dict) else {}
-
-
 def mentions(value: object, key: str) -> bool:
     """Whether a label or annotation is used anywhere in an object: by a selector, an expression, the downward API."""
-    stack = [value]
-    while stack:
-        here = stack.pop()
-        if isinstance(here, dict):
-            stack += [*here.keys(), *here.values()]
-        elif isinstance(here, list):
-            stack += here
-        elif isinstance(here, str) and key in here:
-            return True
-    return False
+    return any(key in each for each in inside(value) if isinstance(each, str)) or any(
+        key in name for each in inside(value) if isinstance(each, dict) for name in each
+    )
 
 
-def pod_template(entry: Mapping[str, Any]) -> Mapping[str, Any]:
+def pod_template(entry: Object) -> Object:
     """The pod template of an entry of ``spec.replicatedJobs``."""
-    return child(child(child(entry, "template"), "spec"), "template")
+    return object_at(object_at(object_at(entry, "template"), "spec"), "template")
 
 
-def replicated_jobs(raw: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
+def replicated_jobs(raw: Object) -> Sequence[Object]:
     """The entries of ``spec.replicatedJobs``, valid or not."""
-    entries = child(raw, "spec").get("replicatedJobs")
+    entries = object_at(raw, "spec").get("replicatedJobs")
     return [entry if isinstance(entry, dict) else {} for entry in (entries if isinstance(entries, list) else ())]
 
 
-def _holders(raw: Mapping[str, Any]) -> Iterator[tuple[Level, int, str, Mapping[str, Any]]]:
+def _holders(raw: Object) -> Iterator[tuple[Level, int, str, Object]]:
     yield Level.JOBSET, -1, "", raw
     for index, entry in enumerate(replicated_jobs(raw)):
         path = f"spec.replicatedJobs[{index}].template"
-        template = child(entry, "template")
+        template = object_at(entry, "template")
         yield Level.JOB, index, path, template
         yield Level.POD, index, f"{path}.spec.template", pod_template(entry)
 
 
-def read_marks(raw: Mapping[str, Any]) -> Iterator[Mark]:
-    """Every label and annotation of a JobSet and its templates; strings only, see :func:`check_texts`."""
+def _all_marks(raw: Object) -> Iterator[tuple[Mark, object]]:
+    """Every label and annotation with its value, which may be no string."""
     for level, index, path, holder in _holders(raw):
         for field in FIELDS:
-            for key, value in child(child(holder, "metadata"), field).items():
-                if isinstance(value, str):
-                    where = FieldPath.parse(path).child("metadata", field).key(key)
-                    yield Mark(level, index, field, key, value, str(where))
+            for key, value in object_at(object_at(holder, "metadata"), field).items():
+                where = FieldPath.parse(path).child("metadata", field).key(key)
+                yield Mark(level, index, field, key, value, str(where)), value
 
 
-def check_texts(raw: Mapping[str, Any], system: System) -> Iterator[FieldError]:
+def read_marks(raw: Object) -> Iterator[Mark]:
+    """Every label and annotation of a JobSet and its templates; strings only, see :func:`check_texts`."""
+    return (mark for mark, value in _all_marks(raw) if isinstance(value, str))
+
+
+def check_texts(raw: Object, system: System) -> Iterator[FieldError]:
     """Labels and annotations of the system that are no strings: an API server rejects these."""
-    for _, _, path, holder in _holders(raw):
-        for field in FIELDS:
-            for key, value in child(child(holder, "metadata"), field).items():
-                if NAMES[system].reads(key) and not isinstance(value, str):
-                    where = FieldPath.parse(path).child("metadata", field).key(key)
-                    detail = f"must be a text, in quotes, got {shown(value)}"
-                    yield FieldError(str(where), ErrorKind.TYPE_INVALID, detail)
+    for mark, value in _all_marks(raw):
+        if NAMES[system].reads(mark.key) and not isinstance(value, str):
+            detail = f"must be a text, in quotes, got {shown(value)}"
+            yield FieldError(mark.path, ErrorKind.TYPE_INVALID, detail)
 
 
-def schedulers(raw: Mapping[str, Any]) -> list[str]:
-    """``schedulerName`` of each ReplicatedJob's pods, empty if it has none."""
-    found = []
-    for entry in replicated_jobs(raw):
-        found.append(str(child(pod_template(entry), "spec").get("schedulerName") or ""))
-    return found
-
-
-def systems_seen(raw: Mapping[str, Any]) -> dict[System, tuple[str, str]]:
+def systems_seen(raw: Object) -> dict[System, tuple[str, str]]:
     """The systems with marks on a JobSet, each with its first mark and field path."""
     seen: dict[System, tuple[str, str]] = {}
     for system, names in NAMES.items():
-        for index, scheduler in enumerate(schedulers(raw)):
+        for index, entry in enumerate(replicated_jobs(raw)):
+            scheduler = str(object_at(pod_template(entry), "spec").get("schedulerName") or "")
             if scheduler in names.schedulers:
                 path = f"spec.replicatedJobs[{index}].template.spec.template.spec.schedulerName"
                 seen.setdefault(system, (f"schedulerName {scheduler}", path))

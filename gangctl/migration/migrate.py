@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from gangctl.api.jobset import read_jobset
 from gangctl.api.meta import GANG_MODE, GANG_OPTIONS, JOBSET_GROUP, QUEUE_NAME
+from gangctl.api.objects import object_at
 from gangctl.errors import ErrorKind
 from gangctl.gang.config import GangConfig, GangMode, is_configured
 from gangctl.gang.convert import Notation, Object, check_words, convert, options_text, with_key, with_metadata
@@ -24,7 +25,6 @@ from gangctl.migration.draft import (
     Note,
     Problem,
     check_texts,
-    child,
     mentions,
     pod_template,
     read_marks,
@@ -67,7 +67,7 @@ def check_uses(draft: Draft) -> None:
     """Reject pods that use a label or an annotation that is removed."""
     going = sorted({m.key for m in draft.marks if m.level is Level.POD and draft.names.reads(m.key)})
     for rj, entry in zip(draft.jobset.replicated_jobs, replicated_jobs(draft.raw), strict=True):
-        spec = child(pod_template(entry), "spec")
+        spec = object_at(pod_template(entry), "spec")
         for key in going:
             if mentions(spec, key):
                 detail = f"these pods use {key}, which goes: select by jobset.sigs.k8s.io/jobset-name instead"

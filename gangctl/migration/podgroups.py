@@ -12,11 +12,12 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from gangctl.api.jobset import ReplicatedJob
+from gangctl.api.objects import object_at, objects_at
 from gangctl.errors import ErrorKind
 from gangctl.gang.config import GangConfig, GangMode, GangOptions
 from gangctl.gang.convert import Object
 from gangctl.migration.draft import Draft, Group, Mark, Note, check_minimum, listed, scheduler_path
-from gangctl.migration.systems import Names
+from gangctl.migration.systems import Names, inside
 
 
 def _single(draft: Draft, group: Group) -> GangConfig:
@@ -73,50 +74,28 @@ def _text(value: object) -> str:
     return value if isinstance(value, str) else ""
 
 
-def _mapping(value: object) -> Mapping[str, Any]:
-    return value if isinstance(value, dict) else {}
-
-
 def read_pod_groups(objects: Sequence[Object], names: Names) -> list[PodGroup]:
     """The system's PodGroups of an input, in its order."""
     found = []
     for position, raw in enumerate(objects):
         if str(raw.get("apiVersion")).partition("/")[0] != names.group_api or raw.get("kind") != "PodGroup":
             continue
-        meta = _mapping(raw.get("metadata"))
-        references = meta.get("ownerReferences")
-        owners = [_mapping(each) for each in (references if isinstance(references, list) else ())]
+        meta = object_at(raw, "metadata")
+        owners = objects_at(meta, "ownerReferences")
         jobsets = frozenset(_text(each.get("name")) for each in owners if each.get("kind") == "JobSet")
         namespace, name = _text(meta.get("namespace")), _text(meta.get("name"))
-        found.append(PodGroup(position, namespace, name, _mapping(raw.get("spec")), jobsets))
+        found.append(PodGroup(position, namespace, name, object_at(raw, "spec"), jobsets))
     return found
-
-
-def names_group(value: object, names: Names, group: str) -> bool:
-    """Whether any pods of an object join this PodGroup."""
-    stack = [value]
-    while stack:
-        here = stack.pop()
-        if isinstance(here, dict):
-            if here.get(names.group_key) == group:
-                return True
-            stack.extend(here.values())
-        elif isinstance(here, list):
-            stack.extend(here)
-    return False
-
-
-def _namespace(raw: Object) -> str:
-    return _text(_mapping(raw.get("metadata")).get("namespace"))
 
 
 def _others(draft: Draft, objects: Sequence[Object], group: str) -> Iterator[str]:
     """Other objects of the input whose pods join the same PodGroup."""
     for position, raw in enumerate(objects):
-        if position == draft.position or _namespace(raw) != draft.jobset.namespace:
+        meta = object_at(raw, "metadata")
+        if position == draft.position or _text(meta.get("namespace")) != draft.jobset.namespace:
             continue
-        if names_group(raw, draft.names, group):
-            yield f'{raw.get("kind")} "{_text(_mapping(raw.get("metadata")).get("name"))}"'
+        if any(each.get(draft.names.group_key) == group for each in inside(raw) if isinstance(each, dict)):
+            yield f'{raw.get("kind")} "{_text(meta.get("name"))}"'
 
 
 def named_members(draft: Draft, rjs: Sequence[ReplicatedJob]) -> dict[str, list[tuple[ReplicatedJob, Mark]]]:

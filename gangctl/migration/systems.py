@@ -6,6 +6,7 @@ Sources: Volcano ``apis/pkg/apis/scheduling/v1beta1/labels.go`` and ``pkg/contro
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final, Literal
@@ -95,18 +96,21 @@ def _hint(raw: dict[str, Any], system: System) -> str | None:
     return None
 
 
+def inside(value: object) -> Iterator[Any]:
+    """A value and everything in it."""
+    yield value
+    for each in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
+        yield from inside(each)
+
+
 def _has_marks(value: object, system: System) -> bool:
     """Whether anything in an object is for the system."""
-    names, stack = NAMES[system], [value]
-    while stack:
-        here = stack.pop()
-        if isinstance(here, dict):
-            if here.get("schedulerName") in names.schedulers or any(names.reads(key) for key in here):
-                return True
-            stack.extend(here.values())
-        elif isinstance(here, list):
-            stack.extend(here)
-    return False
+    names = NAMES[system]
+    return any(
+        each.get("schedulerName") in names.schedulers or any(map(names.reads, each))
+        for each in inside(value)
+        if isinstance(each, dict)
+    )
 
 
 def check_kind(raw: dict[str, Any], system: System) -> FieldError | None:
