@@ -1,7 +1,5 @@
 """Registrations of webhooks: what is filled in, and what cannot be registered."""
 
-import pytest
-
 from tests.conformance.answers import refused
 from tests.conformance.webhooks import (
     CONFIGMAPS,
@@ -12,7 +10,6 @@ from tests.conformance.webhooks import (
     allow,
     deny,
 )
-from tests.controlplane.api import Object
 from tests.rows import each
 
 PHASES: list[Phase] = ["mutating", "validating"]
@@ -36,46 +33,15 @@ async def test_webhook_configurations_are_defaulted(hooks: Hooks) -> None:
     assert created["metadata"]["generation"] == 1
 
 
-@each(
-    ("fields", "field", "words"),
-    [
-        pytest.param(
-            {"name": "short"},
-            "name",
-            'Invalid value: "short": should be a domain with at least three segments separated by dots',
-            id="name",
-        ),
-        pytest.param(
-            {"sideEffects": "Some"},
-            "sideEffects",
-            'Unsupported value: "Some": supported values: "None", "NoneOnDryRun"',
-            id="side-effects",
-        ),
-        pytest.param(
-            {"timeoutSeconds": 31},
-            "timeoutSeconds",
-            "Invalid value: 31: the timeout value must be between 1 and 30 seconds",
-            id="timeout",
-        ),
-        pytest.param(
-            {"failurePolicy": "Odd"},
-            "failurePolicy",
-            'Unsupported value: "Odd": supported values: "Fail", "Ignore"',
-            id="failure-policy",
-        ),
-    ],
-)
 @each("phase", PHASES)
-async def test_webhook_configurations_are_validated(
-    hooks: Hooks, phase: Phase, fields: Object, field: str, words: str
-) -> None:
-    body = hooks.configuration(phase, {**hooks.entry("hook"), **fields})
+async def test_webhook_configurations_are_validated(hooks: Hooks, phase: Phase) -> None:
+    body = hooks.configuration(phase, hooks.entry("hook", timeoutSeconds=31))
     await refused(
         hooks.server.api.create(CONFIGURATIONS[phase], body),
         422,
         "Invalid",
         f'{KINDS[phase]}.admissionregistration.k8s.io "{body["metadata"]["name"]}" is invalid: '
-        f"webhooks[0].{field}: {words}",
+        "webhooks[0].timeoutSeconds: Invalid value: 31: the timeout value must be between 1 and 30 seconds",
     )
 
 

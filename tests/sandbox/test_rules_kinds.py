@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
-
 from gangctl.sandbox.api import Api
 from gangctl.sandbox.objects import Object
 from tests.rows import each
@@ -72,7 +70,6 @@ WEBHOOK: Object = {
     "clientConfig": {"url": "https://127.0.0.1:1/x"},
     "rules": [{"apiGroups": [""], "apiVersions": ["v1"], "resources": ["pods"], "operations": ["CREATE"]}],
 }
-DOMAIN = "should be a domain with at least three segments separated by dots"
 MUTATING = "mutatingwebhookconfigurations.admissionregistration.k8s.io"
 VALIDATING = "validatingwebhookconfigurations.admissionregistration.k8s.io"
 
@@ -94,33 +91,13 @@ async def test_a_webhook_configuration_is_defaulted(resource: str, own: Object) 
     ]
 
 
-@each(
-    ("webhook", "words"),
-    [
-        pytest.param(
-            {"name": "x"},
-            [
-                f'webhooks[0].name: Invalid value: "x": {DOMAIN}',
-                "webhooks[0].sideEffects: Required value: must specify one of None, NoneOnDryRun",
-                "webhooks[0].clientConfig: Required value: exactly one of url or service is required",
-                "webhooks[0].admissionReviewVersions: Required value: must specify one of v1, v1beta1",
-            ],
-            id="empty",
-        ),
-        pytest.param(
-            {**WEBHOOK, "timeoutSeconds": 31},
-            ["webhooks[0].timeoutSeconds: Invalid value: 31: the timeout value must be between 1 and 30 seconds"],
-            id="timeout",
-        ),
-        pytest.param(
-            {**WEBHOOK, "sideEffects": "Some"},
-            ['webhooks[0].sideEffects: Unsupported value: "Some": supported values: "None", "NoneOnDryRun"'],
-            id="side-effects",
-        ),
-    ],
-)
-async def test_an_invalid_webhook_configuration_is_refused(webhook: Object, words: list[str]) -> None:
-    assert messages(await refused(Api(), MUTATING, webhooks=[webhook])) == words
+async def test_an_invalid_webhook_configuration_is_refused() -> None:
+    webhook = {**WEBHOOK, "timeoutSeconds": 31, "clientConfig": {"url": "http://127.0.0.1:1/x"}}
+    assert messages(await refused(Api(), MUTATING, webhooks=[webhook])) == [
+        "webhooks[0].timeoutSeconds: Invalid value: 31: the timeout value must be between 1 and 30 seconds",
+        "webhooks[0].clientConfig.url: Invalid value: \"http\": 'https' is the only allowed URL scheme; "
+        "desired format: https://host[/path]",
+    ]
 
 
 async def test_a_webhook_needs_a_unique_name_and_conditions_that_compile() -> None:
