@@ -137,11 +137,6 @@ def invalid(kind: ResourceKind, name: str, causes: Sequence[Cause]) -> StatusErr
     return StatusError(422, "Invalid", f'{subject} "{name}" is invalid: {listed}', found)
 
 
-def invalid_options(kind: str, causes: Sequence[Cause]) -> StatusError:
-    """422 for query parameters, which are objects of ``meta.k8s.io`` too: ListOptions, CreateOptions."""
-    return invalid(ResourceKind("meta.k8s.io", "v1", kind.lower(), kind), "", causes)
-
-
 def bad_request(message: str) -> StatusError:
     """400."""
     return StatusError(400, "BadRequest", message)
@@ -208,11 +203,6 @@ def too_many_requests(retry_after: int = 1) -> StatusError:
     return StatusError(429, "TooManyRequests", message, retry_after=retry_after)
 
 
-def too_large_body(limit: int) -> StatusError:
-    """413 for a request body of more than ``limit`` bytes."""
-    return StatusError(413, "RequestEntityTooLarge", f"Request entity too large: limit is {limit}")
-
-
 def unsupported_media_type(accepted: Sequence[str]) -> StatusError:
     """415 for a body in a format that is not read."""
     message = f"the body of the request was in an unknown format - accepted media types include: {', '.join(accepted)}"
@@ -253,7 +243,7 @@ def no_strategic_patch() -> StatusError:
 def missing_field_manager() -> StatusError:
     """422 for an apply without a field manager."""
     cause = Cause("FieldValueRequired", "fieldManager", "Required value: is required for apply patch")
-    return invalid_options("PatchOptions", [cause])
+    return invalid(ResourceKind("meta.k8s.io", "v1", "patchoptions", "PatchOptions"), "", [cause])
 
 
 def applied_to_nothing(kind: ResourceKind, name: str, uid: str) -> StatusError:

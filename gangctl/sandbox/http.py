@@ -110,7 +110,7 @@ class Front:
                 raise errors.expired(errors.CONTINUE_EXPIRED_MESSAGE)
         if record.verb == "watch":
             return await self._watch(request, target, record, fault)
-        body = await payloads.read(request)
+        body = await request.read()
         exchange = Exchange(request, self._api.backend, target, caller, record, body, fault)
         try:
             answer = await self._verbs.perform(exchange)

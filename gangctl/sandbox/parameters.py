@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 from urllib.parse import unquote
 
 from gangctl.sandbox import errors
-from gangctl.sandbox.caller import DeleteOptions, Propagation, WriteOptions
-from gangctl.sandbox.errors import Cause
+from gangctl.sandbox.caller import DeleteOptions, WriteOptions
 from gangctl.sandbox.kinds import ResourceKind
 from gangctl.sandbox.objects import Object
 from gangctl.sandbox.reads import ListQuery
@@ -85,10 +84,6 @@ def _verb(kind: ResourceKind, method: str, name: str, subresource: str) -> str:
     return verb
 
 
-_VALIDATIONS: Final = ("", "Ignore", "Strict", "Warn")
-_PROPAGATIONS: Final[tuple[Propagation, ...]] = ("Foreground", "Background", "Orphan")
-_OPTIONS_KINDS: Final = {"create": "CreateOptions", "update": "UpdateOptions", "patch": "PatchOptions"}
-
 Query = Mapping[str, str]
 
 
@@ -131,46 +126,28 @@ def watch_query(query: Query) -> WatchQuery:
     )
 
 
-def write_options(query: Query, verb: str, *, applying: bool = False) -> WriteOptions:
-    """The options of a create, update or patch; 422 for values that do not exist."""
-    causes = _dry_run_causes(query.get("dryRun", ""))
-    validation = query.get("fieldValidation", "")
-    if validation not in _VALIDATIONS:
-        supported = ", ".join(f'"{each}"' for each in _VALIDATIONS)
-        message = f'Unsupported value: "{validation}": supported values: {supported}'
-        causes.append(Cause("FieldValueNotSupported", "fieldValidation", message))
-    if applying and not query.get("fieldManager"):
-        causes.append(Cause("FieldValueRequired", "fieldManager", "Required value: is required for apply patch"))
-    if causes:
-        raise errors.invalid_options(_OPTIONS_KINDS[verb], causes)
+def write_options(query: Query) -> WriteOptions:
+    """The options of a create, update or patch."""
     return WriteOptions(
         dry_run=bool(query.get("dryRun")),
         field_manager=query.get("fieldManager", ""),
         # Apply decodes strictly by itself; elsewhere the default warns.
-        field_validation=validation or "Warn",
+        field_validation=query.get("fieldValidation") or "Warn",
         force=flag(query, "force"),
     )
 
 
-def _dry_run_causes(value: str) -> list[Cause]:
-    if value in {"", "All"}:
-        return []
-    message = f'Unsupported value: ["{value}"]: supported values: "All"'
-    return [Cause("FieldValueNotSupported", "dryRun", message)]
-
-
 def delete_options(query: Query, body: Object | None) -> DeleteOptions:
-    """``DeleteOptions`` from the body, which hides the query, or from the query; 400 and 422 when wrong."""
+    """``DeleteOptions`` from the body, which hides the query, or from the query; 400 when wrong."""
     if body is None:
         body = _from_query(query)
     preconditions = body.get("preconditions") or {}
-    dry_run = body.get("dryRun") or []
     return DeleteOptions(
-        propagation=_propagation(body, dry_run),
+        propagation=body.get("propagationPolicy"),
         grace_seconds=body.get("gracePeriodSeconds"),
         uid=preconditions.get("uid"),
         resource_version=preconditions.get("resourceVersion"),
-        dry_run=bool(dry_run),
+        dry_run=bool(body.get("dryRun")),
     )
 
 
@@ -184,15 +161,3 @@ def _from_query(query: Query) -> Object:
     if grace is not None:
         found["gracePeriodSeconds"] = grace
     return found
-
-
-def _propagation(body: Object, dry_run: list[Any]) -> Propagation | None:
-    policy = body.get("propagationPolicy")
-    causes = [cause for value in dry_run for cause in _dry_run_causes(str(value))]
-    if policy is not None and policy not in _PROPAGATIONS:
-        supported = ", ".join(f'"{each}"' for each in (*_PROPAGATIONS, "nil"))
-        message = f'Unsupported value: "{policy}": supported values: {supported}'
-        causes.append(Cause("FieldValueNotSupported", "propagationPolicy", message))
-    if causes:
-        raise errors.invalid_options("DeleteOptions", causes)
-    return next((each for each in _PROPAGATIONS if each == policy), None)

@@ -18,7 +18,6 @@ from gangctl.sandbox.objects import Object, keep
 from gangctl.sandbox.reads import Page
 from gangctl.sandbox.store import Stored
 
-LIMIT: Final = 3 * 2**20
 JSON: Final = "application/json"
 _SHOWN: Final = 1024
 
@@ -31,21 +30,6 @@ class Wanted:
     kind: str
     minor: str
     custom: bool = False
-
-
-async def read(request: web.BaseRequest) -> bytes:
-    """The body; 413 when it is larger than the server takes."""
-    if request.content_length is not None and request.content_length > LIMIT:
-        raise errors.too_large_body(LIMIT)
-    if not request.can_read_body:
-        return b""
-    chunks, size = [], 0
-    async for chunk in request.content.iter_any():
-        size += len(chunk)
-        if size > LIMIT:
-            raise errors.too_large_body(LIMIT)
-        chunks.append(chunk)
-    return b"".join(chunks)
 
 
 def media_type(request: web.BaseRequest) -> str:

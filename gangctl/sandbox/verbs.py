@@ -171,7 +171,7 @@ class Verbs:
 
     async def _create(self, exchange: Exchange) -> Answer:
         target, query = exchange.target, exchange.query
-        options = parameters.write_options(query, "create")
+        options = parameters.write_options(query)
         body = exchange.decode(*_SUBRESOURCE_TYPES.get(target.subresource, ()))
         payloads.check_typed(target.kind, body)
         if target.kind.verbs == CREATE_ONLY:
@@ -189,7 +189,7 @@ class Verbs:
         return self._object(exchange, stored, _CREATED)
 
     async def _update(self, exchange: Exchange) -> Answer:
-        options = parameters.write_options(exchange.query, "update")
+        options = parameters.write_options(exchange.query)
         body = exchange.decode()
         payloads.check_typed(exchange.target.kind, body)
         stored, created = await writes.update(exchange.write(options), body)
@@ -199,8 +199,7 @@ class Verbs:
         patch_type = MEDIA_TYPES.get(payloads.media_type(exchange.request))
         if patch_type is None:
             raise errors.unsupported_patch()
-        applying = patch_type == "apply"
-        options = parameters.write_options(exchange.query, "patch", applying=applying)
+        options = parameters.write_options(exchange.query)
         patch = payloads.decode_patch(exchange.body)
         stored, created = await self._api.patch_stored(exchange.write(options), patch, patch_type)
         return self._object(exchange, stored, _CREATED if created else _OK)

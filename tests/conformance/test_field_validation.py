@@ -30,16 +30,6 @@ async def test_strict_validation_refuses_unknown_fields(server: Server, namespac
         'unknown field "spec.foo"',
     )
 
-    # There is no other validation.
-    await refused(
-        server.api.create(configmaps(namespace), configmap("a"), fieldValidation="Bogus"),
-        422,
-        "Invalid",
-        'CreateOptions.meta.k8s.io "" is invalid: fieldValidation: Unsupported value: "Bogus": '
-        'supported values: "", "Ignore", "Strict", "Warn"',
-        causes=[("FieldValueNotSupported", "fieldValidation")],
-    )
-
     # A put is validated too.
     await server.api.create(configmaps(namespace), configmap("a"))
     await refused(

@@ -1,7 +1,5 @@
 """Invalid requests: credentials, paths, methods and bodies."""
 
-import json
-
 import pytest
 
 from tests.conformance.answers import refused, send
@@ -161,20 +159,3 @@ async def test_a_body_for_another_namespace_is_400(server: Server, namespace: st
         )
 
 
-async def test_a_body_of_more_than_three_megabytes_is_413(server: Server, namespace: str) -> None:
-    body = json.dumps(configmap("a", {"k": "x" * (3 * 1024 * 1024)}))
-    answer = await send(server.api, "POST", configmaps(namespace), body)
-    assert (answer.status, answer.body["reason"]) == (413, "RequestEntityTooLarge")
-    assert answer.body["message"] == "Request entity too large: limit is 3145728"
-
-
-async def test_an_unknown_propagation_policy_is_refused(server: Server, namespace: str) -> None:
-    await server.api.create(configmaps(namespace), configmap("a"))
-    await refused(
-        server.api.delete(configmaps(namespace, "a"), propagation="Sideways"),
-        422,
-        "Invalid",
-        'DeleteOptions.meta.k8s.io "" is invalid: propagationPolicy: Unsupported value: "Sideways": '
-        'supported values: "Foreground", "Background", "Orphan", "nil"',
-        causes=[("FieldValueNotSupported", "propagationPolicy")],
-    )
