@@ -17,7 +17,7 @@ from gangctl.sandbox.faults import Audit, Faults, Record
 from gangctl.sandbox.objects import Object
 from gangctl.sandbox.parameters import Target, find
 from gangctl.sandbox.payloads import Answer
-from gangctl.sandbox.tables.table import Tables, asked_for
+from gangctl.sandbox.tables.table import tables_for
 from gangctl.sandbox.verbs import Exchange, FindUser, Verbs
 from gangctl.sandbox.watches import Watch
 
@@ -139,13 +139,11 @@ class Front:
                 raise
             self._audit.add(replace(record, code=_OK))
             return await watches.refuse(request, error)
-        form = asked_for(request.headers.get("Accept", ""), request.query)
-        registry = self._api.registry
         options = watches.StreamOptions(
             seconds=float(seconds) if seconds else None,
             bookmark_seconds=self.bookmark_seconds if query.bookmarks else None,
             fault=fault if isinstance(fault, _BROKEN_WATCH) else None,
-            tables=None if form is None else Tables(self._api.store, registry.minor, target.kind, form),
+            tables=tables_for(self._api.store, self._api.registry.minor, target.kind, request),
         )
         self._watches.add(watch)
         # A watch is recorded at its start: it may never end.

@@ -24,7 +24,7 @@ from gangctl.sandbox.payloads import Answer
 from gangctl.sandbox.reads import Page
 from gangctl.sandbox.registry import Backend
 from gangctl.sandbox.store import Stored
-from gangctl.sandbox.tables.table import Tables, asked_for
+from gangctl.sandbox.tables.table import Tables, tables_for
 from gangctl.sandbox.writes import Write
 
 AUTHENTICATED = "system:authenticated"
@@ -138,8 +138,7 @@ class Verbs:
         return await self._verbs[exchange.target.verb](exchange)
 
     def _tables(self, exchange: Exchange) -> Tables | None:
-        form = asked_for(exchange.request.headers.get("Accept", ""), exchange.query)
-        return None if form is None else Tables(self._api.store, self._api.registry.minor, exchange.target.kind, form)
+        return tables_for(self._api.store, self._api.registry.minor, exchange.target.kind, exchange.request)
 
     def _object(self, exchange: Exchange, stored: Stored, status: int = _OK) -> Answer:
         tables = self._tables(exchange)

@@ -58,23 +58,11 @@ async def test_include_object_selects_what_a_row_has_of_its_object(server: Serve
         }
     (row,) = (await ask(server, configmaps(namespace, "a"), includeObject="Object"))["rows"]
     assert row["object"] == stored
-    (row,) = (await ask(server, configmaps(namespace, "a"), includeObject="None"))["rows"]
-    assert row["object"] is None
-    answer = await server.api.exchange(
-        "GET", configmaps(namespace), parameters={"includeObject": "All"}, headers={"Accept": ACCEPT}
-    )
-    assert (answer.status, answer.body["reason"]) == (400, "BadRequest")
-    assert answer.body["message"] == (
-        'Unable to convert to Table as requested: includeObject: Invalid value: "All": '
-        "must be 'Metadata', 'Object', 'None', or empty"
-    )
 
 
 async def test_the_first_supported_media_type_is_returned(server: Server, namespace: str) -> None:
-    older = "application/json;as=Table;v=v1beta1;g=meta.k8s.io"
     unknown = "application/json;as=Table;v=v2;g=meta.k8s.io"
     for accept, kind, version in (
-        (f"{older},application/json", "Table", "meta.k8s.io/v1beta1"),
         (f"{unknown},{TABLE}", "Table", "meta.k8s.io/v1"),
         (f"{unknown},application/json", "ConfigMapList", "v1"),
         (f"application/json,{TABLE}", "ConfigMapList", "v1"),

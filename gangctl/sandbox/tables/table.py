@@ -2,63 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from typing import Final, Literal
+from collections.abc import Iterable
+from typing import Final
 
-from gangctl.sandbox import errors
+from aiohttp import web
+
 from gangctl.sandbox.kinds import JOBSET_GROUP, ResourceKind
 from gangctl.sandbox.objects import Object
 from gangctl.sandbox.store import EVENTS, Store, Stored, to_storage
 from gangctl.sandbox.tables import core, workloads
 from gangctl.sandbox.tables.columns import JOBSET_COLUMNS, NAME, Printer, printer_of
 
-Include = Literal["Metadata", "Object", "None"]
-
 _GROUP: Final = "meta.k8s.io"
-_VERSIONS: Final = frozenset({"v1", "v1beta1"})
-_INCLUDES: Final[Mapping[str, Include]] = {"": "Metadata", "Metadata": "Metadata", "Object": "Object", "None": "None"}
 _DEFINITIONS: Final = "customresourcedefinitions.apiextensions.k8s.io"
 _DEFINITIONS_HAVE_NO_COLUMNS: Final = frozenset({"1.35", "1.36"})
-
-
-@dataclass(frozen=True, slots=True)
-class TableForm:
-    """What a client asks for: the version of ``meta.k8s.io``, and what each row has of its object."""
-
-    version: str
-    include: Include
-
-
-def asked_for(accept: str, query: Mapping[str, str]) -> TableForm | None:
-    """The form of the Table in ``accept``; None where it prefers objects. 400 for an unknown ``includeObject``."""
-    for clause in accept.split(","):
-        media_type, *rest = (part.strip() for part in clause.split(";"))
-        given = dict(part.partition("=")[::2] for part in rest)
-        if media_type != "application/json":
-            continue
-        if "as" not in given:
-            return None
-        if given["as"] == "Table" and given.get("g") == _GROUP and given.get("v") in _VERSIONS:
-            return TableForm(given["v"], _include(query.get("includeObject", "")))
-    return None
-
-
-def _include(text: str) -> Include:
-    found = _INCLUDES.get(text)
-    if found is None:
-        message = f"includeObject: Invalid value: \"{text}\": must be 'Metadata', 'Object', 'None', or empty"
-        raise errors.bad_request(f"Unable to convert to Table as requested: {message}")
-    return found
 
 
 class Tables:
     """Makes the tables of one request."""
 
-    def __init__(self, store: Store, minor: str, kind: ResourceKind, form: TableForm) -> None:
-        """``store`` has the definitions of custom resources, which name their columns."""
+    def __init__(self, store: Store, minor: str, kind: ResourceKind, *, whole: bool) -> None:
+        """``store`` has the definitions of custom resources, which name their columns; ``whole`` rows have objects."""
         self._kind = kind
-        self._form = form
+        self._whole = whole
         self._printer = _printer(store, minor, kind)
 
     def of(self, items: Iterable[Stored], metadata: Object, *, headers: bool = True) -> Object:
@@ -67,7 +33,7 @@ class Tables:
         columns = (NAME, *self._printer.columns) if named else self._printer.columns
         return {
             "kind": "Table",
-            "apiVersion": f"{_GROUP}/{self._form.version}",
+            "apiVersion": f"{_GROUP}/v1",
             "metadata": metadata,
             "columnDefinitions": [column.as_json() for column in columns] if headers else None,
             "rows": [self._row(stored.obj, named=named) for stored in items],
@@ -82,19 +48,29 @@ class Tables:
         cells = self._printer.cells(obj if named else to_storage(self._kind, obj))
         row: Object = {
             "cells": [(obj.get("metadata") or {}).get("name", ""), *cells] if named else cells,
-            "object": self._object(obj),
+            "object": obj if self._whole else _metadata_of(obj),
         }
         if self._kind.storage == "pods" and (conditions := workloads.row_conditions(obj)):
             row["conditions"] = conditions
         return row
 
-    def _object(self, obj: Object) -> Object | None:
-        if self._form.include == "None":
+
+def tables_for(store: Store, minor: str, kind: ResourceKind, request: web.BaseRequest) -> Tables | None:
+    """What makes the tables of ``request``; None where its client prefers objects."""
+    for clause in request.headers.get("Accept", "").split(","):
+        media_type, *rest = (part.strip() for part in clause.split(";"))
+        given = dict(part.partition("=")[::2] for part in rest)
+        if media_type != "application/json":
+            continue
+        if "as" not in given:
             return None
-        if self._form.include == "Object":
-            return obj
-        version = f"{_GROUP}/{self._form.version}"
-        return {"kind": "PartialObjectMetadata", "apiVersion": version, "metadata": obj.get("metadata")}
+        if (given["as"], given.get("g"), given.get("v")) == ("Table", _GROUP, "v1"):
+            return Tables(store, minor, kind, whole=request.query.get("includeObject") == "Object")
+    return None
+
+
+def _metadata_of(obj: Object) -> Object:
+    return {"kind": "PartialObjectMetadata", "apiVersion": f"{_GROUP}/v1", "metadata": obj.get("metadata")}
 
 
 def _printer(store: Store, minor: str, kind: ResourceKind) -> Printer:
