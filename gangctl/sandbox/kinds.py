@@ -7,7 +7,7 @@ PodGroups, and that version is served only where it was switched on (``--runtime
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final
 
@@ -79,7 +79,6 @@ class Minor:
     release: str
     scheduling_version: str
     resources: tuple[str, ...]
-    gates: Mapping[str, bool] = field(default_factory=dict)
     older_version: str = ""
     """Another version of the same objects, served only where ``runtime_config`` says so."""
     like: str = ""
@@ -91,35 +90,20 @@ class Minor:
         return self.like or self.name
 
 
-# The gates an operator needs for gangs; everything else as released.
 MINORS: Final = MappingProxyType(
     {
         minor.name: minor
         for minor in (
-            Minor("1.35", "v1.35.4", "v1alpha1", ("workloads",), {"GenericWorkload": True, "GangScheduling": True}),
-            Minor(
-                "1.36",
-                "v1.36.3",
-                "v1alpha2",
-                ("workloads", "podgroups"),
-                {"GenericWorkload": True, "GangScheduling": True},
-            ),
-            Minor("1.37", "v1.37.2", "v1beta1", ("workloads", "podgroups"), {"GenericWorkload": True}),
-            Minor(
-                "1.38",
-                "v1.38.0",
-                "v1",
-                ("workloads", "podgroups"),
-                {"GenericWorkload": True},
-                older_version="v1beta1",
-                like="1.37",
-            ),
+            Minor("1.35", "v1.35.4", "v1alpha1", ("workloads",)),
+            Minor("1.36", "v1.36.3", "v1alpha2", ("workloads", "podgroups")),
+            Minor("1.37", "v1.37.2", "v1beta1", ("workloads", "podgroups")),
+            Minor("1.38", "v1.38.0", "v1", ("workloads", "podgroups"), older_version="v1beta1", like="1.37"),
         )
     }
 )
 NEWEST: Final = "1.37"
-JOBSET_GATES: Final = MappingProxyType({"ElasticJobSet": True})
-"""Gates of the JobSet manager; upstream leaves resizing off, but then no gang could be."""
+GATES: Final = MappingProxyType({"GenericWorkload": True, "ElasticJobSet": True})
+"""The gates of API server and JobSet manager that are read here, as gangs need them; all others are as released."""
 
 _STATUS: Final = frozenset({"status"})
 _POD_FIELDS: Final = (
@@ -211,17 +195,6 @@ def _gang_kinds(minor: Minor, version: str) -> tuple[ResourceKind, ...]:
     return tuple(kind for kind in (workloads, podgroups) if kind.plural in minor.resources)
 
 
-def gates_of(minor: str, gates: Mapping[str, bool]) -> dict[str, bool]:
-    """The gates of ``minor`` with ``gates`` laid over them; ValueError for an unknown minor."""
-    return {**_known(minor).gates, **JOBSET_GATES, **gates}
-
-
-def _known(minor: str) -> Minor:
-    if minor not in MINORS:
-        raise ValueError(f"unknown minor {minor!r}: have {', '.join(MINORS)}")
-    return MINORS[minor]
-
-
 def kinds_of(minor: str, runtime_config: Mapping[str, bool]) -> tuple[ResourceKind, ...]:
     """Everything a server of ``minor`` serves at start.
 
@@ -229,7 +202,9 @@ def kinds_of(minor: str, runtime_config: Mapping[str, bool]) -> tuple[ResourceKi
     (``False``); what the minor serves for gangs is on unless it says so. On 1.38 it switches v1beta1 on.
     ValueError for an unknown minor.
     """
-    known = _known(minor)
+    if minor not in MINORS:
+        raise ValueError(f"unknown minor {minor!r}: have {', '.join(MINORS)}")
+    known = MINORS[minor]
     kinds = [*CORE, *_gang_kinds(known, known.scheduling_version)]
     older = f"{SCHEDULING_GROUP}/{known.older_version}"
     if runtime_config.get(older, False):

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from gangctl.sandbox.admission.webhooks import WebhookAdmission
-from gangctl.sandbox.kinds import MINORS, NEWEST, ResourceKind, gates_of, kinds_of
+from gangctl.sandbox.kinds import GATES, MINORS, NEWEST, ResourceKind, kinds_of
 from gangctl.sandbox.rules import KindRules, rules_for
 from gangctl.sandbox.rules.world import World
 from gangctl.sandbox.store import Store
@@ -23,7 +23,7 @@ class Registry:
     ) -> None:
         """Begin with what ``minor`` serves; ``gates`` and ``runtime_config`` are laid over its defaults."""
         self.minor = minor
-        self.gates = gates_of(minor, gates or {})
+        self.gates = {**GATES, **(gates or {})}
         self._runtime_config = runtime_config or {}
         self._kinds: dict[tuple[str, str, str], ResourceKind] = {}
         self._rules: dict[ResourceKind, KindRules] = {}

@@ -33,7 +33,7 @@ _ADMIN_GROUPS: Final = ("system:masters",)
 class SandboxOptions:
     """Options of a sandbox.
 
-    ``gates`` and ``runtime_config`` are laid over what the minor needs for gangs, as on a control plane;
+    ``gates`` and ``runtime_config`` are laid over what gangs need, as on a control plane;
     ``runtime_config={"scheduling.k8s.io/v1beta1": False}`` serves no Workloads. ``remembered`` bounds the changes of
     each resource that a watch can go back to. ``port`` 0 is any free one.
     """

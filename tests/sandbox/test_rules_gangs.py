@@ -174,10 +174,3 @@ async def test_fields_of_disabled_feature_gates_are_dropped(minor: str) -> None:
             "priorityClassName"
             not in (await create(api, GROUPS, "y", spec={**group(minor), "priorityClassName": "nope"}))["spec"]
         )
-
-
-async def test_fields_of_an_enabled_feature_gate_are_kept() -> None:
-    api = Api("1.37", gates={"TopologyAwareWorkloadScheduling": True})
-    wanted = {"topology": [{"key": "rack"}]}
-    created = await create(api, GROUPS, spec={**group("1.37"), "schedulingConstraints": wanted})
-    assert created["spec"]["schedulingConstraints"] == wanted

@@ -94,13 +94,13 @@ def _jobs(kind: ResourceKind, minor: str, gates: Gates, decode: Drop) -> KindRul
         spec, before = new.get("spec", {}), (old or {}).get("spec", {})
         template, earlier = spec.get("template", {}), before.get("template", {})
         drop_reference(template.get("spec", {}), earlier.get("spec", {}), minor, gates)
-        if not gates.get("WorkloadWithJob") and "scheduling" not in before:
-            spec.pop("scheduling", None)
+        # WorkloadWithJob is off.
+        spec.pop("scheduling", None)
         return unknown
 
     def admit(new: Object, old: Object | None, subresource: str, world: World) -> None:
         if old is not None and not subresource and minor == "1.36":
-            jobs.admit(kind, new, old, world, gates)
+            jobs.admit(kind, new, old, world)
 
     return KindRules(
         drop=drop,
@@ -112,11 +112,11 @@ def _jobs(kind: ResourceKind, minor: str, gates: Gates, decode: Drop) -> KindRul
 
 
 def _workloads(kind: ResourceKind, minor: str, gates: Gates, decode: Drop) -> KindRules:
-    del kind
+    del kind, gates
 
     def drop(new: Object, old: Object | None) -> list[str]:
         unknown = decode(new, old)
-        gangs.drop_workload(new, old, minor, gates)
+        gangs.drop_workload(new, minor)
         return unknown
 
     return KindRules(
@@ -127,9 +127,11 @@ def _workloads(kind: ResourceKind, minor: str, gates: Gates, decode: Drop) -> Ki
 
 
 def _podgroups(kind: ResourceKind, minor: str, gates: Gates, decode: Drop) -> KindRules:
+    del gates
+
     def drop(new: Object, old: Object | None) -> list[str]:
         unknown = decode(new, old)
-        gangs.drop_group(new, old, minor, gates)
+        gangs.drop_group(new, minor)
         return unknown
 
     return KindRules(
@@ -137,7 +139,7 @@ def _podgroups(kind: ResourceKind, minor: str, gates: Gates, decode: Drop) -> Ki
         default=lambda obj: gangs.default_group(obj, minor),
         prepare_create=gangs.prepare_group,
         admit=lambda new, old, _subresource, world: (
-            None if old is not None else gangs.admit_group(kind, new, world, minor, gates)
+            None if old is not None else gangs.admit_group(kind, new, world, minor)
         ),
         validate=lambda new, old, subresource: gangs.validate_group(new, old, subresource, minor),
     )

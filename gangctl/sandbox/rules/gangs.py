@@ -22,58 +22,31 @@ PROTECTION: Final = "scheduling.k8s.io/podgroup-protection"
 _MAX_PRIORITY: Final = 1_000_000_000
 _POLICIES: Final = ("basic", "gang")
 _LISTS: Final[Mapping[str, str]] = {"1.35": "podGroups", "1.36": "podGroupTemplates", "1.37": "podGroupTemplates"}
-_GATES_1_36: Final = {
-    "schedulingConstraints": "TopologyAwareWorkloadScheduling",
-    "resourceClaims": "DRAWorkloadResourceClaims",
-    "priorityClassName": "WorkloadAwarePreemption",
-    "priority": "WorkloadAwarePreemption",
+# Of gates that a release leaves off; groups of 1.36 get the default of their disruptionMode back.
+_OFF: Final[Mapping[str, tuple[str, ...]]] = {
+    "1.35": (),
+    "1.36": ("schedulingConstraints", "resourceClaims", "disruptionMode", "priorityClassName", "priority"),
+    "1.37": ("schedulingConstraints", "resourceClaims", "preemptionPolicy", "parentCompositePodGroupName"),
 }
-_GATES_1_37: Final = {
-    "schedulingConstraints": "TopologyAwareWorkloadScheduling",
-    "resourceClaims": "DRAWorkloadResourceClaims",
-    "preemptionPolicy": "PodGroupPreemptionPolicy",
-    "parentCompositePodGroupName": "CompositePodGroup",
-}
-_TEMPLATE_FIXED: Final = (
-    "schedulingConstraints",
-    "resourceClaims",
-    "disruptionMode",
-    "priorityClassName",
-    "priority",
-    "preemptionPolicy",
-)
-_GROUP_FIXED: Final = (
-    *("podGroupTemplateRef", "workloadRef", "parentCompositePodGroupName", "schedulingConstraints", "resourceClaims"),
-    *("disruptionMode", "priorityClassName", "priority", "preemptionPolicy"),
-)
+_FIXED: Final = ("disruptionMode", "priorityClassName", "priority")
 
 
-def _gated(minor: str) -> Mapping[str, str]:
-    return {"1.36": _GATES_1_36, "1.37": _GATES_1_37}.get(minor, {})
+def drop_workload(new: Object, minor: str) -> None:
+    """Drop fields of disabled gates."""
+    spec = new.get("spec", {})
+    spec.pop("compositePodGroupTemplates", None)
+    for template in spec.get(_LISTS[minor], ()):
+        _drop(template, minor)
 
 
-def drop_workload(new: Object, old: Object | None, minor: str, gates: Mapping[str, bool]) -> None:
-    """Drop fields of disabled gates from the templates, unless the old Workload has them."""
-    spec, before = new.get("spec", {}), (old or {}).get("spec", {})
-    if minor == "1.37" and not gates.get("CompositePodGroup") and not before.get("compositePodGroupTemplates"):
-        spec.pop("compositePodGroupTemplates", None)
-    old_templates = before.get(_LISTS[minor], [])
-    for index, template in enumerate(spec.get(_LISTS[minor], ())):
-        _drop(template, old_templates[index] if index < len(old_templates) else {}, minor, gates)
+def drop_group(new: Object, minor: str) -> None:
+    """Drop fields of disabled gates."""
+    _drop(new.get("spec", {}), minor)
 
 
-def drop_group(new: Object, old: Object | None, minor: str, gates: Mapping[str, bool]) -> None:
-    """Drop fields of disabled gates from a PodGroup, unless the old one has them."""
-    _drop(new.get("spec", {}), (old or {}).get("spec", {}), minor, gates)
-
-
-def _drop(spec: Object, old: Object, minor: str, gates: Mapping[str, bool]) -> None:
-    for field, gate in _gated(minor).items():
-        if not gates.get(gate) and old.get(field) is None:
-            spec.pop(field, None)
-    if minor == "1.36" and not gates.get("WorkloadAwarePreemption"):
-        # Groups get the default back.
-        spec.pop("disruptionMode", None)
+def _drop(spec: Object, minor: str) -> None:
+    for field in _OFF[minor]:
+        spec.pop(field, None)
 
 
 def default_workload(workload: Object, minor: str) -> None:
@@ -99,7 +72,7 @@ def prepare_group(group: Object) -> None:
     group["status"] = {}
 
 
-def admit_group(kind: ResourceKind, group: Object, world: World, minor: str, gates: Mapping[str, bool]) -> None:
+def admit_group(kind: ResourceKind, group: Object, world: World, minor: str) -> None:
     """Protection, priority and, on 1.36, the Workload that must be there."""
     metadata, spec = group["metadata"], group["spec"]
 
@@ -108,7 +81,7 @@ def admit_group(kind: ResourceKind, group: Object, world: World, minor: str, gat
 
     if PROTECTION not in metadata.get("finalizers", ()):
         metadata["finalizers"] = [*metadata.get("finalizers", ()), PROTECTION]
-    if minor == "1.37" or gates.get("WorkloadAwarePreemption"):
+    if minor == "1.37":
         found = pods.resolve(spec.get("priorityClassName", ""), world, forbid)
         if spec.get("priority") not in {None, found.value}:
             raise forbid(
@@ -118,8 +91,6 @@ def admit_group(kind: ResourceKind, group: Object, world: World, minor: str, gat
         spec["priority"] = found.value
         if found.class_name:
             spec["priorityClassName"] = found.class_name
-        if gates.get("PodGroupPreemptionPolicy"):
-            spec.setdefault("preemptionPolicy", found.preemption)
     reference = ((spec.get("podGroupTemplateRef") or {}).get("workload") or {}) if minor == "1.36" else {}
     if reference.get("workloadName") and reference.get("podGroupTemplateName"):
         why = _missing(
@@ -154,7 +125,7 @@ def validate_workload(new: Object, old: Object | None, minor: str) -> Causes:
     elif minor == "1.35":
         _groups_1_35(templates, path, causes)
     else:
-        _templates(spec, templates, minor, causes)
+        _templates(templates, minor, causes)
     if old is not None:
         _workload_change(new, old, minor, causes)
     return causes
@@ -174,15 +145,12 @@ def _controller(reference: Object | None, causes: Causes) -> None:
             causes.invalid_each(f"spec.controllerRef.{field}", value, metadata.path_segment(value))
 
 
-def _templates(spec: Object, templates: list[Object], minor: str, causes: Causes) -> None:
+def _templates(templates: list[Object], minor: str, causes: Causes) -> None:
     path = "spec.podGroupTemplates"
     if not templates and minor == "1.36":
         causes.required(path)
-    elif not templates and not spec.get("compositePodGroupTemplates"):
+    elif not templates:
         causes.invalid("spec", "", "must specify one of: `podGroupTemplates`, `compositePodGroupTemplates`")
-    elif templates and spec.get("compositePodGroupTemplates"):
-        message = "must specify exactly one of: `podGroupTemplates`, `compositePodGroupTemplates`"
-        causes.invalid("spec", "{podGroupTemplates, compositePodGroupTemplates}", message)
     if len(templates) > MAX_TEMPLATES:
         # Nothing else is checked then.
         causes.too_many(path, len(templates), MAX_TEMPLATES)
@@ -205,15 +173,9 @@ def _templates(spec: Object, templates: list[Object], minor: str, causes: Causes
 def _scheduling(spec: Object, path: str, minor: str, causes: Causes) -> None:
     """What templates and groups have in common."""
     _policy(spec.get("schedulingPolicy", {}), f"{path}.schedulingPolicy", causes)
-    topology = (spec.get("schedulingConstraints") or {}).get("topology", [])
-    if len(topology) > 1:
-        causes.too_many(f"{path}.schedulingConstraints.topology", len(topology), 1)
     mode = spec.get("disruptionMode")
-    if mode is not None:
-        if minor == "1.37":
-            _union(mode, ("single", "all"), f"{path}.disruptionMode", causes)
-        elif mode not in {"Pod", "PodGroup"}:
-            causes.unsupported(f"{path}.disruptionMode", mode, ("Pod", "PodGroup"))
+    if mode is not None and minor == "1.37":
+        _union(mode, ("single", "all"), f"{path}.disruptionMode", causes)
     name = spec.get("priorityClassName", "")
     if name:
         causes.invalid_each(f"{path}.priorityClassName", name, metadata.dns_subdomain(name))
@@ -302,7 +264,7 @@ def _templates_change(new: list[Object], old: list[Object], causes: Causes) -> N
             causes.forbidden(f"{path}[{index}]", "item may not be added")
             continue
         _policy_change(template, earlier, f"{path}[{index}].schedulingPolicy", causes)
-        _fixed(template, earlier, _TEMPLATE_FIXED, f"{path}[{index}]", causes)
+        _fixed(template, earlier, _FIXED, f"{path}[{index}]", causes)
     for name in before:
         if name not in present:
             causes.forbidden(path, "item may not be removed")
@@ -335,7 +297,7 @@ def validate_group(new: Object, old: Object | None, subresource: str, minor: str
     if subresource == "status":
         return causes
     spec, before = new["spec"], old["spec"]
-    _fixed(spec, before, [field for field in _GROUP_FIXED if field.endswith("Ref")], "spec", causes)
+    _fixed(spec, before, ("podGroupTemplateRef", "workloadRef"), "spec", causes)
     if spec.get("schedulingPolicy") != before.get("schedulingPolicy"):
         if minor == "1.37":
             changed = Causes()
@@ -345,7 +307,7 @@ def validate_group(new: Object, old: Object | None, subresource: str, minor: str
             causes += changed
         else:
             _fixed(spec, before, ("schedulingPolicy",), "spec", causes)
-    _fixed(spec, before, [field for field in _GROUP_FIXED if not field.endswith("Ref")], "spec", causes)
+    _fixed(spec, before, _FIXED, "spec", causes)
     return causes
 
 

@@ -5,7 +5,6 @@ Counts, policies, pods and the status are not checked.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any, Final
 
 from gangctl.sandbox import errors
@@ -72,33 +71,15 @@ def prepare_create(job: Object) -> None:
         metadata["labels"] = dict(labels)
 
 
-def admit(kind: ResourceKind, new: Object, old: Object, world: World, gates: Mapping[str, bool]) -> None:
+def admit(kind: ResourceKind, new: Object, old: Object, world: World) -> None:
     """The JobValidation plugin of 1.36: the parallelism of a Job in a gang is immutable."""
-    if not (gates.get("GenericWorkload") or gates.get("WorkloadWithJob")):
-        return
     if new["spec"].get("parallelism") == old["spec"].get("parallelism"):
         return
-    group = _gang_of(old, world)
-    if group is not None:
-        name = group["metadata"]["name"]
+    name = (old["spec"]["template"]["spec"].get("schedulingGroup") or {}).get("podGroupName", "")
+    group = world("podgroups.scheduling.k8s.io", old["metadata"]["namespace"], name)
+    if group is not None and "gang" in group["spec"].get("schedulingPolicy", {}):
         message = f'cannot change parallelism for a Job referencing gang-scheduled PodGroup "{name}"'
         raise errors.forbidden(kind, new["metadata"]["name"], message)
-
-
-def _gang_of(job: Object, world: World) -> Object | None:
-    namespace, resource = job["metadata"]["namespace"], "podgroups.scheduling.k8s.io"
-    reference = job["spec"]["template"]["spec"].get("schedulingGroup")
-    if reference is not None:
-        groups = [world(resource, namespace, reference.get("podGroupName", ""))]
-    else:
-        uid = job["metadata"]["uid"]
-        groups = [each for each in world.all(resource, namespace) if _controls(uid, each)]
-    gangs = [each for each in groups if each is not None and "gang" in each["spec"].get("schedulingPolicy", {})]
-    return gangs[0] if gangs else None
-
-
-def _controls(uid: str, obj: Object) -> bool:
-    return any(each.get("controller") and each["uid"] == uid for each in obj["metadata"].get("ownerReferences", ()))
 
 
 def validate(new: Object, old: Object | None, subresource: str, minor: str) -> Causes:
