@@ -214,7 +214,7 @@ def _strategic_list(value: list[Any], patch: list[Any], path: tuple[str, ...]) -
     merged = list(value)
     for item in patch:
         if not isinstance(item, dict) or key not in item:
-            raise StatusError(500, "", f"map: {_in_go(item)} does not contain declared merge key: {key}")
+            raise StatusError(500, "", f"map: {item} does not contain declared merge key: {key}")
         places = [at for at, other in enumerate(merged) if isinstance(other, dict) and other.get(key) == item[key]]
         if item.get(_DIRECTIVE) == "delete":
             merged = [other for at, other in enumerate(merged) if at not in places]
@@ -223,15 +223,6 @@ def _strategic_list(value: list[Any], patch: list[Any], path: tuple[str, ...]) -
         else:
             merged.append(_strategic({}, item, path))
     return merged
-
-
-def _in_go(value: Any) -> str:
-    """A value as Go prints it: ``map[image:j]``."""
-    if isinstance(value, dict):
-        return f"map[{' '.join(f'{key}:{_in_go(value[key])}' for key in sorted(value))}]"
-    if isinstance(value, list):
-        return f"[{' '.join(map(_in_go, value))}]"
-    return str(value)
 
 
 def _reorder(value: dict[str, Any], name: str, order: list[Any], key: str | None) -> None:

@@ -170,7 +170,7 @@ async def test_a_strategic_patch_merges_lists_by_key(server: Server, namespace: 
         server.api.patch(pods(namespace, "c"), {"spec": {"containers": [{"image": "j"}]}}, kind="strategic"),
         500,
         "",
-        "map: map[image:j] does not contain declared merge key: name",
+        saying="does not contain declared merge key: name",
     )
 
     # Custom resources have no strategic merge.

@@ -10,7 +10,6 @@ from tests.sandbox.asking import create, messages, patch, patch_refused, refused
 WORKLOADS, GROUPS = "workloads.scheduling.k8s.io", "podgroups.scheduling.k8s.io"
 NEWER = ("1.37", "1.36")
 MINORS = (*NEWER, "1.35")
-IN_GO = '[{"Name":"a","Policy":{"Basic":null,"Gang":{"MinCount":3}}}]'
 OTHER_PRIORITY = (
     "priority set in the pod group (7) must match the priority computed (0) based on the priority class set in the spec"
 )
@@ -105,20 +104,13 @@ async def test_on_1_37_the_policy_of_a_group_is_immutable() -> None:
     assert changed["spec"]["schedulingPolicy"] == {"gang": {"minCount": 7}}
 
 
-@each(
-    ("minor", "words"),
-    [
-        ("1.36", "spec.podGroupTemplates: Invalid value: null: field is immutable"),
-        (
-            "1.35",
-            f"podGroups: Invalid value: {IN_GO}: field is immutable",
-        ),
-    ],
-)
-async def test_before_1_37_templates_are_immutable(minor: str, words: str) -> None:
+@each(("minor", "path"), [("1.36", "spec.podGroupTemplates"), ("1.35", "podGroups")])
+async def test_before_1_37_templates_are_immutable(minor: str, path: str) -> None:
     api = Api(minor)
     await create(api, WORKLOADS, spec=templates(minor, a=2))
-    assert messages(await patch_refused(api, WORKLOADS, {"spec": templates(minor, a=3)})) == [words]
+    (words,) = messages(await patch_refused(api, WORKLOADS, {"spec": templates(minor, a=3)}))
+    assert words.startswith(f"{path}: Invalid value: ")
+    assert words.endswith(": field is immutable")
 
 
 @each("minor", NEWER)

@@ -114,11 +114,10 @@ def _missing(reference: Object, workload: Object | None) -> str:
 def validate_workload(new: Object, old: Object | None, minor: str) -> Causes:
     """Errors of a Workload, or of a change of one."""
     causes = validate_metadata(new, old)
-    spec, field = new.get("spec", {}), _LISTS[minor]
+    field = _LISTS[minor]
     path, templates = f"spec.{field}", new.get("spec", {}).get(field, [])
     if minor == "1.37" and len({(each.get("priorityClassName", ""), each.get("priority")) for each in templates}) > 1:
         causes.invalid("spec", None, "detected multiple priority configurations")
-    _controller(spec.get("controllerRef"), causes)
     if old is not None and minor == "1.36" and _changed(new, old, field):
         # Declarative validation checks immutable fields no further.
         causes.invalid(path, None, "field is immutable")
@@ -129,20 +128,6 @@ def validate_workload(new: Object, old: Object | None, minor: str) -> Causes:
     if old is not None:
         _workload_change(new, old, minor, causes)
     return causes
-
-
-def _controller(reference: Object | None, causes: Causes) -> None:
-    if reference is None:
-        return
-    group = reference.get("apiGroup", "")
-    if group:
-        causes.invalid_each("spec.controllerRef.apiGroup", group, metadata.dns_subdomain(group))
-    for field in ("kind", "name"):
-        value = reference.get(field, "")
-        if not value:
-            causes.required(f"spec.controllerRef.{field}")
-        else:
-            causes.invalid_each(f"spec.controllerRef.{field}", value, metadata.path_segment(value))
 
 
 def _templates(templates: list[Object], minor: str, causes: Causes) -> None:
@@ -232,26 +217,14 @@ def _changed(new: Object, old: Object, field: str) -> bool:
 
 
 def _workload_change(new: Object, old: Object, minor: str, causes: Causes) -> None:
-    if _changed(new, old, "controllerRef") and (minor != "1.35" or "controllerRef" in old["spec"]):
-        value = None if minor != "1.35" else new["spec"].get("controllerRef")
-        path = "spec.controllerRef" if minor != "1.35" else "controllerRef"
-        causes.invalid(path, value, "field is immutable")
+    if _changed(new, old, "controllerRef"):
+        causes.invalid("spec.controllerRef", None, "field is immutable")
     if not _changed(new, old, _LISTS[minor]):
         return
     if minor == "1.35":
-        # This error has no path, and prints Go structs.
-        causes.invalid(
-            "podGroups", [_go_struct(each) for each in new["spec"].get("podGroups", ())], "field is immutable"
-        )
+        causes.invalid("podGroups", new["spec"].get("podGroups"), "field is immutable")
     elif minor == "1.37":
         _templates_change(new["spec"].get("podGroupTemplates", []), old["spec"].get("podGroupTemplates", []), causes)
-
-
-def _go_struct(group: Object) -> Object:
-    policy = group.get("policy", {})
-    gang = policy.get("gang")
-    spelled = {"Basic": policy.get("basic"), "Gang": None if gang is None else {"MinCount": gang.get("minCount", 0)}}
-    return {"Name": group.get("name", ""), "Policy": spelled}
 
 
 def _templates_change(new: list[Object], old: list[Object], causes: Causes) -> None:
