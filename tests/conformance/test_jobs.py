@@ -54,26 +54,7 @@ async def test_a_job_is_defaulted(server: Server, namespace: str) -> None:
     assert "completions" not in spec
 
 
-async def test_the_selector_and_the_name_of_a_job_are_validated(server: Server, path: str, namespace: str) -> None:
-    # A selector stays.
-    await refused(
-        server.api.patch(path, {"spec": {"selector": {"matchLabels": {"x": "y"}}}}),
-        422,
-        "Invalid",
-        saying="field is immutable",
-        causes=[("FieldValueInvalid", "spec.selector"), ("FieldValueInvalid", "spec.template.metadata.labels")],
-    )
-
-    # A selector is not written by hand.
-    await refused(
-        server.api.create(jobs(namespace), job("b", selector={"matchLabels": {"a": "b"}})),
-        422,
-        "Invalid",
-        saying=["`selector` not auto-generated", "`selector` does not match template `labels`"],
-        causes=[("FieldValueInvalid", "spec.selector"), ("FieldValueInvalid", "spec.template.metadata.labels")],
-    )
-
-    # A jobs name becomes a label.
+async def test_the_name_of_a_job_becomes_a_label_and_is_validated(server: Server, namespace: str) -> None:
     await refused(
         server.api.create(jobs(namespace), job("n" * 64)),
         422,

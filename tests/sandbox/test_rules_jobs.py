@@ -5,7 +5,7 @@ from __future__ import annotations
 from gangctl.sandbox.api import Api
 from gangctl.sandbox.objects import Object, copy
 from tests.rows import each
-from tests.sandbox.asking import create, messages, patch, patch_refused, refused
+from tests.sandbox.asking import create, messages, patch, patch_refused
 
 JOBS = "jobs.batch"
 MINORS = ("1.37", "1.36", "1.35")
@@ -68,13 +68,6 @@ async def test_a_generated_job_name_is_in_the_labels() -> None:
     created = await create(Api(), JOBS, "", metadata={"generateName": "run-"}, spec=job())
     assert created["metadata"]["name"].startswith("run-")
     assert created["spec"]["template"]["metadata"]["labels"]["job-name"] == created["metadata"]["name"]
-
-
-async def test_a_job_selects_its_pods() -> None:
-    assert messages(await refused(Api(), JOBS, spec=job(manualSelector=True))) == [
-        "spec.selector: Required value",
-        "spec.template.metadata.labels: Invalid value: null: `selector` does not match template `labels`",
-    ]
 
 
 @each("minor", MINORS)

@@ -1,6 +1,6 @@
 """Jobs: defaults, the generated selector, and mutable fields, with the messages of ``batch/v1`` validation.
 
-Counts, policies, pods and the status are not checked.
+Counts, policies, selectors, pods and the status are not checked.
 """
 
 from __future__ import annotations
@@ -13,14 +13,20 @@ from gangctl.sandbox.objects import Object, copy, keep
 from gangctl.sandbox.rules.metadata import Causes, validate_labels, validate_metadata
 from gangctl.sandbox.rules.pods import default_conditions, default_template, validate_reference
 from gangctl.sandbox.rules.world import World
-from gangctl.sandbox.selectors import selector_object_test
 
 _MAX_INT32: Final = 2**31 - 1
 _BACKOFF_LIMIT: Final = 6
 _NAME_LABELS: Final = ("job-name", "batch.kubernetes.io/job-name")
 _UID_LABELS: Final = ("controller-uid", "batch.kubernetes.io/controller-uid")
 _UID_LABEL: Final = "batch.kubernetes.io/controller-uid"
-_IMMUTABLE: Final = ("completionMode", "podFailurePolicy", "backoffLimitPerIndex", "managedBy", "successPolicy")
+_IMMUTABLE: Final = (
+    "selector",
+    "completionMode",
+    "podFailurePolicy",
+    "backoffLimitPerIndex",
+    "managedBy",
+    "successPolicy",
+)
 # What may change in the template of a suspended Job.
 _DIRECTIVES: Final = ("nodeSelector", "tolerations", "schedulingGates")
 
@@ -87,10 +93,7 @@ def validate(new: Object, old: Object | None, subresource: str, minor: str) -> C
     causes = validate_metadata(_with_own_labels(new) if old is None else new, old)
     if subresource:
         return causes
-    if old is None or (minor != "1.37" and new["spec"].get("selector") != old["spec"].get("selector")):
-        _generated_selector(new, causes)
     _pod_template(new["spec"]["template"], causes)
-    _selects_own_pods(new["spec"], causes)
     if old is not None:
         _change(new["spec"], old, minor, causes)
     return causes
@@ -104,30 +107,6 @@ def _with_own_labels(job: Object) -> Object:
     return {**job, "metadata": {key: value for key, value in job["metadata"].items() if key != "labels"}}
 
 
-def _generated_selector(job: Object, causes: Causes) -> None:
-    spec = job["spec"]
-    if spec.get("manualSelector"):
-        if "selector" not in spec:
-            causes.required("spec.selector")
-        return
-    wanted = {"matchLabels": {_UID_LABEL: job["metadata"]["uid"]}}
-    labels = spec["template"]["metadata"].get("labels", {})
-    for keys, value in ((_UID_LABELS, job["metadata"]["uid"]), (_NAME_LABELS, job["metadata"].get("name", ""))):
-        for key in reversed(keys):
-            if labels.get(key) != value:
-                message = f"must be '{value}'"
-                causes.invalid("spec.template.metadata.labels", labels, message)
-    if spec.get("selector") != wanted:
-        causes.invalid("spec.selector", spec.get("selector"), "`selector` not auto-generated")
-
-
-def _selects_own_pods(spec: Object, causes: Causes) -> None:
-    labels = spec["template"]["metadata"].get("labels")
-    selector = spec.get("selector")
-    if selector is None or not selector_object_test(selector)(labels or {}):
-        causes.invalid("spec.template.metadata.labels", labels, "`selector` does not match template `labels`")
-
-
 def _pod_template(template: Object, causes: Causes) -> None:
     # Not metadata.labels: as in the server.
     validate_labels(template["metadata"].get("labels", {}), "spec.template.labels", causes)
@@ -137,8 +116,6 @@ def _pod_template(template: Object, causes: Causes) -> None:
 def _change(spec: Object, old_job: Object, minor: str, causes: Causes) -> None:
     old = old_job["spec"]
     _completions(spec, old, causes)
-    if spec.get("selector") != old.get("selector"):
-        causes.invalid("spec.selector", spec.get("selector"), "field is immutable")
     _template(spec, old_job, minor, causes)
     for field in _IMMUTABLE:
         if spec.get(field) != old.get(field):
