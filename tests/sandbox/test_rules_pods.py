@@ -21,11 +21,10 @@ def pod(**spec: object) -> Object:
 
 
 async def test_a_new_pod_is_defaulted() -> None:
-    created = await create(Api(), PODS, spec=pod(volumes=[{"name": "v", "configMap": {"name": "m"}}]))
+    created = await create(Api(), PODS, spec=pod())
     lost = {"operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300}
     assert created["status"] == {"phase": "Pending", "qosClass": "BestEffort"}
     assert created["spec"] == {
-        "volumes": [{"name": "v", "configMap": {"name": "m", "defaultMode": 420}}],
         "containers": [
             {
                 **CONTAINER,

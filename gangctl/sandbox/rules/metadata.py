@@ -31,12 +31,8 @@ def too_long(limit: int, unit: str = "bytes") -> str:
 
 
 def _regex(text: str, pattern: str, *examples: str) -> str:
-    message = "".join(f"'{example}',  or " if more else f"'{example}'" for example, more in _more(examples))
+    message = ",  or ".join(f"'{example}'" for example in examples)
     return f"{text} (e.g. {message}, regex used for validation is '{pattern}')"
-
-
-def _more(examples: tuple[str, ...]) -> list[tuple[str, bool]]:
-    return [(example, index < len(examples) - 1) for index, example in enumerate(examples)]
 
 
 def dns_label(text: str) -> list[str]:

@@ -1,8 +1,8 @@
 """Pods and pod templates: defaults, admission by plugins, the gang reference, and what may change.
 
 Priorities come from PriorityClasses, as in the Priority admission plugin. The gang reference is kept or dropped by
-feature gate. The token volume of the service account is left out, and a service account of the name ``default`` need
-not exist: nothing here reads them.
+feature gate. The token volume of the service account and the defaults of probes, hooks and volumes are left out, and a
+service account of the name ``default`` need not exist: nothing here reads them.
 """
 
 from __future__ import annotations
@@ -19,8 +19,6 @@ from gangctl.sandbox.rules import metadata
 from gangctl.sandbox.rules.metadata import Causes, validate_metadata
 from gangctl.sandbox.rules.world import World
 
-_PROBES: Final = ("livenessProbe", "readinessProbe", "startupProbe")
-_PROBE_DEFAULTS: Final = {"timeoutSeconds": 1, "periodSeconds": 10, "successThreshold": 1, "failureThreshold": 3}
 _SPEC_DEFAULTS: Final = {
     "dnsPolicy": "ClusterFirst",
     "restartPolicy": "Always",
@@ -35,9 +33,6 @@ _CONTAINER_STATUS: Final[Object] = {
     "image": "",
     "imageID": "",
 }
-_FILE_MODE: Final = 0o644
-_TOKEN_SECONDS: Final = 3600
-_VOLUMES_WITH_MODE: Final = ("configMap", "secret", "downwardAPI", "projected")
 # What the DefaultTolerationSeconds plugin adds: by default a pod tolerates a lost node for five minutes.
 _TOLERATED: Final = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
 _TOLERATION_SECONDS: Final = 300
@@ -65,8 +60,6 @@ def default_spec(spec: Object) -> None:
     spec.setdefault("securityContext", {})
     for container in containers(spec):
         _default_container(container)
-    for volume in spec.get("volumes", ()):
-        _default_volume(volume)
     for constraint in spec.get("topologySpreadConstraints", ()):
         constraint.setdefault("whenUnsatisfiable", "DoNotSchedule")
 
@@ -107,35 +100,6 @@ def _default_container(container: Object) -> None:
     container.setdefault("imagePullPolicy", _pull_policy(container.get("image", "")))
     for port in container.get("ports", ()):
         port.setdefault("protocol", "TCP")
-    for field in _PROBES:
-        probe = container.get(field)
-        if probe is not None:
-            for name, value in _PROBE_DEFAULTS.items():
-                probe.setdefault(name, value)
-            _default_action(probe)
-    for hook in container.get("lifecycle", {}).values():
-        if isinstance(hook, dict):
-            _default_action(hook)
-    for variable in container.get("env", ()):
-        _default_source(variable.get("valueFrom", {}))
-
-
-def _default_source(source: Object) -> None:
-    """Defaults of a downward API reference."""
-    if "fieldRef" in source:
-        source["fieldRef"].setdefault("apiVersion", "v1")
-    if "resourceFieldRef" in source:
-        source["resourceFieldRef"].setdefault("divisor", "0")
-
-
-def _default_action(action: Object) -> None:
-    get = action.get("httpGet")
-    if get is not None:
-        get.setdefault("path", "/")
-        get.setdefault("scheme", "HTTP")
-    grpc = action.get("grpc")
-    if grpc is not None:
-        grpc.setdefault("service", "")
 
 
 def _pull_policy(image: str) -> str:
@@ -144,30 +108,6 @@ def _pull_policy(image: str) -> str:
         return "IfNotPresent"
     tag = re.search(r":([\w.-]+)$", image)
     return "Always" if tag is None or tag[1] == "latest" else "IfNotPresent"
-
-
-def _default_volume(volume: Object) -> None:
-    if len(volume) <= 1:
-        # A volume of no kind is an emptyDir.
-        volume["emptyDir"] = {}
-    for field in _VOLUMES_WITH_MODE:
-        if isinstance(volume.get(field), dict):
-            volume[field].setdefault("defaultMode", _FILE_MODE)
-    if isinstance(volume.get("hostPath"), dict):
-        volume["hostPath"].setdefault("type", "")
-    for source in volume.get("projected", {}).get("sources", ()):
-        token = source.get("serviceAccountToken")
-        if token is not None:
-            token.setdefault("expirationSeconds", _TOKEN_SECONDS)
-    items = [*volume.get("downwardAPI", {}).get("items", ())]
-    for source in volume.get("projected", {}).get("sources", ()):
-        items += source.get("downwardAPI", {}).get("items", ())
-    for item in items:
-        _default_source(item)
-    claim = volume.get("ephemeral", {}).get("volumeClaimTemplate")
-    if claim is not None:
-        claim.setdefault("metadata", {})
-        claim.setdefault("spec", {}).setdefault("volumeMode", "Filesystem")
 
 
 def add_default_tolerations(spec: Object) -> None:
