@@ -1,8 +1,7 @@
 """The verbs of an API server, without HTTP: what simulated controllers call, and what :mod:`http` puts on the wire.
 
 Bodies and returned objects are copied: the caller may change both. Failures are :class:`errors.StatusError`. Warnings
-for the client are appended to the ``warnings`` list of the call, if one is given. ``pods/binding`` is how a scheduler
-puts a pod on a node.
+for the client are appended to the ``warnings`` list of the call, if one is given.
 """
 
 from __future__ import annotations
@@ -22,7 +21,6 @@ from gangctl.sandbox.caller import (
     WriteOptions,
 )
 from gangctl.sandbox.deletion import FIRST_NAMESPACES, Deletion
-from gangctl.sandbox.errors import Cause
 from gangctl.sandbox.kinds import NEWEST, ResourceKind
 from gangctl.sandbox.objects import Object, copy, now, uid
 from gangctl.sandbox.patches import PatchType
@@ -30,58 +28,6 @@ from gangctl.sandbox.reads import ListQuery, ObjectList
 from gangctl.sandbox.registry import Backend, Registry
 from gangctl.sandbox.store import REMEMBERED, Store, Stored
 from gangctl.sandbox.writes import Write
-
-
-async def bind(write: Write, body: Object) -> None:
-    """Set the node of a pod and its condition PodScheduled, and copy the binding's annotations.
-
-    StatusError: 404 without the pod, 409 when it has a node, is gated or is being deleted, 422 without a target.
-    """
-    target = body.get("target") or {}
-    node = target.get("name", "")
-    if not node:
-        cause = Cause("FieldValueRequired", "target.name", "Required value")
-        raise errors.invalid(_binding_kind(write), write.name, [cause])
-    given_uid = (body.get("metadata") or {}).get("uid", "")
-
-    def bound(old: Object) -> Object:
-        _refuse(write, old, given_uid)
-        new = copy(old)
-        del new["metadata"]["resourceVersion"]
-        annotations = (body.get("metadata") or {}).get("annotations") or {}
-        if annotations:
-            new["metadata"]["annotations"] = {**new["metadata"].get("annotations", {}), **annotations}
-        new.setdefault("spec", {})["nodeName"] = node
-        conditions = new.setdefault("status", {}).setdefault("conditions", [])
-        conditions[:] = [each for each in conditions if each.get("type") != "PodScheduled"]
-        conditions.append(
-            {"type": "PodScheduled", "status": "True", "lastProbeTime": None, "lastTransitionTime": now()}
-        )
-        return new
-
-    await writes.change(write, bound)
-
-
-def _refuse(write: Write, pod: Object, given_uid: str) -> None:
-    metadata, spec = pod["metadata"], pod.get("spec") or {}
-    if given_uid not in {"", metadata["uid"]}:
-        why = f"Precondition failed: UID in precondition: {given_uid}, UID in object meta: {metadata['uid']}"
-        raise errors.conflict(write.kind, write.name, why)
-    if "deletionTimestamp" in metadata:
-        raise _conflict(write, f"pod {write.name} is being deleted, cannot be assigned to a host")
-    if spec.get("nodeName"):
-        raise _conflict(write, f'pod {write.name} is already assigned to node "{spec["nodeName"]}"')
-    if spec.get("schedulingGates"):
-        raise _conflict(write, f"pod {write.name} has non-empty .spec.schedulingGates")
-
-
-def _conflict(write: Write, why: str) -> errors.StatusError:
-    message = f'Operation cannot be fulfilled on pods/binding "{write.name}": {why}'
-    return errors.StatusError(409, "Conflict", message, {"name": write.name, "kind": "pods/binding"})
-
-
-def _binding_kind(write: Write) -> ResourceKind:
-    return ResourceKind("", "v1", "bindings", "Binding", verbs=write.kind.verbs)
 
 
 __all__ = [
@@ -294,12 +240,31 @@ class Api:
                     raise
         return ObjectList([copy(stored.obj) for stored in page.items], str(page.revision))
 
-    async def bind(
-        self, namespace: str, name: str, body: Object, caller: Caller, options: WriteOptions = DEFAULT_WRITE
-    ) -> None:
-        """POST ``pods/binding``: put a pod on the node that ``body`` (``v1`` Binding) targets; 409 when it has one."""
-        write = Write(self.backend, self.kind("pods"), namespace, caller, options, [], name, "binding")
-        await bind(write, body)
+    async def bind(self, namespace: str, name: str, pod_uid: str, node: str, caller: Caller) -> None:
+        """Put exactly this pod on a node, as ``pods/binding`` does for a scheduler.
+
+        StatusError: 404 without it, 409 when it is another one, has a node, or is being deleted.
+        """
+        kind = self.kind("pods")
+
+        def bound(old: Object) -> Object:
+            if old["metadata"]["uid"] != pod_uid or "deletionTimestamp" in old["metadata"]:
+                raise errors.conflict(kind, name, f"pod {name} is being deleted, cannot be assigned to a host")
+            if old["spec"].get("nodeName"):
+                why = f'pod {name} is already assigned to node "{old["spec"]["nodeName"]}"'
+                raise errors.conflict(kind, name, why)
+            new = copy(old)
+            del new["metadata"]["resourceVersion"]
+            new["spec"]["nodeName"] = node
+            conditions = new["status"].setdefault("conditions", [])
+            conditions[:] = [each for each in conditions if each["type"] != "PodScheduled"]
+            conditions.append(
+                {"type": "PodScheduled", "status": "True", "lastProbeTime": None, "lastTransitionTime": now()}
+            )
+            return new
+
+        write = Write(self.backend, kind, namespace, caller, DEFAULT_WRITE, [], name, "binding")
+        await writes.change(write, bound)
 
     def _make_namespaces(self) -> None:
         kind = self.kind("namespaces")

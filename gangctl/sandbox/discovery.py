@@ -22,7 +22,6 @@ from gangctl.sandbox.store import Store
 
 _GROUP_SUFFIX: Final = ".k8s.io"
 _SUBRESOURCE_VERBS: Final = {"status": ["get", "patch", "update"], "finalize": ["update"]}
-_SUBRESOURCE_KINDS: Final = {"binding": ("", "v1", "Binding"), "eviction": ("policy", "v1", "Eviction")}
 
 
 def paths(registry: Registry) -> Object:
@@ -127,11 +126,11 @@ def _entries(kind: ResourceKind) -> Iterable[Object]:
         entry["storageVersionHash"] = base64.b64encode(digest[:8]).decode()
     yield entry
     for name in sorted(kind.subresources):
-        group_name, version_name, subkind = _SUBRESOURCE_KINDS.get(name, ("", "", kind.kind))
         sub: Object = {"name": f"{kind.plural}/{name}", "singularName": "", "namespaced": kind.namespaced}
         if name == "eviction":
-            sub |= {"group": group_name, "version": version_name}
-        yield {**sub, "kind": subkind, "verbs": _SUBRESOURCE_VERBS.get(name, ["create"])}
+            yield {**sub, "group": "policy", "version": "v1", "kind": "Eviction", "verbs": ["create"]}
+        else:
+            yield {**sub, "kind": kind.kind, "verbs": _SUBRESOURCE_VERBS[name]}
 
 
 SchemaOf = Callable[[ResourceKind], Mapping[str, Any] | None]

@@ -142,7 +142,7 @@ CORE: Final = (
                  subresources=frozenset({"status", "finalize"}), verbs=ALL_VERBS - {"deletecollection"},
                  field_labels=("status.phase",)),
     ResourceKind("", "v1", "pods", "Pod", short_names=("po",), categories=("all",), generation=True,
-                 subresources=frozenset({"status", "binding", "eviction"}), field_labels=_POD_FIELDS),
+                 subresources=frozenset({"status", "eviction"}), field_labels=_POD_FIELDS),
     ResourceKind("", "v1", "nodes", "Node", namespaced=False, short_names=("no",), subresources=_STATUS,
                  field_labels=("spec.unschedulable",)),
     ResourceKind("", "v1", "events", "Event", short_names=("ev",), storage="events", field_labels=_EVENT_FIELDS,

@@ -20,7 +20,6 @@ _OBJECT: Final[Mapping[str, str]] = {"GET": "get", "PUT": "update", "PATCH": "pa
 _SUBRESOURCE: Final[Mapping[str, Mapping[str, str]]] = {
     "status": {"GET": "get", "PUT": "update", "PATCH": "patch"},
     "finalize": {"PUT": "update"},
-    "binding": {"POST": "create"},
     "eviction": {"POST": "create"},
 }
 _NAMESPACE_SUBRESOURCES: Final = frozenset({"status", "finalize"})

@@ -57,7 +57,6 @@ def user_info(caller: Caller) -> Object:
 
 
 FindUser = Callable[[str], Caller | None]
-_SUBRESOURCE_TYPES: Final = {"binding": ("v1", "Binding"), "eviction": ("policy/v1", "Eviction")}
 _OK: Final = 200
 _CREATED: Final = 201
 
@@ -171,14 +170,11 @@ class Verbs:
     async def _create(self, exchange: Exchange) -> Answer:
         target, query = exchange.target, exchange.query
         options = parameters.write_options(query)
-        body = exchange.decode(*_SUBRESOURCE_TYPES.get(target.subresource, ()))
+        body = exchange.decode("policy/v1", "Eviction") if target.subresource else exchange.decode()
         payloads.check_typed(target.kind, body)
         if target.kind.verbs == CREATE_ONLY:
             reviewed = answer(target.kind, body, exchange.caller, self._find_user)
             return payloads.of_json(reviewed, _CREATED)
-        if target.subresource == "binding":
-            await self._api.bind(exchange.namespace, target.name, body, exchange.caller, options)
-            return payloads.of_json(payloads.of_success(_CREATED), _CREATED)
         if target.subresource == "eviction":
             given = body.get("deleteOptions")
             evicted = exchange.deletion(parameters.delete_options(query, given))

@@ -105,7 +105,6 @@ async def test_gangs_are_served_only_in_the_version_of_the_minor(server: Server,
         pytest.param(
             "/apis/batch/v1", "jobs/status", {"singularName": "", "kind": "Job", "verbs": STATUS}, id="status"
         ),
-        pytest.param("/api/v1", "pods/binding", {"kind": "Binding", "verbs": ["create"]}, id="binding"),
         pytest.param(
             "/api/v1",
             "pods/eviction",

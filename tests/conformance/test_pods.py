@@ -84,24 +84,6 @@ async def test_only_mutable_fields_of_a_pod_are_changed(server: Server, namespac
     )
 
 
-async def test_binding_sets_the_node_and_the_condition(server: Server, namespace: str, node: str) -> None:
-    await create_pod(server, namespace, pod())
-    binding = {"metadata": {"name": "a"}, "target": {"kind": "Node", "name": node}}
-    answer = await send(server.api, "POST", f"{pods(namespace, 'a')}/binding", binding)
-    assert (answer.status, answer.body["status"]) == (201, "Success")
-    read = await server.api.get(pods(namespace, "a"))
-    assert read["spec"]["nodeName"] == node
-    (condition,) = read["status"]["conditions"]
-    assert (condition["type"], condition["status"]) == ("PodScheduled", "True")
-    await refused(
-        server.api.create(f"{pods(namespace, 'a')}/binding", binding),
-        409,
-        "Conflict",
-        f'Operation cannot be fulfilled on pods/binding "a": pod a is already assigned to node "{node}"',
-    )
-    await server.api.delete(pods(namespace, "a"), grace=0)
-
-
 async def test_pods_are_selected_by_node_and_phase(server: Server, bound: str, node: str) -> None:
     path = bound.rpartition("/")[0]
     assert names_of(await server.api.list(path, fieldSelector=f"spec.nodeName={node}")) == ["a"]

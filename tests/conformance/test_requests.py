@@ -54,7 +54,9 @@ async def test_an_unknown_path_is_404_in_plain_text(server: Server, path: str) -
         pytest.param("POST", path_of("v1", "configmaps"), id="post-without-namespace"),
         pytest.param("DELETE", path_of("v1", "namespaces"), id="delete-of-all-namespaces"),
         pytest.param("DELETE", jobs("default", "a") + "/status", id="delete-of-a-status"),
-        pytest.param("GET", path_of("v1", "pods", namespace="default", name="a") + "/binding", id="get-of-a-binding"),
+        pytest.param(
+            "GET", path_of("v1", "pods", namespace="default", name="a") + "/eviction", id="get-of-an-eviction"
+        ),
         pytest.param("GET", path_of("authorization.k8s.io/v1", "selfsubjectaccessreviews"), id="get-of-reviews"),
         pytest.param("POST", "/version", id="post-to-version"),
     ],
@@ -157,5 +159,3 @@ async def test_a_body_for_another_namespace_is_400(server: Server, namespace: st
         assert answer.body["message"] == (
             "the namespace of the provided object does not match the namespace sent on the request"
         )
-
-

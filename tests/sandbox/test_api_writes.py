@@ -214,16 +214,14 @@ async def test_admission_applies_to_dry_runs_and_its_warnings_are_returned() -> 
 
 async def test_a_pod_is_bound_once(api: Api) -> None:
     pods = api.kind("pods")
-    await api.create(pods, "default", {"metadata": {"name": "p"}, "spec": POD}, ME)
-    target = {"target": {"name": "n"}, "metadata": {"annotations": {"a": "1"}}}
-    await api.bind("default", "p", target, SYSTEM)
+    created = await api.create(pods, "default", {"metadata": {"name": "p"}, "spec": POD}, ME)
+    await api.bind("default", "p", created["metadata"]["uid"], "n", SYSTEM)
     pod = await api.get(pods, "default", "p")
     assert pod["spec"]["nodeName"] == "n"
-    assert pod["metadata"]["annotations"] == {"a": "1"}
     assert pod["metadata"]["generation"] == 1
     assert [(each["type"], each["status"]) for each in pod["status"]["conditions"]] == [("PodScheduled", "True")]
     with pytest.raises(StatusError, match=r'409 Conflict: .*pod p is already assigned to node "n"'):
-        await api.bind("default", "p", target, SYSTEM)
+        await api.bind("default", "p", created["metadata"]["uid"], "n", SYSTEM)
 
 
 async def test_events_are_shared_by_both_groups(api: Api) -> None:

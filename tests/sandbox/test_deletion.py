@@ -20,6 +20,11 @@ async def _create(api: Api, resource: str, **metadata: object) -> Object:
     return await api.create(kind, "default", body, ME)
 
 
+async def _create_bound(api: Api, **metadata: object) -> None:
+    created = await _create(api, "pods", **metadata)
+    await api.bind("default", "x", created["metadata"]["uid"], "n", SYSTEM)
+
+
 async def _gone(api: Api, resource: str) -> bool:
     return api.store.get(api.kind(resource).storage, ("default", "x")) is None
 
@@ -105,8 +110,7 @@ async def test_a_dry_run_deletes_nothing(api: Api) -> None:
 
 async def test_a_bound_pod_ends_gracefully(api: Api) -> None:
     pods = api.kind("pods")
-    await _create(api, "pods")
-    await api.bind("default", "x", {"target": {"name": "n"}}, SYSTEM)
+    await _create_bound(api)
     marked = await api.delete(pods, "default", "x", ME, DeleteOptions(grace_seconds=20))
     assert marked["metadata"]["deletionGracePeriodSeconds"] == 20
     assert marked["metadata"]["generation"] == 2
@@ -134,8 +138,7 @@ async def test_the_initial_namespaces_cannot_be_deleted(api: Api) -> None:
 
 async def test_removing_a_finalizer_does_not_shorten_a_pods_grace(api: Api) -> None:
     pods = api.kind("pods")
-    await _create(api, "pods", finalizers=["x/a"])
-    await api.bind("default", "x", {"target": {"name": "n"}}, SYSTEM)
+    await _create_bound(api, finalizers=["x/a"])
     await api.delete(pods, "default", "x", ME)
     await api.patch(pods, "default", "x", {"metadata": {"finalizers": None}}, "merge", ME)
     assert not await _gone(api, "pods")
@@ -144,9 +147,9 @@ async def test_removing_a_finalizer_does_not_shorten_a_pods_grace(api: Api) -> N
 @pytest.mark.parametrize("why", ["unbound", "finished"])
 async def test_a_pod_that_is_not_running_is_deleted_at_once(api: Api, why: str) -> None:
     pods = api.kind("pods")
-    await _create(api, "pods")
+    created = await _create(api, "pods")
     if why == "finished":
-        await api.bind("default", "x", {"target": {"name": "n"}}, SYSTEM)
+        await api.bind("default", "x", created["metadata"]["uid"], "n", SYSTEM)
         await api.patch(pods, "default", "x", {"status": {"phase": "Succeeded"}}, "merge", SYSTEM, subresource="status")
     await api.delete(pods, "default", "x", ME)
     assert await _gone(api, "pods")

@@ -37,7 +37,7 @@ async def test_discovery_lists_groups_and_resources(wire: Wire) -> None:
     assert [each["name"] for each in listed["resources"]] == ["podgroups", "podgroups/status", "workloads"]
     core: dict[str, Any] = {each["name"]: each for each in (await wire.get("/api/v1")).json["resources"]}
     assert core["pods"]["shortNames"] == ["po"]
-    assert core["pods/binding"]["kind"] == "Binding"
+    assert core["pods/eviction"]["kind"] == "Eviction"
     assert "deletecollection" not in core["namespaces"]["verbs"]
 
 

@@ -49,7 +49,7 @@ async def test_list_items_have_no_kind_except_of_custom_kinds(wire: Wire) -> Non
         ("PUT", CONFIGMAPS, 405),
         ("DELETE", "/api/v1/namespaces", 405),
         ("GET", "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", 405),
-        ("PATCH", f"{PODS}/p/binding", 405),
+        ("PATCH", f"{PODS}/p/eviction", 405),
     ],
 )
 async def test_unserved_resources_and_methods_are_refused(wire: Wire, method: str, path: str, status: int) -> None:
@@ -112,10 +112,9 @@ async def test_a_put_creates_where_the_kind_allows_it(wire: Wire) -> None:
     assert (await wire.send("PUT", f"{CONFIGMAPS}/a", {"metadata": {"name": "a"}})).status == 404
 
 
-async def test_pods_are_bound_and_evicted(wire: Wire) -> None:
-    await wire.send("POST", PODS, {"metadata": {"name": "p"}, "spec": {"containers": [{"name": "a", "image": "b"}]}})
-    bound = await wire.send("POST", f"{PODS}/p/binding", {"metadata": {"name": "p"}, "target": {"name": "n"}})
-    assert (bound.status, bound.json["status"]) == (201, "Success")
+async def test_a_pod_is_evicted(wire: Wire) -> None:
+    spec = {"containers": [{"name": "a", "image": "b"}], "nodeName": "n"}
+    await wire.send("POST", PODS, {"metadata": {"name": "p"}, "spec": spec})
     evicted = await wire.send("POST", f"{PODS}/p/eviction", {"metadata": {"name": "p"}})
     assert evicted.status == 201
     assert "deletionTimestamp" in (await wire.get(f"{PODS}/p")).json["metadata"]

@@ -177,14 +177,8 @@ class Binder(SimulatedController[str]):
 
     async def _bind(self, pod: Object, node: str) -> None:
         namespace, name = key_of(pod)
-        binding = {
-            "apiVersion": "v1",
-            "kind": "Binding",
-            "metadata": {"name": name, "namespace": namespace, "uid": pod["metadata"]["uid"]},
-            "target": {"apiVersion": "v1", "kind": "Node", "name": node},
-        }
         try:
-            await self.api.bind(namespace, name, binding, self.caller)
+            await self.api.bind(namespace, name, pod["metadata"]["uid"], node, self.caller)
         except StatusError as error:
             if error.code not in _PASSED_BY:
                 raise
