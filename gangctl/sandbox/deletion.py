@@ -27,10 +27,6 @@ _POD_GRACE: Final = 30
 _RETURNED: Final = frozenset({"pods", "services", "serviceaccounts"})
 FIRST_NAMESPACES: Final = ("default", "kube-public", "kube-system")
 """The namespaces that every cluster has and keeps."""
-JOB_WARNING: Final = (
-    "child pods are preserved by default when jobs are deleted; set propagationPolicy=Background to remove them or set "
-    "propagationPolicy=Orphan to suppress this warning"
-)
 
 
 @dataclass(slots=True)
@@ -74,7 +70,6 @@ async def delete(deletion: Deletion) -> Deleted:
         if store.get(kind.storage, deletion.key) is stored:
             break
     _refuse_lasting(deletion)
-    _warn(deletion)
     return _carry_out(deletion, stored, old)
 
 
@@ -188,11 +183,6 @@ def _precondition_failed(deletion: Deletion, why: str) -> StatusError:
 def _refuse_lasting(deletion: Deletion) -> None:
     if deletion.kind.qualified_name == "namespaces" and deletion.name in FIRST_NAMESPACES:
         raise errors.forbidden(deletion.kind, deletion.name, "this namespace may not be deleted")
-
-
-def _warn(deletion: Deletion) -> None:
-    if deletion.kind.qualified_name == "jobs.batch" and deletion.options.propagation is None:
-        deletion.warnings.append(JOB_WARNING)
 
 
 def _attributes(deletion: Deletion, old: Object) -> Attributes:

@@ -52,7 +52,6 @@ class StatusError(Exception):
         self.reason = reason
         self.message = message
         self.details = None if details is None else dict(details)
-        self.metadata: dict[str, Any] = {}
         self.retry_after = retry_after
         if retry_after is not None:
             self.details = {**(self.details or {}), "retryAfterSeconds": retry_after}
@@ -65,7 +64,7 @@ class StatusError(Exception):
         status: dict[str, Any] = {
             "kind": "Status",
             "apiVersion": "v1",
-            "metadata": self.metadata,
+            "metadata": {},
             "status": "Failure",
             "message": self.message,
         }
@@ -98,13 +97,6 @@ def already_exists(kind: ResourceKind, name: str, *, ending: bool = False) -> St
     if ending:
         message = f"object is being deleted: {message}"
     return StatusError(409, "AlreadyExists", message, _details(kind, name))
-
-
-def name_not_generated(kind: ResourceKind, name: str) -> StatusError:
-    """409 when no free name was found for a ``generateName``."""
-    why = "the server was not able to generate a unique name for the object"
-    message = f'{kind.qualified_name} "{name}" already exists, {why}'
-    return StatusError(409, "AlreadyExists", message, _details(kind, name), retry_after=1)
 
 
 OBJECT_MODIFIED: Final = "the object has been modified; please apply your changes to the latest version and try again"
@@ -169,15 +161,9 @@ def method_not_allowed() -> StatusError:
     return StatusError(405, "MethodNotAllowed", message, {})
 
 
-def expired(message: str = EXPIRED_MESSAGE, *, token: str = "") -> StatusError:
-    """410 for a resourceVersion, or a continue token, that is older than what the server keeps.
-
-    ``token`` continues the list without consistency.
-    """
-    error = StatusError(410, "Expired", message)
-    if token:
-        error.metadata["continue"] = token
-    return error
+def expired(message: str = EXPIRED_MESSAGE) -> StatusError:
+    """410 for a resourceVersion, or a continue token, that is older than what the server keeps."""
+    return StatusError(410, "Expired", message)
 
 
 def too_old(asked: int, oldest: int) -> StatusError:

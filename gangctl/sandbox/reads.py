@@ -19,12 +19,6 @@ from gangctl.sandbox.store import Store, Stored, in_version
 
 _TOKEN_VERSION: Final = "meta.k8s.io/v1"  # noqa: S105 - a format's name
 _LIST_TOO_OLD: Final = "The resourceVersion for the provided list is too old."
-_CONTINUE_TOO_OLD: Final = (
-    "The provided continue parameter is too old to display a consistent list result. You can start a new list without "
-    "the continue parameter, or use the continue token in this response to retrieve the remainder of the results. "
-    "Continuing with the provided token results in an inconsistent list - objects that were created, modified, or "
-    "deleted between the time the first chunk was returned and now may show up in the list."
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,13 +126,10 @@ def _next_page(store: Store, kind: ResourceKind, namespace: str | None, query: L
     revision, start = _read_token(query.token)
     if query.resource_version not in {"", "0"}:
         raise errors.bad_request("specifying resource version is not allowed when using continue")
-    if revision < 0:
-        # The client chose to continue without consistency.
-        revision = store.revision
     try:
         items = store.items(kind.storage, namespace, revision)
     except StatusError as error:
-        raise errors.expired(_CONTINUE_TOO_OLD, token=_write_token(-1, start)) from error
+        raise errors.expired(errors.CONTINUE_EXPIRED_MESSAGE) from error
     rest = [stored for stored in items if _key(stored) >= start]
     return _cut(rest, revision, kind, query.limit, chosen)
 

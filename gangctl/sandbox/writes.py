@@ -24,7 +24,6 @@ from gangctl.sandbox.registry import Backend
 from gangctl.sandbox.store import Stored, from_storage, in_version, to_storage
 
 _BAD_REQUEST: Final = 400
-_GENERATE_ATTEMPTS: Final = 8
 _NOT_COUNTED: Final = frozenset({"metadata", "status", "apiVersion", "kind"})
 
 
@@ -126,12 +125,10 @@ async def _finish_create(write: Write, body: Object) -> Stored:
 
 
 def _free_name(write: Write, prefix: str) -> str:
-    name = ""
-    for _ in range(_GENERATE_ATTEMPTS):
+    while True:
         name = generated_name(prefix)
         if write.backend.store.get(write.kind.storage, (write.namespace, name)) is None:
             return name
-    raise errors.name_not_generated(write.kind, name)
 
 
 async def update(write: Write, body: Object) -> tuple[Stored, bool]:

@@ -74,12 +74,10 @@ async def test_the_propagation_policy_sets_finalizers(
 ) -> None:
     api = Api()
     await _create(api, resource)
-    warnings: list[str] = []
     options = DeleteOptions(propagation=propagation)
-    answer = await api.delete(api.kind(resource), "default", "x", ME, options, warnings=warnings)
+    answer = await api.delete(api.kind(resource), "default", "x", ME, options)
     assert (answer.get("metadata") or {}).get("finalizers") == finalizers
     assert await _gone(api, resource) is (finalizers is None)
-    assert bool(warnings) is (resource == "jobs.batch" and propagation is None)
 
 
 @each(

@@ -43,7 +43,7 @@ async def test_a_page_with_a_selector_has_no_remaining_count(api: Api) -> None:
     assert found.remaining is None
 
 
-async def test_an_expired_continue_token_is_refused_with_a_new_one(api: Api) -> None:
+async def test_an_expired_continue_token_is_refused(api: Api) -> None:
     kind = api.kind("configmaps")
     await _fill(api, "a", "b", "c")
     first = await api.list(kind, limit=1)
@@ -53,8 +53,6 @@ async def test_an_expired_continue_token_is_refused_with_a_new_one(api: Api) -> 
         await api.list(kind, limit=1, token=first.token)
     assert (caught.value.code, caught.value.reason) == (410, "Expired")
     assert "The provided continue parameter is too old" in caught.value.message
-    rest = await api.list(kind, token=caught.value.body()["metadata"]["continue"])
-    assert [each["metadata"]["name"] for each in rest.items] == ["b", "c", "d"]
 
 
 async def test_an_invalid_continue_token_is_refused(api: Api) -> None:
