@@ -29,7 +29,6 @@ from gangctl.sandbox.registry import Backend, Registry
 from gangctl.sandbox.store import REMEMBERED, Store, Stored
 from gangctl.sandbox.writes import Write
 
-
 __all__ = [
     "SYSTEM",
     "Api",
@@ -215,30 +214,6 @@ class Api:
         """Delete an object; returns its last state while it waits, otherwise the response (usually a Status)."""
         wanted = Deletion(self.backend, kind, namespace, name, caller, options, _list(warnings))
         return copy(deletion.answer(kind, await deletion.delete(wanted)))
-
-    async def delete_collection(
-        self,
-        kind: ResourceKind,
-        namespace: str | None,
-        caller: Caller,
-        options: DeleteOptions = DEFAULT_DELETE,
-        *,
-        labels: str = "",
-        fields: str = "",
-        warnings: Warnings | None = None,
-    ) -> ObjectList:
-        """Delete all selected objects; returns these."""
-        page = reads.page(self.store, kind, namespace, ListQuery(labels, fields))
-        listed = _list(warnings)
-        for stored in page.items:
-            metadata = stored.obj["metadata"]
-            place, name = metadata.get("namespace", ""), metadata["name"]
-            try:
-                await deletion.delete(Deletion(self.backend, kind, place, name, caller, options, listed))
-            except errors.StatusError as error:
-                if error.reason != "NotFound":
-                    raise
-        return ObjectList([copy(stored.obj) for stored in page.items], str(page.revision))
 
     async def bind(self, namespace: str, name: str, pod_uid: str, node: str, caller: Caller) -> None:
         """Put exactly this pod on a node, as ``pods/binding`` does for a scheduler.

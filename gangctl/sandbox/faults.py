@@ -15,7 +15,7 @@ from gangctl.sandbox import errors
 from gangctl.sandbox.errors import StatusError
 
 KEPT: Final = 100_000
-WRITES: Final = frozenset({"create", "update", "patch", "delete", "deletecollection"})
+WRITES: Final = frozenset({"create", "update", "patch", "delete"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +75,7 @@ class Audit:
 class Match:
     """The requests that a rule counts; None or empty matches everything.
 
-    ``verbs`` are get, list, watch, create, update, patch, delete, deletecollection;
+    ``verbs`` are get, list, watch, create, update, patch, delete;
     ``resource`` is ``jobs.batch``, ``subresource`` "" means the object itself.
     """
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final
 
-ALL_VERBS: Final = frozenset({"create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"})
+ALL_VERBS: Final = frozenset({"create", "delete", "get", "list", "patch", "update", "watch"})
 CREATE_ONLY: Final = frozenset({"create"})
 SCHEDULING_GROUP: Final = "scheduling.k8s.io"
 JOBSET_GROUP: Final = "jobset.x-k8s.io"
@@ -139,7 +139,7 @@ _NEW_EVENT_FIELDS: Final = (
 
 CORE: Final = (
     ResourceKind("", "v1", "namespaces", "Namespace", namespaced=False, short_names=("ns",),
-                 subresources=frozenset({"status", "finalize"}), verbs=ALL_VERBS - {"deletecollection"},
+                 subresources=frozenset({"status", "finalize"}),
                  field_labels=("status.phase",)),
     ResourceKind("", "v1", "pods", "Pod", short_names=("po",), categories=("all",), generation=True,
                  subresources=frozenset({"status", "eviction"}), field_labels=_POD_FIELDS),

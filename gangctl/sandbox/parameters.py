@@ -15,7 +15,7 @@ from gangctl.sandbox.reads import ListQuery
 from gangctl.sandbox.registry import Registry
 from gangctl.sandbox.watches import WatchQuery
 
-_COLLECTION: Final[Mapping[str, str]] = {"GET": "list", "POST": "create", "DELETE": "deletecollection"}
+_COLLECTION: Final[Mapping[str, str]] = {"GET": "list", "POST": "create"}
 _OBJECT: Final[Mapping[str, str]] = {"GET": "get", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
 _SUBRESOURCE: Final[Mapping[str, Mapping[str, str]]] = {
     "status": {"GET": "get", "PUT": "update", "PATCH": "patch"},

@@ -131,11 +131,11 @@ def of_text(text: str, status: int = 200) -> Answer:
     return Answer(status, text.encode(), "text/plain; charset=utf-8")
 
 
-def of_page(kind: ResourceKind, page: Page, *, warnings: Sequence[str] = ()) -> Answer:
+def of_page(kind: ResourceKind, page: Page) -> Answer:
     """A list; items of built-in kinds have no apiVersion and kind."""
     head = orjson.dumps({"kind": kind.list_kind, "apiVersion": kind.api_version, "metadata": list_metadata(page)})
     items = [stored.json if kind.custom else stored.bare_json for stored in page.items]
-    return Answer(200, head[:-1] + b',"items":[' + b",".join(items) + b"]}", warnings=warnings)
+    return Answer(200, head[:-1] + b',"items":[' + b",".join(items) + b"]}")
 
 
 def list_metadata(page: Page) -> Object:

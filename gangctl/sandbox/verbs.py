@@ -21,7 +21,6 @@ from gangctl.sandbox.objects import Object, metadata, now
 from gangctl.sandbox.parameters import Target
 from gangctl.sandbox.patches import MEDIA_TYPES
 from gangctl.sandbox.payloads import Answer
-from gangctl.sandbox.reads import Page
 from gangctl.sandbox.registry import Backend
 from gangctl.sandbox.store import Stored
 from gangctl.sandbox.tables.table import Tables, tables_for
@@ -129,7 +128,6 @@ class Verbs:
             "update": self._update,
             "patch": self._patch,
             "delete": self._delete,
-            "deletecollection": self._delete_collection,
         }
 
     async def perform(self, exchange: Exchange) -> Answer:
@@ -202,22 +200,6 @@ class Verbs:
     async def _delete(self, exchange: Exchange) -> Answer:
         deleted = await deletion.delete(exchange.deletion(_delete_options(exchange)))
         return payloads.of_json(deletion.answer(exchange.target.kind, deleted), warnings=exchange.warnings)
-
-    async def _delete_collection(self, exchange: Exchange) -> Answer:
-        target = exchange.target
-        selected = parameters.list_query(exchange.query)
-        deleted = await self._api.delete_collection(
-            target.kind,
-            target.namespace,
-            exchange.caller,
-            _delete_options(exchange),
-            labels=selected.labels,
-            fields=selected.fields,
-            warnings=exchange.warnings,
-        )
-        revision = int(deleted.resource_version)
-        page = Page([Stored(obj, revision) for obj in deleted.items], revision)
-        return payloads.of_page(target.kind, page, warnings=exchange.warnings)
 
 
 def _delete_options(exchange: Exchange) -> DeleteOptions:

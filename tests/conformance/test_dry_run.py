@@ -68,9 +68,3 @@ async def test_a_dry_run_of_a_delete_deletes_nothing(server: Server, namespace: 
     answer = await send(server.api, "DELETE", configmaps(namespace, "c"), {"kind": "DeleteOptions"}, dryRun="All")
     assert answer.status == 200
     await refused(server.api.get(configmaps(namespace, "c")), 404, "NotFound")
-
-    # A dry deletecollection deletes nothing.
-    created = await server.api.create(configmaps(namespace), configmap("d", labels={"l": "1"}))
-    answer = await send(server.api, "DELETE", configmaps(namespace), labelSelector="l", dryRun="All")
-    assert answer.status == 200
-    assert await server.api.get(configmaps(namespace, "d")) == created

@@ -117,15 +117,6 @@ async def test_a_delete_returns_a_status(server: Server, namespace: str) -> None
     bare = await send(server.api, "DELETE", configmaps(namespace, "d"))
     assert (bare.status, bare.body["status"]) == (200, "Success")
 
-    # Deletecollection deletes what is selected and answers it.
-    for name, group in (("a", "1"), ("b", "2"), ("c", "1")):
-        await server.api.create(configmaps(namespace), configmap(name, labels={"group": group}))
-    answer = await server.api.delete(configmaps(namespace), labelSelector="group=1")
-    assert answer["kind"] == "ConfigMapList"
-    assert [item["metadata"]["name"] for item in answer["items"]] == ["a", "c"]
-    left = await server.api.list(configmaps(namespace), labelSelector="group")
-    assert [item["metadata"]["name"] for item in left] == ["b"]
-
 
 async def test_uid_and_timestamps_are_set_by_the_server(server: Server, namespace: str) -> None:
     # The server decides uid and times.

@@ -28,7 +28,7 @@ async def bound(server: Server, namespace: str, node: str) -> AsyncIterator[str]
     await create_pod(server, namespace, pod("a", pod_spec(nodeName=node)))
     path = pods(namespace, "a")
     yield path
-    await server.api.delete(pods(namespace), grace=0)
+    await send(server.api, "DELETE", path, {"gracePeriodSeconds": 0})
 
 
 async def test_a_pod_is_defaulted(server: Server, namespace: str) -> None:

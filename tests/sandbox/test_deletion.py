@@ -153,15 +153,6 @@ async def test_a_pod_that_is_not_running_is_deleted_at_once(api: Api, why: str) 
     assert await _gone(api, "pods")
 
 
-async def test_a_collection_is_deleted_by_selector(api: Api) -> None:
-    kind = api.kind("configmaps")
-    for name, value in (("a", "1"), ("b", "1"), ("c", "2")):
-        await api.create(kind, "default", {"metadata": {"name": name, "labels": {"l": value}}}, ME)
-    deleted = await api.delete_collection(kind, "default", ME, labels="l=1")
-    assert [each["metadata"]["name"] for each in deleted.items] == ["a", "b"]
-    assert [each["metadata"]["name"] for each in (await api.list(kind, "default")).items] == ["c"]
-
-
 async def test_a_namespace_stays_until_it_is_finalized(api: Api) -> None:
     kind = api.kind("namespaces")
     await api.create(kind, "", {"metadata": {"name": "n"}, "spec": {"finalizers": ["kubernetes"]}}, ME)
