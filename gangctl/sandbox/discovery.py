@@ -6,7 +6,6 @@ what kubectl looks for before it leaves validation and dry runs to the server.
 
 from __future__ import annotations
 
-import base64
 import hashlib
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
@@ -24,23 +23,12 @@ _GROUP_SUFFIX: Final = ".k8s.io"
 _SUBRESOURCE_VERBS: Final = {"status": ["get", "patch", "update"], "finalize": ["update"]}
 
 
-def paths(registry: Registry) -> Object:
-    """``/``."""
-    served = {f"/apis/{kind.api_version}" for kind in registry if kind.group}
-    served |= {f"/apis/{name}" for name in _names(registry)}
-    return {"paths": sorted({"/api", "/api/v1", "/apis", "/healthz", "/livez", "/readyz", "/version", *served})}
-
-
 def version(minor: str) -> Object:
     """``/version``."""
     major, number = minor.split(".")
     return {
         "major": major,
         "minor": number,
-        "emulationMajor": major,
-        "emulationMinor": number,
-        "minCompatibilityMajor": major,
-        "minCompatibilityMinor": str(int(number) - 1),
         "gitVersion": MINORS[minor].release,
         "gitCommit": "",
         "gitTreeState": "",
@@ -121,9 +109,6 @@ def _entries(kind: ResourceKind) -> Iterable[Object]:
         entry["shortNames"] = list(kind.short_names)
     if kind.categories:
         entry["categories"] = list(kind.categories)
-    if "list" in kind.verbs:
-        digest = hashlib.sha256(f"{kind.group}/{kind.version}/{kind.kind}".encode()).digest()
-        entry["storageVersionHash"] = base64.b64encode(digest[:8]).decode()
     yield entry
     for name in sorted(kind.subresources):
         sub: Object = {"name": f"{kind.plural}/{name}", "singularName": "", "namespaced": kind.namespaced}

@@ -159,8 +159,6 @@ class Front:
         registry, path = self._api.registry, request.path.rstrip("/")
         segments = path.strip("/").split("/")
         match segments:
-            case [""]:
-                return payloads.of_json(discovery.paths(registry))
             case ["api"]:
                 return payloads.of_json(discovery.core_versions(self._address()))
             case ["apis"]:

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 from gangctl.sandbox.admission.webhooks import WebhookAdmission
 from gangctl.sandbox.kinds import GATES, MINORS, NEWEST, ResourceKind, kinds_of
-from gangctl.sandbox.rules import KindRules, rules_for
+from gangctl.sandbox.rules import KindRules
+from gangctl.sandbox.rules.catalogue import rules_of
 from gangctl.sandbox.rules.world import World
 from gangctl.sandbox.store import Store
 
@@ -36,7 +37,7 @@ class Registry:
     def add(self, kind: ResourceKind, rules: KindRules | None = None) -> None:
         """Serve ``kind``, with ``rules`` of its own if it is none of the built-in ones; replaces the same resource."""
         self._kinds[kind.group, kind.version, kind.plural] = kind
-        self._rules[kind] = rules if rules is not None else rules_for(kind, self.minor, self.gates)
+        self._rules[kind] = rules if rules is not None else rules_of(kind, self.minor, self.gates)
 
     def remove(self, kind: ResourceKind) -> None:
         """Stop serving ``kind``; stored objects stay."""

@@ -203,11 +203,7 @@ def _field_term(term: str, whole: str) -> FieldTerm:
 def _check_label(kind: ResourceKind, path: str) -> None:
     if path in {"metadata.name", "metadata.namespace"} or path in kind.field_labels:
         return
-    if kind.custom:
-        raise errors.bad_request(f"field label not supported: {path}")
-    if kind.plural == "jobs":
-        raise errors.bad_request(f'field label "{path}" not supported for Job')
-    if kind.field_labels:
+    if kind.custom or kind.field_labels:
         raise errors.bad_request(f"field label not supported: {path}")
     raise errors.bad_request(f'"{path}" is not a known field selector: only "metadata.name", "metadata.namespace"')
 
@@ -230,10 +226,7 @@ def field_value(obj: Object, path: str) -> str:
 _MISSING: Final = {
     "spec.hostNetwork": "false",
     "spec.unschedulable": "false",
-    "status.succeeded": "0",
-    "status.phase": "",
 }
-_ALIASES: Final = {"status.successful": "status.succeeded"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -262,8 +255,7 @@ def selection(kind: ResourceKind, labels: str = "", fields: str = "") -> Selecti
     """The selection of ``labelSelector`` and ``fieldSelector``; 400 when one cannot be read or is not supported."""
     if not labels and not fields:
         return EVERYTHING
-    terms = []
-    for term in parse_fields(fields):
+    terms = parse_fields(fields)
+    for term in terms:
         _check_label(kind, term.path)
-        terms.append(FieldTerm(_ALIASES.get(term.path, term.path), term.value, term.equal))
-    return Selection(label_test(labels), tuple(terms))
+    return Selection(label_test(labels), terms)

@@ -47,19 +47,6 @@ async def test_webhooks_of_one_configuration_are_called_in_its_order(hooks: Hook
     assert (await hooks.create())["data"]["last"] == "one"
 
 
-@each(("policy", "calls"), [("IfNeeded", 2), ("Never", 1)])
-async def test_a_webhook_is_called_again_if_another_changed_something(hooks: Hooks, policy: str, calls: int) -> None:
-    async with hooks.elsewhere() as apart:
-        await apart.register(
-            "mutating",
-            apart.entry("first", reinvocationPolicy=policy),
-            apart.entry("second", note("n", "1")),
-        )
-        await apart.create()
-        assert len(apart.requests("first")) == calls
-        assert apart.requests("first")[-1]["object"]["data"].get("n") == ("1" if calls == 2 else None)
-
-
 async def test_the_mutated_object_is_validated(hooks: Hooks) -> None:
     # Validation sees what mutation made.
     await hooks.register("validating", hooks.entry("validate"))

@@ -169,17 +169,6 @@ async def test_an_indexed_job_is_resized_by_completions_and_parallelism_together
     )
 
 
-async def test_jobs_are_selected_by_status_successful(server: Server, path: str) -> None:
-    collection = path.rpartition("/")[0]
-    assert len(await server.api.list(collection, fieldSelector="status.successful=0")) == 1
-    await refused(
-        server.api.list(collection, fieldSelector="spec.x=0"),
-        400,
-        "BadRequest",
-        'field label "spec.x" not supported for Job',
-    )
-
-
 async def test_a_put_of_the_object_that_was_read_is_accepted(server: Server, path: str) -> None:
     """Everything that the server filled in may come back."""
     read = await server.api.get(path)

@@ -76,17 +76,11 @@ def test_field_selectors_match(selector: str, *, expected: bool) -> None:
     assert _selects(POD, "", selector, pod) is expected
 
 
-def test_jobs_are_selected_by_status_successful() -> None:
-    assert _selects(KINDS["jobs.batch"], "", "status.successful=2", {"status": {"succeeded": 2}})
-    assert _selects(KINDS["jobs.batch"], "", "status.successful=0", {})
-
-
 @each(
     ("resource", "message"),
     [
         ("configmaps", '"spec.x" is not a known field selector: only "metadata.name", "metadata.namespace"'),
         ("pods", "field label not supported: spec.x"),
-        ("jobs.batch", 'field label "spec.x" not supported for Job'),
         (
             "podgroups.scheduling.k8s.io",
             '"spec.x" is not a known field selector: only "metadata.name", "metadata.namespace"',

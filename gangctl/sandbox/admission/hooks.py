@@ -117,7 +117,6 @@ class Hook:
     authorities: bytes
     seconds: int
     ignores_failure: bool
-    reinvoked: bool
     has_side_effects: bool
 
     def covers(self, attributes: Attributes) -> bool:
@@ -163,7 +162,6 @@ def _hook(raw: Object) -> Hook:
         authorities=_decoded(client.get("caBundle") or ""),
         seconds=raw.get("timeoutSeconds") or 10,
         ignores_failure=raw.get("failurePolicy") == "Ignore",
-        reinvoked=raw.get("reinvocationPolicy") == "IfNeeded",
         has_side_effects=raw.get("sideEffects") not in _NO_SIDE_EFFECTS,
     )
 

@@ -134,15 +134,7 @@ class WebhookAdmission:
 
     async def mutate(self, attributes: Attributes, obj: Object) -> Object:
         """``obj`` after the mutating webhooks; unchanged if none of them changes it."""
-        hooks = self._of(MUTATING, attributes)
-        again: list[Hook] = []
-        for hook in hooks:
-            changed = await self._mutated(hook, attributes, obj)
-            if changed is not obj:
-                # Only those that were called before may get the object a second time.
-                again = [called for called in hooks[: hooks.index(hook)] if called.reinvoked]
-                obj = changed
-        for hook in again:
+        for hook in self._of(MUTATING, attributes):
             obj = await self._mutated(hook, attributes, obj)
         return obj
 

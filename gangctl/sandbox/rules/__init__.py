@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from gangctl.sandbox.errors import Cause
-from gangctl.sandbox.kinds import ResourceKind
 from gangctl.sandbox.objects import Object
 from gangctl.sandbox.rules.world import World
 
@@ -49,10 +48,3 @@ class KindRules:
     prepare_update: Callable[[Object, Object, str], None] = _leave_update
     admit: Callable[[Object, Object | None, str, World], None] = _admit_all
     validate: Callable[[Object, Object | None, str], Sequence[Cause]] = _accept
-
-
-def rules_for(kind: ResourceKind, minor: str, gates: Mapping[str, bool]) -> KindRules:
-    """The rules for ``kind`` on a server of ``minor`` with these feature gates."""
-    from gangctl.sandbox.rules.catalogue import rules_of  # noqa: PLC0415 - it needs the class above
-
-    return rules_of(kind, minor, gates)
