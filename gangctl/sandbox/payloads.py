@@ -19,7 +19,6 @@ from gangctl.sandbox.reads import Page
 from gangctl.sandbox.store import Stored
 
 JSON: Final = "application/json"
-_SHOWN: Final = 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +42,11 @@ def decode(body: bytes, given: str, wanted: Wanted) -> dict[str, Any]:
     ``given`` is the media type.
     """
     if given == protobuf.MEDIA_TYPE and not wanted.custom:
-        return _decode_protobuf(body, wanted)
+        try:
+            return protobuf.decode(body, wanted.minor, (wanted.api_version, wanted.kind))
+        except ValueError as error:
+            message = f"the object provided is unrecognized (must be of type {wanted.kind}): {error}"
+            raise errors.bad_request(message) from error
     if given != JSON:
         raise errors.unsupported_media_type((JSON,) if wanted.custom else (JSON, protobuf.MEDIA_TYPE))
     subject = f"the object provided is unrecognized (must be of type {wanted.kind}): couldn't get version/kind; "
@@ -54,21 +57,6 @@ def decode(body: bytes, given: str, wanted: Wanted) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise errors.bad_request(f"{subject}it is no object")
     return value
-
-
-def _decode_protobuf(body: bytes, wanted: Wanted) -> dict[str, Any]:
-    try:
-        return protobuf.decode(body, wanted.minor, (wanted.api_version, wanted.kind))
-    except protobuf.UnknownMessage as error:
-        raise errors.unsupported_media_type((JSON,)) from error
-    except protobuf.Malformed as error:
-        if error.of is None:
-            shown = body[:_SHOWN].hex() or "<empty>"
-            subject = f"the object provided is unrecognized (must be of type {wanted.kind})"
-            raise errors.bad_request(f"{subject}: {error} ({shown})") from error
-        version, kind = error.of[0].rpartition("/")[2], error.of[1]
-        subject = f'{kind} in version "{version}" cannot be handled as a {wanted.kind}'
-        raise errors.bad_request(f"{subject}: {error}") from error
 
 
 def check_typed(kind: ResourceKind, value: dict[str, Any]) -> None:

@@ -34,31 +34,13 @@ _WIRE_TYPES: Final = {"int32": _VARINT, "int64": _VARINT, "bool": _VARINT, "numb
 Value = int | bytes
 
 
-class Malformed(ValueError):  # noqa: N818 -- it states what is wrong
-    """What is no message; its text is that of Go's decoder.
-
-    ``of`` are apiVersion and kind, if the envelope could be read.
-    """
-
-    def __init__(self, text: str, of: tuple[str, str] | None = None) -> None:
-        super().__init__(text)
-        self.of = of
-
-
-class UnknownMessage(ValueError):  # noqa: N818 -- as above
-    """A kind that has no message in the table."""
-
-
 def decode(body: bytes, minor: str, default: tuple[str, str]) -> Object:
     """The object in an envelope; ``default`` is its apiVersion and kind where the envelope names none.
 
-    :class:`Malformed` or :class:`UnknownMessage` if it cannot be read.
+    ValueError if it cannot be read, or is of a kind that has no message in the table.
     """
-    if not body:
-        raise Malformed("empty data")
     if not body.startswith(_MAGIC):
-        shown = " ".join(str(byte) for byte in _MAGIC)
-        raise Malformed(f"provided data does not appear to be a protobuf message, expected prefix [{shown}]")
+        raise ValueError("provided data does not appear to be a protobuf message")
     envelope = dict(_fields(body[len(_MAGIC) :]))
     named = dict(_fields(_bytes(envelope.get(1, b""))))
     api_version, kind = (_text(named.get(number, b"")) for number in (1, 2))
@@ -66,11 +48,8 @@ def decode(body: bytes, minor: str, default: tuple[str, str]) -> Object:
     fields = fields_of(minor)
     root = "meta.v1.DeleteOptions" if kind == _DELETE_OPTIONS else fields.root(api_version, kind)
     if root is None or root not in _messages():
-        raise UnknownMessage(f"{api_version}, Kind={kind}")
-    try:
-        found = _Decoder(fields).message(_bytes(envelope.get(2, b"")), root, root)
-    except ValueError as error:
-        raise Malformed(str(error), (api_version, kind)) from error
+        raise ValueError(f"{api_version}, Kind={kind} has no message")
+    found = _Decoder(fields).message(_bytes(envelope.get(2, b"")), root, root)
     return {"apiVersion": api_version, "kind": kind, **found}
 
 
@@ -139,7 +118,7 @@ def _scalar(name: str, value: Value) -> Any:
             return _number(value)
         case "number":
             if len(_bytes(value)) != _SIZES[_FIXED64]:
-                raise Malformed("unexpected EOF")
+                raise ValueError("unexpected EOF")
             return struct.unpack("<d", _bytes(value))[0]
         case "time" | "microTime":
             return _time(dict(_fields(_bytes(value))), fraction=name == "microTime")
@@ -158,20 +137,20 @@ def _time(parts: Mapping[int, Value], *, fraction: bool) -> str | None:
     try:
         moment = _EPOCH + timedelta(seconds=_number(parts.get(1, 0)))
     except OverflowError as error:
-        raise Malformed("Time.MarshalJSON: year outside of range [0,9999]") from error
+        raise ValueError("Time.MarshalJSON: year outside of range [0,9999]") from error
     micros = f".{_number(parts.get(2, 0)) // 1000:06}" if fraction else ""
     return f"{moment:%Y-%m-%dT%H:%M:%S}{micros}Z"
 
 
 def _bytes(value: Value) -> bytes:
     if not isinstance(value, bytes):
-        raise Malformed("proto: wrong wireType = 0")
+        raise ValueError("proto: wrong wireType = 0")  # noqa: TRY004 -- as any other fault of a body
     return value
 
 
 def _number(value: Value) -> int:
     if not isinstance(value, int):
-        raise Malformed("proto: wrong wireType = 2")
+        raise ValueError("proto: wrong wireType = 2")  # noqa: TRY004 -- as above
     return value - 2**64 if value >= 2**63 else value
 
 
@@ -194,9 +173,9 @@ def _fields(data: bytes) -> Iterator[tuple[int, Value]]:
         elif wire in _SIZES:
             size = _SIZES[wire]
         else:
-            raise Malformed(f"proto: illegal wireType {wire}")
+            raise ValueError(f"proto: illegal wireType {wire}")
         if place + size > len(data):
-            raise Malformed("unexpected EOF")
+            raise ValueError("unexpected EOF")
         yield key >> 3, data[place : place + size]
         place += size
 
@@ -205,9 +184,9 @@ def _varint(data: bytes, place: int) -> tuple[int, int]:
     value = 0
     for index in range(_LONGEST_VARINT):
         if place + index >= len(data):
-            raise Malformed("unexpected EOF")
+            raise ValueError("unexpected EOF")
         byte = data[place + index]
         value |= (byte & 0x7F) << (7 * index)
         if byte < 0x80:  # noqa: PLR2004 -- the last one
             return value & (2**64 - 1), place + index + 1
-    raise Malformed("proto: integer overflow")
+    raise ValueError("proto: integer overflow")

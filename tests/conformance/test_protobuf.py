@@ -133,32 +133,18 @@ async def test_a_job_is_the_same_in_protobuf_and_in_json(
     assert binary == text
 
 
-UNRECOGNIZED = "the object provided is unrecognized (must be of type ConfigMap): "
-
-
 @each(
-    ("body", "words"),
+    "body",
     [
-        pytest.param(
-            "nonsense", f"{UNRECOGNIZED}provided data does not appear to be a protobuf message", id="no-magic"
-        ),
-        pytest.param("k8s\x00\x0a\x10v1", f"{UNRECOGNIZED}unexpected EOF", id="cut-envelope"),
-        pytest.param(
-            envelope("v1", "ConfigMap", b"\x0a\x05").decode(),
-            'ConfigMap in version "v1" cannot be handled as a ConfigMap: unexpected EOF',
-            id="cut-message",
-        ),
-        pytest.param(
-            envelope("v1", "ConfigMap", message((1, 5))).decode(),
-            'ConfigMap in version "v1" cannot be handled as a ConfigMap: proto: wrong wireType = 0',
-            id="number-for-message",
-        ),
+        pytest.param("nonsense", id="no-magic"),
+        pytest.param("k8s\x00\x0a\x10v1", id="cut-envelope"),
+        pytest.param(envelope("v1", "ConfigMap", b"\x0a\x05").decode(), id="cut-message"),
+        pytest.param(envelope("v1", "ConfigMap", message((1, 5))).decode(), id="number-for-message"),
     ],
 )
-async def test_a_body_that_is_no_message_is_400(server: Server, namespace: str, body: str, words: str) -> None:
+async def test_a_body_that_is_no_message_is_400(server: Server, namespace: str, body: str) -> None:
     answer = await send(server.api, "POST", configmaps(namespace), body, MEDIA_TYPE)
     assert (answer.status, answer.body["reason"]) == (400, "BadRequest")
-    assert answer.body["message"].startswith(words)
 
 
 async def test_a_message_of_another_kind_is_400(server: Server, namespace: str) -> None:

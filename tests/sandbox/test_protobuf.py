@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 
 from gangctl.sandbox import protobuf
 from gangctl.sandbox.objects import Object
-from gangctl.sandbox.protobuf import Malformed, UnknownMessage
 from gangctl.sandbox.rules.fields import fields_of
 from tests.protobufs import envelope, message
 from tests.rows import each
@@ -119,9 +118,8 @@ def test_a_field_that_a_minor_does_not_have_is_dropped() -> None:
 
 @pytest.mark.parametrize("body", [b"", b"{}", b"k8s\x00\x0a\x09v1", b"k8s\x00" + b"\xff" * 12, b"k8s\x00\x0b"])
 def test_an_invalid_envelope_is_refused(body: bytes) -> None:
-    with pytest.raises(Malformed) as caught:
+    with pytest.raises(ValueError):
         protobuf.decode(body, NEWEST, ("v1", "Pod"))
-    assert caught.value.of is None
 
 
 @pytest.mark.parametrize(
@@ -137,9 +135,8 @@ def test_an_invalid_envelope_is_refused(body: bytes) -> None:
     ids=["cut", "number-for-struct", "text-for-number", "no-json", "year-36812", "year-of-no-clock"],
 )
 def test_an_invalid_message_is_refused(body: bytes) -> None:
-    with pytest.raises(Malformed) as caught:
+    with pytest.raises(ValueError):
         decode("Pod", body)
-    assert caught.value.of == ("v1", "Pod")
 
 
 @given(st.data())
@@ -147,13 +144,13 @@ def test_a_body_with_other_bytes_is_decoded_or_refused(data: st.DataObject) -> N
     body = bytearray(envelope("v1", "Pod", metadata((1, "n"), (8, message((1, 1767225600))), (11, message((1, "k"))))))
     for _ in range(data.draw(st.integers(1, 4))):
         body[data.draw(st.integers(0, len(body) - 1))] = data.draw(st.integers(0, 255))
-    with contextlib.suppress(Malformed, UnknownMessage):
+    with contextlib.suppress(ValueError):
         protobuf.decode(bytes(body), NEWEST, ("v1", "Pod"))
 
 
 @pytest.mark.parametrize("kind", ["Nothing", "JobSet", "CustomResourceDefinition"])
 def test_a_kind_without_a_message_is_refused(kind: str) -> None:
-    with pytest.raises(UnknownMessage):
+    with pytest.raises(ValueError, match="has no message"):
         decode(kind, b"")
 
 
