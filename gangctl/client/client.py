@@ -70,8 +70,6 @@ Object = dict[str, Any]
 JsonPatch = list[dict[str, Any]]
 Propagation = Literal["Foreground", "Background", "Orphan"]
 
-# Called with verb, resource (``jobs.batch``) and text for every warning of the server.
-WarningHook = Callable[[str, str, str], None]
 # Called before every request that would change something; raises to stop it.
 WriteGuard = Callable[[], None]
 
@@ -116,7 +114,6 @@ class Settings:
     field_manager: str = "gangctl"
     throttled: bool = True
     guard: WriteGuard | None = None
-    on_warning: WarningHook | None = None
 
 
 class Client:
@@ -138,15 +135,11 @@ class Client:
         return Discovery(self.send)
 
     async def send(self, request: Request) -> Response:
-        """Send any request; the answer carries headers and warnings. Writes go through the guard."""
+        """Send any request. Writes go through the guard."""
         settings = self._settings
         writes = request.method != "GET" and "dryRun" not in request.query
         guard = settings.guard if writes else None
-        response = await self._transport.send(request, throttled=settings.throttled, guard=guard)
-        if settings.on_warning is not None:
-            for text in response.warnings:
-                settings.on_warning(request.verb, request.resource, text)
-        return response
+        return await self._transport.send(request, throttled=settings.throttled, guard=guard)
 
     async def get(
         self,
@@ -154,11 +147,10 @@ class Client:
         name: str,
         namespace: str | None = None,
         *,
-        subresource: str | None = None,
         timeout_seconds: float | None = None,
     ) -> Object:
-        """Read one object, or one of its subresources."""
-        path = resource.path(namespace, name, subresource)
+        """Read one object."""
+        path = resource.path(namespace, name)
         request = Request("GET", path, "get", resource.qualified_name, idempotent=True, timeout_seconds=timeout_seconds)
         return (await self.send(request)).json()
 
@@ -205,17 +197,12 @@ class Client:
                 await asyncio.gather(coming, return_exceptions=True)
 
     async def list(
-        self,
-        resource: Resource,
-        namespace: str | None = None,
-        *,
-        selection: Selection = EVERYTHING,
-        limit: int = PAGE_SIZE,
+        self, resource: Resource, namespace: str | None = None, *, selection: Selection = EVERYTHING
     ) -> Page:
         """Read a whole collection, page by page, into one :class:`Page`."""
         items: list[Object] = []
         version = ""
-        async with aclosing(self.pages(resource, namespace, selection=selection, limit=limit)) as pages:
+        async with aclosing(self.pages(resource, namespace, selection=selection)) as pages:
             async for page in pages:
                 items += page.items
                 version = page.resource_version
@@ -249,16 +236,14 @@ class Client:
         body: Mapping[str, Any],
         namespace: str | None = None,
         *,
-        name: str | None = None,
-        subresource: str | None = None,
         dry_run: bool = False,
         timeout_seconds: float | None = None,
     ) -> Object:
-        """Create an object; ``name`` and ``subresource`` are for things like a ServiceAccount's token."""
-        namespace = namespace or _namespace_of(resource, body)
-        path = resource.path(namespace, name, subresource)
-        request = Request("POST", path, "create", resource.qualified_name, body=body, timeout_seconds=timeout_seconds)
-        return await self._write(request, dry_run=dry_run)
+        """Create an object."""
+        path = resource.path(namespace or _namespace_of(resource, body))
+        query = {"dryRun": "All"} if dry_run else {}
+        request = Request("POST", path, "create", resource.qualified_name, query, body, timeout_seconds=timeout_seconds)
+        return await self._write(request)
 
     async def update(
         self,
@@ -267,14 +252,13 @@ class Client:
         namespace: str | None = None,
         *,
         subresource: str | None = None,
-        dry_run: bool = False,
         timeout_seconds: float | None = None,
     ) -> Object:
         """Replace an object; with ``metadata.resourceVersion`` only if it is unchanged since."""
         namespace = namespace or _namespace_of(resource, body)
         path = resource.path(namespace, _name_of(body), subresource)
         request = Request("PUT", path, "update", resource.qualified_name, body=body, timeout_seconds=timeout_seconds)
-        return await self._write(request, dry_run=dry_run)
+        return await self._write(request)
 
     async def merge_patch(
         self,
@@ -284,27 +268,14 @@ class Client:
         namespace: str | None = None,
         *,
         subresource: str | None = None,
-        dry_run: bool = False,
-        timeout_seconds: float | None = None,
     ) -> Object:
         """Patch as RFC 7396: null deletes, lists are replaced; a resourceVersion inside is a precondition."""
         path = resource.path(namespace, name, subresource)
-        return await self._patch(resource, path, patch, MERGE_PATCH, timeout_seconds, dry_run=dry_run)
+        return await self._patch(resource, path, patch, MERGE_PATCH)
 
-    async def json_patch(
-        self,
-        resource: Resource,
-        name: str,
-        patch: JsonPatch,
-        namespace: str | None = None,
-        *,
-        subresource: str | None = None,
-        dry_run: bool = False,
-        timeout_seconds: float | None = None,
-    ) -> Object:
+    async def json_patch(self, resource: Resource, name: str, patch: JsonPatch, namespace: str | None = None) -> Object:
         """Patch as RFC 6902; a failing ``test`` operation is an :class:`~gangctl.errors.InvalidError`."""
-        path = resource.path(namespace, name, subresource)
-        return await self._patch(resource, path, patch, JSON_PATCH, timeout_seconds, dry_run=dry_run)
+        return await self._patch(resource, resource.path(namespace, name), patch, JSON_PATCH)
 
     async def apply(
         self,
@@ -314,8 +285,6 @@ class Client:
         *,
         force: bool = False,
         subresource: str | None = None,
-        dry_run: bool = False,
-        timeout_seconds: float | None = None,
     ) -> Object:
         """Server-side apply; a field another manager owns is a Conflict unless ``force`` takes it."""
         namespace = namespace or _namespace_of(resource, body)
@@ -330,9 +299,8 @@ class Client:
             body,
             APPLY_PATCH,
             idempotent=True,
-            timeout_seconds=timeout_seconds,
         )
-        return await self._write(request, dry_run=dry_run)
+        return await self._write(request)
 
     async def delete(
         self,
@@ -341,47 +309,26 @@ class Client:
         namespace: str | None = None,
         *,
         uid: str | None = None,
-        resource_version: str | None = None,
         propagation: Propagation | None = None,
         grace_period_seconds: int | None = None,
-        dry_run: bool = False,
-        timeout_seconds: float | None = None,
     ) -> Object:
-        """Delete an object, only if it still has ``uid`` and ``resource_version`` where given (else a Conflict)."""
-        pairs = {"uid": uid, "resourceVersion": resource_version}
-        preconditions = {key: value for key, value in pairs.items() if value is not None}
+        """Delete an object, only if it still has ``uid`` where given (else a Conflict)."""
         options: Object = {"apiVersion": "v1", "kind": "DeleteOptions"}
-        if preconditions:
-            options["preconditions"] = preconditions
+        if uid is not None:
+            options["preconditions"] = {"uid": uid}
         if propagation is not None:
             options["propagationPolicy"] = propagation
         if grace_period_seconds is not None:
             options["gracePeriodSeconds"] = grace_period_seconds
-        if dry_run:
-            # A server that is sent options as a body ignores those in the query.
-            options["dryRun"] = ["All"]
-        request = Request(
-            "DELETE",
-            resource.path(namespace, name),
-            "delete",
-            resource.qualified_name,
-            {"dryRun": "All"} if dry_run else {},
-            options,
-            timeout_seconds=timeout_seconds,
-        )
-        return (await self.send(request)).json()
+        path = resource.path(namespace, name)
+        return (await self.send(Request("DELETE", path, "delete", resource.qualified_name, body=options))).json()
 
-    async def _patch(
-        self, resource: Resource, path: str, body: Any, content_type: str, seconds: float | None, *, dry_run: bool
-    ) -> Object:
+    async def _patch(self, resource: Resource, path: str, body: Any, content_type: str) -> Object:
         name = resource.qualified_name
-        request = Request("PATCH", path, "patch", name, body=body, content_type=content_type, timeout_seconds=seconds)
-        return await self._write(request, dry_run=dry_run)
+        return await self._write(Request("PATCH", path, "patch", name, body=body, content_type=content_type))
 
-    async def _write(self, request: Request, *, dry_run: bool) -> Object:
+    async def _write(self, request: Request) -> Object:
         query = {**request.query, "fieldManager": self._settings.field_manager}
-        if dry_run:
-            query["dryRun"] = "All"
         return (await self.send(replace(request, query=query))).json()
 
 

@@ -1,9 +1,8 @@
-"""Reading an API server's answers: typed errors from ``Status``, warnings, ``Retry-After``. Pure."""
+"""Reading an API server's answers: typed errors from ``Status``, ``Retry-After``. Pure."""
 
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -30,17 +29,14 @@ from gangctl.errors import (
 _TEXT_LIMIT = 300
 # Longer values are capped: they are mistakes, and the server would never be asked again.
 _LONGEST_RETRY_AFTER = 300.0
-_WARNING = re.compile(r'299 \S+ "((?:[^"\\]|\\.)*)"')
 
 
 @dataclass(frozen=True, slots=True)
 class Response:
-    """A successful answer: HTTP status, body, headers with lower-case names, and the server's warnings."""
+    """A successful answer: HTTP status and body."""
 
     status: int
     body: bytes = field(repr=False)
-    headers: Mapping[str, str] = field(default_factory=dict)
-    warnings: tuple[str, ...] = ()
 
     def json(self) -> dict[str, Any]:
         """Decode the body, which must be a JSON object."""
@@ -132,11 +128,6 @@ def retry_after_seconds(value: object, now: datetime | None = None) -> float | N
             moment = moment.replace(tzinfo=UTC)
         seconds = (moment - (now or datetime.now(UTC))).total_seconds()
     return min(max(0.0, seconds), _LONGEST_RETRY_AFTER) if math.isfinite(seconds) else None
-
-
-def parse_warnings(values: list[str]) -> tuple[str, ...]:
-    """Read ``Warning`` headers as API servers write them: ``299 - "text"``, one or several in each header."""
-    return tuple(re.sub(r"\\(.)", r"\1", text) for value in values for text in _WARNING.findall(value))
 
 
 def _text(body: bytes) -> str:

@@ -24,7 +24,7 @@ from yarl import URL
 from gangctl import __version__
 from gangctl.client.credentials import Access, Credentials
 from gangctl.client.pacing import Backoff, Clock, TokenBucket
-from gangctl.client.responses import Response, error_from_body, parse_warnings
+from gangctl.client.responses import Response, error_from_body
 from gangctl.errors import (
     ApiError,
     ConfigError,
@@ -215,8 +215,7 @@ class Transport:
             async with response:
                 with network_errors(request):
                     body = await _read(response, self._options.max_response_bytes)
-        headers = {name.lower(): value for name, value in response.headers.items()}
-        return Response(response.status, body, headers, parse_warnings(response.headers.getall("Warning", [])))
+        return Response(response.status, body)
 
     async def _open(self, request: Request, read_timeout: float | None) -> aiohttp.ClientResponse:
         """Send once, or twice when the credentials were refused and there are newer ones.

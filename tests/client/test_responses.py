@@ -11,7 +11,6 @@ from gangctl.client.responses import (
     decode_object,
     error_from_body,
     error_from_status,
-    parse_warnings,
     retry_after_seconds,
 )
 from gangctl.errors import (
@@ -108,8 +107,3 @@ def test_a_body_that_is_no_object_is_a_server_error(body: bytes) -> None:
     with pytest.raises(ServerError) as caught:
         decode_object(body, 200)
     assert caught.value.reason == "UnreadableBody"
-
-
-def test_warning_headers_are_parsed() -> None:
-    assert parse_warnings(['299 - "one", 299 - "t\\"w\\\\o"', "199 x", '299 k8s "three"']) == ("one", 't"w\\o', "three")
-    assert parse_warnings([]) == ()

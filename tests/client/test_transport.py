@@ -53,11 +53,9 @@ async def hurried(server: ScriptedServer, clock: HurriedClock) -> AsyncIterator[
 
 
 async def test_a_request_carries_agent_token_and_body(server: ScriptedServer, transport: Transport) -> None:
-    server.on("POST", "/x", obj({"ok": True}, headers={"Warning": '299 - "old"', "Audit-Id": "7"}))
+    server.on("POST", "/x", obj({"ok": True}))
     response = await transport.send(POST)
     assert response.json() == {"ok": True}
-    assert response.warnings == ("old",)
-    assert response.headers["audit-id"] == "7"
     (seen,) = server.seen
     assert seen.headers["User-Agent"] == f"gangctl/{__version__}"
     assert seen.headers["Authorization"] == "Bearer t0"

@@ -9,7 +9,7 @@ from prometheus_client import CollectorRegistry, generate_latest
 from gangctl.client.client import Client, Settings
 from gangctl.client.credentials import StaticCredentials
 from gangctl.client.resources import JOBS, PODS
-from gangctl.client.transport import Transport
+from gangctl.client.transport import Transport, TransportOptions
 from gangctl.errors import ForbiddenError, UnavailableError
 from gangctl.runtime.controller import Action, Controller, ControllerOptions, await_change, retry
 from gangctl.runtime.election import LeaseElection, ShardElection
@@ -38,9 +38,10 @@ async def test_requests_are_counted_by_verb_resource_and_code(
     server.on("GET", "/api/v1/pods", page())
     async with Transport(StaticCredentials(server.url), on_request=metrics.on_request) as transport:
         await Client(transport).list(PODS)
-    async with Transport(StaticCredentials("http://127.0.0.1:1"), on_request=metrics.on_request) as transport:
+    nowhere, options = StaticCredentials("http://127.0.0.1:1"), TransportOptions(timeout_seconds=0.01)
+    async with Transport(nowhere, options, on_request=metrics.on_request) as transport:
         with pytest.raises(UnavailableError):
-            await Client(transport).delete(JOBS, "j", "ns", timeout_seconds=0.01)
+            await Client(transport).delete(JOBS, "j", "ns")
     value = registry.get_sample_value
     assert value("gangctl_kube_requests_total", {"verb": "list", "resource": "pods", "code": "200"}) == 1
     labels = {"verb": "delete", "resource": "jobs.batch", "code": "none"}
