@@ -9,8 +9,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-import orjson
-
 from gangctl.sandbox.kinds import ResourceKind
 
 EXPIRED_MESSAGE: Final = "The resourceVersion for the provided watch is too old."
@@ -198,13 +196,6 @@ def unsupported_media_type(accepted: Sequence[str]) -> StatusError:
 def patch_rejected() -> StatusError:
     """422 for a JSON patch that does not fit the object; the server gives no details."""
     return StatusError(422, "Invalid", "the server rejected our request due to an error in our request", {})
-
-
-def patched_badly(patched: str, why: str) -> StatusError:
-    """422 for a patch that leaves what cannot be decoded."""
-    cause = Cause("FieldValueInvalid", "patch", f"Invalid value: {orjson.dumps(patched).decode()}: {why}")
-    message = f' "" is invalid: {cause.field}: {cause.message}'
-    return StatusError(422, "Invalid", message, {"causes": [cause.as_json()]})
 
 
 def must_be_specified(kind: ResourceKind, name: str) -> StatusError:

@@ -14,6 +14,7 @@ from typing import Any, Final
 from gangctl.sandbox import errors
 from gangctl.sandbox.kinds import ResourceKind
 from gangctl.sandbox.objects import Object
+from gangctl.sandbox.rules.metadata import label_value, qualified_name
 
 LabelTest = Callable[[Mapping[str, str]], bool]
 
@@ -21,8 +22,6 @@ _TOKEN: Final = re.compile(r"\s*(==|!=|=|!|<|>|\(|\)|,|[^\s=!<>(),]+)")
 _OPERATORS: Final = {"=": "=", "==": "=", "!=": "!=", "in": "in", "notin": "notin", ">": ">", "<": "<"}
 _EXPECTED_OPERATOR: Final = "in, notin, =, ==, !=, gt, lt"
 _SYMBOLS: Final = frozenset({"=", "==", "!=", "!", "<", ">", "(", ")", ","})
-_KEY: Final = re.compile(r"([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?")
-_VALUE: Final = re.compile(r"([A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?)?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,8 +85,8 @@ def _key(tokens: _Tokens, *, negated: bool) -> str:
         raise errors.bad_request(f"found '{key}', expected: !, identifier, or 'end of string'")
     if not key or key in _SYMBOLS:
         raise errors.bad_request(f"unable to parse requirement: found '{key}', expected: identifier")
-    if not _KEY.fullmatch(key):
-        raise errors.bad_request(f'unable to parse requirement: <nil>: Invalid value: "{key}": {_KEY_RULE}')
+    if wrong := qualified_name(key):
+        raise errors.bad_request(f'unable to parse requirement: <nil>: Invalid value: "{key}": {wrong[0]}')
     return key
 
 
@@ -106,30 +105,15 @@ def _requirement(tokens: _Tokens) -> Requirement:
     if operator in {"in", "notin"}:
         return Requirement(key, operator, _values(tokens))
     value = "" if tokens.peek() in _SYMBOLS else tokens.next()
-    if not _VALUE.fullmatch(value):
-        raise errors.bad_request(
-            f'unable to parse requirement: values[0][{key}]: Invalid value: "{value}": {_VALUE_RULE}'
-        )
+    if wrong := label_value(value):
+        message = f'unable to parse requirement: values[0][{key}]: Invalid value: "{value}": {wrong[0]}'
+        raise errors.bad_request(message)
     if operator in {">", "<"} and not value.lstrip("-").isdigit():
         raise errors.bad_request(
             f"unable to parse requirement: values[0][{key}]: Invalid value: \"{value}\": for 'Gt', 'Lt' operators, "
             "the value must be an integer"
         )
     return Requirement(key, _OPERATORS[operator], (value,))
-
-
-_NAME_PATTERN: Final = (
-    "must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character "
-)
-_KEY_RULE: Final = (
-    f"name part {_NAME_PATTERN}(e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is "
-    "'([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')"
-)
-_VALUE_RULE: Final = (
-    "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start and "
-    "end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used for validation is "
-    "'(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')"
-)
 
 
 def _values(tokens: _Tokens) -> tuple[str, ...]:

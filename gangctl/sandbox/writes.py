@@ -23,7 +23,6 @@ from gangctl.sandbox.patches import PatchType
 from gangctl.sandbox.registry import Backend
 from gangctl.sandbox.store import Stored, from_storage, in_version, to_storage
 
-_BAD_REQUEST: Final = 400
 _NOT_COUNTED: Final = frozenset({"metadata", "status", "apiVersion", "kind"})
 
 
@@ -167,10 +166,7 @@ async def patch(write: Write, patch_type: PatchType, apply: Callable[[Object], O
 
     def patched(old: Object) -> Object:
         new = apply(old)
-        try:
-            payloads.settle_type(write.kind, new)
-        except StatusError as error:
-            raise errors.patched_badly(orjson.dumps(new).decode(), error.message) from error
+        payloads.settle_type(write.kind, new)
         payloads.settle_place(write.kind, write.namespace, new, write.name)
         return new
 
@@ -216,11 +212,7 @@ def _other_uid(write: Write, given: str, current: str) -> StatusError:
     if write.patching:
         cause = Cause("FieldValueInvalid", "metadata.uid", f'Invalid value: "{given}": field is immutable')
         return errors.invalid(write.kind, write.name, [cause])
-    place = "/".join(part for part in (write.kind.plural, write.namespace, write.name) if part)
-    why = (
-        f"StorageError: invalid object, Code: 4, Key: /registry/{place}, ResourceVersion: 0, AdditionalErrorMsg: "
-        f"Precondition failed: UID in precondition: {given}, UID in object meta: {current}"
-    )
+    why = f"Precondition failed: UID in precondition: {given}, UID in object meta: {current}"
     return errors.conflict(write.kind, write.name, why)
 
 
@@ -333,26 +325,17 @@ async def _mutate(write: Write, operation: str, obj: Object, old: Object | None)
 
 def _drop_and_default(write: Write, obj: Object, old: Object | None, *, warn: bool = True) -> None:
     rules = write.backend.registry.rules(write.kind)
-    try:
-        unknown = rules.drop(obj, old)
-    except StatusError as error:
-        if not write.patching or error.code != _BAD_REQUEST:
-            raise
-        why = error.message.partition("cannot be handled as a ")[2].partition(": ")[2] or error.message
-        raise errors.patched_badly(orjson.dumps(obj).decode(), why) from error
+    unknown = rules.drop(obj, old)
     if warn and unknown:
-        _report_unknown(write, unknown, obj)
+        _report_unknown(write, unknown)
     rules.default(obj)
 
 
-def _report_unknown(write: Write, unknown: list[str], obj: Object) -> None:
+def _report_unknown(write: Write, unknown: list[str]) -> None:
     warnings = [f'unknown field "{path}"' for path in unknown]
     if write.options.field_validation == "Strict":
         subject = f'{write.kind.kind} in version "{write.kind.version}" cannot be handled as a {write.kind.kind}: '
-        strict = f"strict decoding error: {', '.join(warnings)}"
-        if write.patching:
-            raise errors.patched_badly(orjson.dumps(obj).decode(), strict)
-        raise errors.bad_request(subject + strict)
+        raise errors.bad_request(f"{subject}strict decoding error: {', '.join(warnings)}")
     if write.options.field_validation != "Ignore":
         write.warnings.extend(warnings)
 

@@ -3,8 +3,6 @@
 from tests.conformance.answers import refused, send, warnings_of
 from tests.conformance.grounds import Server
 from tests.conformance.objects import configmap, configmaps, job, jobs, jobset, jobsets
-from tests.controlplane.api import Object, Objects, PatchKind
-from tests.rows import each
 
 UNKNOWN = '{"metadata": {"name": "a"}, "data": {"k": "v"}, "bogus": 1, "dataa": {}}'
 
@@ -53,23 +51,6 @@ async def test_warn_drops_unknown_fields_and_ignore_gives_no_warning(server: Ser
     assert answer.status == 201
     assert warnings_of(answer) == []
     assert "bogus" not in answer.body
-
-
-@each(
-    ("kind", "patch"),
-    [("merge", {"dat": {}}), ("strategic", {"dat": {}}), ("json", [{"op": "add", "path": "/dat", "value": {}}])],
-)
-async def test_unknown_fields_in_a_patch_are_refused_if_strict(
-    server: Server, namespace: str, kind: PatchKind, patch: Object | Objects
-) -> None:
-    await server.api.create(configmaps(namespace), configmap(kind))
-    await refused(
-        server.api.patch(configmaps(namespace, kind), patch, kind=kind, fieldValidation="Strict"),
-        422,
-        "Invalid",
-        saying='strict decoding error: unknown field "dat"',
-        causes=[("FieldValueInvalid", "patch")],
-    )
 
 
 async def test_unknown_fields_of_a_merge_patch_are_warned_of_and_of_apply_refused(

@@ -65,20 +65,6 @@ async def test_a_merge_patch_replaces_lists(server: Server, namespace: str) -> N
     assert [each["type"] for each in answer["status"]["conditions"]] == ["B"]
 
 
-@each(
-    ("patch", "words"),
-    [
-        ({"data": []}, "cannot unmarshal array into Go struct field ConfigMap.data of type map[string]string"),
-        ({"data": {"k": 5}}, "cannot unmarshal number into Go struct field ConfigMap.data of type string"),
-    ],
-    ids=["list-for-map", "number-for-text"],
-)
-async def test_a_merge_patch_that_changes_a_type_is_refused(
-    server: Server, path: str, patch: Object, words: str
-) -> None:
-    await refused(server.api.patch(path, patch), 422, "Invalid", saying=words, causes=[("FieldValueInvalid", "patch")])
-
-
 @each("body", ["[]", '"x"', "{bad"], ids=["list", "text", "not-json"])
 async def test_a_merge_patch_that_is_no_object_is_refused(server: Server, path: str, body: str) -> None:
     answer = await send(server.api, "PATCH", path, body, "application/merge-patch+json")
