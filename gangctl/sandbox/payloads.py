@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -141,13 +141,6 @@ def of_success(status: int) -> Object:
     return {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": status}
 
 
-_METADATA_TYPES: Final[Mapping[str, tuple[type, str]]] = {
-    **dict.fromkeys(("name", "generateName", "namespace", "uid", "resourceVersion"), (str, "string")),
-    **dict.fromkeys(("labels", "annotations"), (dict, "map[string]string")),
-    "finalizers": (list, "[]string"),
-    "ownerReferences": (list, "[]v1.OwnerReference"),
-    "managedFields": (list, "[]v1.ManagedFieldsEntry"),
-}
 _OWNED_BY_SERVER: Final = ("uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "selfLink")
 
 
@@ -161,36 +154,13 @@ def settle_type(kind: ResourceKind, body: Object) -> None:
         version = api_version.rpartition("/")[2]
         raise errors.bad_request(f'{name} in version "{version}" cannot be handled as a {kind.kind}')
     body["apiVersion"], body["kind"] = api_version, name
-    _check_metadata(kind, body)
-
-
-def _check_metadata(kind: ResourceKind, body: Object) -> None:
-    metadata = body.get("metadata")
-    if metadata is None:
-        metadata = body["metadata"] = {}
+    metadata = body.get("metadata") or {}
     if not isinstance(metadata, dict):
-        raise wrong_json_type(kind, metadata, f"{kind.kind}.metadata", "v1.ObjectMeta")
-    for field, (wanted, message) in _METADATA_TYPES.items():
-        value = metadata.get(field)
-        if value is not None and not isinstance(value, wanted):
-            raise wrong_json_type(kind, value, f"ObjectMeta.metadata.{field}", message)
-        # Go leaves empty values out.
-        if not value:
-            metadata.pop(field, None)
-    for field in ("labels", "annotations"):
-        for each in metadata.get(field, {}).values():
-            if not isinstance(each, str):
-                raise wrong_json_type(kind, each, f"ObjectMeta.metadata.{field}", "string")
-
-
-def wrong_json_type(kind: ResourceKind, value: Any, field: str, wanted: str) -> errors.StatusError:
-    """400 for a value of the wrong JSON type, as Go's decoder words it."""
-    names = {bool: "bool", int: "number", float: "number", str: "string", list: "array", dict: "object"}
-    found = names.get(type(value), "null")
-    return errors.bad_request(
-        f'{kind.kind} in version "{kind.version}" cannot be handled as a {kind.kind}: '
-        f"json: cannot unmarshal {found} into Go struct field {field} of type {wanted}"
-    )
+        raise errors.bad_request(
+            f'{kind.kind} in version "{kind.version}" cannot be handled as a {kind.kind}: metadata is no object'
+        )
+    # Go leaves empty values out; the types of others are checked when the fields are.
+    body["metadata"] = {field: value for field, value in metadata.items() if value}
 
 
 def settle_place(kind: ResourceKind, namespace: str, body: Object, name: str | None = None) -> None:

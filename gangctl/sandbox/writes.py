@@ -139,7 +139,7 @@ async def update(write: Write, body: Object) -> tuple[Stored, bool]:
     payloads.settle_type(kind, body)
     payloads.settle_place(kind, write.namespace, body, write.name)
     given = body["metadata"].get("resourceVersion", "")
-    if given and not given.isdigit():
+    if given and not str(given).isdigit():
         raise StatusError(500, "", f'strconv.ParseUint: parsing "{given}": invalid syntax')
     if write.backend.store.get(kind.storage, write.key) is None and kind.create_on_update and not write.subresource:
         return await _create_by_update(write, body), True
@@ -318,8 +318,8 @@ def _count_generation(write: Write, new: Object, old: Object) -> None:
 async def _mutate(write: Write, operation: str, obj: Object, old: Object | None) -> Object:
     mutated = await write.backend.admission.mutate(write.attributes(operation, old), obj)
     if mutated is not obj:
-        _drop_and_default(write, mutated, old, warn=False)
         mutated.setdefault("metadata", {})
+        _drop_and_default(write, mutated, old, warn=False)
     return mutated
 
 

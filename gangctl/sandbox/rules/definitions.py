@@ -8,9 +8,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from gangctl.sandbox.kinds import ResourceKind
+from gangctl.sandbox.kinds import NEWEST, ResourceKind
 from gangctl.sandbox.objects import Object, copy
 from gangctl.sandbox.rules import KindRules, structural
+from gangctl.sandbox.rules.fields import Decoder, fields_of
 from gangctl.sandbox.rules.metadata import Causes, spelled, validate_metadata
 from gangctl.sandbox.rules.structural import Schema
 
@@ -19,10 +20,12 @@ _STATUS: Final = "status"
 
 def custom_rules(kind: ResourceKind, schema: Schema) -> KindRules:
     """The rules of one version of a custom resource."""
+    # The metadata has the same fields on every minor.
+    decoder = Decoder(fields_of(NEWEST), kind)
 
     def drop(new: Object, old: Object | None) -> list[str]:
         del old
-        return sorted(structural.prune(new, schema))
+        return sorted([*structural.prune(new, schema), *decoder.decode_metadata(new)])
 
     def default(obj: Object) -> None:
         structural.default(obj, schema)

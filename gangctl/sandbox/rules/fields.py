@@ -186,10 +186,13 @@ _KILO: Final = 1000
 _BINARY: Final = 1024
 
 
+_METADATA: Final = Shape("struct", "meta.v1.ObjectMeta")
+
+
 class Decoder:
     """Decodes objects of one kind."""
 
-    def __init__(self, fields: Fields, kind: ResourceKind, root: str) -> None:
+    def __init__(self, fields: Fields, kind: ResourceKind, root: str = "") -> None:
         """``root`` is the kind's definition."""
         self._fields, self._kind, self._root = fields, kind, root
 
@@ -197,6 +200,12 @@ class Decoder:
         """Drop unknown and empty fields, in place; returns unknown paths. 400 for a value of another type."""
         unknown: list[str] = []
         self._struct(obj, self._root, "", "", unknown)
+        return unknown
+
+    def decode_metadata(self, obj: Object) -> list[str]:
+        """The same for the metadata alone, which objects of all kinds have."""
+        unknown: list[str] = []
+        self._value(obj["metadata"], _METADATA, "metadata", (self._kind.kind, "metadata"), unknown)
         return unknown
 
     def _struct(self, value: Object, definition: str, path: str, plain: str, unknown: list[str]) -> None:

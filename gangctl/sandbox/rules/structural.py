@@ -229,13 +229,6 @@ NOT_CHECKED: Final = Cause(
     "Invalid value: null: some validation rules were not checked because the object was invalid; "
     "correct the existing errors to complete validation",
 )
-METADATA_FIELDS: Final = frozenset(
-    {
-        *("annotations", "creationTimestamp", "deletionGracePeriodSeconds", "deletionTimestamp", "finalizers"),
-        *("generateName", "generation", "labels", "managedFields", "name", "namespace", "ownerReferences"),
-        *("resourceVersion", "selfLink", "uid"),
-    }
-)
 _KEEP: Final = "x-kubernetes-preserve-unknown-fields"
 # CEL rules are not evaluated on values with type errors.
 _BLOCKING: Final = frozenset(
@@ -244,7 +237,7 @@ _BLOCKING: Final = frozenset(
 
 
 def prune(value: Any, schema: Schema, path: str = "", *, root: bool = True) -> list[str]:
-    """Remove unknown fields, in place; returns their paths."""
+    """Remove unknown fields, but none of the metadata, in place; returns their paths."""
     if isinstance(value, list):
         items = schema.get("items") or {}
         return [each for index, item in enumerate(value) for each in prune(item, items, f"{path}[{index}]", root=False)]
@@ -255,25 +248,14 @@ def prune(value: Any, schema: Schema, path: str = "", *, root: bool = True) -> l
     for key in list(value):
         here = _join(path, key)
         inner = part(schema, key)
-        if root and key == "metadata":
-            removed += _prune_metadata(value[key], here)
-        elif root and key in _ROOT_FIELDS:
+        if root and key in _ROOT_FIELDS:
             continue
-        elif inner is not None:
+        if inner is not None:
             removed += prune(value[key], inner, here, root=False)
         elif key not in known and not schema.get("additionalProperties") and not schema.get(_KEEP):
             del value[key]
             removed.append(here)
     return removed
-
-
-def _prune_metadata(metadata: Any, path: str) -> list[str]:
-    if not isinstance(metadata, dict):
-        return []
-    unknown = [key for key in metadata if key not in METADATA_FIELDS]
-    for key in unknown:
-        del metadata[key]
-    return [f"{path}.{key}" for key in unknown]
 
 
 def part(schema: Schema, key: str) -> Schema | None:
