@@ -33,8 +33,6 @@ MUTATE_JOBS: Final = "/mutate/jobs"
 
 FailurePolicy = Literal["Fail", "Ignore"]
 
-_HAS_ANNOTATIONS: Final = "has({0}.metadata) && has({0}.metadata.annotations)"
-
 
 def _with_our_keys(name: str) -> str:
     """CEL: the object ``name`` has a label or an annotation of a gang, or a misspelt one."""

@@ -42,12 +42,11 @@ NEVER: Final = "never"
 BLOCKED: Final = "blocked"
 WAITING: Final = "waiting"
 UNKNOWN: Final = "unknown"
-VERDICTS: Final = (NEVER, BLOCKED, WAITING, UNKNOWN)
 
 
 @dataclass(frozen=True, slots=True)
 class WaitStatus:
-    """How one JobSet waits; ``verdict`` is one of :data:`VERDICTS`."""
+    """How one JobSet waits; ``verdict`` is :data:`NEVER`, :data:`BLOCKED`, :data:`WAITING` or :data:`UNKNOWN`."""
 
     namespace: str
     local_queue: str
