@@ -26,7 +26,7 @@ from gangctl.api.meta import (
     QUEUE_NAME,
     WRITTEN,
 )
-from gangctl.api.objects import Reader
+from gangctl.api.objects import Reader, object_at, objects_at
 from gangctl.api.scheduling import Claim
 from gangctl.errors import FieldError
 
@@ -90,9 +90,8 @@ def _actions(policy: Reader) -> Iterator[tuple[str, tuple[str, ...]]]:
 def _used(status: Mapping[str, Any]) -> int:
     """Restarts so far that count towards ``maxRestarts``: of the JobSet, and of single Jobs."""
     used = _number(status.get("restartsCountTowardsMax"))
-    entries = status.get("replicatedJobsStatus")
-    for entry in entries if isinstance(entries, list) else ():
-        counts = entry.get("jobRestartsCountTowardsMax") if isinstance(entry, dict) else None
+    for entry in objects_at(status, "replicatedJobsStatus"):
+        counts = entry.get("jobRestartsCountTowardsMax")
         used += sum(map(_number, counts)) if isinstance(counts, list) else 0
     return used
 
@@ -169,6 +168,11 @@ class ReplicatedJob:
         return f"{self.path}.template.metadata.annotations[{key}]"
 
 
+def gate_names(text: str) -> tuple[str, ...]:
+    """The names in a list of admission gates."""
+    return tuple(name.strip() for name in text.split(",") if name.strip())
+
+
 @dataclass(frozen=True, slots=True)
 class JobSet:
     """The projection of one JobSet."""
@@ -224,8 +228,7 @@ class JobSet:
     @property
     def gates(self) -> tuple[str, ...]:
         """Names in the admission gates: Kueue does not queue it until each is removed."""
-        names = self.annotations.get(ADMISSION_GATED_BY, "").split(",")
-        return tuple(name.strip() for name in names if name.strip())
+        return gate_names(self.annotations.get(ADMISSION_GATED_BY, ""))
 
     @property
     def managed_elsewhere(self) -> bool:
@@ -263,10 +266,9 @@ def _claims(pod_spec: Reader) -> tuple[Claim, ...]:
 
 def _restarted(status: Mapping[str, Any]) -> Mapping[str, tuple[int, ...]]:
     """Restarts of single Jobs by ReplicatedJob; those without any are left out."""
-    entries = status.get("replicatedJobsStatus")
     found: dict[str, tuple[int, ...]] = {}
-    for entry in entries if isinstance(entries, list) else ():
-        counts = entry.get("jobRestarts") if isinstance(entry, dict) else None
+    for entry in objects_at(status, "replicatedJobsStatus"):
+        counts = entry.get("jobRestarts")
         if isinstance(counts, list) and any(counts):
             found[str(entry.get("name"))] = tuple(each if isinstance(each, int) else 0 for each in counts)
     return found
@@ -278,9 +280,8 @@ def _reported(status: Mapping[str, Any]) -> Mapping[str, tuple[int, int]]:
     def count(entry: Mapping[str, Any], key: str) -> int:
         return value if isinstance(value := entry.get(key), int) else 0
 
-    entries = status.get("replicatedJobsStatus")
-    found = [entry for entry in (entries if isinstance(entries, list) else ()) if isinstance(entry, dict)]
-    return {str(entry.get("name")): (count(entry, "ready"), count(entry, "succeeded")) for entry in found}
+    entries = objects_at(status, "replicatedJobsStatus")
+    return {str(entry.get("name")): (count(entry, "ready"), count(entry, "succeeded")) for entry in entries}
 
 
 def _replicated_job(
@@ -314,9 +315,8 @@ def _replicated_job(
 
 def _end(status: Mapping[str, Any]) -> Mapping[str, Any] | None:
     """The condition Completed or Failed; synthesized where only ``terminalState`` is set."""
-    conditions = status.get("conditions")
-    for each in conditions if isinstance(conditions, list) else ():
-        if isinstance(each, dict) and each.get("type") in ("Completed", "Failed") and each.get("status") == "True":
+    for each in objects_at(status, "conditions"):
+        if each.get("type") in ("Completed", "Failed") and each.get("status") == "True":
             return each
     terminal = status.get("terminalState")
     return {"type": terminal} if terminal else None
@@ -324,9 +324,8 @@ def _end(status: Mapping[str, Any]) -> Mapping[str, Any] | None:
 
 def _since(status: Mapping[str, Any], condition: str, *, holds: bool) -> str:
     """Since when a condition is true, or false; empty where it has another status, or is missing."""
-    conditions = status.get("conditions")
-    for each in conditions if isinstance(conditions, list) else ():
-        if isinstance(each, dict) and each.get("type") == condition:
+    for each in objects_at(status, "conditions"):
+        if each.get("type") == condition:
             return _text(each, "lastTransitionTime") if (each.get("status") == "True") is holds else ""
     return ""
 
@@ -341,8 +340,7 @@ def read_jobset(raw: Mapping[str, Any]) -> tuple[JobSet, tuple[FieldError, ...]]
     root = Reader(raw, "", errors)
     metadata = root.child("metadata")
     spec = root.child("spec")
-    status = raw.get("status")
-    status = status if isinstance(status, dict) else {}
+    status = object_at(raw, "status")
     restarts = status.get("restarts")
     end = _end(status)
     unread = _unread(metadata, _ON_JOBSETS)

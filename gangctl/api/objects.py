@@ -30,14 +30,24 @@ def object_at(raw: Mapping[str, Any], key: str) -> dict[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
+def within(raw: Mapping[str, Any], *keys: str) -> Mapping[str, Any]:
+    """The object under keys below each other, empty where there is none.
+
+    >>> within({"spec": {"template": {"a": 1}}}, "spec", "template"), within({"spec": 3}, "spec", "template")
+    ({'a': 1}, {})
+    """
+    for key in keys:
+        raw = object_at(raw, key)
+    return raw
+
+
 def objects_at(raw: Mapping[str, Any], key: str) -> list[dict[str, Any]]:
     """The objects in a list, without whatever else is in it.
 
     >>> objects_at({"items": [{"a": 1}, None]}, "items"), objects_at({}, "items")
     ([{'a': 1}], [])
     """
-    value = raw.get(key)
-    return [each for each in value if isinstance(each, dict)] if isinstance(value, list) else []
+    return objects(raw.get(key))
 
 
 _TEXTS: Final = (

@@ -13,7 +13,7 @@ from enum import StrEnum
 from typing import Any, Final, NamedTuple, Protocol
 
 from gangctl.api.meta import JOBSET_API_VERSION, JOBSET_GROUP, MANAGER
-from gangctl.api.objects import controller_owner, is_jobset_owner
+from gangctl.api.objects import controller_owner, is_jobset_owner, object_at, objects_at
 
 GROUP: Final = "scheduling.k8s.io"
 MAX_TEMPLATES: Final = 8
@@ -339,20 +339,18 @@ def controller_ref(owner: Owner) -> dict[str, str]:
     return {"apiGroup": JOBSET_GROUP, "kind": "JobSet", "name": owner.name}
 
 
-def gang_min_count(policy: object, field: str = "minCount") -> int | None:
+def gang_min_count(spec: dict[str, Any], policy: str = "schedulingPolicy", field: str = "minCount") -> int | None:
     """minCount of a gang policy; None for a basic policy or anything else."""
-    gang = policy.get("gang") if isinstance(policy, dict) else None
-    count = gang.get(field) if isinstance(gang, dict) else None
+    count = object_at(object_at(spec, policy), "gang").get(field)
     return count if isinstance(count, int) else None
 
 
-def list_min_counts(entries: object, policy_field: str) -> tuple[tuple[str, int], ...]:
+def list_min_counts(
+    spec: dict[str, Any], templates: str, policy: str = "schedulingPolicy"
+) -> tuple[tuple[str, int], ...]:
     """``(name, minCount)`` of each template in a list of templates."""
-    counts = []
-    for entry in entries if isinstance(entries, list) else ():
-        if isinstance(entry, dict) and (count := gang_min_count(entry.get(policy_field))) is not None:
-            counts.append((str(entry.get("name")), count))
-    return tuple(counts)
+    counts = ((str(entry.get("name")), gang_min_count(entry, policy)) for entry in objects_at(spec, templates))
+    return tuple((name, count) for name, count in counts if count is not None)
 
 
 def observe(adapter: SchedulingAdapter, kind: str, raw: dict[str, Any]) -> Observed:
@@ -360,8 +358,7 @@ def observe(adapter: SchedulingAdapter, kind: str, raw: dict[str, Any]) -> Obser
     meta = raw.get("metadata") or {}
     spec = raw.get("spec") or {}
     owner = controller_owner(meta) or {}
-    claim = spec.get("controllerRef")
-    claim = claim if isinstance(claim, dict) else {}
+    claim = object_at(spec, "controllerRef")
     claims = claim.get("kind") == "JobSet" and claim.get("apiGroup") == JOBSET_GROUP
     return Observed(
         namespace=meta.get("namespace", ""),
@@ -376,14 +373,14 @@ def observe(adapter: SchedulingAdapter, kind: str, raw: dict[str, Any]) -> Obser
         created=str(meta.get("creationTimestamp") or ""),
         priority=_integer(spec.get("priority")),
         priority_class=str(spec.get("priorityClassName") or ""),
-        topology_key=_topology_key(spec.get("schedulingConstraints")),
+        topology_key=_topology_key(object_at(spec, "schedulingConstraints")),
         composite=bool(spec.get("compositePodGroupTemplates")),
-        scheduled=_scheduled(raw.get("status")),
+        scheduled=_scheduled(object_at(raw, "status")),
     )
 
 
 def _min_group_count(spec: dict[str, Any]) -> tuple[tuple[str, int], ...]:
-    count = gang_min_count(spec.get("schedulingPolicy"), "minGroupCount")
+    count = gang_min_count(spec, field="minGroupCount")
     return () if count is None else (("", count),)
 
 
@@ -391,8 +388,8 @@ def _integer(value: object) -> int | None:
     return value if isinstance(value, int) and not isinstance(value, bool) else None
 
 
-def _topology_key(constraints: object) -> str:
-    topology = constraints.get("topology") if isinstance(constraints, dict) else None
+def _topology_key(constraints: dict[str, Any]) -> str:
+    topology = constraints.get("topology")
     first = topology[0] if isinstance(topology, list) and topology else None
     return str(first.get("key") or "") if isinstance(first, dict) else ""
 
@@ -400,10 +397,9 @@ def _topology_key(constraints: object) -> str:
 _SCHEDULED: Final = frozenset({"PodGroupInitiallyScheduled", "PodGroupScheduled"})
 
 
-def _scheduled(status: object) -> Scheduled | None:
-    conditions = status.get("conditions") if isinstance(status, dict) else None
-    for each in conditions if isinstance(conditions, list) else ():
-        if isinstance(each, dict) and str(each.get("type")) in _SCHEDULED:
+def _scheduled(status: dict[str, Any]) -> Scheduled | None:
+    for each in objects_at(status, "conditions"):
+        if str(each.get("type")) in _SCHEDULED:
             texts = (str(each.get(key) or "") for key in ("reason", "message", "lastTransitionTime"))
             return Scheduled(each.get("status") == "True", *texts)
     return None

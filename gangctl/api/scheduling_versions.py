@@ -27,6 +27,17 @@ from gangctl.api.scheduling import (
 )
 
 
+def _object(
+    kind: str, api_version: str, made: Workload | PodGroup | CompositePodGroup, spec: dict[str, Any]
+) -> dict[str, Any]:
+    return {
+        "apiVersion": api_version,
+        "kind": kind,
+        "metadata": metadata(made.namespace, made.name, made.owner),
+        "spec": spec,
+    }
+
+
 class V1Alpha1:
     """A group has no object here: it is a Workload's podGroup, kept apart per replica by a key in the pod."""
 
@@ -36,12 +47,8 @@ class V1Alpha1:
     def workload(self, workload: Workload) -> dict[str, Any]:
         """See :class:`~gangctl.api.scheduling.SchedulingAdapter`."""
         groups = [{"name": t.name, "policy": {"gang": {"minCount": t.min_count}}} for t in workload.templates]
-        return {
-            "apiVersion": self.generation.api_version,
-            "kind": "Workload",
-            "metadata": metadata(workload.namespace, workload.name, workload.owner),
-            "spec": {"controllerRef": controller_ref(workload.owner), "podGroups": groups},
-        }
+        spec = {"controllerRef": controller_ref(workload.owner), "podGroups": groups}
+        return _object("Workload", self.generation.api_version, workload, spec)
 
     def pod_group(self, group: PodGroup) -> dict[str, Any]:
         """There is no such kind: the planner never calls this."""
@@ -56,7 +63,7 @@ class V1Alpha1:
 
     def min_counts(self, kind: str, spec: dict[str, Any]) -> tuple[tuple[str, int], ...]:
         """See :class:`~gangctl.api.scheduling.SchedulingAdapter`."""
-        return list_min_counts(spec.get("podGroups"), "policy") if kind == "Workload" else ()
+        return list_min_counts(spec, "podGroups", "policy") if kind == "Workload" else ()
 
 
 _DISRUPTION: Final = {"single": "Pod", "all": "PodGroup"}
@@ -76,13 +83,16 @@ class V1Alpha2:
         """Precompute the common fields of all objects."""
         self._api_version = self.generation.api_version
 
+    def _disruption(self, mode: str) -> object:
+        return _DISRUPTION[mode]
+
     def _with_policy(self, spec: dict[str, Any], template: Template) -> dict[str, Any]:
         """``spec`` itself, with the policy appended."""
         spec["schedulingPolicy"] = {"gang": {"minCount": template.min_count}}
         if template.topology_key:
             spec["schedulingConstraints"] = {"topology": [{"key": template.topology_key}]}
         if template.disruption:
-            spec["disruptionMode"] = _DISRUPTION[template.disruption]
+            spec["disruptionMode"] = self._disruption(template.disruption)
         if template.claims:
             spec["resourceClaims"] = [claim.encode() for claim in template.claims]
         return spec
@@ -90,22 +100,16 @@ class V1Alpha2:
     def workload(self, workload: Workload) -> dict[str, Any]:
         """See :class:`~gangctl.api.scheduling.SchedulingAdapter`."""
         templates = [self._with_policy({"name": t.name}, t) for t in workload.templates]
-        return {
-            "apiVersion": self._api_version,
-            "kind": "Workload",
-            "metadata": metadata(workload.namespace, workload.name, workload.owner),
-            "spec": {"controllerRef": controller_ref(workload.owner), "podGroupTemplates": templates},
-        }
+        spec = {"controllerRef": controller_ref(workload.owner), "podGroupTemplates": templates}
+        return _object("Workload", self._api_version, workload, spec)
 
     def pod_group(self, group: PodGroup) -> dict[str, Any]:
         """See :class:`~gangctl.api.scheduling.SchedulingAdapter`."""
+        return _object("PodGroup", self._api_version, group, self._with_policy(self._origin(group), group.template))
+
+    def _origin(self, group: PodGroup) -> dict[str, Any]:
         template = {"workloadName": group.workload, "podGroupTemplateName": group.template.name}
-        return {
-            "apiVersion": self._api_version,
-            "kind": "PodGroup",
-            "metadata": metadata(group.namespace, group.name, group.owner),
-            "spec": self._with_policy({"podGroupTemplateRef": {"workload": template}}, group.template),
-        }
+        return {"podGroupTemplateRef": {"workload": template}}
 
     def reference(self, reference: Reference) -> dict[str, str]:
         """See :class:`~gangctl.api.scheduling.SchedulingAdapter`."""
@@ -114,8 +118,8 @@ class V1Alpha2:
     def min_counts(self, kind: str, spec: dict[str, Any]) -> tuple[tuple[str, int], ...]:
         """See :class:`~gangctl.api.scheduling.SchedulingAdapter`."""
         if kind == "Workload":
-            return list_min_counts(spec.get("podGroupTemplates"), "schedulingPolicy")
-        count = gang_min_count(spec.get("schedulingPolicy"))
+            return list_min_counts(spec, "podGroupTemplates")
+        count = gang_min_count(spec)
         return () if count is None else (("", count),)
 
 
@@ -125,15 +129,11 @@ VERSION: Final = "v1alpha3"
 def composite_pod_group(group: CompositePodGroup) -> dict[str, Any]:
     """The CompositePodGroup to create."""
     reference = {"workloadName": group.workload, "templateName": group.template.name}
-    return {
-        "apiVersion": f"{GROUP}/{VERSION}",
-        "kind": "CompositePodGroup",
-        "metadata": metadata(group.namespace, group.name, group.owner),
-        "spec": with_group_count({"workloadRef": reference}, group.template),
-    }
+    spec = _with_group_count({"workloadRef": reference}, group.template)
+    return _object("CompositePodGroup", f"{GROUP}/{VERSION}", group, spec)
 
 
-def with_group_count(spec: dict[str, Any], template: CompositeTemplate) -> dict[str, Any]:
+def _with_group_count(spec: dict[str, Any], template: CompositeTemplate) -> dict[str, Any]:
     """``spec`` itself, with the policy of the template appended."""
     spec["schedulingPolicy"] = {"gang": {"minGroupCount": template.min_group_count}}
     if template.priority_class:
@@ -146,14 +146,11 @@ class V1Beta1(V1Alpha2):
 
     generation = Generation.V1BETA1
 
+    def _disruption(self, mode: str) -> object:
+        return {mode: {}}
+
     def _with_policy(self, spec: dict[str, Any], template: Template) -> dict[str, Any]:
-        spec["schedulingPolicy"] = {"gang": {"minCount": template.min_count}}
-        if template.topology_key:
-            spec["schedulingConstraints"] = {"topology": [{"key": template.topology_key}]}
-        if template.disruption:
-            spec["disruptionMode"] = {template.disruption: {}}
-        if template.claims:
-            spec["resourceClaims"] = [claim.encode() for claim in template.claims]
+        super()._with_policy(spec, template)
         if template.priority_class:
             spec["priorityClassName"] = template.priority_class
         return spec
@@ -162,28 +159,22 @@ class V1Beta1(V1Alpha2):
         """See :class:`~gangctl.api.scheduling.SchedulingAdapter`."""
         body = super().workload(workload)
         if workload.composite is not None:
-            parent = with_group_count({"name": workload.composite.name}, workload.composite)
+            parent = _with_group_count({"name": workload.composite.name}, workload.composite)
             parent["podGroupTemplates"] = body["spec"].pop("podGroupTemplates")
             body["spec"]["compositePodGroupTemplates"] = [parent]
         return body
 
-    def pod_group(self, group: PodGroup) -> dict[str, Any]:
-        """See :class:`~gangctl.api.scheduling.SchedulingAdapter`."""
-        spec: dict[str, Any] = {"workloadRef": {"workloadName": group.workload, "templateName": group.template.name}}
+    def _origin(self, group: PodGroup) -> dict[str, Any]:
+        origin: dict[str, Any] = {"workloadRef": {"workloadName": group.workload, "templateName": group.template.name}}
         if group.parent:
-            spec["parentCompositePodGroupName"] = group.parent
-        return {
-            "apiVersion": self._api_version,
-            "kind": "PodGroup",
-            "metadata": metadata(group.namespace, group.name, group.owner),
-            "spec": self._with_policy(spec, group.template),
-        }
+            origin["parentCompositePodGroupName"] = group.parent
+        return origin
 
     def min_counts(self, kind: str, spec: dict[str, Any]) -> tuple[tuple[str, int], ...]:
         """See :class:`~gangctl.api.scheduling.SchedulingAdapter`."""
         parents = spec.get("compositePodGroupTemplates")
         if kind == "Workload" and isinstance(parents, list) and parents and isinstance(parents[0], dict):
-            return list_min_counts(parents[0].get("podGroupTemplates"), "schedulingPolicy")
+            return list_min_counts(parents[0], "podGroupTemplates")
         return super().min_counts(kind, spec)
 
 

@@ -171,8 +171,7 @@ class NodeShape:
 def read_node(raw: Mapping[str, Any]) -> NodeShape:
     """Project a raw Node; total."""
     metadata, spec, status = (object_at(raw, key) for key in ("metadata", "spec", "status"))
-    taints = spec.get("taints")
-    found = [taint for taint in (taints if isinstance(taints, list) else ()) if isinstance(taint, dict)]
+    found = objects_at(spec, "taints")
     passing = [taint for taint in found if str(taint.get("key", "")).startswith(_PASSING)]
     capacity = read_amounts(status.get("capacity"))
     allocatable = read_amounts(status.get("allocatable")) or capacity
@@ -197,9 +196,7 @@ def takes(node: NodeShape, podset: PodSet) -> bool:
     spec = podset.pod_spec
     if spec.get("nodeName"):
         return True
-    tolerations = spec.get("tolerations")
-    listed = [each for each in (tolerations if isinstance(tolerations, list) else ()) if isinstance(each, dict)]
-    return untolerated(node.taints, listed) is None and affinity_allows(spec, node.labels)
+    return untolerated(node.taints, objects_at(spec, "tolerations")) is None and affinity_allows(spec, node.labels)
 
 
 @dataclass(frozen=True, slots=True)

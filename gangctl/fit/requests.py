@@ -14,6 +14,7 @@ from fractions import Fraction
 from typing import Any, Final
 
 from gangctl.api.fieldpath import FieldPath
+from gangctl.api.objects import object_at, objects_at
 from gangctl.errors import FieldError, one_line
 from gangctl.fit.podsets import PodSet
 from gangctl.gang.requests import Requests, pod_requests, read_list
@@ -42,10 +43,8 @@ def summed_up(limit_ranges: Iterable[Mapping[str, Any]]) -> dict[str, Limits]:
     """The strictest of all LimitRanges, by type. Total: invalid entries are left out."""
     summary: dict[str, Limits] = {}
     for limit_range in limit_ranges:
-        spec = limit_range.get("spec")
-        entries = spec.get("limits") if isinstance(spec, dict) else None
-        for entry in entries if isinstance(entries, list) else ():
-            if isinstance(entry, dict) and isinstance(entry.get("type"), str):
+        for entry in objects_at(object_at(limit_range, "spec"), "limits"):
+            if isinstance(entry.get("type"), str):
                 _add(summary.setdefault(entry["type"], Limits()), entry)
     return summary
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from gangctl.api.jobset import JobSet, read_jobset
+from gangctl.api.objects import within
 from gangctl.errors import one_line
 from gangctl.fit import explain, preemption
 from gangctl.fit.candidates import LOWEST, Preemptor
@@ -425,9 +426,7 @@ def _priority(case: _Case) -> int | None:
     """Priority of the Workload that Kueue creates, or has created; None if unknown."""
     if case.request.workload is not None:
         return case.request.workload.priority
-    metadata = case.request.jobset.get("metadata")
-    labels = metadata.get("labels") if isinstance(metadata, dict) else None
-    name = labels.get(PRIORITY_CLASS) if isinstance(labels, dict) else None
+    name = within(case.request.jobset, "metadata", "labels").get(PRIORITY_CLASS)
     if isinstance(name, str) and name:
         return case.cluster.priority(name)
     return case.cluster.pod_priority(

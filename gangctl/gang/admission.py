@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from gangctl.api.jobset import SCHEDULING_REFERENCES, JobSet, ReplicatedJob, read_jobset
+from gangctl.api.jsonpatch import pointer
 from gangctl.api.meta import (
     GANG_MODE,
     GANG_OPTIONS,
@@ -24,7 +25,7 @@ from gangctl.api.meta import (
     JOBSET_UID,
     RESTART_ATTEMPT,
 )
-from gangctl.api.objects import controller_owner, is_jobset_owner
+from gangctl.api.objects import controller_owner, is_jobset_owner, within
 from gangctl.api.scheduling import Generation, Reference, SchedulingAdapter
 from gangctl.errors import ErrorKind, FieldError, one_line, plural
 from gangctl.gang.config import GangMode, read_config
@@ -52,25 +53,24 @@ class Admission:
 ALLOWED: Final = Admission()
 
 
-def _pointer(key: str) -> str:
-    return key.replace("~", "~0").replace("/", "~1")
+_STAMP: Final = pointer(("metadata", "annotations", GANG_REF))
 
 
-def _annotate(raw_template: Mapping[str, Any], pointer: str, value: str | None) -> Patch:
+def _annotate(raw_template: Mapping[str, Any], path: str, value: str | None) -> Patch:
     """Operations that set or remove the stamp in a Job template's metadata."""
     meta = raw_template.get("metadata")
     notes = meta.get("annotations") if isinstance(meta, dict) else None
     present = isinstance(notes, dict) and GANG_REF in notes
     if value is None:
-        return [{"op": "remove", "path": f"{pointer}/metadata/annotations/{_pointer(GANG_REF)}"}] if present else []
+        return [{"op": "remove", "path": f"{path}{_STAMP}"}] if present else []
     if isinstance(notes, dict):
         if notes.get(GANG_REF) == value:
             return []
         operation = "replace" if present else "add"
-        return [{"op": operation, "path": f"{pointer}/metadata/annotations/{_pointer(GANG_REF)}", "value": value}]
+        return [{"op": operation, "path": f"{path}{_STAMP}", "value": value}]
     if isinstance(meta, dict):
-        return [{"op": "add", "path": f"{pointer}/metadata/annotations", "value": {GANG_REF: value}}]
-    return [{"op": "add", "path": f"{pointer}/metadata", "value": {"annotations": {GANG_REF: value}}}]
+        return [{"op": "add", "path": f"{path}/metadata/annotations", "value": {GANG_REF: value}}]
+    return [{"op": "add", "path": f"{path}/metadata", "value": {"annotations": {GANG_REF: value}}}]
 
 
 def _annotations_patch(raw: Mapping[str, Any], texts: Sequence[str | None]) -> Patch:
@@ -205,32 +205,13 @@ def read_opted_in(raw: Mapping[str, Any]) -> tuple[JobSet, tuple[FieldError, ...
     return jobset, errors
 
 
-def _within(raw: Mapping[str, Any], *keys: str) -> dict[str, Any]:
-    """The object under ``keys``, empty if a value on the path is not an object."""
-    value: Any = raw
-    for key in keys:
-        value = value.get(key) if isinstance(value, dict) else None
-    return value if isinstance(value, dict) else {}
-
-
 def _pod_spec(raw_job: Mapping[str, Any]) -> Mapping[str, Any]:
-    return _within(raw_job, "spec", "template", "spec")
+    return within(raw_job, "spec", "template", "spec")
 
 
-@dataclass(frozen=True, slots=True)
-class _Identity:
-    """JobSet, index and attempt of a Job."""
-
-    jobset: str
-    uid: str
-    index: int
-    attempt: int
-    job_attempt: int
-
-
-def _job_identity(meta: Mapping[str, Any]) -> _Identity | FieldError:
-    """The identity in a Job's labels, verified against its controller reference."""
-    labels = _within(meta, "labels")
+def _labelled_reference(meta: Mapping[str, Any], stamp: Stamp) -> Reference | FieldError:
+    """The group by the identity in a Job's labels, which is verified against its controller reference."""
+    labels = within(meta, "labels")
     owner = controller_owner(dict(meta)) or {}
     name, uid = owner.get("name"), owner.get("uid")
     named = isinstance(name, str) and name == labels.get(JOBSET_NAME)
@@ -246,7 +227,8 @@ def _job_identity(meta: Mapping[str, Any]) -> _Identity | FieldError:
         key = wrong[0] if wrong else JOB_INDEX
         shown = one_line(str(labels.get(key, "")), 64)
         return FieldError("metadata.labels", ErrorKind.INVALID, f'label {key} has to be a number, got "{shown}"')
-    return _Identity(str(name), str(uid), *(int(text) for text in numbers.values()))
+    index, attempt, job_attempt = (int(text) for text in numbers.values())
+    return job_reference(str(name), str(uid), index, stamp, attempt=attempt, job_attempt=job_attempt)
 
 
 def reference_of_job(raw_job: Mapping[str, Any]) -> Reference | FieldError | None:
@@ -254,25 +236,15 @@ def reference_of_job(raw_job: Mapping[str, Any]) -> Reference | FieldError | Non
 
     Also None without a pod spec: the API server rejects such a Job.
     """
-    meta = _within(raw_job, "metadata")
-    if not isinstance(_within(raw_job, "spec", "template").get("spec"), dict):
+    meta = within(raw_job, "metadata")
+    if not isinstance(within(raw_job, "spec", "template").get("spec"), dict):
         return None
-    stamp = read_stamp(_within(meta, "annotations"), f"metadata.annotations[{GANG_REF}]")
+    stamp = read_stamp(within(meta, "annotations"), f"metadata.annotations[{GANG_REF}]")
     if stamp is None or isinstance(stamp, FieldError):
         return stamp
     if any(_pod_spec(raw_job).get(field) for field in SCHEDULING_REFERENCES):
         return None
-    identity = _job_identity(meta)
-    if isinstance(identity, FieldError):
-        return identity
-    return job_reference(
-        identity.jobset,
-        identity.uid,
-        identity.index,
-        stamp,
-        attempt=identity.attempt,
-        job_attempt=identity.job_attempt,
-    )
+    return _labelled_reference(meta, stamp)
 
 
 def inject_patch(reference: Reference, adapter: SchedulingAdapter) -> Patch:
@@ -287,10 +259,10 @@ def repair_patch(old_job: Mapping[str, Any], new_job: Mapping[str, Any]) -> Patc
     A controller built against another release of the API drops the field on every full PUT,
     and the API server would refuse that PUT as a change of the immutable template.
     """
-    new = _within(new_job, "spec", "template").get("spec")
+    new = within(new_job, "spec", "template").get("spec")
     if not isinstance(new, dict) or any(new.get(field) for field in SCHEDULING_REFERENCES):
         return []
-    old = {field: _within(_pod_spec(old_job), field) for field in SCHEDULING_REFERENCES}
+    old = {field: within(_pod_spec(old_job), field) for field in SCHEDULING_REFERENCES}
     # A value that is not a map of strings is not a reference.
     return [
         {"op": "add", "path": f"/spec/template/spec/{field}", "value": dict(reference)}

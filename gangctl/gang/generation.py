@@ -17,6 +17,7 @@ from typing import Any, Final, NamedTuple
 
 from gangctl.api import scheduling_versions
 from gangctl.api.meta import GANG_REF, JOB_INDEX, JOBSET_NAME, JOBSET_UID, PROOF_LABEL
+from gangctl.api.objects import object_at, objects_at, within
 from gangctl.api.scheduling import (
     GROUP,
     NEWEST,
@@ -98,9 +99,7 @@ class _Schemas:
     """The schemas of one document, which may be anything."""
 
     def __init__(self, document: object) -> None:
-        components = document.get("components") if isinstance(document, dict) else None
-        schemas = components.get("schemas") if isinstance(components, dict) else None
-        self._schemas: dict[str, Any] = schemas if isinstance(schemas, dict) else {}
+        self._schemas = within(document, "components", "schemas") if isinstance(document, dict) else {}
 
     def root(self, generation: Generation, kind: str) -> object:
         """The schema of a kind; None without one."""
@@ -253,11 +252,8 @@ def stamped_proof_job(namespace: str) -> dict[str, Any]:
 
 def names_its_group(stored: Mapping[str, Any]) -> bool:
     """Whether the API server wrote the expected reference into :func:`stamped_proof_job`."""
-    pod: object = stored
-    for key in ("spec", "template", "spec"):
-        pod = pod.get(key) if isinstance(pod, dict) else None
     wanted = job_reference(PROOF_NAME, UID_PLACEHOLDER, 0, _STAMP).group
-    return isinstance(pod, dict) and named_group(pod) == wanted
+    return named_group(within(stored, "spec", "template", "spec")) == wanted
 
 
 def proof_workload(generation: Generation, namespace: str) -> dict[str, Any]:
@@ -270,20 +266,15 @@ def proof_workload(generation: Generation, namespace: str) -> dict[str, Any]:
 
 def dropped_options(stored: Mapping[str, Any]) -> frozenset[Feature]:
     """Options that are not in the API server's response to a dry run of :func:`proof_workload`."""
-    spec = stored.get("spec")
-    templates = spec.get("podGroupTemplates") if isinstance(spec, dict) else None
-    template = templates[0] if isinstance(templates, list) and templates else None
-    kept = template if isinstance(template, dict) else {}
+    templates = objects_at(object_at(stored, "spec"), "podGroupTemplates")
+    kept = templates[0] if templates else {}
     return frozenset(each for each in (Feature.TOPOLOGY, Feature.DISRUPTION, Feature.CLAIMS) if not kept.get(each))
 
 
 def evaluate_proof(generation: Generation, stored: Mapping[str, Any]) -> ApiState:
     """The verdict on the API server's response to a dry run of :func:`proof_job`."""
     field = ADAPTERS[generation].reference_field
-    kept: object = stored
-    for key in ("spec", "template", "spec", field):
-        kept = kept.get(key) if isinstance(kept, dict) else None
-    if kept:
+    if within(stored, "spec", "template", "spec").get(field):
         return ApiState(generation)
     return ApiState(
         None,

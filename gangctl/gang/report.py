@@ -12,6 +12,7 @@ from typing import Annotated, Any, Final, Literal, TypedDict
 
 from gangctl.api.jobset import JobSet
 from gangctl.api.meta import QUEUE_NAME
+from gangctl.api.objects import within
 from gangctl.api.reportschema import QUANTITY
 from gangctl.api.scheduling import Generation
 from gangctl.errors import FieldError
@@ -187,8 +188,7 @@ def _composite(plan: GangPlan | None) -> CompositeReport | None:
 
 
 def _queue(raw: Mapping[str, Any]) -> str:
-    labels = (raw.get("metadata") or {}).get("labels")
-    queue = labels.get(QUEUE_NAME) if isinstance(labels, dict) else None
+    queue = within(raw, "metadata", "labels").get(QUEUE_NAME)
     return queue if isinstance(queue, str) else ""
 
 

@@ -13,7 +13,7 @@ from functools import lru_cache
 from typing import Final, TypeVar
 
 from gangctl.api.meta import DEFAULT_SCHEDULER, JOB_INDEX, JOBSET_NAME, REPLICATED_JOB_NAME, RESTART_ATTEMPT
-from gangctl.api.objects import Object
+from gangctl.api.objects import Object, object_at, objects_at
 from gangctl.api.scheduling import named_group
 from gangctl.errors import one_line
 from gangctl.readiness.facts import NodeFacts, PodFacts, Refused
@@ -41,16 +41,16 @@ _RAN: Final = frozenset({"Error", "OOMKilled", "Completed"})
 
 def read_pod(raw: Object) -> PodFacts | None:
     """The facts of one pod; None for one that belongs to no JobSet."""
-    metadata, spec, status = (_object(raw.get(part)) for part in ("metadata", "spec", "status"))
-    labels = _object(metadata.get("labels"))
+    metadata, spec, status = (object_at(raw, part) for part in ("metadata", "spec", "status"))
+    labels = object_at(metadata, "labels")
     jobset = _name(labels.get(JOBSET_NAME))
     if not jobset:
         return None
-    conditions = {_text(each.get("type")): each for each in _objects(status.get("conditions"))}
-    placed = _object(conditions.get("PodScheduled"))
+    conditions = {_text(each.get("type")): each for each in objects_at(status, "conditions")}
+    placed = object_at(conditions, "PodScheduled")
     refused = _name(placed.get("reason")) if placed.get("status") == "False" else ""
-    ready = _object(conditions.get("Ready"))
-    disruption = _object(conditions.get("DisruptionTarget"))
+    ready = object_at(conditions, "Ready")
+    disruption = object_at(conditions, "DisruptionTarget")
     waiting, waiting_message = _waiting(status)
     return PodFacts(
         namespace=_name(metadata.get("namespace")),
@@ -65,7 +65,7 @@ def read_pod(raw: Object) -> PodFacts | None:
         created=unix(metadata.get("creationTimestamp")),
         deleting=bool(metadata.get("deletionTimestamp")),
         phase=_name(status.get("phase")),
-        gates=_same(tuple(_name(gate.get("name")) for gate in _objects(spec.get("schedulingGates")))),
+        gates=_same(tuple(_name(gate.get("name")) for gate in objects_at(spec, "schedulingGates"))),
         node=_name(spec.get("nodeName")),
         placed_at=unix(placed.get("lastTransitionTime")) if placed.get("status") == "True" else 0,
         refused=refused,
@@ -82,9 +82,9 @@ def read_pod(raw: Object) -> PodFacts | None:
 
 def read_node(raw: Object) -> NodeFacts:
     """The facts of one node. One that has never reported is not ready since its creation."""
-    metadata, spec, status = (_object(raw.get(part)) for part in ("metadata", "spec", "status"))
+    metadata, spec, status = (object_at(raw, part) for part in ("metadata", "spec", "status"))
     never = {"reason": NEVER_UPDATED, "lastTransitionTime": metadata.get("creationTimestamp")}
-    condition = next((each for each in _objects(status.get("conditions")) if each.get("type") == "Ready"), never)
+    condition = next((each for each in objects_at(status, "conditions") if each.get("type") == "Ready"), never)
     ready = condition.get("status") == "True"
     return NodeFacts(
         name=_name(metadata.get("name")),
@@ -97,12 +97,12 @@ def read_node(raw: Object) -> NodeFacts:
 
 def read_refusal(raw: Object) -> Refused | None:
     """The denied creation in an event of ``events.k8s.io/v1``; None for other events."""
-    about = _object(raw.get("regarding"))
+    about = object_at(raw, "regarding")
     kind = _name(about.get("kind"))
     if not kind or REFUSING_KINDS.get(_text(raw.get("reason"))) != kind:
         return None
     return Refused(
-        namespace=_name(about.get("namespace") or _object(raw.get("metadata")).get("namespace")),
+        namespace=_name(about.get("namespace") or object_at(raw, "metadata").get("namespace")),
         kind=kind,
         name=_name(about.get("name")),
         uid=_name(about.get("uid")),
@@ -114,10 +114,10 @@ def read_refusal(raw: Object) -> Refused | None:
 def event_seen_at(raw: Object) -> int:
     """Last occurrence of an event of ``events.k8s.io/v1``, Unix seconds; 0 if unknown."""
     times = (
-        _object(raw.get("series")).get("lastObservedTime"),
+        object_at(raw, "series").get("lastObservedTime"),
         raw.get("deprecatedLastTimestamp"),
         raw.get("eventTime"),
-        _object(raw.get("metadata")).get("creationTimestamp"),
+        object_at(raw, "metadata").get("creationTimestamp"),
     )
     return next((found for found in map(unix, times) if found), 0)
 
@@ -148,11 +148,11 @@ def _waiting(status: Object) -> tuple[str, str]:
     for container in _containers(status):
         if container.get("ready") is True:
             continue
-        state = _object(container.get("state"))
-        waits, ended = _object(state.get("waiting")), _object(state.get("terminated"))
+        state = object_at(container, "state")
+        waits, ended = object_at(state, "waiting"), object_at(state, "terminated")
         reason, message = _name((waits or ended).get("reason")), _message((waits or ended).get("message"))
         if reason == _CRASH_LOOP:
-            return reason, _ending(_object(_object(container.get("lastState")).get("terminated")))
+            return reason, _ending(object_at(object_at(container, "lastState"), "terminated"))
         if reason and reason not in _DULL:
             own = not message or (ended and reason in _RAN)
             return reason, _ending(ended) if own else message
@@ -170,15 +170,7 @@ def _ending(ended: Object) -> str:
 def _containers(status: Object) -> Iterator[Object]:
     """Statuses of containers, in the order in which they run."""
     for part in ("initContainerStatuses", "containerStatuses"):
-        yield from _objects(status.get(part))
-
-
-def _object(value: object) -> Object:
-    return value if isinstance(value, dict) else {}
-
-
-def _objects(value: object) -> Iterator[Object]:
-    return (each for each in value if isinstance(each, dict)) if isinstance(value, list) else iter(())
+        yield from objects_at(status, part)
 
 
 def _text(value: object) -> str:
