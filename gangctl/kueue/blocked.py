@@ -9,6 +9,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
+from gangctl.api.labelselector import holds
 from gangctl.kueue.objects import AdmissionCheck, ClusterQueue, LocalQueue, ResourceFlavor, SelectorTerm
 
 
@@ -34,20 +35,7 @@ class Blocked:
 
 def selects(selector: tuple[SelectorTerm, ...] | None, labels: Mapping[str, str]) -> bool:
     """Whether a namespaceSelector takes a namespace with these labels; None, an absent selector, takes none."""
-    return selector is not None and all(_holds(term, labels) for term in selector)
-
-
-def _holds(term: SelectorTerm, labels: Mapping[str, str]) -> bool:
-    value = labels.get(term.key)
-    match term.operator:
-        case "In":
-            return value in term.values
-        case "NotIn":
-            return value not in term.values
-        case "Exists":
-            return value is not None
-        case "DoesNotExist":
-            return value is None
+    return selector is not None and all(holds(term.key, term.operator, term.values, labels) for term in selector)
 
 
 def blocked(
@@ -141,7 +129,7 @@ def _namespace_blocked(queue: ClusterQueue, labels: Mapping[str, str] | None) ->
         )
     if labels is None or selects(queue.selector, labels):
         return None
-    unmet = ", ".join(_shown(term) for term in queue.selector if not _holds(term, labels))
+    unmet = ", ".join(_shown(term) for term in queue.selector if not selects((term,), labels))
     return Blocked(
         Blockage.NAMESPACE_NOT_SELECTED,
         f'the namespaceSelector of ClusterQueue "{queue.name}" does not match the labels of the namespace: {unmet}',

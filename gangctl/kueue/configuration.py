@@ -6,7 +6,6 @@ It is Kueue's file: unreadable parts are no error here, but a rejection must not
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -14,6 +13,7 @@ from math import ceil
 from typing import Any, Final, Literal
 
 from gangctl.api.documents import Document, parse_documents
+from gangctl.cel.times import SECOND, parse_duration
 from gangctl.errors import InputError, one_line, shown
 from gangctl.kueue.amounts import read_quantity
 from gangctl.kueue.names import KUEUE_NAMESPACE
@@ -25,14 +25,6 @@ FILE: Final = "controller_manager_config.yaml"
 
 _GROUP: Final = "config.kueue.x-k8s.io"
 _READY_TIMEOUT: Final = 1800
-_PART: Final = re.compile(r"([0-9]{1,18}(?:\.[0-9]{0,18})?)(ns|us|µs|ms|h|m|s)")
-_DURATION: Final = re.compile(rf"(?:{_PART.pattern}){{1,8}}|0")
-_SECONDS: Final[dict[str, Fraction]] = {
-    "h": Fraction(3600),
-    "m": Fraction(60),
-    "s": Fraction(1),
-    "ms": Fraction(1, 10**3),
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,8 +66,6 @@ class KueueConfiguration:
     """None if unknown."""
     wait_for_pods_ready: PodsReady = PodsReady()
     frameworks: tuple[str, ...] = ("batch/job",)
-    multikueue: bool = False
-    """Whether MultiKueue is configured; the AdmissionChecks of a ClusterQueue decide whether it is used."""
     dra: bool = False
     """Whether devices of claims are counted (``deviceClassMappings``)."""
     fair_sharing: tuple[str, ...] | None = None
@@ -129,7 +119,6 @@ def _read(documents: Sequence[Document]) -> KueueConfiguration:
         managed_namespaces=selector,
         wait_for_pods_ready=_pods_ready(raw, gates),
         frameworks=_texts(_section(raw, "integrations"), "frameworks", "integrations.") or ("batch/job",),
-        multikueue=bool(_section(raw, "multiKueue")),
         dra=bool(_entries(resources, "deviceClassMappings")),
         fair_sharing=_fair_sharing(raw),
         gates=gates,
@@ -218,10 +207,10 @@ def _seconds(value: object) -> int:
     """A duration of Go, rounded up to seconds; absent or zero is Kueue's default."""
     if value is None:
         return _READY_TIMEOUT
-    if not isinstance(value, str) or _DURATION.fullmatch(value) is None:
+    try:
+        nanoseconds = parse_duration(value if isinstance(value, str) else "").nanoseconds
+    except (ValueError, OverflowError):
+        nanoseconds = -1
+    if nanoseconds < 0:
         raise InputError(f"{FILE}: waitForPodsReady.timeout is no duration such as 5m: {shown(value)}")
-    parts = _PART.findall(value)
-    seconds = sum(
-        (Fraction(number.rstrip(".")) * _SECONDS.get(unit, Fraction(0)) for number, unit in parts), Fraction()
-    )
-    return ceil(seconds) or _READY_TIMEOUT
+    return ceil(Fraction(nanoseconds, SECOND)) or _READY_TIMEOUT

@@ -12,9 +12,10 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final
 
-from gangctl.api.jobset import JobSet
+from gangctl.api.jobset import JobSet, gate_names
 from gangctl.api.jsonpatch import pointer
 from gangctl.api.meta import ADMISSION_GATED_BY, QUEUE_NAME
+from gangctl.api.objects import object_at
 from gangctl.kueue.checks import Progress, Status
 from gangctl.kueue.names import GATE, MULTIKUEUE_ORIGIN, PREBUILT_WORKLOAD
 from gangctl.kueue.objects import QueuedWorkload
@@ -30,14 +31,13 @@ def gate_patch(raw: Mapping[str, Any]) -> Patch:
     That is the case if it has no queue, has the gate already, or if its Workload existed before it: created by Kueue
     on another cluster (MultiKueue), or by another client here.
     """
-    metadata = raw.get("metadata")
-    metadata = metadata if isinstance(metadata, dict) else {}
+    metadata = object_at(raw, "metadata")
     labels, annotations = _texts(metadata, "labels"), _texts(metadata, "annotations")
     prebuilt = PREBUILT_WORKLOAD in annotations or PREBUILT_WORKLOAD in labels
     if not labels.get(QUEUE_NAME) or MULTIKUEUE_ORIGIN in labels or prebuilt:
         return []
     value = annotations.get(ADMISSION_GATED_BY, "")
-    if GATE in _names(value):
+    if GATE in gate_names(value):
         return []
     gated = f"{value},{GATE}" if value.strip() else GATE
     if isinstance(metadata.get("annotations"), dict):
@@ -58,13 +58,8 @@ def ungate_patch(jobset: JobSet) -> Patch:
     return [*patch, {"op": "remove", "path": _ANNOTATION}]
 
 
-def _names(value: str) -> set[str]:
-    return {name.strip() for name in value.split(",")}
-
-
 def _texts(metadata: Mapping[str, Any], key: str) -> dict[str, str]:
-    found = metadata.get(key)
-    return {k: v for k, v in found.items() if isinstance(v, str)} if isinstance(found, dict) else {}
+    return {k: v for k, v in object_at(metadata, key).items() if isinstance(v, str)}
 
 
 class Move(StrEnum):

@@ -10,7 +10,6 @@ order differs.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -26,14 +25,13 @@ _QUEUED: Final = frozenset({Phase.PENDING, Phase.BACKOFF, Phase.WAITING_FOR_PODS
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Position of a Workload in its queue, from 0 as in Kueue's visibility API.
+    """Position of a Workload in its ClusterQueue, from 0 as in Kueue's visibility API.
 
     Others may overtake a ``skipped`` one: it backs off, or Kueue skipped it because it does not fit now.
     """
 
     workload: QueuedWorkload
     in_cluster_queue: int
-    in_local_queue: int
     skipped: bool
 
 
@@ -81,13 +79,10 @@ def _makes_room(workload: QueuedWorkload) -> bool:
 
 def places(ordered: Sequence[QueuedWorkload], cluster_queue: ClusterQueue) -> dict[str, Place]:
     """The position of each Workload, by UID, in the order of :func:`in_order`."""
-    seen: Counter[tuple[str, str]] = Counter()
-    found: dict[str, Place] = {}
-    for position, workload in enumerate(ordered):
-        door = workload.namespace, workload.queue
-        found[workload.uid] = Place(workload, position, seen[door], _skipped(workload, cluster_queue))
-        seen[door] += 1
-    return found
+    return {
+        workload.uid: Place(workload, position, _skipped(workload, cluster_queue))
+        for position, workload in enumerate(ordered)
+    }
 
 
 def head_of(ordered: Sequence[QueuedWorkload], cluster_queue: ClusterQueue) -> QueuedWorkload | None:

@@ -10,6 +10,7 @@ import sys
 from collections.abc import Iterable, Mapping
 from typing import Any, Final, Literal
 
+from gangctl.api.jobset import gate_names
 from gangctl.api.meta import ADMISSION_GATED_BY, EXPECTED_DURATION
 from gangctl.api.objects import controller_owner, object_at, objects_at
 from gangctl.cel.times import SECOND, parse_duration
@@ -385,11 +386,7 @@ def read_workload(raw: Mapping[str, Any]) -> QueuedWorkload:
         checks=_checks(status),
         requeue_at=_text(requeue, "requeueAt"),
         requeue_count=_integer(requeue, "count"),
-        gates=tuple(
-            name.strip()
-            for name in _text(object_at(metadata, "annotations"), ADMISSION_GATED_BY).split(",")
-            if name.strip()
-        ),
+        gates=gate_names(_text(object_at(metadata, "annotations"), ADMISSION_GATED_BY)),
         cluster=_name(status, "clusterName"),
         nominated=_texts(status, "nominatedClusterNames"),
         run_time=_run_time(raw),

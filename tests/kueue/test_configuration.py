@@ -100,7 +100,6 @@ def test_every_field_of_the_configuration_is_read() -> None:
             SelectorTerm("kubernetes.io/metadata.name", "NotIn", ("kube-system",)),
         ),
         wait_for_pods_ready=PodsReady(on=True, timeout=330),
-        multikueue=True,
         dra=True,
         gates={"TopologyAwareScheduling": False},
     )

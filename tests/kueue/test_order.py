@@ -73,20 +73,10 @@ def test_a_preempting_workload_stays_at_the_head_unless_the_queue_is_strict() ->
         assert names(in_order([other, preemptor], STRICT)) == ["other", "preemptor"]
 
 
-def test_positions_are_counted_in_both_queues_from_zero() -> None:
-    line = [
-        queued("a", created=ago(hours=4)),
-        queued("b", created=ago(hours=3), queue="side"),
-        queued("c", created=ago(hours=2)),
-        queued("d", created=ago(hours=1), namespace="u"),
-    ]
+def test_positions_are_counted_from_zero() -> None:
+    line = [queued("a", created=ago(hours=4)), queued("b", created=ago(hours=3), queue="side")]
     found = places(in_order(line, BEST), BEST)
-    assert {p.workload.name: (p.in_cluster_queue, p.in_local_queue) for p in found.values()} == {
-        "a": (0, 0),
-        "b": (1, 0),
-        "c": (2, 1),
-        "d": (3, 0),
-    }
+    assert {p.workload.name: p.in_cluster_queue for p in found.values()} == {"a": 0, "b": 1}
 
 
 def test_a_workload_that_does_not_fit_is_skipped_unless_the_queue_is_strict() -> None:
