@@ -148,32 +148,6 @@ class _Proposal:
         return f"GangPolicy '{self.policy}'" + (f" ({self.place})" if self.place else "")
 
 
-@dataclass(slots=True)
-class _Proposals:
-    """Values of policies for one field, with the policies of each."""
-
-    votes: dict[Any, list[str]] = field(default_factory=dict)
-
-    def add(self, proposal: _Proposal) -> None:
-        self.votes.setdefault(proposal.value, []).append(proposal.author)
-
-    def result(self) -> Any:
-        """The common value, None without any; only without a :meth:`dispute`."""
-        return next(iter(self.votes), None)
-
-    def dispute(self, path: str) -> FieldError | None:
-        """The error when there are several values."""
-        if len(self.votes) < 2:  # noqa: PLR2004 - it takes two
-            return None
-        proposals = ", ".join(
-            f"{author} sets {_shown(value)}" for value, authors in self.votes.items() for author in authors
-        )
-        detail = (
-            f"policies disagree on the default: {proposals}; write a value of your own, or repair one of the policies"
-        )
-        return FieldError(path, ErrorKind.INVALID, detail)
-
-
 def _shown(value: Any) -> str:
     return orjson.dumps(value).decode()
 
@@ -269,19 +243,21 @@ class _Draft:
 
     def _settled(self, path: str, proposals: Sequence[_Proposal]) -> Any:
         """The common value of these policies for a field, None when none has one or they disagree."""
-        candidates = _Proposals()
+        votes: dict[Any, list[str]] = {}
         for proposal in proposals:
-            candidates.add(proposal)
-        if dispute := candidates.dispute(path):
-            self.conflicts.append(dispute)
+            votes.setdefault(proposal.value, []).append(proposal.author)
+        if len(votes) > 1:
+            words = ", ".join(f"{author} sets {_shown(value)}" for value, each in votes.items() for author in each)
+            self._disagree(path, f"{words}; write a value of your own")
             return None
-        if proposals:
-            policies, places = (
-                tuple(proposal.policy for proposal in proposals),
-                tuple(proposal.place for proposal in proposals),
-            )
-            self.sources[path] = Source(candidates.result(), policies, places)
-        return candidates.result()
+        for value in votes:
+            policies, places = (tuple(each.policy for each in proposals), tuple(each.place for each in proposals))
+            self.sources[path] = Source(value, policies, places)
+        return next(iter(votes), None)
+
+    def _disagree(self, path: str, words: str) -> None:
+        detail = f"policies disagree on the default: {words}, or repair one of the policies"
+        self.conflicts.append(FieldError(path, ErrorKind.INVALID, detail))
 
     def _modes(self, policies: Sequence[tuple[str, Defaults]]) -> tuple[str | None, str | None]:
         """The mode of the JobSet and that of each ReplicatedJob, None where it stays as it is."""
@@ -294,11 +270,8 @@ class _Draft:
         mode, each_mode = self._settled(path, proposals), self._settled(each_path, each_proposals)
         if mode == GangMode.GANG and each_mode in {GangMode.GANG, GangMode.REPLICATED_GANG}:
             wanted = f"{each_proposals[0].author} sets {each_mode} on each replicated job"
-            detail = (
-                f"policies disagree on the default: {proposals[0].author} sets Gang on the JobSet, {wanted}; "
-                "write a mode of your own, or repair one of the policies"
-            )
-            self.conflicts.append(FieldError(path, ErrorKind.INVALID, detail))
+            own = f"{proposals[0].author} sets Gang on the JobSet"
+            self._disagree(path, f"{own}, {wanted}; write a mode of your own")
         return mode, each_mode
 
     def _options(self, policies: Sequence[tuple[str, Defaults]], *, gangs: bool) -> str:

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-from gangctl.api.objects import Object
+from gangctl.api.objects import Object, object_at
 from gangctl.cel.evaluation.conversions import plain
 from gangctl.cel.faults import EvalError, EvalKind
 from gangctl.cel.meter import StepMeter
@@ -117,29 +117,12 @@ class Evaluation:
         return _exempted(outcome, exceptions, self.review)
 
 
-def evaluate(
-    policy: LoadedPolicy,
-    review: Review,
-    meter: StepMeter,
-    exceptions: Sequence[LoadedException] = (),
-) -> Outcome:
-    """The outcome of one policy for one request; several policies share an :class:`Evaluation` instead."""
-    return Evaluation(review).evaluate(policy, meter, exceptions)
-
-
 def refused_by_broken(policy: BrokenPolicy, review: Review, exceptions: Sequence[LoadedException] = ()) -> Outcome:
     """The outcome of a policy that could not be loaded, by its failurePolicy."""
     if reason := matches(policy, review):
         return Outcome(policy.name, matched=False, skipped=reason, actions=policy.actions)
     finding = Finding(policy.name, WHOLE_POLICY, Result.ERROR, policy.reason, error=BROKEN)
-    outcome = Outcome(
-        policy=policy.name,
-        matched=True,
-        actions=policy.actions,
-        findings=(finding,),
-        violations=(finding,) if policy.fail_closed else (),
-    )
-    return _exempted(outcome, exceptions, review)
+    return _exempted(_erroneous(policy, finding), exceptions, review)
 
 
 def unanswered(
@@ -150,7 +133,7 @@ def unanswered(
     return _exempted(_erroneous(policy, finding), exceptions, review)
 
 
-def _erroneous(policy: LoadedPolicy, finding: Finding) -> Outcome:
+def _erroneous(policy: LoadedPolicy | BrokenPolicy, finding: Finding) -> Outcome:
     return Outcome(
         policy=policy.name,
         matched=True,
@@ -201,8 +184,7 @@ def namespace_object(review: Review) -> Object | None:
     namespace = review.namespace
     if namespace is None or not review.request.get("namespace"):
         return None
-    metadata = namespace.get("metadata")
-    metadata = metadata if isinstance(metadata, dict) else {}
+    metadata = object_at(namespace, "metadata")
     return {
         "metadata": {key: value for key, value in metadata.items() if key in _NAMESPACE_METADATA},
         "spec": namespace.get("spec") or {},

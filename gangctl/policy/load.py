@@ -14,7 +14,7 @@ from functools import partial
 from typing import Any, Final
 
 from gangctl.api.meta import JOBSET_GROUP
-from gangctl.api.objects import Object
+from gangctl.api.objects import Object, object_at
 from gangctl.cel.check import check, for_jobsets, typed_check
 from gangctl.cel.environments import Environment, admission
 from gangctl.cel.faults import CompileError
@@ -123,8 +123,7 @@ def load_policy(document: Mapping[str, Any]) -> LoadedPolicy:
 
 def _refusal(document: Object, model: GangPolicy | None, problems: list[Problem]) -> PolicyError:
     """The error, with the parts of the policy that could be read."""
-    metadata = document.get("metadata")
-    name = metadata.get("name") if isinstance(metadata, dict) else None
+    name = object_at(document, "metadata").get("name")
     name = name if isinstance(name, str) and name else "(without a name)"
     spec = GangPolicySpec() if model is None else model.spec
     return refusal(name, document, spec, problems, fails_closed=fails_closed(document))
@@ -132,8 +131,7 @@ def _refusal(document: Object, model: GangPolicy | None, problems: list[Problem]
 
 def fails_closed(document: Object) -> bool:
     """``failurePolicy`` of a document of any shape."""
-    spec = document.get("spec")
-    return not isinstance(spec, dict) or spec.get("failurePolicy") != "Ignore"
+    return object_at(document, "spec").get("failurePolicy") != "Ignore"
 
 
 def refusal(

@@ -90,6 +90,7 @@ class BrokenPolicy:
     fail_closed: bool
     actions: frozenset[Action]
     narrowing: MatchResources | None = None
+    """``matchResources`` of a native binding, which have to match as well."""
 
 
 @dataclass(frozen=True, slots=True)

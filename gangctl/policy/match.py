@@ -8,13 +8,16 @@ are not known here, so ``Equivalent`` is ``Exact``.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final
 
 from gangctl.api.labelselector import NAMESPACE_NAME
 from gangctl.api.meta import JOBSET_GROUP
+from gangctl.api.objects import within
 from gangctl.policy.constraints import LabelSelector, MatchResources, ResourceRule
-from gangctl.policy.model import GangPolicySpec
 from gangctl.policy.review import Review
+
+if TYPE_CHECKING:
+    from gangctl.policy.loaded import BrokenPolicy, LoadedPolicy
 
 JOBSETS: Final = "jobsets"
 
@@ -28,19 +31,7 @@ JOBSET_RULES: Final = (
 APPLIES: Final = ""
 
 
-class Bounded(Protocol):
-    """Something that matches some requests: a GangPolicy as it was read, or a policy that was loaded."""
-
-    @property
-    def spec(self) -> GangPolicySpec:
-        """With ``matchConstraints``."""
-
-    @property
-    def narrowing(self) -> MatchResources | None:
-        """``matchResources`` of a native binding, which have to match as well."""
-
-
-def matches(policy: Bounded, review: Review) -> str:
+def matches(policy: LoadedPolicy | BrokenPolicy, review: Review) -> str:
     """:data:`APPLIES` (the empty string), or why the policy does not apply, by the names of its fields."""
     constraints = policy.spec.match_constraints
     if reason := _misses(constraints, constraints.resource_rules or JOBSET_RULES, review):
@@ -111,11 +102,8 @@ def _is_namespaced(review: Review) -> bool:
 
 def labels_of(obj: Mapping[str, Any] | None) -> dict[str, str]:
     """Labels of an object of any shape; invalid labels are left out."""
-    metadata = (obj or {}).get("metadata")
-    labels = metadata.get("labels") if isinstance(metadata, dict) else None
-    if not isinstance(labels, dict):
-        return {}
-    return {key: value for key, value in labels.items() if isinstance(key, str) and isinstance(value, str)}
+    labels = within(obj or {}, "metadata", "labels")
+    return {key: value for key, value in labels.items() if isinstance(value, str)}
 
 
 def selects_namespace(selector: LabelSelector, review: Review) -> bool:

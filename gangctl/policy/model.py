@@ -243,11 +243,6 @@ class GangPolicy(Part):
     spec: GangPolicySpec
     status: PolicyStatus | None = None
 
-    @property
-    def narrowing(self) -> MatchResources | None:
-        """Nothing: a GangPolicy is its own binding."""
-        return None
-
 
 class ExceptedPolicy(Part):
     """A policy, and which of its rules."""

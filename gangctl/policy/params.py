@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from typing import Any, Final, Literal, Protocol
+from typing import Final, Literal, Protocol
 
-from gangctl.api.objects import Object
+from gangctl.api.objects import Object, object_at
 from gangctl.policy.constraints import LabelSelector
+from gangctl.policy.loaded import LoadedPolicy
 from gangctl.policy.match import matches
 from gangctl.policy.model import GangPolicySpec
 from gangctl.policy.review import Review
@@ -41,24 +42,12 @@ class ParamCatalogue(Protocol):
         """
 
 
-class Parametrised(Protocol):
-    """A policy that may take parameters."""
-
-    @property
-    def name(self) -> str:
-        """Its key in :attr:`Review.params`."""
-
-    @property
-    def spec(self) -> GangPolicySpec:
-        """With paramKind and paramRef."""
-
-
 def takes_params(spec: GangPolicySpec) -> bool:
     """Whether there is anything to look up."""
     return spec.param_kind is not None and spec.param_ref is not None
 
 
-def resolve(policy: Parametrised, review: Review, catalogue: ParamCatalogue) -> tuple[Object, ...]:
+def resolve(policy: LoadedPolicy, review: Review, catalogue: ParamCatalogue) -> tuple[Object, ...]:
     """The parameters of one policy, in the order of their names.
 
     Empty where it takes none, and where there are none and that is allowed. :class:`ParamsError` for everything that
@@ -90,21 +79,12 @@ def _typed(obj: Object, api_version: str, kind: str) -> Object:
 
 def name_of(params: Object) -> str:
     """``NAMESPACE/NAME``, or the name of what has no namespace."""
-    metadata: Any = params.get("metadata")
-    metadata = metadata if isinstance(metadata, dict) else {}
+    metadata = object_at(params, "metadata")
     namespace, name = str(metadata.get("namespace") or ""), str(metadata.get("name") or "")
     return f"{namespace}/{name}" if namespace else name
 
 
-class Evaluated(Parametrised, Protocol):
-    """As :class:`~gangctl.policy.match.Bounded`, with a name."""
-
-    @property
-    def narrowing(self) -> Any:
-        """See there."""
-
-
-def with_params(review: Review, policies: Iterable[Evaluated], catalogue: ParamCatalogue) -> Review:
+def with_params(review: Review, policies: Iterable[LoadedPolicy], catalogue: ParamCatalogue) -> Review:
     """The review with the parameters of every policy that applies, and the errors where they are not available."""
     params: dict[str, tuple[Object, ...]] = dict(review.params)
     errors: dict[str, str] = dict(review.param_errors)

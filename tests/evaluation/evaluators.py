@@ -11,7 +11,7 @@ from typing import Any
 from gangctl.cel.meter import StepMeter
 from gangctl.evaluation.evaluator import PolicyEvaluator
 from gangctl.evaluation.options import EvaluatorObserver, EvaluatorOptions, Queue
-from gangctl.policy.evaluate import evaluate
+from gangctl.policy.evaluate import Evaluation
 from gangctl.policy.exemptions import LoadedException
 from gangctl.policy.load import load_policy
 from gangctl.policy.loaded import LoadedPolicy, PolicySet
@@ -101,7 +101,10 @@ def directly(
     policies: list[LoadedPolicy], about: Review, exceptions: tuple[LoadedException, ...] = ()
 ) -> list[Outcome]:
     """The outcomes of policies that are evaluated directly."""
-    return [evaluate(policy, about, StepMeter.request(time.monotonic, seconds=30), exceptions) for policy in policies]
+    evaluation = Evaluation(about)
+    return [
+        evaluation.evaluate(policy, StepMeter.request(time.monotonic, seconds=30), exceptions) for policy in policies
+    ]
 
 
 def loaded(*documents: dict[str, Any]) -> tuple[LoadedPolicy, ...]:

@@ -9,7 +9,7 @@ from typing import Final
 from gangctl.cel.meter import StepMeter
 from gangctl.cli.policy.bundle import FileCatalogue
 from gangctl.cli.policy.requests import Setting, request_of
-from gangctl.policy.evaluate import evaluate
+from gangctl.policy.evaluate import Evaluation
 from gangctl.policy.load import load_policy
 from gangctl.policy.loaded import LoadedPolicy
 from gangctl.policy.verdict import Outcome
@@ -28,4 +28,4 @@ def evaluated_by(loaded: LoadedPolicy, obj: Object, params: Sequence[Object] = (
     setting = Setting(now=_NOW)
     request = request_of(obj, "CREATE", setting, [loaded], FileCatalogue(list(params)))
     # Time stands still: steps are bounded as at admission, and how fast the machine is does not matter.
-    return evaluate(loaded, request.review, StepMeter.request(lambda: 0.0))
+    return Evaluation(request.review).evaluate(loaded, StepMeter.request(lambda: 0.0))

@@ -8,7 +8,7 @@ from typing import Any
 
 from gangctl.cel.meter import StepMeter
 from gangctl.policy.constraints import LabelSelector
-from gangctl.policy.evaluate import evaluate
+from gangctl.policy.evaluate import Evaluation
 from gangctl.policy.exemptions import LoadedException, load_exception
 from gangctl.policy.load import load_policy
 from gangctl.policy.loaded import LoadedPolicy
@@ -28,7 +28,7 @@ def evaluated(
     """The outcome of a policy for a request; without one, for a new JobSet."""
     covering: Sequence[LoadedException] = [load_exception(each) for each in exceptions]
     request = created() if review is None else review
-    return evaluate(loaded(document), request, meter or StepMeter.request(time.monotonic), covering)
+    return Evaluation(request).evaluate(loaded(document), meter or StepMeter.request(time.monotonic), covering)
 
 
 def rules(*validations: Object | str, **spec: Any) -> Object:

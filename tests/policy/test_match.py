@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
 
 from gangctl.policy.constraints import MatchResources
+from gangctl.policy.loaded import BrokenPolicy
 from gangctl.policy.match import matches
 from gangctl.policy.model import GangPolicySpec
 from gangctl.policy.review import Operation, Review
@@ -17,16 +17,11 @@ from tests.rows import each
 from tests.strategies import PROPERTY
 
 
-@dataclass(frozen=True)
-class Bounded:
-    spec: GangPolicySpec
-    narrowing: MatchResources | None = None
-
-
-def about(narrowing: Object | None = None, **constraints: Any) -> Bounded:
+def about(narrowing: Object | None = None, **constraints: Any) -> BrokenPolicy:
     """A policy of any resource, as native ones are."""
     narrowed = None if narrowing is None else MatchResources.model_validate(narrowing)
-    return Bounded(GangPolicySpec.model_validate({"matchConstraints": constraints}), narrowed)
+    spec = GangPolicySpec.model_validate({"matchConstraints": constraints})
+    return BrokenPolicy("policy", {}, "", spec, fail_closed=True, actions=frozenset(), narrowing=narrowed)
 
 
 def jobset(name: str = "js", **labels: str) -> Object:
