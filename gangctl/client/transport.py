@@ -95,7 +95,6 @@ class TransportOptions:
     burst: int = 400
     attempts: int = 4
     max_response_bytes: int = 256 * 2**20
-    user_agent: str = USER_AGENT
 
 
 class Stream:
@@ -278,7 +277,7 @@ class Transport:
                 connector=aiohttp.TCPConnector(limit=0, socket_factory=_keepalive_socket),
                 cookie_jar=aiohttp.DummyCookieJar(),
                 headers={
-                    "User-Agent": self._options.user_agent,
+                    "User-Agent": USER_AGENT,
                     "Accept": JSON,
                     # Compressing costs an API server more CPU than sending the bytes.
                     "Accept-Encoding": "identity",

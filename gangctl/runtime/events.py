@@ -102,18 +102,13 @@ class EventRecorder:
         client: Client,
         *,
         instance: str,
-        controller: str = "gangctl.dev/gangctl",
         options: RecorderOptions | None = None,
         recorded: Callable[[str], None] = lambda _: None,
         clock: Clock | None = None,
     ) -> None:
-        """Report as ``controller``, ``instance`` being this replica.
-
-        ``recorded`` is called with each of :data:`RESULTS`.
-        """
+        """``instance`` is this replica; ``recorded`` is called with each of :data:`RESULTS`."""
         self._client = client
         self._instance = instance[:_WORD_LENGTH]
-        self._controller = controller
         self._options = options or RecorderOptions()
         self._recorded = recorded
         self._clock = clock or Clock()
@@ -209,7 +204,7 @@ class EventRecorder:
             "kind": EVENTS.kind,
             "metadata": {"name": event.name, "namespace": event.namespace},
             "eventTime": micro_time(self._clock.wall()),
-            "reportingController": self._controller,
+            "reportingController": "gangctl.dev/gangctl",
             "reportingInstance": self._instance,
             "action": event.action[:_WORD_LENGTH],
             "reason": event.reason[:_WORD_LENGTH],
