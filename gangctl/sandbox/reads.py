@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import binascii
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Final
 
 import orjson
@@ -50,7 +50,6 @@ class ObjectList:
     resource_version: str
     token: str = ""
     remaining: int | None = None
-    metadata: Object = field(default_factory=dict)
 
 
 def parse_revision(text: str) -> int:

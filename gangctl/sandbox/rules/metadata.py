@@ -192,7 +192,7 @@ def _changed(new: Object, old: Object) -> Causes:
 
 def _shared(metadata: Mapping[str, Any], causes: Causes) -> Causes:
     validate_labels(metadata.get("labels", {}), "metadata.labels", causes)
-    validate_annotations(metadata.get("annotations", {}), "metadata.annotations", causes)
+    _annotations(metadata.get("annotations", {}), causes)
     _owners(metadata.get("ownerReferences", ()), causes)
     _finalizers(metadata.get("finalizers", ()), causes)
     return causes
@@ -205,8 +205,9 @@ def validate_labels(labels: Mapping[str, str], path: str, causes: Causes) -> Non
         causes.invalid_each(path, value, label_value(value))
 
 
-def validate_annotations(annotations: Mapping[str, str], path: str, causes: Causes) -> None:
+def _annotations(annotations: Mapping[str, str], causes: Causes) -> None:
     """Check keys, which may be in capitals, and the size of all together."""
+    path = "metadata.annotations"
     for key in sorted(annotations):
         causes.invalid_each(path, key, qualified_name(key.lower()))
     if sum(len(key.encode()) + len(value.encode()) for key, value in annotations.items()) > ANNOTATIONS_BYTES:

@@ -19,6 +19,6 @@ class World:
         stored = self.store.get(resource, (namespace, name))
         return None if stored is None else stored.obj
 
-    def all(self, resource: str, namespace: str | None = None) -> list[Object]:
-        """Every object of a namespace, or of all."""
-        return [stored.obj for stored in self.store.items(resource, namespace)]
+    def all(self, resource: str) -> list[Object]:
+        """Every object of all namespaces."""
+        return [stored.obj for stored in self.store.items(resource)]

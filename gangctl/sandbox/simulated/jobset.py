@@ -167,7 +167,7 @@ class JobSetController(SimulatedController[Key]):
         refused = [answer for answer in answers if isinstance(answer, BaseException)]
         for error in refused:
             if isinstance(error, StatusError):
-                await self._warn(jobset, "JobCreationFailed", error.message)
+                await self._record(jobset, "JobCreationFailed", error.message, warning=True)
         if refused:
             raise refused[0]
 
@@ -214,9 +214,6 @@ class JobSetController(SimulatedController[Key]):
                     condition["type"] == "RestartingJobSet" and condition["status"] == "True"
                 )
                 await self._record(jobset, condition["reason"], condition["message"], warning=warning)
-
-    async def _warn(self, jobset: Object, reason: str, note: str) -> None:
-        await self._record(jobset, reason, note, warning=True)
 
     async def _record(self, jobset: Object, reason: str, note: str, *, warning: bool) -> None:
         await self._events.record(jobset, self._jobsets.kind.api_version, reason, note, warning=warning)

@@ -120,9 +120,9 @@ def _two(seconds: int, unit: tuple[int, str], smaller: tuple[int, str], limit: i
     return f"{count}{unit[1]}{rest}{smaller[1]}" if rest and seconds < limit else f"{count}{unit[1]}"
 
 
-def joined(texts: Iterable[str], separator: str = ",") -> str:
+def joined(texts: Iterable[str]) -> str:
     """Texts in one cell, ``<none>`` for none."""
-    return separator.join(texts) or NONE
+    return ",".join(texts) or NONE
 
 
 def is_true(conditions: Iterable[Mapping[str, Any]] | None, kind: str) -> bool:
