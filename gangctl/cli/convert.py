@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, Final
+from typing import Any
 
 import click
 
@@ -22,14 +21,6 @@ from gangctl.gang.convert import replace_exclusive_topology as replace_topology
 from gangctl.migration.draft import systems_seen
 from gangctl.migration.migrate import migrate
 from gangctl.migration.systems import NAMES, System
-
-_QUEUE: Final = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
-
-
-def _check_queue(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:  # noqa: ARG001
-    if value is not None and not _QUEUE.fullmatch(value):
-        raise click.BadParameter(f'"{value}" is not the name of a LocalQueue')
-    return value
 
 
 def _convert(
@@ -86,7 +77,7 @@ def _migrate(documents: Sequence[Document], system: System, queue: str) -> list[
 @click.option(
     "--queue",
     metavar="NAME",
-    callback=_check_queue,
+    callback=options.name_of("a LocalQueue", options.LABEL),
     help="LocalQueue of Kueue to put the JobSets into that come --from another scheduler.",
 )
 @click.option(

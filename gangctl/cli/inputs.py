@@ -8,7 +8,7 @@ import stat
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -30,22 +30,24 @@ _WRITER_SECONDS: Final = 10.0
 _LOOK_SECONDS: Final = 0.05
 
 
-def _reason(error: OSError) -> str:
+def reason(error: OSError) -> str:
+    """What the system says, in the words of gangctl's messages."""
     return (error.strerror or type(error).__name__).lower()
 
 
-def _below(directory: Path) -> list[Path]:
-    """Manifests below a directory, in the order of their paths; links to directories are not followed."""
+def files_below(directory: Path) -> Iterator[Path]:
+    """All files below a directory; links to directories are not followed."""
 
     def refuse(error: OSError) -> None:
-        raise InputError(f"{error.filename}: {_reason(error)}")
+        raise InputError(f"{error.filename}: {reason(error)}")
 
-    found = [
-        Path(parent) / name
-        for parent, _, names in os.walk(directory, onerror=refuse)
-        for name in names
-        if name.lower().endswith(SUFFIXES) and not _is_special(Path(parent) / name)
-    ]
+    for parent, _, names in os.walk(directory, onerror=refuse):
+        yield from (Path(parent, name) for name in names)
+
+
+def _below(directory: Path) -> list[Path]:
+    """Manifests below a directory, in the order of their paths."""
+    found = [each for each in files_below(directory) if each.name.lower().endswith(SUFFIXES) and not _is_special(each)]
     if not found:
         raise InputError(f"{directory}: no manifests below this directory", hint=f"looked for {', '.join(SUFFIXES)}")
     return sorted(found)
@@ -90,7 +92,7 @@ def _expand(filename: str) -> list[str | Path]:
     try:
         return [*_below(path)] if path.is_dir() else [path]
     except OSError as error:
-        raise InputError(f"{filename}: {_reason(error)}") from error
+        raise InputError(f"{filename}: {reason(error)}") from error
 
 
 def _read(source: str | Path) -> list[Document]:
@@ -99,7 +101,7 @@ def _read(source: str | Path) -> list[Document]:
         try:
             content = _content(source)
         except OSError as error:
-            raise InputError(f"{source}: {_reason(error)}") from error
+            raise InputError(f"{source}: {reason(error)}") from error
         return parse_documents(content, str(source))
     if source != "-":
         from gangctl.cli.urls import read_url, url_for_messages  # noqa: PLC0415 -- 50 ms that files do without

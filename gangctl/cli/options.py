@@ -10,7 +10,7 @@ from typing import Any, Final, TypeVar, cast
 
 import click
 
-from gangctl.cli.output import FieldPath, Format, Listing
+from gangctl.cli.output import Format, Listing
 from gangctl.kueue.names import KUEUE_NAMESPACE
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -26,7 +26,8 @@ RELEASED: Final = "1.37"
 
 _UNITS: Final = {"s": 1.0, "m": 60.0, "h": 3600.0}
 _DURATION: Final = re.compile(r"(\d+(?:\.\d+)?)([smh])")
-_NAMESPACE: Final = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
+LABEL: Final = r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?"
+"""Names that DNS allows as a part of a domain."""
 
 
 def seconds_of(ctx: click.Context, param: click.Parameter, value: str) -> float:
@@ -37,11 +38,18 @@ def seconds_of(ctx: click.Context, param: click.Parameter, value: str) -> float:
     return sum(float(number) * _UNITS[unit] for number, unit in parts)
 
 
-def check_namespace(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:  # noqa: ARG001
-    """Reject invalid names of namespaces."""
-    if value is not None and not _NAMESPACE.fullmatch(value):
-        raise click.BadParameter(f'"{value}" is not the name of a namespace')
-    return value
+def name_of(what: str, pattern: str) -> Callable[[click.Context, click.Parameter, str | None], str | None]:
+    """A callback that rejects values that are no names."""
+
+    def check(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:
+        if value is not None and not re.fullmatch(pattern, value, flags=re.ASCII):
+            raise click.BadParameter(f'"{value}" is not the name of {what}', ctx, param)
+        return value
+
+    return check
+
+
+check_namespace: Final = name_of("a namespace", LABEL)
 
 
 def paths(*names: str, about: str, required: bool = False) -> Callable[[F], F]:
@@ -105,6 +113,17 @@ def no_headers(command: F) -> F:
     return click.option("--no-headers", is_flag=True, help="Print tables without their headers.")(command)
 
 
+def _check_path(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:
+    if value is not None:
+        from gangctl.cli.jsonpath import parse_path  # noqa: PLC0415 -- only with --sort-by
+
+        try:
+            parse_path(value)
+        except ValueError as error:
+            raise click.BadParameter(str(error), ctx, param) from error
+    return value
+
+
 def listing(*formats: str) -> Decorator[Any]:
     """The flags of a command that prints a list: ``-o``, ``--no-headers`` and ``--sort-by``, as :class:`Listing`."""
 
@@ -114,7 +133,7 @@ def listing(*formats: str) -> Decorator[Any]:
         @click.option(
             "--sort-by",
             metavar="FIELD",
-            type=FieldPath(),
+            callback=_check_path,
             help="Sort by this field of the objects that -o json prints, such as .metadata.name.",
         )
         @wraps(command)

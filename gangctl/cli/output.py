@@ -68,22 +68,6 @@ class Format(click.ParamType[str]):
         return [CompletionItem(name) for name in names if name.startswith(incomplete)]
 
 
-class FieldPath(click.ParamType[str]):
-    """A field, as ``--sort-by`` takes it."""
-
-    name = "field"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        """The path as it is written; a usage error where it is none."""
-        from gangctl.cli.jsonpath import parse_path  # noqa: PLC0415 -- only with --sort-by
-
-        try:
-            parse_path(str(value))
-        except ValueError as error:
-            self.fail(str(error), param, ctx)
-        return str(value)
-
-
 def columns_of(spec: str) -> list[tuple[str, str]]:
     """Headers and paths of ``custom-columns=``; ValueError where it is none."""
     pairs = [part.partition(":") for part in spec.split(",")]

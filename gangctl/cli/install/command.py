@@ -22,10 +22,7 @@ _FLAG: Final = re.compile(r"(?:--)?(?P<name>[a-z][a-z-]*)=(?P<value>.*)", re.DOT
 _LEVELS: Final = ("debug", "info", "warning", "error")
 
 
-def _check_image(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:  # noqa: ARG001
-    if value is not None and not re.fullmatch(r"[\w][\w.:/@-]*", value, flags=re.ASCII):
-        raise click.BadParameter(f'"{value}" is not the name of an image, such as registry.example/gangctl:TAG')
-    return value
+_check_image: Final = options.name_of("an image, such as registry.example/gangctl:TAG", r"[\w][\w.:/@-]*")
 
 
 @click.command("install")

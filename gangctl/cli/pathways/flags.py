@@ -297,12 +297,6 @@ def job_flags(command: F) -> F:
     return command
 
 
-def take_job_flags(flags: dict[str, Any]) -> dict[str, Any]:
-    """Those that were given, taken out of the flags of a command."""
-    taken = {name: flags.pop(name) for name in NAMES}
-    return {name: value for name, value in taken.items() if value is not None and value != ()}
-
-
 def made_flags(given: dict[str, Any], namespace: str | None) -> Flags:
     """What the command line says, with the text of its file; InputError where that cannot be read."""
     from gangctl.pathways.flags.texts import Flags  # noqa: PLC0415 -- --help does without
@@ -313,12 +307,14 @@ def made_flags(given: dict[str, Any], namespace: str | None) -> Flags:
 
 
 def _text_of(file: str) -> str:
+    from gangctl.cli.inputs import reason  # noqa: PLC0415 -- --help does without
+
     try:
         with open(file, "rb") as opened:  # noqa: PTH123 -- bounded, whatever the file is
             content = opened.read(_MOST_BYTES + 1)
         text = content.decode()
     except OSError as error:
-        raise InputError(f"--env-file {file}: {(error.strerror or type(error).__name__).lower()}") from error
+        raise InputError(f"--env-file {file}: {reason(error)}") from error
     except UnicodeDecodeError as error:
         raise InputError(f"--env-file {file}: this is no text in UTF-8") from error
     if len(content) > _MOST_BYTES:
@@ -366,7 +362,7 @@ def wanted(flags: dict[str, Any]) -> Wanted:
     """What the flags of :func:`source` and :func:`target` ask for; UsageError where they exclude each other."""
     filenames, profile, namespace = (flags.pop(name) for name in ("filenames", "profile", "namespace"))
     chosen = take_options(flags)
-    job = take_job_flags(flags)
+    job = {name: value for name in NAMES if (value := flags.pop(name)) is not None and value != ()}
     given = [f"--{name.replace('_', '-')}" for name in job] + (["--profile"] if profile is not None else [])
     if filenames and given:
         raise click.UsageError(f"-f translates what files say: leave it out, or {', '.join(given)}")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -18,7 +17,7 @@ from pydantic.alias_generators import to_camel
 from gangctl.api.documents import Document
 from gangctl.api.modelerrors import field_errors
 from gangctl.api.scheduling import NEWEST, Generation, generation_of_minor
-from gangctl.cli.inputs import kind_of, read_documents, where
+from gangctl.cli.inputs import files_below, kind_of, read_documents, where
 from gangctl.cli.kueuesnapshot import Stock, stock_of
 from gangctl.cli.messages import InvalidInputError, plural
 from gangctl.cli.policy.bundle import Bundle, check_names, sort_documents
@@ -230,7 +229,7 @@ def find_suite_files(paths: Sequence[str]) -> list[Path]:
     found: dict[Path, None] = {}
     for path in map(Path, paths):
         if path.is_dir():
-            found |= dict.fromkeys(sorted(_files_below(path)))
+            found |= dict.fromkeys(sorted(each for each in files_below(path) if each.name == FILE_NAME))
         elif path.exists():
             found[path] = None
         else:
@@ -238,13 +237,6 @@ def find_suite_files(paths: Sequence[str]) -> list[Path]:
     if not found:
         raise InputError(f"no tests: no {FILE_NAME} in {', '.join(paths)} or below")
     return list(found)
-
-
-def _files_below(directory: Path) -> list[Path]:
-    def refuse(error: OSError) -> None:
-        raise InputError(f"{error.filename}: {(error.strerror or type(error).__name__).lower()}")
-
-    return [Path(parent) / FILE_NAME for parent, _, names in os.walk(directory, onerror=refuse) if FILE_NAME in names]
 
 
 def read_suite_file(path: Path) -> SuiteFile:

@@ -12,6 +12,7 @@ import click
 
 from gangctl.api.scheduling import NEWEST, generation_of_minor
 from gangctl.cli import options
+from gangctl.cli.inputs import reason
 from gangctl.cli.messages import note, plural
 from gangctl.cli.output import Section, Table, answer_no, print_answer
 from gangctl.cli.policy import flags
@@ -92,7 +93,7 @@ def _write(path: str, text: str) -> None:
     try:
         Path(path).write_text(text, encoding="utf-8")
     except OSError as error:
-        raise InputError(f"--junit {path}: {(error.strerror or type(error).__name__).lower()}") from error
+        raise InputError(f"--junit {path}: {reason(error)}") from error
 
 
 # What XML 1.0 can hold (2.2); a message may quote anything.
