@@ -164,15 +164,16 @@ def validate(
     subjects = wanted.subjects(around)
     stock = around.stock if around is not None else read_stock(queue_files) if queue_files else None
     home = around.namespace if around is not None else "default"
-    found = [validation.validated(subject, stock, local_queue, home) for subject in subjects]
+    found = [(subject, validation.fit_of(subject, stock, local_queue, home)) for subject in subjects]
     print_answer(
         form,
-        [each.as_object() for each in found],
-        lambda: [section for each in found if not each.subject.problems for section in each.sections()],
+        [validation.validation_data(*one) for one in found],
+        lambda: [each for one in found if not one[0].problems for each in validation.validation_sections(*one)],
     )
     refuse(subjects)
     warned = any(notice.is_warning for subject in subjects for notice in subject.notices)
-    if any(each.never for each in found) or (warned and fail_on_warnings):
+    never = any(fit is not None and fit["verdict"] == "never" for _, fit in found)
+    if never or (warned and fail_on_warnings):
         answer_no()
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
 from gangctl.cli.fitting import Subject as Asked
@@ -21,60 +19,46 @@ from gangctl.pathways.draft import head_requests_in_words
 from gangctl.pathways.problems import Problem
 
 
-@dataclass(frozen=True, slots=True)
-class Validated:
-    """One PathwaysJob; ``fit`` is None without known queues or with problems."""
-
-    subject: Subject
-    fit: FitReport | None = None
-
-    @property
-    def never(self) -> bool:
-        """Whether its queue can never admit it."""
-        return self.fit is not None and self.fit["verdict"] == "never"
-
-    def sections(self) -> Iterator[Section]:
-        """What a person reads of one without problems."""
-        subject = self.subject
-        job, rendering = subject.translation.job, subject.rendering
-        assert job is not None  # noqa: S101 -- for mypy; it has been rendered
-        size = f"{job.slices} x {job.slice.instance_type}"
-        lines = (
-            f"{size}, {plural(job.vms, 'worker pod')}",
-            f"The head's pod requests {head_requests_in_words(rendering.head_requests)}.",
-        )
-        warnings = tuple(f"{notice.reason}: {notice.message}" for notice in subject.notices)
-        yield Section(f"PathwaysJob {subject.title}: valid", lines, warnings=warnings)
-        if self.fit is not None:
-            yield from fit_sections(self.fit)
-
-    def as_object(self) -> dict[str, Any]:
-        """What ``-o json`` prints."""
-        subject = self.subject
-        report: PathwaysValidation = {
-            "apiVersion": API_VERSION,
-            "kind": VALIDATION,
-            "metadata": {"name": subject.name, "namespace": subject.namespace},
-            "valid": not subject.problems,
-            "problems": [_problem(subject, each) for each in subject.problems],
-            "notices": [
-                {"reason": each.reason.value, "message": each.message, "warning": each.is_warning}
-                for each in subject.notices
-            ],
-            "headRequests": {} if subject.problems else dict(subject.rendering.head_requests),
-            "fit": self.fit,
-        }
-        return with_quantities(report, PathwaysValidation)
-
-
-def validated(subject: Subject, stock: Stock | None, queue: str | None, home: str) -> Validated:
-    """Also check the queues, if there are any and no problems; ``home`` is the default namespace."""
+def fit_of(subject: Subject, stock: Stock | None, queue: str | None, home: str) -> FitReport | None:
+    """Whether its queue can admit it; None without known queues or with problems. ``home`` is the default namespace."""
     jobset = subject.translation.jobset
     if stock is None or subject.problems or jobset is None:
-        return Validated(subject)
+        return None
     namespace = subject.namespace or home
     asked = Asked(dict(subject.rendering.jobset), jobset.name, namespace, queue or jobset.queue)
-    return Validated(subject, answer_of(asked, stock, fixed_nodes=False).report)
+    return answer_of(asked, stock, fixed_nodes=False).report
+
+
+def validation_sections(subject: Subject, fit: FitReport | None) -> list[Section]:
+    """What a person reads of one without problems."""
+    job, rendering = subject.translation.job, subject.rendering
+    assert job is not None  # noqa: S101 -- for mypy; it has been rendered
+    size = f"{job.slices} x {job.slice.instance_type}"
+    lines = (
+        f"{size}, {plural(job.vms, 'worker pod')}",
+        f"The head's pod requests {head_requests_in_words(rendering.head_requests)}.",
+    )
+    warnings = tuple(f"{notice.reason}: {notice.message}" for notice in subject.notices)
+    valid = Section(f"PathwaysJob {subject.title}: valid", lines, warnings=warnings)
+    return [valid, *(fit_sections(fit) if fit is not None else ())]
+
+
+def validation_data(subject: Subject, fit: FitReport | None) -> dict[str, Any]:
+    """What ``-o json`` prints."""
+    report: PathwaysValidation = {
+        "apiVersion": API_VERSION,
+        "kind": VALIDATION,
+        "metadata": {"name": subject.name, "namespace": subject.namespace},
+        "valid": not subject.problems,
+        "problems": [_problem(subject, each) for each in subject.problems],
+        "notices": [
+            {"reason": each.reason.value, "message": each.message, "warning": each.is_warning}
+            for each in subject.notices
+        ],
+        "headRequests": {} if subject.problems else dict(subject.rendering.head_requests),
+        "fit": fit,
+    }
+    return with_quantities(report, PathwaysValidation)
 
 
 def _problem(subject: Subject, problem: Problem) -> ProblemReport:
