@@ -26,6 +26,6 @@ def evaluated(policy: Object, obj: Object, params: Sequence[Object] = ()) -> Out
 def evaluated_by(loaded: LoadedPolicy, obj: Object, params: Sequence[Object] = ()) -> Outcome:
     """The same by a policy that is loaded."""
     setting = Setting(now=_NOW)
-    request = request_of(obj, "CREATE", setting, [loaded], FileCatalogue(list(params)))
+    review, _ = request_of(obj, "CREATE", setting, [loaded], FileCatalogue(list(params)))
     # Time stands still: steps are bounded as at admission, and how fast the machine is does not matter.
-    return Evaluation(request.review).evaluate(loaded, StepMeter.request(lambda: 0.0))
+    return Evaluation(review).evaluate(loaded, StepMeter.request(lambda: 0.0))

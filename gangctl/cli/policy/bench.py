@@ -190,7 +190,7 @@ def command(
     own = [document for document in bundle.others if is_parameter(document, loaded.policies)]
     catalogue = FileCatalogue([document.value for document in (*own, *params)])
     reviews = [
-        (title_of(each, setting), request_of(each, "CREATE", setting, loaded.policies, catalogue).review)
+        (title_of(each, setting), request_of(each, "CREATE", setting, loaded.policies, catalogue)[0])
         for each in subjects
     ]
     report = _report(loaded, compiling, reviews, rounds)

@@ -234,7 +234,7 @@ async def _evaluate_all(
         for sent in subjects:
             before = _before(sent.document, old, setting)
             met = await meet(evaluator, loaded.policies, setting, catalogue, sent.obj, operation=operation, old=before)
-            review = met.request.review
+            review = met.review
             outcomes = [met.refusal()] if met.conflicts else [*await evaluator.evaluate(review)]
             if action is not None:
                 outcomes = [replace(outcome, actions=frozenset({action})) for outcome in outcomes]
@@ -243,8 +243,8 @@ async def _evaluate_all(
                 continue
             values = variables_of(loaded.policies, review) if details else {}
             title = title_of(sent.obj, setting)
-            evaluated = Evaluated(title, sent.obj, review, verdict, values, met.defaults)
-            found.append(replace(evaluated, notes=(*sent.notes, *met.request.notes)))
+            notes = (*sent.notes, *met.notes)
+            found.append(Evaluated(title, sent.obj, review, verdict, values, met.defaults, notes))
     return found
 
 

@@ -6,7 +6,7 @@ import json
 import sys
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Final
 
@@ -17,7 +17,7 @@ from gangctl.cel.evaluation.conversions import plain
 from gangctl.cel.faults import EvalError
 from gangctl.cel.meter import POLICY_SECONDS, StepMeter
 from gangctl.cel.program import Bindings
-from gangctl.cli.policy.requests import Request, Setting, request_of
+from gangctl.cli.policy.requests import Setting, request_of
 from gangctl.errors import FieldError
 from gangctl.evaluation.evaluator import PolicyEvaluator
 from gangctl.evaluation.options import EvaluatorOptions
@@ -156,7 +156,8 @@ class Met:
     gets no further, because policies disagree.
     """
 
-    request: Request
+    review: Review
+    notes: tuple[str, ...]
     defaults: Mapping[str, Source] = field(default_factory=dict)
     conflicts: tuple[FieldError, ...] = ()
 
@@ -177,15 +178,15 @@ async def meet(
     old: Object | None,
 ) -> Met:
     """The request that creates ``subject``, turns ``old`` into it or deletes it."""
-    request = request_of(subject, operation, setting, policies, catalogue, old=old)
+    review, notes = request_of(subject, operation, setting, policies, catalogue, old=old)
     giving = [policy for policy in policies if policy.spec.defaults is not None]
-    if not giving or operation != "CREATE" or request.review.object is None:
-        return Met(request)
+    if not giving or operation != "CREATE" or review.object is None:
+        return Met(review, notes)
     asked = [policy.name for policy in giving if policy.spec.match_conditions]
-    outcomes = await evaluator.evaluate(request.review, asked) if asked else ()
-    applied = defaults_of(giving, request.review, outcomes)
+    outcomes = await evaluator.evaluate(review, asked) if asked else ()
+    applied = defaults_of(giving, review, outcomes)
     if applied.conflicts or not applied.patch:
-        return Met(request, conflicts=applied.conflicts)
-    given = json_patch(dict(request.review.object), list(applied.patch))
-    again = request_of(given, operation, setting, policies, catalogue)
-    return Met(replace(again, notes=request.notes), applied.sources)
+        return Met(review, notes, conflicts=applied.conflicts)
+    given = json_patch(dict(review.object), list(applied.patch))
+    review, _ = request_of(given, operation, setting, policies, catalogue)
+    return Met(review, notes, applied.sources)

@@ -151,14 +151,6 @@ class Setting:
         return ClusterRules(generation, names) if names else ClusterRules(generation)
 
 
-@dataclass(frozen=True, slots=True)
-class Request:
-    """A request ready to be evaluated, and what a person should know of how it was made."""
-
-    review: Review
-    notes: tuple[str, ...] = ()
-
-
 def request_of(
     subject: Object,
     operation: Operation,
@@ -167,8 +159,11 @@ def request_of(
     catalogue: ParamCatalogue,
     *,
     old: Object | None = None,
-) -> Request:
-    """The request that creates ``subject``, turns ``old`` into it, or deletes it, as policies meet it."""
+) -> tuple[Review, tuple[str, ...]]:
+    """The request that creates ``subject``, turns ``old`` into it, or deletes it, as policies meet it.
+
+    The notes are what a person should know of how it was made.
+    """
     subject, wrong = as_admitted(subject)
     if old is not None:
         old, _ = as_admitted(old)
@@ -179,7 +174,7 @@ def request_of(
     namespace = review.request.get("namespace")
     if namespace and namespace not in setting.namespaces and any(map(_asks_for_namespace, policies)):
         notes.append(f"no Namespace {namespace} among the files: taken to be one without labels of its own")
-    return Request(with_params(review, policies, catalogue), tuple(notes))
+    return with_params(review, policies, catalogue), tuple(notes)
 
 
 def title_of(obj: Object, setting: Setting) -> str:

@@ -230,7 +230,7 @@ class _Run:
             return
         start = time.perf_counter()
         met = await self._met(index, subject)
-        for note in met.request.notes:
+        for note in met.notes:
             self.tests.notes[f"{self.file.path}: {note}"] = None
         for policy in policies:
             outcome = met.refusal(policy.name) if met.conflicts else await self._outcome(policy, met)
@@ -241,7 +241,7 @@ class _Run:
                     self._note_message_error(index, policy, finding.rule, met)
 
     async def _outcome(self, policy: LoadedPolicy, met: Met) -> Outcome:
-        (outcome,) = await self.evaluator.evaluate(met.request.review, [policy.name])
+        (outcome,) = await self.evaluator.evaluate(met.review, [policy.name])
         return outcome
 
     def _compare(self, index: int, subject: Sent, policy: LoadedPolicy, outcome: Outcome, start: float) -> None:
@@ -256,7 +256,7 @@ class _Run:
 
     def _note_message_error(self, index: int, policy: LoadedPolicy, rule: str, met: Met) -> None:
         """Note a messageExpression that fails: admission falls back silently."""
-        fault = fault_of_message(policy, rule, met.request.review)
+        fault = fault_of_message(policy, rule, met.review)
         if fault:
             where = f"{self.file.path}:{self.file.where(index)[0]}"
             self.tests.notes[f"{where}: {policy.name}/{rule}: messageExpression says nothing: {fault}"] = None
