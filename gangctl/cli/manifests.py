@@ -252,20 +252,15 @@ class PlannedManifest:
 
 
 def cluster_rules(kube: str | None, cluster: ClusterFlags, gang_schedulers: Sequence[str] = ()) -> ClusterRules:
-    """Inputs of decisions besides the manifests."""
-    rules = _rules(kube, cluster)
-    return replace(rules, gang_schedulers=frozenset(gang_schedulers)) if gang_schedulers else rules
-
-
-def _rules(kube: str | None, cluster: ClusterFlags) -> ClusterRules:
-    """Those of the minor in the flag, of a named cluster, or of the newest minor."""
+    """Inputs of decisions besides the manifests: of the minor in the flag, of a cluster, or of the newest minor."""
+    rules = ClusterRules()
     if kube is not None:
-        return ClusterRules(generation_of_minor(kube) or NEWEST)
-    if not cluster.given:
-        return ClusterRules()
-    from gangctl.cli.cluster import ask_cluster, discover_rules  # noqa: PLC0415 -- 400 ms that files do without
+        rules = ClusterRules(generation_of_minor(kube) or NEWEST)
+    elif cluster.given:
+        from gangctl.cli.cluster import ask_cluster, discover_rules  # noqa: PLC0415 -- 400 ms that files do without
 
-    return ask_cluster(cluster, discover_rules)
+        rules = ask_cluster(cluster, discover_rules)
+    return replace(rules, gang_schedulers=frozenset(gang_schedulers)) if gang_schedulers else rules
 
 
 def plan_manifests(

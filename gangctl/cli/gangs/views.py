@@ -278,14 +278,9 @@ def explanation(gang: Readiness, outcome: str, now: float) -> list[Section]:
             "There is nothing to explain." if gang.lost is None else "Ready, but without the all-or-nothing guarantee."
         )
     sections = [Section(headline(gang, now), tuple(lines))]
-    return [*sections, *_luck(gang, now), *cause_sections(gang, now)]
-
-
-def _luck(gang: Readiness, now: float) -> list[Section]:
-    """What breaks the all-or-nothing guarantee of a gang that is ready."""
-    if gang.phase is not GangPhase.READY or gang.lost is None:
-        return []
-    return [Section("Why it is no gang", tuple(cause_lines(gang.lost, now)))]
+    if gang.phase is GangPhase.READY and gang.lost is not None:
+        sections.append(Section("Why it is no gang", tuple(cause_lines(gang.lost, now))))
+    return sections + cause_sections(gang, now)
 
 
 def cause_sections(gang: Readiness, now: float) -> list[Section]:

@@ -198,10 +198,10 @@ def _report(found: Found, name: str, now: datetime, *, cluster_queue: bool) -> Q
         if name not in known:
             hint = "gangctl queue list --cluster-queues lists them"
             raise ObjectNotFoundError("ClusterQueue", name, others=known, hint=hint)
-        return view.describe_cluster_queue(known[name])
+        return view.describe(view.of_cluster_queue(known[name]))
     door = view.local_queues.get((found.home, name))
     if door is None:
         others = [each.name for each in found.stock.local_queues(found.home)]
         hint = "gangctl queue list -A lists them"
         raise ObjectNotFoundError("LocalQueue", name, found.home, others=others, hint=hint)
-    return view.describe_local_queue(door)
+    return view.describe(view.of_local_queue(door))

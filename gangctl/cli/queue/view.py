@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any, Final
@@ -162,22 +162,12 @@ class View(QueueIndex):
     def of_local_queue(self, door: LocalQueue) -> QueueReport:
         """The summary of a LocalQueue."""
         queue = self.cluster_queues.get(door.cluster_queue)
-        report = self._summary(queue, self.obstacle(door.namespace, door.name), self._behind(door))
+        report = self._summary(queue, self.obstacle(door.namespace, door.name), self._behind(door.namespace, door.name))
         identity: Identity = {"name": door.name, "namespace": door.namespace}
         return {**report, "metadata": identity, "clusterQueue": door.cluster_queue}
 
-    def describe_cluster_queue(self, queue: ClusterQueue) -> QueueDescription:
-        """A ClusterQueue with what is in it."""
-        return self._describe(self.of_cluster_queue(queue), queue, self.inside.get(queue.name, ()))
-
-    def describe_local_queue(self, door: LocalQueue) -> QueueDescription:
-        """A LocalQueue with what is in it."""
-        return self._describe(
-            self.of_local_queue(door), self.cluster_queues.get(door.cluster_queue), self._behind(door)
-        )
-
-    def _behind(self, door: LocalQueue) -> list[QueuedWorkload]:
-        key = door.namespace, door.name
+    def _behind(self, namespace: str, name: str) -> list[QueuedWorkload]:
+        key = namespace, name
         return [workload for workload in self.stock.workloads() if (workload.namespace, workload.queue) == key]
 
     def _summary(
@@ -218,9 +208,11 @@ class View(QueueIndex):
             )
         return found
 
-    def _describe(
-        self, report: QueueReport, queue: ClusterQueue | None, inside: Iterable[QueuedWorkload]
-    ) -> QueueDescription:
+    def describe(self, report: QueueReport) -> QueueDescription:
+        """A queue with what is in it."""
+        identity, queue = report["metadata"], self.cluster_queues.get(report["clusterQueue"])
+        local = report["queue"] == "LocalQueue"
+        inside = self._behind(**identity) if local else self.inside.get(identity["name"], [])
         ordered = self.ordered(queue) if queue is not None else []
         order = {uid: place.in_cluster_queue + 1 for uid, place in places(ordered, queue).items()} if queue else {}
         members = [self._member(workload, order.get(workload.uid)) for workload in inside]

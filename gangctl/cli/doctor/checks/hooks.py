@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from gangctl.api.meta import SKIP_LABEL
-from gangctl.api.objects import Object, objects
+from gangctl.api.objects import Object, object_at, objects_at
 from gangctl.webhooks.configurations import (
     DEFAULTS,
     JOBS_NAME,
@@ -39,13 +39,12 @@ def title(configuration: Object) -> str:
 
 def webhooks(configuration: Object) -> list[dict[str, Any]]:
     """Its webhooks, of any shape."""
-    return objects(configuration.get("webhooks"))
+    return objects_at(configuration, "webhooks")
 
 
 def client_config(webhook: Mapping[str, Any]) -> dict[str, Any]:
     """Where it is called."""
-    found = webhook.get("clientConfig")
-    return found if isinstance(found, dict) else {}
+    return object_at(webhook, "clientConfig")
 
 
 def service_of(webhook: Mapping[str, Any]) -> tuple[str, str] | None:
@@ -131,8 +130,7 @@ def _url(webhook: Mapping[str, Any]) -> tuple[str, str]:
 
 
 def _terms(webhook: Mapping[str, Any]) -> list[dict[str, Any]]:
-    selector = webhook.get("namespaceSelector")
-    return objects(selector.get("matchExpressions")) if isinstance(selector, dict) else []
+    return objects_at(object_at(webhook, "namespaceSelector"), "matchExpressions")
 
 
 def _breaks_glass(webhook: Mapping[str, Any]) -> bool:
