@@ -83,6 +83,31 @@ class StoreController(Controller[K]):
         """A served kind that is stored under this key; None if it is no longer served."""
         return next((kind for kind in self.api.registry if kind.storage == storage), None)
 
+    async def patch(self, kind: ResourceKind, obj: Object, fields: Object) -> None:
+        """Change fields of the metadata of exactly this object, if it is unchanged."""
+        metadata = obj["metadata"]
+        patch = {"metadata": {"resourceVersion": metadata["resourceVersion"], "uid": metadata["uid"], **fields}}
+        await self.api.patch(kind, metadata.get("namespace", ""), metadata["name"], patch, "merge", self.caller)
+
+    async def release(self, kind: ResourceKind, obj: Object, finalizer: str) -> None:
+        """Remove a finalizer."""
+        left = [each for each in obj["metadata"].get("finalizers") or [] if each != finalizer]
+        await self.patch(kind, obj, {"finalizers": left or None})
+
+    async def delete_all(self, kind: ResourceKind, namespace: str | None = None) -> bool:
+        """Delete all objects that are not being deleted already; returns whether there was any at all."""
+        found = self.store.items(kind.storage, namespace)
+        for metadata in (stored.obj["metadata"] for stored in found):
+            if "deletionTimestamp" in metadata:
+                continue
+            options = DeleteOptions(propagation="Background")
+            try:
+                await self.api.delete(kind, metadata.get("namespace", ""), metadata["name"], self.caller, options)
+            except StatusError as error:
+                if error.code != _NOT_FOUND:
+                    raise
+        return bool(found)
+
 
 class Node(NamedTuple):
     """An object: its storage key, and its namespace and name."""
@@ -165,7 +190,7 @@ class GarbageCollector(StoreController[Node]):
         if blocking:
             self._wake(blocking)
         else:
-            await self._release(kind, obj, FOREGROUND)
+            await self.release(kind, obj, FOREGROUND)
 
     async def _set_free(self, kind: ResourceKind, obj: Object) -> None:
         uid = obj["metadata"]["uid"]
@@ -174,20 +199,11 @@ class GarbageCollector(StoreController[Node]):
             if stored is not None and dependent_kind is not None:
                 left = [owner for owner in _owners(stored.obj) if owner["uid"] != uid]
                 await self._own(dependent_kind, stored.obj, left)
-        await self._release(kind, obj, ORPHAN)
+        await self.release(kind, obj, ORPHAN)
 
     async def _own(self, kind: ResourceKind, obj: Object, owners: list[Object]) -> None:
         """Leave an object only these owners."""
-        await self._patch(kind, obj, {"ownerReferences": owners or None})
-
-    async def _release(self, kind: ResourceKind, obj: Object, finalizer: str) -> None:
-        left = [each for each in obj["metadata"].get("finalizers") or [] if each != finalizer]
-        await self._patch(kind, obj, {"finalizers": left or None})
-
-    async def _patch(self, kind: ResourceKind, obj: Object, fields: Object) -> None:
-        metadata = obj["metadata"]
-        patch = {"metadata": {"resourceVersion": metadata["resourceVersion"], "uid": metadata["uid"], **fields}}
-        await self.api.patch(kind, metadata.get("namespace", ""), metadata["name"], patch, "merge", self.caller)
+        await self.patch(kind, obj, {"ownerReferences": owners or None})
 
     async def _delete(self, kind: ResourceKind, obj: Object, propagation: Propagation) -> None:
         metadata = obj["metadata"]
@@ -256,29 +272,13 @@ class NamespaceController(StoreController[str]):
         stored = self.store.get(NAMESPACES, ("", key))
         if stored is None or "deletionTimestamp" not in stored.obj["metadata"]:
             return
-        if await self._emptied(key):
+        kinds = {kind.storage: kind for kind in self.api.registry if kind.namespaced}.values()
+        # Immediate deletions are seen by `changed`, which queues the namespace again.
+        if not any([await self.delete_all(kind, key) for kind in kinds]):
             final = copy(stored.obj)
             final["spec"] = {}
             kind = self.api.kind(NAMESPACES)
             await self.api.update(kind, "", key, final, self.caller, subresource="finalize")
-
-    async def _emptied(self, namespace: str) -> bool:
-        """Delete all objects that are not being deleted already; returns whether none is left."""
-        left = False
-        for kind in {kind.storage: kind for kind in self.api.registry if kind.namespaced}.values():
-            for stored in self.store.items(kind.storage, namespace):
-                left = True
-                if "deletionTimestamp" in stored.obj["metadata"]:
-                    continue
-                name = stored.obj["metadata"]["name"]
-                options = DeleteOptions(propagation="Background")
-                try:
-                    await self.api.delete(kind, namespace, name, self.caller, options)
-                except StatusError as error:
-                    if error.code != _NOT_FOUND:
-                        raise
-        # Immediate deletions were seen by `changed`, which queues the namespace again.
-        return not left
 
 
 _PODGROUPS: Final = "podgroups.scheduling.k8s.io"
@@ -309,10 +309,7 @@ class PodGroupProtection(StoreController[Key]):
         pods = (pod.obj for pod in self.store.items(_PODS, key[0]))
         if PROTECTION not in finalizers or any(_group_of(pod) == key[1] and _needs_group(pod) for pod in pods):
             return
-        metadata = stored.obj["metadata"]
-        left = [each for each in finalizers if each != PROTECTION]
-        patch = {"metadata": {"resourceVersion": metadata["resourceVersion"], "finalizers": left or None}}
-        await self.api.patch(self.api.kind(_PODGROUPS), *key, patch, "merge", self.caller)
+        await self.release(self.api.kind(_PODGROUPS), stored.obj, PROTECTION)
 
 
 def _group_of(pod: Object) -> str:

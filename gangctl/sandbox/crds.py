@@ -9,16 +9,13 @@ from dataclasses import replace
 from typing import ClassVar, Final
 
 from gangctl.sandbox.api import Api
-from gangctl.sandbox.caller import DeleteOptions
 from gangctl.sandbox.controllers import StoreController
-from gangctl.sandbox.errors import StatusError
 from gangctl.sandbox.kinds import ALL_VERBS, ResourceKind
 from gangctl.sandbox.objects import Object, copy, now
 from gangctl.sandbox.rules.definitions import FINALIZER, condition, custom_rules, definition_rules, schema_of
 from gangctl.sandbox.store import Change
 
 DEFINITIONS: Final = "customresourcedefinitions.apiextensions.k8s.io"
-_NOT_FOUND: Final = 404
 
 
 class DefinitionController(StoreController[str]):
@@ -92,25 +89,9 @@ class DefinitionController(StoreController[str]):
         kinds = self._served.get(name, ())
         if kinds:
             self._serve(definition, ending=True)
-        if kinds and await self._objects_left(self._served[name][0]):
+        if kinds and await self.delete_all(self._served[name][0]):
             return
-        left = [each for each in metadata["finalizers"] if each != FINALIZER]
-        patch = {"metadata": {"resourceVersion": metadata["resourceVersion"], "finalizers": left or None}}
-        await self.api.patch(self.api.kind(DEFINITIONS), "", name, patch, "merge", self.caller)
-
-    async def _objects_left(self, kind: ResourceKind) -> bool:
-        for stored in self.store.items(kind.storage):
-            metadata = stored.obj["metadata"]
-            if "deletionTimestamp" in metadata:
-                continue
-            options = DeleteOptions(propagation="Background")
-            place = metadata.get("namespace", "")
-            try:
-                await self.api.delete(kind, place, metadata["name"], self.caller, options)
-            except StatusError as error:
-                if error.code != _NOT_FOUND:
-                    raise
-        return bool(self.store.items(kind.storage))
+        await self.release(self.api.kind(DEFINITIONS), definition, FINALIZER)
 
 
 def _kinds(definition: Object) -> list[tuple[ResourceKind, Object]]:
