@@ -14,7 +14,6 @@ from gangctl.api.objects import Key
 from gangctl.sandbox import errors
 from gangctl.sandbox.admission import Attributes
 from gangctl.sandbox.caller import Caller, DeleteOptions
-from gangctl.sandbox.errors import StatusError
 from gangctl.sandbox.kinds import ResourceKind
 from gangctl.sandbox.objects import Object, copy
 from gangctl.sandbox.registry import Backend
@@ -156,28 +155,12 @@ def _in_seconds(seconds: int) -> str:
 
 
 def _check_preconditions(deletion: Deletion, old: Object) -> None:
-    metadata, options = old["metadata"], deletion.options
-    if options.uid is not None and options.uid != metadata["uid"]:
-        why = (
-            f"the UID in the precondition ({options.uid}) does not match the UID in record ({metadata['uid']}). "
-            "The object might have been deleted and then recreated"
-        )
-        raise _precondition_failed(deletion, why)
-    if options.resource_version is not None and options.resource_version != metadata["resourceVersion"]:
-        why = (
-            f"the ResourceVersion in the precondition ({options.resource_version}) does not match the ResourceVersion "
-            f"in record ({metadata['resourceVersion']}). The object might have been modified"
-        )
-        raise _precondition_failed(deletion, why)
-
-
-def _precondition_failed(deletion: Deletion, why: str) -> StatusError:
-    """409 that names the object by its kind, unlike every other conflict."""
-    kind = deletion.kind
-    subject = f"{kind.kind}.{kind.group}" if kind.group else kind.kind
-    details = {"name": deletion.name, "group": kind.group, "kind": kind.kind}
-    message = f'Operation cannot be fulfilled on {subject} "{deletion.name}": {why}'
-    return StatusError(409, "Conflict", message, {key: value for key, value in details.items() if value})
+    wanted = {"uid": deletion.options.uid, "resourceVersion": deletion.options.resource_version}
+    for field, value in wanted.items():
+        found = old["metadata"][field]
+        if value not in {None, found}:
+            why = f"the {field} in the precondition ({value}) does not match the {field} in record ({found})"
+            raise errors.conflict(deletion.kind, deletion.name, why)
 
 
 def _refuse_lasting(deletion: Deletion) -> None:

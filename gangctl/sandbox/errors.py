@@ -169,18 +169,6 @@ def too_old(asked: int, oldest: int) -> StatusError:
     return expired(f"too old resource version: {asked} ({oldest})")
 
 
-def too_large(asked: int, current: int) -> StatusError:
-    """504 for a resourceVersion in the future."""
-    cause = Cause("ResourceVersionTooLarge", "", "Too large resource version")
-    return StatusError(
-        504,
-        "Timeout",
-        f"Timeout: Too large resource version: {asked}, current: {current}",
-        {"causes": [cause.as_json()]},
-        retry_after=1,
-    )
-
-
 def too_many_requests(retry_after: int = 1) -> StatusError:
     """429 from priority and fairness."""
     message = "Too many requests, please try again later."
@@ -196,13 +184,6 @@ def unsupported_media_type(accepted: Sequence[str]) -> StatusError:
 def patch_rejected() -> StatusError:
     """422 for a JSON patch that does not fit the object; the server gives no details."""
     return StatusError(422, "Invalid", "the server rejected our request due to an error in our request", {})
-
-
-def must_be_specified(kind: ResourceKind, name: str) -> StatusError:
-    """422 for a PUT without the resourceVersion that this kind asks for; it names the resource, not the kind."""
-    cause = Cause("FieldValueInvalid", "metadata.resourceVersion", "Invalid value: 0: must be specified for an update")
-    message = f'{kind.qualified_name} "{name}" is invalid: {cause.field}: {cause.message}'
-    return StatusError(422, "Invalid", message, {**_details(kind, name), "causes": [cause.as_json()]})
 
 
 def unsupported_patch() -> StatusError:

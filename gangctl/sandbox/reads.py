@@ -18,7 +18,6 @@ from gangctl.sandbox.selectors import Selection, selection
 from gangctl.sandbox.store import Store, Stored, in_version
 
 _TOKEN_VERSION: Final = "meta.k8s.io/v1"  # noqa: S105 - a format's name
-_LIST_TOO_OLD: Final = "The resourceVersion for the provided list is too old."
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,9 +60,8 @@ def parse_revision(text: str) -> int:
     return int(text)
 
 
-def get(store: Store, kind: ResourceKind, namespace: str, name: str, resource_version: str = "") -> Stored:
-    """One object; 404 without it, 504 for a future revision."""
-    _not_in_future(store, _list_revision(resource_version))
+def get(store: Store, kind: ResourceKind, namespace: str, name: str) -> Stored:
+    """One object; 404 without it."""
     stored = store.get(kind.storage, (namespace, name))
     if stored is None:
         raise errors.not_found(kind, name)
@@ -71,26 +69,16 @@ def get(store: Store, kind: ResourceKind, namespace: str, name: str, resource_ve
 
 
 def page(store: Store, kind: ResourceKind, namespace: str | None, query: ListQuery) -> Page:
-    """A page of a list.
+    """A page of a list, at the present revision unless the token has another.
 
-    400 for invalid selectors and tokens, 410 if the requested revision
-    has expired, 504 for a future revision.
+    400 for invalid selectors and tokens, 410 if the revision of the token has expired.
     """
     chosen = selection(kind, query.labels, query.fields)
     if query.token:
         return _next_page(store, kind, namespace, query, chosen)
-    wanted = _list_revision(query.resource_version)
-    _not_in_future(store, wanted)
-    # With a limit it is exactly that revision.
-    if not (query.limit > 0 and wanted > 0):
-        # "Whatever you have" comes from a cache that does not cut.
-        limit = 0 if query.resource_version == "0" else query.limit
-        return _cut(store.items(kind.storage, namespace), store.revision, kind, limit, chosen)
-    try:
-        items = store.items(kind.storage, namespace, wanted)
-    except StatusError as error:
-        raise errors.expired(_LIST_TOO_OLD) from error
-    return _cut(items, wanted, kind, query.limit, chosen)
+    # "Whatever you have" comes from a cache that does not cut.
+    limit = 0 if query.resource_version == "0" else query.limit
+    return _cut(store.items(kind.storage, namespace), store.revision, kind, limit, chosen)
 
 
 def stale(store: Store, kind: ResourceKind, namespace: str | None, query: ListQuery, revision: int) -> Page:
@@ -107,24 +95,8 @@ def stale_get(store: Store, kind: ResourceKind, key: Key, revision: int) -> Stor
     return in_version(kind, stored)
 
 
-def _list_revision(text: str) -> int:
-    try:
-        return parse_revision(text)
-    except ValueError as error:
-        raise errors.bad_request(
-            f'invalid resource version: resourceVersion: Invalid value: "{text}": {error}'
-        ) from error
-
-
-def _not_in_future(store: Store, wanted: int) -> None:
-    if wanted > store.revision:
-        raise errors.too_large(wanted, store.revision)
-
-
 def _next_page(store: Store, kind: ResourceKind, namespace: str | None, query: ListQuery, chosen: Selection) -> Page:
     revision, start = _read_token(query.token)
-    if query.resource_version not in {"", "0"}:
-        raise errors.bad_request("specifying resource version is not allowed when using continue")
     try:
         items = store.items(kind.storage, namespace, revision)
     except StatusError as error:

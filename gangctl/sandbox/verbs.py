@@ -149,8 +149,7 @@ class Verbs:
             key = exchange.namespace, target.name
             revision = _revision_behind(exchange.fault, store.revision)
             return self._object(exchange, reads.stale_get(store, target.kind, key, revision))
-        version = exchange.query.get("resourceVersion", "")
-        return self._object(exchange, reads.get(store, target.kind, exchange.namespace, target.name, version))
+        return self._object(exchange, reads.get(store, target.kind, exchange.namespace, target.name))
 
     async def _list(self, exchange: Exchange) -> Answer:
         target, store = exchange.target, self._api.store

@@ -55,8 +55,6 @@ class Watch:
         revision = _watch_revision(query.resource_version)
         self._initial: list[tuple[EventType, Stored]] = []
         if revision == 0 or query.initial_events:
-            if query.initial_events and revision > store.revision:
-                raise errors.too_large(revision, store.revision)
             items = (in_version(kind, stored) for stored in store.items(kind.storage, namespace))
             self._initial = [("ADDED", stored) for stored in items if self._chosen.matches(stored.obj)]
             revision = store.revision

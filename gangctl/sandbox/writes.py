@@ -199,7 +199,8 @@ def _check_preconditions(write: Write, new: Object, old: Object, *, required: bo
     metadata, current = new["metadata"], old["metadata"]
     given = metadata.get("resourceVersion", "")
     if not given and required:
-        raise errors.must_be_specified(write.kind, write.name)
+        why = "Invalid value: 0: must be specified for an update"
+        raise errors.invalid(write.kind, write.name, [Cause("FieldValueInvalid", "metadata.resourceVersion", why)])
     if metadata.get("uid", "") not in {"", current["uid"]}:
         raise _other_uid(write, metadata["uid"], current["uid"])
     if given and given != current["resourceVersion"]:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.conformance.answers import refused, send
+from tests.conformance.answers import refused
 from tests.conformance.grounds import Server
 from tests.conformance.objects import lease, leases, names_of, secret, secrets
 from tests.controlplane.api import Parameter, list_items
@@ -178,24 +178,6 @@ async def test_options_of_a_list_are_checked(server: Server, path: str) -> None:
         saying="invalid continue token: continue key is not valid",
     )
 
-    # A continue token has a version already.
-    token = (await server.api.get(path, limit=1))["metadata"]["continue"]
-    await refused(
-        server.api.get(path, limit=1, resourceVersion="5", **{"continue": token}),
-        400,
-        "BadRequest",
-        "specifying resource version is not allowed when using continue",
-    )
-
-    # A version of a list is a number.
-    await refused(
-        server.api.get(path, resourceVersion="abc"),
-        400,
-        "BadRequest",
-        'invalid resource version: resourceVersion: Invalid value: "abc": strconv.ParseUint: parsing "abc": '
-        "invalid syntax",
-    )
-
 
 async def test_version_0_returns_any_state_and_ignores_the_limit(server: Server, path: str) -> None:
     async def complete() -> bool:
@@ -215,16 +197,3 @@ async def test_a_list_is_not_older_than_the_requested_version(
     answer = await server.api.get(path, resourceVersion=versions["b"], **asked)
     assert set(names_of(list_items(answer))) >= {"a", "b"}
     assert int(answer["metadata"]["resourceVersion"]) >= versions["b"]
-
-
-async def test_a_list_of_a_future_version_times_out(server: Server, namespace: str) -> None:
-    answer = await send(server.api, "GET", leases(namespace), resourceVersion="999999999")
-    assert answer.status == 504
-    assert answer.headers["Retry-After"] == "1"
-    status = answer.body
-    assert status["reason"] == "Timeout"
-    assert status["message"].startswith("Timeout: Too large resource version: 999999999, current: ")
-    assert status["details"] == {
-        "causes": [{"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}],
-        "retryAfterSeconds": 1,
-    }

@@ -61,8 +61,7 @@ async def test_some_kinds_require_the_version_in_a_put(server: Server, namespace
         server.api.update(leases(namespace, "a"), lease("a")),
         422,
         "Invalid",
-        'leases.coordination.k8s.io "a" is invalid: metadata.resourceVersion: Invalid value: 0: '
-        "must be specified for an update",
+        saying="metadata.resourceVersion: Invalid value: 0: must be specified for an update",
         causes=[("FieldValueInvalid", "metadata.resourceVersion")],
     )
 
@@ -102,22 +101,14 @@ async def test_versions_in_a_patch_and_a_create_are_checked(server: Server, name
 
 async def test_a_delete_with_a_failed_precondition_is_a_conflict(server: Server, namespace: str) -> None:
     # Delete for another uid is a conflict.
-    created = await server.api.create(configmaps(namespace), configmap("a"))
+    await server.api.create(configmaps(namespace), configmap("a"))
     answer = await send(server.api, "DELETE", configmaps(namespace, "a"), {"preconditions": {"uid": ANOTHER_UID}})
     assert (answer.status, answer.body["reason"]) == (409, "Conflict")
-    assert answer.body["message"] == (
-        f'Operation cannot be fulfilled on ConfigMap "a": the UID in the precondition ({ANOTHER_UID}) does not match '
-        f"the UID in record ({created['metadata']['uid']}). The object might have been deleted and then recreated"
-    )
 
     # Delete for another version is a conflict.
-    created = await server.api.create(configmaps(namespace), configmap("b"))
+    await server.api.create(configmaps(namespace), configmap("b"))
     answer = await send(server.api, "DELETE", configmaps(namespace, "b"), {"preconditions": {"resourceVersion": "1"}})
     assert (answer.status, answer.body["reason"]) == (409, "Conflict")
-    assert answer.body["message"] == (
-        'Operation cannot be fulfilled on ConfigMap "b": the ResourceVersion in the precondition (1) does not match '
-        f"the ResourceVersion in record ({version_of(created)}). The object might have been modified"
-    )
 
     # Delete for this uid and version deletes.
     metadata = (await server.api.create(configmaps(namespace), configmap("c")))["metadata"]

@@ -30,7 +30,7 @@ async def test_a_delete_takes_preconditions_from_its_body(wire: Wire) -> None:
     await wire.configmap("a")
     response = await wire.send("DELETE", f"{CONFIGMAPS}/a", {"preconditions": {"uid": "other"}})
     assert response.status == 409
-    assert "the UID in the precondition (other)" in response.message
+    assert "the uid in the precondition (other)" in response.message
 
 
 async def test_a_delete_takes_options_from_the_query(wire: Wire) -> None:

@@ -4,7 +4,6 @@ import pytest
 
 from gangctl.sandbox.api import Api, Caller
 from gangctl.sandbox.errors import StatusError
-from gangctl.sandbox.reads import ListQuery, page
 
 ME = Caller("me")
 
@@ -13,10 +12,6 @@ async def _fill(api: Api, *names: str) -> None:
     for name in names:
         body = {"metadata": {"name": name, "labels": {"l": name}}}
         await api.create(api.kind("configmaps"), "default", body, ME)
-
-
-def _names(api: Api, query: ListQuery) -> list[str]:
-    return [stored.obj["metadata"]["name"] for stored in page(api.store, api.kind("configmaps"), None, query).items]
 
 
 async def test_pages_together_are_the_list_at_the_revision_of_the_first_page(api: Api) -> None:
@@ -45,19 +40,3 @@ async def test_an_expired_continue_token_is_refused(api: Api) -> None:
         await api.list(kind, limit=1, token=first.token)
     assert (caught.value.code, caught.value.reason) == (410, "Expired")
     assert "The provided continue parameter is too old" in caught.value.message
-
-
-async def test_the_resource_version_selects_the_listed_revision(api: Api) -> None:
-    await _fill(api, "a")
-    revision = str(api.store.revision)
-    await _fill(api, "b")
-    assert _names(api, ListQuery(resource_version=revision)) == ["a", "b"]
-    assert _names(api, ListQuery(resource_version="0")) == ["a", "b"]
-    assert _names(api, ListQuery(resource_version=revision, limit=5)) == ["a"]
-
-
-async def test_a_compacted_revision_is_expired(api: Api) -> None:
-    await _fill(api, "a")
-    api.store.compact()
-    with pytest.raises(StatusError, match="410 Expired: The resourceVersion for the provided list is too old"):
-        page(api.store, api.kind("configmaps"), None, ListQuery(resource_version="2", limit=5))
