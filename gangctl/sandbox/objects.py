@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import random
 import uuid
-from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Any, cast
 
@@ -77,14 +76,3 @@ def namespace_of(obj: Object) -> str:
 def resource_version(obj: Object) -> str:
     """``metadata.resourceVersion``, or ""."""
     return str((obj.get("metadata") or {}).get("resourceVersion") or "")
-
-
-def walk(value: Any) -> Iterator[Any]:
-    """Every value inside ``value``, itself first."""
-    yield value
-    if isinstance(value, dict):
-        for each in value.values():
-            yield from walk(each)
-    elif isinstance(value, list):
-        for each in value:
-            yield from walk(each)

@@ -192,13 +192,12 @@ class Store:
         self._record(storage, Change(self.revision, key, bucket.objects.get(key), stored))
         return stored
 
-    def remove(self, storage: str, key: Key, last: Object | None = None) -> Stored:
-        """Remove an object; watches get ``last`` (the stored one otherwise) with the revision of the removal."""
+    def remove(self, storage: str, key: Key) -> Stored:
+        """Remove an object; watches get its last state with the revision of the removal."""
         bucket = self.bucket(storage)
         old = bucket.objects[key]
         self.revision += 1
-        obj = dict(last if last is not None else old.obj)
-        obj["metadata"] = {**obj["metadata"], "resourceVersion": str(self.revision)}
+        obj = {**old.obj, "metadata": {**old.obj["metadata"], "resourceVersion": str(self.revision)}}
         stored = Stored(obj, self.revision)
         self._record(storage, Change(self.revision, key, old, stored, gone=True))
         return stored

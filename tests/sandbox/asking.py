@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from typing import Any
+
 import pytest
 
 from gangctl.sandbox.api import Api, Caller
@@ -48,3 +51,11 @@ def messages(error: StatusError) -> list[str]:
     """What is wrong, by field: ``spec.x: Required value``."""
     causes = (error.details or {}).get("causes", [])
     return [f"{cause['field']}: {cause['message']}" for cause in causes]
+
+
+def walk(value: Any) -> Iterator[Any]:
+    """Every value inside a value, itself first."""
+    yield value
+    if isinstance(value, dict | list):
+        for each in value.values() if isinstance(value, dict) else value:
+            yield from walk(each)

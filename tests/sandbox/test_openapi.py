@@ -7,11 +7,12 @@ from pathlib import Path
 import pytest
 
 from gangctl.sandbox.kinds import MINORS
-from gangctl.sandbox.objects import Object, walk
+from gangctl.sandbox.objects import Object
 from gangctl.sandbox.server import Sandbox, SandboxOptions
 from tests.controlplane.wait import NotYet, wait_for
 from tests.manifests.kubectl import Kubectl, KubectlFailed
 from tests.rows import each
+from tests.sandbox.asking import walk
 from tests.sandbox.definitions import definition, version, widget
 from tests.sandbox.wire import Wire
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from gangctl.sandbox.admission.hooks import holds
-from gangctl.sandbox.objects import walk
 from gangctl.sandbox.rules.jobsets import jobset_schema
 from gangctl.sandbox.rules.structural import IN_PYTHON
 from tests.rows import each
+from tests.sandbox.asking import walk
 
 IN_ORDER = {"startupPolicyOrder": "InOrder"}
 (STARTUP,) = (rule for rule in IN_PYTHON if "startupPolicy" in rule)
