@@ -18,7 +18,7 @@ from typing import Any, Final
 import orjson
 
 from gangctl.api.documents_yaml import YamlReader, places_in
-from gangctl.api.fieldpath import FieldPath, Index, Key, Step
+from gangctl.api.fieldpath import FieldPath, Key, Step
 from gangctl.api.valuetree import (
     Allowance,
     Built,
@@ -204,7 +204,7 @@ class Document:
         steps = (FieldPath.parse(path) if isinstance(path, str) else path).steps
         place, value = self._find(steps)
         if isinstance(place, int) and isinstance(value, str) and steps:
-            behind_key = not isinstance(steps[-1], Index) or self._is_key(steps)
+            behind_key = not isinstance(steps[-1], int) or self._is_key(steps)
             places = places_in(self._origin.text, place, value, behind_key=behind_key)
             if places is not None:
                 return self._origin.position(places[min(max(offset, 0), len(value))])
@@ -239,11 +239,11 @@ class Document:
 
 def _key(step: Step) -> str:
     """The map key of a step."""
-    return str(step.position) if isinstance(step, Index) else step.key if isinstance(step, Key) else step.name
+    return step.key if isinstance(step, Key) else str(step)
 
 
 def _inner_value(value: Any, step: Step) -> Any:
-    return value[_key(step)] if isinstance(value, dict) else value[step.position] if isinstance(step, Index) else None
+    return value[_key(step)] if isinstance(value, dict) else value[step] if isinstance(step, int) else None
 
 
 def _part(parts: Parts, step: Step) -> Place | None:
@@ -253,8 +253,8 @@ def _part(parts: Parts, step: Step) -> Place | None:
     """
     if isinstance(parts, dict):
         return parts.get(_key(step))
-    if isinstance(step, Index) and step.position < len(parts):
-        return parts[step.position]
+    if isinstance(step, int) and step < len(parts):
+        return parts[step]
     return None
 
 

@@ -17,36 +17,19 @@ from gangctl.errors import InputError
 
 
 @dataclass(frozen=True, slots=True)
-class Child:
-    """The field ``name`` of an object."""
-
-    name: str
-
-    def __str__(self) -> str:
-        return f".{self.name}"
-
-
-@dataclass(frozen=True, slots=True)
-class Index:
-    """The entry of a list at ``position``, counted from 0."""
-
-    position: int
-
-    def __str__(self) -> str:
-        return f"[{self.position}]"
-
-
-@dataclass(frozen=True, slots=True)
 class Key:
     """The value of a map (labels, annotations, limits) under ``key``."""
 
     key: str
 
-    def __str__(self) -> str:
-        return f"[{self.key}]"
+
+Step = str | int | Key
+"""The field of an object, the entry of a list (counted from 0), or the value of a map."""
 
 
-Step = Child | Index | Key
+def _written(step: Step) -> str:
+    return f".{step}" if isinstance(step, str) else f"[{step.key if isinstance(step, Key) else step}]"
+
 
 # Names that can follow a dot and be found again by parse(): everything but the three signs of the notation.
 _NAME = r"[^.\[\]]+"
@@ -68,21 +51,21 @@ class FieldPath:
 
     def child(self, *names: str) -> FieldPath:
         """The field reached by ``names`` in turn; a name that cannot follow a dot becomes a key."""
-        steps = (Child(name) if _PLAIN.fullmatch(name) else Key(name) for name in names)
+        steps = (name if _PLAIN.fullmatch(name) else Key(name) for name in names)
         return FieldPath((*self.steps, *steps))
 
     def index(self, position: int) -> FieldPath:
         """The entry of a list, counted from 0; ValueError when negative."""
         if position < 0:
             raise ValueError(f"a list has no index {position}")
-        return FieldPath((*self.steps, Index(position)))
+        return FieldPath((*self.steps, position))
 
     def key(self, key: str) -> FieldPath:
         """The value of a map under ``key``."""
         return FieldPath((*self.steps, Key(key)))
 
     def __str__(self) -> str:
-        return "".join(map(str, self.steps)).removeprefix(".")
+        return "".join(map(_written, self.steps)).removeprefix(".")
 
     @classmethod
     def parse(cls, text: str) -> FieldPath:
@@ -97,9 +80,9 @@ class FieldPath:
                     hint="write it as spec.replicatedJobs[0].template.metadata.annotations[example.com/key]",
                 )
             if match["name"] is not None:
-                steps.append(Child(match["name"]))
+                steps.append(match["name"])
             elif match["index"] is not None:
-                steps.append(Index(int(match["index"])))
+                steps.append(int(match["index"]))
             else:
                 steps.append(Key(match["key"]))
             at = match.end()

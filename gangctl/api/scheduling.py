@@ -1,8 +1,8 @@
 """The scheduling API of Kubernetes, independent of versions: generations, their capabilities, and neutral objects.
 
 No Kubernetes minor serves two of the shapes and there is no conversion between them, so everything above works on these
-neutral values and an adapter (``scheduling_v1alpha1``, ``scheduling_v1alpha2``, ``scheduling_v1beta1``) turns them into
-JSON. ``v1`` is expected to have the shape of v1beta1, from Kubernetes 1.38 on.
+neutral values and an adapter (:mod:`gangctl.api.scheduling_versions`) turns them into JSON. ``v1`` is expected to have
+the shape of v1beta1, from Kubernetes 1.38 on.
 """
 
 from __future__ import annotations
@@ -10,10 +10,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, Final, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from gangctl.api.meta import JOBSET_API_VERSION, JOBSET_GROUP, MANAGER
 from gangctl.api.objects import controller_owner, is_jobset_owner, object_at, objects_at
+
+if TYPE_CHECKING:
+    from gangctl.api.scheduling_versions import SchedulingAdapter
 
 GROUP: Final = "scheduling.k8s.io"
 MAX_TEMPLATES: Final = 8
@@ -288,30 +291,6 @@ class ApiState:
     def available(self) -> bool:
         """Whether gangs can be made."""
         return self.generation is not None
-
-
-class SchedulingAdapter(Protocol):
-    """One generation's JSON."""
-
-    generation: Generation
-    reference_field: str
-    """Field of the pod spec that carries the reference."""
-
-    def workload(self, workload: Workload) -> dict[str, Any]:
-        """The Workload to create."""
-        ...
-
-    def pod_group(self, group: PodGroup) -> dict[str, Any]:
-        """The PodGroup to create."""
-        ...
-
-    def reference(self, reference: Reference) -> dict[str, str]:
-        """The value of :attr:`reference_field`."""
-        ...
-
-    def min_counts(self, kind: str, spec: dict[str, Any]) -> tuple[tuple[str, int], ...]:
-        """``(template, minCount)`` of every gang policy in a Workload's or PodGroup's spec."""
-        ...
 
 
 def metadata(namespace: str, name: str, owner: Owner) -> dict[str, Any]:

@@ -17,7 +17,6 @@ from gangctl.api.scheduling import (
     Generation,
     PodGroup,
     Reference,
-    SchedulingAdapter,
     Template,
     Workload,
     controller_ref,
@@ -43,9 +42,10 @@ class V1Alpha1:
 
     generation = Generation.V1ALPHA1
     reference_field = "workloadRef"
+    """Field of the pod spec that carries the reference."""
 
     def workload(self, workload: Workload) -> dict[str, Any]:
-        """See :class:`~gangctl.api.scheduling.SchedulingAdapter`."""
+        """The Workload to create."""
         groups = [{"name": t.name, "policy": {"gang": {"minCount": t.min_count}}} for t in workload.templates]
         spec = {"controllerRef": controller_ref(workload.owner), "podGroups": groups}
         return _object("Workload", self.generation.api_version, workload, spec)
@@ -55,14 +55,14 @@ class V1Alpha1:
         raise TypeError(f"{self.generation} has no PodGroup kind, cannot build {group.name}")
 
     def reference(self, reference: Reference) -> dict[str, str]:
-        """See :class:`~gangctl.api.scheduling.SchedulingAdapter`."""
+        """The value of :attr:`reference_field`."""
         value = {"name": reference.workload, "podGroup": reference.template}
         if reference.replica_key is not None:
             value["podGroupReplicaKey"] = reference.replica_key
         return value
 
     def min_counts(self, kind: str, spec: dict[str, Any]) -> tuple[tuple[str, int], ...]:
-        """See :class:`~gangctl.api.scheduling.SchedulingAdapter`."""
+        """``(template, minCount)`` of every gang policy in a Workload's or PodGroup's spec."""
         return list_min_counts(spec, "podGroups", "policy") if kind == "Workload" else ()
 
 
@@ -78,33 +78,34 @@ class V1Alpha2:
 
     generation = Generation.V1ALPHA2
     reference_field = "schedulingGroup"
+    unions = False
+    """Whether the disruption mode is a union; then there is a priority class, too."""
 
     def __init__(self) -> None:
         """Precompute the common fields of all objects."""
         self._api_version = self.generation.api_version
-
-    def _disruption(self, mode: str) -> object:
-        return _DISRUPTION[mode]
 
     def _with_policy(self, spec: dict[str, Any], template: Template) -> dict[str, Any]:
         """``spec`` itself, with the policy appended."""
         spec["schedulingPolicy"] = {"gang": {"minCount": template.min_count}}
         if template.topology_key:
             spec["schedulingConstraints"] = {"topology": [{"key": template.topology_key}]}
-        if template.disruption:
-            spec["disruptionMode"] = self._disruption(template.disruption)
+        if mode := template.disruption:
+            spec["disruptionMode"] = {mode: {}} if self.unions else _DISRUPTION[mode]
         if template.claims:
             spec["resourceClaims"] = [claim.encode() for claim in template.claims]
+        if template.priority_class and self.unions:
+            spec["priorityClassName"] = template.priority_class
         return spec
 
     def workload(self, workload: Workload) -> dict[str, Any]:
-        """See :class:`~gangctl.api.scheduling.SchedulingAdapter`."""
+        """The Workload to create."""
         templates = [self._with_policy({"name": t.name}, t) for t in workload.templates]
         spec = {"controllerRef": controller_ref(workload.owner), "podGroupTemplates": templates}
         return _object("Workload", self._api_version, workload, spec)
 
     def pod_group(self, group: PodGroup) -> dict[str, Any]:
-        """See :class:`~gangctl.api.scheduling.SchedulingAdapter`."""
+        """The PodGroup to create."""
         return _object("PodGroup", self._api_version, group, self._with_policy(self._origin(group), group.template))
 
     def _origin(self, group: PodGroup) -> dict[str, Any]:
@@ -112,11 +113,11 @@ class V1Alpha2:
         return {"podGroupTemplateRef": {"workload": template}}
 
     def reference(self, reference: Reference) -> dict[str, str]:
-        """See :class:`~gangctl.api.scheduling.SchedulingAdapter`."""
+        """The value of :attr:`reference_field`."""
         return {"podGroupName": reference.group}
 
     def min_counts(self, kind: str, spec: dict[str, Any]) -> tuple[tuple[str, int], ...]:
-        """See :class:`~gangctl.api.scheduling.SchedulingAdapter`."""
+        """``(template, minCount)`` of every gang policy in a Workload's or PodGroup's spec."""
         if kind == "Workload":
             return list_min_counts(spec, "podGroupTemplates")
         count = gang_min_count(spec)
@@ -145,18 +146,10 @@ class V1Beta1(V1Alpha2):
     """As v1alpha2, with ``workloadRef`` in the PodGroup, a disruption union and the priority class of the pods."""
 
     generation = Generation.V1BETA1
-
-    def _disruption(self, mode: str) -> object:
-        return {mode: {}}
-
-    def _with_policy(self, spec: dict[str, Any], template: Template) -> dict[str, Any]:
-        super()._with_policy(spec, template)
-        if template.priority_class:
-            spec["priorityClassName"] = template.priority_class
-        return spec
+    unions = True
 
     def workload(self, workload: Workload) -> dict[str, Any]:
-        """See :class:`~gangctl.api.scheduling.SchedulingAdapter`."""
+        """The Workload to create."""
         body = super().workload(workload)
         if workload.composite is not None:
             parent = _with_group_count({"name": workload.composite.name}, workload.composite)
@@ -171,7 +164,7 @@ class V1Beta1(V1Alpha2):
         return origin
 
     def min_counts(self, kind: str, spec: dict[str, Any]) -> tuple[tuple[str, int], ...]:
-        """See :class:`~gangctl.api.scheduling.SchedulingAdapter`."""
+        """``(template, minCount)`` of every gang policy in a Workload's or PodGroup's spec."""
         parents = spec.get("compositePodGroupTemplates")
         if kind == "Workload" and isinstance(parents, list) and parents and isinstance(parents[0], dict):
             return list_min_counts(parents[0], "podGroupTemplates")
@@ -184,6 +177,8 @@ class V1(V1Beta1):
     generation = Generation.V1
 
 
-ADAPTERS: Final[dict[Generation, SchedulingAdapter]] = {
-    adapter.generation: adapter for adapter in (V1Alpha1(), V1Alpha2(), V1Beta1(), V1())
-}
+SchedulingAdapter = V1Alpha1 | V1Alpha2
+"""One generation's JSON."""
+
+_ALL: Final[tuple[SchedulingAdapter, ...]] = (V1Alpha1(), V1Alpha2(), V1Beta1(), V1())
+ADAPTERS: Final = {adapter.generation: adapter for adapter in _ALL}

@@ -18,8 +18,8 @@ from typing import Any, Final
 from gangctl.api.jobset import JobSet, read_jobset
 from gangctl.api.meta import JOB_INDEX, JOB_RESTART_ATTEMPT, JOBSET_NAME, REPLICATED_JOB_NAME, RESTART_ATTEMPT
 from gangctl.api.objects import Key, controller_owner, is_jobset_owner, objects
-from gangctl.api.scheduling import Generation, Observed, SchedulingAdapter, named_group, observe
-from gangctl.api.scheduling_versions import ADAPTERS
+from gangctl.api.scheduling import Generation, Observed, named_group, observe
+from gangctl.api.scheduling_versions import ADAPTERS, SchedulingAdapter
 from gangctl.client.client import Client, Selection
 from gangctl.client.resources import JOBS, JOBSETS, Resource
 from gangctl.controllers.writer import Overlay, scheduling_resources

@@ -26,7 +26,8 @@ from gangctl.api.meta import (
     RESTART_ATTEMPT,
 )
 from gangctl.api.objects import controller_owner, is_jobset_owner, within
-from gangctl.api.scheduling import Generation, Reference, SchedulingAdapter
+from gangctl.api.scheduling import Generation, Reference
+from gangctl.api.scheduling_versions import SchedulingAdapter
 from gangctl.errors import ErrorKind, FieldError, one_line, plural
 from gangctl.gang.config import GangMode, read_config
 from gangctl.gang.naming import Stamp, read_stamp

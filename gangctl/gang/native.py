@@ -27,12 +27,15 @@ from gangctl.gang.plan import is_sequenced, job_pods, replicated_job_pods
 ROOT: Final = "spec.scheduling"
 
 
-def _policy(options: GangOptions) -> dict[str, Any]:
-    policy: dict[str, Any] = {"schedulingPolicy": {"gang": {}}}
-    if options.topology_key:
-        policy["schedulingConstraints"] = {"topology": [{"key": options.topology_key}]}
-    if options.disruption:
-        policy["disruptionMode"] = {options.disruption: {}}
+def _policy(asked: GangOptions | Gang) -> dict[str, Any]:
+    minimum, claims = (asked.min_count, asked.resource_claims) if isinstance(asked, Gang) else (None, ())
+    policy: dict[str, Any] = {"schedulingPolicy": {"gang": {"minCount": minimum} if minimum else {}}}
+    if asked.topology_key:
+        policy["schedulingConstraints"] = {"topology": [{"key": asked.topology_key}]}
+    if asked.disruption:
+        policy["disruptionMode"] = {asked.disruption: {}}
+    if claims:
+        policy["resourceClaims"] = [each.model_dump(by_alias=True, exclude_none=True) for each in claims]
     return policy
 
 
@@ -46,29 +49,17 @@ def _entry(rj: ReplicatedJob, mode: GangMode | None, options: GangOptions) -> di
             return {"targetReplicatedJobs": [rj.name], "schedulingPolicy": {"basic": {}}}
 
 
-def _gang_policy(gang: Gang) -> dict[str, Any]:
-    policy: dict[str, Any] = {"schedulingPolicy": {"gang": {"minCount": gang.min_count} if gang.min_count else {}}}
-    if gang.topology_key:
-        policy["schedulingConstraints"] = {"topology": [{"key": gang.topology_key}]}
-    if gang.disruption:
-        policy["disruptionMode"] = {gang.disruption: {}}
-    if gang.resource_claims:
-        claims = [each.model_dump(by_alias=True, exclude_none=True) for each in gang.resource_claims]
-        policy["resourceClaims"] = claims
-    return policy
-
-
 def _named(jobset: JobSet, config: GangConfig) -> dict[str, Any]:
     """Entries for named gangs, and basic ones for the ReplicatedJobs in none; one policy for a gang of all."""
     members = {name for gang in config.gangs for name in gang.replicated_jobs}
     rest = [_entry(rj, None, config.options) for rj in jobset.replicated_jobs if rj.name not in members]
     first = config.gangs[0]
     if not rest and len(config.gangs) == 1 and not first.per_replica and len(members) > 1:
-        return _gang_policy(first)
+        return _policy(first)
     entries: list[dict[str, Any]] = [
         {
             "targetReplicatedJobs": list(gang.replicated_jobs),
-            **({"job": _gang_policy(gang)} if gang.per_replica else _gang_policy(gang)),
+            **({"job": _policy(gang)} if gang.per_replica else _policy(gang)),
         }
         for gang in config.gangs
     ]
