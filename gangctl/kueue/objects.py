@@ -10,6 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
+from gangctl.api.labelselector import Operator
+
 Amounts = Mapping[str, int]
 """Amounts by name of the resource."""
 
@@ -44,7 +46,7 @@ class SelectorTerm:
     """A term of a label selector, ``matchLabels`` included."""
 
     key: str
-    operator: Literal["In", "NotIn", "Exists", "DoesNotExist"]
+    operator: Operator
     values: tuple[str, ...] = ()
 
 

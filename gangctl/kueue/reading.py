@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Mapping
-from typing import Any, Final, Literal
+from typing import Any, Final, get_args
 
 from gangctl.api.jobset import gate_names
+from gangctl.api.labelselector import Operator
 from gangctl.api.meta import ADMISSION_GATED_BY, EXPECTED_DURATION
 from gangctl.api.objects import controller_owner, object_at, objects_at
 from gangctl.cel.times import SECOND, parse_duration
@@ -40,12 +41,7 @@ from gangctl.kueue.objects import (
     Topology,
 )
 
-_OPERATORS: Final[dict[object, Literal["In", "NotIn", "Exists", "DoesNotExist"]]] = {
-    "In": "In",
-    "NotIn": "NotIn",
-    "Exists": "Exists",
-    "DoesNotExist": "DoesNotExist",
-}
+_OPERATORS: Final[dict[object, Operator]] = {each: each for each in get_args(Operator)}
 
 
 def read_selector(value: object) -> tuple[SelectorTerm, ...] | None:

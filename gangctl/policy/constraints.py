@@ -8,7 +8,7 @@ from typing import Annotated, Final, Literal
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 from pydantic.alias_generators import to_camel
 
-from gangctl.api.labelselector import holds
+from gangctl.api.labelselector import Operator, holds
 
 LABEL_KEY_CHARACTERS: Final = 253 + 1 + 63
 LABEL_VALUE_CHARACTERS: Final = 63
@@ -30,9 +30,7 @@ class LabelSelectorRequirement(Part):
     """One term of a label selector."""
 
     key: LabelKey = Field(description="The label key that the term is about.")
-    operator: Literal["In", "NotIn", "Exists", "DoesNotExist"] = Field(
-        description="How the key relates to the values: In, NotIn, Exists, DoesNotExist."
-    )
+    operator: Operator = Field(description="How the key relates to the values: In, NotIn, Exists, DoesNotExist.")
     values: tuple[LabelValue, ...] = Field(
         default=(), max_length=64, description="Of In and NotIn at least one, of Exists and DoesNotExist none."
     )

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from gangctl.api.objects import Object
+from gangctl.api.objects import Object, object_at
 from gangctl.policy.match import selects_namespace, selects_object
 from gangctl.policy.model import GangPolicyException, GangPolicyExceptionSpec
 from gangctl.policy.reading import read_exception
@@ -79,5 +79,4 @@ def _fits(pattern: str, review: Review) -> bool:
 
 
 def _metadata(review: Review) -> Mapping[str, Any]:
-    found = (review.object or review.old_object or {}).get("metadata")
-    return found if isinstance(found, dict) else {}
+    return object_at(review.object or review.old_object or {}, "metadata")

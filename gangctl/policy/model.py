@@ -286,7 +286,3 @@ class GangPolicyException(Part):
     metadata: Metadata
     spec: GangPolicyExceptionSpec
     status: ExceptionStatus | None = None
-
-    def expired(self, now: datetime) -> bool:
-        """Whether it has ended."""
-        return now >= self.spec.expires_at

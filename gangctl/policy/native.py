@@ -12,7 +12,7 @@ from typing import Any, Final, Literal
 
 from pydantic import Field
 
-from gangctl.api.objects import Object
+from gangctl.api.objects import Object, object_at
 from gangctl.errors import ErrorKind, FieldError, ValidationError
 from gangctl.policy.constraints import MatchResources, Name, Part
 from gangctl.policy.load import DEFAULT_MINOR, compile_spec, fails_closed, refusal, warnings_of
@@ -106,13 +106,11 @@ def is_native(document: Mapping[str, Any]) -> bool:
 
 
 def _name(document: Object) -> str:
-    metadata = document.get("metadata")
-    return str(metadata.get("name") or "") if isinstance(metadata, dict) else ""
+    return str(object_at(document, "metadata").get("name") or "")
 
 
 def _policy_name(binding: Object) -> str:
-    spec = binding.get("spec")
-    return str(spec.get("policyName") or "") if isinstance(spec, dict) else ""
+    return str(object_at(binding, "spec").get("policyName") or "")
 
 
 def pair(documents: Iterable[Mapping[str, Any]]) -> tuple[list[Pair], list[Object]]:
