@@ -5,7 +5,9 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from gangctl.api.meta import EXCLUSIVE_TOPOLOGY, GANG_OPTIONS, GANGS, NODE_SELECTOR_STRATEGY
+from gangctl.api.jobset import SCHEDULING_REFERENCES
+from gangctl.api.labelselector import is_label_value
+from gangctl.api.meta import DEFAULT_SCHEDULER, EXCLUSIVE_TOPOLOGY, GANG_OPTIONS, GANGS, NODE_SELECTOR_STRATEGY
 from gangctl.errors import ErrorKind, plural, shown
 from gangctl.gang.config import LABEL_KEY, GangMode, parse_gangs, read_options
 from gangctl.gang.naming import is_dns_label
@@ -100,9 +102,6 @@ def check_pod_names(found: Findings) -> None:
 
 ELASTIC: Final = "spec.controller.elasticSlices"
 _PRIORITY: Final = "spec.workers[0].priorityClassName"
-_DEFAULT_SCHEDULER: Final = "default-scheduler"
-_GROUPS: Final = ("schedulingGroup", "workloadRef")
-"""Fields of a pod that name its group, the latter in Kubernetes 1.35."""
 
 
 def check_gangs(found: Findings) -> None:
@@ -198,17 +197,15 @@ def _check_uniform(found: Findings) -> None:
     if priority and priority != job.worker_priority_class:
         detail = f"head and workers are one gang and need one priority class: set {found.place(_PRIORITY)} to the same"
         found.refuse(InvalidReason.INVALID_GANG_MODE, f"{POD}.priorityClassName", detail)
-    if pod.get("schedulerName", _DEFAULT_SCHEDULER) not in {"", _DEFAULT_SCHEDULER}:
-        detail = f"head and workers are one gang and need one scheduler, {_DEFAULT_SCHEDULER}: leave it out"
+    if pod.get("schedulerName", DEFAULT_SCHEDULER) not in {"", DEFAULT_SCHEDULER}:
+        detail = f"head and workers are one gang and need one scheduler, {DEFAULT_SCHEDULER}: leave it out"
         found.refuse(InvalidReason.INVALID_GANG_MODE, f"{POD}.schedulerName", detail)
-    for field in _GROUPS:
+    for field in SCHEDULING_REFERENCES:
         if pod.get(field):
             detail = "names another group for the head, which is in one gang with the workers: leave it out"
             found.refuse(InvalidReason.INVALID_GANG_MODE, f"{POD}.{field}", detail, ErrorKind.FORBIDDEN)
 
 
-_KEY: Final = re.compile(LABEL_KEY)
-_VALUE: Final = re.compile(r"([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?")
 _CUBE: Final = 4
 """Side of the cubes that larger slices of tpu7x are made of."""
 _SUB: Final = "parts of a slice exist for ct6e-standard-4t with a topology of at least 2x4"
@@ -219,7 +216,7 @@ def check_options(found: Findings) -> None:
     """Rules of Kubernetes beyond the types; the subdomain is checked with the name."""
     options = found.job.options
     for key, value in (options.head_node_selector or {}).items():
-        if not _KEY.fullmatch(key) or not _VALUE.fullmatch(value):
+        if re.fullmatch(LABEL_KEY, key) is None or not is_label_value(value):
             detail = f"{shown(key)}: {shown(value)} is not a label of a node"
             found.refuse(InvalidReason.INVALID_OPTIONS, option_path("headNodeSelector"), detail)
     for index, prefix in enumerate(options.drop_metadata or ()):

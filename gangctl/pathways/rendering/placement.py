@@ -260,11 +260,8 @@ def worker_affinity(job: PathwaysJob, setting: Setting, choice: Choice) -> Tree:
     strangers = {_REQUIRED: alone}
     if job.slices == 1:
         return {"podAffinity": {_REQUIRED: [own]}, "podAntiAffinity": strangers}
-    weighed = {
-        "weight": rule(_HEAVIEST, "before all else that is only preferred"),
-        "podAffinityTerm": _own_pods(job, "one of the slices goes to the head's node pool"),
-    }
-    affinity = {_REQUIRED: [_own_slice(job)], _PREFERRED: [weighed]}
+    beside_head = _preferred(_own_pods(job, "one of the slices goes to the head's node pool"))
+    affinity = {_REQUIRED: [_own_slice(job)], _PREFERRED: [beside_head]}
     return {"podAffinity": affinity, "podAntiAffinity": strangers}
 
 
@@ -278,16 +275,14 @@ def head_affinity(job: PathwaysJob) -> Tree:
     if sliced(job) or _requires_pods(job):
         # Kueue places the workers regardless of the head; and with a required term of the user's only pods that
         # match both would count, which no worker does.
-        weighed = {"weight": rule(_HEAVIEST, "before all else that is only preferred"), "podAffinityTerm": own}
-        pods[_PREFERRED] = [*pods.get(_PREFERRED, []), weighed]
+        pods[_PREFERRED] = [*pods.get(_PREFERRED, []), _preferred(own)]
     else:
         pods[_REQUIRED] = [own]
     if sliced(job):
         return {**given, "podAffinity": pods}
     strangers[_REQUIRED] = [*strangers.get(_REQUIRED, []), *_other_jobsets(job)]
     # In a pool of another priority a head may fit, but not the workers that have to follow it.
-    weighed = {"weight": rule(_HEAVIEST, "before all else that is only preferred"), "podAffinityTerm": _any_other(job)}
-    strangers[_PREFERRED] = [*strangers.get(_PREFERRED, []), weighed]
+    strangers[_PREFERRED] = [*strangers.get(_PREFERRED, []), _preferred(_any_other(job))]
     return {**given, "podAffinity": pods, "podAntiAffinity": strangers}
 
 
@@ -319,6 +314,10 @@ def _expression(key: str, operator: str, *values: str) -> Tree:
 def _pods(*expressions: Tree, **more: Any) -> Tree:
     """A term about pods that match all expressions, by node pool."""
     return {"labelSelector": {"matchExpressions": list(expressions)}, **more, "topologyKey": GKE_NODEPOOL}
+
+
+def _preferred(term: From) -> Tree:
+    return {"weight": rule(_HEAVIEST, "before all else that is only preferred"), "podAffinityTerm": term}
 
 
 def _own_pods(job: PathwaysJob, why: str) -> From:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final
 
-from gangctl.api.objects import Object, controller_owner, object_at, objects_at
+from gangctl.api.objects import Object, controller_owner, object_at, objects_at, within
 from gangctl.pathways.words import DIGEST, GROUP, HEAD, KIND, WORKER
 
 
@@ -230,9 +230,7 @@ def _replicas(job: Object, status: Object) -> Replicas:
 
 def _elastic(head: Object) -> int:
     """Elastic slices by the argument of its proxy, in any container of the head."""
-    spec = head
-    for key in ("template", "spec", "template", "spec"):
-        spec = object_at(spec, key)
+    spec = within(head, "template", "spec", "template", "spec")
     for container in (*objects_at(spec, "initContainers"), *objects_at(spec, "containers")):
         arguments = container.get("args")
         for argument in arguments if isinstance(arguments, list) else ():
