@@ -35,10 +35,6 @@ class NamedFormat(Extension):
     KIND: ClassVar[str] = "kubernetes.NamedFormat"
     name: str
 
-    def problems(self, text: str) -> list[str]:
-        """The problems of ``text``."""
-        return _CHECKS[self.name](text)
-
 
 def _too_long(limit: int, unit: str = "characters") -> str:
     """The API server always counts bytes; only the messages of label values and key names say so."""
@@ -55,40 +51,36 @@ def _unlike(message: str, pattern: str, *examples: str) -> str:
     return f"{message} (e.g. {shown}regex used for validation is '{pattern}')"
 
 
+def _formed(text: str, longest: int, pattern: str, message: str, *examples: str, unit: str = "characters") -> list[str]:
+    """The problems of a name that is limited in length and matches a pattern."""
+    problems = [_too_long(longest, unit)] if _size(text) > longest else []
+    return problems if re.fullmatch(pattern, text) else [*problems, _unlike(message, pattern, *examples)]
+
+
 def _label(text: str) -> list[str]:
-    problems = [_too_long(_LONGEST_LABEL)] if _size(text) > _LONGEST_LABEL else []
-    if not re.fullmatch(_LABEL, text):
-        if re.fullmatch(_SUBDOMAIN, text):
-            problems.append("must not contain dots")
-        else:
-            message = (
-                "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', "
-                "and must start and end with an alphanumeric character"
-            )
-            problems.append(_unlike(message, _LABEL, "my-name", "123-abc"))
-    return problems
+    message = (
+        "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', "
+        "and must start and end with an alphanumeric character"
+    )
+    problems = _formed(text, _LONGEST_LABEL, _LABEL, message, "my-name", "123-abc")
+    dotted = problems and not re.fullmatch(_LABEL, text) and re.fullmatch(_SUBDOMAIN, text)
+    return [*problems[:-1], "must not contain dots"] if dotted else problems
 
 
 def _subdomain(text: str, unit: str = "characters") -> list[str]:
-    problems = [_too_long(_LONGEST_SUBDOMAIN, unit)] if _size(text) > _LONGEST_SUBDOMAIN else []
-    if not re.fullmatch(_SUBDOMAIN, text):
-        message = (
-            "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', "
-            "and must start and end with an alphanumeric character"
-        )
-        problems.append(_unlike(message, _SUBDOMAIN, "example.com"))
-    return problems
+    message = (
+        "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', "
+        "and must start and end with an alphanumeric character"
+    )
+    return _formed(text, _LONGEST_SUBDOMAIN, _SUBDOMAIN, message, "example.com", unit=unit)
 
 
 def _old_label(text: str) -> list[str]:
-    problems = [_too_long(_LONGEST_LABEL)] if _size(text) > _LONGEST_LABEL else []
-    if not re.fullmatch(_OLD_LABEL, text):
-        message = (
-            "a DNS-1035 label must consist of lower case alphanumeric characters or '-', "
-            "start with an alphabetic character, and end with an alphanumeric character"
-        )
-        problems.append(_unlike(message, _OLD_LABEL, "my-name", "abc-123"))
-    return problems
+    message = (
+        "a DNS-1035 label must consist of lower case alphanumeric characters or '-', "
+        "start with an alphabetic character, and end with an alphanumeric character"
+    )
+    return _formed(text, _LONGEST_LABEL, _OLD_LABEL, message, "my-name", "abc-123")
 
 
 _WORD_MESSAGE: Final = (
@@ -115,15 +107,11 @@ def _qualified_name(text: str) -> list[str]:
 
 
 def _label_value(text: str) -> list[str]:
-    problems = [_too_long(_LONGEST_LABEL, "bytes")] if _size(text) > _LONGEST_LABEL else []
-    pattern = f"({_WORD})?"
-    if not re.fullmatch(pattern, text):
-        message = (
-            "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', "
-            "and must start and end with an alphanumeric character"
-        )
-        problems.append(_unlike(message, pattern, "MyValue", "my_value", "12345"))
-    return problems
+    message = (
+        "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', "
+        "and must start and end with an alphanumeric character"
+    )
+    return _formed(text, _LONGEST_LABEL, f"({_WORD})?", message, "MyValue", "my_value", "12345", unit="bytes")
 
 
 def _prefix_of(check: Callable[[str], list[str]]) -> Callable[[str], list[str]]:
@@ -189,7 +177,7 @@ def _named(name: str) -> Optional:
 
 
 def _validate(named: NamedFormat, text: str) -> Optional:
-    problems = named.problems(text)
+    problems = _CHECKS[named.name](text)
     return Optional(True, problems) if problems else NONE
 
 
