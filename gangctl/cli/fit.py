@@ -105,8 +105,10 @@ def fit(
         answers = _ask_files(question)
     print_answer(
         form,
-        [with_quantities(each.as_object(), DispatchedFit) for each in answers],
-        lambda: [section for each in answers for section in fit_sections(each.report, each.remarks, each.workers)],
+        [with_quantities(each.report, DispatchedFit) for each in answers],
+        lambda: [
+            section for each in answers for section in fit_sections(each.report, each.remarks, each.report["workers"])
+        ],
     )
     if any(_is_no(each.report, now=now) for each in answers):
         answer_no()

@@ -14,7 +14,7 @@ from gangctl.cli.messages import note
 from gangctl.fit import verdict
 from gangctl.fit.clusterstate import FitRequest
 from gangctl.fit.nodes import gangs_of, node_fit
-from gangctl.fit.report import DispatchedFit, FitReport, WorkerFit
+from gangctl.fit.report import DispatchedFit, FitReport
 from gangctl.gang.report import requests_per_pod
 from gangctl.kueue.amounts import age, span
 from gangctl.kueue.objects import QueuedWorkload
@@ -84,14 +84,8 @@ class Question:
 class Answer:
     """One JobSet's report, and lines on its state."""
 
-    report: FitReport
-    remarks: tuple[str, ...] = ()
-    workers: tuple[WorkerFit, ...] = ()
-    """Of the worker clusters of MultiKueue that its queue dispatches to, if these were asked about."""
-
-    def as_object(self) -> DispatchedFit:
-        """The report, with those of the worker clusters."""
-        return {**self.report, "workers": list(self.workers)}
+    report: DispatchedFit
+    remarks: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,7 +156,7 @@ def answer_of(subject: Subject, stock: Stock, *, fixed_nodes: bool) -> Answer:
         report = nodes if report["reason"] == "NotQueued" else together(report, nodes)
     elif by_nodes:
         report = without_nodes(report)
-    return Answer(report, tuple(_remark(workload, now) for workload in own))
+    return Answer({**report, "workers": []}, tuple(_remark(workload, now) for workload in own))
 
 
 def _now() -> datetime:

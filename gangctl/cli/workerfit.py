@@ -117,7 +117,7 @@ def _answer(
     fits = [_on(copy, name, there.get(name), question) for name in names or there]
     if names is None:
         fits.append(unknown_worker("(others)", f"the MultiKueueConfig of AdmissionCheck {check} cannot be read"))
-    return replace(own, report=dispatched(own.report, fits), workers=tuple(fits))
+    return replace(own, report={**dispatched(own.report, fits), "workers": fits})
 
 
 def _undispatched(subject: Subject) -> Subject:

@@ -9,10 +9,10 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from shlex import quote
-from typing import Annotated, Final, TypedDict
+from typing import Annotated, Final
 
 from gangctl.api.objects import Key
-from gangctl.cli.gangs.state import MOST, Event, GangState, last
+from gangctl.cli.gangs.state import MOST, EventDetail, GangState, last
 from gangctl.cli.gangs.views import (
     GroupDetail,
     Inventory,
@@ -30,7 +30,7 @@ from gangctl.cli.messages import plural
 from gangctl.cli.output import Section, Table
 from gangctl.errors import InputError, one_line
 from gangctl.readiness.reading import unix
-from gangctl.readiness.report import Gang, gang_object, rfc3339
+from gangctl.readiness.report import Gang, gang_object
 from gangctl.readiness.result import GroupReadiness, Readiness
 
 FEW: Final = 3
@@ -128,17 +128,6 @@ def _pods(pods: Sequence[PodDetail], now: float) -> Iterator[Branch]:
 _MOST_NODES: Final = 20
 
 
-class EventDetail(TypedDict):
-    """An event of the JobSet, or of one of its groups."""
-
-    object: Annotated[str, "Kind and name of what it is about: JobSet/train."]
-    type: Annotated[str, "Normal or Warning."]
-    reason: str
-    message: str
-    count: Annotated[int, "How often it was seen."]
-    lastTime: Annotated[str, "When it was seen last: RFC 3339, empty where that is not known."]
-
-
 class Details(Inventory):
     """What ``gangctl describe`` adds to a Gang."""
 
@@ -157,7 +146,7 @@ class Description:
 
     gang: Readiness
     inventory: Inventory
-    events: Sequence[Event]
+    events: list[EventDetail]
     outcome: str
     """The JobSet's message about its end."""
     elsewhere: bool = False
@@ -165,18 +154,7 @@ class Description:
 
     def as_object(self) -> DescribedGang:
         """The Gang, with its details."""
-        events: list[EventDetail] = [
-            {
-                "object": f"{each.kind}/{each.name}",
-                "type": each.type,
-                "reason": each.reason,
-                "message": each.note,
-                "count": each.count,
-                "lastTime": rfc3339(each.at),
-            }
-            for each in self.events
-        ]
-        return {**gang_object(self.gang), "details": {**self.inventory, "events": events}}
+        return {**gang_object(self.gang), "details": {**self.inventory, "events": self.events}}
 
 
 def describe(state: GangState, key: Key, group: str, now: float) -> Description:
@@ -256,14 +234,14 @@ def _nodes(nodes: Sequence[NodeDetail]) -> Section:
     return Section(plural(len(nodes), "node"), more, Table(("NODE", "PODS", "READY", "STATE"), rows))
 
 
-def _events(events: Sequence[Event], now: float) -> Section:
+def _events(events: Sequence[EventDetail], now: float) -> Section:
     rows = tuple(
         (
-            ago(each.at, now),
-            each.type,
-            f"{each.kind}/{each.name}",
-            f"{each.reason} (x{each.count})" if each.count > 1 else each.reason,
-            each.note,
+            ago(unix(each["lastTime"]), now),
+            each["type"],
+            each["object"],
+            f"{each['reason']} (x{each['count']})" if each["count"] > 1 else each["reason"],
+            each["message"],
         )
         for each in events
     )

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from shlex import quote
-from typing import Any, Final
+from typing import Annotated, Any, Final, TypedDict
 
 from gangctl.api.jobset import JobSet
 from gangctl.api.objects import Key, Object, object_at
@@ -37,6 +37,7 @@ from gangctl.readiness.facts import (
     is_followed,
 )
 from gangctl.readiness.reading import event_seen_at
+from gangctl.readiness.report import rfc3339
 from gangctl.readiness.result import Cause, Readiness
 from gangctl.runtime.informer import Entry, Store
 
@@ -175,19 +176,19 @@ class StoredJobSet:
     raw: dict[str, Any] = field(repr=False)
 
 
-@dataclass(frozen=True, slots=True)
-class Event:
-    """An event about an object."""
+class EventDetail(TypedDict):
+    """An event of the JobSet, or of one of its groups."""
 
-    namespace: str
-    kind: str
-    name: str
-    type: str
+    object: Annotated[str, "Kind and name of what it is about: JobSet/train."]
+    type: Annotated[str, "Normal or Warning."]
     reason: str
-    note: str
-    at: int
-    """Last occurrence, Unix seconds."""
-    count: int = 1
+    message: str
+    count: Annotated[int, "How often it was seen."]
+    lastTime: Annotated[str, "When it was seen last: RFC 3339, empty where that is not known."]
+
+
+Event = tuple[str, EventDetail]
+"""With the namespace of what it is about."""
 
 
 def _owner(observed: Observed) -> list[str]:
@@ -359,16 +360,14 @@ def read_event(raw: Object) -> Event:
     """One event of ``events.k8s.io/v1``; total."""
     about, metadata, series = (object_at(raw, key) for key in ("regarding", "metadata", "series"))
     count = series.get("count") or raw.get("deprecatedCount")
-    return Event(
-        namespace=str(about.get("namespace") or metadata.get("namespace") or ""),
-        kind=str(about.get("kind") or ""),
-        name=str(about.get("name") or ""),
-        type=str(raw.get("type") or ""),
-        reason=str(raw.get("reason") or ""),
-        note=one_line(str(raw.get("note") or "")),
-        at=event_seen_at(raw),
-        count=count if isinstance(count, int) else 1,
-    )
+    return str(about.get("namespace") or metadata.get("namespace") or ""), {
+        "object": f"{about.get('kind') or ''}/{about.get('name') or ''}",
+        "type": str(raw.get("type") or ""),
+        "reason": str(raw.get("reason") or ""),
+        "message": one_line(str(raw.get("note") or "")),
+        "count": count if isinstance(count, int) else 1,
+        "lastTime": rfc3339(event_seen_at(raw)),
+    }
 
 
 def modern(raw: Object) -> dict[str, Any]:
@@ -384,9 +383,9 @@ def modern(raw: Object) -> dict[str, Any]:
     return {**raw, **renamed}
 
 
-def last(events: Iterable[Event], key: Key, groups: Sequence[str]) -> list[Event]:
+def last(events: Iterable[Event], key: Key, groups: Sequence[str]) -> list[EventDetail]:
     """Those of one JobSet and its groups, the latest first, at most :data:`MOST`."""
     namespace, jobset = key
-    about = {("JobSet", jobset), *(("PodGroup", group) for group in groups)}
-    own = [each for each in events if each.namespace == namespace and (each.kind, each.name) in about]
-    return sorted(own, key=lambda each: -each.at)[:MOST]
+    about = {f"JobSet/{jobset}", *(f"PodGroup/{group}" for group in groups)}
+    own = [each for place, each in events if place == namespace and each["object"] in about]
+    return sorted(own, key=lambda each: each["lastTime"], reverse=True)[:MOST]

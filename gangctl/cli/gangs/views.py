@@ -75,9 +75,17 @@ def inventory_of(snapshot: Snapshot, only: str = "") -> Inventory:
     groups = [group for group in members(snapshot) if only in {"", group.name}]
     details = [_group(group) for group in groups]
     pods = [pod for group in groups for pod in _all(group)]
-    if not only and (alone := _alone(snapshot, groups)):
-        details.append(alone)
-        pods += [pod for pod in snapshot.pods if _is_alone(pod, groups)]
+    covered = {name for group in groups for name in group.replicated_jobs}
+    alone = [pod for pod in snapshot.pods if pod.replicated_job not in covered and pod.phase not in FINISHED]
+    by_job = _by_job(alone)
+    jobs = [
+        _job(job.name, job.key, job, len(by_job.get(job.key, ())), by_job.get(job.key, ()))
+        for job in sorted(snapshot.jobs, key=lambda each: each.key)
+        if job.replicated_job not in covered
+    ]
+    if jobs and not only:
+        details.append({"name": "", "template": "", "jobs": jobs})
+        pods += alone
     return {"groups": details, "nodes": _nodes(pods, snapshot.nodes)}
 
 
@@ -136,23 +144,6 @@ def _by_job(pods: Iterable[PodFacts]) -> Mapping[JobKey, list[PodFacts]]:
     for pod in sorted(pods, key=lambda each: each.name):
         found.setdefault((pod.replicated_job, pod.job_index), []).append(pod)
     return found
-
-
-def _is_alone(pod: PodFacts, groups: Sequence[Group]) -> bool:
-    covered = {name for group in groups for name in group.replicated_jobs}
-    return pod.replicated_job not in covered and pod.phase not in FINISHED
-
-
-def _alone(snapshot: Snapshot, groups: Sequence[Group]) -> GroupDetail | None:
-    """Existing Jobs of ReplicatedJobs without a gang."""
-    covered = {name for group in groups for name in group.replicated_jobs}
-    pods = _by_job(pod for pod in snapshot.pods if _is_alone(pod, groups))
-    jobs = [
-        _job(job.name, job.key, job, len(pods.get(job.key, ())), pods.get(job.key, ()))
-        for job in sorted(snapshot.jobs, key=lambda each: each.key)
-        if job.replicated_job not in covered
-    ]
-    return {"name": "", "template": "", "jobs": jobs} if jobs else None
 
 
 def _nodes(pods: Iterable[PodFacts], nodes: Mapping[str, NodeFacts] | None) -> list[NodeDetail]:
