@@ -8,9 +8,9 @@ from typing import Final, TypeAlias, TypeVar
 
 from gangctl.api.objects import Object
 from gangctl.gang.generation import ServedVersion
-from gangctl.gang.reasons import Reason
 from gangctl.kueue.configuration import KueueConfiguration
 from gangctl.kueue.objects import AdmissionCheck
+from gangctl.readiness.result import Cause
 
 T = TypeVar("T")
 
@@ -91,24 +91,13 @@ class Lease:
 
 
 @dataclass(frozen=True, slots=True)
-class Trouble:
-    """A cause that breaks a gang's guarantee, as ``gangctl why`` finds it."""
-
-    gang: str
-    reason: Reason
-    message: str
-    evidence: tuple[str, ...]
-    remedy: str
-    command: str
-
-
-@dataclass(frozen=True, slots=True)
 class Gangs:
     """All gangs that could be read: of the cluster, or of ``where``."""
 
     where: str
     count: int
-    troubles: tuple[Trouble, ...] = ()
+    troubles: tuple[Cause, ...] = ()
+    """What ``gangctl why`` finds of each, with the name of the gang before the message."""
     groups_heard: int = 0
     """PodGroups with a condition of the scheduler."""
     jobs_with_reference: int = 0

@@ -24,7 +24,6 @@ from gangctl.cli.doctor.facts import (
     Leaving,
     PodField,
     Right,
-    Trouble,
     Unseen,
 )
 from gangctl.cli.doctor.outcome import Verdict, overall
@@ -33,6 +32,7 @@ from gangctl.gang.generation import ServedVersion
 from gangctl.gang.reasons import Reason
 from gangctl.kueue.configuration import KueueConfiguration
 from gangctl.kueue.objects import AdmissionCheck, Condition
+from gangctl.readiness.result import Cause
 from gangctl.runtime.shards import lease_names
 from tests.cli.doctor.health import (
     JOBSET_SERVICE,
@@ -67,9 +67,7 @@ def edited(edit: Callable[[Object], object], kind: str = "MutatingWebhookConfigu
 
 def troubled(reason: Reason, **changed: Any) -> Gangs:
     """A gang with a cause."""
-    return Gangs(
-        "in the cluster", 1, (Trouble("t/js", reason, "it is so", ("as seen",), "do it", "kubectl x"),), **changed
-    )
+    return Gangs("in the cluster", 1, (Cause(reason, "t/js: it is so", ("as seen",), "do it", "kubectl x"),), **changed)
 
 
 def inactive(message: str = "no controller") -> tuple[AdmissionCheck, ...]:
@@ -407,7 +405,7 @@ def test_a_jobset_controller_that_drops_the_reference_is_reported(image: str) ->
 
 
 def test_evidence_is_single_bounded_lines() -> None:
-    long = Trouble("t/js", Reason.NOT_GANGED, "x\x1b[2J" + "y" * 9999, ("a\nb",) * 40, "do", "")
+    long = Cause(Reason.NOT_GANGED, "t/js: x\x1b[2J" + "y" * 9999, ("a\nb",) * 40, "do", "")
     outcome = asked("gangs-in-name-only", healthy(gangs=Gangs("here", 1, (long,) * 40)))
     assert all(line.isprintable() and len(line) <= 600 for line in outcome.evidence)
     assert len(outcome.evidence) <= 8

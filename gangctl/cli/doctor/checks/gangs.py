@@ -7,11 +7,12 @@ from typing import Final
 
 from gangctl.api.meta import EXCLUSIVE_TOPOLOGY, NODE_SELECTOR_STRATEGY
 from gangctl.cli.doctor.checks.kubernetes import GATES
-from gangctl.cli.doctor.facts import CanaryJobSet, CanaryPod, Facts, Gangs, Trouble, Unseen, seen
+from gangctl.cli.doctor.facts import CanaryJobSet, CanaryPod, Facts, Gangs, Unseen, seen
 from gangctl.cli.doctor.outcome import Outcome, failed, ok, unknown, warning
 from gangctl.errors import plural
 from gangctl.gang.generation import pick_generation
 from gangctl.gang.reasons import Reason
+from gangctl.readiness.result import Cause
 
 _PODS: Final = 2
 
@@ -157,12 +158,12 @@ _LONG_SECONDS: Final = 300
 CANARY: Final = "gangctl doctor --canary"
 
 
-def _with(gangs: Gangs, *reasons: Reason) -> list[Trouble]:
+def _with(gangs: Gangs, *reasons: Reason) -> list[Cause]:
     return [each for each in gangs.troubles if each.reason in reasons]
 
 
-def _lines(troubles: Sequence[Trouble]) -> list[str]:
-    return [line for each in troubles for line in (f"{each.gang}: {each.message}", *each.evidence[:1])]
+def _lines(troubles: Sequence[Cause]) -> list[str]:
+    return [line for each in troubles for line in (each.message, *each.evidence[:1])]
 
 
 def _seen_in_part(gangs: Gangs, *left_out: str) -> Outcome | None:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from typing import Any, Final
 
 from gangctl.api.meta import JOBSET_NAME
 from gangctl.api.objects import controller_owner
-from gangctl.cli.doctor.facts import Gangs, Leaving, Trouble, Unseen, UnseenError, right
+from gangctl.cli.doctor.facts import Gangs, Leaving, Unseen, UnseenError, right
 from gangctl.cli.doctor.gathering.cluster import generation
 from gangctl.cli.doctor.gathering.gatherer import Gatherer
 from gangctl.cli.gangs.cluster import Reader, Scope
@@ -17,7 +18,7 @@ from gangctl.client.resources import JOBS
 from gangctl.controllers.writer import scheduling_resource, scheduling_resources
 from gangctl.errors import ClusterUnavailableError, ForbiddenError
 from gangctl.readiness.reading import unix
-from gangctl.readiness.result import Readiness
+from gangctl.readiness.result import Cause, Readiness
 
 _NEW_SECONDS: Final = 60
 """Seconds within which JobSet's controller writes the status of a new JobSet."""
@@ -60,13 +61,10 @@ def summary(state: GangState, now: float, where: str, read: list[str]) -> Gangs:
     )
 
 
-def _troubles(gang: Readiness) -> list[Trouble]:
+def _troubles(gang: Readiness) -> list[Cause]:
     causes = [*gang.causes, *([gang.lost] if gang.lost is not None and gang.lost not in gang.causes else [])]
-    name = f"{gang.namespace}/{gang.name}"
-    return [
-        Trouble(name, each.reason, each.message, each.evidence, each.remedy, each.command or f"gangctl why {gang.name}")
-        for each in causes
-    ]
+    name, why = f"{gang.namespace}/{gang.name}", f"gangctl why {gang.name}"
+    return [replace(each, message=f"{name}: {each.message}", command=each.command or why) for each in causes]
 
 
 async def job_workloads(gatherer: Gatherer) -> tuple[str, ...]:
