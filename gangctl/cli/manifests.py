@@ -132,7 +132,11 @@ class Manifest:
 
     def at_source(self, errors: Iterable[FieldError]) -> list[FieldError]:
         """Errors of the JobSet as errors of the input object."""
-        return list(errors) if self.translation is None else _at_source(self.translation, errors)
+        if self.translation is None:
+            return list(errors)
+        from gangctl.cli.pathways.subjects import field_error  # noqa: PLC0415 -- JobSets do without
+
+        return [field_error(each) for each in self.translation.at_source(errors)]
 
     @property
     def title(self) -> str:
@@ -215,12 +219,6 @@ def read_pathways_manifest(document: Document, namespace: str | None, rules: Clu
     if found.rendering is None or found.jobset is None:
         return Manifest(document, raw, read_jobset({})[0], errors, readable=False, translation=found)
     return Manifest(document, dict(found.rendering.jobset), found.jobset, errors, translation=found)
-
-
-def _at_source(translation: Translation, errors: Iterable[FieldError]) -> list[FieldError]:
-    from gangctl.cli.pathways.subjects import field_error  # noqa: PLC0415 -- JobSets do without
-
-    return [field_error(each) for each in translation.at_source(errors)]
 
 
 def read_manifests(

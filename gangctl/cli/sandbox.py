@@ -15,17 +15,13 @@ from gangctl.cli.demo import until_interrupted
 from gangctl.cli.options import KUBERNETES, RELEASED
 from gangctl.errors import plural
 
-CAPACITY: Final = "cpu=64,memory=512Gi,nvidia.com/gpu=8"
+CAPACITY: Final = {"cpu": "64", "memory": "512Gi", "nvidia.com/gpu": "8"}
 """Of each node; on three of them the first example of the README has what it asks for."""
 
 _OWN: Final = re.compile(r"cpu|memory|pods|ephemeral-storage|hugepages-[0-9]+[KMG]i")
 _EXTENDED: Final = re.compile(r"[a-z0-9]([-a-z0-9.]*[a-z0-9])?/[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?")
 _FRACTIONS: Final = frozenset({"cpu"})
 """Resources of which a node may have parts; of bytes, pods and devices it has whole numbers."""
-
-
-def _pairs(capacity: str) -> dict[str, str]:
-    return dict(part.split("=") for part in capacity.split(","))
 
 
 def _shown(capacity: Mapping[str, str]) -> str:
@@ -42,7 +38,7 @@ def read_capacity(ctx: click.Context, param: click.Parameter, value: str) -> dic
         if name in given:
             raise click.BadParameter(f'"{name}" is named twice')
         given[name] = _amount(name, amount)
-    return {**_pairs(CAPACITY), **given}
+    return {**CAPACITY, **given}
 
 
 def _amount(name: str, amount: str) -> str:
@@ -83,7 +79,7 @@ def _amount(name: str, amount: str) -> str:
     metavar="NAME=AMOUNT,...",
     default="",
     callback=read_capacity,
-    help=f"What each node has. Resources that are not named have their default: {CAPACITY}.",
+    help=f"What each node has. Resources that are not named have their default: {_shown(CAPACITY)}.",
 )
 @click.option("--port", type=click.IntRange(0, 65535), default=0, help="Port of the API server. Default: a free one.")
 @click.argument("program", nargs=-1, metavar="[-- PROGRAM...]")

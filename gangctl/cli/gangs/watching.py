@@ -7,7 +7,6 @@ import logging
 import sys
 from collections.abc import AsyncGenerator, Callable, Collection, Mapping, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final
 
@@ -35,15 +34,6 @@ Changes = list[tuple[Key, Readiness | None, Readiness | None]]
 """Old and new readiness of each gang; None before it exists, and after its deletion."""
 
 
-@dataclass(slots=True)
-class _Dirty:
-    """Keys to evaluate again."""
-
-    keys: set[Key]
-    everything: bool = False
-    queues: bool = False
-
-
 class Watch:
     """Watches the collections of a reader; :attr:`last` is the last readiness of each gang."""
 
@@ -52,7 +42,10 @@ class Watch:
         self.last: dict[Key, Readiness] = {}
         self._reader = reader
         self._state: GangState = reader.state
-        self._dirty = _Dirty(set(), everything=True)
+        self._dirty: set[Key] = set()
+        """To evaluate again, besides everything after some changes."""
+        self._everything = True
+        self._queues = False
         self._changed = asyncio.Event()
 
     async def turns(self, tick: float | None = None) -> AsyncGenerator[Changes]:
@@ -90,17 +83,17 @@ class Watch:
         except TimeoutError:
             now = _now()
             late = {key for key, each in self.last.items() if each.look_again and each.look_again <= now}
-            self._dirty.keys |= late
+            self._dirty |= late
             return bool(late)
         await asyncio.sleep(SETTLE_SECONDS)
         return True
 
     def _evaluate(self) -> Changes:
-        dirty, self._dirty = self._dirty, _Dirty(set())
         self._changed.clear()
-        if dirty.queues:
+        if self._queues:
             self._state.queues.refresh(self._reader.scope.namespace)
-        keys = {*self.last, *self._state.followed()} if dirty.everything or dirty.queues else dirty.keys
+        keys = {*self.last, *self._state.followed()} if self._everything or self._queues else self._dirty
+        self._dirty, self._everything, self._queues = set(), False, False
         now = _now()
         changes: Changes = []
         for key in sorted(keys):
@@ -140,11 +133,11 @@ class Watch:
                     continue
                 keys = self._keys(each)
                 if of_queues:
-                    self._dirty.queues = True
+                    self._queues = True
                 elif keys is None:
-                    self._dirty.everything = True
+                    self._everything = True
                 else:
-                    self._dirty.keys |= keys
+                    self._dirty |= keys
             self._changed.set()
 
         return changed

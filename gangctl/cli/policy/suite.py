@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from enum import StrEnum
 from pathlib import Path, PurePosixPath
 from typing import Annotated, Any, Final, Literal, Self
@@ -165,10 +164,6 @@ class Suite(_Strict):
     )
     now: AwareDatetime | None = Field(None, description="The time at which exceptions may have expired; default: now.")
     results: tuple[Row, ...] = Field(min_length=1, description="What is expected.")
-
-    def at(self, otherwise: datetime) -> datetime:
-        """The time of the requests."""
-        return self.now or otherwise
 
 
 @dataclass(frozen=True, slots=True)

@@ -185,18 +185,13 @@ class Ground:
     generation: Generation = NEWEST
     run: re.Pattern[str] | None = None
 
-    @property
-    def minor(self) -> str:
-        """The Kubernetes minor whose CEL counts for native policies."""
-        return self.generation.kubernetes
-
 
 async def _run_file(file: SuiteFile, evaluator: PolicyEvaluator, number: int, ground: Ground, tests: Tests) -> None:
     """Run the rows of a file and add to ``tests``; InputError when it names what does not exist."""
     chosen = list(_chosen(file, ground.run))
     if not chosen:
         return
-    loaded = load(file.bundle, ground.minor)
+    loaded = load(file.bundle, ground.generation.kubernetes)
     for policy in loaded.policies:
         tests.coverage.expect(tests.label(policy, loaded.documents[policy.name]), policy.rules)
     await evaluator.install(PolicySet(number, policies=loaded.policies, exceptions=loaded.exceptions))
@@ -267,7 +262,7 @@ class _Run:
         asked = (id(subject), row.operation, row.old, row.user, row.groups)
         if asked not in self.known:
             setting = Setting(
-                now=file.suite.at(self.ground.now),
+                now=file.suite.now or self.ground.now,
                 user=row.user,
                 groups=row.groups,
                 generation=generation_of_minor(file.suite.kubernetes or "") or self.ground.generation,
@@ -318,7 +313,7 @@ def run_tests(files: Sequence[SuiteFile], ground: Ground) -> Tests:
     tests = Tests()
 
     async def run() -> None:
-        async with evaluator_of(ground.minor) as evaluator:
+        async with evaluator_of(ground.generation.kubernetes) as evaluator:
             for number, file in enumerate(files, 1):
                 await _run_file(file, evaluator, number, ground, tests)
 
