@@ -192,7 +192,7 @@ class Api:
         if (patch.get("metadata") or {}).get("managedFields") is not None:
             raise errors.bad_request("metadata.managedFields must be nil")
         payloads.settle_type(kind, patch)
-        unknown = self.registry.rules(kind).drop(copy(patch), None)
+        unknown = self.registry.rules(kind).drop(copy(patch))
         if unknown:
             place = (
                 f"{write.namespace if patch['metadata'].get('namespace') else ''}/{patch['metadata'].get('name', '')}"

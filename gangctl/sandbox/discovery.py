@@ -39,12 +39,6 @@ def version(minor: str) -> Object:
     }
 
 
-def core_versions(address: str) -> Object:
-    """``/api``."""
-    addresses = [{"clientCIDR": "0.0.0.0/0", "serverAddress": address}]
-    return {"kind": "APIVersions", "versions": ["v1"], "serverAddressByClientCIDRs": addresses}
-
-
 def groups(registry: Registry) -> Object:
     """``/apis``."""
     return {"kind": "APIGroupList", "apiVersion": "v1", "groups": [_group(registry, name) for name in _names(registry)]}

@@ -21,29 +21,19 @@ from gangctl.sandbox.store import Stored
 JSON: Final = "application/json"
 
 
-@dataclass(frozen=True, slots=True)
-class Wanted:
-    """What a body has to be: its type, and the minor whose fields it has. ``custom`` types have no protobuf."""
-
-    api_version: str
-    kind: str
-    minor: str
-    custom: bool = False
-
-
 def media_type(request: web.BaseRequest) -> str:
     """``Content-Type`` without parameters; JSON when there is none."""
     return request.headers.get("Content-Type", JSON).partition(";")[0].strip().lower() or JSON
 
 
-def decode(body: bytes, given: str, wanted: Wanted) -> dict[str, Any]:
+def decode(body: bytes, given: str, wanted: ResourceKind, minor: str) -> dict[str, Any]:
     """An object of a create or update; 400 when it is none, 415 for a format that is not read.
 
-    ``given`` is the media type.
+    ``given`` is the media type. Custom resources have no protobuf.
     """
     if given == protobuf.MEDIA_TYPE and not wanted.custom:
         try:
-            return protobuf.decode(body, wanted.minor, (wanted.api_version, wanted.kind))
+            return protobuf.decode(body, minor, (wanted.api_version, wanted.kind))
         except ValueError as error:
             message = f"the object provided is unrecognized (must be of type {wanted.kind}): {error}"
             raise errors.bad_request(message) from error

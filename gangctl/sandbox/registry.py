@@ -9,7 +9,6 @@ from gangctl.sandbox.admission.webhooks import WebhookAdmission
 from gangctl.sandbox.kinds import GATES, MINORS, NEWEST, ResourceKind, kinds_of
 from gangctl.sandbox.rules import KindRules
 from gangctl.sandbox.rules.catalogue import rules_of
-from gangctl.sandbox.rules.world import World
 from gangctl.sandbox.store import Store
 
 
@@ -80,8 +79,3 @@ class Backend:
     store: Store
     registry: Registry
     admission: WebhookAdmission
-
-    @property
-    def world(self) -> World:
-        """The view of stored objects for rules."""
-        return World(self.store)

@@ -68,9 +68,7 @@ class Sandbox:
         self._upkeep: asyncio.Task[None] | None = None
         self.audit: Final = Audit()
         self.faults: Final = Faults()
-        self._front = Front(
-            self.api, self._tokens_get, faults_=self.faults, audit=self.audit, address=lambda: f"{_HOST}:{self._port}"
-        )
+        self._front = Front(self.api, self._tokens_get, faults_=self.faults, audit=self.audit)
         self._front.bookmark_seconds = self.options.bookmark_seconds
         self._tokens: dict[str, Caller] = {}
         self._by_user: dict[str, str] = {}

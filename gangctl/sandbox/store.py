@@ -175,6 +175,11 @@ class Store:
         """One object, or None."""
         return self.bucket(storage).objects.get(key)
 
+    def find(self, storage: str, namespace: str, name: str) -> Object | None:
+        """One object, frozen, or None; "" is the namespace of what has none."""
+        stored = self.get(storage, (namespace, name))
+        return None if stored is None else stored.obj
+
     def items(self, storage: str, namespace: str | None = None, revision: int | None = None) -> list[Stored]:
         """The objects of a resource in the order of namespace and name, now or at a revision (410 when forgotten)."""
         bucket = self.bucket(storage)

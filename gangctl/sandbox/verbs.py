@@ -56,6 +56,8 @@ def user_info(caller: Caller) -> Object:
 
 
 FindUser = Callable[[str], Caller | None]
+_EVICTION: Final = ResourceKind("policy", "v1", "evictions", "Eviction")
+_DELETE_OPTIONS: Final = ResourceKind("", "v1", "deleteoptions", "DeleteOptions")
 _OK: Final = 200
 _CREATED: Final = 201
 
@@ -83,16 +85,9 @@ class Exchange:
         """Where the object is; "" for what has no namespace."""
         return self.target.namespace or ""
 
-    def decode(self, api_version: str = "", kind: str = "") -> Object:
-        """The body, as an object of this type, or of that of the target."""
-        target = self.target.kind
-        wanted = payloads.Wanted(
-            api_version or target.api_version,
-            kind or target.kind,
-            self.backend.registry.minor,
-            custom=target.custom and not kind,
-        )
-        return payloads.decode(self.body, payloads.media_type(self.request), wanted)
+    def decode(self, kind: ResourceKind) -> Object:
+        """The body, as an object of this kind."""
+        return payloads.decode(self.body, payloads.media_type(self.request), kind, self.backend.registry.minor)
 
     def write(self, options: WriteOptions) -> Write:
         """The requested write."""
@@ -167,7 +162,7 @@ class Verbs:
     async def _create(self, exchange: Exchange) -> Answer:
         target, query = exchange.target, exchange.query
         options = parameters.write_options(query)
-        body = exchange.decode("policy/v1", "Eviction") if target.subresource else exchange.decode()
+        body = exchange.decode(_EVICTION if target.subresource else target.kind)
         payloads.check_typed(target.kind, body)
         if target.kind.verbs == CREATE_ONLY:
             reviewed = answer(target.kind, body, exchange.caller, self._find_user)
@@ -182,7 +177,7 @@ class Verbs:
 
     async def _update(self, exchange: Exchange) -> Answer:
         options = parameters.write_options(exchange.query)
-        body = exchange.decode()
+        body = exchange.decode(exchange.target.kind)
         payloads.check_typed(exchange.target.kind, body)
         stored, created = await writes.update(exchange.write(options), body)
         return self._object(exchange, stored, _CREATED if created else _OK)
@@ -204,7 +199,7 @@ class Verbs:
 def _delete_options(exchange: Exchange) -> DeleteOptions:
     body = None
     if exchange.body.strip():
-        body = exchange.decode("v1", "DeleteOptions")
+        body = exchange.decode(_DELETE_OPTIONS)
     return parameters.delete_options(exchange.query, body)
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 import orjson
 
@@ -89,7 +89,7 @@ async def create(write: Write, body: Object) -> Stored:
     body["metadata"].pop("resourceVersion", None)
     payloads.wipe_system_fields(body["metadata"])
     write.name = body["metadata"].get("name", "")
-    _drop_and_default(write, body, None)
+    _drop_and_default(write, body)
     if write.operation == "Update":
         # Fields that admission adds afterwards have no manager.
         managed.track(kind, None, body, managed.manager_of(write.caller, write.options))
@@ -109,7 +109,7 @@ async def _finish_create(write: Write, body: Object) -> Stored:
     if write.kind.generation:
         metadata["generation"] = 1
     write.name = metadata.get("name", "")
-    rules.admit(body, None, write.subresource, write.backend.world)
+    rules.admit(body, None, write.subresource, write.backend.store)
     _refuse_invalid(write, body, None)
     await write.backend.admission.validate(write.attributes("CREATE", None), body)
     # The namespace may have been deleted during the webhook calls.
@@ -218,7 +218,7 @@ def _other_uid(write: Write, given: str, current: str) -> StatusError:
 
 
 async def _prepared_update(write: Write, new: Object, old: Object) -> Object:
-    _drop_and_default(write, new, old)
+    _drop_and_default(write, new)
     new = _separate(write, new, old)
     if write.operation == "Update" and write.subresource != "binding":
         managed.track(write.kind, old, new, managed.manager_of(write.caller, write.options), write.subresource)
@@ -227,7 +227,7 @@ async def _prepared_update(write: Write, new: Object, old: Object) -> Object:
     rules = write.backend.registry.rules(write.kind)
     rules.prepare_update(new, old, write.subresource)
     _count_generation(write, new, old)
-    rules.admit(new, old, write.subresource, write.backend.world)
+    rules.admit(new, old, write.subresource, write.backend.store)
     if new != old:
         _refuse_invalid(write, new, old)
     await write.backend.admission.validate(write.attributes("UPDATE", old), new)
@@ -320,13 +320,13 @@ async def _mutate(write: Write, operation: str, obj: Object, old: Object | None)
     mutated = await write.backend.admission.mutate(write.attributes(operation, old), obj)
     if mutated is not obj:
         mutated.setdefault("metadata", {})
-        _drop_and_default(write, mutated, old, warn=False)
+        _drop_and_default(write, mutated, warn=False)
     return mutated
 
 
-def _drop_and_default(write: Write, obj: Object, old: Object | None, *, warn: bool = True) -> None:
+def _drop_and_default(write: Write, obj: Object, *, warn: bool = True) -> None:
     rules = write.backend.registry.rules(write.kind)
-    unknown = rules.drop(obj, old)
+    unknown = rules.drop(obj)
     if warn and unknown:
         _report_unknown(write, unknown)
     rules.default(obj)
@@ -354,7 +354,7 @@ def _refuse_invalid(write: Write, new: Object, old: Object | None) -> None:
 def _check_namespace(write: Write) -> None:
     if not write.kind.namespaced:
         return
-    namespace: Any = write.backend.world("namespaces", "", write.namespace)
+    namespace = write.backend.store.find("namespaces", "", write.namespace)
     if namespace is None:
         raise errors.not_found(write.backend.registry.named("namespaces"), write.namespace)
     if "deletionTimestamp" in namespace["metadata"]:

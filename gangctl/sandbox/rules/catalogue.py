@@ -12,10 +12,10 @@ from gangctl.sandbox.rules import KindRules, cluster, gangs, jobs, jobsets, meta
 from gangctl.sandbox.rules.fields import Decoder, fields_of
 from gangctl.sandbox.rules.metadata import Causes, validate_metadata
 from gangctl.sandbox.rules.pods import drop_reference
-from gangctl.sandbox.rules.world import World
+from gangctl.sandbox.store import Store
 
 Gates = Mapping[str, bool]
-Drop = Callable[[Object, Object | None], list[str]]
+Drop = Callable[[Object], list[str]]
 Maker = Callable[[ResourceKind, str, Gates, Drop], KindRules]
 
 _ACCESS: Final = "rbac.authorization.k8s.io"
@@ -55,8 +55,7 @@ def _decode(kind: ResourceKind, minor: str) -> Drop:
     root = fields.root(kind.api_version, kind.kind)
     if root is None:
         return KindRules().drop
-    decoder = Decoder(fields, kind, root)
-    return lambda new, _old: decoder.decode(new)
+    return Decoder(fields, kind, root).decode
 
 
 def _plain(kind: ResourceKind, minor: str, gates: Gates, decode: Drop) -> KindRules:
@@ -73,9 +72,9 @@ def _plain(kind: ResourceKind, minor: str, gates: Gates, decode: Drop) -> KindRu
 
 
 def _pods(kind: ResourceKind, minor: str, gates: Gates, decode: Drop) -> KindRules:
-    def drop(new: Object, old: Object | None) -> list[str]:
-        unknown = decode(new, old)
-        drop_reference(new.get("spec", {}), (old or {}).get("spec", {}), minor, gates)
+    def drop(new: Object) -> list[str]:
+        unknown = decode(new)
+        drop_reference(new.get("spec", {}), minor, gates)
         return unknown
 
     return KindRules(
@@ -83,24 +82,23 @@ def _pods(kind: ResourceKind, minor: str, gates: Gates, decode: Drop) -> KindRul
         default=pods.default_pod,
         prepare_create=pods.prepare_create,
         prepare_update=pods.prepare_update,
-        admit=lambda new, old, _subresource, world: None if old is not None else pods.admit(kind, new, world),
+        admit=lambda new, old, _subresource, store: None if old is not None else pods.admit(kind, new, store),
         validate=pods.validate,
     )
 
 
 def _jobs(kind: ResourceKind, minor: str, gates: Gates, decode: Drop) -> KindRules:
-    def drop(new: Object, old: Object | None) -> list[str]:
-        unknown = decode(new, old)
-        spec, before = new.get("spec", {}), (old or {}).get("spec", {})
-        template, earlier = spec.get("template", {}), before.get("template", {})
-        drop_reference(template.get("spec", {}), earlier.get("spec", {}), minor, gates)
+    def drop(new: Object) -> list[str]:
+        unknown = decode(new)
+        spec = new.get("spec", {})
+        drop_reference(spec.get("template", {}).get("spec", {}), minor, gates)
         # WorkloadWithJob is off.
         spec.pop("scheduling", None)
         return unknown
 
-    def admit(new: Object, old: Object | None, subresource: str, world: World) -> None:
+    def admit(new: Object, old: Object | None, subresource: str, store: Store) -> None:
         if old is not None and not subresource and minor == "1.36":
-            jobs.admit(kind, new, old, world)
+            jobs.admit(kind, new, old, store)
 
     return KindRules(
         drop=drop,
@@ -114,8 +112,8 @@ def _jobs(kind: ResourceKind, minor: str, gates: Gates, decode: Drop) -> KindRul
 def _workloads(kind: ResourceKind, minor: str, gates: Gates, decode: Drop) -> KindRules:
     del kind, gates
 
-    def drop(new: Object, old: Object | None) -> list[str]:
-        unknown = decode(new, old)
+    def drop(new: Object) -> list[str]:
+        unknown = decode(new)
         gangs.drop_workload(new, minor)
         return unknown
 
@@ -129,8 +127,8 @@ def _workloads(kind: ResourceKind, minor: str, gates: Gates, decode: Drop) -> Ki
 def _podgroups(kind: ResourceKind, minor: str, gates: Gates, decode: Drop) -> KindRules:
     del gates
 
-    def drop(new: Object, old: Object | None) -> list[str]:
-        unknown = decode(new, old)
+    def drop(new: Object) -> list[str]:
+        unknown = decode(new)
         gangs.drop_group(new, minor)
         return unknown
 
@@ -138,8 +136,8 @@ def _podgroups(kind: ResourceKind, minor: str, gates: Gates, decode: Drop) -> Ki
         drop=drop,
         default=lambda obj: gangs.default_group(obj, minor),
         prepare_create=gangs.prepare_group,
-        admit=lambda new, old, _subresource, world: (
-            None if old is not None else gangs.admit_group(kind, new, world, minor)
+        admit=lambda new, old, _subresource, store: (
+            None if old is not None else gangs.admit_group(kind, new, store, minor)
         ),
         validate=lambda new, old, subresource: gangs.validate_group(new, old, subresource, minor),
     )

@@ -23,8 +23,7 @@ def custom_rules(kind: ResourceKind, schema: Schema) -> KindRules:
     # The metadata has the same fields on every minor.
     decoder = Decoder(fields_of(NEWEST), kind)
 
-    def drop(new: Object, old: Object | None) -> list[str]:
-        del old
+    def drop(new: Object) -> list[str]:
         return sorted([*structural.prune(new, schema), *decoder.decode_metadata(new)])
 
     def default(obj: Object) -> None:

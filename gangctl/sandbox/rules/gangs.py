@@ -15,7 +15,7 @@ from gangctl.sandbox.kinds import ResourceKind
 from gangctl.sandbox.objects import Object
 from gangctl.sandbox.rules import metadata, pods
 from gangctl.sandbox.rules.metadata import Causes, validate_metadata
-from gangctl.sandbox.rules.world import World
+from gangctl.sandbox.store import Store
 
 MAX_TEMPLATES: Final = 8
 PROTECTION: Final = "scheduling.k8s.io/podgroup-protection"
@@ -72,7 +72,7 @@ def prepare_group(group: Object) -> None:
     group["status"] = {}
 
 
-def admit_group(kind: ResourceKind, group: Object, world: World, minor: str) -> None:
+def admit_group(kind: ResourceKind, group: Object, store: Store, minor: str) -> None:
     """Protection, priority and, on 1.36, the Workload that must be there."""
     metadata, spec = group["metadata"], group["spec"]
 
@@ -82,7 +82,7 @@ def admit_group(kind: ResourceKind, group: Object, world: World, minor: str) -> 
     if PROTECTION not in metadata.get("finalizers", ()):
         metadata["finalizers"] = [*metadata.get("finalizers", ()), PROTECTION]
     if minor == "1.37":
-        found = pods.resolve(spec.get("priorityClassName", ""), world, forbid)
+        found = pods.resolve(spec.get("priorityClassName", ""), store, forbid)
         if spec.get("priority") not in {None, found.value}:
             raise forbid(
                 f"priority set in the pod group ({spec['priority']}) must match the priority computed ({found.value}) "
@@ -94,7 +94,7 @@ def admit_group(kind: ResourceKind, group: Object, world: World, minor: str) -> 
     reference = ((spec.get("podGroupTemplateRef") or {}).get("workload") or {}) if minor == "1.36" else {}
     if reference.get("workloadName") and reference.get("podGroupTemplateName"):
         why = _missing(
-            reference, world("workloads.scheduling.k8s.io", metadata["namespace"], reference["workloadName"])
+            reference, store.find("workloads.scheduling.k8s.io", metadata["namespace"], reference["workloadName"])
         )
         if why:
             raise forbid(f"PodGroup rejected: {why}")

@@ -12,7 +12,7 @@ from gangctl.sandbox.kinds import ResourceKind
 from gangctl.sandbox.objects import Object, copy, keep
 from gangctl.sandbox.rules.metadata import Causes, validate_labels, validate_metadata
 from gangctl.sandbox.rules.pods import default_conditions, default_template, validate_reference
-from gangctl.sandbox.rules.world import World
+from gangctl.sandbox.store import Store
 
 _MAX_INT32: Final = 2**31 - 1
 _BACKOFF_LIMIT: Final = 6
@@ -77,12 +77,12 @@ def prepare_create(job: Object) -> None:
         metadata["labels"] = dict(labels)
 
 
-def admit(kind: ResourceKind, new: Object, old: Object, world: World) -> None:
+def admit(kind: ResourceKind, new: Object, old: Object, store: Store) -> None:
     """The JobValidation plugin of 1.36: the parallelism of a Job in a gang is immutable."""
     if new["spec"].get("parallelism") == old["spec"].get("parallelism"):
         return
     name = (old["spec"]["template"]["spec"].get("schedulingGroup") or {}).get("podGroupName", "")
-    group = world("podgroups.scheduling.k8s.io", old["metadata"]["namespace"], name)
+    group = store.find("podgroups.scheduling.k8s.io", old["metadata"]["namespace"], name)
     if group is not None and "gang" in group["spec"].get("schedulingPolicy", {}):
         message = f'cannot change parallelism for a Job referencing gang-scheduled PodGroup "{name}"'
         raise errors.forbidden(kind, new["metadata"]["name"], message)

@@ -20,7 +20,7 @@ from gangctl.sandbox.rules.fields import Fields, Shape, canonical, fields_of
 from gangctl.sandbox.rules.metadata import Causes
 from gangctl.sandbox.rules.pods import containers
 from gangctl.sandbox.rules.structural import check_value
-from gangctl.sandbox.rules.world import World
+from gangctl.sandbox.store import Store
 
 _SCALARS: Final[Mapping[str, Mapping[str, Any]]] = {
     "string": {"type": "string"},
@@ -289,9 +289,9 @@ def rules(kind: ResourceKind, gates: Mapping[str, bool]) -> KindRules:
     """
     crd = custom_rules(kind, jobset_schema())
 
-    def admit(new: Object, old: Object | None, subresource: str, world: World) -> None:
+    def admit(new: Object, old: Object | None, subresource: str, store: Store) -> None:
         """The mutating webhook, which is called for new JobSets only."""
-        del world
+        del store
         if old is None and not subresource:
             default(new)
 

@@ -17,7 +17,7 @@ from gangctl.sandbox.kinds import ResourceKind
 from gangctl.sandbox.objects import Object, now
 from gangctl.sandbox.rules import metadata
 from gangctl.sandbox.rules.metadata import Causes, validate_metadata
-from gangctl.sandbox.rules.world import World
+from gangctl.sandbox.store import Store
 
 _SPEC_DEFAULTS: Final = {
     "dnsPolicy": "ClusterFirst",
@@ -156,14 +156,14 @@ class Priority:
     preemption: str = "PreemptLowerPriority"
 
 
-def resolve(class_name: str, world: World, forbid: Callable[[str], errors.StatusError]) -> Priority:
+def resolve(class_name: str, store: Store, forbid: Callable[[str], errors.StatusError]) -> Priority:
     """The priority of a class, or of the global default, or 0; ``forbid`` has the message for an unknown one."""
     if class_name in _SYSTEM:
         return Priority(class_name, _SYSTEM[class_name])
     if not class_name:
-        default = _global_default(world)
+        default = _global_default(store)
         return Priority() if default is None else _of(default)
-    found = world(RESOURCE, "", class_name)
+    found = store.find(RESOURCE, "", class_name)
     if found is None:
         raise forbid(f"no PriorityClass with name {class_name} was found")
     return _of(found)
@@ -175,8 +175,8 @@ def _of(found: Object) -> Priority:
     )
 
 
-def _global_default(world: World) -> Object | None:
-    marked = [each for each in world.all(RESOURCE) if each.get("globalDefault")]
+def _global_default(store: Store) -> Object | None:
+    marked = [each.obj for each in store.items(RESOURCE) if each.obj.get("globalDefault")]
     # Of several, which only a race can create, the lowest counts.
     return min(marked, key=lambda each: int(each.get("value", 0)), default=None)
 
@@ -186,14 +186,12 @@ def field_of(minor: str) -> str:
     return "workloadRef" if minor == "1.35" else "schedulingGroup"
 
 
-def drop_reference(spec: Object, old: Object, minor: str, gates: Mapping[str, bool]) -> None:
-    """Drop the reference in a pod spec while its gate is off, unless the old pod spec has one."""
-    field = field_of(minor)
-    if not gates.get("GenericWorkload") and field not in old:
-        spec.pop(field, None)
+def drop_reference(spec: Object, minor: str, gates: Mapping[str, bool]) -> None:
+    """Drop the reference in a pod spec where its gate is off."""
+    if not gates.get("GenericWorkload"):
+        spec.pop(field_of(minor), None)
     # Off on every minor that has it, and not read here.
-    if "evictionResponders" not in old:
-        spec.pop("evictionResponders", None)
+    spec.pop("evictionResponders", None)
 
 
 def validate_reference(spec: Object, path: str, causes: Causes) -> None:
@@ -254,7 +252,7 @@ def prepare_update(new: Object, old: Object, subresource: str) -> None:
             new["spec"].setdefault(field, old["spec"][field])
 
 
-def admit(kind: ResourceKind, pod: Object, world: World) -> None:
+def admit(kind: ResourceKind, pod: Object, store: Store) -> None:
     """Service account, priority and tolerations of a new pod."""
     spec, metadata = pod["spec"], pod["metadata"]
 
@@ -263,15 +261,15 @@ def admit(kind: ResourceKind, pod: Object, world: World) -> None:
 
     account = spec.get("serviceAccountName") or "default"
     namespace = metadata.get("namespace", "")
-    if account != "default" and world("serviceaccounts", namespace, account) is None:
+    if account != "default" and store.find("serviceaccounts", namespace, account) is None:
         raise forbid(f'error looking up service account {namespace}/{account}: serviceaccount "{account}" not found')
     spec["serviceAccountName"] = spec["serviceAccount"] = account
-    _admit_priority(spec, world, forbid)
+    _admit_priority(spec, store, forbid)
     add_default_tolerations(spec)
 
 
-def _admit_priority(spec: Object, world: World, forbid: Callable[[str], errors.StatusError]) -> None:
-    found = resolve(spec.get("priorityClassName", ""), world, forbid)
+def _admit_priority(spec: Object, store: Store, forbid: Callable[[str], errors.StatusError]) -> None:
+    found = resolve(spec.get("priorityClassName", ""), store, forbid)
     if found.class_name:
         spec["priorityClassName"] = found.class_name
     spec["priority"], spec["preemptionPolicy"] = found.value, found.preemption
