@@ -42,11 +42,6 @@ def subdomain(job: PathwaysJob) -> str:
     return f"p{hashlib.sha256(job.name.encode('utf-8', 'surrogatepass')).hexdigest()[:_DIGITS]}"
 
 
-def address(job: PathwaysJob) -> str:
-    """The host name of the head, which every pod gets from its label."""
-    return f"{job.name}-{HEAD}-0-0.{subdomain(job) or job.name}"
-
-
 def longest_pod(job: PathwaysJob) -> str:
     """The longest name of a pod, with what the Job controller appends."""
     worker = f"{job.name}-{WORKER}-{job.slices - 1}-{job.slice.vms - 1}{_POD_SUFFIX}"

@@ -135,5 +135,3 @@ class Rendering:
     notices: tuple[Notice, ...]
     head_requests: Mapping[str, int]
     """What the head's pod asks of its node: milli-CPU, bytes, counts."""
-    proxy_address: str
-    """``grpc://HOST:PORT`` of the proxy, as pods of the cluster reach it."""

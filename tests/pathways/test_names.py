@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from gangctl.pathways.job import DeploymentMode, PathwaysJob
-from gangctl.pathways.names import address, longest_pod, subdomain
+from gangctl.pathways.names import longest_pod, subdomain
 from gangctl.pathways.options import PathwaysOptions
 from gangctl.pathways.reading.pathwaysjob import ANY_SLICE
 from tests.rows import each
@@ -20,12 +20,11 @@ def job(name: str, options: PathwaysOptions = AUTO) -> PathwaysJob:
 
 
 def test_the_subdomain_is_the_name_of_the_jobset_by_default() -> None:
-    short = job("pw", PathwaysOptions())
-    assert (subdomain(short), address(short)) == ("", "pw-pathways-head-0-0.pw")
+    assert subdomain(job("pw", PathwaysOptions())) == ""
 
 
 def test_a_given_subdomain_is_used() -> None:
-    assert address(job("pw", PathwaysOptions(subdomain="s"))) == "pw-pathways-head-0-0.s"
+    assert subdomain(job("pw", PathwaysOptions(subdomain="s"))) == "s"
 
 
 def test_a_short_subdomain_is_made_only_where_the_name_needs_it() -> None:
@@ -38,7 +37,8 @@ def test_a_short_subdomain_is_made_only_where_the_name_needs_it() -> None:
 
 @pytest.mark.parametrize("length", [23, 36])
 def test_the_address_with_a_short_subdomain_fits_into_a_label(length: int) -> None:
-    assert len(address(job("p" * length))) <= 63
+    name = "p" * length
+    assert len(f"{name}-pathways-head-0-0.{subdomain(job(name))}") <= 63
 
 
 @each(

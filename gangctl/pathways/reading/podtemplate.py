@@ -6,6 +6,7 @@ The schema of a PathwaysJob allows everything in ``spec.controller.template``, a
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from functools import partial
 from itertools import islice
 from typing import Any, Final
 
@@ -99,20 +100,6 @@ def without_nulls(value: Any) -> Any:
 
 MOST_VARIABLES: Final = 5_000
 """Maximum of entries of one list in a pod; objects in etcd do not have many more."""
-_CONTAINER_WORDS: Final = ("name", "image", "imagePullPolicy", "restartPolicy", "workingDir")
-_POD_WORDS: Final = (
-    "restartPolicy",
-    "dnsPolicy",
-    "priorityClassName",
-    "schedulerName",
-    "serviceAccountName",
-    "hostname",
-    "subdomain",
-    "nodeName",
-    "runtimeClassName",
-    "preemptionPolicy",
-)
-_WHILE_SCHEDULING: Final = "DuringSchedulingIgnoredDuringExecution"
 
 
 def read_template(controller: Reader) -> dict[str, Any] | None:
@@ -125,61 +112,9 @@ def read_template(controller: Reader) -> dict[str, Any] | None:
         add(controller, template.path, ErrorKind.INVALID, "is nested deeper than any pod")
         return {}
     refuse_unknown(template, ("metadata", "spec"))
-    metadata = template.child("metadata")
-    metadata.strings("labels")
-    metadata.strings("annotations")
-    _read_pod(template.child("spec"))
+    _read(template, _TEMPLATE)
     copied: dict[str, Any] = without_nulls(template.value)
     return copied
-
-
-def _read_pod(pod: Reader) -> None:
-    for key in _POD_WORDS:
-        pod.optional_string(key)
-    for key in ("hostNetwork", "hostPID", "hostIPC"):
-        pod.boolean(key)
-    for key in ("terminationGracePeriodSeconds", "activeDeadlineSeconds"):
-        signed(pod, key, 64)
-    pod.strings("nodeSelector")
-    for key in ("securityContext", "dnsConfig", "overhead"):
-        pod.child(key)
-    _read_resources(pod)
-    _read_affinity(pod.child("affinity"))
-    _read_lists(pod)
-    for key in ("initContainers", "containers"):
-        for container in pod.children(key, MOST_VARIABLES):
-            _read_container(container)
-
-
-def _read_lists(pod: Reader) -> None:
-    for toleration in pod.children("tolerations", MOST_VARIABLES):
-        for key in ("key", "operator", "value", "effect"):
-            toleration.optional_string(key)
-    for key in ("volumes", "imagePullSecrets"):
-        for entry in pod.children(key, MOST_VARIABLES):
-            entry.optional_string("name")
-    for key in ("schedulingGates", "readinessGates", "topologySpreadConstraints", "hostAliases", "resourceClaims"):
-        pod.children(key, MOST_VARIABLES)
-
-
-def _read_container(container: Reader) -> None:
-    for key in _CONTAINER_WORDS:
-        container.optional_string(key)
-    for key in ("command", "args"):
-        texts(container, key)
-    read_environment(container, "env")
-    for key in ("securityContext", "lifecycle", "livenessProbe", "readinessProbe", "startupProbe"):
-        container.child(key)
-    for port in container.children("ports", MOST_VARIABLES):
-        for key in ("containerPort", "hostPort"):
-            signed(port, key)
-        for key in ("name", "protocol", "hostIP"):
-            port.optional_string(key)
-    for mount in container.children("volumeMounts", MOST_VARIABLES):
-        for key in ("name", "mountPath", "subPath"):
-            mount.optional_string(key)
-    container.children("envFrom", MOST_VARIABLES)
-    _read_resources(container)
 
 
 def read_environment(holder: Reader, key: str) -> tuple[Mapping[str, Any], ...]:
@@ -193,17 +128,57 @@ def read_environment(holder: Reader, key: str) -> tuple[Mapping[str, Any], ...]:
     return tuple(without_nulls(entry.value) for entry in entries)
 
 
-def _read_resources(holder: Reader) -> None:
-    """Check that both are maps; their contents are checked elsewhere."""
-    resources = holder.child("resources")
-    for key in ("requests", "limits"):
-        resources.child(key)
+Shape = Mapping[str, Any]
+"""How each field of an object is read: by a function, as an object of a shape, or (in a tuple) as a list of these."""
+
+_TEXT: Final = Reader.optional_string
+_LONG: Final = partial(signed, bits=64)
+_ANY: Final[Shape] = {}
+_NAMED: Final[Shape] = {"name": _TEXT}
+_REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
+_PREFERRED: Final = "preferredDuringSchedulingIgnoredDuringExecution"
+_TO_PODS: Final[Shape] = {_REQUIRED: (_ANY,), _PREFERRED: (_ANY,)}
+_RESOURCES: Final[Shape] = {"requests": _ANY, "limits": _ANY}
+"""Their contents are checked elsewhere."""
+_CONTAINER: Final[Shape] = {
+    **dict.fromkeys(("name", "image", "imagePullPolicy", "restartPolicy", "workingDir"), _TEXT),
+    **dict.fromkeys(("command", "args"), texts),
+    "env": read_environment,
+    **dict.fromkeys(("securityContext", "lifecycle", "livenessProbe", "readinessProbe", "startupProbe"), _ANY),
+    "ports": ({"containerPort": signed, "hostPort": signed, "name": _TEXT, "protocol": _TEXT, "hostIP": _TEXT},),
+    "volumeMounts": (dict.fromkeys(("name", "mountPath", "subPath"), _TEXT),),
+    "envFrom": (_ANY,),
+    "resources": _RESOURCES,
+}
+_POD: Final[Shape] = {
+    **dict.fromkeys(("restartPolicy", "dnsPolicy", "priorityClassName", "schedulerName", "serviceAccountName"), _TEXT),
+    **dict.fromkeys(("hostname", "subdomain", "nodeName", "runtimeClassName", "preemptionPolicy"), _TEXT),
+    **dict.fromkeys(("hostNetwork", "hostPID", "hostIPC"), Reader.boolean),
+    **dict.fromkeys(("terminationGracePeriodSeconds", "activeDeadlineSeconds"), _LONG),
+    "nodeSelector": Reader.strings,
+    **dict.fromkeys(("securityContext", "dnsConfig", "overhead"), _ANY),
+    "resources": _RESOURCES,
+    "affinity": {
+        "podAffinity": _TO_PODS,
+        "podAntiAffinity": _TO_PODS,
+        "nodeAffinity": {_PREFERRED: (_ANY,), _REQUIRED: {"nodeSelectorTerms": (_ANY,)}},
+    },
+    "tolerations": (dict.fromkeys(("key", "operator", "value", "effect"), _TEXT),),
+    **dict.fromkeys(("volumes", "imagePullSecrets"), (_NAMED,)),
+    **dict.fromkeys(("schedulingGates", "readinessGates", "topologySpreadConstraints", "hostAliases"), (_ANY,)),
+    "resourceClaims": (_ANY,),
+    **dict.fromkeys(("initContainers", "containers"), (_CONTAINER,)),
+}
+_TEMPLATE: Final[Shape] = {"metadata": {"labels": Reader.strings, "annotations": Reader.strings}, "spec": _POD}
 
 
-def _read_affinity(affinity: Reader) -> None:
-    for key in ("podAffinity", "podAntiAffinity"):
-        for strength in ("required", "preferred"):
-            affinity.child(key).children(f"{strength}{_WHILE_SCHEDULING}", MOST_VARIABLES)
-    to_nodes = affinity.child("nodeAffinity")
-    to_nodes.children(f"preferred{_WHILE_SCHEDULING}", MOST_VARIABLES)
-    to_nodes.child(f"required{_WHILE_SCHEDULING}").children("nodeSelectorTerms", MOST_VARIABLES)
+def _read(reader: Reader, shape: Shape) -> None:
+    """Report fields of another type than in the shape."""
+    for key, kind in shape.items():
+        if isinstance(kind, tuple):
+            for entry in reader.children(key, MOST_VARIABLES):
+                _read(entry, kind[0])
+        elif isinstance(kind, Mapping):
+            _read(reader.child(key), kind)
+        else:
+            kind(reader, key)

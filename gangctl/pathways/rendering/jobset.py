@@ -15,7 +15,7 @@ from gangctl.gang.plan import INT32_MAX
 from gangctl.gang.reasons import Notice, Reason
 from gangctl.pathways.gangs import startup
 from gangctl.pathways.job import PathwaysJob
-from gangctl.pathways.names import address, subdomain
+from gangctl.pathways.names import subdomain
 from gangctl.pathways.options import Startup
 from gangctl.pathways.rendering.containers import (
     component_notices,
@@ -53,7 +53,7 @@ from gangctl.pathways.rendering.placement import (
     worker_tolerations,
 )
 from gangctl.pathways.result import From, Origin, OriginKind, Rendering, Setting, option, origins, plain, rule
-from gangctl.pathways.words import HEAD, POD, PROXY_PORT, WORKER
+from gangctl.pathways.words import HEAD, POD, WORKER
 
 Tree = dict[str, Any]
 
@@ -291,7 +291,6 @@ def render(job: PathwaysJob, setting: Setting = _SETTING) -> Rendering:
             *_privileged(head),
         ),
         head_requests=head_requests(head),
-        proxy_address=f"grpc://{address(job)}:{PROXY_PORT}",
     )
 
 

@@ -20,7 +20,7 @@ OPTIONS = "metadata.annotations[gangctl.dev/gang-options]"
 def reported(path: str, **origins: tuple[OriginKind, str]) -> str:
     """An error at ``path`` of a JobSet with these origins, by leaf; ``__`` stands for a dot."""
     known = {leaf.replace("__", "."): Origin(*origin) for leaf, origin in origins.items()}
-    rendering = Rendering({}, known, (), {}, "")
+    rendering = Rendering({}, known, (), {})
     (problem,) = Translation((), (), rendering=rendering).at_source([FieldError(path, ErrorKind.INVALID, "is wrong")])
     assert problem.reason is InvalidReason.INVALID_JOBSET
     return str(problem.error)

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from gangctl.gang.config import GangMode
 from gangctl.gang.reasons import Reason
 from gangctl.pathways.job import ComponentType, DeploymentMode, PathwaysJob
-from gangctl.pathways.names import address, longest_pod
+from gangctl.pathways.names import longest_pod, subdomain
 from gangctl.pathways.options import PathwaysOptions, Startup
 from gangctl.pathways.problems import MOST_PROBLEMS, InvalidReason
 from gangctl.pathways.reading.pathwaysjob import Reading, is_pathways_job, read_pathways_job
@@ -146,7 +146,7 @@ def test_a_single_chip_is_on_the_machine_with_one() -> None:
 def test_names_may_be_as_long_as_the_address_of_the_head_allows(value: Object, name: str) -> None:
     job = read(value)
     assert job.name == name
-    assert len(address(job)) <= 63
+    assert len(f"{name}-pathways-head-0-0.{subdomain(job) or name}") <= 63
     assert len(longest_pod(job)) <= 63
 
 

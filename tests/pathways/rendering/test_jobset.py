@@ -56,17 +56,10 @@ def test_suspending_is_left_to_kueue() -> None:
     assert "suspend" not in jobset_of(pathways_job(metadata={"labels": {"kueue.x-k8s.io/queue-name": "q"}}))["spec"]
 
 
-def test_clients_find_the_proxy_by_name() -> None:
-    assert rendered(pathways_job()).proxy_address == "grpc://pw-pathways-head-0-0.pw:29000"
-    assert rendered(with_options(subdomain="s")).proxy_address == "grpc://pw-pathways-head-0-0.s:29000"
-
-
 def test_a_long_name_gets_a_short_subdomain_where_it_may() -> None:
     assert "subdomain" not in jobset_of(with_options("a" * 22, subdomain="auto"))["spec"]["network"]
     rendering = rendered(with_options("a" * 23, subdomain="auto"))
     subdomain = rendering.jobset["spec"]["network"]["subdomain"]
-    address = rendering.proxy_address.removeprefix("grpc://").partition(":")[0]
-    assert address == f"{'a' * 23}-pathways-head-0-0.{subdomain}"
-    assert len(address) <= 63
+    assert len(f"{'a' * 23}-pathways-head-0-0.{subdomain}") <= 63
     assert rendering.origins["spec.network.subdomain"].kind is OriginKind.OPTION
     assert jobset_of(with_options("b" * 23, subdomain="auto"))["spec"]["network"]["subdomain"] != subdomain

@@ -153,8 +153,9 @@ def test_names_are_unique_and_within_the_limits(raw: Object, setting: Setting) -
         mounted = {mount["name"] for each in containers for mount in each.get("volumeMounts", [])}
         assert mounted <= set(volumes)
     assert all(len(each) <= 63 and DNS_1035.fullmatch(each) for each in _pod_names(rendering))
-    host = rendering.proxy_address.removeprefix("grpc://").partition(":")[0]
-    assert len(host) <= 63
+    name = rendering.jobset["metadata"]["name"]
+    subdomain = rendering.jobset["spec"]["network"].get("subdomain", name)
+    assert len(f"{name}-pathways-head-0-0.{subdomain}") <= 63
 
 
 def _pod_names(rendering: Rendering) -> list[str]:
