@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from typing import Any
 
 import click
 
@@ -52,16 +52,11 @@ from gangctl.fit.report import DispatchedFit, FitReport
 def fit(
     *,
     name: ObjectName | None,
-    filenames: tuple[str, ...],
-    queue_files: tuple[str, ...],
-    namespace: str | None,
-    queue: str | None,
     now: bool,
-    fixed_nodes: bool,
-    kueue_namespace: str,
     form: str,
     cluster: options.ClusterFlags,
     workers: tuple[options.Worker, ...],
+    **given: Any,
 ) -> None:
     """Say whether a JobSet can be admitted, ever and now.
 
@@ -88,11 +83,10 @@ def fit(
       gangctl fit train --context manager --worker west --worker east=east-context
     """  # noqa: D301 -- \b keeps the lines of a paragraph apart
     live = name is not None or cluster.given
-    _check_usage(name, filenames, queue_files, live=live)
+    question = Question(name.name if name is not None else None, **given)
+    _check_usage(question, live=live)
     if workers and not live:
         raise click.UsageError("--worker needs the cluster that dispatches: NAME, --kubeconfig or --context")
-    jobset = name.name if name is not None else None
-    question = Question(jobset, filenames, queue_files, namespace, queue, kueue_namespace, fixed_nodes)
     if live and workers:
         from gangctl.cli.workerfit import fit_with_workers  # noqa: PLC0415 -- as below
 
@@ -114,8 +108,9 @@ def fit(
         answer_no()
 
 
-def _check_usage(name: ObjectName | None, filenames: Sequence[str], queue_files: Sequence[str], *, live: bool) -> None:
-    if (name is not None) == bool(filenames):
+def _check_usage(question: Question, *, live: bool) -> None:
+    filenames, queue_files = question.filenames, question.queue_files
+    if (question.name is not None) == bool(filenames):
         raise click.UsageError("give the NAME of a JobSet, or files with -f")
     if live and queue_files:
         raise click.UsageError("--queues stands in for a cluster: leave it out, or NAME, --kubeconfig and --context")

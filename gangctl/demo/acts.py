@@ -33,29 +33,28 @@ Attend = Callable[[bool], Awaitable[None]]
 """Awaited at every poll: runs the pods, and ends those of complete JobSets if allowed."""
 
 
+@dataclass(slots=True)
 class Act:
-    """The scenario once, with or without gangs."""
+    """The scenario, with or without gangs."""
 
-    def __init__(self, stage: Stage, display: Display, patience: Patience, attend: Attend) -> None:
-        """Play on ``stage``."""
-        self._stage = stage
-        self._display = display
-        self._patience = patience
-        self._attend = attend
-        self._began = 0.0
+    stage: Stage
+    display: Display
+    patience: Patience
+    attend: Attend
+    _began: float = 0.0
 
     async def play(self, *, gangs: bool) -> Result:
         """Run it; the JobSets are not deleted."""
         self._began = _now()
-        await self._stage.create_jobsets(gangs=gangs)
-        full = await self._watch(self._patience.quiet, may_finish=False)
-        last = await self._watch(self._patience.gangs if gangs else self._patience.quiet, may_finish=True)
+        await self.stage.create_jobsets(gangs=gangs)
+        full = await self._watch(self.patience.quiet, may_finish=False)
+        last = await self._watch(self.patience.gangs if gangs else self.patience.quiet, may_finish=True)
         return Result(
             gangs=gangs,
             stranded=max(full.stranded, last.stranded),
             finished=last.finished,
             seconds=_now() - self._began,
-            events=await self._stage.events(),
+            events=await self.stage.events(),
         )
 
     async def play_both(
@@ -65,18 +64,18 @@ class Act:
 
         ``if_full`` is said when the first act ends with every place held.
         """
-        self._display.begin(without)
+        self.display.begin(without)
         first = await self.play(gangs=False)
-        self._display.end(str(first))
-        if if_full and first.stranded == sum(self._stage.places.values()):
-            self._display.say(if_full)
-        await self._stage.clear()
-        self._display.begin(with_gangs)
+        self.display.end(str(first))
+        if if_full and first.stranded == sum(self.stage.places.values()):
+            self.display.say(if_full)
+        await self.stage.clear()
+        self.display.begin(with_gangs)
         async with gangctl:
             second = await self.play(gangs=True)
-            self._display.end(str(second))
+            self.display.end(str(second))
             # gangctl deletes its own objects afterwards.
-            await self._stage.clear()
+            await self.stage.clear()
         return first, second
 
     async def _watch(self, patience: float, *, may_finish: bool) -> Sight:
@@ -84,12 +83,12 @@ class Act:
         last: Sight | None = None
         quiet, looked = 0.0, _now()
         while True:
-            await self._attend(may_finish)
-            sight = await self._stage.look()
+            await self.attend(may_finish)
+            sight = await self.stage.look()
             moment = _now()
             quiet = quiet + min(moment - looked, _COUNTED_SECONDS) if sight == last else 0.0
             last, looked = sight, moment
-            self._display.show(sight, moment - self._began)
+            self.display.show(sight, moment - self._began)
             if sight.finished == JOBSETS or (sight.arrived and quiet >= patience):
                 return sight
             if not sight.arrived and quiet >= _ARRIVAL_SECONDS:

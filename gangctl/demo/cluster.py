@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 from contextlib import suppress
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from gangctl.client.client import Client, Selection
@@ -23,21 +24,20 @@ _LOOK_SECONDS: Final = 0.1
 _CLEAR_SECONDS: Final = 60.0
 
 
+@dataclass(slots=True)
 class Stage:
-    """One namespace of a cluster, and its places: the number of demo pods that fit on each node."""
+    """A namespace of a cluster, which exists, and its places: the number of demo pods that fit on each node."""
 
-    def __init__(self, client: Client, namespace: str, places: Mapping[str, int], placement: Placement) -> None:
-        """Use ``namespace``, which exists."""
-        self.client = client
-        self.namespace = namespace
-        self.places = places
-        self._placement = placement
-        self._ended: set[str] = set()
+    client: Client
+    namespace: str
+    places: Mapping[str, int]
+    placement: Placement
+    _ended: set[str] = field(default_factory=set)
 
     async def create_jobsets(self, *, gangs: bool) -> None:
         """Create all JobSets at once."""
         self._ended.clear()
-        bodies = [jobset(name, self._placement, gangs=gangs) for name in NAMES]
+        bodies = [jobset(name, self.placement, gangs=gangs) for name in NAMES]
         await asyncio.gather(*(self.client.create(JOBSETS, body, self.namespace) for body in bodies))
 
     async def pods(self) -> list[dict[str, Any]]:

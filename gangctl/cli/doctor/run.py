@@ -13,7 +13,7 @@ from gangctl.cli.doctor.canary import run_canary
 from gangctl.cli.doctor.checks import CHECKS
 from gangctl.cli.doctor.facts import Facts
 from gangctl.cli.doctor.gathering import cluster, gangs, installed
-from gangctl.cli.doctor.gathering.gatherer import Gatherer, Place
+from gangctl.cli.doctor.gathering.gatherer import Gatherer
 from gangctl.cli.doctor.outcome import examine, overall
 from gangctl.cli.doctor.report import DoctorReport, check_report
 from gangctl.cli.doctor.subjects import Subject
@@ -65,7 +65,7 @@ def look(
 
     async def ask(client: Client, config: ClusterConfig) -> DoctorReport:
         home = namespace or config.namespace or "default"
-        gatherer = Gatherer(client, Place(home, gangctl_namespace, kueue_namespace), READERS)
+        gatherer = Gatherer(client, home, gangctl_namespace, kueue_namespace, READERS)
         # It shows whether the cluster is reachable.
         await gatherer.fact("version")
         wanted = {name for each in subjects for name in CHECKS[each.id].facts}

@@ -25,7 +25,6 @@ from gangctl.client.client import Client, Selection
 from gangctl.client.resources import JOBSETS, PODS
 from gangctl.errors import ForbiddenError, NotFoundError
 from gangctl.fit import verdict
-from gangctl.fit.quotas import Quotas
 from gangctl.fit.report import API_VERSION
 from gangctl.fit.tree import quotas_of
 from gangctl.kueue import names
@@ -147,11 +146,6 @@ class View(QueueIndex):
         self.now = now
         self.jobsets = jobsets or JobSets()
 
-    @property
-    def quotas(self) -> Quotas:
-        """All quotas, and their usage."""
-        return self.snapshot.quotas
-
     def of_cluster_queue(self, queue: ClusterQueue) -> QueueReport:
         """The summary of a ClusterQueue."""
         # An open LocalQueue, so that only the ClusterQueue can block.
@@ -193,8 +187,8 @@ class View(QueueIndex):
     def _quotas(self, queue: ClusterQueue) -> list[QuotaReport]:
         found: list[QuotaReport] = []
         for (flavor, resource), quota in quotas_of(queue.groups).items():
-            used = self.quotas.used(queue.name, flavor, resource)
-            ceiling = self.quotas.ceiling(queue.name, flavor, resource).amount
+            used = self.snapshot.quotas.used(queue.name, flavor, resource)
+            ceiling = self.snapshot.quotas.ceiling(queue.name, flavor, resource).amount
             found.append(
                 {
                     "flavor": flavor,
@@ -203,7 +197,7 @@ class View(QueueIndex):
                     "nominal": quota.nominal,
                     "borrowed": max(0, used - quota.nominal),
                     "borrowable": None if ceiling is None else max(0, ceiling - quota.nominal),
-                    "free": max(0, self.quotas.available(queue.name, flavor, resource)),
+                    "free": max(0, self.snapshot.quotas.available(queue.name, flavor, resource)),
                 }
             )
         return found
@@ -291,7 +285,7 @@ class View(QueueIndex):
 
     def _borrowers(self, queue: ClusterQueue) -> list[BorrowerReport]:
         found: list[BorrowerReport] = []
-        for name in self.quotas.tree(queue.name):
+        for name in self.snapshot.quotas.tree(queue.name):
             each = self.cluster_queues[name]
             found += [
                 {

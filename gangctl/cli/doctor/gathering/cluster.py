@@ -73,7 +73,7 @@ async def _first(gatherer: Gatherer, resource: Resource) -> str:
     try:
         return await _first_of(gatherer.client, resource, None)
     except ForbiddenError:
-        return await _first_of(gatherer.client, resource, gatherer.place.namespace)
+        return await _first_of(gatherer.client, resource, gatherer.namespace)
 
 
 async def _first_of(client: Client, resource: Resource, namespace: str | None) -> str:
@@ -101,7 +101,7 @@ async def pod_field(gatherer: Gatherer) -> PodField:
 
 
 async def _prove(gatherer: Gatherer, generation: Generation) -> PodField | None:
-    namespace, field = gatherer.place.namespace, ADAPTERS[generation].reference_field
+    namespace, field = gatherer.namespace, ADAPTERS[generation].reference_field
     try:
         answer = await gatherer.client.create(JOBS, proof_job(generation, namespace), namespace, dry_run=True)
     except ForbiddenError as error:
@@ -117,7 +117,7 @@ async def job_policy(gatherer: Gatherer) -> JobPolicy:
     """Whether the API server names the group of a Job that is like those of gangs."""
     if not await gatherer.client.discovery.serves(MUTATING_ADMISSION_POLICIES):
         return JobPolicy(served=False)
-    namespace = gatherer.place.namespace
+    namespace = gatherer.namespace
     sent = f"a Job with a stamp, sent with dryRun=All in namespace {namespace},"
     try:
         answer = await gatherer.client.create(JOBS, stamped_proof_job(namespace), namespace, dry_run=True)
@@ -130,7 +130,7 @@ async def job_policy(gatherer: Gatherer) -> JobPolicy:
 
 
 async def _by_schema(gatherer: Gatherer, generation: Generation) -> PodField:
-    field, namespace = ADAPTERS[generation].reference_field, gatherer.place.namespace
+    field, namespace = ADAPTERS[generation].reference_field, gatherer.namespace
     document = await gatherer.client.discovery.openapi_v3("api/v1")
     known = field in _properties(document, "io.k8s.api.core.v1.PodSpec")
     how = f"the OpenAPI schema of pods {'has' if known else 'does not have'} spec.{field}"
@@ -160,7 +160,7 @@ async def jobset_schedules(gatherer: Gatherer) -> bool:
 
 async def dry_run(gatherer: Gatherer) -> DryRun:
     """Result of a dry run of a JobSet that requests a gang."""
-    namespace = gatherer.place.namespace
+    namespace = gatherer.namespace
     if JOBSETS.version not in await gatherer.seen("jobset_versions"):
         return DryRun(refusal=f"{JOBSET_API_VERSION} is not served")
     try:
@@ -186,7 +186,7 @@ async def rights(gatherer: Gatherer) -> tuple[Right, ...]:
     queues = VERSION in await gatherer.seen("kueue_versions")
     own = await gatherer.fact("gangctl_namespace")
     own = own if isinstance(own, str) else OWN_NAMESPACE
-    wanted = list(_wanted(gatherer.place.namespace, own, await generation(gatherer), queues=queues))
+    wanted = list(_wanted(gatherer.namespace, own, await generation(gatherer), queues=queues))
     allowed = await all_of(_ask(gatherer.client, *each[:3]) for each in wanted)
     return tuple(
         Right(verb, resource.qualified_name, namespace, commands, each)

@@ -30,7 +30,7 @@ async def gangs(gatherer: Gatherer) -> Gangs:
     try:
         state = await reader.read()
     except ForbiddenError:
-        namespace = gatherer.place.namespace
+        namespace = gatherer.namespace
         reader, where = Reader(gatherer.client, Scope(namespace)), f"in namespace {namespace}"
         state = await reader.read()
     except ClusterUnavailableError as error:

@@ -52,21 +52,17 @@ async def all_of(requests: Iterable[Awaitable[T]]) -> list[T]:
     return [each for each in ends if not isinstance(each, BaseException)]
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
-    """Namespaces: ``namespace`` is for dry runs, ``gangctl_namespace`` None to discover it."""
+@dataclass(slots=True)
+class Gatherer:
+    """Facts by name, each read by its reader on first use, and cached.
 
+    ``namespace`` is for dry runs, ``gangctl_namespace`` None to discover it.
+    """
+
+    client: Client
     namespace: str
     gangctl_namespace: str | None
     kueue_namespace: str
-
-
-@dataclass(slots=True)
-class Gatherer:
-    """Facts by name, each read by its reader on first use, and cached."""
-
-    client: Client
-    place: Place
     readers: Mapping[str, Callable[[Gatherer], Awaitable[Any]]]
     _tasks: dict[str, asyncio.Task[Any]] = field(default_factory=dict)
 
@@ -93,7 +89,7 @@ class Gatherer:
         try:
             page = await self.client.list(resource, selection=selection)
         except ForbiddenError:
-            page = await self.client.list(resource, self.place.namespace, selection=selection)
+            page = await self.client.list(resource, self.namespace, selection=selection)
         return page.items
 
     async def _read(self, name: str) -> Any:

@@ -63,8 +63,8 @@ async def _ready(gatherer: Gatherer, namespace: str, name: str) -> int:
 
 async def gangctl_namespace(gatherer: Gatherer) -> str:
     """From the flag, from its webhooks' Service, or the default outside of a cluster."""
-    if gatherer.place.gangctl_namespace is not None:
-        return gatherer.place.gangctl_namespace
+    if gatherer.gangctl_namespace is not None:
+        return gatherer.gangctl_namespace
     everything = await gatherer.fact("configurations")
     if isinstance(everything, tuple) and (services := hooks.services(hooks.ours(everything))):
         return min(services)[0]
@@ -79,7 +79,7 @@ async def deployments(gatherer: Gatherer) -> tuple[Deployment, ...]:
     """In the readable namespaces of gangctl, JobSet and Kueue; ForbiddenError if there are none."""
     everything = await gatherer.fact("configurations")
     services = hooks.services(everything) if isinstance(everything, tuple) else set()
-    known = {OWN_NAMESPACE, JOBSET_NAMESPACE, gatherer.place.kueue_namespace}
+    known = {OWN_NAMESPACE, JOBSET_NAMESPACE, gatherer.kueue_namespace}
     mine = hooks.services([*hooks.ours(everything), *hooks.of_jobset(everything)]) if services else set()
     namespaces = sorted(known | {namespace for namespace, _ in mine})
     found = await asyncio.gather(*(_deployments(gatherer, each) for each in namespaces), return_exceptions=True)
@@ -168,7 +168,7 @@ async def kueue_configuration(gatherer: Gatherer) -> KueueConfiguration:
     if not await _has_kueue(gatherer):
         return read_configuration(None)
     try:
-        found = await gatherer.client.get(kinds.CONFIG_MAPS, kinds.CONFIG_NAME, gatherer.place.kueue_namespace)
+        found = await gatherer.client.get(kinds.CONFIG_MAPS, kinds.CONFIG_NAME, gatherer.kueue_namespace)
     except NotFoundError:
         return read_configuration(None)
     text = (found.get("data") or {}).get(kinds.CONFIG_KEY)
