@@ -221,7 +221,9 @@ def _condition(condition: Condition) -> PathwaysCondition:
 def status_section(seen: Seen, report: PathwaysStatus) -> Section:
     """What a person reads."""
     what = "PathwaysJob" if seen.pathways_job is not None else "JobSet of Pathways"
-    lines = [": ".join(filter(None, (report["reason"], report["message"])))] if report["reason"] else []
+    lines = []
+    if report["reason"] or report["message"]:
+        lines.append(f"{report['reason']}: {report['message']}" if report["message"] else report["reason"])
     if seen.jobset is not None:
         slices = report["slices"]
         missing = f" ({slices['mayBeMissing']} may be missing)" if slices["mayBeMissing"] else ""
