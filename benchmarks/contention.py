@@ -56,6 +56,6 @@ def measure(name: str, minors: Sequence[str]) -> tuple[Table, tuple[float, ...],
     table.remarks.append(
         f"{JOBSETS} JobSets of {PODS} pods with one CPU each, {CPUS} CPUs, kubelets that are played; what is stranded "
         "is counted when the scheduler can place nothing more. A JobSet may finish once all its pods are bound. "
-        "Each act ran once: how often JobSets without gangctl strand each other is not told."
+        "Each act ran once: how often JobSets without gangctl strand each other is not known."
     )
     return table, tuple(float(each.stranded) for _, each in results), tuple(float(each.stranded) for each, _ in results)
