@@ -21,13 +21,13 @@ from benchmarks.budgets import limit_of
 from benchmarks.chart import Axis, Chart, distribution
 from benchmarks.result import Figure, Findings, Observed, percentile
 from benchmarks.table import Table
-from gangctl.policy.crd import definitions
 from tests.controlplane.api import ApiFailure, Object, path_of
 from tests.controlplane.minors import NEWEST
 from tests.controlplane.plane import ControlPlane
 from tests.controlplane.wait import NotYet, wait_for
 from tests.jobsets import jobset, rj
 from tests.live.gangctl import Gangctl, create_namespaces
+from tests.manifests.definitions.policies import definitions
 from tests.policies.native import BINDINGS, POLICIES, policy_of
 from tests.policies.pack import native
 

@@ -20,7 +20,6 @@ from benchmarks.result import Figure, Findings, Observed, percentile
 from benchmarks.table import Table
 from gangctl.evaluation.evaluator import PolicyEvaluator
 from gangctl.evaluation.options import EvaluatorOptions
-from gangctl.policy.crd import definitions
 from gangctl.policy.loaded import PolicySet
 from tests.controlplane.api import path_of
 from tests.controlplane.minors import NEWEST
@@ -30,6 +29,7 @@ from tests.evaluation.evaluators import document, until_warm
 from tests.evaluation.scripted import review
 from tests.jobsets import jobset, rj
 from tests.live.gangctl import Gangctl, create_namespaces
+from tests.manifests.definitions.policies import definitions
 
 CLIENTS: Final = 6
 LETTERS: Final = 400_000

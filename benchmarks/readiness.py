@@ -23,7 +23,6 @@ from benchmarks.meters import Admission, Scrape, Usage, end, percentiles, scrape
 from benchmarks.result import Figure, Findings, Observed, percentile
 from benchmarks.table import Table
 from benchmarks.yardsticks import listing
-from gangctl.controllers.readiness.gangobjects import definitions
 from tests.controlplane import manifests
 from tests.controlplane.api import path_of
 from tests.controlplane.build import ensure_manifests
@@ -33,6 +32,7 @@ from tests.controlplane.wait import NotYet, wait_for
 from tests.live.admission import install
 from tests.live.definitions import serve
 from tests.live.gangctl import USER, Gangctl, prepare
+from tests.manifests.definitions.gangs import definitions
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,7 @@
 A GangPolicy is a ValidatingAdmissionPolicy and its one binding in one object, with the
 fields, the limits and the defaults of those, plus names of rules and ``defaults``. The
 models know types, sizes and words; what spans several fields is in :mod:`gangctl.policy.reading`.
-The CustomResourceDefinitions are written from them (:mod:`gangctl.policy.crd`).
+The CustomResourceDefinitions under ``manifests/`` are written from them.
 """
 
 from __future__ import annotations

@@ -6,10 +6,11 @@ from typing import Annotated, Any, Literal, TypedDict
 
 import pytest
 
-from gangctl.api.reportschema import SIGNED, Definitions, object_schema
+from gangctl.api.reportschema import SIGNED
 from gangctl.fit.report import Identity as OfFit
 from gangctl.gang.report import Identity as OfPlan
 from tests.cli.schema import violations
+from tests.reportschema import Definitions, object_schema
 from tests.rows import each
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from gangctl.api.reportschema import Definitions, object_schema
 from gangctl.cli.doctor.report import DoctorReport
 from gangctl.cli.gangs.description import DescribedGang
 from gangctl.cli.gangs.summary import KIND as TOP
@@ -30,6 +29,7 @@ from gangctl.gang.report import KIND as PLAN
 from gangctl.gang.report import PlanReport
 from gangctl.readiness.report import KIND as GANG
 from gangctl.readiness.report import Gang
+from tests.reportschema import Definitions, object_schema
 
 OF_COMMANDS: Final[Mapping[str, str]] = {
     "describe": "describe",

@@ -26,7 +26,6 @@ from gangctl.controllers.policy_sources import (
     wanted_by,
 )
 from gangctl.errors import NotFoundError
-from gangctl.policy.crd import definitions
 from gangctl.policy.load import load_policy
 from gangctl.policy.loaded import LoadedPolicy, PolicySet
 from gangctl.policy.params import ParamsError
@@ -35,6 +34,7 @@ from gangctl.runtime.controller import Controller, ControllerOptions, WorkQueue
 from gangctl.runtime.informer import InformerOptions
 from gangctl.sandbox.server import Sandbox, SandboxOptions
 from tests.controlplane.wait import NotYet, wait_for
+from tests.manifests.definitions.policies import definitions
 
 CONFIG_MAPS = Resource("", "v1", "configmaps", "ConfigMap")
 QUICK = InformerOptions(base_delay_seconds=0.02, cap_delay_seconds=0.05)

@@ -18,7 +18,6 @@ from gangctl.client.transport import Transport
 from gangctl.controllers.policy_sources import GANG_POLICIES
 from gangctl.controllers.scan import POLICY_REPORTS, PolicyScan, Reports, ScanMetrics, ScanOptions
 from gangctl.errors import InvalidError
-from gangctl.policy.crd import definitions
 from gangctl.policy.load import load_policy
 from gangctl.policy.loaded import LoadedPolicy
 from gangctl.policy.verdict import Action, Finding, Outcome, Result
@@ -26,6 +25,7 @@ from gangctl.sandbox.faults import Match, error
 from gangctl.sandbox.server import Sandbox, SandboxOptions
 from tests.controlplane.wait import wait_for
 from tests.jobsets import jobset, rj
+from tests.manifests.definitions.policies import definitions
 from tests.policy.reportcrd import policy_report_definition
 
 POLICY = {

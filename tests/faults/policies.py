@@ -9,10 +9,10 @@ from typing import Any
 from unittest.mock import patch
 
 from gangctl.evaluation.options import EvaluatorOptions
-from gangctl.policy.crd import definitions
 from gangctl.sandbox.api import Api
 from gangctl.sandbox.caller import Caller
 from gangctl.sandbox.errors import StatusError
+from tests.manifests.definitions.policies import definitions
 from tests.policy.reportcrd import policy_report_definition
 
 Object = dict[str, Any]

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Final
 
-from gangctl.policy.crd import EXCEPTIONS, POLICIES, definitions
 from gangctl.policy.model import API_VERSION
 from tests.controlplane.api import ApiFailure, Object, path_of
 from tests.controlplane.plane import ControlPlane
@@ -16,6 +15,7 @@ from tests.live.cluster import JOBSETS
 from tests.live.definitions import serve
 from tests.live.gangctl import OWN_NAMESPACE, create_namespaces, prepare
 from tests.live.observe import webhooks_noticed
+from tests.manifests.definitions.policies import EXCEPTIONS, POLICIES, definitions
 
 _REGISTRATIONS: Final = tuple(
     path_of("admissionregistration.k8s.io/v1", plural)

@@ -9,7 +9,6 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from gangctl.policy.crd import definitions
 from tests.cli.run import Answer, process
 from tests.controlplane.api import Answer as Response
 from tests.controlplane.api import ApiFailure, Object, path_of
@@ -18,6 +17,7 @@ from tests.jobsets import jobset, rj
 from tests.live.cluster import JOBSETS, Cluster
 from tests.live.definitions import serve
 from tests.live.gangctl import Gangctl
+from tests.manifests.definitions.policies import definitions
 
 GROUP: Final = "gangctl.dev/v1alpha1"
 REPORTS: Final = "wgpolicyk8s.io/v1alpha2"

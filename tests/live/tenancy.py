@@ -11,7 +11,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from gangctl.policy.crd import definitions
 from tests.cases import object_name
 from tests.controlplane.api import UNREACHABLE, ApiFailure, Object, path_of
 from tests.controlplane.nodes import NODES, add_nodes
@@ -25,6 +24,7 @@ from tests.live.gangctl import create_namespaces
 from tests.live.observe import foreign_workload
 from tests.live.policed import GROUP
 from tests.live.tenants import Gang
+from tests.manifests.definitions.policies import definitions
 
 SLOW: Final = "team-slow"
 """Where a policy applies that runs away."""

@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 
-from gangctl.controllers.readiness.gangobjects import definitions
 from tests.cli.publishedschemas import schema_of
 from tests.cli.schema import violations
 from tests.controlplane.api import ApiFailure, Object
@@ -26,6 +25,7 @@ from tests.live.cluster import JOBSETS, Cluster
 from tests.live.definitions import serve, withdraw
 from tests.live.gangctl import USER, Gangctl, create_namespaces, prepare
 from tests.live.rights import Right, missing, not_in_a_loop, refusals
+from tests.manifests.definitions.gangs import definitions
 from tests.manifests.kubectl import Kubectl
 
 pytestmark = [pytest.mark.controlplane, pytest.mark.xdist_group("gang-objects")]

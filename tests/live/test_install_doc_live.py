@@ -12,7 +12,6 @@ from pathlib import Path
 
 import pytest
 
-from gangctl.policy.crd import definitions
 from tests.controlplane.api import ApiFailure, path_of
 from tests.controlplane.wait import wait_for
 from tests.jobsets import jobset, rj
@@ -21,6 +20,7 @@ from tests.live.definitions import path_of_definition, withdraw
 from tests.live.gangctl import OWN_NAMESPACE
 from tests.live.installed import is_gone, registered
 from tests.live.workplace import Workplace
+from tests.manifests.definitions.policies import definitions
 from tests.manifests.files import ROOT
 
 pytestmark = pytest.mark.controlplane

@@ -10,8 +10,6 @@ from itertools import count
 
 import pytest
 
-from gangctl.controllers.checks.activity import definitions
-from gangctl.policy.crd import definitions as policy_definitions
 from tests.cases import object_name
 from tests.controlplane.plane import ControlPlane
 from tests.controlplane.wait import NotYet, wait_for
@@ -25,6 +23,8 @@ from tests.live.proxy import Proxy
 from tests.live.queued import known_to_kueue
 from tests.live.rights import Right, missing
 from tests.live.test_crash_live import Assassin, Condition, kill_after_each_write
+from tests.manifests.definitions.admissionparameters import definitions
+from tests.manifests.definitions.policies import definitions as policy_definitions
 
 pytestmark = [pytest.mark.controlplane, pytest.mark.xdist_group("kueue-check")]
 

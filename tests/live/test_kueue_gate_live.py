@@ -10,7 +10,6 @@ from itertools import count
 
 import pytest
 
-from gangctl.policy.crd import definitions
 from tests.cases import object_name
 from tests.controlplane.api import ApiFailure
 from tests.controlplane.plane import ControlPlane
@@ -25,6 +24,7 @@ from tests.live.observe import foreign_workload, said
 from tests.live.proxy import Proxy
 from tests.live.rights import missing
 from tests.live.test_crash_live import Assassin, Condition, kill_after_each_write
+from tests.manifests.definitions.policies import definitions
 
 pytestmark = [pytest.mark.controlplane, pytest.mark.xdist_group("kueue-gate")]
 

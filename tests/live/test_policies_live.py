@@ -13,7 +13,6 @@ from typing import Final
 
 import pytest
 
-from gangctl.policy.crd import definitions
 from tests.controlplane.api import ApiFailure, Object, path_of
 from tests.controlplane.components.addon import remove_namespace
 from tests.controlplane.plane import ControlPlane
@@ -22,6 +21,7 @@ from tests.live.cluster import JOBSETS, Cluster, refused
 from tests.live.definitions import serve, withdraw
 from tests.live.gangctl import USER, Gangctl, create_namespaces, prepare
 from tests.live.policed import GROUP, PLAIN, REPORTS, Policed, policing
+from tests.manifests.definitions.policies import definitions
 from tests.manifests.kubectl import Kubectl
 from tests.policy.reportcrd import policy_report_definition
 

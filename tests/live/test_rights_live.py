@@ -14,7 +14,6 @@ from typing import Final
 import pytest
 
 from gangctl.api.scheduling import Owner, metadata
-from gangctl.pathways.definition import definitions as pathways_definitions
 from gangctl.pathways.words import API_VERSION, PLURAL
 from tests.cases import object_name
 from tests.controlplane.api import ApiClient, ApiFailure
@@ -40,6 +39,7 @@ from tests.live.pathways_place import foreign_jobset, owner_of
 from tests.live.rights import Right, granted, known, missing, not_in_a_loop, refusals, used
 from tests.live.rights_checks import Check
 from tests.live.rights_stage import COMPOSITES, Stage, together
+from tests.manifests.definitions.pathwaysjobs import definitions as pathways_definitions
 from tests.pathways.samples import pathways_job
 from tests.policy.reportcrd import policy_report_definition
 from tests.rows import short

@@ -7,10 +7,10 @@ from typing import Any
 
 import yaml
 
-from gangctl.controllers.checks.activity import definitions as check_definitions
-from gangctl.controllers.readiness.gangobjects import definitions as gang_definitions
-from gangctl.pathways.definition import definitions as pathways_definitions
-from gangctl.policy.crd import definitions
+from tests.manifests.definitions.admissionparameters import definitions as check_definitions
+from tests.manifests.definitions.gangs import definitions as gang_definitions
+from tests.manifests.definitions.pathwaysjobs import definitions as pathways_definitions
+from tests.manifests.definitions.policies import definitions
 from tests.manifests.files import MANIFESTS
 
 PLACE = MANIFESTS / "policies" / "crds"
@@ -21,7 +21,7 @@ PATHWAYS_PLACE = MANIFESTS / "pathways" / "crds"
 _HEADER = "# Written by `python -m tests.manifests.crds` from gangctl/policy/model.py; a test compares the two.\n"
 _CHECK_HEADER = _HEADER.replace("policy/model.py", "kueue/checks.py")
 _GANG_HEADER = _HEADER.replace("policy/model.py", "readiness/report.py")
-_PATHWAYS_HEADER = _HEADER.replace("policy/model.py", "pathways/definition.py")
+_PATHWAYS_HEADER = _HEADER.replace("gangctl/policy/model.py", "tests/manifests/definitions/pathwaysjobs.py")
 
 
 class _Dumper(yaml.SafeDumper):

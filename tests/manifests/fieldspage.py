@@ -9,10 +9,10 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from gangctl.controllers.checks.activity import definitions as check_definitions
-from gangctl.controllers.readiness.gangobjects import definitions as gang_definitions
-from gangctl.pathways.definition import definitions as pathways_definitions
-from gangctl.policy.crd import definitions as policy_definitions
+from tests.manifests.definitions.admissionparameters import definitions as check_definitions
+from tests.manifests.definitions.gangs import definitions as gang_definitions
+from tests.manifests.definitions.pathwaysjobs import definitions as pathways_definitions
+from tests.manifests.definitions.policies import definitions as policy_definitions
 
 DIRECTORY: Final = Path(__file__).parents[2] / "docs" / "reference"
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from gangctl.pathways.accelerators.slices import MACHINE_TYPES_OF_JOBS
-from gangctl.pathways.definition import definitions
 from gangctl.pathways.job import ComponentType, DeploymentMode
 from tests.manifests.crds import PATHWAYS_PLACE, render_for_pathways
+from tests.manifests.definitions.pathwaysjobs import definitions
 from tests.manifests.files import one
 from tests.pathways.upstream_definition import upstream_definition
 

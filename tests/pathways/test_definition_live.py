@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 from gangctl.pathways.accelerators.slices import MACHINE_TYPES_OF_JOBS, of_job
-from gangctl.pathways.definition import definitions
 from gangctl.pathways.words import API_VERSION, PLURAL
 from tests.controlplane.api import ApiFailure, Object, path_of
 from tests.controlplane.plane import ControlPlane
 from tests.controlplane.wait import NotYet, wait_for
 from tests.live.definitions import serve
+from tests.manifests.definitions.pathwaysjobs import definitions
 from tests.pathways.refused import REFUSED
 from tests.pathways.samples import component, container, pathways_job, template
 from tests.pathways.upstream_definition import upstream_definition

@@ -12,12 +12,12 @@ from typing import Any
 
 import pytest
 
-from gangctl.policy.crd import definitions
 from gangctl.policy.model import GangPolicy, GangPolicyException
 from tests.controlplane.api import ApiFailure, path_of
 from tests.controlplane.plane import ControlPlane
 from tests.controlplane.wait import NotYet, wait_for
 from tests.manifests.crds import PLACE, render
+from tests.manifests.definitions.policies import definitions
 from tests.policy.documents import Object, exception, policy, rule
 from tests.rows import each
 

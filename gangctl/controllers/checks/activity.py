@@ -26,35 +26,14 @@ from gangctl.kueue.checks import (
     API_VERSION,
     DEFAULTS,
     PLURAL,
-    GangAdmissionParameters,
     GangAdmissionParametersSpec,
     is_ours,
     read_parameters,
 )
 from gangctl.kueue.names import PARAMETERS_KIND
 from gangctl.kueue.objects import AdmissionCheck
-from gangctl.policy.crd import column, definition
 from gangctl.runtime.controller import Action, await_change, requeue
 from gangctl.runtime.informer import InformerObserver, InformerOptions, Store
-
-
-def definitions() -> dict[str, dict[str, Any]]:
-    """The definition by file name."""
-    return {
-        f"{PLURAL}.yaml": definition(
-            GangAdmissionParameters,
-            PLURAL,
-            short_names=["gangparams"],
-            columns=[
-                column("Timeout", ".spec.timeoutSeconds", "How long quota is held for a gang.", "integer"),
-                column("On failure", ".spec.onFailure", "What follows a timeout or a denial."),
-                column("Retries", ".spec.maxRetries", "Retries in a row.", "integer"),
-                column("Age", ".metadata.creationTimestamp", "", "date"),
-            ],
-            status=False,
-        )
-    }
-
 
 _GROUP, _VERSION = API_VERSION.split("/")
 GANG_ADMISSION_PARAMETERS: Final = Resource(_GROUP, _VERSION, PLURAL, PARAMETERS_KIND, namespaced=False)

@@ -14,7 +14,7 @@ from gangctl.client.client import Client, Settings
 from gangctl.client.config import load_cluster
 from gangctl.client.resources import CUSTOM_RESOURCE_DEFINITIONS, JOBS, JOBSETS, NAMESPACES, Resource
 from gangctl.client.transport import Transport
-from gangctl.controllers.checks.activity import GANG_ADMISSION_PARAMETERS, Checks, definitions, parameter_source
+from gangctl.controllers.checks.activity import GANG_ADMISSION_PARAMETERS, Checks, parameter_source
 from gangctl.controllers.checks.workloads import FIELD_MANAGER, WorkloadChecks
 from gangctl.controllers.queues.kinds import ADMISSION_CHECKS, QUEUED_WORKLOADS
 from gangctl.errors import NotFoundError
@@ -29,6 +29,7 @@ from gangctl.sandbox.server import Sandbox, SandboxOptions
 from tests.controllers.queues.definitions import definition
 from tests.controlplane.wait import NotYet, wait_for
 from tests.jobsets import jobset, rj
+from tests.manifests.definitions.admissionparameters import definitions
 
 Object = dict[str, Any]
 

@@ -11,7 +11,7 @@ from typing import Any
 from gangctl.api.jobset import JobSet
 from gangctl.client.client import Client
 from gangctl.controllers.caches import project_jobset
-from gangctl.controllers.readiness.gangobjects import GangObjects, definitions
+from gangctl.controllers.readiness.gangobjects import GangObjects
 from gangctl.gang.reasons import Reason
 from gangctl.readiness.result import Cause, Counts, GangPhase, Readiness
 from gangctl.runtime.controller import ControllerObserver
@@ -21,6 +21,7 @@ from gangctl.sandbox.server import Sandbox
 from tests.controllers.stage import NAMESPACE, USER, beside, stage, while_leading
 from tests.faults import virtual_time
 from tests.jobsets import jobset, rj
+from tests.manifests.definitions.gangs import definitions
 
 Object = dict[str, Any]
 GANGS = "gangs.gangctl.dev"

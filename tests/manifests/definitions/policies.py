@@ -6,8 +6,8 @@ defaults it writes, and the rules over several fields, in CEL within its cost li
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, Final, Literal
+from collections.abc import Mapping
+from typing import Any, Final
 
 from pydantic import BaseModel
 
@@ -15,7 +15,6 @@ from gangctl.api.meta import JOBSET_GROUP
 from gangctl.policy.constraints import LABEL_VALUE_CHARACTERS, LabelSelectorRequirement, MatchResources, ResourceRule
 from gangctl.policy.match import JOBSETS
 from gangctl.policy.model import (
-    API_VERSION,
     Accelerator,
     Defaults,
     GangPolicy,
@@ -28,10 +27,8 @@ from gangctl.policy.model import (
     Validation,
 )
 from gangctl.policy.status import PolicyStatus
+from tests.manifests.definitions.resource import Schema, column, definition_of
 
-Schema = dict[str, Any]
-
-GROUP, _, VERSION = API_VERSION.partition("/")
 POLICIES: Final = "gangpolicies"
 EXCEPTIONS: Final = "gangpolicyexceptions"
 
@@ -166,12 +163,6 @@ def definitions() -> dict[str, dict[str, Any]]:
     }
 
 
-def column(name: str, path: str, description: str, kind: str = "string", *, wide: bool = False) -> dict[str, Any]:
-    """A column of ``kubectl get``; ``wide`` is one of ``-o wide`` only."""
-    described = {"description": description} if description else {}
-    return {"name": name, "type": kind, "jsonPath": path, **described, **({"priority": 1} if wide else {})}
-
-
 def definition(
     model: type[BaseModel],
     plural: str,
@@ -185,47 +176,6 @@ def definition(
     return definition_of(
         model.__name__, plural, schema, scope="Cluster", short_names=short_names, columns=columns, status=status
     )
-
-
-def definition_of(
-    kind: str,
-    plural: str,
-    schema: Schema,
-    *,
-    scope: Literal["Cluster", "Namespaced"],
-    short_names: Sequence[str] = (),
-    columns: Sequence[dict[str, Any]],
-    status: bool,
-) -> dict[str, Any]:
-    """The definition of a kind of gangctl's with this structural schema."""
-    short = {"shortNames": list(short_names)} if short_names else {}
-    return {
-        "apiVersion": "apiextensions.k8s.io/v1",
-        "kind": "CustomResourceDefinition",
-        "metadata": {"name": f"{plural}.{GROUP}"},
-        "spec": {
-            "group": GROUP,
-            "scope": scope,
-            "names": {
-                "kind": kind,
-                "listKind": f"{kind}List",
-                "plural": plural,
-                "singular": kind.lower(),
-                **short,
-                "categories": ["gangctl"],
-            },
-            "versions": [
-                {
-                    "name": VERSION,
-                    "served": True,
-                    "storage": True,
-                    "schema": {"openAPIV3Schema": schema},
-                    **({"subresources": {"status": {}}} if status else {}),
-                    "additionalPrinterColumns": list(columns),
-                }
-            ],
-        },
-    }
 
 
 def schema_of(model: type[BaseModel]) -> Schema:

@@ -1,0 +1,1 @@
+"""CustomResourceDefinitions of gangctl's kinds, from its models: what is written under ``manifests/``."""
