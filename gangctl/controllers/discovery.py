@@ -16,8 +16,8 @@ import structlog
 
 from gangctl.api.scheduling import GROUP, TESTED, ApiState, Feature, Generation
 from gangctl.client.client import Client
-from gangctl.client.pacing import Backoff
 from gangctl.client.resources import JOBS, MUTATING_ADMISSION_POLICIES
+from gangctl.controllers.polling import PERIOD_SECONDS, Polling
 from gangctl.controllers.writer import scheduling_resource, scheduling_resources
 from gangctl.errors import ApiError, ForbiddenError, InvalidError, NotFoundError
 from gangctl.gang.generation import (
@@ -33,11 +33,8 @@ from gangctl.gang.generation import (
     stamped_proof_job,
 )
 
-PERIOD_SECONDS: Final = 30.0
 CONFIRM_SECONDS: Final = 2.0
 """A starting API server does not list all its resources at once: a loss counts after two checks."""
-
-_AGAIN_SECONDS: Final = 0.5
 
 log = structlog.get_logger(__name__)
 
@@ -138,7 +135,7 @@ async def _unreadable(client: Client, generation: Generation) -> ApiState | None
     return None
 
 
-class DiscoveryLoop:
+class DiscoveryLoop(Polling):
     """Keeps :attr:`state` current; ``on_change`` is awaited with each new state, the first included."""
 
     def __init__(
@@ -155,42 +152,21 @@ class DiscoveryLoop:
         When gang scheduling, or the policy that writes references, has disappeared, report it only after a second
         check, ``confirm_seconds`` later.
         """
+        super().__init__("gang scheduling", period_seconds)
         self._client = client
         self._own_namespace = own_namespace
         self._on_change = on_change
-        self._period = period_seconds
         self._confirm_seconds = confirm_seconds
-        self._trigger = asyncio.Event()
         self.state = ApiState(None, "discovery has not finished yet")
         self.settled = asyncio.Event()
         """Set once the first check has succeeded."""
 
-    def trigger(self) -> None:
-        """Check now: there is a sign of a change."""
-        self._trigger.set()
+    async def _check(self) -> bool:
+        await self._settle(await self._discover())
+        # An API server takes a moment to notice a policy.
+        return self.state.by_policy or not self.state.policies
 
-    async def run(self) -> None:
-        """Check until cancelled; without an answer of the server the state stays, and the next try comes soon."""
-        again = Backoff(_AGAIN_SECONDS, self._period)
-        while True:
-            self._trigger.clear()
-            try:
-                await self._settle(await self._check())
-                if self.state.policies and not self.state.by_policy:
-                    # An API server takes a moment to notice a policy.
-                    pause = min(again.next(), self._period)
-                else:
-                    again.reset()
-                    pause = self._period
-            except ApiError as error:
-                log.warning("discovery failed", error=str(error), status=error.status)
-                pause = min(again.next(), self._period)
-            try:
-                await asyncio.wait_for(self._trigger.wait(), pause)
-            except TimeoutError:
-                continue
-
-    async def _check(self) -> ApiState:
+    async def _discover(self) -> ApiState:
         found = await discover(self._client, self._own_namespace)
         lost = found.lacks - self.state.lacks if self.settled.is_set() else frozenset()
         if lost or (self.state.available and not found.available) or (self.state.by_policy and not found.by_policy):

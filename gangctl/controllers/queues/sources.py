@@ -20,10 +20,10 @@ import structlog
 
 from gangctl.api.objects import Object
 from gangctl.client.client import EVERYTHING, Client, Selection
-from gangctl.client.pacing import Backoff
 from gangctl.client.resources import NAMESPACES, Resource
 from gangctl.controllers.caches import Observer
 from gangctl.controllers.policy_sources import project_whole
+from gangctl.controllers.polling import PERIOD_SECONDS, Polling
 from gangctl.controllers.queues.kinds import (
     ADMISSION_CHECKS,
     CLUSTER_QUEUES,
@@ -40,7 +40,6 @@ from gangctl.controllers.queues.kinds import (
     RUNTIME_CLASSES,
 )
 from gangctl.controllers.source import RETRY_SECONDS, Source
-from gangctl.errors import ApiError
 from gangctl.kueue.names import GROUP, KUEUE_NAMESPACE, VERSION
 from gangctl.kueue.objects import (
     AdmissionCheck,
@@ -62,28 +61,24 @@ from gangctl.kueue.reading import (
 )
 from gangctl.runtime.informer import InformerObserver, InformerOptions, Store
 
-PERIOD_SECONDS: Final = 30.0
 ABSENT_CHECKS: Final = 3
 """Absence counts after this many checks in a row."""
-_AGAIN_SECONDS: Final = 0.5
 _DOCUMENT: Final = f"apis/{GROUP}/{VERSION}"
 
 log = structlog.get_logger(__name__)
 
 
-class Presence:
+class Presence(Polling):
     """Keeps :attr:`present` current; ``on_change`` is called when it, or the set of served kinds, changes."""
 
     def __init__(
         self, client: Client, on_change: Callable[[], None], *, period_seconds: float = PERIOD_SECONDS
     ) -> None:
         """Check every ``period_seconds``, and at once when :meth:`trigger` is called."""
+        super().__init__("Kueue", period_seconds)
         self._client = client
         self._on_change = on_change
-        self._period = period_seconds
-        self._trigger = asyncio.Event()
         self._missed = 0
-        self._trouble = ""
         self._limit_read = ""
         self.answered = asyncio.Event()
         """Set once the API server has answered."""
@@ -94,29 +89,7 @@ class Presence:
         self.podset_limit: int | None = None
         """How many podsets a Workload of Kueue may have, by its definition."""
 
-    def trigger(self) -> None:
-        """Check now: there is a sign of a change."""
-        self._trigger.set()
-
-    async def run(self) -> None:
-        """Check until cancelled; without an answer of the server the state stays, and the next try comes soon."""
-        again = Backoff(_AGAIN_SECONDS, self._period)
-        while True:
-            self._trigger.clear()
-            try:
-                await self._check()
-                again.reset()
-                pause, self._trouble = self._period, ""
-            except ApiError as error:
-                if str(error) != self._trouble:
-                    log.warning("cannot look for Kueue", error=str(error), status=error.status)
-                pause, self._trouble = min(again.next(), self._period), str(error)
-            try:
-                await asyncio.wait_for(self._trigger.wait(), pause)
-            except TimeoutError:
-                continue
-
-    async def _check(self) -> None:
+    async def _check(self) -> bool:
         resources = await self._client.discovery.resources(GROUP, VERSION)
         self.answered.set()
         served = frozenset(name for each in resources if "/" not in (name := str(each.get("name", "/"))))
@@ -124,10 +97,11 @@ class Presence:
             self._missed = 0
             self._settle(True, served)
             await self._read_limit()
-            return
+            return True
         self._missed += 1
         if self._missed >= ABSENT_CHECKS and self.present is not False:
             self._settle(False, frozenset())
+        return True
 
     def _settle(self, present: bool, served: frozenset[str]) -> None:
         if (present, served) == (self.present, self.served):
@@ -168,10 +142,6 @@ T = TypeVar("T")
 def _labels(raw: dict[str, Any]) -> Mapping[str, str]:
     labels = (raw.get("metadata") or {}).get("labels")
     return {str(key): str(value) for key, value in labels.items()} if isinstance(labels, dict) else {}
-
-
-def _owner(workload: QueuedWorkload) -> list[str]:
-    return [workload.owner_uid] if workload.owner_uid else []
 
 
 def _configuration(raw: dict[str, Any]) -> str:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
-from gangctl.controllers.queues.sources import ABSENT_CHECKS, PERIOD_SECONDS
+from gangctl.controllers.polling import PERIOD_SECONDS
+from gangctl.controllers.queues.sources import ABSENT_CHECKS
 from tests.controllers.queues.definitions import KUEUE, definition
 from tests.faults.virtual_time import run
 from tests.faults.world import ADMIN, World, world
