@@ -14,7 +14,7 @@ from gangctl.client.credentials import StaticCredentials
 from gangctl.client.transport import Transport
 from gangctl.manager.gangs import Clients, Dependencies
 from gangctl.manager.parts import compose
-from gangctl.manager.processmetrics import ProcessMetrics
+from gangctl.manager.processmetrics import register_process_metrics
 from gangctl.manager.settings import load_settings
 from gangctl.runtime.events import EventRecorder
 from gangctl.runtime.metrics import Catalogue, Family, RuntimeMetrics
@@ -38,7 +38,7 @@ async def composed_families() -> tuple[Family, ...]:
     """All of them, within an event loop. Starts nothing and sends no request."""
     catalogue = Catalogue()
     settings = load_settings(EVERYTHING, None)
-    ProcessMetrics(catalogue, settings)
+    register_process_metrics(catalogue, settings)
     client = Client(Transport(StaticCredentials(NOWHERE)))
     compose(
         Dependencies(

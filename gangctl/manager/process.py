@@ -33,8 +33,8 @@ from gangctl.errors import ApiError, ConfigError, LeadershipLostError, NotFoundE
 from gangctl.manager import logs
 from gangctl.manager.gangs import Clients, Dependencies
 from gangctl.manager.parts import Parts, Work, compose
-from gangctl.manager.processmetrics import ProcessMetrics
-from gangctl.manager.securemetrics import SecureMetrics
+from gangctl.manager.processmetrics import measure_lag, register_process_metrics
+from gangctl.manager.securemetrics import serving_metrics
 from gangctl.manager.settings import ControllerSettings, split_address
 from gangctl.manager.webhooks import listening
 from gangctl.runtime.election import ElectionOptions, LeaseElection, ShardElection, unwrapped_leadership_loss
@@ -82,9 +82,12 @@ async def prepared(settings: ControllerSettings) -> AsyncIterator[Process]:
     _check_reachable(settings, config)
     registry = CollectorRegistry()
     metrics = RuntimeMetrics(registry)
-    lag = ProcessMetrics(registry, settings).lag
+    lag = register_process_metrics(registry, settings)
     options = TransportOptions(qps=settings.api_qps, burst=settings.api_burst)
-    async with _task(lag.run(), "loop-lag"), Transport(config, options, on_request=metrics.on_request) as transport:
+    async with (
+        _task(measure_lag(lag.observe), "loop-lag"),
+        Transport(config, options, on_request=metrics.on_request) as transport,
+    ):
         yield Process(settings, config, transport, registry, metrics)
 
 
@@ -247,7 +250,7 @@ class Process:
             return nullcontext()
         # Reviews must not wait behind the writes of gangs, nor those behind them.
         reviews = Client(self._transport, Settings(throttled=False))
-        return SecureMetrics(self._client, reviews, self._settings, own_namespace, self._registry).serving()
+        return serving_metrics(self._client, reviews, self._settings, own_namespace, self._registry)
 
     def _election(self, own_namespace: str, share: Share) -> ShardElection | None:
         if not self._settings.leader_elect:

@@ -261,8 +261,7 @@ class ControllerSettings(BaseModel):
         """Names and addresses that the serving certificate must cover."""
         if self.webhook_url is not None:
             return (urlsplit(self.webhook_url).hostname or "",)
-        base = f"{self.webhook_service}.{own_namespace}"
-        return (f"{base}.svc", f"{base}.svc.cluster.local", base)
+        return service_hosts(self.webhook_service, own_namespace)
 
     def webhooks(self, own_namespace: str) -> WebhookSettings:
         """What shapes the webhooks' configurations."""
@@ -285,6 +284,12 @@ class ControllerSettings(BaseModel):
             jobs_failure_policy="Fail",
             timeout_seconds=self.webhook_timeout,
         )
+
+
+def service_hosts(service: str, namespace: str) -> tuple[str, ...]:
+    """The DNS names of a Service that a certificate for it must cover."""
+    base = f"{service}.{namespace}"
+    return f"{base}.svc", f"{base}.svc.cluster.local", base
 
 
 def _listenable(host: str) -> str:

@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
-from gangctl.manager import processmetrics
+from gangctl.manager import process
 from gangctl.manager.process import Process, prepared
-from gangctl.manager.processmetrics import LoopLag
+from gangctl.manager.processmetrics import measure_lag
 from gangctl.manager.settings import load_settings
 from gangctl.sandbox.caller import Caller, DeleteOptions
 from gangctl.sandbox.errors import StatusError
@@ -324,7 +324,7 @@ async def world(minor: str, directory: Path, *, about: frozenset[str] = frozense
         if built.has_pathways:
             await pathways.define(sandbox.api, ADMIN)
         # A process that looks four times a second how late it is would keep the clock from jumping further than that.
-        seldom = patch.object(processmetrics, "LoopLag", partial(LoopLag, period_seconds=3600))
+        seldom = patch.object(process, "measure_lag", partial(measure_lag, period_seconds=3600))
         try:
             with policies.evaluated_locally() if built.has_policies else nullcontext(), seldom:
                 yield built

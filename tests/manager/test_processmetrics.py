@@ -5,13 +5,13 @@ from __future__ import annotations
 from prometheus_client import CollectorRegistry
 
 from gangctl import __version__
-from gangctl.manager.processmetrics import ProcessMetrics
+from gangctl.manager.processmetrics import register_process_metrics
 from gangctl.manager.settings import load_settings
 
 
 def test_version_features_and_process_metrics_are_exported() -> None:
     registry = CollectorRegistry()
-    metrics = ProcessMetrics(registry, load_settings({"policies": "off", "kueue_gate": True}, None))
+    lag = register_process_metrics(registry, load_settings({"policies": "off", "kueue_gate": True}, None))
     value = registry.get_sample_value
     assert value("gangctl_build_info", {"version": __version__}) == 1
     enabled = {"policies": 0, "kueue": 1, "kueue-gate": 1, "kueue-check": 0, "readiness": 1, "gang-objects": 0}
@@ -19,5 +19,5 @@ def test_version_features_and_process_metrics_are_exported() -> None:
     resident = value("process_resident_memory_bytes")
     assert resident is not None
     assert resident > 1_000_000
-    metrics.lag._observe(0.3)
+    lag.observe(0.3)
     assert value("gangctl_event_loop_lag_seconds_sum") == 0.3

@@ -6,13 +6,13 @@ import asyncio
 
 import pytest
 
-from gangctl.manager.processmetrics import LoopLag
+from gangctl.manager.processmetrics import measure_lag
 from tests.client.clock import VirtualClock, settle
 
 
 async def test_the_lag_of_the_event_loop_is_measured(clock: VirtualClock) -> None:
     reported: list[float] = []
-    task = asyncio.create_task(LoopLag(reported.append, period_seconds=1, clock=clock).run())
+    task = asyncio.create_task(measure_lag(reported.append, period_seconds=1, clock=clock))
     await clock.advance(2)
     assert reported == [0, 0]
     # No other task runs while the clock ticks.
