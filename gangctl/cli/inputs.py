@@ -21,6 +21,8 @@ _SCHEMES: Final = ("http://", "https://")
 STDIN: Final = "<stdin>"
 DEFAULT_NAMESPACE: Final = "default"
 """Namespace of objects in files without one, as in kubectl."""
+_NAMESPACED: Final = frozenset({"JobSet", "Job", "Pod", "PodGroup", "Workload", "Event", "LocalQueue", "LimitRange"})
+"""Kinds of objects of gangs and queues that have a namespace."""
 
 _READ_BYTES: Final = 64 * 2**20
 """Limit of one source: far above the parser's, and stops at an endless pipe."""
@@ -175,6 +177,12 @@ def placed(raw: dict[str, Any], namespace: str | None) -> dict[str, Any]:
     if not namespace or not isinstance(metadata, dict) or metadata.get("namespace"):
         return raw
     return {**raw, "metadata": {**metadata, "namespace": namespace}}
+
+
+def in_default_namespace(raw: dict[str, Any]) -> dict[str, Any]:
+    """An object of a gang or a queue, in ``default`` if its kind has namespaces and it names none."""
+    named = kind_of(raw)[1] in _NAMESPACED and isinstance(raw.get("metadata"), dict)
+    return placed(raw, DEFAULT_NAMESPACE if named else None)
 
 
 def position(document: Document, path: str) -> tuple[int, int]:

@@ -12,7 +12,7 @@ from gangctl.api.documents import Document
 from gangctl.api.emit import to_yaml
 from gangctl.api.meta import JOBSET_NAME
 from gangctl.api.objects import Object, misshapen, object_at
-from gangctl.cli.inputs import DEFAULT_NAMESPACE, kind_of, note_skipped, placed, read_documents
+from gangctl.cli.inputs import in_default_namespace, kind_of, note_skipped, read_documents
 from gangctl.cli.messages import InvalidInputError, plural
 from gangctl.client.resources import JOBSETS
 from gangctl.controllers.queues.kinds import CONFIG_KEY, CONFIG_NAME
@@ -294,7 +294,7 @@ def stock_of(documents: Iterable[Document]) -> Stock:
     others: list[Document] = []
     seen: dict[tuple[str, str, str], Document] = {}
     for document in documents:
-        raw = _with_namespace(document.value)
+        raw = in_default_namespace(document.value)
         problems = list(_problems(document, raw))
         if not problems:
             try:
@@ -313,15 +313,6 @@ def stock_of(documents: Iterable[Document]) -> Stock:
         raise InvalidInputError(lines, f"{plural(len(lines), 'error')} in the queues' files")
     note_skipped(others)
     return _evaluate_completeness(stock)
-
-
-_NAMESPACED: Final = frozenset({"LocalQueue", "Workload", "LimitRange", "Pod", "JobSet"})
-
-
-def _with_namespace(raw: dict[str, Any]) -> dict[str, Any]:
-    """Objects without a namespace are in ``default``."""
-    named = kind_of(raw)[1] in _NAMESPACED and isinstance(raw.get("metadata"), dict)
-    return placed(raw, DEFAULT_NAMESPACE if named else None)
 
 
 def _evaluate_completeness(stock: Stock) -> Stock:

@@ -15,7 +15,7 @@ from gangctl.api.scheduling_versions import ADAPTERS
 from gangctl.cli.gangs.capacity import compare_with_nodes
 from gangctl.cli.gangs.cluster import project_stored, take
 from gangctl.cli.gangs.state import GangState, modern, read_event
-from gangctl.cli.inputs import DEFAULT_NAMESPACE, kind_of, note_skipped, placed, read_documents
+from gangctl.cli.inputs import in_default_namespace, kind_of, note_skipped, read_documents
 from gangctl.cli.kueuesnapshot import Stock
 from gangctl.cli.messages import InvalidInputError, plural
 from gangctl.controllers.caches import project_job, project_scheduling
@@ -26,9 +26,6 @@ from gangctl.readiness.membership import FINISHED
 from gangctl.readiness.reading import read_node, read_pod, read_refusal
 
 DUMP: Final = "kubectl get jobsets,jobs,pods,podgroups,workloads.scheduling.k8s.io,events,nodes -o yaml"
-_CLUSTER_SCOPED: Final = frozenset(
-    {"Node", "Namespace", "ClusterQueue", "Cohort", "ResourceFlavor", "AdmissionCheck", "RuntimeClass"}
-)
 _EVENT_GROUPS: Final = frozenset({"", "events.k8s.io"})
 _NAME: Final = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
 """Valid names of these kinds. They are part of commands that users copy from the output."""
@@ -40,7 +37,7 @@ def read_files(filenames: Sequence[str]) -> GangState:
     lines: list[str] = []
     others: list[Document] = []
     for document in taking.documents:
-        raw = _with_namespace(document.value)
+        raw = in_default_namespace(document.value)
         if path := misshapen(raw):
             lines.append(f"{document.where(path)}: {path}: has the wrong type")
             continue
@@ -151,9 +148,3 @@ def _unfinished(raw: dict[str, Any]) -> PodFacts | None:
     """Finished pods are counted by their Jobs, as with a cluster."""
     found = read_pod(raw)
     return None if found is None or found.phase in FINISHED else found
-
-
-def _with_namespace(raw: dict[str, Any]) -> dict[str, Any]:
-    """Objects without a namespace are in ``default``."""
-    named = kind_of(raw)[1] not in _CLUSTER_SCOPED and isinstance(raw.get("metadata"), dict)
-    return placed(raw, DEFAULT_NAMESPACE if named else None)
