@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import click
@@ -131,24 +131,13 @@ def command(
     """  # noqa: D301 -- \b keeps the lines of a paragraph apart
     if (operation == "UPDATE") != bool(old_files):
         raise click.UsageError("--operation UPDATE and --old belong together")
-    if "-" in queue_files and "-" in {*policy_files, *filenames}:
-        raise InputError("stdin can be read only once", hint="give --queues a file")
-    if "-" in policy_files and "-" in filenames:
-        raise InputError("stdin can be read only once", hint="give -f - alone: policies may stand among the objects")
-    rules, files = sort_documents(read_documents(policy_files)), sort_documents(read_documents(filenames))
-    bundle = rules + files + _namespaces(namespace_files)
-    check_names(bundle.namespaces)
-    check_unique(bundle.namespaces, "Namespace")
-    params = read_documents(param_files) if param_files else []
-    old = read_documents(old_files) if old_files else []
-    check_names([*params, *old])
-    loaded = load(bundle, kube)
-    _print_notes(loaded, bundle, action or Action.DENY)
-    subjects = _subjects(files, loaded)
-    found = [each for each in (*rules.others, *files.others) if is_parameter(each, loaded.policies)]
-    check_names([*subjects, *found])
+    _check_stdin(policy_files, filenames, queue_files)
+    inputs = _read(
+        policy_files, filenames, kube, namespace_files=namespace_files, param_files=param_files, old_files=old_files
+    )
+    _print_notes(inputs, action or Action.DENY)
     if namespace is not None:
-        _check_namespace(subjects, namespace)
+        _check_namespace(inputs.subjects, namespace)
     setting = Setting(
         now=now(),
         namespace=namespace or DEFAULT_NAMESPACE,
@@ -156,18 +145,17 @@ def command(
         groups=groups or GROUPS,
         generation=generation_of_minor(kube) or NEWEST,
         gang_schedulers=gang_schedulers,
-        namespaces={name_of(document.value): document.value for document in bundle.namespaces},
+        namespaces={name_of(document.value): document.value for document in inputs.bundle.namespaces},
     )
     if queue_files:
         setting = replace(setting, fit=fit_of(read_stock(queue_files), setting))
-    catalogue = FileCatalogue([document.value for document in (*params, *found)], setting.namespace)
+    catalogue = FileCatalogue([document.value for document in inputs.params], setting.namespace)
     work = _evaluate_all(
-        loaded,
-        sent_for(subjects, operation, setting.generation),
+        inputs,
+        sent_for(inputs.subjects, operation, setting.generation),
         setting,
         catalogue,
         operation=operation,
-        old=old,
         details=details,
         action=None if action is None else Action(action),
     )
@@ -182,19 +170,57 @@ def command(
         answer_no()
 
 
+@dataclass(frozen=True, slots=True)
+class _Inputs:
+    """What is in the files."""
+
+    bundle: Bundle
+    loaded: Loaded
+    subjects: list[Document]
+    """What is evaluated."""
+    params: list[Document]
+    old: list[Document]
+    """What ``subjects`` were before an UPDATE."""
+
+
+def _check_stdin(policy_files: Sequence[str], filenames: Sequence[str], queue_files: Sequence[str]) -> None:
+    if "-" in queue_files and "-" in {*policy_files, *filenames}:
+        raise InputError("stdin can be read only once", hint="give --queues a file")
+    if "-" in policy_files and "-" in filenames:
+        raise InputError("stdin can be read only once", hint="give -f - alone: policies may stand among the objects")
+
+
+def _read(
+    policy_files: Sequence[str],
+    filenames: Sequence[str],
+    kube: str,
+    *,
+    namespace_files: Sequence[str],
+    param_files: Sequence[str],
+    old_files: Sequence[str],
+) -> _Inputs:
+    """Read the files: objects of -f of a kind that a policy takes as parameters are not evaluated."""
+    rules, files = sort_documents(read_documents(policy_files)), sort_documents(read_documents(filenames))
+    bundle = rules + files + _namespaces(namespace_files)
+    check_names(bundle.namespaces)
+    check_unique(bundle.namespaces, "Namespace")
+    params = read_documents(param_files) if param_files else []
+    old = read_documents(old_files) if old_files else []
+    check_names([*params, *old])
+    loaded = load(bundle, kube)
+    subjects = [document for document in files.others if not is_parameter(document, loaded.policies)]
+    if not subjects:
+        raise InputError("nothing to evaluate: no object in the files of -f besides policies and what belongs to them")
+    found = [each for each in (*rules.others, *files.others) if is_parameter(each, loaded.policies)]
+    check_names([*subjects, *found])
+    return _Inputs(bundle, loaded, subjects, [*params, *found], old)
+
+
 def _namespaces(files: Sequence[str]) -> Bundle:
     found = sort_documents(read_documents(files)) if files else Bundle()
     if found.others or found.rules:
         raise InputError(f"{(found.others or found.rules)[0].where()}: --namespace-object takes Namespaces only")
     return found
-
-
-def _subjects(files: Bundle, loaded: Loaded) -> list[Document]:
-    """What is evaluated: objects of no kind that a policy takes as parameters."""
-    subjects = [document for document in files.others if not is_parameter(document, loaded.policies)]
-    if not subjects:
-        raise InputError("nothing to evaluate: no object in the files of -f besides policies and what belongs to them")
-    return subjects
 
 
 def _check_namespace(subjects: Sequence[Document], namespace: str) -> None:
@@ -217,22 +243,21 @@ def _before(document: Document, old: Sequence[Document], setting: Setting) -> Ob
 
 
 async def _evaluate_all(
-    loaded: Loaded,
+    inputs: _Inputs,
     subjects: Sequence[Sent],
     setting: Setting,
     catalogue: FileCatalogue,
     *,
     operation: Operation,
-    old: Sequence[Document],
     details: bool,
     action: Action | None,
 ) -> list[Evaluated]:
     """The results of all policies for each object; ``action`` is that of all policies, in place of their own."""
-    found = []
+    found, loaded = [], inputs.loaded
     async with evaluator_of(setting.generation.kubernetes) as evaluator:
         await evaluator.install(PolicySet(1, policies=loaded.policies, exceptions=loaded.exceptions))
         for sent in subjects:
-            before = _before(sent.document, old, setting)
+            before = _before(sent.document, inputs.old, setting)
             met = await meet(evaluator, loaded.policies, setting, catalogue, sent.obj, operation=operation, old=before)
             review = met.review
             outcomes = [met.refusal()] if met.conflicts else [*await evaluator.evaluate(review)]
@@ -248,10 +273,10 @@ async def _evaluate_all(
     return found
 
 
-def _print_notes(loaded: Loaded, bundle: Bundle, action: str) -> None:
-    for name in loaded.unbound:
+def _print_notes(inputs: _Inputs, action: str) -> None:
+    for name in inputs.loaded.unbound:
         note(f"no binding of {name} among the files: evaluated as if bound with validationActions [{action}]")
-    for name in orphans(bundle):
+    for name in orphans(inputs.bundle):
         note(f"binding {name} has no policy among the files")
 
 
