@@ -15,7 +15,7 @@ import orjson
 from gangctl.sandbox.kinds import MINORS, ResourceKind
 from gangctl.sandbox.objects import Object
 from gangctl.sandbox.registry import Registry
-from gangctl.sandbox.rules.fields import Fields, Shape, fields_of
+from gangctl.sandbox.rules.fields import SCALAR_SCHEMAS, Fields, Shape, fields_of
 from gangctl.sandbox.rules.jobsets import jobset_schema
 from gangctl.sandbox.store import Store
 
@@ -120,15 +120,9 @@ V2_PROTOBUF_TYPE: Final = V2_PROTOBUF.replace("@", ".")
 """The same without the sign that no media type may have."""
 _REFERENCE: Final = "#/components/schemas/"
 _META: Final = "io.k8s.apimachinery.pkg.apis.meta.v1."
-_SCALARS: Final[Mapping[str, Object]] = {
-    "string": {"type": "string"},
-    "bytes": {"type": "string", "format": "byte"},
-    "time": {"type": "string", "format": "date-time"},
-    "microTime": {"type": "string", "format": "date-time"},
-    "int32": {"type": "integer", "format": "int32"},
-    "int64": {"type": "integer", "format": "int64"},
+_SCALARS: Final[Mapping[str, Mapping[str, Any]]] = {
+    **SCALAR_SCHEMAS,
     "number": {"type": "number", "format": "double"},
-    "bool": {"type": "boolean"},
     "quantity": {"oneOf": [{"type": "string"}, {"type": "number"}]},
     "intOrString": {"format": "int-or-string", "oneOf": [{"type": "integer"}, {"type": "string"}]},
     "any": {"type": "object", "x-kubernetes-preserve-unknown-fields": True},

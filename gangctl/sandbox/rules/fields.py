@@ -40,6 +40,16 @@ SCALARS: Final[Mapping[str, str]] = {
     "any": "interface {}",
 }
 """Scalar types, and what Go calls them."""
+SCALAR_SCHEMAS: Final[Mapping[str, Mapping[str, Any]]] = {
+    "string": {"type": "string"},
+    "bytes": {"type": "string", "format": "byte"},
+    "time": {"type": "string", "format": "date-time"},
+    "microTime": {"type": "string", "format": "date-time"},
+    "int32": {"type": "integer", "format": "int32"},
+    "int64": {"type": "integer", "format": "int64"},
+    "bool": {"type": "boolean"},
+}
+"""Schemas of those that OpenAPI and definitions of custom resources describe alike."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,21 +16,15 @@ from gangctl.sandbox.kinds import ResourceKind
 from gangctl.sandbox.objects import Object, copy, keep
 from gangctl.sandbox.rules import KindRules
 from gangctl.sandbox.rules.definitions import custom_rules
-from gangctl.sandbox.rules.fields import Fields, Shape, canonical, fields_of
+from gangctl.sandbox.rules.fields import SCALAR_SCHEMAS, Fields, Shape, canonical, fields_of
 from gangctl.sandbox.rules.metadata import Causes
 from gangctl.sandbox.rules.pods import containers
 from gangctl.sandbox.rules.structural import check_value
 from gangctl.sandbox.store import Store
 
 _SCALARS: Final[Mapping[str, Mapping[str, Any]]] = {
-    "string": {"type": "string"},
-    "bytes": {"type": "string", "format": "byte"},
-    "time": {"type": "string", "format": "date-time"},
-    "microTime": {"type": "string", "format": "date-time"},
-    "int32": {"type": "integer", "format": "int32"},
-    "int64": {"type": "integer", "format": "int64"},
+    **SCALAR_SCHEMAS,
     "number": {"type": "number"},
-    "bool": {"type": "boolean"},
     "quantity": {"x-kubernetes-int-or-string": True},
     "intOrString": {"x-kubernetes-int-or-string": True},
     "any": {"x-kubernetes-preserve-unknown-fields": True},
