@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Container, Iterable, Sequence
+from collections.abc import Awaitable, Container, Iterable, Sequence
 from contextlib import aclosing, suppress
 from typing import Any, Final
 
@@ -22,7 +22,8 @@ from gangctl.errors import ClusterUnavailableError, ForbiddenError, NotFoundErro
 from gangctl.kueue.names import GROUP, VERSION
 
 HINT: Final = "gangctl fit --fixed-nodes asks what the nodes can hold, without Kueue"
-_RUNNING: Final = "status.phase!=Succeeded,status.phase!=Failed"
+UNFINISHED: Final = "status.phase!=Succeeded,status.phase!=Failed"
+"""The field selector of pods that have not ended."""
 PAGE: Final = 200
 """Objects in memory as they are sent: a Workload carries whole pod templates."""
 
@@ -73,7 +74,7 @@ async def _read_timing(client: Client, stock: Stock, places: Container[str]) -> 
     """What only an estimate of a start needs, if it may be read: queues of other namespaces, what JobSets declare."""
     with suppress(ForbiddenError):
         await take(client, stock, kinds.LOCAL_QUEUES, but=places)
-    await _refusal(client, stock, JOBSETS)
+    await why_unread(take(client, stock, JOBSETS))
 
 
 async def read_pod_surroundings(client: Client, namespaces: Iterable[str]) -> Stock:
@@ -89,7 +90,7 @@ async def read_nodes(client: Client, stock: Stock) -> None:
     stock.nodes_known = True
     stock.pods = []
     try:
-        await take(client, stock, PODS, selection=Selection(field_selector=_RUNNING))
+        await take(client, stock, PODS, selection=Selection(field_selector=UNFINISHED))
     except ForbiddenError as refused:
         stock.pods = None
         note(f"what is in use on the nodes is not known: {refused}")
@@ -119,10 +120,10 @@ async def take(
                     stock.take({**item, "apiVersion": resource.api_version, "kind": resource.kind})
 
 
-async def _refusal(client: Client, stock: Stock, resource: Resource, namespace: str | None = None) -> str:
+async def why_unread(reading: Awaitable[None]) -> str:
     """Read a collection if it may be read, and return in a few words why not."""
     try:
-        await take(client, stock, resource, namespace)
+        await reading
     except ForbiddenError:
         return "may not be read"
     except NotFoundError:
@@ -132,7 +133,7 @@ async def _refusal(client: Client, stock: Stock, resource: Resource, namespace: 
 
 async def _try(client: Client, stock: Stock, resource: Resource, namespace: str | None = None) -> bool:
     """Read a collection, or mark it as unknown in the stock."""
-    why = await _refusal(client, stock, resource, namespace)
+    why = await why_unread(take(client, stock, resource, namespace))
     if why:
         place = f" of namespace {namespace}" if namespace else ""
         stock.unknown.append(f"{resource.plural}{place} {why}")
@@ -141,13 +142,13 @@ async def _try(client: Client, stock: Stock, resource: Resource, namespace: str 
 
 async def _topologies(client: Client, stock: Stock) -> None:
     """They decide only about pods that ask for one."""
-    stock.topologies_known = not await _refusal(client, stock, kinds.TOPOLOGIES)
+    stock.topologies_known = not await why_unread(take(client, stock, kinds.TOPOLOGIES))
 
 
 async def _priorities(client: Client, stock: Stock) -> None:
     """They decide about preemption, not about ``never``."""
-    stock.priority_classes_known = not await _refusal(client, stock, kinds.PRIORITY_CLASSES)
-    await _refusal(client, stock, kinds.POD_PRIORITY_CLASSES)
+    stock.priority_classes_known = not await why_unread(take(client, stock, kinds.PRIORITY_CLASSES))
+    await why_unread(take(client, stock, kinds.POD_PRIORITY_CLASSES))
 
 
 async def _runtime_classes(client: Client, stock: Stock) -> None:

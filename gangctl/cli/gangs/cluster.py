@@ -20,7 +20,7 @@ from gangctl.cli.cluster import connected
 from gangctl.cli.gangs.asking import Asking
 from gangctl.cli.gangs.capacity import compare_with_nodes
 from gangctl.cli.gangs.state import GangState, StoredJobSet, read_events
-from gangctl.cli.kueuecluster import has_kueue, read_kueue, read_nodes, read_pod_surroundings
+from gangctl.cli.kueuecluster import UNFINISHED, has_kueue, read_kueue, read_nodes, read_pod_surroundings, why_unread
 from gangctl.cli.kueuecluster import take as take_queues
 from gangctl.cli.kueuesnapshot import Stock
 from gangctl.cli.messages import note
@@ -40,7 +40,6 @@ from gangctl.readiness.reading import FAILED_CREATE, JOB_CREATION_FAILED, read_n
 from gangctl.runtime.informer import Entry, Store
 
 T = TypeVar("T")
-_UNFINISHED: Final = "status.phase!=Succeeded,status.phase!=Failed"
 _MOST_NAMED: Final = 50
 """Maximum of JobSets named by a field selector; for more, all are read."""
 
@@ -75,16 +74,6 @@ class Source(Generic[T]):
             async for page in pages:
                 for item in page.items:
                     take(self.store, self.project, item)
-
-    async def try_read(self, client: Client) -> str:
-        """List it if allowed, and return the reason in a few words if not."""
-        try:
-            await self.read(client)
-        except ForbiddenError:
-            return f"{self.resource.qualified_name} may not be read"
-        except NotFoundError:
-            return f"{self.resource.qualified_name} are not served"
-        return ""
 
 
 def take(store: Store[T], project: Callable[[dict[str, Any]], T | None], raw: dict[str, Any]) -> bool:
@@ -122,7 +111,7 @@ def member_sources(state: GangState, scope: Scope) -> Iterator[Source[Any]]:
     """Jobs, pods, groups and refusals of these JobSets."""
     label = _label(scope.names)
     yield Source(JOBS, project_job, state.jobs, scope.namespace, Selection(label))
-    yield Source(PODS, read_pod, state.pods, scope.namespace, Selection(label, _UNFINISHED))
+    yield Source(PODS, read_pod, state.pods, scope.namespace, Selection(label, UNFINISHED))
     for reason, store in ((FAILED_CREATE, state.pods_refused), (JOB_CREATION_FAILED, state.jobs_refused)):
         yield Source(EVENTS, read_refusal, store, scope.namespace, Selection(field_selector=f"reason={reason}"))
 
@@ -233,13 +222,13 @@ class Reader:
 
     async def _read_all(self, sources: Sequence[Source[Any]]) -> list[str]:
         """Why each could not be read, empty for readable ones."""
-        errors = await asyncio.gather(*(source.try_read(self.client) for source in sources))
-        for source, trouble in zip(sources, errors, strict=True):
-            if trouble:
-                self._left_out.append(trouble)
+        reasons = await asyncio.gather(*(why_unread(source.read(self.client)) for source in sources))
+        for source, why in zip(sources, reasons, strict=True):
+            if why:
+                self._left_out.append(f"{source.resource.qualified_name} {why}")
             else:
                 self.readable.append(source)
-        return list(errors)
+        return reasons
 
     async def _prove(self, namespaces: Iterable[str]) -> None:
         """Check by a dry run whether pods keep their group. Unknown without the right to create Jobs."""
@@ -274,10 +263,8 @@ class Reader:
         stock = Stock(priority_classes_known=False)
         for namespace in namespaces if namespaces is not None else (None,):
             for resource in (kinds.LOCAL_QUEUES, kinds.QUEUED_WORKLOADS):
-                try:
-                    await take_queues(self.client, stock, resource, namespace)
-                except ForbiddenError:
-                    self._left_out.append(f"{resource.qualified_name} may not be read")
+                if why := await why_unread(take_queues(self.client, stock, resource, namespace)):
+                    self._left_out.append(f"{resource.qualified_name} {why}")
         return stock
 
 
