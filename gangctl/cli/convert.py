@@ -12,7 +12,7 @@ from gangctl.api.documents import Document
 from gangctl.api.scheduling import generation_of_minor
 from gangctl.cli import options
 from gangctl.cli.inputs import read_documents, where
-from gangctl.cli.manifests import Problems, describe_others, is_jobset
+from gangctl.cli.manifests import Problems, is_jobset, require_jobsets
 from gangctl.cli.messages import note
 from gangctl.cli.output import print_answer
 from gangctl.gang.convert import Conversion, Notation, Object
@@ -126,7 +126,7 @@ def convert(
     if scheduler is not None and replace_exclusive_topology:
         raise click.UsageError("--replace-exclusive-topology and --from: take one after the other")
     documents = read_documents(filenames)
-    describe_others(documents)
+    require_jobsets(documents)
     place = None
     if replace_exclusive_topology:
         place = partial(replace_topology, generation=generation_of_minor(kube) if kube else None)

@@ -18,7 +18,7 @@ from gangctl.api.documents import Document
 from gangctl.api.jobset import JobSet, ReplicatedJob, read_jobset
 from gangctl.api.meta import JOBSET_API_VERSION, JOBSET_GROUP
 from gangctl.api.scheduling import NEWEST, generation_of_minor
-from gangctl.cli.inputs import count_kinds, kind_in_words, placed, read_documents, where
+from gangctl.cli.inputs import count_kinds, kind_in_words, note_skipped, placed, read_documents, where
 from gangctl.cli.messages import InvalidInputError, note, plural
 from gangctl.cli.options import ClusterFlags
 from gangctl.errors import ErrorKind, FieldError, InputError, one_line
@@ -179,14 +179,11 @@ def _is_ours(document: Document) -> bool:
     return is_jobset(document) or is_pathways_job(document.value)
 
 
-def describe_others(documents: Sequence[Document]) -> str:
-    """Other objects than JobSets and PathwaysJobs, counted by kind; InputError if there are only these."""
-    others = [document for document in documents if not _is_ours(document)]
-    counts = count_kinds(others)
-    if len(others) == len(documents):
+def require_jobsets(documents: Sequence[Document]) -> None:
+    """InputError if none of the objects is a JobSet or a PathwaysJob."""
+    if not any(map(_is_ours, documents)):
         hint = f"expected apiVersion {JOBSET_API_VERSION}, or {PATHWAYS_API_VERSION} for a {PATHWAYS_JOB}"
-        raise InputError(f"no JobSet in the input: found {counts}", hint=hint)
-    return counts
+        raise InputError(f"no JobSet in the input: found {count_kinds(documents)}", hint=hint)
 
 
 def _with_namespace(raw: Mapping[str, Any], namespace: str | None) -> Iterator[FieldError]:
@@ -226,8 +223,8 @@ def read_manifests(
 ) -> list[Manifest]:
     """The JobSets in these files, and those that PathwaysJobs become; others are noted and skipped."""
     documents = read_documents(filenames)
-    if others := describe_others(documents):
-        note(f"skipped {others}")
+    require_jobsets(documents)
+    note_skipped(document for document in documents if not _is_ours(document))
     manifests = [
         read_manifest(document, namespace)
         if is_jobset(document)
