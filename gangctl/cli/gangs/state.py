@@ -17,7 +17,6 @@ from gangctl.cli.queue.view import QueueIndex
 from gangctl.client.client import Client, Selection
 from gangctl.client.resources import EVENTS
 from gangctl.errors import one_line
-from gangctl.fit import verdict
 from gangctl.fit.clusterstate import Held
 from gangctl.gang.desired import Assessment, JobProgress, assess, while_suspended
 from gangctl.gang.resolve import ClusterRules
@@ -105,7 +104,6 @@ class _View(QueueIndex):
     def __init__(self, stock: Stock, *, queues_known: bool) -> None:
         super().__init__(stock)
         self._queues_known = queues_known
-        self._unused = stock.snapshot(without=lambda _: True)
         self._of = {workload.owner_uid: workload for workload in stock.workloads()}
         self._never: dict[str, str] = {}
         both = (*stock.finished, *stock.workloads())
@@ -142,15 +140,11 @@ class _View(QueueIndex):
         )
 
     def _why_never(self, jobset: JobSet, raw: Mapping[str, Any]) -> str:
-        """The verdict of ``gangctl fit`` with nothing in use: ``never`` does not depend on usage."""
+        """Why it never fits, computed once for each JobSet; empty if ClusterQueues may not be read."""
         if not self._queues_known:
             return ""
         if jobset.uid not in self._never:
-            labels = self.stock.namespaces.get(jobset.namespace)
-            report = verdict.fit(
-                verdict.FitRequest(raw, jobset.namespace, labels, jobset.queue, new=False), self._unused
-            )
-            self._never[jobset.uid] = report["message"].rstrip(".") if report["verdict"] == "never" else ""
+            self._never[jobset.uid] = self.never(raw, jobset.namespace, jobset.queue)
         return self._never[jobset.uid]
 
     def _head(self, workload: QueuedWorkload, now: datetime) -> Stuck | None:

@@ -45,6 +45,7 @@ class QueueIndex:
         """Index the objects."""
         self.stock = stock
         self.snapshot = stock.snapshot()
+        self._unused = stock.snapshot(without=lambda _: True)
         self.cluster_queues = stock.cluster_queues()
         self.local_queues = {(each.namespace, each.name): each for each in stock.local_queues()}
         self.inside: dict[str, list[QueuedWorkload]] = {}
@@ -89,6 +90,12 @@ class QueueIndex:
             priority_class=str(((raw.get("metadata") or {}).get("labels") or {}).get(PRIORITY_CLASS) or ""),
             priority_classes=self.stock.priority_classes(),
         )
+
+    def never(self, raw: Mapping[str, Any], namespace: str, queue: str) -> str:
+        """Why ``gangctl fit`` says ``never`` of a JobSet, empty if it does not: that does not depend on usage."""
+        labels = self.stock.namespaces.get(namespace)
+        report = verdict.fit(verdict.FitRequest(raw, namespace, labels, queue, new=False), self._unused)
+        return report["message"].rstrip(".") if report["verdict"] == "never" else ""
 
 
 @dataclass(slots=True)
@@ -223,8 +230,9 @@ class View(QueueIndex):
         stuck = []
         head = head_of(ordered, queue) if queue is not None else None
         if queue is not None and head is not None:
-            never = {head.uid} if self._never(head) else set()
-            blocking = blocking_head(ordered, queue, self.now, never=never)
+            raw = self.jobsets.raw.get(head.owner_uid)
+            never = raw is not None and self.never(raw, head.namespace, head.queue)
+            blocking = blocking_head(ordered, queue, self.now, never={head.uid} if never else ())
             stuck += [blocking.message] if blocking is not None else []
         identity = report["metadata"]
         if report["queue"] == "LocalQueue":
@@ -232,15 +240,6 @@ class View(QueueIndex):
         else:
             doors = [key for key, door in self.local_queues.items() if door.cluster_queue == identity["name"]]
         return stuck + self._forgotten(doors)
-
-    def _never(self, workload: QueuedWorkload) -> bool:
-        """Whether a waiting Workload is of a JobSet that can never fit."""
-        raw = self.jobsets.raw.get(workload.owner_uid)
-        if raw is None:
-            return False
-        labels = self.stock.namespaces.get(workload.namespace)
-        request = verdict.FitRequest(raw, workload.namespace, labels, workload.queue, new=False)
-        return verdict.fit(request, self.snapshot)["verdict"] == "never"
 
     def _forgotten(self, doors: Collection[tuple[str, str]]) -> list[str]:
         """JobSets of these LocalQueues without a Workload of Kueue, each in a sentence."""
