@@ -54,9 +54,9 @@ def as_documents(objects: Iterable[Object]) -> list[Document]:
     return found
 
 
-async def policies_of(client: Client, *, needed: bool = True) -> Bundle:
-    """GangPolicies and their exceptions."""
-    policies = await all_of(client, GANG_POLICIES, needed=needed)
+async def policies_of(client: Client) -> Bundle:
+    """GangPolicies and their exceptions; ClusterUnavailableError where GangPolicies are not served."""
+    policies = await all_of(client, GANG_POLICIES, needed=True)
     exceptions = await all_of(client, GANG_POLICY_EXCEPTIONS)
     return sort_documents(as_documents([*policies, *exceptions]))
 

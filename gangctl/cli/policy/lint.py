@@ -42,13 +42,10 @@ class Inspection:
     policy: LoadedPolicy
     document: Document
 
-    def remark(
-        self, code: str, path: str, message: str, *, hint: str = "", node: Node | None = None, error: bool = False
-    ) -> Remark:
-        """A remark about a field, or about a part of the expression in it."""
-        severity = Severity.ERROR if error else Severity.WARNING
+    def remark(self, code: str, path: str, message: str, *, hint: str = "", node: Node | None = None) -> Remark:
+        """A warning about a field, or about a part of the expression in it."""
         start, length = (None, 1) if node is None else (node.span.start, node.span.end - node.span.start)
-        return Remark(self.document, severity, code, path, message, hint, start, length, self.policy.name)
+        return Remark(self.document, Severity.WARNING, code, path, message, hint, start, length, self.policy.name)
 
     def _about(self, code: str, expression: Expression, message: str) -> Remark:
         return self.remark(code, expression.path, message, node=expression.checked.node)
