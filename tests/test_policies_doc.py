@@ -17,8 +17,7 @@ from gangctl.cli.policy.suite import Expected, Row, Suite
 from gangctl.cli.program import program
 from gangctl.controllers.scan import ScanMetrics, ScanOptions
 from gangctl.policy.model import GangPolicyExceptionSpec, GangPolicySpec
-from gangctl.policy.reports import CATEGORY, LABELS, MOST_RESULTS, SEVERITIES, SEVERITY
-from gangctl.policy.status import NEWEST_VIOLATIONS
+from gangctl.policy.reports import CATEGORY, LABELS, MOST_RESULTS, NEWEST_VIOLATIONS, SEVERITIES, SEVERITY
 from tests.docpages import ROOT, Page, run_in
 from tests.rows import each
 

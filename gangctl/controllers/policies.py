@@ -30,7 +30,6 @@ from gangctl.errors import ConfigError, ValidationError, one_line
 from gangctl.policy.exemptions import LoadedException, load_exception
 from gangctl.policy.loaded import BrokenPolicy, LoadedPolicy, PolicyError, PolicySet, Problem
 from gangctl.policy.model import EXCEPTION_KIND, POLICY_KIND, GangPolicySpec
-from gangctl.policy.status import ACTIVE, READY
 from gangctl.policy.verdict import Action as PolicyAction
 from gangctl.runtime.controller import Action, await_change, requeue
 
@@ -185,6 +184,8 @@ def _unreadable(name: str, document: Object, error: Exception) -> PolicyError:
     return PolicyError(name, (problem,), BrokenPolicy(name, document, reason, GangPolicySpec(), closed, actions))
 
 
+_READY: Final = "Ready"
+_ACTIVE: Final = "Active"
 _MOST_PROBLEMS: Final = 20
 _MOST_WARNINGS: Final = 64
 _TEXT: Final = 1024
@@ -218,12 +219,12 @@ def policy_status(held: Held, generation: int, trouble: str = "") -> dict[str, A
         shown = [place(each) for each in held.problems[:_MOST_PROBLEMS]]
         shown += [f"and {len(held.problems) - len(shown)} more"] if len(held.problems) > len(shown) else []
         message = f"{'; '.join(shown)}. {_consequence(closed=held.broken.fail_closed)}"
-        return _status(READY, _condition(READY, False, _reason(held.problems[0]), message, generation), ())
+        return _status(_READY, _condition(_READY, False, _reason(held.problems[0]), message, generation), ())
     if trouble:
         message = f"{trouble}. {_consequence(closed=held.fail_closed)}"
-        return _status(READY, _condition(READY, False, "ParametersUnavailable", message, generation), held.warnings)
+        return _status(_READY, _condition(_READY, False, "ParametersUnavailable", message, generation), held.warnings)
     message = f"In force with {len(held.rules)} rule{'s' if len(held.rules) != 1 else ''}."
-    return _status(READY, _condition(READY, True, "InForce", message, generation), held.warnings)
+    return _status(_READY, _condition(_READY, True, "InForce", message, generation), held.warnings)
 
 
 def _reason(problem: Problem) -> str:
@@ -241,24 +242,24 @@ def _consequence(*, closed: bool) -> str:
 def _status(kind: str, condition: dict[str, Any], warnings: Iterable[Problem]) -> dict[str, Any]:
     shown = [{"fieldRef": one_line(each.path, _TEXT), "warning": place(each)} for each in warnings][:_MOST_WARNINGS]
     status = {"observedGeneration": condition["observedGeneration"], "conditions": [condition]}
-    return {**status, "typeChecking": {"expressionWarnings": shown} if shown else None} if kind == READY else status
+    return {**status, "typeChecking": {"expressionWarnings": shown} if shown else None} if kind == _READY else status
 
 
 def exception_status(held: HeldException, generation: int, now: datetime, policies: Iterable[str]) -> dict[str, Any]:
     """The status of an exception at ``now``, without times; ``policies`` are the existing names."""
     if isinstance(held, ValidationError):
         message = "; ".join(str(error) for error in held.errors[:_MOST_PROBLEMS])
-        return _status(ACTIVE, _condition(ACTIVE, False, "InvalidField", message, generation), ())
+        return _status(_ACTIVE, _condition(_ACTIVE, False, "InvalidField", message, generation), ())
     if held.expired(now):
         message = f"Expired at {held.expires_at.isoformat()}."
-        return _status(ACTIVE, _condition(ACTIVE, False, "Expired", message, generation), ())
+        return _status(_ACTIVE, _condition(_ACTIVE, False, "Expired", message, generation), ())
     missing = sorted({each.name for each in held.spec.policies} - set(policies))
     if missing:
         message = one_line(f"There is no GangPolicy {', '.join(missing)}.", _TEXT)
         reason, active = "NoSuchPolicy", len(missing) < len(held.spec.policies)
-        return _status(ACTIVE, _condition(ACTIVE, active, reason, message, generation), ())
+        return _status(_ACTIVE, _condition(_ACTIVE, active, reason, message, generation), ())
     message = f"In force until {held.expires_at.isoformat()}."
-    return _status(ACTIVE, _condition(ACTIVE, True, "InForce", message, generation), ())
+    return _status(_ACTIVE, _condition(_ACTIVE, True, "InForce", message, generation), ())
 
 
 class PolicyStatusWriter:

@@ -26,7 +26,6 @@ from gangctl.policy.constraints import (
     Name,
     Part,
 )
-from gangctl.policy.status import ExceptionStatus, PolicyStatus
 
 API_VERSION: Final = "gangctl.dev/v1alpha1"
 POLICY_KIND: Final = "GangPolicy"
@@ -241,7 +240,6 @@ class GangPolicy(Part):
     kind: Literal["GangPolicy"]
     metadata: Metadata
     spec: GangPolicySpec
-    status: PolicyStatus | None = None
 
 
 class ExceptedPolicy(Part):
@@ -285,4 +283,3 @@ class GangPolicyException(Part):
     kind: Literal["GangPolicyException"]
     metadata: Metadata
     spec: GangPolicyExceptionSpec
-    status: ExceptionStatus | None = None

@@ -16,9 +16,10 @@ from typing import Any, Final, Literal
 from gangctl.api.meta import JOBSET_API_VERSION, MANAGER
 from gangctl.api.objects import Object
 from gangctl.errors import one_line
-from gangctl.policy.status import NEWEST_VIOLATIONS
 from gangctl.policy.verdict import Action, Finding, Outcome, Result
 
+NEWEST_VIOLATIONS: Final = 20
+"""So many are in the status of a policy."""
 _TEXT: Final = 1024
 _WRITTEN: Final = ("results", "violations", "lastScanTime")
 

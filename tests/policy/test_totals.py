@@ -1,8 +1,8 @@
 """What a scan adds up to."""
 
-from gangctl.policy.reports import Totals, count, totals_of
-from gangctl.policy.status import NEWEST_VIOLATIONS, PolicyStatus
+from gangctl.policy.reports import NEWEST_VIOLATIONS, Totals, count, totals_of
 from gangctl.policy.verdict import Finding, Outcome, Result
+from tests.manifests.definitions.policystatus import PolicyStatus
 
 NOW = "2026-01-01T00:00:00Z"
 LATER = "2026-01-02T00:00:00Z"

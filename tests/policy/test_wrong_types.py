@@ -17,9 +17,9 @@ from gangctl.policy.evaluate import Evaluation, refused_by_broken
 from gangctl.policy.exemptions import LoadedException, covers, load_exception
 from gangctl.policy.load import load_policy
 from gangctl.policy.loaded import LoadedPolicy, PolicyError, PolicySet, snapshot_of
-from gangctl.policy.status import Condition
 from gangctl.policy.verdict import merge
 from gangctl.webhooks.policies import answer, demand_of, skipped
+from tests.manifests.definitions.policystatus import Condition
 from tests.policy.documents import NOW, exception, policy, review_of, rule
 from tests.rows import each
 

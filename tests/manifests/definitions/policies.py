@@ -17,8 +17,6 @@ from gangctl.policy.match import JOBSETS
 from gangctl.policy.model import (
     Accelerator,
     Defaults,
-    GangPolicy,
-    GangPolicyException,
     GangPolicyExceptionSpec,
     GangPolicySpec,
     ParamRef,
@@ -26,7 +24,7 @@ from gangctl.policy.model import (
     QueueMatch,
     Validation,
 )
-from gangctl.policy.status import PolicyStatus
+from tests.manifests.definitions.policystatus import GangPolicy, GangPolicyException, PolicyStatus
 from tests.manifests.definitions.resource import Schema, column, definition_of
 
 POLICIES: Final = "gangpolicies"

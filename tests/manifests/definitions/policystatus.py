@@ -1,16 +1,14 @@
-"""What gangctl writes into the status of policies and exceptions."""
+"""The status that gangctl writes into policies and exceptions, as their definitions describe it."""
 
 from __future__ import annotations
 
-from typing import Annotated, Final, Literal
+from typing import Annotated, Literal
 
 from pydantic import Field, StrictInt, StringConstraints
 
+from gangctl.policy import model
 from gangctl.policy.constraints import Part
-
-NEWEST_VIOLATIONS: Final = 20
-READY: Final = "Ready"
-ACTIVE: Final = "Active"
+from gangctl.policy.reports import NEWEST_VIOLATIONS
 
 _Text = Annotated[str, StringConstraints(max_length=1024)]
 _Time = Annotated[str, StringConstraints(max_length=64), Field(json_schema_extra={"format": "date-time"})]
@@ -84,3 +82,15 @@ class ExceptionStatus(Part):
     conditions: tuple[Condition, ...] = Field(
         default=(), max_length=16, description="Active: whether it counts, or has expired or names no policy."
     )
+
+
+class GangPolicy(model.GangPolicy):
+    __doc__ = model.GangPolicy.__doc__
+
+    status: PolicyStatus | None = None
+
+
+class GangPolicyException(model.GangPolicyException):
+    __doc__ = model.GangPolicyException.__doc__
+
+    status: ExceptionStatus | None = None
