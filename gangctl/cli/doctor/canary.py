@@ -27,14 +27,11 @@ IMAGE: Final = "registry.k8s.io/pause:3.10"
 _REQUESTS: Final = {"cpu": "1m", "memory": "1Mi"}
 _LIFE_SECONDS: Final = 600
 """Deadline of a canary if the doctor was killed: then it fails, and JobSet deletes it a minute later."""
-FITS: Final = "fits"
-NEVER: Final = "never"
-"""ReplicatedJobs of the JobSet with one pod that fits and one that does not."""
 
 
 def gang_of_two(name: str, *, torn: bool = False) -> dict[str, Any]:
     """A gang of two small pods; ``torn`` gives one of them a nodeSelector that no node has."""
-    second = (NEVER, {LABEL: "no-node-has-this"}) if torn else ("too", {})
+    second = ("never", {LABEL: "no-node-has-this"}) if torn else ("too", {})
     return {
         "apiVersion": JOBSET_API_VERSION,
         "kind": "JobSet",
@@ -46,7 +43,7 @@ def gang_of_two(name: str, *, torn: bool = False) -> dict[str, Any]:
         "spec": {
             "ttlSecondsAfterFinished": 60,
             "failurePolicy": {"maxRestarts": 0},
-            "replicatedJobs": [_replicated_job(FITS, {}), _replicated_job(*second)],
+            "replicatedJobs": [_replicated_job("fits", {}), _replicated_job(*second)],
         },
     }
 
@@ -240,7 +237,6 @@ def _pod(raw: dict[str, Any]) -> CanaryPod:
     )
     return CanaryPod(
         name=str(meta.get("name", "")),
-        fits=f"-{NEVER}-" not in str(meta.get("name", "")),
         reference="/".join(str(each) for each in reference.values()),
         node=str(spec.get("nodeName") or ""),
         placed_at="" if refused else str(scheduled.get("lastTransitionTime") or ""),

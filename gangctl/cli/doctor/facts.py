@@ -162,14 +162,13 @@ def right(verb: str, resource: str, namespace: str | None = None) -> str:
 
 @dataclass(frozen=True, slots=True)
 class CanaryPod:
-    """One pod of a canary; ``fits`` unless no node can take it."""
+    """One pod of a canary."""
 
     name: str
-    fits: bool
     reference: str
     node: str
-    placed_at: str = ""
-    refused: str = ""
+    placed_at: str
+    refused: str
     """The scheduler's message if it has no node."""
 
 

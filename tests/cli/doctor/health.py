@@ -75,9 +75,9 @@ def others() -> list[Object]:
     ]
 
 
-def pod(name: str, *, fits: bool = True, node: str = "", refused: str = "", reference: str = "g") -> CanaryPod:
+def pod(name: str, *, node: str = "", refused: str = "", reference: str = "g") -> CanaryPod:
     """A pod of the canary."""
-    return CanaryPod(name, fits, reference, node, "2027-01-15T08:00:00Z" if node else "", refused)
+    return CanaryPod(name, reference, node, "2027-01-15T08:00:00Z" if node else "", refused)
 
 
 def jobset(*pods: CanaryPod, **changed: Any) -> CanaryJobSet:
@@ -88,7 +88,7 @@ def jobset(*pods: CanaryPod, **changed: Any) -> CanaryJobSet:
 
 
 WHOLE: Final = jobset(pod("a", node="n1"), pod("b", node="n1"))
-TORN: Final = jobset(pod("a", refused="Unschedulable: x"), pod("b", fits=False, refused="Unschedulable: x"))
+TORN: Final = jobset(pod("a", refused="Unschedulable: x"), pod("b", refused="Unschedulable: x"))
 
 
 def served(**versions: Sequence[str]) -> dict[str, ServedVersion]:
