@@ -16,6 +16,7 @@ from gangctl.fit.clusterstate import FitRequest
 from gangctl.fit.nodes import gangs_of, node_fit
 from gangctl.fit.report import DispatchedFit, FitReport
 from gangctl.gang.report import requests_per_pod
+from gangctl.gang.resolve import ClusterRules
 from gangctl.kueue.amounts import age, span
 from gangctl.kueue.objects import QueuedWorkload
 from gangctl.kueue.states import status_of
@@ -119,7 +120,7 @@ def subjects_of(question: Question, home: str) -> list[Subject]:
     """The JobSets of the files, in ``home`` without a namespace; InvalidInputError with all errors."""
     problems = Problems()
     subjects = []
-    for manifest in read_manifests(question.filenames, question.namespace):
+    for manifest in read_manifests(question.filenames, question.namespace, ClusterRules()):
         wrong = requests_per_pod(manifest.raw)[1] if manifest.readable else ()
         if not problems.add(manifest.document, [*manifest.errors, *manifest.at_source(wrong)]):
             for notice in manifest.notices:

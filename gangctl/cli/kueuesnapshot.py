@@ -74,7 +74,7 @@ class PlacedPod:
     jobset: str
     node: str
     requests: Amounts
-    in_topology: bool = False
+    in_topology: bool
 
 
 def placed_pods(raw: Mapping[str, Any]) -> Iterator[PlacedPod]:

@@ -205,22 +205,20 @@ def read_manifest(document: Document, namespace: str | None) -> Manifest:
     return Manifest(document, raw, jobset, errors)
 
 
-def read_pathways_manifest(document: Document, namespace: str | None, rules: ClusterRules | None = None) -> Manifest:
+def read_pathways_manifest(document: Document, namespace: str | None, rules: ClusterRules) -> Manifest:
     """Read, check and render one PathwaysJob for a cluster or a minor, and check the JobSet."""
     from gangctl.cli.pathways.subjects import field_error, translate  # noqa: PLC0415 -- JobSets do without
     from gangctl.pathways.result import setting_for  # noqa: PLC0415
 
     raw = placed(document.value, namespace)
-    found = translate(raw, setting=setting_for(rules or ClusterRules()))
+    found = translate(raw, setting=setting_for(rules))
     errors = (*_with_namespace(raw, namespace), *map(field_error, found.problems))
     if found.rendering is None or found.jobset is None:
         return Manifest(document, raw, read_jobset({})[0], errors, readable=False, translation=found)
     return Manifest(document, dict(found.rendering.jobset), found.jobset, errors, translation=found)
 
 
-def read_manifests(
-    filenames: Sequence[str], namespace: str | None, rules: ClusterRules | None = None
-) -> list[Manifest]:
+def read_manifests(filenames: Sequence[str], namespace: str | None, rules: ClusterRules) -> list[Manifest]:
     """The JobSets in these files, and those that PathwaysJobs become; others are noted and skipped."""
     documents = read_documents(filenames)
     require_jobsets(documents)

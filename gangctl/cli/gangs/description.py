@@ -149,7 +149,7 @@ class Description:
     events: list[EventDetail]
     outcome: str
     """The JobSet's message about its end."""
-    elsewhere: bool = False
+    elsewhere: bool
     """Whether another controller runs it, so that its groups, Jobs and pods are not in this cluster."""
 
     def as_object(self) -> DescribedGang:

@@ -68,8 +68,8 @@ class Inventory(TypedDict):
     nodes: Annotated[list[NodeDetail], "Those that are not as they should be first."]
 
 
-def inventory_of(snapshot: Snapshot, only: str = "") -> Inventory:
-    """Everything of a JobSet, or of its group ``only``; nothing of one whose Jobs are on another cluster."""
+def inventory_of(snapshot: Snapshot, only: str) -> Inventory:
+    """All of a JobSet, or of its group ``only``, empty for all; nothing of one whose Jobs are on another cluster."""
     if snapshot.jobset.managed_elsewhere:
         return {"groups": [], "nodes": []}
     groups = [group for group in members(snapshot) if only in {"", group.name}]

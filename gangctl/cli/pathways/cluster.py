@@ -104,13 +104,11 @@ class ClusterFacts:
     """None if the cluster does not support gangs."""
     namespace: str
     """The context's."""
-    nodes: tuple[NodeShape, ...] | None = None
-    stock: Stock | None = None
+    nodes: tuple[NodeShape, ...] | None
+    stock: Stock | None
 
 
-def cluster_facts(
-    cluster: ClusterFlags, *, namespaces: Iterable[str] | None = None, kueue_namespace: str = ""
-) -> ClusterFacts:
+def cluster_facts(cluster: ClusterFlags, *, namespaces: Iterable[str] | None, kueue_namespace: str) -> ClusterFacts:
     """Read a cluster. Its queues are read for ``namespaces``; an empty one is the context's; None for none."""
 
     async def ask(client: Client, own_namespace: str) -> ClusterFacts:

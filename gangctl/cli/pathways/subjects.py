@@ -208,7 +208,7 @@ class Wanted:
         named = {_namespace(document) or self.namespace or "" for document in self.documents}
         return named or {self.namespace or ""}
 
-    def subjects(self, facts: ClusterFacts | None = None) -> list[Subject]:
+    def subjects(self, facts: ClusterFacts | None) -> list[Subject]:
         """Each of them rendered, for a minor of Kubernetes, or for a cluster if there is one.
 
         Problems are in the subject.

@@ -94,7 +94,7 @@ class Sent:
         return f"{self.namespace}/{self.name}"
 
 
-def sent_for(documents: Iterable[Document], operation: Operation, generation: Generation = NEWEST) -> list[Sent]:
+def sent_for(documents: Iterable[Document], operation: Operation, generation: Generation) -> list[Sent]:
     """What an API server of a generation is sent of these documents.
 
     InvalidInputError with all errors of all PathwaysJobs.

@@ -176,7 +176,7 @@ class SuiteFile:
     subjects: tuple[Sent, ...]
     params: tuple[Document, ...]
     old: dict[int, tuple[Sent, ...]]
-    queues: Stock | None = None
+    queues: Stock | None
 
     @property
     def path(self) -> str:

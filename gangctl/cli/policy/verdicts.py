@@ -61,7 +61,7 @@ def verdict_data(evaluated: Evaluated) -> dict[str, Any]:
     }
 
 
-def outcome_data(outcome: Outcome, values: Mapping[str, str] | None = None) -> dict[str, Any]:
+def outcome_data(outcome: Outcome, values: Mapping[str, str] | None) -> dict[str, Any]:
     """One policy of a verdict."""
     data = {
         "policy": outcome.policy,
@@ -88,7 +88,7 @@ def finding_data(finding: Finding) -> dict[str, Any]:
     }
 
 
-def verdict_sections(evaluated: Sequence[Evaluated], *, everything: bool = False) -> list[Section]:
+def verdict_sections(evaluated: Sequence[Evaluated], *, everything: bool) -> list[Section]:
     """What is wrong or, with ``everything``, what each rule said, in one table; then each object."""
     rows = tuple(
         (each.title, *_row(outcome, finding))

@@ -10,6 +10,7 @@ import yaml
 
 from gangctl.api.emit import to_yaml
 from gangctl.cli.manifests import Manifest, read_manifests
+from gangctl.gang.resolve import ClusterRules
 from gangctl.pathways.job import PathwaysJob
 from gangctl.pathways.reading.pathwaysjob import read_pathways_job
 from gangctl.pathways.rendering.jobset import render
@@ -307,6 +308,6 @@ def test_errors_of_all_documents_are_reported_with_their_lines(tmp_path: Path) -
 
 def test_input_is_not_changed(tmp_path: Path) -> None:
     raw = pathways_job(workers={"nodeSelector": {"a": "b"}})
-    (manifest,) = read_manifests([write(tmp_path / "a.yaml", raw)], None)
+    (manifest,) = read_manifests([write(tmp_path / "a.yaml", raw)], None, ClusterRules())
     assert isinstance(manifest, Manifest)
     assert manifest.document.value == yaml.safe_load(to_yaml([raw]))
