@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack
 from types import TracebackType
@@ -27,7 +27,6 @@ from gangctl.policy.exemptions import LoadedException
 from gangctl.policy.load import load_policy
 from gangctl.policy.loaded import Entry, LoadedPolicy, PolicySet, snapshot_of
 from gangctl.policy.match import matches
-from gangctl.policy.native import load_native
 from gangctl.policy.review import Review
 from gangctl.policy.verdict import Outcome
 
@@ -138,11 +137,6 @@ class PolicyEvaluator:
         """Load a GangPolicy, one at a time, in a thread; :class:`~gangctl.policy.loaded.PolicyError`."""
         loop = asyncio.get_running_loop()
         return await loop.run_in_executor(self._load_thread, load_policy, document)
-
-    async def load_native(self, documents: Sequence[Object]) -> list[LoadedPolicy]:
-        """Load ValidatingAdmissionPolicies with their bindings; :class:`~gangctl.policy.loaded.PolicyError`."""
-        loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(self._load_thread, load_native, documents, self._options.minor)
 
     async def prepare(self, policies: PolicySet) -> None:
         """Have the workers load a set that is to be installed next, so that no review waits for that.
