@@ -43,7 +43,7 @@ from gangctl.webhooks.configurations import (
 )
 from gangctl.webhooks.gangs import GangAdmission, QueueView
 from gangctl.webhooks.jobpolicy import build_job_policy
-from gangctl.webhooks.policies import DefaultsAdmission, PolicyAdmission, unready
+from gangctl.webhooks.policies import PolicyAdmission, unready
 from gangctl.webhooks.registration import Registrar, Registration, Wanted, watch_configurations
 from gangctl.webhooks.review import AdmissionResponse, build_endpoints
 
@@ -140,7 +140,7 @@ class WebhookPart:
         )
         self._endpoints = build_endpoints(admission.routes(), gangs.synced, self._metrics.answered)
         if policies is not None:
-            routes = {**PolicyAdmission(policies).routes(), **DefaultsAdmission(policies).routes()}
+            routes = PolicyAdmission(policies).routes()
             self._endpoints |= build_endpoints(routes, policies.synced, self._metrics.answered, _unready)
             policies.on_swap(self._policy_registrar.wake)
         self._tls: ServerTls | None = None

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
 from datetime import datetime
 from http import HTTPStatus
 from typing import Any, Final, Protocol
@@ -65,7 +64,7 @@ class PolicyView(Protocol):
 
 
 class PolicyAdmission:
-    """Both endpoints: they differ in their answer while they cannot evaluate."""
+    """The endpoints of both configurations; those that validate differ in their answer while they cannot evaluate."""
 
     def __init__(self, view: PolicyView) -> None:
         """Answer from ``view``."""
@@ -73,7 +72,11 @@ class PolicyAdmission:
 
     def routes(self) -> Mapping[str, Handler]:
         """Handlers by path."""
-        return {VALIDATE_FAIL: self.validate_or_refuse, VALIDATE_IGNORE: self.validate_or_pass}
+        return {
+            VALIDATE_FAIL: self.validate_or_refuse,
+            VALIDATE_IGNORE: self.validate_or_pass,
+            MUTATE_DEFAULTS: self.set_defaults,
+        }
 
     async def validate_or_refuse(self, request: AdmissionRequest) -> AdmissionResponse:
         """Evaluate; some policy fails closed."""
@@ -84,21 +87,50 @@ class PolicyAdmission:
         return await self._validate(request, VALIDATE_IGNORE)
 
     async def _validate(self, request: AdmissionRequest, path: str) -> AdmissionResponse:
-        if not _any(self._view.in_force):
+        if not (self._view.in_force.policies or self._view.in_force.broken):
             return AdmissionResponse.allow()
-        namespace = await self._view.namespace(request.namespace) if request.namespace else None
-        if request.namespace and namespace is None:
-            # An unknown namespace may have labels that no policy excludes.
-            return unready(path, f"namespace {one_line(request.namespace, _NAME_CHARACTERS)} has not been seen yet")
+        namespace, unknown = await self._namespace(request)
+        if unknown:
+            return unready(path, unknown)
         # The set in force may have changed; from here on nothing is awaited until the evaluator has taken the review.
         in_force = self._view.in_force
         review = review_of(request, self._view, namespace, in_force.policies)
         verdict = merge(await self._view.evaluate(review))
         return answer(verdict, skipped(verdict.outcomes, in_force.broken))
 
+    async def set_defaults(self, request: AdmissionRequest) -> AdmissionResponse:
+        """A patch with the defaults; 422 where policies disagree on one."""
+        policies = self._with_defaults()
+        if not policies or request.operation != "CREATE":
+            return AdmissionResponse.allow()
+        namespace, unknown = await self._namespace(request)
+        if unknown:
+            return defaults_unready(policies, unknown)
+        # The set in force may have changed; from here on nothing is awaited until the evaluator has taken the review.
+        policies = self._with_defaults()
+        conditional = [each for each in policies if each.spec.match_conditions]
+        review = review_of(request, self._view, namespace, conditional)
+        asked = {each.name for each in conditional if not matches(each, review)}
+        outcomes = await self._view.evaluate(review, asked) if asked else ()
+        unanswered = {outcome.policy: finding for outcome in outcomes for finding in without_answer(outcome)}
+        for policy in conditional:
+            if policy.fail_closed and policy.name in unanswered:
+                return _refuse(unanswered[policy.name])
+        applied = defaults_of(policies, review, outcomes)
+        if applied.conflicts:
+            message = one_line("; ".join(str(each) for each in applied.conflicts), _MESSAGE_CHARACTERS)
+            return AdmissionResponse.deny(HTTPStatus.UNPROCESSABLE_ENTITY, "Invalid", message, applied.conflicts)
+        return AdmissionResponse.allow(applied.patch)
 
-def _any(in_force: PolicySet) -> bool:
-    return bool(in_force.policies or in_force.broken)
+    def _with_defaults(self) -> list[LoadedPolicy]:
+        return [each for each in self._view.in_force.policies if each.spec.defaults is not None]
+
+    async def _namespace(self, request: AdmissionRequest) -> tuple[Object | None, str]:
+        """The namespace of the request, and why it is unknown: it may have labels that no policy excludes."""
+        namespace = await self._view.namespace(request.namespace) if request.namespace else None
+        if namespace is not None or not request.namespace:
+            return namespace, ""
+        return None, f"namespace {one_line(request.namespace, _NAME_CHARACTERS)} has not been seen yet"
 
 
 def read_by(policies: Iterable[LoadedPolicy]) -> frozenset[str]:
@@ -182,71 +214,25 @@ def annotation_key(key: str) -> str:
     return f"{name[: _NAME_CHARACTERS - _DIGEST_CHARACTERS - 1]}-{digest}"
 
 
-@dataclass(frozen=True, slots=True)
-class _Entry:
-    """A policy with the requests that it needs."""
-
-    closed: bool
-    operations: frozenset[str]
-
-
 def demand_of(in_force: PolicySet) -> Demand:
     """The webhooks that these policies need; a policy that cannot be used also needs them."""
-    entries = [_entry(each) for each in in_force.policies if each.validates] + [
-        _entry(each) for each in in_force.broken
+    validating: list[LoadedPolicy | BrokenPolicy] = [
+        *(each for each in in_force.policies if each.validates),
+        *in_force.broken,
     ]
     closed = {each.fail_closed for each in in_force.policies if each.spec.defaults is not None}
     return Demand(
-        fail=frozenset[str]().union(*(each.operations for each in entries if each.closed)),
-        ignore=frozenset[str]().union(*(each.operations for each in entries if not each.closed)),
+        fail=frozenset[str]().union(*(_operations(each) for each in validating if each.fail_closed)),
+        ignore=frozenset[str]().union(*(_operations(each) for each in validating if not each.fail_closed)),
         defaults=None if not closed else "Fail" if True in closed else "Ignore",
     )
 
 
-def _entry(policy: LoadedPolicy | BrokenPolicy) -> _Entry:
+def _operations(policy: LoadedPolicy | BrokenPolicy) -> frozenset[str]:
+    """Operations on JobSets that a policy is about."""
     rules = policy.spec.match_constraints.resource_rules or JOBSET_RULES
     named = {operation for rule in rules for operation in rule.operations}
-    return _Entry(policy.fail_closed, frozenset(OPERATIONS if "*" in named else named & set(OPERATIONS)))
-
-
-class DefaultsAdmission:
-    """The endpoint."""
-
-    def __init__(self, view: PolicyView) -> None:
-        """Answer from ``view``."""
-        self._view = view
-
-    def routes(self) -> Mapping[str, Handler]:
-        """The handler by its path."""
-        return {MUTATE_DEFAULTS: self.mutate}
-
-    def _policies(self) -> list[LoadedPolicy]:
-        return [each for each in self._view.in_force.policies if each.spec.defaults is not None]
-
-    async def mutate(self, request: AdmissionRequest) -> AdmissionResponse:
-        """A patch with the defaults; 422 where policies disagree on one."""
-        policies = self._policies()
-        if not policies or request.operation != "CREATE":
-            return AdmissionResponse.allow()
-        namespace = await self._view.namespace(request.namespace) if request.namespace else None
-        if request.namespace and namespace is None:
-            name = one_line(request.namespace, 63)
-            return defaults_unready(policies, f"namespace {name} has not been seen yet")
-        # The set in force may have changed; from here on nothing is awaited until the evaluator has taken the review.
-        policies = self._policies()
-        conditional = [each for each in policies if each.spec.match_conditions]
-        review = review_of(request, self._view, namespace, conditional)
-        asked = {each.name for each in conditional if not matches(each, review)}
-        outcomes = await self._view.evaluate(review, asked) if asked else ()
-        unanswered = {outcome.policy: finding for outcome in outcomes for finding in without_answer(outcome)}
-        for policy in conditional:
-            if policy.fail_closed and policy.name in unanswered:
-                return _refuse(unanswered[policy.name])
-        applied = defaults_of(policies, review, outcomes)
-        if applied.conflicts:
-            message = one_line("; ".join(str(each) for each in applied.conflicts), _MESSAGE_CHARACTERS)
-            return AdmissionResponse.deny(HTTPStatus.UNPROCESSABLE_ENTITY, "Invalid", message, applied.conflicts)
-        return AdmissionResponse.allow(applied.patch)
+    return frozenset(OPERATIONS if "*" in named else named & set(OPERATIONS))
 
 
 def _refuse(finding: Finding) -> AdmissionResponse:

@@ -28,7 +28,7 @@ from gangctl.policy.variables import unknown_fit
 from gangctl.policy.verdict import Outcome, merge, show
 from gangctl.sandbox.patches import json_patch
 from gangctl.webhooks.configurations import Endpoint, WebhookSettings
-from gangctl.webhooks.policies import DefaultsAdmission, PolicyAdmission, annotation_key
+from gangctl.webhooks.policies import PolicyAdmission, annotation_key
 from gangctl.webhooks.review import AdmissionResponse, decode_review
 from tests.cli.policy.policies import QUEUE, config_map, exception, files, namespace, policy, rule
 from tests.cli.run import gangctl
@@ -206,7 +206,7 @@ def request_for(raw: Object) -> bytes:
 async def admitted(view: View, raw: dict[str, Any]) -> tuple[AdmissionResponse, dict[str, Any]]:
     """What the webhooks answer one after the other, and the JobSet that the first one made."""
     stored = cast("dict[str, Any]", as_admitted(raw)[0])
-    given = await DefaultsAdmission(view).mutate(decode_review(request_for(stored)))
+    given = await PolicyAdmission(view).set_defaults(decode_review(request_for(stored)))
     assert given.allowed, given.message
     stored = cast("dict[str, Any]", as_admitted(json_patch(stored, [dict(each) for each in given.patch]))[0])
     return await PolicyAdmission(view).validate_or_refuse(decode_review(request_for(stored))), stored

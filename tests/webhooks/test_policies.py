@@ -23,7 +23,7 @@ from gangctl.policy.review import Review
 from gangctl.policy.variables import unknown_fit
 from gangctl.policy.verdict import Action, Finding, Outcome, Result
 from gangctl.webhooks.configurations import Demand
-from gangctl.webhooks.policies import DefaultsAdmission, PolicyAdmission, annotation_key, demand_of
+from gangctl.webhooks.policies import PolicyAdmission, annotation_key, demand_of
 from gangctl.webhooks.review import AdmissionRequest, Kind, Operation, RequestedResource
 from tests.jobsets import jobset, rj
 from tests.rows import each
@@ -278,30 +278,30 @@ def test_the_failure_policy_of_defaults_is_the_strictest(policies: list[str], wa
 
 async def test_defaults_are_applied_by_a_patch_at_create() -> None:
     view = View(PolicySet(1, (defaulting("a", queue="team"),)))
-    answer = await DefaultsAdmission(view).mutate(asked())
+    answer = await PolicyAdmission(view).set_defaults(asked())
     assert "team" in str(answer.patch)
     assert view.reviews == []
-    assert (await DefaultsAdmission(view).mutate(asked("UPDATE"))).patch == ()
+    assert (await PolicyAdmission(view).set_defaults(asked("UPDATE"))).patch == ()
 
 
 async def test_a_default_queue_can_depend_on_the_namespace() -> None:
     match = {"namespaceSelector": {"matchLabels": {"team": "a"}}}
     view = View(PolicySet(1, (defaulting("a", queues=[{"match": match, "queue": "team-a"}], queue="rest"),)))
-    assert "team-a" in str((await DefaultsAdmission(view).mutate(asked())).patch)
+    assert "team-a" in str((await PolicyAdmission(view).set_defaults(asked())).patch)
     view.known = {"metadata": {"name": "t", "labels": {"team": "b"}}}
-    assert "rest" in str((await DefaultsAdmission(view).mutate(asked())).patch)
+    assert "rest" in str((await PolicyAdmission(view).set_defaults(asked())).patch)
 
 
 async def test_defaults_are_those_of_the_policies_when_the_namespace_is_known() -> None:
     view = View(PolicySet(1, (conditional("Fail"),)), meanwhile=PolicySet(2, (defaulting("b", queue="new"),)))
-    answer = await DefaultsAdmission(view).mutate(asked())
+    answer = await PolicyAdmission(view).set_defaults(asked())
     assert "new" in str(answer.patch)
     assert view.reviews == []
 
 
 async def test_policies_that_disagree_are_both_named() -> None:
     view = View(PolicySet(1, (defaulting("a", queue="x"), defaulting("b", queue="y"))))
-    answer = await DefaultsAdmission(view).mutate(asked())
+    answer = await PolicyAdmission(view).set_defaults(asked())
     assert (answer.allowed, answer.code) == (False, 422)
     assert "'a'" in answer.message
     assert "'b'" in answer.message
@@ -323,7 +323,7 @@ def conditional(failure_policy: str) -> LoadedPolicy:
 async def test_a_condition_with_an_error_follows_the_failure_policy(failure_policy: str, allowed: bool) -> None:
     finding = Finding("a", "spec.matchConditions", Result.ERROR, "no such key")
     view = View(PolicySet(1, (conditional(failure_policy),)), (Outcome("a", matched=True, findings=(finding,)),))
-    answer = await DefaultsAdmission(view).mutate(asked())
+    answer = await PolicyAdmission(view).set_defaults(asked())
     assert (answer.allowed, answer.patch) == (allowed, ())
     assert view.asked == {"a"}
 
@@ -331,13 +331,13 @@ async def test_a_condition_with_an_error_follows_the_failure_policy(failure_poli
 @each("matched", [True, False])
 async def test_conditions_decide_about_defaults(matched: bool) -> None:
     view = View(PolicySet(1, (conditional("Fail"),)), (Outcome("a", matched=matched),))
-    assert bool((await DefaultsAdmission(view).mutate(asked())).patch) is matched
+    assert bool((await PolicyAdmission(view).set_defaults(asked())).patch) is matched
 
 
 async def test_defaults_require_a_known_namespace() -> None:
     closed, opened = (
         View(PolicySet(1, (defaulting("a", each, queue="q"),)), known=None) for each in ("Fail", "Ignore")
     )
-    assert (await DefaultsAdmission(closed).mutate(asked())).code == 503
-    passed = await DefaultsAdmission(opened).mutate(asked())
+    assert (await PolicyAdmission(closed).set_defaults(asked())).code == 503
+    passed = await PolicyAdmission(opened).set_defaults(asked())
     assert (passed.allowed, passed.patch, len(passed.warnings)) == (True, (), 1)
