@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from datetime import timedelta
 from typing import Final
 
+from gangctl.cli.messages import full_name
 from gangctl.cli.output import Section, Table
 from gangctl.fit.report import (
     DomainReport,
@@ -40,7 +41,7 @@ def amounts(values: Iterable[tuple[str, int]]) -> str:
 def fit_sections(report: FitReport, remarks: Iterable[str] = (), workers: Sequence[WorkerFit] = ()) -> list[Section]:
     """The sections to print; ``remarks`` are lines on the JobSet's present state."""
     identity = report["metadata"]
-    place = f"{identity['namespace']}/{identity['name']}" if identity["namespace"] else identity["name"]
+    name = full_name(identity["namespace"], identity["name"])
     lines = [report["message"]]
     if report["queue"]:
         behind = f", ClusterQueue {report['clusterQueue']}" if report["clusterQueue"] else ""
@@ -50,7 +51,7 @@ def fit_sections(report: FitReport, remarks: Iterable[str] = (), workers: Sequen
     warnings = [f"not known: {each}" for each in report["unknown"]]
     sections = [
         Section(
-            f"JobSet {place}: {_VERDICTS[report['verdict']]} ({report['reason']})",
+            f"JobSet {name}: {_VERDICTS[report['verdict']]} ({report['reason']})",
             (*lines, *remarks),
             warnings=tuple(warnings),
         )

@@ -13,7 +13,7 @@ from gangctl.api.emit import to_yaml
 from gangctl.api.meta import JOBSET_NAME
 from gangctl.api.objects import Object, misshapen, object_at
 from gangctl.cli.inputs import in_default_namespace, kind_of, note_skipped, read_documents
-from gangctl.cli.messages import InvalidInputError, plural
+from gangctl.cli.messages import errors_in, full_name
 from gangctl.client.resources import JOBSETS
 from gangctl.controllers.queues.kinds import CONFIG_KEY, CONFIG_NAME
 from gangctl.errors import InputError, shown
@@ -306,11 +306,11 @@ def stock_of(documents: Iterable[Document]) -> Stock:
                     others.append(document)
                 elif (earlier := seen.setdefault(key_of(raw), document)) is not document and key_of(raw)[2]:
                     kind, namespace, name = key_of(raw)
-                    place = f"{namespace}/{name}" if namespace else name
-                    problems.append(f"{document.where()}: {kind} {place} is there already, at {earlier.where()}")
+                    title = f"{kind} {full_name(namespace, name)}"
+                    problems.append(f"{document.where()}: {title} is there already, at {earlier.where()}")
         lines += problems
     if lines:
-        raise InvalidInputError(lines, f"{plural(len(lines), 'error')} in the queues' files")
+        raise errors_in("the queues' files", lines)
     note_skipped(others)
     return _evaluate_completeness(stock)
 

@@ -19,7 +19,7 @@ from gangctl.api.jobset import JobSet, ReplicatedJob, read_jobset
 from gangctl.api.meta import JOBSET_API_VERSION, JOBSET_GROUP
 from gangctl.api.scheduling import NEWEST, generation_of_minor
 from gangctl.cli.inputs import count_kinds, kind_in_words, note_skipped, placed, read_documents, where
-from gangctl.cli.messages import InvalidInputError, note, plural
+from gangctl.cli.messages import errors_in, full_name, note, plural
 from gangctl.cli.options import ClusterFlags
 from gangctl.errors import ErrorKind, FieldError, InputError, one_line
 from gangctl.gang.convert import check_words
@@ -141,7 +141,7 @@ class Manifest:
     @property
     def title(self) -> str:
         """Namespace and name, for messages."""
-        return f"{self.jobset.namespace}/{self.jobset.name}" if self.jobset.namespace else self.jobset.name
+        return full_name(self.jobset.namespace, self.jobset.name)
 
 
 class Problems:
@@ -162,11 +162,10 @@ class Problems:
     def raise_if_any(self) -> None:
         """InvalidInputError with all collected errors."""
         if self._lines:
-            errors = plural(len(self._lines), "error")
             counts = sorted(self._objects.items())
             objects = " and ".join(plural(count, kind) for kind, count in counts if count)
             hint = _BARE_WORD if any(each in line for line in self._lines for each in _READ_AS_BOOLEAN) else ""
-            raise InvalidInputError(self._lines, f"{errors} in {objects}", hint=hint)
+            raise errors_in(objects, self._lines, hint=hint)
 
 
 def is_jobset(document: Document) -> bool:

@@ -7,7 +7,7 @@ import click
 from gangctl.errors import GangctlError, InputError, plural
 from gangctl.errors import escaped as printable
 
-__all__ = ["InvalidInputError", "note", "plural", "print_error", "printable"]
+__all__ = ["InvalidInputError", "errors_in", "full_name", "note", "plural", "print_error", "printable"]
 
 
 class InvalidInputError(InputError):
@@ -17,6 +17,16 @@ class InvalidInputError(InputError):
         """Keep the lines; ``summary`` is the message."""
         super().__init__(summary, hint=hint)
         self.lines = lines
+
+
+def errors_in(place: str, lines: list[str], *, hint: str = "") -> InvalidInputError:
+    """The errors of a place, each a line, with their number as the summary."""
+    return InvalidInputError(lines, f"{plural(len(lines), 'error')} in {place}", hint=hint)
+
+
+def full_name(namespace: str, name: str) -> str:
+    """The name of an object, after its namespace if it has one."""
+    return f"{namespace}/{name}" if namespace else name
 
 
 def note(text: str) -> None:

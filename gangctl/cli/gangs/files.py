@@ -17,7 +17,7 @@ from gangctl.cli.gangs.cluster import project_stored, take
 from gangctl.cli.gangs.state import GangState, modern, read_event
 from gangctl.cli.inputs import in_default_namespace, kind_of, note_skipped, read_documents
 from gangctl.cli.kueuesnapshot import Stock
-from gangctl.cli.messages import InvalidInputError, plural
+from gangctl.cli.messages import errors_in
 from gangctl.controllers.caches import project_job, project_scheduling
 from gangctl.errors import InputError
 from gangctl.kueue.objects import ClusterQueue, LocalQueue, QueuedWorkload
@@ -51,7 +51,7 @@ def read_files(filenames: Sequence[str]) -> GangState:
             if not kept:
                 others.append(document)
     if lines:
-        raise InvalidInputError(lines, f"{plural(len(lines), 'error')} in the files", hint=DUMP)
+        raise errors_in("the files", lines, hint=DUMP)
     note_skipped(others)
     return taking.finish()
 

@@ -18,7 +18,7 @@ from gangctl.api.objects import object_at
 from gangctl.api.scheduling import NEWEST, generation_of_minor
 from gangctl.cli.inputs import count_kinds, note_skipped, placed, read_documents, where
 from gangctl.cli.manifests import check_jobset
-from gangctl.cli.messages import InvalidInputError, note, plural
+from gangctl.cli.messages import errors_in, full_name, note
 from gangctl.errors import FieldError, InputError, one_line
 from gangctl.fit.nodes import NodeShape
 from gangctl.gang.reasons import Notice
@@ -162,7 +162,7 @@ class Subject:
     @property
     def title(self) -> str:
         """Namespace and name, for messages."""
-        return f"{self.namespace}/{self.name}" if self.namespace else self.name
+        return full_name(self.namespace, self.name)
 
     @property
     def problems(self) -> tuple[Problem, ...]:
@@ -300,9 +300,8 @@ def refuse(subjects: Sequence[Subject]) -> None:
         return
     if len(lines) == 1 and wrong[0].document is None:
         raise InputError(lines[0])
-    errors = f"{plural(len(lines), 'error')}"
     objects = "the flags" if wrong[0].document is None else f"{len(wrong)} {KIND}{'' if len(wrong) == 1 else 's'}"
-    raise InvalidInputError(lines, f"{errors} in {objects}")
+    raise errors_in(objects, lines)
 
 
 def refuse_nameless(subjects: Iterable[Subject]) -> None:

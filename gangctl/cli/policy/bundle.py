@@ -9,7 +9,7 @@ from typing import Any, Final
 from gangctl.api.documents import Document
 from gangctl.api.objects import object_at
 from gangctl.cli.inputs import count_kinds, kind_of
-from gangctl.cli.messages import InvalidInputError, plural
+from gangctl.cli.messages import errors_in
 from gangctl.errors import InputError, one_line
 from gangctl.policy.constraints import LabelSelector
 from gangctl.policy.match import labels_of
@@ -84,7 +84,7 @@ def sort_documents(documents: Iterable[Document]) -> Bundle:
         misspelt += _misspelt(document)
         found.setdefault(_PURPOSES.get(kind_of(document.value), "others"), []).append(document)
     if misspelt:
-        raise InvalidInputError(misspelt, f"{plural(len(misspelt), 'error')} in the input")
+        raise errors_in("the input", misspelt)
     return Bundle(**{purpose: tuple(members) for purpose, members in found.items()})
 
 
@@ -113,7 +113,7 @@ def check_names(documents: Iterable[Document]) -> None:
         elif not name_of(document.value):
             lines.append(f"{document.where('metadata')}: metadata.name: {kind} needs a name")
     if lines:
-        raise InvalidInputError(lines, f"{plural(len(lines), 'error')} in the input")
+        raise errors_in("the input", lines)
 
 
 def check_unique(documents: Iterable[Document], what: str) -> None:

@@ -22,6 +22,7 @@ from gangctl.api.scheduling import NEWEST, Generation
 from gangctl.cli.inputs import DEFAULT_NAMESPACE, kind_of
 from gangctl.cli.kueuesnapshot import Stock
 from gangctl.cli.manifests import Problems, read_pathways_manifest
+from gangctl.cli.messages import full_name
 from gangctl.cli.policy.bundle import name_of
 from gangctl.fit.report import FitReport
 from gangctl.fit.verdict import FitRequest, fit
@@ -180,7 +181,7 @@ def request_of(
 def title_of(obj: Object, setting: Setting) -> str:
     """Kind, namespace and name, as a person calls it."""
     namespace = object_at(obj, "metadata").get("namespace") or (setting.namespace if is_namespaced(obj) else "")
-    return f"{kind_of(obj)[1]} {namespace}/{name_of(obj)}" if namespace else f"{kind_of(obj)[1]} {name_of(obj)}"
+    return f"{kind_of(obj)[1]} {full_name(namespace, name_of(obj))}"
 
 
 def is_namespaced(obj: Object) -> bool:

@@ -18,7 +18,7 @@ from gangctl.api.modelerrors import field_errors
 from gangctl.api.scheduling import NEWEST, Generation, generation_of_minor
 from gangctl.cli.inputs import files_below, kind_of, read_documents, where
 from gangctl.cli.kueuesnapshot import Stock, stock_of
-from gangctl.cli.messages import InvalidInputError, plural
+from gangctl.cli.messages import errors_in
 from gangctl.cli.policy.bundle import Bundle, check_names, sort_documents
 from gangctl.cli.policy.requests import Sent, sent_for
 from gangctl.errors import InputError
@@ -274,9 +274,7 @@ def _read_suite(document: Document) -> Suite:
         return Suite.model_validate(document.value)
     except PydanticError as problem:
         lines = [f"{where(document, error.path)}: {error}" for error in field_errors(problem)]
-        raise InvalidInputError(
-            lines, f"{plural(len(lines), 'error')} in {document.source}", hint="see docs/policies.md"
-        ) from problem
+        raise errors_in(document.source, lines, hint="see docs/policies.md") from problem
 
 
 def _documents(test: Document, directory: Path, field: str, paths: Sequence[str]) -> list[Document]:

@@ -12,6 +12,7 @@ from typing import Annotated, Final, Literal, TypedDict
 
 from gangctl.api.reportschema import QUANTITY, SIGNED
 from gangctl.cli.fitview import amount
+from gangctl.cli.messages import full_name
 from gangctl.cli.output import Entry, Section, Table
 from gangctl.cli.quantities import with_quantities
 from gangctl.kueue.amounts import age, span
@@ -164,7 +165,7 @@ def _quota(report: QueueFacts) -> Section:
 def describe_sections(report: QueueDescription, now: datetime) -> list[Section]:
     """One queue, with what is in it."""
     identity = report["metadata"]
-    name = f"{identity['namespace']}/{identity['name']}" if identity["namespace"] else identity["name"]
+    name = full_name(identity["namespace"], identity["name"])
     behind = [
         f"ClusterQueue {report['clusterQueue']}" if report["queue"] == "LocalQueue" else "",
         f"cohort {report['cohort']}" if report["cohort"] else "",
