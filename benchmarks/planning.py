@@ -22,7 +22,6 @@ from benchmarks.table import Table
 from gangctl.api.jobset import read_jobset
 from gangctl.api.scheduling import NEWEST, ApiState, Observed, Scheduled
 from gangctl.client.client import Client
-from gangctl.client.credentials import StaticCredentials
 from gangctl.client.transport import Transport
 from gangctl.controllers.caches import GangCaches
 from gangctl.controllers.gangs import Assessments, GangController, PodReader
@@ -34,6 +33,7 @@ from gangctl.gang.plan import GangPlan
 from gangctl.gang.resolve import ClusterRules, resolve
 from gangctl.manager.process import COLLECT_AFTER, SWITCH_SECONDS
 from gangctl.runtime.informer import Entry
+from tests.credentials import StaticCredentials
 from tests.gang.pipeline import stored
 from tests.jobsets import FIXTURE_UID, jobset, rj
 

@@ -31,7 +31,6 @@ from benchmarks.table import Table
 from gangctl.api.scheduling import NEWEST as GENERATION
 from gangctl.api.scheduling import ApiState
 from gangctl.client.client import Client
-from gangctl.client.credentials import StaticCredentials
 from gangctl.client.responses import Response
 from gangctl.client.transport import Request, Stream, Transport
 from gangctl.controllers.caches import GangCaches
@@ -52,6 +51,7 @@ from tests.controlplane.build import ensure_manifests
 from tests.controlplane.minors import NEWEST
 from tests.controlplane.plane import ControlPlane
 from tests.controlplane.wait import NotYet, wait_for
+from tests.credentials import StaticCredentials
 
 CROWDS, QUICK_CROWDS = (100, 10_000, 50_000), (10, 50)
 MORE, QUICK_MORE = 300, 5

@@ -214,23 +214,6 @@ class Credentials(Protocol):
         """Replace credentials the server ``refused``; False when there is nothing else to try."""
 
 
-class StaticCredentials:
-    """Credentials that never change: a URL, perhaps with a token. For tests and servers without authentication."""
-
-    def __init__(self, server: str, *, token: str | None = None, tls: ssl.SSLContext | None = None) -> None:
-        """Keep them."""
-        headers = (("Authorization", f"Bearer {token}"),) if token else ()
-        self._access = Access(server.rstrip("/"), headers, tls)
-
-    async def access(self) -> Access:
-        """Return them."""
-        return self._access
-
-    async def refresh(self, refused: Access) -> bool:  # noqa: ARG002 -- the protocol's argument
-        """Nothing else to try."""
-        return False
-
-
 class TlsCache:
     """The TLS context of some certificates, made again only when they change: a new context means new connections."""
 

@@ -5,9 +5,9 @@ from collections.abc import AsyncIterator
 import pytest
 
 from gangctl.client.client import Client
-from gangctl.client.credentials import StaticCredentials
 from gangctl.client.transport import Transport
 from tests.client.server import ScriptedServer
+from tests.credentials import StaticCredentials
 
 
 @pytest.fixture

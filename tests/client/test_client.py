@@ -190,7 +190,7 @@ async def test_discovery_reads_versions_groups_and_resources(server: ScriptedSer
 
 
 async def test_requests_are_reported_by_verb_and_resource(server: ScriptedServer) -> None:
-    from gangctl.client.credentials import StaticCredentials  # noqa: PLC0415
+    from tests.credentials import StaticCredentials  # noqa: PLC0415
 
     reported: list[tuple[Any, ...]] = []
     name = "things.example.com"

@@ -8,7 +8,7 @@ import pytest
 from aiohttp import web
 
 from gangctl import __version__
-from gangctl.client.credentials import Access, StaticCredentials
+from gangctl.client.credentials import Access
 from gangctl.client.transport import Request, Transport, TransportOptions
 from gangctl.errors import (
     ConfigError,
@@ -23,6 +23,7 @@ from gangctl.errors import (
 )
 from tests.client.clock import VirtualClock, settle
 from tests.client.server import ScriptedServer, hang, obj, reset, status, text
+from tests.credentials import StaticCredentials
 
 GET = Request("GET", "/x", "get", "things", idempotent=True)
 POST = Request("POST", "/x", "create", "things", body={"a": 1})

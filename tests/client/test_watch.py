@@ -12,7 +12,6 @@ from dataclasses import dataclass
 import pytest
 
 from gangctl.client.client import Client, Selection
-from gangctl.client.credentials import StaticCredentials
 from gangctl.client.resources import PODS
 from gangctl.client.transport import Request, Transport
 from gangctl.client.transport import Stream as Opened
@@ -21,6 +20,7 @@ from gangctl.errors import ForbiddenError, GoneError, NotFoundError, ServerError
 from gangctl.runtime.tls import ServerTls
 from tests.client.clock import VirtualClock, ahead, settle, until
 from tests.client.server import ScriptedServer, Stream, obj, reset, status, status_object, text, thing
+from tests.credentials import StaticCredentials
 from tests.rows import each
 from tests.runtime.authority import bundle, pair
 

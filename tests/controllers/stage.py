@@ -8,11 +8,11 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from gangctl.client.client import Client, Settings
-from gangctl.client.credentials import StaticCredentials
 from gangctl.client.transport import Transport, TransportOptions
 from gangctl.errors import LeadershipLostError
 from gangctl.sandbox.api import SYSTEM
 from gangctl.sandbox.server import Sandbox, SandboxOptions
+from tests.credentials import StaticCredentials
 
 USER = "gangctl"
 NAMESPACE = "t"

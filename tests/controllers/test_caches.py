@@ -10,12 +10,12 @@ import pytest
 from gangctl.api.jobset import read_jobset
 from gangctl.api.scheduling import Observed, Scheduled
 from gangctl.client.client import Client
-from gangctl.client.credentials import StaticCredentials
 from gangctl.client.transport import Transport
 from gangctl.controllers import caches
 from gangctl.controllers.caches import GangCaches, changes_objects, same_object
 from gangctl.gang.desired import JobProgress, assess
 from gangctl.gang.resolve import ClusterRules
+from tests.credentials import StaticCredentials
 from tests.gang.pipeline import stored
 from tests.jobsets import FIXTURE_UID, jobset, rj
 from tests.rows import each

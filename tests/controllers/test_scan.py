@@ -12,7 +12,6 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from gangctl.client.client import Client
-from gangctl.client.credentials import StaticCredentials
 from gangctl.client.resources import CUSTOM_RESOURCE_DEFINITIONS, JOBSETS, NAMESPACES
 from gangctl.client.transport import Transport
 from gangctl.controllers.policy_sources import GANG_POLICIES
@@ -24,6 +23,7 @@ from gangctl.policy.verdict import Action, Finding, Outcome, Result
 from gangctl.sandbox.faults import Match, error
 from gangctl.sandbox.server import Sandbox, SandboxOptions
 from tests.controlplane.wait import wait_for
+from tests.credentials import StaticCredentials
 from tests.jobsets import jobset, rj
 from tests.manifests.definitions.policies import definitions
 from tests.policy.reportcrd import policy_report_definition

@@ -17,7 +17,6 @@ import pytest
 from aiohttp import web
 
 from gangctl.gang.reasons import Reason
-from gangctl.manager.families import composed_families
 from gangctl.readiness.result import GangPhase
 from gangctl.runtime.metrics import Family
 from tests.controlplane.components.prometheus import Prometheus
@@ -25,6 +24,7 @@ from tests.controlplane.ports import Ports
 from tests.controlplane.wait import NotYet, wait_for
 from tests.grafana.foreign import FAMILIES
 from tests.grafana.queries import panel_queries, variable_queries
+from tests.manager.families import composed_families
 
 VALUES: Final = {
     "phase": [phase.label for phase in GangPhase],

@@ -14,12 +14,12 @@ import pytest
 import yaml
 
 from gangctl.gang.reasons import Reason
-from gangctl.manager.families import families
 from gangctl.readiness.result import GangPhase
 from gangctl.runtime.metrics import Family
 from tests.grafana import foreign
 from tests.grafana.queries import PanelQuery, dashboards, panel_queries, panels, variable_queries
 from tests.grafana.selectors import Selector, named
+from tests.manager.families import families
 
 SINGLE: Final = {"namespace": "team-a", "jobset": "train"}
 RANGES: Final = {"rate": {"$__rate_interval"}, "increase": {"$__rate_interval", "$__range", "1h"}}

@@ -21,7 +21,6 @@ from gangctl.api.jobset import JobSet
 from gangctl.api.scheduling import ApiState, Generation
 from gangctl.api.scheduling_versions import ADAPTERS
 from gangctl.client.client import Client
-from gangctl.client.credentials import StaticCredentials
 from gangctl.client.resources import JOBS, JOBSETS, LEASES, PODS, SECRETS, Resource
 from gangctl.client.responses import error_from_body, retry_after_seconds
 from gangctl.client.transport import Transport, TransportOptions
@@ -35,6 +34,7 @@ from gangctl.runtime.informer import Informer
 from gangctl.webhooks.configurations import Endpoint, WebhookSettings, build_configurations
 from gangctl.webhooks.registration import Registrar, Registration
 from tests.client.server import ScriptedServer, Stream, hang, obj, page, status, text
+from tests.credentials import StaticCredentials
 from tests.hostile.profiles import tries
 from tests.hostile.words import json_values
 from tests.jobsets import jobset, rj

@@ -13,7 +13,6 @@ import aiohttp
 import pytest
 import yaml
 
-from gangctl.manager.families import families
 from tests.controlplane.api import Object, path_of
 from tests.controlplane.plane import ControlPlane
 from tests.controlplane.wait import NotYet, wait_for
@@ -21,6 +20,7 @@ from tests.jobsets import jobset, rj
 from tests.live.cluster import Cluster
 from tests.live.gangctl import OWN_NAMESPACE, Gangctl, prepare
 from tests.live.observe import gang_of
+from tests.manager.families import families
 
 pytestmark = pytest.mark.controlplane
 

@@ -13,7 +13,6 @@ from typing import Final, NamedTuple, get_args
 from gangctl.controllers.pathways.controller import MOST_NAMESPACES
 from gangctl.gang.plan import Level
 from gangctl.manager import readinessmetrics as gangs
-from gangctl.manager.families import families
 from gangctl.manager.readinessmetrics import MOST_DISRUPTIONS, MOST_STARTS
 from gangctl.pathways.status.facts import Phase
 from gangctl.readiness.aggregates import OTHERS, Limits
@@ -22,6 +21,7 @@ from gangctl.readiness.causes.ranking import TIERS
 from gangctl.readiness.result import GangPhase
 from gangctl.runtime.metrics import Family
 from gangctl.runtime.shards import MOST_SHARDS
+from tests.manager.families import families
 
 PAGE: Final = Path(__file__).parents[2] / "docs" / "metrics.md"
 LIMITS: Final = Limits()

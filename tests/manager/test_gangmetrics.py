@@ -12,10 +12,10 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_openmetrics
 from prometheus_client.parser import text_string_to_metric_families as parse_plain
 
-from gangctl.manager.families import families
 from tests.faults import pathways, policies, virtual_time
 from tests.faults.world import World, world
 from tests.jobsets import jobset, rj
+from tests.manager.families import families
 
 
 def translations(registry: CollectorRegistry) -> dict[tuple[str, str], float]:

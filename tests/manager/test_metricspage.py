@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 
-from gangctl.manager.families import families
 from gangctl.manager.readinessmetrics import STATES
 from gangctl.readiness.result import GangPhase
 from gangctl.runtime.metrics import Family
 from tests.manager import metricspage
+from tests.manager.families import families
 from tests.rows import each
 
 FAMILIES = families()

@@ -10,7 +10,6 @@ from prometheus_client import CollectorRegistry
 
 from gangctl.api.jobset import JobSet, read_jobset
 from gangctl.client.client import Client
-from gangctl.client.credentials import StaticCredentials
 from gangctl.client.transport import Transport
 from gangctl.errors import ConfigError
 from gangctl.gang.desired import Lifecycle
@@ -20,6 +19,7 @@ from gangctl.manager.settings import load_settings
 from gangctl.runtime.events import EventRecorder
 from gangctl.runtime.metrics import RuntimeMetrics
 from gangctl.runtime.shards import Share, shard_of
+from tests.credentials import StaticCredentials
 from tests.jobsets import jobset, rj
 
 

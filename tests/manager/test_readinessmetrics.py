@@ -13,12 +13,12 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families 
 from prometheus_client.parser import text_string_to_metric_families as parse_plain
 
 from gangctl.gang.reasons import Reason
-from gangctl.manager.families import families
 from gangctl.manager.readinessmetrics import ReadinessMetrics
 from gangctl.readiness.aggregates import OTHERS, Limits
 from gangctl.readiness.result import Counts, GangPhase, Readiness
 from gangctl.runtime.probes import ProbeServer
 from tests.manager import metricspage
+from tests.manager.families import families
 from tests.manager.metricspage import READINESS as BOUNDS
 from tests.readiness.standings import cause, standing
 

@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 from gangctl.client.client import Client
-from gangctl.client.credentials import StaticCredentials
 from gangctl.client.transport import Transport
 from gangctl.controllers.queues.sources import QueueSources
 from gangctl.controllers.readiness.sources import ReadinessSources
@@ -15,6 +14,7 @@ from gangctl.controllers.scan import POLICY_REPORTS
 from gangctl.policy.reports import NAME as REPORT
 from gangctl.webhooks.configurations import DEFAULTS, JOBS_NAME, NAME, POLICIES
 from gangctl.webhooks.jobpolicy import PROOF_NAME
+from tests.credentials import StaticCredentials
 from tests.manifests.files import MANIFESTS, documents
 from tests.manifests.rbac import rbac_objects
 

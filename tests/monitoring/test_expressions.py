@@ -10,8 +10,8 @@ from typing import Any, Final
 
 import pytest
 
-from gangctl.manager.families import families
 from tests.controlplane.components.prometheus import Prometheus
+from tests.manager.families import families
 from tests.monitoring.expressions import CLUSTER, FOREIGN, TARGET, Labels, Reader
 from tests.monitoring.rulefiles import Rule, alerts, recordings, rules
 from tests.monitoring.runbooks import runbook

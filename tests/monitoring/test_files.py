@@ -9,10 +9,10 @@ from typing import Final
 import yaml
 
 from gangctl.gang.reasons import Reason
-from gangctl.manager.families import families
 from gangctl.readiness.causes.ranking import TIERS
 from gangctl.readiness.result import GangPhase
 from release.homepage import DOCS
+from tests.manager.families import families
 from tests.manifests.files import documents, one
 from tests.monitoring import prometheusrule
 from tests.monitoring.rulefiles import MONITORING, Rule, alerts, groups, paths, recordings, rules

@@ -5,10 +5,10 @@ from collections.abc import AsyncIterator
 import pytest
 
 from gangctl.client.client import Client
-from gangctl.client.credentials import StaticCredentials
 from gangctl.client.transport import Transport, TransportOptions
 from tests.client.clock import VirtualClock
 from tests.client.server import ScriptedServer
+from tests.credentials import StaticCredentials
 
 
 @pytest.fixture

@@ -8,12 +8,12 @@ import pytest
 from aiohttp import web
 
 from gangctl.client.client import Client, Settings
-from gangctl.client.credentials import StaticCredentials
 from gangctl.client.transport import Transport
 from gangctl.errors import LeadershipLostError
 from gangctl.runtime.election import ElectionOptions, LeaseElection
 from tests.client.clock import settle
 from tests.client.server import ScriptedServer, hang, obj, status
+from tests.credentials import StaticCredentials
 from tests.faults import virtual_time
 
 PATH = "/apis/coordination.k8s.io/v1/namespaces/ns/leases"

@@ -7,7 +7,6 @@ import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 
 from gangctl.client.client import Client, Settings
-from gangctl.client.credentials import StaticCredentials
 from gangctl.client.resources import JOBS, PODS
 from gangctl.client.transport import Transport, TransportOptions
 from gangctl.errors import ForbiddenError, UnavailableError
@@ -19,6 +18,7 @@ from gangctl.runtime.metrics import RuntimeMetrics
 from gangctl.runtime.shards import Share
 from tests.client.clock import VirtualClock, until
 from tests.client.server import ScriptedServer, Stream, page, thing
+from tests.credentials import StaticCredentials
 from tests.runtime.test_election import LeaseServer
 
 

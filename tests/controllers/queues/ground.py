@@ -7,7 +7,6 @@ from typing import Any
 
 from gangctl.api.jobset import JobSet
 from gangctl.client.client import Client
-from gangctl.client.credentials import StaticCredentials
 from gangctl.client.resources import JOBSETS
 from gangctl.client.transport import Transport
 from gangctl.controllers.caches import project_jobset
@@ -16,6 +15,7 @@ from gangctl.controllers.queues.sources import QueueSources
 from gangctl.controllers.queues.view import Affected, QueueView
 from gangctl.controllers.source import Source
 from gangctl.runtime.informer import Informer
+from tests.credentials import StaticCredentials
 from tests.jobsets import jobset, rj
 
 Raw = dict[str, Any]

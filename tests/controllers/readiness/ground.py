@@ -11,7 +11,6 @@ from typing import Any
 from gangctl.api.meta import JOB_INDEX, JOBSET_NAME, JOBSET_UID, REPLICATED_JOB_NAME, RESTART_ATTEMPT
 from gangctl.api.scheduling import NEWEST, ApiState
 from gangctl.client.client import Client
-from gangctl.client.credentials import StaticCredentials
 from gangctl.client.transport import Transport
 from gangctl.controllers.caches import GangCaches
 from gangctl.controllers.gangs import Assessments
@@ -23,6 +22,7 @@ from gangctl.readiness.facts import Snapshot
 from gangctl.readiness.result import Readiness
 from gangctl.runtime.informer import Informer
 from tests.client.clock import VirtualClock, settle
+from tests.credentials import StaticCredentials
 from tests.jobsets import jobset, rj
 
 Object = dict[str, Any]

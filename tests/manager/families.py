@@ -10,7 +10,6 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from gangctl.client.client import Client
-from gangctl.client.credentials import StaticCredentials
 from gangctl.client.transport import Transport
 from gangctl.manager.gangs import Clients, Dependencies
 from gangctl.manager.parts import compose
@@ -18,6 +17,7 @@ from gangctl.manager.processmetrics import register_process_metrics
 from gangctl.manager.settings import load_settings
 from gangctl.runtime.events import EventRecorder
 from gangctl.runtime.metrics import Catalogue, Family, RuntimeMetrics
+from tests.credentials import StaticCredentials
 
 NOWHERE: Final = "http://127.0.0.1:1"
 EVERYTHING: Final[Mapping[str, Any]] = {
