@@ -138,12 +138,10 @@ def _resized(old: JobSet, new: JobSet, generation: Generation | None) -> list[Fi
     stamps, _ = stored_stamps(old)
     config, _ = read_config(old)
     resizable = generation is not None and generation.capabilities.min_count_mutable
-    pairs = zip(old.replicated_jobs, new.replicated_jobs, stamps, config.replicated_jobs, strict=False)
-    for before, after, stamp, mode in pairs:
+    for before, after, stamp in zip(old.replicated_jobs, new.replicated_jobs, stamps, strict=False):
         if replicated_job_pods(before) == replicated_job_pods(after) or before.name != after.name:
             continue
-        asked = config.jobset is GangMode.GANG if mode is None else mode is not GangMode.OFF
-        asked = asked or any(before.name in gang.replicated_jobs for gang in config.gangs)
+        asked = config.mode_of(before) is not GangMode.OFF
         path = f"{after.path}.template.spec.parallelism"
         if stamp is not None and not resizable:
             served = f"Kubernetes {generation.kubernetes}" if generation else "this cluster"

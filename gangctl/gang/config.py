@@ -59,10 +59,8 @@ PATH: Final = f"metadata.annotations[{GANGS}]"
 MAX_CLAIMS: Final = 4
 """``MaxPodGroupResourceClaims`` of Kubernetes 1.36 and 1.37."""
 _LIMITS: Final = Limits(max_bytes=64 * 1024, max_depth=8, max_values=20_000, max_expanded=1_000)
-_Name = Annotated[str, StringConstraints(pattern=r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$", max_length=MAX_LENGTH)]
-_ObjectName = Annotated[
-    str, StringConstraints(pattern=r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$", max_length=253)
-]
+_Name = Annotated[str, StringConstraints(pattern=f"^{_DNS_LABEL}$", max_length=MAX_LENGTH)]
+_ObjectName = Annotated[str, StringConstraints(pattern=rf"^{_DNS_LABEL}(\.{_DNS_LABEL})*$", max_length=253)]
 _STRICT: Final = ConfigDict(extra="forbid", frozen=True, strict=True, alias_generator=to_camel)
 
 
@@ -185,7 +183,7 @@ _MODES: Final = {str(mode): mode for mode in REPLICATED_JOB_MODES}
 class GangOptions(BaseModel):
     """The JSON object in annotation ``gangctl.dev/gang-options``; unknown keys are refused."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, alias_generator=to_camel)
+    model_config = _STRICT
 
     topology_key: LabelKey | None = Field(
         default=None, description="All pods of a gang land on nodes with one value of this node label."
@@ -215,6 +213,13 @@ class GangConfig:
     def gang(self, template: str) -> Gang | None:
         """The entry of ``gangctl.dev/gangs`` that a template of the Workload is made from."""
         return next((gang for gang in self.gangs if gang.name == template), None)
+
+    def mode_of(self, rj: ReplicatedJob) -> GangMode:
+        """The mode that a ReplicatedJob has by itself, by the list of gangs, or from the JobSet."""
+        for gang in self.gangs:
+            if rj.name in gang.replicated_jobs:
+                return GangMode.REPLICATED_GANG if gang.per_replica else GangMode.GANG
+        return self.replicated_jobs[rj.index] or self.jobset or GangMode.OFF
 
     def topology_key(self, template: str) -> str:
         """The node label of which all pods of a gang of this template share one value; empty without one."""

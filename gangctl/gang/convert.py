@@ -31,7 +31,7 @@ from gangctl.api.meta import (
     JOBSET_PRIORITY,
     NODE_SELECTOR_STRATEGY,
 )
-from gangctl.api.objects import Reader
+from gangctl.api.objects import Reader, object_at
 from gangctl.api.scheduling import Generation
 from gangctl.errors import ErrorKind, FieldError
 from gangctl.gang.config import PATH, GangConfig, GangMode, GangOptions, gangs_text, is_configured, read_config
@@ -220,7 +220,7 @@ def replace_exclusive_topology(raw: Object, generation: Generation | None = None
     if malformed or wrong or not isinstance(raw.get("spec"), dict):
         return Conversion(raw, (*malformed, *wrong))
     keys = {rj.index: key for rj in jobset.replicated_jobs if (key := _key(jobset, rj))}
-    ganged = [rj for rj in jobset.replicated_jobs if rj.index in keys and _mode(config, rj) is not GangMode.OFF]
+    ganged = [rj for rj in jobset.replicated_jobs if rj.index in keys and config.mode_of(rj) is not GangMode.OFF]
     if not any(job_pods(rj) > 1 for rj in ganged):
         return Conversion(raw)
     errors = [each for rj in jobset.replicated_jobs if rj.index in keys for each in _affinity_errors(raw, rj)]
@@ -252,22 +252,15 @@ def _inherited(jobset: JobSet, rj: ReplicatedJob) -> str:
     return "" if EXCLUSIVE_TOPOLOGY in rj.annotations else jobset.annotations.get(EXCLUSIVE_TOPOLOGY, "")
 
 
-def _mode(config: GangConfig, rj: ReplicatedJob) -> GangMode:
-    for gang in config.gangs:
-        if rj.name in gang.replicated_jobs:
-            return GangMode.REPLICATED_GANG if gang.per_replica else GangMode.GANG
-    return config.replicated_jobs[rj.index] or config.jobset or GangMode.OFF
-
-
 def _each_gang_is_a_job(jobset: JobSet, config: GangConfig, keys: dict[int, str]) -> bool:
     """Whether all pods of any gang belong in one domain."""
     if config.gangs or config.options.topology_key is not None or len(set(keys.values())) > 1:
         return False
-    ganged = [rj for rj in jobset.replicated_jobs if _mode(config, rj) is not GangMode.OFF]
+    ganged = [rj for rj in jobset.replicated_jobs if config.mode_of(rj) is not GangMode.OFF]
     if config.jobset is GangMode.GANG and len(ganged) > 1:
         return False
     return all(
-        rj.index in keys and (rj.replicas == 1 or _mode(config, rj) is GangMode.REPLICATED_GANG) for rj in ganged
+        rj.index in keys and (rj.replicas == 1 or config.mode_of(rj) is GangMode.REPLICATED_GANG) for rj in ganged
     )
 
 
@@ -287,19 +280,13 @@ def _affinity_errors(raw: Object, rj: ReplicatedJob) -> list[FieldError]:
     return errors
 
 
-def _part(value: Object, key: str) -> Object:
-    """The object under ``key``, which may be absent or null."""
-    found: Object = value.get(key) or {}
-    return found
-
-
 def _placed(entry: Object, key: str) -> Object:
     """The ReplicatedJob with pod affinity in place of the annotation."""
-    template = _part(entry, "template")
-    job = _part(template, "spec")
-    pod = _part(job, "template")
-    spec = _part(pod, "spec")
-    affinity = _part(spec, "affinity")
+    template = object_at(entry, "template")
+    job = object_at(template, "spec")
+    pod = object_at(job, "template")
+    spec = object_at(pod, "spec")
+    affinity = object_at(spec, "affinity")
     own = {"labelSelector": _OF_JOBSETS, "matchLabelKeys": [JOB_KEY], "topologyKey": key}
     others = {
         "labelSelector": _OF_JOBSETS,
@@ -309,7 +296,7 @@ def _placed(entry: Object, key: str) -> Object:
         "topologyKey": key,
     }
     added = {
-        part: {**_part(affinity, part), _REQUIRED: [*(_part(affinity, part).get(_REQUIRED) or ()), term]}
+        part: {**object_at(affinity, part), _REQUIRED: [*(object_at(affinity, part).get(_REQUIRED) or ()), term]}
         for part, term in (("podAffinity", own), ("podAntiAffinity", others))
     }
     job = {**job, "template": {**pod, "spec": {**spec, "affinity": {**affinity, **added}}}}
@@ -318,4 +305,4 @@ def _placed(entry: Object, key: str) -> Object:
 
 def _with_own_annotation(entry: Object, key: str) -> Object:
     """The ReplicatedJob with the JobSet's annotation on itself."""
-    return {**entry, "template": with_metadata(_part(entry, "template"), "annotations", {EXCLUSIVE_TOPOLOGY: key})}
+    return {**entry, "template": with_metadata(object_at(entry, "template"), "annotations", {EXCLUSIVE_TOPOLOGY: key})}
