@@ -72,6 +72,12 @@ async def discover_rules(client: Client, namespace: str) -> ClusterRules:
     return ClusterRules(state.generation, lacks=lacks, known=True)
 
 
+async def names_in(client: Client, resource: Resource, namespace: str | None) -> list[str]:
+    """The names of all objects of a namespace, or of all namespaces."""
+    page = await client.list(resource, namespace)
+    return [str(item["metadata"].get("name")) for item in page.items]
+
+
 def names_of(context: click.Context, resource: Resource, incomplete: str) -> list[str]:
     """Objects of the namespace and cluster that the flags select so far, in order.
 
@@ -81,8 +87,7 @@ def names_of(context: click.Context, resource: Resource, incomplete: str) -> lis
 
     async def ask(client: Client, own_namespace: str) -> list[str]:
         async with asyncio.timeout(COMPLETION_SECONDS):
-            page = await client.list(resource, namespace or own_namespace)
-        return sorted(str(item["metadata"].get("name")) for item in page.items)
+            return sorted(await names_in(client, resource, namespace or own_namespace))
 
     try:
         found = ask_cluster(ClusterFlags(kubeconfig, name), ask)

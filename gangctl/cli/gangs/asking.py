@@ -173,8 +173,9 @@ def find(asking: Asking, more: Callable[[Reader, list[Key]], Awaitable[None]] | 
 
 def live(asking: Asking, question: Callable[[Reader, list[Key]], Awaitable[T]], *, watching: bool = False) -> T:
     """Run a function on the cluster of the gangs; ``watching`` allows gangs that are created later."""
-    from gangctl.cli.cluster import ask_cluster  # noqa: PLC0415 -- half a second that files do without
+    from gangctl.cli.cluster import ask_cluster, names_in  # noqa: PLC0415 -- half a second that files do without
     from gangctl.cli.gangs.cluster import Reader, Scope  # noqa: PLC0415
+    from gangctl.client.resources import JOBSETS  # noqa: PLC0415
 
     async def ask(client: Any, own_namespace: str) -> T:
         home = None if asking.everywhere else asking.namespace or own_namespace
@@ -185,7 +186,7 @@ def live(asking: Asking, question: Callable[[Reader, list[Key]], Awaitable[T]], 
         try:
             keys = pick(state, wanted, home)
         except ObjectNotFoundError as error:
-            raise _unknown(home, error.name, await reader.names(home)) from error
+            raise _unknown(home, error.name, await names_in(client, JOBSETS, home)) from error
         return await question(reader, keys)
 
     return ask_cluster(asking.cluster, ask)

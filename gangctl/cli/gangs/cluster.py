@@ -216,10 +216,6 @@ class Reader:
         except ForbiddenError:
             note("events may not be read")
 
-    async def names(self, namespace: str | None) -> list[str]:
-        """The names of all JobSets, including those that were not selected."""
-        return [str(item["metadata"].get("name")) for item in (await self.client.list(JOBSETS, namespace)).items]
-
     async def _read_all(self, sources: Sequence[Source[Any]]) -> list[str]:
         """Why each could not be read, empty for readable ones."""
         reasons = await asyncio.gather(*(why_unread(source.read(self.client)) for source in sources))

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from gangctl.api.meta import JOBSET_NAME, REPLICATED_JOB_NAME
 from gangctl.api.objects import Object
-from gangctl.cli.cluster import ask_cluster, discover_rules
+from gangctl.cli.cluster import ask_cluster, discover_rules, names_in
 from gangctl.cli.kueuecluster import has_kueue, read_kueue
 from gangctl.cli.kueuesnapshot import Stock
 from gangctl.cli.messages import note
@@ -61,11 +61,10 @@ async def _get(client: Client, resource: Resource, name: str, namespace: str) ->
 async def _unknown(client: Client, name: str, namespace: str) -> ObjectNotFoundError | ClusterUnavailableError:
     """Why there are no objects: no API, or none of that name."""
     try:
-        page = await client.list(PATHWAYS_JOBS, namespace)
+        names = await names_in(client, PATHWAYS_JOBS, namespace)
     except NotFoundError:
         hint = "kubectl apply -k manifests/pathways/crds, or apply what gangctl pathways render prints"
         return ClusterUnavailableError(f"the cluster does not serve PathwaysJobs ({API_VERSION})", hint=hint)
-    names = [str(item["metadata"].get("name")) for item in page.items]
     return ObjectNotFoundError("PathwaysJob", name, namespace, others=names, hint="-n NAMESPACE looks elsewhere")
 
 
