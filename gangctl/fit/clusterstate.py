@@ -77,8 +77,10 @@ Held = (
 
 
 class Snapshot:
-    """Known objects of the cluster; ``unknown`` returns unknown ones, and is called each time.
+    """Known objects of the cluster.
 
+    ``unknown`` returns those that could not be read, each in a few words, and is called each time: they turn a
+    dependent ``never`` into unknown.
     ``queued`` is whether Kueue is installed. ``queue_limit`` is how many podsets a Workload may have: 8, 10 or 18 by
     Kueue's version; None if unknown.
     """
@@ -106,7 +108,7 @@ class Snapshot:
         self.queue_limit = queue_limit
         self.topologies_known = topologies_known
         self.nodes = nodes
-        self._unknown = unknown
+        self.unknown = unknown
         self._local_queues: dict[tuple[str, str], LocalQueue] = {}
         self._flavors: dict[str, ResourceFlavor] = {}
         self._topologies: dict[str, Topology] = {}
@@ -115,7 +117,7 @@ class Snapshot:
         self._pod_priorities: dict[str, PodPriorityClass] = {}
         self._limit_ranges: dict[str, dict[str, Object]] = {}
         self._runtime_classes: dict[str, Object] | None = None
-        self._configuration: KueueConfiguration = read_configuration(configuration)
+        self.configuration: KueueConfiguration = read_configuration(configuration)
         for each in held:
             self.take(each)
         self.limits_known = limit_ranges is not None
@@ -199,12 +201,7 @@ class Snapshot:
 
     def take_configuration(self, text: str | None) -> None:
         """Set Kueue's configuration; None if it is unknown."""
-        self._configuration = read_configuration(text)
-
-    @property
-    def configuration(self) -> KueueConfiguration:
-        """Kueue's configuration."""
-        return self._configuration
+        self.configuration = read_configuration(text)
 
     def local_queue(self, namespace: str, name: str) -> LocalQueue | None:
         """A LocalQueue, or None if it does not exist."""
@@ -237,8 +234,4 @@ class Snapshot:
     def surroundings(self, namespace: str) -> Surroundings:
         """Objects that change the requests of pods in a namespace, including Kueue's configuration."""
         ranges = tuple(self._limit_ranges.get(namespace, {}).values()) if self.limits_known else None
-        return Surroundings(ranges, self._runtime_classes, self._configuration)
-
-    def unknown(self) -> Sequence[str]:
-        """Objects that could not be read, each in a few words: they turn a dependent ``never`` into unknown."""
-        return self._unknown()
+        return Surroundings(ranges, self._runtime_classes, self.configuration)

@@ -21,8 +21,6 @@ _SUMS: Final = 4096
 _BUDGET: Final = 12_000
 """Steps of all searches together: an explanation must not cost more than the verdict."""
 
-_Pair = tuple[str, str]
-
 
 @dataclass(frozen=True, slots=True)
 class Relief:
@@ -59,11 +57,11 @@ class _Trial:
             pair: need for pair in _pairs(demands) if (need := _shortage(demands, available, pair)) is not None
         }
 
-    def share(self, pair: _Pair, amount: int) -> float:
+    def share(self, pair: Pair, amount: int) -> float:
         """An amount relative to the existing one."""
         return amount / (self._available.get(pair) or 1)
 
-    def best(self, choices: Sequence[tuple[_Pair, ...]]) -> Relief | None:
+    def best(self, choices: Sequence[tuple[Pair, ...]]) -> Relief | None:
         """The least sufficient increase of these pairs; the first choices are the likeliest."""
         found: Relief | None = None
         least = float("inf")
@@ -82,9 +80,9 @@ class _Trial:
                 least = share
         return found
 
-    def _smallest(self, pairs: tuple[_Pair, ...]) -> dict[_Pair, int]:
+    def _smallest(self, pairs: tuple[Pair, ...]) -> dict[Pair, int]:
         """Increase of each pair, one after the other, while later ones are unlimited."""
-        wider: dict[_Pair, int | None] = {**self._available, **dict.fromkeys(pairs)}
+        wider: dict[Pair, int | None] = {**self._available, **dict.fromkeys(pairs)}
         more = {}
         for pair in pairs:
             there = self._available.get(pair, 0) or 0
@@ -92,7 +90,7 @@ class _Trial:
             wider[pair] = there + more[pair]
         return more
 
-    def _least(self, available: Available, pair: _Pair, there: int) -> int:
+    def _least(self, available: Available, pair: Pair, there: int) -> int:
         sizes = [demand.amounts.get(pair[1], 0) for demand in self._demands]
         candidates = _candidates(sizes, there, self.missing[pair])
 
@@ -123,12 +121,12 @@ def _candidates(sizes: Sequence[int], there: int, need: int) -> list[int]:
     return sorted({need} | {each - there for each in sums if each - there >= need})
 
 
-def _pairs(demands: Sequence[Demand]) -> list[_Pair]:
+def _pairs(demands: Sequence[Demand]) -> list[Pair]:
     pairs = ((flavor, resource) for demand in demands for flavor in demand.flavors for resource in demand.amounts)
     return list(dict.fromkeys(pairs))
 
 
-def _shortage(demands: Sequence[Demand], available: Available, pair: _Pair) -> int | None:
+def _shortage(demands: Sequence[Demand], available: Available, pair: Pair) -> int | None:
     """A lower bound of the missing amount of a pair, None if it is unlimited.
 
     It is the shortage over all flavors, and that of demands with no other flavor.

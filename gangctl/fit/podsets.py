@@ -14,6 +14,7 @@ from typing import Any, Final, Literal
 from gangctl.api.objects import object_at
 from gangctl.errors import one_line
 from gangctl.gang.plan import pods_per_job
+from gangctl.kueue.consistency import TRUE
 from gangctl.kueue.names import (
     PODSET_GROUP,
     SLICE_CONSTRAINTS,
@@ -27,7 +28,6 @@ from gangctl.kueue.names import (
 Mode = Literal["required", "preferred", "unconstrained", "slices"]
 
 MOST_LAYERS: Final = 3
-_TRUE: Final = ("1", "t", "T", "true", "TRUE", "True")
 _FALSE: Final = ("0", "f", "F", "false", "FALSE", "False")
 _INT32: Final = 2**31 - 1
 _SHOWN: Final = 80
@@ -76,7 +76,7 @@ def read_request(notes: Mapping[str, str], pods: int) -> tuple[TopologyRequest |
     request = None
     match modes[:1]:
         case [key] if key == TOPOLOGY_UNCONSTRAINED:
-            if notes[key] in _TRUE:
+            if notes[key] in TRUE:
                 request = TopologyRequest("unconstrained", layers=layers)
             else:
                 problems.append(_unconstrained(notes[key]))

@@ -35,7 +35,7 @@ from gangctl.kueue.names import (
 FEWEST_PODSETS: Final = 8
 """Podsets that every Kueue allows in one Workload: 8 up to 0.17, 10 in 0.18, 18 since 0.19."""
 
-_TRUE: Final = frozenset({"1", "t", "T", "true", "TRUE", "True"})
+TRUE: Final = frozenset({"1", "t", "T", "true", "TRUE", "True"})
 """Values that Go's ``strconv.ParseBool`` reads as true."""
 _SHOWN: Final = 64
 
@@ -178,7 +178,7 @@ def _requested_topology(notes: dict[str, str]) -> str:
     for key in (TOPOLOGY_REQUIRED, TOPOLOGY_PREFERRED, SLICE_TOPOLOGY):
         if key in notes:
             return key
-    return TOPOLOGY_UNCONSTRAINED if notes.get(TOPOLOGY_UNCONSTRAINED) in _TRUE else ""
+    return TOPOLOGY_UNCONSTRAINED if notes.get(TOPOLOGY_UNCONSTRAINED) in TRUE else ""
 
 
 def _same_level(key: str, rj: ReplicatedJob, stamp: Stamp, notes: dict[str, str], *, together: bool) -> bool:
