@@ -23,6 +23,7 @@ from gangctl.errors import ErrorKind, FieldError, shown
 from gangctl.gang.config import MAX_CLAIMS, Gang, GangConfig, GangMode, GangOptions, ResourceClaim, is_label_key
 from gangctl.gang.naming import template_names
 from gangctl.gang.plan import is_sequenced, job_pods, replicated_job_pods
+from gangctl.gang.validate import pod_field
 
 ROOT: Final = "spec.scheduling"
 
@@ -106,8 +107,7 @@ def _unsupported(jobset: JobSet, config: GangConfig) -> list[FieldError]:
             detail = (
                 f'the pods of replicated job "{rj.name}" already name a group of their own: remove this field first'
             )
-            where = f"{rj.path}.template.spec.template.spec.{rj.scheduling_reference}"
-            errors.append(FieldError(where, ErrorKind.FORBIDDEN, detail))
+            errors.append(FieldError(pod_field(rj, rj.scheduling_reference), ErrorKind.FORBIDDEN, detail))
     return errors
 
 

@@ -163,6 +163,13 @@ class GangPlan:
                 yield PlannedJob(f"{prefix}{index}", rj.name, index, pods, None if outside else reference)
 
 
+def ungrouped_jobs(jobset: JobSet) -> Iterator[PlannedJob]:
+    """Every child Job in JobSet's order, without gangs."""
+    for rj in jobset.replicated_jobs:
+        for index in range(rj.replicas):
+            yield PlannedJob(f"{jobset.name}-{rj.name}-{index}", rj.name, index, job_pods(rj), None)
+
+
 def replica_key(attempt: int, index: int | None, job_attempt: int = 0) -> str:
     """Distinguishes the groups of one template on 1.35, which has no PodGroups: a DNS label."""
     if index is None:

@@ -16,7 +16,15 @@ from gangctl.api.objects import within
 from gangctl.api.reportschema import QUANTITY
 from gangctl.api.scheduling import Generation
 from gangctl.errors import FieldError
-from gangctl.gang.plan import GangPlan, Level, PlannedJob, is_sequenced, job_pods, level_of, replicated_job_pods
+from gangctl.gang.plan import (
+    GangPlan,
+    Level,
+    PlannedJob,
+    is_sequenced,
+    level_of,
+    replicated_job_pods,
+    ungrouped_jobs,
+)
 from gangctl.gang.reasons import Notice
 from gangctl.gang.requests import as_integers, pod_requests, times, together
 
@@ -115,12 +123,7 @@ class Planned:
 
 def planned_jobs(planned: Planned) -> Iterator[PlannedJob]:
     """Every child Job in JobSet's order, with or without gangs."""
-    if planned.plan is not None:
-        yield from planned.plan.jobs()
-        return
-    for rj in planned.jobset.replicated_jobs:
-        for index in range(rj.replicas):
-            yield PlannedJob(f"{planned.jobset.name}-{rj.name}-{index}", rj.name, index, job_pods(rj), None)
+    return planned.plan.jobs() if planned.plan is not None else ungrouped_jobs(planned.jobset)
 
 
 def _pod_specs(raw: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:

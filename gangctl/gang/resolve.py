@@ -31,6 +31,7 @@ from gangctl.gang.validate import (
     check_sequences,
     check_support,
     check_templates,
+    pod_field,
 )
 
 JOBSET_TEMPLATE: Final = "jobset"
@@ -126,7 +127,7 @@ def _leave_user_managed(draft: _Draft) -> None:
     together = [rj for group in draft.groups() if len(group) > 1 for rj in group if rj.scheduling_reference]
     if draft.config.gangs and together:
         for rj in together:
-            path = f"{rj.path}.template.spec.template.spec.{rj.scheduling_reference}"
+            path = pod_field(rj, rj.scheduling_reference)
             detail = (
                 f'the pods of replicated job "{rj.name}" already name a group, and {GANGS} puts them into a gang with '
                 "others: remove this field, or take the replicated job out of the gang"
@@ -135,7 +136,7 @@ def _leave_user_managed(draft: _Draft) -> None:
         return
     if draft.config.jobset is GangMode.GANG and not draft.config.gangs:
         for rj in managed:
-            path = f"{rj.path}.template.spec.template.spec.{rj.scheduling_reference}"
+            path = pod_field(rj, rj.scheduling_reference)
             detail = (
                 f'a JobSet-wide gang cannot contain replicated job "{rj.name}", whose pods already name a group: '
                 f'remove this field, or set {GANG_MODE}: "Off" on that replicated job'

@@ -36,7 +36,8 @@ Group = Sequence[ReplicatedJob]
 """ReplicatedJobs whose pods share a template."""
 
 
-def _pod_spec(rj: ReplicatedJob, field: str) -> str:
+def pod_field(rj: ReplicatedJob, field: str) -> str:
+    """Path of a field of the pods of a ReplicatedJob."""
     return f"{rj.path}.template.spec.template.spec.{field}"
 
 
@@ -52,7 +53,7 @@ def check_schedulers(group: Group) -> list[FieldError]:
     if odd is None:
         return []
     detail = f"all pods of one gang need the same scheduler: {_variants(group, schedulers)}"
-    return [FieldError(_pod_spec(odd, "schedulerName"), ErrorKind.INVALID, detail)]
+    return [FieldError(pod_field(odd, "schedulerName"), ErrorKind.INVALID, detail)]
 
 
 def _check_priority(group: Group, capabilities: Capabilities) -> tuple[list[FieldError], list[Notice]]:
@@ -63,7 +64,7 @@ def _check_priority(group: Group, capabilities: Capabilities) -> tuple[list[Fiel
     variants = _variants(group, classes)
     if capabilities.uniform_priority:
         detail = f"all pods of one gang need the same priority class, or the scheduler refuses the gang: {variants}"
-        return [FieldError(_pod_spec(odd, "priorityClassName"), ErrorKind.INVALID, detail)], []
+        return [FieldError(pod_field(odd, "priorityClassName"), ErrorKind.INVALID, detail)], []
     message = f"Pods of one gang have different priority classes, which Kubernetes 1.37 refuses: {variants}."
     return [], [Notice(Reason.MIXED_PRIORITY, message)]
 

@@ -19,6 +19,7 @@ from gangctl.api.objects import object_at
 from gangctl.errors import ErrorKind, FieldError, shown
 from gangctl.gang.convert import Object
 from gangctl.gang.plan import replicated_job_pods
+from gangctl.gang.validate import pod_field
 from gangctl.migration.systems import NAMES, Field, Names, System, inside
 
 FIELDS: Final[tuple[Field, ...]] = ("labels", "annotations")
@@ -206,7 +207,7 @@ class Draft:
 
 def scheduler_path(rj: ReplicatedJob) -> str:
     """Field path of the scheduler of a ReplicatedJob's pods."""
-    return f"{rj.path}.template.spec.template.spec.schedulerName"
+    return pod_field(rj, "schedulerName")
 
 
 def listed(rjs: Iterable[ReplicatedJob]) -> str:

@@ -17,7 +17,7 @@ from gangctl.api.scheduling import NEWEST, Generation, Observed, Reference
 from gangctl.gang.config import read_config
 from gangctl.gang.desired import JobProgress, find_unlinked, job_pods_left
 from gangctl.gang.naming import Scope, family
-from gangctl.gang.plan import GangPlan, PlannedJob, job_pods, make_plan, stored_stamps
+from gangctl.gang.plan import GangPlan, PlannedJob, make_plan, stored_stamps, ungrouped_jobs
 from gangctl.gang.validate import MAX_JOBS, check_jobs
 from gangctl.readiness.facts import PodFacts, Snapshot
 from gangctl.readiness.reading import unix
@@ -185,12 +185,7 @@ def _planned_drafts(plan: GangPlan) -> list[_Draft]:
 
 def _whole_draft(jobset: JobSet) -> list[_Draft]:
     """One group of all Jobs, limited to the maximum for gangs: ``replicas`` may be two billion."""
-    jobs = (
-        PlannedJob(f"{jobset.name}-{rj.name}-{index}", rj.name, index, job_pods(rj), None)
-        for rj in jobset.replicated_jobs
-        for index in range(rj.replicas)
-    )
-    return [_Draft(jobset.name, "", None, 0, planned=list(islice(jobs, MAX_JOBS)))]
+    return [_Draft(jobset.name, "", None, 0, planned=list(islice(ungrouped_jobs(jobset), MAX_JOBS)))]
 
 
 def _named(reference: Reference) -> Iterable[str]:
