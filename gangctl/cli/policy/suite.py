@@ -20,7 +20,7 @@ from gangctl.cli.inputs import files_below, kind_of, read_documents, where
 from gangctl.cli.kueuesnapshot import Stock, stock_of
 from gangctl.cli.messages import errors_in
 from gangctl.cli.policy.bundle import Bundle, check_names, sort_documents
-from gangctl.cli.policy.requests import Sent, sent_for
+from gangctl.cli.policy.requests import GROUPS, USER, Sent, sent_for
 from gangctl.errors import InputError
 from gangctl.policy.model import API_VERSION
 
@@ -114,8 +114,8 @@ class Row(_Strict):
         None, description="File with the object as it was: at UPDATE, needed. At DELETE the resource itself is it."
     )
     params: str | None = Field(None, description="Only what is found with the parameter object of this name.")
-    user: str = Field("kubernetes-admin", description="request.userInfo.username.")
-    groups: tuple[str, ...] = Field(("system:authenticated",), description="request.userInfo.groups.")
+    user: str = Field(USER, description="request.userInfo.username.")
+    groups: tuple[str, ...] = Field(GROUPS, description="request.userInfo.groups.")
     result: Expected = Field(
         description="pass; fail: violated, and the request is refused; warn: violated, and the request goes through; "
         "skip: the policy does not apply, or an exception covers it; error: the rule has no answer."
