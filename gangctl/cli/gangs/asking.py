@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -52,14 +53,15 @@ class Asking:
         """Whether files are the source."""
         return bool(self.filenames)
 
-    def nothing(self, what: str) -> str:
+    @property
+    def nothing(self) -> str:
         """That there are none, as kubectl says it."""
         place = f" in namespace {self.namespace}" if self.namespace else ""
-        return f"No {what} found{place}."
+        return f"No gangs found{place}."
 
     def now(self) -> float:
         """The time of the report, Unix seconds."""
-        return (self.at or datetime.now(UTC)).timestamp()
+        return time.time() if self.at is None else self.at.timestamp()
 
 
 @dataclass(slots=True)

@@ -117,7 +117,7 @@ def get(
         headers,
         [Entry(gang_object(each), gang_row(each, now, headers)) for each in shown],
         wide=WIDE_HEADERS,
-        nothing=wanted.nothing("gangs"),
+        nothing=wanted.nothing,
         legend=LEGEND,
         listed=not names,
     )
@@ -298,7 +298,7 @@ def top(*, once: bool, form: str, no_headers: bool, **flags: Any) -> None:
     gangs = (found.state.readiness(key, now) for key in found.keys)
     summary = summarise(seen(found.state, gang) for gang in gangs if gang is not None)
     if form == TABLE and not summary["gangs"]:
-        click.echo(wanted.nothing("gangs"), err=True)
+        click.echo(wanted.nothing, err=True)
     print_answer(
         form, [with_quantities(summary, Summary)], lambda: summary_sections(summary, now), headers=not no_headers
     )

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import time
 from contextlib import aclosing
-from datetime import UTC, datetime
 from typing import Final
 
 from rich.console import Console
@@ -36,7 +36,7 @@ def show(asking: Asking, console: Console | None = None) -> None:
                             known.pop(key, None)
                         else:
                             known[key] = seen(reader.state, gang)
-                    now = datetime.now(UTC).timestamp()
+                    now = time.time()
                     sections = summary_sections(summarise(known.values()), now)
                     text = Text.from_ansi(text_of(sections, screen.width), no_wrap=True, overflow="crop")
                     picture.update(text, refresh=True)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 import logging
 import sys
+import time
 from collections.abc import AsyncGenerator, Callable, Collection, Mapping, Sequence
 from contextlib import aclosing
-from datetime import UTC, datetime
 from typing import Any, Final
 
 import click
@@ -76,12 +76,12 @@ class Watch:
     async def _wait(self, tick: float | None) -> bool:
         """Wait for a change, or until time alone changes a result; False for a tick."""
         again = min((each.look_again for each in self.last.values() if each.look_again), default=None)
-        due = None if again is None else max(0.0, again - _now())
+        due = None if again is None else max(0.0, again - time.time())
         limits = [limit for limit in (tick, due) if limit is not None]
         try:
             await asyncio.wait_for(self._changed.wait(), min(limits, default=None))
         except TimeoutError:
-            now = _now()
+            now = time.time()
             late = {key for key, each in self.last.items() if each.look_again and each.look_again <= now}
             self._dirty |= late
             return bool(late)
@@ -94,7 +94,7 @@ class Watch:
             self._state.queues.refresh(self._reader.scope.namespace)
         keys = {*self.last, *self._state.followed()} if self._everything or self._queues else self._dirty
         self._dirty, self._everything, self._queues = set(), False, False
-        now = _now()
+        now = time.time()
         changes: Changes = []
         for key in sorted(keys):
             before = self.last.get(key)
@@ -155,10 +155,6 @@ class Watch:
                 job = self._state.jobs.get(changed.namespace, changed.name) if changed.kind == "Job" else None
                 return {(changed.namespace, job.jobset if job is not None else changed.name)}
         return None
-
-
-def _now() -> float:
-    return datetime.now(UTC).timestamp()
 
 
 def _quiet() -> None:
@@ -232,7 +228,7 @@ class _Printer:
         self._documents = 0
 
     def show(self, changes: Sequence[tuple[Readiness | None, Readiness | None]]) -> None:
-        now = datetime.now(UTC).timestamp()
+        now = time.time()
         self._columns = self._columns or headers_of(after for _, after in changes if after is not None)
         if self._form in {TABLE, WIDE}:
             self._rows([self._row(before, after, now) for before, after in changes])
