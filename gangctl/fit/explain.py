@@ -12,7 +12,7 @@ from gangctl.fit.demands import Member, Needs
 from gangctl.fit.now import Capacity, when_empty
 from gangctl.fit.quotas import by_resource
 from gangctl.fit.report import figure, joined, quoted, show, show_all
-from gangctl.fit.search import Available, Demand, greedy, search
+from gangctl.fit.search import Available, Demand, greedy, pairs_of, search
 from gangctl.fit.tree import Node, Pair
 from gangctl.kueue.objects import Amounts, ClusterQueue, QueuedWorkload
 
@@ -54,7 +54,7 @@ class _Trial:
         self._available = available
         self._left = budget
         self.missing = {
-            pair: need for pair in _pairs(demands) if (need := _shortage(demands, available, pair)) is not None
+            pair: need for pair in pairs_of(demands) if (need := _shortage(demands, available, pair)) is not None
         }
 
     def share(self, pair: Pair, amount: int) -> float:
@@ -119,11 +119,6 @@ def _candidates(sizes: Sequence[int], there: int, need: int) -> list[int]:
             sums = {there + need + (total - there - need) * n // _SUMS for n in range(_SUMS)} | {total}
             break
     return sorted({need} | {each - there for each in sums if each - there >= need})
-
-
-def _pairs(demands: Sequence[Demand]) -> list[Pair]:
-    pairs = ((flavor, resource) for demand in demands for flavor in demand.flavors for resource in demand.amounts)
-    return list(dict.fromkeys(pairs))
 
 
 def _shortage(demands: Sequence[Demand], available: Available, pair: Pair) -> int | None:
@@ -359,7 +354,7 @@ def waiting(short: Mapping[Pair, int], problem: str, holders: Sequence[tuple[Que
     """What is missing now, and who has it: amounts, or a domain by ``problem``."""
     text = _missing(short, problem)
     if holders:
-        text += f", in use by {quoted(_owner(holder) for holder, _ in holders)}"
+        text += f", in use by {quoted(holder.title for holder, _ in holders)}"
     return text
 
 
@@ -369,7 +364,7 @@ def preempting(short: Mapping[Pair, int], problem: str, preempted: Sequence[Cand
     for each in preempted:
         for resource, amount in by_resource(each.held).items():
             freed[resource] = freed.get(resource, 0) + amount
-    names = quoted(_owner(each.workload) for each in preempted)
+    names = quoted(each.workload.title for each in preempted)
     return f"{_missing(short, problem)}; Kueue would preempt {names} for it, which frees {show_all(freed)}"
 
 
@@ -378,10 +373,6 @@ def _missing(short: Mapping[Pair, int], problem: str) -> str:
         return f"there is quota, but {problem}"
     missing = joined([f'{show(resource, amount)} in flavor "{flavor}"' for (flavor, resource), amount in short.items()])
     return f"{missing or 'quota that others borrow'} short now"
-
-
-def _owner(workload: QueuedWorkload) -> str:
-    return f"{workload.namespace}/{workload.owner_name or workload.name}"
 
 
 def _ask(indexes: Sequence[int]) -> str:

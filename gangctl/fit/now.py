@@ -11,7 +11,7 @@ from gangctl.fit.placing import Placed, Placing
 from gangctl.fit.preemption import Places, Preemption, borrowed_at
 from gangctl.fit.quotas import Ceiling, Quotas
 from gangctl.fit.report import joined
-from gangctl.fit.search import Assess, Available, Demand, Mode, Step, Terms, tries
+from gangctl.fit.search import Assess, Available, Demand, Mode, Step, Terms, pairs_of, tries
 from gangctl.fit.tree import Node, Pair
 from gangctl.kueue.amounts import UNLIMITED
 from gangctl.kueue.objects import ClusterQueue
@@ -36,7 +36,7 @@ class Capacity:
 
 def capacity_of(quotas: Quotas, queue: ClusterQueue, demands: Sequence[Demand]) -> Capacity:
     """The quota for these demands."""
-    pairs = {(flavor, resource) for demand in demands for flavor in demand.flavors for resource in demand.amounts}
+    pairs = pairs_of(demands)
     nominal = {
         (flavor.name, resource): quota.nominal
         for group in queue.groups

@@ -19,7 +19,7 @@ from gangctl.fit.demands import with_pods
 from gangctl.fit.now import taken, without_preemption
 from gangctl.fit.preemption import borrowed_at
 from gangctl.fit.quotas import Quotas
-from gangctl.fit.search import Demand, search, tries
+from gangctl.fit.search import Demand, pairs_of, search, tries
 from gangctl.fit.tree import Pair
 from gangctl.kueue.objects import PODS, ClusterQueue, QueuedWorkload
 
@@ -136,8 +136,7 @@ class Replay:
         """Whether any choice of flavors has room."""
         self.spend()
         name = waiter.queue.name
-        pairs = {(flavor, resource) for each in waiter.demands for flavor in each.flavors for resource in each.amounts}
-        free = {pair: max(0, self.quotas.available(name, *pair)) for pair in pairs}
+        free = {pair: max(0, self.quotas.available(name, *pair)) for pair in pairs_of(waiter.demands)}
         found = search(waiter.demands, free, _SEARCH)
         return found.choice is not None or found.exhausted
 

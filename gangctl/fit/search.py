@@ -8,7 +8,7 @@ So it may find an existing choice late, or miss it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Final
@@ -42,6 +42,12 @@ class Demand:
     sharing: int = -1
     among: tuple[str, ...] = ()
     """All flavors of the resource group; empty if these pods may use all of them."""
+
+
+def pairs_of(demands: Iterable[Demand]) -> list[tuple[str, str]]:
+    """Flavors and resources that these demands could use, each once."""
+    pairs = ((flavor, resource) for demand in demands for flavor in demand.flavors for resource in demand.amounts)
+    return list(dict.fromkeys(pairs))
 
 
 @dataclass(frozen=True, slots=True)

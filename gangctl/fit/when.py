@@ -21,7 +21,7 @@ from gangctl.fit.ends import LEAST, Ends, Outlook, Range, chance
 from gangctl.fit.quotas import Quotas
 from gangctl.fit.replay import OutOfStepsError, Replay, Waiter, demands_of
 from gangctl.fit.report import StartReport, quoted
-from gangctl.fit.search import Demand
+from gangctl.fit.search import Demand, pairs_of
 from gangctl.fit.tree import Pair
 from gangctl.kueue.amounts import span
 from gangctl.kueue.objects import Amounts, ClusterQueue, LocalQueue, QueuedWorkload
@@ -109,7 +109,7 @@ class _Estimate:
     def __post_init__(self) -> None:
         """Find who holds what it needs, and who waits too."""
         queue = self.own.queue
-        wanted = {(flavor, each) for demand in self.own.demands for flavor in demand.flavors for each in demand.amounts}
+        wanted = set(pairs_of(self.own.demands))
         tree = self.quotas.tree(queue.name)
         self.running = [each for name in tree for each in self.quotas.held_in(name)]
         self.holders = [(each, held) for each, held in self.running if not wanted.isdisjoint(held)]
@@ -248,7 +248,7 @@ class _Estimate:
                 )
         unknown = [each for each in concerned if self.ends.of_holder(each, 0)[1] == inf]
         if latest == inf and unknown:
-            yield f"when {quoted(map(_name, unknown))} will have ended is not known"
+            yield f"when {quoted(each.title for each in unknown)} will have ended is not known"
         if self.ahead:
             counted = plural(self.ahead, "workload is", "workloads are")
             yield f'{counted} ahead of it in ClusterQueue "{self.own.queue.name}"'
@@ -269,7 +269,7 @@ class _Estimate:
         parts = [f"declares to run for {_span(expected)}"] if expected is not None else []
         parts += [f"may run for {_span(most)} at most"] if most is not None else []
         parts += [f"has run for {_span(age)}"] if age is not None else []
-        return f'"{_name(workload)}" {" and ".join(parts)}'
+        return f'"{workload.title}" {" and ".join(parts)}'
 
 
 def _before(one: Waiter, own: Waiter) -> bool:
@@ -282,10 +282,6 @@ def _sums(demands: Sequence[Demand]) -> Amounts:
         for resource, amount in each.amounts.items():
             sums[resource] = sums.get(resource, 0) + amount
     return sums
-
-
-def _name(workload: QueuedWorkload) -> str:
-    return f"{workload.namespace}/{workload.owner_name or workload.name}"
 
 
 def _span(seconds: float) -> str:

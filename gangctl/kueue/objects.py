@@ -234,6 +234,11 @@ class QueuedWorkload:
     """``status.nominatedClusterNames``: the worker clusters in whose queues it waits."""
     run_time: RunTime = RunTime()
 
+    @property
+    def title(self) -> str:
+        """Namespace and name of its owner, which users know, or its own without one."""
+        return f"{self.namespace}/{self.owner_name or self.name}"
+
     def holds(self, condition: str) -> bool:
         """Whether a condition is True."""
         found = self.conditions.get(condition)

@@ -206,7 +206,7 @@ def blocking_head(
         return None
     behind = len(ordered) - 1
     since = moment(quota.since or head.created)
-    name = f'"{head.namespace}/{head.owner_name or head.name}"'
+    name = f'"{head.title}"'
     if head.uid in never:
         evidence = f'{name} can never fit, and is the head of StrictFIFO ClusterQueue "{cluster_queue.name}"'
         remedy = "delete or shrink it, raise the quota, or give the ClusterQueue queueingStrategy BestEffortFIFO"
