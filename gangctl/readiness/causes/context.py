@@ -15,7 +15,7 @@ from shlex import join, quote
 from typing import Final, NewType
 
 from gangctl.api.scheduling import Capabilities
-from gangctl.errors import one_line, plural
+from gangctl.errors import one_line
 from gangctl.gang.desired import JobProgress, Lifecycle, job_pods_left
 from gangctl.gang.plan import PlannedJob
 from gangctl.gang.reasons import Reason
@@ -249,15 +249,6 @@ def listed(names: Iterable[str]) -> str:
     ordered = sorted(set(names))
     more = len(ordered) - LISTED
     return ", ".join(ordered[:LISTED]) + (f" and {more} more" if more > 0 else "")
-
-
-def are(count: int, noun: str, one: str, several: str) -> str:
-    """A count with its noun and verb.
-
-    >>> are(1, "pod", "waits", "wait")
-    '1 pod waits'
-    """
-    return f"{plural(count, noun)} {one if count == 1 else several}"
 
 
 def oldest(times: Iterable[int]) -> int:

@@ -292,7 +292,7 @@ def _missing_cause(
     pods = sum(max(0, group.wanted - len(group.pods)) for group in held)
     yield context.cause(
         Reason.PODS_MISSING,
-        f"{plural(pods, 'pod')} {'does' if pods == 1 else 'do'} not exist: {who}" + ("" if late else " yet"),
+        f"{plural(pods, 'pod does', 'pods do')} not exist: {who}" + ("" if late else " yet"),
         evidence=evidence,
         remedy="wait: controllers make them within seconds"
         if not late

@@ -18,7 +18,6 @@ from gangctl.readiness.causes.context import (
     Command,
     Context,
     Suggestion,
-    are,
     counted,
     listed,
     oldest,
@@ -242,8 +241,8 @@ def _tail(context: Context, found: list[tuple[Group, int]], since: int, *, mutab
         command = context.suggest(Command.JOBSET_STATUS)
     return context.cause(
         Reason.GANG_TAIL_BLOCKED,
-        f"{are(len(waiting), 'pod', 'waits', 'wait')} for a quorum that cannot be met again, because pods of the gang "
-        "have finished",
+        f"{plural(len(waiting), 'pod waits', 'pods wait')} for a quorum that cannot be met again, because pods of the "
+        "gang have finished",
         evidence=[
             f"group {each.name}: minCount {each.minimum}, {_ended(each)} and no longer count, "
             f"{left} can still exist, {len(each.bound)} are there"

@@ -8,7 +8,7 @@ from typing import Final
 from gangctl.errors import plural
 from gangctl.gang.desired import JobProgress
 from gangctl.gang.reasons import Reason
-from gangctl.readiness.causes.context import LONG, SOON, Command, Context, are, gated, listed, oldest
+from gangctl.readiness.causes.context import LONG, SOON, Command, Context, gated, listed, oldest
 from gangctl.readiness.facts import NodeFacts, PodFacts
 from gangctl.readiness.membership import Group
 from gangctl.readiness.reading import unix
@@ -37,8 +37,7 @@ def pods_gated(context: Context) -> Iterator[Cause]:
     names = listed(gates)
     yield context.cause(
         Reason.PODS_GATED,
-        f"{plural(len(found), 'pod')} {'has' if len(found) == 1 else 'have'} scheduling gates"
-        + (f": {names}" if names else ""),
+        f"{plural(len(found), 'pod has', 'pods have')} scheduling gates" + (f": {names}" if names else ""),
         evidence=[f"gated: {listed(pod.name for _, pod in found)}", f"the newest {context.old(since)}", *owners],
         remedy="see what Kueue logs about these pods, and whether the Topology of their flavor has room"
         if known and len(known) == len(gates)
@@ -97,7 +96,7 @@ def pods_terminating(context: Context) -> Iterator[Cause]:
         Reason.PODS_TERMINATING,
         "the JobSet is being deleted"
         if jobset.deleting
-        else f"{plural(len(found), 'pod')} {'is' if len(found) == 1 else 'are'} on the way out",
+        else f"{plural(len(found), 'pod is', 'pods are')} on the way out",
         evidence=[f"terminating: {names}"] if names else ["none of its pods is seen to be on its way out"],
         remedy="wait: they end within their grace period; one that stays is on a node that is lost, or has a finalizer",
         command=context.suggest(Command.PODS),
@@ -134,8 +133,7 @@ def preempted(context: Context) -> Iterator[Cause]:
     for reason, found in by_reason.items():
         yield context.cause(
             Reason.PREEMPTED,
-            f"{plural(len(found), 'pod')} {'was' if len(found) == 1 else 'were'} taken away: "
-            f"{_WORDS.get(reason, reason)}",
+            f"{plural(len(found), 'pod was', 'pods were')} taken away: {_WORDS.get(reason, reason)}",
             evidence=[
                 f"condition DisruptionTarget, reason {reason}: {listed(pod.name for _, pod in found)}",
                 *([f"on {listed(nodes)}"] if (nodes := {pod.node for _, pod in found if pod.node}) else []),
@@ -167,7 +165,7 @@ def node_lost(context: Context) -> Iterator[Cause]:
     leaving = [pod.name for _, pod in found if pod.deleting]
     yield context.cause(
         Reason.NODE_LOST,
-        f"{plural(len(found), 'pod')} {'is' if len(found) == 1 else 'are'} on "
+        f"{plural(len(found), 'pod is', 'pods are')} on "
         f"{'a node that is' if len(names) == 1 else 'nodes that are'} not ready or gone: {listed(names)}",
         evidence=[
             *(_state(context, node) for node in lost[:4]),
@@ -302,7 +300,7 @@ def not_ready(context: Context) -> Iterator[Cause]:
         context,
         Reason.NOT_READY,
         found,
-        lambda count: are(count, "pod", "runs and is not ready", "run and are not ready"),
+        lambda count: plural(count, "pod runs and is not ready", "pods run and are not ready"),
         usual="wait: the readiness probe answers once the application is up",
         late="see what the readiness probe asks and what the application logs",
     )
