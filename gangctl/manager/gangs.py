@@ -68,6 +68,12 @@ def error_policy(key: object, error: Exception) -> Action:
     return default_error_policy(str(key), error)
 
 
+def event_of(regarding: ObjectReference, notice: Notice) -> Event:
+    """The event of a reconcile with a notice about this object."""
+    kind: EventType = "Warning" if notice.is_warning else "Normal"
+    return Event(regarding, notice.reason.value, notice.message, "Reconcile", kind)
+
+
 class GangPart:
     """Wires the parts for gangs; it is also the :class:`~gangctl.webhooks.gangs.GangView`."""
 
@@ -151,8 +157,7 @@ class GangPart:
     def record_event(self, jobset: JobSet, notice: Notice) -> None:
         """Record an event on a JobSet; never waits."""
         regarding = ObjectReference(JOBSET_API_VERSION, "JobSet", jobset.namespace, jobset.name, jobset.uid)
-        kind: EventType = "Warning" if notice.is_warning else "Normal"
-        self._recorder.record(Event(regarding, notice.reason.value, notice.message, "Reconcile", kind))
+        self._recorder.record(event_of(regarding, notice))
 
     def follow(self, on_change: Callable[[Key], None]) -> None:
         """Call this with the key of each JobSet that changes, or whose gang's objects change."""

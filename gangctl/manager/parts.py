@@ -34,18 +34,12 @@ class Parts:
 
     def watching(self) -> list[Work]:
         """The work of every replica."""
-        return [part.watch for part in self._all() if part is not None]
+        return [part.watch for part in (self.gangs, self.queues, self.policies, self.checks) if part is not None]
 
     def leading(self) -> list[Work]:
         """The work of the leader."""
-        return [part.lead for part in self._all() if part is not None]
-
-    def _all(
-        self,
-    ) -> tuple[
-        GangPart, QueuePart | None, PolicyPart | None, CheckPart | None, ReadinessPart | None, PathwaysPart | None
-    ]:
-        return self.gangs, self.queues, self.policies, self.checks, self.readiness, self.pathways
+        parts = (self.gangs, self.queues, self.policies, self.checks, self.readiness, self.pathways)
+        return [part.lead for part in parts if part is not None]
 
     def evaluating(self) -> AbstractAsyncContextManager[None]:
         """A context in which policies are evaluated."""

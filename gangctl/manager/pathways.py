@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from gangctl.controllers.pathways.controller import NAME, PathwaysController, PathwaysMetrics
 from gangctl.gang.reasons import Notice
-from gangctl.manager.gangs import Dependencies, GangPart, error_policy
+from gangctl.manager.gangs import Dependencies, GangPart, error_policy, event_of
 from gangctl.pathways.options import PathwaysOptions
 from gangctl.pathways.result import Setting, setting_for
 from gangctl.pathways.status.facts import PathwaysFacts
 from gangctl.pathways.words import API_VERSION, KIND
-from gangctl.runtime.events import Event, EventType, ObjectReference
+from gangctl.runtime.events import ObjectReference
 
 
 class PathwaysPart:
@@ -37,9 +37,6 @@ class PathwaysPart:
         for informer in (self.controller.jobs, self.controller.upstream.informer):
             metrics.track_informer(informer)
 
-    async def watch(self) -> None:
-        """Nothing: a replica that does not lead follows no PathwaysJobs."""
-
     async def lead(self) -> None:
         """Create JobSets and report their state, until cancelled: on the leader."""
         # Rendering depends on whether there are gangs.
@@ -54,5 +51,4 @@ class PathwaysPart:
 
     def _record_event(self, job: PathwaysFacts, notice: Notice) -> None:
         regarding = ObjectReference(API_VERSION, KIND, job.namespace, job.name, job.uid)
-        kind: EventType = "Warning" if notice.is_warning else "Normal"
-        self._recorder.record(Event(regarding, notice.reason.value, notice.message, "Reconcile", kind))
+        self._recorder.record(event_of(regarding, notice))

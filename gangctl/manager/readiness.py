@@ -61,9 +61,6 @@ class ReadinessPart:
             queues.view.subscribe(self._affected)
             queues.sources.workloads.informer.subscribe(self._workload_changed)
 
-    async def watch(self) -> None:
-        """Nothing: a replica that does not lead follows no readiness."""
-
     async def lead(self) -> None:
         """Compute and notify, until cancelled: on the leader."""
         async with asyncio.TaskGroup() as group:

@@ -9,7 +9,6 @@ import pytest
 from gangctl.controllers.queues.view import Affected
 from gangctl.manager.readiness import ReadinessPart
 from gangctl.readiness.result import GangPhase
-from tests.client.clock import settle
 from tests.manager.test_parts import composed
 from tests.readiness.standings import standing
 
@@ -89,8 +88,10 @@ async def test_readiness_works_without_kueue() -> None:
 
 
 async def test_a_standby_does_not_follow_readiness(context: Context) -> None:
-    await context.part.watch()
-    await settle()
+    parts = context.parts
+    assert parts.queues is not None
+    assert parts.policies is not None
+    assert parts.watching() == [parts.gangs.watch, parts.queues.watch, parts.policies.watch]
     assert not any(source.known for source in context.part._sources.all)
 
 
