@@ -13,7 +13,7 @@ from gangctl.api.jobset import SCHEDULING_REFERENCES
 from gangctl.api.meta import GANG_MODE, GANG_REF, JOBSET_API_VERSION, JOBSET_NAME, MANAGER
 from gangctl.api.objects import controller_owner, objects
 from gangctl.api.scheduling import Generation
-from gangctl.cli.doctor.facts import Canary, CanaryJobSet, CanaryPod, Fact
+from gangctl.cli.doctor.facts import PODS_OF_ONE, Canary, CanaryJobSet, CanaryPod, Fact
 from gangctl.cli.doctor.gathering.gatherer import all_of, denied, unseen
 from gangctl.client.client import Client, Selection
 from gangctl.client.resources import JOBS, JOBSETS, PODS
@@ -92,7 +92,6 @@ def is_defaulted(stored: Mapping[str, Any]) -> bool:
     return bool(modes) and all(modes)
 
 
-PODS_OF_ONE: Final = 2
 _LOOK_SECONDS: Final = 0.25
 _HOLD_SECONDS: Final = 5.0
 """How long the torn one is watched for placed pods after the scheduler has rejected one."""

@@ -13,6 +13,7 @@ from gangctl.kueue.objects import AdmissionCheck
 from gangctl.readiness.result import Cause
 
 T = TypeVar("T")
+D = TypeVar("D")
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +41,11 @@ def seen(fact: T | Unseen) -> T:
     if isinstance(fact, Unseen):
         raise UnseenError(fact)
     return fact
+
+
+def seen_or(fact: T | Unseen, default: D) -> T | D:
+    """The fact, or ``default`` where it could not be read."""
+    return default if isinstance(fact, Unseen) else fact
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,6 +164,10 @@ def right(verb: str, resource: str, namespace: str | None = None) -> str:
     ('list pods in namespace t', 'list nodes cluster-wide')
     """
     return f"{verb} {resource} in namespace {namespace}" if namespace else f"{verb} {resource} cluster-wide"
+
+
+PODS_OF_ONE: Final = 2
+"""Pods of a JobSet of the canary."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import binascii
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final
@@ -15,7 +15,7 @@ from cryptography import x509
 from gangctl.api.meta import SKIP_LABEL
 from gangctl.api.objects import Object
 from gangctl.cli.doctor.checks import hooks
-from gangctl.cli.doctor.facts import Deployment, Fact, Facts, Lease, Unseen, seen
+from gangctl.cli.doctor.facts import Deployment, Fact, Facts, Lease, seen, seen_or
 from gangctl.cli.doctor.outcome import Outcome, failed, ok, unknown, warning
 from gangctl.cli.messages import plural
 from gangctl.runtime.shards import lease_names
@@ -33,9 +33,7 @@ def is_ours(name: str) -> bool:
 
 def shards_of(deployments: Fact[tuple[Deployment, ...]], namespace: str) -> int | None:
     """The number of shards of the gangctl in a namespace; None if no Deployment has it."""
-    if isinstance(deployments, Unseen):
-        return None
-    own = [each.shards for each in deployments if each.namespace == namespace and "gangctl" in each.name]
+    own = [each.shards for each in seen_or(deployments, ()) if each.namespace == namespace and "gangctl" in each.name]
     return max(own, default=None)
 
 
@@ -169,7 +167,7 @@ def registered(facts: Facts) -> Outcome:
             command=installation.command,
         )
     every = [(each, webhook) for each in found for webhook in hooks.webhooks(each)]
-    evidence = [f"{hooks.title(each)}: {len(hooks.webhooks(each))} webhooks" for each in found]
+    evidence = hooks.webhook_counts(found)
     if lenient := sorted({f"{hooks.title(e)}: {w['name']}" for e, w in every if w.get("failurePolicy") == "Ignore"}):
         return warning(
             "while gangctl is away, JobSets that ask for a gang are admitted without one (failurePolicy Ignore)",
@@ -267,8 +265,11 @@ def replicas(facts: Facts) -> Outcome:
         urls = sorted({hooks.place(webhook) for each in found for webhook in hooks.webhooks(each)})
         return unknown("gangctl runs outside of the cluster: check admission shows whether it answers", urls)
     ready = seen(facts.endpoints)
-    deployments = [] if isinstance(facts.deployments, Unseen) else list(_behind(facts.deployments, services))
-    evidence = [f"Service {ns}/{name}: {ready.get((ns, name), 0)} ready endpoints" for ns, name in sorted(services)]
+    namespaces = {namespace for namespace, _ in services}
+    deployments = [
+        each for each in seen_or(facts.deployments, ()) if each.namespace in namespaces and "gangctl" in each.name
+    ]
+    evidence = hooks.endpoint_counts(services, ready)
     evidence += [each.title for each in deployments]
     namespace = min(services)[0]
     if any(not ready.get(service) for service in services):
@@ -288,11 +289,6 @@ def replicas(facts: Facts) -> Outcome:
     return ok("gangctl is ready", *evidence)
 
 
-def _behind(deployments: tuple[Deployment, ...], services: set[tuple[str, str]]) -> Iterator[Deployment]:
-    namespaces = {namespace for namespace, _ in services}
-    return (each for each in deployments if each.namespace in namespaces and "gangctl" in each.name)
-
-
 def admission(facts: Facts) -> Outcome:
     """The whole path of a request, through the API server."""
     found = seen(facts.dry_run)
@@ -306,8 +302,7 @@ def admission(facts: Facts) -> Outcome:
         )
     if found.stamped:
         return ok("gangctl answers, and stamps it", what)
-    skipped = () if isinstance(facts.skipped, Unseen) else facts.skipped
-    if facts.namespace in skipped:
+    if facts.namespace in seen_or(facts.skipped, ()):
         return warning(
             f"namespace {facts.namespace} is left alone by gangctl, so nothing is proved",
             [what, f"the namespace has the label {SKIP_LABEL}"],

@@ -7,14 +7,12 @@ from typing import Final
 
 from gangctl.api.meta import EXCLUSIVE_TOPOLOGY, NODE_SELECTOR_STRATEGY
 from gangctl.cli.doctor.checks.kubernetes import GATES
-from gangctl.cli.doctor.facts import CanaryJobSet, CanaryPod, Facts, Gangs, Unseen, seen
+from gangctl.cli.doctor.facts import PODS_OF_ONE, CanaryJobSet, CanaryPod, Facts, Gangs, Unseen, seen
 from gangctl.cli.doctor.outcome import Outcome, failed, ok, unknown, warning
 from gangctl.errors import plural
 from gangctl.gang.generation import pick_generation
 from gangctl.gang.reasons import Reason
 from gangctl.readiness.result import Cause
-
-_PODS: Final = 2
 
 
 def admission(facts: Facts) -> Outcome:
@@ -57,9 +55,9 @@ def groups(facts: Facts) -> Outcome:
             remedy="see whether gangctl leads (gangctl-leader), and what it logs",
             command="gangctl doctor --only gangctl-leader",
         )
-    if len(whole.pods) < _PODS:
+    if len(whole.pods) < PODS_OF_ONE:
         return failed(
-            f"there are {len(whole.pods)} of {_PODS} pods after {whole.seconds:.0f} s",
+            f"there are {len(whole.pods)} of {PODS_OF_ONE} pods after {whole.seconds:.0f} s",
             evidence,
             remedy="see whether the JobSet controller and kube-controller-manager run, and whether pods are refused",
             command=f"kubectl -n {facts.namespace} get events",
@@ -78,7 +76,7 @@ def _reference(pod: CanaryPod) -> str:
 def scheduled(facts: Facts) -> Outcome:
     """Both have nodes."""
     whole = seen(facts.canary).whole
-    if len(whole.pods) < _PODS:
+    if len(whole.pods) < PODS_OF_ONE:
         return unknown("there are no two pods")
     evidence = _places(whole.pods)
     if all(pod.node for pod in whole.pods):
@@ -128,7 +126,7 @@ def _waits(torn: CanaryJobSet, whole: CanaryJobSet, held_seconds: float, evidenc
         return unknown("it could not be created", [f"refused: {torn.refusal}"])
     if not whole.pods or not all(pod.node for pod in whole.pods):
         return unknown("nothing follows from it while pods that fit are not placed either", evidence)
-    if len(torn.pods) < _PODS or not all(pod.reference for pod in torn.pods):
+    if len(torn.pods) < PODS_OF_ONE or not all(pod.reference for pod in torn.pods):
         return unknown("there are no two pods that name a group", evidence)
     if not any(pod.refused for pod in torn.pods):
         return unknown(

@@ -78,6 +78,16 @@ def services(configurations: Sequence[Object]) -> set[tuple[str, str]]:
     return {each for each in found if each is not None}
 
 
+def webhook_counts(configurations: Sequence[Object]) -> list[str]:
+    """The number of webhooks of each, as evidence."""
+    return [f"{title(each)}: {len(webhooks(each))} webhooks" for each in configurations]
+
+
+def endpoint_counts(services: set[tuple[str, str]], ready: Mapping[tuple[str, str], int]) -> list[str]:
+    """The number of ready endpoints of each Service, as evidence."""
+    return [f"Service {ns}/{name}: {ready.get((ns, name), 0)} ready endpoints" for ns, name in sorted(services)]
+
+
 def place(webhook: Mapping[str, Any]) -> str:
     """Its address for API servers, as text."""
     service = service_of(webhook)

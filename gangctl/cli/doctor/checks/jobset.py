@@ -9,7 +9,7 @@ from typing import Final
 from gangctl.api.meta import JOBSET_API_VERSION, JOBSET_GROUP
 from gangctl.cli.doctor.checks import hooks
 from gangctl.cli.doctor.checks.kubernetes import minor_of
-from gangctl.cli.doctor.facts import Deployment, Facts, Unseen, seen
+from gangctl.cli.doctor.facts import Deployment, Facts, seen, seen_or
 from gangctl.cli.doctor.outcome import Outcome, failed, ok, unknown, warning
 from gangctl.errors import plural
 
@@ -50,7 +50,7 @@ def api(facts: Facts) -> Outcome:
             remedy="run a gangctl that knows this JobSet, or a JobSet that serves this version",
             command="kubectl get crd jobsets.jobset.x-k8s.io -o yaml",
         )
-    if not isinstance(facts.jobset_schedules, Unseen) and facts.jobset_schedules:
+    if seen_or(facts.jobset_schedules, None):
         evidence.append("its schema has spec.scheduling: a JobSet that uses that is left to JobSet")
     return ok(f"{JOBSET_API_VERSION} is served", *evidence)
 
@@ -58,8 +58,7 @@ def api(facts: Facts) -> Outcome:
 def controller(facts: Facts) -> Outcome:
     """By a Deployment behind the webhook; else by statuses that the controller wrote."""
     namespaces = {namespace for namespace, _ in hooks.services(hooks.of_jobset(seen(facts.configurations)))}
-    deployments = [] if isinstance(facts.deployments, Unseen) else facts.deployments
-    beside = [each for each in deployments if each.namespace in namespaces and _is_jobset(each)]
+    beside = [each for each in seen_or(facts.deployments, ()) if each.namespace in namespaces and _is_jobset(each)]
     evidence = [each.title for each in beside]
     if any(each.ready < 1 for each in beside):
         return failed(
@@ -78,7 +77,7 @@ def controller(facts: Facts) -> Outcome:
 
 def _about_updates(facts: Facts, known: tuple[int, int]) -> list[str]:
     """A controller built against another minor's API writes Jobs without the fields that it lacks."""
-    minor = "" if isinstance(facts.version, Unseen) else minor_of(facts.version)
+    minor = minor_of(seen_or(facts.version, ""))
     if keeps_reference(known, minor):
         return []
     evidence = (
@@ -107,7 +106,7 @@ def dotted(found: tuple[int, int]) -> str:
 
 
 def _by_its_work(facts: Facts, evidence: list[str]) -> Outcome:
-    gangs = None if isinstance(facts.gangs, Unseen) else facts.gangs
+    gangs = seen_or(facts.gangs, None)
     if gangs is not None and gangs.jobsets_without_status and not gangs.jobsets_with_status:
         names = ", ".join(gangs.jobsets_without_status[:4])
         return failed(
@@ -122,7 +121,8 @@ def _by_its_work(facts: Facts, evidence: list[str]) -> Outcome:
             *evidence,
             f"{plural(gangs.jobsets_with_status, 'JobSet')} with a status",
         )
-    if not isinstance(facts.canary, Unseen) and facts.canary.whole.pods:
+    canary = seen_or(facts.canary, None)
+    if canary is not None and canary.whole.pods:
         return ok("a JobSet controller works: it has made the canary's Jobs", *evidence)
     return unknown(
         "no Deployment and no JobSet shows whether a JobSet controller runs",
@@ -142,7 +142,7 @@ def webhooks(facts: Facts) -> Outcome:
             remedy=_INSTALL,
             command="kubectl get mutatingwebhookconfigurations,validatingwebhookconfigurations",
         )
-    evidence = [f"{hooks.title(each)}: {len(hooks.webhooks(each))} webhooks" for each in found]
+    evidence = hooks.webhook_counts(found)
     bare = [
         f"{hooks.title(each)}: {webhook.get('name')} has no caBundle"
         for each in found
@@ -160,12 +160,10 @@ def webhooks(facts: Facts) -> Outcome:
 
 
 def _answering(facts: Facts, evidence: list[str], services: set[tuple[str, str]]) -> Outcome:
-    ready = None if isinstance(facts.endpoints, Unseen) else facts.endpoints
+    ready = seen_or(facts.endpoints, None)
     if ready is not None:
-        evidence += [
-            f"Service {ns}/{name}: {ready.get((ns, name), 0)} ready endpoints" for ns, name in sorted(services)
-        ]
-    tried = None if isinstance(facts.dry_run, Unseen) else facts.dry_run
+        evidence += hooks.endpoint_counts(services, ready)
+    tried = seen_or(facts.dry_run, None)
     called = _CALLING.search(tried.refusal) if tried is not None else None
     silent = called is not None and "gangctl" not in called[1]
     empty = ready is not None and any(not ready.get(each) for each in services)

@@ -8,7 +8,7 @@ from typing import Final
 
 from gangctl.api.scheduling import GROUP, NEWEST, TESTED
 from gangctl.cli.doctor.checks import hooks
-from gangctl.cli.doctor.facts import Facts, Unseen, seen
+from gangctl.cli.doctor.facts import Facts, seen, seen_or
 from gangctl.cli.doctor.outcome import Outcome, failed, ok, unknown, warning
 from gangctl.errors import plural
 from gangctl.gang.generation import evaluate_unreadable, pick_generation
@@ -76,7 +76,7 @@ def scheduling_api(facts: Facts) -> Outcome:
 
 
 def _wanted(facts: Facts) -> str:
-    minor = "" if isinstance(facts.version, Unseen) else minor_of(facts.version)
+    minor = minor_of(seen_or(facts.version, ""))
     return next((each.value for each in TESTED if each.kubernetes == minor), NEWEST.value)
 
 
@@ -107,7 +107,8 @@ def pod_field(facts: Facts) -> Outcome:
 def _by_what_exists(facts: Facts) -> Outcome:
     """Without a dry run, Jobs that have the field prove it; the schema has it regardless of the gate."""
     found = seen(facts.pod_field)
-    jobs = 0 if isinstance(facts.gangs, Unseen) else facts.gangs.jobs_with_reference
+    gangs = seen_or(facts.gangs, None)
+    jobs = gangs.jobs_with_reference if gangs is not None else 0
     if jobs:
         return ok(f"spec.{found.field} of pods is kept", f"{plural(jobs, 'Job')} of this cluster with it", found.how)
     return unknown(

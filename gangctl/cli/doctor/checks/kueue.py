@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from gangctl.cli.doctor.checks.jobset import dotted, releases
-from gangctl.cli.doctor.facts import Facts, Unseen, seen
+from gangctl.cli.doctor.facts import Facts, seen, seen_or
 from gangctl.cli.doctor.outcome import Outcome, failed, ok, unknown, warning
 from gangctl.kueue.names import API_VERSION, CHECK_CONTROLLER, GATE, GROUP, PARAMETERS_KIND, VERSION
 
@@ -29,7 +29,7 @@ def api(facts: Facts) -> Outcome:
             remedy=f"upgrade Kueue to {dotted(OLDEST)} or later, or run gangctl with --kueue off",
             command=f"kubectl get --raw /apis/{GROUP}",
         )
-    deployments = () if isinstance(facts.deployments, Unseen) else facts.deployments
+    deployments = seen_or(facts.deployments, ())
     mine = [each for each in deployments if any("kueue" in image for image in (each.name, *each.images))]
     evidence += [each.title for each in mine]
     known = releases(mine)

@@ -10,7 +10,7 @@ from gangctl.api.meta import JOBSET_API_VERSION, JOBSET_GROUP
 from gangctl.api.scheduling import Generation
 from gangctl.api.scheduling_versions import ADAPTERS
 from gangctl.cli.doctor.canary import gang_of_two, is_defaulted, is_stamped
-from gangctl.cli.doctor.facts import DryRun, JobPolicy, PodField, Right, UnseenError
+from gangctl.cli.doctor.facts import DryRun, JobPolicy, PodField, Right, UnseenError, seen_or
 from gangctl.cli.doctor.gathering.gatherer import Gatherer, all_of, denied, unseen
 from gangctl.cli.doctor.gathering.installed import DEPLOYMENTS, ENDPOINT_SLICES, OWN_NAMESPACE
 from gangctl.client.client import Client
@@ -184,8 +184,7 @@ Wanted = tuple[str, Resource, str, str]
 async def rights(gatherer: Gatherer) -> tuple[Right, ...]:
     """Send an access review for each; the API server stores nothing."""
     queues = VERSION in await gatherer.seen("kueue_versions")
-    own = await gatherer.fact("gangctl_namespace")
-    own = own if isinstance(own, str) else OWN_NAMESPACE
+    own = seen_or(await gatherer.fact("gangctl_namespace"), OWN_NAMESPACE)
     wanted = list(_wanted(gatherer.namespace, own, await generation(gatherer), queues=queues))
     allowed = await all_of(_ask(gatherer.client, *each[:3]) for each in wanted)
     return tuple(

@@ -11,7 +11,7 @@ from gangctl.api.meta import ADMISSION_GATED_BY, SKIP_LABEL
 from gangctl.api.objects import object_at, objects
 from gangctl.cli.doctor.checks import hooks
 from gangctl.cli.doctor.checks.gangctl import LEASE, is_ours, shards_of
-from gangctl.cli.doctor.facts import Deployment, Gated, Lease
+from gangctl.cli.doctor.facts import Deployment, Gated, Lease, seen_or
 from gangctl.cli.doctor.gathering.gatherer import Gatherer, all_of
 from gangctl.client.client import Selection
 from gangctl.client.resources import (
@@ -65,8 +65,8 @@ async def gangctl_namespace(gatherer: Gatherer) -> str:
     """From the flag, from its webhooks' Service, or the default outside of a cluster."""
     if gatherer.gangctl_namespace is not None:
         return gatherer.gangctl_namespace
-    everything = await gatherer.fact("configurations")
-    if isinstance(everything, tuple) and (services := hooks.services(hooks.ours(everything))):
+    everything = seen_or(await gatherer.fact("configurations"), ())
+    if services := hooks.services(hooks.ours(everything)):
         return min(services)[0]
     try:
         await gatherer.client.get(NAMESPACES, OWN_NAMESPACE)
@@ -77,10 +77,9 @@ async def gangctl_namespace(gatherer: Gatherer) -> str:
 
 async def deployments(gatherer: Gatherer) -> tuple[Deployment, ...]:
     """In the readable namespaces of gangctl, JobSet and Kueue; ForbiddenError if there are none."""
-    everything = await gatherer.fact("configurations")
-    services = hooks.services(everything) if isinstance(everything, tuple) else set()
+    everything = seen_or(await gatherer.fact("configurations"), ())
     known = {OWN_NAMESPACE, JOBSET_NAMESPACE, gatherer.kueue_namespace}
-    mine = hooks.services([*hooks.ours(everything), *hooks.of_jobset(everything)]) if services else set()
+    mine = hooks.services([*hooks.ours(everything), *hooks.of_jobset(everything)])
     namespaces = sorted(known | {namespace for namespace, _ in mine})
     found = await asyncio.gather(*(_deployments(gatherer, each) for each in namespaces), return_exceptions=True)
     refused = [each for each in found if isinstance(each, BaseException)]
