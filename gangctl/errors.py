@@ -140,10 +140,10 @@ class ValidationError(GangctlError):
     code = "Invalid"
     exit_code = 2
 
-    def __init__(self, errors: Iterable[FieldError], *, hint: str = "") -> None:
+    def __init__(self, errors: Iterable[FieldError]) -> None:
         """Keep all field errors; the message joins them."""
         self.errors = tuple(errors)
-        super().__init__("; ".join(str(e) for e in self.errors), hint=hint)
+        super().__init__("; ".join(str(e) for e in self.errors))
 
 
 class OwnershipConflictError(GangctlError):

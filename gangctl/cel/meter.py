@@ -51,9 +51,9 @@ class StepMeter:
         """A meter for one policy below this one, from now on."""
         return StepMeter(steps, self._clock() + seconds, self._clock, self)
 
-    def expression(self, steps: int = EXPRESSION_STEPS, seconds: float = EXPRESSION_SECONDS) -> StepMeter:
+    def expression(self, steps: int = EXPRESSION_STEPS) -> StepMeter:
         """A meter for one expression below this one, from now on."""
-        return StepMeter(steps, self._clock() + seconds, self._clock, self)
+        return StepMeter(steps, self._clock() + EXPRESSION_SECONDS, self._clock, self)
 
     def step(self, count: int = 1) -> None:
         """Spend ``count`` steps here and of every meter above.

@@ -9,7 +9,7 @@ import asyncio
 import random
 from collections.abc import Callable
 from datetime import UTC, datetime
-from typing import Protocol
+from typing import Final, Protocol
 
 
 class Timer(Protocol):
@@ -49,10 +49,13 @@ def micro_time(moment: datetime) -> str:
     return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
 
+_JITTER: Final = 0.5
+
+
 class Backoff:
     """Delays in seconds that double from ``base`` up to ``cap``, each shortened by a random part.
 
-    The random part (at most ``jitter`` of the delay) keeps many clients that failed
+    The random part, at most half of the delay, keeps many clients that failed
     together from coming back together.
     """
 
@@ -61,13 +64,11 @@ class Backoff:
         base: float,
         cap: float,
         *,
-        jitter: float = 0.5,
         randomness: Callable[[], float] = random.random,
     ) -> None:
         """Start at ``base``; ``randomness`` returns numbers in [0, 1)."""
         self._base = base
         self._cap = cap
-        self._jitter = jitter
         self._randomness = randomness
         self.failures = 0
 
@@ -75,7 +76,7 @@ class Backoff:
         """Count one more failure and return the delay."""
         delay = backoff_delay(self.failures, self._base, self._cap)
         self.failures += 1
-        return delay * (1 - self._jitter * self._randomness())
+        return delay * (1 - _JITTER * self._randomness())
 
     def reset(self) -> None:
         """Start again at ``base``: something succeeded."""

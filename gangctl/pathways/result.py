@@ -51,9 +51,9 @@ class From:
     origin: Origin
 
 
-def field(value: Any, path: str, why: str = "") -> From:
+def field(value: Any, path: str) -> From:
     """A value taken from the PathwaysJob's field at ``path``."""
-    return From(value, Origin(OriginKind.FIELD, path, why))
+    return From(value, Origin(OriginKind.FIELD, path))
 
 
 def rule(value: Any, why: str, place: str = "gangctl") -> From:

@@ -90,14 +90,12 @@ class Checks:
         writer: Client,
         checks: Store[AdmissionCheck],
         parameters: Source[Read],
-        now: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
         """Write through ``writer``, whose guard stops a replica that lost the lease."""
         self._reader = reader
         self._writer = writer
         self._checks = checks
         self._parameters = parameters
-        self._now = now
 
     def names(self) -> list[str]:
         """Names of gangctl's checks."""
@@ -128,7 +126,7 @@ class Checks:
             # The cache does not have this one yet; its arrival triggers another reconcile.
             return requeue(CONFLICT_RETRY_SECONDS)
         wanted = {"conditions": [_condition(found, check.generation)]}
-        status = difference(live.get("status") or {}, wanted, self._now())
+        status = difference(live.get("status") or {}, wanted, datetime.now(UTC))
         return (
             await_change() if status is None else await write_status(self._writer, ADMISSION_CHECKS, metadata, status)
         )

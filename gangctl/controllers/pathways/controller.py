@@ -127,7 +127,6 @@ class PathwaysController:
         setting: Callable[[], Setting],
         options: PathwaysOptions,
         metrics: PathwaysMetrics | None = None,
-        clock: Clock | None = None,
         error_policy: ErrorPolicy = default_error_policy,
         informer_observer: Callable[[Resource], InformerObserver] = lambda _: InformerObserver(),
         controller_observer: ControllerObserver | None = None,
@@ -145,7 +144,7 @@ class PathwaysController:
         self._setting = setting
         self._options = options
         self._metrics = metrics or PathwaysMetrics(CollectorRegistry())
-        self._clock = clock or Clock()
+        self._clock = Clock()
         self._nodes = HeadNodes(reader, clock=self._clock)
         self._own: dict[Key, PathwaysCopy] = {}
         """Own writes of statuses that the informer has not shown yet."""

@@ -78,7 +78,7 @@ SOONEST_SECONDS: Final = 1.0
 class RequeueTimers(Generic[K]):
     """Calls ``check(key, since)`` for each changed key; ``since`` is the time of the first of its changes.
 
-    No key is checked twice within ``rest_seconds``. ``since`` is a time of the clock's monotonic seconds.
+    No key is checked twice within :data:`REST_SECONDS`. ``since`` is a time of the clock's monotonic seconds.
     """
 
     def __init__(
@@ -86,15 +86,11 @@ class RequeueTimers(Generic[K]):
         check: Callable[[K, float], None],
         *,
         together_seconds: float = TOGETHER_SECONDS,
-        rest_seconds: float = REST_SECONDS,
-        slice_seconds: float = SLICE_SECONDS,
         clock: Clock | None = None,
     ) -> None:
         """Start empty; ``check`` must not raise."""
         self._check = check
         self._together = together_seconds
-        self._rest = rest_seconds
-        self._slice = slice_seconds
         self._clock = clock or Clock()
         self._changed: dict[K, float] = {}
         self._batch: OrderedDict[K, float] = OrderedDict()
@@ -166,8 +162,8 @@ class RequeueTimers(Generic[K]):
             before = self._clock.now()
             self._check(key, since)
             now = self._clock.now()
-            self._resting[key] = now + max(self._rest, (now - before) / SHARE)
-            if now - began >= self._slice:
+            self._resting[key] = now + max(REST_SECONDS, (now - before) / SHARE)
+            if now - began >= SLICE_SECONDS:
                 await self._clock.sleep(now - began)
                 began = self._clock.now()
             if began - taken >= self._together:

@@ -151,7 +151,6 @@ class GangObjects(ReadinessObserver):
         *,
         jobset: Callable[[Key], JobSet | None],
         follows: Callable[[JobSet], bool],
-        clock: Clock | None = None,
         informer_observer: InformerObserver | None = None,
         controller_observer: ControllerObserver | None = None,
         share: Share | None = None,
@@ -165,7 +164,7 @@ class GangObjects(ReadinessObserver):
         self._writer = writer
         self._jobset = jobset
         self._follows = follows
-        self._clock = clock or Clock()
+        self._clock = Clock()
         self._wanted: dict[Key, Readiness] = {}
         self._own: dict[Key, GangCopy] = {}
         """Own writes that the informer has not shown yet."""

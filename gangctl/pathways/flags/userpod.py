@@ -158,9 +158,9 @@ class UserPod:
     sources: Mapping[str, Origin] = field(default_factory=dict)
 
 
-def flag_origin(flag: str, why: str = "") -> Origin:
+def flag_origin(flag: str) -> Origin:
     """The origin of a flag's value."""
-    return Origin(OriginKind.FLAG, flag, why)
+    return Origin(OriginKind.FLAG, flag)
 
 
 def kebab(name: str) -> str:
