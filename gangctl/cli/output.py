@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from textwrap import wrap
-from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 import click
 
@@ -92,8 +92,6 @@ EMPTY: Final = "-"
 _NO_VALUE: Final = "<none>"
 """Of a column of ``custom-columns`` without a value, as kubectl shows it."""
 
-T = TypeVar("T")
-
 INDENT: Final = "  "
 _GAP: Final = 3
 _NARROWEST: Final = 6
@@ -176,7 +174,7 @@ class Listing:
 
         What is ``listed`` is a List also where it is one object; an object that was asked for by name is not.
         """
-        entries = in_order(entries, self.sort_by, [entry.document for entry in entries]) if self.sort_by else entries
+        entries = in_order(entries, self.sort_by) if self.sort_by else entries
         if self.form not in {TABLE, WIDE}:
             documents = [entry.document for entry in entries]
             print_answer(
@@ -249,16 +247,16 @@ def _custom_table(spec: str, objects: Sequence[Mapping[str, Any]]) -> Table:
     return Table(tuple(header for header, _ in columns), rows)
 
 
-def in_order(items: Sequence[T], sort_by: str, objects: Sequence[Mapping[str, Any]]) -> list[T]:
-    """The items in the order of a field of their objects: those without it first, as kubectl has it."""
+def in_order(entries: Sequence[Entry], sort_by: str) -> list[Entry]:
+    """The entries in the order of a field of their documents: those without it first, as kubectl has it."""
     from gangctl.cli.jsonpath import parse_path  # noqa: PLC0415 -- only with --sort-by
 
     path = parse_path(sort_by)
-    keys = [path.find(each) for each in objects]
-    if objects and not any(keys):
+    keys = [path.find(entry.document) for entry in entries]
+    if entries and not any(keys):
         raise InputError(f"--sort-by: no object has {sort_by}", hint="-o json prints what there is")
-    order = sorted(range(len(items)), key=lambda index: _rank(keys[index]))
-    return [items[index] for index in order]
+    order = sorted(range(len(entries)), key=lambda index: _rank(keys[index]))
+    return [entries[index] for index in order]
 
 
 def _rank(found: Sequence[Any]) -> tuple[Any, ...]:
