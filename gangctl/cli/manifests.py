@@ -28,7 +28,7 @@ from gangctl.gang.reasons import Notice
 from gangctl.gang.report import Planned, PlanReport, plan_report, requests_per_pod
 from gangctl.gang.resolve import ClusterRules, resolve
 from gangctl.gang.validate import MAX_JOBS
-from gangctl.pathways.reading.pathwaysjob import is_pathways_job
+from gangctl.pathways.reading.pathwaysjob import is_pathways_job, read_pathways_job
 from gangctl.pathways.words import API_VERSION as PATHWAYS_API_VERSION
 from gangctl.pathways.words import KIND as PATHWAYS_JOB
 
@@ -210,7 +210,7 @@ def read_pathways_manifest(document: Document, namespace: str | None, rules: Clu
     from gangctl.pathways.result import setting_for  # noqa: PLC0415
 
     raw = placed(document.value, namespace)
-    found = translate(raw, setting=setting_for(rules))
+    found = translate(read_pathways_job(raw), setting_for(rules))
     errors = (*_with_namespace(raw, namespace), *map(field_error, found.problems))
     if found.rendering is None or found.jobset is None:
         return Manifest(document, raw, read_jobset({})[0], errors, readable=False, translation=found)

@@ -9,7 +9,7 @@ import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from gangctl.api.documents import Document
 from gangctl.api.fieldpath import FieldPath
@@ -37,9 +37,6 @@ if TYPE_CHECKING:
     from gangctl.cli.pathways.cluster import ClusterFacts
     from gangctl.pathways.flags.texts import Flags
 
-
-NO_OPTIONS: Final = PathwaysOptions()
-DEFAULT_SETTING: Final = Setting()
 
 _WRITTEN: Final = frozenset({OriginKind.FIELD, OriginKind.FLAG})
 _DETAIL: Final = 900
@@ -75,7 +72,7 @@ class Translation:
         return replace(self, problems=self.at_source(errors), notices=notices)
 
 
-def translate_reading(reading: Reading, setting: Setting = DEFAULT_SETTING) -> Translation:
+def translate(reading: Reading, setting: Setting) -> Translation:
     """The result of reading an object or flags, and its JobSet."""
     if reading.job is None:
         return Translation(reading.problems, reading.notices)
@@ -84,13 +81,6 @@ def translate_reading(reading: Reading, setting: Setting = DEFAULT_SETTING) -> T
     notices = tuple(dict.fromkeys((*reading.notices, *rendering.notices)))
     translation = Translation((), notices, reading.job, rendering, jobset if readable else None)
     return replace(translation, problems=translation.at_source(errors))
-
-
-def translate(
-    raw: Mapping[str, Any], defaults: PathwaysOptions = NO_OPTIONS, setting: Setting = DEFAULT_SETTING
-) -> Translation:
-    """A PathwaysJob in a file, and its JobSet; ``defaults`` are options without a value in its annotation."""
-    return translate_reading(read_pathways_job(raw, defaults), setting)
 
 
 def field_error(problem: Problem) -> FieldError:
@@ -223,7 +213,7 @@ class Wanted:
             from gangctl.pathways.flags.pathwaysjob import read_flags  # noqa: PLC0415 -- files do without
 
             reading = read_flags(self.flags, self.profile, self.options)
-            translation = translate_reading(reading, setting).planned(rules)
+            translation = translate(reading, setting).planned(rules)
             found = [_subject(self.flags.workload or "", self.namespace, translation, None)]
         else:
             found = [self._of(document, setting, rules) for document in self.documents]
@@ -235,7 +225,7 @@ class Wanted:
             place = where(document, "metadata.namespace")
             raise InputError(f'{place}: metadata.namespace: is "{own}" but --namespace is "{self.namespace}"')
         raw = placed(document.value, self.namespace)
-        translation = translate(raw, self.options, setting).planned(rules)
+        translation = translate(read_pathways_job(raw, self.options), setting).planned(rules)
         problems = tuple(self._of_flag(each, document) for each in translation.problems)
         translation = replace(translation, problems=problems)
         return _subject(_metadata(document, "name"), own or self.namespace, translation, document)

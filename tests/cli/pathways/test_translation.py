@@ -6,12 +6,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gangctl.api.objects import Object
 from gangctl.api.scheduling import Feature
 from gangctl.cli.pathways.subjects import Translation, translate
 from gangctl.errors import ErrorKind, FieldError
 from gangctl.gang.resolve import ClusterRules
 from gangctl.pathways.problems import InvalidReason
-from gangctl.pathways.result import Origin, OriginKind, Rendering
+from gangctl.pathways.reading.pathwaysjob import read_pathways_job
+from gangctl.pathways.result import Origin, OriginKind, Rendering, Setting
 from tests.pathways.samples import annotated, pathways_job
 
 OPTIONS = "metadata.annotations[gangctl.dev/gang-options]"
@@ -71,21 +73,26 @@ def test_an_error_at_any_path_has_a_place(path: str) -> None:
     )
 
 
+def translated(raw: Object) -> Translation:
+    """A PathwaysJob and its JobSet, in a cluster with everything."""
+    return translate(read_pathways_job(raw), Setting())
+
+
 class TestPlanned:
     @pytest.mark.parametrize("topology", ["", '"topologyKey": "rack", '])
     def test_impossible_gangs_are_reported(self, topology: str) -> None:
         """Also where gangctl has an option of its own beside those that a person wrote."""
         one = {"numSlices": 1}
         options = f'{{{topology}"composite": true}}'
-        translation = translate(pathways_job(metadata=annotated(gang_options=options), workers=one))
+        translation = translated(pathways_job(metadata=annotated(gang_options=options), workers=one))
         assert translation.problems == ()
         (problem,) = translation.planned(ClusterRules(lacks=frozenset({Feature.COMPOSITE}))).problems
         assert problem.error.path == OPTIONS
         assert f"{OPTIONS}.composite" in problem.error.detail
 
     def test_a_possible_gang_has_no_error(self) -> None:
-        assert translate(pathways_job()).planned(ClusterRules()).problems == ()
+        assert translated(pathways_job()).planned(ClusterRules()).problems == ()
 
     def test_an_invalid_job_is_not_planned(self) -> None:
-        broken = translate(pathways_job(workers={"numSlices": 0}))
+        broken = translated(pathways_job(workers={"numSlices": 0}))
         assert broken.planned(ClusterRules()) is broken
