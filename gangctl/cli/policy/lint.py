@@ -16,12 +16,13 @@ from gangctl.cel.limits import profile_of
 from gangctl.cel.meter import EXPRESSION_STEPS, POLICY_STEPS
 from gangctl.cli import options
 from gangctl.cli.inputs import read_documents
-from gangctl.cli.messages import plural, print_error
+from gangctl.cli.messages import plural
 from gangctl.cli.output import answer_no, print_answer, wants_colour
 from gangctl.cli.policy import flags
 from gangctl.cli.policy.bundle import name_of, no_policies, sort_documents
 from gangctl.cli.policy.evaluator import now
 from gangctl.cli.policy.loading import Loaded, Remark, Severity, in_order, orphans, refusal, remarks_of, try_to_load
+from gangctl.errors import InputError
 from gangctl.policy.loaded import Expression, LoadedPolicy
 from gangctl.policy.model import API_VERSION
 
@@ -222,7 +223,6 @@ def find_mistakes(loaded: Loaded, exceptions: Mapping[str, Document], now: datet
     return remarks
 
 
-REFUSED: Final = 2
 KIND: Final = "PolicyLintReport"
 _COLOURS: Final = {Severity.ERROR: "red", Severity.WARNING: "yellow"}
 
@@ -258,7 +258,8 @@ def command(*, files: tuple[str, ...], form: str, strict: bool, kube: str) -> No
     checked = len(bundle.rules) + len(bundle.exceptions)
     _print(remarks, checked, form)
     if loaded.remarks:
-        _refuse(loaded.remarks)
+        # Where and why was printed before.
+        raise InputError(refusal(loaded.remarks).message)
     if any(strict or remark.severity is Severity.ERROR for remark in remarks):
         answer_no()
 
@@ -266,14 +267,6 @@ def command(*, files: tuple[str, ...], form: str, strict: bool, kube: str) -> No
 def _orphan(document: Document) -> Remark:
     message = "the policy that it binds is not in these files"
     return Remark(document, Severity.WARNING, "UnknownPolicy", "spec.policyName", message)
-
-
-def _refuse(remarks: Sequence[Remark]) -> None:
-    """Say in one line that policies cannot be loaded: where and why was printed before."""
-    error = refusal(remarks)
-    error.lines = []
-    print_error(error)
-    raise click.exceptions.Exit(REFUSED)
 
 
 def _print(remarks: Sequence[Remark], checked: int, form: str) -> None:
