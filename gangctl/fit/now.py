@@ -12,7 +12,7 @@ from gangctl.fit.preemption import Places, Preemption, borrowed_at
 from gangctl.fit.quotas import Ceiling, Quotas
 from gangctl.fit.report import joined
 from gangctl.fit.search import Assess, Available, Demand, Mode, Step, Terms, pairs_of, tries
-from gangctl.fit.tree import Node, Pair
+from gangctl.fit.tree import NO_QUOTA, Node, Pair, quotas_of
 from gangctl.kueue.amounts import UNLIMITED
 from gangctl.kueue.objects import ClusterQueue
 
@@ -37,16 +37,11 @@ class Capacity:
 def capacity_of(quotas: Quotas, queue: ClusterQueue, demands: Sequence[Demand]) -> Capacity:
     """The quota for these demands."""
     pairs = pairs_of(demands)
-    nominal = {
-        (flavor.name, resource): quota.nominal
-        for group in queue.groups
-        for flavor in group.flavors
-        for resource, quota in flavor.resources.items()
-    }
+    own = quotas_of(queue.groups)
     free = {pair: quotas.available(queue.name, *pair) for pair in pairs}
     return Capacity(
         {pair: quotas.ceiling(queue.name, *pair) for pair in sorted(pairs)},
-        {pair: nominal.get(pair, 0) for pair in pairs},
+        {pair: own.get(pair, NO_QUOTA).nominal for pair in pairs},
         {pair: quotas.used(queue.name, *pair) for pair in pairs},
         {pair: None if amount >= UNLIMITED else max(0, amount) for pair, amount in free.items()},
     )

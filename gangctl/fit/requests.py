@@ -21,8 +21,6 @@ from gangctl.gang.requests import Requests, pod_requests, read_list
 from gangctl.kueue.amounts import amount, read_quantity
 from gangctl.kueue.configuration import KueueConfiguration, Transformation
 
-Amounts = dict[str, Fraction]
-
 CONTAINER: Final = "Container"
 POD: Final = "Pod"
 
@@ -31,10 +29,10 @@ POD: Final = "Pod"
 class Limits:
     """All LimitRanges of one type together."""
 
-    max: Amounts = field(default_factory=dict)
-    min: Amounts = field(default_factory=dict)
-    default: Amounts = field(default_factory=dict)
-    default_request: Amounts = field(default_factory=dict)
+    max: Requests = field(default_factory=dict)
+    min: Requests = field(default_factory=dict)
+    default: Requests = field(default_factory=dict)
+    default_request: Requests = field(default_factory=dict)
     contested: set[str] = field(default_factory=set)
     """Resources for which several LimitRanges have different defaults: Kueue uses any, here it is the least."""
 
@@ -55,22 +53,17 @@ def _add(limits: Limits, entry: Mapping[str, Any]) -> None:
     if entry["type"] == CONTAINER:
         default = most | default
         default_request = least | default | default_request
-    _merge(limits.max, most, min)
-    _merge(limits.min, least, max)
+    limits.max = _merged(limits.max, most, min)
+    limits.min = _merged(limits.min, least, max)
     for known, more in ((limits.default, default), (limits.default_request, default_request)):
         limits.contested |= {name for name, value in more.items() if known.get(name, value) != value}
-        _merge(known, more, min)
+        known.update(_merged(known, more, min))
 
 
-def _amounts(entry: Mapping[str, Any], key: str) -> Amounts:
+def _amounts(entry: Mapping[str, Any], key: str) -> Requests:
     written = entry.get(key)
     found = {name: read_quantity(value) for name, value in (written if isinstance(written, dict) else {}).items()}
     return {name: value for name, value in found.items() if value is not None}
-
-
-def _merge(known: Amounts, more: Amounts, choose: Callable[[Fraction, Fraction], Fraction]) -> None:
-    for name, value in more.items():
-        known[name] = choose(known[name], value) if name in known else value
 
 
 _MOST_SHOWN: Final = 4
