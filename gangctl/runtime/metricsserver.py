@@ -25,7 +25,7 @@ from prometheus_client.registry import Collector
 from gangctl.client.pacing import Clock, TokenBucket
 from gangctl.client.resources import SUBJECT_ACCESS_REVIEWS, TOKEN_REVIEWS, Resource
 from gangctl.errors import ApiError, ForbiddenError, one_line
-from gangctl.runtime.server import Listener, ListenerOptions, Refusal
+from gangctl.runtime.server import Listener, ListenerOptions, Refusal, allow
 
 _log = structlog.get_logger(__name__)
 
@@ -220,8 +220,7 @@ class MetricsServer(Listener):
     async def _serve(self, request: web.BaseRequest) -> web.Response:
         if request.path != PATH:
             raise Refusal(HTTPStatus.NOT_FOUND, f"nothing here: {PATH}")
-        if request.method not in {hdrs.METH_GET, hdrs.METH_HEAD}:
-            raise Refusal(HTTPStatus.METHOD_NOT_ALLOWED, "only GET, HEAD is answered here", Allow="GET, HEAD")
+        allow(request, hdrs.METH_GET, hdrs.METH_HEAD)
         given = request.headers.getall(hdrs.AUTHORIZATION, [])
         # With two tokens the user of the request is ambiguous.
         await self._reviewer.admit(given[0] if len(given) == 1 else "")

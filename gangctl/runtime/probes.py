@@ -21,7 +21,7 @@ from aiohttp import hdrs, web
 from gangctl.errors import ConfigError
 from gangctl.runtime.certsource import Serving
 from gangctl.runtime.metricsserver import Registry, exposition
-from gangctl.runtime.server import HEALTH_PATH, Listener, ListenerOptions, Refusal, text_response
+from gangctl.runtime.server import HEALTH_PATH, Listener, ListenerOptions, Refusal, allow, text_response
 from gangctl.runtime.tls import client_context, covered
 
 
@@ -104,8 +104,7 @@ class ProbeServer(Listener):
         self._check_seconds = check_seconds
 
     async def _serve(self, request: web.BaseRequest) -> web.Response:
-        if request.method not in {hdrs.METH_GET, hdrs.METH_HEAD}:
-            raise Refusal(HTTPStatus.METHOD_NOT_ALLOWED, "only GET, HEAD is answered here", Allow="GET, HEAD")
+        allow(request, hdrs.METH_GET, hdrs.METH_HEAD)
         probe, _, name = request.path.removeprefix("/").partition("/")
         if probe in self._checks:
             return await self._probe(probe, name, verbose="verbose" in request.query)

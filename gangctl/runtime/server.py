@@ -289,14 +289,14 @@ class WebhookServer(Listener):
 
     async def _call(self, request: web.BaseRequest) -> web.Response:
         if request.path == HEALTH_PATH:
-            _allow(request, hdrs.METH_GET, hdrs.METH_HEAD)
+            allow(request, hdrs.METH_GET, hdrs.METH_HEAD)
             return text_response(HTTPStatus.OK, "ok")
         if self._known_clients and not _showed_certificate(request):
             raise Refusal(HTTPStatus.FORBIDDEN, "a client certificate is required here", Connection="close")
         handler = self._routes.get(request.path)
         if handler is None:
             raise Refusal(HTTPStatus.NOT_FOUND, "no webhook at this path")
-        _allow(request, hdrs.METH_POST)
+        allow(request, hdrs.METH_POST)
         self._check_head(request)
         seconds, began = self._deadline(request), self._clock()
         body = bytearray()
@@ -357,7 +357,8 @@ def _showed_certificate(request: web.BaseRequest) -> bool:
     return request.transport is not None and bool(request.transport.get_extra_info("peercert"))
 
 
-def _allow(request: web.BaseRequest, *methods: str) -> None:
+def allow(request: web.BaseRequest, *methods: str) -> None:
+    """Refuse any other method: 405, with the allowed ones."""
     if request.method not in methods:
         allowed = ", ".join(methods)
         raise Refusal(HTTPStatus.METHOD_NOT_ALLOWED, f"only {allowed} is answered here", Allow=allowed)

@@ -111,8 +111,6 @@ class WorkerProcess:
     ) -> None:
         """Use :meth:`start`."""
         self.spec = spec
-        self.started_seconds = 0.0
-        """Seconds from the spawn until it accepted requests."""
         self._process = process
         self._reader = reader
         self._writer = writer
@@ -130,7 +128,6 @@ class WorkerProcess:
         :class:`WorkerDiedError` when it ends before, TimeoutError when it takes too long. If the wait ends for any
         reason, so does the process.
         """
-        began = asyncio.get_running_loop().time()
         worker = await cls._spawn(spec)
         try:
             async with asyncio.timeout(spec.start_seconds):
@@ -139,7 +136,6 @@ class WorkerProcess:
             worker.kill()
             await asyncio.shield(worker.exited)
             raise
-        worker.started_seconds = asyncio.get_running_loop().time() - began
         return worker
 
     @classmethod

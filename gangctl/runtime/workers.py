@@ -32,9 +32,6 @@ Prepare = Callable[[WorkerProcess], Awaitable[None]]
 class WorkersObserver:
     """Receives what happens to workers; the default ignores it."""
 
-    def started(self, seconds: float) -> None:
-        """Record that a process took so long to take requests."""
-
     def died(self, why: str) -> None:
         """Record that a process ended by itself: memory, time, crash or start."""
 
@@ -232,7 +229,6 @@ class Workers:
             _log.error("worker did not start", worker=self._spec.name, error=str(error) or "it took too long")
             self._died("start")
             return
-        self._observer.started(process.started_seconds)
         process.exited.add_done_callback(lambda _: self._exited(process))
         await self._prepared(process)
 

@@ -60,7 +60,6 @@ async def test_a_request_can_have_any_number_of_answers(worker: WorkerProcess) -
     assert await ask(worker, "count", 0) == []
     big = "x" * 5_000_000
     assert await ask(worker, "echo", {"big": big}) == [{"big": big}]
-    assert 0 < worker.started_seconds < SPEC.start_seconds
 
 
 async def test_a_hanging_worker_is_killed(worker: WorkerProcess) -> None:
@@ -289,11 +288,7 @@ async def test_workers_end_with_a_killed_parent() -> None:
 
 class Seen(WorkersObserver):
     def __init__(self) -> None:
-        self.starts: list[float] = []
         self.deaths: list[str] = []
-
-    def started(self, seconds: float) -> None:
-        self.starts.append(seconds)
 
     def died(self, why: str) -> None:
         self.deaths.append(why)
