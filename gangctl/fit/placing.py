@@ -127,15 +127,15 @@ class Placing:
             without = {workload.uid for workload in self._cluster.quotas.workloads()}
         return not self._ambiguous(steps) and all(found for _, _, found in self._attempt(steps, without, ever=False))
 
-    def place(self, steps: Sequence[Step], *, without: Collection[str] = (), ever: bool = False) -> Placed:
+    def place(self, steps: Sequence[Step], *, ever: bool = False) -> Placed:
         """The same with the domains or the problem; ``ever`` is with all nodes ready and nothing on them."""
         if self._ambiguous(steps):
             return Placed(problem=f"{self._ambiguous(steps)} would not get exactly one flavor with a topology")
         where: list[str] = []
         rows: list[DomainReport] = []
-        for unit, view, found in self._attempt(steps, without, ever=ever):
+        for unit, view, found in self._attempt(steps, (), ever=ever):
             if found is None:
-                alone = self._view(unit, view.domains, self._freed(view.domains, without))
+                alone = self._view(unit, view.domains, {})
                 beside = bool(find(view.domains.tree, alone.leaves, alone.ask))
                 return self._failure(unit, view, ever=ever, beside=beside)
             where.append(view.where(found))

@@ -50,9 +50,9 @@ def bounded(amount: int) -> int:
     return max(0, min(amount, UNLIMITED))
 
 
-def joined(parts: Sequence[str], last: str = "and") -> str:
+def joined(parts: Sequence[str]) -> str:
     """``a``, ``a and b``, ``a, b and c``."""
-    return f" {last} ".join([part for part in (", ".join(parts[:-1]), *parts[-1:]) if part])
+    return " and ".join([part for part in (", ".join(parts[:-1]), *parts[-1:]) if part])
 
 
 def quoted(names: Iterable[str]) -> str:

@@ -35,15 +35,15 @@ class Place:
     skipped: bool
 
 
-def queued_at(workload: QueuedWorkload, *, by_eviction: bool = True) -> datetime:
+def queued_at(workload: QueuedWorkload) -> datetime:
     """The time that determines its position: of its creation, or of an eviction that moves it to the end of the queue.
 
-    ``by_eviction`` is False if Kueue's ``waitForPodsReady.requeuingStrategy.timestamp`` is Creation: then only
-    evictions by admission checks do that.
+    With ``waitForPodsReady.requeuingStrategy.timestamp`` Creation, only evictions by admission checks would do that:
+    that setting is not read.
     """
     eviction = eviction_of(workload)
-    late = {ADMISSION_CHECK, PODS_READY_TIMEOUT} if by_eviction else {ADMISSION_CHECK}
-    since = eviction.since if eviction is not None and eviction.reason in late else workload.created
+    late = eviction is not None and eviction.reason in {ADMISSION_CHECK, PODS_READY_TIMEOUT}
+    since = eviction.since if eviction is not None and late else workload.created
     return moment(since) or _UNDATED
 
 
@@ -54,9 +54,7 @@ def is_queued(workload: QueuedWorkload) -> bool:
     )
 
 
-def in_order(
-    workloads: Iterable[QueuedWorkload], cluster_queue: ClusterQueue, *, by_eviction: bool = True
-) -> list[QueuedWorkload]:
+def in_order(workloads: Iterable[QueuedWorkload], cluster_queue: ClusterQueue) -> list[QueuedWorkload]:
     """The pending Workloads of one ClusterQueue, in the order in which Kueue tries them."""
     sticky = cluster_queue.strategy == "BestEffortFIFO"
 
@@ -64,7 +62,7 @@ def in_order(
         return (
             not (sticky and _makes_room(workload)),
             -workload.priority,
-            queued_at(workload, by_eviction=by_eviction),
+            queued_at(workload),
             workload.uid,
         )
 

@@ -21,6 +21,8 @@ from gangctl.kueue.states import DEACTIVATED, PODS_READY_TIMEOUT, Phase, evictio
 JOBSET_FRAMEWORK: Final = "jobset.x-k8s.io/jobset"
 TIMEOUT: Final = timedelta(minutes=5)
 """How long Kueue may take for actions that usually take seconds."""
+CREATION_TIMEOUT: Final = timedelta(seconds=30)
+"""How long Kueue may take to make a Workload."""
 
 
 class Trouble(StrEnum):
@@ -71,7 +73,6 @@ def stuck_workload(
     *,
     blocked: Blocked | None = None,
     ready_timeout: timedelta | None = None,
-    timeout: timedelta = TIMEOUT,
     kept: bool = False,
 ) -> Stuck | None:
     """The problem of one Workload, or None.
@@ -85,11 +86,11 @@ def stuck_workload(
         return _waiting(workload, phase, when, blocked)
     match phase:
         case Phase.EVICTING:
-            return _evicting(workload, owner, when, timeout) or _finished(workload, owner, now, timeout)
+            return _evicting(workload, owner, when) or _finished(workload, owner, now)
         case Phase.QUOTA_RESERVED:
-            return _finished(workload, owner, now, timeout)
+            return _finished(workload, owner, now)
         case Phase.ADMITTED:
-            return _finished(workload, owner, now, timeout) or _not_ready(workload, when, ready_timeout)
+            return _finished(workload, owner, now) or _not_ready(workload, when, ready_timeout)
         case Phase.DEACTIVATED:
             return _deactivated(workload)
         case Phase.FAILED:
@@ -123,10 +124,10 @@ def _waiting(workload: QueuedWorkload, phase: Phase, when: TimeFormat, blocked: 
     )
 
 
-def _evicting(workload: QueuedWorkload, owner: Owner, when: TimeFormat, timeout: timedelta) -> Stuck | None:
+def _evicting(workload: QueuedWorkload, owner: Owner, when: TimeFormat) -> Stuck | None:
     evicted = workload.conditions.get("Evicted")
     since = None if evicted is None or not evicted.status else moment(evicted.since)
-    if owner.pods != 0 or since is None or when.now - since < timeout:
+    if owner.pods != 0 or since is None or when.now - since < TIMEOUT:
         return None
     return Stuck(
         Trouble.EVICTED_HOLDS_QUOTA,
@@ -135,9 +136,9 @@ def _evicting(workload: QueuedWorkload, owner: Owner, when: TimeFormat, timeout:
     )
 
 
-def _finished(workload: QueuedWorkload, owner: Owner, now: datetime, timeout: timedelta) -> Stuck | None:
+def _finished(workload: QueuedWorkload, owner: Owner, now: datetime) -> Stuck | None:
     since = age(workload.conditions["QuotaReserved"].since, now)
-    if not owner.finished or owner.pods or since is None or since < timeout:
+    if not owner.finished or owner.pods or since is None or since < TIMEOUT:
         return None
     return Stuck(
         Trouble.FINISHED_HOLDS_QUOTA,
@@ -226,7 +227,6 @@ def without_workload(
     managed: bool | None = None,
     priority_class: str = "",
     priority_classes: Collection[str] | None = None,
-    timeout: timedelta = timedelta(seconds=30),
     made: str = "",
 ) -> Stuck | None:
     """Why a queued, suspended JobSet has no Workload of Kueue after ``waited``; None is unknown.
@@ -235,7 +235,7 @@ def without_workload(
     JobSet's label and ``priority_classes`` those that exist, ``frameworks`` those of ``integrations``.
     ``made`` is when the JobSet was created: if given, it is shown instead of ``waited``.
     """
-    if waited < timeout:
+    if waited < CREATION_TIMEOUT:
         return None
     if frameworks is not None and JOBSET_FRAMEWORK not in frameworks:
         return Stuck(

@@ -234,6 +234,6 @@ class TestPlacing:
         placing = Placing(members, needs, own, there, there.configuration)
         steps = [Step("f1", Mode.FIT)]
         assert "no domain of rack has room for 2 pods" in placing.place(steps).problem
-        assert placing.place(steps, without={"u"}).where == '"w" in "a" (rack)'
-        assert placing.place(steps, without={"v"}).where == ""
-        assert placing.place(steps, without={"u", "v"}).problem == ""
+        assert placing.fits(steps, without={"u"})
+        assert not placing.fits(steps, without={"v"})
+        assert placing.fits(steps, without={"u", "v"})
