@@ -206,12 +206,11 @@ class DirectoryCertificates(CertificateSource):
         self,
         directory: Path,
         *,
-        poll_seconds: float = POLL_SECONDS,
         clock: Clock | None = None,
         observe: Callable[[bool], None] | None = None,
     ) -> None:
         """Read nothing yet."""
-        super().__init__(poll_seconds, clock, observe)
+        super().__init__(POLL_SECONDS, clock, observe)
         self._directory = directory
 
     async def load(self) -> Serving:
@@ -238,9 +237,9 @@ class ClientAuthorities(_Polled[bytes]):
 
     failure = "client authorities not read, the old ones count"
 
-    def __init__(self, path: Path, *, poll_seconds: float = POLL_SECONDS, clock: Clock | None = None) -> None:
+    def __init__(self, path: Path, *, clock: Clock | None = None) -> None:
         """Read nothing yet."""
-        super().__init__(poll_seconds, clock)
+        super().__init__(POLL_SECONDS, clock)
         self._path = path
 
     async def load(self) -> bytes:

@@ -91,7 +91,6 @@ class ProbeServer(Listener):
         self,
         address: tuple[str, int],
         *,
-        healthy: Mapping[str, Check] | None = None,
         ready: Mapping[str, Check] | None = None,
         registry: Registry | None = None,
         options: ListenerOptions | None = None,
@@ -99,7 +98,7 @@ class ProbeServer(Listener):
     ) -> None:
         """Do nothing yet; a check that takes longer than ``check_seconds`` has failed."""
         super().__init__("probes", self._serve, address, options=options)
-        self._checks = {"healthz": dict(healthy or {}), "readyz": dict(ready or {})}
+        self._checks = {"healthz": dict[str, Check](), "readyz": dict(ready or {})}
         self._registry = registry
         self._check_seconds = check_seconds
 

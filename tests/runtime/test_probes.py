@@ -34,9 +34,7 @@ async def probes() -> AsyncIterator[str]:
     Counter("gangctl_things", "Things.", ["kind"], registry=registry).labels("a").inc()
     PROBLEMS.update(caches=None, webhooks=None)
     ready = {"caches": lambda: PROBLEMS["caches"], "webhooks": later}
-    healthy = {"broken": broken, "never": never}
-    server = ProbeServer(("127.0.0.1", 0), healthy=healthy, ready=ready, registry=registry, check_seconds=0.05)
-    async with server:
+    async with ProbeServer(("127.0.0.1", 0), ready=ready, registry=registry) as server:
         yield "http://{}:{}".format(*server.address)
 
 
@@ -60,8 +58,10 @@ async def test_a_failed_readyz_names_the_check_and_the_reason(probes: str) -> No
     assert (await get(f"{probes}/readyz/webhooks"))[0] == 503
 
 
-async def test_a_check_that_hangs_or_raises_has_failed(probes: str) -> None:
-    status, text, _ = await get(f"{probes}/healthz")
+async def test_a_check_that_hangs_or_raises_has_failed() -> None:
+    ready = {"broken": broken, "never": never}
+    async with ProbeServer(("127.0.0.1", 0), ready=ready, check_seconds=0.05) as server:
+        status, text, _ = await get("http://{}:{}/readyz".format(*server.address))
     assert status == 503
     assert "[-]broken failed: the check itself failed (KeyError)\n" in text
     assert "[-]never failed: no answer within 0.05 s\n" in text
