@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Final, TypeVar
 
 import click
-import structlog
 
-from gangctl.cli.messages import note
+from gangctl.cli.messages import log_to_stderr, note
 from gangctl.cli.options import ClusterFlags
 from gangctl.client.client import Client
 from gangctl.client.config import ClusterConfig, load_cluster
@@ -37,7 +35,7 @@ def ask_cluster(flags: ClusterFlags, question: Callable[[Client, str], Awaitable
 
 def connect(flags: ClusterFlags, question: Callable[[Client, ClusterConfig], Awaitable[T]]) -> T:
     """The same, with the cluster's configuration."""
-    structlog.configure(logger_factory=structlog.PrintLoggerFactory(file=sys.stderr))
+    log_to_stderr()
 
     async def ask() -> T:
         async with connected(flags) as (client, config):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import logging
 import signal
 import sys
 from collections.abc import Callable, Coroutine, Iterator
@@ -13,6 +12,7 @@ from typing import IO, TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from gangctl.cli.messages import log_to_stderr
 from gangctl.cli.options import KUBERNETES, RELEASED, ClusterFlags, colour, output
 from gangctl.cli.options import cluster as cluster_flags
 from gangctl.cli.output import answer_no, wants_colour
@@ -146,13 +146,7 @@ def _timed(file: IO[str]) -> Callable[[str], None]:
 
 def until_interrupted(work: Coroutine[Any, Any, T]) -> T:
     """Run ``work``; SIGTERM ends it as Ctrl-C does: in order, with exit code 130."""
-    import structlog  # noqa: PLC0415 -- a tenth of a second that --help need not wait for
-
-    # Logs of simulated controllers and client are for developers; stdout is for the result.
-    structlog.configure(
-        wrapper_class=structlog.make_filtering_bound_logger(logging.WARNING),
-        logger_factory=structlog.PrintLoggerFactory(file=sys.stderr),
-    )
+    log_to_stderr(warnings_only=True)
 
     async def run() -> T:
         task = asyncio.current_task()

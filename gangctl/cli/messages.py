@@ -2,12 +2,24 @@
 
 from __future__ import annotations
 
+import logging
+import sys
+
 import click
 
 from gangctl.errors import GangctlError, InputError, plural
 from gangctl.errors import escaped as printable
 
-__all__ = ["InvalidInputError", "errors_in", "full_name", "note", "plural", "print_error", "printable"]
+__all__ = [
+    "InvalidInputError",
+    "errors_in",
+    "full_name",
+    "log_to_stderr",
+    "note",
+    "plural",
+    "print_error",
+    "printable",
+]
 
 
 class InvalidInputError(InputError):
@@ -32,6 +44,16 @@ def full_name(namespace: str, name: str) -> str:
 def note(text: str) -> None:
     """Print a note that does not affect the result."""
     click.echo(f"note: {printable(text)}", err=True)
+
+
+def log_to_stderr(*, warnings_only: bool = False) -> None:
+    """Print logs, which are for developers, on stderr: stdout is for the result."""
+    import structlog  # noqa: PLC0415 -- a tenth of a second that --help need not wait for
+
+    structlog.configure(
+        logger_factory=structlog.PrintLoggerFactory(file=sys.stderr),
+        wrapper_class=structlog.make_filtering_bound_logger(logging.WARNING) if warnings_only else None,
+    )
 
 
 def print_error(error: GangctlError) -> None:

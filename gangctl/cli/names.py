@@ -73,7 +73,6 @@ class ObjectNotFoundError(GangctlError):
         place = f' in namespace "{namespace}"' if namespace else ""
         did_you_mean = f"did you mean {' or '.join(close)}?" if close else hint
         super().__init__(f'{qualified(kind)} "{name}" not found{place}', hint=did_you_mean)
-        self.kind = kind
         self.name = name
 
 

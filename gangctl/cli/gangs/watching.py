@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import logging
-import sys
 import time
 from collections.abc import AsyncGenerator, Callable, Collection, Mapping, Sequence
 from contextlib import aclosing
 from typing import Any, Final
 
 import click
-import structlog
 
 from gangctl.api.emit import to_yaml
 from gangctl.api.objects import Key
@@ -20,6 +17,7 @@ from gangctl.cli.gangs.asking import Asking, live
 from gangctl.cli.gangs.cluster import Reader, Source, queue_sources
 from gangctl.cli.gangs.state import GangState, StoredJobSet
 from gangctl.cli.gangs.views import WIDE_HEADERS, gang_row, headers_of
+from gangctl.cli.messages import log_to_stderr
 from gangctl.cli.output import TABLE, WIDE, Listing, Table, print_names, row_line
 from gangctl.gang.desired import JobProgress
 from gangctl.readiness.facts import PodFacts, Refused, is_followed
@@ -54,7 +52,7 @@ class Watch:
         With ``tick`` also empty changes at this interval (seconds).
         Close it with ``aclosing``: it runs the watches.
         """
-        _quiet()
+        log_to_stderr(warnings_only=True)
         sources = [*self._reader.readable]
         if self._state.queues.stock is not None:
             self._state.queues.seed(self._reader.scope.namespace)
@@ -155,14 +153,6 @@ class Watch:
                 job = self._state.jobs.get(changed.namespace, changed.name) if changed.kind == "Job" else None
                 return {(changed.namespace, job.jobset if job is not None else changed.name)}
         return None
-
-
-def _quiet() -> None:
-    """Informer events go to logs; problems are also shown to the user."""
-    structlog.configure(
-        logger_factory=structlog.PrintLoggerFactory(file=sys.stderr),
-        wrapper_class=structlog.make_filtering_bound_logger(logging.WARNING),
-    )
 
 
 GONE: Final = "(deleted)"

@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import json
-import sys
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Final
 
-import structlog
-
 from gangctl.api.objects import Object
 from gangctl.cel.evaluation.conversions import plain
 from gangctl.cel.faults import EvalError
 from gangctl.cel.meter import POLICY_SECONDS, StepMeter
 from gangctl.cel.program import Bindings
+from gangctl.cli.messages import log_to_stderr
 from gangctl.cli.policy.requests import Setting, request_of
 from gangctl.errors import FieldError
 from gangctl.evaluation.evaluator import PolicyEvaluator
@@ -128,7 +126,7 @@ def evaluator_of(minor: str) -> PolicyEvaluator:
 
     Native policies have the CEL libraries of this Kubernetes minor; the limits of a policy are those of admission.
     """
-    structlog.configure(logger_factory=structlog.PrintLoggerFactory(file=sys.stderr))
+    log_to_stderr()
     options = EvaluatorOptions(
         minor=minor,
         ahead=False,
