@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from gangctl.api.documents import Document
@@ -33,10 +33,11 @@ _NAME: Final = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
 
 def read_files(filenames: Sequence[str]) -> GangState:
     """The state from files; other kinds are skipped with a note; InvalidInputError with all errors."""
-    taking = _Taking(read_documents(filenames))
+    documents = read_documents(filenames)
+    taking = _Taking(_generation_of(documents))
     lines: list[str] = []
     others: list[Document] = []
-    for document in taking.documents:
+    for document in documents:
         raw = in_default_namespace(document.value)
         if path := misshapen(raw):
             lines.append(f"{document.where(path)}: {path}: has the wrong type")
@@ -56,19 +57,28 @@ def read_files(filenames: Sequence[str]) -> GangState:
     return taking.finish()
 
 
-class _Taking:
-    """The documents of one run; the generation is that of the scheduling objects among them."""
+def _generation_of(documents: Iterable[Document]) -> Generation | None:
+    """The generation of the scheduling objects; None if there are none."""
+    versions = (str(each.value.get("apiVersion")) for each in documents)
+    found = {version.partition("/")[2] for version in versions if version.startswith(f"{SCHEDULING}/")}
+    return next((each for each in Generation if each.value in found), None)
 
-    def __init__(self, documents: list[Document]) -> None:
-        self.documents = documents
-        self._state = GangState()
+
+class _Taking:
+    """The objects of one run, whose scheduling objects are of ``generation``."""
+
+    def __init__(self, generation: Generation | None) -> None:
+        state = GangState(ApiState(generation or NEWEST), groups_known=generation is not None)
+        self._state = state
         self._stock = Stock()
-        self._seen: set[str] = set()
-        versions = (str(each.value.get("apiVersion")) for each in documents)
-        found = {version.partition("/")[2] for version in versions if version.startswith(f"{SCHEDULING}/")}
-        generation = next((each for each in Generation if each.value in found), None)
-        self._state.api = ApiState(generation or NEWEST)
-        self._state.groups_known = generation is not None
+        adapter = ADAPTERS[generation or NEWEST]
+        self._projections: Mapping[tuple[str, str], Callable[[dict[str, Any]], bool]] = {
+            ("batch", "Job"): lambda raw: take(state.jobs, project_job, raw),
+            ("", "Pod"): lambda raw: take(state.pods, _unfinished, raw),
+            ("", "Node"): lambda raw: take(state.nodes, read_node, raw),
+            (SCHEDULING, "Workload"): lambda raw: take(state.workloads, project_scheduling(adapter, "Workload"), raw),
+            (SCHEDULING, "PodGroup"): lambda raw: take(state.groups, project_scheduling(adapter, "PodGroup"), raw),
+        }
 
     def take(self, raw: dict[str, Any]) -> bool:
         """Store an object, and return whether it is relevant; InputError if it cannot be read."""
@@ -80,10 +90,9 @@ class _Taking:
             return self._take_event(modern(raw))
         if group == JOBSET_GROUP and kind == "JobSet":
             return self._take_jobset(raw)
-        project = self._projections().get((group, kind))
-        of_gangs = project(raw) if project is not None else None
-        if of_gangs is not None:
-            self._seen.add(kind)
+        project = self._projections.get((group, kind))
+        if project is not None:
+            project(raw)
         # Nodes and pods determine readiness and free capacity.
         of_queues = self._stock.take(raw) if (group, kind) != ("batch", "Job") else False
         return project is not None or of_queues
@@ -93,7 +102,7 @@ class _Taking:
         state = self._state
         if not len(state.jobsets):
             raise InputError("no JobSet in the files", hint=f"expected what this prints: {DUMP}")
-        state.nodes_known = "Node" in self._seen
+        state.nodes_known = len(state.nodes) > 0
         self._add_queues()
         if state.nodes_known and self._stock.nodes:
             for key in state.jobsets.keys():  # noqa: SIM118 -- a store is no mapping
@@ -121,18 +130,6 @@ class _Taking:
             store = self._state.pods_refused if refusal.kind == "Job" else self._state.jobs_refused
             take(store, read_refusal, raw)
         return True
-
-    def _projections(self) -> Mapping[tuple[str, str], Callable[[dict[str, Any]], object]]:
-        state = self._state
-        assert state.api.generation is not None  # noqa: S101 -- for mypy
-        adapter = ADAPTERS[state.api.generation]
-        return {
-            ("batch", "Job"): lambda raw: take(state.jobs, project_job, raw),
-            ("", "Pod"): lambda raw: take(state.pods, _unfinished, raw),
-            ("", "Node"): lambda raw: take(state.nodes, read_node, raw),
-            (SCHEDULING, "Workload"): lambda raw: take(state.workloads, project_scheduling(adapter, "Workload"), raw),
-            (SCHEDULING, "PodGroup"): lambda raw: take(state.groups, project_scheduling(adapter, "PodGroup"), raw),
-        }
 
 
 def _check_names(raw: Mapping[str, Any]) -> None:
