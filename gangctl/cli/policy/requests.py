@@ -130,6 +130,10 @@ _CLUSTER_SCOPED: Final = {("", "Namespace"), ("", "Node"), ("", "PersistentVolum
 _PLURALS: Final = {"Ingress": "ingresses", "NetworkPolicy": "networkpolicies", "Endpoints": "endpoints"}
 
 
+Fit = Callable[[Object, str], FitReport]
+"""Whether a JobSet in a namespace can be admitted by its queue."""
+
+
 @dataclass(frozen=True, slots=True)
 class Setting:
     """What requests have in common: who asks, when, and what the cluster around them is."""
@@ -142,8 +146,7 @@ class Setting:
     gang_schedulers: tuple[str, ...] = ()
     namespaces: Mapping[str, Object] = field(default_factory=dict)
     """Namespace objects by name."""
-    fit: Callable[[Object, str], Object] = lambda raw, namespace: unknown_fit(raw, namespace, ["no queues were given"])
-    """Whether a JobSet can be admitted by its queue."""
+    fit: Fit = lambda raw, namespace: unknown_fit(raw, namespace, ["no queues were given"])
 
     @property
     def rules(self) -> ClusterRules:
@@ -261,9 +264,6 @@ def plural(kind: str) -> str:
     if lower.endswith(("s", "x", "ch", "sh")):
         return f"{lower}es"
     return f"{lower[:-1]}ies" if lower.endswith("y") and lower[-2:-1] not in "aeiou" else f"{lower}s"
-
-
-Fit = Callable[[Object, str], FitReport]
 
 
 def fit_of(stock: Stock, setting: Setting) -> Fit:

@@ -190,9 +190,9 @@ class SuiteFile:
             return self.suite.metadata.name
         return Path(self.path).resolve().parent.name
 
-    def where(self, row: int) -> tuple[int, int]:
-        """Line and column of a row."""
-        return self.document.position(f"results[{row}]")
+    def line(self, row: int) -> int:
+        """The line of a row."""
+        return self.document.position(f"results[{row}]")[0]
 
     def selected(self, row: Row) -> list[Sent]:
         """The objects of a row; InputError when one of its selectors fits none."""

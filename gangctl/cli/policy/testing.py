@@ -139,7 +139,7 @@ class Tested:
     @property
     def line(self) -> int:
         """Where the row is."""
-        return self.file.where(self.index)[0]
+        return self.file.line(self.index)
 
     @property
     def name(self) -> str:
@@ -253,7 +253,7 @@ class _Run:
         """Note a messageExpression that fails: admission falls back silently."""
         fault = fault_of_message(policy, rule, met.review)
         if fault:
-            where = f"{self.file.path}:{self.file.where(index)[0]}"
+            where = f"{self.file.path}:{self.file.line(index)}"
             self.tests.notes[f"{where}: {policy.name}/{rule}: messageExpression says nothing: {fault}"] = None
 
     async def _met(self, index: int, subject: Sent) -> Met:
