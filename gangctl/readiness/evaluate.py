@@ -65,7 +65,7 @@ def _unplaced(group: Group, totals: Totals) -> GangPhase:
         return GangPhase.GATED
     if totals.bound_placed:
         return GangPhase.PARTIALLY_PLACED
-    scheduled = group.pod_group.scheduled if group.pod_group is not None else None
+    scheduled = group.scheduled
     if totals.refused or (scheduled is not None and not scheduled.status):
         return GangPhase.UNSCHEDULABLE
     return GangPhase.SCHEDULING
@@ -167,7 +167,7 @@ def _free_at(snapshot: Snapshot) -> int:
     jobset = snapshot.jobset
     if jobset.suspend and not jobset.finished:
         return 0
-    workload = snapshot.queue.workload if snapshot.queue is not None else None
+    workload = snapshot.queued_workload
     admitted = workload.conditions.get("Admitted") if workload is not None else None
     since = unix(admitted.since) if admitted is not None and admitted.status else 0
     return since or unix(jobset.resumed_at) or unix(jobset.created)
@@ -253,7 +253,7 @@ def _running(snapshot: Snapshot, groups: Sequence[Group], now: int, memory: Read
 
 def _elsewhere(snapshot: Snapshot, groups: Sequence[Group], now: int, memory: Readiness | None) -> _Found:
     """A JobSet whose Jobs and pods are not here: MultiKueue copies the status that it has on its worker cluster."""
-    workload = snapshot.queue.workload if snapshot.queue is not None else None
+    workload = snapshot.queued_workload
     conditions = workload.conditions if workload is not None else {}
     recovered, known = _recovered(snapshot), _by_name(memory)
     found = []
@@ -287,7 +287,7 @@ def _reported(jobset: JobSet, group: Group) -> Counts:
 
 def _recovered(snapshot: Snapshot) -> bool:
     """Whether Kueue observed all pods ready since admission: it records that with waitForPodsReady."""
-    workload = snapshot.queue.workload if snapshot.queue is not None else None
+    workload = snapshot.queued_workload
     ready = workload.conditions.get("PodsReady") if workload is not None else None
     if ready is None or snapshot.jobset.restarts:
         return False

@@ -138,6 +138,11 @@ class Snapshot:
     never_on_nodes: str = ""
     """Why the nodes can never hold it, with nothing else on them; empty if they can, and if that is unknown."""
 
+    @property
+    def queued_workload(self) -> QueuedWorkload | None:
+        """Its Workload of Kueue; None without a queue, and if Kueue has created none."""
+        return self.queue.workload if self.queue is not None else None
+
 
 _NOTHING: Final[Mapping[str, bool]] = MappingProxyType({})
 

@@ -13,7 +13,7 @@ from itertools import islice
 from typing import Final
 
 from gangctl.api.jobset import JobSet, ReplicatedJob
-from gangctl.api.scheduling import NEWEST, Generation, Observed, Reference
+from gangctl.api.scheduling import NEWEST, Generation, Observed, Reference, Scheduled
 from gangctl.gang.config import read_config
 from gangctl.gang.desired import JobProgress, find_unlinked, job_pods_left
 from gangctl.gang.naming import Scope, family
@@ -102,6 +102,11 @@ class Group:
     def replicated_jobs(self) -> tuple[str, ...]:
         """Names of the ReplicatedJobs with pods in it, in the order of the JobSet."""
         return tuple(dict.fromkeys(job.replicated_job for job in self.planned))
+
+    @property
+    def scheduled(self) -> Scheduled | None:
+        """What the scheduler wrote about its PodGroup; None if it wrote nothing yet."""
+        return self.pod_group.scheduled if self.pod_group is not None else None
 
     @property
     def finished(self) -> bool:

@@ -53,7 +53,7 @@ def scheduled_at(group: Group) -> int:
     The condition is never reset, and groups survive restarts and evictions: if all pods are younger it is of an earlier
     start.
     """
-    scheduled = group.pod_group.scheduled if group.pod_group is not None else None
+    scheduled = group.scheduled
     if scheduled is None or not scheduled.status:
         return 0
     since = unix(scheduled.since)
@@ -145,7 +145,7 @@ def _written(phase: GangPhase, group: Group, totals: Totals, found: Traces, life
         case GangPhase.SCHEDULING | GangPhase.GATED:
             return nth(totals.created_at, group.needed)
         case GangPhase.UNSCHEDULABLE:
-            scheduled = group.pod_group.scheduled if group.pod_group is not None else None
+            scheduled = group.scheduled
             rejected_at = unix(scheduled.since) if scheduled is not None and not scheduled.status else 0
             return totals.refused_at or max(rejected_at, nth(totals.created_at, group.needed))
         case GangPhase.PARTIALLY_PLACED:

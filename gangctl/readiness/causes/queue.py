@@ -35,7 +35,7 @@ def suspended(context: Context) -> Iterator[Cause]:
         evidence=evidence,
         remedy="set spec.suspend to false once it should run",
         command=context.suggest(Command.RESUME),
-        pods=sum(group.wanted for group in context.groups),
+        pods=_pods(context),
     )
 
 

@@ -58,7 +58,7 @@ def _refused_groups(context: Context) -> Iterator[_Refused]:
         if held:
             # A group that waits only for gated pods was rejected because of these.
             refused = [pod for pod in refused if not of_the_group(pod.refusal)]
-        condition = group.pod_group.scheduled if group.pod_group is not None else None
+        condition = group.scheduled
         condition = None if condition is None or condition.status or held or not waiting else condition
         if not refused and condition is None:
             continue
@@ -329,7 +329,7 @@ def _is_quiet(context: Context, group: Group) -> bool:
         return False
     if capabilities.pod_groups and context.snapshot.groups_known and group.name not in context.snapshot.groups:
         return False
-    condition = group.pod_group.scheduled if group.pod_group is not None else None
+    condition = group.scheduled
     if condition is not None and not condition.status:
         return False
     return counted(group) >= group.minimum
