@@ -16,7 +16,7 @@ import json
 import math
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Annotated, Any, Final, Literal
@@ -216,11 +216,9 @@ def decide(
     if waited < delay:
         return Decision(requeue_seconds=min(left, (delay - waited).total_seconds()))
     decision = _decision(State.PENDING, status.message, workload)
-    return Decision(requeue_seconds=left) if decision.message == entry.message else _requeue(decision, left)
-
-
-def _requeue(decision: Decision, seconds: float) -> Decision:
-    return Decision(decision.state, decision.message, decision.retry_seconds, seconds)
+    return (
+        Decision(requeue_seconds=left) if decision.message == entry.message else replace(decision, requeue_seconds=left)
+    )
 
 
 def _decision(state: State, message: str, workload: QueuedWorkload, retry_seconds: int | None = None) -> Decision:
