@@ -16,7 +16,7 @@ import secrets
 import signal
 import socket
 import sys
-from collections.abc import AsyncIterator, Coroutine, Iterable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from typing import Final
 
@@ -130,10 +130,10 @@ class Process:
     async def run(self) -> None:
         """Run everything, until :meth:`stop` is called."""
         ready: dict[str, Check] = {
-            "webhooks": self._webhooks_unready,
-            "caches": self._caches_unready,
-            "queues": self._queues_unready,
-            "policies": self._policies_unready,
+            "webhooks": self._check(lambda parts: parts.webhooks.unready()),
+            "caches": self._check(lambda parts: parts.gangs.unready() or None),
+            "queues": self._check(lambda parts: parts.queues.unready() if parts.queues is not None else None),
+            "policies": self._check(lambda parts: parts.webhooks.policies_unready()),
             "shutdown": self._ending,
         }
         address = split_address(self._settings.metrics_bind_address)
@@ -151,19 +151,9 @@ class Process:
     def _ending(self) -> str | None:
         return "ending" if self._stop.is_set() else None
 
-    async def _webhooks_unready(self) -> str | None:
-        return "starting" if self._parts is None else await self._parts.webhooks.unready()
-
-    def _caches_unready(self) -> str | None:
-        return "starting" if self._parts is None else self._parts.gangs.unready() or None
-
-    def _queues_unready(self) -> str | None:
-        if self._parts is None:
-            return "starting"
-        return self._parts.queues.unready() if self._parts.queues is not None else None
-
-    def _policies_unready(self) -> str | None:
-        return "starting" if self._parts is None else self._parts.webhooks.policies_unready()
+    def _check(self, unready: Callable[[Parts], str | Awaitable[str | None] | None]) -> Check:
+        """A check of the parts, which fails until they are made."""
+        return lambda: "starting" if self._parts is None else unready(self._parts)
 
     async def _until_stopped(self, work: Coroutine[None, None, None]) -> None:
         """Run ``work`` until it fails or the end is requested; await its end in either case."""
