@@ -93,10 +93,7 @@ class FlavorDomains:
         """Free amounts of a node, None if they are unlimited: nothing is known of it yet."""
         if self._ever:
             return {PODS: UNLIMITED, **node.capacity} if node.capacity else None
-        free = dict(node.present)
-        for resource, amount in (used or {}).items():
-            free[resource] = free.get(resource, 0) - amount
-        return free
+        return _minus(node.present, used or {})
 
     def occupy(self, placement: Placement) -> None:
         """Add the usage of pods that Kueue placed; before any count."""

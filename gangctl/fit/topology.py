@@ -92,11 +92,6 @@ class Leaves:
     beside: Sequence[int]
     leaders: Sequence[int]
 
-    @classmethod
-    def alone(cls, pods: Sequence[int]) -> Leaves:
-        """Without a leader."""
-        return cls(pods, pods, [0] * len(pods))
-
 
 @dataclass(frozen=True, slots=True)
 class Found:

@@ -107,11 +107,6 @@ class Listener:
         """Whether it accepts connections: between start and stop."""
         return self._server is not None and bool(self._server.sockets)
 
-    @property
-    def in_flight(self) -> int:
-        """How many requests are being answered now."""
-        return self._in_flight
-
     async def start(self) -> None:
         """Listen; OSError when the address is not available."""
         server = web.Server(

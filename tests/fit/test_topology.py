@@ -17,6 +17,11 @@ LEVELS = ("block", "rack", "host")
 RACKS = Tree.of(("rack", "host"), [("a", "a0"), ("a", "a1"), ("b", "b0"), ("b", "b1"), ("b", "b2")])
 
 
+def alone(pods: Sequence[int]) -> Leaves:
+    """Without a leader."""
+    return Leaves(pods, pods, [0] * len(pods))
+
+
 @dataclass(frozen=True)
 class Case:
     """``room`` is what each of the lowest domains has for pods of size ``worker``, and a leader, if it is not 0."""
@@ -31,7 +36,7 @@ class Case:
     def leaves(self) -> Leaves:
         pods = [room // self.worker for room in self.room]
         if not self.leader:
-            return Leaves.alone(pods)
+            return alone(pods)
         leading = [room >= self.leader for room in self.room]
         beside = [
             (room - self.leader) // self.worker if leads else room // self.worker
@@ -126,7 +131,7 @@ class TestAgainstEveryDistribution:
 
 def placed(room: Sequence[int], ask: Ask, tree: Tree = RACKS) -> Mapping[str, int] | None:
     """Pods by the name of the lowest domain."""
-    found = find(tree, Leaves.alone(room), ask)
+    found = find(tree, alone(room), ask)
     return None if found is None else {tree.values[-1][index][-1]: pods for index, pods in sorted(found.pods.items())}
 
 

@@ -235,16 +235,16 @@ async def test_a_client_that_disconnects_does_no_harm(hooks: Hooks) -> None:
     async with hooks.server() as server:
         _, writer = await asyncio.open_connection(*server.address)
         writer.write(head)
-        await until(lambda: server.in_flight == 1)
+        await until(lambda: server._in_flight == 1)
         writer.close()
-        await until(lambda: server.in_flight == 0)
+        await until(lambda: server._in_flight == 0)
         assert (await post(url(server)))[0] == 200
 
 
 async def test_the_number_of_concurrent_handlers_is_limited(hooks: Hooks) -> None:
     async with hooks.server(limits=WebhookLimits(max_at_once=2)) as server:
         calls = [asyncio.create_task(post(url(server, "/wait"))) for _ in range(5)]
-        await until(lambda: server.in_flight == 5)
+        await until(lambda: server._in_flight == 5)
         await hooks.entered.wait()
         hooks.release.set()
         assert [(await call)[0] for call in calls] == [200] * 5
@@ -300,7 +300,7 @@ async def test_stopping_reads_the_rest_of_a_body(hooks: Hooks) -> None:
     await server.start()
     reader, writer = await asyncio.open_connection(*server.address)
     writer.write(head)
-    await until(lambda: server.in_flight == 1)
+    await until(lambda: server._in_flight == 1)
     stopping = asyncio.create_task(server.stop())
     await asyncio.sleep(0)
     writer.write(b"  ")
