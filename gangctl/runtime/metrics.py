@@ -1,7 +1,6 @@
-"""Prometheus metrics of the client and the runtime, and metric families as data: what a registry can export.
+"""Prometheus metrics of the client and the runtime, and metric families as data.
 
 Labels hold verbs, resources, controllers and classes of errors: all of them few. Names of objects never become labels.
-``prometheus_client`` does not expose which labels a family has before its first value; :class:`Catalogue` does.
 """
 
 from __future__ import annotations
@@ -10,10 +9,9 @@ from collections import Counter as Total
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Final, Literal, cast
+from typing import Any, Final, Literal
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Metric
-from prometheus_client.registry import Collector
 from prometheus_client.samples import Sample
 
 from gangctl.client.pacing import Clock
@@ -90,37 +88,6 @@ class Deferred(Metric):
     def samples(self, samples: list[Sample]) -> None:
         # The empty list that every family begins with.
         self._samples = samples or None
-
-
-class Catalogue(CollectorRegistry):
-    """A registry that knows which families are registered, in that order."""
-
-    def __init__(self) -> None:
-        """Start empty."""
-        super().__init__()
-        self._collectors: list[Collector] = []
-
-    def register(self, collector: Collector) -> None:
-        """Register as any registry does."""
-        super().register(collector)
-        self._collectors.append(collector)
-
-    def families(self) -> tuple[Family, ...]:
-        """All of them, with or without values."""
-        return tuple(family for collector in self._collectors for family in _families(collector))
-
-
-def _families(collector: Collector) -> Iterable[Family]:
-    describe = getattr(collector, "describe", collector.collect)
-    for metric in cast("Iterable[Metric]", describe()):
-        if isinstance(metric, Deferred):
-            yield metric.family
-            continue
-        # These attributes are private.
-        labels: Sequence[str] = getattr(collector, "_labelnames", ())
-        name = f"{metric.name}_total" if metric.type == "counter" else metric.name
-        buckets: Sequence[float] = getattr(collector, "_upper_bounds", ())
-        yield Family(name, cast("Type", metric.type), metric.documentation, tuple(labels), tuple(buckets))
 
 
 Labels = tuple[str, ...]

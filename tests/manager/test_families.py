@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from prometheus_client import Counter, Histogram
 
-from gangctl.runtime.metrics import Catalogue, Family
-from tests.manager.families import composed_families, families
+from gangctl.runtime.metrics import Family
+from tests.manager.families import Catalogue, composed_families, families
 from tests.rows import each
 
 
