@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 
 from gangctl.api.jobset import SCHEDULING_REFERENCES, JobSet, ReplicatedJob, read_jobset
@@ -40,18 +39,6 @@ SETTLED: Final = "gang configuration is settled when the JobSet is created: dele
 Patch = list[dict[str, Any]]
 
 _NUMBER: Final = re.compile(r"[0-9]{1,10}")
-
-
-@dataclass(frozen=True, slots=True)
-class Admission:
-    """JSON patch and warnings of an allowed request, or the errors of a refused one."""
-
-    patch: tuple[dict[str, Any], ...] = ()
-    warnings: tuple[str, ...] = ()
-    errors: tuple[FieldError, ...] = ()
-
-
-ALLOWED: Final = Admission()
 
 
 _STAMP: Final = pointer(("metadata", "annotations", GANG_REF))

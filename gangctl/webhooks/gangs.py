@@ -8,7 +8,6 @@ informers.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import replace
 from typing import Any, Final, Protocol
 
 from gangctl.api.jobset import JobSet
@@ -17,8 +16,6 @@ from gangctl.api.scheduling import ApiState, Generation, Observed, Reference
 from gangctl.api.scheduling_versions import ADAPTERS
 from gangctl.errors import ErrorKind, FieldError, one_line
 from gangctl.gang.admission import (
-    ALLOWED,
-    Admission,
     check_stamped,
     check_update,
     inject_patch,
@@ -114,10 +111,8 @@ class GangAdmission:
         jobset, errors = read_opted_in(raw)
         if request.operation == "UPDATE":
             old, _ = read_opted_in(request.old_object or {})
-            return _answer(Admission(() if errors else tuple(restamp_patch(raw, old, jobset))), jobset)
-        if errors:
-            return _answer(Admission(errors=errors), jobset)
-        return _answer(self._create(raw, jobset, request.namespace), jobset)
+            return AdmissionResponse.allow([] if errors else restamp_patch(raw, old, jobset))
+        return _answer(jobset, errors) if errors else self._create(raw, jobset, request.namespace)
 
     def validate_jobset(self, request: AdmissionRequest) -> AdmissionResponse:
         """CREATE: the final object has its stamps, and its queue can admit it, as far as is known.
@@ -126,27 +121,27 @@ class GangAdmission:
         """
         jobset, errors = read_opted_in(request.object or {})
         if errors:
-            return _answer(Admission(errors=errors), jobset)
+            return _answer(jobset, errors)
         generation = self._view.state.generation
         if request.operation == "UPDATE":
             old, _ = read_opted_in(request.old_object or {})
-            return _answer(Admission(errors=check_update(old, jobset, generation)), jobset)
+            return _answer(jobset, check_update(old, jobset, generation))
         resolution = self._resolve(jobset)
         if resolution.errors:
-            return _answer(Admission(errors=resolution.errors), jobset)
+            return _answer(jobset, resolution.errors)
         if jobset.managed_elsewhere:
             # Reported only here: Kueue sets the field after the mutating webhook has run.
-            return _answer(Admission(warnings=_warnings(resolution.notices)), jobset)
+            return AdmissionResponse.allow(warnings=_warnings(resolution.notices))
         if self._defers_to(jobset, request.namespace):
-            return _answer(ALLOWED, jobset)
-        queued = self._queued(request.object or {}, jobset, resolution, request.namespace)
+            return AdmissionResponse.allow()
+        refused, warnings = self._queued(request.object or {}, jobset, resolution, request.namespace)
         if generation is None and self._fail_open:
-            return _answer(queued, jobset)
+            return _answer(jobset, refused, warnings)
         stamping = check_stamped(jobset, resolution)
         if stamping and generation is None:
             detail = f"asks for a gang, but no gang can be made on this cluster: {self._view.state.reason}"
             stamping = (FieldError("metadata.annotations", ErrorKind.FORBIDDEN, detail),)
-        return _answer(replace(queued, errors=(*stamping, *queued.errors)), jobset)
+        return _answer(jobset, (*stamping, *refused), warnings)
 
     def mutate_job(self, request: AdmissionRequest) -> AdmissionResponse:
         """CREATE: make the Job's pods name their group. UPDATE: restore a lost reference."""
@@ -177,38 +172,40 @@ class GangAdmission:
         facts = self._queues.facts if self._queues is not None and jobset.queue else KueueFacts()
         return check_consistency(raw, jobset, resolution, facts)
 
-    def _queued(self, raw: Object, jobset: JobSet, resolution: Resolution, namespace: str) -> Admission:
+    def _queued(
+        self, raw: Object, jobset: JobSet, resolution: Resolution, namespace: str
+    ) -> tuple[tuple[FieldError, ...], tuple[str, ...]]:
         """Errors and warnings about the queue of a new JobSet, or about the two together."""
         found = self._consistency(raw, jobset, resolution)
         errors, warnings = found.errors, _warnings(found.notices)
         if jobset.queue and resolution.config.asks_for_gangs and self._queues is not None and self._queues.present:
             refused, listed = self._queues.check(raw, namespace)
             errors, warnings = (*errors, *refused), (*warnings, *listed)
-        return Admission(warnings=warnings, errors=errors)
+        return errors, warnings
 
-    def _create(self, raw: Object, jobset: JobSet, namespace: str) -> Admission:
+    def _create(self, raw: Object, jobset: JobSet, namespace: str) -> AdmissionResponse:
         resolution = self._resolve(jobset)
         warnings = _warnings(resolution.notices)
         if resolution.errors:
             # All errors at once: otherwise Kueue's would be the next refusal.
             errors = self._consistency(raw, jobset, resolution).errors
-            return Admission(errors=(*resolution.errors, *errors))
+            return _answer(jobset, (*resolution.errors, *errors))
         if jobset.managed_elsewhere:
-            return ALLOWED
+            return AdmissionResponse.allow()
         if not any(resolution.stamps):
-            return Admission(tuple(unstamped(raw, jobset)), warnings)
+            return AdmissionResponse.allow(unstamped(raw, jobset), warnings)
         if foreign := self._defers_to(jobset, namespace):
             text = f"ForeignWorkload: Workload {foreign} is for this JobSet already, gangctl leaves it alone"
-            return Admission(tuple(unstamped(raw, jobset)), (*warnings, text))
+            return AdmissionResponse.allow(unstamped(raw, jobset), (*warnings, text))
         state = self._view.state
         if state.available:
             gate = gate_patch(raw) if self._gate else []
-            return Admission((*stamp_patch(raw, resolution.stamps), *gate), warnings)
+            return AdmissionResponse.allow([*stamp_patch(raw, resolution.stamps), *gate], warnings)
         if self._fail_open:
             text = f"GangAPIUnavailable: runs without a gang: {state.reason}"
-            return Admission(tuple(unstamped(raw, jobset)), (*warnings, text))
+            return AdmissionResponse.allow(unstamped(raw, jobset), (*warnings, text))
         # Refused in validation, unless Kueue's webhook, which runs in between, hands it to another cluster.
-        return Admission(tuple(unstamped(raw, jobset)), warnings)
+        return AdmissionResponse.allow(unstamped(raw, jobset), warnings)
 
     def _taken(self, reference: Reference, namespace: str, raw: Object, generation: Generation) -> FieldError | None:
         """An error when the group that the pods would join belongs to another owner."""
@@ -227,10 +224,11 @@ def _warnings(notices: Iterable[Notice]) -> tuple[str, ...]:
     return tuple(f"{notice.reason}: {notice.message}" for notice in notices)
 
 
-def _answer(admission: Admission, jobset: JobSet) -> AdmissionResponse:
-    if admission.errors:
-        return _refuse("JobSet", jobset.name or jobset.generate_name, admission.errors)
-    return AdmissionResponse.allow(list(admission.patch), admission.warnings)
+def _answer(jobset: JobSet, errors: tuple[FieldError, ...], warnings: tuple[str, ...] = ()) -> AdmissionResponse:
+    """A refusal of a JobSet with errors, else the warnings."""
+    if errors:
+        return _refuse("JobSet", jobset.name or jobset.generate_name, errors)
+    return AdmissionResponse.allow(warnings=warnings)
 
 
 def _refuse(kind: str, name: str, errors: tuple[FieldError, ...]) -> AdmissionResponse:
