@@ -11,7 +11,7 @@ from datetime import datetime
 from typing import Final
 
 from gangctl.api.documents import Document
-from gangctl.api.scheduling import Generation, generation_of_minor
+from gangctl.api.scheduling import NEWEST, Generation, generation_of_minor
 from gangctl.cli.messages import plural
 from gangctl.cli.policy.bundle import FileCatalogue, name_of
 from gangctl.cli.policy.evaluator import Met, evaluator_of, fault_of_message, meet
@@ -182,8 +182,8 @@ class Ground:
     """What tests have in common unless their file says otherwise."""
 
     now: datetime
-    generation: Generation
-    run: re.Pattern[str] | None
+    generation: Generation = NEWEST
+    run: re.Pattern[str] | None = None
 
 
 async def _run_file(file: SuiteFile, evaluator: PolicyEvaluator, number: int, ground: Ground, tests: Tests) -> None:
