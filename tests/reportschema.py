@@ -6,7 +6,7 @@ from inspect import cleandoc
 from types import NoneType, UnionType
 from typing import Annotated, Any, Final, Literal, get_args, get_origin, get_type_hints, is_typeddict
 
-from gangctl.api.reportschema import QUANTITY, Minimum
+from gangctl.api.reportfields import QUANTITY, Minimum
 
 _PLAIN: Final[dict[object, dict[str, Any]]] = {
     str: {"type": "string"},

@@ -8,7 +8,7 @@ from types import NoneType, UnionType
 from typing import Annotated, Any, get_args, get_origin, get_type_hints, is_typeddict
 
 from gangctl.api.quantity import exact_bytes, exact_milli
-from gangctl.api.reportschema import Quantity
+from gangctl.api.reportfields import Quantity
 from gangctl.fit.report import is_bytes
 
 

@@ -14,7 +14,7 @@ from typing import Annotated, Final, Literal, TypedDict
 
 from gangctl.api.jobset import JobSet
 from gangctl.api.quantity import show_bytes, show_milli
-from gangctl.api.reportschema import QUANTITY, SIGNED
+from gangctl.api.reportfields import QUANTITY, SIGNED
 from gangctl.kueue.amounts import UNLIMITED
 from gangctl.kueue.objects import PODS
 

@@ -13,7 +13,7 @@ from typing import Annotated, Any, Final, Literal, TypedDict
 from gangctl.api.jobset import JobSet
 from gangctl.api.meta import QUEUE_NAME
 from gangctl.api.objects import within
-from gangctl.api.reportschema import QUANTITY
+from gangctl.api.reportfields import QUANTITY
 from gangctl.api.scheduling import Generation
 from gangctl.errors import FieldError
 from gangctl.gang.plan import (

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Annotated, Final, Literal, TypedDict
 
 from gangctl.api.jobset import read_jobset
-from gangctl.api.reportschema import QUANTITY
+from gangctl.api.reportfields import QUANTITY
 from gangctl.cli.fitview import amount
 from gangctl.cli.gangs.state import GangState
 from gangctl.cli.gangs.views import ago

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Annotated, Any, Final, Literal, TypedDict
 
 from gangctl.api.objects import Object, object_at, objects_at
-from gangctl.api.reportschema import QUANTITY
+from gangctl.api.reportfields import QUANTITY
 from gangctl.cli.output import Section, Table
 from gangctl.fit.report import API_VERSION, FitReport
 from gangctl.gang.report import WarningReport

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from datetime import datetime
 from typing import Annotated, Final, Literal, TypedDict
 
-from gangctl.api.reportschema import QUANTITY, SIGNED
+from gangctl.api.reportfields import QUANTITY, SIGNED
 from gangctl.cli.fitview import amount
 from gangctl.cli.messages import full_name
 from gangctl.cli.output import Entry, Section, Table

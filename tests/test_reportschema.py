@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal, TypedDict
 
 import pytest
 
-from gangctl.api.reportschema import SIGNED
+from gangctl.api.reportfields import SIGNED
 from gangctl.fit.report import Identity as OfFit
 from gangctl.gang.report import Identity as OfPlan
 from tests.cli.schema import violations
