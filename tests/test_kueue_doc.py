@@ -18,9 +18,9 @@ from gangctl.cli.queue.commands import command as list_queues
 from gangctl.cli.queue.commands import describe
 from gangctl.fit.report import Verdict
 from gangctl.kueue.states import Phase
-from gangctl.kueue.stuck import Trouble
 from tests.cli.run import gangctl
 from tests.docpages import ROOT, Page
+from tests.kueue.workloads import STUCK
 from tests.rows import each
 
 PAGE: Final = Page("kueue.md", "fit.md", "fit-topology.md", "start-times.md")
@@ -71,7 +71,7 @@ def test_the_page_describes_the_report_of_its_example(tmp_path: Path) -> None:
 
 def test_every_verdict_and_reason_is_named() -> None:
     assert {"Fits", "NeverExceedsQuota", "WaitsForQuota", "NeedsPreemption", "QueueBlocked", "WaitsForNodes"} <= REASONS
-    words = (*REASONS, *get_args(Verdict), *map(str, Phase), *map(str, Trouble))
+    words = (*REASONS, *get_args(Verdict), *map(str, Phase), *map(str, STUCK))
     assert [word for word in words if f"`{word}`" not in PROSE] == []
 
 

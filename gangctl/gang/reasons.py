@@ -83,7 +83,7 @@ class Reason(StrEnum):
     RESTARTING = "Restarting"
     UNKNOWN = "Unknown"
 
-    # Kueue problems that need an action: gangctl.kueue.stuck.Trouble, by the same names.
+    # Kueue problems that need an action (gangctl.kueue.stuck), beside QueueBlocked.
     FAILED_TO_START = "FailedToStart"
     DEACTIVATED = "Deactivated"
     PODS_NOT_READY = "PodsNotReady"

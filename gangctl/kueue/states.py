@@ -21,6 +21,7 @@ from gangctl.kueue.objects import Condition, QueuedWorkload
 PODS_READY_TIMEOUT: Final = "PodsReadyTimeout"
 ADMISSION_CHECK: Final = "AdmissionCheck"
 DEACTIVATED: Final = "Deactivated"
+FAILED_TO_START: Final = "FailedToStart"
 
 BACKED_OFF: Final = frozenset({PODS_READY_TIMEOUT, ADMISSION_CHECK})
 """Evictions with a backoff; after others the Workload is queued at once, or not by itself."""

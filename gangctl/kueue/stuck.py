@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from enum import StrEnum
 from typing import Final
 
+from gangctl.gang.reasons import Reason
 from gangctl.kueue.amounts import TimeFormat, age, moment, span
 from gangctl.kueue.blocked import Blocked
 from gangctl.kueue.objects import ClusterQueue, Condition, QueuedWorkload
 from gangctl.kueue.order import head_of
-from gangctl.kueue.states import DEACTIVATED, PODS_READY_TIMEOUT, Phase, eviction_of, phase_of
+from gangctl.kueue.states import DEACTIVATED, FAILED_TO_START, PODS_READY_TIMEOUT, Phase, eviction_of, phase_of
 
 JOBSET_FRAMEWORK: Final = "jobset.x-k8s.io/jobset"
 TIMEOUT: Final = timedelta(minutes=5)
@@ -25,30 +25,11 @@ CREATION_TIMEOUT: Final = timedelta(seconds=30)
 """How long Kueue may take to make a Workload."""
 
 
-class Trouble(StrEnum):
-    """Stable, CamelCase."""
-
-    QUEUE_BLOCKED = "QueueBlocked"
-    FAILED_TO_START = "FailedToStart"
-    DEACTIVATED = "Deactivated"
-    PODS_NOT_READY = "PodsNotReady"
-    EVICTED_AS_NOT_READY = "EvictedAsNotReady"
-    EVICTED_HOLDS_QUOTA = "EvictedHoldsQuota"
-    FINISHED_HOLDS_QUOTA = "FinishedHoldsQuota"
-    FAILED_CHECK_WITHOUT_QUOTA = "FailedCheckWithoutQuota"
-    HEAD_BLOCKS_QUEUE = "HeadBlocksQueue"
-    FRAMEWORK_NOT_ENABLED = "FrameworkNotEnabled"
-    NAMESPACE_NOT_MANAGED = "NamespaceNotManaged"
-    PRIORITY_CLASS_MISSING = "PriorityClassMissing"
-    TOO_MANY_PODSETS = "TooManyPodSets"
-    WORKLOAD_MISSING = "WorkloadMissing"
-
-
 @dataclass(frozen=True, slots=True)
 class Stuck:
     """``evidence`` is what was observed, ``remedy`` what to do; both are one sentence without its full stop."""
 
-    trouble: Trouble
+    reason: Reason
     evidence: str
     remedy: str
 
@@ -102,12 +83,12 @@ def stuck_workload(
 def _waiting(workload: QueuedWorkload, phase: Phase, when: TimeFormat, blocked: Blocked | None) -> Stuck | None:
     eviction = eviction_of(workload)
     if blocked is not None:
-        return Stuck(Trouble.QUEUE_BLOCKED, blocked.message, "nothing in this queue is admitted until then")
+        return Stuck(Reason.QUEUE_BLOCKED, blocked.message, "nothing in this queue is admitted until then")
     failed = [check for check in workload.checks if check.state in {"Retry", "Rejected"}]
     if failed and phase is Phase.PENDING:
         names = ", ".join(f"{check.name} ({check.state})" for check in failed)
         return Stuck(
-            Trouble.FAILED_CHECK_WITHOUT_QUOTA,
+            Reason.FAILED_CHECK_WITHOUT_QUOTA,
             f"it holds no quota, and Kueue passes it over because of checks that are not reset: {names}",
             "set spec.active of its Workload to false and to true again, or delete the Workload: Kueue makes a new one",
         )
@@ -117,7 +98,7 @@ def _waiting(workload: QueuedWorkload, phase: Phase, when: TimeFormat, blocked: 
     again = f", and it is tried again {when.ahead(end)}" if end is not None and (when.kept or end > when.now) else ""
     often = "once" if workload.requeue_count <= 1 else f"{workload.requeue_count} times"
     return Stuck(
-        Trouble.EVICTED_AS_NOT_READY,
+        Reason.EVICTED_AS_NOT_READY,
         f"Kueue evicted it {often} because its pods were not all ready in time{again}",
         "find out which pods did not become ready; a JobSet with dependsOn counts as ready only once its last stage "
         "runs, so waitForPodsReady.timeout of Kueue must be longer than all stages before it",
@@ -130,7 +111,7 @@ def _evicting(workload: QueuedWorkload, owner: Owner, when: TimeFormat) -> Stuck
     if owner.pods != 0 or since is None or when.now - since < TIMEOUT:
         return None
     return Stuck(
-        Trouble.EVICTED_HOLDS_QUOTA,
+        Reason.EVICTED_HOLDS_QUOTA,
         f"it was evicted {when.ago(since)} and has no pods, and still holds its quota (kueue issue 14811)",
         "delete its Workload: Kueue makes a new one, and the quota is free",
     )
@@ -141,7 +122,7 @@ def _finished(workload: QueuedWorkload, owner: Owner, now: datetime) -> Stuck | 
     if not owner.finished or owner.pods or since is None or since < TIMEOUT:
         return None
     return Stuck(
-        Trouble.FINISHED_HOLDS_QUOTA,
+        Reason.FINISHED_HOLDS_QUOTA,
         f"its {workload.owner_kind or 'job'} has finished, and its Workload still holds quota",
         "see whether Kueue runs, and what it logs about this Workload; deleting it frees the quota",
     )
@@ -156,7 +137,7 @@ def _not_ready(workload: QueuedWorkload, when: TimeFormat, timeout: timedelta | 
     if since is None or when.now - since < timeout / 2:
         return None
     return Stuck(
-        Trouble.PODS_NOT_READY,
+        Reason.PODS_NOT_READY,
         f"its pods are not all ready {when.lasting(since, 'after')} ({ready.reason}), and Kueue evicts it "
         f"{when.ahead(since + timeout)}",
         "find out which pods are not ready: waitForPodsReady of Kueue sets the timeout",
@@ -169,17 +150,17 @@ def _deactivated(workload: QueuedWorkload) -> Stuck | None:
     if eviction is None or eviction.reason != DEACTIVATED or not eviction.cause:
         return None
     return Stuck(
-        Trouble.DEACTIVATED,
+        Reason.DEACTIVATED,
         f"evicted {eviction.words}: {eviction.message or eviction.cause}",
         "repair the cause, then set spec.active of its Workload to true",
     )
 
 
 def _failed(finished: Condition) -> Stuck | None:
-    if finished.reason != "FailedToStart":
+    if finished.reason != FAILED_TO_START:
         return None
     return Stuck(
-        Trouble.FAILED_TO_START,
+        Reason.FAILED_TO_START,
         f"Kueue could not start it, and does not try again: {finished.message or 'it does not say why'}",
         "take what Kueue writes into the pod templates out of the JobSet (labels, node selectors of its flavors), "
         "and create it anew",
@@ -215,7 +196,7 @@ def blocking_head(
         evidence = f'{name} does not fit now, and is the head of StrictFIFO ClusterQueue "{cluster_queue.name}"'
         remedy = "it goes once quota is free; queueingStrategy BestEffortFIFO would let others pass"
     waited = f" {TimeFormat(now, kept).lasting(since)}" if since is not None else ""
-    return Stuck(Trouble.HEAD_BLOCKS_QUEUE, f"{evidence}{waited}; {behind} behind it wait", remedy)
+    return Stuck(Reason.HEAD_BLOCKS_QUEUE, f"{evidence}{waited}; {behind} behind it wait", remedy)
 
 
 def without_workload(
@@ -239,30 +220,30 @@ def without_workload(
         return None
     if frameworks is not None and JOBSET_FRAMEWORK not in frameworks:
         return Stuck(
-            Trouble.FRAMEWORK_NOT_ENABLED,
+            Reason.FRAMEWORK_NOT_ENABLED,
             f"Kueue does not manage JobSets: {JOBSET_FRAMEWORK} is not among integrations.frameworks",
             "add it to Kueue's configuration and restart Kueue",
         )
     if managed is False:
         return Stuck(
-            Trouble.NAMESPACE_NOT_MANAGED,
+            Reason.NAMESPACE_NOT_MANAGED,
             "Kueue does not manage this namespace: managedJobsNamespaceSelector of its configuration does not match",
             "label the namespace so that it matches, or use another one",
         )
     if priority_class and priority_classes is not None and priority_class not in priority_classes:
         return Stuck(
-            Trouble.PRIORITY_CLASS_MISSING,
+            Reason.PRIORITY_CLASS_MISSING,
             f'WorkloadPriorityClass "{priority_class}" of its label does not exist',
             "create it, or change the label kueue.x-k8s.io/priority-class",
         )
     if podset_limit is not None and podsets > podset_limit:
         return Stuck(
-            Trouble.TOO_MANY_PODSETS,
+            Reason.TOO_MANY_PODSETS,
             f"it has {podsets} replicatedJobs, and a Workload of this Kueue takes {podset_limit} podsets",
             "merge replicatedJobs, or split the JobSet",
         )
     return Stuck(
-        Trouble.WORKLOAD_MISSING,
+        Reason.WORKLOAD_MISSING,
         f"Kueue has made no Workload for it {f'since {made}' if made else f'in {span(waited)}'}",
         "see whether Kueue runs, and what it logs about this JobSet",
     )

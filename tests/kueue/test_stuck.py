@@ -8,10 +8,11 @@ from typing import Any
 
 import pytest
 
+from gangctl.gang.reasons import Reason
 from gangctl.kueue.blocked import Blockage, Blocked
 from gangctl.kueue.objects import CheckState, ClusterQueue, Condition, QueuedWorkload
 from gangctl.kueue.order import in_order
-from gangctl.kueue.stuck import JOBSET_FRAMEWORK, Owner, Stuck, Trouble, blocking_head, stuck_workload, without_workload
+from gangctl.kueue.stuck import JOBSET_FRAMEWORK, Owner, Stuck, blocking_head, stuck_workload, without_workload
 from tests.kueue.workloads import NOW, ago, no, queued, yes
 from tests.rows import each
 
@@ -27,9 +28,9 @@ def holding(**conditions: Condition) -> QueuedWorkload:
     return queued(QuotaReserved=yes("QuotaReserved", since=ago(hours=1)), **conditions)
 
 
-def named(stuck: Stuck | None, trouble: Trouble, *words: str) -> None:
+def named(stuck: Stuck | None, reason: Reason, *words: str) -> None:
     assert stuck is not None
-    assert stuck.trouble is trouble
+    assert stuck.reason is reason
     assert stuck.evidence
     assert stuck.remedy
     for word in words:
@@ -60,7 +61,7 @@ def test_waiting_running_and_deactivated_workloads_are_not_stuck(workload: Queue
 
 def test_an_evicted_workload_without_pods_that_keeps_its_quota_is_stuck() -> None:
     evicted = holding(Admitted=yes(), Evicted=yes("Preempted", since=ago(minutes=6)))
-    named(found(evicted), Trouble.EVICTED_HOLDS_QUOTA, "evicted 6m ago", "14811", "delete its Workload")
+    named(found(evicted), Reason.EVICTED_HOLDS_QUOTA, "evicted 6m ago", "14811", "delete its Workload")
     assert found(evicted, Owner(pods=1)) is None, "its pods are still there"
     assert found(evicted, Owner(pods=None)) is None, "nobody knows of its pods"
     just_now = holding(Admitted=yes(), Evicted=yes("Preempted", since=ago(minutes=4)))
@@ -70,7 +71,7 @@ def test_an_evicted_workload_without_pods_that_keeps_its_quota_is_stuck() -> Non
 def test_a_workload_that_keeps_its_quota_after_its_job_is_stuck() -> None:
     done = Owner(finished=True, pods=0)
     for workload in (holding(), holding(Admitted=yes()), holding(Admitted=yes(), Evicted=yes("Preempted"))):
-        named(found(workload, done), Trouble.FINISHED_HOLDS_QUOTA, "its JobSet has finished")
+        named(found(workload, done), Reason.FINISHED_HOLDS_QUOTA, "its JobSet has finished")
         assert found(workload, Owner(finished=True, pods=2)) is None
     just_now = queued(QuotaReserved=yes("QuotaReserved", since=ago(minutes=4)))
     assert found(just_now, done) is None
@@ -79,12 +80,12 @@ def test_a_workload_that_keeps_its_quota_after_its_job_is_stuck() -> None:
 def test_unready_pods_are_reported_before_kueue_evicts_them() -> None:
     waiting = holding(Admitted=yes(since=ago(minutes=20)), PodsReady=no("WaitForStart", since=ago(hours=9)))
     stuck = found(waiting, Owner(pods=4), ready_timeout=timedelta(minutes=30))
-    named(stuck, Trouble.PODS_NOT_READY, "not all ready after 20m (WaitForStart)", "evicts it in 10m")
-    named(found(waiting, ready_timeout=timedelta(minutes=20)), Trouble.PODS_NOT_READY, "evicts it now")
+    named(stuck, Reason.PODS_NOT_READY, "not all ready after 20m (WaitForStart)", "evicts it in 10m")
+    named(found(waiting, ready_timeout=timedelta(minutes=20)), Reason.PODS_NOT_READY, "evicts it now")
     assert found(waiting, ready_timeout=timedelta(minutes=41)) is None, "there is time"
     assert found(waiting, ready_timeout=None) is None
     lost = holding(Admitted=yes(since=ago(days=2)), PodsReady=no("WaitForRecovery", since=ago(minutes=20)))
-    named(found(lost, ready_timeout=timedelta(minutes=30)), Trouble.PODS_NOT_READY, "after 20m (WaitForRecovery)")
+    named(found(lost, ready_timeout=timedelta(minutes=30)), Reason.PODS_NOT_READY, "after 20m (WaitForRecovery)")
     ready = holding(Admitted=yes(since=ago(days=2)), PodsReady=yes("Started"))
     assert found(ready, ready_timeout=timedelta(minutes=30)) is None
 
@@ -97,8 +98,8 @@ def test_an_eviction_because_of_unready_pods_is_reported() -> None:
         requeue_at=ago(seconds=-90),
         requeue_count=3,
     )
-    named(found(evicted), Trouble.EVICTED_AS_NOT_READY, "3 times", "tried again in 1m30s", "dependsOn")
-    named(found(replace(evicted, requeue_count=1)), Trouble.EVICTED_AS_NOT_READY, "evicted it once because")
+    named(found(evicted), Reason.EVICTED_AS_NOT_READY, "3 times", "tried again in 1m30s", "dependsOn")
+    named(found(replace(evicted, requeue_count=1)), Reason.EVICTED_AS_NOT_READY, "evicted it once because")
 
 
 KEPT: list[tuple[QueuedWorkload, Owner, str]] = [
@@ -136,7 +137,7 @@ def test_a_stored_message_has_timestamps_and_does_not_change(
 def test_a_failed_check_without_quota_is_stuck(state: str) -> None:
     checks = (CheckState("good", "Ready"), CheckState("bad", state))
     wedged = queued(checks=checks, QuotaReserved=no("Pending", "The workload has failed admission checks"))
-    named(found(wedged), Trouble.FAILED_CHECK_WITHOUT_QUOTA, f"bad ({state})")
+    named(found(wedged), Reason.FAILED_CHECK_WITHOUT_QUOTA, f"bad ({state})")
     backing_off = queued(checks=checks, requeue_at=ago(seconds=-9), Requeued=no("AdmissionCheck"))
     assert found(backing_off) is None, "Kueue resets it in time"
     assert found(holding()) is None
@@ -144,19 +145,19 @@ def test_a_failed_check_without_quota_is_stuck(state: str) -> None:
 
 def test_a_stopped_queue_is_reported_for_waiting_workloads_only() -> None:
     closed = Blocked(Blockage.CLUSTER_QUEUE_STOPPED, 'ClusterQueue "q" is stopped')
-    named(found(queued(), blocked=closed), Trouble.QUEUE_BLOCKED, 'ClusterQueue "q" is stopped')
+    named(found(queued(), blocked=closed), Reason.QUEUE_BLOCKED, 'ClusterQueue "q" is stopped')
     assert found(holding(Admitted=yes()), blocked=closed) is None
 
 
 def test_a_job_that_failed_to_start_is_reported() -> None:
     conflict = queued(Finished=yes("FailedToStart", 'conflict for nodeSelector: conflict for key "type"'))
-    named(found(conflict), Trouble.FAILED_TO_START, 'conflict for key "type"', "create it anew")
-    named(found(queued(Finished=yes("FailedToStart"))), Trouble.FAILED_TO_START, "does not say why")
+    named(found(conflict), Reason.FAILED_TO_START, 'conflict for key "type"', "create it anew")
+    named(found(queued(Finished=yes("FailedToStart"))), Reason.FAILED_TO_START, "does not say why")
 
 
 def test_a_workload_deactivated_by_kueue_is_stuck() -> None:
     rejected = queued(active=False, Evicted=yes("DeactivatedDueToAdmissionCheck", "check a said no"))
-    named(found(rejected), Trouble.DEACTIVATED, "an admission check that rejected it: check a said no", "spec.active")
+    named(found(rejected), Reason.DEACTIVATED, "an admission check that rejected it: check a said no", "spec.active")
 
 
 STRICT = ClusterQueue(name="q", strategy="StrictFIFO")
@@ -166,45 +167,43 @@ HEAD = queued("head", created=ago(hours=5), QuotaReserved=no("Pending", "maximum
 def test_the_head_of_a_strict_queue_that_does_not_fit_is_reported() -> None:
     line = in_order([queued("second"), HEAD, queued("third")], STRICT)
     stuck = blocking_head(line, STRICT, NOW)
-    named(stuck, Trouble.HEAD_BLOCKS_QUEUE, '"t/head" does not fit now', "for 4h", "2 behind it wait")
+    named(stuck, Reason.HEAD_BLOCKS_QUEUE, '"t/head" does not fit now', "for 4h", "2 behind it wait")
     stuck = blocking_head(line, STRICT, NOW, never={HEAD.uid})
-    named(stuck, Trouble.HEAD_BLOCKS_QUEUE, '"t/head" can never fit', "delete or shrink it")
-    named(
-        blocking_head(line, STRICT, NOW, kept=True), Trouble.HEAD_BLOCKS_QUEUE, "since 2026-03-01T08:00:00Z; 2 behind"
-    )
+    named(stuck, Reason.HEAD_BLOCKS_QUEUE, '"t/head" can never fit', "delete or shrink it")
+    named(blocking_head(line, STRICT, NOW, kept=True), Reason.HEAD_BLOCKS_QUEUE, "since 2026-03-01T08:00:00Z; 2 behind")
     assert blocking_head(line, ClusterQueue(name="q"), NOW) is None, "others pass in BestEffortFIFO"
 
 
 def test_a_head_without_followers_or_a_first_try_is_not_reported() -> None:
     assert blocking_head([], STRICT, NOW) is None
     assert blocking_head([HEAD], STRICT, NOW) is None
-    named(blocking_head([HEAD], STRICT, NOW, never={HEAD.uid}), Trouble.HEAD_BLOCKS_QUEUE, "0 behind it")
+    named(blocking_head([HEAD], STRICT, NOW, never={HEAD.uid}), Reason.HEAD_BLOCKS_QUEUE, "0 behind it")
     untried = in_order([queued("a", created=ago(hours=9)), queued("b")], STRICT)
     assert blocking_head(untried, STRICT, NOW) is None
 
 
 @each(
-    ("given", "trouble", "words"),
+    ("given", "reason", "words"),
     [
-        ({"frameworks": {"batch/job"}}, Trouble.FRAMEWORK_NOT_ENABLED, "integrations.frameworks"),
-        ({"managed": False}, Trouble.NAMESPACE_NOT_MANAGED, "managedJobsNamespaceSelector"),
+        ({"frameworks": {"batch/job"}}, Reason.FRAMEWORK_NOT_ENABLED, "integrations.frameworks"),
+        ({"managed": False}, Reason.NAMESPACE_NOT_MANAGED, "managedJobsNamespaceSelector"),
         (
             {"priority_class": "high", "priority_classes": {"low"}},
-            Trouble.PRIORITY_CLASS_MISSING,
+            Reason.PRIORITY_CLASS_MISSING,
             'WorkloadPriorityClass "high"',
         ),
-        ({"podsets": 19, "podset_limit": 18}, Trouble.TOO_MANY_PODSETS, "19 replicatedJobs"),
-        ({}, Trouble.WORKLOAD_MISSING, "in 1h"),
+        ({"podsets": 19, "podset_limit": 18}, Reason.TOO_MANY_PODSETS, "19 replicatedJobs"),
+        ({}, Reason.WORKLOAD_MISSING, "in 1h"),
         (
             {"frameworks": {JOBSET_FRAMEWORK}, "managed": True, "podset_limit": 18, "priority_classes": ()},
-            Trouble.WORKLOAD_MISSING,
+            Reason.WORKLOAD_MISSING,
             "what it logs",
         ),
-        ({"priority_class": "high", "priority_classes": {"high"}}, Trouble.WORKLOAD_MISSING, "no Workload"),
-        ({"podsets": 18, "podset_limit": 18}, Trouble.WORKLOAD_MISSING, "no Workload"),
+        ({"priority_class": "high", "priority_classes": {"high"}}, Reason.WORKLOAD_MISSING, "no Workload"),
+        ({"podsets": 18, "podset_limit": 18}, Reason.WORKLOAD_MISSING, "no Workload"),
     ],
 )
-def test_a_jobset_without_a_workload_is_reported(given: dict[str, Any], trouble: Trouble, words: str) -> None:
+def test_a_jobset_without_a_workload_is_reported(given: dict[str, Any], reason: Reason, words: str) -> None:
     facts = {"podsets": 2, **given}
-    named(without_workload(HOUR, **facts), trouble, words)
+    named(without_workload(HOUR, **facts), reason, words)
     assert without_workload(timedelta(seconds=5), **facts) is None, "Kueue needs a moment"

@@ -1,13 +1,23 @@
-"""Builders of Kueue's Workloads: ``queued("a", QuotaReserved=no("Pending"))``."""
+"""Builders of Kueue's Workloads: ``queued("a", QuotaReserved=no("Pending"))``, and the reasons of stuck ones."""
 
 from __future__ import annotations
 
+import inspect
+import re
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from gangctl.gang.reasons import Reason
+from gangctl.kueue import stuck
 from gangctl.kueue.objects import Condition, QueuedWorkload
 
 NOW = datetime(2026, 3, 1, 12, 0, 0, tzinfo=UTC)
+STUCK = frozenset(Reason[name] for name in re.findall(r"Reason\.([A-Z_]+)", inspect.getsource(stuck)))
+"""Every reason of ``Stuck``."""
+WITHOUT_WORKLOAD = frozenset(
+    Reason[name] for name in re.findall(r"Reason\.([A-Z_]+)", inspect.getsource(stuck.without_workload))
+)
+"""Those of a JobSet that has no Workload."""
 
 
 def ago(**span: float) -> str:

@@ -9,10 +9,11 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from gangctl.gang.reasons import Reason
 from gangctl.kueue.blocked import Blockage
 from gangctl.kueue.order import head_of, in_order
 from gangctl.kueue.states import Phase
-from gangctl.kueue.stuck import Owner, Trouble, blocking_head, stuck_workload, without_workload
+from gangctl.kueue.stuck import Owner, blocking_head, stuck_workload, without_workload
 from tests.controlplane.api import Object, path_of
 from tests.controlplane.plane import ControlPlane
 from tests.controlplane.wait import NotYet, wait_for
@@ -167,7 +168,7 @@ async def test_a_stopped_queue_is_reported_the_same_with_older_and_newer_reasons
     assert (await queued.status("js", queue_open=False)).phase is Phase.BLOCKED
     stuck = stuck_workload(await queued.workload("js"), Owner(), datetime.now(UTC), blocked=await queued.blocked())
     assert stuck is not None
-    assert stuck.trouble is Trouble.QUEUE_BLOCKED
+    assert stuck.reason is Reason.QUEUE_BLOCKED
     # What opens is open at once, whatever the Workload still says.
     await queued.queue("4", stopPolicy="None")
     await queued.door(stopPolicy="None")
@@ -314,7 +315,7 @@ async def test_a_rejecting_check_deactivates_the_workload(queued: Queued) -> Non
     await queued.until("rejected", Phase.DEACTIVATED, "DeactivatedDueToAdmissionCheck")
     stuck = stuck_workload(await queued.workload("rejected"), Owner(), datetime.now(UTC))
     assert stuck is not None
-    assert stuck.trouble is Trouble.DEACTIVATED
+    assert stuck.reason is Reason.DEACTIVATED
 
 
 @RARE
@@ -340,7 +341,7 @@ async def test_a_conflicting_key_fails_the_start_permanently(queued: Queued) -> 
     status = await queued.until("js", Phase.FAILED, "FailedToStart")
     stuck = stuck_workload(await queued.workload("js"), Owner(), datetime.now(UTC))
     assert stuck is not None
-    assert stuck.trouble is Trouble.FAILED_TO_START
+    assert stuck.reason is Reason.FAILED_TO_START
     assert status.message in stuck.message
 
 
@@ -364,16 +365,16 @@ async def test_jobsets_without_a_workload_are_reported(queued: Queued) -> None:
     assert found["spec"]["suspend"] is True
     assert found["metadata"]["labels"] == {QUEUE: "main"}
     hour = timedelta(hours=1)
-    for stuck, trouble in (
-        (without_workload(hour, podsets=19, podset_limit=18), Trouble.TOO_MANY_PODSETS),
+    for stuck, reason in (
+        (without_workload(hour, podsets=19, podset_limit=18), Reason.TOO_MANY_PODSETS),
         (
             without_workload(hour, podsets=1, priority_class="no-such-class", priority_classes=()),
-            Trouble.PRIORITY_CLASS_MISSING,
+            Reason.PRIORITY_CLASS_MISSING,
         ),
-        (without_workload(hour, podsets=1, managed=False), Trouble.NAMESPACE_NOT_MANAGED),
+        (without_workload(hour, podsets=1, managed=False), Reason.NAMESPACE_NOT_MANAGED),
     ):
         assert stuck is not None
-        assert stuck.trouble is trouble
+        assert stuck.reason is reason
 
 
 @pytest.mark.parametrize("strategy", ["StrictFIFO", "BestEffortFIFO"])
@@ -413,7 +414,7 @@ async def test_the_head_of_a_strict_queue_blocks_it(queued: Queued) -> None:
         stuck = blocking_head(line, queue, datetime.now(UTC), never={queued.uids["big"]})
         if head is None or head.owner_name != "big" or len(line) != 2 or stuck is None:
             raise NotYet(f"{head} {line} {stuck}")
-        assert stuck.trouble is Trouble.HEAD_BLOCKS_QUEUE
+        assert stuck.reason is Reason.HEAD_BLOCKS_QUEUE
         return stuck.message
 
     assert "1 behind it wait" in await wait_for(reported, "the head to be reported")

@@ -22,8 +22,8 @@ from gangctl.gang.desired import Assessment, JobProgress, assess, while_suspende
 from gangctl.gang.resolve import ClusterRules
 from gangctl.kueue.objects import ClusterQueue, LocalQueue, QueuedWorkload
 from gangctl.kueue.order import head_of
-from gangctl.kueue.states import phase_of
-from gangctl.kueue.stuck import Owner, Stuck, Trouble, blocking_head, stuck_workload
+from gangctl.kueue.states import FAILED_TO_START, phase_of
+from gangctl.kueue.stuck import Owner, Stuck, blocking_head, stuck_workload
 from gangctl.readiness.evaluate import evaluate
 from gangctl.readiness.facts import (
     Collections,
@@ -110,7 +110,7 @@ class _View(QueueIndex):
         self.clusters = {workload.owner_uid: workload.cluster for workload in both if workload.cluster}
         for workload in stock.finished:
             # A Workload that Kueue could not start is finished, too, and has the only record of that.
-            if workload.conditions["Finished"].reason == Trouble.FAILED_TO_START:
+            if workload.conditions["Finished"].reason == FAILED_TO_START:
                 self._of.setdefault(workload.owner_uid, workload)
 
     def facts(self, jobset: JobSet, raw: Mapping[str, Any], now: datetime, pods: int) -> QueueFacts:

@@ -279,7 +279,7 @@ class View(QueueIndex):
             "since": status.since,
             "cluster": workload.cluster,
             "stuck": stuck.message if stuck is not None else "",
-            "trouble": str(stuck.trouble) if stuck is not None else "",
+            "trouble": str(stuck.reason) if stuck is not None else "",
         }
 
     def _borrowers(self, queue: ClusterQueue) -> list[BorrowerReport]:

@@ -11,7 +11,6 @@ from gangctl.kueue.blocked import Blockage
 from gangctl.kueue.names import GATE
 from gangctl.kueue.objects import QueuedWorkload
 from gangctl.kueue.states import Phase, Status, eviction_of, status_of
-from gangctl.kueue.stuck import Trouble
 from gangctl.readiness.causes.context import SOON, Command, Context, Suggestion
 from gangctl.readiness.facts import QueueFacts
 from gangctl.readiness.reading import unix
@@ -52,7 +51,7 @@ def in_queue(context: Context) -> Iterator[Cause]:
     status = status_of(facts.workload, context.clock, queue_open=queue_open, kept=context.kept)
     if status.phase.waits and (facts.never or facts.blocked is not None):
         yield from _closed(context, facts, status)
-    elif facts.stuck is None or facts.stuck.trouble is Trouble.PODS_NOT_READY:
+    elif facts.stuck is None or facts.stuck.reason is Reason.PODS_NOT_READY:
         yield from _phase_causes(context, facts, facts.workload, status)
 
 
@@ -75,11 +74,11 @@ def _show_workload(context: Context, workload: QueuedWorkload) -> Suggestion:
 def _stuck(context: Context, facts: QueueFacts) -> Iterator[Cause]:
     """Problems that Kueue does not resolve, by the names of the queue commands."""
     stuck = facts.stuck
-    if stuck is None or (stuck.trouble is Trouble.QUEUE_BLOCKED and facts.blocked is not None):
+    if stuck is None or (stuck.reason is Reason.QUEUE_BLOCKED and facts.blocked is not None):
         return
     status = facts.workload.conditions.get("QuotaReserved") if facts.workload is not None else None
     yield context.cause(
-        Reason(stuck.trouble.value),
+        stuck.reason,
         stuck.evidence,
         evidence=_kueue_conditions(facts.workload),
         remedy=stuck.remedy,
@@ -128,7 +127,7 @@ def _without_workload(context: Context, facts: QueueFacts) -> Iterator[Cause]:
 def _closed(context: Context, facts: QueueFacts, status: Status) -> Iterator[Cause]:
     """It never fits, or not before the queue is opened."""
     # Too many podsets never fit, with any quota.
-    if facts.never and (facts.stuck is None or facts.stuck.trouble is not Trouble.TOO_MANY_PODSETS):
+    if facts.never and (facts.stuck is None or facts.stuck.reason is not Reason.TOO_MANY_PODSETS):
         yield context.cause(
             Reason.NEVER_FITS,
             "its queue can never admit it, whatever else finishes",

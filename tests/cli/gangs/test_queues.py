@@ -62,7 +62,7 @@ def test_a_deactivated_gang_is_not_reported_as_missing_its_workload() -> None:
     assert reported is not None
     assert reported.workload is not None
     assert reported.stuck is not None
-    assert reported.stuck.trouble == "FailedToStart"
+    assert reported.stuck.reason == "FailedToStart"
     assert found.stock is not None
     assert found.stock.workloads() == []
 
@@ -75,7 +75,7 @@ def test_a_gang_deactivated_during_a_watch_is_reported() -> None:
     reported = facts(found)
     assert reported is not None
     assert reported.stuck is not None
-    assert reported.stuck.trouble == "FailedToStart"
+    assert reported.stuck.reason == "FailedToStart"
     take(found.workloads, read_workload, waiting())
     found.refresh("t")
     assert getattr(facts(found), "stuck", "") is None
@@ -119,7 +119,7 @@ def test_a_gang_without_a_workload_is_reported() -> None:
     found = facts(queues(*cluster("8")))
     assert found is not None
     assert found.stuck is not None
-    assert found.stuck.trouble == "WorkloadMissing"
+    assert found.stuck.reason == "WorkloadMissing"
 
 
 def test_a_gang_behind_the_head_of_a_strict_queue_is_reported() -> None:
@@ -127,7 +127,7 @@ def test_a_gang_behind_the_head_of_a_strict_queue_is_reported() -> None:
     found = facts(queues(*strict))
     assert found is not None
     assert found.stuck is not None
-    assert found.stuck.trouble == "HeadBlocksQueue"
+    assert found.stuck.reason == "HeadBlocksQueue"
     head = facts(queues(*strict), "head")
     assert head is not None
     assert head.stuck is None

@@ -8,9 +8,9 @@ import pytest
 
 from gangctl.api.jobset import JobSet, read_jobset
 from gangctl.controllers.readiness.sources import HEAD_SECONDS, QueueStatuses, current
+from gangctl.gang.reasons import Reason
 from gangctl.kueue.blocked import Blockage
 from gangctl.kueue.objects import Condition, QueuedWorkload
-from gangctl.kueue.stuck import Trouble
 from tests.controllers.queues.ground import Ground
 
 NOW = datetime(2026, 1, 1, 1, tzinfo=UTC)
@@ -110,7 +110,7 @@ def test_a_jobset_without_a_workload_is_stuck(context: Context) -> None:
     found = context.standings.of(jobset, 0, NOW)
     assert found is not None
     assert found.stuck is not None
-    assert found.stuck.trouble is Trouble.WORKLOAD_MISSING
+    assert found.stuck.reason is Reason.WORKLOAD_MISSING
     assert EARLIER in found.stuck.evidence
     later = context.standings.of(jobset, 0, NOW + timedelta(hours=1))
     assert later is not None
@@ -128,7 +128,7 @@ def test_the_head_of_a_strict_queue_blocks_those_behind_it(context: Context) -> 
     assert behind is not None
     assert behind.stuck is not None
     assert head is not None
-    assert (behind.stuck.trouble, head.stuck) == (Trouble.HEAD_BLOCKS_QUEUE, None)
+    assert (behind.stuck.reason, head.stuck) == (Reason.HEAD_BLOCKS_QUEUE, None)
     assert "t/first" in behind.stuck.evidence
     assert f"since {EARLIER}" in behind.stuck.evidence, "what is written down is true at every moment"
 

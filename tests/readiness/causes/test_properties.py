@@ -13,8 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gangctl.api.scheduling import ApiState, Generation, Observed, Scheduled
+from gangctl.gang.reasons import Reason
 from gangctl.kueue.blocked import Blockage, Blocked
-from gangctl.kueue.stuck import Stuck, Trouble
+from gangctl.kueue.stuck import Stuck
 from gangctl.readiness.causes import MOST_CAUSES
 from gangctl.readiness.causes.context import LINE_CHARACTERS, MESSAGE_CHARACTERS, MOST_EVIDENCE
 from gangctl.readiness.causes.ranking import place_of
@@ -22,7 +23,7 @@ from gangctl.readiness.evaluate import evaluate
 from gangctl.readiness.facts import NodeFacts, PodFacts, QueueFacts, Snapshot
 from gangctl.readiness.report import gang_status
 from tests.jobsets import jobset, rj
-from tests.kueue.workloads import no, queued, yes
+from tests.kueue.workloads import STUCK, WITHOUT_WORKLOAD, no, queued, yes
 from tests.readiness.causes.finding import RECORDED, is_run, refused_job, refused_jobset
 from tests.readiness.snapshots import NOW, REFUSED, RUNNING, Changes, Context, rfc3339
 from tests.strategies import PROPERTY
@@ -38,14 +39,10 @@ texts = st.sampled_from(
     + [pod["message"] for minor in RECORDED.values() for pod in minor["taint-and-cpu"]["pods"]]
     + [minor["job/quota"] for minor in RECORDED.values()]
 )
-_WITHOUT_WORKLOAD = {
-    *(Trouble.FRAMEWORK_NOT_ENABLED, Trouble.NAMESPACE_NOT_MANAGED, Trouble.PRIORITY_CLASS_MISSING),
-    *(Trouble.TOO_MANY_PODSETS, Trouble.WORKLOAD_MISSING),
-}
-TROUBLES = {
-    True: sorted(_WITHOUT_WORKLOAD),
+PROBLEMS = {
+    True: sorted(WITHOUT_WORKLOAD),
     # A JobSet that has finished has no causes.
-    False: sorted(set(Trouble) - _WITHOUT_WORKLOAD - {Trouble.FINISHED_HOLDS_QUOTA}),
+    False: sorted(STUCK - WITHOUT_WORKLOAD - {Reason.FINISHED_HOLDS_QUOTA}),
 }
 """What can be wrong, by whether Kueue has made no Workload."""
 AGE = re.compile(r"\b(\d+[dhms]){1,2} (ago|old)\b|\b(for|in|after) (\d+[dhms]){1,2}\b")
@@ -112,7 +109,7 @@ def queues(draw: st.DrawFn) -> QueueFacts | None:
     )
     workload = draw(st.sampled_from([None, queued(**conditions)]))
     known = draw(st.booleans())
-    troubles = [Trouble.WORKLOAD_MISSING] if not known and workload is None else TROUBLES[workload is None]
+    problems = [Reason.WORKLOAD_MISSING] if not known and workload is None else PROBLEMS[workload is None]
     closed = [Blocked(each, "closed; open it") for each in Blockage] if known else []
     return draw(
         st.none()
@@ -122,7 +119,7 @@ def queues(draw: st.DrawFn) -> QueueFacts | None:
             st.just("cq"),
             st.just(workload),
             st.sampled_from([None, *closed]),
-            st.none() | st.builds(Stuck, st.sampled_from(troubles), st.just("seen"), st.just("do it")),
+            st.none() | st.builds(Stuck, st.sampled_from(problems), st.just("seen"), st.just("do it")),
             st.sampled_from(["", "40 are asked for, and there can be 8"]) if known else st.just(""),
             st.just(known),
         )

@@ -9,11 +9,11 @@ import pytest
 from gangctl.gang.reasons import Reason
 from gangctl.kueue.blocked import Blockage, Blocked
 from gangctl.kueue.objects import CheckState, QueuedWorkload
-from gangctl.kueue.stuck import Stuck, Trouble
+from gangctl.kueue.stuck import Stuck
 from gangctl.readiness.evaluate import evaluate
 from gangctl.readiness.facts import QueueFacts, Snapshot
 from tests.jobsets import jobset, rj
-from tests.kueue.workloads import ago, no, queued, yes
+from tests.kueue.workloads import STUCK, WITHOUT_WORKLOAD, ago, no, queued, yes
 from tests.readiness.causes.finding import reasons, the
 from tests.readiness.snapshots import CREATED, NOW, Context, condition, rfc3339
 from tests.rows import each
@@ -50,14 +50,14 @@ def test_a_jobset_that_can_never_be_admitted_is_reported_with_the_figures() -> N
 
 
 def test_a_jobset_without_a_workload_is_not_advised_to_get_quota() -> None:
-    stuck = Stuck(Trouble.TOO_MANY_PODSETS, "it has 19 replicatedJobs", "split the JobSet")
+    stuck = Stuck(Reason.TOO_MANY_PODSETS, "it has 19 replicatedJobs", "split the JobSet")
     snapshot = waiting(None, stuck=stuck, never="19 replicatedJobs are more than the 18 podsets of a Workload")
     assert reasons(snapshot) == [Reason.TOO_MANY_PODSETS]
 
 
 @pytest.mark.parametrize("workload", [None, queued(QuotaReserved=no("Inadmissible"))])
 def test_a_stopped_queue_is_named(workload: QueuedWorkload | None) -> None:
-    stuck = Stuck(Trouble.QUEUE_BLOCKED, CLOSED.message, "nothing in this queue is admitted until then")
+    stuck = Stuck(Reason.QUEUE_BLOCKED, CLOSED.message, "nothing in this queue is admitted until then")
     cause = the(Reason.QUEUE_BLOCKED, waiting(workload, blocked=CLOSED, stuck=stuck))
     assert cause.message == 'its queue admits nothing now: ClusterQueue "cq" is stopped (stopPolicy Hold)'
     assert cause.evidence[0] == CLOSED.message
@@ -70,38 +70,31 @@ def test_a_stopped_queue_does_not_block_an_admitted_jobset() -> None:
     assert Reason.QUEUE_BLOCKED not in reasons(snapshot)
 
 
-MADE = {
-    *(Trouble.FRAMEWORK_NOT_ENABLED, Trouble.NAMESPACE_NOT_MANAGED, Trouble.PRIORITY_CLASS_MISSING),
-    *(Trouble.TOO_MANY_PODSETS, Trouble.WORKLOAD_MISSING),
-}
-"""What keeps Kueue from making a Workload."""
-
-
-@each("trouble", [each for each in Trouble if each is not Trouble.FINISHED_HOLDS_QUOTA])
-def test_every_problem_of_kueue_has_a_reason(trouble: Trouble) -> None:
-    stuck = Stuck(trouble, "this was seen", "do that")
-    workload = None if trouble in MADE else queued(QuotaReserved=no("Pending"))
-    cause = the(Reason(trouble.value), waiting(workload, stuck=stuck))
+@each("reason", sorted(STUCK - {Reason.FINISHED_HOLDS_QUOTA}))
+def test_every_problem_of_kueue_has_a_reason(reason: Reason) -> None:
+    stuck = Stuck(reason, "this was seen", "do that")
+    workload = None if reason in WITHOUT_WORKLOAD else queued(QuotaReserved=no("Pending"))
+    cause = the(reason, waiting(workload, stuck=stuck))
     assert (cause.message, cause.remedy, cause.blocking) == ("this was seen", "do that", True)
 
 
 @each(
-    "trouble",
+    "reason",
     [
-        Trouble.WORKLOAD_MISSING,
-        Trouble.FRAMEWORK_NOT_ENABLED,
-        Trouble.FAILED_CHECK_WITHOUT_QUOTA,
-        Trouble.EVICTED_HOLDS_QUOTA,
+        Reason.WORKLOAD_MISSING,
+        Reason.FRAMEWORK_NOT_ENABLED,
+        Reason.FAILED_CHECK_WITHOUT_QUOTA,
+        Reason.EVICTED_HOLDS_QUOTA,
     ],
     ids=str,
 )
-def test_rare_problems_of_kueue_rank_first(trouble: Trouble) -> None:
-    workload = None if trouble in MADE else queued(QuotaReserved=no("Pending"))
-    assert reasons(waiting(workload, stuck=Stuck(trouble, "this was seen", "do that")))[0] is Reason(trouble)
+def test_rare_problems_of_kueue_rank_first(reason: Reason) -> None:
+    workload = None if reason in WITHOUT_WORKLOAD else queued(QuotaReserved=no("Pending"))
+    assert reasons(waiting(workload, stuck=Stuck(reason, "this was seen", "do that")))[0] is reason
 
 
 def test_a_finished_jobset_that_holds_quota_has_no_cause() -> None:
-    stuck = Stuck(Trouble.FINISHED_HOLDS_QUOTA, "this was seen", "do that")
+    stuck = Stuck(Reason.FINISHED_HOLDS_QUOTA, "this was seen", "do that")
     context = Context(JS, queue="main", end=condition("Completed", NOW - 600))
     facts = QueueFacts("main", "cq", queued(QuotaReserved=yes(), Admitted=yes()), stuck=stuck)
     assert reasons(context.snapshot(groups={}, queue=facts)) == []

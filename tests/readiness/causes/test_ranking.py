@@ -5,7 +5,6 @@ from __future__ import annotations
 from itertools import pairwise
 
 from gangctl.gang.reasons import Reason
-from gangctl.kueue.stuck import Trouble
 from gangctl.readiness.causes.ranking import TIERS, WAITING, place_of
 from gangctl.readiness.result import Cause
 from tests.jobsets import jobset, rj
@@ -77,7 +76,6 @@ def test_causes_that_block_nothing_come_last() -> None:
 def test_every_reason_has_one_rank() -> None:
     assert len(RANKED) == len(set(RANKED))
     assert len(WAITING) == len(set(WAITING))
-    assert {Reason(trouble.value) for trouble in Trouble} <= set(RANKED)
     every = list(Reason)
     of_readiness = every[every.index(Reason.SUSPENDED) : every.index(Reason.JOBSET_CREATED)]
     assert set(of_readiness) <= set(RANKED)
