@@ -35,9 +35,9 @@ from gangctl.fit.report import (
     report_of,
 )
 from gangctl.fit.requests import requests_of
-from gangctl.fit.search import BUDGET, Mode, Step, search, tries
+from gangctl.fit.search import BUDGET, Mode, Step, pairs_of, search, tries
 from gangctl.fit.tree import Pair
-from gangctl.fit.when import Waiting, starts
+from gangctl.fit.when import Waiting, head_before, starts
 from gangctl.kueue.amounts import UNLIMITED
 from gangctl.kueue.blocked import blocked, selects, unresolved
 from gangctl.kueue.configuration import KueueConfiguration
@@ -330,12 +330,15 @@ def _when(
     movable = not any(rj.depends_on for rj in case.jobset.replicated_jobs)
     simulation = Preemption(case.cluster.quotas, _preemptor(case, queue), gang.node, case.preemptions)
     now = decide(demands, as_it_is(simulation, gang.capacity), simulation, placing)
-    if now.steps is not None and now.fits:
-        case.steps, case.domains = now.steps, list(now.placed.domains)
+    if now.fits:
+        case.steps, case.domains = now.steps or (), list(now.placed.domains)
         case.unknown += placing.unknown()
+    if (now.fits or now.preempted) and (behind := _behind(case, gang, simulation.preemptor, fits=now.fits)) is not None:
+        return behind
+    if now.fits:
         where = f": {now.placed.where}" if now.placed.where else ""
         if late:
-            message = explain.late(gang, [step.flavor for step in now.steps], movable=movable)
+            message = explain.late(gang, [step.flavor for step in case.steps], movable=movable)
             return case.answer("fits", "FitsReordered", message + where + _unsure(case), reorder=True)
         return case.answer("fits", "Fits", f'it fits into ClusterQueue "{queue.name}" now{where}{_unsure(case)}')
     if (needs := _needs_nodes(case, placing, [steps for steps in empty if steps is not None])) is not None:
@@ -358,6 +361,17 @@ def _when(
     case.starts = _starts(case, gang, simulation.preemptor, short) if reason == "WaitsForQuota" else None
     message = explain.waiting(short, problem, holding) + _unsure_of_preemption(case, simulation) + _unsure(case)
     return case.answer("not-now", reason, message, reorder=late)
+
+
+def _behind(case: _Case, gang: explain.Gang, preemptor: Preemptor, *, fits: bool) -> FitReport | None:
+    """The verdict on a gang that has room, or would get it by preemption, if the head of its queue did not block it."""
+    outlook, workload = case.request.outlook, case.request.workload
+    head = head_before(workload, preemptor, outlook, case.cluster.local_queue) if outlook is not None else None
+    if head is None:
+        return None
+    without = "there is quota for it now" if fits else "Kueue would preempt others for it"
+    case.starts = _starts(case, gang, preemptor, dict.fromkeys(pairs_of(gang.needs.demands), 0))
+    return case.answer("not-now", str(head.reason), f"{without}, but {head.evidence}{_unsure(case)}")
 
 
 def _starts(case: _Case, gang: explain.Gang, preemptor: Preemptor, short: dict[Pair, int]) -> StartReport | None:

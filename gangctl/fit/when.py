@@ -25,8 +25,9 @@ from gangctl.fit.search import Demand, pairs_of
 from gangctl.fit.tree import Pair
 from gangctl.kueue.amounts import span
 from gangctl.kueue.objects import Amounts, ClusterQueue, LocalQueue, QueuedWorkload
-from gangctl.kueue.order import in_order, queued_at
+from gangctl.kueue.order import head_of, in_order, queued_at
 from gangctl.kueue.states import Phase, phase_of
+from gangctl.kueue.stuck import Stuck, blocking_head
 
 BUDGET: Final = 12_000
 """Workloads put in, taken out and tried in all replays, 100 to 200 ms."""
@@ -44,6 +45,7 @@ _NO_ROOM: Final = "insufficient unused quota"
 
 
 _Holder = tuple[QueuedWorkload, Mapping[Pair, int]]
+_Door = Callable[[str, str], LocalQueue | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +70,7 @@ def starts(
     gang: Waiting,
     quotas: Quotas,
     outlook: Outlook,
-    door: Callable[[str, str], LocalQueue | None],
+    door: _Door,
     budget: int = BUDGET,
 ) -> StartReport | None:
     """When a gang starts, in seconds from now; None if nothing is to be said.
@@ -93,7 +95,7 @@ class _Estimate:
     gang: Waiting
     quotas: Quotas
     outlook: Outlook
-    door: Callable[[str, str], LocalQueue | None]
+    door: _Door
     own: Waiter
     running: list[_Holder] = field(default_factory=list)
     holders: list[_Holder] = field(default_factory=list)
@@ -116,11 +118,11 @@ class _Estimate:
         self.ends = Ends(self.outlook, self.outlook.histories(each for each, _ in self.running))
         by_queue: dict[str, list[QueuedWorkload]] = {name: [] for name in tree}
         for each in self.outlook.pending:
-            local = self.door(each.namespace, each.queue)
-            if local is None:
+            name = _cluster_queue(each, self.door)
+            if name is None:
                 self.unclear += phase_of(each) is not Phase.BLOCKED
-            elif local.cluster_queue in by_queue and local.stop_policy == "None":
-                by_queue[local.cluster_queue].append(each)
+            elif name in by_queue:
+                by_queue[name].append(each)
         for name, pending in by_queue.items():
             known = self.quotas.queue(name)
             if known is not None and known.stop_policy == "None":
@@ -270,6 +272,25 @@ class _Estimate:
         parts += [f"may run for {_span(most)} at most"] if most is not None else []
         parts += [f"has run for {_span(age)}"] if age is not None else []
         return f'"{workload.title}" {" and ".join(parts)}'
+
+
+def head_before(own: QueuedWorkload | None, preemptor: Preemptor, outlook: Outlook, door: _Door) -> Stuck | None:
+    """The head of the gang's StrictFIFO queue, if it goes before the gang and Kueue has found that it does not fit."""
+    queue = preemptor.queue
+    if own is None:
+        # Kueue creates the Workload of a new JobSet after all that are there.
+        own = QueuedWorkload("", "", "~", priority=preemptor.priority, created=outlook.now.isoformat())
+    others = [each for each in outlook.pending if each.uid != own.uid and _cluster_queue(each, door) == queue.name]
+    ordered = in_order([*others, own], queue)
+    return None if head_of(ordered, queue) is own else blocking_head(ordered, queue, outlook.now)
+
+
+def _cluster_queue(workload: QueuedWorkload, door: _Door) -> str | None:
+    """The name of the ClusterQueue in which a Workload waits; empty if its LocalQueue is stopped, None if unknown."""
+    local = door(workload.namespace, workload.queue)
+    if local is None:
+        return None
+    return local.cluster_queue if local.stop_policy == "None" else ""
 
 
 def _before(one: Waiter, own: Waiter) -> bool:

@@ -90,7 +90,8 @@ def head_of(ordered: Sequence[QueuedWorkload], cluster_queue: ClusterQueue) -> Q
     return next((workload for workload in ordered if not _skipped(workload, cluster_queue)), None)
 
 
-_NOT_LOOKED_AT: Final = ("", "PendingEvaluation", "Waiting", "WaitingForPodsReady")
+NOT_LOOKED_AT: Final = ("", "PendingEvaluation", "Waiting", "WaitingForPodsReady")
+"""Reasons of QuotaReserved of a Workload that Kueue has not tried, or not since it could."""
 _NOT_OF_THE_NAMESPACE: Final = "workload namespace doesn't match "
 
 
@@ -102,4 +103,4 @@ def _skipped(workload: QueuedWorkload, cluster_queue: ClusterQueue) -> bool:
         return False
     if cluster_queue.strategy == "StrictFIFO":
         return quota.message.startswith(_NOT_OF_THE_NAMESPACE)
-    return quota.reason not in _NOT_LOOKED_AT and not _makes_room(workload)
+    return quota.reason not in NOT_LOOKED_AT and not _makes_room(workload)

@@ -15,7 +15,7 @@ from gangctl.gang.reasons import Reason
 from gangctl.kueue.amounts import TimeFormat, age, moment, span
 from gangctl.kueue.blocked import Blocked
 from gangctl.kueue.objects import ClusterQueue, Condition, QueuedWorkload
-from gangctl.kueue.order import head_of
+from gangctl.kueue.order import NOT_LOOKED_AT, head_of
 from gangctl.kueue.states import DEACTIVATED, FAILED_TO_START, PODS_READY_TIMEOUT, Phase, eviction_of, phase_of
 
 JOBSET_FRAMEWORK: Final = "jobset.x-k8s.io/jobset"
@@ -184,7 +184,7 @@ def blocking_head(
     if head is None or (len(ordered) == 1 and head.uid not in never):
         return None
     quota = head.conditions.get("QuotaReserved")
-    if quota is None or not quota.message:
+    if quota is None or quota.reason in NOT_LOOKED_AT:
         return None
     behind = len(ordered) - 1
     since = moment(quota.since or head.created)

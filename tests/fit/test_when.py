@@ -213,6 +213,39 @@ class TestAhead:
         assert start(held, 5, pending=[first]) == (2400 + 900, 3000 + 1000)
         assert said(held, 5, pending=[first]).endswith('; 1 workload is ahead of it in ClusterQueue "a"')
 
+    def test_one_that_has_room_waits_for_the_head_of_a_strict_queue(self) -> None:
+        held = cluster_queue(strategy="StrictFIFO"), running("u", 8, run_time=limited(HOUR, expected=3000))
+        first = waiting("v", 6, run_time=self.SURE)
+        report = ask(held, 2, pending=[first])
+        assert (report["verdict"], report["reason"]) == ("not-now", "HeadBlocksQueue")
+        assert report["message"] == (
+            'There is quota for it now, but "t/w-v" does not fit now, and is the head of StrictFIFO ClusterQueue "a" '
+            "for 1h23m; 1 behind it wait."
+        )
+        assert start(held, 2, pending=[first]) == (2400, 3000)
+        assert said(held, 2, pending=[first]).endswith('; 1 workload is ahead of it in ClusterQueue "a"')
+
+    def test_none_waits_for_a_head_that_may_be_tried_soon_or_comes_later(self) -> None:
+        held = cluster_queue(strategy="StrictFIFO"), running("u", 8)
+        others = waiting("v", 6, short=False), waiting("v", 6, order=4500), waiting("v", 6, queue="other")
+        assert [ask(held, 2, pending=[each])["reason"] for each in others] == ["Fits"] * 3
+        assert ask([cluster_queue(), held[1]], 2, pending=[waiting("v", 6)])["reason"] == "Fits"
+
+    def test_a_new_gang_goes_before_a_head_of_lower_priority(self) -> None:
+        snapshot = known(cluster_queue(strategy="StrictFIFO"), running("u", 8))
+        raw = jobset("js", pods("w", 2, cpu="1"))
+        for priority, reason in ((0, "HeadBlocksQueue"), (-1, "Fits")):
+            outlook = Outlook(NOW, [waiting("v", 6, priority=priority)])
+            assert fit(FitRequest(raw, NAMESPACE, {}, QUEUE, outlook=outlook), snapshot)["reason"] == reason
+
+    def test_none_is_preempted_for_a_gang_behind_the_head(self) -> None:
+        strict = cluster_queue(strategy="StrictFIFO", within_queue="LowerPriority")
+        held = strict, running("u", 9, priority=-1)
+        assert ask(held, 2)["reason"] == "NeedsPreemption"
+        report = ask(held, 2, pending=[waiting("v", 11)])
+        assert (report["reason"], report["preempts"]) == ("HeadBlocksQueue", [])
+        assert report["message"].startswith('Kueue would preempt others for it, but "t/w-v" does not fit now')
+
     def test_a_smaller_gang_may_overtake_in_a_best_effort_queue(self) -> None:
         held = cluster_queue(), running("u", 8, run_time=limited(HOUR, expected=3000))
         assert start(held, 5, pending=[waiting("v", 6, run_time=self.SURE)]) == (2400, 4000)

@@ -177,6 +177,8 @@ def test_the_head_of_a_strict_queue_that_does_not_fit_is_reported() -> None:
 def test_a_head_without_followers_or_a_first_try_is_not_reported() -> None:
     assert blocking_head([], STRICT, NOW) is None
     assert blocking_head([HEAD], STRICT, NOW) is None
+    fresh = replace(HEAD, conditions={"QuotaReserved": no("PendingEvaluation", "not evaluated yet")})
+    assert blocking_head([fresh, queued("second")], STRICT, NOW) is None
     named(blocking_head([HEAD], STRICT, NOW, never={HEAD.uid}), Reason.HEAD_BLOCKS_QUEUE, "0 behind it")
     untried = in_order([queued("a", created=ago(hours=9)), queued("b")], STRICT)
     assert blocking_head(untried, STRICT, NOW) is None

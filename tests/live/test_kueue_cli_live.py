@@ -161,6 +161,26 @@ async def test_kueue_places_gangs_where_fit_expects_them(queued: Queued, tmp_pat
         await remove_nodes(api, [node for names in racks.values() for node in names])
 
 
+async def test_fit_names_the_head_of_a_strict_queue(queued: Queued, tmp_path: Path) -> None:
+    await queued.queue("4", queueingStrategy="StrictFIFO")
+    # Created within the same second, the two would be in the order of their UIDs.
+    await queued.apply("WorkloadPriorityClass", f"{queued.namespace}-high", {}, value=100)
+    labels = {"kueue.x-k8s.io/priority-class": f"{queued.namespace}-high"}
+    await queued.submit("runs", body=gang(queued, "runs", 3))
+    await condition(queued, "runs", "Admitted", status=True)
+    await queued.submit("first", body=gang(queued, "first", 2), labels=labels)
+    assert "insufficient unused quota" in await condition(queued, "first", "QuotaReserved", status=False)
+    body = gang(queued, "small", 1)
+    answer = await ask(queued, "fit", "-f", write(tmp_path / "small.yaml", body), "--now", "-o", "json")
+    assert (answer.json["verdict"], answer.json["reason"], answer.code) == ("not-now", "HeadBlocksQueue", 1)
+    assert f'"{queued.namespace}/first" does not fit now' in answer.json["message"]
+    await queued.submit("small", body=body)
+    again = await ask(queued, "fit", "small", "-n", queued.namespace, "-o", "json")
+    assert (again.json["reason"], (await queued.workload("small")).cluster_queue) == ("HeadBlocksQueue", "")
+    await queued.delete("first")
+    await condition(queued, "small", "Admitted", status=True)
+
+
 @pytest.mark.full("pure tests answer the same questions of dumps")
 async def test_queue_describe_shows_the_order_of_admission(queued: Queued) -> None:
     await queued.queue("4", queueingStrategy="StrictFIFO")
