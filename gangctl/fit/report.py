@@ -156,7 +156,9 @@ class FitReport(TypedDict):
     domains: Annotated[list[DomainReport], "Where it would be now, or what has the most room, for a topology."]
     holders: list[HolderReport]
     preempts: Annotated[list[PreemptedReport], "Which workloads Kueue would preempt for it, with NeedsPreemption."]
-    starts: Annotated[StartReport | None, "With WaitsForQuota: when it will start; null if that is not known."]
+    starts: Annotated[
+        StartReport | None, "With WaitsForQuota and HeadBlocksQueue: when it will start; null if that is not known."
+    ]
     unknown: Annotated[list[str], "What is not known, and could turn never into something else."]
 
 

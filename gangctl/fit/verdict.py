@@ -370,7 +370,8 @@ def _behind(case: _Case, gang: explain.Gang, preemptor: Preemptor, *, fits: bool
     if head is None:
         return None
     without = "there is quota for it now" if fits else "Kueue would preempt others for it"
-    case.starts = _starts(case, gang, preemptor, dict.fromkeys(pairs_of(gang.needs.demands), 0))
+    if fits:
+        case.starts = _starts(case, gang, preemptor, dict.fromkeys(pairs_of(gang.needs.demands), 0))
     return case.answer("not-now", str(head.reason), f"{without}, but {head.evidence}{_unsure(case)}")
 
 
