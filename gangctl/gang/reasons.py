@@ -34,6 +34,7 @@ class Reason(StrEnum):
     GANG_MAY_SHRINK = "GangMayShrink"
     OPTION_DROPPED = "GangOptionDropped"
     UNKNOWN_KEY = "UnknownKey"
+    NO_EFFECT = "NoEffect"
     API_UNAVAILABLE = "GangAPIUnavailable"
     FIELD_DROPPED = "FieldDropped"
     FAILED_CREATE = "FailedCreate"
@@ -98,7 +99,7 @@ class Reason(StrEnum):
     TOO_MANY_PODSETS = "TooManyPodSets"
     WORKLOAD_MISSING = "WorkloadMissing"
 
-    # Reasons of events on a PathwaysJob (gangctl/pathways); Suspended, Restarting and NameConflict are above.
+    # Reasons of events on a PathwaysJob (gangctl/pathways); NoEffect, Suspended, Restarting and NameConflict are above.
     JOBSET_CREATED = "JobSetCreated"
     JOBSET_CREATE_FAILED = "JobSetCreateFailed"
     JOBSET_GONE = "JobSetGone"
@@ -118,7 +119,6 @@ class Reason(StrEnum):
     HEAD_DOES_NOT_FIT = "HeadDoesNotFit"
     FLOATING_IMAGE = "FloatingImage"
     DIRECTORY_MISSING = "DirectoryMissing"
-    NO_EFFECT = "NoEffect"
     PRIVILEGED_POD = "PrivilegedPod"
 
 

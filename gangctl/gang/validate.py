@@ -21,6 +21,7 @@ from gangctl.api.meta import (
     SKIP_LABEL,
 )
 from gangctl.api.scheduling import MAX_TEMPLATES, Capabilities, Claim, Feature, Generation
+from gangctl.cel.times import SECOND, parse_duration
 from gangctl.errors import ErrorKind, FieldError, one_line, plural
 from gangctl.gang.config import PATH, Gang, GangConfig
 from gangctl.gang.plan import INT32_MAX, is_sequenced, job_pods, replicated_job_pods
@@ -303,17 +304,32 @@ _SHOWN: Final = 64
 
 
 def check_keys(jobset: JobSet) -> tuple[Notice, ...]:
-    """A notice for each key that has no effect, with the key that was probably meant."""
-    return tuple(
+    """A notice for each key that has no effect, with the key that was probably meant, and for a value without one."""
+    notices = [
         Notice(Reason.UNKNOWN_KEY, f"{path}[{one_line(key, _SHOWN)}] has no effect: {_why(key)}.")
         for path, key in jobset.unread
-    )
+    ]
+    expected = jobset.annotations.get(EXPECTED_DURATION)
+    if expected is not None and expected_seconds(expected) is None:
+        why = f'"{one_line(expected, _SHOWN)}" is no positive duration, such as 90s, 2h30m or 48h'
+        notices.append(Notice(Reason.NO_EFFECT, f"metadata.annotations[{EXPECTED_DURATION}] has no effect: {why}."))
+    return tuple(notices)
+
+
+def expected_seconds(text: str) -> float | None:
+    """How long a JobSet declares to run, in seconds; None if it is no positive duration."""
+    try:
+        nanoseconds = parse_duration(text).nanoseconds
+    except (ValueError, OverflowError):
+        return None
+    return nanoseconds / SECOND if nanoseconds > 0 else None
 
 
 def _why(key: str) -> str:
     if key in _BELONGS:
         return _BELONGS[key]
-    names = [each.removeprefix(PREFIX) for each in (GANG_MODE, GANG_OPTIONS, GANGS, EXPECTED_DURATION)]
+    keys = (GANG_MODE, GANG_OPTIONS, GANGS, EXPECTED_DURATION)
+    names = [each.removeprefix(PREFIX) for each in keys]
     near = get_close_matches(key.removeprefix(PREFIX)[:_SHOWN], names, n=1, cutoff=0.75)
-    known = f"did you mean {PREFIX}{near[0]}" if near else f"gangctl reads {GANG_MODE}, {GANG_OPTIONS} and {GANGS}"
+    known = f"did you mean {PREFIX}{near[0]}" if near else f"gangctl reads {', '.join(keys)}"
     return f"gangctl knows no such key; {known}"

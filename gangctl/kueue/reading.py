@@ -14,9 +14,9 @@ from gangctl.api.jobset import gate_names
 from gangctl.api.labelselector import Operator
 from gangctl.api.meta import ADMISSION_GATED_BY, EXPECTED_DURATION
 from gangctl.api.objects import controller_owner, object_at, objects_at
-from gangctl.cel.times import SECOND, parse_duration
 from gangctl.errors import InputError
 from gangctl.gang.requests import as_integers, pod_requests, times
+from gangctl.gang.validate import expected_seconds
 from gangctl.kueue.amounts import quota_amount, read_amounts, read_quantity
 from gangctl.kueue.objects import (
     AdmissionCheck,
@@ -304,11 +304,7 @@ def _assignment(raw: Mapping[str, Any], pods: Mapping[str, int], reclaimable: Ma
 
 def read_expected(raw: Mapping[str, Any]) -> float | None:
     """How long an object declares to run, in seconds; None without a valid, positive duration."""
-    try:
-        found = parse_duration(_text(object_at(object_at(raw, "metadata"), "annotations"), EXPECTED_DURATION))
-    except (ValueError, OverflowError):
-        return None
-    return found.nanoseconds / SECOND if found.nanoseconds > 0 else None
+    return expected_seconds(_text(object_at(object_at(raw, "metadata"), "annotations"), EXPECTED_DURATION))
 
 
 _UNDECLARED: Final = RunTime()

@@ -25,7 +25,7 @@ def told(raw: dict[str, Any]) -> list[str]:
         (
             "annotations",
             "gangctl.dev/x",
-            "gangctl knows no such key; gangctl reads gangctl.dev/gang-mode, gangctl.dev/gang-options and",
+            "gangctl knows no such key; gangctl reads gangctl.dev/gang-mode, gangctl.dev/gang-options, ",
         ),
         ("labels", "gangctl.dev/gang-mode", "it is an annotation, of the JobSet or of"),
         ("labels", "gangctl.dev/expected-duration", "it is an annotation of the JobSet"),
@@ -58,6 +58,21 @@ def test_keys_that_gangctl_reads_or_writes_have_no_notice() -> None:
     raw["metadata"]["annotations"]["gangctl.dev/pathways-digest"] = "0"
     raw["metadata"]["labels"] = {"gangctl.dev/canary": "true", "gangctl.dev/pathways-job": "js"}
     assert told(raw) == []
+
+
+@each("text", ["2 hours", "2", "-2h", "0", "", "9" * 70, "9" * 60 + "h"])
+def test_an_expected_duration_that_is_none_has_a_notice(text: str) -> None:
+    raw = jobset("js", rj("w", mode="Gang"), annotations={"gangctl.dev/expected-duration": text})
+    (notice,) = (each for each in resolve(read(raw), ClusterRules()).notices if each.reason is Reason.NO_EFFECT)
+    start = "metadata.annotations[gangctl.dev/expected-duration] has no effect: "
+    assert notice.message.startswith(start)
+    assert notice.message.endswith("is no positive duration, such as 90s, 2h30m or 48h.")
+    assert len(notice.message) < 250
+
+
+def test_an_expected_duration_has_no_notice() -> None:
+    raw = jobset("js", rj("w", mode="Gang"), annotations={"gangctl.dev/expected-duration": "1h2m3.5s"})
+    assert [each for each in resolve(read(raw), ClusterRules()).notices if each.reason is Reason.NO_EFFECT] == []
 
 
 def test_of_a_thousand_keys_only_some_are_listed() -> None:
