@@ -175,6 +175,7 @@ async def test_fit_names_the_head_of_a_strict_queue(queued: Queued, tmp_path: Pa
     assert (answer.json["verdict"], answer.json["reason"], answer.code) == ("not-now", "HeadBlocksQueue", 1)
     assert f'"{queued.namespace}/first" does not fit now' in answer.json["message"]
     await queued.submit("small", body=body)
+    await wait_for(lambda: queued.workload("small"), "Kueue to make its Workload")
     again = await ask(queued, "fit", "small", "-n", queued.namespace, "-o", "json")
     assert (again.json["reason"], (await queued.workload("small")).cluster_queue) == ("HeadBlocksQueue", "")
     await queued.delete("first")
