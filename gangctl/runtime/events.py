@@ -25,6 +25,9 @@ EventType = Literal["Normal", "Warning"]
 RESULTS: Final = ("created", "existing", "dropped", "refused", "unwelcome")
 """Results of events; an event is unwelcome where its namespace is terminating."""
 
+KEPT_SECONDS: Final = 3600.0
+"""API servers keep an event for so long (``--event-ttl``): what lasts longer is recorded again."""
+
 # Limits of events.k8s.io/v1 (pkg/apis/core/validation/events.go).
 NOTE_BYTES = 1024
 _WORD_LENGTH = 128
@@ -83,14 +86,13 @@ class Event:
 class RecorderOptions:
     """Limits of a recorder.
 
-    At most ``queue_size`` events wait to be written, more are dropped. An event of the last ``remember_seconds``
-    (servers keep events for an hour) is not sent again, for up to ``remember`` events. A write is tried ``attempts``
-    times.
+    At most ``queue_size`` events wait to be written, more are dropped. An event that was created in the last
+    ``remember_seconds`` is not sent again, for up to ``remember`` events. A write is tried ``attempts`` times.
     """
 
     queue_size: int = 1000
     remember: int = 10_000
-    remember_seconds: float = 3600.0
+    remember_seconds: float = KEPT_SECONDS
     attempts: int = 5
 
 
@@ -178,6 +180,8 @@ class EventRecorder:
         try:
             await self._client.create(EVENTS, self._body(event), event.namespace)
         except AlreadyExistsError:
+            # Another replica's, of an unknown age: it may expire at any time, and then the next one is news.
+            self._reported.pop((event.namespace, event.name), None)
             return "existing"
         return "created"
 

@@ -25,6 +25,7 @@ from gangctl.fit.report import FitReport
 from gangctl.gang.config import read_config
 from gangctl.gang.reasons import Notice, Reason
 from gangctl.runtime.controller import Action, await_change, requeue
+from gangctl.runtime.events import KEPT_SECONDS
 from gangctl.runtime.informer import Informer
 from gangctl.runtime.metrics import PlacedGauge
 
@@ -157,9 +158,9 @@ class Verdicts:
         self._set_status(key, WaitStatus(jobset.namespace, jobset.queue, report["clusterQueue"], _verdict(report)))
         self._note_never(key, report["message"].rstrip(".") if report["verdict"] == NEVER else "")
         later = self._report(jobset, report)
-        if later > 0:
-            return requeue(later)
-        return requeue(UNKNOWN_SECONDS) if report["verdict"] == "unknown" else await_change()
+        if report["verdict"] == "unknown":
+            later = min(later or UNKNOWN_SECONDS, UNKNOWN_SECONDS)
+        return requeue(later) if later > 0 else await_change()
 
     def _waits(self, jobset: JobSet) -> bool:
         """Whether it waits for quota, as far as is known."""
@@ -185,20 +186,19 @@ class Verdicts:
             follow(key)
 
     def _report(self, jobset: JobSet, report: FitReport) -> float:
-        """Record what is wrong once for each cause; returns the seconds until the next try, 0 for never."""
+        """Record what is wrong, and again while it lasts; returns the seconds until the next one, 0 for never."""
         reason = reportable_reason(report)
         if reason is None:
             return 0.0
         cause = _cause(reason, report)
         reported, now = self._reported.get(jobset.key), self._clock.now()
         if reported is not None and reported.uid == jobset.uid:
-            if reported.cause == cause:
-                return 0.0
-            if now - reported.at < EVENT_INTERVAL_SECONDS:
-                return EVENT_INTERVAL_SECONDS - (now - reported.at)
+            interval = KEPT_SECONDS if reported.cause == cause else EVENT_INTERVAL_SECONDS
+            if now - reported.at < interval:
+                return interval - (now - reported.at)
         self._reported[jobset.key] = _Reported(jobset.uid, cause, now)
         self._record_event(jobset, Notice(reason, report["message"]))
-        return 0.0
+        return KEPT_SECONDS
 
     def _on_jobset(self, old: JobSet | None, new: JobSet | None) -> None:
         if old is not None:

@@ -1,8 +1,8 @@
 """Events on a JobSet about its readiness: that it is ready, that it no longer is, and what has kept it waiting.
 
 A JobSet that starts at once gets only the event of its readiness. What blocks another is recorded under the cause's own
-reason once it has lasted, once for each cause until the gang is ready or restarts, and at most one event a minute. The
-text does not depend on when it is recorded: a new leader's repetition already exists.
+reason once it has lasted, and again while it lasts, because API servers forget events; at most one event a minute. The
+text does not depend on when it is recorded: a repetition, also by a new leader, exists already until it is forgotten.
 """
 
 from __future__ import annotations
@@ -25,6 +25,8 @@ LASTING_SECONDS: Final = 30.0
 """A cause that ends sooner gets no event."""
 EVENT_INTERVAL_SECONDS: Final = 60.0
 """The least time between two events on one JobSet."""
+REPEAT_SECONDS: Final = 600.0
+"""A cause that lasts is recorded again so often; what the API server still has is not written twice."""
 RECENT_SECONDS: Final = 120.0
 """Another replica reported a gang that has been ready for longer: this one has just begun to lead."""
 PACE_SECONDS: Final = 0.02
@@ -39,7 +41,6 @@ RECORDED_ELSEWHERE: Final = frozenset(
         Reason.NAME_CONFLICT,
         Reason.FOREIGN_WORKLOAD,
         Reason.FIELD_DROPPED,
-        Reason.GANG_TAIL_BLOCKED,
         Reason.API_UNAVAILABLE,
         Reason.SUSPENDED,
     }
@@ -55,8 +56,8 @@ class _Reported:
     attempt: int
     ready: bool = False
     degraded: bool = False
-    causes: set[Reason] = field(default_factory=set)
-    """Since it was last ready."""
+    causes: dict[Reason, float] = field(default_factory=dict)
+    """When each was recorded last, since it was last ready."""
     blocked_by: Reason | None = None
     blocked_since: float = 0.0
     """When this was seen first, in seconds of the clock."""
@@ -148,9 +149,12 @@ class ReadinessEvents(ReadinessObserver):
         if readiness.phase is GangPhase.DEGRADED and not reported.degraded:
             return now, Reason.GANG_DEGRADED
         reason = readiness.blocked_by
-        if reason is None or reason in RECORDED_ELSEWHERE or reason in reported.causes:
+        if reason is None or reason in RECORDED_ELSEWHERE:
             return None
-        return reported.blocked_since + LASTING_SECONDS, reason
+        due = reported.blocked_since + LASTING_SECONDS
+        if reason in reported.causes:
+            due = max(due, reported.causes[reason] + REPEAT_SECONDS)
+        return due, reason
 
     def _record(self, key: Key, reason: Reason) -> None:
         readiness, reported = self._latest[key], self._reported[key]
@@ -163,7 +167,7 @@ class ReadinessEvents(ReadinessObserver):
                 reported.degraded = True
                 message = _degraded(readiness)
             case _:
-                reported.causes.add(reason)
+                reported.causes[reason] = self._clock.now()
                 message = _why(_blocking(readiness))
         jobset = self._jobset(key)
         if jobset is None or jobset.uid != readiness.uid or jobset.deleting:

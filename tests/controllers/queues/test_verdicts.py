@@ -22,6 +22,7 @@ from gangctl.controllers.queues.verdicts import (
 )
 from gangctl.gang.reasons import Notice, Reason
 from gangctl.runtime.controller import Action
+from gangctl.runtime.events import KEPT_SECONDS
 from gangctl.runtime.metrics import OTHERS
 from tests.controllers.queues.ground import Ground
 
@@ -109,11 +110,11 @@ def context() -> Context:
     return Context()
 
 
-async def test_never_is_reported_once_and_counted_until_the_quota_is_raised(context: Context) -> None:
+async def test_never_is_reported_while_it_lasts_and_counted_until_the_quota_is_raised(context: Context) -> None:
     context.ground.jobset("big", 5)
     assert context.settled() == ["big"]
     for _ in range(2):
-        assert (await context.evaluate("big")).after_seconds is None
+        assert (await context.evaluate("big")).after_seconds == pytest.approx(KEPT_SECONDS)
     assert context.recorded == [("big", Reason.NEVER_FITS)]
     assert context.counts() == {("q", "cq", "never"): 1}
     context.ground.queue("cq", 5)
