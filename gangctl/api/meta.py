@@ -9,6 +9,8 @@ from __future__ import annotations
 from typing import Final
 
 MANAGER: Final = "gangctl"
+MANAGED_BY: Final = "app.kubernetes.io/managed-by"
+"""Label of what gangctl makes, with the value :data:`MANAGER`."""
 
 PREFIX: Final = "gangctl.dev/"
 """Prefix of all annotations and labels of gangctl."""

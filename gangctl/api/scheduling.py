@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from gangctl.api.meta import JOBSET_API_VERSION, JOBSET_GROUP, MANAGER
+from gangctl.api.meta import JOBSET_API_VERSION, JOBSET_GROUP, MANAGED_BY, MANAGER
 from gangctl.api.objects import controller_owner, is_jobset_owner, object_at, objects_at
 
 if TYPE_CHECKING:
@@ -170,7 +170,7 @@ class Workload:
 
 
 class PodGroup(NamedTuple):
-    """One gang at run time; its policy is a copy of the template's.
+    """One gang at run time: its options are a copy of the template's, its minCount is its own.
 
     A tuple, because that is made in a third of the time: a JobSet may have thousands, made again in each reconcile.
     """
@@ -180,18 +180,21 @@ class PodGroup(NamedTuple):
     owner: Owner
     workload: str
     template: Template
+    min_count: int
+    """Pods that it needs now: at most the template's, fewer once some of its pods have finished."""
     parent: str = ""
     """Name of its CompositePodGroup."""
 
 
 class CompositePodGroup(NamedTuple):
-    """Groups that start together, each of them placed as a whole."""
+    """Groups that start together, each of them placed as a whole; ``min_group_count`` is how many it needs now."""
 
     namespace: str
     name: str
     owner: Owner
     workload: str
     template: CompositeTemplate
+    min_group_count: int
 
 
 class Reference(NamedTuple):
@@ -255,6 +258,9 @@ class Observed:
     """The templates of a Workload have a composite one as parent."""
     scheduled: Scheduled | None = None
     """The scheduler's condition on a PodGroup, None as long as there is none."""
+    orphan_of: str = ""
+    """Of an object that gangctl made and nothing controls any more: the JobSet of a Workload, the Workload of a group.
+    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -307,7 +313,7 @@ def metadata(namespace: str, name: str, owner: Owner) -> dict[str, Any]:
         "controller": True,
         "blockOwnerDeletion": False,
     }
-    labels = {"app.kubernetes.io/managed-by": MANAGER}
+    labels = {MANAGED_BY: MANAGER}
     if not namespace:
         return {"name": name, "labels": labels, "ownerReferences": [reference]}
     return {"name": name, "namespace": namespace, "labels": labels, "ownerReferences": [reference]}
@@ -355,7 +361,17 @@ def observe(adapter: SchedulingAdapter, kind: str, raw: dict[str, Any]) -> Obser
         topology_key=_topology_key(object_at(spec, "schedulingConstraints")),
         composite=bool(spec.get("compositePodGroupTemplates")),
         scheduled=_scheduled(object_at(raw, "status")),
+        orphan_of=_orphan_of(meta, spec) if not owner else "",
     )
+
+
+def _orphan_of(meta: Mapping[str, Any], spec: dict[str, Any]) -> str:
+    """A deletion with ``--cascade=orphan`` removes the owner reference, and leaves the label."""
+    if object_at(meta, "labels").get(MANAGED_BY) != MANAGER:
+        return ""
+    # v1alpha2 has the first form, later versions the second; a Workload has neither.
+    workload = object_at(object_at(spec, "podGroupTemplateRef"), "workload") or object_at(spec, "workloadRef")
+    return _text(workload, "workloadName") or _text(spec.get("controllerRef"), "name")
 
 
 def _min_group_count(spec: dict[str, Any]) -> tuple[tuple[str, int], ...]:

@@ -85,9 +85,9 @@ class V1Alpha2:
         """Precompute the common fields of all objects."""
         self._api_version = self.generation.api_version
 
-    def _with_policy(self, spec: dict[str, Any], template: Template) -> dict[str, Any]:
+    def _with_policy(self, spec: dict[str, Any], template: Template, min_count: int) -> dict[str, Any]:
         """``spec`` itself, with the policy appended."""
-        spec["schedulingPolicy"] = {"gang": {"minCount": template.min_count}}
+        spec["schedulingPolicy"] = {"gang": {"minCount": min_count}}
         if template.topology_key:
             spec["schedulingConstraints"] = {"topology": [{"key": template.topology_key}]}
         if mode := template.disruption:
@@ -100,13 +100,14 @@ class V1Alpha2:
 
     def workload(self, workload: Workload) -> dict[str, Any]:
         """The Workload to create."""
-        templates = [self._with_policy({"name": t.name}, t) for t in workload.templates]
+        templates = [self._with_policy({"name": t.name}, t, t.min_count) for t in workload.templates]
         spec = {"controllerRef": controller_ref(workload.owner), "podGroupTemplates": templates}
         return _object("Workload", self._api_version, workload, spec)
 
     def pod_group(self, group: PodGroup) -> dict[str, Any]:
         """The PodGroup to create."""
-        return _object("PodGroup", self._api_version, group, self._with_policy(self._origin(group), group.template))
+        spec = self._with_policy(self._origin(group), group.template, group.min_count)
+        return _object("PodGroup", self._api_version, group, spec)
 
     def _origin(self, group: PodGroup) -> dict[str, Any]:
         template = {"workloadName": group.workload, "podGroupTemplateName": group.template.name}
@@ -130,13 +131,13 @@ VERSION: Final = "v1alpha3"
 def composite_pod_group(group: CompositePodGroup) -> dict[str, Any]:
     """The CompositePodGroup to create."""
     reference = {"workloadName": group.workload, "templateName": group.template.name}
-    spec = _with_group_count({"workloadRef": reference}, group.template)
+    spec = _with_group_count({"workloadRef": reference}, group.template, group.min_group_count)
     return _object("CompositePodGroup", f"{GROUP}/{VERSION}", group, spec)
 
 
-def _with_group_count(spec: dict[str, Any], template: CompositeTemplate) -> dict[str, Any]:
-    """``spec`` itself, with the policy of the template appended."""
-    spec["schedulingPolicy"] = {"gang": {"minGroupCount": template.min_group_count}}
+def _with_group_count(spec: dict[str, Any], template: CompositeTemplate, count: int) -> dict[str, Any]:
+    """``spec`` itself, with the policy appended."""
+    spec["schedulingPolicy"] = {"gang": {"minGroupCount": count}}
     if template.priority_class:
         spec["priorityClassName"] = template.priority_class
     return spec
@@ -152,7 +153,8 @@ class V1Beta1(V1Alpha2):
         """The Workload to create."""
         body = super().workload(workload)
         if workload.composite is not None:
-            parent = _with_group_count({"name": workload.composite.name}, workload.composite)
+            composite = workload.composite
+            parent = _with_group_count({"name": composite.name}, composite, composite.min_group_count)
             parent["podGroupTemplates"] = body["spec"].pop("podGroupTemplates")
             body["spec"]["compositePodGroupTemplates"] = [parent]
         return body

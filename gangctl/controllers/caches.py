@@ -11,13 +11,13 @@ from __future__ import annotations
 import asyncio
 import re
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
 from gangctl.api.jobset import JobSet, read_jobset
 from gangctl.api.meta import JOB_INDEX, JOB_RESTART_ATTEMPT, JOBSET_NAME, REPLICATED_JOB_NAME, RESTART_ATTEMPT
-from gangctl.api.objects import Key, controller_owner, is_jobset_owner, objects
+from gangctl.api.objects import Key, controller_owner, is_jobset_owner, object_at, objects
 from gangctl.api.scheduling import Generation, Observed, named_group, observe
 from gangctl.api.scheduling_versions import ADAPTERS, SchedulingAdapter
 from gangctl.client.client import Client, Selection
@@ -58,6 +58,8 @@ def project_job(raw: dict[str, Any]) -> JobProgress | None:
     if owner is None or not is_jobset_owner(owner):
         return None
     status = raw.get("status") or {}
+    succeeded, failed = _count(status, "succeeded"), _count(status, "failed")
+    work_queue = object_at(raw, "spec").get("completions") is None
     return JobProgress(
         namespace=meta.get("namespace", ""),
         name=meta.get("name", ""),
@@ -66,12 +68,12 @@ def project_job(raw: dict[str, Any]) -> JobProgress | None:
         replicated_job=sys.intern(str(labels.get(REPLICATED_JOB_NAME, ""))),
         index=_number(labels.get(JOB_INDEX)),
         attempt=_number(labels.get(RESTART_ATTEMPT)),
-        succeeded=_count(status, "succeeded"),
+        succeeded=succeeded,
         complete="Complete" in (true := _true_conditions(status)),
         deleting=bool(meta.get("deletionTimestamp")),
-        failed=(failed := _count(status, "failed")),
+        failed=failed,
         active=bool(status.get("active") or status.get("terminating")),
-        beside_failed=_count(status, "active") if failed else 0,
+        unfinished=_count(status, "active") if failed or (succeeded and work_queue) else 0,
         group=sys.intern(named_group(_pod_spec(raw))),
         failed_indexes=count_indexes(status.get("failedIndexes")),
         job_attempt=_number(labels.get(JOB_RESTART_ATTEMPT)),
@@ -137,7 +139,7 @@ class SchedulingCache:
                 client,
                 resource,
                 project_scheduling(ADAPTERS[generation], kind),
-                store=Store({"owner": lambda o: [o.owner_uid] if o.owner_uid else [], "claims": _claims}),
+                store=_store(),
                 on_absent=self._note_loss,
                 observer=observer(resource),
             )
@@ -168,8 +170,14 @@ class SchedulingCache:
                 group.create_task(informer.run())
 
 
-def _claims(observed: Observed) -> list[Key]:
-    return [(observed.namespace, observed.claims_jobset)] if observed.claims_jobset else []
+def _store() -> Store[Observed]:
+    return Store(
+        {
+            "owner": lambda o: [o.owner_uid] if o.owner_uid else [],
+            "claims": lambda o: [(o.namespace, o.claims_jobset)] if o.claims_jobset else [],
+            "orphans": lambda o: [(o.namespace, o.orphan_of)] if o.orphan_of else [],
+        }
+    )
 
 
 class GangCaches:
@@ -286,7 +294,28 @@ class GangCaches:
         parents = [plan.composite.name] if plan.composite is not None else []
         parents += self._owned("CompositePodGroup", plan.uid)(parents)
         composites = self._found("CompositePodGroup", namespace, parents)
-        return Existing(self.scheduling("Workload", namespace, plan.workload.name), found, composites)
+        workload = self.scheduling("Workload", namespace, plan.workload.name)
+        return Existing(workload, found, composites, tuple(self._orphans(plan.jobset.key)))
+
+    def _orphans(self, key: Key) -> Iterator[tuple[Kind, Observed]]:
+        """What gangctl made for a JobSet of this name and nothing controls now, a Workload after its groups.
+
+        Without those of Kubernetes 1.35: a group is kept by the API server while pods name it, and a Workload is not.
+        """
+        namespace = key[0]
+        groups: tuple[Kind, ...] = ("CompositePodGroup", "PodGroup")
+        for workload in self._store("Workload").by_index("orphans", key) if self._has_groups() else ():
+            found: list[tuple[Kind, str]] = [("Workload", workload.name)]
+            for kind in groups:
+                owned = self._store(kind).keys_by_index("orphans", (namespace, workload.name))
+                found = [*((kind, name) for _, name in owned), *found]
+            for kind, name in found:
+                observed = self.scheduling(kind, namespace, name)
+                if observed is not None and observed.orphan_of and not observed.deleting:
+                    yield kind, observed
+
+    def _has_groups(self) -> bool:
+        return self._scheduling is not None and self._scheduling.generation.capabilities.pod_groups
 
     def _owned(self, kind: Kind, uid: str) -> Callable[[Sequence[str]], list[str]]:
         """A function that returns the names of the groups that a JobSet controls now, except the known ones."""
@@ -306,16 +335,17 @@ class GangCaches:
     def claimed(self, namespace: str, jobset: str) -> str | None:
         """Name of a Workload that another controller made for this JobSet.
 
-        One that a JobSet of this name controls is gangctl's, or garbage of an earlier JobSet of the same name.
+        One that a JobSet of this name controls is gangctl's, or garbage of an earlier JobSet of the same name. So is
+        one that gangctl made and nothing controls.
         """
         for observed in self._store("Workload").by_index("claims", (namespace, jobset)):
-            if observed.owner_jobset != jobset:
+            if observed.owner_jobset != jobset and not observed.orphan_of:
                 return observed.name
         return None
 
     def _store(self, kind: Kind) -> Store[Observed]:
         informer = self._scheduling.informers.get(kind) if self._scheduling is not None else None
-        return informer.store if informer is not None else Store({"owner": lambda _: [], "claims": lambda _: []})
+        return informer.store if informer is not None else _store()
 
     def _on_absent(self) -> None:
         self.absent = True

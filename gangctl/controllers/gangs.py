@@ -4,19 +4,25 @@ A reconcile is five steps: observe, plan, diff, apply, report. It is level-trigg
 and does what is missing, so that a crash after any single write is repaired by the next call. It never writes to
 JobSets, Jobs or pods, and never touches an object that it does not control.
 
+Every present gang is reconciled again after ten minutes at most, and nothing is written if nothing has changed: a
+trigger that was missed costs minutes.
+
 The assessment of a JobSet is made once for each state of it: a reconcile and a check of readiness need the same one,
 and while a gang starts both happen several times without a change of the JobSet.
 """
 
 from __future__ import annotations
 
+import random
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
+
+import structlog
 
 from gangctl.api.jobset import JobSet
-from gangctl.api.meta import JOB_INDEX, JOBSET_NAME, REPLICATED_JOB_NAME
+from gangctl.api.meta import JOBSET_NAME
 from gangctl.api.objects import Key
 from gangctl.api.scheduling import ApiState, Generation
 from gangctl.client.client import Client, Selection
@@ -25,8 +31,8 @@ from gangctl.controllers.caches import GangCaches
 from gangctl.controllers.reporter import GangReporter
 from gangctl.controllers.writer import Writer
 from gangctl.errors import ApiError, OwnershipConflictError
-from gangctl.gang.desired import Assessment, Desired, JobProgress, Lifecycle, assess, desire, pods_left
-from gangctl.gang.diff import Change, diff, retire, with_composite
+from gangctl.gang.desired import Assessment, Desired, JobProgress, Lifecycle, assess, desire
+from gangctl.gang.diff import Change, Create, Difference, Existing, diff, ending, retire
 from gangctl.gang.plan import GangPlan
 from gangctl.gang.resolve import ClusterRules
 from gangctl.runtime.controller import Action, await_change, computed, requeue
@@ -88,6 +94,8 @@ class Assessments:
         return assessment
 
 
+_log = structlog.get_logger(__name__)
+
 _UNFINISHED: Final = "status.phase!=Succeeded,status.phase!=Failed"
 
 
@@ -103,33 +111,18 @@ class PodReader:
 
     async def any_unfinished(self, jobset: JobSet) -> bool:
         """Whether any pod of the JobSet has not finished; one that terminates still counts."""
-        selection = Selection(_label(jobset), _UNFINISHED)
+        selection = Selection(f"{JOBSET_NAME}={jobset.name}", _UNFINISHED)
         async for page in self._client.pages(PODS, jobset.namespace, selection=selection, limit=1):
             return bool(page.items)
         return False
-
-    async def unscheduled(self, jobset: JobSet) -> set[tuple[str, int]]:
-        """ReplicatedJob and index of the Jobs that have a pod without a node."""
-        selection = Selection(_label(jobset), f"{_UNFINISHED},spec.nodeName=")
-        page = await self._client.list(PODS, jobset.namespace, selection=selection)
-        return {_job_of(pod) for pod in page.items}
-
-
-def _label(jobset: JobSet) -> str:
-    return f"{JOBSET_NAME}={jobset.name}"
-
-
-def _job_of(pod: dict[str, Any]) -> tuple[str, int]:
-    metadata = pod.get("metadata")
-    labels = metadata.get("labels") if isinstance(metadata, dict) else None
-    labels = labels if isinstance(labels, dict) else {}
-    index = str(labels.get(JOB_INDEX, ""))
-    return str(labels.get(REPLICATED_JOB_NAME, "")), int(index) if index.isascii() and index.isdigit() else 0
 
 
 CONFLICT_RETRY_SECONDS: Final = 30.0
 TERMINATING_RETRY_SECONDS: Final = 5.0
 PODS_RETRY_SECONDS: Final = 1.0
+RESYNC_SECONDS: Final = 600.0
+RESYNC_JITTER: Final = 0.5
+"""A resync is up to this share earlier, so that those of a new leader's gangs spread."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,6 +145,8 @@ class GangController:
         pods: PodReader,
         reporter: GangReporter,
         assessments: Assessments,
+        *,
+        randomness: Callable[[], float] = random.random,
     ) -> None:
         """Compose; ``writer`` makes one for a generation."""
         self._caches = caches
@@ -159,6 +154,7 @@ class GangController:
         self._pods = pods
         self._reporter = reporter
         self._assessments = assessments
+        self._randomness = randomness
 
     async def reconcile(self, key: Key) -> Action:
         """Bring one JobSet's objects up to date."""
@@ -174,13 +170,23 @@ class GangController:
             return await_change()
         if generation is None:
             self._reporter.unavailable(jobset, desired.assessment, observed.state.reason)
-            return await_change()
-        self._reporter.planned(jobset, desired, observed.foreign)
-        if desired.plan is None or desired.assessment.lifecycle is Lifecycle.KEPT:
-            return await_change()
-        if desired.assessment.lifecycle is Lifecycle.RETIRED:
-            return await self._retire(observed, desired.plan, generation)
-        return await self._present(observed, desired, desired.plan, generation)
+            return self._resync()
+        if desired.assessment.lifecycle is not Lifecycle.ENDING:
+            self._reporter.planned(jobset, desired, observed.foreign)
+        if desired.plan is None:
+            # The event that it runs without a gang is recorded for as long as it does.
+            return self._resync() if desired.assessment.unstamped else await_change()
+        existing = await self._caches.existing(desired.plan)
+        match desired.assessment.lifecycle:
+            case Lifecycle.RETIRED:
+                return await self._retire(observed, desired.plan, existing, generation)
+            case Lifecycle.ENDING:
+                changes = await computed(jobset.jobs, ending, desired, existing, generation.capabilities)
+                await self._apply(jobset, desired.plan, Difference(changes), generation)
+                return self._resync()
+            case Lifecycle.KEPT if existing.workload is None:
+                return await_change()
+        return await self._present(observed, desired, desired.plan, existing, generation)
 
     def _observe(self, key: Key) -> _Observed | None:
         jobset = self._caches.jobset(key)
@@ -189,47 +195,48 @@ class GangController:
         state = self._assessments.state()
         return _Observed(jobset, self._caches.jobs(key), state, self._caches.claimed(*key))
 
-    async def _present(self, observed: _Observed, desired: Desired, plan: GangPlan, generation: Generation) -> Action:
-        jobset, existing = observed.jobset, await self._caches.existing(plan)
-        difference = await computed(
-            observed.jobset.jobs, diff, plan, existing, desired.min_counts, generation.capabilities, desired.spares
-        )
-        if observed.state.composite:
-            difference = with_composite(difference, plan, existing, desired.group_count, desired.spare_composite)
+    async def _present(
+        self, observed: _Observed, desired: Desired, plan: GangPlan, existing: Existing, generation: Generation
+    ) -> Action:
+        jobset = observed.jobset
+        difference = await computed(jobset.jobs, diff, desired, existing, generation.capabilities)
         interrupted = self._reporter.interrupted(jobset, existed=existing.workload is not None)
-        if not await self._apply(jobset, plan, difference.changes, generation, interrupted=interrupted):
+        if not await self._apply(jobset, plan, difference, generation, interrupted=interrupted):
             return requeue(CONFLICT_RETRY_SECONDS)
         self._reporter.present(jobset, plan, difference, generation, interrupted=interrupted)
-        if not generation.capabilities.min_count_mutable:
-            await self._warn_of_tail(observed, plan)
         if existing.workload is not None and existing.workload.deleting:
             return requeue(TERMINATING_RETRY_SECONDS)
-        return requeue(CONFLICT_RETRY_SECONDS) if difference.conflicts else await_change()
+        return requeue(CONFLICT_RETRY_SECONDS) if difference.conflicts else self._resync()
 
-    async def _retire(self, observed: _Observed, plan: GangPlan, generation: Generation) -> Action:
+    def _resync(self) -> Action:
+        return requeue(RESYNC_SECONDS * (1 - RESYNC_JITTER * self._randomness()))
+
+    async def _retire(self, observed: _Observed, plan: GangPlan, existing: Existing, generation: Generation) -> Action:
         """Delete the objects once no pod is left that needs them."""
         jobset = observed.jobset
-        changes = retire(plan.uid, await self._caches.existing(plan))
-        if not changes or any(job.active for job in observed.jobs if job.jobset_uid == plan.uid):
+        changes = retire(plan.uid, existing)
+        if not changes:
             return await_change()
+        if any(job.active for job in observed.jobs if job.jobset_uid == plan.uid):
+            return self._resync()
         # It may have been resumed while its pods were read.
         if await self._pods.any_unfinished(jobset) or self._caches.jobset(jobset.key) != jobset:
             return requeue(PODS_RETRY_SECONDS)
         self._reporter.retired(jobset)
-        await self._apply(jobset, plan, changes, generation)
+        await self._apply(jobset, plan, Difference(changes), generation)
         return await_change()
 
     async def _apply(
         self,
         jobset: JobSet,
         plan: GangPlan,
-        changes: Sequence[Change],
+        difference: Difference,
         generation: Generation,
         *,
         interrupted: bool = False,
     ) -> bool:
         """Write, and report what was written; False when another owner has one of the names."""
-        done: list[Change] = []
+        changes, done = difference.changes, list[Change]()
         try:
             await self._writer(generation).carry_out(changes, done)
         except OwnershipConflictError as conflict:
@@ -240,20 +247,18 @@ class GangController:
                 return True
             self._reporter.failed(jobset, plan, error, done, generation)
             raise
-        self._reporter.applied(jobset, plan, changes, generation, interrupted=interrupted)
+        prepared = await self._prepare(jobset, difference.spares, generation)
+        self._reporter.applied(jobset, plan, changes, generation, interrupted=interrupted, prepared=prepared)
         return True
 
-    async def _warn_of_tail(self, observed: _Observed, plan: GangPlan) -> None:
-        """Report that a replacement pod can never be scheduled because minCount cannot follow."""
-        jobs = [job for job in observed.jobs if job.jobset_uid == plan.uid]
-        if not any(job.failed and job.active for job in jobs):
-            return
-        left = pods_left(plan, jobs)
-        wanted = {group.name: group.template.min_count for group in plan.groups}
-        short = {name for name, count in left.items() if 0 < count < wanted[name]}
-        if not short:
-            return
-        group_of = {(j.replicated_job, j.index): j.reference.group for j in plan.jobs() if j.reference is not None}
-        waiting = {group_of.get(job) for job in await self._pods.unscheduled(observed.jobset)}
-        for name in sorted(short & waiting):
-            self._reporter.stuck(observed.jobset, name, wanted[name], left[name])
+    async def _prepare(self, jobset: JobSet, spares: Sequence[Create], generation: Generation) -> bool:
+        """Create the groups of the next attempt; whether any was created.
+
+        That one is refused, as by a quota, is no failure: the gang runs, and a resync tries again.
+        """
+        done: list[Change] = []
+        try:
+            await self._writer(generation).carry_out(spares, done)
+        except (ApiError, OwnershipConflictError) as error:
+            _log.info("groups of the next attempt were refused", jobset="/".join(jobset.key), error=str(error))
+        return bool(done)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Final, Literal
 
@@ -15,7 +15,7 @@ from gangctl.api.scheduling_versions import ADAPTERS
 from gangctl.controllers.writer import scheduling_resources
 from gangctl.errors import ApiError, OwnershipConflictError, plural
 from gangctl.gang.desired import Assessment, Desired
-from gangctl.gang.diff import Change, Create, Delete, Difference, Kind, SetMinCounts
+from gangctl.gang.diff import Change, Create, Delete, Difference, Kind, SetMinCounts, is_routine
 from gangctl.gang.plan import GangPlan, Level, level_of
 from gangctl.gang.reasons import Notice, Reason
 
@@ -25,9 +25,9 @@ RecordEvent = Callable[[JobSet, Notice], None]
 _LISTED: Final = 8
 """Names spelled out in one event; the rest is counted."""
 
-CURE: Final = (
-    "It is being deleted and stays as long as pods name it: suspend the JobSet, and resume it once its pods have ended."
-)
+RENEW: Final = "Suspend the JobSet, and resume it once its pods have ended."
+"""What replaces a group that pods name."""
+CURE: Final = f"It is being deleted and stays as long as pods name it. {RENEW}"
 """The remedy for another owner's group in deletion that pods of the gang hold (``podgroup-protection``)."""
 
 _CREATED: Final[dict[Kind, Reason]] = {
@@ -50,7 +50,7 @@ def _list(names: Sequence[str]) -> str:
 def created(plan: GangPlan, capabilities: Capabilities) -> Notice:
     """One event for the whole gang: the Workload and every group in it."""
     if capabilities.pod_groups:
-        groups = [f"{group.name} ({group.template.min_count})" for group in plan.groups]
+        groups = [f"{group.name} ({group.min_count})" for group in plan.groups]
     else:
         groups = [f"{template.name} ({template.min_count})" for template in plan.workload.templates]
     message = f"Created Workload {plan.workload.name} with {plural(len(groups), 'group')} (pods each): {_list(groups)}"
@@ -59,22 +59,25 @@ def created(plan: GangPlan, capabilities: Capabilities) -> Notice:
     return Notice(Reason.WORKLOAD_CREATED, message)
 
 
-def events_of(plan: GangPlan | None, changes: Iterable[Change], generation: Generation) -> list[Notice]:
-    """Events for changes that were carried out; routine ones (pods that finished) have none."""
+def events_of(plan: GangPlan, changes: Sequence[Change], generation: Generation) -> list[Notice]:
+    """Events for changes that were carried out; routine ones have none."""
     notices: list[Notice] = []
     deleted: dict[Kind, list[str]] = {}
     recreated: dict[Kind, list[str]] = {}
+    new = any(isinstance(change, Create) and change.kind == "Workload" for change in changes)
     for change in changes:
+        if is_routine(plan, change):
+            continue
         match change:
-            case Create(kind="Workload") if plan is not None:
+            case Create(kind="Workload"):
                 notices.append(created(plan, generation.capabilities))
-            case Create(again=True, spare=False):
+            case Create() if not new:
                 recreated.setdefault(change.kind, []).append(change.name)
-            case SetMinCounts(progress=False):
+            case SetMinCounts():
                 counts = ", ".join(f"{name + ' ' if name else ''}{old} to {new}" for _, name, old, new in change.counts)
                 message = f"Changed minCount of {change.kind} {change.name}: {counts}"
                 notices.append(Notice(_UPDATED[change.kind], message))
-            case Delete(progress=False):
+            case Delete():
                 deleted.setdefault(change.kind, []).append(change.name)
             case _:
                 pass
@@ -98,7 +101,7 @@ def obstacles(difference: Difference, generation: Generation) -> list[Notice]:
         Notice(
             Reason.CONFIG_IGNORED,
             f"{kind} {name} keeps minCount {old} although its Jobs have {plural(new, 'pod')}: it is immutable on "
-            f"Kubernetes {generation.kubernetes}. Create a new JobSet.",
+            f"Kubernetes {generation.kubernetes}. {RENEW}",
         )
         for kind, name, old, new in difference.frozen
     ]
@@ -212,17 +215,27 @@ class GangReporter:
         return self._is_new(jobset)
 
     def applied(
-        self, jobset: JobSet, plan: GangPlan, changes: Sequence[Change], generation: Generation, *, interrupted: bool
+        self,
+        jobset: JobSet,
+        plan: GangPlan,
+        changes: Sequence[Change],
+        generation: Generation,
+        *,
+        interrupted: bool,
+        prepared: bool,
     ) -> None:
-        """Everything was written; after an interruption :meth:`present` reports the whole creation."""
+        """Everything was written; after an interruption :meth:`present` reports the whole creation.
+
+        ``prepared`` is whether groups of the next attempt were created.
+        """
         before = self._is_complete(jobset)
-        self._metrics.translated(level_of(plan), result_of(changes, before=before))
+        self._metrics.translated(level_of(plan), result_of(changes, before=before, prepared=prepared))
         if not changes:
             return
         self._reported[jobset.key] = jobset.uid
         if jobset.restarts and not before:
             # The groups of a restart are routine, and get no event.
-            changes = [each for each in changes if not (isinstance(each, Create) and each.again)]
+            changes = [change for change in changes if not isinstance(change, Create) or change.kind == "Workload"]
         self._record_all(jobset, () if interrupted else events_of(plan, changes, generation))
 
     def rejected(self, jobset: JobSet, plan: GangPlan, conflict: OwnershipConflictError) -> None:
@@ -245,24 +258,18 @@ class GangReporter:
         self, jobset: JobSet, plan: GangPlan, difference: Difference, generation: Generation, *, interrupted: bool
     ) -> None:
         """The objects exist, except for what conflicts; repairs are counted."""
-        for kind, field_class in repairs(difference.changes, before=self._is_complete(jobset)):
+        routine = [change for change in difference.changes if is_routine(plan, change)]
+        exceptional = [change for change in difference.changes if change not in routine]
+        for kind, field_class in repairs(exceptional, before=self._is_complete(jobset)):
             self._metrics.repaired(kind, field_class)
-        # A Workload that was deleted for its templates is recreated, which is the same repair.
-        if difference.conflicts or any(isinstance(c, Delete) and not c.progress for c in difference.changes):
+        # What was deleted for its templates or its minCount is created again, which is the same repair.
+        if difference.conflicts or any(isinstance(change, Delete) for change in exceptional):
             self._complete.pop(jobset.key, None)
         else:
             self._complete[jobset.key] = (jobset.uid, jobset.restarts)
         if interrupted and not difference.conflicts:
             self._record_event(jobset, created(plan, generation.capabilities))
         self._record_all(jobset, obstacles(difference, generation))
-
-    def stuck(self, jobset: JobSet, group: str, wanted: int, left: int) -> None:
-        """A replacement pod can never be scheduled, because minCount cannot follow."""
-        message = (
-            f"A pod of gang {group} can never start: it needs {plural(wanted, 'pod')}, and at most {left} can still "
-            "exist since others have finished. minCount is fixed before Kubernetes 1.37: restart the JobSet."
-        )
-        self._record_event(jobset, Notice(Reason.GANG_TAIL_BLOCKED, message))
 
     def _record_all(self, jobset: JobSet, notices: Sequence[Notice]) -> None:
         for notice in notices:
@@ -279,30 +286,25 @@ class GangReporter:
         return datetime.now(UTC) - born < NEW
 
 
-def result_of(changes: Sequence[Change], *, before: bool) -> Result:
+def result_of(changes: Sequence[Change], *, before: bool, prepared: bool) -> Result:
     """The result of the changes that were carried out; ``before`` means that the JobSet had its objects already."""
     if not changes:
-        return "unchanged"
-    created = [change for change in changes if isinstance(change, Create)]
-    if created and all(change.spare for change in created):
-        return "prepared"
-    if created:
+        return "prepared" if prepared else "unchanged"
+    if any(isinstance(change, Create) for change in changes):
         return "recreated" if before else "created"
     return "patched" if any(isinstance(change, SetMinCounts) for change in changes) else "deleted"
 
 
 def repairs(changes: Sequence[Change], *, before: bool) -> Iterator[tuple[Kind, FieldClass]]:
-    """What these changes repair: not the effects of finished pods, of a restart or of a new JobSet."""
+    """What these changes, none of them routine, repair: not the effects of a restart or of a new JobSet."""
     for change in changes:
         match change:
-            case Create(kind=kind, spare=spare):
-                if before and not spare:
+            case Create(kind=kind):
+                if before:
                     yield kind, "existence"
-            case SetMinCounts(kind=kind, progress=progress):
-                if not progress:
-                    yield kind, "min_count"
+            case SetMinCounts(kind=kind):
+                yield kind, "min_count"
             case Delete(kind="Workload"):
                 yield "Workload", "templates"
-            case Delete(kind=kind, progress=progress):
-                if not progress:
-                    yield kind, "surplus"
+            case Delete(kind=kind):
+                yield kind, "surplus"

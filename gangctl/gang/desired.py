@@ -4,8 +4,9 @@ The stamps are authoritative, because stamped Job templates are immutable. The c
 explain why there are no stamps, or that a configuration was written past the webhook and has no effect.
 
 The scheduler does not count finished pods of a group. After one pod of a gang has succeeded, or failed permanently, a
-replacement for another would wait permanently for a quorum that cannot be met (kubernetes issue 142330). If minCount is
-mutable, it is the number of pods that can still exist; otherwise gangctl only reports that the gang is stuck.
+replacement for another would wait permanently for a quorum that cannot be met (kubernetes issue 142330). So each
+planned group carries its own minCount, the number of its pods that can still exist: whatever writes a group writes that
+one. Where the field is immutable, a group with another number is replaced while no pod names it.
 
 The pods of some Jobs do not name the group that was planned for them, and a Job's pod template is immutable. Kubernetes
 1.36 does not have the field in which pods of 1.35 named their gang, so Jobs that exist during that upgrade lose it. A
@@ -16,11 +17,11 @@ without the gang, and no group may wait for them: a group counts only the pods t
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Final
 
-from gangctl.api.jobset import JobSet, ReplicatedJob
+from gangctl.api.jobset import NONE, JobSet, ReplicatedJob
 from gangctl.api.meta import GANG_REF
 from gangctl.api.scheduling import CompositePodGroup, Generation, PodGroup
 from gangctl.errors import one_line
@@ -45,11 +46,14 @@ class Lifecycle(StrEnum):
 
     PRESENT = "Present"
     KEPT = "Kept"
-    """Keep what exists: the JobSet waits in a queue and will be resumed."""
+    """As present once its Workload exists, nothing before: the JobSet waits in a queue and will be resumed."""
     RETIRED = "Retired"
     """Nothing, after its pods are gone."""
+    ENDING = "Ending"
+    """Only lower minCounts: the JobSet is being deleted, and the garbage collector deletes the rest with it. Its Jobs
+    may go on for as long as a finalizer of another controller holds it."""
     UNTOUCHED = "Untouched"
-    """Do not manage: another controller does, or the garbage collector deletes it with its owner."""
+    """Do not manage: another controller does."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,8 +80,10 @@ def while_suspended(jobset: JobSet, *, queues: bool | None, early: bool = False)
 
 
 def _lifecycle(jobset: JobSet, suspended: Lifecycle) -> Lifecycle:
-    if jobset.deleting or jobset.managed_elsewhere:
+    if jobset.managed_elsewhere:
         return Lifecycle.UNTOUCHED
+    if jobset.deleting:
+        return Lifecycle.ENDING
     if jobset.finished:
         return Lifecycle.RETIRED
     return suspended if jobset.suspend else Lifecycle.PRESENT
@@ -133,8 +139,9 @@ class JobProgress:
     failed: int = 0
     active: bool = False
     """Whether the Job has pods that have not finished, terminating ones included."""
-    beside_failed: int = 0
-    """Pods that have not finished, of a Job that has failed ones, else 0: a replacement changes nothing but this."""
+    unfinished: int = 0
+    """Pods that have not finished, of a Job with failed ones or of a work queue with a success, else 0: a replacement
+    changes nothing but this, and a work queue gets no more pods than these."""
     group: str = ""
     """The group that its pods name (:func:`~gangctl.api.scheduling.named_group`), empty without one."""
     failed_indexes: int = 0
@@ -166,7 +173,11 @@ def job_pods_left(rj: ReplicatedJob, job: JobProgress | None, restarts: int) -> 
     if job.complete or job.decided:
         return 0
     return pods_that_can_exist(
-        rj.parallelism, rj.completions, succeeded=job.succeeded, failed_indexes=job.failed_indexes
+        rj.parallelism,
+        rj.completions,
+        succeeded=job.succeeded,
+        failed_indexes=job.failed_indexes,
+        unfinished=job.unfinished,
     )
 
 
@@ -180,12 +191,6 @@ def pods_left(plan: GangPlan, jobs: Iterable[JobProgress]) -> Mapping[str, int]:
             known = seen.get((job.replicated_job, job.index))
             left[job.reference.group] += job_pods_left(by_name[job.replicated_job], known, plan.jobset.restarts)
     return left
-
-
-def target_min_counts(plan: GangPlan, jobs: Iterable[JobProgress]) -> dict[str, int]:
-    """The minCount each PodGroup should have now, by group name; never below 1."""
-    counts = {group.name: group.template.min_count for group in plan.groups}
-    return {name: max(1, min(counts[name], left)) for name, left in pods_left(plan, jobs).items()}
 
 
 _LISTED: Final = 4
@@ -222,21 +227,42 @@ def find_unlinked(plan: GangPlan, jobs: Iterable[JobProgress], generation: Gener
     return tuple(found)
 
 
-def without(plan: GangPlan, unlinked: Sequence[JobProgress]) -> GangPlan:
-    """The plan for the other Jobs: no group counts pods of unlinked Jobs; a group without other pods is removed."""
-    if not unlinked:
+def counted(plan: GangPlan, jobs: Iterable[JobProgress], unlinked: Sequence[JobProgress] = ()) -> GangPlan:
+    """The plan in which each group needs the pods that can still exist, at least 1.
+
+    No group counts pods of unlinked Jobs, and one without other pods is removed.
+    """
+    if unlinked:
+        plan = replace(plan, unlinked=frozenset(job.key for job in unlinked))
+        linked = {job.reference.group for job in plan.jobs() if job.reference is not None and job.pods}
+        plan = replace(plan, groups=tuple(group for group in plan.groups if group.name in linked))
+    left = pods_left(plan, jobs)
+    composite = plan.composite
+    if composite is not None:
+        # The scheduler does not count a group whose pods have finished.
+        composite = composite._replace(min_group_count=max(1, sum(map(bool, left.values()))))
+    counts = {group.name: max(1, min(group.template.min_count, left[group.name])) for group in plan.groups}
+    if all(group.min_count == counts[group.name] for group in plan.groups) and composite == plan.composite:
         return plan
-    lean = replace(plan, unlinked=frozenset(job.key for job in unlinked))
-    pods: dict[str, int] = {}
-    for job in lean.jobs():
-        if job.reference is not None:
-            pods[job.reference.group] = pods.get(job.reference.group, 0) + job.pods
-    groups = tuple(
-        group._replace(template=replace(group.template, min_count=min(group.template.min_count, pods[group.name])))
-        for group in plan.groups
-        if pods.get(group.name)
+    groups = tuple(group._replace(min_count=counts[group.name]) for group in plan.groups)
+    return replace(plan, groups=groups, composite=composite)
+
+
+def counted_in_workload(plan: GangPlan) -> GangPlan:
+    """The plan in which templates need what their groups need: Kubernetes 1.35 has no other place for the number.
+
+    All groups of a template share it, so that the largest counts: with a smaller one a gang could start in part. For
+    the same reason it stays as it is where the JobSet may restart: the next attempt shares it, too.
+    """
+    if plan.jobset.restarts_left != NONE:
+        return plan
+    most: dict[str, int] = {}
+    for group in plan.groups:
+        most[group.template.name] = max(group.min_count, most.get(group.template.name, 1))
+    templates = tuple(
+        replace(template, min_count=most.get(template.name, template.min_count)) for template in plan.workload.templates
     )
-    return replace(lean, groups=groups)
+    return replace(plan, workload=replace(plan.workload, templates=templates))
 
 
 def names_another(job: JobProgress, generation: Generation) -> bool:
@@ -291,7 +317,13 @@ def spare_groups(plan: GangPlan) -> tuple[PodGroup, ...]:
             composite = parents[attempt]
             parent = composite.name if composite is not None else ""
             spares[name] = PodGroup(
-                plan.jobset.namespace, name, plan.workload.owner, plan.workload.name, template, parent
+                plan.jobset.namespace,
+                name,
+                plan.workload.owner,
+                plan.workload.name,
+                template,
+                template.min_count,
+                parent,
             )
     return tuple(spares.values())
 
@@ -312,18 +344,16 @@ class Desired:
     """The desired objects, and notices about the Jobs that are left out.
 
     ``plan`` is for the Jobs whose pods can name their group, None without a gang; the lifecycle decides whether its
-    objects should exist now. ``min_counts`` holds each PodGroup's minCount by name. ``spares`` are the groups of the
-    next attempt, which should exist when the gang runs.
+    objects should exist now. ``spares`` are the groups of the next attempt, which should exist when the gang runs.
+    ``named`` are the groups that unfinished pods name (:func:`~gangctl.api.scheduling.named_group`).
     """
 
     assessment: Assessment
     plan: GangPlan | None = None
-    min_counts: Mapping[str, int] = field(default_factory=dict)
     notices: tuple[Notice, ...] = ()
     spares: tuple[PodGroup, ...] = ()
-    group_count: int = 0
-    """minGroupCount of the CompositePodGroup: groups with pods that can still exist."""
     spare_composite: CompositePodGroup | None = None
+    named: frozenset[str] = frozenset()
 
 
 def desire(assessment: Assessment, jobs: Sequence[JobProgress], generation: Generation) -> Desired:
@@ -335,13 +365,9 @@ def desire(assessment: Assessment, jobs: Sequence[JobProgress], generation: Gene
     own = [job for job in jobs if job.jobset_uid == plan.uid]
     unlinked = find_unlinked(plan, own, generation)
     notices = () if jobset.finished else unlinked_notices(unlinked, generation)
-    spares = spare_groups(plan) if generation.capabilities.pod_groups else ()
-    plan = without(plan, unlinked)
-    desired = Desired(assessment, plan, target_min_counts(plan, own), notices, spares)
-    if plan.composite is None:
-        return desired
-    return replace(
-        desired,
-        group_count=max(1, sum(map(bool, pods_left(plan, own).values()))),
-        spare_composite=composite_of(plan.workload, jobset.restarts + 1) if jobset.restarts_left.whole else None,
-    )
+    named = frozenset(job.group for job in own if job.active and job.group)
+    now = counted(plan, own, unlinked)
+    if not generation.capabilities.pod_groups:
+        return Desired(assessment, counted_in_workload(now), notices, named=named)
+    spare = composite_of(plan.workload, jobset.restarts + 1) if jobset.restarts_left.whole else None
+    return Desired(assessment, now, notices, spare_groups(plan), spare, named)

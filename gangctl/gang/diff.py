@@ -1,34 +1,33 @@
 """The writes that bring the observed objects to the desired state, in a safe order.
 
-A Workload is created before its PodGroups (1.36 rejects the reverse order). A minCount
-is raised in the Workload first and then in the PodGroups, and lowered in the reverse
-order, so that no group requires more pods than its template allows. A PodGroup is
-deleted before its Workload.
+What no pod needs is deleted first: it may hold the quota that the rest needs. A Workload is created before its
+PodGroups (1.36 rejects the reverse order). A minCount is raised in the Workload first and then in the PodGroups, and
+lowered in the reverse order, so that no group requires more pods than its template allows. The groups of the next
+attempt come last: a JobSet can do without them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import Literal
 
 from gangctl.api.scheduling import Capabilities, CompositePodGroup, Observed, PodGroup, Workload
+from gangctl.gang.desired import Desired
 from gangctl.gang.naming import family
-from gangctl.gang.plan import GangPlan, with_fewer
+from gangctl.gang.plan import GangPlan
 
 Kind = Literal["Workload", "PodGroup", "CompositePodGroup"]
 Conflicts = tuple[tuple[Kind, str], ...]
+Frozen = tuple[tuple[Kind, str, int, int], ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Create:
-    """Create an object that does not exist. ``again`` means that its Workload existed before."""
+    """Create an object that does not exist."""
 
     kind: Kind
     wanted: Workload | PodGroup | CompositePodGroup
-    again: bool = False
-    spare: bool = False
-    """It is of the next attempt, or follows pods that finished: no event is recorded."""
 
     @property
     def name(self) -> str:
@@ -43,13 +42,16 @@ class SetMinCounts:
     kind: Kind
     observed: Observed
     counts: tuple[tuple[int, str, int, int], ...]
-    progress: bool = False
-    """The change follows pods that finished: no event is recorded."""
 
     @property
     def name(self) -> str:
         """Name of the object."""
         return self.observed.name
+
+    @property
+    def lowers(self) -> bool:
+        """Whether no minCount grows."""
+        return all(old > new for _, _, old, new in self.counts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,8 +60,6 @@ class Delete:
 
     kind: Kind
     observed: Observed
-    progress: bool = False
-    """It is of an earlier attempt: no event is recorded."""
 
     @property
     def name(self) -> str:
@@ -68,6 +68,22 @@ class Delete:
 
 
 Change = Create | SetMinCounts | Delete
+
+
+def is_routine(plan: GangPlan, change: Change) -> bool:
+    """Whether a change only follows pods that finished, or is of another attempt: no event is recorded."""
+    if change.kind == "Workload":
+        return False
+    planned = {group.name: group for group in plan.groups}
+    if (group := planned.get(change.name)) is not None:
+        return group.min_count < group.template.min_count
+    composite = plan.composite
+    if composite is not None and composite.name == change.name:
+        # It is deleted only for its minGroupCount, which follows the groups that have finished.
+        return isinstance(change, Delete) or composite.min_group_count < composite.template.min_group_count
+    if change.kind == "CompositePodGroup" or not isinstance(change, Delete):
+        return True
+    return family(change.name) in {family(name) for name in planned}
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +98,8 @@ class Existing:
     groups: Mapping[str, Observed] = field(default_factory=dict)
     composites: Mapping[str, Observed] = field(default_factory=dict)
     """CompositePodGroups by name, chosen as ``groups`` are."""
+    orphans: tuple[tuple[Kind, Observed], ...] = ()
+    """What gangctl made for an earlier JobSet of this name, which was deleted without its dependents."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,134 +108,170 @@ class Difference:
 
     changes: tuple[Change, ...] = ()
     conflicts: Conflicts = ()
-    frozen: tuple[tuple[Kind, str, int, int], ...] = ()
-    """(kind, name, minCount, wanted) where this generation's minCount is immutable."""
+    frozen: Frozen = ()
+    """(kind, name, minCount, wanted) where minCount is immutable and pods need the object as it is."""
     going: frozenset[str] = frozenset()
     """Names of conflicts that are being deleted: a PodGroup stays while pods name it, possibly pods of this JobSet."""
-
-
-def _workload_changes(workload: Workload, found: Observed) -> list[Change]:
-    have = dict(found.min_counts)
-    if set(have) != {t.name for t in workload.templates} or found.composite is not bool(workload.composite):
-        return [Delete("Workload", found)]
-    wanted = {t.name: t.min_count for t in workload.templates}
-    counts = tuple(
-        (index, name, count, wanted[name])
-        for index, (name, count) in enumerate(found.min_counts)
-        if count != wanted[name]
-    )
-    return [SetMinCounts("Workload", found, counts)] if counts else []
-
-
-def _group_change(group: PodGroup, found: Observed, target: int) -> SetMinCounts | None:
-    have = dict(found.min_counts).get("", target)
-    if have == target:
-        return None
-    progress = target < group.template.min_count
-    return SetMinCounts("PodGroup", found, ((0, "", have, target),), progress)
-
-
-def _lowers(change: Change) -> bool:
-    """Whether it lowers the minCount of a PodGroup."""
-    if not isinstance(change, SetMinCounts) or change.kind != "PodGroup":
-        return False
-    _, _, old, new = change.counts[0]
-    return old > new
-
-
-def _lowered(plan: GangPlan, existing: Existing, targets: Mapping[str, int]) -> Iterator[SetMinCounts]:
-    """Lower minCounts, which need no change of the Workload."""
-    for group in plan.groups:
-        have = existing.groups.get(group.name)
-        if have is None or have.owner_uid != plan.uid:
-            continue
-        change = _group_change(group, have, targets[group.name])
-        if change is not None and _lowers(change):
-            yield change
+    spares: tuple[Create, ...] = ()
+    """The next attempt's groups: created after all changes, and not needed yet."""
 
 
 def runs(plan: GangPlan, existing: Existing) -> bool:
     """Whether the scheduler has placed one of its gangs."""
-    found = (existing.groups.get(group.name) for group in plan.groups)
-    return any(o is not None and o.owner_uid == plan.uid and o.scheduled and o.scheduled.status for o in found)
+    groups = (existing.groups.get(group.name) for group in plan.groups)
+    return any(o is not None and o.owner_uid == plan.uid and o.scheduled and o.scheduled.status for o in groups)
 
 
-def _beside(plan: GangPlan, spares: Sequence[PodGroup], existing: Existing) -> Iterator[Change]:
-    """Changes of the JobSet's other groups: those of earlier attempts, and of the next one.
+def _count(observed: Observed) -> int | None:
+    """minCount of a PodGroup, or minGroupCount of a CompositePodGroup; None without a gang policy."""
+    return dict(observed.min_counts).get("")
 
-    The latter are created after the gang runs, so that they do not delay other gangs that start.
-    """
-    planned = {group.name for group in (*plan.groups, *spares)}
-    families = {family(name) for name in planned}
-    for name, found in existing.groups.items():
-        if name not in planned and found.owner_uid == plan.uid and not found.deleting:
-            yield Delete("PodGroup", found, progress=family(name) in families)
-    ready = bool(spares) and runs(plan, existing)
-    for group in spares:
+
+def _surplus(desired: Desired, plan: GangPlan, existing: Existing) -> Iterator[Delete]:
+    """Objects that no pod of this attempt or the next one names."""
+    names = {group.name for group in (*plan.groups, *desired.spares)}
+    names |= {group.name for group in (plan.composite, desired.spare_composite) if group is not None}
+    owned: dict[Kind, Mapping[str, Observed]] = {"PodGroup": existing.groups, "CompositePodGroup": existing.composites}
+    for kind, observed in existing.orphans:
+        yield Delete(kind, observed)
+    for kind, objects in owned.items():
+        for name, observed in objects.items():
+            if name not in names and observed.owner_uid == plan.uid and not observed.deleting:
+                yield Delete(kind, observed)
+
+
+def _of_workload(workload: Workload, observed: Observed) -> Delete | SetMinCounts | None:
+    """The change of a Workload; its list of templates is immutable in every generation."""
+    wanted = {template.name: template.min_count for template in workload.templates}
+    if set(dict(observed.min_counts)) != set(wanted) or observed.composite is not bool(workload.composite):
+        return Delete("Workload", observed)
+    counts = tuple(
+        (index, name, count, wanted[name])
+        for index, (name, count) in enumerate(observed.min_counts)
+        if count != wanted[name]
+    )
+    return SetMinCounts("Workload", observed, counts) if counts else None
+
+
+def _recounted(desired: Desired, plan: GangPlan, existing: Existing) -> Iterator[SetMinCounts]:
+    """The groups with another minCount, also of those that are being deleted: they exist while pods name them."""
+    for group in (*plan.groups, *desired.spares):
         have = existing.groups.get(group.name)
-        if have is None:
-            if ready:
-                yield Create("PodGroup", group, spare=True)
-        elif have.owner_uid == plan.uid and (change := _group_change(group, have, group.template.min_count)):
-            yield replace(change, progress=True)
+        if have is not None and have.owner_uid == plan.uid and (count := _count(have)) not in {None, group.min_count}:
+            yield SetMinCounts("PodGroup", have, ((0, "", count or 0, group.min_count),))
 
 
-def diff(
-    plan: GangPlan,
-    existing: Existing,
-    targets: Mapping[str, int],
-    capabilities: Capabilities,
-    spares: Sequence[PodGroup] = (),
-) -> Difference:
-    """Changes from the existing objects to the plan; ``targets`` holds each PodGroup's minCount by name.
+def _replaced(
+    desired: Desired, plan: GangPlan, recounted: list[SetMinCounts], capabilities: Capabilities
+) -> tuple[list[Change], Frozen]:
+    """Where minCount is immutable: deletes of what no pod needs as it is, and what has to stay.
 
-    ``spares`` are the groups of the next attempt.
+    Of the latter, pods that have finished are no reason for a report: the gang runs.
+    """
+    changes: list[Change] = []
+    frozen: list[tuple[Kind, str, int, int]] = []
+    before = desired.assessment.plan or plan
+    whole = {group.name: group.template.min_count for group in before.groups}
+    templates = {template.name: template.min_count for template in before.workload.templates}
+    for change in recounted:
+        if change.kind == "PodGroup":
+            needed = change.name in desired.named
+        else:
+            # With PodGroups the scheduler does not read Workloads.
+            needed = not capabilities.pod_groups and any(name.startswith(f"{change.name}/") for name in desired.named)
+        if not needed:
+            changes += [] if change.observed.deleting else [Delete(change.kind, change.observed)]
+            continue
+        for _, template, old, _ in change.counts:
+            wanted = templates[template] if change.kind == "Workload" else whole.get(change.name, old)
+            if old != wanted:
+                frozen.append((change.kind, change.name, old, wanted))
+    return changes, tuple(frozen)
+
+
+def _of_composite(plan: GangPlan, existing: Existing) -> Change | None:
+    """The change of the parent of all groups; one with another minGroupCount is deleted, and made again once gone."""
+    if plan.composite is None:
+        return None
+    have = existing.composites.get(plan.composite.name)
+    if have is None:
+        return Create("CompositePodGroup", plan.composite)
+    differs = _count(have) not in {None, plan.composite.min_group_count}
+    return Delete("CompositePodGroup", have) if differs and not have.deleting and have.owner_uid == plan.uid else None
+
+
+def _conflicts(plan: GangPlan, existing: Existing, *, pod_groups: bool) -> Iterator[tuple[Kind, str]]:
+    for group in plan.groups if pod_groups else ():
+        if (have := existing.groups.get(group.name)) is not None and have.owner_uid != plan.uid:
+            yield "PodGroup", group.name
+    parent = existing.composites.get(plan.composite.name) if plan.composite is not None else None
+    if parent is not None and parent.owner_uid != plan.uid:
+        yield "CompositePodGroup", parent.name
+
+
+def _spares(desired: Desired, plan: GangPlan, existing: Existing) -> Iterator[Create]:
+    """The groups of the next attempt: made once the gang runs, so that they do not delay other gangs that start."""
+    if not runs(plan, existing):
+        return
+    for group in desired.spares:
+        if group.name not in existing.groups:
+            yield Create("PodGroup", group)
+    if desired.spare_composite is not None and desired.spare_composite.name not in existing.composites:
+        yield Create("CompositePodGroup", desired.spare_composite)
+
+
+def diff(desired: Desired, existing: Existing, capabilities: Capabilities) -> Difference:
+    """Changes from the existing objects to the desired ones; none without a plan.
 
     Only minCount is compared: it is the only mutable field that gangctl sets. Fields that the
-    server defaults or drops are no drift. The minCount of a group that is being deleted is
-    updated too: the group exists while pods name it, and the scheduler uses it.
+    server defaults or drops are no drift.
     """
-    found = existing.workload
-    if found is not None and found.owner_uid != plan.uid:
-        return Difference(conflicts=(("Workload", found.name),))
-    if found is not None and found.deleting:
-        return _freeze([*_lowered(plan, existing, targets)], (), capabilities)
-    changes: list[Change] = []
-    conflicts: list[tuple[Kind, str]] = []
-    going: list[str] = []
-    if found is None:
-        changes.append(Create("Workload", plan.workload))
-    else:
-        changes += _workload_changes(plan.workload, found)
-        if any(isinstance(change, Delete) for change in changes):
-            return Difference(tuple(changes))
-    for group in plan.groups if capabilities.pod_groups else ():
-        have = existing.groups.get(group.name)
-        if have is None:
-            changes.append(Create("PodGroup", group, again=found is not None))
-        elif have.owner_uid != plan.uid:
-            conflicts.append(("PodGroup", group.name))
-            if have.deleting:
-                going.append(group.name)
-        elif (change := _group_change(group, have, targets[group.name])) is not None:
-            changes.append(change)
-    changes += _beside(plan, spares, existing)
-    changes.sort(key=_lowers, reverse=True)
-    return replace(_freeze(changes, tuple(conflicts), capabilities), going=frozenset(going))
-
-
-def _freeze(
-    changes: Sequence[Change], conflicts: tuple[tuple[Kind, str], ...], capabilities: Capabilities
-) -> Difference:
-    if capabilities.min_count_mutable:
-        return Difference(tuple(changes), conflicts)
-    frozen = tuple(
-        (change.kind, change.name, old, new)
-        for change in changes
-        if isinstance(change, SetMinCounts) and not change.progress
-        for _, _, old, new in change.counts
+    plan, workload = desired.plan, existing.workload
+    if plan is None:
+        return Difference()
+    if workload is not None and workload.owner_uid != plan.uid:
+        return Difference(conflicts=(("Workload", workload.name),))
+    if workload is not None and workload.deleting:
+        return Difference(ending(desired, existing, capabilities))
+    own = Create("Workload", plan.workload) if workload is None else _of_workload(plan.workload, workload)
+    composite = _of_composite(plan, existing)
+    recounted = [*_recounted(desired, plan, existing)] if capabilities.pod_groups else []
+    deletes: list[Change] = [*_surplus(desired, plan, existing)]
+    frozen: Frozen = ()
+    if not capabilities.min_count_mutable:
+        counts, recounted = [*recounted, *([own] if isinstance(own, SetMinCounts) else [])], []
+        replaced, frozen = _replaced(desired, plan, counts, capabilities)
+        deletes += replaced
+    deletes += [change for change in (composite, own) if isinstance(change, Delete)]
+    if any(change.kind == "Workload" for change in deletes):
+        # The rest follows when it exists again: 1.36 refuses groups without their Workload.
+        return Difference(tuple(deletes), frozen=frozen)
+    missing = [group for group in plan.groups if capabilities.pod_groups and group.name not in existing.groups]
+    conflicts = tuple(_conflicts(plan, existing, pod_groups=capabilities.pod_groups))
+    changes: list[Change] = [
+        *deletes,
+        *(change for change in recounted if change.lowers),
+        *([own] if isinstance(own, Create) or (own is not None and capabilities.min_count_mutable) else []),
+        *(change for change in recounted if not change.lowers),
+        *([composite] if isinstance(composite, Create) else []),
+        *(Create("PodGroup", group) for group in missing),
+    ]
+    found = {**existing.groups, **existing.composites}
+    return Difference(
+        tuple(changes),
+        conflicts,
+        frozen,
+        frozenset(name for kind, name in conflicts if found[name].deleting),
+        tuple(_spares(desired, plan, existing)) if capabilities.pod_groups else (),
     )
-    return Difference(tuple(c for c in changes if not isinstance(c, SetMinCounts)), conflicts, frozen)
+
+
+def ending(desired: Desired, existing: Existing, capabilities: Capabilities) -> tuple[Change, ...]:
+    """Lower minCounts and do nothing else: what exists is being deleted, and pods may still wait for a quorum."""
+    plan = desired.plan
+    if plan is None or not capabilities.min_count_mutable:
+        return ()
+    return tuple(change for change in _recounted(desired, plan, existing) if change.lowers)
 
 
 def retire(uid: str, existing: Existing) -> tuple[Change, ...]:
@@ -232,34 +286,3 @@ def retire(uid: str, existing: Existing) -> tuple[Change, ...]:
     if workload is not None and workload.owner_uid == uid and not workload.deleting:
         changes.append(Delete("Workload", workload))
     return tuple(changes)
-
-
-def with_composite(
-    difference: Difference, plan: GangPlan, existing: Existing, groups: int, spare: CompositePodGroup | None
-) -> Difference:
-    """A difference, and the changes of CompositePodGroups: ``groups`` start together.
-
-    ``spare`` is the one of the next attempt. One with another minGroupCount is deleted here, and created by the next
-    reconcile.
-    """
-    if any(kind == "Workload" for kind, _ in difference.conflicts):
-        return difference
-    changes: list[Change] = []
-    conflicts = difference.conflicts
-    planned = {each.name for each in (plan.composite, spare) if each is not None}
-    for name, found in existing.composites.items():
-        if found.owner_uid == plan.uid and not found.deleting and name not in planned:
-            changes.append(Delete("CompositePodGroup", found, progress=True))
-    if plan.composite is not None:
-        have = existing.composites.get(plan.composite.name)
-        fewer = groups < plan.composite.template.min_group_count
-        if have is None:
-            again = existing.workload is not None
-            changes.append(Create("CompositePodGroup", with_fewer(plan.composite, groups), again=again, spare=fewer))
-        elif have.owner_uid != plan.uid:
-            conflicts = (*conflicts, ("CompositePodGroup", have.name))
-        elif not have.deleting and dict(have.min_counts).get("", groups) != groups:
-            changes.append(Delete("CompositePodGroup", have, progress=True))
-    if spare is not None and spare.name not in existing.composites and runs(plan, existing):
-        changes.append(Create("CompositePodGroup", spare, spare=True))
-    return replace(difference, changes=(*difference.changes, *changes), conflicts=conflicts)

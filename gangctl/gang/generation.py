@@ -82,7 +82,7 @@ def _samples(generation: Generation) -> Iterator[dict[str, Any]]:
     adapter = ADAPTERS[generation]
     for template in TEMPLATES:
         yield adapter.workload(Workload("ns", "wl", _OWNER, (template,)))
-        group = adapter.pod_group(PodGroup("ns", "pg", _OWNER, "wl", template))
+        group = adapter.pod_group(PodGroup("ns", "pg", _OWNER, "wl", template, template.min_count))
         yield group
         # As it is read: with what the API server and the scheduler have filled in.
         yield {**group, "spec": {**group["spec"], "priority": 0}, "status": {"conditions": [_CONDITION]}}
@@ -92,7 +92,7 @@ def _composite_samples(generation: Generation) -> Iterator[dict[str, Any]]:
     adapter = ADAPTERS[generation]
     for template in TEMPLATES:
         yield adapter.workload(Workload("ns", "wl", _OWNER, (template,), COMPOSITE))
-        yield adapter.pod_group(PodGroup("ns", "pg", _OWNER, "wl", template, "parent"))
+        yield adapter.pod_group(PodGroup("ns", "pg", _OWNER, "wl", template, template.min_count, "parent"))
 
 
 class _Schemas:

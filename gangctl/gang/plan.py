@@ -14,7 +14,7 @@ large a one is deleted and created again; pods that run do not need it.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Final, Literal
 
 from gangctl.api.jobset import JobSet, ReplicatedJob
@@ -81,19 +81,25 @@ def replicated_job_pods(rj: ReplicatedJob) -> int:
 
 
 def pods_that_can_exist(
-    parallelism: int | None, completions: int | None, *, succeeded: int = 0, failed_indexes: int = 0
+    parallelism: int | None,
+    completions: int | None,
+    *,
+    succeeded: int = 0,
+    failed_indexes: int = 0,
+    unfinished: int = 0,
 ) -> int:
     """Pods that an unfinished Job can still have at once (``manageJob`` of Kubernetes' Job controller).
 
     ``succeeded`` of its pods succeeded, and ``failed_indexes`` of its indexes failed permanently: they exceeded
-    ``backoffLimitPerIndex``, and get no more pods. A Job without completions (a work queue) starts no
-    pod after one has succeeded, so that every success lowers its number permanently.
+    ``backoffLimitPerIndex``, and get no more pods. A Job without completions (a work queue) starts no pod after one has
+    succeeded: it keeps those that are ``unfinished``.
 
     A suspended Job counts as running: its pods are created again on resume, and need a complete group.
     """
     at_once = pods_per_job(parallelism, completions)
-    target = at_once if completions is None else completions
-    return max(0, min(at_once, target - succeeded - failed_indexes))
+    if completions is None:
+        return min(at_once, unfinished) if succeeded else at_once
+    return max(0, min(at_once, completions - succeeded - failed_indexes))
 
 
 _SEVERAL: Final = 2
@@ -113,12 +119,10 @@ def composite_of(workload: Workload, attempt: int) -> CompositePodGroup | None:
     if workload.composite is None:
         return None
     name = naming.group_name(naming.base_name(workload.owner.name), workload.owner.uid, attempt)
-    return CompositePodGroup(workload.namespace, name, workload.owner, workload.name, workload.composite)
-
-
-def with_fewer(group: CompositePodGroup, groups: int) -> CompositePodGroup:
-    """The same with another minGroupCount."""
-    return group._replace(template=replace(group.template, min_group_count=groups))
+    template = workload.composite
+    return CompositePodGroup(
+        workload.namespace, name, workload.owner, workload.name, template, template.min_group_count
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -258,7 +262,8 @@ def make_plan(
     composite = composite_of(workload, jobset.restarts)
     parent = composite.name if composite is not None else ""
     groups = tuple(
-        PodGroup(jobset.namespace, name, owner, workload.name, template, parent) for name, template in grouped.items()
+        PodGroup(jobset.namespace, name, owner, workload.name, template, template.min_count, parent)
+        for name, template in grouped.items()
     )
     return GangPlan(jobset, real, tuple(stamps), workload, groups, names, composite)
 

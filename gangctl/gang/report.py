@@ -161,7 +161,7 @@ def _groups(planned: Planned, jobs: Iterable[PlannedJob], requests: Sequence[dic
             {
                 "name": group.name,
                 "template": group.template.name,
-                "minCount": group.template.min_count,
+                "minCount": group.min_count,
                 "replicatedJobs": list(pods),
                 "jobs": [job.name for job in own],
                 "resources": together([times(by_replicated_job[name], count) for name, count in pods.items()]),
@@ -187,7 +187,7 @@ def _templates(plan: GangPlan | None) -> list[TemplateReport]:
 def _composite(plan: GangPlan | None) -> CompositeReport | None:
     if plan is None or plan.composite is None:
         return None
-    return {"name": plan.composite.name, "minGroupCount": plan.composite.template.min_group_count}
+    return {"name": plan.composite.name, "minGroupCount": plan.composite.min_group_count}
 
 
 def _queue(raw: Mapping[str, Any]) -> str:

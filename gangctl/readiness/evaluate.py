@@ -24,7 +24,7 @@ from gangctl.gang.plan import job_pods, level_of
 from gangctl.readiness import moments
 from gangctl.readiness.causes import PROMISES, find_broken_promises, find_causes
 from gangctl.readiness.facts import Snapshot
-from gangctl.readiness.membership import Group, members, plan_of, stages_to_come
+from gangctl.readiness.membership import Group, members, stages_to_come
 from gangctl.readiness.moments import Life, Traces, shows_readiness, traces
 from gangctl.readiness.reading import unix
 from gangctl.readiness.result import Counts, GangPhase, GroupReadiness, Readiness
@@ -351,7 +351,7 @@ def _whole(snapshot: Snapshot, found: _Found, free_at: int, memory: Readiness | 
         since=found.since,
         counts=sum((group.counts for group in groups), Counts()),
         groups=tuple(groups),
-        level=level_of(plan_of(snapshot)),
+        level=level_of(snapshot.assessment.plan),
         local_queue=jobset.queue,
         cluster_queue=snapshot.queue.cluster_queue if snapshot.queue is not None else "",
         cluster=snapshot.queue.cluster if snapshot.queue is not None else "",

@@ -14,11 +14,10 @@ from typing import Final
 
 from gangctl.api.jobset import JobSet, ReplicatedJob
 from gangctl.api.scheduling import NEWEST, Generation, Observed, Reference, Scheduled
-from gangctl.gang.config import read_config
 from gangctl.gang.desired import JobProgress, find_unlinked, job_pods_left
 from gangctl.gang.naming import Scope, family
-from gangctl.gang.plan import GangPlan, PlannedJob, make_plan, stored_stamps, ungrouped_jobs
-from gangctl.gang.validate import MAX_JOBS, check_jobs
+from gangctl.gang.plan import GangPlan, PlannedJob, ungrouped_jobs
+from gangctl.gang.validate import MAX_JOBS
 from gangctl.readiness.facts import PodFacts, Snapshot
 from gangctl.readiness.reading import unix
 
@@ -121,20 +120,9 @@ class Group:
         return tuple(pod for pod in self.pods if (pod.replicated_job, pod.job_index) not in self.unlinked)
 
 
-def plan_of(snapshot: Snapshot) -> GangPlan | None:
-    """The plan of its stamps, also of a JobSet that is being deleted; None for one that runs elsewhere."""
-    jobset = snapshot.jobset
-    if snapshot.assessment.plan is not None or not jobset.deleting or jobset.managed_elsewhere:
-        return snapshot.assessment.plan
-    stamps, _ = stored_stamps(snapshot.jobset)
-    if check_jobs(snapshot.jobset):
-        return None
-    return make_plan(snapshot.jobset, stamps, read_config(snapshot.jobset)[0])
-
-
 def members(snapshot: Snapshot) -> tuple[Group, ...]:
     """The groups of a JobSet in the order of its plan; one over all of it where there is no plan."""
-    plan = plan_of(snapshot)
+    plan = snapshot.assessment.plan
     drafts = _planned_drafts(plan) if plan is not None else _whole_draft(snapshot.jobset)
     roll = _Roll(snapshot.jobset, drafts)
     for job in snapshot.jobs:
@@ -176,9 +164,7 @@ class _Draft:
 
 
 def _planned_drafts(plan: GangPlan) -> list[_Draft]:
-    drafts = {
-        group.name: _Draft(group.name, group.template.name, None, group.template.min_count) for group in plan.groups
-    }
+    drafts = {group.name: _Draft(group.name, group.template.name, None, group.min_count) for group in plan.groups}
     stamps = {rj.name: stamp for rj, stamp in zip(plan.jobset.replicated_jobs, plan.stamps, strict=True)}
     for job in plan.jobs():
         stamp = stamps[job.replicated_job]

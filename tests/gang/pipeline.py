@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from gangctl.api.jobset import JobSet, read_jobset
 from gangctl.api.scheduling import NEWEST, Generation
 from gangctl.gang.admission import stamp_patch
-from gangctl.gang.desired import Assessment, assess
+from gangctl.gang.desired import Assessment, Desired, Lifecycle, assess
 from gangctl.gang.plan import GangPlan, make_plan
 from gangctl.gang.resolve import ClusterRules, Resolution, resolve
 from tests.gang.json_patch import apply
@@ -49,6 +51,13 @@ def stored(raw: dict[str, Any], generation: Generation = NEWEST) -> dict[str, An
 def assessed(raw: dict[str, Any], generation: Generation = NEWEST) -> Assessment:
     """What the controller makes of a stored JobSet."""
     return assess(read(raw), ClusterRules(generation))
+
+
+def wanted(plan: GangPlan, counts: Mapping[str, int] | None = None, **more: Any) -> Desired:
+    """What should exist by a plan, in which some groups, by name, have fewer pods that can still exist."""
+    numbers = counts or {}
+    groups = tuple(group._replace(min_count=numbers.get(group.name, group.min_count)) for group in plan.groups)
+    return Desired(Assessment(Lifecycle.PRESENT, plan), replace(plan, groups=groups), **more)
 
 
 def child_job(raw: dict[str, Any], position: int, index: int) -> dict[str, Any]:

@@ -113,7 +113,7 @@ def test_suspension_and_deletion_of_the_unganged() -> None:
     raw = jobset("js", rj("a"), suspend=True)
     assert assessed(raw) == Assessment(Lifecycle.RETIRED, None)
     raw["metadata"]["deletionTimestamp"] = "2026-09-01T00:00:00Z"
-    assert assessed(raw) == Assessment(Lifecycle.UNTOUCHED, None)
+    assert assessed(raw) == Assessment(Lifecycle.ENDING, None)
 
 
 def queued(*, queue: str = "q", suspend: bool = True, **status: str) -> Raw:
@@ -149,4 +149,4 @@ def test_a_finished_or_deleted_jobset_stays_so_with_any_queue(queues: bool | Non
     assert life(queued(terminalState="Completed"), queues=queues, early=True) is Lifecycle.RETIRED
     raw = queued()
     raw["metadata"]["deletionTimestamp"] = "2026-09-01T00:00:00Z"
-    assert life(raw, queues=queues, early=True) is Lifecycle.UNTOUCHED
+    assert life(raw, queues=queues, early=True) is Lifecycle.ENDING

@@ -13,11 +13,11 @@ from gangctl.api.scheduling import NEWEST, CompositePodGroup, CompositeTemplate,
 from gangctl.controllers.writer import min_count_patch
 from gangctl.gang.convert import Notation, convert
 from gangctl.gang.desired import JobProgress, assess, desire
-from gangctl.gang.diff import Create, Delete, Difference, SetMinCounts, diff, retire, with_composite
-from gangctl.gang.plan import GangPlan, build_objects, with_fewer
+from gangctl.gang.diff import Create, Delete, Difference, SetMinCounts, diff, retire
+from gangctl.gang.plan import GangPlan, build_objects
 from gangctl.gang.reasons import Reason
 from gangctl.gang.resolve import ClusterRules, resolve
-from tests.gang.pipeline import read, resolved, some_plan, stored
+from tests.gang.pipeline import read, resolved, some_plan, stored, wanted
 from tests.gang.store import Store
 from tests.jobsets import FIXTURE_UID, OPTIONS, jobset, rj
 from tests.rows import each
@@ -104,10 +104,9 @@ def test_a_cluster_that_has_lost_them_starts_each_gang_by_itself() -> None:
 
 
 def difference(plan: GangPlan, store: Store, groups: int | None = None) -> Difference:
-    existing = store.existing(plan)
-    targets = {group.name: group.template.min_count for group in plan.groups}
-    found = diff(plan, existing, targets, store.generation.capabilities)
-    return with_composite(found, plan, existing, len(plan.groups) if groups is None else groups, None)
+    if groups is not None:
+        plan = replace(plan, composite=parent(plan)._replace(min_group_count=groups))
+    return diff(wanted(plan), store.existing(plan), store.generation.capabilities)
 
 
 def full(plan: GangPlan) -> Store:
@@ -160,7 +159,9 @@ def test_a_group_that_has_finished_does_not_count() -> None:
         JobProgress("t", f"js-w-{i}", "js", FIXTURE_UID, "w", i, 0, 2 * done, done, False, group=plan.groups[i].name)
         for i, done in enumerate([True, False])
     ]
-    assert desire(assess(read(raw), ClusterRules()), jobs, NEWEST).group_count == 2
+    desired = desire(assess(read(raw), ClusterRules()), jobs, NEWEST)
+    assert desired.plan is not None
+    assert parent(desired.plan).min_group_count == 2
 
 
 def test_the_next_attempt_has_a_parent_of_its_own() -> None:
@@ -172,8 +173,8 @@ def test_the_next_attempt_has_a_parent_of_its_own() -> None:
     assert {group.parent for group in desired.spares} == {spare.name}
     store = full(desired.plan)
     later = replace(desired.plan, composite=spare)
-    found = with_composite(Difference(), later, store.existing(later), 3, None)
-    assert [(type(change), change.name) for change in found.changes] == [(Delete, now.name), (Create, spare.name)]
+    changes = difference(later, store).changes
+    assert [(type(change), change.name) for change in changes] == [(Delete, now.name), (Create, spare.name)]
 
 
 def test_a_job_that_is_restarted_alone_keeps_the_parent() -> None:
@@ -182,11 +183,6 @@ def test_a_job_that_is_restarted_alone_keeps_the_parent() -> None:
     assert desired.plan is not None
     assert desired.spare_composite is None
     assert {group.parent for group in desired.spares} == {parent(desired.plan).name}
-
-
-def test_fewer_groups_are_the_same_parent_otherwise() -> None:
-    composite = parent(some_plan(slices()))
-    assert with_fewer(composite, 2) == composite._replace(template=CompositeTemplate("all", 2))
 
 
 def test_spec_scheduling_has_a_policy_beside_its_entries() -> None:

@@ -12,10 +12,10 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from gangctl.api.scheduling import Generation
-from gangctl.gang.desired import JobProgress, pods_left, target_min_counts
+from gangctl.gang.desired import JobProgress, counted, pods_left
 from gangctl.gang.diff import Create, Delete, Difference, diff, retire
 from gangctl.gang.plan import GangPlan, build_objects
-from tests.gang.pipeline import GENERATIONS, planned
+from tests.gang.pipeline import GENERATIONS, planned, wanted
 from tests.gang.store import Store
 from tests.strategies import PROPERTY, gangs, resized
 
@@ -32,8 +32,7 @@ def some(raw: Raw, generation: Generation) -> GangPlan:
 
 
 def difference(plan: GangPlan, store: Store, targets: Mapping[str, int] | None = None) -> Difference:
-    wanted = target_min_counts(plan, []) if targets is None else targets
-    return diff(plan, store.existing(plan), wanted, store.generation.capabilities)
+    return diff(wanted(plan, targets), store.existing(plan), store.generation.capabilities)
 
 
 def converge(
@@ -188,9 +187,9 @@ def progresses(draw: st.DrawFn, plan: GangPlan) -> list[JobProgress]:
 def test_min_counts_follow_progress_between_one_and_the_full_gang(raw: Raw, data: st.DataObject) -> None:
     plan = some(raw, Generation.V1BETA1)
     whole = {group.name: group.template.min_count for group in plan.groups}
-    assert target_min_counts(plan, []) == whole
+    assert counted(plan, []) is plan
     jobs = data.draw(progresses(plan))
-    targets = target_min_counts(plan, jobs)
+    targets = {group.name: group.min_count for group in counted(plan, jobs).groups}
     assert targets.keys() == whole.keys()
     assert all(1 <= target <= whole[name] for name, target in targets.items())
 

@@ -11,13 +11,13 @@ from gangctl.api.scheduling import Generation
 from gangctl.api.scheduling_versions import ADAPTERS
 from gangctl.errors import ErrorKind
 from gangctl.gang.admission import reference_of_job
-from gangctl.gang.desired import Lifecycle, target_min_counts
+from gangctl.gang.desired import Lifecycle
 from gangctl.gang.diff import Delete, diff
 from gangctl.gang.naming import BASE_LENGTH, MAX_LENGTH, template_names
 from gangctl.gang.plan import pods_that_can_exist
 from gangctl.gang.reasons import Reason
 from gangctl.gang.resolve import ClusterRules, Resolution, resolve
-from tests.gang.pipeline import GENERATIONS, assessed, child_job, planned, read, resolved, some_plan, stored
+from tests.gang.pipeline import GENERATIONS, assessed, child_job, planned, read, resolved, some_plan, stored, wanted
 from tests.gang.store import Store
 from tests.jobsets import FIXTURE_UID, jobset, rj
 from tests.rows import each
@@ -69,8 +69,7 @@ def test_e04_no_parallelism_no_group_and_no_template_later() -> None:
         some_plan(jobset("js", rj("a", 1, 2, 2, mode="Gang"), rj("b", 1, 2, 2, mode="Gang"))),
     )
     store = Store(Generation.V1BETA1, [ADAPTERS[Generation.V1BETA1].workload(before.workload)])
-    targets = target_min_counts(after, [])
-    (change,) = diff(after, store.existing(after), targets, Generation.V1BETA1.capabilities).changes
+    (change,) = diff(wanted(after), store.existing(after), Generation.V1BETA1.capabilities).changes
     assert isinstance(change, Delete)
     assert change.kind == "Workload"
 

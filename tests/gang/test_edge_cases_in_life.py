@@ -19,11 +19,11 @@ from gangctl.api.meta import GANG_MODE, GANG_OPTIONS
 from gangctl.api.scheduling import Generation
 from gangctl.errors import ErrorKind
 from gangctl.gang.admission import check_update
-from gangctl.gang.desired import JobProgress, Lifecycle, target_min_counts
-from gangctl.gang.diff import Create, Difference, SetMinCounts, diff, retire
+from gangctl.gang.desired import JobProgress, Lifecycle, counted, desire
+from gangctl.gang.diff import Create, Delete, Difference, SetMinCounts, diff, retire
 from gangctl.gang.plan import GangPlan, build_objects
 from gangctl.gang.reasons import Reason
-from tests.gang.pipeline import GENERATIONS, assessed, read, resolved, some_plan, stored
+from tests.gang.pipeline import GENERATIONS, assessed, read, resolved, some_plan, stored, wanted
 from tests.gang.store import Store
 from tests.jobsets import jobset, rj
 from tests.rows import each
@@ -38,7 +38,7 @@ def running(plan: GangPlan, generation: Generation = Generation.V1BETA1) -> Stor
 
 
 def difference(plan: GangPlan, store: Store, *jobs: JobProgress) -> Difference:
-    return diff(plan, store.existing(plan), target_min_counts(plan, jobs), store.generation.capabilities)
+    return diff(wanted(counted(plan, jobs)), store.existing(plan), store.generation.capabilities)
 
 
 def progress(plan: GangPlan, index: int, succeeded: int, *, complete: bool = False) -> JobProgress:
@@ -67,7 +67,14 @@ def test_e12_the_tail_of_a_gang() -> None:
 @each("generation", FIXED)
 def test_e12_the_tail_where_min_count_is_immutable(generation: Generation) -> None:
     plan = some_plan(GANG, generation)
-    assert difference(plan, running(plan, generation), progress(plan, 1, 3)) == Difference()
+    """While pods name the group: without them it is replaced."""
+    desired = desire(assessed(stored(GANG), generation), [progress(plan, 1, 3)], generation)
+    seen = running(plan, generation).existing(plan)
+    (group,) = plan.groups
+    named = frozenset({group.name, f"{plan.workload.name}/w/0"})
+    assert diff(replace(desired, named=named), seen, generation.capabilities) == Difference()
+    kind = "PodGroup" if generation.capabilities.pod_groups else "Workload"
+    assert [(type(c), c.kind) for c in diff(desired, seen, generation.capabilities).changes] == [(Delete, kind)]
 
 
 def test_e13_a_workload_that_another_controller_made_for_the_jobset() -> None:
@@ -126,7 +133,7 @@ def test_e24_a_jobset_that_is_being_deleted() -> None:
     raw = stored(GANG)
     raw["metadata"]["deletionTimestamp"] = "2026-09-01T00:00:00Z"
     seen = assessed(raw)
-    assert (seen.lifecycle, seen.plan, seen.notices) == (Lifecycle.UNTOUCHED, None, ())
+    assert (seen.lifecycle, seen.plan is None, seen.notices) == (Lifecycle.ENDING, False, ())
     raw["metadata"]["annotations"] = {GANG_MODE: "Gang"}
     assert check_update(read(stored(GANG)), read(raw), Generation.V1BETA1) == ()
 
@@ -201,15 +208,16 @@ def test_e39_own_pod_group_edited_or_deleted() -> None:
     store.set_min_counts("PodGroup", group.name, [(0, 3)])
     assert min_count_writes(difference(plan, store)) == [("PodGroup", 3, 8)]
     del store.objects["PodGroup", group.name]
-    assert difference(plan, store).changes == (Create("PodGroup", group, again=True),)
+    assert difference(plan, store).changes == (Create("PodGroup", group),)
 
 
 @each("generation", FIXED)
-def test_e39_drift_that_cannot_be_undone_is_reported(generation: Generation) -> None:
+def test_e39_drift_of_an_immutable_min_count_is_repaired_with_a_new_object(generation: Generation) -> None:
     plan = some_plan(GANG, generation)
     store = running(plan, generation)
     store.set_min_counts("Workload", plan.workload.name, [(0, 3)])
-    assert difference(plan, store) == Difference(frozen=(("Workload", plan.workload.name, 3, 8),))
+    (change,) = difference(plan, store).changes
+    assert (type(change), change.kind) == (Delete, "Workload")
 
 
 @each("generation", GENERATIONS)

@@ -12,8 +12,8 @@ from gangctl.api.meta import GANGS
 from gangctl.api.scheduling import Claim, Generation, PodGroup, Template
 from gangctl.gang.admission import check_update, reference_of_job
 from gangctl.gang.convert import Notation, convert
-from gangctl.gang.desired import JobProgress, spare_groups, target_min_counts
-from gangctl.gang.plan import build_objects, replicated_job_pods
+from gangctl.gang.desired import JobProgress, counted, spare_groups
+from gangctl.gang.plan import GangPlan, build_objects, replicated_job_pods
 from tests.gang.pipeline import assessed, child_job, read, resolved, some_plan, stored
 from tests.jobsets import FIXTURE_UID, MODE, OPTIONS, jobset, rj
 from tests.rows import each
@@ -154,12 +154,16 @@ def job(name: str, index: int, *, succeeded: int = 0) -> JobProgress:
     return JobProgress("t", f"js-{name}-{index}", "js", FIXTURE_UID, name, index, 0, succeeded, False, False)
 
 
+def numbers(plan: GangPlan, *jobs: JobProgress) -> dict[str, int]:
+    return {group.name: group.min_count for group in counted(plan, jobs).groups}
+
+
 def test_min_count_stays_until_fewer_pods_are_left() -> None:
     plan = some_plan(grouped(TWO[0]))
     (group,) = plan.groups
-    assert target_min_counts(plan, []) == {group.name: 3}
-    assert target_min_counts(plan, [job("workers", 0, succeeded=2)]) == {group.name: 3}
-    assert target_min_counts(plan, [job("workers", 0, succeeded=2), job("workers", 1, succeeded=1)]) == {group.name: 2}
+    assert numbers(plan) == {group.name: 3}
+    assert numbers(plan, job("workers", 0, succeeded=2)) == {group.name: 3}
+    assert numbers(plan, job("workers", 0, succeeded=2), job("workers", 1, succeeded=1)) == {group.name: 2}
 
 
 def test_a_restart_has_the_min_count_again() -> None:
@@ -167,7 +171,7 @@ def test_a_restart_has_the_min_count_again() -> None:
     raw["spec"]["failurePolicy"] = {"maxRestarts": 1}
     plan = assessed(raw).plan
     assert plan is not None
-    assert [spare.template.min_count for spare in spare_groups(plan)] == [3]
+    assert [spare.min_count for spare in spare_groups(plan)] == [3]
 
 
 def test_the_list_cannot_change() -> None:

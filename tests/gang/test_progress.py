@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from gangctl.gang.desired import JobProgress, pods_left, target_min_counts
+from gangctl.gang.desired import JobProgress, counted, pods_left
 from gangctl.gang.plan import GangPlan
 from tests.gang.pipeline import some_plan
 from tests.jobsets import jobset, rj
@@ -45,8 +45,10 @@ def test_an_indexed_job(parallelism: int, completions: int, succeeded: int, pods
 
 
 def test_a_work_queue_starts_nothing_after_the_first_success() -> None:
+    """It keeps the pods that it has: one that failed before has its replacement, one that fails later has none."""
     plan = plan_of(rj("w", 1, 5, None, mode="Gang", non_indexed=True))
-    assert [left(plan, job("w", 0, done)) for done in (0, 1, 4, 5)] == [[5], [4], [1], [0]]
+    states = [(0, 0), (0, 4), (1, 4), (1, 3), (4, 1), (5, 0)]
+    assert [left(plan, job("w", 0, done, unfinished=pods)) for done, pods in states] == [[5], [5], [4], [3], [1], [0]]
 
 
 def test_a_complete_job_has_no_pods_left() -> None:
@@ -78,4 +80,4 @@ def test_a_group_sums_over_its_own_jobs() -> None:
 
 def test_a_finished_gang_keeps_the_smallest_min_count() -> None:
     plan = plan_of(rj("w", 1, 4, 4, mode="Gang"))
-    assert list(target_min_counts(plan, [job("w", 0, 4, complete=True)]).values()) == [1]
+    assert [group.min_count for group in counted(plan, [job("w", 0, 4, complete=True)]).groups] == [1]

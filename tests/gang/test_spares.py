@@ -9,11 +9,11 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from gangctl.api.scheduling import Generation, Scheduled
-from gangctl.gang.desired import assess, desire, spare_groups, target_min_counts
-from gangctl.gang.diff import Create, Delete, Difference, Existing, SetMinCounts, diff
+from gangctl.gang.desired import assess, desire, spare_groups
+from gangctl.gang.diff import Create, Delete, Difference, Existing, SetMinCounts, diff, is_routine
 from gangctl.gang.plan import GangPlan, build_objects, make_plan
 from gangctl.gang.resolve import ClusterRules
-from tests.gang.pipeline import planned, read, resolved, some_plan, stored
+from tests.gang.pipeline import planned, read, resolved, some_plan, stored, wanted
 from tests.gang.store import Store
 from tests.jobsets import FIXTURE_UID, jobset, rj
 from tests.rows import each
@@ -76,8 +76,7 @@ RAW = stored(jobset("js", rj("a", 1, 4, 4, mode="Gang"), rj("b", 1, 2, 2, mode="
 
 
 def difference(plan: GangPlan, existing: Existing, **targets: int) -> Difference:
-    wanted = {**target_min_counts(plan, []), **targets}
-    return diff(plan, existing, wanted, Generation.V1BETA1.capabilities, spare_groups(plan))
+    return diff(wanted(plan, targets, spares=spare_groups(plan)), existing, Generation.V1BETA1.capabilities)
 
 
 def existing(plan: GangPlan, *, scheduled: bool | None = True) -> Existing:
@@ -89,7 +88,7 @@ def existing(plan: GangPlan, *, scheduled: bool | None = True) -> Existing:
 
 def with_spares(plan: GangPlan) -> Existing:
     store = Store(Generation.V1BETA1, build_objects(plan, Generation.V1BETA1))
-    for change in difference(plan, existing(plan)).changes:
+    for change in difference(plan, existing(plan)).spares:
         store.apply(change, plan.uid)
     return store.existing(plan)
 
@@ -102,9 +101,8 @@ def test_spares_are_created_once_a_gang_was_scheduled(scheduled: bool | None) ->
 
 def test_once_a_gang_was_scheduled_those_of_all_are_created_last() -> None:
     plan = some_plan(RAW)
-    assert difference(plan, existing(plan)).changes == tuple(
-        Create("PodGroup", group, spare=True) for group in spare_groups(plan)
-    )
+    creates = tuple(Create("PodGroup", group) for group in spare_groups(plan))
+    assert difference(plan, existing(plan)) == Difference(spares=creates)
     assert difference(plan, with_spares(plan)) == Difference()
 
 
@@ -120,7 +118,7 @@ def test_spares_follow_a_resize_without_an_event() -> None:
     plan = some_plan(wider)
     a, b = (group.name for group in spare_groups(plan))
     changes = {change.name: change for change in difference(plan, found).changes if isinstance(change, SetMinCounts)}
-    assert [(changes[name].counts[0][2:], changes[name].progress) for name in (a, b)] == [
+    assert [(changes[name].counts[0][2:], is_routine(plan, changes[name])) for name in (a, b)] == [
         ((4, 6), True),
         ((2, 1), True),
     ]
@@ -133,7 +131,8 @@ def test_after_the_restart_they_are_the_gang_and_those_before_them_go() -> None:
     found = with_spares(plan)
     restarted = some_plan({**RAW, "status": {"restarts": 1, "restartsCountTowardsMax": 1}})
     changes = difference(restarted, found).changes
-    assert changes == tuple(Delete("PodGroup", found.groups[g.name], progress=True) for g in plan.groups)
+    assert changes == tuple(Delete("PodGroup", found.groups[g.name]) for g in plan.groups)
+    assert all(is_routine(restarted, change) for change in changes)
 
 
 def test_one_of_another_owner_is_not_changed() -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from gangctl.api.scheduling import Generation
-from gangctl.gang.desired import JobProgress, find_unlinked, is_linked, target_min_counts, unlinked_notices, without
+from gangctl.gang.desired import JobProgress, counted, find_unlinked, is_linked, unlinked_notices
 from gangctl.gang.plan import GangPlan
 from gangctl.gang.reasons import Reason
 from tests.gang.pipeline import GENERATIONS, read, some_plan, stored
@@ -33,7 +33,7 @@ def member(plan: GangPlan, generation: Generation, name: str, index: int, **chan
 
 
 def sizes(plan: GangPlan) -> list[int]:
-    return [group.template.min_count for group in plan.groups]
+    return [group.min_count for group in plan.groups]
 
 
 @each("generation", GENERATIONS)
@@ -41,7 +41,7 @@ def test_a_job_with_the_reference_of_its_time_is_in_its_gang(generation: Generat
     plan = some_plan(SHARED, generation)
     jobs = [member(plan, generation, "a", 0)]
     assert find_unlinked(plan, jobs, generation) == ()
-    assert without(plan, ()) is plan
+    assert counted(plan, jobs) is plan
 
 
 @each("group", ["", "js-workload/jobset/", "somebody-s"])
@@ -51,10 +51,10 @@ def test_no_gang_waits_for_jobs_whose_pods_name_no_group_or_another(group: str) 
     own = member(plan, V1ALPHA2, "b", 0)
     unlinked = find_unlinked(plan, [job("a", 0, group), own], V1ALPHA2)
     assert [each.name for each in unlinked] == ["js-a-0"]
-    lean = without(plan, unlinked)
+    lean = counted(plan, [], unlinked)
     assert (sizes(plan), sizes(lean)) == ([10], [6])
     assert [reference is None for reference in (each.reference for each in lean.jobs())] == [True, False, False]
-    assert list(target_min_counts(lean, [replace(own, succeeded=1)]).values()) == [5]
+    assert sizes(counted(plan, [replace(own, succeeded=1)], unlinked)) == [5]
     assert lean.workload == plan.workload
 
 
@@ -79,9 +79,9 @@ def test_one_job_alone_gives_the_same_answer_as_all(raw: dict[str, Any], generat
 
 def test_a_group_of_unlinked_only_is_left_out() -> None:
     plan = some_plan(APART, V1ALPHA2)
-    lean = without(plan, find_unlinked(plan, [job("w", 0)], V1ALPHA2))
+    lean = counted(plan, [], find_unlinked(plan, [job("w", 0)], V1ALPHA2))
     assert lean.groups == plan.groups[1:]
-    nothing = without(plan, find_unlinked(plan, [job("w", 0), job("w", 1)], V1ALPHA2))
+    nothing = counted(plan, [], find_unlinked(plan, [job("w", 0), job("w", 1)], V1ALPHA2))
     assert nothing.groups == ()
 
 

@@ -414,7 +414,6 @@ def test_any_malformed_pods_are_read(value: Any) -> None:
         reader = PodReader(client)
         a_jobset: JobSet = project_jobset(stored("a"))
         await reader.any_unfinished(a_jobset)
-        await reader.unscheduled(a_jobset)
 
     asyncio.run(asked(play))
 

@@ -8,7 +8,7 @@ observed: if Kueue evicts in the same moment, the API server rejects the write, 
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final, Protocol
@@ -23,7 +23,7 @@ from gangctl.controllers.checks.activity import Checks
 from gangctl.controllers.queues.kinds import QUEUED_WORKLOADS
 from gangctl.controllers.reporter import RecordEvent
 from gangctl.errors import ConflictError, NotFoundError, plural
-from gangctl.gang.desired import Lifecycle, assess, desire
+from gangctl.gang.desired import Desired, Lifecycle, assess, desire
 from gangctl.gang.diff import Create, Existing, diff
 from gangctl.gang.plan import GangPlan
 from gangctl.gang.reasons import Notice, Reason
@@ -91,7 +91,7 @@ class Statuses:
             return Status(Progress.NOTHING_TO_DO, "The JobSet has no gang.")
         if state.generation is None:
             return Status(Progress.UNDER_WAY, f"No gang can be made: {state.reason}.")
-        return self._of_plan(desired.plan, desired.min_counts, state.generation)
+        return self._of_plan(desired, desired.plan, state.generation)
 
     async def of(self, jobset: JobSet) -> Status:
         """The same, and whether policies deny it now. Raises ApiError."""
@@ -102,11 +102,11 @@ class Statuses:
         verdict = merge(await self._policies.evaluate(raw) or ())
         return standing if verdict.allowed else Status(Progress.DENIED, show(verdict.denials[0]))
 
-    def _of_plan(self, plan: GangPlan, min_counts: Mapping[str, int], generation: Generation) -> Status:
+    def _of_plan(self, desired: Desired, plan: GangPlan, generation: Generation) -> Status:
         workload = self._caches.scheduling("Workload", plan.jobset.namespace, plan.workload.name)
         names = [group.name for group in plan.groups]
         existing = Existing(workload, self._caches.groups_of(plan.jobset.namespace, plan.uid, names))
-        difference = diff(plan, existing, min_counts, generation.capabilities)
+        difference = diff(desired, existing, generation.capabilities)
         if difference.conflicts:
             kind, name = difference.conflicts[0]
             return Status(Progress.UNDER_WAY, f"{kind} {name} exists and has another owner.")

@@ -229,14 +229,14 @@ def _tail(context: Context, found: list[tuple[Group, int]], since: int, *, mutab
     waiting = [pod for each, _ in found for pod in each.bound if not pod.node]
     if mutable:
         remedy = (
-            "gangctl's controller lowers minCount within a second: see whether it runs and has a leader; this command "
-            "does it by hand"
+            "gangctl's controller lowers minCount, at the latest ten minutes after a change it missed: see whether "
+            "it runs and has a leader; this command does it by hand"
         )
         command = context.suggest(Command.LOWER_MIN_COUNT, name=group.name, count=max(1, possible))
     else:
         remedy = (
-            "minCount cannot change on this Kubernetes (it can from 1.37 on): let the JobSet restart or create it "
-            "again, from a checkpoint if it has one; failurePolicy with restartStrategy BlockingRecreate does it whole"
+            "minCount cannot change on this Kubernetes (it can from 1.37 on): suspend the JobSet, and resume it once "
+            "its pods have ended, which replaces its groups; pods begin again, from a checkpoint if they have one"
         )
         command = context.suggest(Command.JOBSET_STATUS)
     return context.cause(
