@@ -282,8 +282,6 @@ class ApiState:
     """With a generation: why a newer one that is served is not used."""
     policies: bool = False
     """MutatingAdmissionPolicies are served, as v1."""
-    by_policy: bool = False
-    """One of them writes the reference into the Jobs of gangs: no webhook is needed."""
     lacks: frozenset[Feature] = frozenset()
     """What the generation can express and this cluster does not, because of feature gates."""
 

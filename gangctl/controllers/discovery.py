@@ -26,11 +26,9 @@ from gangctl.gang.generation import (
     dropped_options,
     evaluate_proof,
     evaluate_unreadable,
-    names_its_group,
     pick_generation,
     proof_job,
     proof_workload,
-    stamped_proof_job,
 )
 
 CONFIRM_SECONDS: Final = 2.0
@@ -84,7 +82,7 @@ async def find_dropped(client: Client, generation: Generation, namespace: str) -
 
 
 async def discover(client: Client, own_namespace: str) -> ApiState:
-    """Discover the generation, and prove by dry runs that pods keep their reference, and who writes it.
+    """Discover the generation, and prove by a dry run that pods keep their reference.
 
     Raises :class:`ApiError` when the server does not answer. A refused proof counts as no proof.
     """
@@ -100,26 +98,9 @@ async def discover(client: Client, own_namespace: str) -> ApiState:
         return ApiState(None, reason)
     if proved.generation is None:
         return proved
-    state = replace(
-        proved, reason=picked.reason, lacks=picked.lacks | await find_dropped(client, proved.generation, own_namespace)
-    )
-    if (
-        state.generation is None
-        or not state.generation.capabilities.pod_groups
-        or not await client.discovery.serves(MUTATING_ADMISSION_POLICIES)
-    ):
-        return state
-    return replace(state, policies=True, by_policy=await _written(client, own_namespace))
-
-
-async def _written(client: Client, own_namespace: str) -> bool:
-    """Whether the API server writes the reference into the Jobs of gangs."""
-    job = stamped_proof_job(own_namespace)
-    try:
-        return names_its_group(await client.create(JOBS, job, own_namespace, dry_run=True))
-    except (ForbiddenError, InvalidError) as refused:
-        log.warning("the policy for the Jobs of gangs refused one", error=str(refused))
-        return False
+    policies = proved.generation.capabilities.pod_groups and await client.discovery.serves(MUTATING_ADMISSION_POLICIES)
+    lacks = picked.lacks | await find_dropped(client, proved.generation, own_namespace)
+    return replace(proved, reason=picked.reason, policies=policies, lacks=lacks)
 
 
 async def _unreadable(client: Client, generation: Generation) -> ApiState | None:
@@ -149,8 +130,7 @@ class DiscoveryLoop(Polling):
     ) -> None:
         """Check every ``period_seconds``, and at once when :meth:`trigger` is called.
 
-        When gang scheduling, or the policy that writes references, has disappeared, report it only after a second
-        check, ``confirm_seconds`` later.
+        When gang scheduling has disappeared, report it only after a second check, ``confirm_seconds`` later.
         """
         super().__init__("gang scheduling", period_seconds)
         self._client = client
@@ -163,13 +143,12 @@ class DiscoveryLoop(Polling):
 
     async def _check(self) -> bool:
         await self._settle(await self._discover())
-        # An API server takes a moment to notice a policy.
-        return self.state.by_policy or not self.state.policies
+        return True
 
     async def _discover(self) -> ApiState:
         found = await discover(self._client, self._own_namespace)
         lost = found.lacks - self.state.lacks if self.settled.is_set() else frozenset()
-        if lost or (self.state.available and not found.available) or (self.state.by_policy and not found.by_policy):
+        if lost or (self.state.available and not found.available):
             await asyncio.sleep(self._confirm_seconds)
             found = await discover(self._client, self._own_namespace)
         return found
@@ -182,8 +161,7 @@ class DiscoveryLoop(Polling):
         else:
             if found.reason:
                 log.warning("a newer gang scheduling API is not used", reason=found.reason)
-            references = "policy" if found.by_policy else "webhook"
-            log.info("gang scheduling API found", generation=found.generation.api_version, references=references)
+            log.info("gang scheduling API found", generation=found.generation.api_version)
         self.state = found
         await self._on_change(found)
         self.settled.set()

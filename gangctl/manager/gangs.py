@@ -201,7 +201,7 @@ class GangPart:
         self._gang_metrics.found(state)
         for found in self._on_state:
             found(state)
-        # A change of the writer of references does not change the objects.
+        # Whether policies are served does not change the objects.
         if self.discovery.settled.is_set() and (state.generation, state.composite) == self._followed:
             return
         self._followed = state.generation, state.composite

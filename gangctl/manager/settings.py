@@ -62,10 +62,12 @@ class ControllerSettings(BaseModel):
     webhook_failure_policy: Literal["Fail", "Ignore"] = Field(
         default="Fail",
         description="While no gangctl answers, refuse JobSets that ask for a gang (Fail), or let them run without one "
-        "(Ignore). Jobs of a gang that exists wait for gangctl either way: half of it would wait for the other half.",
+        "(Ignore). Gangs that exist do not depend on it.",
     )
     unregister_on_exit: bool = Field(
-        default=False, description="Delete the webhook configurations at the end; not with leader-elect."
+        default=False,
+        description="Delete the webhook configurations for JobSets and policies at the end, not what names the groups of "
+        "Jobs, which gangs that exist need; not with leader-elect.",
     )
     cert_dir: str | None = Field(
         default=None, description="Directory with tls.crt, tls.key and ca.crt instead of an own certificate authority."
@@ -280,8 +282,6 @@ class ControllerSettings(BaseModel):
             sorted(excluded),
             selector,
             failure_policy=self.webhook_failure_policy,
-            # A pod without its reference does not count, and the rest of its gang would wait for it permanently.
-            jobs_failure_policy="Fail",
             timeout_seconds=self.webhook_timeout,
         )
 

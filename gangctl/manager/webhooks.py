@@ -14,7 +14,6 @@ import structlog
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 from gangctl.api.meta import MANAGER
-from gangctl.api.scheduling import ApiState
 from gangctl.client.client import Client
 from gangctl.client.pacing import Backoff
 from gangctl.errors import ApiError, ConfigError
@@ -34,11 +33,9 @@ from gangctl.runtime.probes import self_check
 from gangctl.runtime.server import Listener, Refusal, WebhookServer
 from gangctl.runtime.tls import ServerTls, expires
 from gangctl.webhooks.configurations import (
-    JOBS_NAME,
     MUTATE_DEFAULTS,
     Demand,
     build_configurations,
-    build_job_webhooks,
     build_policy_configurations,
 )
 from gangctl.webhooks.gangs import GangAdmission, QueueView
@@ -80,8 +77,6 @@ def _rotation(settings: ControllerSettings) -> Rotation:
 
 RETRY_SECONDS: Final = 2.0
 WITHDRAWAL_SECONDS: Final = 30.0
-EVERYWHERE_SECONDS: Final = 30.0
-"""From when the policy for Jobs is seen in effect until every API server has it: only one was asked."""
 
 _FOR_POLICIES: Final = {
     "manage": Registration.MANAGE,
@@ -114,18 +109,17 @@ class WebhookPart:
         client_ca = settings.webhook_client_ca
         self._clients = ClientAuthorities(Path(client_ca)) if client_ca is not None else None
         self._configuration = settings.webhooks(own_namespace)
-        self._job_policy = build_job_policy(self._configuration, own_namespace)
+        self._job_policy = build_job_policy(self._configuration)
         self._gangs = gangs
-        self._everywhere: float | None = None
         self._registrar = Registrar(
             client,
             self._wanted,
             mode=Registration(settings.webhook_registration),
             refresh=self._refreshed,
             may_write=may_write,
-            wrote=gangs.discovery.trigger,
         )
-        gangs.on_state(self._found)
+        # An API server may begin to serve policies, or stop.
+        gangs.on_state(lambda _: self._registrar.wake())
         self._policy_registrar = Registrar(
             client,
             self._wanted_for_policies,
@@ -153,16 +147,7 @@ class WebhookPart:
             return "not listening yet"
         if not self._server.listening:
             return "not listening any more"
-        return self._unregistered() or await self_check(self._server.address, self._serving)
-
-    def _unregistered(self) -> str | None:
-        problem = self._registrar.problem()
-        if problem is None or self._settings.webhook_registration != "ca-only" or JOBS_NAME not in problem:
-            return problem
-        return (
-            f"{problem}, and no policy names the groups of Jobs: apply manifests/base, where the API server goes by no "
-            "MutatingAdmissionPolicies with manifests/job-webhook (docs/install.md)"
-        )
+        return self._registrar.problem() or await self_check(self._server.address, self._serving)
 
     def policies_unready(self) -> str | None:
         """Why policies are not registered at the start; None once they were.
@@ -215,7 +200,7 @@ class WebhookPart:
             else:
                 kept = self._register(self._policies.synced, self._policy_registrar, self._wanted_for_policies)
                 group.create_task(kept, name="policy-registrations")
-            await self._register(ready, self._registrar, self._for_jobsets)
+            await self._register(ready, self._registrar, self._for_gangs)
 
     async def _register(self, ready: Callable[[], Awaitable[object]], registrar: Registrar, wanted: Wanted) -> None:
         """Register once ``ready``, and maintain it until cancelled."""
@@ -258,35 +243,16 @@ class WebhookPart:
     async def _refreshed(self) -> bytes:
         return (await self._source.load()).authorities
 
-    def _for_jobsets(self, authorities: bytes) -> list[dict[str, Any]]:
+    def _for_gangs(self, authorities: bytes) -> list[dict[str, Any]]:
         return build_configurations(self._configuration, authorities)
 
     def _wanted(self, authorities: bytes) -> list[dict[str, Any]]:
-        """The objects that send JobSets and Jobs to gangctl, or the latter to the API server's own policy.
+        """The objects by which JobSets and Jobs reach gangctl, or Jobs the API server's own policy.
 
-        The one that names the groups of Jobs comes first: a failed write ends the registration, and no gang may be
-        promised before. Where manifests made all of them, an existing webhook for Jobs beside the policy is kept
-        working.
+        The policy comes first: a failed write ends the registration, and no gang may be promised before.
         """
-        state, managed = self._gangs.state, self._settings.webhook_registration == "manage"
-        for_jobs = list(self._job_policy) if managed and state.policies else []
-        if not (managed and state.by_policy) or self._noticed_everywhere():
-            needed = not state.by_policy and (managed or state.available)
-            for_jobs.append(build_job_webhooks(self._configuration, authorities, needed=needed))
-        return [*for_jobs, *self._for_jobsets(authorities)]
-
-    def _noticed_everywhere(self) -> bool:
-        return self._everywhere is not None and asyncio.get_running_loop().time() >= self._everywhere
-
-    def _found(self, state: ApiState) -> None:
-        """Check the registration again: the writer of Jobs' references may have changed."""
-        loop = asyncio.get_running_loop()
-        if not state.by_policy:
-            self._everywhere = None
-        elif self._everywhere is None:
-            self._everywhere = loop.time() + EVERYWHERE_SECONDS
-            loop.call_at(self._everywhere, self._registrar.wake)
-        self._registrar.wake()
+        managed = self._settings.webhook_registration == "manage" and self._gangs.state.policies
+        return [*(self._job_policy if managed else ()), *self._for_gangs(authorities)]
 
     def _wanted_for_policies(self, authorities: bytes) -> list[dict[str, Any]]:
         demand = Demand() if self._policies is None else self._policies.demand()
@@ -303,9 +269,9 @@ class WebhookPart:
     async def _unregister(self) -> None:
         try:
             await self._policy_registrar.unregister(self._wanted_for_policies(b""))
-            # The policy last: JobSets that are created meanwhile get no stamp.
-            jobs = build_job_webhooks(self._configuration, b"")
-            await self._registrar.unregister([*self._for_jobsets(b""), jobs, *self._job_policy])
+            # What names the groups of Jobs stays: the gangs that exist restart, and a Job without its group would tear one.
+            _, *for_jobsets = self._for_gangs(b"")
+            await self._registrar.unregister(for_jobsets)
         except ApiError as error:
             log.warning("webhooks stay registered", error=str(error))
 

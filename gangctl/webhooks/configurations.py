@@ -1,9 +1,12 @@
 """The webhook configurations that gangctl wants, as data.
 
 Their names sort before JobSet's and Kueue's, because webhooks are called in that order. matchConditions keep every
-request that is not about a gang inside the API server: a cluster without opted-in JobSets never waits for gangctl,
-whatever its state. A matching request is refused while gangctl is down (``failurePolicy: Fail``), because a missed one
-would start half a gang.
+request that gangctl does not decide inside the API server: a cluster without opted-in JobSets never waits for gangctl,
+and neither does a gang that exists, unless an update changes what its gang was made from. A matching request is refused
+while gangctl is down (``failurePolicy: Fail``), because a missed one would start half a gang.
+
+The webhook for Jobs is called only for a Job of a gang that names no group. The API server calls mutating webhooks after
+its MutatingAdmissionPolicies, so that this is never the case while the policy of :mod:`.jobpolicy` is in effect.
 
 Those for policies follow the needs of the policies. No policy, no webhook: a cluster without GangPolicies never waits
 for gangctl here. An operation of some policy with failurePolicy Fail is sent to the entry that fails with gangctl, one
@@ -19,11 +22,23 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
-from gangctl.api.meta import GANG_REF, JOBSET_NAME, MANAGER, PREFIX, SKIP_LABEL, WRITTEN
+from gangctl.api.meta import (
+    EXCLUSIVE_TOPOLOGY,
+    GANG_MODE,
+    GANG_OPTIONS,
+    GANG_REF,
+    GANGS,
+    JOBSET_NAME,
+    MANAGER,
+    NODE_SELECTOR_STRATEGY,
+    PREFIX,
+    SKIP_LABEL,
+    WRITTEN,
+)
 
 NAME: Final = "gangctl-gangs"
 JOBS_NAME: Final = "gangctl-jobs"
-"""The configuration for Jobs: needed where the API server does not name their groups (:mod:`.jobpolicy`)."""
+"""The configuration for Jobs. It is not in the other one, because it stays where gangctl unregisters itself."""
 
 KINDS: Final = ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration")
 
@@ -57,21 +72,64 @@ def _about_gangs(name: str) -> str:
 def _reference(name: str) -> str:
     """CEL: the Job ``name`` has a reference in its pod template."""
     pod = f"{name}.spec.template.spec"
-    return f"has({pod}.schedulingGroup) || has({pod}.workloadRef)"
+    return f"(has({pod}.schedulingGroup) || has({pod}.workloadRef))"
+
+
+_PLACEMENT: Final = (EXCLUSIVE_TOPOLOGY, NODE_SELECTOR_STRATEGY)
+_JOB: Final = "r.?template.spec"
+
+
+def _listed(*paths: str) -> str:
+    return f"[{', '.join(paths)}]"
+
+
+def _annotations(metadata: str, *keys: str) -> tuple[str, ...]:
+    return tuple(f"{metadata}.annotations[?'{key}']" for key in keys)
+
+
+def _of_jobset(name: str) -> str:
+    """CEL: fields of the JobSet ``name`` that :func:`gangctl.gang.admission.check_update` compares, but for the next."""
+    notes = _annotations(f"{name}.?metadata", GANG_MODE, GANG_OPTIONS, GANGS, *_PLACEMENT)
+    return _listed(f"{name}.?spec.gangConfig", *notes)
+
+
+def _of_replicated_jobs(name: str) -> str:
+    """CEL: those of its ReplicatedJobs, and the stamps that ``restamp_patch`` restores."""
+    fields = _listed(
+        *("r.?name", "r.?replicas", "r.?gangConfig"),
+        *_annotations("r.?template.metadata", GANG_MODE, GANG_REF, *_PLACEMENT),
+        *(f"{_JOB}.parallelism", f"{_JOB}.completions", f"{_JOB}.template.spec.priorityClassName"),
+    )
+    return f"{name}.?spec.replicatedJobs.orValue([]).map(r, {fields})"
 
 
 JOBSET_CONDITION: Final = {
     "name": "about-gangs",
     "expression": f"{_about_gangs('object')} || (request.operation == 'UPDATE' && ({_about_gangs('oldObject')}))",
 }
-STAMPED_CONDITION: Final = {
-    "name": "stamped",
-    "expression": f"has(object.metadata.annotations) && '{GANG_REF}' in object.metadata.annotations",
+UPDATE_CONDITION: Final = {
+    # Of an update without such a change, the answer is to allow it: suspend and resume, labels, finalizers, what Kueue
+    # writes into pod templates. Those must not wait for gangctl.
+    "name": "new-or-changes-its-gang",
+    "expression": "request.operation != 'UPDATE' || "
+    + " || ".join(f"{part('object')} != {part('oldObject')}" for part in (_of_jobset, _of_replicated_jobs)),
 }
-LOST_CONDITION: Final = {
-    "name": "lost-its-reference",
-    "expression": f"({_reference('oldObject')}) && !({_reference('object')})",
+NOT_DELETED_CONDITION: Final = {
+    # oldObject, because it is there for an UPDATE and for a DELETE. No request can set or remove the timestamp.
+    "name": "not-being-deleted",
+    "expression": "request.operation == 'CREATE' || !has(oldObject.metadata.deletionTimestamp)",
 }
+JOB_CONDITIONS: Final = (
+    {
+        "name": "stamped",
+        "expression": f"has(object.metadata.annotations) && '{GANG_REF}' in object.metadata.annotations",
+    },
+    # A group that the user chose stays.
+    {"name": "names-no-group", "expression": f"!{_reference('object')}"},
+    # An UPDATE restores what the Job was created with, and adds nothing else: the template is immutable.
+    {"name": "new-or-named-one", "expression": f"request.operation == 'CREATE' || {_reference('oldObject')}"},
+)
+"""Of the webhook for Jobs, and of the policy in front of it: both are for the same Jobs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,8 +162,7 @@ class WebhookSettings:
     namespace_selector: Sequence[dict[str, Any]] = field(default_factory=tuple)
     """Further ``matchExpressions`` from ``--namespace-selector``."""
     failure_policy: FailurePolicy = "Fail"
-    jobs_failure_policy: FailurePolicy | None = None
-    """The failurePolicy for Jobs of existing gangs, None for the same one."""
+    """Of the webhooks for JobSets. That of Jobs is always Fail: the rest of a gang would wait for one without group."""
     timeout_seconds: int = 10
 
 
@@ -120,15 +177,15 @@ class _Hook:
 
 JOBSETS: Final = ("jobset.x-k8s.io", "v1alpha2", "jobsets")
 JOBS: Final = ("batch", "v1", "jobs")
+_JOBSET_CONDITIONS: Final = (JOBSET_CONDITION, NOT_DELETED_CONDITION, UPDATE_CONDITION)
 MUTATING: Final = (
-    _Hook("jobsets.gangs.gangctl.dev", MUTATE_JOBSETS, JOBSETS, ("CREATE", "UPDATE"), (JOBSET_CONDITION,)),
+    _Hook("jobsets.gangs.gangctl.dev", MUTATE_JOBSETS, JOBSETS, ("CREATE", "UPDATE"), _JOBSET_CONDITIONS),
 )
 MUTATING_JOBS: Final = (
-    _Hook("jobs.gangs.gangctl.dev", MUTATE_JOBS, JOBS, ("CREATE",), (STAMPED_CONDITION,)),
-    _Hook("jobs-repair.gangs.gangctl.dev", MUTATE_JOBS, JOBS, ("UPDATE",), (STAMPED_CONDITION, LOST_CONDITION)),
+    _Hook("jobs.gangs.gangctl.dev", MUTATE_JOBS, JOBS, ("CREATE", "UPDATE"), (*JOB_CONDITIONS, NOT_DELETED_CONDITION)),
 )
 VALIDATING: Final = (
-    _Hook("jobsets.gangs.gangctl.dev", VALIDATE_JOBSETS, JOBSETS, ("CREATE", "UPDATE"), (JOBSET_CONDITION,)),
+    _Hook("jobsets.gangs.gangctl.dev", VALIDATE_JOBSETS, JOBSETS, ("CREATE", "UPDATE"), _JOBSET_CONDITIONS),
 )
 
 
@@ -141,11 +198,6 @@ def namespace_selector(settings: WebhookSettings) -> dict[str, Any]:
         "values": sorted(set(settings.excluded_namespaces)),
     }
     return {"matchExpressions": [break_glass, excluded, *settings.namespace_selector]}
-
-
-def jobs_failure_policy(settings: WebhookSettings) -> FailurePolicy:
-    """The failurePolicy for a gang's Job whose group cannot be named."""
-    return settings.jobs_failure_policy or settings.failure_policy
 
 
 def rule(resource: tuple[str, str, str], operations: Sequence[str]) -> dict[str, Any]:
@@ -166,7 +218,7 @@ def _webhook(hook: _Hook, settings: WebhookSettings, ca_bundle: bytes) -> dict[s
         "name": hook.name,
         "admissionReviewVersions": ["v1"],
         "clientConfig": settings.endpoint.client_config(hook.path, ca_bundle),
-        "failurePolicy": jobs_failure_policy(settings) if of_jobs else settings.failure_policy,
+        "failurePolicy": "Fail" if of_jobs else settings.failure_policy,
         "matchConditions": [dict(condition) for condition in hook.conditions],
         "matchPolicy": "Equivalent",
         "namespaceSelector": namespace_selector(settings),
@@ -190,23 +242,30 @@ def configuration(kind: str, name: str, webhooks: Iterable[dict[str, Any]]) -> d
 
 
 def _mutating(hooks: Iterable[_Hook], settings: WebhookSettings, ca_bundle: bytes) -> list[dict[str, Any]]:
-    # Not called again when a later webhook changes the object: JobSet's own always does, and the validating webhook
-    # checks the relevant part of such a change.
-    return [{**_webhook(hook, settings, ca_bundle), "reinvocationPolicy": "Never"} for hook in hooks]
-
-
-def build_configurations(settings: WebhookSettings, ca_bundle: bytes) -> list[dict[str, Any]]:
-    """The mutating and the validating configuration for JobSets, complete, with this CA bundle (PEM)."""
-    validating = [_webhook(hook, settings, ca_bundle) for hook in VALIDATING]
+    # Called again when a later webhook has removed the group of a Job, which nothing else would restore. Not for
+    # JobSets: JobSet's own webhook always changes them, and the validating webhook checks the relevant part of that.
     return [
-        configuration(KINDS[0], NAME, _mutating(MUTATING, settings, ca_bundle)),
-        configuration(KINDS[1], NAME, validating),
+        {**_webhook(hook, settings, ca_bundle), "reinvocationPolicy": "IfNeeded" if hook.resource == JOBS else "Never"}
+        for hook in hooks
     ]
 
 
-def build_job_webhooks(settings: WebhookSettings, ca_bundle: bytes, *, needed: bool = True) -> dict[str, Any]:
-    """The configuration for Jobs; without webhooks where they are not ``needed``."""
-    return configuration(KINDS[0], JOBS_NAME, _mutating(MUTATING_JOBS, settings, ca_bundle) if needed else ())
+def build_job_webhooks(settings: WebhookSettings, ca_bundle: bytes) -> dict[str, Any]:
+    """The configuration for Jobs."""
+    return configuration(KINDS[0], JOBS_NAME, _mutating(MUTATING_JOBS, settings, ca_bundle))
+
+
+def build_configurations(settings: WebhookSettings, ca_bundle: bytes) -> list[dict[str, Any]]:
+    """The configurations for gangs, complete, with this CA bundle (PEM).
+
+    That for Jobs comes first: no JobSet may become a gang before its Jobs get their group.
+    """
+    validating = [_webhook(hook, settings, ca_bundle) for hook in VALIDATING]
+    return [
+        build_job_webhooks(settings, ca_bundle),
+        configuration(KINDS[0], NAME, _mutating(MUTATING, settings, ca_bundle)),
+        configuration(KINDS[1], NAME, validating),
+    ]
 
 
 POLICIES: Final = "gangctl-policies"
@@ -250,7 +309,8 @@ def build_policy_configurations(settings: WebhookSettings, demand: Demand, ca_bu
         if operations:
             name = f"{failure_policy.lower()}.policies.gangctl.dev"
             hook = _policy_webhook(settings, name, path, operations, ca_bundle)
-            policies.append({**hook, "failurePolicy": failure_policy})
+            conditions = [dict(NOT_DELETED_CONDITION)]
+            policies.append({**hook, "failurePolicy": failure_policy, "matchConditions": conditions})
     return [configuration(KINDS[0], DEFAULTS, defaults), configuration(KINDS[1], POLICIES, policies)]
 
 

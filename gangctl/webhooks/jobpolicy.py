@@ -2,7 +2,8 @@
 
 Kubernetes 1.36 and newer serve ``admissionregistration.k8s.io/v1 MutatingAdmissionPolicy``: there the Jobs of a gang
 are created, and restarted, even while gangctl is down. The CEL here computes what
-:func:`gangctl.gang.plan.job_reference` computes of a Job, from the stamp and the labels that JobSet puts on it.
+:func:`gangctl.gang.plan.job_reference` computes of a Job, from the stamp and the labels that JobSet puts on it. A Job that
+this policy misses, because it is not there, not in effect or edited, is sent to gangctl's webhook.
 """
 
 from __future__ import annotations
@@ -16,40 +17,22 @@ from gangctl.api.meta import (
     JOBSET_NAME,
     JOBSET_UID,
     MANAGER,
-    PROOF_LABEL,
     RESTART_ATTEMPT,
 )
 from gangctl.gang.naming import UID_LENGTH, Scope
 from gangctl.webhooks.configurations import (
+    JOB_CONDITIONS,
     JOBS,
     NAME,
-    STAMPED_CONDITION,
     WebhookSettings,
-    jobs_failure_policy,
     namespace_selector,
     rule,
 )
 
 POLICY: Final = "MutatingAdmissionPolicy"
 BINDING: Final = "MutatingAdmissionPolicyBinding"
-PROOF_NAME: Final = "gangctl-gangs-proof"
-"""The binding for dry-run Jobs, by which gangctl finds out that the policy is in effect."""
-
 _API_VERSION: Final = "admissionregistration.k8s.io/v1"
 _POD: Final = "spec.template.spec"
-
-
-def _reference(name: str) -> str:
-    return f"has({name}.{_POD}.schedulingGroup)"
-
-
-_CONDITIONS: Final = (
-    STAMPED_CONDITION,
-    # A group that the user chose stays. 1.35's field is pruned where this policy is served.
-    {"name": "names-no-group", "expression": f"!{_reference('object')}"},
-    # An UPDATE restores what the Job was created with, and adds nothing else: the template is immutable.
-    {"name": "new-or-named-one", "expression": f"request.operation == 'CREATE' || {_reference('oldObject')}"},
-)
 
 
 def _number(label: str) -> str:
@@ -75,31 +58,24 @@ _MUTATION: Final = (
 )
 
 
-def build_job_policy(settings: WebhookSettings, own_namespace: str) -> list[dict[str, Any]]:
-    """The policy and its two bindings: the Jobs of JobSets in the namespaces of ``settings``, and the proof's."""
+def build_job_policy(settings: WebhookSettings) -> list[dict[str, Any]]:
+    """The policy, and its binding to the Jobs of JobSets in the namespaces of ``settings``."""
+    objects = {"matchExpressions": [{"key": JOBSET_NAME, "operator": "Exists"}]}
+    resources = {"namespaceSelector": namespace_selector(settings), "objectSelector": objects}
     policy = {
-        "failurePolicy": jobs_failure_policy(settings),
-        "reinvocationPolicy": "Never",
+        "failurePolicy": "Fail",
+        # A webhook that is called after this policy may remove the group again (one that was built for an older API
+        # drops the field): the policy then writes it once more. A Job that has its group fails a matchCondition.
+        "reinvocationPolicy": "IfNeeded",
         "matchConstraints": {"resourceRules": [rule(JOBS, ("CREATE", "UPDATE"))]},
-        "matchConditions": [dict(each) for each in _CONDITIONS],
+        "matchConditions": [dict(condition) for condition in JOB_CONDITIONS],
         "variables": [{"name": name, "expression": expression} for name, expression in _VARIABLES.items()],
         "mutations": [{"patchType": "JSONPatch", "jsonPatch": {"expression": _MUTATION}}],
     }
     return [
         _object(POLICY, NAME, policy),
-        _object(BINDING, NAME, _binding(namespace_selector(settings), JOBSET_NAME)),
-        # gangctl's own namespace is none of those above.
-        _object(
-            BINDING,
-            PROOF_NAME,
-            _binding({"matchLabels": {"kubernetes.io/metadata.name": own_namespace}}, PROOF_LABEL),
-        ),
+        _object(BINDING, NAME, {"policyName": NAME, "matchResources": resources}),
     ]
-
-
-def _binding(namespaces: dict[str, Any], label: str) -> dict[str, Any]:
-    objects = {"matchExpressions": [{"key": label, "operator": "Exists"}]}
-    return {"policyName": NAME, "matchResources": {"namespaceSelector": namespaces, "objectSelector": objects}}
 
 
 def _object(kind: str, name: str, spec: dict[str, Any]) -> dict[str, Any]:

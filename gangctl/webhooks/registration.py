@@ -177,7 +177,6 @@ class Registrar:
         mode: Registration = Registration.MANAGE,
         refresh: Callable[[], Awaitable[bytes]] | None = None,
         may_write: Callable[[], bool] = lambda: True,
-        wrote: Callable[[], None] = lambda: None,
         options: RegistrarOptions | None = None,
         clock: Clock | None = None,
     ) -> None:
@@ -187,7 +186,6 @@ class Registrar:
         self._mode = mode
         self._refresh = refresh
         self._may_write = may_write
-        self._wrote = wrote
         self._options = options or RegistrarOptions()
         self._clock = clock or Clock()
         self._authorities: bytes | None = None
@@ -319,7 +317,6 @@ class Registrar:
             return finding.difference
         done = "webhooks unregistered" if finding.way is _Way.DELETE else "webhooks registered"
         _log.info(done, configuration=_title(finding.body), because=finding.difference)
-        self._wrote()
         return ""
 
     def _set_problem(self, problem: str | None) -> None:

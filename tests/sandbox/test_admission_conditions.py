@@ -7,7 +7,7 @@ import pytest
 from gangctl.api.meta import GANG_MODE, GANG_REF
 from gangctl.sandbox.admission.hooks import ConditionError, Conditions, check
 from gangctl.sandbox.objects import Object
-from gangctl.webhooks.configurations import JOBSET_CONDITION, LOST_CONDITION, STAMPED_CONDITION
+from gangctl.webhooks.configurations import JOBSET_CONDITION
 from tests.rows import each
 
 STAMP = {"annotations": {GANG_REF: "{}"}}
@@ -20,10 +20,6 @@ def jobset(mode: str | None = None, *, stamped: bool = False, **spec: object) ->
         "metadata": {"name": "js", **({"annotations": annotations} if annotations else {})},
         "spec": {"replicatedJobs": [{"name": "r", "template": template}], **spec},
     }
-
-
-def job(*, stamped: bool = True, **pod: object) -> Object:
-    return {"metadata": STAMP if stamped else {}, "spec": {"template": {"spec": pod}}}
 
 
 def hold(condition: dict[str, str], new: Object | None, old: Object | None = None) -> bool:
@@ -45,24 +41,6 @@ def hold(condition: dict[str, str], new: Object | None, old: Object | None = Non
 )
 def test_the_jobset_condition_matches_gangs_only(new: Object, old: Object | None, asked: bool) -> None:
     assert hold(JOBSET_CONDITION, new, old) is asked
-
-
-@each("stamped", [True, False])
-def test_the_stamp_condition_matches_stamped_jobs_only(stamped: bool) -> None:
-    assert hold(STAMPED_CONDITION, job(stamped=stamped)) is stamped
-
-
-@each(
-    ("new", "old", "lost"),
-    [
-        pytest.param(job(), job(schedulingGroup={"podGroupName": "g"}), True, id="group"),
-        pytest.param(job(), job(workloadRef={"name": "w"}), True, id="workload"),
-        pytest.param(job(schedulingGroup={}), job(schedulingGroup={}), False, id="kept"),
-        pytest.param(job(), job(), False, id="never"),
-    ],
-)
-def test_the_reference_condition_matches_lost_references_only(new: Object, old: Object, lost: bool) -> None:
-    assert hold(LOST_CONDITION, new, old) is lost
 
 
 BROKEN = {"name": "broken", "expression": "object.data.nothing == 'x'"}

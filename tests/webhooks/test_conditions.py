@@ -9,7 +9,7 @@ from gangctl.pathways.reading.pathwaysjob import read_pathways_job
 from gangctl.pathways.rendering.jobset import render
 from gangctl.pathways.result import Profile, Setting
 from gangctl.sandbox.admission.hooks import Conditions
-from gangctl.webhooks.configurations import JOBSET_CONDITION, LOST_CONDITION, STAMPED_CONDITION
+from gangctl.webhooks.configurations import JOB_CONDITIONS, JOBSET_CONDITION
 from tests.jobsets import MODE, REF, jobset, rj
 from tests.pathways.samples import pathways_job
 from tests.rows import each
@@ -40,32 +40,42 @@ ABOUT = {
 }
 
 
-def holds(condition: dict[str, str], obj: Object, old: Object | None = None) -> bool:
+def holds(obj: Object, old: Object | None = None, *conditions: dict[str, str]) -> bool:
     operation = "CREATE" if old is None else "UPDATE"
-    return Conditions([condition]).hold({"object": obj, "oldObject": old, "request": {"operation": operation}})
+    variables = {"object": obj, "oldObject": old, "request": {"operation": operation}}
+    return Conditions(conditions or (JOBSET_CONDITION,)).hold(variables)
 
 
 @each("name", ABOUT)
 def test_a_jobset_is_sent_if_it_has_a_gang_setting(name: str) -> None:
     obj, sent = ABOUT[name]
-    assert holds(JOBSET_CONDITION, obj) is sent
+    assert holds(obj) is sent
 
 
 @each(("new", "old"), list(product(ABOUT, ABOUT)))
 def test_an_update_is_sent_if_the_old_or_new_jobset_has_a_gang_setting(new: str, old: str) -> None:
-    assert holds(JOBSET_CONDITION, ABOUT[new][0], ABOUT[old][0]) is (ABOUT[new][1] or ABOUT[old][1])
+    assert holds(ABOUT[new][0], ABOUT[old][0]) is (ABOUT[new][1] or ABOUT[old][1])
 
 
-@each("reference", ["schedulingGroup", "workloadRef"])
-def test_a_job_that_lost_its_reference_is_sent(reference: str) -> None:
-    pods: Object = {"spec": {"template": {"spec": {reference: {"name": "x"}}}}}
-    without: Object = {"spec": {"template": {"spec": {}}}}
-    assert holds(LOST_CONDITION, without, pods)
-    assert not holds(LOST_CONDITION, pods, pods)
-    assert not holds(LOST_CONDITION, without, without)
+def child(*, stamped: bool = True, **pod: Object) -> Object:
+    return {"metadata": {"annotations": {REF: "{}"} if stamped else {"a": "b"}}, "spec": {"template": {"spec": pod}}}
 
 
-def test_a_job_is_sent_if_it_is_stamped() -> None:
-    assert holds(STAMPED_CONDITION, {"metadata": {"annotations": {REF: "{}"}}})
-    assert not holds(STAMPED_CONDITION, {"metadata": {"annotations": {"a": "b"}}})
-    assert not holds(STAMPED_CONDITION, {"metadata": {}})
+JOBS = {
+    "new": (child(), None, True),
+    "new without a stamp": (child(stamped=False), None, False),
+    "new without annotations": ({**child(), "metadata": {}}, None, False),
+    "new with its group": (child(schedulingGroup={"podGroupName": "x"}), None, False),
+    "new with its group on 1.35": (child(workloadRef={"name": "x"}), None, False),
+    "that lost its group": (child(), child(schedulingGroup={"podGroupName": "x"}), True),
+    "that lost its group on 1.35": (child(), child(workloadRef={"name": "x"}), True),
+    "that keeps its group": (child(schedulingGroup={}), child(schedulingGroup={}), False),
+    "that gets another group": (child(schedulingGroup={"podGroupName": "y"}), child(schedulingGroup={}), False),
+    "that never had a group": (child(), child(), False),
+}
+
+
+@each("name", JOBS)
+def test_a_job_of_a_gang_that_names_no_group_is_sent(name: str) -> None:
+    job, old, sent = JOBS[name]
+    assert holds(job, old, *JOB_CONDITIONS) is sent

@@ -6,6 +6,7 @@ import base64
 from typing import Any
 
 from gangctl.webhooks.configurations import (
+    JOBS_NAME,
     KINDS,
     MUTATE_JOBS,
     MUTATE_JOBSETS,
@@ -15,7 +16,6 @@ from gangctl.webhooks.configurations import (
     FailurePolicy,
     WebhookSettings,
     build_configurations,
-    build_job_webhooks,
 )
 from tests.rows import each
 
@@ -34,7 +34,7 @@ OTHERS = (
 def hooks(settings: WebhookSettings, ca_bundle: bytes = CA) -> dict[str, Raw]:
     """Webhooks by what they do: ``Mutating jobsets CREATE,UPDATE``."""
     found = {}
-    for configuration in [*build_configurations(settings, ca_bundle), build_job_webhooks(settings, ca_bundle)]:
+    for configuration in build_configurations(settings, ca_bundle):
         phase = configuration["kind"].removesuffix("WebhookConfiguration")
         for hook in configuration["webhooks"]:
             (rule,) = hook["rules"]
@@ -42,18 +42,17 @@ def hooks(settings: WebhookSettings, ca_bundle: bytes = CA) -> dict[str, Raw]:
     return found
 
 
-def test_both_kinds_sort_before_jobsets_and_kueues() -> None:
+def test_all_sort_before_jobsets_and_kueues() -> None:
     configurations = build_configurations(WebhookSettings(BY_URL), CA)
-    assert tuple(configuration["kind"] for configuration in configurations) == KINDS
-    assert {configuration["metadata"]["name"] for configuration in configurations} == {NAME}
-    assert all(name > NAME for name in OTHERS)
+    names = [(configuration["kind"], configuration["metadata"]["name"]) for configuration in configurations]
+    assert names == [(KINDS[0], JOBS_NAME), (KINDS[0], NAME), (KINDS[1], NAME)]
+    assert all(theirs > ours for theirs in OTHERS for _, ours in names)
 
 
 def test_each_operation_is_sent_to_its_path() -> None:
     endpoints = {
         "Mutating jobsets CREATE,UPDATE": MUTATE_JOBSETS,
-        "Mutating jobs CREATE": MUTATE_JOBS,
-        "Mutating jobs UPDATE": MUTATE_JOBS,
+        "Mutating jobs CREATE,UPDATE": MUTATE_JOBS,
         "Validating jobsets CREATE,UPDATE": VALIDATE_JOBSETS,
     }
     found = hooks(WebhookSettings(BY_URL))
@@ -72,9 +71,10 @@ def test_names_are_unique_and_qualified() -> None:
 
 
 @each("policy", ["Fail", "Ignore"])
-def test_the_failure_policy_is_everywhere_the_same(policy: FailurePolicy) -> None:
+def test_the_failure_policy_is_that_of_jobsets_and_never_that_of_jobs(policy: FailurePolicy) -> None:
     found = hooks(WebhookSettings(BY_URL, failure_policy=policy, timeout_seconds=3))
-    assert {hook["failurePolicy"] for hook in found.values()} == {policy}
+    assert {hook["failurePolicy"] for what, hook in found.items() if " jobsets " in what} == {policy}
+    assert {hook["failurePolicy"] for what, hook in found.items() if " jobs " in what} == {"Fail"}
     assert {hook["timeoutSeconds"] for hook in found.values()} == {3}
 
 
@@ -84,20 +84,21 @@ def test_by_default_a_gang_is_refused_while_gangctl_is_down() -> None:
     assert all(hook["matchConditions"] for hook in found.values())
 
 
-def test_each_webhook_is_called_once_and_for_dry_runs_too() -> None:
+def test_that_for_jobs_is_called_again_and_all_are_for_dry_runs() -> None:
     for what, hook in hooks(WebhookSettings(BY_URL)).items():
         assert hook["sideEffects"] == "None"
         assert hook["admissionReviewVersions"] == ["v1"]
         assert hook["matchPolicy"] == "Equivalent"
-        assert hook.get("reinvocationPolicy") == ("Never" if what.startswith("Mutating") else None)
+        again = {"Mutating jobsets": "Never", "Mutating jobs": "IfNeeded"}
+        assert hook.get("reinvocationPolicy") == again.get(what.rpartition(" ")[0])
 
 
 def test_a_service_is_named_with_path_and_port() -> None:
     found = hooks(WebhookSettings(Endpoint(service="s", namespace="n", port=9443)))
-    client = found["Mutating jobs CREATE"]["clientConfig"]
+    client = found["Mutating jobs CREATE,UPDATE"]["clientConfig"]
     assert client["service"] == {"name": "s", "namespace": "n", "path": MUTATE_JOBS, "port": 9443}
     assert "url" not in client
-    assert hooks(WebhookSettings(IN_CLUSTER))["Mutating jobs CREATE"]["clientConfig"]["service"]["port"] == 443
+    assert hooks(WebhookSettings(IN_CLUSTER))["Mutating jobs CREATE,UPDATE"]["clientConfig"]["service"]["port"] == 443
 
 
 def test_a_url_may_end_with_a_slash() -> None:
@@ -149,8 +150,8 @@ def test_condition_names_are_unique_within_a_webhook() -> None:
 
 def test_configurations_are_independent_of_each_other() -> None:
     first = hooks(WebhookSettings(BY_URL))
-    first["Mutating jobs CREATE"]["matchConditions"][0]["expression"] = "false"
-    first["Mutating jobs CREATE"]["rules"][0]["operations"].append("DELETE")
-    again = hooks(WebhookSettings(BY_URL))["Mutating jobs CREATE"]
+    first["Mutating jobs CREATE,UPDATE"]["matchConditions"][0]["expression"] = "false"
+    first["Mutating jobs CREATE,UPDATE"]["rules"][0]["operations"].append("DELETE")
+    again = hooks(WebhookSettings(BY_URL))["Mutating jobs CREATE,UPDATE"]
     assert again["matchConditions"][0]["expression"] != "false"
-    assert again["rules"][0]["operations"] == ["CREATE"]
+    assert again["rules"][0]["operations"] == ["CREATE", "UPDATE"]

@@ -13,17 +13,16 @@ from gangctl.api.scheduling import Reference
 from gangctl.gang.admission import reference_of_job
 from gangctl.gang.generation import names_its_group, stamped_proof_job
 from gangctl.sandbox.admission.hooks import Conditions
-from gangctl.webhooks.configurations import Endpoint, FailurePolicy, WebhookSettings
+from gangctl.webhooks.configurations import Endpoint, WebhookSettings, build_job_webhooks
 from gangctl.webhooks.jobpolicy import BINDING, POLICY, build_job_policy
 from tests.cel.evaluation.evaluating import evaluate
 from tests.gang.pipeline import child_job, stored
 from tests.jobsets import FIXTURE_UID, jobset, rj
-from tests.rows import each
 from tests.strategies import PROPERTY, gangs
 
 Raw = dict[str, Any]
 SETTINGS: Final = WebhookSettings(Endpoint(url="https://127.0.0.1:9443"))
-SPEC: Final = build_job_policy(SETTINGS, "gangctl-system")[0]["spec"]
+SPEC: Final = build_job_policy(SETTINGS)[0]["spec"]
 JOB: Final = child_job(stored(jobset("js", rj("w", 2, mode="Gang"), uid=FIXTURE_UID)), 0, 1)
 
 
@@ -92,26 +91,18 @@ def test_the_proof_job_is_matched_as_a_job_of_a_gang() -> None:
     assert names_its_group(naming(job, group(job)))
 
 
-@each("policy", ["Fail", "Ignore"])
-def test_the_failure_policy_is_that_of_the_job_webhook(policy: FailurePolicy) -> None:
-    settings = WebhookSettings(SETTINGS.endpoint, jobs_failure_policy=policy)
-    assert build_job_policy(settings, "g")[0]["spec"]["failurePolicy"] == policy
-
-
-def test_the_policy_is_bound_to_the_selected_namespaces() -> None:
+def test_the_policy_and_the_webhook_are_for_the_same_jobs() -> None:
     managed = {"key": "gangctl.dev/managed", "operator": "In", "values": ["true"]}
-    settings = WebhookSettings(SETTINGS.endpoint, ("kube-system", "own"), (managed,))
-    policy, jobs, proof = build_job_policy(settings, "own")
-    assert [each["kind"] for each in (policy, jobs, proof)] == [POLICY, BINDING, BINDING]
-    assert {each["spec"]["policyName"] for each in (jobs, proof)} == {policy["metadata"]["name"]}
-    assert jobs["spec"]["matchResources"]["namespaceSelector"]["matchExpressions"] == [
-        {"key": "gangctl.dev/skip", "operator": "NotIn", "values": ["true"]},
-        {"key": "kubernetes.io/metadata.name", "operator": "NotIn", "values": ["kube-system", "own"]},
-        managed,
-    ]
-    (label,) = jobs["spec"]["matchResources"]["objectSelector"]["matchExpressions"]
-    assert label == {"key": "jobset.sigs.k8s.io/jobset-name", "operator": "Exists"}
-    assert proof["spec"]["matchResources"] == {
-        "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "own"}},
-        "objectSelector": {"matchExpressions": [{"key": "gangctl.dev/proof", "operator": "Exists"}]},
-    }
+    settings = WebhookSettings(SETTINGS.endpoint, ("kube-system", "own"), (managed,), failure_policy="Ignore")
+    policy, binding = build_job_policy(settings)
+    (webhook,) = build_job_webhooks(settings, b"")["webhooks"]
+    assert [policy["kind"], binding["kind"]] == [POLICY, BINDING]
+    assert binding["spec"]["policyName"] == policy["metadata"]["name"]
+    resources = binding["spec"]["matchResources"]
+    assert resources == {key: webhook[key] for key in ("namespaceSelector", "objectSelector")}
+    assert policy["spec"]["matchConstraints"]["resourceRules"] == webhook["rules"]
+    # The policy restores the group also of a Job that is being deleted: it is never away.
+    assert policy["spec"]["matchConditions"] == webhook["matchConditions"][:-1]
+    for of_both in ("failurePolicy", "reinvocationPolicy"):
+        assert policy["spec"][of_both] == webhook[of_both]
+    assert (webhook["failurePolicy"], webhook["reinvocationPolicy"]) == ("Fail", "IfNeeded")

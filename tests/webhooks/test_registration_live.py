@@ -78,7 +78,7 @@ async def test_configurations_are_written_once_and_repaired(client: Client, name
     source = SecretCertificates(client, "certs", namespace, ["127.0.0.1"])
 
     def wanted(authorities: bytes) -> list[dict[str, Any]]:
-        configurations = build_configurations(settings, authorities)
+        _, *configurations = build_configurations(settings, authorities)
         return [{**each, "metadata": {**each["metadata"], "name": name}} for each in configurations]
 
     async def versions() -> list[str]:

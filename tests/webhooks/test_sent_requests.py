@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from gangctl.sandbox.admission.hooks import Conditions
-from gangctl.webhooks.configurations import Endpoint, WebhookSettings, build_configurations, build_job_webhooks
+from gangctl.webhooks.configurations import Endpoint, WebhookSettings, build_configurations
 from tests.gang.pipeline import child_job, stored
 from tests.jobsets import FIXTURE_UID, jobset, rj
 from tests.rows import each
@@ -13,7 +13,7 @@ from tests.rows import each
 Object = dict[str, Any]
 
 SETTINGS: Final = WebhookSettings(Endpoint(url="https://127.0.0.1:9443"))
-CONFIGURATIONS: Final = [*build_configurations(SETTINGS, b""), build_job_webhooks(SETTINGS, b"")]
+CONFIGURATIONS: Final = build_configurations(SETTINGS, b"")
 QUEUE: Final = {"kueue.x-k8s.io/queue-name": "team"}
 SCHEDULING: Final[dict[str, Any]] = {"scheduling": {"schedulingPolicy": {"gang": {}}}}
 
