@@ -39,9 +39,6 @@ ADMISSION_GATED_BY: Final = "kueue.x-k8s.io/admission-gated-by"
 SKIP_LABEL: Final = "gangctl.dev/skip"
 """On a Namespace, value ``"true"``: nothing in it is ever sent to gangctl's webhooks (break-glass)."""
 
-PROOF_LABEL: Final = "gangctl.dev/proof"
-"""On the dry-run Jobs that gangctl creates: none is stored."""
-
 WRITTEN: Final = ("gangctl.dev/pathways-", "gangctl.dev/canary", "gangctl.dev/demo")
 """Prefixes of the keys on gangctl's own JobSets: they ask for no gang, and are no mistakes."""
 

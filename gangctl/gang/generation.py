@@ -2,8 +2,7 @@
 
 Discovery alone is not enough: an API server silently drops the field of a disabled gate, and keeps it while the API
 group is off and no group can exist. So the served resources choose the generation, and a dry-run create of a small Job
-shows that the reference is stored. gangctl makes gangs only if both hold. A second dry run, of a Job with a stamp and
-no reference, shows whether the API server writes references by itself (:mod:`gangctl.webhooks.jobpolicy`).
+shows that the reference is stored. gangctl makes gangs only if both hold.
 
 A generation that no released Kubernetes serves is used only if its OpenAPI document has every field as gangctl writes
 and reads it. What gangctl writes is not listed here: the adapter makes sample objects, with every option and with none.
@@ -16,7 +15,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
 from gangctl.api import scheduling_versions
-from gangctl.api.meta import GANG_REF, JOB_INDEX, JOBSET_NAME, JOBSET_UID, PROOF_LABEL
+from gangctl.api.meta import GANG_REF, JOB_INDEX, JOBSET_NAME, JOBSET_UID
 from gangctl.api.objects import object_at, objects_at, within
 from gangctl.api.scheduling import (
     GROUP,
@@ -243,10 +242,14 @@ def proof_job(generation: Generation, namespace: str) -> dict[str, Any]:
 
 
 def stamped_proof_job(namespace: str) -> dict[str, Any]:
-    """A Job like those of a gang, for a dry run: its pods carry no reference."""
+    """A Job like those of a gang, for a dry run: its pods carry no reference.
+
+    The policy for Jobs names its group. The webhook for Jobs, which is called where that policy is not in effect,
+    refuses it: no JobSet owns it.
+    """
     job = proof_job(NEWEST, namespace)
     del job["spec"]["template"]["spec"][ADAPTERS[NEWEST].reference_field]
-    labels = {PROOF_LABEL: "", JOBSET_NAME: PROOF_NAME, JOBSET_UID: UID_PLACEHOLDER, JOB_INDEX: "0"}
+    labels = {JOBSET_NAME: PROOF_NAME, JOBSET_UID: UID_PLACEHOLDER, JOB_INDEX: "0"}
     return {**job, "metadata": {**job["metadata"], "labels": labels, "annotations": {GANG_REF: _STAMP.encode()}}}
 
 

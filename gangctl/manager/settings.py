@@ -66,8 +66,8 @@ class ControllerSettings(BaseModel):
     )
     unregister_on_exit: bool = Field(
         default=False,
-        description="Delete the webhook configurations for JobSets and policies at the end, not what names the groups of "
-        "Jobs, which gangs that exist need; not with leader-elect.",
+        description="Delete the webhook configurations for JobSets and policies at the end, not what names the groups "
+        "of Jobs, which gangs that exist need; not with leader-elect.",
     )
     cert_dir: str | None = Field(
         default=None, description="Directory with tls.crt, tls.key and ca.crt instead of an own certificate authority."

@@ -269,7 +269,7 @@ class WebhookPart:
     async def _unregister(self) -> None:
         try:
             await self._policy_registrar.unregister(self._wanted_for_policies(b""))
-            # What names the groups of Jobs stays: the gangs that exist restart, and a Job without its group would tear one.
+            # What names the groups of Jobs stays: a gang that exists may restart, and without groups it would be torn.
             _, *for_jobsets = self._for_gangs(b"")
             await self._registrar.unregister(for_jobsets)
         except ApiError as error:

@@ -5,8 +5,8 @@ request that gangctl does not decide inside the API server: a cluster without op
 and neither does a gang that exists, unless an update changes what its gang was made from. A matching request is refused
 while gangctl is down (``failurePolicy: Fail``), because a missed one would start half a gang.
 
-The webhook for Jobs is called only for a Job of a gang that names no group. The API server calls mutating webhooks after
-its MutatingAdmissionPolicies, so that this is never the case while the policy of :mod:`.jobpolicy` is in effect.
+The webhook for Jobs is called only for a Job of a gang that names no group. The API server calls mutating webhooks
+after its MutatingAdmissionPolicies, so that this is never the case while the policy of :mod:`.jobpolicy` is in effect.
 
 Those for policies follow the needs of the policies. No policy, no webhook: a cluster without GangPolicies never waits
 for gangctl here. An operation of some policy with failurePolicy Fail is sent to the entry that fails with gangctl, one
@@ -39,6 +39,8 @@ from gangctl.api.meta import (
 NAME: Final = "gangctl-gangs"
 JOBS_NAME: Final = "gangctl-jobs"
 """The configuration for Jobs. It is not in the other one, because it stays where gangctl unregisters itself."""
+
+JOBS_WEBHOOK: Final = "jobs.gangs.gangctl.dev"
 
 KINDS: Final = ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration")
 
@@ -88,13 +90,13 @@ def _annotations(metadata: str, *keys: str) -> tuple[str, ...]:
 
 
 def _of_jobset(name: str) -> str:
-    """CEL: fields of the JobSet ``name`` that :func:`gangctl.gang.admission.check_update` compares, but for the next."""
+    """CEL: what :func:`gangctl.gang.admission.check_update` compares of the JobSet ``name`` itself."""
     notes = _annotations(f"{name}.?metadata", GANG_MODE, GANG_OPTIONS, GANGS, *_PLACEMENT)
     return _listed(f"{name}.?spec.gangConfig", *notes)
 
 
 def _of_replicated_jobs(name: str) -> str:
-    """CEL: those of its ReplicatedJobs, and the stamps that ``restamp_patch`` restores."""
+    """CEL: what it compares of the ReplicatedJobs, and the stamps that ``restamp_patch`` restores."""
     fields = _listed(
         *("r.?name", "r.?replicas", "r.?gangConfig"),
         *_annotations("r.?template.metadata", GANG_MODE, GANG_REF, *_PLACEMENT),
@@ -182,7 +184,7 @@ MUTATING: Final = (
     _Hook("jobsets.gangs.gangctl.dev", MUTATE_JOBSETS, JOBSETS, ("CREATE", "UPDATE"), _JOBSET_CONDITIONS),
 )
 MUTATING_JOBS: Final = (
-    _Hook("jobs.gangs.gangctl.dev", MUTATE_JOBS, JOBS, ("CREATE", "UPDATE"), (*JOB_CONDITIONS, NOT_DELETED_CONDITION)),
+    _Hook(JOBS_WEBHOOK, MUTATE_JOBS, JOBS, ("CREATE", "UPDATE"), (*JOB_CONDITIONS, NOT_DELETED_CONDITION)),
 )
 VALIDATING: Final = (
     _Hook("jobsets.gangs.gangctl.dev", VALIDATE_JOBSETS, JOBSETS, ("CREATE", "UPDATE"), _JOBSET_CONDITIONS),

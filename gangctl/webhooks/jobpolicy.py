@@ -2,8 +2,8 @@
 
 Kubernetes 1.36 and newer serve ``admissionregistration.k8s.io/v1 MutatingAdmissionPolicy``: there the Jobs of a gang
 are created, and restarted, even while gangctl is down. The CEL here computes what
-:func:`gangctl.gang.plan.job_reference` computes of a Job, from the stamp and the labels that JobSet puts on it. A Job that
-this policy misses, because it is not there, not in effect or edited, is sent to gangctl's webhook.
+:func:`gangctl.gang.plan.job_reference` computes of a Job, from the stamp and the labels that JobSet puts on it. A Job
+that this policy misses, because it is not there, not in effect or edited, is sent to gangctl's webhook.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ from pathlib import Path
 from aiohttp import web
 
 from gangctl.cli.install.components import NAMES
-from gangctl.cli.install.rendering import Choice, render
+from gangctl.cli.install.rendering import POLICY_KINDS, Choice, render
 from gangctl.runtime.shards import lease_names
 from tests.cli.httpserver import listening
 from tests.cli.run import Answer, fine, gangctl
@@ -100,6 +100,7 @@ class TestObjects:
         answer = fine("install", "--out-of-cluster", "-n", "default")
         assert {*kinds(answer)} <= {
             *("CustomResourceDefinition", "Role", "ClusterRole", "RoleBinding", "ClusterRoleBinding"),
+            *("ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"),
         }
         subjects = [each["subjects"] for each in answer.documents if "subjects" in each]
         assert {subject["kind"] for each in subjects for subject in each} == {"User"}
@@ -124,13 +125,8 @@ class TestRemoval:
     def test_a_removal_starts_with_webhooks_and_keeps_shared_objects(self) -> None:
         found = kinds(fine("install", "--uninstall", *ALL))
         assert {*found[:5]} == WEBHOOKS
+        assert {*found[5:7]} == POLICY_KINDS
         assert not {*found[5:]} & {*WEBHOOKS, "CustomResourceDefinition", "Namespace"}
-
-    def test_a_removal_includes_the_policy_for_jobs_where_it_is_served(self) -> None:
-        policy = {"MutatingAdmissionPolicy", "MutatingAdmissionPolicyBinding"}
-        assert policy <= {*kinds(fine("install", "--uninstall"))}
-        assert policy <= {*kinds(fine("install", "--uninstall", "--out-of-cluster"))}
-        assert not policy & {*kinds(fine("install", "--uninstall", "--component", "job-webhook"))}
 
     def test_a_removal_ends_with_definitions_and_the_namespace(self) -> None:
         found = kinds(fine("install", "--uninstall", "--everything", *ALL))
@@ -165,7 +161,7 @@ class TestRemoval:
 @each(
     ("flags", "words"),
     [
-        (("--component", "kueue"), "'kueue' is not one of 'job-webhook'"),
+        (("--component", "kueue"), "'kueue' is not one of 'high-availability'"),
         (("--image", "two words"), "is not the name of an image"),
         (("--replicas", "0"), "0 is not in the range"),
         (("--shards", "65"), "65 is not in the range 1<=x<=64"),
@@ -239,10 +235,11 @@ class TestCluster:
 
     async def test_missing_capabilities_of_the_cluster_are_noted(self, tmp_path: Path) -> None:
         async with serving({}) as url:
-            components = ("--component", "kueue-check", "--component", "job-webhook")
-            answer = await in_a_thread("install", "--kubeconfig", kubeconfig(tmp_path, url), *components)
+            flags = ("--kubeconfig", kubeconfig(tmp_path, url), "--component", "kueue-check")
+            answer = await in_a_thread("install", *flags)
         assert answer.code == 0
-        scheduling, jobset, kueue = answer.err.splitlines()
+        scheduling, jobset, policy, kueue = answer.err.splitlines()
+        assert "without the policy for Jobs, which is left out, the Jobs of gangs wait for gangctl" in policy
         assert "no gang can be made in this cluster yet: the cluster serves no Workloads" in scheduling
         assert "waits until JobSet is installed" in jobset
         assert "component kueue-check does nothing before Kueue is installed" in kueue
@@ -257,23 +254,15 @@ class TestCluster:
         assert "error: component monitoring: the cluster does not serve monitoring.coreos.com/v1" in answer.err
         assert "hint: install Prometheus' operator first" in answer.err
 
-    async def test_the_policy_for_jobs_is_chosen_if_the_cluster_serves_it(self, tmp_path: Path) -> None:
+    async def test_the_policy_for_jobs_is_left_out_where_it_is_not_served(self, tmp_path: Path) -> None:
         groups = {group: version for group, version in EVERYTHING.items() if group != "admissionregistration.k8s.io"}
         async with serving(groups) as url:
             older = ("--kubeconfig", kubeconfig(tmp_path, url))
-            refused = await in_a_thread("install", *older)
-            outside = await in_a_thread("install", *older, "--out-of-cluster")
-            removed = await in_a_thread("install", *older, "--out-of-cluster", "--uninstall")
-        assert (refused.code, refused.out) == (3, "")
-        assert "does not serve mutatingadmissionpolicies.admissionregistration.k8s.io as v1" in refused.err
-        assert "hint: give --component job-webhook" in refused.err
-        assert (outside.code, removed.code) == (0, 0)
-        assert "MutatingAdmissionPolicy" not in kinds(removed)
-        async with serving(EVERYTHING) as url:
-            newer = ("--kubeconfig", kubeconfig(tmp_path, url))
-            needless = await in_a_thread("install", *newer, "--component", "job-webhook")
-        assert needless.code == 0
-        assert "without --component job-webhook the Jobs of gangs do not wait for gangctl" in needless.err
+            answers = [await in_a_thread("install", *older, *flags) for flags in ((), ("--uninstall",))]
+        for answer, everywhere in zip(answers, (fine("install"), fine("install", "--uninstall")), strict=True):
+            assert answer.code == 0
+            assert kinds(answer) == [kind for kind in kinds(everywhere) if kind not in POLICY_KINDS]
+            assert "gangctl-jobs" in answer.out
 
     async def test_an_unreachable_cluster_is_an_error(self, tmp_path: Path) -> None:
         answer = await in_a_thread("install", "--kubeconfig", kubeconfig(tmp_path, "http://127.0.0.1:1"))

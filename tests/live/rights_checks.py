@@ -11,7 +11,7 @@ from collections.abc import AsyncGenerator, Callable
 from typing import Final
 
 from gangctl.gang.naming import base_name, group_name
-from gangctl.webhooks.configurations import JOBS_NAME, Endpoint, WebhookSettings, build_job_webhooks
+from gangctl.webhooks.configurations import JOBS_NAME
 from tests.cases import object_name
 from tests.controlplane.api import Object, path_of
 from tests.controlplane.wait import HUNG_SECONDS, wait_for
@@ -25,12 +25,11 @@ from tests.live.rights_stage import COMPOSITES, Stage, collection
 SECRET: Final = path_of("v1", "secrets", namespace=OWN_NAMESPACE, name="gangctl-webhook-certs")
 LEASE: Final = path_of("coordination.k8s.io/v1", "leases", namespace=OWN_NAMESPACE, name="gangctl")
 CONFIGURATIONS: Final = tuple(
-    path_of("admissionregistration.k8s.io/v1", f"{kind}webhookconfigurations", name="gangctl-gangs")
-    for kind in ("mutating", "validating")
+    path_of("admissionregistration.k8s.io/v1", f"{kind}webhookconfigurations", name=name)
+    for kind, name in (("mutating", JOBS_NAME), ("mutating", "gangctl-gangs"), ("validating", "gangctl-gangs"))
 )
-
-JOB_WEBHOOKS: Final = path_of("admissionregistration.k8s.io/v1", "mutatingwebhookconfigurations", name=JOBS_NAME)
-REGISTERED: Final = (*CONFIGURATIONS, *map(path_to, POLICY))
+UNREGISTERED: Final = CONFIGURATIONS[1:]
+"""What goes with --unregister-on-exit."""
 
 Check = Callable[[Stage, tuple[Right, ...]], AsyncGenerator[None, None]]
 
@@ -65,33 +64,21 @@ async def sets_the_authorities(stage: Stage, rights: tuple[Right, ...]) -> Async
         yield part
 
 
-async def fills_the_webhook_for_jobs(stage: Stage, rights: tuple[Right, ...]) -> AsyncGenerator[None, None]:
-    """While one is left there."""
-    await stage.gangctl.process.stop()
-    await register_job_webhook(stage)
+async def creates_the_policy(stage: Stage, rights: tuple[Right, ...]) -> AsyncGenerator[None, None]:
+    """It stays where gangctl unregisters itself."""
+    await stage.gangctl.process.stop(grace=HUNG_SECONDS)
+    for each in POLICY:
+        await stage.api.delete(path_to(each))
     async for part in _unready(stage, rights[0]):
         yield part
-    assert all(await authorities(stage, JOB_WEBHOOKS))
-    await stage.api.delete(JOB_WEBHOOKS)
-
-
-async def register_job_webhook(stage: Stage) -> None:
-    """As the component job-webhook has it, at an address without a listener: no Job is sent there."""
-    body = build_job_webhooks(WebhookSettings(Endpoint(url="https://127.0.0.1:1")), b"")
-    never = {"matchLabels": {"never": "there"}}
-    hooks = [{**hook, "objectSelector": never} for hook in body["webhooks"]]
-    await stage.api.create(JOB_WEBHOOKS.rpartition("/")[0], {**body, "webhooks": hooks})
 
 
 async def repairs_the_policy(stage: Stage, rights: tuple[Right, ...]) -> AsyncGenerator[None, None]:
     """What another version left behind."""
     await stage.gangctl.process.stop(grace=HUNG_SECONDS)
     for each in POLICY:
-        parent, _, name = path_to(each).rpartition("/")
-        # One that gangctl could not delete, because the authorizer did not know its rights yet, has a fingerprint.
-        if any(found["metadata"]["name"] == name for found in await stage.api.list(parent)):
-            await stage.api.delete(path_to(each))
-        await stage.api.create(parent, each)
+        await stage.api.delete(path_to(each))
+        await stage.api.create(path_to(each).rpartition("/")[0], each)
     async for part in _unready(stage, rights[0]):
         yield part
 
@@ -135,7 +122,8 @@ async def watches_its_configurations(stage: Stage, rights: tuple[Right, ...]) ->
     yield
 
     async def repaired() -> bool:
-        return all([*await authorities(stage, CONFIGURATIONS[0]), *await authorities(stage, CONFIGURATIONS[1])])
+        bundles = [bundle for path in CONFIGURATIONS for bundle in await authorities(stage, path)]
+        return all(bundles)
 
     await wait_for(repaired, what="the authorities to be set again")
 
@@ -366,13 +354,13 @@ async def unregisters(stage: Stage, rights: tuple[Right, ...]) -> AsyncGenerator
     # Time enough: killed it would leave everything behind.
     await stage.gangctl.process.stop(grace=HUNG_SECONDS)
     await stage.reported(rights[0])
-    for path in REGISTERED:
+    for path in UNREGISTERED:
         if path.endswith(f"/{rights[0].resource}/{rights[0].name}"):
             await stage.api.get(path)
     yield
     await stage.gangctl.process.start()
     await stage.gangctl.process.stop(grace=HUNG_SECONDS)
-    for path in (*REGISTERED, JOB_WEBHOOKS):
+    for path in UNREGISTERED:
         assert (await refused(stage.api.get(path))).status == 404
 
 

@@ -186,6 +186,25 @@ async def test_a_preempted_gang_is_readmitted_with_the_same_groups(here: Install
     assert await api.get(kueue.path("clusterqueues", queue))
 
 
+async def test_kueue_starts_and_evicts_a_gang_while_gangctl_is_down(here: Installed, pools: list[str]) -> None:
+    cluster = here.cluster
+    queue = await make_queue(cluster, {pools[0]: CPUS}, stopPolicy="Hold")
+    await cluster.create_jobset(queued("js", CPUS))
+    await until(cluster, "js", "to be queued", lambda life: life.suspended and life.workload)
+    await here.gangctl.process.stop()
+    try:
+        await _hold(cluster, queue, "None")
+        # Its pods wait for their group: gangctl makes it.
+        await until(cluster, "js", "to be started", lambda life: not life.suspended)
+        await _hold(cluster, queue, "HoldAndDrain")
+        await waits(cluster, "js")
+    finally:
+        await here.gangctl.process.start()
+    await _hold(cluster, queue, "None")
+    await here.finish(await runs(cluster, "js", CPUS))
+    await no_gang(cluster)
+
+
 async def _templates(cluster: Cluster) -> Object:
     """What the pods of the first Job carry by way of labels and reference, without Kueue's."""
     job = (await cluster.jobs())["low-w-0"]

@@ -54,21 +54,21 @@ UNUSED: Final = {("workloads", "get"), ("podgroups", "get"), (COMPOSITES, "get")
 """Rights that are used only where a name is taken by an object that no watch has delivered: these have checks below."""
 
 Row = tuple[str, str, tuple[str, ...], str, Check]
-_HOOKS: Final = ("mutatingwebhookconfigurations:gangctl-gangs", "validatingwebhookconfigurations:gangctl-gangs")
+_UNREGISTERED: Final = (
+    "mutatingwebhookconfigurations:gangctl-gangs",
+    "validatingwebhookconfigurations:gangctl-gangs",
+)
+_HOOKS: Final = ("mutatingwebhookconfigurations:gangctl-jobs", *_UNREGISTERED)
 _POLICY_HOOKS: Final = (
     "mutatingwebhookconfigurations:gangctl-defaults",
     "validatingwebhookconfigurations:gangctl-policies",
 )
-_JOB_HOOKS: Final = "mutatingwebhookconfigurations:gangctl-jobs"
 _JOB_POLICY: Final = (
     "mutatingadmissionpolicies:gangctl-gangs",
     "mutatingadmissionpolicybindings:gangctl-gangs",
-    "mutatingadmissionpolicybindings:gangctl-gangs-proof",
 )
-_ANY: Final = (
-    *("mutatingwebhookconfigurations", "validatingwebhookconfigurations"),
-    *("mutatingadmissionpolicies", "mutatingadmissionpolicybindings"),
-)
+_ANY_HOOKS: Final = ("mutatingwebhookconfigurations", "validatingwebhookconfigurations")
+_ANY_POLICY: Final = ("mutatingadmissionpolicies", "mutatingadmissionpolicybindings")
 _POLICIES: Final = ("gangpolicies", "gangpolicyexceptions")
 _OURS: Final = "gangctl.dev"
 _REPORTS: Final = "wgpolicyk8s.io"
@@ -109,8 +109,6 @@ IN_CLUSTER: Final[tuple[Row, ...]] = (
     ("ClusterRole", _ADMISSION, _HOOKS, "list", checks.watches_its_configurations),
     ("ClusterRole", _ADMISSION, _HOOKS, "watch", checks.watches_its_configurations),
     *(("ClusterRole", _ADMISSION, (each,), "update", checks.sets_the_authorities) for each in _HOOKS),
-    ("ClusterRole", _ADMISSION, (_JOB_HOOKS,), "get", checks.starts_unready),
-    ("ClusterRole", _ADMISSION, (_JOB_HOOKS,), "update", checks.fills_the_webhook_for_jobs),
     *(("ClusterRole", _ADMISSION, (each,), "get", checks.starts_unready) for each in _POLICY_HOOKS),
     ("ClusterRole", _ADMISSION, _POLICY_HOOKS, "list", policy_checks.watches_its_configurations),
     ("ClusterRole", _ADMISSION, _POLICY_HOOKS, "watch", policy_checks.watches_its_configurations),
@@ -144,13 +142,11 @@ IN_CLUSTER: Final[tuple[Row, ...]] = (
     ("Role", "batch", ("jobs",), "create", checks.proves_the_reference),
 )
 REGISTRATION: Final[tuple[Row, ...]] = (
-    *(("ClusterRole", _ADMISSION, (each,), "create", checks.starts_unready) for each in _ANY),
+    *(("ClusterRole", _ADMISSION, (each,), "create", checks.starts_unready) for each in _ANY_HOOKS),
+    *(("ClusterRole", _ADMISSION, (each,), "create", checks.creates_the_policy) for each in _ANY_POLICY),
     *(("ClusterRole", _ADMISSION, (each,), "get", checks.starts_unready) for each in _JOB_POLICY),
     *(("ClusterRole", _ADMISSION, (each,), "update", checks.repairs_the_policy) for each in _JOB_POLICY),
-    *(
-        ("ClusterRole", _ADMISSION, (each,), "delete", checks.unregisters)
-        for each in (*_HOOKS, _JOB_HOOKS, *_JOB_POLICY)
-    ),
+    *(("ClusterRole", _ADMISSION, (each,), "delete", checks.unregisters) for each in _UNREGISTERED),
     *(("ClusterRole", _ADMISSION, (each,), "delete", policy_checks.withdraws) for each in _POLICY_HOOKS),
     ("ClusterRole", "", ("namespaces",), "get", checks.finds_its_namespace),
 )
@@ -263,12 +259,8 @@ async def test_every_right_is_used_and_no_request_is_refused(
         await pod.process.stop()
         # A Secret that somebody broke is repaired at the start.
         await cluster.api.patch(checks.SECRET, {"data": {"tls.crt": None}})
-        stage = Stage(cluster, pod)
-        await checks.register_job_webhook(stage)
         await pod.process.start()
         await cluster.asked()
-        assert all(await checks.authorities(stage, checks.JOB_WEBHOOKS))
-        await cluster.api.delete(checks.JOB_WEBHOOKS)
         await cluster.create_jobset(jobset("after", rj("w", 1, 1, 1, mode="Gang")))
         await said(cluster, "WorkloadCreated", "after")
     await remove_nodes(rights_plane.api, nodes)
@@ -413,7 +405,7 @@ async def outside(rights_plane: ControlPlane, pod: InCluster, cluster: Cluster) 
     """A process outside of the cluster, which registers itself."""
     if pod.process.running:
         await pod.process.stop()
-    for path in (*checks.CONFIGURATIONS, checks.JOB_WEBHOOKS):
+    for path in checks.CONFIGURATIONS:
         if await _exists(cluster, path):
             await cluster.api.delete(path)
     await prepare(rights_plane, STRANGER)

@@ -54,6 +54,10 @@ _WANTED = {
     "PrometheusRule": ".Values.metrics.prometheusRule.enabled",
     "ResourceQuota": 'hasPrefix "system-" .Values.priorityClassName',
     "ServiceMonitor": ".Values.metrics.serviceMonitor.enabled",
+    **dict.fromkeys(
+        ("MutatingAdmissionPolicy", "MutatingAdmissionPolicyBinding"),
+        'semverCompare ">=1.36-0" .Capabilities.KubeVersion.Version',
+    ),
 }
 """Conditions of kinds."""
 _BY_KIND = "monitoring"
@@ -106,21 +110,13 @@ def _condition(component: Component) -> str:
 
 def _document(raw: Object, patches: list[tuple[Component, Patch]]) -> str:
     tree = copy.deepcopy(raw)
-    without = []
     for component, patch in patches:
-        if not patch.concerns(raw):
-            continue
-        if patch.operations is None:
-            without.append(_condition(component))
-        else:
-            for operation in patch.operations:
-                tree = branch(tree, _numbered(component, raw["kind"], operation), _condition(component))
+        for operation in patch.operations if patch.concerns(raw) else ():
+            tree = branch(tree, _numbered(component, raw["kind"], operation), _condition(component))
     _adjust(tree)
     text = "".join(f"{line}\n" for line in emit(tree))
     if tree["kind"] in _WANTED:
         text = when(_WANTED[tree["kind"]], text)
-    for condition in without:
-        text = when(f"not {condition}", text)
     return _WITHIN.sub("{{ .Release.Namespace }}", _WHOLE.sub("{{ .Release.Namespace | quote }}", text))
 
 

@@ -16,6 +16,8 @@ from tests.controlplane.build import ensure_binary
 from tests.controlplane.minors import NEWEST
 from tests.manifests.chart import CHART
 
+_VERSION = "--kube-version"
+
 
 class HelmFailed(Exception):  # noqa: N818 - it states what happened
     """A non-zero exit, with the output of Helm."""
@@ -31,8 +33,9 @@ class Helm:
         """Run to the end; HelmFailed on a non-zero exit."""
         kept = {key: value for key, value in os.environ.items() if not key.startswith(("KUBECONFIG", "HELM_", "XDG_"))}
         kubeconfig = {} if self.kubeconfig is None else {"KUBECONFIG": str(self.kubeconfig)}
+        version = [_VERSION, NEWEST.name] if arguments[0] == "template" and _VERSION not in arguments else []
         done = subprocess.run(
-            [str(ensure_binary("helm", NEWEST)), *arguments],
+            [str(ensure_binary("helm", NEWEST)), *arguments, *version],
             env={**kept, **kubeconfig, "HOME": str(self.home)},
             capture_output=True,
             text=True,

@@ -24,17 +24,18 @@ CLUSTER = {
     *("Namespace", "CustomResourceDefinition", "ClusterRole", "ClusterRoleBinding"),
     *("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration"),
     *("MutatingAdmissionPolicy", "MutatingAdmissionPolicyBinding"),
+    *("ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"),
     *("FlowSchema", "PriorityLevelConfiguration"),
 }
 
 
 @dataclass(frozen=True)
 class Patch:
-    """Operations of RFC 6902, None to delete; ``kind`` and ``name`` are regular expressions, as for kustomize."""
+    """Operations of RFC 6902; ``kind`` and ``name`` are regular expressions, as for kustomize."""
 
     kind: str
     name: str
-    operations: list[Object] | None
+    operations: list[Object]
 
     def concerns(self, each: Object) -> bool:
         return all(
@@ -72,7 +73,6 @@ def read_files(directory: Path) -> list[tuple[Path, Object]]:
     said = _kustomization(directory, "Kustomization")
     found = list(_objects(directory, said))
     for patch in _patches(said):
-        assert patch.operations is not None, f"{directory}: only components delete"
         found = [(path, json_patch(each, patch.operations) if patch.concerns(each) else each) for path, each in found]
     return [(path, _labelled(_placed(each, said), said)) for path, each in found]
 
@@ -97,11 +97,7 @@ def _patches(said: Object) -> Iterator[Patch]:
     for patch in said.get("patches", []):
         target, operations = patch["target"], yaml.safe_load(patch["patch"])
         assert target.keys() <= {"group", "kind", "name"}, target
-        if isinstance(operations, list):
-            assert {each["op"] for each in operations} <= {"add", "replace", "test"}
-        else:
-            assert operations["$patch"] == "delete", "neither a JSON patch nor a deletion"
-            operations = None
+        assert {each["op"] for each in operations} <= {"add", "replace", "test"}
         yield Patch(target["kind"], target.get("name", ".*"), operations)
 
 

@@ -26,9 +26,14 @@ def rbac_objects(user: str, own_namespace: str, manifests: Path = MANIFESTS) -> 
     suffix = "" if user == "gangctl" else f":{user}"
     found = [*_objects(manifests / "rbac"), *_objects(manifests / "rbac" / "registration")]
     for each in found:
-        each["metadata"]["name"] += suffix
+        # Only the names of roles may have a colon.
+        each["metadata"]["name"] += suffix if each["apiVersion"].startswith("rbac.") else suffix.replace(":", "-")
         if "namespace" in each["metadata"]:
             each["metadata"]["namespace"] = own_namespace
+        for condition in each.get("spec", {}).get("matchConditions", ()):
+            condition["expression"] = f"request.userInfo.username == '{user}'"
+        if "policyName" in each.get("spec", {}):
+            each["spec"]["policyName"] = each["metadata"]["name"]
         if "roleRef" in each:
             each["roleRef"]["name"] += suffix
             each["subjects"] = [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": user}]

@@ -79,7 +79,7 @@ def test_webhook_configurations_name_the_service(settings: ControllerSettings) -
             assert target["port"] in {port["port"] for port in found["spec"]["ports"]}
             assert target["name"] == settings.webhook_service
             assert "caBundle" not in webhook["clientConfig"]
-    assert [len(each["webhooks"]) for each in CONFIGURATIONS] == [len(MUTATING), len(VALIDATING), len(MUTATING_JOBS)]
+    assert [len(each["webhooks"]) for each in CONFIGURATIONS] == [len(MUTATING_JOBS), len(MUTATING), len(VALIDATING)]
 
 
 def test_webhook_configurations_for_policies_exist_without_webhooks() -> None:

@@ -127,9 +127,7 @@ class TestHelm:
         assert "priorityClassName" not in deployed(less)["spec"]
 
     def test_sets_webhooks_and_their_flag(self, helm: Helm) -> None:
-        objects = helm.template(
-            {"webhook": {"timeoutSeconds": 7, "failurePolicy": "Ignore"}, "components.jobWebhook": True}
-        )
+        objects = helm.template({"webhook": {"timeoutSeconds": 7, "failurePolicy": "Ignore"}})
         webhooks = {
             webhook["name"]: (webhook["timeoutSeconds"], webhook["failurePolicy"])
             for item in objects

@@ -63,24 +63,17 @@ async def test_image_and_replicas_are_those_of_an_overlay(tmp_path: Path) -> Non
 
 
 @pytest.mark.controlplane
-@pytest.mark.parametrize("components", [(), ("job-webhook",)], ids=title)
-async def test_a_failure_policy_is_that_of_the_patch_in_the_documentation(
-    components: tuple[str, ...], tmp_path: Path
-) -> None:
+async def test_a_failure_policy_is_that_of_the_patch_in_the_documentation(tmp_path: Path) -> None:
     (block,) = re.findall(r"(?ms)^```yaml\n(patches:.*?)^```$", INSTALL)
-    expected = await build_overlay(tmp_path, components, **yaml.safe_load(block))
-    assert render(Choice(frozenset(components), failure_policy="Ignore")) == expected
+    expected = await build_overlay(tmp_path, **yaml.safe_load(block))
+    assert render(Choice(failure_policy="Ignore")) == expected
 
 
 def test_a_failure_policy_is_for_jobsets_and_not_for_jobs_of_existing_gangs() -> None:
-    objects = render(Choice(frozenset({"job-webhook"}), failure_policy="Ignore"))
+    objects = render(Choice(failure_policy="Ignore"))
     found = {hook["name"]: hook["failurePolicy"] for item in objects for hook in item.get("webhooks", [])}
-    assert found == {
-        "jobsets.gangs.gangctl.dev": "Ignore",
-        "jobs.gangs.gangctl.dev": "Fail",
-        "jobs-repair.gangs.gangctl.dev": "Fail",
-    }
-    (policy,) = [item for item in render(Choice(failure_policy="Ignore")) if item["kind"] == "MutatingAdmissionPolicy"]
+    assert found == {"jobsets.gangs.gangctl.dev": "Ignore", "jobs.gangs.gangctl.dev": "Fail"}
+    (policy,) = [item for item in objects if item["kind"] == "MutatingAdmissionPolicy"]
     assert policy["spec"]["failurePolicy"] == "Fail"
 
 
@@ -103,9 +96,9 @@ async def test_another_namespace_is_that_of_an_overlay_in_every_reference(
             del each["metadata"]["namespace"]
     assert render(Choice(frozenset(components), namespace="elsewhere")) == _named(expected)
     unreached = {each["kind"] for each in expected if "gangctl-system" in str(each)}
-    patched = {"ValidatingAdmissionPolicy", "ServiceMonitor", "Certificate"} if components else set()
-    patched |= set() if "job-webhook" in components else {"MutatingAdmissionPolicyBinding"}
-    assert unreached == {"MutatingWebhookConfiguration", "ValidatingWebhookConfiguration"} | patched
+    patched = {"MutatingWebhookConfiguration", "ValidatingWebhookConfiguration", "MutatingAdmissionPolicyBinding"}
+    patched |= {"ValidatingAdmissionPolicy"} | ({"ServiceMonitor", "Certificate"} if components else set())
+    assert unreached == patched
 
 
 def _named(value: Any) -> Any:

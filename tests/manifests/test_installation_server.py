@@ -92,8 +92,7 @@ async def test_servers_and_kubeconform_accept_the_chart_of_typical_clusters(
     """Once each object that some of the files in ``ci`` make of it, with the hooks of ``helm test``."""
     helm, printed, kinds = Helm(tmp_path), dict[str, Object](), dict[str, set[str]]()
     flags = ["--set", f"canary.namespace={restricted}"]
-    if equipped.minor.name == "1.35":
-        flags += ["--set", "components.jobWebhook=true"]
+    flags += ["--kube-version", equipped.minor.name]
     for file in sorted((CHART / "ci").glob("*.yaml")):
         values = ("--values", str(file), *flags)
         rendered = await asyncio.to_thread(helm.run, "template", "any", str(CHART), "-n", restricted, *values)

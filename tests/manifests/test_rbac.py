@@ -13,7 +13,6 @@ from gangctl.controllers.readiness.sources import ReadinessSources
 from gangctl.controllers.scan import POLICY_REPORTS
 from gangctl.policy.reports import NAME as REPORT
 from gangctl.webhooks.configurations import DEFAULTS, JOBS_NAME, NAME, POLICIES
-from gangctl.webhooks.jobpolicy import PROOF_NAME
 from tests.credentials import StaticCredentials
 from tests.manifests.files import MANIFESTS, documents
 from tests.manifests.rbac import rbac_objects
@@ -29,8 +28,8 @@ WRITTEN_EVERYWHERE = {
     "policyreports": {"create", "update", "delete"},
     "mutatingwebhookconfigurations": {"create", "update", "delete"},
     "validatingwebhookconfigurations": {"create", "update", "delete"},
-    "mutatingadmissionpolicies": {"create", "update", "delete"},
-    "mutatingadmissionpolicybindings": {"create", "update", "delete"},
+    "mutatingadmissionpolicies": {"create", "update"},
+    "mutatingadmissionpolicybindings": {"create", "update"},
 }
 WRITTEN_AT_HOME = {"leases": {"create", "update"}, "secrets": {"create", "update"}, "jobs": {"create"}}
 
@@ -91,7 +90,7 @@ def test_webhook_configurations_are_granted_by_name_except_for_create() -> None:
         "mutatingwebhookconfigurations": {NAME, JOBS_NAME, DEFAULTS},
         "validatingwebhookconfigurations": {NAME, POLICIES},
         "mutatingadmissionpolicies": {NAME},
-        "mutatingadmissionpolicybindings": {NAME, PROOF_NAME},
+        "mutatingadmissionpolicybindings": {NAME},
     }
     for rule in rules("ClusterRole"):
         for resource in names.keys() & set(rule["resources"]):
@@ -181,7 +180,9 @@ def test_shipped_bindings_are_the_service_accounts() -> None:
 
 @pytest.mark.parametrize(("user", "suffix"), [("gangctl", ""), ("other", ":other")])
 def test_the_user_and_namespace_can_be_replaced(user: str, suffix: str) -> None:
-    found = rbac_objects(user, "home")
+    policy, binding, *found = sorted(rbac_objects(user, "home"), key=lambda each: "rules" in each or "roleRef" in each)
+    assert policy["spec"]["matchConditions"][0]["expression"] == f"request.userInfo.username == '{user}'"
+    assert binding["spec"]["policyName"] == policy["metadata"]["name"]
     kinds = [each["kind"] for each in found]
     assert sorted(kinds) == sorted([*["ClusterRole"] * 7, *["ClusterRoleBinding"] * 6, "Role", "RoleBinding"])
     assert not any(kind.endswith("Binding") for kind in kinds[:8])

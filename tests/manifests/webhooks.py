@@ -11,7 +11,7 @@ from typing import Any
 
 import yaml
 
-from gangctl.webhooks.configurations import Endpoint, WebhookSettings, build_configurations, build_job_webhooks
+from gangctl.webhooks.configurations import Endpoint, WebhookSettings, build_configurations
 from gangctl.webhooks.jobpolicy import build_job_policy
 from tests.manifests.files import MANIFESTS
 
@@ -23,33 +23,26 @@ _WRITTEN = "# Written by `python -m tests.manifests.webhooks` from gangctl/webho
 _BREAK_GLASS = "# Break-glass: label a namespace gangctl.dev/skip=true.\n"
 _WEBHOOKS = """\
 # There is no caBundle: gangctl fills it in (--webhook-registration=ca-only). Until then, and whenever gangctl is away,
-# JobSets that ask for a gang are refused, and every other request passes without a call.
+# new JobSets that ask for a gang are refused, and every other request passes without a call. That for Jobs is called
+# only where the policy in jobpolicy.yaml is not in effect; there, no Job of a gang is created while gangctl is away,
+# and JobSet tries again.
 """
 _POLICY = """\
-# The API server itself writes the group of a gang into its Jobs: they never wait for gangctl. Kubernetes 1.36 and newer
-# serve MutatingAdmissionPolicy; for others there is the component job-webhook. The second binding is for a dry run, by
-# which gangctl sees that the policy is in effect before it promises a gang.
-"""
-_JOB_WEBHOOKS = """\
-# There is no caBundle: gangctl fills it in (--webhook-registration=ca-only). Until then, and whenever gangctl is away,
-# the Jobs of gangs are not created, and JobSet tries again; every other request passes without a call.
+# The API server itself writes the group of a gang into its Jobs: they do not wait for gangctl. Kubernetes 1.36 and
+# newer serve MutatingAdmissionPolicy; in 1.35 gangctl-jobs in webhooks.yaml does the same, by a call to gangctl.
 """
 
 
 def render() -> dict[Path, str]:
     """Text by path."""
     configured, decided = _WRITTEN.format("configurations.py"), _WRITTEN.format("jobpolicy.py")
-    policy = build_job_policy(_SETTINGS, "gangctl-system")
+    policy = build_job_policy(_SETTINGS)
     return {
         MANIFESTS / "base" / "webhooks.yaml": configured
         + _WEBHOOKS
         + _BREAK_GLASS
         + _stream(build_configurations(_SETTINGS, b"")),
         MANIFESTS / "base" / "jobpolicy.yaml": decided + _POLICY + _BREAK_GLASS + _stream(policy),
-        MANIFESTS / "job-webhook" / "webhooks.yaml": configured
-        + _JOB_WEBHOOKS
-        + _BREAK_GLASS
-        + _stream([build_job_webhooks(_SETTINGS, b"")]),
     }
 
 

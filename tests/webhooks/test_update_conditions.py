@@ -49,8 +49,8 @@ def sent(new: Object, old: Object) -> bool:
 
 def answers(new: Object, old: Object) -> Iterator[AdmissionResponse]:
     """Of both handlers, on clusters of every generation and on one without."""
-    resource = RequestedResource("", "", "")
-    request = AdmissionRequest("u", "UPDATE", RequestedKind("", "", "JobSet"), resource, "t", "js", object=new, old_object=old)
+    kind, resource = RequestedKind("", "", "JobSet"), RequestedResource("", "", "")
+    request = AdmissionRequest("u", "UPDATE", kind, resource, "t", "js", object=new, old_object=old)
     for generation in (*Generation, None):
         admission = GangAdmission(View(ApiState(generation)))
         yield admission.mutate_jobset(request)
@@ -106,9 +106,9 @@ WITHOUT_GANGCTL: Final[dict[str, Edit]] = {
     "queue": lambda raw: raw["metadata"].update(labels={"kueue.x-k8s.io/queue-name": "q"}),
     "time to live": lambda raw: raw["spec"].update(ttlSecondsAfterFinished=1),
     "more restarts": lambda raw: raw["spec"].update(failurePolicy={"maxRestarts": 9}),
-    "expected duration": lambda raw: raw["metadata"]
-    .setdefault("annotations", {})
-    .update({"gangctl.dev/expected-duration": "2h"}),
+    "expected duration": lambda raw: (
+        raw["metadata"].setdefault("annotations", {}).update({"gangctl.dev/expected-duration": "2h"})
+    ),
     "start by Kueue": started_by_kueue,
     "nothing": lambda _: None,
 }

@@ -10,7 +10,7 @@ from typing import Final
 from gangctl.api.meta import JOBSET_GROUP
 from gangctl.api.scheduling import ApiState
 from gangctl.cli.cluster import ask_cluster
-from gangctl.cli.install.components import COMPONENTS, JOB_WEBHOOK, Component
+from gangctl.cli.install.components import COMPONENTS, Component
 from gangctl.cli.messages import note
 from gangctl.cli.options import ClusterFlags
 from gangctl.client.client import Client
@@ -37,7 +37,7 @@ class Served:
         return version in self.versions.get(group, ())
 
 
-def check(cluster: ClusterFlags, names: Iterable[str], *, out_of_cluster: bool) -> Served:
+def check(cluster: ClusterFlags, names: Iterable[str]) -> Served:
     """Print notes about a cluster for these components, by discovery alone, which every user may do.
 
     ClusterUnavailableError for objects of kinds that the API server does not serve.
@@ -47,7 +47,7 @@ def check(cluster: ClusterFlags, names: Iterable[str], *, out_of_cluster: bool) 
     chosen = [each for each in COMPONENTS if each.name in wanted]
     for text in _advice(served, chosen):
         note(text)
-    _refuse(served, chosen, out_of_cluster=out_of_cluster)
+    _refuse(served, chosen)
     return served
 
 
@@ -58,13 +58,7 @@ async def _look(client: Client, _namespace: str) -> Served:
     return Served(state, {group: tuple(versions) for group, versions in zip(_GROUPS, found, strict=True)}, policies)
 
 
-def _refuse(served: Served, chosen: Sequence[Component], *, out_of_cluster: bool) -> None:
-    if not (served.policies or out_of_cluster or JOB_WEBHOOK in chosen):
-        raise ClusterUnavailableError(
-            f"the cluster does not serve {MUTATING_ADMISSION_POLICIES.qualified_name} as v1 (Kubernetes 1.36 and newer "
-            "do), so it would refuse the policy for Jobs",
-            hint=f"give --component {JOB_WEBHOOK.name}: {JOB_WEBHOOK.adds}",
-        )
+def _refuse(served: Served, chosen: Sequence[Component]) -> None:
     for each in chosen:
         if each.api and not served.has(each.api):
             raise ClusterUnavailableError(
@@ -85,10 +79,10 @@ def _advice(served: Served, chosen: Sequence[Component]) -> list[str]:
         )
     if not served.versions.get(JOBSET_GROUP):
         notes.append(f"the cluster does not serve {JOBSET_GROUP}: gangctl waits until JobSet is installed")
-    if served.policies and JOB_WEBHOOK in chosen:
+    if not served.policies:
         notes.append(
-            f"the cluster serves {MUTATING_ADMISSION_POLICIES.qualified_name}: without --component {JOB_WEBHOOK.name} "
-            "the Jobs of gangs do not wait for gangctl"
+            f"the cluster does not serve {MUTATING_ADMISSION_POLICIES.qualified_name} as v1 (Kubernetes 1.36 and newer "
+            "do): without the policy for Jobs, which is left out, the Jobs of gangs wait for gangctl"
         )
     for each in chosen:
         if each.suggested_by and not each.api and not served.versions.get(each.suggested_by):

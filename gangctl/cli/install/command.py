@@ -9,7 +9,7 @@ from typing import Any, Final
 import click
 
 from gangctl.cli import options
-from gangctl.cli.install.components import JOB_WEBHOOK, NAMES
+from gangctl.cli.install.components import NAMES
 from gangctl.cli.messages import note
 from gangctl.cli.output import print_answer
 from gangctl.errors import InputError
@@ -99,9 +99,10 @@ def command(
     order in which they can be applied. Neither kustomize nor a network is needed. Without
     --component it is gangctl with gangs, policies and its reckoning with Kueue.
 
-    They are for Kubernetes 1.36 and newer; 1.35 needs --component job-webhook, too. What else a
-    cluster serves gangctl finds out by itself. With --kubeconfig or --context the cluster is asked:
-    what it would refuse is an error (exit code 3), and what else it has is printed on stderr.
+    Kubernetes 1.35 does not serve the policy for Jobs, which is among them. What else a cluster
+    serves gangctl finds out by itself. With --kubeconfig or --context the cluster is asked: the
+    policy is left out where it is not served, other objects that it would refuse are an error (exit
+    code 3), and what else it has is printed on stderr.
 
     \b
     Examples:
@@ -112,6 +113,7 @@ def command(
     _agree(components, namespace, changes, out_of_cluster=out_of_cluster, uninstall=uninstall, everything=everything)
     _agree_on_shards(components, shards, changes)
     from gangctl.cli.install.rendering import (  # noqa: PLC0415
+        POLICY_KINDS,
         Choice,
         removal,
         render,
@@ -131,15 +133,15 @@ def command(
     objects = render(choice)
     if flags:
         _check_flags(objects)
-    job_policy = JOB_WEBHOOK.name not in components
+    if uninstall:
+        objects = removal(objects, namespace, everything=everything)
+    else:
+        _print_notes(objects)
     if cluster.given:
         from gangctl.cli.install.cluster import check  # noqa: PLC0415 -- the client, only where it is asked
 
-        job_policy &= check(cluster, components, out_of_cluster=out_of_cluster).policies
-    if uninstall:
-        objects = removal(objects, namespace, everything=everything, job_policy=job_policy)
-    else:
-        _print_notes(objects)
+        if not check(cluster, components).policies:
+            objects = [each for each in objects if each["kind"] not in POLICY_KINDS]
     print_answer(form, objects)
 
 

@@ -21,13 +21,7 @@ class Component:
     suggested_by: str = ""
 
 
-JOB_WEBHOOK: Final = Component(
-    "job-webhook",
-    "the group of a gang's Jobs by a webhook, where the API server serves no MutatingAdmissionPolicies",
-    "Kubernetes 1.35, or a newer one without them",
-)
 COMPONENTS: Final = (
-    JOB_WEBHOOK,
     Component(
         "high-availability",
         "three replicas, each on a node of its own, of which two always answer",

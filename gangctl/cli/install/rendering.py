@@ -143,17 +143,14 @@ def _shipped() -> Mapping[str, Any]:
 
 
 def _patched(objects: Iterable[Object], patches: Iterable[Mapping[str, Any]]) -> list[Object]:
-    """Apply each patch to its targets, possibly none, as with kustomize. A patch without operations deletes."""
+    """Apply each patch to its targets, possibly none, as with kustomize."""
     found = list(objects)
     for patch in patches:
-        target, operations = (patch["kind"], patch["name"]), patch["operations"]
-        changed = []
-        for each in found:
-            if (each["kind"], each["metadata"]["name"]) != target:
-                changed.append(each)
-            elif operations is not None:
-                changed.append(json_patch(each, operations))
-        found = changed
+        target = patch["kind"], patch["name"]
+        found = [
+            json_patch(each, patch["operations"]) if (each["kind"], each["metadata"]["name"]) == target else each
+            for each in found
+        ]
     return found
 
 
@@ -186,26 +183,23 @@ _REGISTRATIONS: Final = (
     ("MutatingWebhookConfiguration", "gangctl-gangs"),
     ("MutatingWebhookConfiguration", "gangctl-jobs"),
     ("MutatingWebhookConfiguration", "gangctl-defaults"),
-)
-_JOB_POLICY: Final = (
-    ("MutatingAdmissionPolicyBinding", "gangctl-gangs-proof"),
     ("MutatingAdmissionPolicyBinding", "gangctl-gangs"),
     ("MutatingAdmissionPolicy", "gangctl-gangs"),
 )
+POLICY_KINDS: Final = frozenset({"MutatingAdmissionPolicy", "MutatingAdmissionPolicyBinding"})
+"""Of the policy for Jobs, which Kubernetes 1.35 does not serve."""
 
 
-def removal(objects: Iterable[Object], namespace: str, *, everything: bool, job_policy: bool = True) -> list[Object]:
+def removal(objects: Iterable[Object], namespace: str, *, everything: bool) -> list[Object]:
     """Identities in the order of deletion: webhooks first, so that none remains without a server.
 
-    Without ``job_policy`` the API server serves no MutatingAdmissionPolicies. Objects that gangctl created for itself
-    are deleted after its rights to create them. With ``everything``, objects that may contain data of users come last:
-    the definitions, with every object of their kinds, and the namespace.
+    Objects that gangctl created for itself are deleted after its rights to create them. With ``everything``, objects
+    that may contain data of users come last: the definitions, with every object of their kinds, and the namespace.
     """
     # Outside of a cluster gangctl registers itself.
-    registered = (*_REGISTRATIONS, *(_JOB_POLICY if job_policy else ()))
-    registrations = [_named("admissionregistration.k8s.io/v1", kind, name) for kind, name in registered]
+    registrations = [_named("admissionregistration.k8s.io/v1", kind, name) for kind, name in _REGISTRATIONS]
     installed = sorted(objects, key=place, reverse=True)
-    goes = [each for each in installed if each["kind"] not in {*_KEPT, *(kind for kind, _ in registered)}]
+    goes = [each for each in installed if each["kind"] not in {*_KEPT, *(kind for kind, _ in _REGISTRATIONS)}]
     made = [
         *(_named("coordination.k8s.io/v1", "Lease", name, namespace) for name in leases(installed)),
         _named("v1", "Secret", "gangctl-webhook-certs", namespace),

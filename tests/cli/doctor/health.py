@@ -26,7 +26,7 @@ from gangctl.gang.generation import ServedVersion
 from gangctl.kueue.configuration import KueueConfiguration
 from gangctl.kueue.objects import AdmissionCheck, Condition
 from gangctl.runtime.tls import found
-from gangctl.webhooks.configurations import Endpoint, WebhookSettings, build_configurations, build_job_webhooks
+from gangctl.webhooks.configurations import Endpoint, WebhookSettings, build_configurations
 
 NOW: Final = 1_800_000_000.0
 SERVICE: Final = ("gangctl-system", "gangctl-webhook")
@@ -43,14 +43,12 @@ def bundle(lasts: float = HEALTHY_SECONDS) -> bytes:
     return found(min(begin, begin + timedelta(seconds=lasts - 60)), timedelta(seconds=max(lasts, 60))).certificate
 
 
-def own(lasts: float = HEALTHY_SECONDS, *, jobs: bool = False, **settings: Any) -> list[Object]:
-    """gangctl's configurations as it registers them, and as an API server fills them in; ``jobs`` is one for Jobs."""
+def own(lasts: float = HEALTHY_SECONDS, **settings: Any) -> list[Object]:
+    """gangctl's configurations as it registers them, and as an API server fills them in."""
     endpoint = Endpoint(service=SERVICE[1], namespace=SERVICE[0])
     excluded = ("kube-system", SERVICE[0])
     wanted = WebhookSettings(endpoint, **{"excluded_namespaces": excluded, **settings})
     configurations = build_configurations(wanted, bundle(lasts))
-    if jobs:
-        configurations.append(build_job_webhooks(wanted, bundle(lasts)))
     for each in configurations:
         for webhook in each["webhooks"]:
             webhook.setdefault("objectSelector", {})

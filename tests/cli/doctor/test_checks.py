@@ -121,27 +121,11 @@ CASES: Final = [
     Case("pod-field", {"pod_field": PodField("schedulingGroup", kept=False, how="d")}, FAILED, "drops"),
     Case("pod-field", {"served": NOTHING_SERVED}, FAILED, "no group can exist"),
     Case("job-groups", {"served": NOTHING_SERVED}, UNKNOWN, "no gang can be made"),
-    Case("job-groups", {"configurations": (*own(jobs=True), *others())}, WARNING, "still asks gangctl"),
-    Case("job-groups", {"job_policy": JobPolicy(served=True, how="d")}, FAILED, "nothing names"),
-    Case(
-        "job-groups",
-        {"job_policy": JobPolicy(served=True, how="d"), "configurations": (*own(jobs=True), *others())},
-        WARNING,
-        "although the cluster serves",
-    ),
-    Case("job-groups", {"job_policy": JobPolicy(served=False)}, FAILED, "nothing names"),
-    Case(
-        "job-groups",
-        {"job_policy": JobPolicy(served=False), "configurations": (*own(jobs=True), *others())},
-        OK,
-        "gangctl's webhook names them",
-    ),
-    Case(
-        "job-groups",
-        {"configurations": tuple({**each, "webhooks": []} for each in own(jobs=True))},
-        OK,
-        "whether gangctl answers or not",
-    ),
+    Case("job-groups", {"job_policy": JobPolicy(served=True, how="d")}, WARNING, "although the cluster serves"),
+    Case("job-groups", {"job_policy": JobPolicy(served=False)}, OK, "gangctl's webhook names them"),
+    Case("job-groups", {"job_policy": JobPolicy(served=True, how="d"), "configurations": ()}, FAILED, "nothing names"),
+    Case("job-groups", {"job_policy": JobPolicy(served=False), "configurations": ()}, FAILED, "nothing names"),
+    Case("job-groups", {"configurations": ()}, OK, "whether gangctl answers or not"),
     Case(
         "pod-field",
         {"served": NOTHING_SERVED, "pod_field": PodField("schedulingGroup", kept=False, how="d")},
@@ -401,7 +385,7 @@ def test_a_gangctl_outside_of_the_cluster_passes() -> None:
 def test_a_jobset_controller_that_drops_the_reference_is_reported(image: str) -> None:
     outcome = asked("jobset-controller", healthy(deployments=deployment(*JOBSET, image)))
     assert outcome.verdict is OK
-    assert "jobs-repair puts it back" in outcome.evidence[-1]
+    assert "webhook for Jobs puts it back" in outcome.evidence[-1]
 
 
 def test_evidence_is_single_bounded_lines() -> None:

@@ -16,7 +16,6 @@ from gangctl.webhooks.configurations import (
     Endpoint,
     WebhookSettings,
     build_configurations,
-    build_job_webhooks,
 )
 from gangctl.webhooks.registration import contains
 
@@ -97,9 +96,7 @@ def place(webhook: Mapping[str, Any]) -> str:
 def differences(found: Sequence[Object]) -> Iterator[str]:
     """How gangctl's configurations differ from what this version would register with any flags."""
     live = {title(each): each for each in found}
-    # Another check decides whether the one for Jobs is needed.
-    of_jobs = build_job_webhooks(NO_SETTINGS, b"")
-    for wanted in (*build_configurations(NO_SETTINGS, b""), *([of_jobs] if title(of_jobs) in live else ())):
+    for wanted in build_configurations(NO_SETTINGS, b""):
         configuration = live.get(title(wanted))
         if configuration is None:
             yield f"{title(wanted)} is missing"

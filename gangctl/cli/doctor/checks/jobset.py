@@ -82,7 +82,7 @@ def _about_updates(facts: Facts, known: tuple[int, int]) -> list[str]:
         return []
     evidence = (
         f"JobSet {dotted(known)} sends Jobs back without their pods' reference on Kubernetes {minor}, when it "
-        "suspends and resumes; gangctl's webhook jobs-repair puts it back"
+        "suspends and resumes; gangctl's webhook for Jobs puts it back"
     )
     return [evidence]
 

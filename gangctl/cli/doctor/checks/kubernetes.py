@@ -139,6 +139,7 @@ def stored_objects(facts: Facts) -> Outcome:
 
 
 _API: Final = "admissionregistration.k8s.io/v1 MutatingAdmissionPolicy"
+_WEBHOOK: Final = f"MutatingWebhookConfiguration {JOBS_NAME}"
 _SHOW: Final = "kubectl get mutatingadmissionpolicies,mutatingadmissionpolicybindings"
 
 
@@ -148,36 +149,25 @@ def job_groups(facts: Facts) -> Outcome:
     if state.generation is None:
         return unknown(f"no gang can be made: {state.reason}")
     found = seen(facts.job_policy)
-    asked = any(hooks.name_of(each) == JOBS_NAME and hooks.webhooks(each) for each in seen(facts.configurations))
-    webhook = f"MutatingWebhookConfiguration {JOBS_NAME}"
-    if found.writes and asked:
-        return warning(
-            "the API server names the groups of Jobs by itself, and still asks gangctl about each",
-            [found.how, webhook],
-            remedy="leave the component job-webhook out; a gangctl that registers itself deletes this within a minute",
-            command=f"kubectl delete mutatingwebhookconfiguration {JOBS_NAME}",
-        )
     if found.writes:
         return ok("the API server names them, whether gangctl answers or not", found.how)
-    if asked and found.served:
+    evidence = [found.how or f"{_API} is not served"]
+    if not any(hooks.name_of(each) == JOBS_NAME and hooks.webhooks(each) for each in seen(facts.configurations)):
+        return failed(
+            "nothing names the groups of Jobs: their pods would start one by one",
+            [*evidence, f"no {_WEBHOOK}"],
+            remedy="apply manifests/base, which has the webhook for Jobs and the policy",
+            command="gangctl install --context CONTEXT",
+        )
+    if found.served:
         return warning(
             f"Jobs of gangs wait for gangctl, although the cluster serves {_API}",
-            [found.how, webhook],
-            remedy="apply manifests/base without the component job-webhook, unless the feature gate "
-            "MutatingAdmissionPolicy is off",
+            [*evidence, _WEBHOOK],
+            remedy="apply manifests/base, which has the policy and its binding; a gangctl that registers itself "
+            "repairs them within a minute. If both are there, the feature gate MutatingAdmissionPolicy is off",
             command=_SHOW,
         )
-    if asked:
-        return ok("gangctl's webhook names them", f"{_API} is not served", webhook)
-    return failed(
-        "nothing names the groups of Jobs: their pods would start one by one",
-        [found.how or f"{_API} is not served", f"no {webhook}"],
-        remedy="apply manifests/base, which has the policy; if that is there, the feature gate "
-        "MutatingAdmissionPolicy is off, and the component job-webhook is needed"
-        if found.served
-        else "add the component job-webhook to manifests/base",
-        command=_SHOW if found.served else "gangctl install --component job-webhook",
-    )
+    return ok("gangctl's webhook names them", *evidence, _WEBHOOK)
 
 
 def rights(facts: Facts) -> Outcome:
