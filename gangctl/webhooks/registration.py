@@ -40,9 +40,12 @@ def contains(live: Any, wanted: Any) -> bool:
     Lists must have the same length, and absent is the same as empty.
     """
     if isinstance(wanted, dict):
-        return isinstance(live, dict | None) and all(
-            contains((live or {}).get(key), each) for key, each in wanted.items()
-        )
+        if not isinstance(live, dict | None):
+            return False
+        fields = live or {}
+        # Further labels of a selector do not come from the server, and leave objects out.
+        narrowed = "matchExpressions" in wanted and fields.get("matchLabels")
+        return not narrowed and all(contains(fields.get(key), each) for key, each in wanted.items())
     if isinstance(wanted, list):
         entries = live or []
         return isinstance(entries, list) and len(entries) == len(wanted) and all(map(contains, entries, wanted))

@@ -32,7 +32,6 @@ from tests.live.cluster import Cluster, on, reference_of, refused
 from tests.live.gangctl import (
     OWN_NAMESPACE,
     POLICY,
-    USER,
     Gangctl,
     create_namespaces,
     has_policies,
@@ -326,6 +325,10 @@ async def test_no_gang_is_torn_where_the_policy_is_deleted_or_edited(minor: str)
             await is_ganged(cluster, f"{slug}-6")
             assert await calls(cluster) == before + 1
             assert (await gangctl.fetch("/readyz"))[0] == 200
+            # Applied over an edit, it would keep what the edit added.
+            for path in map(path_to, POLICY):
+                if await exists(cluster, path):
+                    await plane.api.delete(path)
             await install_policy(plane)
         await TAMPERS["policy deleted"](plane.api)
         await policy_noticed(plane, there=False)
@@ -448,12 +451,15 @@ async def a_webhook_that_removes_groups(plane: ControlPlane) -> AsyncIterator[li
 
 
 @on("1.37", "1.35")
-async def test_gangctl_creates_jobs_as_dry_runs_only(cluster: Cluster) -> None:
-    async with cluster.plane.client(USER) as api:
-        jobs = path_of("batch/v1", "jobs", namespace=OWN_NAMESPACE)
-        job = stamped_proof_job(OWN_NAMESPACE)
+async def test_gangctl_creates_jobs_as_dry_runs_only(cluster: Cluster, running: Gangctl) -> None:
+    api = cluster.plane.client(running.user)
+    jobs = path_of("batch/v1", "jobs", namespace=OWN_NAMESPACE)
+    job = stamped_proof_job(OWN_NAMESPACE)
+    try:
         await api.create(jobs, job, dryRun="All")
         failure = await refused(api.create(jobs, job))
+    finally:
+        await api.close()
     assert "gangctl may create Jobs as dry runs only" in failure.message
 
 

@@ -112,7 +112,7 @@ async def everything(cluster: Cluster, count: int) -> dict[str, str]:
 async def nobody_is_blocked(cluster: Cluster, before: dict[str, str]) -> None:
     """A new JobSet is one without a gang; a Job that goes comes again."""
     await webhooks_noticed(cluster.plane)
-    await policy_noticed(cluster.plane, cluster.namespace, there=False)
+    await policy_noticed(cluster.plane, there=False)
     created = await cluster.create_jobset({**GANG, "metadata": {**GANG["metadata"], "name": "later"}})
     assert REF not in str(created)
     await cluster.api.delete(cluster.path("batch/v1", "jobs", "gang-w-0"), propagation="Background")

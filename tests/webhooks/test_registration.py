@@ -169,11 +169,15 @@ def corrupt(live: dict[str, Any]) -> None:
     live["webhooks"][-1]["clientConfig"]["caBundle"] = "AAAA"
 
 
+def narrow(live: dict[str, Any]) -> None:
+    live["webhooks"][0]["namespaceSelector"]["matchLabels"] = {"never": "there"}
+
+
 def empty(live: dict[str, Any]) -> None:
     live["webhooks"] = []
 
 
-@pytest.mark.parametrize("damage", [edit, corrupt, empty])
+@pytest.mark.parametrize("damage", [edit, narrow, corrupt, empty])
 @pytest.mark.parametrize("resource", BOTH)
 async def test_a_changed_configuration_is_repaired(
     api: FakeConfigurations, clock: VirtualClock, resource: Resource, damage: Callable[[dict[str, Any]], None]
