@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from gangctl.webhooks.configurations import JOBS_WEBHOOK
 from tests.controlplane.api import ApiFailure, Object, path_of
 from tests.controlplane.plane import ControlPlane
 from tests.controlplane.wait import NotYet, wait_for
@@ -111,7 +112,9 @@ class Night:
         ]
         found = [hook for each in live for hook in each.get("webhooks", [])]
         assert len({each["failurePolicy"] for each in found if each["name"] == GANGS}) <= 1
-        return {each["name"]: each["failurePolicy"] for each in found}
+        policies = {each["name"]: each["failurePolicy"] for each in found}
+        assert policies.pop(JOBS_WEBHOOK) == "Fail", "no step of the page takes it away"
+        return policies
 
     async def has_failure_policies(self, wanted: dict[str, str]) -> None:
         """Wait until gangctl has put the webhooks of policies in: it does that when it leads."""
@@ -258,7 +261,7 @@ async def installed_by_helm(workplace: Workplace, plane: ControlPlane) -> InClus
     webhooks, services = chart / "templates" / "webhooks.yaml", chart / "templates" / "services.yaml"
     port = gangctl.webhook_address.rpartition(":")[2]
     text = webhooks.read_text(encoding="utf-8")
-    assert text.count("port: 443\n") == 2
+    assert text.count("port: 443\n") == 3
     webhooks.write_text(text.replace("port: 443\n", f"port: {port}\n"), encoding="utf-8")
     text = services.read_text(encoding="utf-8")
     before, _, after = text.partition("spec:\n")

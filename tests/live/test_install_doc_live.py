@@ -86,8 +86,8 @@ async def by_kustomize_and_by_gangctl(cluster: Cluster, operator: Operator) -> N
     # Kubectl sends some selectors again whatever they are, and calls it configured.
     assert not [line for line in again if line.endswith(" created")], "the same objects, another way"
     assert "deployment.apps/gangctl unchanged" in again
-    assert "mutatingwebhookconfiguration.admissionregistration.k8s.io/gangctl-jobs" in await operator.types(
-        "gangctl install --component job-webhook"
+    assert "mutatingadmissionpolicy.admissionregistration.k8s.io/gangctl-gangs" in await operator.types(
+        "gangctl install --kubeconfig"
     )
     assert "customresourcedefinition.apiextensions.k8s.io/gangs.gangctl.dev" in await operator.types(
         "gangctl install --component gang-objects"
@@ -106,7 +106,7 @@ async def by_helm(cluster: Cluster, operator: Operator) -> None:
     await operator.types("helm install")
     await operator.types("kubectl label namespace")
     assert (await cluster.api.get(DEPLOYMENT))["spec"]["replicas"] == 2
-    assert len(await registered(cluster)) == 4
+    assert len(await registered(cluster)) == 5
     await in_force(cluster)
     with pytest.raises(ApiFailure, match=UNANSWERED):
         await cluster.create_jobset(GANG)

@@ -497,8 +497,6 @@ async def test_without_policies_a_webhook_names_the_groups() -> None:
         await is_ganged(cluster)
         assert await calls(cluster) == 1
         assert await gangctl.metric("gangctl_admission_duration_seconds_count", {"path": "/mutate/jobs"}) == 1
-        # The dry run of gangctl is no failure of the policy, which it does not depend on.
-        assert '"level": "warning"' not in gangctl.log
 
 
 async def place(plane: ControlPlane) -> Cluster:
