@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+from typing import Any
 
 import pytest
 
@@ -37,7 +38,7 @@ async def without_pods(cluster: Cluster) -> bool:
     return True
 
 
-def gang(cluster: Cluster, name: str, **spec: object) -> Object:
+def gang(cluster: Cluster, name: str, **spec: Any) -> Object:
     return jobset(name, rj("w", 1, 2, 2, mode="Gang", pod=cluster.room), **spec)
 
 
@@ -59,10 +60,11 @@ async def test_a_gang_that_exists_does_not_wait_for_gangctl(
                 await kubelet.finish(pod)
         await gone(cluster, "short")
         await cluster.patch_jobset("js", {"spec": {"suspend": True}})
-        await wait_for(partial(without_pods, cluster), what="the pods to be gone")
-        await cluster.patch_jobset("js", {"spec": {"suspend": False}})
+        # On 1.35 JobSet's update of the Job drops the reference, and waits until gangctl restores it.
         if cluster.has_groups:
-            await running_pods(cluster, 2)
+            await wait_for(partial(without_pods, cluster), what="the pods to be gone")
+        await cluster.patch_jobset("js", {"spec": {"suspend": False}})
+        await running_pods(cluster, 2)
         await cluster.patch_jobset("js", {"metadata": {"finalizers": [HOLD]}})
         await cluster.api.delete(cluster.path(JOBSETS, "jobsets", "js"), propagation="Foreground")
 

@@ -33,7 +33,7 @@ class Helm:
         """Run to the end; HelmFailed on a non-zero exit."""
         kept = {key: value for key, value in os.environ.items() if not key.startswith(("KUBECONFIG", "HELM_", "XDG_"))}
         kubeconfig = {} if self.kubeconfig is None else {"KUBECONFIG": str(self.kubeconfig)}
-        version = [_VERSION, NEWEST.name] if arguments[0] == "template" and _VERSION not in arguments else []
+        version = [_VERSION, NEWEST] if arguments[0] == "template" and _VERSION not in arguments else []
         done = subprocess.run(
             [str(ensure_binary("helm", NEWEST)), *arguments, *version],
             env={**kept, **kubeconfig, "HOME": str(self.home)},

@@ -48,9 +48,23 @@ async def test_the_objects_are_those_of_kustomize_in_its_order(components: tuple
     assert render(Choice(frozenset(components))) == expected
 
 
+KINDS_UNKNOWN = (
+    *("ValidatingAdmissionPolicy", "MutatingAdmissionPolicy", "FlowSchema"),
+    "PriorityLevelConfiguration",
+)
+"""Kustomize does not know that these have no namespace."""
+
+
+def _unplaced(objects: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    for each in objects:
+        if each["kind"].startswith(KINDS_UNKNOWN):
+            del each["metadata"]["namespace"]
+    return objects
+
+
 @pytest.mark.controlplane
 async def test_the_rights_outside_of_the_cluster_are_those_of_kustomize(tmp_path: Path) -> None:
-    expected = await build_overlay(tmp_path, root="out-of-cluster")
+    expected = _unplaced(await build_overlay(tmp_path, root="out-of-cluster"))
     assert render(Choice(out_of_cluster=True)) == expected
 
 
@@ -77,23 +91,13 @@ def test_a_failure_policy_is_for_jobsets_and_not_for_jobs_of_existing_gangs() ->
     assert policy["spec"]["failurePolicy"] == "Fail"
 
 
-KINDS_UNKNOWN = (
-    *("ValidatingAdmissionPolicy", "MutatingAdmissionPolicy", "FlowSchema"),
-    "PriorityLevelConfiguration",
-)
-"""Kustomize does not know that these have no namespace."""
-
-
 @pytest.mark.controlplane
 @pytest.mark.parametrize("components", [(), NAMES], ids=title)
 async def test_another_namespace_is_that_of_an_overlay_in_every_reference(
     components: tuple[str, ...], tmp_path: Path
 ) -> None:
     """Where kustomize needs a patch by hand, and our kustomizations say so, the name is another here already."""
-    expected = await build_overlay(tmp_path, components, namespace="elsewhere")
-    for each in expected:
-        if each["kind"].startswith(KINDS_UNKNOWN):
-            del each["metadata"]["namespace"]
+    expected = _unplaced(await build_overlay(tmp_path, components, namespace="elsewhere"))
     assert render(Choice(frozenset(components), namespace="elsewhere")) == _named(expected)
     unreached = {each["kind"] for each in expected if "gangctl-system" in str(each)}
     patched = {"MutatingWebhookConfiguration", "ValidatingWebhookConfiguration", "MutatingAdmissionPolicyBinding"}
