@@ -142,7 +142,7 @@ async def user(plane: ControlPlane, namespace: str) -> AsyncIterator[ApiClient]:
     """A user with the shipped rights, at home in the test's namespace."""
     name = f"user-of-{namespace}"
     applied = []
-    objects = rbac_objects(name, namespace)
+    objects = [each for each in rbac_objects(name, namespace) if each["apiVersion"].startswith("rbac.")]
     for each in objects:
         plural, metadata = f"{each['kind'].lower()}s", each["metadata"]
         path = path_of(each["apiVersion"], plural, namespace=metadata.get("namespace"))
