@@ -126,6 +126,8 @@ CASES: Final = [
     Case("job-groups", {"job_policy": JobPolicy(served=True, how="d"), "configurations": ()}, FAILED, "nothing names"),
     Case("job-groups", {"job_policy": JobPolicy(served=False), "configurations": ()}, FAILED, "nothing names"),
     Case("job-groups", {"configurations": ()}, OK, "whether gangctl answers or not"),
+    Case("gangctl-webhooks", {"configurations": (own()[0], *others())}, FAILED, "not installed"),
+    Case("webhook-order", {"configurations": (own()[0], *others())}, UNKNOWN, "not installed"),
     Case(
         "pod-field",
         {"served": NOTHING_SERVED, "pod_field": PodField("schedulingGroup", kept=False, how="d")},

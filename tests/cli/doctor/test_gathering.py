@@ -204,7 +204,7 @@ NO_LEASE: Final[dict[str, Any]] = {LEASES: []}
 EARLY: Final = {
     f"{REGISTRATION}/mutatingwebhookconfigurations": [
         foreign("MutatingWebhookConfiguration", "a-kueue", None),
-        *build_configurations(WebhookSettings(Endpoint(url="https://x")), b"")[1:2],
+        *build_configurations(WebhookSettings(Endpoint(url="https://x")), b"")[:2],
     ]
 }
 NOT_READY: Final = {

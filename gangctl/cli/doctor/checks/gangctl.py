@@ -19,6 +19,7 @@ from gangctl.cli.doctor.facts import Deployment, Fact, Facts, Lease, seen, seen_
 from gangctl.cli.doctor.outcome import Outcome, failed, ok, unknown, warning
 from gangctl.cli.messages import plural
 from gangctl.runtime.shards import lease_names
+from gangctl.webhooks.configurations import JOBS_NAME, NAME
 from gangctl.webhooks.registration import FINGERPRINT
 
 LEASE: Final = "gangctl"
@@ -148,7 +149,9 @@ def _installation(found: Sequence[Object]) -> _Installation:
 
 
 def _ours(facts: Facts) -> list[Object]:
-    return hooks.ours(seen(facts.configurations), gangs_only=True)
+    found = hooks.ours(seen(facts.configurations), gangs_only=True)
+    # The one for Jobs stays where gangctl has unregistered itself.
+    return found if any(hooks.name_of(each) == NAME for each in found) else []
 
 
 def registered(facts: Facts) -> Outcome:
@@ -239,7 +242,7 @@ def _date(seconds: float) -> str:
 def order(facts: Facts) -> Outcome:
     """Configurations are called in the order of their names."""
     everything = [each for each in seen(facts.configurations) if each.get("kind") == hooks.MUTATING]
-    mine = [hooks.name_of(each) for each in hooks.ours(everything)]
+    mine = [name for each in hooks.ours(everything) if (name := hooks.name_of(each)) != JOBS_NAME]
     if not mine:
         return unknown(NOT_THERE)
     others = sorted(hooks.name_of(each) for each in (*hooks.of_jobset(everything), *hooks.of_kueue(everything)))
