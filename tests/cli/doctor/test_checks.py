@@ -192,7 +192,7 @@ CASES: Final = [
         "cannot trust",
     ),
     Case("gangctl-webhooks", {"configurations": tuple(others())}, FAILED, "not installed"),
-    Case("gangctl-webhooks", {"configurations": (own()[0], *others())}, FAILED, "not registered as"),
+    Case("gangctl-webhooks", {"configurations": (own()[1], *others())}, FAILED, "not registered as"),
     Case(
         "gangctl-webhooks", {"configurations": edited(lambda hook: hook.update(matchConditions=[]))}, FAILED, "version"
     ),
@@ -446,7 +446,7 @@ UPGRADE: Final = "helm upgrade gangs charts/gangctl --namespace gangctl-system -
 def test_the_remedy_after_break_glass_is_that_of_the_installation(
     annotations: Object, back: str, command: str, situation: str
 ) -> None:
-    found = own(failure_policy="Ignore") if situation == "ignored" else own()[:1]
+    found = own(failure_policy="Ignore") if situation == "ignored" else own()[:2]
     for configuration in found:
         configuration["metadata"]["annotations"] = annotations
     outcome = asked("gangctl-webhooks", healthy(configurations=(*found, *others())))
