@@ -48,14 +48,14 @@ async def simulate(
     except OSError as error:
         raise ConfigError(f"--port {port}: {error.strerror or error}") from error
     try:
-        async with SimulatedControllers(sandbox.api) as simulated:
+        async with SimulatedControllers(sandbox.api):
             await add_nodes(sandbox.api, nodes, extended=capacity)
             write_private(kubeconfig, sandbox.kubeconfig())
             try:
                 ready(sandbox.url)
                 if program:
-                    return await _run(program, kubeconfig, simulated)
-                await simulated.play_on()
+                    return await _run(program, kubeconfig)
+                await asyncio.Event().wait()
             finally:
                 kubeconfig.unlink(missing_ok=True)  # noqa: ASYNC240 -- the end of the server, which nothing waits for
     finally:
@@ -63,21 +63,16 @@ async def simulate(
     return 0
 
 
-async def _run(program: Sequence[str], kubeconfig: Path, simulated: SimulatedControllers) -> int:
+async def _run(program: Sequence[str], kubeconfig: Path) -> int:
     """Run a program with this terminal and this cluster; its exit code."""
     environment = {**os.environ, "KUBECONFIG": str(kubeconfig)}
     try:
         process = await asyncio.create_subprocess_exec(*program, env=environment)
     except OSError as error:
         raise ConfigError(f"cannot run {program[0]}: {error.strerror or error}") from error
-    playing, running = asyncio.ensure_future(simulated.play_on()), asyncio.ensure_future(process.wait())
     try:
-        await asyncio.wait({playing, running}, return_when=asyncio.FIRST_COMPLETED)
-        if playing.done():
-            playing.result()
-        return await running
+        return await process.wait()
     finally:
-        playing.cancel()
         if process.returncode is None:
             process.terminate()
             await process.wait()

@@ -47,7 +47,7 @@ class Controller(ABC, Generic[K]):
 
     @abstractmethod
     async def reconcile(self, key: K) -> None:
-        """Reconcile the object of ``key``; a :class:`StatusError` other than 404 triggers a retry."""
+        """Reconcile the object of ``key``; an error other than a 404 is logged and triggers a retry."""
 
     async def run(self) -> None:
         """Run until cancelled."""
@@ -60,6 +60,9 @@ class Controller(ABC, Generic[K]):
                 if error.code != _NOT_FOUND:
                     delay = self.queue.add_failed(key)
                     _log.debug("tried again", controller=self.name, key=key, error=str(error), again_in=delay)
+            except Exception:  # noqa: BLE001 -- one object must not end the cluster
+                delay = self.queue.add_failed(key)
+                _log.exception("reconcile failed", controller=self.name, key=key, again_in=delay)
             else:
                 self.queue.forget(key)
             finally:

@@ -178,3 +178,199 @@ async def test_a_put_of_the_object_that_was_read_is_accepted(server: Server, pat
     assert answer.status == 200
     assert answer.body["spec"] == read["spec"]
     assert answer.body["metadata"]["generation"] == 1
+
+
+def in_rules(rule: Object, **spec: object) -> Object:
+    """A Job that fails by its pods, with one rule."""
+    return {"podFailurePolicy": {"rules": [rule]}, **spec}
+
+
+CODES: Object = {"operator": "In", "values": [1]}
+INDEXED: Object = {"completionMode": "Indexed", "completions": 2, "parallelism": 2}
+MANY: Object = {"completionMode": "Indexed", "completions": 100_001, "backoffLimitPerIndex": 1}
+RULE = "spec.podFailurePolicy.rules[0]"
+SUCCESS = "spec.successPolicy.rules[0]"
+POSITIVE = "must be greater than or equal to 0"
+OF_INDEXES = "requires indexed completion mode"
+TOO_MANY = "must be less than or equal to 10000 when completions are above 100000 and used with backoff limit per index"
+
+
+@each(
+    ("spec", "words"),
+    [
+        pytest.param(
+            {"completionMode": "Indexed", "parallelism": 4},
+            "spec.completions: Required value: when completion mode is Indexed",
+            id="no-completions",
+        ),
+        pytest.param({"parallelism": -1}, f"spec.parallelism: Invalid value: -1: {POSITIVE}", id="parallelism"),
+        pytest.param({"completions": -1}, f"spec.completions: Invalid value: -1: {POSITIVE}", id="completions"),
+        pytest.param({"backoffLimit": -1}, f"spec.backoffLimit: Invalid value: -1: {POSITIVE}", id="backoffLimit"),
+        pytest.param(
+            {"ttlSecondsAfterFinished": -1}, f"spec.ttlSecondsAfterFinished: Invalid value: -1: {POSITIVE}", id="ttl"
+        ),
+        pytest.param(
+            {"completionMode": "Odd"},
+            'spec.completionMode: Unsupported value: "Odd": supported values: "NonIndexed", "Indexed"',
+            id="mode",
+        ),
+        pytest.param(
+            {**INDEXED, "parallelism": 100_001},
+            "spec.parallelism: Invalid value: 100001: must be less than or equal to 100000 when completion mode is "
+            "Indexed",
+            id="parallelism-of-indexes",
+        ),
+        pytest.param(
+            {"backoffLimitPerIndex": 1}, f"spec.backoffLimitPerIndex: Invalid value: 1: {OF_INDEXES}", id="per-index"
+        ),
+        pytest.param(
+            {**INDEXED, "backoffLimitPerIndex": 1, "maxFailedIndexes": 3},
+            "spec.maxFailedIndexes: Invalid value: 3: must be less than or equal to completions",
+            id="most-failed-indexes",
+        ),
+        pytest.param(
+            MANY,
+            "spec.maxFailedIndexes: Required value: must be specified when completions is above 100000",
+            id="many-indexes",
+        ),
+        pytest.param(
+            {**MANY, "maxFailedIndexes": 10_001},
+            f"spec.maxFailedIndexes: Invalid value: 10001: {TOO_MANY}",
+            id="most-of-many",
+        ),
+        pytest.param(
+            {**MANY, "maxFailedIndexes": 1, "parallelism": 10_001},
+            f"spec.parallelism: Invalid value: 10001: {TOO_MANY}",
+            id="parallelism-of-many",
+        ),
+        pytest.param(
+            {"managedBy": "me"},
+            'spec.managedBy: Invalid value: "me": must be a domain-prefixed path (such as "acme.io/foo")',
+            id="managedBy",
+        ),
+        pytest.param(
+            {"managedBy": f"a.b/{'c' * 60}"}, "spec.managedBy: Too long: may not be more than 63 bytes", id="manager"
+        ),
+        pytest.param(
+            in_rules({"action": "FailIndex", "onExitCodes": CODES}),
+            f'{RULE}.action: Invalid value: "FailIndex": requires the backoffLimitPerIndex to be set',
+            id="fail-index",
+        ),
+        pytest.param(
+            in_rules({"action": "Odd", "onExitCodes": CODES}),
+            f'{RULE}.action: Unsupported value: "Odd": supported values: "Count", "FailIndex", "FailJob", "Ignore"',
+            id="action",
+        ),
+        pytest.param(
+            in_rules({"action": "Count"}),
+            f"{RULE}: Invalid value: specifying one of OnExitCodes and OnPodConditions is required",
+            id="no-pattern",
+        ),
+        pytest.param(
+            in_rules({"action": "Count", "onExitCodes": CODES, "onPodConditions": [{"type": "A"}]}),
+            f"{RULE}: Invalid value: specifying both OnExitCodes and OnPodConditions is not supported",
+            id="two-patterns",
+        ),
+        pytest.param(
+            in_rules({"action": "Count", "onPodConditions": [{"type": "A", "status": "Odd"}]}),
+            f'{RULE}.onPodConditions[0].status: Unsupported value: "Odd": supported values: "False", "True", "Unknown"',
+            id="condition",
+        ),
+        pytest.param(
+            in_rules({"action": "Count", "onExitCodes": {**CODES, "containerName": "x"}}),
+            f'{RULE}.onExitCodes.containerName: Invalid value: "x": must be one of the container or initContainer '
+            "names in the pod template",
+            id="container",
+        ),
+        pytest.param(
+            in_rules({"action": "Count", "onExitCodes": {"operator": "In", "values": [0]}}),
+            f"{RULE}.onExitCodes.values[0]: Invalid value: 0: must not be 0 for the In operator",
+            id="exit-code-0",
+        ),
+        pytest.param(
+            in_rules({"action": "Count", "onExitCodes": {"operator": "NotIn", "values": [2, 1]}}),
+            f"{RULE}.onExitCodes.values: Invalid value: [2,1]: must be ordered",
+            id="order",
+        ),
+        pytest.param(
+            in_rules({"action": "Count", "onExitCodes": CODES}, podReplacementPolicy="TerminatingOrFailed"),
+            'spec.podReplacementPolicy: Unsupported value: "TerminatingOrFailed": supported values: "Failed"',
+            id="replacement",
+        ),
+        pytest.param(
+            {"successPolicy": {"rules": [{"succeededCount": 1}]}},
+            'spec.successPolicy: Invalid value: {"Rules":[{"SucceededIndexes":null,"SucceededCount":1}]}: '
+            f"{OF_INDEXES}",
+            id="success-policy",
+        ),
+        pytest.param(
+            {**INDEXED, "successPolicy": {"rules": [{}]}},
+            f"{SUCCESS}: Required value: at least one of succeededCount or succeededIndexes must be specified",
+            id="empty-success-rule",
+        ),
+        pytest.param(
+            {**INDEXED, "successPolicy": {"rules": [{"succeededCount": 3}]}},
+            f"{SUCCESS}.succeededCount: Invalid value: 3: must be less than or equal to 2 (the number of specified "
+            "completions)",
+            id="success-count",
+        ),
+        pytest.param(
+            {**INDEXED, "successPolicy": {"rules": [{"succeededIndexes": "1-2"}]}},
+            f'{SUCCESS}.succeededIndexes: Invalid value: "1-2": error parsing succeededIndexes: too large index: "2"',
+            id="success-indexes",
+        ),
+    ],
+)
+async def test_a_job_with_an_invalid_spec_is_refused(server: Server, namespace: str, spec: Object, words: str) -> None:
+    await refused(server.api.create(jobs(namespace), job(**spec)), 422, "Invalid", f'Job.batch "a" is invalid: {words}')
+
+
+@each(
+    ("policy", "spec", "words"),
+    [
+        ("Always", {}, 'Required value: valid values: "OnFailure", "Never"'),
+        (
+            "OnFailure",
+            in_rules({"action": "Count", "onExitCodes": CODES}),
+            'Invalid value: "OnFailure": only "Never" is supported when podFailurePolicy is specified',
+        ),
+    ],
+)
+async def test_the_pods_of_a_job_end(server: Server, namespace: str, policy: str, spec: Object, words: str) -> None:
+    body = job(**spec)
+    body["spec"]["template"]["spec"]["restartPolicy"] = policy
+    message = f'Job.batch "a" is invalid: spec.template.spec.restartPolicy: {words}'
+    await refused(server.api.create(jobs(namespace), body), 422, "Invalid", message)
+
+
+async def test_the_pods_of_a_job_have_the_labels_that_it_selects(server: Server, namespace: str) -> None:
+    body = job()
+    body["spec"]["template"]["metadata"] = {"labels": {"job-name": "other"}}
+    await refused(
+        server.api.create(jobs(namespace), body),
+        422,
+        "Invalid",
+        saying="must be 'a'",
+        causes=[("FieldValueInvalid", "spec.template.metadata.labels[job-name]")],
+    )
+    body = job(manualSelector=True, selector={"matchLabels": {"mine": "1"}})
+    await refused(
+        server.api.create(jobs(namespace), body),
+        422,
+        "Invalid",
+        saying="`selector` does not match template `labels`",
+        causes=[("FieldValueInvalid", "spec.template.metadata.labels")],
+    )
+    body = job(manualSelector=True)
+    await refused(server.api.create(jobs(namespace), body), 422, "Invalid", saying="spec.selector: Required value")
+
+
+async def test_the_host_names_of_an_indexed_job_are_labels(server: Server, namespace: str) -> None:
+    name = "n" * 62
+    await refused(
+        server.api.create(jobs(namespace), job(name, **INDEXED)),
+        422,
+        "Invalid",
+        f'Job.batch "{name}" is invalid: metadata.name: Invalid value: "{name}": will not able to create pod with '
+        f"invalid DNS label: {name}-1",
+    )

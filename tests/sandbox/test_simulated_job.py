@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+from structlog.testing import capture_logs
+
 from gangctl.sandbox.objects import Object
 from gangctl.sandbox.simulated import add_nodes, job_pods
 from gangctl.sandbox.simulated.job_pods import FINALIZER
@@ -218,3 +221,21 @@ async def test_pods_of_a_deleted_job_lose_their_finalizer() -> None:
 def test_completion_indexes_are_written_as_intervals(numbers: tuple[int, ...], text: str) -> None:
     assert job_pods.show(numbers) == text
     assert job_pods.parse(text) == set(numbers)
+
+
+async def test_an_error_of_a_controller_ends_one_reconcile_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(_job: Object, _index: int | None) -> Object:
+        raise KeyError("a bug")
+
+    async with stage(roles=("job",)) as on:
+        with capture_logs() as logs, monkeypatch.context() as patched:
+            patched.setattr("gangctl.sandbox.simulated.job.new_pod", broken)
+            await on.create(JOBS, job("broken"))
+            await on.idle()
+        await on.create(JOBS, job("whole"))
+
+        async def pods_of_both() -> bool:
+            return len(await on.pods()) == 2
+
+        await on.until(pods_of_both, "a pod of each Job")
+    assert ("reconcile failed", "error", "job") in {(log["event"], log["log_level"], log["controller"]) for log in logs}

@@ -1,6 +1,6 @@
 """Jobs: defaults, the generated selector, and mutable fields, with the messages of ``batch/v1`` validation.
 
-Counts, policies, selectors, pods and the status are not checked.
+The pods and the status are not checked.
 """
 
 from __future__ import annotations
@@ -10,8 +10,10 @@ from typing import Any, Final
 from gangctl.sandbox import errors
 from gangctl.sandbox.kinds import ResourceKind
 from gangctl.sandbox.objects import Object, copy, keep
+from gangctl.sandbox.rules.jobspec import validate_hostnames, validate_restarts, validate_spec
 from gangctl.sandbox.rules.metadata import Causes, validate_labels, validate_metadata
 from gangctl.sandbox.rules.pods import default_conditions, default_template, validate_reference
+from gangctl.sandbox.selectors import selector_object_test
 from gangctl.sandbox.store import Store
 
 _MAX_INT32: Final = 2**31 - 1
@@ -93,10 +95,41 @@ def validate(new: Object, old: Object | None, subresource: str, minor: str) -> C
     causes = validate_metadata(_with_own_labels(new) if old is None else new, old)
     if subresource:
         return causes
+    if old is None:
+        _generated(new, causes)
+    validate_spec(new["spec"], causes)
     _pod_template(new["spec"]["template"], causes)
-    if old is not None:
+    validate_restarts(new["spec"], causes)
+    _selector(new["spec"], causes)
+    if old is None:
+        validate_hostnames(new, causes)
+    else:
         _change(new["spec"], old, minor, causes)
     return causes
+
+
+def _generated(job: Object, causes: Causes) -> None:
+    """Errors of the labels that :func:`prepare_create` has set, where the user set others."""
+    metadata, spec = job["metadata"], job["spec"]
+    if spec["manualSelector"]:
+        return
+    labels = spec["template"]["metadata"]["labels"]
+    expected: dict[str, str] = {}
+    for uid_label, name_label in zip(_UID_LABELS, _NAME_LABELS, strict=True):
+        expected |= {uid_label: metadata["uid"], name_label: metadata.get("name", "")}
+    for label, value in expected.items():
+        if labels[label] != value:
+            causes.invalid(f"spec.template.metadata.labels[{label}]", labels, f"must be '{value}'")
+    if not selector_object_test(spec["selector"])(expected):
+        causes.invalid("spec.selector", spec["selector"], "`selector` not auto-generated")
+
+
+def _selector(spec: Object, causes: Causes) -> None:
+    labels = spec["template"]["metadata"].get("labels", {})
+    if "selector" not in spec:
+        causes.required("spec.selector")
+    elif not selector_object_test(spec["selector"])(labels):
+        causes.invalid("spec.template.metadata.labels", labels, "`selector` does not match template `labels`")
 
 
 def _with_own_labels(job: Object) -> Object:

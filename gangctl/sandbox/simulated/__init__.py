@@ -32,7 +32,7 @@ ROLES: Final[tuple[Role, ...]] = ("jobset", "job", "scheduler", "kubelet")
 
 
 class SimulatedControllers:
-    """The chosen simulated controllers while the context lasts; the error of one is raised at the end."""
+    """The chosen simulated controllers while the context lasts."""
 
     def __init__(
         self,
@@ -74,11 +74,6 @@ class SimulatedControllers:
         await asyncio.wait({task})
         if not task.cancelled():
             task.result()
-
-    async def play_on(self) -> None:
-        """Wait permanently; the error of a failing simulated controller is raised."""
-        if self._task is not None:
-            await asyncio.shield(self._task)
 
     async def _play(self) -> None:
         async with asyncio.TaskGroup() as stage:
