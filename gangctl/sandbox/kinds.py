@@ -103,7 +103,7 @@ MINORS: Final = MappingProxyType(
 )
 NEWEST: Final = "1.37"
 GATES: Final = MappingProxyType({"GenericWorkload": True, "ElasticJobSet": True})
-"""The gates of API server and JobSet manager that are read here, as gangs need them; all others are as released."""
+"""The gates of API server and JobSet manager that are on here, as gangs need them; all others are as released."""
 
 _STATUS: Final = frozenset({"status"})
 _POD_FIELDS: Final = (

@@ -290,3 +290,15 @@ async def test_a_jobset_is_not_selected_by_its_spec(server: Server, namespace: s
         "BadRequest",
         "field label not supported: spec.suspend",
     )
+
+
+async def test_restarts_of_single_jobs_need_a_feature_gate(server: Server, namespace: str) -> None:
+    for action in ("RestartJob", "RestartJobAndIgnoreMaxRestarts"):
+        body = jobset(failurePolicy={"maxRestarts": 1, "rules": [{"action": action}]})
+        await refused(
+            server.api.create(jobsets(namespace), body),
+            403,
+            "Forbidden",
+            'admission webhook "vjobset.kb.io" denied the request: RestartJob and RestartJobAndIgnoreMaxRestarts '
+            "failure policy actions are not allowed when RestartJob feature gate is disabled",
+        )

@@ -5,6 +5,8 @@ from __future__ import annotations
 import hashlib
 from typing import Any
 
+from gangctl.api.meta import JOB_INDEX, RESTART_ATTEMPT
+from gangctl.api.meta import JOB_RESTART_ATTEMPT as ALONE
 from gangctl.sandbox.admission import Attributes
 from gangctl.sandbox.api import Api
 from gangctl.sandbox.errors import StatusError
@@ -266,6 +268,51 @@ async def test_running_jobs_follow_a_resize() -> None:
             assert indexes == {str(index) for index in range(size)}
 
 
+def restarting(action: str, max_restarts: int) -> dict[str, Any]:
+    """Two Jobs, and a policy for failed ones."""
+    policy = {"maxRestarts": max_restarts, "rules": [{"action": action}]}
+    return jobset("js", rj("w", 2, 1, 1), failurePolicy=policy)
+
+
+@each(("action", "counted"), [("RestartJob", [1, 0]), ("RestartJobAndIgnoreMaxRestarts", None)])
+async def test_a_failed_job_is_restarted_alone(action: str, counted: list[int] | None) -> None:
+    async with stage(gates={"RestartJob": True}) as on:
+        await add_nodes(on.api, 1)
+        await on.create_jobset(restarting(action, 1))
+        pods = await on.until_phase("Running", 2)
+        other = (await on.jobs())["js-w-1"]["metadata"]["uid"]
+        (failing,) = (pod for pod in pods if pod["metadata"]["labels"][JOB_INDEX] == "0")
+        await on.simulated.kubelet.fail(failing)
+
+        async def restarted() -> bool:
+            return (await on.jobs()).get("js-w-0", {}).get("metadata", {}).get("labels", {}).get(ALONE) == "1"
+
+        await on.until(restarted, "the Job of the next attempt")
+        await on.until_phase("Running", 2)
+        await on.idle()
+        jobs, stored = await on.jobs(), await on.jobset()
+        events = (await on.api.list(on.api.kind("events.events.k8s.io"))).items
+    assert jobs["js-w-1"]["metadata"]["uid"] == other
+    assert {job["metadata"]["labels"][RESTART_ATTEMPT] for job in jobs.values()} == {"0"}
+    assert jobs["js-w-0"]["spec"]["template"]["metadata"]["annotations"][ALONE] == "1"
+    assert jobs["js-w-1"]["metadata"]["labels"][ALONE] == "0"
+    assert stored["status"]["restarts"] == 0
+    assert entry(stored, "w")["jobRestarts"] == [1, 0]
+    assert entry(stored, "w").get("jobRestartsCountTowardsMax") == counted
+    (note,) = (event["note"] for event in events if event["reason"] == f"{action}FailurePolicyAction")
+    assert note == f"applying {action} failure policy action (first failed job: js-w-0)"
+
+
+async def test_restarts_of_single_jobs_count_with_those_of_the_jobset() -> None:
+    async with stage(gates={"RestartJob": True}, policy=lambda _pod, _peers: "Failed") as on:
+        await add_nodes(on.api, 1)
+        await on.create_jobset(restarting("RestartJob", 2))
+        failed = await on.until_condition(JOBSETS, "js", "Failed")
+    (reason,) = (c["reason"] for c in failed["status"]["conditions"] if c["type"] == "Failed")
+    assert reason == "ReachedMaxRestarts"
+    assert sum(entry(failed, "w")["jobRestartsCountTowardsMax"]) == 2
+
+
 async def test_a_jobset_managed_by_another_controller_is_left_alone() -> None:
     async with stage() as on:
         await on.create_jobset(jobset("js", rj("w", 1, 1, 1), managedBy="kueue.x-k8s.io/multikueue"))
@@ -287,8 +334,8 @@ class _Refusing(NoWebhooks):
         return obj
 
 
-async def test_a_refused_job_is_retried_with_one_event() -> None:
-    refusing = _Refusing(5)
+async def test_refused_jobs_are_retried_and_named_in_an_event() -> None:
+    refusing = _Refusing(4)
     async with stage(api=Api("1.37", admission=refusing)) as on:
         await on.create_jobset(jobset("js", rj("w", 2, 1, 1)))
 
@@ -298,9 +345,9 @@ async def test_a_refused_job_is_retried_with_one_event() -> None:
         await on.until(both, "both Jobs")
         events = (await on.api.list(on.api.kind("events.events.k8s.io"))).items
     assert refusing.left == 0
-    recorded = [event for event in events if event["reason"] == "JobCreationFailed"]
-    assert len(recorded) == 1
-    assert "denied the request: not yet" in recorded[0]["note"]
+    (note,) = (event["note"] for event in events if event["reason"] == "JobCreationFailed")
+    why = 'creation failed with error: admission webhook "w" denied the request: not yet'
+    assert note == f'job "js-w-0" {why}\njob "js-w-1" {why}'
 
 
 async def test_on_1_35_jobset_drops_the_reference_from_what_it_writes_and_cannot_suspend() -> None:

@@ -1,7 +1,8 @@
 """JobSets, as JobSet 0.12 with its CRD and its two webhooks makes and takes them.
 
 The schema is rebuilt from the field table. What Go writes back beyond what it was given are the fields that are never
-left out. Rejections of a new JobSet are left out: the simulated controllers do what they can.
+left out. Rejections of a new JobSet are left out, but for restarts of single Jobs without their feature gate: the
+simulated controllers do what they can.
 """
 
 from __future__ import annotations
@@ -273,11 +274,15 @@ def _put_back_directives(replicated: Object, earlier: Object) -> None:
         keep(pod.setdefault("metadata", {}), before.get("metadata", {}), field)
 
 
-_VALIDATING: Final = "vjobset.kb.io"
+_DENIED: Final = 'admission webhook "vjobset.kb.io" denied the request: '
+_NO_SINGLE_JOBS: Final = (
+    "RestartJob and RestartJobAndIgnoreMaxRestarts failure policy actions are not allowed when RestartJob feature gate "
+    "is disabled"
+)
 
 
 def rules(kind: ResourceKind, gates: Mapping[str, bool]) -> KindRules:
-    """The rules of JobSets; ``gates`` are read for that of the JobSet manager, ElasticJobSet.
+    """The rules of JobSets; ``gates`` are read for those of the JobSet manager, ElasticJobSet and RestartJob.
 
     What the CRD does not know is pruned (gangConfig, workloadRef); schedulingGroup is kept on every minor.
     """
@@ -292,7 +297,11 @@ def rules(kind: ResourceKind, gates: Mapping[str, bool]) -> KindRules:
     def validate(new: Object, old: Object | None, subresource: str) -> Sequence[Cause]:
         """If the CRD finds no errors in a change, the validating webhook is called, with its own messages."""
         causes = crd.validate(new, old, subresource)
-        if causes or subresource or old is None:
+        if causes or subresource:
+            return causes
+        if old is None:
+            if not gates.get("RestartJob") and _restarts_single_jobs(new):
+                raise StatusError(403, "Forbidden", _DENIED + _NO_SINGLE_JOBS)
             return causes
         found = validate_update(new, old, gates)
         if found:
@@ -305,5 +314,9 @@ def rules(kind: ResourceKind, gates: Mapping[str, bool]) -> KindRules:
 
 
 def _denied(error: StatusError) -> StatusError:
-    message = f'admission webhook "{_VALIDATING}" denied the request: {error.message}'
-    return StatusError(error.code, error.reason, message, error.details)
+    return StatusError(error.code, error.reason, _DENIED + error.message, error.details)
+
+
+def _restarts_single_jobs(jobset: Object) -> bool:
+    rules = (jobset["spec"].get("failurePolicy") or {}).get("rules") or ()
+    return any(rule["action"] in {"RestartJob", "RestartJobAndIgnoreMaxRestarts"} for rule in rules)

@@ -1,7 +1,7 @@
-"""Simulates the JobSet controller, release 0.12, with feature gate ElasticJobSet.
+"""Simulates the JobSet controller, release 0.12, with the feature gates ElasticJobSet and RestartJob.
 
-Left out: volumeClaimPolicies, the TTL after finish, in-place restarts and restarts of
-single Jobs (both alpha), and the pod webhook of exclusive placement.
+Left out: volumeClaimPolicies, the TTL after finish, in-place restarts (alpha), and the pod webhook of exclusive
+placement.
 """
 
 from __future__ import annotations
@@ -86,7 +86,9 @@ class JobSetController(SimulatedController[Key]):
         if not is_suspended(jobset) and sequence.all_ready:
             set_condition(jobset, "RestartingJobSet", value=False, reason="JobsReady", message="all jobs are ready")
         if jobs.failed:
-            apply_failure_policy(jobset, jobs)
+            event = apply_failure_policy(jobset, jobs)
+            if event is not None:
+                await self._record(jobset, *event, warning=True)
             return
         if jobs.succeeded and apply_success_policy(jobset, jobs):
             return
@@ -143,7 +145,8 @@ class JobSetController(SimulatedController[Key]):
         blocked = bool(jobs.previous) and policy.get("restartStrategy") == "BlockingRecreate"
         waits = sequence.in_order and not is_suspended(jobset)
         taken = jobs.names
-        children = ChildJobs(jobset, self._jobsets.kind.api_version)
+        alone = bool(self.api.registry.gates.get("RestartJob"))
+        children = ChildJobs(jobset, self._jobsets.kind.api_version, restart_alone=alone)
         for replicated_job in jobset["spec"]["replicatedJobs"]:
             if not sequence.may_start(replicated_job):
                 continue
@@ -164,12 +167,17 @@ class JobSetController(SimulatedController[Key]):
     async def _create_all(self, jobset: Object, jobs: list[Object]) -> None:
         """Create as many as admission allows; the first error is raised after all were tried."""
         answers = await asyncio.gather(*(self.create(self._jobs, job) for job in jobs), return_exceptions=True)
-        refused = [answer for answer in answers if isinstance(answer, BaseException)]
-        for error in refused:
-            if isinstance(error, StatusError):
-                await self._record(jobset, "JobCreationFailed", error.message, warning=True)
+        refused = {
+            job["metadata"]["name"]: answer
+            for job, answer in zip(jobs, answers, strict=True)
+            if isinstance(answer, StatusError)
+        }
         if refused:
-            raise refused[0]
+            lines = [f'job "{name}" creation failed with error: {error.message}' for name, error in refused.items()]
+            await self._record(jobset, "JobCreationFailed", "\n".join(lines), warning=True)
+        for answer in answers:
+            if isinstance(answer, BaseException):
+                raise answer
 
     async def _suspend(self, jobset: Object, active: list[Object]) -> None:
         for job in active:

@@ -11,6 +11,7 @@ from typing import Any, Final
 from gangctl.api.meta import (
     EXCLUSIVE_TOPOLOGY,
     JOB_INDEX,
+    JOB_RESTART_ATTEMPT,
     JOBSET_NAME,
     JOBSET_UID,
     NODE_SELECTOR_STRATEGY,
@@ -65,9 +66,10 @@ def without_unknown_fields(job: Object) -> Object:
 class ChildJobs:
     """Builds the Jobs of one JobSet; numbers them within it and within their groups."""
 
-    def __init__(self, jobset: Object, api_version: str) -> None:
-        """``api_version`` is that of JobSets."""
+    def __init__(self, jobset: Object, api_version: str, *, restart_alone: bool = False) -> None:
+        """``api_version`` is that of JobSets, ``restart_alone`` the feature gate RestartJob."""
         self._jobset = jobset
+        self._restart_alone = restart_alone
         self._api_version = api_version
         self._name: str = jobset["metadata"]["name"]
         self._restarts = int((jobset.get("status") or {}).get("restarts") or 0)
@@ -116,11 +118,13 @@ class ChildJobs:
         own = replicated_job["name"]
         group = _group(replicated_job)
         key = f"{self._jobset['metadata']['namespace']}/{name}"
+        alone = {JOB_RESTART_ATTEMPT: str(_restarts_alone(self._jobset, own)[index])} if self._restart_alone else {}
         return {
             JOBSET_NAME: self._name,
             JOBSET_UID: self._jobset["metadata"]["uid"],
             REPLICATED_JOB_NAME: own,
             RESTART_ATTEMPT: str(self._restarts),
+            **alone,
             f"{_DOMAIN}/replicatedjob-replicas": str(replicas_of(replicated_job)),
             f"{_DOMAIN}/global-replicas": str(self._total),
             JOB_INDEX: str(index),
@@ -176,6 +180,19 @@ def replicated_job_of(job: Object) -> str:
     return str(job["metadata"]["labels"].get(REPLICATED_JOB_NAME, ""))
 
 
+_ALONE: Final = "jobRestarts"
+_ALONE_COUNTED: Final = "jobRestartsCountTowardsMax"
+
+
+def _restarts_alone(jobset: Object, replicated_job: str, counter: str = _ALONE) -> list[int]:
+    """How often each Job of a ReplicatedJob was restarted alone."""
+    for entry in (jobset.get("status") or {}).get("replicatedJobsStatus") or []:
+        if entry["name"] == replicated_job and entry.get(counter):
+            return list(entry[counter])
+    (found,) = (each for each in jobset["spec"]["replicatedJobs"] if each["name"] == replicated_job)
+    return [0] * replicas_of(found)
+
+
 @dataclass
 class OwnedJobs:
     """The Jobs that a JobSet controls: those of an earlier run, and those of this one by how they are."""
@@ -191,7 +208,9 @@ class OwnedJobs:
         restarts = int(jobset["status"].get("restarts") or 0)
         found = cls()
         for job in jobs:
-            if int(job["metadata"]["labels"][RESTART_ATTEMPT]) < restarts:
+            labels = job["metadata"]["labels"]
+            alone = _restarts_alone(jobset, replicated_job_of(job))[int(labels[JOB_INDEX])]
+            if int(labels[RESTART_ATTEMPT]) < restarts or int(labels.get(JOB_RESTART_ATTEMPT, alone)) < alone:
                 found.previous.append(job)
             elif controller.is_true(job, "Complete"):
                 found.succeeded.append(job)
@@ -223,6 +242,8 @@ def replicated_jobs_status(jobset: Object, jobs: OwnedJobs) -> list[dict[str, An
         found[replicated_job_of(job)]["succeeded"] += 1
     for job in jobs.failed:
         found[replicated_job_of(job)]["failed"] += 1
+    for old in jobset["status"].get("replicatedJobsStatus") or []:
+        found[old["name"]] |= {counter: old[counter] for counter in (_ALONE, _ALONE_COUNTED) if counter in old}
     return [found[name] for name in sorted(found, reverse=True)]
 
 
@@ -315,31 +336,52 @@ def apply_success_policy(jobset: Object, jobs: OwnedJobs) -> bool:
     return True
 
 
-def apply_failure_policy(jobset: Object, jobs: OwnedJobs) -> None:
-    """Fail the JobSet, or begin another run by counting ``status.restarts`` up."""
+Event = tuple[str, str]
+"""Reason and message."""
+
+
+def apply_failure_policy(jobset: Object, jobs: OwnedJobs) -> Event | None:
+    """Fail the JobSet, or begin another run of it or of a Job by counting restarts up; returns a warning of the latter.
+
+    Other warnings are made of conditions.
+    """
     policy = jobset["spec"].get("failurePolicy")
     if not policy:
         first = _first_failed(jobs.failed)
         _end(jobset, "Failed", "FailedJobs", _naming("jobset failed due to one or more job failures", first))
-        return
+        return None
     rule, job = _matching(policy.get("rules") or [], jobs.failed)
     action = rule["action"] if rule else "RestartJobSet"
+    counts = action in {"RestartJobSet", "RestartJob"}
     if action == "FailJobSet":
         message = _naming("applying FailJobSet failure policy action", job)
         _end(jobset, "Failed", "FailJobSetFailurePolicyAction", message)
-    elif action == "RestartJobSet":
-        if _counted(jobset) >= int(policy.get("maxRestarts") or 0):
-            message = _naming("jobset failed due to reaching max number of restarts", job)
-            _end(jobset, "Failed", "ReachedMaxRestarts", message)
-        else:
-            _restart(jobset, action, rule, job)
-            jobset["status"]["restartsCountTowardsMax"] = _counted(jobset) + 1
-    elif action == "RestartJobSetAndIgnoreMaxRestarts":
+    elif counts and _counted(jobset) >= int(policy.get("maxRestarts") or 0):
+        message = _naming("jobset failed due to reaching max number of restarts", job)
+        _end(jobset, "Failed", "ReachedMaxRestarts", message)
+    elif action in {"RestartJob", "RestartJobAndIgnoreMaxRestarts"}:
+        _restart_alone(jobset, job, counts=counts)
+        return f"{action}FailurePolicyAction", _naming(f"applying {action} failure policy action", job)
+    else:
         _restart(jobset, action, rule, job)
+        if counts:
+            jobset["status"]["restartsCountTowardsMax"] = int(jobset["status"].get("restartsCountTowardsMax") or 0) + 1
+    return None
 
 
 def _counted(jobset: Object) -> int:
-    return int(jobset["status"].get("restartsCountTowardsMax") or 0)
+    """The restarts that count towards the most allowed, those of single Jobs included."""
+    status = jobset["status"]
+    alone = (sum(entry.get(_ALONE_COUNTED) or ()) for entry in status["replicatedJobsStatus"])
+    return int(status.get("restartsCountTowardsMax") or 0) + sum(alone)
+
+
+def _restart_alone(jobset: Object, job: Object, *, counts: bool) -> None:
+    name, index = replicated_job_of(job), int(job["metadata"]["labels"][JOB_INDEX])
+    (entry,) = (each for each in jobset["status"]["replicatedJobsStatus"] if each["name"] == name)
+    for counter in (_ALONE, _ALONE_COUNTED) if counts else (_ALONE,):
+        entry[counter] = _restarts_alone(jobset, name, counter)
+        entry[counter][index] += 1
 
 
 def _restart(jobset: Object, action: str, rule: Object | None, job: Object) -> None:
