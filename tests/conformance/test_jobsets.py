@@ -297,8 +297,8 @@ async def test_restarts_of_single_jobs_need_a_feature_gate(server: Server, names
         body = jobset(failurePolicy={"maxRestarts": 1, "rules": [{"action": action}]})
         await refused(
             server.api.create(jobsets(namespace), body),
-            403,
-            "Forbidden",
-            'admission webhook "vjobset.kb.io" denied the request: RestartJob and RestartJobAndIgnoreMaxRestarts '
-            "failure policy actions are not allowed when RestartJob feature gate is disabled",
+            422,
+            "Invalid",
+            f"{DENIED}<nil>: Internal error: RestartJob and RestartJobAndIgnoreMaxRestarts failure policy actions are "
+            "not allowed when RestartJob feature gate is disabled",
         )

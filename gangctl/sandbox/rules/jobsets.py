@@ -274,11 +274,8 @@ def _put_back_directives(replicated: Object, earlier: Object) -> None:
         keep(pod.setdefault("metadata", {}), before.get("metadata", {}), field)
 
 
-_DENIED: Final = 'admission webhook "vjobset.kb.io" denied the request: '
-_NO_SINGLE_JOBS: Final = (
-    "RestartJob and RestartJobAndIgnoreMaxRestarts failure policy actions are not allowed when RestartJob feature gate "
-    "is disabled"
-)
+_VALIDATING: Final = "vjobset.kb.io"
+_SINGLE_JOBS: Final = ("RestartJob", "RestartJobAndIgnoreMaxRestarts")
 
 
 def rules(kind: ResourceKind, gates: Mapping[str, bool]) -> KindRules:
@@ -299,11 +296,10 @@ def rules(kind: ResourceKind, gates: Mapping[str, bool]) -> KindRules:
         causes = crd.validate(new, old, subresource)
         if causes or subresource:
             return causes
-        if old is None:
-            if not gates.get("RestartJob") and _restarts_single_jobs(new):
-                raise StatusError(403, "Forbidden", _DENIED + _NO_SINGLE_JOBS)
-            return causes
-        found = validate_update(new, old, gates)
+        if old is not None:
+            found = validate_update(new, old, gates)
+        else:
+            found = _without_gate(new) if not gates.get("RestartJob") else Causes()
         if found:
             raise _denied(invalid(kind, new["metadata"].get("name", ""), found))
         return causes
@@ -314,9 +310,17 @@ def rules(kind: ResourceKind, gates: Mapping[str, bool]) -> KindRules:
 
 
 def _denied(error: StatusError) -> StatusError:
-    return StatusError(error.code, error.reason, _DENIED + error.message, error.details)
+    message = f'admission webhook "{_VALIDATING}" denied the request: {error.message}'
+    return StatusError(error.code, error.reason, message, error.details)
 
 
-def _restarts_single_jobs(jobset: Object) -> bool:
+def _without_gate(jobset: Object) -> Causes:
+    """Errors of a new JobSet where the feature gate RestartJob is off."""
+    wrong = Causes()
     rules = (jobset["spec"].get("failurePolicy") or {}).get("rules") or ()
-    return any(rule["action"] in {"RestartJob", "RestartJobAndIgnoreMaxRestarts"} for rule in rules)
+    if any(rule["action"] in _SINGLE_JOBS for rule in rules):
+        why = f"{' and '.join(_SINGLE_JOBS)} failure policy actions are not allowed"
+        why += " when RestartJob feature gate is disabled"
+        # The webhook makes a field error of any error.
+        wrong.append(Cause("InternalError", "<nil>", f"Internal error: {why}"))
+    return wrong

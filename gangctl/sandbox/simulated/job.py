@@ -1,8 +1,7 @@
 """Simulates the Job controller: pods of Indexed and NonIndexed Jobs, counted exactly once.
 
-Left out: delays before pods that failed are replaced, pod failure policies, success
-policies, backoff limits per index, and the Workloads that it makes of its own with the
-feature gate WorkloadWithJob.
+Left out: delays before pods that failed are replaced, success policies, deadlines, and the Workloads that it makes of
+its own with the feature gate WorkloadWithJob.
 """
 
 from __future__ import annotations
@@ -17,6 +16,14 @@ from gangctl.sandbox.errors import StatusError
 from gangctl.sandbox.objects import Object, copy, now
 from gangctl.sandbox.simulated import controller, job_pods
 from gangctl.sandbox.simulated.controller import Recorder, SimulatedController, key_of
+from gangctl.sandbox.simulated.job_failures import (
+    failed_indexes,
+    failing_message,
+    has_limit_per_index,
+    is_counted,
+    next_failure_counts,
+    unreplaced,
+)
 from gangctl.sandbox.simulated.job_pods import (
     FINALIZER,
     has_succeeded,
@@ -71,6 +78,16 @@ class _Look:
     def count(self, name: str) -> int:
         """A counter of the status."""
         return int(self.status.get(name) or 0)
+
+    def indexes(self, name: str) -> set[int]:
+        """A set of indexes in the status."""
+        return job_pods.parse(self.status.get(name) or "")
+
+    @property
+    def unreplaced(self) -> dict[int, Object]:
+        """By index the last failed pod without a successor."""
+        settled = self.indexes("completedIndexes") | self.indexes("failedIndexes")
+        return unreplaced(self.job, self.pods, settled | {index_of(pod) for pod in self.active})
 
 
 class JobController(SimulatedController[JobKey]):
@@ -139,24 +156,37 @@ class JobController(SimulatedController[JobKey]):
         fresh = [pod for pod in look.counted if pod["metadata"]["uid"] not in self._counted]
         valid = range(int(look.job["spec"].get("completions") or 0))
         if is_indexed(look.job):
-            done = {i for i in job_pods.parse(look.status.get("completedIndexes") or "") if i in valid}
+            done = {i for i in look.indexes("completedIndexes") if i in valid}
             done |= {i for pod in fresh if has_succeeded(pod) and (i := index_of(pod)) is not None and i in valid}
             if done or "completedIndexes" in look.status:
                 look.status["completedIndexes"] = job_pods.show(done)
             look.status["succeeded"] = len(done)
         else:
             look.status["succeeded"] = look.count("succeeded") + sum(map(has_succeeded, fresh))
-        failed = [pod for pod in fresh if not has_succeeded(pod)]
+        failed = [pod for pod in fresh if not has_succeeded(pod) and is_counted(look.job, pod)]
         if is_indexed(look.job):
             failed = [pod for pod in failed if index_of(pod) in valid]
         look.status["failed"] = look.count("failed") + len(failed)
+        # Pods that end with their Job fail no index.
+        if has_limit_per_index(look.job) and not look.ending:
+            look.status["failedIndexes"] = job_pods.show(failed_indexes(look.job, look.counted))
 
     def _evaluate(self, look: _Look) -> None:
         """Check whether the Job has failed."""
+        spec = look.job["spec"]
         if look.ending:
             return
-        if look.count("failed") > int(look.job["spec"]["backoffLimit"]):
+        if message := failing_message(look.job, look.pods):
+            _end(look, "FailureTarget", "PodFailurePolicy", message)
+        elif look.count("failed") > int(spec["backoffLimit"]):
             _end(look, "FailureTarget", "BackoffLimitExceeded", "Job has reached the specified backoff limit")
+        elif has_limit_per_index(look.job):
+            failed, most = len(look.indexes("failedIndexes")), spec.get("maxFailedIndexes")
+            if most is not None and failed > int(most):
+                message = "Job has exceeded the specified maximal number of failed indexes"
+                _end(look, "FailureTarget", "MaxFailedIndexesExceeded", message)
+            elif failed and failed + look.count("succeeded") >= int(spec["completions"]):
+                _end(look, "FailureTarget", "FailedIndexes", "Job has failed indexes")
 
     async def _manage(self, look: _Look) -> StatusError | None:
         """Create and delete pods up to the desired number of active ones; returns the error that stopped it."""
@@ -173,8 +203,11 @@ class JobController(SimulatedController[JobKey]):
         replaced = look.terminating if look.job["spec"].get("podReplacementPolicy") == "Failed" else []
         missing = wanted - len(look.active) - len(replaced)
         for index in _free_indexes(look, missing, replaced) if is_indexed(look.job) else [None] * missing:
+            pod = new_pod(look.job, index)
+            if index is not None and has_limit_per_index(look.job):
+                pod["metadata"]["annotations"] |= next_failure_counts(look.job, look.unreplaced.get(index))
             try:
-                look.active.append(await self.create(self._pods, new_pod(look.job, index)))
+                look.active.append(await self.create(self._pods, pod))
             except StatusError as error:
                 await self._events.record(look.job, "batch/v1", "FailedCreate", error.message, warning=True)
                 return error
@@ -204,8 +237,12 @@ class JobController(SimulatedController[JobKey]):
             look.job = copy(await self.update(self._jobs, look.job, "status"))
         # Recorded before any is finalized: a later error must not count them again.
         self._counted |= {pod["metadata"]["uid"] for pod in look.counted}
+        keep = {} if look.ending or not has_limit_per_index(look.job) else look.unreplaced
+        kept = {pod["metadata"]["uid"] for pod in keep.values()}
         for pod in look.pods if "deletionTimestamp" in look.job["metadata"] else look.counted:
-            await self._release(pod)
+            # The pod that replaces a failed one takes over its number of failures.
+            if pod["metadata"]["uid"] not in kept:
+                await self._release(pod)
         if look.ending and not look.terminating:
             await self._finish(look)
 
@@ -253,7 +290,7 @@ def _wanted(look: _Look) -> int:
 
 def _free_indexes(look: _Look, missing: int, replaced: list[Object]) -> list[int | None]:
     """The lowest indexes without an active or finished pod."""
-    taken = job_pods.parse(look.status.get("completedIndexes") or "")
+    taken = look.indexes("completedIndexes") | look.indexes("failedIndexes")
     taken |= {index for pod in (*look.active, *replaced) if (index := index_of(pod)) is not None}
     free = (index for index in range(int(look.job["spec"]["completions"])) if index not in taken)
     return [index for index, _ in zip(free, range(missing), strict=False)]

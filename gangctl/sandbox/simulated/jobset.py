@@ -16,11 +16,11 @@ from gangctl.sandbox.api import Api
 from gangctl.sandbox.errors import StatusError
 from gangctl.sandbox.objects import Object, copy
 from gangctl.sandbox.simulated.controller import Recorder, SimulatedController, key_of
+from gangctl.sandbox.simulated.jobset_failures import apply_failure_policy
 from gangctl.sandbox.simulated.jobset_progress import (
     ChildJobs,
     OwnedJobs,
     Sequence,
-    apply_failure_policy,
     apply_success_policy,
     has_hostnames,
     is_finished,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -118,7 +117,7 @@ class ChildJobs:
         own = replicated_job["name"]
         group = _group(replicated_job)
         key = f"{self._jobset['metadata']['namespace']}/{name}"
-        alone = {JOB_RESTART_ATTEMPT: str(_restarts_alone(self._jobset, own)[index])} if self._restart_alone else {}
+        alone = {JOB_RESTART_ATTEMPT: str(restarts_alone(self._jobset, own)[index])} if self._restart_alone else {}
         return {
             JOBSET_NAME: self._name,
             JOBSET_UID: self._jobset["metadata"]["uid"],
@@ -180,11 +179,13 @@ def replicated_job_of(job: Object) -> str:
     return str(job["metadata"]["labels"].get(REPLICATED_JOB_NAME, ""))
 
 
-_ALONE: Final = "jobRestarts"
-_ALONE_COUNTED: Final = "jobRestartsCountTowardsMax"
+ALONE: Final = "jobRestarts"
+"""Field of an entry of ``status.replicatedJobsStatus``: the restarts of each Job alone."""
+ALONE_COUNTED: Final = "jobRestartsCountTowardsMax"
+"""The same of those that count towards the most allowed."""
 
 
-def _restarts_alone(jobset: Object, replicated_job: str, counter: str = _ALONE) -> list[int]:
+def restarts_alone(jobset: Object, replicated_job: str, counter: str = ALONE) -> list[int]:
     """How often each Job of a ReplicatedJob was restarted alone."""
     for entry in (jobset.get("status") or {}).get("replicatedJobsStatus") or []:
         if entry["name"] == replicated_job and entry.get(counter):
@@ -209,7 +210,7 @@ class OwnedJobs:
         found = cls()
         for job in jobs:
             labels = job["metadata"]["labels"]
-            alone = _restarts_alone(jobset, replicated_job_of(job))[int(labels[JOB_INDEX])]
+            alone = restarts_alone(jobset, replicated_job_of(job))[int(labels[JOB_INDEX])]
             if int(labels[RESTART_ATTEMPT]) < restarts or int(labels.get(JOB_RESTART_ATTEMPT, alone)) < alone:
                 found.previous.append(job)
             elif controller.is_true(job, "Complete"):
@@ -243,7 +244,7 @@ def replicated_jobs_status(jobset: Object, jobs: OwnedJobs) -> list[dict[str, An
     for job in jobs.failed:
         found[replicated_job_of(job)]["failed"] += 1
     for old in jobset["status"].get("replicatedJobsStatus") or []:
-        found[old["name"]] |= {counter: old[counter] for counter in (_ALONE, _ALONE_COUNTED) if counter in old}
+        found[old["name"]] |= {counter: old[counter] for counter in (ALONE, ALONE_COUNTED) if counter in old}
     return [found[name] for name in sorted(found, reverse=True)]
 
 
@@ -316,7 +317,7 @@ def is_finished(jobset: Object) -> bool:
     return controller.is_true(jobset, "Completed") or controller.is_true(jobset, "Failed")
 
 
-def _end(jobset: Object, kind: str, reason: str, message: str) -> None:
+def end(jobset: Object, kind: str, reason: str, message: str) -> None:
     set_condition(jobset, kind, value=True, reason=reason, message=message)
     jobset["status"]["terminalState"] = kind
     text = _COMPLETED if kind == "Completed" else "jobset failed"
@@ -332,90 +333,5 @@ def apply_success_policy(jobset: Object, jobs: OwnedJobs) -> bool:
         expected = 1
     if sum(replicated_job_of(job) in targets for job in jobs.succeeded) < expected:
         return False
-    _end(jobset, "Completed", "AllJobsCompleted", _COMPLETED)
+    end(jobset, "Completed", "AllJobsCompleted", _COMPLETED)
     return True
-
-
-Event = tuple[str, str]
-"""Reason and message."""
-
-
-def apply_failure_policy(jobset: Object, jobs: OwnedJobs) -> Event | None:
-    """Fail the JobSet, or begin another run of it or of a Job by counting restarts up; returns a warning of the latter.
-
-    Other warnings are made of conditions.
-    """
-    policy = jobset["spec"].get("failurePolicy")
-    if not policy:
-        first = _first_failed(jobs.failed)
-        _end(jobset, "Failed", "FailedJobs", _naming("jobset failed due to one or more job failures", first))
-        return None
-    rule, job = _matching(policy.get("rules") or [], jobs.failed)
-    action = rule["action"] if rule else "RestartJobSet"
-    counts = action in {"RestartJobSet", "RestartJob"}
-    if action == "FailJobSet":
-        message = _naming("applying FailJobSet failure policy action", job)
-        _end(jobset, "Failed", "FailJobSetFailurePolicyAction", message)
-    elif counts and _counted(jobset) >= int(policy.get("maxRestarts") or 0):
-        message = _naming("jobset failed due to reaching max number of restarts", job)
-        _end(jobset, "Failed", "ReachedMaxRestarts", message)
-    elif action in {"RestartJob", "RestartJobAndIgnoreMaxRestarts"}:
-        _restart_alone(jobset, job, counts=counts)
-        return f"{action}FailurePolicyAction", _naming(f"applying {action} failure policy action", job)
-    else:
-        _restart(jobset, action, rule, job)
-        if counts:
-            jobset["status"]["restartsCountTowardsMax"] = int(jobset["status"].get("restartsCountTowardsMax") or 0) + 1
-    return None
-
-
-def _counted(jobset: Object) -> int:
-    """The restarts that count towards the most allowed, those of single Jobs included."""
-    status = jobset["status"]
-    alone = (sum(entry.get(_ALONE_COUNTED) or ()) for entry in status["replicatedJobsStatus"])
-    return int(status.get("restartsCountTowardsMax") or 0) + sum(alone)
-
-
-def _restart_alone(jobset: Object, job: Object, *, counts: bool) -> None:
-    name, index = replicated_job_of(job), int(job["metadata"]["labels"][JOB_INDEX])
-    (entry,) = (each for each in jobset["status"]["replicatedJobsStatus"] if each["name"] == name)
-    for counter in (_ALONE, _ALONE_COUNTED) if counts else (_ALONE,):
-        entry[counter] = _restarts_alone(jobset, name, counter)
-        entry[counter][index] += 1
-
-
-def _restart(jobset: Object, action: str, rule: Object | None, job: Object) -> None:
-    status = jobset["status"]
-    status["restarts"] = int(status.get("restarts") or 0) + 1
-    reason = f"FailurePolicy_{rule['name']}" if rule else "DefaultFailurePolicy"
-    message = _naming(f"applying {action} failure policy action", job)
-    set_condition(jobset, "RestartingJobSet", value=True, reason=reason, message=message)
-
-
-def _matching(rules: list[dict[str, Any]], failed: list[Object]) -> tuple[Object | None, Object]:
-    """The first rule that fits a failed Job, and the Job that failed first of those it fits."""
-    for rule in rules:
-        fitting = [job for job in failed if _fits(rule, job)]
-        if fitting:
-            return rule, _first_failed(fitting)
-    return None, _first_failed(failed)
-
-
-def _fits(rule: dict[str, Any], job: Object) -> bool:
-    failure = controller.find(job, "Failed") or {}
-    reasons = rule.get("onJobFailureReasons")
-    patterns = rule.get("onJobFailureMessagePatterns")
-    targets = rule.get("targetReplicatedJobs")
-    return (
-        (not reasons or failure.get("reason") in reasons)
-        and (not patterns or any(re.search(pattern, failure.get("message", "")) for pattern in patterns))
-        and (not targets or replicated_job_of(job) in targets)
-    )
-
-
-def _first_failed(failed: list[Object]) -> Object:
-    return min(failed, key=lambda job: str((controller.find(job, "Failed") or {}).get("lastTransitionTime", "")))
-
-
-def _naming(message: str, job: Object) -> str:
-    return f"{message} (first failed job: {job['metadata']['name']})"
