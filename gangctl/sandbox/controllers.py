@@ -1,4 +1,4 @@
-"""The API server's own controllers: the garbage collector, deletion of namespaces, protection of PodGroups.
+"""The API server's own controllers: garbage collector, deletion of namespaces, protection of PodGroups, quotas.
 
 They are level-triggered, as the real ones are: a key names an object, not an event. The garbage collector follows
 kube-controller-manager's: an owner that does not exist (any more, or under that UID) is ignored; an object is deleted
@@ -24,6 +24,7 @@ from gangctl.sandbox.errors import StatusError
 from gangctl.sandbox.kinds import ResourceKind
 from gangctl.sandbox.objects import Object, copy
 from gangctl.sandbox.rules.gangs import PROTECTION
+from gangctl.sandbox.rules.quotas import QUOTAS, status_of
 from gangctl.sandbox.store import Change
 
 K = TypeVar("K", bound=Hashable)
@@ -321,3 +322,25 @@ def _group_of(pod: Object) -> str:
 
 def _needs_group(pod: Object) -> bool:
     return (pod.get("status") or {}).get("phase") not in _FINISHED
+
+
+class QuotaController(StoreController[Key]):
+    """Writes the status of ResourceQuotas."""
+
+    name: ClassVar[str] = "resourcequota-controller"
+
+    def changed(self, storage: str, change: Change) -> None:
+        """Something in the namespace of a quota has changed, or a quota."""
+        del storage
+        if change.key[0]:
+            for quota in self.store.items(QUOTAS, change.key[0]):
+                self.queue.add((change.key[0], quota.obj["metadata"]["name"]))
+
+    async def reconcile(self, key: Key) -> None:
+        """Count what the quota limits."""
+        stored = self.store.get(QUOTAS, key)
+        if stored is None or stored.obj["status"] == (status := status_of(stored.obj, self.store)):
+            return
+        await self.api.update(
+            self.api.kind(QUOTAS), *key, {**stored.obj, "status": status}, self.caller, subresource="status"
+        )

@@ -153,6 +153,7 @@ CORE: Final = (
     ResourceKind("", "v1", "services", "Service", short_names=("svc",), categories=("all",), subresources=_STATUS,
                  create_on_update=True,
                  field_labels=("spec.clusterIP", "spec.type")),
+    ResourceKind("", "v1", "resourcequotas", "ResourceQuota", short_names=("quota",), subresources=_STATUS),
     ResourceKind("batch", "v1", "jobs", "Job", categories=("all",), subresources=_STATUS, generation=True),
     ResourceKind("events.k8s.io", "v1", "events", "Event", short_names=("ev",), storage="events",
                  field_labels=_NEW_EVENT_FIELDS, create_on_update=True),

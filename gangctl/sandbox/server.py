@@ -17,7 +17,13 @@ from aiohttp import web
 from gangctl.runtime.tls import KeyPair, ServerTls, found, issue
 from gangctl.sandbox.api import Api
 from gangctl.sandbox.caller import Caller
-from gangctl.sandbox.controllers import GarbageCollector, NamespaceController, PodGroupProtection, StoreController
+from gangctl.sandbox.controllers import (
+    GarbageCollector,
+    NamespaceController,
+    PodGroupProtection,
+    QuotaController,
+    StoreController,
+)
 from gangctl.sandbox.crds import DefinitionController
 from gangctl.sandbox.faults import Audit, Faults
 from gangctl.sandbox.http import BOOKMARK_SECONDS, Front
@@ -63,6 +69,7 @@ class Sandbox:
             GarbageCollector(self.api),
             NamespaceController(self.api),
             PodGroupProtection(self.api),
+            QuotaController(self.api),
             DefinitionController(self.api),
         )
         self._upkeep: asyncio.Task[None] | None = None

@@ -21,6 +21,7 @@ from gangctl.sandbox.kinds import ResourceKind
 from gangctl.sandbox.objects import Object, copy, generated_name, now, uid
 from gangctl.sandbox.patches import PatchType
 from gangctl.sandbox.registry import Backend
+from gangctl.sandbox.rules import quotas
 from gangctl.sandbox.store import Stored, from_storage, in_version, to_storage
 
 _NOT_COUNTED: Final = frozenset({"metadata", "status", "apiVersion", "kind"})
@@ -114,6 +115,7 @@ async def _finish_create(write: Write, body: Object) -> Stored:
     await write.backend.admission.validate(write.attributes("CREATE", None), body)
     # The namespace may have been deleted during the webhook calls.
     _check_namespace(write)
+    quotas.check(write.kind, body, write.backend.store)
     stored = to_storage(write.kind, body)
     taken = write.backend.store.get(write.kind.storage, write.key)
     if taken is not None:

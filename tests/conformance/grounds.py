@@ -16,6 +16,7 @@ from typing import Final, Self
 import pytest
 
 from gangctl.sandbox.server import Sandbox, SandboxOptions
+from gangctl.sandbox.simulated import SimulatedControllers
 from tests.conformance.background import background
 from tests.controlplane.api import ApiClient
 from tests.controlplane.minors import MINORS, Minor
@@ -63,8 +64,10 @@ def on_a_plane(plane: ControlPlane) -> Server:
 def in_a_sandbox(minor: str) -> Iterator[Server]:
     """A sandbox of its own, on a thread of its own: tests come and go with their event loops."""
     sandbox = Sandbox(SandboxOptions(minor=minor))
+    controllers = SimulatedControllers(sandbox.api, roles=("jobset", "job"))
     with background(f"sandbox-{minor}") as thread:
         thread.run(sandbox.open())
+        thread.run(controllers.__aenter__())
         url, ca = sandbox.url, sandbox.ca_pem.decode()
         yield Server(
             ApiClient(url, ca=ca, token=sandbox.token()),
@@ -72,6 +75,7 @@ def in_a_sandbox(minor: str) -> Iterator[Server]:
             False,
             cache(lambda token: ApiClient(url, ca=ca, token=token)),
         )
+        thread.run(controllers.__aexit__(None, None, None))
         thread.run(sandbox.close())
 
 

@@ -29,9 +29,12 @@ KINDS: Final[Mapping[str, tuple[str, ...]]] = {
     "apis/authorization.k8s.io/v1": ("SelfSubjectAccessReview", "SubjectAccessReview"),
     "api/v1": (
         *("Binding", "ConfigMap", "Event", "Namespace", "Node", "PersistentVolumeClaim", "Pod", "Secret", "Service"),
-        *("ServiceAccount", "policy/v1/Eviction"),
+        *("ServiceAccount", "ResourceQuota", "policy/v1/Eviction"),
     ),
-    "apis/admissionregistration.k8s.io/v1": ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration"),
+    "apis/admissionregistration.k8s.io/v1": (
+        *("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration"),
+        *("MutatingAdmissionPolicy", "MutatingAdmissionPolicyBinding"),
+    ),
     "apis/apiextensions.k8s.io/v1": ("CustomResourceDefinition",),
     "apis/batch/v1": ("Job",),
     "apis/coordination.k8s.io/v1": ("Lease",),

@@ -8,7 +8,7 @@ from typing import Final
 
 from gangctl.sandbox.kinds import MINORS, ResourceKind
 from gangctl.sandbox.objects import Object
-from gangctl.sandbox.rules import KindRules, cluster, gangs, jobs, jobsets, metadata, pods, registrations
+from gangctl.sandbox.rules import KindRules, cluster, gangs, jobs, jobsets, metadata, pods, quotas, registrations
 from gangctl.sandbox.rules.fields import Decoder, fields_of
 from gangctl.sandbox.rules.metadata import Causes, validate_metadata
 from gangctl.sandbox.rules.pods import drop_reference
@@ -27,6 +27,7 @@ _DEFAULTS: Final[Mapping[str, Callable[[Object], None]]] = {
     "services": cluster.default_service,
     "secrets": cluster.default_secret,
     "leases": cluster.default_lease,
+    "resourcequotas": quotas.default,
     "events": cluster.default,
     **dict.fromkeys(_REGISTRATIONS, registrations.default),
 }
@@ -38,6 +39,7 @@ _VALIDATIONS: Final[Mapping[str, Callable[[Object, Object | None], Causes]]] = {
 _PREPARATIONS: Final[Mapping[str, Callable[[Object], None]]] = {
     "namespaces": cluster.prepare_namespace,
     "services": cluster.prepare_service,
+    "resourcequotas": quotas.prepare_create,
 }
 
 

@@ -165,6 +165,20 @@ def _definition(obj: Object) -> list[Any]:
     ]
 
 
+def _quota(obj: Object) -> list[Any]:
+    shown: tuple[list[str], list[str]] = [], []
+    used = status(obj).get("used") or {}
+    for name, hard in sorted((status(obj).get("hard") or {}).items()):
+        shown[name.startswith("limits.")].append(f"{name}: {used.get(name, 0)}/{hard}")
+    return [*map(", ".join, shown), age(obj)]
+
+
+def _policy(obj: Object) -> list[Any]:
+    kind = spec(obj).get("paramKind")
+    param = f"{kind.get('apiVersion', '')}/{kind.get('kind', '')}" if kind else "<unset>"
+    return [len(spec(obj).get("mutations") or ()), param, age(obj)]
+
+
 _WEBHOOKS: Final = Printer((Column("Webhooks", "integer"), AGE), _webhooks)
 _BINDINGS: Final = Printer(columns("Role", "Age", wide=("Users", "Groups", "ServiceAccounts")), _binding)
 
@@ -195,6 +209,14 @@ PRINTERS: Final[Mapping[str, Printer]] = {
     "secrets": Printer(columns("Type", "Data", "Age"), _secret),
     "serviceaccounts": Printer((AGE,), lambda obj: [age(obj)]),
     "services": Printer(columns("Type", "Cluster-IP", "External-IP", "Port(s)", "Age", wide=("Selector",)), _service),
+    "resourcequotas": Printer(columns("Request", "Limit", "Age"), _quota),
+    "mutatingadmissionpolicies.admissionregistration.k8s.io": Printer(
+        (Column("Mutations", "integer"), *columns("ParamKind", "Age")), _policy
+    ),
+    "mutatingadmissionpolicybindings.admissionregistration.k8s.io": Printer(
+        columns("PolicyName", "ParamRef", "Age"),
+        lambda obj: [spec(obj).get("policyName", ""), "<unset>", age(obj)],
+    ),
     "leases.coordination.k8s.io": Printer(columns("Holder", "Age"), _lease),
     "mutatingwebhookconfigurations.admissionregistration.k8s.io": _WEBHOOKS,
     "validatingwebhookconfigurations.admissionregistration.k8s.io": _WEBHOOKS,

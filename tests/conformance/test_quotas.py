@@ -1,0 +1,99 @@
+"""ResourceQuotas on numbers of objects: what is counted, what is refused, and what a deletion frees."""
+
+from tests.conformance.answers import refused
+from tests.conformance.gangs import group
+from tests.conformance.grounds import Server, only
+from tests.conformance.objects import create_pod, job, jobs, lease, leases, pod, podgroups, pods, secret, secrets
+from tests.conformance.tables import ask, cells, shown
+from tests.controlplane.api import Object, path_of
+from tests.controlplane.wait import NotYet, wait_for
+
+LEASES = "count/leases.coordination.k8s.io"
+
+
+def quotas(namespace: str, name: str | None = None) -> str:
+    return path_of("v1", "resourcequotas", namespace=namespace, name=name)
+
+
+async def limit(server: Server, namespace: str, name: str = "q", **hard: str) -> None:
+    """Create a quota, and wait until it is counted: a real server refuses everything until then."""
+    await server.api.create(quotas(namespace), {"metadata": {"name": name}, "spec": {"hard": hard}})
+    await until_used(server, namespace, name, **dict.fromkeys(hard, "0"))
+
+
+async def until_used(server: Server, namespace: str, name: str = "q", **used: str) -> None:
+    async def so() -> bool:
+        status: Object = (await server.api.get(quotas(namespace, name)))["status"]
+        if status.get("used") != used:
+            raise NotYet(str(status))
+        return True
+
+    await wait_for(so, f"the quota {name} to count {used}")
+
+
+async def test_a_quota_limits_the_number_of_objects(server: Server, namespace: str) -> None:
+    await limit(server, namespace, **{LEASES: "1", "secrets": "1", "count/secrets": "2"})
+    await server.api.create(leases(namespace), lease())
+    exceeded = f"exceeded quota: q, requested: {LEASES}=1, used: {LEASES}=1, limited: {LEASES}=1"
+    message = f'leases.coordination.k8s.io "b" is forbidden: {exceeded}'
+    await refused(server.api.create(leases(namespace), lease("b")), 403, "Forbidden", message)
+    await refused(server.api.create(leases(namespace), lease("b"), dryRun="All"), 403, "Forbidden", message)
+
+    # Two entries may count the same objects; those that are exceeded are named.
+    await server.api.create(secrets(namespace), secret())
+    message = 'secrets "b" is forbidden: exceeded quota: q, requested: secrets=1, used: secrets=1, limited: secrets=1'
+    await refused(server.api.create(secrets(namespace), secret("b")), 403, "Forbidden", message)
+    await until_used(server, namespace, **{LEASES: "1", "secrets": "1", "count/secrets": "1"})
+
+    # A change of an object needs nothing.
+    await server.api.patch(leases(namespace, "a"), {"metadata": {"labels": {"new": "1"}}})
+    # A deletion makes room.
+    await server.api.delete(leases(namespace, "a"))
+    await until_used(server, namespace, **{LEASES: "0", "secrets": "1", "count/secrets": "1"})
+    await server.api.create(leases(namespace), lease("b"))
+
+
+async def test_a_dry_run_uses_nothing_of_a_quota(server: Server, namespace: str) -> None:
+    await limit(server, namespace, **{LEASES: "1"})
+    await server.api.create(leases(namespace), lease(), dryRun="All")
+    await server.api.create(leases(namespace), lease())
+
+
+async def test_a_quota_for_pods_counts_those_that_have_not_ended(server: Server, namespace: str) -> None:
+    await limit(server, namespace, **{"pods": "1", "count/pods": "2"})
+    await create_pod(server, namespace, pod())
+    exceeded = "exceeded quota: q, requested: pods=1, used: pods=1, limited: pods=1"
+    message = f'pods "b" is forbidden: {exceeded}'
+    await refused(server.api.create(pods(namespace), pod("b")), 403, "Forbidden", message)
+    await server.api.patch(f"{pods(namespace, 'a')}/status", {"status": {"phase": "Succeeded"}})
+    await until_used(server, namespace, **{"pods": "0", "count/pods": "1"})
+    await server.api.create(pods(namespace), pod("b"))
+
+
+async def test_an_object_has_to_fit_into_each_quota(server: Server, namespace: str) -> None:
+    await limit(server, namespace, "wide", **{"count/jobs.batch": "9"})
+    await limit(server, namespace, "narrow", **{"count/jobs.batch": "0"})
+    counted = "count/jobs.batch"
+    exceeded = f"exceeded quota: narrow, requested: {counted}=1, used: {counted}=0, limited: {counted}=0"
+    message = f'jobs.batch "a" is forbidden: {exceeded}'
+    await refused(server.api.create(jobs(namespace), job()), 403, "Forbidden", message)
+
+
+@only("1.36", "1.37")
+async def test_a_quota_limits_pod_groups(server: Server, namespace: str) -> None:
+    counted = "count/podgroups.scheduling.k8s.io"
+    await limit(server, namespace, **{counted: "1"})
+    await server.api.create(podgroups(server, namespace), group())
+    exceeded = f"exceeded quota: q, requested: {counted}=1, used: {counted}=1, limited: {counted}=1"
+    message = f'podgroups.scheduling.k8s.io "h" is forbidden: {exceeded}'
+    await refused(server.api.create(podgroups(server, namespace), group("h")), 403, "Forbidden", message)
+    await server.api.delete(podgroups(server, namespace, "g"))
+    await until_used(server, namespace, **{counted: "0"})
+    await server.api.create(podgroups(server, namespace), group("h"))
+
+
+async def test_columns_of_quotas(server: Server, namespace: str) -> None:
+    await limit(server, namespace, **{"pods": "2", LEASES: "3"})
+    table = await ask(server, quotas(namespace, "q"))
+    assert shown(table) == ["Name", "Request", "Limit", "Age"]
+    assert cells(table) == [["q", f"{LEASES}: 0/3, pods: 0/2", "", "AGE"]]
