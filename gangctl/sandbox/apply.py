@@ -51,7 +51,7 @@ def apply(
     for path in fields(_claimable(kind, wanted, subresource), (kind.kind,)):
         if path:
             insert(claimed, path)
-    merged: Object = _merge(live, wanted, (kind.kind,))
+    merged: Object = merge(live, wanted, (kind.kind,))
     dropped = [path for path in paths(mine["fieldsV1"]) if not contains(claimed, path)] if mine else []
     others = [entry for entry in entries if entry is not mine]
     _settle_conflicts(kind, live, merged, claimed, others, force=force)
@@ -131,11 +131,12 @@ def _spelled(path: Path) -> str:
     return message
 
 
-def _merge(old: Any, wanted: Any, names: Path) -> Any:
+def merge(old: Any, wanted: Any, names: Path) -> Any:
+    """``old`` with ``wanted`` laid over it, item by item in lists that have keys; ``names`` lead to it, kind first."""
     if isinstance(old, dict) and isinstance(wanted, dict) and names[-1] not in ATOMIC:
         merged = dict(old)
         for key, value in wanted.items():
-            merged[key] = _merge(old.get(key), value, (*names, key))
+            merged[key] = merge(old.get(key), value, (*names, key))
         return merged
     keys = map_keys(names) if isinstance(old, list) and isinstance(wanted, list) else None
     if keys is None:
@@ -144,7 +145,7 @@ def _merge(old: Any, wanted: Any, names: Path) -> Any:
     if before is None or after is None:
         return wanted
     merged_items = {
-        element: _merge(item, after[element], names) if element in after else item for element, item in before.items()
+        element: merge(item, after[element], names) if element in after else item for element, item in before.items()
     }
     return list(
         {**merged_items, **{element: item for element, item in after.items() if element not in before}}.values()

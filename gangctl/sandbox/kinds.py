@@ -187,6 +187,17 @@ CORE: Final = (
 )  # fmt: skip
 
 
+_POLICIES: Final = tuple(
+    ResourceKind("admissionregistration.k8s.io", "v1", plural, kind, namespaced=False, categories=("api-extensions",),
+                 generation=True, unconditional_update=False)
+    for plural, kind in (
+        ("mutatingadmissionpolicies", "MutatingAdmissionPolicy"),
+        ("mutatingadmissionpolicybindings", "MutatingAdmissionPolicyBinding"),
+    )
+)  # fmt: skip
+"""Since 1.36: in 1.35 they are beta, and off."""
+
+
 def _gang_kinds(minor: Minor, version: str) -> tuple[ResourceKind, ...]:
     workloads = ResourceKind(SCHEDULING_GROUP, version, "workloads", "Workload", unconditional_update=False)
     podgroups = ResourceKind(
@@ -206,6 +217,8 @@ def kinds_of(minor: str, runtime_config: Mapping[str, bool]) -> tuple[ResourceKi
         raise ValueError(f"unknown minor {minor!r}: have {', '.join(MINORS)}")
     known = MINORS[minor]
     kinds = [*CORE, *_gang_kinds(known, known.scheduling_version)]
+    if known.rules != "1.35":
+        kinds += _POLICIES
     older = f"{SCHEDULING_GROUP}/{known.older_version}"
     if runtime_config.get(older, False):
         kinds += _gang_kinds(known, known.older_version)

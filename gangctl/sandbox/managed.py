@@ -47,6 +47,7 @@ _PATCH_KEYS: Final[Mapping[str, str]] = {
     "ServiceAccount.imagePullSecrets": "name",
     "MutatingWebhookConfiguration.webhooks": "name",
     "ValidatingWebhookConfiguration.webhooks": "name",
+    "MutatingAdmissionPolicy.spec.matchConditions": "name",
 }
 KEY_DEFAULTS: Final[Mapping[str, str]] = {"protocol": "TCP"}
 """Default of a key that an item does not have."""

@@ -50,6 +50,15 @@ def _merge(value: Any, patch: Any) -> Any:
     return value
 
 
+class FailedTestError(StatusError):
+    """The operation ``test`` of a JSON patch found another value."""
+
+    def __init__(self) -> None:
+        """As any JSON patch that does not fit."""
+        error = errors.patch_rejected()
+        super().__init__(error.code, error.reason, error.message, error.details)
+
+
 def json_patch(obj: Object, patch: Any) -> Object:
     """Apply a JSON patch; 400 when it is none, 422 when an operation does not fit the object."""
     if not isinstance(patch, list) or not all(isinstance(operation, dict) for operation in patch):
@@ -78,7 +87,7 @@ def _operate(document: Any, operation: Mapping[str, Any]) -> Any:
             return _put(document, segments, operation.get("value"))
         case "test":
             if not _same(_find(document, segments), operation.get("value")):
-                raise errors.patch_rejected()
+                raise FailedTestError
             return document
         case "copy" | "move":
             source = str(operation.get("from", ""))

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import base64
 import binascii
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass
+from enum import Enum
 from functools import lru_cache
 from typing import Any, Final
 
+from gangctl.cel.faults import CompileError, EvalError
 from gangctl.sandbox.admission import Attributes
 from gangctl.sandbox.objects import Object
 from gangctl.sandbox.selectors import LabelTest, selector_object_test
@@ -31,7 +33,7 @@ class Conditions:
 
     def __init__(self, raw: Iterable[Mapping[str, str]]) -> None:
         """Store ``matchConditions`` unchanged."""
-        self._raw = [(condition["name"], condition["expression"]) for condition in raw]
+        self._raw = [condition["expression"] for condition in raw]
 
     def hold(self, variables: Mapping[str, Any]) -> bool:
         """Whether every condition is true of ``object``, ``oldObject`` and ``request``.
@@ -40,12 +42,12 @@ class Conditions:
         for the first that fails.
         """
         failed: ConditionError | None = None
-        for name, expression in self._raw:
+        for expression in self._raw:
             try:
-                if not _program(expression, rule=False)(variables):
+                if not _truth(expression, variables, Role.CONDITION):
                     return False
             except ConditionError as error:
-                failed = failed or ConditionError(f"expression '{expression}' of match condition {name!r}: {error}")
+                failed = failed or ConditionError(f"expression '{expression}' resulted in error: {error}")
         if failed is not None:
             raise failed
         return True
@@ -54,7 +56,7 @@ class Conditions:
 def check(expression: str) -> str:
     """The error of a condition, "" if it compiles."""
     try:
-        _program(expression, rule=False)
+        compiled(expression, Role.CONDITION)
     except ConditionError as error:
         return str(error)
     return ""
@@ -62,41 +64,59 @@ def check(expression: str) -> str:
 
 def holds(rule: str, value: Any, old: Any) -> bool:
     """Whether the rule of a schema holds for ``self`` and, if there is one, ``oldSelf``; :class:`ConditionError`."""
-    return _program(rule, rule=True)({"self": value} if old is None else {"self": value, "oldSelf": old})
+    return _truth(rule, {"self": value} if old is None else {"self": value, "oldSelf": old}, Role.RULE)
+
+
+def _truth(expression: str, names: Mapping[str, Any], role: Role) -> bool:
+    answer = compiled(expression, role)(names, {})
+    if answer is not True and answer is not False:
+        raise ConditionError("must evaluate to bool")
+    return bool(answer)
+
+
+class Role(Enum):
+    """What an expression is for; the types of other names than those of a condition are not checked."""
+
+    CONDITION = 1
+    RULE = 2
+    MUTATION = 3
+    """A mutation, or a variable for one."""
+
+
+Evaluate = Callable[[Mapping[str, Any], Mapping[str, Any]], Any]
+"""Evaluates an expression with names, and with what is below ``variables.``, which may raise :class:`EvalError`.
+
+:class:`ConditionError` where it has no value.
+"""
 
 
 @lru_cache(maxsize=512)
-def _program(expression: str, *, rule: bool) -> Callable[[Mapping[str, Any]], bool]:
+def compiled(expression: str, role: Role, variables: tuple[str, ...] = ()) -> Evaluate:
+    """An expression for requests; :class:`ConditionError` if it does not compile."""
     # It takes half a second to load, and many servers never need it.
     from gangctl.cel.check import check as check_expression  # noqa: PLC0415
     from gangctl.cel.environments import Environment, admission  # noqa: PLC0415
-    from gangctl.cel.faults import CompileError, EvalError  # noqa: PLC0415
     from gangctl.cel.meter import StepMeter  # noqa: PLC0415
     from gangctl.cel.program import compile_expression  # noqa: PLC0415
     from gangctl.cel.types import BOOL, DYN  # noqa: PLC0415
 
     # The fields of a schema have types, which are not checked here.
-    environment = Environment({"self": DYN, "oldSelf": DYN}) if rule else admission(params=False)
+    environment = Environment({"self": DYN, "oldSelf": DYN})
+    if role is not Role.RULE:
+        environment = admission(dict.fromkeys(variables, DYN), params=False)
     try:
-        program = compile_expression(check_expression(expression, environment, returns=() if rule else (BOOL,)))
+        returns = (BOOL,) if role is Role.CONDITION else ()
+        program = compile_expression(check_expression(expression, environment, returns=returns))
     except CompileError as error:
         raise ConditionError(f"compilation failed: {error.message}") from error
 
-    def evaluate(variables: Mapping[str, Any]) -> bool:
+    def evaluate(names: Mapping[str, Any], computed: Mapping[str, Any]) -> Any:
         try:
-            answer = program.evaluate(variables, {}, StepMeter(_STEPS, 1.0, lambda: 0.0))
+            return program.evaluate(names, computed, StepMeter(_STEPS, 1.0, lambda: 0.0))
         except EvalError as error:
             raise ConditionError(error.message) from error
-        if answer is not True and answer is not False:
-            raise ConditionError("must evaluate to bool")
-        return bool(answer)
 
     return evaluate
-
-
-def request_variable(request: Object) -> Object:
-    """The variable ``request``: the AdmissionRequest without the objects."""
-    return {key: value for key, value in request.items() if key not in {"object", "oldObject"}}
 
 
 MUTATING: Final = "mutatingwebhookconfigurations.admissionregistration.k8s.io"
@@ -104,30 +124,70 @@ VALIDATING: Final = "validatingwebhookconfigurations.admissionregistration.k8s.i
 _NO_SIDE_EFFECTS: Final = frozenset({"None", "NoneOnDryRun"})
 
 
+POLICIES: Final = "mutatingadmissionpolicies.admissionregistration.k8s.io"
+BINDINGS: Final = "mutatingadmissionpolicybindings.admissionregistration.k8s.io"
+NEVER_SENT: Final = frozenset({MUTATING, VALIDATING, POLICIES, BINDINGS})
+"""What no webhook and no policy gets."""
+
+
+@dataclass(frozen=True, slots=True)
+class Match:
+    """The requests that a webhook, a policy or its binding is for."""
+
+    rules: tuple[Object, ...]
+    excluded: tuple[Object, ...]
+    namespaces: LabelTest
+    objects: LabelTest
+
+    @classmethod
+    def of(cls, raw: Object, rules: str = "resourceRules") -> Match:
+        """Read a webhook, ``matchConstraints`` or ``matchResources``."""
+        return cls(
+            rules=tuple(raw.get(rules) or ()),
+            excluded=tuple(raw.get("excludeResourceRules") or ()),
+            namespaces=selector_object_test(raw.get("namespaceSelector") or {}),
+            objects=selector_object_test(raw.get("objectSelector") or {}),
+        )
+
+    def includes(self, attributes: Attributes, obj: Object | None, namespace: Object | None) -> bool:
+        """Whether a rule names this request, and the selectors fit the labels of the namespace and of the object.
+
+        Of an update those of the old object do as well.
+        """
+        if not any(_covers(rule, attributes) for rule in self.rules):
+            return False
+        if any(_covers(rule, attributes) for rule in self.excluded):
+            return False
+        if namespace is not None and not self.namespaces(_labels(namespace)):
+            return False
+        return any(self.objects(_labels(one)) for one in (obj, attributes.old) if one is not None)
+
+
+def namespace_of(attributes: Attributes, store: Store) -> Object | None:
+    """The object whose labels a namespaceSelector checks; None for cluster-scoped objects, which always match."""
+    if attributes.kind.storage == "namespaces":
+        key = ("", attributes.name)
+    elif attributes.kind.namespaced:
+        key = ("", attributes.namespace)
+    else:
+        return None
+    stored = store.get("namespaces", key)
+    return {"metadata": {}} if stored is None else stored.obj
+
+
 @dataclass(frozen=True, slots=True)
 class Hook:
     """One webhook of a configuration; ``seconds`` is its timeout."""
 
     name: str
-    rules: tuple[Object, ...]
-    namespaces: LabelTest
-    objects: LabelTest
+    match: Match
     conditions: Conditions
     url: str
     authorities: bytes
     seconds: int
     ignores_failure: bool
     has_side_effects: bool
-
-    def covers(self, attributes: Attributes) -> bool:
-        """Whether one of the rules names this request."""
-        return any(_covers(rule, attributes) for rule in self.rules)
-
-    def selects(self, attributes: Attributes, obj: Object | None, namespace: Object | None) -> bool:
-        """Whether the selectors fit the labels of the namespace, and of the object, new or old."""
-        if namespace is not None and not self.namespaces(_labels(namespace)):
-            return False
-        return any(self.objects(_labels(one)) for one in (obj, attributes.old) if one is not None)
+    again_if_needed: bool
 
 
 class Hooks:
@@ -154,15 +214,14 @@ def _hook(raw: Object) -> Hook:
     client = raw.get("clientConfig") or {}
     return Hook(
         name=raw["name"],
-        rules=tuple(raw.get("rules") or ()),
-        namespaces=selector_object_test(raw.get("namespaceSelector") or {}),
-        objects=selector_object_test(raw.get("objectSelector") or {}),
+        match=Match.of(raw, "rules"),
         conditions=Conditions(raw.get("matchConditions") or ()),
         url=_url(client),
         authorities=_decoded(client.get("caBundle") or ""),
         seconds=raw.get("timeoutSeconds") or 10,
         ignores_failure=raw.get("failurePolicy") == "Ignore",
         has_side_effects=raw.get("sideEffects") not in _NO_SIDE_EFFECTS,
+        again_if_needed=raw.get("reinvocationPolicy") == "IfNeeded",
     )
 
 
@@ -188,6 +247,7 @@ def _covers(rule: Object, attributes: Attributes) -> bool:
         _has(rule.get("operations"), attributes.operation)
         and _has(rule.get("apiGroups"), kind.group)
         and _has(rule.get("apiVersions"), kind.version)
+        and (not rule.get("resourceNames") or attributes.name in rule["resourceNames"])
         and rule.get("scope", "*") in {"*", "Namespaced" if kind.namespaced else "Cluster"}
         and any(_names(pattern, kind.plural, attributes.subresource) for pattern in rule.get("resources") or ())
     )
@@ -207,3 +267,37 @@ def _names(pattern: str, plural: str, subresource: str) -> bool:
 
 def _labels(obj: Object) -> dict[str, str]:
     return obj["metadata"].get("labels") or {}
+
+
+class Invocations:
+    """Which webhooks, or which policies, are called twice in one request: see KEP-3962, and ``reinvocationPolicy``."""
+
+    def __init__(self) -> None:
+        """Begin the first pass."""
+        self._called: set[Hashable] = set()
+        self._due: set[Hashable] = set()
+        self._output: Object | None = None
+        self._again = False
+
+    def begin_again(self, obj: Object) -> None:
+        """Begin the second pass with what others have made of the result of the first."""
+        self._again = True
+        if obj != self._output:
+            self.changed()
+
+    def end(self, obj: Object) -> None:
+        """End a pass with a result."""
+        self._output = obj
+
+    def includes(self, key: Hashable) -> bool:
+        """Whether one is called in this pass."""
+        return not self._again or key in self._due
+
+    def changed(self) -> None:
+        """The object has changed: those that were called before are called again."""
+        self._due |= self._called
+        self._called.clear()
+
+    def called(self, key: Hashable) -> None:
+        """One that asks for it was called."""
+        self._called.add(key)

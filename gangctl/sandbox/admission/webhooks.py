@@ -1,4 +1,4 @@
-"""Admission by webhooks: calls over HTTPS, the mutating ones in sequence, later the validating ones at once."""
+"""Admission by policies, then by webhooks over HTTPS: mutating ones in sequence, later the validating ones at once."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import base64
 import binascii
 import ssl
 from http import HTTPStatus
-from typing import Any, Final
+from typing import Any
 
 import aiohttp
 import orjson
@@ -16,10 +16,20 @@ from gangctl.errors import ConfigError
 from gangctl.runtime.tls import client_context
 from gangctl.sandbox import errors
 from gangctl.sandbox.admission import Attributes
-from gangctl.sandbox.admission.hooks import MUTATING, VALIDATING, ConditionError, Hook, Hooks, request_variable
+from gangctl.sandbox.admission.hooks import (
+    MUTATING,
+    NEVER_SENT,
+    VALIDATING,
+    ConditionError,
+    Hook,
+    Hooks,
+    Invocations,
+    namespace_of,
+)
+from gangctl.sandbox.admission.policies import Policies
+from gangctl.sandbox.admission.requests import admission_request, variables
 from gangctl.sandbox.errors import StatusError
-from gangctl.sandbox.kinds import ResourceKind
-from gangctl.sandbox.objects import Object, uid
+from gangctl.sandbox.objects import Object
 from gangctl.sandbox.patches import json_patch
 from gangctl.sandbox.store import Store
 
@@ -116,16 +126,14 @@ def _response(text: bytes, request: Object) -> Object:
     return response
 
 
-_NEVER_SENT: Final = frozenset({MUTATING, VALIDATING})
-
-
 class WebhookAdmission:
-    """Called before every write that is not the server's own: calls the matching webhooks in ``store``."""
+    """Applies the policies and calls the webhooks in ``store`` before every write that is not the server's own."""
 
     def __init__(self, store: Store) -> None:
         """Start without connections."""
         self._store = store
         self._hooks = Hooks(store)
+        self._policies = Policies(store)
         self._calls = Calls()
 
     async def close(self) -> None:
@@ -133,23 +141,49 @@ class WebhookAdmission:
         await self._calls.close()
 
     async def mutate(self, attributes: Attributes, obj: Object) -> Object:
-        """``obj`` after the mutating webhooks; unchanged if none of them changes it."""
-        for hook in self._of(MUTATING, attributes):
-            obj = await self._mutated(hook, attributes, obj)
+        """``obj`` after policies and mutating webhooks; unchanged if none of them changes it.
+
+        After a change those are applied once more that ask for it.
+        """
+        if attributes.kind.storage in NEVER_SENT:
+            return obj
+        policies, hooks = Invocations(), Invocations()
+        first = await self._pass(attributes, obj, policies, hooks)
+        if first is obj or first == obj:
+            return obj
+        policies.begin_again(first)
+        return await self._pass(attributes, first, policies, hooks, again=True)
+
+    async def _pass(
+        self, attributes: Attributes, obj: Object, policies: Invocations, hooks: Invocations, *, again: bool = False
+    ) -> Object:
+        obj = self._policies.mutate(attributes, obj, policies)
+        if again:
+            hooks.begin_again(obj)
+        namespace = namespace_of(attributes, self._store)
+        for hook in self._hooks.of(MUTATING):
+            if not hook.match.includes(attributes, obj, namespace) or not hooks.includes(id(hook)):
+                continue
+            mutated = await self._mutated(hook, attributes, obj)
+            if mutated != obj:
+                obj = mutated
+                hooks.changed()
+            # Also one whose conditions did not hold: they may in the second pass.
+            if hook.again_if_needed:
+                hooks.called(id(hook))
+        hooks.end(obj)
         return obj
 
     async def validate(self, attributes: Attributes, obj: Object | None) -> None:
         """StatusError of the first webhook, in their order, that denies; ``obj`` is None for a DELETE."""
-        hooks = self._of(VALIDATING, attributes)
+        if attributes.kind.storage in NEVER_SENT:
+            return
+        namespace = namespace_of(attributes, self._store)
+        hooks = [hook for hook in self._hooks.of(VALIDATING) if hook.match.includes(attributes, obj, namespace)]
         answers = await asyncio.gather(*(self._asked(hook, attributes, obj) for hook in hooks), return_exceptions=True)
         for answer in answers:
             if isinstance(answer, BaseException):
                 raise answer
-
-    def _of(self, storage: str, attributes: Attributes) -> list[Hook]:
-        if attributes.kind.storage in _NEVER_SENT:
-            return []
-        return [hook for hook in self._hooks.of(storage) if hook.covers(attributes)]
 
     async def _mutated(self, hook: Hook, attributes: Attributes, obj: Object) -> Object:
         response = await self._asked(hook, attributes, None if attributes.operation == "DELETE" else obj)
@@ -162,12 +196,9 @@ class WebhookAdmission:
 
     async def _asked(self, hook: Hook, attributes: Attributes, obj: Object | None) -> Object | None:
         """The response of an admitting webhook; None if it is not called, or its failure is ignored."""
-        if not hook.selects(attributes, obj, self._namespace(attributes)):
-            return None
-        request = _request(attributes, obj)
-        variables = {"object": obj, "oldObject": attributes.old, "request": request_variable(request)}
+        request = admission_request(attributes, obj)
         try:
-            if not hook.conditions.hold(variables):
+            if not hook.conditions.hold(variables(request)):
                 return None
         except ConditionError as error:
             if hook.ignores_failure:
@@ -185,49 +216,6 @@ class WebhookAdmission:
         if not response.get("allowed"):
             raise _denied(hook.name, response.get("status") or {})
         return response
-
-    def _namespace(self, attributes: Attributes) -> Object | None:
-        """The object whose labels the namespaceSelector checks; None for cluster-scoped objects, which always match."""
-        if attributes.kind.storage == "namespaces":
-            key = ("", attributes.name)
-        elif attributes.kind.namespaced:
-            key = ("", attributes.namespace)
-        else:
-            return None
-        stored = self._store.get("namespaces", key)
-        return {"metadata": {}} if stored is None else stored.obj
-
-
-def _request(attributes: Attributes, obj: Object | None) -> Object:
-    kind = attributes.kind
-    subresource = {"subResource": attributes.subresource} if attributes.subresource else {}
-    requested = {"requestSubResource": attributes.subresource} if attributes.subresource else {}
-    user: Object = {"username": attributes.caller.name, "groups": [*attributes.caller.groups, "system:authenticated"]}
-    request = {
-        "uid": uid(),
-        "kind": _kind(kind),
-        "resource": _resource(kind),
-        **subresource,
-        "requestKind": _kind(kind),
-        "requestResource": _resource(kind),
-        **requested,
-        "operation": attributes.operation,
-        "userInfo": user,
-        "object": obj,
-        "oldObject": attributes.old,
-        "dryRun": attributes.dry_run,
-        "options": attributes.options,
-    }
-    names = {"name": attributes.name, "namespace": attributes.namespace}
-    return {**request, **{key: value for key, value in names.items() if value}}
-
-
-def _kind(kind: ResourceKind) -> Object:
-    return {"group": kind.group, "version": kind.version, "kind": kind.kind}
-
-
-def _resource(kind: ResourceKind) -> Object:
-    return {"group": kind.group, "version": kind.version, "resource": kind.plural}
 
 
 def _patched(obj: Object, response: Object) -> Object:

@@ -21,6 +21,7 @@ Maker = Callable[[ResourceKind, str, Gates, Drop], KindRules]
 _ACCESS: Final = "rbac.authorization.k8s.io"
 _NAMES: Final[Mapping[str, metadata.Check]] = dict.fromkeys(("namespaces", "services"), metadata.dns_label)
 _REGISTRATIONS: Final = ("mutatingwebhookconfigurations", "validatingwebhookconfigurations")
+_POLICIES: Final = ("mutatingadmissionpolicies", "mutatingadmissionpolicybindings")
 _DEFAULTS: Final[Mapping[str, Callable[[Object], None]]] = {
     "namespaces": cluster.default_namespace,
     "nodes": cluster.default_node,
@@ -30,11 +31,14 @@ _DEFAULTS: Final[Mapping[str, Callable[[Object], None]]] = {
     "resourcequotas": quotas.default,
     "events": cluster.default,
     **dict.fromkeys(_REGISTRATIONS, registrations.default),
+    **dict.fromkeys(_POLICIES, registrations.default_policy),
 }
 _VALIDATIONS: Final[Mapping[str, Callable[[Object, Object | None], Causes]]] = {
     "leases": cluster.validate_lease,
     "events": cluster.validate,
     **dict.fromkeys(_REGISTRATIONS, registrations.validate),
+    "mutatingadmissionpolicies": registrations.validate_policy,
+    "mutatingadmissionpolicybindings": registrations.validate_binding,
 }
 _PREPARATIONS: Final[Mapping[str, Callable[[Object], None]]] = {
     "namespaces": cluster.prepare_namespace,
