@@ -164,11 +164,14 @@ class WebhookAdmission:
         for hook in self._hooks.of(MUTATING):
             if not hook.match.includes(attributes, obj, namespace) or not hooks.includes(id(hook)):
                 continue
-            mutated = await self._mutated(hook, attributes, obj)
+            request = _request(hook, attributes, None if attributes.operation == "DELETE" else obj)
+            if request is None:
+                # In the second pass no webhook is called for the first time.
+                continue
+            mutated = await self._mutated(hook, attributes, request, obj)
             if mutated != obj:
                 obj = mutated
                 hooks.changed()
-            # Also one whose conditions did not hold: they may in the second pass.
             if hook.again_if_needed:
                 hooks.called(id(hook))
         hooks.end(obj)
@@ -180,13 +183,15 @@ class WebhookAdmission:
             return
         namespace = namespace_of(attributes, self._store)
         hooks = [hook for hook in self._hooks.of(VALIDATING) if hook.match.includes(attributes, obj, namespace)]
-        answers = await asyncio.gather(*(self._asked(hook, attributes, obj) for hook in hooks), return_exceptions=True)
+        requests = [(hook, _request(hook, attributes, obj)) for hook in hooks]
+        calls = (self._asked(hook, attributes, request) for hook, request in requests if request is not None)
+        answers = await asyncio.gather(*calls, return_exceptions=True)
         for answer in answers:
             if isinstance(answer, BaseException):
                 raise answer
 
-    async def _mutated(self, hook: Hook, attributes: Attributes, obj: Object) -> Object:
-        response = await self._asked(hook, attributes, None if attributes.operation == "DELETE" else obj)
+    async def _mutated(self, hook: Hook, attributes: Attributes, request: Object, obj: Object) -> Object:
+        response = await self._asked(hook, attributes, request)
         if response is None or not response.get("patch"):
             return obj
         try:
@@ -194,16 +199,8 @@ class WebhookAdmission:
         except (StatusError, ValueError) as error:
             raise errors.internal(f'webhook "{hook.name}" sent a patch that cannot be applied: {error}') from error
 
-    async def _asked(self, hook: Hook, attributes: Attributes, obj: Object | None) -> Object | None:
-        """The response of an admitting webhook; None if it is not called, or its failure is ignored."""
-        request = admission_request(attributes, obj)
-        try:
-            if not hook.conditions.hold(variables(request)):
-                return None
-        except ConditionError as error:
-            if hook.ignores_failure:
-                return None
-            raise errors.forbidden(attributes.kind, attributes.name, str(error)) from error
+    async def _asked(self, hook: Hook, attributes: Attributes, request: Object) -> Object | None:
+        """The response of an admitting webhook; None if its failure is ignored."""
         if attributes.dry_run and hook.has_side_effects:
             raise errors.bad_request(f'admission webhook "{hook.name}" does not support dry run')
         try:
@@ -216,6 +213,17 @@ class WebhookAdmission:
         if not response.get("allowed"):
             raise _denied(hook.name, response.get("status") or {})
         return response
+
+
+def _request(hook: Hook, attributes: Attributes, obj: Object | None) -> Object | None:
+    """What a webhook gets; None if its conditions do not hold."""
+    request = admission_request(attributes, obj)
+    try:
+        return request if hook.conditions.hold(variables(request)) else None
+    except ConditionError as error:
+        if hook.ignores_failure:
+            return None
+        raise errors.forbidden(attributes.kind, attributes.name, str(error)) from error
 
 
 def _patched(obj: Object, response: Object) -> Object:

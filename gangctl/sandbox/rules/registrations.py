@@ -13,7 +13,7 @@ from gangctl.sandbox.rules.metadata import Causes, validate_metadata
 
 _MUTATING: Final = "MutatingWebhookConfiguration"
 _MAX_SECONDS: Final = 30
-_OPERATIONS: Final = ("CREATE", "UPDATE")
+_OPERATIONS: Final = ("*", "CONNECT", "CREATE", "UPDATE")
 _PATCHES: Final = {"ApplyConfiguration": "applyConfiguration", "JSONPatch": "jsonPatch"}
 
 
