@@ -247,7 +247,7 @@ async def test_an_error_refuses_an_object_unless_it_is_ignored(policies: Policie
         ),
     ],
 )
-async def test_the_error_of_a_policy_says_what_failed(
+async def test_the_error_of_a_policy_names_what_failed(
     server: Server, namespace: str, conditions: list[Object], mutation: Object, words: str
 ) -> None:
     async with Policies(server, namespace) as policies:
@@ -277,7 +277,7 @@ async def test_a_policy_names_the_group_of_a_job(server: Server, namespace: str,
 
         async def named() -> bool:
             made = await server.api.create(jobs(namespace), job(kind), dryRun="All")
-            return made["spec"]["template"]["spec"].get("schedulingGroup") == {"podGroupName": f"g-{kind}"}
+            return bool(made["spec"]["template"]["spec"].get("schedulingGroup") == {"podGroupName": f"g-{kind}"})
 
         await wait_for(named, "the policy")
         await server.api.create(jobs(namespace), job(kind))

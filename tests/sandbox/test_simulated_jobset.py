@@ -285,7 +285,8 @@ async def test_a_failed_job_is_restarted_alone(action: str, counted: list[int] |
         await on.simulated.kubelet.fail(failing)
 
         async def restarted() -> bool:
-            return (await on.jobs()).get("js-w-0", {}).get("metadata", {}).get("labels", {}).get(ALONE) == "1"
+            job = (await on.jobs()).get("js-w-0")
+            return job is not None and bool(job["metadata"]["labels"][ALONE] == "1")
 
         await on.until(restarted, "the Job of the next attempt")
         await on.until_phase("Running", 2)
