@@ -368,7 +368,9 @@ class GangCaches:
         def on_change(old: Observed | None, new: Observed | None) -> None:
             known = self.overlay.view(kind, new.namespace, new.name, old) if new is not None else old
             self.overlay.observed_change(kind, old, new)
-            delay = None if same_object(known, new) else 0.0
+            # gangctl's own write may have shown first that the gang has started: nothing was decided by that yet.
+            started = new is not None and _has_started(new) and not (old is not None and _has_started(old))
+            delay = None if same_object(known, new) and not started else 0.0
             for namespace, jobset in {key: None for observed in (old, new) for key in _concerned(observed)}:
                 self._enqueue((namespace, jobset), delay)
 

@@ -224,7 +224,7 @@ class GangController:
             return requeue(PODS_RETRY_SECONDS)
         self._reporter.retired(jobset)
         await self._apply(jobset, plan, Difference(changes), generation)
-        return await_change()
+        return self._resync()
 
     async def _apply(
         self,
