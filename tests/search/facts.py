@@ -1,0 +1,84 @@
+"""Facts of a state that invariants are about: the gangs, and their pods."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from tests.search.invariants import Gang
+from tests.search.scheduler import is_ready, members, policy_of
+from tests.search.state import Job, JobSet, Object, State
+from tests.search.views import Views
+
+OVER: Final = frozenset({"Complete", "Decided", "Failed"})
+
+
+def pods_at_once(views: Views, jobset: JobSet, slot: int) -> int:
+    """Pods of a new Job."""
+    position, _ = views.world.slots[slot]
+    job = views.world.jobs[position]
+    size = job.parallelism + (jobset.resized if position == 0 else 0)
+    return size if job.completions is None else min(size, job.completions + (size - job.parallelism))
+
+
+def can_exist(views: Views, jobset: JobSet, slot: int, job: Job | None) -> int:
+    """Pods that a Job can still have at once; one that does not exist yet, or will be replaced, has all.
+
+    From ``manageJob`` of Kubernetes' Job controller.
+    """
+    whole = pods_at_once(views, jobset, slot)
+    if job is None or job.deleting or is_old(jobset, slot, job):
+        return whole
+    if job.finished in OVER:
+        return 0
+    completions = views.world.jobs[views.world.slots[slot][0]].completions
+    if completions is None:
+        return job.waiting + job.bound if job.succeeded else job.size
+    completions += job.size - min(job.size, views.world.jobs[views.world.slots[slot][0]].parallelism)
+    return max(0, min(job.size, completions - job.succeeded - job.lost))
+
+
+def is_old(jobset: JobSet, slot: int, job: Job) -> bool:
+    """Whether a Job is of another JobSet, or of an earlier attempt."""
+    return job.owner != jobset.uid or job.attempt != jobset.restarts or job.own != jobset.own[slot]
+
+
+def can_exist_in(views: Views, jobset: JobSet, jobs: Sequence[Job | None], group: str) -> int | None:
+    """Pods that can still exist in a group of the present attempt; None for any other group."""
+    slots = [slot for slot in range(len(jobs)) if views.group(jobset, slot) == group]
+    if not slots:
+        return None
+    return sum(can_exist(views, jobset, slot, jobs[slot]) for slot in slots)
+
+
+def gangs(views: Views, state: State) -> tuple[Gang, ...]:
+    """The gangs of the present attempt, if the JobSet is to run; those whose Jobs have failed are left out."""
+    jobset, jobs = state.jobset, state.jobs
+    if jobset is None or jobset.ended or jobset.deleting == "foreground":
+        return ()
+    slots: dict[str, list[int]] = {}
+    for slot in range(len(jobs)):
+        slots.setdefault(views.group(jobset, slot), []).append(slot)
+    return tuple(
+        _gang(views, state.objects, jobs, jobset, name, own)
+        for name, own in slots.items()
+        if not any((job := jobs[slot]) is not None and job.finished == "Failed" for slot in own)
+    )
+
+
+def _gang(
+    views: Views, objects: tuple[Object, ...], jobs: tuple[Job | None, ...], jobset: JobSet, name: str, slots: list[int]
+) -> Gang:
+    own = [job for slot in slots if (job := jobs[slot]) is not None and not is_old(jobset, slot, job)]
+    policy = policy_of(objects, name) if name else None
+    return Gang(
+        name,
+        min_count=None if policy is None else policy.min_count,
+        can_exist=sum(can_exist(views, jobset, slot, jobs[slot]) for slot in slots),
+        members=members(jobs, name) if name else 0,
+        waiting=sum(job.waiting for job in own),
+        bound=sum(job.bound for job in own),
+        ready=not name or is_ready(objects, jobs, name),
+        timely=policy is None or policy.timely,
+        parent=policy.parent if policy is not None else "",
+    )

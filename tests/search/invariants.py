@@ -1,0 +1,78 @@
+"""What must hold of gangs, whatever happens: of facts, so that every search can check it.
+
+1. All or nothing: no gang can be started in part.
+2. If nothing goes wrong any more, every pod that can exist is placed in the end.
+3. gangctl comes to rest, and then a reconcile writes nothing.
+4. What another owner made is not touched.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+
+class Gang(NamedTuple):
+    """A gang of the present attempt, or with an empty name the Jobs without one."""
+
+    name: str
+    min_count: int | None
+    """minCount of its group, None while there is no group."""
+    can_exist: int
+    """Pods that can still exist at once."""
+    members: int
+    """Pods that name the group and have not finished."""
+    waiting: int
+    bound: int
+    ready: bool
+    """Whether the scheduler places its pods."""
+    timely: bool = True
+    """Its group was created with the right number, as far as gangctl could know."""
+    parent: str = ""
+
+
+def torn(gangs: Sequence[Gang], *, asks_for_gangs: bool, group_counts: Mapping[str, int]) -> str:
+    """Why a gang can start in part now: the rest may never find room. Empty if none can.
+
+    ``group_counts`` holds the minGroupCount of each CompositePodGroup.
+    """
+    unplaced: dict[str, int] = {}
+    started: set[str] = set()
+    for gang in gangs:
+        if not gang.name:
+            if asks_for_gangs and gang.waiting:
+                return "pods of a gang name no group"
+            continue
+        if gang.can_exist:
+            unplaced[gang.parent] = unplaced.get(gang.parent, 0) + 1
+        if gang.bound:
+            started.add(gang.parent)
+        if gang.waiting and not gang.bound and gang.ready and (gang.min_count or 0) < gang.can_exist:
+            return f"{gang.name} can start with {gang.min_count} of {gang.can_exist} pods"
+    for parent, count in group_counts.items():
+        if parent not in started and parent in unplaced and count < unplaced[parent]:
+            ready = any(gang.ready and gang.waiting and gang.parent == parent for gang in gangs)
+            if ready:
+                return f"{parent} can start with {count} of {unplaced[parent]} gangs"
+    return ""
+
+
+def waits(gangs: Sequence[Gang], *, immutable: bool, reported: bool) -> str:
+    """Why a gang waits although nothing happens any more; empty if none does.
+
+    Where minCount is immutable, a pod that is replaced in the tail cannot start: allowed if the number was right when
+    the group was made, and an event says so (``reported``).
+    """
+    for gang in gangs:
+        if not gang.waiting:
+            if immutable and gang.min_count is not None and not gang.members and 0 < gang.can_exist < gang.min_count:
+                return f"{gang.name} is kept with minCount {gang.min_count} for {gang.can_exist} pods, and would wait"
+            continue
+        if gang.min_count is None:
+            return f"{gang.name or 'a pod'} waits, and has no group"
+        tail = gang.can_exist < gang.min_count
+        if immutable and tail and gang.timely and reported:
+            continue
+        known = ", and no event says so" if immutable and tail and gang.timely else ""
+        return f"{gang.name} waits: minCount {gang.min_count}, {gang.can_exist} pods can exist{known}"
+    return ""

@@ -1,0 +1,65 @@
+"""The scheduler: the pods of a group are bound once the group exists and has its quorum.
+
+Pods that have finished do not count, pods that are being deleted do until they are gone; a group that is being deleted is
+used like any other (rows 15, 18 and 26 of the facts that were proved on a real control plane). There is always room.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from tests.search.state import Job, Object, State, find, put
+
+
+class Policy(NamedTuple):
+    """What a group demands."""
+
+    min_count: int
+    parent: str = ""
+    timely: bool = True
+
+
+def policy_of(objects: tuple[Object, ...], group: str) -> Policy | None:
+    """The policy of a group that pods name, None while it does not exist."""
+    if "/" in group:
+        name, template, _ = group.split("/")
+        workload = find(objects, "Workload", name)
+        count = None if workload is None else dict(workload.counts).get(template)
+        return None if workload is None or count is None else Policy(count, "", workload.timely)
+    one = find(objects, "PodGroup", group)
+    return None if one is None else Policy(dict(one.counts).get("", 0), one.parent, one.timely)
+
+
+def members(jobs: tuple[Job | None, ...], group: str) -> int:
+    """Pods of a group that have not finished."""
+    return sum(job.waiting + job.bound + job.ending for job in jobs if job is not None and job.group == group)
+
+
+def is_ready(objects: tuple[Object, ...], jobs: tuple[Job | None, ...], group: str) -> bool:
+    """Whether the scheduler places the pods of a group."""
+    policy = policy_of(objects, group)
+    if policy is None or members(jobs, group) < policy.min_count:
+        return False
+    if not policy.parent:
+        return True
+    parent = find(objects, "CompositePodGroup", policy.parent)
+    if parent is None:
+        return False
+    children = [one for one in objects if one.kind == "PodGroup" and one.parent == policy.parent]
+    ready = sum(members(jobs, one.name) >= dict(one.counts)[""] for one in children)
+    return ready >= dict(parent.counts)[""]
+
+
+def bind(state: State, group: str) -> State:
+    """Bind all pods of a group that wait."""
+    jobs = tuple(
+        job._replace(bound=job.bound + job.waiting, waiting=0)
+        if job is not None and job.group == group and job.waiting
+        else job
+        for job in state.jobs
+    )
+    one = find(state.objects, "PodGroup", group)
+    objects = state.objects
+    if one is not None and not one.placed:
+        objects = put(objects, one._replace(placed=True))
+    return state._replace(jobs=jobs, objects=objects)
