@@ -9,12 +9,14 @@ from typing import Final
 from tests.search import facts, invariants
 from tests.search.actions import Actions
 from tests.search.apiserver import Touched
-from tests.search.state import FOREIGN, ORPHAN, JobSet, State
+from tests.search.scheduler import members
+from tests.search.state import FOREIGN, ORPHAN, JobSet, Object, State
 from tests.search.world import NUMBER, World
 
 LOSE: Final = NUMBER["fault.lose-trigger"]
 _LONGEST: Final = 400
 """Steps until a world is at rest if nothing goes wrong any more."""
+_CURE: Final = "suspend the JobSet"
 REPORTS: Final = frozenset({"GangTailBlocked", "ConfigIgnored"})
 """Events with which gangctl says that a pod cannot start because minCount is immutable."""
 
@@ -168,13 +170,25 @@ class Explorer:
 
     def _at_rest(self, state: State) -> str:
         jobset = state.jobset
-        if any(one.owner == FOREIGN for one in state.objects):
-            return ""
+        if (foreign := next((one for one in state.objects if one.owner == FOREIGN), None)) is not None:
+            return self._unreported(state, foreign)
         if jobset is None:
             return self._garbage(state)
-        reported = bool(REPORTS & self.actions.decision(state).reported)
+        events = self.actions.decision(state).reported
+        reported = any(event.partition(":")[0] in REPORTS for event in events)
         immutable = not self.world.generation.capabilities.min_count_mutable
         return invariants.waits(facts.gangs(self.actions.views, state), immutable=immutable, reported=reported)
+
+    def _unreported(self, state: State, foreign: Object) -> str:
+        """Whether pods wait for another owner's object, and no event says what to do."""
+        if not members(state.jobs, foreign.name) or state.jobset is None or state.jobset.ended:
+            return ""
+        events = [event for event in self.actions.decision(state).reported if foreign.name in event]
+        if not events:
+            return f"{foreign.name} belongs to another owner, and no event says so"
+        if foreign.deleting and not any(_CURE in event for event in events):
+            return f"{foreign.name} is held by pods that wait for it, and no event says what cures it"
+        return ""
 
     def _garbage(self, state: State) -> str:
         left = [one.name for one in state.objects if one.owner not in {ORPHAN, FOREIGN}]

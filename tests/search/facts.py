@@ -9,6 +9,7 @@ from tests.search.invariants import Gang
 from tests.search.scheduler import is_ready, members, policy_of
 from tests.search.state import Job, JobSet, Object, State
 from tests.search.views import Views
+from tests.search.world import STRAY
 
 OVER: Final = frozenset({"Complete", "Decided", "Failed"})
 
@@ -52,7 +53,10 @@ def can_exist_in(views: Views, jobset: JobSet, jobs: Sequence[Job | None], group
 
 
 def gangs(views: Views, state: State) -> tuple[Gang, ...]:
-    """The gangs of the present attempt, if the JobSet is to run; those whose Jobs have failed are left out."""
+    """The gangs of the present attempt, if the JobSet is to run; those whose Jobs have failed are left out.
+
+    A JobSet that another controller holds in deletion runs on; no group is made for it any more.
+    """
     jobset, jobs = state.jobset, state.jobs
     if jobset is None or jobset.ended or jobset.deleting == "foreground":
         return ()
@@ -62,7 +66,9 @@ def gangs(views: Views, state: State) -> tuple[Gang, ...]:
     return tuple(
         _gang(views, state.objects, jobs, jobset, name, own)
         for name, own in slots.items()
-        if not any((job := jobs[slot]) is not None and job.finished == "Failed" for slot in own)
+        if name != STRAY
+        and not any((job := jobs[slot]) is not None and job.finished == "Failed" for slot in own)
+        and (not jobset.deleting or policy_of(state.objects, name) is not None)
     )
 
 
@@ -81,4 +87,5 @@ def _gang(
         ready=not name or is_ready(objects, jobs, name),
         timely=policy is None or policy.timely,
         parent=policy.parent if policy is not None else "",
+        grown=jobset.resized * sum(views.world.slots[slot][0] == 0 for slot in slots),
     )

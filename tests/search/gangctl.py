@@ -25,7 +25,7 @@ from gangctl.gang.desired import while_suspended
 from gangctl.gang.diff import Change, Create, Delete, Kind
 from gangctl.runtime.informer import Entry, InformerObserver, Store
 from tests.search.facts import can_exist_in
-from tests.search.state import JobSet, Object, Write
+from tests.search.state import Job, JobSet, Object, Write
 from tests.search.views import Views
 from tests.search.world import NAME, NAMESPACE, World
 
@@ -35,7 +35,7 @@ KEY: Final[Key] = (NAMESPACE, NAME)
 
 
 class Decision(NamedTuple):
-    """What a reconcile does: writes in order, whether it asks to be repeated, and the reasons of its events."""
+    """What a reconcile does: writes in order, whether it asks to be repeated, and its events (reason and message)."""
 
     writes: tuple[Write, ...] = ()
     again: bool = False
@@ -144,7 +144,7 @@ class Gangctl:
             self._caches,
             lambda _: cast(Writer, recorder),
             cast(PodReader, pods),
-            GangReporter(lambda _, notice: reported.add(notice.reason.value), self._metrics),
+            GangReporter(lambda _, notice: reported.add(f"{notice.reason.value}: {notice.message}"), self._metrics),
             self._assessments(),
         )
         action = _run(controller.reconcile(KEY))
@@ -234,20 +234,22 @@ class Gangctl:
         if triggered is None:
             self._fill(jobset, new, ())
             self._triggered = False
-            for before, after in zip(old, new, strict=True):
-                for change in self._job_changes(before, after):
+            for slot, (before, after) in enumerate(zip(old, new, strict=True)):
+                for change in self._job_changes(slot, before, after):
                     self._caches._on_job(*change)
             triggered = self._triggers[key] = self._triggered
         return triggered
 
-    def _job_changes(self, old: int, new: int) -> list[tuple[Any, Any]]:
-        before, after = self._views.known(old), self._views.known(new)
-        views = self._views.progress(old), self._views.progress(new)
+    def _job_changes(self, slot: int, old: int, new: int) -> list[tuple[Any, Any]]:
+        """The events; a watch shows a new Job before it has pods, also where it shows it late."""
         if old == new:
             return []
-        if before is not None and after is not None and before[:3] != after[:3]:
-            return [(views[0], None), (None, views[1])]
-        return [views]
+        before, after = self._views.known(old), self._views.known(new)
+        views = self._views.progress(old), self._views.progress(new)
+        if after is None or (before is not None and before[:3] == after[:3]):
+            return [views]
+        fresh = self._views.progress(self._views.number(None, slot, Job(*after[:6])))
+        return [(views[0], None), (None, fresh), (fresh, views[1])]
 
     def triggered_by_objects(self, old: tuple[Object, ...], new: tuple[Object, ...]) -> bool:
         """The same of Workloads and groups."""

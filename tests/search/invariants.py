@@ -29,6 +29,8 @@ class Gang(NamedTuple):
     timely: bool = True
     """Its group was created with the right number, as far as gangctl could know."""
     parent: str = ""
+    grown: int = 0
+    """Pods that a resize has added: until gangctl follows it, the gang may start without them."""
 
 
 def torn(gangs: Sequence[Gang], *, asks_for_gangs: bool, group_counts: Mapping[str, int]) -> str:
@@ -47,7 +49,7 @@ def torn(gangs: Sequence[Gang], *, asks_for_gangs: bool, group_counts: Mapping[s
             unplaced[gang.parent] = unplaced.get(gang.parent, 0) + 1
         if gang.bound:
             started.add(gang.parent)
-        if gang.waiting and not gang.bound and gang.ready and (gang.min_count or 0) < gang.can_exist:
+        if gang.waiting and not gang.bound and gang.ready and (gang.min_count or 0) < gang.can_exist - gang.grown:
             return f"{gang.name} can start with {gang.min_count} of {gang.can_exist} pods"
     for parent, count in group_counts.items():
         if parent not in started and parent in unplaced and count < unplaced[parent]:

@@ -8,16 +8,17 @@ from typing import Any, Final
 
 from gangctl.api import jobset as projections
 from gangctl.api.objects import objects_at
-from gangctl.api.scheduling import Observed, observe
+from gangctl.api.scheduling import Observed, named_group, observe
 from gangctl.api.scheduling_versions import ADAPTERS
 from gangctl.controllers.caches import project_job, project_jobset
+from gangctl.errors import FieldError
 from gangctl.gang.admission import inject_patch, reference_of_job, stamp_patch
 from gangctl.gang.desired import JobProgress
 from gangctl.gang.resolve import ClusterRules, resolve
 from tests.gang.json_patch import apply
 from tests.gang.pipeline import child_job
 from tests.search.state import FOREIGN, ORPHAN, Job, JobSet, Object
-from tests.search.world import NAMESPACE, World
+from tests.search.world import NAMESPACE, STRAY, World
 
 Raw = dict[str, Any]
 
@@ -96,20 +97,27 @@ class Views:
         key = jobset.uid * (1 if jobset.stamped else -1), slot, jobset.restarts, jobset.own[slot]
         group = self._groups.get(key)
         if group is None:
-            reference = reference_of_job(self._raw_child(jobset, slot, jobset.restarts, jobset.own[slot]))
-            if reference is not None and not hasattr(reference, "named"):
-                raise ValueError(f"{self.world.name}: {reference}")
-            group = self._groups[key] = "" if reference is None else reference.named(self.world.generation)
+            raw = self._raw_child(jobset, slot, jobset.restarts, jobset.own[slot])
+            group = self._groups[key] = named_group(self._linked(raw)["spec"]["template"]["spec"])
         return group
 
     def _raw_child(self, jobset: JobSet, slot: int, attempt: int, own: int) -> Raw:
         position, index = self.world.slots[slot]
         raw = child_job(copy.deepcopy(self._raw_jobset(jobset)), position, index)
+        if self.world.jobs[position].name == self.world.stray:
+            raw["spec"]["template"]["spec"]["schedulingGroup"] = {"podGroupName": STRAY}
         raw["metadata"]["labels"] |= {
             "jobset.sigs.k8s.io/restart-attempt": str(attempt),
             "jobset.sigs.k8s.io/job-restart-attempt": str(own),
         }
         return raw
+
+    def _linked(self, raw: Raw) -> Raw:
+        """A Job as the API server stores it: its pods name their group."""
+        reference = reference_of_job(raw)
+        if isinstance(reference, FieldError):
+            raise TypeError(f"{self.world.name}: {reference}")
+        return raw if reference is None else apply(raw, inject_patch(reference, self.adapter))
 
     def number(self, jobset: JobSet | None, slot: int, job: Job | None) -> int:
         """A number for what gangctl keeps of a Job: the same for Jobs that it cannot tell apart."""
@@ -141,9 +149,7 @@ class Views:
         own = tuple(job.own if i == slot else 0 for i in range(len(self.world.slots)))
         stamped = bool(job.group) if jobset is None or jobset.uid != job.owner else jobset.stamped
         raw = self._raw_child(JobSet(job.owner, stamped, own, restarts=job.attempt), slot, job.attempt, job.own)
-        reference = reference_of_job(raw)
-        if job.group and reference is not None and hasattr(reference, "named"):
-            raw = apply(raw, inject_patch(reference, self.adapter))
+        raw = self._linked(raw)
         raw["spec"]["parallelism"] = job.size
         if raw["spec"].get("completions") is not None and job.size > self._shape(slot)[0]:
             raw["spec"]["completions"] = job.size

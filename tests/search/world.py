@@ -39,6 +39,7 @@ STEPS: Final = {
 """What a world allows a number of times; everything else happens as often as it can."""
 
 DEPENDS: Final = "user.create"
+STRAY: Final = "other"
 
 
 class ReplicatedJob(NamedTuple):
@@ -79,6 +80,8 @@ class World:
     """It waits in a LocalQueue of Kueue: its objects are kept while it is suspended."""
     quota: int | None = None
     """ResourceQuota on PodGroups."""
+    stray: str = ""
+    """A ReplicatedJob whose Jobs name the group :data:`STRAY`, because another webhook has written it."""
     steps: Mapping[str, int] = field(default_factory=dict)
     eager: frozenset[str] = frozenset()
 
