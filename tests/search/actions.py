@@ -7,7 +7,7 @@ from typing import Final
 
 from tests.search import apiserver, jobs, jobsets, scheduler
 from tests.search.gangctl import Decision, Gangctl
-from tests.search.state import FOREIGN, ORPHAN, Job, JobSet, Object, State, find, put
+from tests.search.state import FOREIGN, KNOWN, NOW, ORPHAN, RESYNC, SOON, Job, JobSet, Object, State, find, put
 from tests.search.views import Views
 from tests.search.world import NUMBER, World
 
@@ -79,9 +79,9 @@ class Actions:
             for name, new in source(state):
                 if new != state:
                     return name, new
-        if state.due:
+        if not state.due & RESYNC:
             return None
-        return "gangctl.resync", state._replace(due=2)
+        return "gangctl.resync", state._replace(due=NOW | KNOWN)
 
     # What has no budget.
 
@@ -127,14 +127,14 @@ class Actions:
     def _watch(self, state: State) -> Iterator[Step]:
         if state.seen_jobset != state.jobset:
             triggered = self.gangctl.triggered_by_jobset(state.seen_jobset, state.jobset)
-            yield "watch.jobset", state._replace(seen_jobset=state.jobset, due=2 if triggered else state.due)
+            yield "watch.jobset", state._replace(seen_jobset=state.jobset, due=state.due | NOW if triggered else state.due)
         now = self._numbers(state)
         if state.seen_jobs != now:
             triggered = self.gangctl.triggered_by_jobs(state.seen_jobset, state.seen_jobs, now)
-            yield "watch.jobs", state._replace(seen_jobs=now, due=2 if triggered else state.due)
+            yield "watch.jobs", state._replace(seen_jobs=now, due=state.due | NOW if triggered else state.due)
         if state.seen_objects != state.objects:
             triggered = self.gangctl.triggered_by_objects(state.seen_objects, state.objects)
-            yield "watch.objects", state._replace(seen_objects=state.objects, due=2 if triggered else state.due)
+            yield "watch.objects", state._replace(seen_objects=state.objects, due=state.due | NOW if triggered else state.due)
 
     def _numbers(self, state: State) -> tuple[int, ...]:
         number = self.views.number
@@ -151,9 +151,9 @@ class Actions:
     def _gangctl(self, state: State) -> Iterator[Step]:
         if state.writes:
             yield f"gangctl.write {_shown(state)}", self._write(state)
-        elif state.due:
+        elif state.due & (NOW | SOON):
             decision = self.decision(state)
-            yield "gangctl.reconcile", state._replace(due=int(decision.again), writes=decision.writes)
+            yield "gangctl.reconcile", state._replace(due=decision.due, writes=decision.writes)
 
     def _write(self, state: State) -> State:
         write = state.writes[0]
@@ -171,7 +171,7 @@ class Actions:
             for each in state.writes[1:]
             if (each.call == write.call and each.batch == write.batch) or (not write.retried and each.call > write.call)
         )
-        return state._replace(writes=rest, due=max(state.due, int(write.retried)))
+        return state._replace(writes=rest, due=state.due | SOON if write.retried else state.due)
 
     def _arrives(self, state: State) -> Iterator[Step]:
         if state.late is not None:
@@ -267,16 +267,16 @@ class Actions:
         if paid := self._pay(state, "fault.crash"):
             seen = self._numbers(state)
             yield "fault.crash", paid._replace(
-                seen_jobset=state.jobset, seen_jobs=seen, seen_objects=state.objects, due=2, writes=()
+                seen_jobset=state.jobset, seen_jobs=seen, seen_objects=state.objects, due=NOW, writes=()
             )
-        if state.due == 2 and not state.writes and (paid := self._pay(state, "fault.lose-trigger")):
-            yield "fault.lose-trigger", paid._replace(due=0)
+        if state.due & NOW and state.due & KNOWN and (paid := self._pay(state, "fault.lose-trigger")):
+            yield "fault.lose-trigger", paid._replace(due=state.due & ~NOW)
         if state.writes and (paid := self._pay(state, "fault.refuse")):
             yield "fault.refuse", self._after_refusal(paid)
         if state.writes and state.late is None and (paid := self._pay(state, "fault.late")):
             yield "fault.late", self._after_refusal(paid)._replace(late=state.writes[0])
-        if not state.due and not state.writes and (paid := self._pay(state, "gangctl.resync")):
-            yield "gangctl.resync", paid._replace(due=2)
+        if not state.due & NOW and not state.writes and (paid := self._pay(state, "gangctl.resync")):
+            yield "gangctl.resync", paid._replace(due=state.due | NOW)
 
 
 def _with(all_jobs: tuple[Job | None, ...], slot: int, job: Job | None) -> tuple[Job | None, ...]:

@@ -10,7 +10,7 @@ from tests.search import facts, invariants
 from tests.search.actions import Actions
 from tests.search.apiserver import Touched
 from tests.search.scheduler import members
-from tests.search.state import FOREIGN, ORPHAN, JobSet, Object, State
+from tests.search.state import FOREIGN, KNOWN, ORPHAN, RESYNC, JobSet, Object, State
 from tests.search.world import NUMBER, World
 
 LOSE: Final = NUMBER["fault.lose-trigger"]
@@ -143,7 +143,7 @@ class Explorer:
             if fate is None and state in places:
                 fate = self._in_circle(path[places[state] :])
         for passed in reversed(path):
-            if not fate and passed.due == 0 and not passed.writes:
+            if not fate and not passed.due & ~(RESYNC | KNOWN) and not passed.writes:
                 fate = self._late(passed)
             self._fates[passed] = fate
         return fate
@@ -166,7 +166,7 @@ class Explorer:
 
     def _is_refused(self, state: State) -> bool:
         step = self.actions.fair(state)
-        return step is not None and step[1].due > 0 and step[1].objects == state.objects
+        return step is not None and step[1].objects == state.objects
 
     def _at_rest(self, state: State) -> str:
         jobset = state.jobset

@@ -23,22 +23,25 @@ from gangctl.controllers.writer import CONCURRENT_WRITES, Writer
 from gangctl.errors import ForbiddenError
 from gangctl.gang.desired import while_suspended
 from gangctl.gang.diff import Change, Create, Delete, Kind
+from gangctl.runtime.controller import Action
 from gangctl.runtime.informer import Entry, InformerObserver, Store
 from tests.search.facts import can_exist_in
-from tests.search.state import Job, JobSet, Object, Write
+from tests.search.state import KNOWN, RESYNC, SOON, Job, JobSet, Object, Write
 from tests.search.views import Views
 from tests.search.world import NAME, NAMESPACE, World
 
 T = TypeVar("T")
 
 KEY: Final[Key] = (NAMESPACE, NAME)
+_MINUTES: Final = 120.0
+"""What is done later than that waits for nothing in particular."""
 
 
 class Decision(NamedTuple):
-    """What a reconcile does: writes in order, whether it asks to be repeated, and its events (reason and message)."""
+    """What a reconcile does: writes in order, when it is repeated, and its events (reason and message)."""
 
     writes: tuple[Write, ...] = ()
-    again: bool = False
+    due: int = 0
     reported: frozenset[str] = frozenset()
 
 
@@ -77,6 +80,12 @@ def _run(coroutine: Coroutine[Any, Any, T]) -> T:
     except StopIteration as end:
         return cast(T, end.value)
     raise RuntimeError("a reconcile waited")
+
+
+def _due(action: Action) -> int:
+    if action.after_seconds is None and not action.backoff:
+        return KNOWN
+    return KNOWN | (RESYNC if (action.after_seconds or 0.0) >= _MINUTES else SOON)
 
 
 class Gangctl:
@@ -123,13 +132,13 @@ class Gangctl:
         self, jobset: JobSet | None, jobs: tuple[int, ...], objects: tuple[Object, ...], pods: _Pods
     ) -> Decision:
         self._fill(jobset, jobs, objects)
-        calls, again, reported = self._outcome(pods, None)
+        calls, due, reported = self._outcome(pods, None)
         writes: list[Write] = []
         for number, changes in enumerate(calls):
             # A refusal of one of the next attempt's groups does not end a reconcile.
             retried = not changes or not self._survives(pods, number)
             writes += self._writes(changes, number, retried, jobset, jobs)
-        return Decision(tuple(writes), again, reported)
+        return Decision(tuple(writes), due, reported)
 
     def _survives(self, pods: _Pods, call: int) -> bool:
         try:
@@ -138,7 +147,7 @@ class Gangctl:
             return False
         return True
 
-    def _outcome(self, pods: _Pods, refused: int | None) -> tuple[list[Sequence[Change]], bool, frozenset[str]]:
+    def _outcome(self, pods: _Pods, refused: int | None) -> tuple[list[Sequence[Change]], int, frozenset[str]]:
         recorder, reported = _Recorder(refused), set[str]()
         controller = GangController(
             self._caches,
@@ -148,7 +157,7 @@ class Gangctl:
             self._assessments(),
         )
         action = _run(controller.reconcile(KEY))
-        return recorder.calls, action.after_seconds is not None or action.backoff, frozenset(reported)
+        return recorder.calls, _due(action), frozenset(reported)
 
     def _assessments(self) -> Assessments:
         rules = self._views.rules

@@ -8,6 +8,15 @@ FOREIGN: Final = -1
 """Owner of what is neither gangctl's nor an orphan."""
 ORPHAN: Final = 0
 
+RESYNC: Final = 1
+"""After minutes, without a trigger."""
+SOON: Final = 2
+"""After seconds: it waits for something, or a write was refused."""
+NOW: Final = 4
+"""It was triggered."""
+KNOWN: Final = 8
+"""It has reconciled before."""
+
 Ended = Literal["", "Completed", "Failed"]
 Finished = Literal["", "Decided", "Complete", "Failed"]
 
@@ -97,8 +106,8 @@ class State(NamedTuple):
     seen_jobs: tuple[int, ...]
     """Numbers of what gangctl keeps of a Job (:meth:`tests.search.views.Views.number`), 0 without one."""
     seen_objects: tuple[Object, ...]
-    due: Literal[0, 1, 2]
-    """Whether a reconcile is due: 1 after a delay, 2 at once."""
+    due: int
+    """When gangctl reconciles again: a sum of :data:`RESYNC`, :data:`SOON`, :data:`NOW` and :data:`KNOWN`."""
     writes: tuple[Write, ...]
     late: Write | None
     budget: tuple[int, ...]
