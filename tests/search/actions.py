@@ -269,8 +269,10 @@ class Actions:
             yield "fault.crash", paid._replace(
                 seen_jobset=state.jobset, seen_jobs=seen, seen_objects=state.objects, due=NOW, writes=()
             )
-        if state.due & NOW and state.due & KNOWN and (paid := self._pay(state, "fault.lose-trigger")):
-            yield "fault.lose-trigger", paid._replace(due=state.due & ~NOW)
+        if state.due & KNOWN and not state.due & NOW and (paid := self._pay(state, "fault.lose-trigger")):
+            for name, new in self._watch(paid):
+                if name != "watch.jobset" and new.due & NOW:
+                    yield f"fault.lose-trigger {name}", new._replace(due=state.due)
         if state.writes and (paid := self._pay(state, "fault.refuse")):
             yield "fault.refuse", self._after_refusal(paid)
         if state.writes and state.late is None and (paid := self._pay(state, "fault.late")):

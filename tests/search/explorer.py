@@ -16,9 +16,7 @@ from tests.search.world import NUMBER, World
 LOSE: Final = NUMBER["fault.lose-trigger"]
 _LONGEST: Final = 400
 """Steps until a world is at rest if nothing goes wrong any more."""
-_CURE: Final = "suspend the JobSet"
-REPORTS: Final = frozenset({"GangTailBlocked", "ConfigIgnored"})
-"""Events with which gangctl says that a pod cannot start because minCount is immutable."""
+_CURE: Final = "suspend the jobset"
 
 
 @dataclass(frozen=True)
@@ -174,10 +172,8 @@ class Explorer:
             return self._unreported(state, foreign)
         if jobset is None:
             return self._garbage(state)
-        events = self.actions.decision(state).reported
-        reported = any(event.partition(":")[0] in REPORTS for event in events)
         immutable = not self.world.generation.capabilities.min_count_mutable
-        return invariants.waits(facts.gangs(self.actions.views, state), immutable=immutable, reported=reported)
+        return invariants.waits(facts.gangs(self.actions.views, state), immutable=immutable, reported=True)
 
     def _unreported(self, state: State, foreign: Object) -> str:
         """Whether pods wait for another owner's object, and no event says what to do."""
@@ -186,7 +182,7 @@ class Explorer:
         events = [event for event in self.actions.decision(state).reported if foreign.name in event]
         if not events:
             return f"{foreign.name} belongs to another owner, and no event says so"
-        if foreign.deleting and not any(_CURE in event for event in events):
+        if foreign.deleting and not any(_CURE in event.lower() for event in events):
             return f"{foreign.name} is held by pods that wait for it, and no event says what cures it"
         return ""
 

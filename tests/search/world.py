@@ -31,7 +31,7 @@ STEPS: Final = {
     "foreign.create": "a PodGroup of another owner has the name of the first group",
     "foreign.delete": "that PodGroup is deleted",
     "fault.crash": "gangctl starts again, with fresh caches",
-    "fault.lose-trigger": "a reconcile that was due is not done",
+    "fault.lose-trigger": "a watch event of a Job or an object does not lead to a reconcile",
     "fault.refuse": "the API server fails one write",
     "fault.late": "a write times out, and arrives later",
     "gangctl.resync": "a reconcile without a trigger",

@@ -195,7 +195,7 @@ TABLE: Final[tuple[World, ...]] = (
         jobs=_FRAGILE,
         max_restarts=1,
         steps={"fault.lose-trigger": 1, "pod.succeeds": 1, "pod.fails": 1, "user.suspend": 1},
-        eager=FAST,
+        eager=STALE,
     ),
     *_on(
         "1.36",
@@ -208,6 +208,13 @@ TABLE: Final[tuple[World, ...]] = (
         eager=FAST,
     ),
     *_on("1.36", "1.37", name="stray", jobs=_MIXED, stray="a", steps={"pod.succeeds": 1, "user.suspend": 1}, eager=FAST),
+    World(
+        "restart-in-the-tail",
+        (ReplicatedJob("a", 1, 2, 2), ReplicatedJob("b", 1, 1, 1, backoff=0)),
+        max_restarts=2,
+        steps={"pod.succeeds": 2, "pod.fails": 2},
+        eager=FAST,
+    ),
     World("late-in-the-tail", _THREE, steps={"fault.late": 1, "pod.succeeds": 2, "pod.fails": 1}, eager=FAST),
     World("two-jobs-slowly", _TWO_JOBS, steps={"pod.succeeds": 1, "user.suspend": 1}, eager=frozenset()),
     World("spurious", _PAIR, steps={"gangctl.resync": 2, "user.suspend": 1, "pod.succeeds": 1}, eager=STALE),

@@ -1,0 +1,64 @@
+"""``python -m tests.search --minutes 30 [--seed N]``: the worlds of the table, then generated ones, for so long.
+
+A violation is printed with the actions that lead to it, for ``tests.search.explorer.replay``. Exit code 1 if there was any
+that is not known.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from itertools import chain
+
+from tests.search.explorer import Explored, Explorer
+from tests.search.known import is_known
+from tests.search.world import World
+from tests.search.worlds import TABLE, generated
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m tests.search", description="Search small worlds for a gang that waits.")
+    parser.add_argument("--minutes", type=float, default=30.0, help="how long; default %(default)s")
+    parser.add_argument("--seed", type=int, default=0, help="of the generated worlds; default %(default)s")
+    parser.add_argument("--states", type=int, default=200_000, help="at most so many in one world; default %(default)s")
+    parser.add_argument("--world", action="append", default=[], help="only worlds whose name has this in it")
+    return parser
+
+
+def _worlds(names: Sequence[str], seed: int) -> Iterator[World]:
+    if names:
+        return (world for world in TABLE if any(name in world.name for name in names))
+    return chain(TABLE, generated(seed))
+
+
+def _line(explored: Explored, seconds: float) -> str:
+    amount = "all" if explored.complete else "first"
+    rate = explored.states / max(seconds, 0.001)
+    return f"{explored.world.name:40} {amount:>5} {explored.states:>8} states  {rate:>6.0f}/s"
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Search, and print; the exit code."""
+    options = _parser().parse_args(arguments)
+    end = time.monotonic() + options.minutes * 60
+    states, unknown, began = 0, 0, time.process_time()
+    for world in _worlds(options.world, options.seed):
+        if time.monotonic() > end:
+            break
+        start = time.process_time()
+        explored = Explorer(world).run(options.states, violations=3)
+        print(_line(explored, time.process_time() - start), flush=True)
+        states += explored.states
+        for violation in explored.violations:
+            known = is_known(violation)
+            unknown += not known
+            print(f"{known or 'VIOLATION'}: {violation}", flush=True)
+    seconds = time.process_time() - began
+    print(f"{states} states in {seconds:.0f} CPU seconds, {unknown} violations that are not known")
+    return int(unknown > 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

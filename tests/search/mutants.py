@@ -1,0 +1,276 @@
+"""Every finding of the two reviews about gangs as a mutant that brings it back, and what has to notice it.
+
+A mutant changes functions of gangctl where they are called, wherever they are imported. What no state of a world shows is
+another ground's to notice; the table says whose.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import Any, Final, Literal, NamedTuple
+
+from gangctl.controllers import caches, gangs, reporter
+from gangctl.gang import desired, naming, plan
+from gangctl.gang.desired import Assessment, Lifecycle
+from gangctl.gang.diff import Change, Create, Delete, Difference, SetMinCounts
+from gangctl.runtime.controller import await_change
+from tests.search.explorer import Explorer, Violation
+from tests.search.known import is_known
+from tests.search.worlds import named
+
+Ground = Literal["explorer", "simulation", "real", "examples", "benchmark"]
+Exchange = Callable[[Any], Any]
+"""Makes a function from the one in its place."""
+
+
+class Patch(NamedTuple):
+    """A function, by its module or class and its name, and what makes another one of it."""
+
+    holder: Any
+    name: str
+    exchange: Exchange
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """A finding, and how it comes back; ``worlds`` are those in which the explorer has to notice it."""
+
+    finding: str
+    what: str
+    ground: Ground
+    worlds: tuple[str, ...] = ()
+    patches: tuple[Patch, ...] = ()
+
+
+def _changing(change: Callable[[Sequence[Change]], Sequence[Change]]) -> Exchange:
+    """Of a function that returns a difference."""
+
+    def exchange(original: Callable[..., Difference]) -> Callable[..., Difference]:
+        def mutated(*args: Any, **kwargs: Any) -> Difference:
+            difference = original(*args, **kwargs)
+            return replace(difference, changes=tuple(change(difference.changes)))
+
+        return mutated
+
+    return exchange
+
+
+def _without_terminating(changes: Sequence[Change]) -> Sequence[Change]:
+    return [change for change in changes if not isinstance(change, SetMinCounts) or not change.observed.deleting]
+
+
+def _with_full_counts(changes: Sequence[Change]) -> Sequence[Change]:
+    def full(change: Change) -> Change:
+        wanted: Any = change.wanted if isinstance(change, Create) else None
+        if not isinstance(change, Create) or change.kind != "PodGroup":
+            return change
+        return replace(change, wanted=wanted._replace(min_count=wanted.template.min_count))
+
+    return [full(change) for change in changes]
+
+
+def _deletes_last(changes: Sequence[Change]) -> Sequence[Change]:
+    return sorted(changes, key=lambda change: isinstance(change, Delete))
+
+
+def _groups_first(changes: Sequence[Change]) -> Sequence[Change]:
+    return sorted(changes, key=lambda change: change.kind == "Workload")
+
+
+def _ignoring(keyword: str) -> Exchange:
+    def exchange(original: Callable[..., Any]) -> Callable[..., Any]:
+        def mutated(*args: Any, **kwargs: Any) -> Any:
+            kwargs.pop(keyword, None)
+            return original(*args, **kwargs)
+
+        return mutated
+
+    return exchange
+
+
+def _like_a_counted_job(original: Callable[..., int]) -> Callable[..., int]:
+    def mutated(parallelism: int | None, completions: int | None, **kwargs: int) -> int:
+        if completions is None:
+            completions = 1 if parallelism is None else parallelism
+        return original(parallelism, completions, **kwargs)
+
+    return mutated
+
+
+def _without_attempt(original: Callable[..., Any]) -> Callable[..., Any]:
+    def mutated(base: str, uid: str, attempt: int, *args: Any, **kwargs: Any) -> Any:
+        return original(base, uid, attempt * 0, *args, **kwargs)
+
+    return mutated
+
+
+def _untouched_in_deletion(original: Callable[..., Assessment]) -> Callable[..., Assessment]:
+    def mutated(jobset: Any, *args: Any, **kwargs: Any) -> Assessment:
+        return Assessment(Lifecycle.UNTOUCHED, None) if jobset.deleting else original(jobset, *args, **kwargs)
+
+    return mutated
+
+
+def _orphans_are_foreign(_original: object) -> Callable[..., str | None]:
+    def mutated(self: caches.GangCaches, namespace: str, jobset: str) -> str | None:
+        claims = self._store("Workload").by_index("claims", (namespace, jobset))
+        return next((observed.name for observed in claims if observed.owner_jobset != jobset), None)
+
+    return mutated
+
+
+def _constantly(value: object) -> Exchange:
+    return lambda _original: lambda *_args, **_kwargs: value
+
+
+TABLE: Final[tuple[Mutant, ...]] = (
+    Mutant(
+        "A",
+        "failed indexes are not counted",
+        "explorer",
+        ("failed-indexes-1.37",),
+        (Patch(plan, "pods_that_can_exist", _ignoring("failed_indexes")),),
+    ),
+    Mutant(
+        "B",
+        "a PodGroup in deletion keeps its minCount",
+        "explorer",
+        ("group-deleted-by-hand-1.37",),
+        (Patch(gangs, "diff", _changing(_without_terminating)),),
+    ),
+    Mutant(
+        "C",
+        "the groups of a restart are those of the attempt before it",
+        "explorer",
+        ("restart-1.37", "restart-in-the-tail"),
+        (
+            Patch(naming, "group_name", _without_attempt),
+            Patch(naming, "replica_names", _without_attempt),
+            Patch(desired, "spare_groups", _constantly(())),
+        ),
+    ),
+    Mutant(
+        "D",
+        "a Job that names another group counts as a member",
+        "explorer",
+        ("stray-1.37",),
+        (Patch(desired, "find_unlinked", _constantly(())),),
+    ),
+    Mutant("E", "a later webhook changes the mode to Off unnoticed", "examples"),
+    Mutant("F", "--unregister-on-exit deletes the configurations of all replicas", "simulation"),
+    Mutant("G", "planning holds the event loop", "benchmark"),
+    Mutant(
+        "H",
+        "no event says what cures a gang that waits for another owner's group",
+        "explorer",
+        ("foreign-1.37",),
+        (Patch(reporter, "obstacles", _constantly([])),),
+    ),
+    Mutant("I", "spec.scheduling of a Job beside a gang passes silently", "examples"),
+    Mutant("J", "a misspelt key passes silently", "examples"),
+    Mutant("K", "managedBy with a gang is not explained", "examples"),
+    Mutant("L", "the README says that JobSets are never written", "examples"),
+    Mutant("M", "a bad JobSet name is blamed on a ReplicatedJob", "examples"),
+    Mutant("N", "PathwaysJobs with one gang a slice strand each other", "simulation"),
+    Mutant("O", "exclusive topology beside a gang is refused without a way out", "examples"),
+    Mutant(
+        "C1",
+        "a PodGroup is created with the minCount of its template",
+        "explorer",
+        ("suspend-1.36", "suspend-1.37"),
+        (Patch(gangs, "diff", _changing(_with_full_counts)),),
+    ),
+    Mutant("C2", "every UPDATE of a ganged JobSet is refused while gangctl is down", "simulation"),
+    Mutant("C3", "a policy that is deleted or edited tears new gangs", "simulation"),
+    Mutant(
+        "C4",
+        "deletes of what no pod needs come after creates",
+        "explorer",
+        ("quota-1.37", "quota-1.36"),
+        (Patch(gangs, "diff", _changing(_deletes_last)),),
+    ),
+    Mutant(
+        "C5",
+        "the pods of a work queue are counted like those with completions",
+        "explorer",
+        ("work-queue-1.37",),
+        (Patch(plan, "pods_that_can_exist", _like_a_counted_job),),
+    ),
+    Mutant(
+        "C6",
+        "a JobSet that is held in deletion is left alone",
+        "explorer",
+        ("held-in-deletion-1.37",),
+        (Patch(desired, "assess", _untouched_in_deletion),),
+    ),
+    Mutant(
+        "C7",
+        "an orphan of gangctl's own counts as another owner's",
+        "explorer",
+        ("orphaned-1.37",),
+        (Patch(caches.GangCaches, "claimed", _orphans_are_foreign),),
+    ),
+    Mutant("C8", "causes are recorded once an attempt", "simulation"),
+    Mutant("C9", "--unregister-on-exit deletes the policy for Jobs", "simulation"),
+    Mutant("C10", "a later webhook drops the reference, and the policy is not invoked again", "real"),
+    Mutant("C11", "a simulated controller ends with an error of a Job", "simulation"),
+    Mutant(
+        "9.1 resync",
+        "no reconcile without a trigger",
+        "explorer",
+        ("lost-trigger-1.37",),
+        (Patch(gangs.GangController, "_resync", _constantly(await_change())),),
+    ),
+    Mutant(
+        "9.1 triggers",
+        "no change of a Job is a trigger",
+        "explorer",
+        ("tail-1.37",),
+        (Patch(caches, "changes_objects", _constantly(value=False)),),
+    ),
+    Mutant(
+        "order",
+        "PodGroups are created before their Workload",
+        "explorer",
+        ("suspend-1.36",),
+        (Patch(gangs, "diff", _changing(_groups_first)),),
+    ),
+)
+
+
+@contextmanager
+def applied(mutant: Mutant) -> Iterator[None]:
+    """gangctl with the mutant in it."""
+    undo: list[tuple[Any, str, Any]] = []
+    try:
+        for patch in mutant.patches:
+            original = getattr(patch.holder, patch.name)
+            changed = patch.exchange(original)
+            for holder in _holders(patch, original):
+                undo.append((holder, patch.name, original))
+                setattr(holder, patch.name, changed)
+        yield
+    finally:
+        for holder, name, original in undo:
+            setattr(holder, name, original)
+
+
+def _holders(patch: Patch, original: object) -> list[Any]:
+    """A class, or every module of gangctl that has imported the function."""
+    modules = [module for name, module in sys.modules.items() if name.partition(".")[0] == "gangctl"]
+    imported = [module for module in modules if getattr(module, patch.name, None) is original]
+    return imported if patch.holder in modules else [patch.holder]
+
+
+def killed(mutant: Mutant, limit: int = 20_000) -> Violation | None:
+    """The first violation that is not known, in the first world that has one; None if the mutant survives."""
+    with applied(mutant):
+        for name in mutant.worlds:
+            explored = Explorer(named(name)).run(limit, violations=4)
+            for violation in explored.violations:
+                if not is_known(violation):
+                    return violation
+    return None
