@@ -26,6 +26,7 @@ class Actions:
         self._specs = [world.jobs[i] for i, _ in world.slots]
         self._eager = tuple(source for actor, source in self._sources().items() if actor in world.eager)
         self._free = tuple(source for actor, source in self._sources().items() if actor not in world.eager)
+        self._can_fail_over = bool(world.steps.get("fault.failover"))
         self._memo_jobs: dict[tuple[int, Job], tuple[tuple[str, Job | None], ...]] = {}
         self._pods: dict[tuple[int, Job], tuple[tuple[str, Job], ...]] = {}
 
@@ -44,7 +45,7 @@ class Actions:
     def start(self) -> State:
         """The first state: the JobSet does not exist yet."""
         none = (None,) * len(self.world.slots)
-        return State(None, none, (), None, (0,) * len(none), (), 0, (), None, self.world.budget)
+        return State(None, none, (), None, (0,) * len(none), (), (), 0, (), None, self.world.budget)
 
     def successors(self, state: State) -> list[Step]:
         """Every action, and the state after it and after what eager actors do then."""
@@ -132,9 +133,14 @@ class Actions:
         if state.seen_jobs != now:
             triggered = self.gangctl.triggered_by_jobs(state.seen_jobset, state.seen_jobs, now)
             yield "watch.jobs", state._replace(seen_jobs=now, due=state.due | NOW if triggered else state.due)
-        if state.seen_objects != state.objects:
+        if state.seen_objects != state.objects or (self._can_fail_over and state.watched != state.objects):
             triggered = self.gangctl.triggered_by_objects(state.seen_objects, state.objects)
-            yield "watch.objects", state._replace(seen_objects=state.objects, due=state.due | NOW if triggered else state.due)
+            yield "watch.objects", self._with_objects(state)._replace(due=state.due | NOW if triggered else state.due)
+
+    def _with_objects(self, state: State) -> State:
+        """The caches of Workloads and groups are up to date."""
+        watched = state.objects if self._can_fail_over else ()
+        return state._replace(seen_objects=state.objects, watched=watched)
 
     def _numbers(self, state: State) -> tuple[int, ...]:
         number = self.views.number
@@ -234,7 +240,8 @@ class Actions:
         seen = state.seen_jobset.uid if state.seen_jobset is not None else 0
         number = self.world.budget[NUMBER["user.create"]] - paid.budget[NUMBER["user.create"]]
         stamped = not self.gangctl.claimed(state.seen_objects)
-        jobset = JobSet(max(number, seen, *owners, 0), stamped, (0,) * len(state.jobs))
+        own = (0,) * len(state.jobs)
+        jobset = JobSet(max(number, seen, *owners, 0), stamped, own, suspended=self.world.suspended)
         yield "user.create", paid._replace(jobset=jobset)
 
     def _by_hand(self, state: State, jobset: JobSet) -> Iterator[Step]:
@@ -265,10 +272,12 @@ class Actions:
     def _faults(self, state: State) -> Iterator[Step]:
         yield from self._arrives(state)
         if paid := self._pay(state, "fault.crash"):
-            seen = self._numbers(state)
-            yield "fault.crash", paid._replace(
-                seen_jobset=state.jobset, seen_jobs=seen, seen_objects=state.objects, due=NOW, writes=()
+            fresh = self._with_objects(paid)
+            yield "fault.crash", fresh._replace(
+                seen_jobset=state.jobset, seen_jobs=self._numbers(state), due=NOW, writes=()
             )
+        if paid := self._pay(state, "fault.failover"):
+            yield "fault.failover", paid._replace(seen_objects=state.watched, due=NOW, writes=())
         if state.due & KNOWN and not state.due & NOW and (paid := self._pay(state, "fault.lose-trigger")):
             for name, new in self._watch(paid):
                 if name != "watch.jobset" and new.due & NOW:

@@ -75,12 +75,14 @@ def gangs(views: Views, state: State) -> tuple[Gang, ...]:
 def _gang(
     views: Views, objects: tuple[Object, ...], jobs: tuple[Job | None, ...], jobset: JobSet, name: str, slots: list[int]
 ) -> Gang:
+    whole = sum(can_exist(views, jobset, slot, jobs[slot]) for slot in slots)
     own = [job for slot in slots if (job := jobs[slot]) is not None and not is_old(jobset, slot, job)]
     policy = policy_of(objects, name) if name else None
     return Gang(
         name,
         min_count=None if policy is None else policy.min_count,
-        can_exist=sum(can_exist(views, jobset, slot, jobs[slot]) for slot in slots),
+        can_exist=whole,
+        needed=min(whole, views.world.minimum or whole),
         members=members(jobs, name) if name else 0,
         waiting=sum(job.waiting for job in own),
         bound=sum(job.bound for job in own),

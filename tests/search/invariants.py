@@ -20,6 +20,8 @@ class Gang(NamedTuple):
     """minCount of its group, None while there is no group."""
     can_exist: int
     """Pods that can still exist at once."""
+    needed: int
+    """Pods that are enough to start it: fewer than all only if its user says so."""
     members: int
     """Pods that name the group and have not finished."""
     waiting: int
@@ -49,8 +51,8 @@ def torn(gangs: Sequence[Gang], *, asks_for_gangs: bool, group_counts: Mapping[s
             unplaced[gang.parent] = unplaced.get(gang.parent, 0) + 1
         if gang.bound:
             started.add(gang.parent)
-        if gang.waiting and not gang.bound and gang.ready and (gang.min_count or 0) < gang.can_exist - gang.grown:
-            return f"{gang.name} can start with {gang.min_count} of {gang.can_exist} pods"
+        if gang.waiting and not gang.bound and gang.ready and (gang.min_count or 0) < gang.needed - gang.grown:
+            return f"{gang.name} can start with {gang.min_count} of {gang.needed} pods"
     for parent, count in group_counts.items():
         if parent not in started and parent in unplaced and count < unplaced[parent]:
             ready = any(gang.ready and gang.waiting and gang.parent == parent for gang in gangs)

@@ -65,6 +65,7 @@ def pods(spec: ReplicatedJob, job: Job) -> Iterator[tuple[str, Job]]:
     bound = job._replace(bound=job.bound - 1)
     succeeded = bound._replace(succeeded=job.succeeded + 1)
     yield "pod.succeeds", succeeded._replace(finished="Decided") if spec.leader_decides else succeeded
+    yield "pod.evicted", bound._replace(failed=job.failed + 1, ending=job.ending + 1)
     yield "pod.fails", bound._replace(failed=job.failed + 1)
     if spec.per_index:
         yield "pod.index-fails", bound._replace(failed=job.failed + 1, lost=job.lost + 1)

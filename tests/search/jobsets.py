@@ -21,7 +21,8 @@ def sync(views: Views, state: State) -> State:
     failed = [slot for slot in current if _finished(jobs[slot]) == "Failed"]
     if failed:
         return state._replace(jobset=_after_failure(views, jobset, failed[0]), jobs=tuple(jobs))
-    if sum(_finished(jobs[slot]) == "Complete" for slot in current) == len(jobs):
+    complete = sum(_finished(jobs[slot]) == "Complete" for slot in current)
+    if complete == len(jobs) or (complete and views.world.any_succeeds):
         return state._replace(jobset=jobset._replace(ended="Completed"))
     for slot in range(len(jobs)):
         job = jobs[slot]

@@ -106,6 +106,8 @@ class State(NamedTuple):
     seen_jobs: tuple[int, ...]
     """Numbers of what gangctl keeps of a Job (:meth:`tests.search.views.Views.number`), 0 without one."""
     seen_objects: tuple[Object, ...]
+    watched: tuple[Object, ...]
+    """The same without gangctl's own writes, where another replica may take over; else nothing."""
     due: int
     """When gangctl reconciles again: a sum of :data:`RESYNC`, :data:`SOON`, :data:`NOW` and :data:`KNOWN`."""
     writes: tuple[Write, ...]

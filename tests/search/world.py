@@ -19,6 +19,7 @@ STEPS: Final = {
     "pod.fails": "a pod fails, and the Job replaces it or fails",
     "pod.index-fails": "a pod fails for the last time that backoffLimitPerIndex allows",
     "pod.succeeds": "a pod succeeds",
+    "pod.evicted": "a pod is deleted, and fails once it has ended",
     "user.suspend": "the JobSet is suspended, and may be resumed as often",
     "user.resize": "one pod more in each Job of the first ReplicatedJob",
     "user.delete": "the JobSet is deleted in the background",
@@ -31,6 +32,7 @@ STEPS: Final = {
     "foreign.create": "a PodGroup of another owner has the name of the first group",
     "foreign.delete": "that PodGroup is deleted",
     "fault.crash": "gangctl starts again, with fresh caches",
+    "fault.failover": "another replica takes over: its caches lag as much, and it does not know what was written last",
     "fault.lose-trigger": "a watch event of a Job or an object does not lead to a reconcile",
     "fault.refuse": "the API server fails one write",
     "fault.late": "a write times out, and arrives later",
@@ -78,6 +80,12 @@ class World:
     """Another controller's finalizer holds the JobSet in deletion, permanently."""
     queue: bool = False
     """It waits in a LocalQueue of Kueue: its objects are kept while it is suspended."""
+    suspended: bool = False
+    """It is created suspended, and may be resumed as often."""
+    minimum: int = 0
+    """Pods of a gang that are enough to start it (``minCount`` in ``gangs``), 0 for all."""
+    any_succeeds: bool = False
+    """``successPolicy`` of the JobSet: it has completed with its first Job."""
     quota: int | None = None
     """ResourceQuota on PodGroups."""
     stray: str = ""
@@ -122,6 +130,7 @@ class World:
             namespace=NAMESPACE,
             uid=uid,
             **({"failurePolicy": policy} if self.max_restarts else {}),
+            **({"successPolicy": {"operator": "Any"}} if self.any_succeeds else {}),
         )
         if self.queue:
             raw["metadata"]["labels"] = {"kueue.x-k8s.io/queue-name": "q"}
