@@ -19,7 +19,9 @@ from tests.search.worlds import TABLE, generated
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python -m tests.search", description="Search small worlds for a gang that waits.")
+    parser = argparse.ArgumentParser(
+        prog="python -m tests.search", description="Search small worlds for a gang that waits."
+    )
     parser.add_argument("--minutes", type=float, default=30.0, help="how long; default %(default)s")
     parser.add_argument("--seed", type=int, default=0, help="of the generated worlds; default %(default)s")
     parser.add_argument("--states", type=int, default=200_000, help="at most so many in one world; default %(default)s")

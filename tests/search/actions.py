@@ -106,7 +106,10 @@ class Actions:
     def _kubelet(self, state: State) -> Iterator[Step]:
         for slot, job in enumerate(state.jobs):
             if job is not None and job.ending:
-                yield f"pod.ends {self._labels[slot]}", state._replace(jobs=_with(state.jobs, slot, job._replace(ending=0)))
+                yield (
+                    f"pod.ends {self._labels[slot]}",
+                    state._replace(jobs=_with(state.jobs, slot, job._replace(ending=0))),
+                )
 
     def _gc(self, state: State) -> Iterator[Step]:
         uid = 0 if state.jobset is None else state.jobset.uid
@@ -128,7 +131,10 @@ class Actions:
     def _watch(self, state: State) -> Iterator[Step]:
         if state.seen_jobset != state.jobset:
             triggered = self.gangctl.triggered_by_jobset(state.seen_jobset, state.jobset)
-            yield "watch.jobset", state._replace(seen_jobset=state.jobset, due=state.due | NOW if triggered else state.due)
+            yield (
+                "watch.jobset",
+                state._replace(seen_jobset=state.jobset, due=state.due | NOW if triggered else state.due),
+            )
         now = self._numbers(state)
         if state.seen_jobs != now:
             triggered = self.gangctl.triggered_by_jobs(state.seen_jobset, state.seen_jobs, now)
@@ -266,15 +272,21 @@ class Actions:
             uid = 1 + max((seen.uid for seen in state.seen_objects if seen.name == name), default=0)
             foreign = Object("PodGroup", name, uid, FOREIGN, (("", 1),))
             yield "foreign.create", paid._replace(objects=put(state.objects, foreign))
-        if one is not None and one.owner == FOREIGN and not one.deleting and (paid := self._pay(state, "foreign.delete")):
+        if (
+            one is not None
+            and one.owner == FOREIGN
+            and not one.deleting
+            and (paid := self._pay(state, "foreign.delete"))
+        ):
             yield "foreign.delete", paid._replace(objects=put(state.objects, one._replace(deleting=True)))
 
     def _faults(self, state: State) -> Iterator[Step]:
         yield from self._arrives(state)
         if paid := self._pay(state, "fault.crash"):
             fresh = self._with_objects(paid)
-            yield "fault.crash", fresh._replace(
-                seen_jobset=state.jobset, seen_jobs=self._numbers(state), due=NOW, writes=()
+            yield (
+                "fault.crash",
+                fresh._replace(seen_jobset=state.jobset, seen_jobs=self._numbers(state), due=NOW, writes=()),
             )
         if paid := self._pay(state, "fault.failover"):
             yield "fault.failover", paid._replace(seen_objects=state.watched, due=NOW, writes=())

@@ -53,7 +53,13 @@ def _create(world: World, state: State, write: Write, one: Object | None) -> Ans
         if world.minor == "1.36" and not any(each.kind == "Workload" and each.owner == write.owner for each in objects):
             return Answer(objects, None, refused=True)
     new = Object(
-        write.kind, write.name, _fresh(state, write), write.owner, write.counts, parent=write.parent, timely=write.timely
+        write.kind,
+        write.name,
+        _fresh(state, write),
+        write.owner,
+        write.counts,
+        parent=write.parent,
+        timely=write.timely,
     )
     return Answer(put(objects, new), new)
 
@@ -93,7 +99,5 @@ def collect(state: State) -> State:
 def released(state: State) -> list[Object]:
     """PodGroups in deletion that no pod names any more: their finalizer can be removed."""
     return [
-        one
-        for one in state.objects
-        if one.deleting and one.kind == "PodGroup" and not members(state.jobs, one.name)
+        one for one in state.objects if one.deleting and one.kind == "PodGroup" and not members(state.jobs, one.name)
     ]

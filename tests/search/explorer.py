@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -10,10 +10,11 @@ from tests.search import facts, invariants
 from tests.search.actions import Actions
 from tests.search.apiserver import Touched
 from tests.search.scheduler import members
-from tests.search.state import FOREIGN, KNOWN, ORPHAN, RESYNC, JobSet, Object, State
+from tests.search.state import FOREIGN, KNOWN, ORPHAN, RESYNC, Object, State
 from tests.search.world import NUMBER, World
 
 LOSE: Final = NUMBER["fault.lose-trigger"]
+REST: Final = "..."
 _LONGEST: Final = 400
 """Steps until a world is at rest if nothing goes wrong any more."""
 _CURE: Final = "suspend the jobset"
@@ -197,16 +198,35 @@ def _kind(what: str) -> str:
     return " ".join(words)
 
 
-def replay(world: World, names: Iterable[str]) -> tuple[Explorer, State]:
-    """The state after these actions; ValueError with what is possible where one is not."""
+def replay(world: World, names: Iterable[str]) -> Iterator[tuple[str, str]]:
+    """Repeat these actions: after each its name, and what is wrong then.
+
+    A name may be the beginning of one (``gangctl.write``); ``...`` is all that follows if nothing goes wrong any more. What
+    gangctl does is left out where it is not possible: a repaired gangctl has fewer writes, or others. ValueError for any
+    other action that is not possible.
+    """
     explorer = Explorer(world)
-    state = explorer.actions.settle(explorer.actions.start())
+    actions = explorer.actions
+    state = actions.settle(actions.start())
     for number, name in enumerate(names):
-        steps: Mapping[str, State] = dict(explorer.actions.successors(state))
-        if name not in steps:
-            raise ValueError(f"action {number} of {world.name}: {name!r} is not possible, these are: {list(steps)}")
-        state = steps[name]
-    return explorer, state
+        if name == REST:
+            state = _rest(explorer, state)
+        else:
+            steps = dict(actions.successors(state))
+            full = next((step for step in steps if step == name or step.startswith(f"{name} ")), None)
+            if full is None and not name.startswith("gangctl."):
+                raise ValueError(f"action {number} of {world.name}: {name!r} is not possible, these are: {list(steps)}")
+            state = state if full is None else steps[full]
+        yield name, explorer.check(state)
 
 
-__all__ = ["Explored", "Explorer", "JobSet", "Violation", "replay"]
+def _rest(explorer: Explorer, state: State) -> State:
+    for _ in range(_LONGEST):
+        step = explorer.actions.fair(state)
+        if step is None or step[0] == "gangctl.resync":
+            return state
+        state = step[1]
+    return state
+
+
+__all__ = ["REST", "Explored", "Explorer", "Violation", "replay"]

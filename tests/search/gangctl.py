@@ -198,7 +198,9 @@ class Gangctl:
         wanted: Any = change.wanted
         if change.kind == "CompositePodGroup":
             return composite_pod_group(wanted)
-        return self._views.adapter.workload(wanted) if change.kind == "Workload" else self._views.adapter.pod_group(wanted)
+        return (
+            self._views.adapter.workload(wanted) if change.kind == "Workload" else self._views.adapter.pod_group(wanted)
+        )
 
     def claimed(self, objects: tuple[Object, ...]) -> bool:
         """Whether the webhook for JobSets leaves a new one to the owner of a Workload."""

@@ -45,9 +45,7 @@ def _is_active(job: Job | None) -> bool:
 
 def _delete(jobs: list[Job | None], slots: list[int]) -> list[Job | None]:
     """Delete Jobs in the foreground: each goes with its last pod, and only then another can have its name."""
-    return [
-        job._replace(deleting=True) if slot in slots and job is not None else job for slot, job in enumerate(jobs)
-    ]
+    return [job._replace(deleting=True) if slot in slots and job is not None else job for slot, job in enumerate(jobs)]
 
 
 def _after_failure(views: Views, jobset: JobSet, slot: int) -> JobSet:

@@ -24,9 +24,7 @@ _MIXED: Final = (ReplicatedJob("a", 1, 1, 1), ReplicatedJob("b", 1, 2, 2))
 _FRAGILE: Final = (ReplicatedJob("w", 1, 2, 2, backoff=0),)
 _SLICES: Final = (ReplicatedJob("w", 2, 2, 2, mode="ReplicatedGang"),)
 
-GANGS: Final = (
-    '[{"name": "front", "replicatedJobs": ["a"]}, {"name": "rest", "replicatedJobs": ["b", "c"]}]'
-)
+GANGS: Final = '[{"name": "front", "replicatedJobs": ["a"]}, {"name": "rest", "replicatedJobs": ["b", "c"]}]'
 
 
 def _on(*minors: str, **world: object) -> tuple[World, ...]:
@@ -45,7 +43,9 @@ TABLE: Final[tuple[World, ...]] = (
         steps={"pod.succeeds": 3, "user.suspend": 1, "pod.fails": 1},
         eager=FAST,
     ),
-    *_on(*MINORS, name="restart", jobs=_FRAGILE, max_restarts=1, steps={"pod.succeeds": 1, "pod.fails": 2}, eager=STALE),
+    *_on(
+        *MINORS, name="restart", jobs=_FRAGILE, max_restarts=1, steps={"pod.succeeds": 1, "pod.fails": 2}, eager=STALE
+    ),
     *_on(
         *MINORS,
         name="restart-of-all",
@@ -54,7 +54,9 @@ TABLE: Final[tuple[World, ...]] = (
         steps={"pod.succeeds": 2, "pod.fails": 2},
         eager=SLOW,
     ),
-    *_on("1.36", "1.37", name="slices", jobs=_SLICES, mode="", steps={"pod.succeeds": 2, "user.suspend": 1}, eager=FAST),
+    *_on(
+        "1.36", "1.37", name="slices", jobs=_SLICES, mode="", steps={"pod.succeeds": 2, "user.suspend": 1}, eager=FAST
+    ),
     *_on(
         "1.36",
         "1.37",
@@ -152,7 +154,9 @@ TABLE: Final[tuple[World, ...]] = (
         steps={"pod.succeeds": 2, "pod.fails": 1, "user.suspend": 2},
         eager=STALE,
     ),
-    *_on(*MINORS, name="deleted", jobs=_PAIR, steps={"user.delete": 1, "user.create": 1, "pod.succeeds": 1}, eager=SLOW),
+    *_on(
+        *MINORS, name="deleted", jobs=_PAIR, steps={"user.delete": 1, "user.create": 1, "pod.succeeds": 1}, eager=SLOW
+    ),
     World("deleted-in-foreground", _PAIR, steps={"user.delete-foreground": 1, "user.create": 1}, eager=SLOW),
     *_on(*MINORS, name="orphaned", jobs=_PAIR, steps={"user.delete-orphan": 1, "user.create": 1}, eager=STALE),
     *_on(
@@ -171,7 +175,14 @@ TABLE: Final[tuple[World, ...]] = (
         eager=STALE,
     ),
     World("edited", _PAIR, steps={"user.edit-group": 1, "pod.succeeds": 1, "pod.fails": 1}, eager=STALE),
-    *_on("1.36", "1.37", name="foreign", jobs=_PAIR, steps={"foreign.create": 1, "foreign.delete": 1, "user.suspend": 1}, eager=FAST),
+    *_on(
+        "1.36",
+        "1.37",
+        name="foreign",
+        jobs=_PAIR,
+        steps={"foreign.create": 1, "foreign.delete": 1, "user.suspend": 1},
+        eager=FAST,
+    ),
     *_on(
         "1.36",
         "1.37",
@@ -207,7 +218,9 @@ TABLE: Final[tuple[World, ...]] = (
         steps={"pod.succeeds": 3, "pod.fails": 2},
         eager=FAST,
     ),
-    *_on("1.36", "1.37", name="stray", jobs=_MIXED, stray="a", steps={"pod.succeeds": 1, "user.suspend": 1}, eager=FAST),
+    *_on(
+        "1.36", "1.37", name="stray", jobs=_MIXED, stray="a", steps={"pod.succeeds": 1, "user.suspend": 1}, eager=FAST
+    ),
     World(
         "restart-in-the-tail",
         (ReplicatedJob("a", 1, 2, 2), ReplicatedJob("b", 1, 1, 1, backoff=0)),
@@ -277,9 +290,7 @@ def named(name: str) -> World:
     return next(world for world in TABLE if world.name == name)
 
 
-_SHAPES: Final = (
-    (("Gang", _PAIR), ("Gang", _THREE), ("Gang", _MIXED), ("Gang", _TWO_JOBS), ("", _SLICES))
-)
+_SHAPES: Final = (("Gang", _PAIR), ("Gang", _THREE), ("Gang", _MIXED), ("Gang", _TWO_JOBS), ("", _SLICES))
 _FAULTS: Final = ("fault.crash", "fault.lose-trigger", "fault.refuse", "fault.late", "gangctl.resync")
 _USERS: Final = ("user.suspend", "user.delete-group", "user.delete-workload", "user.delete", "user.delete-orphan")
 
