@@ -1,8 +1,9 @@
 """Search through the states of small clusters with gangctl's real controller in them: ``python -m tests.search``.
 
-A world (:mod:`tests.search.worlds`) is one JobSet on one Kubernetes minor, with what may happen to it. The explorer walks
-through all interleavings of what may happen: JobSet's controller, the Job controller, the scheduler, kubelets, the
-garbage collector, a user, faults, and gangctl with caches that lag behind. All but gangctl are small models; what gangctl
-decides is computed by its own controller, caches and reporter. The invariants (:mod:`tests.search.invariants`) are checked
-in every state, and for every state in the end that follows if nothing goes wrong any more.
+A world (:mod:`tests.search.worlds`) is one JobSet on one Kubernetes minor, with what may happen to it. The explorer
+walks through all interleavings of what may happen: JobSet's controller, the Job controller, the scheduler, kubelets,
+the garbage collector, a user, faults, and gangctl with caches that lag behind. All but gangctl are small models; what
+gangctl decides is computed by its own controller, caches and reporter. The invariants
+(:mod:`tests.search.invariants`) are checked in every state, and in the end that follows from it if nothing goes wrong
+any more.
 """

@@ -1,7 +1,7 @@
 """``python -m tests.search --minutes 30 [--seed N]``: the worlds of the table, then generated ones, for so long.
 
-A violation is printed with the actions that lead to it, for ``tests.search.explorer.replay``. Exit code 1 if there was any
-that is not known.
+A violation is printed with the actions that lead to it, for ``tests.search.explorer.replay``. Exit code 1 if there was
+any that is not known.
 """
 
 from __future__ import annotations

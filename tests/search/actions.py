@@ -7,7 +7,7 @@ from typing import Final
 
 from tests.search import apiserver, jobs, jobsets, scheduler
 from tests.search.gangctl import Decision, Gangctl
-from tests.search.state import FOREIGN, KNOWN, NOW, ORPHAN, RESYNC, SOON, Job, JobSet, Object, State, find, put
+from tests.search.state import FOREIGN, KNOWN, NOW, ORPHAN, RESYNC, SOON, Job, JobSet, Object, State, drop, find, put
 from tests.search.views import Views
 from tests.search.world import NUMBER, World
 
@@ -75,7 +75,7 @@ class Actions:
         raise RuntimeError(f"{self.world.name}: eager actors do not come to rest")
 
     def fair(self, state: State) -> Step | None:
-        """The next action if nothing goes wrong any more; None if only gangctl's resync is left, and changes nothing."""
+        """The next action if nothing goes wrong any more; None at rest, where gangctl does not ask for a resync."""
         for source in (*self._sources().values(), self._arrives):
             for name, new in source(state):
                 if new != state:
@@ -120,7 +120,7 @@ class Actions:
             if new != state:
                 yield "gc.collect", new
         for one in apiserver.released(state):
-            yield f"gc.release {one.name}", state._replace(objects=apiserver.drop(state.objects, one))
+            yield f"gc.release {one.name}", state._replace(objects=drop(state.objects, one))
 
     def _scheduler(self, state: State) -> Iterator[Step]:
         groups = {job.group for job in state.jobs if job is not None and job.waiting}
@@ -256,7 +256,7 @@ class Actions:
                 continue
             step = {"PodGroup": "user.delete-group", "Workload": "user.delete-workload"}.get(one.kind)
             if step is not None and (paid := self._pay(state, step)):
-                left = apiserver.drop(state.objects, one)
+                left = drop(state.objects, one)
                 if one.kind == "PodGroup":
                     left = put(left, one._replace(deleting=True))
                 yield f"{step} {one.name}", paid._replace(objects=left)

@@ -24,7 +24,7 @@ _CURE: Final = "suspend the jobset"
 class Violation:
     """What is wrong, and the shortest way to it: a list of actions for :func:`replay`."""
 
-    world: str
+    world: World
     what: str
     trace: tuple[str, ...]
     states: int
@@ -32,7 +32,8 @@ class Violation:
 
     def __str__(self) -> str:
         actions = "".join(f"\n        {action!r}," for action in self.trace)
-        return f"{self.world}: {self.what} (after {self.states} states)\n    replay({self.world!r}, [{actions}\n    ])"
+        name = self.world.name
+        return f"{name}: {self.what} (after {self.states} states)\n    replay(named({name!r}), [{actions}\n    ])"
 
 
 @dataclass
@@ -64,7 +65,7 @@ class Explorer:
             kind = _kind(what)
             if kind not in seen:
                 seen.add(kind)
-                result.violations.append(Violation(self.world.name, what, self._trace(state), result.states))
+                result.violations.append(Violation(self.world, what, self._trace(state), result.states))
             if len(seen) >= violations:
                 break
         return result
@@ -201,9 +202,9 @@ def _kind(what: str) -> str:
 def replay(world: World, names: Iterable[str]) -> Iterator[tuple[str, str]]:
     """Repeat these actions: after each its name, and what is wrong then.
 
-    A name may be the beginning of one (``gangctl.write``); ``...`` is all that follows if nothing goes wrong any more. What
-    gangctl does is left out where it is not possible: a repaired gangctl has fewer writes, or others. ValueError for any
-    other action that is not possible.
+    A name may be the beginning of one (``gangctl.write``); ``...`` is all that follows if nothing goes wrong any more.
+    What gangctl does is left out where it is not possible: a repaired gangctl has fewer writes, or others. ValueError
+    for any other action that is not possible.
     """
     explorer = Explorer(world)
     actions = explorer.actions

@@ -7,7 +7,7 @@ from typing import Final
 
 from tests.search.invariants import Gang
 from tests.search.scheduler import is_ready, members, policy_of
-from tests.search.state import Job, JobSet, Object, State
+from tests.search.state import Job, JobSet, State
 from tests.search.views import Views
 from tests.search.world import STRAY
 
@@ -64,7 +64,7 @@ def gangs(views: Views, state: State) -> tuple[Gang, ...]:
     for slot in range(len(jobs)):
         slots.setdefault(views.group(jobset, slot), []).append(slot)
     return tuple(
-        _gang(views, state.objects, jobs, jobset, name, own)
+        _gang(views, state, jobset, name, own)
         for name, own in slots.items()
         if name != STRAY
         and not any((job := jobs[slot]) is not None and job.finished == "Failed" for slot in own)
@@ -72,9 +72,8 @@ def gangs(views: Views, state: State) -> tuple[Gang, ...]:
     )
 
 
-def _gang(
-    views: Views, objects: tuple[Object, ...], jobs: tuple[Job | None, ...], jobset: JobSet, name: str, slots: list[int]
-) -> Gang:
+def _gang(views: Views, state: State, jobset: JobSet, name: str, slots: list[int]) -> Gang:
+    objects, jobs = state.objects, state.jobs
     whole = sum(can_exist(views, jobset, slot, jobs[slot]) for slot in slots)
     own = [job for slot in slots if (job := jobs[slot]) is not None and not is_old(jobset, slot, job)]
     policy = policy_of(objects, name) if name else None

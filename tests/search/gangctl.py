@@ -1,7 +1,7 @@
 """gangctl in a world: its own caches, controller and reporter, called with what the caches hold in a state.
 
-This is the only module that knows how gangctl is built. A reconcile runs once for each input; what it writes is recorded
-instead of sent, and sent by the world later, write by write.
+This is the only module that knows how gangctl is built. A reconcile runs once for each input; what it writes is
+recorded instead of sent, and sent by the world later, write by write.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from itertools import groupby
 from typing import Any, Final, Literal, NamedTuple, TypeVar, cast
 
 from prometheus_client import CollectorRegistry
+from structlog.testing import capture_logs
 
 from gangctl.api.objects import Key
 from gangctl.api.scheduling import ApiState, Feature, Generation, Observed
@@ -119,7 +120,7 @@ class Gangctl:
         *,
         unfinished: bool,
     ) -> Decision:
-        """One reconcile; ``waiting`` are the Jobs with a pod without a node, ``unfinished`` whether there is any pod."""
+        """One reconcile; ``waiting`` are the Jobs with a pod without a node, ``unfinished``: whether any pod is."""
         key = jobset, jobs, objects, waiting, unfinished
         decision = self._decisions.get(key)
         if decision is None:
@@ -142,7 +143,8 @@ class Gangctl:
 
     def _survives(self, pods: _Pods, call: int) -> bool:
         try:
-            self._outcome(pods, call)
+            with capture_logs():
+                self._outcome(pods, call)
         except ForbiddenError:
             return False
         return True

@@ -1,7 +1,7 @@
 """The scheduler: the pods of a group are bound once the group exists and has its quorum.
 
-Pods that have finished do not count, pods that are being deleted do until they are gone; a group that is being deleted is
-used like any other (rows 15, 18 and 26 of the facts that were proved on a real control plane). There is always room.
+Pods that have finished do not count (kubernetes issue 142330), pods that are being deleted do until they are gone. A
+group that is being deleted is used like any other. There is always room.
 """
 
 from __future__ import annotations

@@ -54,7 +54,7 @@ TRACES: Final = (
         (*_START, "user.delete-group", "pod.succeeds", "pod.fails", "..."),
     ),
     Trace(
-        "a new leader meets a group of the last one with another minCount",
+        "taken name: a new leader meets a group of the last one with another minCount",
         "failover-1.37",
         (
             "user.create",
