@@ -14,6 +14,8 @@ from itertools import chain
 
 from tests.search.explorer import Explored, Explorer
 from tests.search.known import is_known
+from tests.search.mutants import TABLE as MUTANTS
+from tests.search.mutants import killed
 from tests.search.world import World
 from tests.search.worlds import TABLE, generated
 
@@ -26,7 +28,24 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--seed", type=int, default=0, help="of the generated worlds; default %(default)s")
     parser.add_argument("--states", type=int, default=200_000, help="at most so many in one world; default %(default)s")
     parser.add_argument("--world", action="append", default=[], help="only worlds whose name has this in it")
+    parser.add_argument("--mutants", action="store_true", help="instead: which mutant is killed, after how many states")
     return parser
+
+
+def _show_mutants() -> int:
+    alive = 0
+    for mutant in MUTANTS:
+        if mutant.ground != "explorer":
+            print(f"{mutant.finding:14} {mutant.what}: {mutant.ground}")
+            continue
+        violation = killed(mutant)
+        alive += violation is None
+        if violation is None:
+            print(f"{mutant.finding:14} {mutant.what}: SURVIVES")
+        else:
+            where = f"{violation.states} states, {violation.world.name}"
+            print(f"{mutant.finding:14} {mutant.what}: {where}: {violation.what}")
+    return int(alive > 0)
 
 
 def _worlds(names: Sequence[str], seed: int) -> Iterator[World]:
@@ -44,6 +63,8 @@ def _line(explored: Explored, seconds: float) -> str:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Search, and print; the exit code."""
     options = _parser().parse_args(arguments)
+    if options.mutants:
+        return _show_mutants()
     end = time.monotonic() + options.minutes * 60
     states, unknown, began = 0, 0, time.process_time()
     for world in _worlds(options.world, options.seed):

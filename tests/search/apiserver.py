@@ -39,7 +39,9 @@ def receive(world: World, state: State, write: Write) -> Answer:
     going = one._replace(deleting=True)
     # Only PodGroups have a finalizer.
     left = put(state.objects, going) if one.kind == "PodGroup" else drop(state.objects, one)
-    return Answer(left, going)
+    # gangctl keeps the object as it knew it: the response to a delete is not read.
+    known = find(state.seen_objects, one.kind, one.name)
+    return Answer(left, known._replace(deleting=True) if known is not None and known.uid == one.uid else going)
 
 
 def _create(world: World, state: State, write: Write, one: Object | None) -> Answer:

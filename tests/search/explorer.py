@@ -172,10 +172,12 @@ class Explorer:
         jobset = state.jobset
         if (foreign := next((one for one in state.objects if one.owner == FOREIGN), None)) is not None:
             return self._unreported(state, foreign)
-        if jobset is None:
+        if jobset is None or jobset.ended or (jobset.suspended and not self.world.queue):
             return self._garbage(state)
         immutable = not self.world.generation.capabilities.min_count_mutable
-        return invariants.waits(facts.gangs(self.actions.views, state), immutable=immutable, reported=True)
+        views = self.actions.views
+        waiting = invariants.waits(facts.gangs(views, state), immutable=immutable, reported=True)
+        return waiting or invariants.unprepared(*facts.spares(views, state))
 
     def _unreported(self, state: State, foreign: Object) -> str:
         """Whether pods wait for another owner's object, and no event says what to do."""
@@ -189,6 +191,9 @@ class Explorer:
         return ""
 
     def _garbage(self, state: State) -> str:
+        """What is left although no pod needs it: of a JobSet that is gone, has ended, or is suspended by its user."""
+        if any(job is not None and job.waiting + job.bound + job.ending for job in state.jobs):
+            return ""
         left = [one.name for one in state.objects if one.owner not in {ORPHAN, FOREIGN}]
         return f"{left[0]} is left" if left else ""
 

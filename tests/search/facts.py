@@ -90,3 +90,33 @@ def _gang(views: Views, state: State, jobset: JobSet, name: str, slots: list[int
         parent=policy.parent if policy is not None else "",
         grown=jobset.resized * sum(views.world.slots[slot][0] == 0 for slot in slots),
     )
+
+
+def spares(views: Views, state: State) -> tuple[dict[str, int | None], dict[str, int]]:
+    """The groups of the next restart: minCounts of those that exist and can be used, and the number each needs.
+
+    None is needed before the gang has been placed, or where a quota may refuse it.
+    """
+    jobset, world = state.jobset, views.world
+    if jobset is None or jobset.suspended or jobset.deleting or jobset.ended or world.quota is not None:
+        return {}, {}
+    used = jobset.restarts + sum(jobset.own)
+    if used >= world.max_restarts or not world.generation.capabilities.pod_groups:
+        return {}, {}
+    current = {views.group(jobset, slot) for slot in range(len(state.jobs))}
+    groups = {one.name: one for one in state.objects if one.kind == "PodGroup"}
+    if not any(name in groups and groups[name].placed for name in current):
+        return {}, {}
+    following = jobset._replace(restarts=jobset.restarts + 1)
+    if world.restart_job:
+        following = jobset._replace(own=tuple(own + 1 for own in jobset.own))
+    needed: dict[str, int] = {}
+    for slot in range(len(state.jobs)):
+        name = views.group(following, slot)
+        if name not in current and name != STRAY:
+            needed[name] = needed.get(name, 0) + pods_at_once(views, jobset, slot)
+    parents = {one.name for one in state.objects if one.kind == "CompositePodGroup"}
+    usable = {name: one for name, one in groups.items() if not one.parent or one.parent in parents}
+    if world.minimum:
+        needed = {name: min(pods, world.minimum) for name, pods in needed.items()}
+    return {name: dict(one.counts)[""] for name, one in usable.items()}, needed

@@ -3,7 +3,8 @@
 1. All or nothing: no gang can be started in part.
 2. If nothing goes wrong any more, every pod that can exist is placed in the end.
 3. gangctl comes to rest, and then a reconcile writes nothing.
-4. What another owner made is not touched.
+4. The groups of a restart exist before it: it needs no gangctl.
+5. What another owner made is not touched.
 """
 
 from __future__ import annotations
@@ -58,6 +59,14 @@ def torn(gangs: Sequence[Gang], *, asks_for_gangs: bool, group_counts: Mapping[s
             ready = any(gang.ready and gang.waiting and gang.parent == parent for gang in gangs)
             if ready:
                 return f"{parent} can start with {count} of {unplaced[parent]} gangs"
+    return ""
+
+
+def unprepared(spares: Mapping[str, int | None], needed: Mapping[str, int]) -> str:
+    """Which group of the next restart is missing, or has another minCount than it ``needed``; empty if none."""
+    for name, pods in needed.items():
+        if spares.get(name) != pods:
+            return f"{name} is not prepared for a restart: minCount {spares.get(name)}, needed {pods}"
     return ""
 
 

@@ -35,6 +35,14 @@ KNOWN: Final = (
         lambda world: bool({"fault.failover", "fault.late"} & set(world.steps)),
         "a create finds gangctl's own group with another minCount, and nothing compares the two until the resync",
     ),
+    Known(
+        "unprepared",
+        "restart-1.37",
+        "until the resync",
+        lambda world: world.max_restarts > 0 and world.generation.capabilities.min_count_mutable,
+        "the response to a patch shows that the gang has started, so that its watch event is no news, and the groups "
+        "of the next attempt are not made until the resync",
+    ),
 )
 
 UNTIL_REPAIRED: Final = (

@@ -54,6 +54,22 @@ TRACES: Final = (
         (*_START, "user.delete-group", "pod.succeeds", "pod.fails", "..."),
     ),
     Trace(
+        "unprepared: a patch shows that the gang has started, and no event does",
+        "restart-1.37",
+        (
+            "user.create",
+            "watch.jobset",
+            "gangctl.reconcile",
+            "gangctl.write create Workload",
+            "gangctl.write create PodGroup",
+            "scheduler.bind",
+            "pod.succeeds",
+            "watch.jobs",
+            "gangctl.reconcile",
+            "gangctl.write patch PodGroup",
+        ),
+    ),
+    Trace(
         "taken name: a new leader meets a group of the last one with another minCount",
         "failover-1.37",
         (
