@@ -225,6 +225,13 @@ TABLE: Final[tuple[Mutant, ...]] = (
         (Patch(gangs.GangController, "_resync", _constantly(await_change())),),
     ),
     Mutant(
+        "8.2",
+        "the groups of the next attempt are not made before it",
+        "explorer",
+        ("restart-1.37",),
+        (Patch(desired, "spare_groups", _constantly(())),),
+    ),
+    Mutant(
         "9.1 triggers",
         "no change of a Job is a trigger",
         "explorer",
