@@ -30,6 +30,8 @@ def can_exist(views: Views, jobset: JobSet, slot: int, job: Job | None) -> int:
     whole = pods_at_once(views, jobset, slot)
     if job is None or job.deleting or is_old(jobset, slot, job):
         return whole
+    if job.finished == "Failed" and views.world.restart_job:
+        return whole
     if job.finished in OVER:
         return 0
     completions = views.world.jobs[views.world.slots[slot][0]].completions

@@ -48,6 +48,7 @@ KNOWN: Final = (
 UNTIL_REPAIRED: Final[tuple[Known, ...]] = (
     Known("C1", "suspend-1.37", "wait", lambda _: True, "PodGroups are created with the template's minCount"),
     Known("9.1 resync", "lost-trigger-1.37", "wait", lambda _: True, "there is no reconcile without a trigger"),
+    Known("9.1 resync", "lost-trigger-1.37", "is left", lambda _: True, "there is no reconcile without a trigger"),
     Known("9.1 resync", "restart-1.37", "not prepared", lambda _: True, "there is no reconcile without a trigger"),
     Known("C4", "quota-1.37", "waits", lambda world: world.quota is not None, "deletes come after creates"),
     Known("C5", "work-queue-1.37", "waits", lambda _: True, "a success lowers minCount, and no pod takes its place"),
