@@ -154,11 +154,8 @@ class Actions:
 
     def decision(self, state: State) -> Decision:
         """What a reconcile would do now."""
-        waiting = frozenset(slot for slot, job in enumerate(state.jobs) if job is not None and job.waiting)
         unfinished = any(job is not None and job.waiting + job.bound + job.ending for job in state.jobs)
-        return self.gangctl.reconcile(
-            state.seen_jobset, state.seen_jobs, state.seen_objects, waiting, unfinished=unfinished
-        )
+        return self.gangctl.reconcile(state.seen_jobset, state.seen_jobs, state.seen_objects, unfinished=unfinished)
 
     def _gangctl(self, state: State) -> Iterator[Step]:
         if state.writes:

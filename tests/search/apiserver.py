@@ -35,7 +35,9 @@ def receive(world: World, state: State, write: Write) -> Answer:
         if not world.generation.capabilities.min_count_mutable:
             return Answer(state.objects, None, refused=True)
         new = one._replace(counts=write.counts)
-        return Answer(put(state.objects, new), new)
+        # As for a create, a response does not make the event of the placing old.
+        known = find(state.seen_objects, one.kind, one.name)
+        return Answer(put(state.objects, new), new._replace(placed=known.placed if known is not None else new.placed))
     going = one._replace(deleting=True)
     # Only PodGroups have a finalizer.
     left = put(state.objects, going) if one.kind == "PodGroup" else drop(state.objects, one)
@@ -47,8 +49,10 @@ def receive(world: World, state: State, write: Write) -> Answer:
 def _create(world: World, state: State, write: Write, one: Object | None) -> Answer:
     objects = state.objects
     if one is not None:
-        # 409, and gangctl reads it: its own, perhaps being deleted, or another owner's.
-        return Answer(objects, one if one.owner == write.owner else None, refused=one.owner != write.owner)
+        # 409, and gangctl reads it: its own, perhaps being deleted, or another owner's. It remembers what it wanted.
+        # The watch event that a gang was placed is news even if a response has shown it.
+        own, as_wanted = one.owner == write.owner, one.counts == write.counts
+        return Answer(objects, one._replace(placed=False) if own and as_wanted else None, refused=not own)
     if write.kind == "PodGroup":
         if world.quota is not None and sum(each.kind == "PodGroup" for each in objects) >= world.quota:
             return Answer(objects, None, refused=True)

@@ -49,15 +49,11 @@ class Decision(NamedTuple):
 class _Pods:
     """The pods as they are."""
 
-    def __init__(self, views: Views, *, unfinished: bool, waiting: frozenset[int]) -> None:
+    def __init__(self, *, unfinished: bool) -> None:
         self._unfinished = unfinished
-        self._waiting = {(views.world.jobs[i].name, index) for i, index in map(views.world.slots.__getitem__, waiting)}
 
     async def any_unfinished(self, _jobset: object) -> bool:
         return self._unfinished
-
-    async def unscheduled(self, _jobset: object) -> set[tuple[str, int]]:
-        return self._waiting
 
 
 class _Recorder:
@@ -116,17 +112,14 @@ class Gangctl:
         jobset: JobSet | None,
         jobs: tuple[int, ...],
         objects: tuple[Object, ...],
-        waiting: frozenset[int],
         *,
         unfinished: bool,
     ) -> Decision:
-        """One reconcile; ``waiting`` are the Jobs with a pod without a node, ``unfinished``: whether any pod is."""
-        key = jobset, jobs, objects, waiting, unfinished
+        """One reconcile; ``unfinished`` is whether any pod has not finished."""
+        key = jobset, jobs, objects, unfinished
         decision = self._decisions.get(key)
         if decision is None:
-            decision = self._decisions[key] = self._reconcile(
-                jobset, jobs, objects, _Pods(self._views, unfinished=unfinished, waiting=waiting)
-            )
+            decision = self._decisions[key] = self._reconcile(jobset, jobs, objects, _Pods(unfinished=unfinished))
         return decision
 
     def _reconcile(

@@ -8,7 +8,7 @@ from itertools import chain, islice
 import pytest
 
 from tests.search.explorer import Explorer, Violation
-from tests.search.known import KNOWN, UNTIL_REPAIRED, Known, is_known
+from tests.search.known import KNOWN, Known, is_known
 from tests.search.world import World
 from tests.search.worlds import TABLE, generated, named
 
@@ -54,10 +54,8 @@ def test_millions_of_states(shard: int) -> None:
     assert visited * FULL_SHARDS >= FULL_TIER
 
 
-@pytest.mark.parametrize("known", [*KNOWN, *UNTIL_REPAIRED], ids=lambda known: f"{known.finding}-{known.example}")
+@pytest.mark.parametrize("known", KNOWN, ids=lambda known: f"{known.finding}-{known.example}")
 def test_what_is_known_is_still_there(known: Known) -> None:
-    if UNTIL_REPAIRED and known in KNOWN:
-        pytest.skip("not repaired: other violations hide it")
     _, violations = explore([named(known.example)], 20_000)
     assert [found for found in violations if is_known(found, [known])] != [], "it is gone: delete it"
 
