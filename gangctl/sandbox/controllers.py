@@ -9,6 +9,7 @@ to it any more that has not finished.
 
 from __future__ import annotations
 
+import traceback
 from abc import ABC, abstractmethod
 from collections.abc import Hashable
 from typing import ClassVar, Final, Generic, NamedTuple, TypeVar
@@ -45,6 +46,8 @@ class Controller(ABC, Generic[K]):
         self.api = api
         self.caller = Caller(f"system:sandbox:{self.name}", ("system:masters",))
         self.queue: WorkQueue[K] = WorkQueue(policy=_RETRY)
+        self._failing: set[K] = set()
+        """Keys whose unexpected error is logged already."""
 
     @abstractmethod
     async def reconcile(self, key: K) -> None:
@@ -61,13 +64,22 @@ class Controller(ABC, Generic[K]):
                 if error.code != _NOT_FOUND:
                     delay = self.queue.add_failed(key)
                     _log.debug("tried again", controller=self.name, key=key, error=str(error), again_in=delay)
-            except Exception:  # noqa: BLE001 -- one object must not end the cluster
-                delay = self.queue.add_failed(key)
-                _log.exception("reconcile failed", controller=self.name, key=key, again_in=delay)
+            except Exception as error:  # noqa: BLE001 -- one object must not end the cluster
+                self.queue.add_failed(key)
+                self._log_once(key, error)
             else:
                 self.queue.forget(key)
+                self._failing.discard(key)
             finally:
                 self.queue.done(key)
+
+    def _log_once(self, key: K, error: Exception) -> None:
+        """Log where it failed, without the message and the values, which may be whole objects."""
+        if key not in self._failing:
+            self._failing.add(key)
+            last = traceback.extract_tb(error.__traceback__)[-1]
+            what = f"{type(error).__name__} in {last.name} ({last.filename}:{last.lineno})"
+            _log.error("a simulated controller failed, and tries again", controller=self.name, key=key, error=what)
 
 
 class StoreController(Controller[K]):

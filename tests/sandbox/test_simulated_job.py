@@ -370,4 +370,6 @@ async def test_an_error_of_a_controller_ends_one_reconcile_only(monkeypatch: pyt
             return len(await on.pods()) == 2
 
         await on.until(pods_of_both, "a pod of each Job")
-    assert ("reconcile failed", "error", "job") in {(log["event"], log["log_level"], log["controller"]) for log in logs}
+    assert ("a simulated controller failed, and tries again", "error", "job") in {
+        (log["event"], log["log_level"], log["controller"]) for log in logs
+    }

@@ -131,7 +131,7 @@ class JobSetController(SimulatedController[Key]):
         """Update running Jobs of a ReplicatedJob whose parallelism and completions changed together."""
         if not self.api.registry.gates.get("ElasticJobSet"):
             return
-        wanted = {each["name"]: each["template"]["spec"] for each in jobset["spec"]["replicatedJobs"]}
+        wanted = {each["name"]: each["template"]["spec"] for each in jobset["spec"].get("replicatedJobs", ())}
         for job in active:
             spec = wanted[replicated_job_of(job)]
             size = spec.get("parallelism"), spec.get("completions")
@@ -147,7 +147,7 @@ class JobSetController(SimulatedController[Key]):
         taken = jobs.names
         alone = bool(self.api.registry.gates.get("RestartJob"))
         children = ChildJobs(jobset, self._jobsets.kind.api_version, restart_alone=alone)
-        for replicated_job in jobset["spec"]["replicatedJobs"]:
+        for replicated_job in jobset["spec"].get("replicatedJobs", ()):
             if not sequence.may_start(replicated_job):
                 continue
             if waits and sequence.has_started(replicated_job):
@@ -190,7 +190,7 @@ class JobSetController(SimulatedController[Key]):
         set_condition(jobset, "RestartingJobSet", value=False, reason="JobSetSuspended", message=message)
 
     async def _resume(self, jobset: Object, active: list[Object], sequence: Sequence) -> None:
-        for replicated_job in jobset["spec"]["replicatedJobs"]:
+        for replicated_job in jobset["spec"].get("replicatedJobs", ()):
             if not sequence.may_start(replicated_job):
                 continue
             if sequence.in_order and sequence.has_started(replicated_job):

@@ -76,7 +76,7 @@ class ChildJobs:
         self._first_in_group: dict[str, int] = {}
         self._groups: dict[str, int] = {}
         self._total = 0
-        for each in jobset["spec"]["replicatedJobs"]:
+        for each in jobset["spec"].get("replicatedJobs", ()):
             group = _group(each)
             self._first[each["name"]] = self._total
             self._first_in_group[each["name"]] = self._groups.get(group, 0)
@@ -190,7 +190,7 @@ def restarts_alone(jobset: Object, replicated_job: str, counter: str = ALONE) ->
     for entry in (jobset.get("status") or {}).get("replicatedJobsStatus") or []:
         if entry["name"] == replicated_job and entry.get(counter):
             return list(entry[counter])
-    (found,) = (each for each in jobset["spec"]["replicatedJobs"] if each["name"] == replicated_job)
+    (found,) = (each for each in jobset["spec"].get("replicatedJobs", ()) if each["name"] == replicated_job)
     return [0] * replicas_of(found)
 
 
@@ -231,7 +231,7 @@ def replicated_jobs_status(jobset: Object, jobs: OwnedJobs) -> list[dict[str, An
     """``status.replicatedJobsStatus``, in the order JobSet keeps it in."""
     found = {
         each["name"]: {"name": each["name"], "ready": 0, "succeeded": 0, "failed": 0, "active": 0, "suspended": 0}
-        for each in jobset["spec"]["replicatedJobs"]
+        for each in jobset["spec"].get("replicatedJobs", ())
     }
     for job in jobs.active:
         entry = found[replicated_job_of(job)]
@@ -268,7 +268,7 @@ class Sequence:
         """``statuses`` is ``status.replicatedJobsStatus`` as it is now."""
         policy = jobset["spec"].get("startupPolicy") or {}
         self.in_order = policy.get("startupPolicyOrder") == "InOrder"
-        self._replicas = {each["name"]: replicas_of(each) for each in jobset["spec"]["replicatedJobs"]}
+        self._replicas = {each["name"]: replicas_of(each) for each in jobset["spec"].get("replicatedJobs", ())}
         self._statuses = {entry["name"]: entry for entry in statuses}
 
     def may_start(self, replicated_job: Object) -> bool:
@@ -327,8 +327,8 @@ def end(jobset: Object, kind: str, reason: str, message: str) -> None:
 def apply_success_policy(jobset: Object, jobs: OwnedJobs) -> bool:
     """Complete the JobSet if enough of the relevant Jobs have succeeded; returns whether it did."""
     policy = jobset["spec"].get("successPolicy") or {}
-    targets = policy.get("targetReplicatedJobs") or [each["name"] for each in jobset["spec"]["replicatedJobs"]]
-    expected = sum(replicas_of(each) for each in jobset["spec"]["replicatedJobs"] if each["name"] in targets)
+    targets = policy.get("targetReplicatedJobs") or [each["name"] for each in jobset["spec"].get("replicatedJobs", ())]
+    expected = sum(replicas_of(each) for each in jobset["spec"].get("replicatedJobs", ()) if each["name"] in targets)
     if policy.get("operator") == "Any":
         expected = 1
     if sum(replicated_job_of(job) in targets for job in jobs.succeeded) < expected:
