@@ -178,7 +178,7 @@ async def test_a_foreign_group_kept_by_pods_of_the_gang_is_resolved_by_suspendin
     await said(cluster, "NameConflict")
     await running_pods(cluster, 2)
     await cluster.api.delete(cluster.scheduling("podgroups", group))
-    await event(cluster, "NameConflict", lambda note: "suspend the JobSet, and resume it" in note)
+    await event(cluster, "NameConflict", lambda note: "Suspend the JobSet, and resume it" in note)
     await cluster.patch_jobset("js", {"spec": {"suspend": True}})
     await no_gang(cluster)
     await cluster.patch_jobset("js", {"spec": {"suspend": False}})
