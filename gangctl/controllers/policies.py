@@ -47,6 +47,10 @@ UNREADABLE: Final = "InternalError"
 class Evaluator(Protocol):
     """The part of a :class:`~gangctl.evaluation.evaluator.PolicyEvaluator` that is needed here."""
 
+    @property
+    def problem(self) -> str:
+        """Why policies are not evaluated; empty where they are."""
+
     async def load(self, document: Object) -> LoadedPolicy:
         """Load a policy without blocking the event loop; raises :class:`PolicyError`."""
 
@@ -78,6 +82,11 @@ class PolicyKeeper:
         self.current = PolicySet()
         self.synced = asyncio.Event()
         """Set once the cluster's policies are in force."""
+
+    @property
+    def problem(self) -> str:
+        """Why the policies in force are not evaluated; empty where they are."""
+        return self._evaluator.problem
 
     def wake(self) -> None:
         """Check again: something changed."""
@@ -213,16 +222,17 @@ def _condition(kind: str, status: bool, reason: str, message: str, generation: i
     }
 
 
-def policy_status(held: Held, generation: int, trouble: str = "") -> dict[str, Any]:
-    """The status of a policy, without times; ``trouble`` is why its parameters cannot be read."""
+def policy_status(held: Held, generation: int, trouble: tuple[str, str] | None = None) -> dict[str, Any]:
+    """The status of a policy, without times; ``trouble`` is reason and message of why it is not evaluated."""
     if isinstance(held, PolicyError):
         shown = [place(each) for each in held.problems[:_MOST_PROBLEMS]]
         shown += [f"and {len(held.problems) - len(shown)} more"] if len(held.problems) > len(shown) else []
         message = f"{'; '.join(shown)}. {_consequence(closed=held.broken.fail_closed)}"
         return _status(_READY, _condition(_READY, False, _reason(held.problems[0]), message, generation), ())
-    if trouble:
-        message = f"{trouble}. {_consequence(closed=held.fail_closed)}"
-        return _status(_READY, _condition(_READY, False, "ParametersUnavailable", message, generation), held.warnings)
+    if trouble is not None:
+        reason, why = trouble
+        message = f"{why}. {_consequence(closed=held.fail_closed)}"
+        return _status(_READY, _condition(_READY, False, reason, message, generation), held.warnings)
     message = f"In force with {len(held.rules)} rule{'s' if len(held.rules) != 1 else ''}."
     return _status(_READY, _condition(_READY, True, "InForce", message, generation), held.warnings)
 
@@ -312,9 +322,12 @@ class PolicyStatusWriter:
             return status, None
         return status, exception.expires_at
 
-    def _trouble(self, held: Held) -> str:
+    def _trouble(self, held: Held) -> tuple[str, str] | None:
+        if self._keeper.problem:
+            return "EvaluationUnavailable", one_line(self._keeper.problem, _TEXT)
         wanted = None if isinstance(held, PolicyError) else wanted_by(held.spec)
-        return "" if wanted is None else self._parameters.trouble(wanted)
+        missing = "" if wanted is None else self._parameters.trouble(wanted)
+        return ("ParametersUnavailable", missing) if missing else None
 
     async def _apply(self, document: Object, status: Object) -> Action:
         resource = GANG_POLICIES if document["kind"] == POLICY_KIND else GANG_POLICY_EXCEPTIONS

@@ -29,6 +29,7 @@ from gangctl.policy.loaded import Entry, LoadedPolicy, PolicySet, snapshot_of
 from gangctl.policy.match import matches
 from gangctl.policy.review import Review
 from gangctl.policy.verdict import Outcome
+from gangctl.runtime.workers import WorkersBrokenError
 
 STEPS_PER_CLOCK_CHECK: Final = 128
 """A tenth of a millisecond between two clock checks."""
@@ -133,6 +134,11 @@ class PolicyEvaluator:
         """The set in force."""
         return self._snapshot.policies
 
+    @property
+    def problem(self) -> str:
+        """Why no worker works, and since when; empty otherwise."""
+        return self.pool.workers.problem
+
     async def load(self, document: Object) -> LoadedPolicy:
         """Load a GangPolicy, one at a time, in a thread; :class:`~gangctl.policy.loaded.PolicyError`."""
         loop = asyncio.get_running_loop()
@@ -141,7 +147,8 @@ class PolicyEvaluator:
     async def prepare(self, policies: PolicySet) -> None:
         """Have the workers load a set that is to be installed next, so that no review waits for that.
 
-        It takes at most the options' ``ahead_seconds``, and returns at once where workers are not started ahead.
+        It takes at most the options' ``ahead_seconds``, and returns at once where workers are not started ahead, or do
+        not work.
         """
         coming = snapshot_of(policies)
         if not self._options.ahead or coming.keys <= self._snapshot.keys:
@@ -153,6 +160,8 @@ class PolicyEvaluator:
                 await self.pool.workers.until_prepared(self._options.workers)
         except TimeoutError:
             _log.warning("workers go on loading policies that are in force", policies=len(policies.policies))
+        except WorkersBrokenError:
+            return  # the log, readiness and the policies' status have the reason
 
     async def install(self, policies: PolicySet) -> None:
         """Put a set in force from the next review on; workers load it in the background."""

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection
-from typing import Final
+from collections.abc import Callable, Collection
+from functools import partial
+from typing import Any, Final
 
 from gangctl.client.pacing import Clock
 from gangctl.errors import GangctlError
+from gangctl.evaluation.messages import Load, plain_request, read_text
 from gangctl.evaluation.options import EvaluatorOptions
 from gangctl.evaluation.queue import Penalties
-from gangctl.evaluation.worker import CLASSES, Load
 from gangctl.policy.loaded import Entry, Snapshot
-from gangctl.runtime.workerprocess import WorkerDiedError, WorkerProcess, WorkerSpec
+from gangctl.runtime.workerprocess import WorkerDiedError, WorkerProcess, WorkerSpec, no_answer
 
 _RETRY_SECONDS: Final = 5.0
 """The least time before a policy that a worker could not load is tried again."""
@@ -30,7 +31,6 @@ def worker_spec(options: EvaluatorOptions) -> WorkerSpec:
     return WorkerSpec(
         "policy-worker",
         SERVICE,
-        CLASSES,
         memory_bytes=options.memory_bytes,
         # The pool kills it long before, unless this process is gone and the kernel does not kill its children.
         cpu_seconds=max(options.request_seconds, options.load_seconds) * 4,
@@ -77,7 +77,8 @@ class WorkerLoader:
     async def load(self, worker: WorkerProcess, snapshot: Snapshot, entries: Collection[Entry]) -> None:
         """Make sure that the worker has these entries and the snapshot's exceptions.
 
-        :class:`PolicyLoadError` when one cannot be loaded in time: after that only :meth:`WorkerProcess.kill` is valid.
+        :class:`PolicyLoadError` when one cannot be loaded in time, :class:`WorkerDiedError` when the worker does not
+        work: after that only :meth:`WorkerProcess.kill` is valid.
         """
         if worker not in self._loaded:
             self._loaded[worker] = set()
@@ -85,42 +86,45 @@ class WorkerLoader:
         loaded = self._loaded[worker]
         missing = [entry for entry in entries if entry.key not in loaded]
         exceptions_key = snapshot.exceptions_key
-        exceptions = {} if exceptions_key in loaded else {exceptions_key: snapshot.policies.exceptions}
+        documents = tuple(each.source for each in snapshot.policies.exceptions)
+        exceptions = {} if exceptions_key in loaded else {exceptions_key: documents}
         if not missing and not exceptions:
             return
         kept = {entry.key for entry in entries} | {exceptions_key}
         for each in (self.current, self.coming):
             kept |= each.keys if each is not None else frozenset()
         policies = {entry.key: (entry.policy.name, entry.source) for entry in missing}
-        await worker.send(Load(self._options.minor, policies, exceptions, frozenset(loaded - kept)))
+        await worker.send(plain_request(Load(self._options.minor, policies, exceptions, frozenset(loaded - kept))))
         for entry in missing:
             try:
-                await self._received(worker)
+                await self._received(worker, partial(read_text, entry.key))
             except (WorkerDiedError, TimeoutError) as error:
+                if isinstance(error, WorkerDiedError) and error.ended.fault:
+                    raise
                 self._unloadable.add(entry.key)
                 raise PolicyLoadError(entry) from error
             loaded.add(entry.key)
-        await self._received(worker)
+        await self._received(worker, no_answer)
         loaded &= kept
         loaded.add(exceptions_key)
 
-    async def _received(self, worker: WorkerProcess) -> None:
+    async def _received(self, worker: WorkerProcess, read: Callable[[Any], None]) -> None:
         """
         Wait for one answer.
 
-        TimeoutError when the worker has used more CPU time than it may, or makes no progress for long. A worker that
-        only waits for a busy machine has not failed: its policies would be refused for it.
+        TimeoutError when the worker has used more CPU time than it may. A worker that only waits for a busy machine has
+        not failed: its policies would be refused for it. One that makes no progress for long is killed.
         """
         begun, seconds = worker.cpu_seconds(), self._options.load_seconds
-        receiving = asyncio.ensure_future(worker.receive())
+        receiving = asyncio.ensure_future(worker.receive(read))
         try:
             for _ in range(_CHECKS * _PATIENCE):
                 await asyncio.wait({receiving}, timeout=seconds / _CHECKS)
                 if receiving.done():
-                    receiving.result()
-                    return
+                    return receiving.result()
                 if worker.cpu_seconds() - begun >= seconds:
-                    break
-            raise TimeoutError
+                    raise TimeoutError
+            worker.kill(f"the worker did not answer within {seconds * _PATIENCE:g} s")
+            return await receiving
         finally:
             receiving.cancel()

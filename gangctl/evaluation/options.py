@@ -58,7 +58,7 @@ class EvaluatorObserver(WorkersObserver):
         """Record that one policy ended its worker: time, memory or crash."""
 
     def unanswered(self, queue: Queue, why: str) -> None:
-        """Record that one policy was not evaluated: full (too many waited) or late."""
+        """Record that one policy was not evaluated: full (too many waited), late, or broken (no worker works)."""
 
     def waiting(self, queue: Queue, count: int) -> None:
         """Record how many tasks wait."""

@@ -10,11 +10,12 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
+from functools import partial
 from types import TracebackType
-from typing import Final, Self
+from typing import Any, Final, Self, TypeVar
 
 import structlog
 
@@ -22,16 +23,25 @@ from gangctl.cel.faults import EvalKind
 from gangctl.client.pacing import Clock
 from gangctl.errors import GangctlError
 from gangctl.evaluation.loader import PolicyLoadError, WorkerLoader, worker_spec
+from gangctl.evaluation.messages import (
+    LATE,
+    MEMORY,
+    READ,
+    Evaluate,
+    Evaluated,
+    plain_request,
+    read_evaluated,
+    read_text,
+)
 from gangctl.evaluation.options import EvaluatorObserver, EvaluatorOptions, Queue, Size
 from gangctl.evaluation.queue import FairQueue, Group, Penalties
-from gangctl.evaluation.worker import LATE, MEMORY, READ, Evaluate, Evaluated
 from gangctl.policy.evaluate import unanswered
 from gangctl.policy.loaded import Entry, Snapshot
 from gangctl.policy.review import Review
 from gangctl.policy.verdict import Outcome
 from gangctl.runtime.workerchild import FrameError
-from gangctl.runtime.workerprocess import Answer, Exit, WorkerDiedError, WorkerProcess
-from gangctl.runtime.workers import Workers
+from gangctl.runtime.workerprocess import Exit, WorkerDiedError, WorkerProcess, no_answer
+from gangctl.runtime.workers import Workers, WorkersBrokenError, WorkersClosedError
 
 
 class EvaluationRequest:
@@ -101,8 +111,12 @@ OUT_OF_MEMORY: Final = "it used more memory than it may"
 CRASHED: Final = "it ended the process that evaluated it"
 UNREADABLE: Final = "the request could not be read in the memory and time there is"
 UNLOADABLE: Final = "it could not be loaded for evaluation"
+UNSENDABLE: Final = "the request cannot be evaluated"
+BROKEN: Final = "no process can evaluate it"
 
 _CLASSES: Final[tuple[Queue, ...]] = ("small", "large", "penalized")
+
+T = TypeVar("T")
 
 
 @dataclass(eq=False)
@@ -210,7 +224,11 @@ class Pool:
             if not task.entries or task.over:
                 return
             # Most of these end their worker, and a new one takes a second: small reviews must not wait for that.
-            worker = await self.workers.take(leave=self._options.workers - 1 if queue == "penalized" else 0)
+            try:
+                worker = await self.workers.take(leave=self._options.workers - 1 if queue == "penalized" else 0)
+            except (WorkersBrokenError, WorkersClosedError) as error:
+                self._abandon(queue, task, error.message)
+                return
             try:
                 await self._evaluate(worker, queue, task)
             except _Ended as ended:
@@ -242,6 +260,8 @@ class Pool:
             await self.loader.load(worker, request.snapshot, task.entries)
         except PolicyLoadError as error:
             raise _Ended(error.entry, None) from error
+        except WorkerDiedError as error:
+            raise _Ended(None, error.ended) from error
         except (GangctlError, TimeoutError) as error:
             raise _Ended(None, None) from error
         if request.over:
@@ -249,29 +269,26 @@ class Pool:
         keys = tuple(entry.key for entry in task.entries)
         options, seconds = self._options, request.deadline - self._clock.now()
         try:
-            await worker.send(
-                Evaluate(request.review, keys, request.snapshot.exceptions_key, options.policy_seconds, seconds)
-            )
-        except FrameError:
-            self._fail_all(task, EvalKind.BUDGET_EXCEEDED, UNREADABLE)
+            message = Evaluate(request.review, keys, request.snapshot.exceptions_key, options.policy_seconds, seconds)
+            await worker.send(plain_request(message))
+        except FrameError as error:
+            self._fail_all(task, EvalKind.BUDGET_EXCEEDED, f"{UNSENDABLE}: {error.message}")
             return
         except WorkerDiedError as error:
             raise _Ended(None, error.ended) from error
-        answer = await self._receive(worker, None, options.policy_seconds, request.deadline)
-        if answer is None or answer.value != READ:
-            raise AssertionError("a worker answered something else")
+        await self._receive(worker, partial(read_text, READ), None, options.policy_seconds, request.deadline)
         limit = options.policy_seconds if queue == "penalized" else options.slow_seconds
         while task.entries:
             began = self._clock.now()
-            answer = await self._receive(worker, task.entries[0], limit, request.deadline)
-            if answer is None or not isinstance(answer.value, Evaluated):
-                raise AssertionError("a worker answered something else")
-            self._settle(queue, request, task.entries.popleft(), answer.value, self._clock.now() - began)
-        await self._receive(worker, None, options.policy_seconds, request.deadline)
+            entry = task.entries[0]
+            read = partial(read_evaluated, entry.policy.name)
+            answer = await self._receive(worker, read, entry, limit, request.deadline)
+            self._settle(queue, request, task.entries.popleft(), answer, self._clock.now() - began)
+        await self._receive(worker, no_answer, None, options.policy_seconds, request.deadline)
 
     async def _receive(
-        self, worker: WorkerProcess, entry: Entry | None, limit: float, deadline: float
-    ) -> Answer | None:
+        self, worker: WorkerProcess, read: Callable[[Any], T], entry: Entry | None, limit: float, deadline: float
+    ) -> T:
         """The next answer; the worker is killed when it has used ``limit`` CPU seconds, or at the deadline.
 
         A policy that began just before the deadline may continue for a moment: killing a worker delays all reviews
@@ -279,12 +296,13 @@ class Pool:
         """
         now = self._clock.now()
         cpu, end, spent = worker.cpu_seconds(), max(deadline, now + self._options.slow_seconds), 0.0
-        receiving = asyncio.ensure_future(worker.receive())
+        receiving = asyncio.ensure_future(worker.receive(read))
         try:
             while not receiving.done():
                 rest = _GRACE_SECONDS + min(limit - spent, end - self._clock.now())
                 if rest <= 0:
-                    worker.kill()
+                    idle = entry is None and spent < _MINIMUM_SECONDS
+                    worker.kill(f"the worker did not answer within {self._clock.now() - now:.3g} s" if idle else "")
                     rest = _POLL_SECONDS
                 await asyncio.wait({receiving}, timeout=max(_POLL_SECONDS, rest))
                 spent = worker.cpu_seconds() - cpu if worker.alive else spent
@@ -321,6 +339,12 @@ class Pool:
     def _blame(self, queue: Queue, task: Task, ended: _Ended) -> None:
         """Settle the policy that a worker ended with."""
         request, entry, exited = task.request, ended.entry, ended.exit
+        if exited is not None and exited.fault:
+            # Whatever it was to evaluate: another worker may do better.
+            task.unread += 1
+            if task.unread == _ATTEMPTS or self._clock.now() >= request.deadline:
+                self._abandon(queue, task, exited.fault)
+            return
         if entry is None:
             self._unread(task, exited)
             return
@@ -348,6 +372,12 @@ class Pool:
             return
         kind = EvalKind.DEADLINE_EXCEEDED if exited.killed else EvalKind.BUDGET_EXCEEDED
         self._fail_all(task, kind, UNREADABLE)
+
+    def _abandon(self, queue: Queue, task: Task, why: str) -> None:
+        """Settle what no worker evaluates, because they do not work."""
+        for _ in task.entries:
+            self._observer.unanswered(queue, "broken")
+        self._fail_all(task, EvalKind.OTHER, f"{BROKEN}: {why}")
 
     def _fail_all(self, task: Task, kind: EvalKind, message: str) -> None:
         for entry in task.entries:

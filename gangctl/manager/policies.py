@@ -50,6 +50,10 @@ class _LazyEvaluator:
         self._evaluator: PolicyEvaluator | None = None
         self._closed = False
 
+    @property
+    def problem(self) -> str:
+        return "" if self._evaluator is None else self._evaluator.problem
+
     async def load(self, document: Object) -> LoadedPolicy:
         return await (await self._made()).load(document)
 
@@ -148,7 +152,7 @@ class PolicyPart:
         clients, metrics = dependencies.clients, dependencies.metrics
         self._gangs = gangs
         self.fit = fit
-        self._metrics = PolicyMetrics(dependencies.registry)
+        self._metrics = PolicyMetrics(dependencies.registry, on_trouble=self._write_all)
         self._on_swap: list[Callable[[], None]] = []
         self._lazy = _LazyEvaluator(EvaluatorOptions(), self._metrics)
         self._sources = PolicySources(clients.reader, self._wake, observer=metrics.informer_observer)
@@ -225,6 +229,11 @@ class PolicyPart:
         """Also call this when another set of policies is in force."""
         self._on_swap.append(call)
 
+    @property
+    def problem(self) -> str:
+        """Why policies are not evaluated, and since when; empty where they are."""
+        return self._lazy.problem
+
     def unready(self) -> str | None:
         """What is not synced yet, so that requests cannot be evaluated."""
         if self._keeper.synced.is_set():
@@ -255,11 +264,14 @@ class PolicyPart:
         if not self._gangs.share.first:
             return
         await self.synced()
-        for key in self._sources.keys():  # noqa: SIM118 - it is not a mapping
-            self._controller.enqueue(key)
+        self._write_all()
         async with asyncio.TaskGroup() as group:
             group.create_task(self._controller.run(), name="policy-status")
             group.create_task(self._scan.run(), name="policy-scan")
+
+    def _write_all(self) -> None:
+        for key in self._sources.keys():  # noqa: SIM118 - it is not a mapping
+            self._controller.enqueue(key)
 
     def _wake(self) -> None:
         self._keeper.wake()

@@ -6,7 +6,7 @@ those of deleted policies are dropped. Names of JobSets and of rules never becom
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 from itertools import product
 from typing import Final
 
@@ -23,14 +23,15 @@ _RESULTS: Final = ("pass", "fail", "error", "exempt")
 _ACTIONS: Final = ("deny", "warn", "audit", "none")
 _WHYS: Final = ("time", "memory", "crash", "start")
 _QUEUES: Final = ("small", "large", "penalized")
-_UNANSWERED: Final = ("full", "late")
+_UNANSWERED: Final = ("full", "late", "broken")
 
 
 class PolicyMetrics(EvaluatorObserver):
     """The collectors, in one registry, and the observer of the policy evaluator."""
 
-    def __init__(self, registry: CollectorRegistry) -> None:
-        """Register every family at once."""
+    def __init__(self, registry: CollectorRegistry, *, on_trouble: Callable[[], None] = lambda: None) -> None:
+        """Register every family at once; ``on_trouble`` is called when workers stop working, or work again."""
+        self._on_trouble = on_trouble
         self._evaluations = Counter(
             "gangctl_policy_evaluations",
             "Requests that a policy applied to, by its worst result (pass, exempt, error, fail) and by what followed "
@@ -54,7 +55,8 @@ class PolicyMetrics(EvaluatorObserver):
         )
         self._unanswered = Counter(
             "gangctl_policy_unanswered",
-            "Evaluations that did not happen because too many waited (full) or their time was over (late).",
+            "Evaluations that did not happen because too many waited (full), their time was over (late) or no worker "
+            "works (broken).",
             ["queue", "why"],
             registry=registry,
         )
@@ -65,7 +67,16 @@ class PolicyMetrics(EvaluatorObserver):
             registry=registry,
         )
         self._worker_deaths = Counter(
-            "gangctl_policy_worker_deaths", "Workers that ended by themselves, by why.", ["why"], registry=registry
+            "gangctl_policy_worker_deaths",
+            "Workers that ended by themselves (time, memory, crash), did not start (start), or did not work (broken).",
+            ["why"],
+            registry=registry,
+        )
+        self._broken = Gauge(
+            "gangctl_policy_workers_broken",
+            "1 while no worker works, so that this replica evaluates no policies, is not ready, and its readyz has the "
+            "reason.",
+            registry=registry,
         )
         self._policies = Gauge("gangctl_policies", "Policies by state: loaded, broken.", ["state"], registry=registry)
         self._exceptions = Gauge("gangctl_policy_exceptions", "Exceptions that can be used.", registry=registry)
@@ -112,6 +123,11 @@ class PolicyMetrics(EvaluatorObserver):
     def died(self, why: str) -> None:
         """Record that a worker ended by itself."""
         self._worker_deaths.labels(why).inc()
+
+    def troubled(self, problem: str) -> None:
+        """Record that no worker works, or that they work again."""
+        self._broken.set(bool(problem))
+        self._on_trouble()
 
     def _label(self, policy: str) -> str:
         return policy if policy in self._names else OTHERS

@@ -150,13 +150,17 @@ class WebhookPart:
         return self._registrar.problem() or await self_check(self._server.address, self._serving)
 
     def policies_unready(self) -> str | None:
-        """Why policies are not registered at the start; None once they were.
+        """Why policies are not registered at the start; None once they were. Or why they are not evaluated.
 
         Later problems of their registration are logged only: a replica that turned unready for them would take the
         gangs' webhooks down with it. A replica without write access is ready after its first check, and leaves the rest
         to the leader.
         """
-        if self._policies is None or self._policies_registered:
+        if self._policies is None:
+            return None
+        if self._policies.problem:
+            return self._policies.problem
+        if self._policies_registered:
             return None
         if (missing := self._policies.unready()) is not None:
             return missing

@@ -22,12 +22,12 @@ from gangctl.errors import ErrorKind, FieldError
 from gangctl.gang.config import GangMode
 from gangctl.gang.requests import pod_requests
 from gangctl.kueue.names import PRIORITY_CLASS
-from gangctl.policy.evaluate import MATCH_CONDITIONS, PARAMS, WHOLE_POLICY
+from gangctl.policy.evaluate import MATCH_CONDITIONS, PARAMS
 from gangctl.policy.loaded import LoadedPolicy
 from gangctl.policy.match import labels_of, matches, selects_namespace, selects_object
 from gangctl.policy.model import Accelerator, Defaults, QueueChoice, QueueMatch
 from gangctl.policy.review import Review
-from gangctl.policy.verdict import Finding, Outcome, Result
+from gangctl.policy.verdict import WHOLE_POLICY, Finding, Outcome, Result
 
 PLACE: Final = "spec.defaults.queues"
 

@@ -21,13 +21,12 @@ from gangctl.policy.match import matches
 from gangctl.policy.model import MESSAGE_BYTES
 from gangctl.policy.params import NOT_FOUND, name_of, takes_params
 from gangctl.policy.review import Review
-from gangctl.policy.verdict import Finding, Outcome, Result
+from gangctl.policy.verdict import WHOLE_POLICY, Finding, Outcome, Result
 
 BROKEN: Final = "Broken"
 NO_PARAMS: Final = "NoParams"
 """Errors other than those of expressions."""
 
-WHOLE_POLICY: Final = "spec"
 PARAMS: Final = "spec.paramRef"
 MATCH_CONDITIONS: Final = "spec.matchConditions"
 ANNOTATION_BYTES: Final = 10 * 1024

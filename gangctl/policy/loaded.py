@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import pickle
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -231,7 +230,8 @@ class Snapshot(NamedTuple):
 def snapshot_of(policies: PolicySet) -> Snapshot:
     """Compute the keys; done once for each set."""
     entries = tuple(Entry(_policy_key(policy), policy) for policy in policies.policies)
-    digest = hashlib.sha256(pickle.dumps([_text(each.source) for each in policies.exceptions]))
+    # JSON has no line breaks, so that they separate.
+    digest = hashlib.sha256(b"\n".join(_text(each.source) for each in policies.exceptions))
     return Snapshot(policies, entries, f"exceptions:{digest.hexdigest()}")
 
 

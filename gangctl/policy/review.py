@@ -14,7 +14,7 @@ Operation = Literal["CREATE", "UPDATE", "DELETE", "CONNECT"]
 
 @dataclass(frozen=True, slots=True)
 class Review:
-    """The input of an evaluation: picklable, and complete, so that any process can evaluate it.
+    """The input of an evaluation, complete, so that any process can evaluate it: of JSON but for ``now``.
 
     ``request`` is the CEL variable of that name: the AdmissionRequest without its objects. ``namespace`` is the
     Namespace object of a namespaced request, None where it is unknown. ``gang`` is the plan of the JobSet as ``gangctl

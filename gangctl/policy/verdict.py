@@ -31,6 +31,10 @@ CODES: Final = {"Unauthorized": 401, "Forbidden": 403, "Invalid": 422, "RequestE
 """HTTP status by ``reason``, as natively."""
 
 
+WHOLE_POLICY: Final = "spec"
+"""The rule in a finding about a policy of which nothing was evaluated."""
+
+
 @dataclass(frozen=True, slots=True)
 class Finding:
     """One rule's result. ``rule`` is its name, or its index where it has none.
@@ -55,7 +59,7 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """The outcome of one policy: picklable.
+    """The outcome of one policy.
 
     ``matched`` is whether it applied at all; ``skipped`` is the reason if not, in a few words. ``violations`` are the
     findings with consequences: fails, and errors where failurePolicy is Fail.
@@ -112,11 +116,22 @@ def merge(outcomes: Iterable[Outcome]) -> Verdict:
         denials += [each for each in outcome.violations if each.always or Action.DENY in outcome.actions]
         if Action.WARN in outcome.actions:
             warnings += [_warning(finding) for finding in outcome.violations if not finding.always]
+        warnings += [_left_out(finding) for finding in _without_consequences(outcome)]
         audited = [finding for finding in outcome.violations if not finding.always]
         if Action.AUDIT in outcome.actions and audited:
             annotations[f"{outcome.policy}/validation_failure"] = _audited(audited)
         annotations.update({f"{outcome.policy}/{key}": value for key, value in outcome.audit_annotations})
     return Verdict(tuple(ordered), tuple(denials), tuple(warnings), annotations)
+
+
+def _without_consequences(outcome: Outcome) -> list[Finding]:
+    """Why nothing of a policy was evaluated, where its failurePolicy is Ignore."""
+    errors = (each for each in outcome.findings if each.rule == WHOLE_POLICY and each.result is Result.ERROR)
+    return [each for each in errors if each not in outcome.violations]
+
+
+def _left_out(finding: Finding) -> str:
+    return f"{_titled(finding.policy)} was left out: {finding.message}"
 
 
 def _warning(finding: Finding) -> str:

@@ -1,9 +1,8 @@
-"""The code of a worker process, and its messages with the process that started it: kind, length, and a pickle.
+"""The code of a worker process, and its messages with the process that started it: kind, length, and JSON.
 
-It imports little, because every worker waits for it; :mod:`gangctl.runtime.workerprocess` starts it. Pickles are safe
-only between trusted processes, because loading one runs what it names. Both ends are this program, run by the same
-user, on an unnamed socketpair: no other process can write to it. Still the worker evaluates hostile expressions, so
-from its messages only the classes that the starter named are loaded.
+It imports little, because every worker waits for it; :mod:`gangctl.runtime.workerprocess` starts it. Messages are plain
+values, the same on every Python: a worker evaluates hostile expressions, so what it answers is data, which the starter
+checks, and never names a class or a function.
 """
 
 from __future__ import annotations
@@ -11,11 +10,8 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import importlib
-import io
-import json
 import math
 import os
-import pickle
 import resource
 import signal
 import socket
@@ -26,10 +22,13 @@ from collections.abc import Callable, Iterable
 from enum import Enum
 from typing import Any, Final
 
+import orjson
+
 from gangctl.errors import GangctlError
 
 HEADER: Final = struct.Struct(">cI")
 """Kind, and the payload's bytes."""
+_PLAIN: Final = orjson.OPT_PASSTHROUGH_DATACLASS | orjson.OPT_PASSTHROUGH_DATETIME | orjson.OPT_PASSTHROUGH_SUBCLASS
 
 
 class Kind(Enum):
@@ -39,20 +38,28 @@ class Kind(Enum):
     """From the worker, once: it accepts requests now."""
     REQUEST = b"r"
     ANSWER = b"a"
-    """One of any number."""
+    """One of any number; never null."""
     END = b"e"
     """After the last answer to a request."""
 
 
 class FrameError(GangctlError):
-    """The data is not a message, too large, or names a forbidden class."""
+    """The data is not a message, too large, or not plain values."""
 
     code = "BadFrame"
 
 
 def pack(kind: Kind, value: Any, limit: int) -> bytes:
-    """Write one frame; :class:`FrameError` when its payload would be larger than ``limit`` bytes."""
-    payload = pickle.dumps(value, pickle.HIGHEST_PROTOCOL)
+    """Write one frame of JSON values.
+
+    :class:`FrameError` when its payload would be larger than ``limit`` bytes, when it is nested more than 254 levels
+    deep, or when JSON has no such value: an integer of more than 64 bits, half of a surrogate pair, a key that is not
+    text.
+    """
+    try:
+        payload = orjson.dumps(value, option=_PLAIN)
+    except TypeError as error:
+        raise FrameError(f"a message cannot be written as JSON: {error}") from error
     if len(payload) > limit:
         raise FrameError(f"a message of {len(payload)} bytes is larger than {limit}")
     return HEADER.pack(kind.value, len(payload)) + payload
@@ -70,31 +77,12 @@ def unpack_header(header: bytes, limit: int) -> tuple[Kind, int]:
     return kind, size
 
 
-class Reader:
-    """Loads payloads that hold only literals of builtins and instances of the named classes."""
-
-    def __init__(self, classes: Iterable[type]) -> None:
-        """``classes`` are loaded as they are now, even if their names are rebound later."""
-        self._classes = {(each.__module__, each.__qualname__): each for each in classes}
-
-    def load(self, payload: bytes) -> Any:
-        """The value; :class:`FrameError` when the payload is not a permitted one."""
-        try:
-            return _Unpickler(payload, self._classes).load()
-        except (pickle.UnpicklingError, EOFError, ValueError, TypeError, AttributeError, IndexError, KeyError) as error:
-            raise FrameError(f"a message cannot be read: {type(error).__name__}") from error
-
-
-class _Unpickler(pickle.Unpickler):
-    def __init__(self, payload: bytes, classes: dict[tuple[str, str], type]) -> None:
-        super().__init__(io.BytesIO(payload))
-        self._classes = classes
-
-    def find_class(self, module_name: str, global_name: str, /) -> Any:
-        try:
-            return self._classes[module_name, global_name]
-        except KeyError:
-            raise FrameError(f"a message names the class {module_name}.{global_name}") from None
+def unpack(payload: bytes | bytearray) -> Any:
+    """Read a payload; :class:`FrameError` when it is not JSON."""
+    try:
+        return orjson.loads(payload)
+    except orjson.JSONDecodeError as error:
+        raise FrameError(f"a message is not JSON: {error.msg}") from error
 
 
 EXIT_MEMORY: Final = 12
@@ -109,7 +97,7 @@ _PR_SET_PDEATHSIG: Final = 1
 
 def main() -> None:
     """Answer requests until the starter closes the channel."""
-    launch = json.loads(sys.argv[1])
+    launch = orjson.loads(sys.argv[1])
     _die_with(launch["parent"])
     # A signal to a whole group or container must not stop answers in flight: those end with the starter.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -168,7 +156,7 @@ def _serve(channel: socket.socket, service: Service, limit: int, cpu_seconds: fl
     channel.sendall(pack(Kind.HELLO, None, limit))
     while (request := _receive(channel, limit)) is not None:
         _limit_cpu(cpu_seconds)
-        for answer in service(pickle.loads(request)):  # noqa: S301 -- from the starter of this process
+        for answer in service(unpack(request)):
             channel.sendall(pack(Kind.ANSWER, answer, limit))
         channel.sendall(pack(Kind.END, None, limit))
 

@@ -15,14 +15,16 @@ import socket
 import sys
 import time
 from asyncio.subprocess import DEVNULL, PIPE, Process
+from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, NamedTuple, Self
+from typing import Any, Final, NamedTuple, Self, TypeVar
 
 import structlog
 
 from gangctl.errors import GangctlError, one_line
-from gangctl.runtime.workerchild import EXIT_MEMORY, HEADER, FrameError, Kind, Reader, pack, unpack_header
+from gangctl.runtime.workerchild import EXIT_MEMORY, HEADER, FrameError, Kind, pack, unpack, unpack_header
 
 _log = structlog.get_logger(__name__)
 
@@ -38,15 +40,13 @@ class WorkerSpec:
     """What a worker runs, and its limits.
 
     ``service`` is ``module:name``: called without arguments in the worker it returns what answers requests, see
-    :data:`~gangctl.runtime.workerchild.Service`. ``classes`` are those whose instances answers may hold.
-    ``memory_bytes`` bounds the address space, libraries included; ``cpu_seconds`` the CPU time of one request, as the
-    last resort when the starter does not kill in time; ``start_seconds`` the time until it accepts requests.
-    ``niceness`` above 0 lowers its priority.
+    :data:`~gangctl.runtime.workerchild.Service`. ``memory_bytes`` bounds the address space, libraries included;
+    ``cpu_seconds`` the CPU time of one request, as the last resort when the starter does not kill in time;
+    ``start_seconds`` the time until it accepts requests. ``niceness`` above 0 lowers its priority.
     """
 
     name: str
     service: str
-    classes: frozenset[type] = frozenset()
     memory_bytes: int = 512 << 20
     frame_bytes: int = 64 << 20
     cpu_seconds: float = 60.0
@@ -55,10 +55,14 @@ class WorkerSpec:
 
 
 class Exit(NamedTuple):
-    """How a process ended: its exit code (minus the signal), and whether we killed it."""
+    """How a process ended: its exit code (minus the signal), and whether we killed it.
+
+    ``fault`` is what was wrong with a worker that does not work, whatever it is to evaluate; empty otherwise.
+    """
 
     code: int
     killed: bool
+    fault: str = ""
 
     @property
     def for_memory(self) -> bool:
@@ -74,6 +78,8 @@ class Exit(NamedTuple):
         return not self.killed and self.code == -signal.SIGXCPU
 
     def __str__(self) -> str:
+        if self.fault:
+            return self.fault
         if self.killed:
             return "killed by gangctl"
         if self.for_memory:
@@ -84,7 +90,7 @@ class Exit(NamedTuple):
 
 
 class WorkerDiedError(GangctlError):
-    """The process is gone, or sent invalid data and was killed for that."""
+    """The process is gone, or did not work and was killed for that."""
 
     code = "WorkerDied"
 
@@ -94,14 +100,24 @@ class WorkerDiedError(GangctlError):
         self.ended = ended
 
 
-class Answer(NamedTuple):
-    """One answer to a request."""
+T = TypeVar("T")
 
-    value: Any
+
+def _answer(kind: Kind, payload: bytes) -> Any:
+    value = None if kind is Kind.END else unpack(payload)
+    if kind not in {Kind.END, Kind.ANSWER} or (value is None and kind is Kind.ANSWER):
+        raise FrameError("a frame that is no answer")
+    return value
+
+
+def no_answer(value: Any) -> None:
+    """Read the end of the answers: see :meth:`WorkerProcess.receive`."""
+    if value is not None:
+        raise FrameError("an answer that was not expected")
 
 
 class WorkerProcess:
-    """Made by :meth:`start`; one request at a time: :meth:`send`, then :meth:`receive` until it returns None.
+    """Made by :meth:`start`; one request at a time: :meth:`send`, then :meth:`receive` up to the end of the answers.
 
     A cancelled :meth:`receive` may have read half a message: after that only :meth:`kill` is valid.
     """
@@ -114,8 +130,10 @@ class WorkerProcess:
         self._process = process
         self._reader = reader
         self._writer = writer
-        self._answers = Reader(spec.classes)
         self._killed = False
+        self._fault = ""
+        self._greeted = False
+        self._output: deque[str] = deque(maxlen=_STDERR_LINES)
         self._cpu_seconds = 0.0
         self._stderr = asyncio.create_task(self._log_output(), name=f"{spec.name}-stderr")
         self.exited: asyncio.Task[Exit] = asyncio.create_task(self._end(), name=f"{spec.name}-exit")
@@ -125,13 +143,16 @@ class WorkerProcess:
     async def start(cls, spec: WorkerSpec) -> Self:
         """Spawn one and wait until it accepts requests.
 
-        :class:`WorkerDiedError` when it ends before, TimeoutError when it takes too long. If the wait ends for any
-        reason, so does the process.
+        :class:`WorkerDiedError` when it ends before, or takes too long; OSError when there is no process. If the wait
+        ends for any reason, so does the process.
         """
         worker = await cls._spawn(spec)
         try:
             async with asyncio.timeout(spec.start_seconds):
                 await worker.greeted()
+        except TimeoutError:
+            worker.kill(f"the worker did not accept requests within {spec.start_seconds:g} s")
+            raise WorkerDiedError(spec.name, await asyncio.shield(worker.exited)) from None
         except BaseException:
             worker.kill()
             await asyncio.shield(worker.exited)
@@ -190,7 +211,10 @@ class WorkerProcess:
         """Wait until it reports that it accepts requests: part of :meth:`start`."""
         kind, _ = await self._frame()
         if kind is not Kind.HELLO:
-            raise WorkerDiedError(self.spec.name, await self._gone())
+            raise await self._nonsense("no greeting")
+        self._greeted = True
+        while self._output:
+            self._log_line(self._output.popleft())
 
     async def send(self, request: Any) -> None:
         """Send a request.
@@ -203,18 +227,22 @@ class WorkerProcess:
         except ConnectionError:
             raise WorkerDiedError(self.spec.name, await self._gone()) from None
 
-    async def receive(self) -> Answer | None:
-        """The next answer to what was sent, None after the last; :class:`WorkerDiedError`."""
+    async def receive(self, read: Callable[[Any], T]) -> T:
+        """The next answer to what was sent, as ``read`` makes it of plain values: of None at the end of the answers.
+
+        ``read`` raises :class:`FrameError` for what is no such answer; the process is then killed.
+        :class:`WorkerDiedError` when it is gone.
+        """
         kind, payload = await self._frame()
         try:
-            return None if kind is Kind.END else Answer(self._answers.load(payload))
+            return read(_answer(kind, payload))
         except FrameError as error:
-            raise await self._nonsense(error) from error
+            raise await self._nonsense(error.message) from error
 
-    def kill(self) -> None:
-        """Kill it now, in any state; :attr:`exited` is done when it is gone."""
+    def kill(self, fault: str = "") -> None:
+        """Kill it now, in any state; :attr:`exited` is done when it is gone. ``fault`` is why it does not work."""
         if self.alive and not self._has_ended():
-            self._killed = True
+            self._killed, self._fault = True, fault
             with contextlib.suppress(ProcessLookupError):
                 self._process.kill()
 
@@ -244,11 +272,10 @@ class WorkerProcess:
         except (asyncio.IncompleteReadError, ConnectionError):
             raise WorkerDiedError(self.spec.name, await self._gone()) from None
         except FrameError as error:
-            raise await self._nonsense(error) from error
+            raise await self._nonsense(error.message) from error
 
-    async def _nonsense(self, error: FrameError) -> WorkerDiedError:
-        _log.warning("worker speaks nonsense and is killed", worker=self.spec.name, error=error.message)
-        self.kill()
+    async def _nonsense(self, what: str) -> WorkerDiedError:
+        self.kill(one_line(f"the worker answered nonsense: {what}", _STDERR_CHARACTERS))
         return WorkerDiedError(self.spec.name, await self._gone())
 
     async def _gone(self) -> Exit:
@@ -267,10 +294,16 @@ class WorkerProcess:
         with contextlib.suppress(ConnectionError):
             await self._writer.wait_closed()
         # A process that was killed while it ended for another reason counts as ended for that one.
-        return Exit(code, self._killed and code == -signal.SIGKILL)
+        ended = Exit(code, self._killed and code == -signal.SIGKILL, self._fault)
+        if self._greeted:
+            return ended if ended.killed else ended._replace(fault="")
+        return ended._replace(fault=": ".join([str(ended), *([self._output[-1]] if self._output else [])]))
 
     async def _log_output(self) -> None:
-        """Log the process' output, a few lines of bounded length; read all of it, so that it never blocks."""
+        """Log the process' output, a few lines of bounded length; read all of it, so that it never blocks.
+
+        What it wrote before it accepted requests is logged then, and otherwise the end of the reason why it did not.
+        """
         stderr = self._process.stderr
         if stderr is None:
             raise AssertionError("workers are started with a pipe")
@@ -278,16 +311,22 @@ class WorkerProcess:
         while chunk := await stderr.read(4096):
             *lines, rest = (rest + chunk).split(b"\n")
             rest = rest[: 4 * _STDERR_CHARACTERS]
-            for line in lines[: _STDERR_LINES - logged]:
-                logged += self._log_line(line)
-        if logged < _STDERR_LINES:
-            self._log_line(rest)
+            for line in lines:
+                logged += self._write_down(line, log=logged < _STDERR_LINES)
+        self._write_down(rest, log=logged < _STDERR_LINES)
 
-    def _log_line(self, line: bytes) -> bool:
+    def _write_down(self, line: bytes, *, log: bool) -> bool:
+        """Log a line, or keep it; return whether it is logged."""
         text = one_line(line.decode("utf-8", "replace").strip(), _STDERR_CHARACTERS)
-        if text:
-            _log.warning("worker says", worker=self.spec.name, pid=self.pid, line=text)
-        return bool(text)
+        if text and not self._greeted:
+            self._output.append(text)
+        elif text and log:
+            self._log_line(text)
+            return True
+        return False
+
+    def _log_line(self, line: str) -> None:
+        _log.warning("worker wrote", worker=self.spec.name, pid=self.pid, line=line)
 
 
 def _command(spec: WorkerSpec, channel: int) -> list[str]:

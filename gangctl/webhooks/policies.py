@@ -93,10 +93,8 @@ class PolicyAdmission:
         if unknown:
             return unready(path, unknown)
         # The set in force may have changed; from here on nothing is awaited until the evaluator has taken the review.
-        in_force = self._view.in_force
-        review = review_of(request, self._view, namespace, in_force.policies)
-        verdict = merge(await self._view.evaluate(review))
-        return answer(verdict, skipped(verdict.outcomes, in_force.broken))
+        review = review_of(request, self._view, namespace, self._view.in_force.policies)
+        return answer(merge(await self._view.evaluate(review)))
 
     async def set_defaults(self, request: AdmissionRequest) -> AdmissionResponse:
         """A patch with the defaults; 422 where policies disagree on one."""
@@ -171,19 +169,9 @@ def unready(path: str, why: str = "gangctl has just started and does not know th
     return AdmissionResponse.deny(HTTPStatus.SERVICE_UNAVAILABLE, "ServiceUnavailable", text)
 
 
-def skipped(outcomes: Iterable[Outcome], broken: Iterable[BrokenPolicy]) -> list[str]:
-    """Warnings of policies that cannot be used, and whose failurePolicy is Ignore."""
-    passing = {policy.name: policy.reason for policy in broken if not policy.fail_closed}
-    return [
-        f"GangPolicy '{each.policy}' was left out: {passing[each.policy]}"
-        for each in outcomes
-        if each.matched and each.policy in passing
-    ]
-
-
-def answer(verdict: Verdict, warnings: Iterable[str] = ()) -> AdmissionResponse:
+def answer(verdict: Verdict) -> AdmissionResponse:
     """The verdict as an admission answer: the first denial is the message, ``causes`` has every one."""
-    shown_warnings = [*verdict.warnings, *warnings]
+    shown_warnings = [*verdict.warnings]
     notes = {annotation_key(key): value for key, value in verdict.audit_annotations.items()}
     if verdict.allowed:
         return AdmissionResponse.allow(warnings=shown_warnings, audit_annotations=notes)

@@ -47,6 +47,7 @@ class Bench:
     def __init__(self) -> None:
         self.sets: list[PolicySet] = []
         self.loads: list[str] = []
+        self.problem = ""
 
     async def load(self, document: Object) -> LoadedPolicy:
         self.loads.append(document["metadata"]["name"])

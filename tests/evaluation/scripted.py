@@ -10,7 +10,16 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from gangctl.evaluation.worker import LATE, MEMORY, READ, Evaluate, Evaluated, Load
+from gangctl.evaluation.messages import (
+    LATE,
+    MEMORY,
+    READ,
+    Evaluate,
+    Evaluated,
+    Load,
+    plain_evaluated,
+    read_request,
+)
 from gangctl.policy.loaded import LoadedPolicy, PolicySet, Programs, Snapshot, snapshot_of
 from gangctl.policy.model import GangPolicySpec
 from gangctl.policy.review import Review
@@ -63,7 +72,8 @@ class Service:
         self.over = False
         """Whether a policy took the rest of the review's time."""
 
-    def __call__(self, message: Load | Evaluate) -> Iterator[Any]:
+    def __call__(self, request: Any) -> Iterator[Any]:
+        message = read_request(request)
         return self.load(message) if isinstance(message, Load) else self.evaluate(message)
 
     def load(self, message: Load) -> Iterator[str]:
@@ -75,7 +85,7 @@ class Service:
             self.known.add(key)
             yield key
 
-    def evaluate(self, message: Evaluate) -> Iterator[Evaluated | str]:
+    def evaluate(self, message: Evaluate) -> Iterator[Any]:
         end, self.over = time.monotonic() + message.seconds, False
         if message.review.request["name"] == "unreadable":
             os.kill(os.getpid(), signal.SIGABRT)
@@ -84,7 +94,7 @@ class Service:
             assert key in self.known
             began = time.thread_time()
             outcome = LATE if self.over or time.monotonic() >= end else self.outcome(self.names[key])
-            yield Evaluated(outcome, time.thread_time() - began)
+            yield plain_evaluated(Evaluated(outcome, time.thread_time() - began))
 
     def outcome(self, name: str) -> Outcome | str:
         match name.partition("-")[0]:

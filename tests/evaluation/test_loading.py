@@ -6,14 +6,13 @@ import asyncio
 import threading
 from collections.abc import Callable
 from dataclasses import replace
-from typing import cast
+from typing import Any, cast
 
 import pytest
 
 from gangctl.client.pacing import Clock
 from gangctl.evaluation import evaluator as module
 from gangctl.evaluation.loader import WorkerLoader
-from gangctl.evaluation.worker import Evaluate
 from gangctl.policy.load import load_policy
 from gangctl.policy.loaded import PolicySet, snapshot_of
 from gangctl.policy.verdict import Result
@@ -43,11 +42,11 @@ async def test_policies_are_loaded_beside_the_event_loop(monkeypatch: pytest.Mon
 
 async def test_workers_load_many_policies_before_they_are_in_force(monkeypatch: pytest.MonkeyPatch) -> None:
     rules = [f"object.spec.replicatedJobs.all(j, j.replicas != {n} || size(j.name) > {n})" for n in range(-40, 0)]
-    sent: dict[WorkerProcess, list[type]] = {}
+    sent: dict[WorkerProcess, list[str]] = {}
     send = WorkerProcess.send
 
-    async def noted(worker: WorkerProcess, request: object) -> None:
-        sent.setdefault(worker, []).append(type(request))
+    async def noted(worker: WorkerProcess, request: list[Any]) -> None:
+        sent.setdefault(worker, []).append(request[0])
         await send(worker, request)
 
     # However long it takes.
@@ -61,7 +60,7 @@ async def test_workers_load_many_policies_before_they_are_in_force(monkeypatch: 
         await evaluator.install(many)
         outcomes = await evaluator.evaluate(jobset_review())
     # A spare may still be loading.
-    assert [each for each in sent.values() if Evaluate in each] == [[Evaluate]], "nothing is left to load"
+    assert [each for each in sent.values() if "evaluate" in each] == [["evaluate"]], "nothing is left to load"
     assert {each.findings[0].result for each in outcomes} == {Result.PASS}
 
 
@@ -96,8 +95,9 @@ class Queueing:
     async def send(self, _: object) -> None:
         pass
 
-    async def receive(self) -> None:
+    async def receive(self, read: Callable[[Any], None]) -> None:
         await self._runs.wait()
+        read(None)
 
 
 async def loaded_by(worker: Queueing) -> None:

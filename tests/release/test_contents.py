@@ -13,6 +13,7 @@ import pytest
 
 from gangctl import __version__
 from release.build import build, sha256
+from release.source import unpack
 from tests.release.conftest import TIME, Built
 
 pytestmark = pytest.mark.xdist_group("release")
@@ -91,6 +92,6 @@ def test_the_commit_time_changes_the_bytes(built: Built, tmp_path: Path) -> None
 
 def test_the_wheel_of_the_source_distribution_is_the_wheel_of_the_tree(built: Built, tmp_path: Path) -> None:
     with tarfile.open(built.sdist) as archive:
-        archive.extractall(tmp_path, filter="data")
+        unpack(archive, tmp_path)
     (wheel,) = build(tmp_path / PREFIX, tmp_path / "dist", TIME, ["wheel"])
     assert sha256(wheel) == sha256(built.wheel)

@@ -15,6 +15,7 @@ import yaml
 from gangctl import __version__
 from release.build import sha256
 from release.krew import krew_archive, krew_manifest
+from release.source import unpack
 from tests.release.conftest import TIME, Built
 
 pytestmark = pytest.mark.xdist_group("release")
@@ -53,7 +54,7 @@ def called(program: Path, path: str, *arguments: str) -> subprocess.CompletedPro
 def test_the_first_call_installs_it_and_the_next_ones_do_not(archive: Path, tmp_path: Path) -> None:
     store = tmp_path / "store"
     with tarfile.open(archive) as packed:
-        packed.extractall(store, filter="data")
+        unpack(packed, store)
     # What is locked is installed from the index, which this test leaves out.
     (store / "runtime.txt").write_text("")
     program, programs = tmp_path / "kubectl-gang", tmp_path / "bin"
@@ -69,7 +70,7 @@ def test_the_first_call_installs_it_and_the_next_ones_do_not(archive: Path, tmp_
 
 def test_without_python_an_error_names_what_to_install(archive: Path, tmp_path: Path) -> None:
     with tarfile.open(archive) as packed:
-        packed.extractall(tmp_path, filter="data")
+        unpack(packed, tmp_path)
     programs = tmp_path / "bin"
     programs.mkdir()
     for name in ("sh", "dirname", "readlink"):

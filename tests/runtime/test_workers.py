@@ -7,21 +7,31 @@ import signal
 import subprocess
 import sys
 import textwrap
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 import structlog
 
-from gangctl.runtime.workerchild import FrameError, Reader
-from gangctl.runtime.workerprocess import Answer, Exit, WorkerDiedError, WorkerProcess, WorkerSpec
-from gangctl.runtime.workers import Workers, WorkersClosedError, WorkersObserver
+from gangctl.client.pacing import Clock, Timer
+from gangctl.runtime.workerchild import FrameError
+from gangctl.runtime.workerprocess import Exit, WorkerDiedError, WorkerProcess, WorkerSpec
+from gangctl.runtime.workers import Workers, WorkersBrokenError, WorkersClosedError, WorkersObserver
 from tests.controlplane.wait import wait_for
-from tests.runtime.workerservices import Stranger
+from tests.rows import each
 
 SPEC = WorkerSpec("test", "tests.runtime.workerservices:Answers", memory_bytes=256 << 20)
+
+
+def nested(levels: int) -> Any:
+    """A list in a list."""
+    value: list[Any] = []
+    for _ in range(levels):
+        value = [value]
+    return value
 
 
 def gone(pid: int) -> bool:
@@ -50,9 +60,14 @@ async def worker() -> AsyncIterator[WorkerProcess]:
 async def ask(process: WorkerProcess, *request: Any) -> list[Any]:
     await process.send(request)
     answers = []
-    while (answer := await process.receive()) is not None:
-        answers.append(answer.value)
+    while (answer := await next_of(process)) is not None:
+        answers.append(answer)
     return answers
+
+
+async def next_of(process: WorkerProcess) -> Any:
+    """The next answer, whatever it is."""
+    return await process.receive(lambda value: value)
 
 
 async def test_a_request_can_have_any_number_of_answers(worker: WorkerProcess) -> None:
@@ -64,19 +79,19 @@ async def test_a_request_can_have_any_number_of_answers(worker: WorkerProcess) -
 
 async def test_a_hanging_worker_is_killed(worker: WorkerProcess) -> None:
     await worker.send(["hang"])
-    assert await worker.receive() == Answer("hanging")
+    assert await next_of(worker) == "hanging"
     worker.kill()
     assert (await worker.exited).killed
     assert not worker.alive
     with pytest.raises(WorkerDiedError, match="killed by gangctl"):
-        await worker.receive()
+        await next_of(worker)
 
 
 async def test_a_worker_ends_at_its_memory_limit(worker: WorkerProcess) -> None:
     await worker.send(["memory", 1 << 30])
-    assert await worker.receive() == Answer("filling")
+    assert await next_of(worker) == "filling"
     with pytest.raises(WorkerDiedError, match="out of memory") as caught:
-        await worker.receive()
+        await next_of(worker)
     assert caught.value.ended.for_memory
     assert not worker.alive
 
@@ -94,9 +109,9 @@ async def test_the_cause_of_a_worker_s_end_is_reported(
     worker: WorkerProcess, code: int, memory: bool, words: str
 ) -> None:
     await worker.send(["exit", code])
-    assert await worker.receive() == Answer("leaving")
+    assert await next_of(worker) == "leaving"
     with pytest.raises(WorkerDiedError, match=words) as caught:
-        await worker.receive()
+        await next_of(worker)
     assert caught.value.ended.for_memory is memory
     assert not caught.value.ended.for_time
 
@@ -112,7 +127,7 @@ async def test_a_worker_that_had_ended_before_the_kill_is_not_reported_as_killed
     worker: WorkerProcess, code: int
 ) -> None:
     await worker.send(["exit", code])
-    assert await worker.receive() == Answer("leaving")
+    assert await next_of(worker) == "leaving"
     hold_up_until_ended(worker.pid)
     worker.kill()
     assert await worker.exited == Exit(code, killed=False)
@@ -121,19 +136,19 @@ async def test_a_worker_that_had_ended_before_the_kill_is_not_reported_as_killed
 async def test_a_worker_ends_at_its_cpu_limit() -> None:
     process = await WorkerProcess.start(replace(SPEC, cpu_seconds=0))
     await process.send(["hang"])
-    assert await process.receive() == Answer("hanging")
+    assert await next_of(process) == "hanging"
     with pytest.raises(WorkerDiedError, match="SIGXCPU") as caught:
-        await process.receive()
+        await next_of(process)
     assert caught.value.ended.for_time
 
 
 async def test_an_error_is_logged_without_its_message(worker: WorkerProcess) -> None:
     with structlog.testing.capture_logs() as logs:
         await worker.send(["raise", "a secret"])
-        assert await worker.receive() == Answer("failing")
+        assert await next_of(worker) == "failing"
         with pytest.raises(WorkerDiedError, match="exited with 1"):
-            await worker.receive()
-    [line] = [each["line"] for each in logs if each["event"] == "worker says"]
+            await next_of(worker)
+    [line] = [each["line"] for each in logs if each["event"] == "worker wrote"]
     assert line.startswith("RuntimeError in fail (")
     assert "secret" not in str(logs)
 
@@ -142,39 +157,45 @@ async def test_output_of_a_worker_is_truncated_in_the_log(worker: WorkerProcess)
     with structlog.testing.capture_logs() as logs:
         assert await ask(worker, "say", "\x1b[2J" + "x" * 100_000 + "\n" + "more\n" * 1000) == ["said"]
         await worker.close()
-    lines = [each["line"] for each in logs if each["event"] == "worker says"]
+    lines = [each["line"] for each in logs if each["event"] == "worker wrote"]
     assert len(lines) == 10
     assert all(len(line) <= 256 and line.isprintable() for line in lines)
 
 
-async def test_an_answer_with_an_unlisted_class_ends_the_worker(worker: WorkerProcess) -> None:
-    await worker.send(["stranger"])
-    with pytest.raises(WorkerDiedError):
-        await worker.receive()
+async def test_a_worker_that_answers_null_is_killed(worker: WorkerProcess) -> None:
+    await worker.send(["null"])
+    with pytest.raises(WorkerDiedError, match="nonsense: a frame that is no answer"):
+        await next_of(worker)
     assert (await worker.exited).killed
 
 
 async def test_a_worker_that_sends_garbage_is_killed(worker: WorkerProcess) -> None:
     await worker.send(["garbage"])
-    with pytest.raises(WorkerDiedError):
-        await worker.receive()
+    with pytest.raises(WorkerDiedError, match="nonsense: what came is not a message"):
+        await next_of(worker)
     assert (await worker.exited).killed
 
 
-def test_a_reader_loads_only_builtins_and_listed_classes() -> None:
-    import pickle  # noqa: PLC0415 - only to make what must be refused
+async def test_an_answer_that_cannot_be_read_ends_the_worker(worker: WorkerProcess) -> None:
+    def read(value: Any) -> None:
+        raise FrameError(f"no {value}")
 
-    reader = Reader([Stranger])
-    assert reader.load(pickle.dumps([1, {"a": (2.5, None)}, frozenset({"x"})])) == [1, {"a": (2.5, None)}, {"x"}]
-    assert isinstance(reader.load(pickle.dumps(Stranger())), Stranger)
-    for payload in (pickle.dumps(os.system), pickle.dumps(eval), b"", b"garbage", b"\x80\x05."):
-        with pytest.raises(FrameError):
-            reader.load(payload)
+    await worker.send(["echo", "x"])
+    with pytest.raises(WorkerDiedError, match="nonsense: no x"):
+        await worker.receive(read)
+    assert (await worker.exited).fault
+
+
+@pytest.mark.parametrize("value", [2**64, "\ud800", {1: 2}, {"x"}, datetime(2026, 1, 1, tzinfo=UTC), nested(300)])
+async def test_what_json_cannot_hold_is_not_sent(worker: WorkerProcess, value: Any) -> None:
+    with pytest.raises(FrameError, match="cannot be written as JSON"):
+        await worker.send(["echo", value])
+    assert await ask(worker, "echo", 1) == [1]
 
 
 async def test_a_request_above_the_frame_limit_is_not_sent(worker: WorkerProcess) -> None:
     with pytest.raises(FrameError, match="larger than"):
-        await worker.send(["echo", bytes(SPEC.frame_bytes)])
+        await worker.send(["echo", "x" * SPEC.frame_bytes])
     assert await ask(worker, "echo", 1) == [1]
 
 
@@ -205,7 +226,7 @@ async def test_interrupting_the_group_does_not_lose_answers(worker: WorkerProces
 async def test_a_start_that_fails_or_times_out_leaves_no_process() -> None:
     with pytest.raises(WorkerDiedError, match="exited with 7"):
         await WorkerProcess.start(replace(SPEC, service="tests.runtime.workerservices:dies_at_once"))
-    with pytest.raises(TimeoutError):
+    with pytest.raises(WorkerDiedError, match="did not accept requests within"):
         await WorkerProcess.start(replace(SPEC, service="tests.runtime.workerservices:never_starts", start_seconds=0.5))
     assert not children()
 
@@ -264,7 +285,7 @@ ORPHANS = """
         spec = WorkerSpec("test", "tests.runtime.workerservices:Answers")
         idle, busy = await WorkerProcess.start(spec), await WorkerProcess.start(spec)
         await busy.send(["hang"])
-        await busy.receive()
+        await busy.receive(str)
         print(idle.pid, busy.pid, flush=True)
         await asyncio.sleep(60)
 
@@ -289,9 +310,13 @@ async def test_workers_end_with_a_killed_parent() -> None:
 class Seen(WorkersObserver):
     def __init__(self) -> None:
         self.deaths: list[str] = []
+        self.problems: list[str] = []
 
     def died(self, why: str) -> None:
         self.deaths.append(why)
+
+    def troubled(self, problem: str) -> None:
+        self.problems.append(problem)
 
 
 async def until_idle(workers: Workers, count: int) -> None:
@@ -413,19 +438,99 @@ async def test_a_worker_that_dies_is_replaced_and_reported() -> None:
         assert seen.deaths == ["crash"]
 
 
-async def test_failed_starts_are_retried_with_a_delay() -> None:
+async def test_failed_starts_are_retried_with_a_delay_and_logged_once() -> None:
     seen = Seen()
-    spec = replace(SPEC, service="tests.runtime.workerservices:dies_at_once")
-    async with Workers(spec, observer=seen) as workers:
-        with pytest.raises(TimeoutError):
-            await asyncio.wait_for(workers.take(), 1)
+    spec = replace(SPEC, service="tests.runtime.workerservices:writes_and_dies")
+    with structlog.testing.capture_logs() as logs:
+        async with Workers(spec, observer=seen):
 
-        async def thrice() -> bool:
-            return len(seen.deaths) >= 3
+            async def often() -> bool:
+                return len(seen.deaths) >= 5
 
-        await wait_for(thrice, what="three starts")
+            await wait_for(often, what="five starts")
     assert set(seen.deaths) == {"start"}
+    assert [each["event"] for each in logs] == ["workers do not work"]
+    assert len(seen.problems) == 1
+    assert "does not start: exited with 1: LookupError in writes_and_dies" in seen.problems[0]
+    assert "secret" not in str(logs)
     assert not children()
+
+
+@each(
+    ("service", "starts", "why"),
+    [
+        ("dies_at_once", 3, "the worker does not start: exited with 7"),
+        ("never_starts", 1, "the worker does not start: the worker did not accept requests within 0.2 s"),
+        (
+            "greets_with_nonsense",
+            1,
+            "the worker does not start: the worker answered nonsense: what came is not a message",
+        ),
+    ],
+)
+async def test_callers_get_an_error_where_no_worker_starts(service: str, starts: int, why: str) -> None:
+    seen = Seen()
+    seconds = 0.2 if service == "never_starts" else 300.0
+    spec = replace(SPEC, service=f"tests.runtime.workerservices:{service}", start_seconds=seconds)
+    async with Workers(spec, observer=seen) as workers:
+        with pytest.raises(WorkersBrokenError, match=why):
+            await workers.take()
+        assert seen.deaths == ["start"] * starts
+        assert workers.problem == seen.problems[0]
+        with pytest.raises(WorkersBrokenError):
+            await workers.take()
+        with pytest.raises(WorkersBrokenError):
+            await workers.until_prepared(1)
+        workers._spec = SPEC
+        await until_idle(workers, 1)
+        assert not workers.problem
+        assert seen.problems == [seen.problems[0], ""]
+        workers.give_back(await workers.take())
+
+
+async def test_callers_get_an_error_where_no_process_can_be_started(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "executable", "/nonexistent/python")
+    async with Workers(SPEC) as workers:
+        with pytest.raises(WorkersBrokenError, match="No such file or directory: '/nonexistent/python'"):
+            await workers.take()
+
+
+async def test_workers_that_answer_nonsense_are_a_problem_until_one_works() -> None:
+    seen = Seen()
+    async with Workers(SPEC, size=2, observer=seen) as workers:
+        for _ in range(3):
+            assert not workers.problem
+            process = await workers.take()
+            await process.send(["garbage"])
+            with pytest.raises(WorkerDiedError):
+                await next_of(process)
+            await workers.discard(process)
+        assert seen.deaths == ["broken"] * 3
+        assert "the worker answered nonsense" in workers.problem
+        await until_idle(workers, 2)
+        process = await workers.take()
+        assert workers.problem, "that one starts shows nothing"
+        assert await ask(process, "echo", 1) == [1]
+        workers.give_back(process)
+        assert not workers.problem
+        assert seen.problems[1:] == [""]
+
+
+async def test_workers_that_answered_nonsense_are_used_again_after_a_while() -> None:
+    class Hasty(Clock):
+        def call_later(self, seconds: float, callback: Callable[[], None]) -> Timer:
+            return super().call_later(0 if seconds == 30 else seconds, callback)
+
+    seen = Seen()
+    async with Workers(SPEC, observer=seen, clock=Hasty()) as workers:
+        workers._failed("nonsense", "broken", failures=3)
+        assert workers.problem
+
+        async def over() -> bool:
+            return not workers.problem
+
+        await wait_for(over, what="the problem to be forgotten")
+    assert seen.problems[1:] == [""]
 
 
 async def test_a_waiting_take_fails_when_the_pool_closes() -> None:

@@ -10,10 +10,6 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 
-class Stranger:
-    """A class that a starter has not named."""
-
-
 class Answers:
     """Does what a request asks for."""
 
@@ -28,7 +24,7 @@ class Answers:
             "exit": self.leave,
             "say": self.say,
             "see": self.see,
-            "stranger": self.stranger,
+            "null": self.null,
             "garbage": self.garbage,
         }
         yield from deeds[verb](*rest)
@@ -68,8 +64,8 @@ class Answers:
         ignored = [signal.getsignal(each) is signal.SIG_IGN for each in (signal.SIGINT, signal.SIGTERM)]
         yield {"environment": dict(os.environ), "path": list(sys.path), "ignored": ignored, "group": os.getpgid(0)}
 
-    def stranger(self) -> Iterator[Any]:
-        yield Stranger()
+    def null(self) -> Iterator[Any]:
+        yield None
 
     def garbage(self) -> Iterator[Any]:
         for descriptor in range(3, 1024):
@@ -84,6 +80,17 @@ class Answers:
 def dies_at_once() -> Answers:
     """Cannot be started."""
     os._exit(7)
+
+
+def writes_and_dies() -> Answers:
+    """Cannot be started, and writes why."""
+    raise LookupError("a secret")
+
+
+def greets_with_nonsense() -> Answers:
+    """Sends what is no greeting, and waits."""
+    next(Answers().garbage())
+    return Answers()
 
 
 def never_starts() -> Answers:

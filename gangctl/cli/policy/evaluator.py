@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Final
@@ -26,6 +27,7 @@ from gangctl.policy.match import matches
 from gangctl.policy.params import ParamCatalogue
 from gangctl.policy.review import Operation, Review
 from gangctl.policy.verdict import Action, Finding, Outcome, Result
+from gangctl.runtime.workers import WorkersBrokenError
 from gangctl.sandbox.patches import json_patch
 
 _SHOWN: Final = 400
@@ -121,10 +123,12 @@ def now() -> datetime:
     return datetime.now(tz=UTC)
 
 
-def evaluator_of(minor: str) -> PolicyEvaluator:
+@asynccontextmanager
+async def evaluator_of(minor: str) -> AsyncIterator[PolicyEvaluator]:
     """The evaluator of a command, which runs one review at a time: mostly in this process, workers may start slowly.
 
     Native policies have the CEL libraries of this Kubernetes minor; the limits of a policy are those of admission.
+    WorkersBrokenError at the end where workers were needed and do not work: there is no result.
     """
     log_to_stderr()
     options = EvaluatorOptions(
@@ -139,7 +143,10 @@ def evaluator_of(minor: str) -> PolicyEvaluator:
         load_seconds=30.0,
         request_seconds=60.0,
     )
-    return PolicyEvaluator(options)
+    async with PolicyEvaluator(options) as evaluator:
+        yield evaluator
+        if evaluator.problem:
+            raise WorkersBrokenError(evaluator.problem)
 
 
 DEFAULTS: Final = "defaults"
