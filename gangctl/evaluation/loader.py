@@ -24,6 +24,7 @@ _PATIENCE: Final = 12
 _NICENESS: Final = 5
 """The event loop has priority: it answers all requests."""
 SERVICE: Final = "gangctl.evaluation.worker:Service"
+START_SECONDS: Final = 30.0
 
 
 def worker_spec(options: EvaluatorOptions) -> WorkerSpec:
@@ -35,6 +36,7 @@ def worker_spec(options: EvaluatorOptions) -> WorkerSpec:
         # The pool kills it long before, unless this process is gone and the kernel does not kill its children.
         cpu_seconds=max(options.request_seconds, options.load_seconds) * 4,
         niceness=_NICENESS,
+        start_seconds=START_SECONDS,
     )
 
 
