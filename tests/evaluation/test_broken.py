@@ -43,7 +43,7 @@ async def test_a_broken_worker_is_a_reason_that_a_person_sees(
     broken: str, why: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("gangctl.evaluation.loader.SERVICE", f"tests.evaluation.brokenservices:{broken}")
-    options = replace(OPTIONS, request_seconds=1.0) if broken == "Silent" else OPTIONS
+    options = replace(OPTIONS, request_seconds=1.0, slow_seconds=0.1) if broken == "Silent" else OPTIONS
     if broken == "does not start":
         monkeypatch.setattr(sys, "executable", "/nonexistent/python")
     if broken == "says_nothing":

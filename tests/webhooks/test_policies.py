@@ -214,9 +214,10 @@ async def test_a_request_that_waited_is_evaluated_by_the_current_policies() -> N
 
 
 async def test_a_broken_policy_with_failure_policy_ignore_gives_a_warning() -> None:
-    finding = Finding("b", "spec", Result.ERROR, "why")
+    policy = broken("b", failurePolicy="Ignore")
+    finding = Finding("b", "spec", Result.ERROR, policy.reason)
     outcome = Outcome("b", matched=True, actions=frozenset({Action.DENY}), findings=(finding,))
-    view = View(PolicySet(1, broken=(broken("b", failurePolicy="Ignore"),)), (outcome,))
+    view = View(PolicySet(1, broken=(policy,)), (outcome,))
     answer = await PolicyAdmission(view).validate_or_pass(asked())
     assert answer.allowed
     assert answer.warnings == ("GangPolicy 'b' was left out: the policy cannot be used: why",)
