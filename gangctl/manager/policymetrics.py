@@ -74,7 +74,7 @@ class PolicyMetrics(EvaluatorObserver):
         )
         self._broken = Gauge(
             "gangctl_policy_workers_broken",
-            "1 while no worker works, so that this replica evaluates no policies, is not ready, and its readyz has the "
+            "Whether no worker works (1): this replica evaluates no policies, is not ready, and its readyz has the "
             "reason.",
             registry=registry,
         )
