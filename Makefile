@@ -1,11 +1,13 @@
 # Everything a contributor does. `make help` lists it.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-# The locks, CI and the image have 3.11; a newer one will do. venv needs ensurepip, which Debian packages by itself.
+# Those that tests/pythons runs. The image has 3.11. venv needs ensurepip, which Debian packages by itself.
+SUPPORTED := import ensurepip, sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 14))
 PYTHON ?= $(shell for each in python3.11 python3 python3.12 python3.13 python3.14; do \
-	"$$each" -c 'import ensurepip, sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo "$$each" && break; done)
-FOUND = $(or $(PYTHON),$(error no Python 3.11 or newer with venv is in PATH: install one (on Debian python3.11 and \
-	python3.11-venv), or name it: make PYTHON=/path/to/python3.11))
+	"$$each" -c '$(SUPPORTED)' 2>/dev/null && echo "$$each" && break; done)
+FOUND = $(or $(shell "$(PYTHON)" -c '$(SUPPORTED)' 2>/dev/null && echo "$(PYTHON)"),$(error $(if $(PYTHON),$(PYTHON) is \
+	not,nothing in PATH is) Python 3.11 to 3.14 with venv: install one (on Debian 12 python3.11 and python3.11-venv), or \
+	name it: make PYTHON=/path/to/python3.11))
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed

@@ -16,7 +16,7 @@ Shows which gangs a cluster has, why one does not start and what to do, plans ga
 offline, checks Kueue quota, evaluates policies, and installs and diagnoses gangctl.
 """
 CAVEATS: Final = """\
-Needs Python 3.11 or newer. The first call installs the locked packages from the package index
+Needs Python 3.11 to 3.14. The first call installs the locked packages from the package index
 into the directory of the plugin.
 """
 

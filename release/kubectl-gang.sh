@@ -6,13 +6,13 @@ venv=$here/venv
 if [ ! -e "$venv/.complete" ]; then
   python=
   for each in python3.11 python3 python3.12 python3.13 python3.14; do
-    if "$each" -c 'import sys, ensurepip; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then
+    if "$each" -c 'import sys, ensurepip; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 14))' 2>/dev/null; then
       python=$each
       break
     fi
   done
   if [ -z "$python" ]; then
-    echo 'error: kubectl gang needs Python 3.11 or newer with venv and pip: install python3.11 and python3.11-venv' >&2
+    echo 'error: kubectl gang needs Python 3.11 to 3.14 with venv and pip: install python3.11 and python3.11-venv' >&2
     exit 2
   fi
   echo "kubectl gang: installing its packages into $venv, once" >&2

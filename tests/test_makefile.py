@@ -12,7 +12,7 @@ import pytest
 from tests.manifests.files import ROOT
 
 OLD = "#!/bin/sh\nexit 1\n"
-"""A Python that is older than 3.11, as far as make asks."""
+"""A Python that is not supported, as far as make asks."""
 
 
 @pytest.fixture
@@ -65,9 +65,28 @@ def test_without_a_python_there_is_one_error_with_the_remedy(programs: Path) -> 
     done = make(programs, "demo")
     assert done.returncode == 2
     (line,) = done.stderr.splitlines()
-    assert "no Python 3.11 or newer with venv is in PATH: install one" in line
+    assert "nothing in PATH is Python 3.11 to 3.14 with venv: install one" in line
     assert "make PYTHON=/path/to/python3.11" in line
 
 
 def test_a_given_python_is_used(programs: Path) -> None:
-    assert "/opt/python -m venv" in make(programs, "demo", "PYTHON=/opt/python").stdout
+    add(programs, "mine")
+    assert "mine -m venv" in make(programs, "demo", "PYTHON=mine").stdout
+
+
+@pytest.mark.parametrize("target", ["demo", "test"])
+def test_a_given_python_that_is_not_supported_is_refused_before_anything_is_made(target: str, programs: Path) -> None:
+    add(programs, "mine", old=True)
+    done = make(programs, target, "PYTHON=mine")
+    assert done.returncode == 2
+    (line,) = done.stderr.splitlines()
+    assert "mine is not Python 3.11 to 3.14 with venv: install one" in line
+    assert not done.stdout
+
+
+@pytest.mark.parametrize("version", [(3, 10), (3, 15)])
+def test_the_program_refuses_a_python_that_is_not_supported(version: tuple[int, int]) -> None:
+    code = f"import runpy, sys; sys.version_info = {(*version, 0)}; runpy.run_module('gangctl', run_name='__main__')"
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert done.stderr == f"error: gangctl needs Python 3.11 to 3.14, and this is {version[0]}.{version[1]}\n"

@@ -77,5 +77,5 @@ def test_without_python_an_error_names_what_to_install(archive: Path, tmp_path: 
         (programs / name).symlink_to(next(each for each in (f"/usr/bin/{name}", f"/bin/{name}") if Path(each).exists()))
     done = called(tmp_path / "kubectl-gang", str(programs), "--version")
     assert done.returncode == 2
-    assert done.stderr.startswith("error: kubectl gang needs Python 3.11 or newer")
+    assert done.stderr.startswith("error: kubectl gang needs Python 3.11 to 3.14")
     assert not (tmp_path / "venv").exists()
