@@ -193,6 +193,8 @@ def _unreadable(name: str, document: Object, error: Exception) -> PolicyError:
     return PolicyError(name, (problem,), BrokenPolicy(name, document, reason, GangPolicySpec(), closed, actions))
 
 
+EVALUATION_UNAVAILABLE: Final = "EvaluationUnavailable"
+"""Reason of a condition: no process works that could evaluate policies."""
 _READY: Final = "Ready"
 _ACTIVE: Final = "Active"
 _MOST_PROBLEMS: Final = 20
@@ -324,7 +326,7 @@ class PolicyStatusWriter:
 
     def _trouble(self, held: Held) -> tuple[str, str] | None:
         if self._keeper.problem:
-            return "EvaluationUnavailable", one_line(self._keeper.problem, _TEXT)
+            return EVALUATION_UNAVAILABLE, one_line(self._keeper.problem, _TEXT)
         wanted = None if isinstance(held, PolicyError) else wanted_by(held.spec)
         missing = "" if wanted is None else self._parameters.trouble(wanted)
         return ("ParametersUnavailable", missing) if missing else None

@@ -230,7 +230,7 @@ class Pool:
                 self._abandon(queue, task, error.message)
                 return
             try:
-                await self._evaluate(worker, queue, task)
+                worked = await self._evaluate(worker, queue, task)
             except _Ended as ended:
                 # Before the worker is gone: no other may get the same policy meanwhile.
                 self._blame(queue, task, ended)
@@ -239,7 +239,7 @@ class Pool:
                 await self.workers.discard(worker)
                 raise
             else:
-                self.workers.give_back(worker)
+                self.workers.give_back(worker, worked=worked)
         self._fail_all(task, EvalKind.OTHER, CRASHED)
 
     def _sort_out(self, queue: Queue, task: Task) -> None:
@@ -253,8 +253,8 @@ class Pool:
         task.entries = deque(entry for entry in pending if entry.key not in slow)
         self.submit(request, [entry for entry in pending if entry.key in slow])
 
-    async def _evaluate(self, worker: WorkerProcess, queue: Queue, task: Task) -> None:
-        """Have one worker evaluate what is left of a task."""
+    async def _evaluate(self, worker: WorkerProcess, queue: Queue, task: Task) -> bool:
+        """Have one worker evaluate what is left of a task; False where nothing is to be evaluated any more."""
         request = task.request
         try:
             await self.loader.load(worker, request.snapshot, task.entries)
@@ -265,7 +265,7 @@ class Pool:
         except (GangctlError, TimeoutError) as error:
             raise _Ended(None, None) from error
         if request.over:
-            return
+            return False
         keys = tuple(entry.key for entry in task.entries)
         options, seconds = self._options, request.deadline - self._clock.now()
         try:
@@ -273,7 +273,7 @@ class Pool:
             await worker.send(plain_request(message))
         except FrameError as error:
             self._fail_all(task, EvalKind.BUDGET_EXCEEDED, f"{UNSENDABLE}: {error.message}")
-            return
+            return False
         except WorkerDiedError as error:
             raise _Ended(None, error.ended) from error
         await self._receive(worker, partial(read_text, READ), None, options.policy_seconds, request.deadline)
@@ -285,6 +285,7 @@ class Pool:
             answer = await self._receive(worker, read, entry, limit, request.deadline)
             self._settle(queue, request, task.entries.popleft(), answer, self._clock.now() - began)
         await self._receive(worker, no_answer, None, options.policy_seconds, request.deadline)
+        return True
 
     async def _receive(
         self, worker: WorkerProcess, read: Callable[[Any], T], entry: Entry | None, limit: float, deadline: float

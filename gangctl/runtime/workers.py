@@ -174,7 +174,7 @@ class Workers:
             return await waiter
         except asyncio.CancelledError:
             if waiter.done() and not waiter.cancelled() and waiter.exception() is None:
-                self._return(waiter.result())
+                self.give_back(waiter.result(), worked=False)
             raise
         finally:
             if waiting in self._waiters:
@@ -188,12 +188,10 @@ class Workers:
         elif not ended.killed:
             self._died("memory" if ended.for_memory else "time" if ended.for_time else "crash")
 
-    def give_back(self, process: WorkerProcess) -> None:
-        """Return a worker that was taken and has answered everything."""
-        self._recovered()
-        self._return(process)
-
-    def _return(self, process: WorkerProcess) -> None:
+    def give_back(self, process: WorkerProcess, *, worked: bool = True) -> None:
+        """Return a worker that was taken and has answered everything; ``worked`` is whether it was asked anything."""
+        if worked:
+            self._recovered()
         version = self._lent.pop(process, -1)
         if self._keeper is None:
             process.kill()

@@ -510,6 +510,9 @@ async def test_workers_that_answer_nonsense_are_a_problem_until_one_works() -> N
         await until_idle(workers, 2)
         process = await workers.take()
         assert workers.problem, "that one starts shows nothing"
+        workers.give_back(process, worked=False)
+        assert workers.problem, "nor does one that is not asked"
+        process = await workers.take()
         assert await ask(process, "echo", 1) == [1]
         workers.give_back(process)
         assert not workers.problem

@@ -236,6 +236,8 @@ class Facts:
     """Those in the namespaces of gangctl, JobSet and Kueue."""
     leases: Fact[Mapping[str, Lease]] = NOT_READ
     """Those of gangctl's shards that exist, by name; without shards it is one."""
+    policies: Fact[Mapping[str, Object]] = NOT_READ
+    """The condition Ready of each GangPolicy, by name."""
     skipped: Fact[tuple[str, ...]] = NOT_READ
     """Namespaces with the label gangctl.dev/skip."""
     dry_run: Fact[DryRun] = NOT_READ

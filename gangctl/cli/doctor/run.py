@@ -35,6 +35,7 @@ READERS: Final[Mapping[str, Callable[[Gatherer], Awaitable[Any]]]] = {
     "gangctl_namespace": installed.gangctl_namespace,
     "deployments": installed.deployments,
     "leases": installed.leases,
+    "policies": installed.policies,
     "skipped": installed.skipped,
     "kueue_versions": installed.kueue_versions,
     "kueue_configuration": installed.kueue_configuration,

@@ -101,6 +101,7 @@ SUBJECTS: Final = (
         "Does gangctl answer, and stamp a JobSet that asks for a gang?",
         "a JobSet created with dryRun=All",
     ),
+    Subject("policies", Area.GANGCTL, "Are GangPolicies evaluated?", "conditions of GangPolicies"),
     Subject("skipped-namespaces", Area.GANGCTL, "Which namespaces does gangctl leave alone?", "labels of namespaces"),
     Subject(
         "scheduler-gate",

@@ -115,6 +115,7 @@ def healthy(**changed: Any) -> Facts:
             Deployment("kueue-system", "kueue-controller-manager", ("r.io/kueue/kueue:v0.19.2",), 1, 1),
         ),
         "leases": {"gangctl": Lease("gangctl-1", int(NOW) - 3, 15)},
+        "policies": {"fine": {"status": "True"}, "new": {}},
         "skipped": (),
         "dry_run": DryRun(stamped=True, defaulted=True),
         "gangs": Gangs("in the cluster", 2, groups_heard=2, jobs_with_reference=4, jobsets_with_status=2),

@@ -74,6 +74,11 @@ def inactive(message: str = "no controller") -> tuple[AdmissionCheck, ...]:
     return (AdmissionCheck("gang", "gangctl.dev/gang-ready", active=Condition(status=False, message=message)),)
 
 
+def unready(reason: str) -> Object:
+    """A condition of a policy."""
+    return {"type": "Ready", "status": "False", "reason": reason, "message": "it is so"}
+
+
 ALIVE: Final = Lease("a", int(NOW) - 1, 15)
 DEAD: Final = Lease("a", int(NOW) - 99, 15)
 
@@ -257,6 +262,9 @@ CASES: Final = [
     Case("admission", {"dry_run": DryRun()}, FAILED, "without one"),
     Case("admission", {"dry_run": DryRun(), "skipped": ("t",)}, WARNING, "left alone"),
     Case("admission", {"dry_run": DryRun(), "skipped": ("other",)}, FAILED, "without one"),
+    Case("policies", {"policies": {"p": unready("EvaluationUnavailable")}}, FAILED, "no process works"),
+    Case("policies", {"policies": {"p": unready("InvalidExpression")}}, WARNING, "1 GangPolicy cannot"),
+    Case("policies", {"policies": {}}, OK, "0 GangPolicies"),
     Case("skipped-namespaces", {"skipped": ("t",)}, WARNING, "1 namespace "),
     Case("scheduler-gate", {"gangs": troubled(Reason.SCHEDULING_GATE_OFF, groups_heard=9)}, FAILED, "one by one"),
     Case("scheduler-gate", {"gangs": troubled(Reason.SCHEDULER_SILENT)}, FAILED, "says nothing"),

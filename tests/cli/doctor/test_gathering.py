@@ -210,6 +210,18 @@ EARLY: Final = {
 NOT_READY: Final = {
     f"/apis/discovery.k8s.io/v1/namespaces/{SERVICE[0]}/endpointslices": [slices(SERVICE, False)],
 }
+UNEVALUATED: Final = {
+    "/apis/gangctl.dev/v1alpha1/gangpolicies": [
+        {
+            "metadata": {"name": "p"},
+            "status": {
+                "conditions": [
+                    {"type": "Ready", "status": "False", "reason": "EvaluationUnavailable", "message": "no worker"}
+                ]
+            },
+        }
+    ]
+}
 PLAIN: Final = {"/api/v1/namespaces/kueue-system/configmaps/kueue-manager-config": None}
 
 
@@ -224,6 +236,7 @@ PLAIN: Final = {"/api/v1/namespaces/kueue-system/configmaps/kueue-manager-config
         (partial(gated, 600, "other"), "kueue-checks", "ok", ""),
         (partial(gated, 5), "kueue-checks", "ok", ""),
         (NAMESPACE_SKIPPED, "skipped-namespaces", "warning", "away"),
+        (UNEVALUATED, "policies", "failed", "GangPolicy p: no worker"),
         (NO_LEASE, "gangctl-leader", "unknown", ""),
         (EARLY, "webhook-order", "warning", "a-kueue, gangctl-gangs"),
         (NOT_READY, "gangctl-replicas", "failed", "0 ready endpoints"),

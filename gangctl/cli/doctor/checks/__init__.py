@@ -23,6 +23,7 @@ CHECKS: Final[Mapping[str, Check]] = {
     "gangctl-replicas": Check(("configurations", "endpoints", "deployments"), gangctl.replicas),
     "gangctl-leader": Check(("leases", "gangctl_namespace", "deployments"), gangctl.leader),
     "admission": Check(("dry_run", "skipped"), gangctl.admission),
+    "policies": Check(("policies",), gangctl.policies),
     "skipped-namespaces": Check(("skipped",), gangctl.skipped),
     "scheduler-gate": Check(("gangs", "served", "canary"), gangs.scheduler_gate),
     "exclusive-topology": Check(("gangs",), gangs.exclusive_topology),

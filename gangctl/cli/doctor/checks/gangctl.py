@@ -18,6 +18,7 @@ from gangctl.cli.doctor.checks import hooks
 from gangctl.cli.doctor.facts import Deployment, Fact, Facts, Lease, seen, seen_or
 from gangctl.cli.doctor.outcome import Outcome, failed, ok, unknown, warning
 from gangctl.cli.messages import plural
+from gangctl.controllers.policies import EVALUATION_UNAVAILABLE
 from gangctl.runtime.shards import lease_names
 from gangctl.webhooks.configurations import JOBS_NAME, NAME
 from gangctl.webhooks.registration import FINGERPRINT
@@ -319,6 +320,29 @@ def admission(facts: Facts) -> Outcome:
         "--namespace-selector leaves this namespace out",
         command=_SHOW,
     )
+
+
+def policies(facts: Facts) -> Outcome:
+    """Whether the controller can evaluate each policy, as it says in its status."""
+    found = seen(facts.policies)
+    unready = [(name, each) for name, each in sorted(found.items()) if each.get("status") == "False"]
+    evidence = [f"GangPolicy {name}: {each.get('message')}" for name, each in unready]
+    show = "kubectl get gangpolicies -o yaml"
+    if any(each.get("reason") == EVALUATION_UNAVAILABLE for _, each in unready):
+        return failed(
+            "no process works that could evaluate GangPolicies: gangctl is not ready",
+            evidence,
+            remedy="the reason is in the evidence, in readyz and in gangctl's log: runbook GangctlDown",
+            command=show,
+        )
+    if unready:
+        return warning(
+            f"{plural(len(unready), 'GangPolicy', 'GangPolicies')} cannot be evaluated",
+            evidence,
+            remedy="correct what the evidence names: gangctl policy lint",
+            command=show,
+        )
+    return ok(f"{plural(len(found), 'GangPolicy', 'GangPolicies')}, none of which is known to fail")
 
 
 def skipped(facts: Facts) -> Outcome:

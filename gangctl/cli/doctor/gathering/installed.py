@@ -8,7 +8,7 @@ from itertools import zip_longest
 from typing import Any, Final
 
 from gangctl.api.meta import ADMISSION_GATED_BY, SKIP_LABEL
-from gangctl.api.objects import object_at, objects
+from gangctl.api.objects import Object, object_at, objects
 from gangctl.cli.doctor.checks import hooks
 from gangctl.cli.doctor.checks.gangctl import LEASE, is_ours, shards_of
 from gangctl.cli.doctor.facts import Deployment, Gated, Lease, seen_or
@@ -22,6 +22,7 @@ from gangctl.client.resources import (
     VALIDATING_WEBHOOK_CONFIGURATIONS,
     Resource,
 )
+from gangctl.controllers.policy_sources import GANG_POLICIES
 from gangctl.controllers.queues import kinds
 from gangctl.errors import ForbiddenError, NotFoundError
 from gangctl.kueue.configuration import KueueConfiguration, read_configuration
@@ -151,6 +152,20 @@ async def skipped(gatherer: Gatherer) -> tuple[str, ...]:
     """Namespaces in break-glass."""
     page = await gatherer.client.list(NAMESPACES, selection=Selection(f"{SKIP_LABEL}=true"))
     return tuple(sorted(str(item["metadata"].get("name", "")) for item in page.items))
+
+
+async def policies(gatherer: Gatherer) -> dict[str, Object]:
+    """The condition Ready of each GangPolicy by name, empty while it has none; none where their API is not served."""
+    try:
+        page = await gatherer.client.list(GANG_POLICIES)
+    except NotFoundError:
+        return {}
+    return {
+        str(item["metadata"].get("name", "")): next(
+            (each for each in objects(object_at(item, "status").get("conditions")) if each.get("type") == "Ready"), {}
+        )
+        for item in page.items
+    }
 
 
 async def kueue_versions(gatherer: Gatherer) -> tuple[str, ...]:
