@@ -482,3 +482,13 @@ async def test_a_namespace_that_does_not_appear_is_unknown(context: Context, mon
     monkeypatch.setattr("gangctl.controllers.policy_sources.NEW_NAMESPACE_SECONDS", 0.01)
     async with running(context):
         assert await context.sources.namespace("nowhere") is None
+
+
+async def test_the_status_of_each_policy_says_that_no_worker_works(context: Context) -> None:
+    await context.policy("p", validations=[RULE])
+    async with running(context):
+        await context.in_force(lambda current: names(current) == ["p"])
+        await context.condition(GANG_POLICIES, "p", "InForce", "In force with 1 rule.")
+        context.bench.problem = "no policy-worker works since today: it exited"
+        context.statuses.enqueue(("GangPolicy", "p"))
+        await context.condition(GANG_POLICIES, "p", "EvaluationUnavailable", "no policy-worker works since today")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -13,7 +14,7 @@ from gangctl.evaluation.options import EvaluatorOptions
 from gangctl.manager.policies import _LazyEvaluator
 from gangctl.manager.policymetrics import PolicyMetrics
 from gangctl.manager.settings import load_settings
-from gangctl.manager.webhooks import _unready
+from gangctl.manager.webhooks import WebhookPart, _unready
 from gangctl.policy.loaded import PolicySet
 from gangctl.policy.review import Review
 from gangctl.policy.verdict import Action, Finding, Outcome, Result
@@ -128,3 +129,21 @@ def test_the_defaults_of_the_policy_flags() -> None:
     settings = load_settings({}, None)
     assert (settings.policies, settings.webhook_service_port) == ("auto", 443)
     assert load_settings({"policies": "off"}, None).policies == "off"
+
+
+def test_a_replica_whose_policy_workers_do_not_work_is_not_ready() -> None:
+    policies = SimpleNamespace(problem="no policy-worker works")
+    part: Any = SimpleNamespace(_policies=policies, _policies_registered=True)
+    assert WebhookPart.policies_unready(part) == "no policy-worker works"
+    policies.problem = ""
+    assert WebhookPart.policies_unready(part) is None
+
+
+def test_the_metric_and_the_statuses_follow_the_workers(registry: CollectorRegistry) -> None:
+    written: list[None] = []
+    metrics = PolicyMetrics(registry, on_trouble=lambda: written.append(None))
+    metrics.troubled("no policy-worker works")
+    assert registry.get_sample_value("gangctl_policy_workers_broken") == 1
+    metrics.troubled("")
+    assert registry.get_sample_value("gangctl_policy_workers_broken") == 0
+    assert len(written) == 2

@@ -102,7 +102,7 @@ def demo_and_wheel(here: Clone) -> None:
     (wheel,) = (here.home / "dist").glob("*.whl")
     venv = here.home / "venv"
     here.run(here.python, "-m", "venv", venv)
-    pip = [venv / "bin" / "python", "-m", "pip", "--disable-pip-version-check", "install", "--quiet"]
+    pip: list[str | Path] = [venv / "bin" / "python", "-m", "pip", "--disable-pip-version-check", "install", "--quiet"]
     here.run(*pip, "--require-hashes", "-r", "locks/runtime.txt")
     here.run(*pip, "--no-deps", wheel)
     evaluated = here.run(venv / "bin" / "gangctl", "policy", "eval", "--policy", "policies", *EXAMPLE)

@@ -409,3 +409,14 @@ class TestWhoseCel:
         assert answer.code == 2
         assert "since Kubernetes 1.37" in answer.err
         assert evaluate(tmp_path, natives, [SMALL], "--kube", "1.37").code == 1
+
+
+def test_workers_that_do_not_work_are_one_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gangctl.evaluation.evaluator.size_of", lambda *_: "large")
+    monkeypatch.setattr("gangctl.evaluation.loader.SERVICE", "tests.evaluation.brokenservices:dies_at_once")
+    answer = evaluate(tmp_path, [policy("p", rule("true"), failurePolicy="Ignore")], [SMALL])
+    assert answer.code == 70
+    assert answer.out == ""
+    [error] = [line for line in answer.err.splitlines() if line.startswith("error: ")]
+    assert "no policy-worker works since" in error
+    assert "exited with 1: ModuleNotFoundError in dies_at_once" in error
