@@ -484,7 +484,8 @@ async def test_a_namespace_that_does_not_appear_is_unknown(context: Context, mon
         assert await context.sources.namespace("nowhere") is None
 
 
-async def test_the_status_of_each_policy_says_that_no_worker_works(context: Context) -> None:
+async def test_the_status_of_each_policy_has_why_no_worker_works(context: Context) -> None:
+    await context.define()
     await context.policy("p", validations=[RULE])
     async with running(context):
         await context.in_force(lambda current: names(current) == ["p"])
