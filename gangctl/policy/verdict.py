@@ -116,7 +116,7 @@ def merge(outcomes: Iterable[Outcome]) -> Verdict:
         denials += [each for each in outcome.violations if each.always or Action.DENY in outcome.actions]
         if Action.WARN in outcome.actions:
             warnings += [_warning(finding) for finding in outcome.violations if not finding.always]
-        warnings += [_left_out(finding) for finding in _without_consequences(outcome)]
+        warnings += left_out(outcome)
         audited = [finding for finding in outcome.violations if not finding.always]
         if Action.AUDIT in outcome.actions and audited:
             annotations[f"{outcome.policy}/validation_failure"] = _audited(audited)
@@ -124,14 +124,11 @@ def merge(outcomes: Iterable[Outcome]) -> Verdict:
     return Verdict(tuple(ordered), tuple(denials), tuple(warnings), annotations)
 
 
-def _without_consequences(outcome: Outcome) -> list[Finding]:
-    """Why nothing of a policy was evaluated, where its failurePolicy is Ignore."""
+def left_out(outcome: Outcome) -> list[str]:
+    """A warning where nothing of a policy was evaluated, and its failurePolicy is Ignore."""
     errors = (each for each in outcome.findings if each.rule == WHOLE_POLICY and each.result is Result.ERROR)
-    return [each for each in errors if each not in outcome.violations]
-
-
-def _left_out(finding: Finding) -> str:
-    return f"{_titled(finding.policy)} was left out: {finding.message}"
+    without = (each for each in errors if each not in outcome.violations)
+    return [f"{_titled(each.policy)} was left out: {each.message}" for each in without]
 
 
 def _warning(finding: Finding) -> str:

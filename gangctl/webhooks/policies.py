@@ -26,7 +26,7 @@ from gangctl.policy.match import JOBSET_RULES, matches
 from gangctl.policy.params import ParamCatalogue, with_params
 from gangctl.policy.review import Review
 from gangctl.policy.variables import gang_of
-from gangctl.policy.verdict import Finding, Outcome, Verdict, cause, merge, show
+from gangctl.policy.verdict import Finding, Outcome, Verdict, cause, left_out, merge, show
 from gangctl.webhooks.configurations import MUTATE_DEFAULTS, OPERATIONS, VALIDATE_FAIL, VALIDATE_IGNORE, Demand
 from gangctl.webhooks.review import AdmissionRequest, AdmissionResponse, Cause, Handler
 
@@ -118,7 +118,7 @@ class PolicyAdmission:
         if applied.conflicts:
             message = one_line("; ".join(str(each) for each in applied.conflicts), _MESSAGE_CHARACTERS)
             return AdmissionResponse.deny(HTTPStatus.UNPROCESSABLE_ENTITY, "Invalid", message, applied.conflicts)
-        return AdmissionResponse.allow(applied.patch)
+        return AdmissionResponse.allow(applied.patch, [each for outcome in outcomes for each in left_out(outcome)])
 
     def _with_defaults(self) -> list[LoadedPolicy]:
         return [each for each in self._view.in_force.policies if each.spec.defaults is not None]

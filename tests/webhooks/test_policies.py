@@ -329,6 +329,14 @@ async def test_a_condition_with_an_error_follows_the_failure_policy(failure_poli
     assert view.asked == {"a"}
 
 
+async def test_defaults_of_a_policy_that_was_not_evaluated_are_left_out_with_a_warning() -> None:
+    finding = Finding("a", "spec", Result.ERROR, "no process can evaluate it")
+    view = View(PolicySet(1, (conditional("Ignore"),)), (Outcome("a", matched=True, findings=(finding,)),))
+    answer = await PolicyAdmission(view).set_defaults(asked())
+    assert (answer.allowed, answer.patch) == (True, ())
+    assert answer.warnings == ("GangPolicy 'a' was left out: no process can evaluate it",)
+
+
 @each("matched", [True, False])
 async def test_conditions_decide_about_defaults(matched: bool) -> None:
     view = View(PolicySet(1, (conditional("Fail"),)), (Outcome("a", matched=matched),))
