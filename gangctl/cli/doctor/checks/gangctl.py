@@ -331,7 +331,7 @@ def policies(facts: Facts) -> Outcome:
     if any(each.get("reason") == EVALUATION_UNAVAILABLE for _, each in unready):
         return failed(
             "no process works that could evaluate GangPolicies: gangctl is not ready",
-            evidence,
+            evidence[:1],  # they have the same reason
             remedy="the reason is in the evidence, in readyz and in gangctl's log: runbook GangctlDown",
             command=show,
         )
