@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import asyncio
 import fcntl
-import ssl
 import struct
 import termios
 from collections.abc import AsyncIterator
@@ -17,7 +16,7 @@ from gangctl.client.transport import Request, Transport
 from gangctl.client.transport import Stream as Opened
 from gangctl.client.watch import GATHER_SECONDS, WatchEvent, WatchOptions
 from gangctl.errors import ForbiddenError, GoneError, NotFoundError, ServerError, UnavailableError
-from gangctl.runtime.tls import ServerTls
+from gangctl.runtime.tls import ServerTls, client_context
 from tests.client.clock import VirtualClock, ahead, settle, until
 from tests.client.server import ScriptedServer, Stream, obj, reset, status, status_object, text, thing
 from tests.credentials import StaticCredentials
@@ -190,7 +189,7 @@ class Gathering:
 
 @asynccontextmanager
 async def gathering(*, tls: bool) -> AsyncIterator[Gathering]:
-    contexts = (ServerTls(pair("ca")).context, ssl.create_default_context(cadata=bundle("ca").decode()))
+    contexts = (ServerTls(pair("ca")).context, client_context(bundle("ca")))
     clock, stream = VirtualClock(), Stream()
     async with ScriptedServer(tls=contexts[0] if tls else None) as server:
         server.on("GET", PATH, stream)

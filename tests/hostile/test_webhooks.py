@@ -23,7 +23,7 @@ from tests.rows import each
 from tests.strategies import _places as places
 
 Raw = dict[str, Any]
-PEAK_MIB = 300
+PEAK_MIB = 400
 
 
 @pytest.fixture(scope="module")

@@ -22,7 +22,7 @@ IGNORED = (ROOT / ".containerignore").read_text(encoding="utf-8").splitlines()
 
 def test_both_stages_use_one_base_that_can_be_pinned() -> None:
     (base,) = variables(HEAD, "ARG").values()
-    least = PROJECT["requires-python"].removeprefix(">=")
+    least = PROJECT["requires-python"].removeprefix(">=").partition(",")[0]
     assert re.fullmatch(rf"docker\.io/library/python:{re.escape(least)}-slim(@sha256:[0-9a-f]{{64}})?", base)
     assert [values(stage, "FROM") for stage in (BUILD, FINAL)] == [["${PYTHON} AS build"], ["${PYTHON}"]]
 

@@ -67,7 +67,7 @@ class TestChangelog:
         ("text", "why"),
         [
             ("## [0.1.0] - soon\n", "Invalid isoformat string: 'soon'"),
-            ("## [0.1.0] - 2027-02-30\n", "day is out of range for month"),
+            ("## [0.1.0] - 2027-02-30\n", "month"),
             ("## [1.0.0] - Unreleased\n" * 2, "two sections for 1.0.0"),
         ],
     )
