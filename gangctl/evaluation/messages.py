@@ -62,9 +62,9 @@ class Evaluated(NamedTuple):
 
 _LOAD: Final = "load"
 _EVALUATE: Final = "evaluate"
-_OPERATIONS: Final[dict[str, Operation]] = {each: each for each in get_args(Operation)}
-_ACTIONS: Final = {each.value: each for each in Action}
-_RESULTS: Final = {each.value: each for each in Result}
+_OPERATIONS: Final[dict[str, Operation]] = {operation: operation for operation in get_args(Operation)}
+_ACTIONS: Final = {action.value: action for action in Action}
+_RESULTS: Final = {result.value: result for result in Result}
 
 
 def plain_request(message: Load | Evaluate) -> list[Any]:
@@ -130,7 +130,7 @@ def _plain_review(review: Review) -> list[Any]:
 def _read_review(value: list[Any]) -> Review:
     match value:
         case [str(operation), str(now), dict(request), obj, old, namespace, gang, fit, dict(params), dict(errors)] if (
-            operation in _OPERATIONS and all(isinstance(each, dict | None) for each in (obj, old, namespace, gang, fit))
+            operation in _OPERATIONS and all(isinstance(part, dict | None) for part in (obj, old, namespace, gang, fit))
         ):
             return Review(
                 _OPERATIONS[operation],
@@ -153,8 +153,8 @@ def _plain_outcome(outcome: Outcome) -> list[Any]:
         outcome.matched,
         outcome.skipped,
         [*outcome.actions],
-        [_plain_finding(each) for each in outcome.findings],
-        [_plain_finding(each) for each in outcome.violations],
+        [_plain_finding(finding) for finding in outcome.findings],
+        [_plain_finding(finding) for finding in outcome.violations],
         outcome.audit_annotations,
         outcome.steps,
     ]
@@ -175,10 +175,10 @@ def _read_outcome(policy: str, value: list[Any]) -> Outcome:
                 policy,
                 matched,
                 skipped,
-                frozenset(_ACTIONS[each] for each in actions),
-                tuple(_read_finding(policy, each) for each in findings),
-                tuple(_read_finding(policy, each) for each in violations),
-                tuple(_pair(each) for each in notes),
+                frozenset(_ACTIONS[action] for action in actions),
+                tuple(_read_finding(policy, finding) for finding in findings),
+                tuple(_read_finding(policy, finding) for finding in violations),
+                tuple(_pair(note) for note in notes),
                 steps,
             )
     raise FrameError("no outcome")
@@ -229,13 +229,13 @@ def _pair(value: Any) -> tuple[str, str]:
 
 
 def _objects(value: Any) -> tuple[Object, ...]:
-    if isinstance(value, list) and all(isinstance(each, dict) for each in value):
+    if isinstance(value, list) and all(isinstance(document, dict) for document in value):
         return tuple(value)
     raise FrameError("no list of objects")
 
 
 def _texts(values: Any) -> tuple[str, ...]:
-    if all(isinstance(each, str) for each in values):
+    if all(isinstance(value, str) for value in values):
         return tuple(values)
     raise FrameError("no texts")
 

@@ -126,9 +126,11 @@ def merge(outcomes: Iterable[Outcome]) -> Verdict:
 
 def left_out(outcome: Outcome) -> list[str]:
     """A warning where nothing of a policy was evaluated, and its failurePolicy is Ignore."""
-    errors = (each for each in outcome.findings if each.rule == WHOLE_POLICY and each.result is Result.ERROR)
-    without = (each for each in errors if each not in outcome.violations)
-    return [f"{_titled(each.policy)} was left out: {each.message}" for each in without]
+    return [
+        f"{_titled(finding.policy)} was left out: {finding.message}"
+        for finding in outcome.findings
+        if finding.rule == WHOLE_POLICY and finding.result is Result.ERROR and finding not in outcome.violations
+    ]
 
 
 def _warning(finding: Finding) -> str:

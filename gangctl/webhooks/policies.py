@@ -118,7 +118,9 @@ class PolicyAdmission:
         if applied.conflicts:
             message = one_line("; ".join(str(each) for each in applied.conflicts), _MESSAGE_CHARACTERS)
             return AdmissionResponse.deny(HTTPStatus.UNPROCESSABLE_ENTITY, "Invalid", message, applied.conflicts)
-        return AdmissionResponse.allow(applied.patch, [each for outcome in outcomes for each in left_out(outcome)])
+        return AdmissionResponse.allow(
+            applied.patch, [warning for outcome in outcomes for warning in left_out(outcome)]
+        )
 
     def _with_defaults(self) -> list[LoadedPolicy]:
         return [each for each in self._view.in_force.policies if each.spec.defaults is not None]

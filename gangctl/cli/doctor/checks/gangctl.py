@@ -324,11 +324,11 @@ def admission(facts: Facts) -> Outcome:
 
 def policies(facts: Facts) -> Outcome:
     """Whether the controller can evaluate each policy, as it says in its status."""
-    found = seen(facts.policies)
-    unready = [(name, each) for name, each in sorted(found.items()) if each.get("status") == "False"]
-    evidence = [f"GangPolicy {name}: {each.get('message')}" for name, each in unready]
+    conditions = seen(facts.policies)
+    unready = {name: ready for name, ready in sorted(conditions.items()) if ready.get("status") == "False"}
+    evidence = [f"GangPolicy {name}: {ready.get('message')}" for name, ready in unready.items()]
     show = "kubectl get gangpolicies -o yaml"
-    if any(each.get("reason") == EVALUATION_UNAVAILABLE for _, each in unready):
+    if any(ready.get("reason") == EVALUATION_UNAVAILABLE for ready in unready.values()):
         return failed(
             "no process works that could evaluate GangPolicies: gangctl is not ready",
             evidence[:1],  # they have the same reason
@@ -342,7 +342,7 @@ def policies(facts: Facts) -> Outcome:
             remedy="correct what the evidence names: gangctl policy lint",
             command=show,
         )
-    return ok(f"{plural(len(found), 'GangPolicy', 'GangPolicies')}, none of which is known to fail")
+    return ok(f"{plural(len(conditions), 'GangPolicy', 'GangPolicies')}, none of which is known to fail")
 
 
 def skipped(facts: Facts) -> Outcome:

@@ -160,12 +160,12 @@ async def policies(gatherer: Gatherer) -> dict[str, Object]:
         page = await gatherer.client.list(GANG_POLICIES)
     except NotFoundError:
         return {}
-    return {
-        str(item["metadata"].get("name", "")): next(
-            (each for each in objects(object_at(item, "status").get("conditions")) if each.get("type") == "Ready"), {}
-        )
-        for item in page.items
-    }
+    return {str(item["metadata"].get("name", "")): _ready_of(item) for item in page.items}
+
+
+def _ready_of(item: Object) -> Object:
+    conditions = objects(object_at(item, "status").get("conditions"))
+    return next((condition for condition in conditions if condition.get("type") == "Ready"), {})
 
 
 async def kueue_versions(gatherer: Gatherer) -> tuple[str, ...]:
