@@ -102,7 +102,7 @@ class Subscription:
 
     def close(self) -> None:
         """Unsubscribe."""
-        self._bucket.subscriptions.discard(self)
+        self._bucket.subscriptions.pop(self, None)
 
 
 class Bucket:
@@ -111,7 +111,7 @@ class Bucket:
     def __init__(self, floor: int, remembered: int) -> None:
         """Make an empty one without changes up to ``floor``, which keeps ``remembered`` changes."""
         self.objects: dict[Key, Stored] = {}
-        self.subscriptions: set[Subscription] = set()
+        self.subscriptions: dict[Subscription, None] = {}
         self._history: deque[Change] = deque()
         self._floor = floor
         self._remembered = remembered
@@ -220,7 +220,7 @@ class Store:
         """Changes of a resource after ``since``; 410 when that is not remembered."""
         bucket = self.bucket(storage)
         subscription = Subscription(bucket, bucket.since(since))
-        bucket.subscriptions.add(subscription)
+        bucket.subscriptions[subscription] = None
         return subscription
 
     def compact(self) -> None:
