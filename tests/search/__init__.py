@@ -6,4 +6,7 @@ the garbage collector, a user, faults, and gangctl with caches that lag behind. 
 gangctl decides is computed by its own controller, caches and reporter. The invariants
 (:mod:`tests.search.invariants`) are checked in every state, and in the end that follows from it if nothing goes wrong
 any more.
+
+The simulation (:mod:`tests.search.simulation`) goes through larger worlds along one path each: all of gangctl over the
+sandbox in virtual time, with users, pods and faults of a seed.
 """

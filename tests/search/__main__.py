@@ -1,23 +1,31 @@
-"""``python -m tests.search --minutes 30 [--seed N]``: the worlds of the table, then generated ones, for so long.
+"""``python -m tests.search --minutes 30 [--seed N]``: worlds and runs, for so long, each half of the time.
 
-A violation is printed with the actions that lead to it, for ``tests.search.explorer.replay``. Exit code 1 if there was
-any that is not known.
+The explorer takes the worlds of the table, then generated ones; the simulation takes seeds from N million on. A
+violation is printed with the actions that lead to it, for ``tests.search.explorer.replay`` or
+``tests.search.simulation.replay``. Exit code 1 if there was any that is not known.
 """
 
 from __future__ import annotations
 
 import argparse
+import logging
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from itertools import chain
+from itertools import chain, count
+from typing import Final
+
+import structlog
 
 from tests.search.explorer import Explored, Explorer
 from tests.search.known import is_known
 from tests.search.mutants import TABLE as MUTANTS
 from tests.search.mutants import killed
+from tests.search.simulation import failures
 from tests.search.world import World
 from tests.search.worlds import TABLE, generated
+
+_SEEDS: Final = 1_000_000
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -25,9 +33,11 @@ def _parser() -> argparse.ArgumentParser:
         prog="python -m tests.search", description="Search small worlds for a gang that waits."
     )
     parser.add_argument("--minutes", type=float, default=30.0, help="how long; default %(default)s")
-    parser.add_argument("--seed", type=int, default=0, help="of the generated worlds; default %(default)s")
+    parser.add_argument("--seed", type=int, default=0, help="of the generated worlds and runs; default %(default)s")
     parser.add_argument("--states", type=int, default=200_000, help="at most so many in one world; default %(default)s")
-    parser.add_argument("--world", action="append", default=[], help="only worlds whose name has this in it")
+    parser.add_argument(
+        "--world", action="append", default=[], help="only worlds whose name has this in it, and no simulation"
+    )
     parser.add_argument("--mutants", action="store_true", help="instead: which mutant is killed, after how many states")
     return parser
 
@@ -65,22 +75,43 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
     if options.mutants:
         return _show_mutants()
+    # What gangctl logs of the faults of a simulation is no result.
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
     end = time.monotonic() + options.minutes * 60
     states, unknown, began = 0, 0, time.process_time()
+    seeds = count(options.seed * _SEEDS)
     for world in _worlds(options.world, options.seed):
         if time.monotonic() > end:
             break
         start = time.process_time()
         explored = Explorer(world).run(options.states, violations=3)
-        print(_line(explored, time.process_time() - start), flush=True)
+        seconds = time.process_time() - start
+        print(_line(explored, seconds), flush=True)
         states += explored.states
         for violation in explored.violations:
             known = is_known(violation)
             unknown += not known
             print(f"{known or 'VIOLATION'}: {violation}", flush=True)
+        if not options.world:
+            unknown += _simulate(
+                seeds, min(time.process_time() + seconds, time.process_time() + end - time.monotonic())
+            )
     seconds = time.process_time() - began
-    print(f"{states} states in {seconds:.0f} CPU seconds, {unknown} violations that are not known")
+    runs = next(seeds) - options.seed * _SEEDS
+    print(f"{states} states and {runs} seeds in {seconds:.0f} CPU seconds, {unknown} violations that are not known")
     return int(unknown > 0)
+
+
+def _simulate(seeds: Iterator[int], end: float) -> int:
+    """Run seeds until so much CPU time, at least one, and print what is wrong; how many failed."""
+    failed = 0
+    for seed in seeds:
+        for failure in failures([seed]):
+            failed += 1
+            print(f"VIOLATION: {failure}", flush=True)
+        if time.process_time() >= end:
+            break
+    return failed
 
 
 if __name__ == "__main__":

@@ -16,17 +16,17 @@ from tests.faults.matrix import Point
 from tests.faults.world import ADMIN, NAMESPACE, USER, World
 from tests.jobsets import MODE
 from tests.live.observe import foreign_workload
-from tests.search import invariants
+from tests.search import invariants, known
 from tests.search.invariants import Gang
 
 Object = dict[str, Any]
 Act = Callable[..., Coroutine[Any, Any, None]]
 
-RESYNC: Final = 700.0
+RESYNC: Final = 650.0
 """Longer than gangctl's resync, in seconds."""
-SETTLED: Final = 2 * RESYNC
 BINDING: Final = "gangctl-gangs"
 FOREIGN: Final = "user-wl"
+_FAILED: Final = 500
 _QUOTA: Final = "groups"
 _JOBSETS: Final = "jobsets.jobset.x-k8s.io"
 _JOBS: Final = "jobs.batch"
@@ -37,12 +37,12 @@ _PASSING: Final = frozenset({"events.events.k8s.io", "leases.coordination.k8s.io
 class Cluster:
     """A world of :mod:`tests.faults.world`, and the names of what may happen in it."""
 
-    def __init__(self, world: World, manifests: Mapping[str, Object], nodes: int) -> None:
-        """``nodes`` is the number of pods that find room, 0 if that is every pod."""
+    def __init__(self, world: World, manifests: Mapping[str, Object], room: int) -> None:
+        """``room`` is the number of pods that find room, 0 if that is every pod."""
         self.world = world
         self._api = world.api
         self._manifests = manifests
-        self._room = nodes
+        self._room = room
         self._replaced: set[GroupKey] = set()
         """Groups that have lost a bound pod: its replacement may meet a node that is full."""
         self._finished: dict[GroupKey, int] = {}
@@ -86,7 +86,7 @@ class Cluster:
             await self.acts[name](*words)
         except StatusError as error:
             # The user's request is refused. What the sandbox itself cannot do is no refusal.
-            if error.code >= 500 and "webhook" not in error.message:
+            if error.code >= _FAILED and "webhook" not in error.message:
                 raise
         return await self.torn()
 
@@ -168,7 +168,7 @@ class Cluster:
             await self._api.delete(self._api.kind("pods"), NAMESPACE, pod["metadata"]["name"], ADMIN)
 
     async def _running(self, name: str, number: str) -> Object | None:
-        pods = [pod for pod in await self._list("pods", name) if (pod["status"].get("phase")) == "Running"]
+        pods = [pod for pod in await self._list("pods", name) if pod["status"].get("phase") == "Running"]
         return pods[int(number) % len(pods)] if pods else None
 
     # the administrator
@@ -194,7 +194,7 @@ class Cluster:
         for quota in (await self._api.list(kind, NAMESPACE)).items:
             await self._api.delete(kind, NAMESPACE, quota["metadata"]["name"], ADMIN)
         await self._start()
-        await self.world.rest(SETTLED)
+        await self.world.rest(RESYNC)
 
     # what is wrong
 
@@ -260,7 +260,7 @@ class Cluster:
 
     async def _unfilled(self, job: Object) -> str:
         spec, status, name = job["spec"], job.get("status") or {}, job["metadata"]["name"]
-        if any(each["type"] in {"Complete", "Failed"} for each in status.get("conditions") or ()):
+        if any(condition["type"] in {"Complete", "Failed"} for condition in status.get("conditions") or ()):
             return ""
         succeeded, completions = status.get("succeeded", 0), spec.get("completions")
         if completions is None:
@@ -302,9 +302,13 @@ class Cluster:
             waiting=len(pods) - bound,
             bound=bound,
             ready=True,
-            timely=self._made.get(key[1], 0) < self._finished.get(key, 0),
+            timely=self._made.get(key[1], 0) < self._finished.get(key, 0) or self._shares_number(_jobset_of(pods[0])),
             parent=_jobset_of(pods[0]),
         )
+
+    def _shares_number(self, name: str) -> bool:
+        policy = self._manifests[name]["spec"].get("failurePolicy") or {}
+        return known.shares_number(has_groups=self.world.has_groups, max_restarts=policy.get("maxRestarts", 0))
 
     async def _live(self) -> list[Object]:
         pods = (await self._api.list(self._api.kind("pods"), NAMESPACE)).items

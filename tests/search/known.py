@@ -40,3 +40,13 @@ def is_known(violation: Violation, among: Sequence[Known] = KNOWN) -> str:
         if known.has(violation.world) and known.what in violation.what:
             return known.finding
     return ""
+
+
+def shares_number(*, has_groups: bool, max_restarts: int) -> bool:
+    """Whether the next attempt of a JobSet has the same minCount, so that gangctl does not lower it for a tail.
+
+    Kubernetes 1.35 has the number in the Workload only: with a smaller one the next attempt could start in part
+    (:func:`gangctl.gang.desired.counted_in_workload`). A tail that is suspended and resumed waits there, and an event
+    reports it.
+    """
+    return not has_groups and max_restarts > 0

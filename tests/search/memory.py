@@ -13,16 +13,18 @@ import socket
 import uuid
 from collections import deque
 from collections.abc import Callable, Coroutine, Iterator
-from contextvars import Context
+from concurrent.futures import Executor
 from contextlib import ExitStack, contextmanager
+from contextvars import Context
 from datetime import UTC, datetime, timedelta, tzinfo
 from itertools import count
-from typing import Any, Final, Self, TypeVar
+from typing import Any, Final, Self, TypeVar, TypeVarTuple
 from unittest.mock import patch
 
 from gangctl.runtime.server import WebhookServer
 
 T = TypeVar("T")
+Ts = TypeVarTuple("Ts")
 Factory = Callable[[], asyncio.Protocol]
 
 _BEGIN: Final = datetime(2026, 1, 1, tzinfo=UTC)
@@ -164,13 +166,14 @@ class MemoryLoop(asyncio.SelectorEventLoop):
         self._now += seconds
 
     def call_at(
-        self, when: float, callback: Callable[..., object], *args: Any, context: Context | None = None
+        self, when: float, callback: Callable[[*Ts], object], *args: *Ts, context: Context | None = None
     ) -> asyncio.TimerHandle:
         """Of timers for the same moment the first one made is the first: a heap alone does not say."""
         return super().call_at(when + next(self._timers) % _ORDERED * _APART, callback, *args, context=context)
 
-    def run_in_executor(self, executor: Any, func: Callable[..., Any], *args: Any) -> asyncio.Future[Any]:  # noqa: ARG002
-        done = self.create_future()
+    def run_in_executor(self, executor: Executor | None, func: Callable[[*Ts], T], *args: *Ts) -> asyncio.Future[T]:
+        del executor
+        done: asyncio.Future[T] = self.create_future()
         try:
             done.set_result(func(*args))
         except Exception as error:  # noqa: BLE001 -- the caller gets it, as from a thread

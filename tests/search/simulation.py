@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import random
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
+from gangctl.sandbox.faults import Record
 from tests.faults.matrix import Point
 from tests.faults.world import world
 from tests.jobsets import jobset, rj
@@ -34,25 +35,29 @@ _REQUESTS: Final = (
     ("create", "events.events.k8s.io"),
 )
 _OFTEN: Final = {
-    "succeed": 5,
-    "fail": 4,
-    "evict": 1,
-    "suspend": 3,
-    "resume": 4,
-    "create": 4,
+    "succeed": 8,
+    "fail": 8,
+    "evict": 2,
+    "suspend": 4,
+    "resume": 12,
+    "create": 12,
     "delete": 2,
     "orphan": 1,
     "label": 1,
-    "delete-object": 2,
+    "delete-object": 3,
     "edit-group": 1,
     "quota": 1,
     "unbind": 1,
     "fault": 6,
     "restart": 1,
     "stop": 1,
-    "start": 2,
+    "start": 4,
 }
-_WAITS: Final = ("0.01", "0.05", "0.3", "2", "20", "70")
+_ALWAYS: Final = frozenset({"create", "resume", "label"})
+_CHOSEN: Final = 0.5
+_PODS: Final = frozenset({"succeed", "fail", "evict"})
+_OF_A_JOBSET: Final = frozenset({*_PODS, "suspend", "resume", "create", "delete", "orphan", "label"})
+_WAITS: Final = ("0.01", "0.05", "0.3", "1", "1", "5", "5", "70")
 
 
 @dataclass(frozen=True)
@@ -88,10 +93,10 @@ def draw(seed: int) -> Plan:
     minor = rng.choice(MINORS)
     room = rng.choice((0, 0, NODES))
     manifests = {name: _jobset(rng, name, full=bool(room)) for name in NAMES[: rng.choice((1, 1, 2))]}
-    actions = ["create a", "wait 2"]
-    for _ in range(rng.randint(4, 14)):
-        actions.append(_action(rng, list(manifests)))
-        actions.append(f"wait {rng.choice(_WAITS)}")
+    actions: list[str] = []
+    user = _User(rng, list(manifests))
+    for _ in range(rng.randint(8, 20)):
+        actions += [user.act(), f"wait {rng.choice(_WAITS)}"]
     return Plan(seed, minor, manifests, room, tuple(actions))
 
 
@@ -100,9 +105,9 @@ def _jobset(rng: random.Random, name: str, *, full: bool) -> Object:
     shape = rng.choice(("whole", "whole", "each", "replicas", "partly"))
     entries = []
     for number in range(rng.choice((1, 1, 2))):
-        pods = rng.randint(1, 3)
+        pods = rng.choice((1, 2, 3, 3))
         queue = rng.random() < 0.2
-        job: Object = {"backoffLimit": rng.choice((0, 6))}
+        job: Object = {"backoffLimit": rng.choice((0, 6, 6))}
         if not queue and rng.random() < 0.2:
             job = {"backoffLimit": 6, "backoffLimitPerIndex": rng.choice((0, 1))}
         ganged = shape in {"each", "replicas"} or (shape == "partly" and not number)
@@ -122,43 +127,84 @@ def _jobset(rng: random.Random, name: str, *, full: bool) -> Object:
     spec: Object = {}
     if restarts := rng.choice((0, 1, 2)):
         spec["failurePolicy"] = {"maxRestarts": restarts}
-    if rng.random() < 0.15:
-        spec["suspend"] = True
     return jobset(name, *entries, mode="Gang" if shape == "whole" else None, **spec)
 
 
-def _action(rng: random.Random, names: Sequence[str]) -> str:
-    [verb] = rng.choices(list(_OFTEN), list(_OFTEN.values()))
-    if verb in {"succeed", "fail", "evict"}:
-        return f"{verb} {rng.choice(names)} {rng.randrange(12)}"
-    if verb in {"create", "suspend", "resume", "delete", "orphan", "label"}:
-        return f"{verb} {rng.choice(names)}"
-    if verb in {"delete-object", "edit-group"}:
-        return f"{verb} {rng.randrange(6)}"
-    if verb == "quota":
-        return f"quota {rng.randrange(4)}"
-    if verb == "fault":
-        asked, resource = rng.choice(_REQUESTS)
-        kind = rng.choice(list(Point(asked, resource, dry_run=False, nth=1).kinds))
-        return f"fault {asked} {resource} {kind}"
-    return verb
+class _User:
+    """Draws what is possible as far as the actions before it show."""
+
+    def __init__(self, rng: random.Random, names: Sequence[str]) -> None:
+        self._rng = rng
+        self._names = names
+        self._present: set[str] = set()
+        self._suspended: set[str] = set()
+        self._runs = True
+        self._limited = False
+        # Half of the verbs a run: what happens often enough to matter differs from run to run.
+        self._weights = {verb: n for verb, n in _OFTEN.items() if verb in _ALWAYS or rng.random() < _CHOSEN}
+
+    def act(self) -> str:
+        """The next action."""
+        drawn = self._draw()
+        while drawn is None:
+            drawn = self._draw()
+        return drawn
+
+    def _draw(self) -> str | None:
+        [verb] = self._rng.choices(list(self._weights), list(self._weights.values()))
+        if verb in _OF_A_JOBSET:
+            return self._of(verb, self._rng.choice(self._names))
+        if verb in {"delete-object", "edit-group"}:
+            return f"{verb} {self._rng.randrange(6)}"
+        if verb == "fault":
+            asked, resource = self._rng.choice(_REQUESTS)
+            kind = self._rng.choice(list(Point(asked, resource, dry_run=False, nth=1).kinds))
+            return f"fault {asked} {resource} {kind}"
+        if verb == "quota":
+            limited, self._limited = self._limited, True
+            return None if limited else f"quota {self._rng.randrange(4)}"
+        if verb in {"start", "stop", "restart"}:
+            if (verb == "start") == self._runs:
+                return None
+            self._runs = verb != "stop"
+        return verb
+
+    def _of(self, verb: str, name: str) -> str | None:
+        if (verb == "create") == (name in self._present):
+            return None
+        if verb in {"suspend", "resume"}:
+            if (verb == "resume") != (name in self._suspended):
+                return None
+            self._suspended ^= {name}
+        elif verb in {"create", "delete", "orphan"}:
+            self._present ^= {name}
+            self._suspended -= {name}
+        return f"{verb} {name} {self._rng.randrange(12)}" if verb in _PODS else f"{verb} {name}"
 
 
-def play(plan: Plan) -> str:
-    """What goes wrong when all of the plan is done; empty if nothing does."""
+def play(plan: Plan, requests: list[Record] | None = None) -> str:
+    """What goes wrong when all of the plan is done; empty if nothing does.
+
+    ``requests`` receives the requests to the API server, in order.
+    """
     with tempfile.TemporaryDirectory() as directory:
-        return run(plan.seed, lambda: _play(plan, Path(directory)))
+        return run(plan.seed, lambda: _play(plan, Path(directory), [] if requests is None else requests))
 
 
-async def _play(plan: Plan, directory: Path) -> str:
+async def _play(plan: Plan, directory: Path, requests: list[Record]) -> str:
     async with world(plan.minor, directory) as here:
-        cluster = Cluster(here, plan.manifests, plan.room)
-        await cluster.open()
-        for action in plan.actions:
-            if wrong := await cluster.perform(action):
-                return wrong
-        await cluster.settle()
-        return await cluster.at_rest() or await cluster.resync() or await cluster.left()
+        wrong = await _wrong(plan, Cluster(here, plan.manifests, plan.room))
+        requests += here.sandbox.audit
+        return wrong
+
+
+async def _wrong(plan: Plan, cluster: Cluster) -> str:
+    await cluster.open()
+    for action in plan.actions:
+        if wrong := await cluster.perform(action):
+            return wrong
+    await cluster.settle()
+    return await cluster.at_rest() or await cluster.resync() or await cluster.left()
 
 
 def replay(seed: int, actions: Sequence[str]) -> str:
@@ -177,7 +223,7 @@ def shrink(plan: Plan, what: str) -> Failure:
     return Failure(plan, what)
 
 
-def failures(seeds: Sequence[int]) -> Iterator[Failure]:
+def failures(seeds: Iterable[int]) -> Iterator[Failure]:
     """The seeds that fail, each with its shortest actions."""
     for seed in seeds:
         plan = draw(seed)
