@@ -177,3 +177,16 @@ async def min_counts(
         return True
 
     await wait_for(changed, what=f"minCount {pods}")
+
+
+async def live_min_counts(cluster: Cluster, expected: list[int]) -> None:
+    """Wait until the PodGroups that are not being deleted have these minCounts."""
+
+    async def so() -> bool:
+        gangs = await cluster.gangs()
+        kept = [name for name, raw in gangs.groups.items() if not raw["metadata"].get("deletionTimestamp")]
+        if (counts := sorted(map(gangs.group_min_count, kept))) != expected:
+            raise NotYet(f"minCounts {counts}")
+        return True
+
+    await wait_for(so, what=f"minCounts {expected}")

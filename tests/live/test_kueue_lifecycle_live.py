@@ -27,7 +27,7 @@ from tests.live import kueue
 from tests.live.cluster import Cluster
 from tests.live.gangctl import USER, Gangctl, create_namespaces, prepare
 from tests.live.kueue import POOL, Life, look, make_queue, queued, runs, until, waits
-from tests.live.observe import gang_of, no_gang, running_pods, said
+from tests.live.observe import gang_of, live_min_counts, no_gang, running_pods, said
 from tests.live.pathways_ground import open_ground, pods_of, readable, rendered
 from tests.live.pathways_queue import Counted, counted, queue_for, queued_pathways_job
 
@@ -203,6 +203,35 @@ async def test_kueue_starts_and_evicts_a_gang_while_gangctl_is_down(here: Instal
     await _hold(cluster, queue, "None")
     await here.finish(await runs(cluster, "js", CPUS))
     await no_gang(cluster)
+
+
+async def test_gangs_are_readmitted_after_their_first_pods_have_finished(here: Installed) -> None:
+    cluster = here.cluster
+    names = [f"js-{number}" for number in range(20)]
+    pool = cluster.namespace
+    nodes = await add_nodes(here.plane.api, 2, cpu="40", labels={POOL: pool}, prefix=pool)
+    queue = await make_queue(cluster, {pool: 4 * len(names)})
+    for name in names:
+        raw = jobset(name, rj("init", 1, 1, 1, cpu="1"), rj("workers", 1, 3, 3, cpu="1"), mode="Gang")
+        raw["metadata"]["labels"] = {kueue.QUEUE_NAME: "q"}
+        await cluster.create_jobset(raw)
+    first = [pod for pod in await running_pods(cluster, 4 * len(names)) if "-init-" in pod["metadata"]["name"]]
+    await asyncio.gather(*map(here.kubelet.finish, first))
+
+    async def completed() -> bool:
+        done = [name for name, job in (await cluster.jobs()).items() if job.get("status", {}).get("completionTime")]
+        if len(done) < len(names):
+            raise NotYet(f"only {done} are complete")
+        return True
+
+    await wait_for(completed, "the first Jobs to be complete")
+    await _hold(cluster, queue, "HoldAndDrain")
+    for name in names:
+        assert (await waits(cluster, name)).gang
+    await _hold(cluster, queue, "None")
+    await running_pods(cluster, 3 * len(names))
+    await live_min_counts(cluster, [3] * len(names))
+    await remove_nodes(here.plane.api, nodes)
 
 
 async def _templates(cluster: Cluster) -> Object:
