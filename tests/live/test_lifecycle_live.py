@@ -9,6 +9,7 @@ import pytest
 from tests.cases import object_name
 from tests.controlplane.api import ApiFailure, Object, path_of
 from tests.controlplane.kubelet import Kubelet
+from tests.controlplane.nodes import add_nodes, remove_nodes
 from tests.controlplane.wait import NotYet, wait_for
 from tests.jobsets import REF, jobset, rj
 from tests.live.cluster import JOBSETS, Cluster, Gangs, reference_of, refused
@@ -17,6 +18,7 @@ from tests.live.observe import (
     foreign_workload,
     gang_of,
     jobs_with_references,
+    live_min_counts,
     min_counts,
     no_gang,
     resize,
@@ -59,11 +61,7 @@ async def test_p20_a_running_gang_is_suspended_and_resumed(cluster: Cluster) -> 
     before = await gang_of(cluster, "js")
     await cluster.patch_jobset("js", {"spec": {"suspend": True}})
     await no_gang(cluster)
-
-    async def without_pods() -> bool:
-        return not await cluster.pods()
-
-    await wait_for(without_pods, what="its pods to be gone")
+    await without_pods(cluster)
     await said(cluster, "WorkloadDeleted")
     if cluster.has_groups:
         await said(cluster, "PodGroupDeleted")
@@ -74,6 +72,51 @@ async def test_p20_a_running_gang_is_suspended_and_resumed(cluster: Cluster) -> 
     assert after.references == before.references
     await running_pods(cluster, 4)
     assert created["metadata"]["uid"]
+
+
+async def without_pods(cluster: Cluster) -> None:
+    """Wait until all pods have succeeded or are gone."""
+
+    async def so() -> bool:
+        left = [p["metadata"]["name"] for p in await cluster.pods() if p["status"].get("phase") != "Succeeded"]
+        if left:
+            raise NotYet(f"{left} exist")
+        return True
+
+    await wait_for(so, what="pods to be gone")
+
+
+@pytest.mark.differs("1.36")
+async def test_gangs_resume_after_their_first_pods_have_finished(cluster: Cluster, kubelet: Kubelet) -> None:
+    """Twenty at once: a group that is made anew needs the pods that can still exist, not those of the manifest."""
+    names = [f"js-{number}" for number in range(20)]
+    nodes = await add_nodes(cluster.api, 2, cpu="64", labels=cluster.room["nodeSelector"], prefix=cluster.namespace)
+    for name in names:
+        jobs = (rj("init", 1, 1, 1, pod=cluster.room), rj("workers", 1, 3, 3, pod=cluster.room))
+        await cluster.create_jobset(jobset(name, *jobs, mode="Gang"))
+    first = [pod for pod in await running_pods(cluster, 4 * len(names)) if "-init-" in pod["metadata"]["name"]]
+    await asyncio.gather(*map(kubelet.finish, first))
+    await completed(cluster, *(f"{name}-init-0" for name in names))
+    await asyncio.gather(*(cluster.patch_jobset(name, {"spec": {"suspend": True}}) for name in names))
+    await no_gang(cluster)
+    await without_pods(cluster)
+    await asyncio.gather(*(cluster.patch_jobset(name, {"spec": {"suspend": False}}) for name in names))
+    await running_pods(cluster, 3 * len(names))
+    if cluster.has_groups:
+        await live_min_counts(cluster, [3] * len(names))
+    await remove_nodes(cluster.api, nodes)
+
+
+async def completed(cluster: Cluster, *jobs: str) -> None:
+    """Wait until these Jobs are complete."""
+
+    async def so() -> bool:
+        found = await cluster.jobs()
+        if left := [name for name in jobs if not found[name].get("status", {}).get("completionTime")]:
+            raise NotYet(f"{left} are not complete")
+        return True
+
+    await wait_for(so, what="Jobs to be complete")
 
 
 async def test_p21_a_restart_is_a_separate_gang(cluster: Cluster, kubelet: Kubelet, running: Gangctl) -> None:
@@ -265,6 +308,48 @@ async def test_deleted_jobset_leaves_nothing_and_its_name_can_be_used_again(clus
         return bool(names)
 
     await wait_for(replaced, what="new groups instead of the old")
+
+
+@pytest.mark.differs("1.36")
+@pytest.mark.usefixtures("kubelet")
+async def test_an_orphaned_gang_makes_room_for_the_next_of_its_name(cluster: Cluster) -> None:
+    raw = jobset("js", rj("w", 1, 2, 2, mode="Gang", pod=cluster.room))
+    await cluster.create_jobset(raw)
+    first = await gang_of(cluster, "js")
+    await running_pods(cluster, 2)
+    await cluster.api.delete(cluster.path(JOBSETS, "jobsets", "js"), propagation="Orphan")
+
+    async def orphaned() -> bool:
+        kept = [*(await cluster.gangs()).workloads.values(), *(await cluster.jobs()).values()]
+        if owned := [raw["metadata"]["name"] for raw in kept if raw["metadata"].get("ownerReferences")]:
+            raise NotYet(f"{owned} have an owner")
+        return True
+
+    await wait_for(orphaned, what="the dependents to be orphaned")
+    await cluster.api.delete(cluster.path("batch/v1", "jobs", "js-w-0"), propagation="Foreground")
+
+    async def without_job() -> bool:
+        if await cluster.jobs() or await cluster.pods():
+            raise NotYet("the Job or its pods exist")
+        return True
+
+    await wait_for(without_job, what="the orphaned Job to be gone")
+    second = await cluster.create_jobset(raw)
+    await jobs_with_references(cluster, 1)
+    await running_pods(cluster, 2)
+
+    scopes = ("workload", "rj/w") if cluster.has_groups else ("workload",)
+    expected = {object_name("js", second["metadata"]["uid"], scope) for scope in scopes}
+    if not cluster.has_groups:
+        # gangctl keeps it: 1.35 does not protect a Workload that pods name.
+        expected |= first.names
+
+    async def replaced() -> bool:
+        if (names := (await cluster.gangs()).names) != expected:
+            raise NotYet(f"{names} exist")
+        return True
+
+    await wait_for(replaced, what="only the new gang's objects to be there, and what 1.35 keeps")
 
 
 async def test_drift_is_repaired(cluster: Cluster) -> None:
