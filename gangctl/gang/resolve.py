@@ -18,9 +18,10 @@ from gangctl.api.scheduling import NEWEST, Feature, Generation
 from gangctl.errors import ErrorKind, FieldError
 from gangctl.gang.config import Gang, GangConfig, GangMode, read_config
 from gangctl.gang.naming import Scope, Stamp, base_name, template_names
-from gangctl.gang.plan import is_sequenced, replicated_job_pods
+from gangctl.gang.plan import is_sequenced, make_plan, replicated_job_pods
 from gangctl.gang.reasons import Notice, Reason
 from gangctl.gang.validate import (
+    COMPOSITE_PATH,
     check_composite,
     check_gangs,
     check_groups,
@@ -258,6 +259,16 @@ def _stamps(draft: _Draft) -> tuple[Stamp | None, ...]:
     return tuple(stamps)
 
 
+def _warn_of_lone_gang(draft: _Draft) -> None:
+    """A notice if ``composite`` has no other gang to start with."""
+    if not draft.config.options.composite:
+        return
+    plan = make_plan(draft.jobset, _stamps(draft), draft.config)
+    if plan is not None and plan.composite is None:
+        message = f"{COMPOSITE_PATH} has no effect: this JobSet has a single gang, which starts as a whole without it."
+        draft.notices.append(Notice(Reason.NO_EFFECT, message))
+
+
 _STEPS: Final = (
     _assign_scopes,
     _leave_user_managed,
@@ -266,6 +277,7 @@ _STEPS: Final = (
     _leave_empty,
     _check,
     _warn_of_shrinking,
+    _warn_of_lone_gang,
 )
 
 

@@ -156,7 +156,7 @@ def check_templates(jobset: JobSet, groups: Sequence[Group]) -> list[FieldError]
 
 
 _OPTIONS_PATH: Final = f"metadata.annotations[{GANG_OPTIONS}]"
-_COMPOSITE_PATH: Final = f"{_OPTIONS_PATH}.composite"
+COMPOSITE_PATH: Final = f"{_OPTIONS_PATH}.composite"
 
 
 def _requested(config: GangConfig) -> Iterator[tuple[str, Feature]]:
@@ -174,7 +174,7 @@ def _requested(config: GangConfig) -> Iterator[tuple[str, Feature]]:
         if gang.resource_claims:
             yield f"{PATH}[{index}].resourceClaims", Feature.CLAIMS
     if config.options.composite:
-        yield _COMPOSITE_PATH, Feature.COMPOSITE
+        yield COMPOSITE_PATH, Feature.COMPOSITE
 
 
 def check_support(
@@ -280,7 +280,7 @@ def check_composite(jobset: JobSet, config: GangConfig, members: Sequence[Replic
             "the gangs start together, and these replicated jobs one after another (dependsOn or startupPolicy "
             "InOrder): leave one of them out"
         )
-        errors.append(FieldError(_COMPOSITE_PATH, ErrorKind.INVALID, detail))
+        errors.append(FieldError(COMPOSITE_PATH, ErrorKind.INVALID, detail))
     for field, values in (
         ("schedulerName", {rj.scheduler or DEFAULT_SCHEDULER for rj in present}),
         ("priorityClassName", {rj.priority_class for rj in present}),
@@ -288,7 +288,7 @@ def check_composite(jobset: JobSet, config: GangConfig, members: Sequence[Replic
         if len(values) > 1:
             listed = ", ".join(f'"{value}"' for value in sorted(values))
             detail = f"all pods need one {field}, because the gangs start together; there are {listed}"
-            errors.append(FieldError(_COMPOSITE_PATH, ErrorKind.INVALID, detail))
+            errors.append(FieldError(COMPOSITE_PATH, ErrorKind.INVALID, detail))
     return errors
 
 

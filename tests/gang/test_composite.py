@@ -63,8 +63,22 @@ def test_names_of_templates_differ() -> None:
     assert parent(some_plan(slices(rj("all", 2, 1, 1, mode="ReplicatedGang")))).template.name == "all-2"
 
 
-def test_a_single_gang_has_no_parent() -> None:
-    assert some_plan(slices(rj("w", 3, 2, 2, mode="Gang"))).composite is None
+def no_effect(*entries: Raw, options: str = COMPOSITE) -> list[str]:
+    notices = resolved(slices(*entries, options=options)).notices
+    return [notice.message for notice in notices if notice.reason is Reason.NO_EFFECT]
+
+
+@each("entry", [rj("w", 3, 2, 2, mode="Gang"), rj("w", 1, 2, 2, mode="ReplicatedGang")])
+def test_a_single_gang_has_no_parent_and_a_notice(entry: Raw) -> None:
+    assert some_plan(slices(entry)).composite is None
+    (message,) = no_effect(entry, rj("alone"))
+    assert message.startswith(f"{PATH} has no effect: this JobSet has a single gang")
+
+
+def test_gangs_that_start_together_and_those_that_need_not_have_no_notice() -> None:
+    assert no_effect() == []
+    assert no_effect(rj("w", mode="Gang"), options="{}") == []
+    assert no_effect(rj("w", 0, 2, 2, mode="Gang")) == [], "it has no gang, and another notice"
 
 
 @each(
