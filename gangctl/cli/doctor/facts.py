@@ -124,6 +124,27 @@ class Leaving:
 
 
 @dataclass(frozen=True, slots=True)
+class Quota:
+    """A limit of a ResourceQuota on one resource that gangs consist of, and how many objects its gangs still lack."""
+
+    namespace: str
+    name: str
+    resource: str
+    hard: int
+    used: int
+    lacking: int
+    """Of the attempts that run."""
+    lacking_next: int
+    """Of their next attempts."""
+
+    @property
+    def title(self) -> str:
+        """The limit, its use and what gangs lack in a line."""
+        limit = f"ResourceQuota {self.namespace}/{self.name}: {self.used} of {self.hard} {self.resource} used"
+        return f"{limit}; gangs lack {self.lacking} now, and {self.lacking_next} for a restart"
+
+
+@dataclass(frozen=True, slots=True)
 class DryRun:
     """Result of a JobSet that requests a gang, sent with dryRun=All."""
 
@@ -245,6 +266,7 @@ class Facts:
     job_workloads: Fact[tuple[str, ...]] = NOT_READ
     """Workloads that are controlled by a Job of a JobSet."""
     leaving: Fact[tuple[Leaving, ...]] = NOT_READ
+    quotas: Fact[tuple[Quota, ...]] = NOT_READ
     kueue_versions: Fact[tuple[str, ...]] = NOT_READ
     kueue_configuration: Fact[KueueConfiguration] = NOT_READ
     kueue_checks: Fact[tuple[AdmissionCheck, ...]] = NOT_READ

@@ -41,9 +41,11 @@ READERS: Final[Mapping[str, Callable[[Gatherer], Awaitable[Any]]]] = {
     "kueue_configuration": installed.kueue_configuration,
     "kueue_checks": installed.kueue_checks,
     "gated": installed.gated,
+    "read": gangs.read,
     "gangs": gangs.gangs,
     "job_workloads": gangs.job_workloads,
     "leaving": gangs.leaving,
+    "quotas": gangs.quotas,
     "rights": cluster.rights,
 }
 

@@ -131,6 +131,12 @@ SUBJECTS: Final = (
         "PodGroups with a deletionTimestamp",
     ),
     Subject(
+        "object-quotas",
+        Area.GANGS,
+        "Have ResourceQuotas room for the Workloads and PodGroups of gangs?",
+        "ResourceQuotas on them, and what the gangs of their namespaces lack",
+    ),
+    Subject(
         "gangs-in-name-only",
         Area.GANGS,
         "Are there JobSets that ask for a gang, and whose pods come one by one?",

@@ -121,6 +121,7 @@ def healthy(**changed: Any) -> Facts:
         "gangs": Gangs("in the cluster", 2, groups_heard=2, jobs_with_reference=4, jobsets_with_status=2),
         "job_workloads": (),
         "leaving": (),
+        "quotas": (),
         "kueue_versions": ("v1beta2",),
         "kueue_configuration": KueueConfiguration(frameworks=("batch/job", "jobset.x-k8s.io/jobset")),
         "kueue_checks": (AdmissionCheck("gang", "gangctl.dev/gang-ready", active=Condition(status=True)),),

@@ -23,6 +23,7 @@ from gangctl.cli.doctor.facts import (
     Lease,
     Leaving,
     PodField,
+    Quota,
     Right,
     Unseen,
 )
@@ -77,6 +78,11 @@ def inactive(message: str = "no controller") -> tuple[AdmissionCheck, ...]:
 def unready(reason: str) -> Object:
     """A condition of a policy."""
     return {"type": "Ready", "status": "False", "reason": reason, "message": "it is so"}
+
+
+def limited(hard: int, used: int, lacking: int, lacking_next: int) -> Quota:
+    """A ResourceQuota on PodGroups."""
+    return Quota("t", "q", "podgroups.scheduling.k8s.io", hard, used, lacking, lacking_next)
 
 
 ALIVE: Final = Lease("a", int(NOW) - 1, 15)
@@ -285,6 +291,8 @@ CASES: Final = [
     Case("priorities", {"gangs": troubled(Reason.PREEMPTED)}, OK, "no gang"),
     Case("terminating-groups", {"leaving": (Leaving("t/g", int(NOW) - 301, ("f",)),)}, FAILED, "hang"),
     Case("terminating-groups", {"leaving": (Leaving("t/g", int(NOW) - 300, ("f",)),)}, OK, "none for long"),
+    Case("object-quotas", {"quotas": (limited(2, 1, 1, 1), limited(3, 1, 1, 1))}, WARNING, "no room"),
+    Case("object-quotas", {"quotas": (limited(3, 1, 1, 1), limited(1, 1, 0, 0))}, OK, "they have"),
     Case("gangs-in-name-only", {"gangs": troubled(Reason.NOT_GANGED)}, WARNING, "are none"),
     Case("gangs-in-name-only", {"gangs": troubled(Reason.SUSPENDED)}, OK, "whole"),
     Case("kueue-api", {"kueue_versions": ("v1beta1",)}, FAILED, "not served"),

@@ -19,7 +19,8 @@ from gangctl.webhooks.configurations import Endpoint, WebhookSettings, build_con
 from tests.cli.doctor.health import JOBSET_SERVICE, SERVICE, Object, foreign, others
 from tests.cli.httpserver import HERE, ask, listening
 from tests.cli.run import Answer
-from tests.jobsets import jobset, rj
+from tests.gang.pipeline import stored
+from tests.jobsets import FIXTURE_UID, jobset, rj
 from tests.rows import each
 
 REGISTRATION: Final = "/apis/admissionregistration.k8s.io/v1"
@@ -51,6 +52,7 @@ def of_kind(configurations: list[Object], kind: str) -> list[Object]:
 
 
 LEASES: Final = "/apis/coordination.k8s.io/v1/namespaces/gangctl-system/leases"
+QUOTAS: Final = "/api/v1/resourcequotas"
 FORBIDDEN: Final = object()
 """The answer to a user without the right."""
 
@@ -90,6 +92,7 @@ def installed() -> dict[str, Any]:
         "/api/v1/pods": [],
         "/api/v1/nodes": [],
         "/api/v1/namespaces": [],
+        QUOTAS: [],
         "/apis/events.k8s.io/v1/events": [],
         REGISTRATION: {"resources": [{"name": "mutatingadmissionpolicies"}]},
         f"{REGISTRATION}/mutatingwebhookconfigurations": of_kind(every, "MutatingWebhookConfiguration"),
@@ -191,6 +194,21 @@ def leaving_group(seconds: int) -> dict[str, Any]:
     return {f"{SCHEDULING}/v1alpha2/podgroups": [{"metadata": meta, "spec": {}}]}
 
 
+def restartable(hard: int, *groups: str, suspend: bool = False) -> dict[str, Any]:
+    """Two gangs of a JobSet that may restart, of which ``groups`` exist, and a quota that has counted these."""
+    workers = [rj(name, 1, 2, 2, mode="Gang") for name in ("a", "b")]
+    spec: Object = {"failurePolicy": {"maxRestarts": 1}, "suspend": suspend}
+    own = stored(jobset("js", *workers, namespace=HERE, uid=FIXTURE_UID, **spec))
+    limit = "count/podgroups.scheduling.k8s.io"
+    quota = {
+        "metadata": {"name": "objects", "namespace": HERE},
+        "status": {"hard": {limit: str(hard), "pods": "1"}, "used": {limit: str(len(groups)), "pods": "0"}},
+    }
+    exist = [{"metadata": {"name": f"{name}-{FIXTURE_UID[:13]}-0", "namespace": HERE, "uid": name}} for name in groups]
+    path = f"{SCHEDULING}/v1alpha2/namespaces/{HERE}/podgroups"
+    return {"/apis/jobset.x-k8s.io/v1alpha2/jobsets": [own], QUOTAS: [quota], path: exist}
+
+
 def gated(seconds: int, gates: str = "other, gangctl.dev/gang") -> dict[str, Any]:
     stored = jobset("js", rj("w"), namespace=HERE, uid="u", annotations={"kueue.x-k8s.io/admission-gated-by": gates})
     stored["metadata"]["creationTimestamp"] = ago(seconds)
@@ -235,6 +253,11 @@ PLAIN: Final = {"/api/v1/namespaces/kueue-system/configmaps/kueue-manager-config
         (partial(gated, 600), "kueue-checks", "failed", f"JobSet {HERE}/js"),
         (partial(gated, 600, "other"), "kueue-checks", "ok", ""),
         (partial(gated, 5), "kueue-checks", "ok", ""),
+        (restartable(3, "js-a"), "object-quotas", "warning", "lack 1 now, and 2 for a restart"),
+        (restartable(4, "js-a"), "object-quotas", "ok", "1 of 4 podgroups.scheduling.k8s.io used"),
+        (restartable(2, "js-a", "other"), "object-quotas", "warning", "lack 1 now, and 2 for a restart"),
+        (restartable(0, suspend=True), "object-quotas", "ok", "lack 0 now, and 0 for a restart"),
+        ({QUOTAS: FORBIDDEN}, "object-quotas", "unknown", ""),
         (NAMESPACE_SKIPPED, "skipped-namespaces", "warning", "away"),
         (UNEVALUATED, "policies", "failed", "GangPolicy p: no worker"),
         (NO_LEASE, "gangctl-leader", "unknown", ""),

@@ -30,6 +30,7 @@ CHECKS: Final[Mapping[str, Check]] = {
     "job-controller-gangs": Check(("job_workloads",), gangs.job_controller_gangs),
     "priorities": Check(("gangs",), gangs.priorities),
     "terminating-groups": Check(("leaving",), gangs.terminating_groups),
+    "object-quotas": Check(("quotas",), gangs.object_quotas),
     "gangs-in-name-only": Check(("gangs",), gangs.in_name_only),
     "kueue-api": Check(("kueue_versions", "deployments"), kueue.api),
     "kueue-configuration": Check(("kueue_versions", "kueue_configuration"), kueue.configuration),

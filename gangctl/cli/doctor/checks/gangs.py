@@ -267,6 +267,21 @@ def terminating_groups(facts: Facts) -> Outcome:
     return ok("none")
 
 
+def object_quotas(facts: Facts) -> Outcome:
+    """An object that a quota refuses is missing until another one is deleted."""
+    quotas = seen(facts.quotas)
+    small = [quota for quota in quotas if quota.lacking + quota.lacking_next > quota.hard - quota.used]
+    if small:
+        return warning(
+            "ResourceQuotas have no room for all objects of gangs",
+            [quota.title for quota in small],
+            remedy="raise them: a gang needs a Workload and its groups, and while it has restarts left the groups of "
+            "its next attempt, without which it cannot restart while gangctl is down",
+            command=f"kubectl -n {small[0].namespace} describe resourcequota {small[0].name}",
+        )
+    return ok("they have", *(quota.title for quota in quotas)) if quotas else ok("no ResourceQuota limits them")
+
+
 def in_name_only(facts: Facts) -> Outcome:
     """JobSets that bypassed gangctl, or lost their reference in an upgrade."""
     reasons = {Reason.NOT_GANGED, Reason.FIELD_DROPPED, Reason.POD_GROUP_MISSING, Reason.MIN_COUNT_UNREACHABLE}

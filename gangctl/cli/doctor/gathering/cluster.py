@@ -24,6 +24,7 @@ from gangctl.client.resources import (
     NAMESPACES,
     NODES,
     PODS,
+    RESOURCE_QUOTAS,
     VALIDATING_WEBHOOK_CONFIGURATIONS,
     Resource,
 )
@@ -202,6 +203,7 @@ def _wanted(namespace: str, own: str, found: Generation | None, *, queues: bool)
         yield "list", resource, namespace, _GANGS
     for resource in (JOBSETS, JOBS, PODS, *groups):
         yield "watch", resource, namespace, "wait, top"
+    yield "list", RESOURCE_QUOTAS, namespace, _DOCTOR
     yield "list", NODES, "", "describe, why, fit --fixed-nodes"
     yield "create", JOBS, namespace, "why, plan (a dry run proves that pods keep their group)"
     if queues:

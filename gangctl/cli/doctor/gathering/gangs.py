@@ -3,39 +3,54 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from typing import Any, Final
+from typing import Final
 
 from gangctl.api.meta import JOBSET_NAME
-from gangctl.api.objects import controller_owner
-from gangctl.cli.doctor.facts import Gangs, Leaving, Unseen, UnseenError, right
+from gangctl.api.objects import Object, controller_owner, within
+from gangctl.api.quantity import parse_quantity
+from gangctl.api.scheduling import Generation
+from gangctl.cli.doctor.facts import Gangs, Leaving, Quota, Unseen, UnseenError, right
 from gangctl.cli.doctor.gathering.cluster import generation
 from gangctl.cli.doctor.gathering.gatherer import Gatherer
 from gangctl.cli.gangs.cluster import Reader, Scope
 from gangctl.cli.gangs.state import GangState
-from gangctl.client.client import Selection
-from gangctl.client.resources import JOBS
+from gangctl.client.client import Client, Selection
+from gangctl.client.resources import JOBS, RESOURCE_QUOTAS, Resource
 from gangctl.controllers.writer import scheduling_resource, scheduling_resources
 from gangctl.errors import ClusterUnavailableError, ForbiddenError
+from gangctl.gang.desired import Lifecycle, desire
+from gangctl.gang.diff import Kind
 from gangctl.readiness.reading import unix
 from gangctl.readiness.result import Cause, Readiness
 
+_COUNT: Final = "count/"
+"""Before a resource, in a ResourceQuota: the number of its objects."""
+_Wanted = tuple[str, Kind, str, bool]
+"""Namespace, kind and name of an object, and whether it is of the next attempt."""
 _NEW_SECONDS: Final = 60
 """Seconds within which JobSet's controller writes the status of a new JobSet."""
 
 
-async def gangs(gatherer: Gatherer) -> Gangs:
-    """Of all namespaces, else of the selected one."""
-    reader, where = Reader(gatherer.client, Scope(None)), "in the cluster"
+async def read(gatherer: Gatherer) -> Reader:
+    """What has read the gangs of all namespaces, else of the selected one."""
+    reader = Reader(gatherer.client, Scope(None))
     try:
-        state = await reader.read()
+        await reader.read()
     except ForbiddenError:
-        namespace = gatherer.namespace
-        reader, where = Reader(gatherer.client, Scope(namespace)), f"in namespace {namespace}"
-        state = await reader.read()
+        reader = Reader(gatherer.client, Scope(gatherer.namespace))
+        await reader.read()
     except ClusterUnavailableError as error:
         raise UnseenError(Unseen(error.message)) from error
-    return summary(state, time.time(), where, [each.resource.qualified_name for each in reader.readable])
+    return reader
+
+
+async def gangs(gatherer: Gatherer) -> Gangs:
+    """The gangs that were read."""
+    reader: Reader = await gatherer.seen("read")
+    where = f"in namespace {reader.scope.namespace}" if reader.scope.namespace else "in the cluster"
+    return summary(reader.state, time.time(), where, [source.resource.qualified_name for source in reader.readable])
 
 
 def summary(state: GangState, now: float, where: str, read: list[str]) -> Gangs:
@@ -100,5 +115,46 @@ async def leaving(gatherer: Gatherer) -> tuple[Leaving, ...]:
     )
 
 
-def _text(item: dict[str, Any], key: str) -> str:
+async def quotas(gatherer: Gatherer) -> tuple[Quota, ...]:
+    """ResourceQuotas on objects of gangs, where gangs were read."""
+    reader: Reader = await gatherer.seen("read")
+    served = reader.state.api.generation
+    if served is None:
+        return ()
+    resources = scheduling_resources(served, composite=True)
+    limits = [
+        (item, kind, resource)
+        for item in (await gatherer.client.list(RESOURCE_QUOTAS, reader.scope.namespace)).items
+        for kind, resource in resources.items()
+        if f"{_COUNT}{resource.qualified_name}" in within(item, "status", "hard")
+    ]
+    wanted = [*_wanted(reader.state, served)] if limits else []
+    return tuple([await _quota(gatherer.client, *limit, wanted) for limit in limits])
+
+
+async def _quota(client: Client, item: Object, kind: Kind, resource: Resource, wanted: Iterable[_Wanted]) -> Quota:
+    namespace, limit = _text(item, "namespace"), f"{_COUNT}{resource.qualified_name}"
+    exist = {_text(found, "name") for found in (await client.list(resource, namespace)).items}
+    lacking = [spare for place, of, name, spare in wanted if (place, of) == (namespace, kind) and name not in exist]
+    hard, used = (int(parse_quantity(str(within(item, "status", part).get(limit, 0)))) for part in ("hard", "used"))
+    spares = sum(lacking)
+    return Quota(namespace, _text(item, "name"), resource.qualified_name, hard, used, len(lacking) - spares, spares)
+
+
+def _wanted(state: GangState, served: Generation) -> Iterator[_Wanted]:
+    """Every object that the gangs should have, of the attempt that runs and of the next one."""
+    for jobset in (stored.jobset for stored in state.jobsets.values()):
+        desired = desire(state.assessment(jobset), state.jobs.by_index("jobset", jobset.key), served)
+        plan = desired.plan
+        if plan is None or desired.assessment.lifecycle is not Lifecycle.PRESENT:
+            continue
+        yield jobset.namespace, "Workload", plan.workload.name, False
+        yield from ((jobset.namespace, "PodGroup", group.name, False) for group in plan.groups)
+        yield from ((jobset.namespace, "PodGroup", group.name, True) for group in desired.spares)
+        for composite, spare in ((plan.composite, False), (desired.spare_composite, True)):
+            if composite is not None:
+                yield jobset.namespace, "CompositePodGroup", composite.name, spare
+
+
+def _text(item: Object, key: str) -> str:
     return str(item["metadata"].get(key) or "")
