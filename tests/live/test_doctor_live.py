@@ -14,7 +14,7 @@ import pytest
 
 from gangctl.cli.doctor.subjects import IDS, SUBJECTS, Area
 from tests.cli.run import Answer, process
-from tests.controlplane.api import path_of
+from tests.controlplane.api import Object, path_of
 from tests.controlplane.nodes import add_nodes, remove_nodes
 from tests.controlplane.plane import ControlPlane
 from tests.controlplane.wait import HUNG_SECONDS, NotYet, wait_for
@@ -115,6 +115,33 @@ async def test_with_rights_in_one_namespace_other_checks_are_unknown(roomy: Clus
     assert reported(answer, "gangctl-webhooks")["message"].startswith("you may not list mutatingwebhookconfigurations")
     assert found["rights"] == "warning"
     assert any("list nodes cluster-wide" in line for line in reported(answer, "rights")["evidence"])
+
+
+@NEWEST
+async def test_a_quota_without_room_for_groups_is_reported(roomy: Cluster) -> None:
+    """There is room for the group of a gang, and not for that of its next attempt."""
+    quota, limit = roomy.path("v1", "resourcequotas", "groups"), "count/podgroups.scheduling.k8s.io"
+    body: Object = {"metadata": {"name": "groups"}, "spec": {"hard": {limit: "1"}}}
+    await roomy.api.create(roomy.path("v1", "resourcequotas"), body)
+
+    async def counted() -> bool:
+        """Before that the API server refuses every group."""
+        return bool((await roomy.api.get(quota))["status"].get("used"))
+
+    await wait_for(counted, "the quota to be counted")
+    await roomy.create_jobset(jobset("js", rj("w", 1, 2, 2), mode="Gang", failurePolicy={"maxRestarts": 1}))
+
+    async def seen(verdict: str, words: str) -> bool:
+        check = reported(await ask(roomy, "--only", "object-quotas"), "object-quotas")
+        own = [line for line in check["evidence"] if line.startswith(f"ResourceQuota {roomy.namespace}/groups: ")]
+        if check["verdict"] != verdict or words not in "".join(own):
+            raise NotYet(str(check))
+        return True
+
+    lacking = "1 of 1 podgroups.scheduling.k8s.io used; gangs lack 0 now, and 1 for a restart"
+    await wait_for(partial(seen, "warning", lacking), "the group to be made and counted")
+    await roomy.api.patch(quota, {"spec": {"hard": {limit: "2"}}})
+    await wait_for(partial(seen, "ok", "of 2 podgroups"), "the new quota to be seen")
 
 
 @NEWEST

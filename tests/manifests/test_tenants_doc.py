@@ -41,6 +41,7 @@ def test_every_command_of_the_page_is_tested() -> None:
         ["create", "clusterrolebinding"],
         ["create", "rolebinding"],
         ["create", "clusterrolebinding"],
+        ["create", "quota"],
     ]
     assert {answer for _, answer in COMMANDS} == {"", "yes", "no"}
 
