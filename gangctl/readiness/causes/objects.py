@@ -39,6 +39,14 @@ def gangs(context: Context) -> Sequence[Group]:
     return [group for group in context.groups if group.scope is not None and len(group.unlinked) < len(group.planned)]
 
 
+_AT_LATEST: Final = "at the latest ten minutes after a change it missed"
+_RENEW: Final = (
+    "minCount cannot change on this Kubernetes (it can from 1.37 on): suspend the JobSet, and resume it once its pods "
+    "have ended, which replaces its groups; on 1.35, where that does not help while it has restarts left, create it "
+    "again. Pods begin again, from a checkpoint if they have one"
+)
+
+
 def name_conflict(context: Context) -> Iterator[Cause]:
     """Another owner's object has a planned name: gangctl neither adopts nor deletes it."""
     snapshot, plan = context.snapshot, context.snapshot.assessment.plan
@@ -107,10 +115,10 @@ def pod_group_missing(context: Context) -> Iterator[Cause]:
         Reason.POD_GROUP_MISSING,
         f"the {kind} that its pods name does not exist" if late else f"its {kind} is about to be made",
         evidence=evidence,
-        remedy="gangctl's controller makes it within a second: see whether it runs and has a leader, and the JobSet's "
+        remedy=f"gangctl's controller makes it, {_AT_LATEST}: see whether it runs and has a leader, and the JobSet's "
         "events for why it could not"
         if late
-        else "wait: gangctl's controller makes it within a second",
+        else "wait: gangctl's controller makes it",
         command=context.suggest(Command.DESCRIBE_JOBSET),
         groups=missing,
         pods=sum(group.wanted for group in missing),
@@ -229,15 +237,12 @@ def _tail(context: Context, found: list[tuple[Group, int]], since: int, *, mutab
     waiting = [pod for each, _ in found for pod in each.bound if not pod.node]
     if mutable:
         remedy = (
-            "gangctl's controller lowers minCount, at the latest ten minutes after a change it missed: see whether "
-            "it runs and has a leader; this command does it by hand"
+            f"gangctl's controller lowers minCount, {_AT_LATEST}: see whether it runs and has a leader; this command "
+            "does it by hand"
         )
         command = context.suggest(Command.LOWER_MIN_COUNT, name=group.name, count=max(1, possible))
     else:
-        remedy = (
-            "minCount cannot change on this Kubernetes (it can from 1.37 on): suspend the JobSet, and resume it once "
-            "its pods have ended, which replaces its groups; pods begin again, from a checkpoint if they have one"
-        )
+        remedy = _RENEW
         command = context.suggest(Command.JOBSET_STATUS)
     return context.cause(
         Reason.GANG_TAIL_BLOCKED,
@@ -270,7 +275,7 @@ def _too_many(context: Context, found: list[tuple[Group, int]], since: int, *, m
         remedy="gangctl's controller sets minCount to the pods that can exist: see whether it runs, and who else "
         "writes it"
         if mutable
-        else "minCount cannot change on this Kubernetes: delete the JobSet and create it again",
+        else _RENEW,
         command=about_group(context, Command.SHOW_WRITERS, group),
         groups=[each for each, _ in found],
         pods=sum(each.wanted for each, _ in found),
