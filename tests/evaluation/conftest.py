@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.runtime.test_workers import children
+from tests.runtime.workerprocesses import children
 
 
 @pytest.fixture

@@ -38,7 +38,7 @@ from tests.evaluation.evaluators import (
 )
 from tests.evaluation.scripted import NOW
 from tests.rows import each
-from tests.runtime.test_workers import children, until_gone
+from tests.runtime.workerprocesses import children, until_gone
 
 pytestmark = pytest.mark.usefixtures("nobody_is_left")
 
@@ -373,7 +373,7 @@ async def test_closing_an_evaluator_ends_hanging_reviews() -> None:
 ORPHANS = """
     import asyncio, os
     from tests.evaluation.evaluators import PATIENT, FINE, jobset_review, evaluator_of
-    from tests.runtime.test_workers import children
+    from tests.runtime.workerprocesses import children
 
     async def main():
         async with evaluator_of(PATIENT, FINE) as evaluator:

@@ -18,7 +18,7 @@ from gangctl.policy.loaded import PolicySet, snapshot_of
 from gangctl.policy.verdict import Result
 from gangctl.runtime.workerprocess import WorkerProcess
 from tests.evaluation.evaluators import FINE, PATIENT, document, evaluator_of, jobset_review
-from tests.runtime.test_workers import children
+from tests.runtime.workerprocesses import children
 
 pytestmark = pytest.mark.usefixtures("nobody_is_left")
 

@@ -23,7 +23,7 @@ from tests.controlplane.wait import wait_for
 from tests.evaluation.evaluators import Seen
 from tests.evaluation.scripted import review, snapshot_with
 from tests.rows import each
-from tests.runtime.test_workers import children
+from tests.runtime.workerprocesses import children
 
 OPTIONS = EvaluatorOptions(
     slow_seconds=0.3, policy_seconds=0.6, request_seconds=600.0, load_seconds=300.0, waiting=2, workers=1
