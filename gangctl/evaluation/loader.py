@@ -88,7 +88,7 @@ class WorkerLoader:
         loaded = self._loaded[worker]
         missing = [entry for entry in entries if entry.key not in loaded]
         exceptions_key = snapshot.exceptions_key
-        documents = tuple(each.source for each in snapshot.policies.exceptions)
+        documents = tuple(exception.source for exception in snapshot.policies.exceptions)
         exceptions = {} if exceptions_key in loaded else {exceptions_key: documents}
         if not missing and not exceptions:
             return

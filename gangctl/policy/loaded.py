@@ -231,7 +231,7 @@ def snapshot_of(policies: PolicySet) -> Snapshot:
     """Compute the keys; done once for each set."""
     entries = tuple(Entry(_policy_key(policy), policy) for policy in policies.policies)
     # JSON has no line breaks, so that they separate.
-    digest = hashlib.sha256(b"\n".join(_text(each.source) for each in policies.exceptions))
+    digest = hashlib.sha256(b"\n".join(_text(exception.source) for exception in policies.exceptions))
     return Snapshot(policies, entries, f"exceptions:{digest.hexdigest()}")
 
 

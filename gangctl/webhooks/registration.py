@@ -45,7 +45,7 @@ def contains(live: Any, wanted: Any) -> bool:
         fields = live or {}
         # Further labels of a selector do not come from the server, and leave objects out.
         narrowed = "matchExpressions" in wanted and fields.get("matchLabels")
-        return not narrowed and all(contains(fields.get(key), each) for key, each in wanted.items())
+        return not narrowed and all(contains(fields.get(key), value) for key, value in wanted.items())
     if isinstance(wanted, list):
         entries = live or []
         return isinstance(entries, list) and len(entries) == len(wanted) and all(map(contains, entries, wanted))

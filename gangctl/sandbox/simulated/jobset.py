@@ -131,7 +131,7 @@ class JobSetController(SimulatedController[Key]):
         """Update running Jobs of a ReplicatedJob whose parallelism and completions changed together."""
         if not self.api.registry.gates.get("ElasticJobSet"):
             return
-        wanted = {each["name"]: each["template"]["spec"] for each in jobset["spec"].get("replicatedJobs", ())}
+        wanted = {rj["name"]: rj["template"]["spec"] for rj in jobset["spec"].get("replicatedJobs", ())}
         for job in active:
             spec = wanted[replicated_job_of(job)]
             size = spec.get("parallelism"), spec.get("completions")

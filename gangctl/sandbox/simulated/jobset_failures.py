@@ -60,7 +60,7 @@ def _counted(jobset: Object) -> int:
 
 def _restart_alone(jobset: Object, job: Object, *, counts: bool) -> None:
     name, index = replicated_job_of(job), int(job["metadata"]["labels"][JOB_INDEX])
-    (entry,) = (each for each in jobset["status"]["replicatedJobsStatus"] if each["name"] == name)
+    (entry,) = (status for status in jobset["status"]["replicatedJobsStatus"] if status["name"] == name)
     for field in (ALONE, ALONE_COUNTED) if counts else (ALONE,):
         entry[field] = restarts_alone(jobset, name, field)
         entry[field][index] += 1

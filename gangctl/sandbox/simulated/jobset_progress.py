@@ -76,12 +76,12 @@ class ChildJobs:
         self._first_in_group: dict[str, int] = {}
         self._groups: dict[str, int] = {}
         self._total = 0
-        for each in jobset["spec"].get("replicatedJobs", ()):
-            group = _group(each)
-            self._first[each["name"]] = self._total
-            self._first_in_group[each["name"]] = self._groups.get(group, 0)
-            self._total += replicas_of(each)
-            self._groups[group] = self._groups.get(group, 0) + replicas_of(each)
+        for rj in jobset["spec"].get("replicatedJobs", ()):
+            group = _group(rj)
+            self._first[rj["name"]] = self._total
+            self._first_in_group[rj["name"]] = self._groups.get(group, 0)
+            self._total += replicas_of(rj)
+            self._groups[group] = self._groups.get(group, 0) + replicas_of(rj)
 
     def of(self, replicated_job: Object) -> Iterator[Object]:
         """All Jobs of one ReplicatedJob, in order."""
@@ -190,8 +190,8 @@ def restarts_alone(jobset: Object, replicated_job: str, counter: str = ALONE) ->
     for entry in (jobset.get("status") or {}).get("replicatedJobsStatus") or []:
         if entry["name"] == replicated_job and entry.get(counter):
             return list(entry[counter])
-    (found,) = (each for each in jobset["spec"].get("replicatedJobs", ()) if each["name"] == replicated_job)
-    return [0] * replicas_of(found)
+    (named,) = (rj for rj in jobset["spec"].get("replicatedJobs", ()) if rj["name"] == replicated_job)
+    return [0] * replicas_of(named)
 
 
 @dataclass
@@ -230,8 +230,8 @@ class OwnedJobs:
 def replicated_jobs_status(jobset: Object, jobs: OwnedJobs) -> list[dict[str, Any]]:
     """``status.replicatedJobsStatus``, in the order JobSet keeps it in."""
     found = {
-        each["name"]: {"name": each["name"], "ready": 0, "succeeded": 0, "failed": 0, "active": 0, "suspended": 0}
-        for each in jobset["spec"].get("replicatedJobs", ())
+        rj["name"]: {"name": rj["name"], "ready": 0, "succeeded": 0, "failed": 0, "active": 0, "suspended": 0}
+        for rj in jobset["spec"].get("replicatedJobs", ())
     }
     for job in jobs.active:
         entry = found[replicated_job_of(job)]
@@ -268,7 +268,7 @@ class Sequence:
         """``statuses`` is ``status.replicatedJobsStatus`` as it is now."""
         policy = jobset["spec"].get("startupPolicy") or {}
         self.in_order = policy.get("startupPolicyOrder") == "InOrder"
-        self._replicas = {each["name"]: replicas_of(each) for each in jobset["spec"].get("replicatedJobs", ())}
+        self._replicas = {rj["name"]: replicas_of(rj) for rj in jobset["spec"].get("replicatedJobs", ())}
         self._statuses = {entry["name"]: entry for entry in statuses}
 
     def may_start(self, replicated_job: Object) -> bool:
@@ -327,8 +327,8 @@ def end(jobset: Object, kind: str, reason: str, message: str) -> None:
 def apply_success_policy(jobset: Object, jobs: OwnedJobs) -> bool:
     """Complete the JobSet if enough of the relevant Jobs have succeeded; returns whether it did."""
     policy = jobset["spec"].get("successPolicy") or {}
-    targets = policy.get("targetReplicatedJobs") or [each["name"] for each in jobset["spec"].get("replicatedJobs", ())]
-    expected = sum(replicas_of(each) for each in jobset["spec"].get("replicatedJobs", ()) if each["name"] in targets)
+    targets = policy.get("targetReplicatedJobs") or [rj["name"] for rj in jobset["spec"].get("replicatedJobs", ())]
+    expected = sum(replicas_of(rj) for rj in jobset["spec"].get("replicatedJobs", ()) if rj["name"] in targets)
     if policy.get("operator") == "Any":
         expected = 1
     if sum(replicated_job_of(job) in targets for job in jobs.succeeded) < expected:

@@ -150,9 +150,9 @@ def _installation(found: Sequence[Object]) -> _Installation:
 
 
 def _ours(facts: Facts) -> list[Object]:
-    found = hooks.ours(seen(facts.configurations), gangs_only=True)
+    ours = hooks.ours(seen(facts.configurations), gangs_only=True)
     # The one for Jobs stays where gangctl has unregistered itself.
-    return found if any(hooks.name_of(each) == NAME for each in found) else []
+    return ours if NAME in map(hooks.name_of, ours) else []
 
 
 def registered(facts: Facts) -> Outcome:
@@ -243,7 +243,7 @@ def _date(seconds: float) -> str:
 def order(facts: Facts) -> Outcome:
     """Configurations are called in the order of their names."""
     everything = [each for each in seen(facts.configurations) if each.get("kind") == hooks.MUTATING]
-    mine = [name for each in hooks.ours(everything) if (name := hooks.name_of(each)) != JOBS_NAME]
+    mine = [name for name in map(hooks.name_of, hooks.ours(everything)) if name != JOBS_NAME]
     if not mine:
         return unknown(NOT_THERE)
     others = sorted(hooks.name_of(each) for each in (*hooks.of_jobset(everything), *hooks.of_kueue(everything)))

@@ -152,7 +152,8 @@ def job_groups(facts: Facts) -> Outcome:
     if found.writes:
         return ok("the API server names them, whether gangctl answers or not", found.how)
     evidence = [found.how or f"{_API} is not served"]
-    if not any(hooks.name_of(each) == JOBS_NAME and hooks.webhooks(each) for each in seen(facts.configurations)):
+    configurations = seen(facts.configurations)
+    if not any(hooks.name_of(config) == JOBS_NAME and hooks.webhooks(config) for config in configurations):
         return failed(
             "nothing names the groups of Jobs: their pods would start one by one",
             [*evidence, f"no {_WEBHOOK}"],

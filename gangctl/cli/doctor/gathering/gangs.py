@@ -134,7 +134,7 @@ async def quotas(gatherer: Gatherer) -> tuple[Quota, ...]:
 
 async def _quota(client: Client, item: Object, kind: Kind, resource: Resource, wanted: Iterable[_Wanted]) -> Quota:
     namespace, limit = _text(item, "namespace"), f"{_COUNT}{resource.qualified_name}"
-    exist = {_text(found, "name") for found in (await client.list(resource, namespace)).items}
+    exist = {_text(stored, "name") for stored in (await client.list(resource, namespace)).items}
     lacking = [spare for place, of, name, spare in wanted if (place, of) == (namespace, kind) and name not in exist]
     hard, used = (int(parse_quantity(str(within(item, "status", part).get(limit, 0)))) for part in ("hard", "used"))
     spares = sum(lacking)
