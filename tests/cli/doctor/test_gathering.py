@@ -194,19 +194,41 @@ def leaving_group(seconds: int) -> dict[str, Any]:
     return {f"{SCHEDULING}/v1alpha2/podgroups": [{"metadata": meta, "spec": {}}]}
 
 
+def quota(plural: str, hard: int, used: int) -> Object:
+    """A ResourceQuota on a number of objects, which was counted, and on pods."""
+    limit = f"count/{plural}.scheduling.k8s.io"
+    status = {"hard": {limit: str(hard), "pods": "1"}, "used": {limit: str(used), "pods": "0"}}
+    return {"metadata": {"name": "objects", "namespace": HERE}, "status": status}
+
+
 def restartable(hard: int, *groups: str, suspend: bool = False) -> dict[str, Any]:
     """Two gangs of a JobSet that may restart, of which ``groups`` exist, and a quota that has counted these."""
     workers = [rj(name, 1, 2, 2, mode="Gang") for name in ("a", "b")]
     spec: Object = {"failurePolicy": {"maxRestarts": 1}, "suspend": suspend}
     own = stored(jobset("js", *workers, namespace=HERE, uid=FIXTURE_UID, **spec))
-    limit = "count/podgroups.scheduling.k8s.io"
-    quota = {
-        "metadata": {"name": "objects", "namespace": HERE},
-        "status": {"hard": {limit: str(hard), "pods": "1"}, "used": {limit: str(len(groups)), "pods": "0"}},
-    }
     exist = [{"metadata": {"name": f"{name}-{FIXTURE_UID[:13]}-0", "namespace": HERE, "uid": name}} for name in groups]
     path = f"{SCHEDULING}/v1alpha2/namespaces/{HERE}/podgroups"
-    return {"/apis/jobset.x-k8s.io/v1alpha2/jobsets": [own], QUOTAS: [quota], path: exist}
+    return {
+        "/apis/jobset.x-k8s.io/v1alpha2/jobsets": [own],
+        QUOTAS: [quota("podgroups", hard, len(groups))],
+        path: exist,
+    }
+
+
+def starting_together() -> dict[str, Any]:
+    """Two gangs that start together on 1.37, of a JobSet that may restart, without any of their objects."""
+    spec: Object = {"failurePolicy": {"maxRestarts": 1}}
+    slices = rj("w", 2, 1, 1, mode="ReplicatedGang")
+    own = stored(jobset("js", slices, options='{"composite": true}', namespace=HERE, uid=FIXTURE_UID, **spec))
+    return {
+        SCHEDULING: {"versions": [{"version": "v1beta1"}]},
+        f"{SCHEDULING}/v1beta1": {"resources": [{"name": "workloads"}, {"name": "podgroups"}]},
+        f"{SCHEDULING}/v1beta1/workloads": [],
+        f"{SCHEDULING}/v1beta1/podgroups": [],
+        f"{SCHEDULING}/v1alpha3/namespaces/{HERE}/compositepodgroups": [],
+        "/apis/jobset.x-k8s.io/v1alpha2/jobsets": [own],
+        QUOTAS: [quota("compositepodgroups", 1, 0)],
+    }
 
 
 def gated(seconds: int, gates: str = "other, gangctl.dev/gang") -> dict[str, Any]:
@@ -257,6 +279,7 @@ PLAIN: Final = {"/api/v1/namespaces/kueue-system/configmaps/kueue-manager-config
         (restartable(4, "js-a"), "object-quotas", "ok", "1 of 4 podgroups.scheduling.k8s.io used"),
         (restartable(2, "js-a", "other"), "object-quotas", "warning", "lack 1 now, and 2 for a restart"),
         (restartable(0, suspend=True), "object-quotas", "ok", "lack 0 now, and 0 for a restart"),
+        (starting_together(), "object-quotas", "warning", "lack 1 now, and 1 for a restart"),
         ({QUOTAS: FORBIDDEN}, "object-quotas", "unknown", ""),
         (NAMESPACE_SKIPPED, "skipped-namespaces", "warning", "away"),
         (UNEVALUATED, "policies", "failed", "GangPolicy p: no worker"),
