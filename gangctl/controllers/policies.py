@@ -200,6 +200,7 @@ _ACTIVE: Final = "Active"
 _MOST_PROBLEMS: Final = 20
 _MOST_WARNINGS: Final = 64
 _TEXT: Final = 1024
+_REQUESTS: Final = "requests that it is about"
 
 
 def place(problem: Problem) -> str:
@@ -233,7 +234,8 @@ def policy_status(held: Held, generation: int, trouble: tuple[str, str] | None =
         return _status(_READY, _condition(_READY, False, _reason(held.problems[0]), message, generation), ())
     if trouble is not None:
         reason, why = trouble
-        message = f"{why}. {_consequence(closed=held.fail_closed)}"
+        requests = "requests that need one" if reason == EVALUATION_UNAVAILABLE else _REQUESTS
+        message = f"{why}. {_consequence(requests, closed=held.fail_closed)}"
         return _status(_READY, _condition(_READY, False, reason, message, generation), held.warnings)
     message = f"In force with {len(held.rules)} rule{'s' if len(held.rules) != 1 else ''}."
     return _status(_READY, _condition(_READY, True, "InForce", message, generation), held.warnings)
@@ -245,10 +247,10 @@ def _reason(problem: Problem) -> str:
     return "InvalidField" if problem.offset is None else "InvalidExpression"
 
 
-def _consequence(*, closed: bool) -> str:
+def _consequence(requests: str = _REQUESTS, *, closed: bool) -> str:
     if closed:
-        return "Meanwhile requests that it is about are refused, because its failurePolicy is Fail."
-    return "Meanwhile it is left out, because its failurePolicy is Ignore."
+        return f"Meanwhile {requests} are refused, because its failurePolicy is Fail."
+    return f"Meanwhile {requests} pass without it, because its failurePolicy is Ignore."
 
 
 def _status(kind: str, condition: dict[str, Any], warnings: Iterable[Problem]) -> dict[str, Any]:
