@@ -30,9 +30,9 @@ from gangctl.client.resources import PODS
 from gangctl.controllers.caches import GangCaches
 from gangctl.controllers.reporter import GangReporter
 from gangctl.controllers.writer import Writer
-from gangctl.errors import ApiError, OwnershipConflictError
+from gangctl.errors import ApiError, OwnershipConflictError, is_transient
 from gangctl.gang.desired import Assessment, Desired, JobProgress, Lifecycle, assess, desire
-from gangctl.gang.diff import Change, Create, Difference, Existing, diff, ending, retire
+from gangctl.gang.diff import Change, Difference, Existing, diff, ending, retire
 from gangctl.gang.plan import GangPlan
 from gangctl.gang.resolve import ClusterRules
 from gangctl.runtime.controller import Action, await_change, computed, requeue
@@ -247,18 +247,14 @@ class GangController:
                 return True
             self._reporter.failed(jobset, plan, error, done, generation)
             raise
-        prepared = await self._prepare(jobset, difference.spares, generation)
-        self._reporter.applied(jobset, plan, changes, generation, interrupted=interrupted, prepared=prepared)
-        return True
-
-    async def _prepare(self, jobset: JobSet, spares: Sequence[Create], generation: Generation) -> bool:
-        """Create the groups of the next attempt; whether any was created.
-
-        That one is refused, as by a quota, is no failure: the gang runs, and a resync tries again.
-        """
-        done: list[Change] = []
+        prepared: list[Change] = []
         try:
-            await self._writer(generation).carry_out(spares, done)
+            await self._writer(generation).carry_out(difference.spares, prepared)
         except (ApiError, OwnershipConflictError) as error:
+            if is_transient(error):
+                raise
+            # No failure, as by a quota: the gang runs, and a resync tries again.
             _log.info("groups of the next attempt were refused", jobset="/".join(jobset.key), error=str(error))
-        return bool(done)
+        finally:
+            self._reporter.applied(jobset, plan, changes, generation, interrupted=interrupted, prepared=bool(prepared))
+        return True

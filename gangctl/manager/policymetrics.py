@@ -74,8 +74,8 @@ class PolicyMetrics(EvaluatorObserver):
         )
         self._broken = Gauge(
             "gangctl_policy_workers_broken",
-            "Whether no worker works (1): this replica evaluates only what takes a few milliseconds, is not ready, and its "
-            "readyz has the reason.",
+            "Whether no worker works (1): this replica evaluates only what takes a few milliseconds, is not ready, and "
+            "its readyz has the reason.",
             registry=registry,
         )
         self._policies = Gauge("gangctl_policies", "Policies by state: loaded, broken.", ["state"], registry=registry)

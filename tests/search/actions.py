@@ -168,19 +168,19 @@ class Actions:
         write = state.writes[0]
         answer = apiserver.receive(self.world, state, write)
         if answer.refused:
-            return self._after_refusal(state)
+            return self._after_error(state, ends=write.ends_refused)
         seen = state.seen_objects if answer.given is None else put(state.seen_objects, answer.given)
         return state._replace(objects=answer.objects, seen_objects=seen, writes=state.writes[1:])
 
-    def _after_refusal(self, state: State) -> State:
-        """The rest of the batch is sent, and nothing after it; the reconcile is repeated later, or ends."""
+    def _after_error(self, state: State, *, ends: bool) -> State:
+        """The rest of the batch is sent, and nothing after it; the reconcile is repeated later, or goes on."""
         write = state.writes[0]
         rest = tuple(
             each
             for each in state.writes[1:]
-            if (each.call == write.call and each.batch == write.batch) or (not write.retried and each.call > write.call)
+            if (each.call == write.call and each.batch == write.batch) or (not ends and each.call > write.call)
         )
-        return state._replace(writes=rest, due=state.due | SOON if write.retried else state.due)
+        return state._replace(writes=rest, due=state.due | SOON if ends else state.due)
 
     def _arrives(self, state: State) -> Iterator[Step]:
         if state.late is not None:
@@ -292,9 +292,10 @@ class Actions:
                 if name != "watch.jobset" and new.due & NOW:
                     yield f"fault.lose-trigger {name}", new._replace(due=state.due)
         if state.writes and (paid := self._pay(state, "fault.refuse")):
-            yield "fault.refuse", self._after_refusal(paid)
+            yield "fault.refuse", self._after_error(paid, ends=paid.writes[0].ends_failed)
         if state.writes and state.late is None and (paid := self._pay(state, "fault.late")):
-            yield "fault.late", self._after_refusal(paid)._replace(late=state.writes[0])
+            failed = self._after_error(paid, ends=paid.writes[0].ends_failed)
+            yield "fault.late", failed._replace(late=state.writes[0])
         if not state.due & NOW and not state.writes and (paid := self._pay(state, "gangctl.resync")):
             yield "gangctl.resync", paid._replace(due=state.due | NOW)
 

@@ -14,7 +14,6 @@ from tests.search.state import FOREIGN, KNOWN, ORPHAN, RESYNC, Object, State
 from tests.search.world import NUMBER, World
 
 LOSE: Final = NUMBER["fault.lose-trigger"]
-REFUSE: Final = NUMBER["fault.refuse"]
 REST: Final = "..."
 _LONGEST: Final = 400
 """Steps until a world is at rest if nothing goes wrong any more."""
@@ -155,9 +154,6 @@ class Explorer:
         if step is None or step[0] != "gangctl.resync" or state.budget[LOSE] != self.world.budget[LOSE]:
             return ""
         what = self._at_rest(state)
-        if "not prepared" in what and state.budget[REFUSE] != self.world.budget[REFUSE]:
-            # A refused group of the next attempt is made by the resync: the gang runs without it.
-            return ""
         return f"until the resync: {what}" if what else ""
 
     def _in_circle(self, circle: list[State]) -> str:

@@ -21,7 +21,7 @@ from gangctl.controllers.caches import GangCaches, SchedulingCache
 from gangctl.controllers.gangs import Assessments, GangController, PodReader
 from gangctl.controllers.reporter import GangMetrics, GangReporter
 from gangctl.controllers.writer import CONCURRENT_WRITES, Writer
-from gangctl.errors import ForbiddenError
+from gangctl.errors import ApiError, ForbiddenError, ServerError
 from gangctl.gang.desired import while_suspended
 from gangctl.gang.diff import Change, Create, Delete, Kind
 from gangctl.runtime.controller import Action
@@ -36,6 +36,8 @@ T = TypeVar("T")
 KEY: Final[Key] = (NAMESPACE, NAME)
 _MINUTES: Final = 120.0
 """What is done later than that waits for nothing in particular."""
+_REFUSAL: Final = ForbiddenError(403, "Forbidden", "exceeded quota")
+_FAILURE: Final = ServerError(500, "InternalError", "etcd has no leader")
 
 
 class Decision(NamedTuple):
@@ -57,16 +59,16 @@ class _Pods:
 
 
 class _Recorder:
-    """Takes the place of the writer; one call may be refused."""
+    """Takes the place of the writer; one call may end with an error."""
 
-    def __init__(self, refused: int | None) -> None:
+    def __init__(self, call: int | None, error: ApiError) -> None:
         self.calls: list[Sequence[Change]] = []
-        self._refused = refused
+        self._call, self._error = call, error
 
     async def carry_out(self, changes: Sequence[Change], done: list[Change]) -> None:
         self.calls.append(changes)
-        if changes and len(self.calls) - 1 == self._refused:
-            raise ForbiddenError(403, "Forbidden", "exceeded quota")
+        if changes and len(self.calls) - 1 == self._call:
+            raise self._error.with_traceback(None)
         done += changes
 
 
@@ -126,24 +128,27 @@ class Gangctl:
         self, jobset: JobSet | None, jobs: tuple[int, ...], objects: tuple[Object, ...], pods: _Pods
     ) -> Decision:
         self._fill(jobset, jobs, objects)
-        calls, due, reported = self._outcome(pods, None)
+        calls, due, reported = self._outcome(pods)
         writes: list[Write] = []
         for number, changes in enumerate(calls):
-            # A refusal of one of the next attempt's groups does not end a reconcile.
-            retried = not changes or not self._survives(pods, number)
-            writes += self._writes(changes, number, retried, jobset, jobs)
+            # A refusal of one of the next attempt's groups does not end a reconcile, a failure does.
+            ends = [not changes or not self._survives(pods, number, error) for error in (_REFUSAL, _FAILURE)]
+            made = self._writes(changes, number, jobset, jobs)
+            writes += [write._replace(ends_refused=ends[0], ends_failed=ends[1]) for write in made]
         return Decision(tuple(writes), due, reported)
 
-    def _survives(self, pods: _Pods, call: int) -> bool:
+    def _survives(self, pods: _Pods, call: int, error: ApiError) -> bool:
         try:
             with capture_logs():
-                self._outcome(pods, call)
-        except ForbiddenError:
+                self._outcome(pods, call, error)
+        except ApiError:
             return False
         return True
 
-    def _outcome(self, pods: _Pods, refused: int | None) -> tuple[list[Sequence[Change]], int, frozenset[str]]:
-        recorder, reported = _Recorder(refused), set[str]()
+    def _outcome(
+        self, pods: _Pods, call: int | None = None, error: ApiError = _FAILURE
+    ) -> tuple[list[Sequence[Change]], int, frozenset[str]]:
+        recorder, reported = _Recorder(call, error), set[str]()
         controller = GangController(
             self._caches,
             lambda _: cast(Writer, recorder),
@@ -163,7 +168,7 @@ class Gangctl:
         )
 
     def _writes(
-        self, changes: Sequence[Change], call: int, retried: bool, jobset: JobSet | None, jobs: tuple[int, ...]
+        self, changes: Sequence[Change], call: int, jobset: JobSet | None, jobs: tuple[int, ...]
     ) -> list[Write]:
         writes: list[Write] = []
         batch = 0
@@ -176,7 +181,7 @@ class Gangctl:
                     known = [self._views.known(job) for job in jobs]
                     wanted = can_exist_in(self._views, jobset, known, write.name)
                     timely = wanted is None or write.counts[0][1] <= max(1, wanted)
-                writes.append(write._replace(batch=batch, call=call, retried=retried, timely=timely))
+                writes.append(write._replace(batch=batch, call=call, timely=timely))
         return writes
 
     def _write(self, change: Change) -> Write:

@@ -24,7 +24,8 @@ KNOWN: Final = (
         "C10",
         "restart-alone-in-a-shared-gang-1.37",
         "can start with",
-        lambda world: world.restart_job and bool(world.mode or world.gangs),
+        # A gang per replica has a group of its own after that.
+        lambda world: world.restart_job and any(job.mode != "ReplicatedGang" for job in world.jobs),
         "minCount followed the tail of a Job; when that Job fails and restarts alone, its pods name the same group and "
         "may be placed before gangctl has raised the number again",
     ),

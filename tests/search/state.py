@@ -89,8 +89,10 @@ class Write(NamedTuple):
     timely: bool = True
     batch: int = 0
     """Writes of one batch are concurrent: the rest of it is done when one is refused."""
-    retried: bool = True
-    """A refusal ends the reconcile, and it is repeated; else it goes on with the next batch but one call."""
+    ends_refused: bool = True
+    """A refusal ends the reconcile, and it is repeated; else it goes on with the next call."""
+    ends_failed: bool = True
+    """The same of a failure of the API server."""
     call: int = 0
     """Those of one call of the writer end with the first refusal."""
 

@@ -290,7 +290,14 @@ def named(name: str) -> World:
     return next(world for world in TABLE if world.name == name)
 
 
-_SHAPES: Final = (("Gang", _PAIR), ("Gang", _THREE), ("Gang", _MIXED), ("Gang", _TWO_JOBS), ("", _SLICES))
+_EACH: Final = tuple(job._replace(mode="Gang") for job in _MIXED)
+_SEVERAL: Final = (*_MIXED, ReplicatedJob("c", 1, 1, 1))
+_SHAPES: Final = (
+    *(("Gang", "", jobs) for jobs in (_PAIR, _THREE, _MIXED, _TWO_JOBS)),
+    *(("", "", jobs) for jobs in (_SLICES, _EACH)),
+    ("", GANGS, _SEVERAL),
+)
+"""Mode, gangs and ReplicatedJobs of generated worlds."""
 _FAULTS: Final = ("fault.crash", "fault.lose-trigger", "fault.refuse", "fault.late", "gangctl.resync")
 _USERS: Final = ("user.suspend", "user.delete-group", "user.delete-workload", "user.delete", "user.delete-orphan")
 
@@ -305,7 +312,7 @@ def generated(seed: int) -> Iterator[World]:
 
 
 def _draw(chance: random.Random, name: str) -> World:
-    mode, shape = chance.choice(_SHAPES)
+    mode, gangs, shape = chance.choice(_SHAPES)
     minor = chance.choice(MINORS)
     restarts = chance.choice((0, 0, 1, 2))
     if minor == "1.35" and mode == "":
@@ -330,6 +337,7 @@ def _draw(chance: random.Random, name: str) -> World:
         jobs,
         minor=minor,
         mode=mode,
+        gangs=gangs,
         composite=mode == "" and minor == "1.37" and chance.random() < 0.5,
         max_restarts=restarts,
         restart_job=bool(restarts) and chance.random() < 0.3,
