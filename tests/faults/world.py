@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections import Counter
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager, nullcontext
 from dataclasses import dataclass, field
 from functools import partial
@@ -19,6 +19,7 @@ from gangctl.manager.processmetrics import measure_lag
 from gangctl.manager.settings import load_settings
 from gangctl.sandbox.caller import Caller, DeleteOptions
 from gangctl.sandbox.errors import StatusError
+from gangctl.sandbox.faults import CutBefore, Match
 from gangctl.sandbox.server import Sandbox, SandboxOptions
 from gangctl.sandbox.simulated import SimulatedControllers, add_nodes
 from gangctl.sandbox.store import Change
@@ -89,12 +90,15 @@ class World:
         self.api.store.listen(self._saw)
         self._process: Process | None = None
         self._running: asyncio.Task[None] | None = None
+        self.flags: Object = {}
+        """Flags of gangctl beside, or instead of, those that every world has."""
 
     # gangctl
 
     async def start_gangctl(self) -> None:
         """Run gangctl in this loop until it is ready."""
         if not self._directory.joinpath("kubeconfig").exists():
+            self._directory.mkdir(exist_ok=True)
             self._directory.joinpath("kubeconfig").write_text(self.sandbox.kubeconfig(user=USER))
             self._address = f"127.0.0.1:{self._ports.take()}", f"127.0.0.1:{self._ports.take()}"
         webhooks, metrics = self._address
@@ -106,6 +110,7 @@ class World:
             # Looking for definitions that are missing would double the requests, each of which is a case of its own.
             "policies": "auto" if self.has_policies else "off",
             "pathways": self.has_pathways,
+            **self.flags,
         }
         settings = load_settings(flags, None)
         started = asyncio.Event()
@@ -138,6 +143,12 @@ class World:
             self._process.stop()
             await self._running
         self._process = self._running = None
+
+    async def crash_gangctl(self) -> None:
+        """End it so that none of its requests arrives any more."""
+        cut = self.sandbox.faults.add(Match(USER), CutBefore(), times=1_000)
+        await self.stop_gangctl()
+        self.sandbox.faults.rules.remove(cut)
 
     async def close(self) -> None:
         """End gangctl and give its ports back."""
@@ -308,9 +319,12 @@ class World:
 
 
 @asynccontextmanager
-async def world(minor: str, directory: Path, *, about: frozenset[str] = frozenset()) -> AsyncIterator[World]:
+async def world(
+    minor: str, directory: Path, *, about: frozenset[str] = frozenset(), gates: Mapping[str, bool] | None = None
+) -> AsyncIterator[World]:
     """A world with room for every scenario; what it is not ``about`` is not defined there, and not looked for."""
-    async with Sandbox(SandboxOptions(minor=minor)) as sandbox, SimulatedControllers(sandbox.api) as simulated:
+    options = SandboxOptions(minor=minor, gates=gates or {})
+    async with Sandbox(options) as sandbox, SimulatedControllers(sandbox.api) as simulated:
         await sandbox.api.create(
             sandbox.api.kind("namespaces"),
             "",

@@ -11,17 +11,18 @@ import argparse
 import logging
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, count
 from typing import Final
 
 import structlog
 
+from tests.search.draws import draw
 from tests.search.explorer import Explored, Explorer
 from tests.search.known import is_known
 from tests.search.mutants import TABLE as MUTANTS
-from tests.search.mutants import killed
-from tests.search.simulation import failures
+from tests.search.mutants import Mutant, applied, killed
+from tests.search.simulation import Totals, failures, play
 from tests.search.world import World
 from tests.search.worlds import TABLE, generated
 
@@ -38,24 +39,35 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--world", action="append", default=[], help="only worlds whose name has this in it, and no simulation"
     )
-    parser.add_argument("--mutants", action="store_true", help="instead: which mutant is killed, after how many states")
+    parser.add_argument(
+        "--mutants",
+        type=int,
+        metavar="SEEDS",
+        help="instead: which mutant is killed, after how many states, and by which of so many seeds",
+    )
     return parser
 
 
-def _show_mutants() -> int:
+def _show_mutants(seeds: int) -> int:
     alive = 0
     for mutant in MUTANTS:
-        if mutant.ground != "explorer":
+        if not mutant.patches:
             print(f"{mutant.finding:14} {mutant.what}: {mutant.ground}")
             continue
-        violation = killed(mutant)
-        alive += violation is None
-        if violation is None:
-            print(f"{mutant.finding:14} {mutant.what}: SURVIVES")
-        else:
-            where = f"{violation.states} states, {violation.world.name}"
-            print(f"{mutant.finding:14} {mutant.what}: {where}: {violation.what}")
+        shown = []
+        if (violation := killed(mutant)) is not None:
+            shown.append(f"{violation.states} states of {violation.world.name}: {violation.what}")
+        if (seed := first_seed(mutant, range(seeds))) is not None:
+            shown.append(f"seed {seed[0]}: {seed[1]}")
+        alive += not shown
+        print(f"{mutant.finding:14} {mutant.what}: {'; '.join(shown) or 'SURVIVES'}", flush=True)
     return int(alive > 0)
+
+
+def first_seed(mutant: Mutant, seeds: Iterable[int]) -> tuple[int, str] | None:
+    """The first seed of the simulation that shows a mutant, and what is wrong there: ``seed`` in the table."""
+    with applied(mutant):
+        return next(((seed, wrong) for seed in seeds if (wrong := play(draw(seed)))), None)
 
 
 def _worlds(names: Sequence[str], seed: int) -> Iterator[World]:
@@ -73,13 +85,13 @@ def _line(explored: Explored, seconds: float) -> str:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Search, and print; the exit code."""
     options = _parser().parse_args(arguments)
-    if options.mutants:
-        return _show_mutants()
     # What gangctl logs of the faults of a simulation is no result.
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
+    if options.mutants is not None:
+        return _show_mutants(options.mutants)
     end = time.monotonic() + options.minutes * 60
     states, unknown, began = 0, 0, time.process_time()
-    seeds = count(options.seed * _SEEDS)
+    seeds, totals = count(options.seed * _SEEDS), Totals()
     for world in _worlds(options.world, options.seed):
         if time.monotonic() > end:
             break
@@ -93,20 +105,23 @@ def main(arguments: Sequence[str] | None = None) -> int:
             unknown += not known
             print(f"{known or 'VIOLATION'}: {violation}", flush=True)
         if not options.world:
-            unknown += _simulate(
-                seeds, min(time.process_time() + seconds, time.process_time() + end - time.monotonic())
-            )
+            share = min(seconds, end - time.monotonic())
+            unknown += _simulate(seeds, totals, time.process_time() + share)
     seconds = time.process_time() - began
     runs = next(seeds) - options.seed * _SEEDS
-    print(f"{states} states and {runs} seeds in {seconds:.0f} CPU seconds, {unknown} violations that are not known")
+    print(
+        f"{states} states; {runs} seeds, {totals.seconds / 3600:.0f} simulated hours, {totals.faults} faults; "
+        f"{seconds:.0f} CPU seconds, {unknown} violations that are not known"
+    )
     return int(unknown > 0)
 
 
-def _simulate(seeds: Iterator[int], end: float) -> int:
+def _simulate(seeds: Iterator[int], totals: Totals, end: float) -> int:
     """Run seeds until so much CPU time, at least one, and print what is wrong; how many failed."""
     failed = 0
     for seed in seeds:
-        for failure in failures([seed]):
+        totals.requests.clear()
+        for failure in failures([seed], totals):
             failed += 1
             print(f"VIOLATION: {failure}", flush=True)
         if time.process_time() >= end:

@@ -21,6 +21,7 @@ from itertools import count
 from typing import Any, Final, Self, TypeVar, TypeVarTuple
 from unittest.mock import patch
 
+from gangctl.runtime.controller import RetryPolicy
 from gangctl.runtime.server import WebhookServer
 
 T = TypeVar("T")
@@ -30,6 +31,8 @@ Factory = Callable[[], asyncio.Protocol]
 _BEGIN: Final = datetime(2026, 1, 1, tzinfo=UTC)
 _APART: Final = 1e-9
 _ORDERED: Final = 1_000_000
+_RETRY: Final = RetryPolicy(base_seconds=0.01, cap_seconds=30.0, jitter=0.0)
+"""Of the simulated controllers: what is refused for hours is not tried every second."""
 _WALLS: Final = ("sandbox.objects", "sandbox.deletion", "client.pacing", "controllers.reporter")
 """Modules of gangctl that read the time of day."""
 
@@ -154,9 +157,11 @@ class MemoryLoop(asyncio.SelectorEventLoop):
     def __init__(self) -> None:
         self._now = 0.0
         self._servers: dict[int, Factory] = {}
-        self._free = count(20_000)
+        self.free = count(20_000)
         self._timers = count()
         self._bound: dict[int, tuple[str, int]] = {}
+        self.services: dict[int, list[int]] = {}
+        """Ports behind which one of several servers answers, each by its own port."""
         super().__init__(_Instant(self._passed))
 
     def time(self) -> float:
@@ -183,16 +188,17 @@ class MemoryLoop(asyncio.SelectorEventLoop):
     async def create_server(  # type: ignore[override]
         self, protocol_factory: Factory, host: str | None = None, port: int | None = None, **_options: Any
     ) -> _Listening:
-        number = port or next(self._free)
+        number = port or next(self.free)
         if number in self._servers:
             raise OSError(f"port {number} is taken")
         self._servers[number] = protocol_factory
         return _Listening(self._servers, (host or "127.0.0.1", number))
 
     async def sock_connect(self, sock: socket.socket, address: Any) -> None:
-        if address[1] not in self._servers:
+        present = [port for port in self.services.get(address[1], [address[1]]) if port in self._servers]
+        if not present:
             raise ConnectionRefusedError(111, f"Connect call failed {address}")
-        self._bound[sock.fileno()] = address[0], address[1]
+        self._bound[sock.fileno()] = address[0], random.choice(present)
 
     async def create_connection(  # type: ignore[override]
         self, protocol_factory: Factory, *, sock: socket.socket, **_options: Any
@@ -212,12 +218,12 @@ class MemoryLoop(asyncio.SelectorEventLoop):
 class _Ports:
     """Ports for :class:`tests.faults.world.World`: no other process has any of them."""
 
-    def __init__(self) -> None:
-        self._numbers = count(10_000)
+    def __init__(self, loop: MemoryLoop) -> None:
+        self._loop = loop
 
     def take(self) -> int:
         """A port."""
-        return next(self._numbers)
+        return next(self._loop.free)
 
     def release(self) -> None:
         """They end with the loop."""
@@ -225,12 +231,13 @@ class _Ports:
 
 def run(seed: int, main: Callable[[], Coroutine[Any, Any, T]]) -> T:
     """``asyncio.run`` in memory; the same seed is the same run."""
-    with asyncio.Runner(loop_factory=MemoryLoop) as runner, _seeded(seed, runner.get_loop()):
+    loop = MemoryLoop()
+    with asyncio.Runner(loop_factory=lambda: loop) as runner, _seeded(seed, loop):
         return runner.run(main())
 
 
 @contextmanager
-def _seeded(seed: int, loop: asyncio.AbstractEventLoop) -> Iterator[None]:
+def _seeded(seed: int, loop: MemoryLoop) -> Iterator[None]:
     class Moment(datetime):
         """The time of day follows the loop's."""
 
@@ -249,8 +256,9 @@ def _seeded(seed: int, loop: asyncio.AbstractEventLoop) -> Iterator[None]:
             for module in _WALLS:
                 patches.enter_context(patch(f"gangctl.{module}.datetime", Moment))
             patches.enter_context(patch("uuid.uuid4", identity))
+            patches.enter_context(patch("gangctl.sandbox.controllers._RETRY", _RETRY))
             patches.enter_context(patch.dict(WebhookServer.__init__.__kwdefaults__, clock=loop.time))
-            patches.enter_context(patch("tests.faults.world.Ports", _Ports))
+            patches.enter_context(patch("tests.faults.world.Ports", lambda: _Ports(loop)))
             yield
     finally:
         random.setstate(before)

@@ -6,17 +6,26 @@ noticed on another ground, which the table names.
 
 from __future__ import annotations
 
+import math
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from http import HTTPStatus
 from typing import Any, Final, Literal, NamedTuple
 
 from gangctl.controllers import caches, gangs, reporter
+from gangctl.controllers.readiness import events
 from gangctl.gang import desired, naming, plan
 from gangctl.gang.desired import Assessment, Lifecycle
 from gangctl.gang.diff import Change, Create, Delete, Difference, SetMinCounts
+from gangctl.manager import settings, webhooks
 from gangctl.runtime.controller import await_change
+from gangctl.sandbox import controllers
+from gangctl.sandbox.errors import StatusError
+from gangctl.sandbox.rules import jobspec
+from gangctl.webhooks import configurations
+from gangctl.webhooks.configurations import JOBS_NAME
 from tests.search.explorer import Explorer, Violation
 from tests.search.known import KNOWN, is_known
 from tests.search.worlds import named
@@ -43,6 +52,8 @@ class Mutant:
     ground: Ground
     worlds: tuple[str, ...] = ()
     patches: tuple[Patch, ...] = ()
+    seed: int | None = None
+    """The first seed of the simulation that shows it."""
 
 
 def _changing(change: Callable[[Sequence[Change]], Sequence[Change]]) -> Exchange:
@@ -126,6 +137,56 @@ def _constantly(value: object) -> Exchange:
     return lambda _original: lambda *_args, **_kwargs: value
 
 
+def _as(value: object) -> Exchange:
+    return lambda _original: value
+
+
+def _every_update(hooks: Sequence[Any]) -> Sequence[Any]:
+    """Webhooks that are called for every UPDATE of what is about gangs."""
+    return tuple(replace(hook, conditions=hook.conditions[:1]) for hook in hooks)
+
+
+def _without_net(original: Callable[..., list[dict[str, Any]]]) -> Callable[..., list[dict[str, Any]]]:
+    def mutated(self: webhooks.WebhookPart, authorities: bytes) -> list[dict[str, Any]]:
+        wanted = original(self, authorities)
+        return [one for one in wanted if not (self._gangs.state.policies and one["metadata"]["name"] == JOBS_NAME)]
+
+    return mutated
+
+
+def _unregisters_all(_original: object) -> Callable[..., Coroutine[Any, Any, None]]:
+    async def mutated(self: webhooks.WebhookPart) -> None:
+        await self._registrar.unregister(self._wanted(b""))
+
+    return mutated
+
+
+def _with_any_replica(original: Callable[..., Any]) -> Callable[..., Any]:
+    def mutated(flags: dict[str, Any], *args: Any, **kwargs: Any) -> Any:
+        asked = bool(flags.get("unregister_on_exit"))
+        settings = original({**flags, "unregister_on_exit": False}, *args, **kwargs)
+        return settings.model_copy(update={"unregister_on_exit": asked})
+
+    return mutated
+
+
+def _ends_with_an_error(_original: object) -> Callable[..., Coroutine[Any, Any, None]]:
+    async def mutated(self: controllers.Controller[Any]) -> None:
+        while True:
+            key = await self.queue.get()
+            try:
+                await self.reconcile(key)
+            except StatusError as error:
+                if error.code != HTTPStatus.NOT_FOUND:
+                    self.queue.add_failed(key)
+            else:
+                self.queue.forget(key)
+            finally:
+                self.queue.done(key)
+
+    return mutated
+
+
 TABLE: Final[tuple[Mutant, ...]] = (
     Mutant(
         "A",
@@ -160,7 +221,12 @@ TABLE: Final[tuple[Mutant, ...]] = (
         (Patch(desired, "find_unlinked", _constantly(())),),
     ),
     Mutant("E", "a later webhook changes the mode to Off unnoticed", "examples"),
-    Mutant("F", "--unregister-on-exit deletes the configurations of all replicas", "simulation"),
+    Mutant(
+        "F",
+        "--unregister-on-exit deletes the configurations of all replicas",
+        "simulation",
+        patches=(Patch(settings, "load_settings", _with_any_replica),),
+    ),
     Mutant("G", "planning holds the event loop", "benchmark"),
     Mutant(
         "H",
@@ -183,8 +249,21 @@ TABLE: Final[tuple[Mutant, ...]] = (
         ("suspend-1.36", "suspend-1.37"),
         (Patch(gangs, "diff", _changing(_with_full_counts)),),
     ),
-    Mutant("C2", "every UPDATE of a ganged JobSet is refused while gangctl is down", "simulation"),
-    Mutant("C3", "a policy that is deleted or edited tears new gangs", "simulation"),
+    Mutant(
+        "C2",
+        "every UPDATE of a ganged JobSet is refused while gangctl is down",
+        "simulation",
+        patches=(
+            Patch(configurations, "MUTATING", _every_update),
+            Patch(configurations, "VALIDATING", _every_update),
+        ),
+    ),
+    Mutant(
+        "C3",
+        "a policy that is deleted or edited tears new gangs",
+        "simulation",
+        patches=(Patch(webhooks.WebhookPart, "_wanted", _without_net),),
+    ),
     Mutant(
         "C4",
         "deletes of what no pod needs come after creates",
@@ -213,10 +292,28 @@ TABLE: Final[tuple[Mutant, ...]] = (
         ("orphaned-1.37",),
         (Patch(caches.GangCaches, "claimed", _orphans_are_foreign),),
     ),
-    Mutant("C8", "causes are recorded once an attempt", "simulation"),
-    Mutant("C9", "--unregister-on-exit deletes the policy for Jobs", "simulation"),
+    Mutant(
+        "C8",
+        "causes are recorded once an attempt",
+        "simulation",
+        patches=(Patch(events, "REPEAT_SECONDS", _as(math.inf)),),
+    ),
+    Mutant(
+        "C9",
+        "--unregister-on-exit deletes the policy for Jobs",
+        "simulation",
+        patches=(Patch(webhooks.WebhookPart, "_unregister", _unregisters_all),),
+    ),
     Mutant("C10", "a later webhook drops the reference, and the policy is not invoked again", "real"),
-    Mutant("C11", "a simulated controller ends with an error of a Job", "simulation"),
+    Mutant(
+        "C11",
+        "a simulated controller ends with an error of a Job that a real API server refuses",
+        "simulation",
+        patches=(
+            Patch(jobspec, "_indexed", _constantly(None)),
+            Patch(controllers.Controller, "run", _ends_with_an_error),
+        ),
+    ),
     Mutant(
         "9.1 resync",
         "no reconcile without a trigger",
@@ -266,8 +363,9 @@ def applied(mutant: Mutant) -> Iterator[None]:
 
 
 def _holders(patch: Patch, original: object) -> list[Any]:
-    """A class, or every module of gangctl that has imported the function."""
-    modules = [module for name, module in sys.modules.items() if name.partition(".")[0] == "gangctl"]
+    """A class, or every module of gangctl that has imported the function, and the one that starts gangctl in tests."""
+    names = [name for name in sys.modules if name.partition(".")[0] == "gangctl" or name == "tests.faults.world"]
+    modules = [sys.modules[name] for name in names]
     imported = [module for module in modules if getattr(module, patch.name, None) is original]
     return imported if patch.holder in modules else [patch.holder]
 

@@ -24,6 +24,12 @@ def test_every_finding_has_a_mutant_or_another_ground() -> None:
     assert [finding for finding in FINDINGS if finding not in {mutant.finding for mutant in TABLE}] == []
 
 
+def test_every_mutant_of_a_search_has_a_patch_and_is_killed_there() -> None:
+    searched = [mutant for mutant in TABLE if mutant.ground in {"explorer", "simulation"}]
+    assert [mutant.finding for mutant in searched if not mutant.patches] == []
+    assert [mutant.finding for mutant in searched if mutant.ground == "simulation" and mutant.seed is None] == []
+
+
 def test_a_mutant_is_gone_afterwards() -> None:
     mutant = next(mutant for mutant in EXPLORED if mutant.finding == "A")
     before = plan.pods_that_can_exist
