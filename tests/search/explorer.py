@@ -117,7 +117,9 @@ class Explorer:
         if any(one.owner == FOREIGN for one in state.objects):
             return ""
         asks = state.jobset is not None and bool(self.world.mode or self.world.gangs)
-        return invariants.torn(facts.gangs(self.actions.views, state), asks_for_gangs=asks, group_counts=counts)
+        gangs = facts.gangs(self.actions.views, state)
+        apart = invariants.apart(gangs) if self.world.pathways else ""
+        return apart or invariants.torn(gangs, asks_for_gangs=asks, group_counts=counts)
 
     def fate(self, state: State) -> str:
         """What is wrong in the end if nothing goes wrong from this state on."""

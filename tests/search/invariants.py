@@ -62,6 +62,19 @@ def torn(gangs: Sequence[Gang], *, asks_for_gangs: bool, group_counts: Mapping[s
     return ""
 
 
+def apart(gangs: Sequence[Gang]) -> str:
+    """Which gang of a job that needs all of its gangs can start without the others; empty if none can."""
+    for gang in gangs:
+        starts = gang.waiting and not gang.bound and gang.ready
+        if starts and any(
+            other.can_exist and not (gang.parent and gang.parent == other.parent)
+            for other in gangs
+            if other is not gang
+        ):
+            return f"{gang.name} can start without the other gangs of its job"
+    return ""
+
+
 def unprepared(spares: Mapping[str, int | None], needed: Mapping[str, int]) -> str:
     """Which group of the next restart is missing, or has another minCount than it ``needed``; empty if none."""
     for name, pods in needed.items():

@@ -7,7 +7,11 @@ from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
 from gangctl.api.scheduling import Generation, generation_of_minor
-from tests.jobsets import OPTIONS, jobset, rj
+from gangctl.pathways.reading.pathwaysjob import read_pathways_job
+from gangctl.pathways.rendering.jobset import render
+from gangctl.pathways.result import Setting
+from tests.jobsets import MODE, OPTIONS, jobset, rj
+from tests.pathways.samples import pathways_job
 
 NAMESPACE: Final = "t"
 NAME: Final = "js"
@@ -73,6 +77,8 @@ class World:
     gangs: str = ""
     """``gangctl.dev/gangs``."""
     composite: bool = False
+    pathways: bool = False
+    """Its gangs are those that gangctl chooses for a PathwaysJob, which needs all of its slices: the Jobs."""
     max_restarts: int = 0
     restart_job: bool = False
     """The failure policy restarts a failed Job alone."""
@@ -132,9 +138,24 @@ class World:
             **({"failurePolicy": policy} if self.max_restarts else {}),
             **({"successPolicy": {"operator": "Any"}} if self.any_succeeds else {}),
         )
+        if self.pathways:
+            self._choose_gangs(raw)
         if self.queue:
             raw["metadata"]["labels"] = {"kueue.x-k8s.io/queue-name": "q"}
         return raw
+
+    def _choose_gangs(self, raw: dict[str, Any]) -> None:
+        job = read_pathways_job(pathways_job(), cluster_checked=True).job
+        assert job is not None
+        rendered = render(job, Setting(composite=self.composite)).jobset
+        raw["metadata"]["annotations"] = _about_gangs(rendered["metadata"])
+        workers = {entry["name"]: entry["template"]["metadata"] for entry in rendered["spec"]["replicatedJobs"]}
+        for entry in raw["spec"]["replicatedJobs"]:
+            entry["template"]["metadata"] = {"annotations": _about_gangs(workers[entry["name"]])}
+
+
+def _about_gangs(metadata: Mapping[str, Any]) -> dict[str, str]:
+    return {key: metadata["annotations"][key] for key in (MODE, OPTIONS) if key in metadata.get("annotations", {})}
 
 
 def _replicated_job(job: ReplicatedJob) -> dict[str, Any]:
