@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from tests.search.invariants import Gang
+from tests.search.known import shares_number
 from tests.search.scheduler import is_ready, members, policy_of
 from tests.search.state import Job, JobSet, State
 from tests.search.views import Views
@@ -89,6 +90,10 @@ def _gang(views: Views, state: State, jobset: JobSet, name: str, slots: list[int
         bound=sum(job.bound for job in own),
         ready=not name or is_ready(objects, jobs, name),
         timely=policy is None or policy.timely,
+        shared=shares_number(
+            has_groups=views.world.generation.capabilities.pod_groups,
+            restarts_left=views.world.max_restarts - jobset.restarts - sum(jobset.own),
+        ),
         parent=policy.parent if policy is not None else "",
         grown=jobset.resized * sum(views.world.slots[slot][0] == 0 for slot in slots),
     )

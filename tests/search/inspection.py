@@ -214,7 +214,7 @@ class Inspection:
 
     def _shares_number(self, name: str) -> bool:
         policy = self.manifests[name]["spec"].get("failurePolicy") or {}
-        return known.shares_number(has_groups=self.world.has_groups, max_restarts=policy.get("maxRestarts", 0))
+        return known.shares_number(has_groups=self.world.has_groups, restarts_left=policy.get("maxRestarts", 0))
 
     async def live(self) -> list[Object]:
         """Pods that have not ended."""

@@ -31,6 +31,8 @@ class Gang(NamedTuple):
     """Whether the scheduler places its pods."""
     timely: bool = True
     """Its group was created with the right number, as far as gangctl could know."""
+    shared: bool = False
+    """The next attempt has the same minCount, so that it is not lowered."""
     parent: str = ""
     grown: int = 0
     """Pods that a resize has added: until gangctl follows it, the gang may start without them."""
@@ -91,7 +93,8 @@ def waits(gangs: Sequence[Gang], *, immutable: bool, reported: bool) -> str:
     """
     for gang in gangs:
         if not gang.waiting:
-            if immutable and gang.min_count is not None and not gang.members and 0 < gang.can_exist < gang.min_count:
+            kept = immutable and gang.min_count is not None and not gang.members and not gang.shared
+            if kept and 0 < gang.can_exist < (gang.min_count or 0):
                 return f"{gang.name} is kept with minCount {gang.min_count} for {gang.can_exist} pods, and would wait"
             continue
         if gang.min_count is None:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
-from tests.search.explorer import Violation
-from tests.search.world import World
+if TYPE_CHECKING:  # the facts that a search starts from ask for what is known
+    from tests.search.explorer import Violation
+    from tests.search.world import World
 
 
 class Known(NamedTuple):
@@ -43,11 +44,11 @@ def is_known(violation: Violation, among: Sequence[Known] = KNOWN) -> str:
     return ""
 
 
-def shares_number(*, has_groups: bool, max_restarts: int) -> bool:
+def shares_number(*, has_groups: bool, restarts_left: int) -> bool:
     """Whether the next attempt of a JobSet has the same minCount, so that gangctl does not lower it for a tail.
 
     Kubernetes 1.35 has the number in the Workload only: with a smaller one the next attempt could start in part
     (:func:`gangctl.gang.desired.counted_in_workload`). A tail that is suspended and resumed waits there, and an event
     reports it.
     """
-    return not has_groups and max_restarts > 0
+    return not has_groups and restarts_left > 0
