@@ -41,8 +41,6 @@ class Reason(StrEnum):
     NEVER_FITS = "NeverFits"
     QUEUE_BLOCKED = "QueueBlocked"
     QUEUE_CONFLICT = "QueueConflict"
-    GATE_NOT_HONOURED = "AdmissionGateNotHonoured"
-    GATE_REMOVED = "AdmissionGateRemoved"
     CHECK_READY = "AdmissionCheckReady"
     CHECK_PENDING = "AdmissionCheckPending"
     CHECK_RETRY = "AdmissionCheckRetry"
@@ -134,7 +132,6 @@ _NORMAL = frozenset(
         Reason.COMPOSITE_POD_GROUP_DELETED,
         Reason.GANG_EMPTY,
         Reason.GANG_MAY_SHRINK,
-        Reason.GATE_REMOVED,
         Reason.CHECK_READY,
         Reason.CHECK_PENDING,
         Reason.GANG_READY,

@@ -1,4 +1,4 @@
-"""Names that Kueue defines: labels, annotations, gates.
+"""Names that Kueue defines: labels and annotations.
 
 Source: Kueue ``pkg/controller/constants`` and ``apis/kueue/v1beta2`` of v0.19. The two keys that the
 projection of a JobSet keeps are in :mod:`gangctl.api.meta`.
@@ -13,7 +13,6 @@ VERSION: Final = "v1beta2"
 API_VERSION: Final = f"{GROUP}/{VERSION}"
 
 PRIORITY_CLASS: Final = "kueue.x-k8s.io/priority-class"
-PREBUILT_WORKLOAD: Final = "kueue.x-k8s.io/prebuilt-workload-name"
 ELASTIC_JOB: Final = "kueue.x-k8s.io/elastic-job"
 MULTIKUEUE_ORIGIN: Final = "kueue.x-k8s.io/multikueue-origin"
 MULTIKUEUE: Final = "kueue.x-k8s.io/multikueue"
@@ -44,8 +43,6 @@ KUEUE_NAMESPACE: Final = "kueue-system"
 DEFAULT_QUEUE: Final = "default"
 """LocalQueue that Kueue sets on a JobSet without a queue, if it exists in the namespace."""
 
-GATE: Final = "gangctl.dev/gang"
-"""gangctl's name in ``admission-gated-by``."""
 CHECK_CONTROLLER: Final = "gangctl.dev/gang-ready"
 """``spec.controllerName`` of AdmissionChecks that are gangctl's."""
 PARAMETERS_KIND: Final = "GangAdmissionParameters"

@@ -57,7 +57,7 @@ def compose(dependencies: Dependencies) -> Parts:
     if settings.policies != "off":
         policies = PolicyPart(dependencies, gangs, fit=queues.view.fit if queues is not None else without_queues)
     checks = None
-    if queues is not None and (settings.kueue_check or settings.kueue_gate):
+    if queues is not None and settings.kueue_check:
         checks = CheckPart(dependencies, gangs, queues.sources, policies)
         queues.early = checks.awaits
     readiness = ReadinessPart(dependencies, gangs, queues) if settings.readiness != "off" else None

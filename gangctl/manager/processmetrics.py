@@ -34,15 +34,14 @@ def register_process_metrics(registry: CollectorRegistry, settings: ControllerSe
     build.labels(__version__).set(1)
     feature = Gauge(
         "gangctl_feature_enabled",
-        "What the settings switch on, 1 or 0, by feature: policies, kueue, kueue-gate, kueue-check, readiness, "
-        "gang-objects, pathways, leader-elect, metrics-secure.",
+        "What the settings switch on, 1 or 0, by feature: policies, kueue, kueue-check, readiness, gang-objects, "
+        " pathways, leader-elect, metrics-secure.",
         ["feature"],
         registry=registry,
     )
     for name, enabled in (
         ("policies", settings.policies != "off"),
         ("kueue", settings.kueue != "off"),
-        ("kueue-gate", settings.kueue_gate),
         ("kueue-check", settings.kueue_check),
         ("readiness", settings.readiness != "off"),
         ("gang-objects", settings.gang_objects),

@@ -147,11 +147,6 @@ class ControllerSettings(BaseModel):
     kueue_namespace: Annotated[str, Field(min_length=1)] = Field(
         default=KUEUE_NAMESPACE, description="Namespace in which Kueue has its ConfigMap kueue-manager-config."
     )
-    kueue_gate: bool = Field(
-        default=False,
-        description="Have Kueue hold queued JobSets that get a gang back until its objects are there "
-        "(kueue.x-k8s.io/admission-gated-by). It takes the rights of manifests/kueue-gate.",
-    )
     kueue_check: bool = Field(
         default=False,
         description="Be the controller of AdmissionChecks named gangctl.dev/gang-ready. It takes the rights of "
@@ -241,9 +236,8 @@ class ControllerSettings(BaseModel):
             raise ValueError("metrics-cert-dir has no effect without metrics-secure: set both, or neither")
         if self.shards > 1 and not self.leader_elect:
             raise ValueError("shards has no effect without leader-elect: who looks after which is settled by Leases")
-        if self.kueue == "off" and (self.kueue_gate or self.kueue_check):
-            flag = "kueue-gate" if self.kueue_gate else "kueue-check"
-            raise ValueError(f"{flag} has no effect with kueue off: leave one of them out")
+        if self.kueue == "off" and self.kueue_check:
+            raise ValueError("kueue-check has no effect with kueue off: leave one of them out")
         if self.readiness == "off" and self.gang_objects:
             raise ValueError("gang-objects has no effect with readiness off: leave one of them out")
         if self.pathways_options is not None and not self.pathways:

@@ -129,9 +129,7 @@ class WebhookPart:
         )
         self._may_write = may_write
         self._policies_registered = False
-        admission = GangAdmission(
-            gangs, queues=queues, fail_open=settings.unavailable == "allow", gate=settings.kueue_gate
-        )
+        admission = GangAdmission(gangs, queues=queues, fail_open=settings.unavailable == "allow")
         self._endpoints = build_endpoints(admission.routes(), gangs.synced, self._metrics.answered)
         if policies is not None:
             routes = PolicyAdmission(policies).routes()

@@ -30,7 +30,6 @@ from gangctl.gang.diff import Kind
 from gangctl.gang.reasons import Notice
 from gangctl.gang.resolve import ClusterRules, Resolution, resolve
 from gangctl.kueue.consistency import Consistency, KueueFacts, check_consistency
-from gangctl.kueue.gates import gate_patch
 from gangctl.webhooks.configurations import MUTATE_JOBS, MUTATE_JOBSETS, VALIDATE_JOBSETS
 from gangctl.webhooks.review import AdmissionRequest, AdmissionResponse
 
@@ -84,18 +83,14 @@ class QueueView(Protocol):
 class GangAdmission:
     """The three endpoints.
 
-    ``fail_open`` admits an opted-in JobSet, without a gang, where no gang can be made. With ``gate``, JobSets that get
-    a gang, and are in a queue, get an admission gate that holds them back until gangctl removes it.
+    ``fail_open`` admits an opted-in JobSet, without a gang, where no gang can be made.
     """
 
-    def __init__(
-        self, view: GangView, *, queues: QueueView | None = None, fail_open: bool = False, gate: bool = False
-    ) -> None:
+    def __init__(self, view: GangView, *, queues: QueueView | None = None, fail_open: bool = False) -> None:
         """Answer from ``view`` and, if given, from ``queues``."""
         self._view = view
         self._queues = queues
         self._fail_open = fail_open
-        self._gate = gate
 
     def routes(self) -> Mapping[str, Callable[[AdmissionRequest], AdmissionResponse]]:
         """Handlers by path."""
@@ -199,8 +194,7 @@ class GangAdmission:
             return AdmissionResponse.allow(unstamped(raw, jobset), (*warnings, text))
         state = self._view.state
         if state.available:
-            gate = gate_patch(raw) if self._gate else []
-            return AdmissionResponse.allow([*stamp_patch(raw, resolution.stamps), *gate], warnings)
+            return AdmissionResponse.allow(stamp_patch(raw, resolution.stamps), warnings)
         if self._fail_open:
             text = f"GangAPIUnavailable: runs without a gang: {state.reason}"
             return AdmissionResponse.allow(unstamped(raw, jobset), (*warnings, text))

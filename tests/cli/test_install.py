@@ -220,11 +220,9 @@ EVERYTHING = {
 class TestCluster:
     async def test_capabilities_of_the_cluster_are_noted_and_the_objects_are_the_same(self, tmp_path: Path) -> None:
         async with serving(EVERYTHING) as url:
-            answer = await in_a_thread(
-                "install", "--kubeconfig", kubeconfig(tmp_path, url), "--component", "kueue-gate"
-            )
+            answer = await in_a_thread("install", "--kubeconfig", kubeconfig(tmp_path, url), "--component", "shards")
         assert answer.code == 0
-        assert answer.out == fine("install", "--component", "kueue-gate").out
+        assert answer.out == fine("install", "--component", "shards").out
         reported = answer.err.splitlines()
         assert "serves scheduling.k8s.io/v1beta1" in reported[0]
         assert [line.split("--component ")[1].split()[0] for line in reported[1:]] == [

@@ -53,7 +53,7 @@ class TestNotQueued:
 
 
 class TestBlocked:
-    """K22: none of these is a never, not even for a gang that could never fit."""
+    """K20: none of these is a never, not even for a gang that could never fit."""
 
     def test_a_namespace_that_kueue_does_not_manage_blocks(self) -> None:
         """Kueue's webhook suspends what has the label, and its controller never admits it."""
@@ -197,7 +197,7 @@ class TestUnknown:
 
 
 class TestBlocking:
-    """K21: a gang that never fits stays at the head of a queue that is StrictFIFO."""
+    """K19: a gang that never fits stays at the head of a queue that is StrictFIFO."""
 
     @pytest.mark.parametrize(("strategy", "blocking"), [("StrictFIFO", True), ("BestEffortFIFO", False)])
     def test_a_gang_that_never_fits_blocks_a_strict_queue(self, strategy: str, *, blocking: bool) -> None:

@@ -1,4 +1,4 @@
-"""K22: everything that blocks a queue, each with a separate reason."""
+"""K20: everything that blocks a queue, each with a separate reason."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""K20: a phase is the same with the older and the newer reasons of Kueue."""
+"""K18: a phase is the same with the older and the newer reasons of Kueue."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from tests.controlplane.api import ApiClient, ApiFailure, Object, path_of
 from tests.controlplane.plane import ControlPlane
 from tests.controlplane.wait import NotYet, wait_for
 from tests.jobsets import jobset, rj
-from tests.live.cluster import JOBSETS, Cluster
+from tests.live.cluster import Cluster
 from tests.live.gangctl import USER
 from tests.manifests.files import MANIFESTS, documents
 
@@ -21,7 +21,6 @@ CHECKS = path_of(KUEUE, "admissionchecks")
 PARAMETERS = path_of("gangctl.dev/v1alpha1", "gangadmissionparameters")
 CONTROLLER = "gangctl.dev/gang-ready"
 QUEUE = "main"
-GATED_BY = "kueue.x-k8s.io/admission-gated-by"
 ACCOUNT = "system:serviceaccount:gangctl-system:gangctl"
 
 
@@ -280,10 +279,3 @@ async def gone(api: ApiClient, path: str) -> None:
     except ApiFailure as failure:
         if failure.status != 404:
             raise
-
-
-async def gates_of(cluster: Cluster, name: str) -> list[str]:
-    """The names in the annotation of a JobSet."""
-    live = await cluster.api.get(cluster.path(JOBSETS, "jobsets", name))
-    value: str = (live["metadata"].get("annotations") or {}).get(GATED_BY, "")
-    return [each for each in value.split(",") if each]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Callable
 
 from tests.controlplane.wait import NotYet, wait_for
-from tests.live.admission import CHECKS, PARAMETERS, Queues, gates_of, holds
+from tests.live.admission import CHECKS, PARAMETERS, Queues, holds
 from tests.live.gangctl import Gangctl
 from tests.live.rights import Right, refusals
 from tests.manifests.files import MANIFESTS, documents
@@ -119,13 +119,3 @@ async def asks_policies(context: Context) -> AsyncGenerator[None, None]:
     async for part in says_ready(context):
         yield part
     await context.queues.api.delete(path)
-
-
-async def opens(context: Context) -> AsyncGenerator[None, None]:
-    """Without it the gate stays closed."""
-    yield
-    await context.queues.submit()
-    await context.refused()
-    assert await gates_of(context.queues.cluster, "js") == ["gangctl.dev/gang"]
-    yield
-    await wait_for(lambda: context.queues.started("js"), what="the JobSet to start")

@@ -19,7 +19,6 @@ from tests.controlplane.kubelet import Kubelet
 from tests.controlplane.plane import ControlPlane
 from tests.controlplane.wait import NotYet, wait_for
 from tests.live import kueue
-from tests.live.admission import install
 from tests.live.cluster import Cluster
 from tests.live.gangctl import Gangctl
 from tests.live.queued import Queued
@@ -55,8 +54,7 @@ class Planes:
             of_it = gates if name == MANAGER else None
             plane = await stack.enter_async_context(ControlPlane.start("1.37", ("jobset", "kueue"), gates=of_it))
             await kueue.configure(plane)
-            await install(plane.api, "kueue-gate")
-            await stack.enter_async_context(Gangctl(plane, "--kueue-gate"))
+            await stack.enter_async_context(Gangctl(plane))
             planes[name] = plane
         made = cls(planes)
         for name in workers:

@@ -81,7 +81,7 @@ async def by_kustomize_and_by_gangctl(cluster: Cluster, operator: Operator) -> N
     deployment = await cluster.api.get(DEPLOYMENT)
     (container,) = deployment["spec"]["template"]["spec"]["containers"]
     assert (deployment["spec"]["replicas"], container["image"]) == (3, "registry.example/gangctl:0.1.0")
-    assert "--kueue-gate=true" in container["args"]
+    assert "--kueue-check=true" in container["args"]
     again = (await operator.types("gangctl install --image")).splitlines()
     # Kubectl sends some selectors again whatever they are, and calls it configured.
     assert not [line for line in again if line.endswith(" created")], "the same objects, another way"

@@ -135,7 +135,7 @@ async def test_requests_of_podsets_are_as_computed(plane: ControlPlane) -> None:
 
 @pytest.mark.usefixtures("_gangctl")
 async def test_templates_have_the_names_of_podsets(plane: ControlPlane) -> None:
-    """K23: for ReplicatedJob gangs, so that a reader of both finds them by name."""
+    """K21: for ReplicatedJob gangs, so that a reader of both finds them by name."""
     queued = await room(plane, "templates")
     cluster = Cluster(plane, queued.namespace)
     body = jobset("named", rj("driver", mode="Gang"), rj("workers", 2, 2, 2, mode="Gang"), namespace=queued.namespace)
@@ -152,7 +152,7 @@ async def test_templates_have_the_names_of_podsets(plane: ControlPlane) -> None:
 
 @pytest.mark.usefixtures("_gangctl")
 async def test_a_jobset_managed_by_multikueue_gets_no_gang(plane: ControlPlane) -> None:
-    """K18: a JobSet that MultiKueue manages; one created after it has its gang, so gangctl has passed it by."""
+    """K16: a JobSet that MultiKueue manages; one created after it has its gang, so gangctl has passed it by."""
     queued = await room(plane, "elsewhere")
     cluster = Cluster(plane, queued.namespace)
     managed = jobset("away", rj("w", 1, 2, 2), mode="Gang", namespace=queued.namespace)

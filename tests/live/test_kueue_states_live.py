@@ -1,4 +1,4 @@
-"""gangctl reports the same for a situation with the older and the newer reasons of a real Kueue (K20, K22)."""
+"""gangctl reports the same for a situation with the older and the newer reasons of a real Kueue (K18, K20)."""
 
 from __future__ import annotations
 

@@ -13,7 +13,6 @@ from typing import Final
 import pytest
 import yaml
 
-from gangctl.api.meta import ADMISSION_GATED_BY
 from tests.controlplane.api import Object
 from tests.controlplane.nodes import add_nodes, remove_nodes
 from tests.controlplane.wait import NotYet, wait_for
@@ -148,7 +147,6 @@ async def test_a_gang_starts_as_a_whole_on_a_worker_cluster(
     assert (original["spec"]["managedBy"], "managedBy" in copy["spec"]) == ("kueue.x-k8s.io/multikueue", False)
     for each in (original, copy):
         assert REF in str(each["spec"]["replicatedJobs"])
-        assert ADMISSION_GATED_BY not in each["metadata"]["annotations"], "gangctl has opened the gate of the original"
 
     # Three CPUs are not enough for four pods: none of them gets a node.
     assert "(Unschedulable" in await shell.until(

@@ -25,7 +25,6 @@ from tests.credentials import StaticCredentials
 
 NOWHERE: Final = "http://127.0.0.1:1"
 EVERYTHING: Final[Mapping[str, Any]] = {
-    "kueue_gate": True,
     "kueue_check": True,
     "gang_objects": True,
     "pathways": True,

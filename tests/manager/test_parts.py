@@ -96,8 +96,8 @@ def test_gang_objects_need_readiness() -> None:
 
 
 def test_settings_that_need_kueue_are_refused_without_it() -> None:
-    with pytest.raises(ConfigError, match=r"kueue-gate has no effect with kueue off"):
-        load_settings({"kueue": "off", "kueue_gate": True}, None)
+    with pytest.raises(ConfigError, match=r"kueue-check has no effect with kueue off"):
+        load_settings({"kueue": "off", "kueue_check": True}, None)
 
 
 @pytest.mark.parametrize("number", [0, 1])
@@ -105,7 +105,6 @@ async def test_each_shard_has_its_keys_and_the_first_the_cluster_scoped_ones(num
     parts = composed(shards=2, kueue_check=True)
     assert parts.policies is not None
     assert parts.checks is not None
-    assert parts.checks._check is not None
     parts.gangs.share.take(number)
     mine, others = (next(n for n in map(str, range(99)) if shard_of(n, 2) == each) for each in (number, 1 - number))
     active: list[str] = []
@@ -113,7 +112,7 @@ async def test_each_shard_has_its_keys_and_the_first_the_cluster_scoped_ones(num
     async def declare() -> None:
         active.append("declared")
 
-    parts.checks._check.declare = declare  # type: ignore[method-assign]
+    parts.checks._declare = declare  # type: ignore[method-assign]
     leading = [asyncio.create_task(part()) for part in (parts.policies.lead, parts.checks.lead)]
     queue = parts.gangs.controller.queue
     await queue.resume()

@@ -30,7 +30,6 @@ def test_a_flag_wins_over_the_file_and_the_file_over_the_default(tmp_path: Path)
         ({"metrics_bind_address": "8080"}, ["metrics-bind-address", "HOST:PORT"]),
         ({"namespace_selector": "a ~ b"}, ["namespace-selector", "label requirement"]),
         ({"workers": 0}, ["workers", "greater than or equal to 1"]),
-        ({"kueue": "off", "kueue_gate": True}, ["kueue-gate", "kueue off"]),
         ({"kueue": "off", "kueue_check": True}, ["kueue-check", "kueue off"]),
         ({"pathways_options": "{}"}, ["pathways-options has no effect without pathways"]),
         ({"pathways": True, "pathways_options": "{"}, ["pathways-options", "must be a JSON object such as"]),
@@ -134,8 +133,8 @@ def test_addresses_are_parsed() -> None:
 
 @each(
     ("arguments", "value"),
-    [(["--kueue-gate"], True), (["--kueue-gate=true"], True), (["--kueue-gate=false"], False), ([], None)],
+    [(["--kueue-check"], True), (["--kueue-check=true"], True), (["--kueue-check=false"], False), ([], None)],
 )
 def test_a_boolean_flag_needs_no_value(arguments: list[str], value: bool | None) -> None:
     context = controller.make_context("controller", [*arguments, "--workers", "3"], **program.context_settings)
-    assert context.params["kueue_gate"] is value
+    assert context.params["kueue_check"] is value

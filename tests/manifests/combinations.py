@@ -10,7 +10,7 @@ COMBINATIONS: tuple[tuple[str, ...], ...] = (
     ("monitoring", "monitoring/secured"),
     ("high-availability", "shards"),
     ("cert-manager", "monitoring/secured"),
-    ("kueue-check", "kueue-gate", "tenants", "tenants/managed"),
+    ("kueue-check", "tenants", "tenants/managed"),
     NAMES,
 )
 

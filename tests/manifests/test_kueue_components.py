@@ -1,10 +1,9 @@
-"""The components of the modes that order admission: whole, few rights, and fences that name the right account."""
+"""The component that orders admission: whole, few rights, and a fence that names the right account."""
 
 from __future__ import annotations
 
 import re
 
-import pytest
 import yaml
 
 from gangctl.kueue.checks import DEFAULTS, GangAdmissionParametersSpec, is_ours, read_parameters
@@ -13,18 +12,15 @@ from tests.manifests.component import Component, overlay
 from tests.manifests.crds import CHECK_PLACE, render_for_checks
 from tests.manifests.files import MANIFESTS, ROOT
 
-NAMES = ("kueue-check", "kueue-gate")
+COMPONENT = Component("kueue-check")
 ACCOUNT = "system:serviceaccount:gangctl-system:gangctl"
 GRANTED = {
-    "kueue-check": {
-        ("kueue.x-k8s.io", "admissionchecks", "get"),
-        ("kueue.x-k8s.io", "admissionchecks/status", "patch"),
-        ("kueue.x-k8s.io", "workloads/status", "patch"),
-        ("gangctl.dev", "gangadmissionparameters", "list"),
-        ("gangctl.dev", "gangadmissionparameters", "watch"),
-        ("jobset.x-k8s.io", "jobsets", "get"),
-    },
-    "kueue-gate": {("jobset.x-k8s.io", "jobsets", "get"), ("jobset.x-k8s.io", "jobsets", "patch")},
+    ("kueue.x-k8s.io", "admissionchecks", "get"),
+    ("kueue.x-k8s.io", "admissionchecks/status", "patch"),
+    ("kueue.x-k8s.io", "workloads/status", "patch"),
+    ("gangctl.dev", "gangadmissionparameters", "list"),
+    ("gangctl.dev", "gangadmissionparameters", "watch"),
+    ("jobset.x-k8s.io", "jobsets", "get"),
 }
 
 
@@ -46,25 +42,21 @@ def test_the_example_in_the_documentation_is_valid_and_has_the_defaults() -> Non
     assert found.parameters == ("gangctl.dev", parameters["kind"], parameters["metadata"]["name"])
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_lists_every_file_beside_it(name: str) -> None:
-    assert {entry for entry in Component(name).listed if entry.endswith(".yaml")} == Component(name).beside
+def test_lists_every_file_beside_it() -> None:
+    assert {entry for entry in COMPONENT.listed if entry.endswith(".yaml")} == COMPONENT.beside
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_the_role_has_exactly_the_listed_rights(name: str) -> None:
-    assert Component(name).rights == sorted(GRANTED[name])
+def test_the_role_has_exactly_the_listed_rights() -> None:
+    assert COMPONENT.rights == sorted(GRANTED)
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_each_rule_has_a_comment(name: str) -> None:
-    assert Component(name).unexplained == []
+def test_each_rule_has_a_comment() -> None:
+    assert COMPONENT.unexplained == []
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_the_admission_policy_denies_and_applies_to_gangctl_only(name: str) -> None:
-    policy = Component(name).of_kind("ValidatingAdmissionPolicy")
-    binding = Component(name).of_kind("ValidatingAdmissionPolicyBinding")
+def test_the_admission_policy_denies_and_applies_to_gangctl_only() -> None:
+    policy = COMPONENT.of_kind("ValidatingAdmissionPolicy")
+    binding = COMPONENT.of_kind("ValidatingAdmissionPolicyBinding")
     assert policy["spec"]["failurePolicy"] == "Fail"
     (condition,) = policy["spec"]["matchConditions"]
     assert condition["expression"] == f"request.userInfo.username == '{ACCOUNT}'"
@@ -73,14 +65,12 @@ def test_the_admission_policy_denies_and_applies_to_gangctl_only(name: str) -> N
     fenced = {
         resource for rule in policy["spec"]["matchConstraints"]["resourceRules"] for resource in rule["resources"]
     }
-    written = {resource for _, resource, verb in GRANTED[name] if verb == "patch"} - {"admissionchecks/status"}
+    written = {resource for _, resource, verb in GRANTED if verb == "patch"} - {"admissionchecks/status"}
     assert written <= fenced
 
 
-def test_an_overlay_enables_both_modes() -> None:
-    settings, identities = overlay(*NAMES)
+def test_an_overlay_enables_the_check() -> None:
+    settings, identities = overlay(COMPONENT.name)
     assert settings.kueue_check
-    assert settings.kueue_gate
-    for name in NAMES:
-        assert ("ClusterRole", f"gangctl-{name}") in identities
+    assert ("ClusterRole", "gangctl-kueue-check") in identities
     assert ("CustomResourceDefinition", "gangadmissionparameters.gangctl.dev") in identities

@@ -155,14 +155,6 @@ class DryRun:
 
 
 @dataclass(frozen=True, slots=True)
-class Gated:
-    """A JobSet that Kueue ignores because of gangctl's gate, since when (Unix seconds)."""
-
-    name: str
-    since: int
-
-
-@dataclass(frozen=True, slots=True)
 class Right:
     """Whether the user has a right, and which commands need it."""
 
@@ -270,6 +262,5 @@ class Facts:
     kueue_versions: Fact[tuple[str, ...]] = NOT_READ
     kueue_configuration: Fact[KueueConfiguration] = NOT_READ
     kueue_checks: Fact[tuple[AdmissionCheck, ...]] = NOT_READ
-    gated: Fact[tuple[Gated, ...]] = NOT_READ
     rights: Fact[tuple[Right, ...]] = NOT_READ
     canary: Fact[Canary] = NOT_READ

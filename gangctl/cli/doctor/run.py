@@ -40,7 +40,6 @@ READERS: Final[Mapping[str, Callable[[Gatherer], Awaitable[Any]]]] = {
     "kueue_versions": installed.kueue_versions,
     "kueue_configuration": installed.kueue_configuration,
     "kueue_checks": installed.kueue_checks,
-    "gated": installed.gated,
     "read": gangs.read,
     "gangs": gangs.gangs,
     "job_workloads": gangs.job_workloads,

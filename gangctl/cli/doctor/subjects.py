@@ -147,8 +147,8 @@ SUBJECTS: Final = (
     Subject(
         "kueue-checks",
         Area.KUEUE,
-        "Are gangctl's AdmissionChecks and gates looked after?",
-        "AdmissionChecks of gangctl.dev/gang-ready, Workloads behind the gate gangctl.dev/gang",
+        "Are gangctl's AdmissionChecks looked after?",
+        "AdmissionChecks of gangctl.dev/gang-ready",
     ),
     Subject(
         "rights",

@@ -107,7 +107,7 @@ def command(
     \b
     Examples:
       gangctl install --image registry.example/gangctl:0.1.0 | kubectl apply -f -
-      gangctl install --component monitoring --component kueue-gate --context production
+      gangctl install --component monitoring --component kueue-check --context production
       gangctl install --uninstall | kubectl delete --ignore-not-found -f -
     """  # noqa: D301 -- \b keeps the lines of a paragraph apart
     _agree(components, namespace, changes, out_of_cluster=out_of_cluster, uninstall=uninstall, everything=everything)

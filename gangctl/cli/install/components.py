@@ -41,12 +41,6 @@ COMPONENTS: Final = (
         "Kueue",
         suggested_by="kueue.x-k8s.io",
     ),
-    Component(
-        "kueue-gate",
-        "Kueue holds a JobSet back until the objects of its gang are there",
-        "Kueue 0.19 or later",
-        suggested_by="kueue.x-k8s.io",
-    ),
     Component("gang-objects", "a Gang object beside each JobSet, definition of Gangs"),
     Component("pathways", "JobSets of PathwaysJobs, definition of PathwaysJobs"),
     Component(

@@ -12,7 +12,6 @@ from gangctl.gang.config import read_config
 from gangctl.gang.desired import names_another
 from gangctl.gang.plan import replicated_job_pods
 from gangctl.gang.reasons import Reason
-from gangctl.kueue.names import GATE
 from gangctl.readiness.causes.context import LATE, SOON, Command, Context, listed, oldest
 from gangctl.readiness.causes.objects import about_group, gangs
 from gangctl.readiness.membership import Group
@@ -116,9 +115,6 @@ def api_unavailable(context: Context) -> Iterator[Cause]:
     if api.available or context.snapshot.jobset.managed_elsewhere:
         return
     pods = _unplaced(context)
-    if context.suspended and GATE in context.snapshot.jobset.gates:
-        # Kueue waits for groups that cannot be created.
-        pods = sum(group.wanted for group in context.groups)
     yield context.cause(
         Reason.API_UNAVAILABLE,
         "this cluster cannot make gangs: it has no scheduling API that gangctl can rely on",

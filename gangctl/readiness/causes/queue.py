@@ -8,7 +8,6 @@ from typing import Final
 from gangctl.errors import plural
 from gangctl.gang.reasons import Reason
 from gangctl.kueue.blocked import Blockage
-from gangctl.kueue.names import GATE
 from gangctl.kueue.objects import QueuedWorkload
 from gangctl.kueue.states import Phase, Status, eviction_of, status_of
 from gangctl.readiness.causes.context import SOON, Command, Context, Suggestion
@@ -229,25 +228,20 @@ def _status_detail(status: Status) -> list[str]:
 
 
 def _gated(context: Context, workload: QueuedWorkload, status: Status) -> Iterator[Cause]:
-    """Gates on the JobSet: gangctl removes its own after it creates the groups; owners remove others."""
-    gates = workload.gates or context.snapshot.jobset.gates
-    others = [gate for gate in gates if gate != GATE]
+    """Gates on the JobSet: their owners remove them."""
+    names = ", ".join(workload.gates or context.snapshot.jobset.gates)
     since = unix(status.since) or context.free_since
-    late = bool(others) or context.late(since, SOON)
-    names = ", ".join(others or gates)
     yield context.cause(
         Reason.ADMISSION_GATED,
         f"it is not queued before gate {names} is removed from it"
         if names
         else "it is not queued before it is ungated",
-        evidence=[f"annotation kueue.x-k8s.io/admission-gated-by: {', '.join(gates)}", *_kueue_conditions(workload)],
-        remedy=f"ask the owner of {names}; if there is none, take the name out of the annotation"
-        if others
-        else "gangctl removes its own gate once the groups are there: see whether its controller runs",
+        evidence=[f"annotation kueue.x-k8s.io/admission-gated-by: {names}", *_kueue_conditions(workload)],
+        remedy=f"ask the owner of {names or 'the gate'}; if there is none, take the name out of the annotation",
         command=context.suggest(Command.JOBSET_ANNOTATIONS),
         pods=_pods(context),
         since=since,
-        blocking=late,
+        blocking=bool(names) or context.late(since, SOON),
     )
 
 

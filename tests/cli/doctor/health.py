@@ -125,7 +125,6 @@ def healthy(**changed: Any) -> Facts:
         "kueue_versions": ("v1beta2",),
         "kueue_configuration": KueueConfiguration(frameworks=("batch/job", "jobset.x-k8s.io/jobset")),
         "kueue_checks": (AdmissionCheck("gang", "gangctl.dev/gang-ready", active=Condition(status=True)),),
-        "gated": (),
         "rights": (Right("list", "pods", "t", "get", allowed=True),),
         "canary": Canary(WHOLE, TORN, 5.0),
         **changed,

@@ -231,12 +231,6 @@ def starting_together() -> dict[str, Any]:
     }
 
 
-def gated(seconds: int, gates: str = "other, gangctl.dev/gang") -> dict[str, Any]:
-    stored = jobset("js", rj("w"), namespace=HERE, uid="u", annotations={"kueue.x-k8s.io/admission-gated-by": gates})
-    stored["metadata"]["creationTimestamp"] = ago(seconds)
-    return {"/apis/jobset.x-k8s.io/v1alpha2/jobsets": [stored]}
-
-
 NAMESPACE_SKIPPED: Final = {
     "/api/v1/namespaces": [{"metadata": {"name": "away", "labels": {"gangctl.dev/skip": "true"}}}]
 }
@@ -272,9 +266,6 @@ PLAIN: Final = {"/api/v1/namespaces/kueue-system/configmaps/kueue-manager-config
         ({**child_workload(), "/apis/batch/v1/jobs": []}, "job-controller-gangs", "ok", ""),
         (partial(leaving_group, 900), "terminating-groups", "failed", "scheduling.k8s.io/podgroup-protection"),
         (partial(leaving_group, 10), "terminating-groups", "ok", "is being deleted"),
-        (partial(gated, 600), "kueue-checks", "failed", f"JobSet {HERE}/js"),
-        (partial(gated, 600, "other"), "kueue-checks", "ok", ""),
-        (partial(gated, 5), "kueue-checks", "ok", ""),
         (restartable(3, "js-a"), "object-quotas", "warning", "lack 1 now, and 2 for a restart"),
         (restartable(4, "js-a"), "object-quotas", "ok", "1 of 4 podgroups.scheduling.k8s.io used"),
         (restartable(2, "js-a", "other"), "object-quotas", "warning", "lack 1 now, and 2 for a restart"),

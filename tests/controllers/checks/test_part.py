@@ -12,10 +12,9 @@ from gangctl.api.jobset import read_jobset
 from gangctl.api.meta import JOBSET_API_VERSION
 from gangctl.controllers.queues.kinds import ADMISSION_CHECKS, QUEUED_WORKLOADS
 from gangctl.gang.resolve import ClusterRules
-from gangctl.kueue.names import CHECK_CONTROLLER, GATE
+from gangctl.kueue.names import CHECK_CONTROLLER
 from gangctl.kueue.objects import AdmissionCheck, CheckState, Condition, QueuedWorkload
 from gangctl.manager.checks import CheckPart
-from gangctl.manager.settings import ControllerSettings
 from gangctl.runtime.informer import Entry, Informer, Store
 from gangctl.runtime.metrics import RuntimeMetrics
 from gangctl.runtime.shards import Share
@@ -36,14 +35,13 @@ WAITING = QueuedWorkload(
     cluster_queue="cq",
     conditions={"QuotaReserved": Condition(status=True)},
     checks=(CheckState("gang", "Pending"),),
-    gates=(GATE,),
 )
 
 
 class Context:
     """A part whose informers are fed by hand; ``gangs`` are the JobSets whose gang was asked for."""
 
-    def __init__(self, *flags: str) -> None:
+    def __init__(self) -> None:
         self.asked: list[bool] = []
         self.jobsets: dict[tuple[str, str], Any] = {}
         self.followers: list[Any] = []
@@ -69,7 +67,6 @@ class Context:
             SimpleNamespace(  # type: ignore[arg-type]  # nothing is read or written
                 clients=SimpleNamespace(reader=None, writer=None),
                 applier=client,
-                settings=ControllerSettings(**dict.fromkeys(flags, True)),
                 metrics=RuntimeMetrics(CollectorRegistry()),
             ),
             gangs,  # type: ignore[arg-type]  # what is asked of it
@@ -99,7 +96,7 @@ class Context:
 
 @each("order", list(permutations(("workload", "check", "jobset"))), ids="-".join)
 async def test_the_gang_is_requested_once_workload_check_and_jobset_are_seen(order: tuple[str, ...]) -> None:
-    context = Context("kueue_check")
+    context = Context()
     for what in order:
         assert not any(context.asked)
         context.see(what)
@@ -107,17 +104,9 @@ async def test_the_gang_is_requested_once_workload_check_and_jobset_are_seen(ord
 
 
 async def test_an_unrelated_change_of_a_workload_requests_nothing() -> None:
-    context = Context("kueue_check")
+    context = Context()
     for what in ("jobset", "check", "workload"):
         context.see(what)
     before = len(context.asked)
     context.see("workload")
     assert len(context.asked) == before
-
-
-async def test_without_a_mode_workloads_are_not_followed() -> None:
-    context = Context()
-    assert context.followers == []
-    context.see("workload")
-    assert context.asked == []
-    assert not context.part.awaits(JOBSET)

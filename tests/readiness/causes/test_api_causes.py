@@ -83,13 +83,6 @@ def test_a_complete_gang_has_no_dropped_field() -> None:
     assert Reason.FIELD_DROPPED not in reasons(snapshot)
 
 
-def test_the_missing_api_blocks_a_jobset_gated_in_kueue() -> None:
-    context = Context(JS, queue="main", suspend=True)
-    gated = {**context.jobset.annotations, "kueue.x-k8s.io/admission-gated-by": "gangctl.dev/gang"}
-    context.jobset = replace(context.jobset, annotations=gated)
-    assert the(Reason.API_UNAVAILABLE, context.snapshot(groups={}, api=OFF)).blocking
-
-
 def test_an_impossible_gang_is_reported_with_the_reason() -> None:
     context = Context(jobset("js", rj("w", 1, 2, 2, mode="Gang"), mode="Gang"), stamped=False)
     cause = the(Reason.NOT_GANGED, context.snapshot(context.pods(PENDING)))

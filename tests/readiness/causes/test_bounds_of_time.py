@@ -31,10 +31,10 @@ def test_a_scheduler_is_reported_as_silent_after_15_seconds(age: int, late: bool
 
 
 @each(("age", "late"), [(29, False), (30, True)])
-def test_the_gate_of_gangctl_is_reported_after_30_seconds(age: int, late: bool) -> None:
+def test_a_gate_without_a_name_is_reported_after_30_seconds(age: int, late: bool) -> None:
     context = Context(JS, queue="main", suspend=True)
-    own = queued(QuotaReserved=no("AdmissionGated", since=ago(seconds=age)), gates=("gangctl.dev/gang",))
-    snapshot = context.snapshot(groups={}, jobs=context.jobs(active=False), queue=QueueFacts("main", "cq", own))
+    workload = queued(QuotaReserved=no("AdmissionGated", since=ago(seconds=age)))
+    snapshot = context.snapshot(groups={}, jobs=context.jobs(active=False), queue=QueueFacts("main", "cq", workload))
     readiness = evaluate(snapshot, NOW)
     assert reported(readiness, Reason.ADMISSION_GATED) == [late]
     assert (readiness.look_again == NOW + 1) is not late

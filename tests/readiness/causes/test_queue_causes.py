@@ -100,14 +100,14 @@ def test_a_finished_jobset_that_holds_quota_has_no_cause() -> None:
     assert reasons(context.snapshot(groups={}, queue=facts)) == []
 
 
-def test_gates_of_other_controllers_block_and_that_of_gangctl_does_not() -> None:
-    theirs = queued(QuotaReserved=no("AdmissionGated"), gates=("example.com/budget", "gangctl.dev/gang"))
+def test_gates_of_other_controllers_block_at_once_and_are_named() -> None:
+    theirs = queued(QuotaReserved=no("AdmissionGated"), gates=("example.com/budget", "example.com/order"))
     cause = the(Reason.ADMISSION_GATED, waiting(theirs))
     assert cause.blocking
-    assert "gate example.com/budget is" in cause.message
-    own = queued(QuotaReserved=no("AdmissionGated", since=ago(seconds=10)), gates=("gangctl.dev/gang",))
-    readiness = evaluate(waiting(own), NOW)
-    assert [(each.reason, each.blocking) for each in readiness.causes] == [(Reason.ADMISSION_GATED, False)]
+    assert "gate example.com/budget, example.com/order is" in cause.message
+    unnamed = queued(QuotaReserved=no("AdmissionGated", since=ago(seconds=10)))
+    readiness = evaluate(waiting(unnamed), NOW)
+    assert [(cause.reason, cause.blocking) for cause in readiness.causes] == [(Reason.ADMISSION_GATED, False)]
     assert readiness.look_again == NOW + 20
 
 

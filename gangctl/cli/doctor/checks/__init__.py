@@ -34,7 +34,7 @@ CHECKS: Final[Mapping[str, Check]] = {
     "gangs-in-name-only": Check(("gangs",), gangs.in_name_only),
     "kueue-api": Check(("kueue_versions", "deployments"), kueue.api),
     "kueue-configuration": Check(("kueue_versions", "kueue_configuration"), kueue.configuration),
-    "kueue-checks": Check(("kueue_versions", "kueue_checks", "gated"), kueue.checks),
+    "kueue-checks": Check(("kueue_versions", "kueue_checks"), kueue.checks),
     "rights": Check(("rights",), kubernetes.rights),
     "canary-admission": Check(("canary",), gangs.admission),
     "canary-groups": Check(("canary",), gangs.groups),

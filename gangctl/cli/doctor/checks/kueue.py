@@ -7,13 +7,12 @@ from typing import Final
 from gangctl.cli.doctor.checks.jobset import dotted, releases
 from gangctl.cli.doctor.facts import Facts, seen, seen_or
 from gangctl.cli.doctor.outcome import Outcome, failed, ok, unknown, warning
-from gangctl.kueue.names import API_VERSION, CHECK_CONTROLLER, GATE, GROUP, PARAMETERS_KIND, VERSION
+from gangctl.kueue.names import API_VERSION, CHECK_CONTROLLER, GROUP, PARAMETERS_KIND, VERSION
 
 FRAMEWORK: Final = "jobset.x-k8s.io/jobset"
 OLDEST: Final = (0, 19)
-"""Oldest release of Kueue that gangctl is tested with, and that respects gates."""
+"""Oldest release of Kueue that gangctl is tested with."""
 _ABSENT: Final = "Kueue is not installed here: there is nothing to look at"
-_LATE_SECONDS: Final = 60
 
 
 def api(facts: Facts) -> Outcome:
@@ -44,7 +43,7 @@ def api(facts: Facts) -> Outcome:
         return warning(
             f"Kueue {dotted(known[0])} is older than {dotted(OLDEST)}, which gangctl is tested with",
             evidence,
-            remedy="upgrade Kueue: earlier ones take fewer podsets, and do not know admission-gated-by",
+            remedy="upgrade Kueue: earlier ones take fewer podsets",
         )
     return ok(f"Kueue {dotted(known[0])}" if known else f"{API_VERSION} is served", *evidence)
 
@@ -72,7 +71,7 @@ def configuration(facts: Facts) -> Outcome:
 
 
 def checks(facts: Facts) -> Outcome:
-    """An AdmissionCheck without its controller, or a gate that is never opened, blocks JobSets permanently."""
+    """An AdmissionCheck without its controller blocks JobSets permanently."""
     if not seen(facts.kueue_versions):
         return ok(_ABSENT)
     mine = [each for each in seen(facts.kueue_checks) if each.controller == CHECK_CONTROLLER]
@@ -94,14 +93,6 @@ def checks(facts: Facts) -> Outcome:
             [f"AdmissionCheck {each.name} has {each.parameters}" for each in odd],
             remedy=f"make a {PARAMETERS_KIND}, or leave parameters out",
             command=f"kubectl edit admissioncheck {odd[0].name}",
-        )
-    late = [each for each in seen(facts.gated) if facts.now - each.since > _LATE_SECONDS]
-    if late:
-        return failed(
-            f"JobSets wait behind the gate {GATE}, and no controller opens it",
-            [f"JobSet {each.name} for {int(facts.now) - each.since} s" for each in late],
-            remedy="run gangctl with --kueue-gate (manifests/kueue-gate); without it the gate is taken off by hand",
-            command=f"gangctl why {late[0].name.partition('/')[2]} -n {late[0].name.partition('/')[0]}",
         )
     evidence = [f"AdmissionCheck {each.name} is active" for each in mine]
     return ok("nothing waits for a gangctl that does not look" if not mine else "they are looked after", *evidence)

@@ -7,15 +7,14 @@ from collections.abc import Mapping
 from itertools import zip_longest
 from typing import Any, Final
 
-from gangctl.api.meta import ADMISSION_GATED_BY, SKIP_LABEL
+from gangctl.api.meta import SKIP_LABEL
 from gangctl.api.objects import Object, object_at, objects
 from gangctl.cli.doctor.checks import hooks
 from gangctl.cli.doctor.checks.gangctl import LEASE, is_ours, shards_of
-from gangctl.cli.doctor.facts import Deployment, Gated, Lease, seen_or
+from gangctl.cli.doctor.facts import Deployment, Lease, seen_or
 from gangctl.cli.doctor.gathering.gatherer import Gatherer, all_of
 from gangctl.client.client import Selection
 from gangctl.client.resources import (
-    JOBSETS,
     LEASES,
     MUTATING_WEBHOOK_CONFIGURATIONS,
     NAMESPACES,
@@ -26,7 +25,7 @@ from gangctl.controllers.policy_sources import GANG_POLICIES
 from gangctl.controllers.queues import kinds
 from gangctl.errors import ForbiddenError, NotFoundError
 from gangctl.kueue.configuration import KueueConfiguration, read_configuration
-from gangctl.kueue.names import GATE, GROUP, VERSION
+from gangctl.kueue.names import GROUP, VERSION
 from gangctl.kueue.objects import AdmissionCheck
 from gangctl.kueue.reading import read_check
 from gangctl.readiness.reading import unix
@@ -195,14 +194,3 @@ async def kueue_checks(gatherer: Gatherer) -> tuple[AdmissionCheck, ...]:
         return ()
     page = await gatherer.client.list(kinds.ADMISSION_CHECKS)
     return tuple(read_check(item) for item in page.items)
-
-
-async def gated(gatherer: Gatherer) -> tuple[Gated, ...]:
-    """JobSets with gangctl's gate: of all namespaces, else of the selected one."""
-    if not await _has_kueue(gatherer):
-        return ()
-    return tuple(
-        Gated(f"{meta.get('namespace')}/{meta.get('name')}", unix(meta.get("creationTimestamp")))
-        for meta in [item["metadata"] for item in await gatherer.list_widely(JOBSETS)]
-        if GATE in [name.strip() for name in ((meta.get("annotations") or {}).get(ADMISSION_GATED_BY) or "").split(",")]
-    )
