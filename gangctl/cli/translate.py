@@ -31,9 +31,6 @@ _UID: Final = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a
 @click.option(
     "--jobs", "with_jobs", is_flag=True, help="Add the child Jobs: metadata, and the reference in the pod template."
 )
-@click.option(
-    "--gate", "gates", multiple=True, metavar="NAME", help="Use an optional feature of the API. Can be repeated."
-)
 @options.kubernetes
 @options.cluster
 @options.gang_schedulers
@@ -44,7 +41,6 @@ def translate(
     form: str,
     uid: str | None,
     with_jobs: bool,
-    gates: tuple[str, ...],
     kube: str | None,
     cluster: options.ClusterFlags,
     gang_schedulers: tuple[str, ...],
@@ -55,8 +51,6 @@ def translate(
     exists they can be piped to "kubectl apply -f -". A PathwaysJob counts as the JobSet that it
     becomes; "gangctl pathways render" prints that.
     """
-    if gates:
-        raise InputError(f'--gate: "{gates[0]}" is not supported, known gates: none yet')
     if uid is not None and not _UID.fullmatch(uid):
         raise InputError(f'--uid: "{uid}" is not a UID', hint="kubectl get jobset NAME -o jsonpath={.metadata.uid}")
     rules = cluster_rules(kube, cluster, gang_schedulers)

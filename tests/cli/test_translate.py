@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import pytest
 import yaml
 
 from gangctl.api.jobset import read_jobset
@@ -66,14 +65,6 @@ class TestUid:
         answer = gangctl("translate", "-f", write(tmp_path / "a.yaml", gang()), "--uid", uid)
         assert (answer.code, answer.out) == (2, "")
         assert "is not a UID" in answer.err
-
-
-class TestGates:
-    @pytest.mark.parametrize("gate", ["CompositePodGroup", "NoSuchGate"])
-    def test_an_unsupported_feature_gate_is_refused(self, gate: str, tmp_path: Path) -> None:
-        answer = gangctl("translate", "-f", write(tmp_path / "a.yaml", gang()), "--gate", gate)
-        assert (answer.code, answer.out) == (2, "")
-        assert answer.err == f'error: --gate: "{gate}" is not supported, known gates: none yet\n'
 
 
 class TestFormats:
