@@ -194,7 +194,6 @@ class TestProcess:
             f"queue describe q -n t --queues {queues}": 0,
             f"fit -f {gang} --queues {queues}": 0,
             f"policy lint {ROOT}/{policy}": 0,
-            f"policy bench {ROOT}/{policy} --rounds 5": 0,
             f"pathways validate -f {ROOT}/{batch}": 0,
             f"pathways why -f {ROOT}/{batch}": 0,
         }.items():

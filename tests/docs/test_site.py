@@ -190,7 +190,7 @@ def offline_steps() -> list[tuple[str, str]]:
         for name, page in pages().items()
         if name.startswith(("docs/howto/", "docs/troubleshooting"))
         for line in page.commands
-        if re.match(r"gangctl (plan|convert|policy (eval|list|lint|bench|test))\b", line)
+        if re.match(r"gangctl (plan|convert|policy (eval|list|lint|test))\b", line)
         and re.search(r" (examples|policies)\b", line)
         and "--context" not in line
     ]

@@ -1,6 +1,6 @@
 """``gangctl policy``: CEL policies in an editor, in CI and against what runs, by the functions that admission calls.
 
-One module per verb (``eval``, ``test``, ``lint``, ``bench``, ``list``, ``scan``); the others are what the verbs share.
+One module per verb (``eval``, ``test``, ``lint``, ``list``, ``scan``); the others are what the verbs share.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ VERBS: Final[Commands] = {
     "eval": ("gangctl.cli.policy.eval", "Evaluate objects in files: allowed or denied, and why."),
     "test": ("gangctl.cli.policy.test", "Run the test files of policies."),
     "lint": ("gangctl.cli.policy.lint", "Find mistakes in policies, with their places."),
-    "bench": ("gangctl.cli.policy.bench", "Measure what policies cost."),
     "scan": ("gangctl.cli.policy.scan", "Evaluate the JobSets of a cluster."),
     "list": ("gangctl.cli.policy.listing", "List policies, their rules and their state."),
 }

@@ -204,13 +204,6 @@ class TestPolicyTest:
         assert self.run(tmp_path, {"policy": "p", "resources": by_kind, "result": "pass"}).code == 1
 
 
-def test_policy_bench_measures_the_jobset(tmp_path: Path) -> None:
-    paths = files(tmp_path, p=[policy("p", rule("gang.totalPods == 5"))], s=[pathways_job()])
-    data = fine("policy", "bench", paths["p"], "-f", paths["s"], "--rounds", "5", "-o", "json").json
-    assert {each["object"] for each in data["rules"]} == {"JobSet t/pw"}
-    assert {each["result"] for each in data["rules"]} == {"pass"}
-
-
 def without_workers() -> Object:
     raw = pathways_job()
     raw["spec"]["workers"] = []
