@@ -260,7 +260,7 @@ class Stock:
     def outlook(self, now: datetime) -> Outlook:
         """What an estimate of a start is made from, besides the quotas."""
         pending = [each for each in self.workloads() if not each.holds("QuotaReserved")]
-        return Outlook(now, pending, self.finished, self.expected)
+        return Outlook(now, pending, self.expected)
 
     def snapshot(
         self,

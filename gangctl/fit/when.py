@@ -1,23 +1,22 @@
 """When a gang that waits for quota will start: a range with its reasons, or nothing.
 
-Where workloads declare when they end, the range holds every start for which they end as declared. Where the history of
-their queue is what is known, it holds 80 % of the starts of replays, each with other ends that are as likely
-(:mod:`gangctl.fit.ends`). If an end is needed that is not known, the range has no latest start. Workloads that are
-not there yet, and may go before the gang, are not in it.
+The range holds every start for which workloads end as they declare (:mod:`gangctl.fit.ends`). If an end is needed that
+is not known, the range has no latest start. Workloads that are not there yet, and may go before the gang, are not in
+it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
+from hashlib import blake2b
 from math import ceil, floor, inf
 from typing import Final
 
 from gangctl.errors import plural
 from gangctl.fit.candidates import LOWEST, Preemptor
-from gangctl.fit.ends import LEAST, Ends, Outlook, Range, chance
+from gangctl.fit.ends import Outlook, Range
 from gangctl.fit.quotas import Quotas
 from gangctl.fit.replay import OutOfStepsError, Replay, Waiter, demands_of
 from gangctl.fit.report import StartReport, quoted
@@ -31,13 +30,9 @@ from gangctl.kueue.stuck import Stuck, blocking_head
 
 BUDGET: Final = 12_000
 """Workloads put in, taken out and tried in all replays, 100 to 200 ms."""
-REPLAYS: Final = 59
 _MIXES: Final = 8
-_HALF: Final = 0.5
 _CHEAP: Final = 4
 """So many ends are as much work as one step."""
-_PART: Final = 10
-"""So many of the replays start earlier than the range, and so many later: one of ten."""
 _NAMED: Final = 3
 _HIGHEST: Final = 2**31
 """Above every priority: that of a gang whose own is not known."""
@@ -100,7 +95,6 @@ class _Estimate:
     running: list[_Holder] = field(default_factory=list)
     holders: list[_Holder] = field(default_factory=list)
     """Those of ``running`` that use what the gang could use."""
-    ends: Ends = field(init=False)
     others: dict[str, list[tuple[QueuedWorkload, Waiter]]] = field(default_factory=dict)
     ahead: int = 0
     crowded: bool = False
@@ -115,7 +109,6 @@ class _Estimate:
         tree = self.quotas.tree(queue.name)
         self.running = [each for name in tree for each in self.quotas.held_in(name)]
         self.holders = [(each, held) for each, held in self.running if not wanted.isdisjoint(held)]
-        self.ends = Ends(self.outlook, self.outlook.histories(each for each, _ in self.running))
         by_queue: dict[str, list[QueuedWorkload]] = {name: [] for name in tree}
         for each in self.outlook.pending:
             name = _cluster_queue(each, self.door)
@@ -145,29 +138,17 @@ class _Estimate:
         name = self.own.queue.name
         first = [each for each in self.others.get(name, ()) if _before(each[1], self.own)]
         self.ahead = len(first)
-        early = self._starts(lambda replay, number: self._early(replay, number, first), budget)
-        late = self._starts(self._late, budget)
-        earliest = early[max(0, (len(early) + 1) // _PART - 1)] if early else 0.0
-        latest = late[min(len(late) - 1, len(late) - (len(late) + 1) // _PART)] if late else inf
-        self.crowded = not late
+        try:
+            earliest = self._early(Replay(self.quotas, budget), first)
+        except OutOfStepsError:
+            earliest = 0.0
+        try:
+            latest = self._late(Replay(self.quotas, budget))
+        except OutOfStepsError:
+            self.crowded, latest = True, inf
         return earliest, max(earliest, latest)
 
-    def _starts(self, start: Callable[[Replay, int], float], budget: int) -> list[float]:
-        """Starts in order, of as many replays as the budget allows: none if they are too few to leave a tenth out."""
-        replay = Replay(self.quotas, budget)
-        wanted = REPLAYS if self._by_history() else 1
-        found: list[float] = []
-        # At the end of the budget the replays that are complete count.
-        with suppress(OutOfStepsError):
-            while len(found) < wanted:
-                found.append(start(replay, len(found)))
-        return sorted(found) if len(found) >= min(wanted, _PART - 1) else []
-
-    def _by_history(self) -> bool:
-        names = {each.cluster_queue for each, _ in self.running} | self.others.keys()
-        return any(len(self.ends.histories[name].finished) >= LEAST for name in names if name in self.ends.histories)
-
-    def _early(self, replay: Replay, number: int, first: Sequence[tuple[QueuedWorkload, Waiter]]) -> float:
+    def _early(self, replay: Replay, first: Sequence[tuple[QueuedWorkload, Waiter]]) -> float:
         """Those that it may preempt later, or one ahead of it may, do not hold it up."""
         replay.spend(len(self.holders) // _CHEAP)
         certain = [each for each in first if self._goes_first(*each)]
@@ -182,10 +163,9 @@ class _Estimate:
         for each, held in self.holders:
             own = each.cluster_queue == self.own.queue.name
             policy = preemptor.queue.within_queue if own else preemptor.queue.reclaim
-            end = 0.0 if preemptor.outranks(policy, each) else self.ends.of_holder(each, number)[0]
+            end = 0.0 if preemptor.outranks(policy, each) else self.outlook.end_of_holder(each)[0]
             holders.append((end, each.cluster_queue, held))
-        queue = self.own.queue.name
-        ahead = [(waiter, self.ends.of_next(each, queue, number)[0]) for each, waiter in certain]
+        ahead = [(waiter, self.outlook.length_of_next(each)[0]) for each, waiter in certain]
         return replay.not_before(holders, ahead, self.own)
 
     def _goes_first(self, workload: QueuedWorkload, waiter: Waiter) -> bool:
@@ -199,27 +179,27 @@ class _Estimate:
         smaller = all(amount <= own.get(resource, 0) for resource, amount in other.items())
         return self.own.pairs is not None and smaller and quota is not None and _NO_ROOM in quota.message
 
-    def _late(self, replay: Replay, number: int) -> float:
+    def _late(self, replay: Replay) -> float:
         """The latest start of replays in which all end late, or some of them early.
 
         A workload that ends early may let others overtake, so that the gang starts later.
         """
         if self.unclear or self.gang.placed:
             return inf
-        ranges = {each.uid: self.ends.of_holder(each, number) for each, _ in self.running}
-        for name, those in self.others.items():
-            ranges |= {each.uid: self.ends.of_next(each, name, number) for each, _ in those}
-        last = self._replayed(replay, ranges, number, 0)
+        ranges = {workload.uid: self.outlook.end_of_holder(workload) for workload, _ in self.running}
+        for those in self.others.values():
+            ranges |= {workload.uid: self.outlook.length_of_next(workload) for workload, _ in those}
+        last = self._replayed(replay, ranges, 0)
         mixes = range(1, _MIXES if last < inf else 1)
-        return max([last, *(self._replayed(replay, ranges, number, mix) for mix in mixes)])
+        return max([last, *(self._replayed(replay, ranges, mix) for mix in mixes)])
 
-    def _replayed(self, replay: Replay, ranges: Mapping[str, Range], number: int, mix: int) -> float:
+    def _replayed(self, replay: Replay, ranges: Mapping[str, Range], mix: int) -> float:
         """The start if all end late, or, in a mix, half of them early."""
         replay.spend(len(ranges) // _CHEAP)
 
         def end(uid: str) -> float:
             early, late = ranges[uid]
-            return early if mix and late < inf and chance(f"{mix}/{uid}", number) < _HALF else late
+            return early if mix and late < inf and _in_mix(uid, mix) else late
 
         holders = [(end(each.uid), each.cluster_queue, held) for each, held in self.running]
         waiting: dict[str, list[tuple[Waiter, float]]] = {}
@@ -235,20 +215,12 @@ class _Estimate:
     def why(self, latest: float) -> Iterator[str]:
         """The reasons, each as a sentence without its full stop."""
         concerned = [each for each, held in self.holders if not self.gang.short.keys().isdisjoint(held)]
-        declared = sorted(filter(self._declares, concerned), key=lambda each: self.ends.of_holder(each, 0)[1])
+        declared = sorted(filter(self._declares, concerned), key=lambda each: self.outlook.end_of_holder(each)[1])
         for each in declared[:_NAMED]:
             yield self._declaration(each)
         if len(declared) > _NAMED:
             yield f"{len(declared) - _NAMED} more workloads declare when they end"
-        for name in sorted({each.cluster_queue for each in concerned if not self._declares(each)}):
-            history = self.ends.histories.get(name)
-            if history is not None and len(history.finished) >= LEAST:
-                short, long = history.middle()
-                yield (
-                    f'80% of {len(history.finished)} finished workloads of ClusterQueue "{name}" ran for '
-                    f"{_span(short)} to {_span(long)}"
-                )
-        unknown = [each for each in concerned if self.ends.of_holder(each, 0)[1] == inf]
+        unknown = [each for each in concerned if self.outlook.end_of_holder(each)[1] == inf]
         if latest == inf and unknown:
             yield f"when {quoted(each.title for each in unknown)} will have ended is not known"
         if self.ahead:
@@ -295,6 +267,11 @@ def _cluster_queue(workload: QueuedWorkload, door: _Door) -> str | None:
 
 def _before(one: Waiter, own: Waiter) -> bool:
     return (-one.priority, one.since, one.uid) < (-own.priority, own.since, own.uid or "~")
+
+
+def _in_mix(uid: str, mix: int) -> bool:
+    """Any half of the workloads, but the same each time."""
+    return blake2b(f"{mix}/{uid}".encode(), digest_size=1).digest()[0] % 2 == 0
 
 
 def _sums(demands: Sequence[Demand]) -> Amounts:

@@ -186,21 +186,6 @@ class TestStart:
         assert "does not fit now" in answer.out
         assert "Starts" not in answer.out
 
-    def test_finished_workloads_are_a_history(self, tmp_path: Path) -> None:
-        held = workload("other", "q", held=self.HELD)
-        done = [
-            workload(
-                f"old{n}", "q", condition("Finished", since=f"2026-01-01T00:{n + 10}:00Z"), held={"f": {"cpu": "1"}}
-            )
-            for n in range(40)
-        ]
-        for each_one in done:
-            for each_condition in each_one["status"]["conditions"][1:]:
-                each_condition["lastTransitionTime"] = "2025-12-31T22:00:00Z"
-        found = fit(tmp_path, queued(pods=8), cluster("8", held, *done), "-o", "json").json["starts"]
-        assert found["why"] == ['80% of 40 finished workloads of ClusterQueue "cq" ran for 2h14m to 2h45m']
-        assert 3600 < found["earliest"] < found["latest"] < 7200
-
 
 class TestTable:
     def test_the_table_of_never_is_as_recorded(self, tmp_path: Path, golden: Golden) -> None:

@@ -1,4 +1,4 @@
-"""When a gang starts that waits for quota: ranges from what is declared and from history, against replays."""
+"""When a gang starts that waits for quota: ranges from what is declared, against replays."""
 
 from __future__ import annotations
 
@@ -44,20 +44,6 @@ def limited(seconds: int, **more: Any) -> RunTime:
     return RunTime(seconds, **{"grace": 0, **more})
 
 
-def finished(length: float, number: int, queue: str = "a") -> QueuedWorkload:
-    """One that ran so long, and has ended a while ago."""
-    conditions = {
-        "QuotaReserved": Condition(status=True),
-        "Admitted": Condition(status=True, since=since(50_000 + length)),
-        "Finished": Condition(status=True, since=since(50_000)),
-    }
-    return holder(f"old{number}", queue, {PAIR: 1000}, conditions=conditions)
-
-
-def history(*lengths: float, queue: str = "a") -> list[QueuedWorkload]:
-    return [finished(each, number, queue) for number, each in enumerate(lengths)]
-
-
 def waiting(uid: str, amount: int, *, order: int = 0, short: bool = True, **more: Any) -> QueuedWorkload:
     """One that waits in the LocalQueue, created before the gang; a lower order is earlier."""
     message = "couldn't assign flavors to pod set main: insufficient unused quota for cpu in flavor f1, 1 more needed"
@@ -84,14 +70,13 @@ def ask(
     amount: int = 10,
     *,
     pending: Sequence[QueuedWorkload] = (),
-    done: Sequence[QueuedWorkload] = (),
     expected: Mapping[tuple[str, str], float] | None = None,
     **more: Any,
 ) -> FitReport:
     """The report on a gang of so many pods with one CPU each, which waits as the last of its queue."""
     raw = jobset("js", pods("w", amount, cpu="1"))
     own = waiting("~js", amount, order=4000)
-    outlook = Outlook(NOW, [*pending, own], done, expected or {})
+    outlook = Outlook(NOW, [*pending, own], expected or {})
     request = FitRequest(raw, NAMESPACE, {}, QUEUE, workload=own, outlook=outlook)
     return fit(request, known(*held, **more))
 
@@ -163,45 +148,6 @@ class TestDeclared:
         assert start([cluster_queue(), replace(each, conditions=evicted)]) == (0, 20)
         late = {**each.conditions, "Evicted": Condition(status=True, since=since(40))}
         assert start([cluster_queue(), replace(each, conditions=late)]) is None
-
-
-class TestHistory:
-    LENGTHS = tuple(float(each) for each in range(1000, 2000, 10))
-
-    def test_run_times_of_the_queue_are_a_range(self) -> None:
-        found = start([cluster_queue(), running("u", 4, age=500)], done=history(*self.LENGTHS))
-        assert found is not None
-        earliest, latest = found
-        assert latest is not None
-        assert 500 < earliest < 700
-        assert 1250 < latest < 1500
-
-    def test_the_reason_is_how_long_the_finished_ones_ran(self) -> None:
-        why = said([cluster_queue(), running("u", 4, age=500)], done=history(*self.LENGTHS))
-        assert why == '80% of 100 finished workloads of ClusterQueue "a" ran for 18m20s to 31m30s'
-
-    def test_more_that_have_to_end_make_it_later(self) -> None:
-        done = history(*self.LENGTHS)
-        one = start([cluster_queue(), running("u", 4, age=500)], done=done)
-        six = start([cluster_queue(), *(running(f"u{n}", 1, age=500) for n in range(6))], done=done)
-        assert one is not None
-        assert six is not None
-        assert six[0] > one[0] + 200
-        assert (six[1] or 10_000) > (one[1] or 0)
-
-    def test_the_history_of_another_queue_is_none(self) -> None:
-        held = cluster_queue(), running("u", 4, age=500)
-        assert start(held, done=history(*self.LENGTHS, queue="b")) is None
-        assert start(held, done=history(*self.LENGTHS[:9])) is None
-
-    def test_a_maximum_execution_time_limits_it(self) -> None:
-        found = start([cluster_queue(), running("u", 4, age=500, run_time=limited(1200))], done=history(*self.LENGTHS))
-        assert found is not None
-        assert found[1] == 700
-
-    def test_the_same_question_has_the_same_answer(self) -> None:
-        held = [cluster_queue(), *(running(f"u{n}", 1, age=500) for n in range(6))]
-        assert ask(held, done=history(*self.LENGTHS)) == ask(held, done=history(*self.LENGTHS))
 
 
 class TestAhead:

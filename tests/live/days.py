@@ -26,10 +26,9 @@ Object = dict[str, Any]
 FLAVOR: Final = "plain"
 CPUS: Final = 12
 JOBS: Final = 30
-YESTERDAY: Final = 60
 OVER: Final = "over"
 """Label of the finished ones, which need not be listed again and again."""
-KINDS: Final = ("declared", "maximum", "history", "mixed", "arrivals")
+KINDS: Final = ("declared", "maximum", "mixed")
 BEGIN: Final = datetime(2026, 3, 1, tzinfo=UTC)
 _KEPT: Final = "Workload no longer fits after processing another workload"
 
@@ -45,8 +44,6 @@ class Job:
     length: int
     maximum: int | None
     expected: int | None
-    step: int
-    """It is created after this step."""
 
     @property
     def raw(self) -> Object:
@@ -69,8 +66,6 @@ class Day:
     kind: str
     queues: list[Object]
     jobs: dict[str, Job]
-    yesterday: list[int]
-    """Run times of workloads that have finished before."""
     now: int = 0
     admitted: dict[str, int] = field(default_factory=dict)
     finished: dict[str, int] = field(default_factory=dict)
@@ -126,20 +121,6 @@ class Day:
         """Its Workloads with the times of the day."""
         return [self._dated(name, each) for name, each in self.read.items()]
 
-    def history(self) -> list[QueuedWorkload]:
-        """The finished ones of the day and of the one before; none where only what is declared is to be used."""
-        if self.kind in {"declared", "maximum"}:
-            return []
-        done = [each for each in self.seen() if each.holds("Finished")]
-        for number, length in enumerate(self.yesterday):
-            times = {"Admitted": -length - 1, "Finished": -1}
-            conditions = {kind: Condition(status=True, since=self.at(at).isoformat()) for kind, at in times.items()}
-            for queue in self.queues:
-                name = queue["metadata"]["name"]
-                old = QueuedWorkload(NAMESPACE, f"old-{number}", f"{name}-{number}", cluster_queue=name)
-                done.append(replace(old, conditions=conditions))
-        return done
-
     def _dated(self, name: str, workload: QueuedWorkload) -> QueuedWorkload:
         times = {"Admitted": self.admitted.get(name), "Finished": self.finished.get(name)}
         conditions = {
@@ -161,7 +142,6 @@ def day(seed: int, kind: str, *, strict: bool, shared: bool) -> Day:
         sure = kind in {"declared", "maximum"} or (kind == "mixed" and random.random() < 0.5)
         maximum = round(length * random.uniform(1, 2)) if sure else None
         expected = round(length * random.uniform(0.5, 1)) if sure and kind != "maximum" else None
-        late = kind == "arrivals" and index > JOBS // 2
         job = Job(
             name=f"{name}-{index:02}",
             queue=random.choice(queues),
@@ -170,14 +150,13 @@ def day(seed: int, kind: str, *, strict: bool, shared: bool) -> Day:
             length=length,
             maximum=maximum,
             expected=expected,
-            step=3 * ((index - JOBS // 2) // 3) if late else 0,
         )
         jobs[job.name] = job
     made = [
         _queue(each, strict=strict, cohort=name if shared else "", cpus=CPUS if each == queues[0] else 0)
         for each in queues
     ]
-    return Day(name, kind, made, jobs, [_length(random, scale) for _ in range(YESTERDAY)])
+    return Day(name, kind, made, jobs)
 
 
 def _length(random: Random, scale: float) -> int:
@@ -204,35 +183,26 @@ def local_queue(queue: Object) -> Object:
 
 
 class Days:
-    """All days in one control plane, a step of each at a time."""
+    """All days in one control plane, one end of each at a time."""
 
     def __init__(self, plane: ControlPlane, days: list[Day]) -> None:
         self._plane = plane
         self.days = days
-        self._step = 0
 
     async def begin(self) -> None:
-        """Create the first workloads, and see which are admitted."""
-        await self._create()
+        """Create the workloads, and see which are admitted."""
+        jobs = [job for day in self.days for job in day.jobs.values()]
+        await all_of(self._plane.api.create(path("workloads", namespace=NAMESPACE), job.raw) for job in jobs)
         await self._settle()
 
     async def go_on(self) -> bool:
         """End what ends next in each day, and see which are admitted; False if nothing runs any more."""
-        self._step += 1
         ending = [(each, name) for each in self.days for name in each.ends()]
         for each, name in ending:
             each.end(name)
         await all_of(self._end(name) for _, name in ending)
         await self._settle()
-        # Not before: a new one may take what is free before those that wait are tried again.
-        if await self._create():
-            await self._settle()
         return bool(ending)
-
-    async def _create(self) -> bool:
-        due = [job for day in self.days for job in day.jobs.values() if job.step == self._step]
-        await all_of(self._plane.api.create(path("workloads", namespace=NAMESPACE), job.raw) for job in due)
-        return bool(due)
 
     async def _end(self, name: str) -> None:
         there = path("workloads", name, NAMESPACE)
