@@ -28,7 +28,7 @@ CPUS: Final = 12
 JOBS: Final = 30
 OVER: Final = "over"
 """Label of the finished ones, which need not be listed again and again."""
-KINDS: Final = ("declared", "maximum", "mixed")
+KINDS: Final = ("declared", "maximum")
 BEGIN: Final = datetime(2026, 3, 1, tzinfo=UTC)
 _KEPT: Final = "Workload no longer fits after processing another workload"
 
@@ -42,7 +42,7 @@ class Job:
     cpus: int
     priority: int
     length: int
-    maximum: int | None
+    maximum: int
     expected: int | None
 
     @property
@@ -51,8 +51,7 @@ class Job:
         pod = {"restartPolicy": "Never", "terminationGracePeriodSeconds": 0, "containers": [container]}
         spec: Object = {"queueName": self.queue, "priority": self.priority}
         spec["podSets"] = [{"name": "main", "count": self.cpus, "template": {"spec": pod}}]
-        if self.maximum is not None:
-            spec["maximumExecutionTimeSeconds"] = self.maximum
+        spec["maximumExecutionTimeSeconds"] = self.maximum
         notes = {} if self.expected is None else {"gangctl.dev/expected-duration": f"{self.expected}s"}
         metadata = {"name": self.name, "annotations": notes}
         return {"apiVersion": API_VERSION, "kind": "Workload", "metadata": metadata, "spec": spec}
@@ -139,9 +138,8 @@ def day(seed: int, kind: str, *, strict: bool, shared: bool) -> Day:
     scale = random.choice([0.3, 0.6, 1.0])
     for index in range(JOBS):
         length = _length(random, scale)
-        sure = kind in {"declared", "maximum"} or (kind == "mixed" and random.random() < 0.5)
-        maximum = round(length * random.uniform(1, 2)) if sure else None
-        expected = round(length * random.uniform(0.5, 1)) if sure and kind != "maximum" else None
+        maximum = round(length * random.uniform(1, 2))
+        expected = round(length * random.uniform(0.5, 1)) if kind == "declared" else None
         job = Job(
             name=f"{name}-{index:02}",
             queue=random.choice(queues),
