@@ -49,15 +49,12 @@ def files_below(directory: Path) -> Iterator[Path]:
 
 def _below(directory: Path) -> list[Path]:
     """Manifests below a directory, in the order of their paths."""
-    found = [each for each in files_below(directory) if each.name.lower().endswith(SUFFIXES) and not _is_special(each)]
+    # Pipes and devices below a directory are read only if named explicitly.
+    named = (each for each in files_below(directory) if each.name.lower().endswith(SUFFIXES))
+    found = [each for each in named if each.is_file() or not each.exists()]
     if not found:
         raise InputError(f"{directory}: no manifests below this directory", hint=f"looked for {', '.join(SUFFIXES)}")
     return sorted(found)
-
-
-def _is_special(path: Path) -> bool:
-    """Whether a path below a directory is a pipe or a device: these are read only if named explicitly."""
-    return path.exists() and not path.is_file()
 
 
 def _content(path: Path) -> bytes:

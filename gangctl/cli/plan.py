@@ -61,7 +61,13 @@ def plan(
     names = runtime_objects(planned) if form == "name" else ()
     if form != TABLE and any(map(_has_placeholder, planned)):
         note(_PLACEHOLDER)
-    print_answer(form, reports, lambda: _sections(planned), names, headers=not no_headers)
+    print_answer(
+        form,
+        reports,
+        lambda: [Section(table=_table(planned), legend=_LEGEND), *map(_section, planned)],
+        names,
+        headers=not no_headers,
+    )
 
 
 def runtime_objects(planned: Iterable[PlannedManifest]) -> list[dict[str, object]]:
@@ -72,11 +78,6 @@ def runtime_objects(planned: Iterable[PlannedManifest]) -> list[dict[str, object
             objects = build_objects(each.planned.plan, each.planned.generation)
             found += objects[1:] or objects
     return found
-
-
-def _sections(planned: Sequence[PlannedManifest]) -> list[Section]:
-    """The gangs of all JobSets in one table, then each JobSet."""
-    return [Section(table=_table(planned), legend=_LEGEND), *map(_section, planned)]
 
 
 def _has_placeholder(each: PlannedManifest) -> bool:

@@ -296,7 +296,7 @@ class PolicyStatusWriter:
 
     async def reconcile(self, key: Key) -> Action:
         """Update one status; an exception's again when it expires."""
-        document = self._observe(key)
+        document = self._sources.document(*key)
         if document is None:
             return await_change()
         now = self._now()
@@ -306,9 +306,6 @@ class PolicyStatusWriter:
         if written != await_change() or until is None:
             return written
         return requeue(max(0.0, (until - now).total_seconds()) + 0.001)
-
-    def _observe(self, key: Key) -> Object | None:
-        return self._sources.document(*key)
 
     def _plan(self, key: Key, document: Object, now: datetime) -> tuple[Object | None, datetime | None]:
         """The status, None while the document has not been loaded, and when it expires by itself."""

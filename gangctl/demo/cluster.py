@@ -47,7 +47,9 @@ class Stage:
     async def look(self) -> Sight:
         """Read the present state."""
         pods, jobsets, said = await asyncio.gather(self.pods(), self.client.list(JOBSETS, self.namespace), self._said())
-        finished = [each["metadata"]["name"] for each in jobsets.items if _is_finished(each)]
+        finished = [
+            each["metadata"]["name"] for each in jobsets.items if (each.get("status") or {}).get("terminalState")
+        ]
         return see(
             pods, [*finished, *self._ended], self.places, [f"{name}: {reason}: {note}" for name, reason, note in said]
         )
@@ -87,7 +89,3 @@ class Stage:
             (str((event.get("regarding") or {}).get("name", "")), str(event["reason"]), str(event.get("note", "")))
             for event in own
         ]
-
-
-def _is_finished(jobset: Mapping[str, Any]) -> bool:
-    return bool((jobset.get("status") or {}).get("terminalState"))

@@ -132,11 +132,7 @@ class Now:
     @property
     def fits(self) -> bool:
         """Whether everything fits without preemption."""
-        return self.steps is not None and _has_quota(self.steps) and not self.placed.problem
-
-
-def _has_quota(steps: Sequence[Step]) -> bool:
-    return all(step.mode is Mode.FIT for step in steps)
+        return self.steps is not None and all(step.mode is Mode.FIT for step in self.steps) and not self.placed.problem
 
 
 def decide(demands: Sequence[Demand], terms: Terms, preemption: Preemption, placing: Placing) -> Now:

@@ -215,7 +215,10 @@ class _Estimate:
     def why(self, latest: float) -> Iterator[str]:
         """The reasons, each as a sentence without its full stop."""
         concerned = [each for each, held in self.holders if not self.gang.short.keys().isdisjoint(held)]
-        declared = sorted(filter(self._declares, concerned), key=lambda each: self.outlook.end_of_holder(each)[1])
+        bound = [
+            each for each in concerned if each.run_time.maximum is not None or self.outlook.expects(each) is not None
+        ]
+        declared = sorted(bound, key=lambda each: self.outlook.end_of_holder(each)[1])
         for each in declared[:_NAMED]:
             yield self._declaration(each)
         if len(declared) > _NAMED:
@@ -233,9 +236,6 @@ class _Estimate:
             yield f"what {other} for is not known"
         if latest == inf and self.gang.placed:
             yield "whether its topology has room then is not known"
-
-    def _declares(self, workload: QueuedWorkload) -> bool:
-        return workload.run_time.maximum is not None or self.outlook.expects(workload) is not None
 
     def _declaration(self, workload: QueuedWorkload) -> str:
         expected, most = self.outlook.expects(workload), workload.run_time.maximum

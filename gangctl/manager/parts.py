@@ -6,7 +6,6 @@ from collections.abc import Callable, Coroutine
 from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass
 
-from gangctl.api.jobset import JobSet
 from gangctl.gang.desired import Lifecycle
 from gangctl.manager.checks import CheckPart
 from gangctl.manager.gangs import Dependencies, GangPart
@@ -50,7 +49,8 @@ def compose(dependencies: Dependencies) -> Parts:
     """Make the parts in the event loop that everything will run in; nothing is started."""
     settings = dependencies.settings
     queues = QueuePart(dependencies) if settings.kueue != "off" else None
-    gangs = GangPart(dependencies, queues.suspended if queues is not None else _retired)
+    # Without Kueue only the user suspends.
+    gangs = GangPart(dependencies, queues.suspended if queues is not None else lambda _: Lifecycle.RETIRED)
     if queues is not None:
         queues.connect(gangs)
     policies = None
@@ -64,8 +64,3 @@ def compose(dependencies: Dependencies) -> Parts:
     pathways = PathwaysPart(dependencies, gangs) if settings.pathways else None
     webhooks = WebhookPart(dependencies, gangs, policies, queues.view if queues is not None else None)
     return Parts(gangs, queues, policies, checks, readiness, pathways, webhooks)
-
-
-def _retired(_: JobSet) -> Lifecycle:
-    """Only the user suspends."""
-    return Lifecycle.RETIRED

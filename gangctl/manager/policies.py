@@ -9,8 +9,6 @@ from datetime import UTC, datetime
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Final
 
-import structlog
-
 from gangctl.api.labelselector import holds
 from gangctl.api.objects import Object
 from gangctl.controllers.policies import Key, PolicyKeeper, PolicyStatusWriter
@@ -35,9 +33,6 @@ if TYPE_CHECKING:
     from gangctl.evaluation.evaluator import PolicyEvaluator
 
 NAME: Final = "policies"
-
-
-log = structlog.get_logger(__name__)
 
 
 class _LazyEvaluator:

@@ -134,7 +134,7 @@ class Process:
             "caches": self._check(lambda parts: parts.gangs.unready() or None),
             "queues": self._check(lambda parts: parts.queues.unready() if parts.queues is not None else None),
             "policies": self._check(lambda parts: parts.webhooks.policies_unready()),
-            "shutdown": self._ending,
+            "shutdown": lambda: "ending" if self._stop.is_set() else None,
         }
         address = split_address(self._settings.metrics_bind_address)
         # A client that needs no token here gets only the probes.
@@ -147,9 +147,6 @@ class Process:
     def stop(self) -> None:
         """Request the end; a second time, for a quick one."""
         (self._quick_stop if self._stop.is_set() else self._stop).set()
-
-    def _ending(self) -> str | None:
-        return "ending" if self._stop.is_set() else None
 
     def _check(self, unready: Callable[[Parts], str | Awaitable[str | None] | None]) -> Check:
         """A check of the parts, which fails until they are made."""

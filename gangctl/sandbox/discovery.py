@@ -285,8 +285,4 @@ def _component(definition: str) -> str:
 
 def _full_name(kind: ResourceKind) -> str:
     """The name of what no table knows: its group backwards, its version, its kind."""
-    return ".".join((*_reversed(kind.group.split(".")), kind.version, kind.kind))
-
-
-def _reversed(parts: Iterable[str]) -> list[str]:
-    return [part for part in reversed(list(parts)) if part]
+    return ".".join((*filter(None, reversed(kind.group.split("."))), kind.version, kind.kind))

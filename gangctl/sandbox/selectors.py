@@ -6,7 +6,7 @@ Grammar and words follow ``k8s.io/apimachinery/pkg/labels`` and ``fields``.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Final
@@ -168,12 +168,8 @@ class FieldTerm:
 @lru_cache(maxsize=256)
 def parse_fields(text: str) -> tuple[FieldTerm, ...]:
     """The terms of a field selector; 400 when it cannot be read."""
-    return tuple(_field_term(term, text) for term in _split(text) if term)
-
-
-def _split(text: str) -> Iterator[str]:
-    """Split at commas that no backslash escapes."""
-    yield from re.split(r"(?<!\\),", text)
+    # Commas after a backslash do not separate.
+    return tuple(_field_term(term, text) for term in re.split(r"(?<!\\),", text) if term)
 
 
 def _field_term(term: str, whole: str) -> FieldTerm:

@@ -75,9 +75,9 @@ class Sandbox:
         self._upkeep: asyncio.Task[None] | None = None
         self.audit: Final = Audit()
         self.faults: Final = Faults()
-        self._front = Front(self.api, self._tokens_get, faults_=self.faults, audit=self.audit)
-        self._front.bookmark_seconds = self.options.bookmark_seconds
         self._tokens: dict[str, Caller] = {}
+        self._front = Front(self.api, self._tokens.get, faults_=self.faults, audit=self.audit)
+        self._front.bookmark_seconds = self.options.bookmark_seconds
         self._by_user: dict[str, str] = {}
         self._runner: web.AppRunner | None = None
         self._port = self.options.port
@@ -170,9 +170,6 @@ class Sandbox:
                 "current-context": "sandbox",
             }
         )
-
-    def _tokens_get(self, token: str) -> Caller | None:
-        return self._tokens.get(token)
 
 
 @lru_cache(maxsize=1)

@@ -159,12 +159,8 @@ def _added(left: Quantity, right: Quantity) -> Quantity:
     return Quantity(one + other, exponent, exact)
 
 
-def _negated(quantity: Quantity) -> Quantity:
-    return Quantity(-quantity.unscaled, quantity.exponent, quantity.exact)
-
-
 def _subtracted(left: Quantity, right: Quantity) -> Quantity:
-    return _added(left, _negated(right))
+    return _added(left, Quantity(-right.unscaled, right.exponent, right.exact))
 
 
 def _integer(quantity: Quantity) -> int | None:

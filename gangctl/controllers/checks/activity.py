@@ -54,7 +54,7 @@ def parameter_source(
     source: Source[Read] = Source(
         client,
         GANG_ADMISSION_PARAMETERS,
-        _project,
+        read_parameters,
         observer=observer(GANG_ADMISSION_PARAMETERS),
         on_change=on_change,
         confirm_seconds=confirm_seconds,
@@ -62,10 +62,6 @@ def parameter_source(
     )
     source.informer.subscribe(lambda _old, _new: on_change())
     return source
-
-
-def _project(raw: dict[str, Any]) -> Read:
-    return read_parameters(raw)
 
 
 ACTIVE: Final = "Active"

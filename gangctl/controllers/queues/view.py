@@ -6,7 +6,7 @@ concerns.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -257,7 +257,11 @@ class QueueView:
     def _on_flavor(self, old: ResourceFlavor | None, new: ResourceFlavor | None) -> None:
         self._keep(old, new)
         name = new.name if new is not None else old.name if old is not None else ""
-        using = {queue.name for queue in self.snapshot.quotas.queues() if name in _flavors(queue)}
+        using = {
+            queue.name
+            for queue in self.snapshot.quotas.queues()
+            if any(flavor.name == name for group in queue.groups for flavor in group.flavors)
+        }
         self._notify(Affected(cluster_queues=frozenset(using)))
 
     def _on_check(self, old: AdmissionCheck | None, new: AdmissionCheck | None) -> None:
@@ -304,7 +308,3 @@ def _reserved(workload: QueuedWorkload | None) -> bool:
 def _settings(queue: ClusterQueue) -> ClusterQueue:
     """The settings that verdicts depend on: not how many Workloads wait."""
     return replace(queue, pending=0)
-
-
-def _flavors(queue: ClusterQueue) -> Collection[str]:
-    return {flavor.name for group in queue.groups for flavor in group.flavors}

@@ -168,7 +168,8 @@ class ReadinessEvents(ReadinessObserver):
                 message = _degraded(readiness)
             case _:
                 reported.causes[reason] = self._clock.now()
-                message = _why(_blocking(readiness))
+                words = _words(next(cause for cause in readiness.causes if cause.blocking))
+                message = words[:1].upper() + words[1:]
         jobset = self._jobset(key)
         if jobset is None or jobset.uid != readiness.uid or jobset.deleting:
             return
@@ -197,15 +198,6 @@ def _degraded(readiness: Readiness) -> str:
     """That it is not ready any more, and the reason if it is known."""
     first = readiness.causes[0] if readiness.causes else None
     return f"It was ready and is not any more{f': {_words(first)}' if first is not None else ''}"
-
-
-def _blocking(readiness: Readiness) -> Cause:
-    return next(cause for cause in readiness.causes if cause.blocking)
-
-
-def _why(cause: Cause) -> str:
-    words = _words(cause)
-    return words[:1].upper() + words[1:]
 
 
 def _words(cause: Cause) -> str:

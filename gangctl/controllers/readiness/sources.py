@@ -202,7 +202,10 @@ class ReadinessSources:
         self._observer = observer
         self._options = InformerOptions(page_size=PAGE_SIZE, cap_delay_seconds=retry_seconds)
         self.pods: Source[PodFacts] = self._source(
-            PODS, read_pod, Store({"jobset": _jobset_of, "node": _node_of}), _UNFINISHED
+            PODS,
+            read_pod,
+            Store({"jobset": _jobset_of, "node": lambda pod: [pod.node] if pod.node else []}),
+            _UNFINISHED,
         )
         self.nodes: Source[NodeFacts] = self._source(NODES, read_node)
         self.refusals: tuple[Source[Refused], ...] = tuple(
@@ -288,10 +291,6 @@ class ReadinessSources:
 
 def _jobset_of(pod: PodFacts) -> list[Key]:
     return [(pod.namespace, pod.jobset)]
-
-
-def _node_of(pod: PodFacts) -> list[str]:
-    return [pod.node] if pod.node else []
 
 
 def _about(refused: Refused) -> list[tuple[str, str, str]]:

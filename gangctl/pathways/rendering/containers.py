@@ -178,7 +178,7 @@ def resource_manager(job: PathwaysJob, setting: Setting) -> Tree:
         _scratch(job),
         _argument("node_type", "resource_manager", "its part"),
         From(f"--instance_count={job.slices}", job.origin("spec.workers[0].numSlices")),
-        _instance_type(job),
+        From(f"--instance_type={job.slice.instance_type}", _table(job, "what Pathways calls the slice")),
         *_metrics(job),
         *_flags(job, RESOURCE_MANAGER_CONTAINER),
     ]
@@ -289,10 +289,6 @@ def _resource_manager_address() -> From:
 
 def _scratch(job: PathwaysJob) -> From:
     return From(f"--gcs_scratch_location={job.pathways_dir}", job.origin("spec.pathwaysDir"))
-
-
-def _instance_type(job: PathwaysJob) -> From:
-    return From(f"--instance_type={job.slice.instance_type}", _table(job, "what Pathways calls the slice"))
 
 
 def _table(job: PathwaysJob, why: str) -> Origin:

@@ -10,28 +10,6 @@ from gangctl.sandbox.objects import Object
 from gangctl.sandbox.store import Store
 
 
-def _keep_all(obj: Object) -> list[str]:
-    del obj
-    return []
-
-
-def _leave(obj: Object) -> None:
-    del obj
-
-
-def _leave_update(new: Object, old: Object, subresource: str) -> None:
-    del new, old, subresource
-
-
-def _admit_all(new: Object, old: Object | None, subresource: str, store: Store) -> None:
-    del new, old, subresource, store
-
-
-def _accept(new: Object, old: Object | None, subresource: str) -> list[Cause]:
-    del new, old, subresource
-    return []
-
-
 @dataclass(frozen=True, slots=True)
 class KindRules:
     """The rules of one kind; the defaults do nothing.
@@ -42,9 +20,9 @@ class KindRules:
     place, or StatusError), ``validate`` returns errors.
     """
 
-    drop: Callable[[Object], list[str]] = _keep_all
-    default: Callable[[Object], None] = _leave
-    prepare_create: Callable[[Object], None] = _leave
-    prepare_update: Callable[[Object, Object, str], None] = _leave_update
-    admit: Callable[[Object, Object | None, str, Store], None] = _admit_all
-    validate: Callable[[Object, Object | None, str], Sequence[Cause]] = _accept
+    drop: Callable[[Object], list[str]] = lambda _: []
+    default: Callable[[Object], None] = lambda _: None
+    prepare_create: Callable[[Object], None] = lambda _: None
+    prepare_update: Callable[[Object, Object, str], None] = lambda *_: None
+    admit: Callable[[Object, Object | None, str, Store], None] = lambda *_: None
+    validate: Callable[[Object, Object | None, str], Sequence[Cause]] = lambda *_: ()

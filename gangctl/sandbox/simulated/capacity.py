@@ -86,7 +86,7 @@ class FreeCapacity:
 
     def place(self, pod: Object, requests: Resources) -> str | None:
         """Reserve the pod's requests on the emptiest eligible node: its name, or None."""
-        fitting = [name for name, node in self._nodes.items() if _admits(node, pod) and self._has(name, requests)]
+        fitting = [name for name, node in self._nodes.items() if not _refusals(node, pod) and self._has(name, requests)]
         if not fitting:
             return None
         chosen = max(sorted(fitting), key=self._free_share)
@@ -127,10 +127,6 @@ def _allocatable(node: Object) -> Resources:
     status = node.get("status") or {}
     resources = status.get("allocatable") or status.get("capacity") or {}
     return {name: parse_quantity(str(value)) for name, value in resources.items()}
-
-
-def _admits(node: Object, pod: Object) -> bool:
-    return not _refusals(node, pod)
 
 
 def _refusals(node: Object, pod: Object) -> list[str]:

@@ -59,14 +59,6 @@ def _address(node: Object, kind: str) -> str:
     return next(found, NONE)
 
 
-def _config_map(obj: Object) -> list[Any]:
-    return [len(obj.get("data") or {}) + len(obj.get("binaryData") or {}), age(obj)]
-
-
-def _secret(obj: Object) -> list[Any]:
-    return [obj.get("type", ""), len(obj.get("data") or {}), age(obj)]
-
-
 def _service(obj: Object) -> list[Any]:
     fields = spec(obj)
     ports = [f"{_port(each)}/{each.get('protocol', 'TCP')}" for each in fields.get("ports") or ()]
@@ -124,18 +116,6 @@ def _event(obj: Object) -> list[Any]:
     ]
 
 
-def _lease(obj: Object) -> list[Any]:
-    return [spec(obj).get("holderIdentity", ""), age(obj)]
-
-
-def _webhooks(obj: Object) -> list[Any]:
-    return [len(obj.get("webhooks") or ()), age(obj)]
-
-
-def _priority_class(obj: Object) -> list[Any]:
-    return [obj.get("value", 0), obj.get("globalDefault", False), age(obj), obj.get("preemptionPolicy", "")]
-
-
 def _binding(obj: Object) -> list[Any]:
     subjects: dict[str, list[str]] = {}
     for each in obj.get("subjects") or ():
@@ -179,7 +159,7 @@ def _policy(obj: Object) -> list[Any]:
     return [len(spec(obj).get("mutations") or ()), param, age(obj)]
 
 
-_WEBHOOKS: Final = Printer((Column("Webhooks", "integer"), AGE), _webhooks)
+_WEBHOOKS: Final = Printer((Column("Webhooks", "integer"), AGE), lambda obj: [len(obj.get("webhooks") or ()), age(obj)])
 _BINDINGS: Final = Printer(columns("Role", "Age", wide=("Users", "Groups", "ServiceAccounts")), _binding)
 
 DEFAULT: Final = Printer((CREATED_AT,), lambda obj: [metadata(obj).get("creationTimestamp")])
@@ -205,8 +185,12 @@ PRINTERS: Final[Mapping[str, Printer]] = {
         ),
         _node,
     ),
-    "configmaps": Printer(columns("Data", "Age"), _config_map),
-    "secrets": Printer(columns("Type", "Data", "Age"), _secret),
+    "configmaps": Printer(
+        columns("Data", "Age"), lambda obj: [len(obj.get("data") or {}) + len(obj.get("binaryData") or {}), age(obj)]
+    ),
+    "secrets": Printer(
+        columns("Type", "Data", "Age"), lambda obj: [obj.get("type", ""), len(obj.get("data") or {}), age(obj)]
+    ),
     "serviceaccounts": Printer((AGE,), lambda obj: [age(obj)]),
     "services": Printer(columns("Type", "Cluster-IP", "External-IP", "Port(s)", "Age", wide=("Selector",)), _service),
     "resourcequotas": Printer(columns("Request", "Limit", "Age"), _quota),
@@ -217,12 +201,14 @@ PRINTERS: Final[Mapping[str, Printer]] = {
         columns("PolicyName", "ParamRef", "Age"),
         lambda obj: [spec(obj).get("policyName", ""), "<unset>", age(obj)],
     ),
-    "leases.coordination.k8s.io": Printer(columns("Holder", "Age"), _lease),
+    "leases.coordination.k8s.io": Printer(
+        columns("Holder", "Age"), lambda obj: [spec(obj).get("holderIdentity", ""), age(obj)]
+    ),
     "mutatingwebhookconfigurations.admissionregistration.k8s.io": _WEBHOOKS,
     "validatingwebhookconfigurations.admissionregistration.k8s.io": _WEBHOOKS,
     "priorityclasses.scheduling.k8s.io": Printer(
         (Column("Value", "integer"), Column("Global-Default", "boolean"), AGE, Column("PreemptionPolicy")),
-        _priority_class,
+        lambda obj: [obj.get("value", 0), obj.get("globalDefault", False), age(obj), obj.get("preemptionPolicy", "")],
     ),
     "rolebindings.rbac.authorization.k8s.io": _BINDINGS,
     "clusterrolebindings.rbac.authorization.k8s.io": _BINDINGS,
