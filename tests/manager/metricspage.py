@@ -78,9 +78,7 @@ READINESS: Final[Mapping[str, Bound]] = {
 
 _RESOURCES: Final = "resources that gangctl reads or writes (about 30)"
 _POLICIES: Final = "201 policies"
-_WORK_QUEUES: Final = (
-    "8 queues: gangs, gangobjects, verdicts, policies, admission-checks, queued-workloads, gates, pathways"
-)
+_WORK_QUEUES: Final = "7 queues: gangs, gangobjects, verdicts, policies, admission-checks, queued-workloads, pathways"
 OTHER_BOUNDS: Final[Mapping[str, str]] = {
     "gangctl_admission_duration_seconds": "webhook paths (6) x 4 verdicts",
     "gangctl_api_support_info": "2 resources",
@@ -91,7 +89,7 @@ OTHER_BOUNDS: Final[Mapping[str, str]] = {
     "gangctl_drift_repairs_total": "2 kinds x 4 field classes",
     "gangctl_event_loop_lag_seconds": "1",
     "gangctl_events_total": "5 results",
-    "gangctl_feature_enabled": "9 features",
+    "gangctl_feature_enabled": "8 features",
     "gangctl_fit_verdicts": "501 queues x 4 verdicts",
     "gangctl_informer_errors_total": f"{_RESOURCES} x 2 places",
     "gangctl_informer_last_contact_timestamp_seconds": _RESOURCES,
@@ -117,8 +115,8 @@ OTHER_BOUNDS: Final[Mapping[str, str]] = {
     "gangctl_policy_worker_deaths_total": "5 whys",
     "gangctl_policy_workers_broken": "1",
     "gangctl_reconcile_duration_seconds": _WORK_QUEUES,
-    "gangctl_reconcile_errors_total": "8 queues x classes of errors (about 20)",
-    "gangctl_reconcile_total": "8 queues x 4 results",
+    "gangctl_reconcile_errors_total": "7 queues x classes of errors (about 20)",
+    "gangctl_reconcile_total": "7 queues x 4 results",
     "gangctl_shard_leader": f"{MOST_SHARDS} shards",
     "gangctl_translations_total": "4 levels x 8 results",
     "gangctl_watch_restarts_total": f"{_RESOURCES} x reasons (about 20)",

@@ -6,6 +6,8 @@ from typing import Any
 
 import pytest
 
+from gangctl.cli.install.components import NAMES
+from gangctl.cli.install.rendering import Choice, render
 from gangctl.client.client import Client
 from gangctl.client.transport import Transport
 from gangctl.controllers.queues.sources import QueueSources
@@ -68,6 +70,27 @@ def test_running_workloads_are_never_written(resource: str) -> None:
     assert resource not in writes("ClusterRole")
     at_home = writes("Role").get(resource, set())
     assert at_home <= {"create"}, "only the dry-run proof's create, in the own namespace"
+
+
+@pytest.mark.parametrize("component", NAMES)
+def test_no_component_grants_a_change_of_running_workloads(component: str) -> None:
+    """PathwaysJobs become JobSets, which are created; nothing else is written. Roles for people are not gangctl's."""
+    found = render(Choice(frozenset({component})))
+    own = {
+        item["roleRef"]["name"]
+        for item in found
+        if item["kind"] == "ClusterRoleBinding" and any(who["name"] == "gangctl" for who in item["subjects"])
+    }
+    changes = {
+        (rule["apiGroups"][0], resource, verb)
+        for item in found
+        if item["kind"] == "ClusterRole" and item["metadata"]["name"] in own
+        for rule in item.get("rules") or ()
+        for resource in rule["resources"]
+        if resource.partition("/")[0] in {"jobsets", "jobs", "pods"}
+        for verb in set(rule["verbs"]) - READ
+    }
+    assert changes == ({("jobset.x-k8s.io", "jobsets", "create")} if component == "pathways" else set())
 
 
 def test_only_the_status_of_policies_is_written_and_no_rbac() -> None:
