@@ -187,16 +187,17 @@ class Cluster:
             patch = {"spec": {"schedulingPolicy": {"gang": {"minCount": 7}}}}
             await self._api.patch(self.inspection.scheduling("PodGroup"), NAMESPACE, name, patch, "merge", ADMIN)
 
-    async def _take(self, name: str) -> None:
+    async def _take(self, name: str, number: str) -> None:
         """Another owner creates a PodGroup under a name that a gang has had and that is free now."""
         present = {one["metadata"]["name"] for one in await self.inspection.groups()}
         free = [group for group in self.inspection.names[name] if group not in present]
-        if free:
+        if free and self.world.has_groups:
+            group = free[int(number) % len(free)]
             policy = {"gang": {"minCount": _MOST}}
-            raw = {"metadata": {"name": free[0]}, "spec": {"schedulingPolicy": policy}}
+            raw = {"metadata": {"name": group}, "spec": {"schedulingPolicy": policy}}
             version = f"scheduling.k8s.io/{self.world.version}"
             await self.world.create_scheduling("podgroups", {"apiVersion": version, "kind": "PodGroup", **raw})
-            await self._is_foreign("PodGroup", free[0])
+            await self._is_foreign("PodGroup", group)
 
     async def _is_foreign(self, kind: str, name: str) -> None:
         made = await self._api.get(self.inspection.scheduling(kind), NAMESPACE, name)
@@ -240,13 +241,16 @@ class Cluster:
             if wrong := await self.inspection.held_up():
                 return wrong
         self.world.sandbox.faults.clear()
-        kind = self._api.kind("resourcequotas")
-        for quota in (await self._api.list(kind, NAMESPACE)).items:
-            await self._api.delete(kind, NAMESPACE, quota["metadata"]["name"], ADMIN)
         for name in self._manifests:
             if wrong := await self.perform(f"release {name}"):
                 return wrong
         await self.replicas.start_all()
+        kind = self._api.kind("resourcequotas")
+        for quota in (await self._api.list(kind, NAMESPACE)).items:
+            await self.world.rest(RESYNC)
+            if wrong := await self.inspection.crowded_out():
+                return wrong
+            await self._api.delete(kind, NAMESPACE, quota["metadata"]["name"], ADMIN)
         await self.world.rest(RESYNC)
         await self.inspection.expire()
         return self.inspection.broken()

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from tests.faults.matrix import Point
@@ -53,6 +53,7 @@ _OFTEN: Final = {
 }
 _ALWAYS: Final = frozenset({"create", "resume", "label"})
 _CHOSEN: Final = 0.5
+_HANDOVER: Final = {"stop": 12, "start": 12, "crash": 6, "create": 12, "delete": 12, "fail": 12}
 _THEMES: Final[tuple[Mapping[str, int], ...]] = (
     {},
     {},
@@ -63,11 +64,12 @@ _THEMES: Final[tuple[Mapping[str, int], ...]] = (
     {"quota": 12, "fail": 20, "label": 2},
     {"restart": 6, "crash": 8, "start": 10, "delete": 6, "succeed": 10},
     {"hours": 6},
+    _HANDOVER,
 )
 """What happens more often in a run than otherwise, so that what has to come together does."""
 _PODS: Final = frozenset({"succeed", "fail", "evict"})
-_NUMBERED: Final = frozenset({*_PODS, "resize"})
-_NEEDS: Final = frozenset({*_NUMBERED, "suspend", "resume", "label", "delete", "foreground", "orphan", "hold", "take"})
+_NUMBERED: Final = frozenset({*_PODS, "resize", "take"})
+_NEEDS: Final = frozenset({*_NUMBERED, "suspend", "resume", "label", "delete", "foreground", "orphan", "hold"})
 _OF_A_JOBSET: Final = frozenset({*_NEEDS, "create", "release"})
 _ENDS: Final = frozenset({"delete", "foreground", "orphan"})
 _OF_GANGCTL: Final = frozenset({"start", "stop", "restart", "crash"})
@@ -95,22 +97,24 @@ def draw(seed: int) -> Plan:
     rng = random.Random(seed)
     minor = rng.choice(MINORS)
     room = rng.choice((0, 0, NODES))
-    operation = _operation(rng, minor)
+    theme = rng.choice(_THEMES)
+    operation = _operation(rng, minor, handover=theme is _HANDOVER)
     names = NAMES[: rng.choice((1, 1, 2))]
     manifests = {name: _jobset(rng, name, full=bool(room), has_groups=minor != "1.35") for name in names}
-    user = _User(rng, list(manifests), (operation, minor), full=bool(room))
+    plan = Plan(seed, minor, manifests, room, operation, ())
+    user = _User(rng, plan, theme)
     actions: list[str] = []
     for _ in range(rng.randint(8, 20)):
         actions += [user.act(), f"wait {rng.choice(_WAITS)}"]
-    return Plan(seed, minor, manifests, room, operation, tuple(actions))
+    return replace(plan, actions=tuple(actions))
 
 
-def _operation(rng: random.Random, minor: str) -> Operation:
+def _operation(rng: random.Random, minor: str, *, handover: bool) -> Operation:
     return Operation(
-        replicas=rng.choice((1, 1, 1, 2)),
+        replicas=2 if handover else rng.choice((1, 1, 1, 1, 2)),
         registration=rng.choice(("manage", "ca-only")),
         unregisters=rng.random() < 0.3,
-        stray=minor != "1.35" and rng.random() < 0.1,
+        stray=minor != "1.35" and rng.random() < 0.2,
     )
 
 
@@ -152,26 +156,25 @@ def _jobset(rng: random.Random, name: str, *, full: bool, has_groups: bool) -> O
 class _User:
     """Draws what is possible as far as the actions before it show."""
 
-    def __init__(self, rng: random.Random, names: Sequence[str], plan: tuple[Operation, str], *, full: bool) -> None:
-        operation, minor = plan
+    def __init__(self, rng: random.Random, plan: Plan, theme: Mapping[str, int]) -> None:
         self._rng = rng
-        self._names = names
-        self._replicas = operation.replicas
+        self._names = list(plan.manifests)
+        self._replicas = plan.operation.replicas
         self._present: set[str] = set()
         self._suspended: set[str] = set()
         self._held: set[str] = set()
         self._going: set[str] = set()
-        self._running = set(range(operation.replicas))
+        self._running = set(range(self._replicas))
         # A gang waits for hours if there is no room for it; an hour in which nothing happens shows nothing.
-        self._done = set() if full else {"hours"}
+        self._done = set() if plan.room else {"hours"}
         # One of these at most: with the policy and the webhook behind it gone, nothing names the group of a Job.
-        targets = ["policy", "policy", "binding", "jobs"] if minor != "1.35" else []
-        if operation.registration == "manage":
+        targets = ["policy", "policy", "binding", "jobs"] if plan.minor != "1.35" else []
+        if plan.operation.registration == "manage":
             targets += ["mutating", "validating"]
         self._target = rng.choice(targets) if targets else ""
         # Half of the verbs a run: what happens often enough to matter differs from run to run.
         often = {verb: n for verb, n in _OFTEN.items() if verb in _ALWAYS or rng.random() < _CHOSEN}
-        self._weights = {**often, **rng.choice(_THEMES)}
+        self._weights = {**often, **theme}
 
     def act(self) -> str:
         """The next action."""

@@ -88,6 +88,18 @@ class Inspection:
                 return f"the deletion of {jobset['metadata']['name']} in the foreground does not end"
         return ""
 
+    async def crowded_out(self) -> str:
+        """A gang without a group, because a group of its own that no pod names uses up a quota. Empty if there is none."""
+        groups = [one for one in await self.groups() if one["kind"] == "PodGroup"]
+        pods = (await self.api.list(self.api.kind("pods"), NAMESPACE)).items
+        named = {key[1] for pod in pods if not is_ended(pod) and (key := group_of(pod)) is not None}
+        for gang, _ in await self.gangs():
+            for one in groups if gang.min_count is None else ():
+                owner = controller_owner(one["metadata"]) or {}
+                if owner.get("name") == gang.parent and one["metadata"]["name"] not in named:
+                    return f"{gang.name} has no group under a quota that {one['metadata']['name']} uses up"
+        return ""
+
     async def expire(self) -> None:
         """Delete events as old as an API server keeps them."""
         kind, now = self.api.kind(EVENTS), datetime.fromisoformat(now_micro())

@@ -56,7 +56,7 @@ class Mutant:
     worlds: tuple[str, ...] = ()
     patches: tuple[Patch, ...] = ()
     seed: int | None = None
-    """The first seed of the simulation that shows it."""
+    """A seed of the simulation that shows it."""
 
 
 def _changing(change: Callable[[Sequence[Change]], Sequence[Change]]) -> Exchange:

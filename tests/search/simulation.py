@@ -55,15 +55,22 @@ def play(plan: Plan, totals: Totals | None = None) -> str:
 
 
 async def _play(plan: Plan, directory: Path, totals: Totals) -> str:
-    async with world(plan.minor, directory, gates=_GATES) as here:
-        cluster = Cluster(here, directory, plan.manifests, plan.room, plan.operation)
-        try:
-            return await _wrong(plan, cluster)
-        finally:
-            await cluster.replicas.close()
-            totals.requests += here.sandbox.audit
-            totals.seconds += asyncio.get_running_loop().time()
-            totals.faults += cluster.faults
+    wrong = ""
+    try:
+        async with world(plan.minor, directory, gates=_GATES) as here:
+            cluster = Cluster(here, directory, plan.manifests, plan.room, plan.operation)
+            try:
+                wrong = await _wrong(plan, cluster)
+            finally:
+                await cluster.replicas.close()
+                totals.requests += here.sandbox.audit
+                totals.seconds += asyncio.get_running_loop().time()
+                totals.faults += cluster.faults
+    except ExceptionGroup:
+        # What ended the simulated controllers is raised again with the end of the world.
+        if not wrong:
+            raise
+    return wrong
 
 
 async def _wrong(plan: Plan, cluster: Cluster) -> str:
