@@ -10,6 +10,7 @@ from typing import Any
 from gangctl.sandbox.admission import Attributes
 from gangctl.sandbox.admission.webhooks import WebhookAdmission
 from gangctl.sandbox.api import SYSTEM, Api, DeleteOptions
+from gangctl.sandbox.caller import Propagation
 from gangctl.sandbox.objects import Object
 from gangctl.sandbox.server import Sandbox, SandboxOptions
 from gangctl.sandbox.simulated import SimulatedControllers
@@ -54,8 +55,8 @@ class Stage:
         kind = self.api.kind(resource)
         return await self.api.patch(kind, NAMESPACE, name, patch, "merge", SYSTEM, subresource=subresource)
 
-    async def delete(self, resource: str, name: str) -> None:
-        options = DeleteOptions(propagation="Background")
+    async def delete(self, resource: str, name: str, propagation: Propagation = "Background") -> None:
+        options = DeleteOptions(propagation=propagation)
         await self.api.delete(self.api.kind(resource), NAMESPACE, name, SYSTEM, options)
 
     async def get(self, resource: str, name: str) -> Object:

@@ -346,6 +346,19 @@ async def test_pods_of_a_deleted_job_lose_their_finalizer() -> None:
         await on.until(nothing, "the pod to go")
 
 
+async def test_pods_of_a_job_that_is_deleted_in_the_foreground_lose_it_also_with_a_limit_per_index() -> None:
+    async with stage() as on:
+        await add_nodes(on.api, 1)
+        await on.create(JOBS, per_index())
+        await on.until_phase("Running", 3)
+        await on.delete(JOBS, "j", propagation="Foreground")
+
+        async def nothing() -> bool:
+            return await on.pods() == []
+
+        await on.until(nothing, "the pods to go")
+
+
 @each(
     ("numbers", "text"),
     [((), ""), ((3,), "3"), ((0, 1), "0,1"), ((0, 1, 2), "0-2"), ((0, 2, 3, 5, 6, 7), "0,2,3,5-7")],

@@ -12,7 +12,7 @@ from gangctl.api.scheduling import generation_of_minor
 from gangctl.sandbox.deletion import FOREGROUND
 from gangctl.sandbox.objects import now_micro
 from gangctl.sandbox.simulated.binder import GroupKey, group_of, policy_in_group, policy_in_workload
-from gangctl.sandbox.simulated.job_pods import is_deleted, is_ended
+from gangctl.sandbox.simulated.job_pods import is_deleted, is_ended, parse
 from gangctl.sandbox.store import Change
 from tests.faults.world import ADMIN, NAMESPACE, USER, World
 from tests.jobsets import MODE
@@ -31,6 +31,7 @@ EVENTS: Final = "events.events.k8s.io"
 _GANGS: Final = "gangctl.dev/gangs"
 _KEPT: Final = timedelta(hours=1)
 """How long an API server keeps events."""
+_REFUSED: Final = 400
 _PASSING: Final = frozenset({EVENTS, "leases.coordination.k8s.io"})
 """gangctl records an event again while its cause lasts."""
 
@@ -54,6 +55,8 @@ class Inspection:
         self.edited: set[str] = set()
         """Groups with a minCount by hand."""
         self.resized: set[str] = set()
+        self._strayed: set[str] = set()
+        """JobSets with pods that name another owner's group, which is known only when they exist."""
         self.ungoverned: set[str] = set()
         """JobSets that were created while gangctl was not registered: they run without a gang."""
         self.foreign: dict[tuple[str, str], Object] = {}
@@ -89,7 +92,7 @@ class Inspection:
         return ""
 
     async def crowded_out(self) -> str:
-        """A gang without a group, because a group of its own that no pod names uses up a quota. Empty if there is none."""
+        """A gang without a group, because one of its own that no pod names uses up a quota. Empty if there is none."""
         groups = [one for one in await self.groups() if one["kind"] == "PodGroup"]
         pods = (await self.api.list(self.api.kind("pods"), NAMESPACE)).items
         named = {key[1] for pod in pods if not is_ended(pod) and (key := group_of(pod)) is not None}
@@ -118,7 +121,9 @@ class Inspection:
         before = self.world.sandbox.audit.total
         await self.world.rest(RESYNC)
         records = self.world.sandbox.audit.since(before)
-        written = [r for r in records if r.user == USER and r.is_write and r.resource not in _PASSING]
+        written = [
+            r for r in records if r.user == USER and r.is_write and r.resource not in _PASSING and r.code < _REFUSED
+        ]
         return f"a resync writes: {written[0].verb} {written[0].resource} {written[0].name}" if written else ""
 
     async def left(self) -> str:
@@ -180,7 +185,7 @@ class Inspection:
         if completions is None:
             wanted = 0 if succeeded else spec["parallelism"]
         else:
-            lost = len([index for index in (status.get("failedIndexes") or "").split(",") if index])
+            lost = len(parse(status.get("failedIndexes") or ""))
             wanted = min(spec["parallelism"], completions - succeeded - lost)
         pods = [pod for pod in await self.live() if pod["metadata"]["labels"].get("job-name") == name]
         return f"{name} has {len(pods)} of {wanted} pods" if len(pods) < wanted else ""
@@ -199,7 +204,9 @@ class Inspection:
         members: dict[GroupKey, list[Object]] = defaultdict(list)
         for pod in await self.live():
             key = group_of(pod)
-            if key is not None and key[1] != STRAY:
+            if key is not None and key[1] == STRAY:
+                self._strayed.add(_jobset_of(pod))
+            elif key is not None:
                 members[key].append(pod)
         objects = {one["metadata"]["name"]: one for one in await self.groups()}
         return [(self._gang(key, pods, objects), key) for key, pods in sorted(members.items())]
@@ -220,7 +227,9 @@ class Inspection:
             waiting=len(pods) - bound,
             bound=bound,
             ready=True,
-            timely=self._made.get(key[1], 0) < self._finished.get(key, 0) or self._shares_number(_jobset_of(pods[0])),
+            timely=self._made.get(key[1], 0) < self._finished.get(key, 0)
+            or _jobset_of(pods[0]) in self._strayed
+            or self._shares_number(_jobset_of(pods[0])),
             parent=_jobset_of(pods[0]),
         )
 

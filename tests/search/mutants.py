@@ -205,6 +205,7 @@ TABLE: Final[tuple[Mutant, ...]] = (
         "explorer",
         ("group-deleted-by-hand-1.37",),
         (Patch(gangs, "diff", _changing(_without_terminating)),),
+        seed=35,
     ),
     Mutant(
         "C",
@@ -223,6 +224,7 @@ TABLE: Final[tuple[Mutant, ...]] = (
         "explorer",
         ("stray-1.37",),
         (Patch(desired, "find_unlinked", _constantly(())),),
+        seed=7,
     ),
     Mutant("E", "a later webhook changes the mode to Off unnoticed", "examples"),
     Mutant(
@@ -230,6 +232,7 @@ TABLE: Final[tuple[Mutant, ...]] = (
         "--unregister-on-exit deletes the configurations of all replicas",
         "simulation",
         patches=(Patch(settings, "load_settings", _with_any_replica),),
+        seed=342,
     ),
     Mutant("G", "planning holds the event loop", "benchmark"),
     Mutant(
@@ -238,6 +241,7 @@ TABLE: Final[tuple[Mutant, ...]] = (
         "explorer",
         ("foreign-1.37",),
         (Patch(reporter, "obstacles", _constantly([])),),
+        seed=537,
     ),
     Mutant("I", "spec.scheduling of a Job beside a gang passes silently", "examples"),
     Mutant("J", "a misspelt key passes silently", "examples"),
@@ -261,6 +265,7 @@ TABLE: Final[tuple[Mutant, ...]] = (
         "explorer",
         ("suspend-1.36", "suspend-1.37"),
         (Patch(gangs, "diff", _changing(_with_full_counts)),),
+        seed=7,
     ),
     Mutant(
         "C2",
@@ -270,12 +275,14 @@ TABLE: Final[tuple[Mutant, ...]] = (
             Patch(configurations, "MUTATING", _every_update),
             Patch(configurations, "VALIDATING", _every_update),
         ),
+        seed=4,
     ),
     Mutant(
         "C3",
         "a policy that is deleted or edited tears new gangs",
         "simulation",
         patches=(Patch(webhooks.WebhookPart, "_wanted", _without_net),),
+        seed=11,
     ),
     Mutant(
         "C4",
@@ -283,6 +290,7 @@ TABLE: Final[tuple[Mutant, ...]] = (
         "explorer",
         ("quota-1.37", "quota-1.36"),
         (Patch(gangs, "diff", _changing(_deletes_last)),),
+        seed=210,
     ),
     Mutant(
         "C5",
@@ -304,18 +312,21 @@ TABLE: Final[tuple[Mutant, ...]] = (
         "explorer",
         ("orphaned-1.37",),
         (Patch(caches.GangCaches, "claimed", _orphans_are_foreign),),
+        seed=2,
     ),
     Mutant(
         "C8",
         "causes are recorded once an attempt",
         "simulation",
         patches=(Patch(events, "REPEAT_SECONDS", _as(math.inf)),),
+        seed=129,
     ),
     Mutant(
         "C9",
         "--unregister-on-exit deletes the policy for Jobs",
         "simulation",
         patches=(Patch(webhooks.WebhookPart, "_unregister", _unregisters_all),),
+        seed=519,
     ),
     Mutant("C10", "a later webhook drops the reference, and the policy is not invoked again", "real"),
     Mutant(
@@ -326,6 +337,7 @@ TABLE: Final[tuple[Mutant, ...]] = (
             Patch(jobspec, "_indexed", _constantly(None)),
             Patch(controllers.Controller, "run", _ends_with_an_error),
         ),
+        seed=46,
     ),
     Mutant(
         "9.1 resync",
@@ -354,6 +366,7 @@ TABLE: Final[tuple[Mutant, ...]] = (
         "explorer",
         ("suspend-1.36",),
         (Patch(gangs, "diff", _changing(_groups_first)),),
+        seed=7,
     ),
 )
 

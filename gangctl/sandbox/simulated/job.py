@@ -237,7 +237,8 @@ class JobController(SimulatedController[JobKey]):
             look.job = copy(await self.update(self._jobs, look.job, "status"))
         # Recorded before any is finalized: a later error must not count them again.
         self._counted |= {pod["metadata"]["uid"] for pod in look.counted}
-        keep = {} if look.ending or not has_limit_per_index(look.job) else look.unreplaced
+        goes = look.ending or "deletionTimestamp" in look.job["metadata"]
+        keep = {} if goes or not has_limit_per_index(look.job) else look.unreplaced
         kept = {pod["metadata"]["uid"] for pod in keep.values()}
         for pod in look.pods if "deletionTimestamp" in look.job["metadata"] else look.counted:
             # The pod that replaces a failed one takes over its number of failures.
