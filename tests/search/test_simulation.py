@@ -58,7 +58,7 @@ def test_the_simulation_kills(mutant: Mutant) -> None:
 
 
 def test_one_seed_is_one_run_whatever_the_order_of_hashes() -> None:
-    seeds = ["2", "3", "13"]
+    seeds = ["2", "7"]
     command = [sys.executable, "-c", HISTORY, *seeds]
     runs = [
         subprocess.run(
@@ -72,14 +72,14 @@ def test_one_seed_is_one_run_whatever_the_order_of_hashes() -> None:
 
 def test_a_failure_is_shrunk_to_actions_that_show_it() -> None:
     [mutant] = [mutant for mutant in MUTANTS if mutant.finding == "order"]
-    plan = replace(draw(0), actions=("label a", "create a", "wait 1", "wait 5"))
+    plan = replace(draw(7), actions=("label a", "create a", "wait 1", "wait 5"))
     with applied(mutant):
         failure = shrink(plan, play(plan))
         assert failure.what != ""
         assert failure.plan.actions == ("create a",)
-        assert replay(0, failure.plan.actions) == failure.what
-    assert "replay(0, [\n        'create a',\n    ])" in str(failure)
-    assert replay(0, failure.plan.actions) == ""
+        assert replay(7, failure.plan.actions) == failure.what
+    assert "replay(7, [\n        'create a',\n    ])" in str(failure)
+    assert replay(7, failure.plan.actions) == ""
 
 
 def test_a_loop_in_which_nothing_can_happen_any_more_ends() -> None:
