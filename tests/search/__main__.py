@@ -42,8 +42,11 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--mutants",
         type=int,
+        nargs="?",
+        const=0,
         metavar="SEEDS",
-        help="instead: which mutant is killed, after how many states, and by which of so many seeds",
+        help="instead: which mutant is killed, after how many states, and by which seed: that of the table, or the "
+        "first of so many",
     )
     return parser
 
@@ -57,7 +60,8 @@ def _show_mutants(seeds: int) -> int:
         shown = []
         if (violation := killed(mutant)) is not None:
             shown.append(f"{violation.states} states of {violation.world.name}: {violation.what}")
-        if (seed := first_seed(mutant, range(seeds))) is not None:
+        known = () if mutant.seed is None else (mutant.seed,)
+        if (seed := first_seed(mutant, chain(known, range(seeds)))) is not None:
             shown.append(f"seed {seed[0]}: {seed[1]}")
         alive += not shown
         print(f"{mutant.finding:14} {mutant.what}: {'; '.join(shown) or 'SURVIVES'}", flush=True)
