@@ -60,7 +60,10 @@ def test_the_first_call_installs_it_and_the_next_ones_do_not(archive: Path, tmp_
     program, programs = tmp_path / "kubectl-gang", tmp_path / "bin"
     program.symlink_to(store / "kubectl-gang")
     programs.mkdir()
-    (programs / "python3.11").symlink_to(sys.executable)
+    python = programs / "python3.11"
+    # No link: a Python that is started by a script would look for its modules beside the link.
+    python.write_text(f'#!/bin/sh\nexec "{sys.executable}" "$@"\n')
+    python.chmod(0o755)
     path = f"{programs}{os.pathsep}{os.defpath}"
     first = called(program, path, "--version")
     assert (first.returncode, first.stdout) == (0, f"kubectl gang {__version__}\n"), first.stderr
