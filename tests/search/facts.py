@@ -93,6 +93,7 @@ def _gang(views: Views, state: State, jobset: JobSet, name: str, slots: list[int
         shared=shares_number(
             has_groups=views.world.generation.capabilities.pod_groups,
             restarts_left=views.world.max_restarts - jobset.restarts - sum(jobset.own),
+            replicas=max((job.replicas for job in views.world.jobs if job.mode == "ReplicatedGang"), default=1),
         ),
         parent=policy.parent if policy is not None else "",
         grown=jobset.resized * sum(views.world.slots[slot][0] == 0 for slot in slots),

@@ -234,8 +234,14 @@ class Inspection:
         )
 
     def _shares_number(self, name: str) -> bool:
-        policy = self.manifests[name]["spec"].get("failurePolicy") or {}
-        return known.shares_number(has_groups=self.world.has_groups, restarts_left=policy.get("maxRestarts", 0))
+        spec = self.manifests[name]["spec"]
+        policy = spec.get("failurePolicy") or {}
+        replicated = [job for job in spec["replicatedJobs"] if _mode(job) == "ReplicatedGang"]
+        return known.shares_number(
+            has_groups=self.world.has_groups,
+            restarts_left=policy.get("maxRestarts", 0),
+            replicas=max((job["replicas"] for job in replicated), default=1),
+        )
 
     async def live(self) -> list[Object]:
         """Pods that have not ended."""
@@ -302,3 +308,8 @@ def _refused(jobset: Object) -> frozenset[str]:
 
 def _jobset_of(pod: Object) -> str:
     return str((pod["metadata"].get("labels") or {}).get("jobset.sigs.k8s.io/jobset-name", ""))
+
+
+def _mode(replicated_job: Object) -> str:
+    metadata = replicated_job["template"].get("metadata") or {}
+    return str((metadata.get("annotations") or {}).get(MODE, ""))

@@ -44,11 +44,11 @@ def is_known(violation: Violation, among: Sequence[Known] = KNOWN) -> str:
     return ""
 
 
-def shares_number(*, has_groups: bool, restarts_left: int) -> bool:
-    """Whether the next attempt of a JobSet has the same minCount, so that gangctl does not lower it for a tail.
+def shares_number(*, has_groups: bool, restarts_left: int, replicas: int) -> bool:
+    """Whether other gangs have the same minCount: those of the next attempt, or of ``replicas`` of a ReplicatedJob.
 
-    Kubernetes 1.35 has the number in the Workload only: with a smaller one the next attempt could start in part
+    Kubernetes 1.35 has the number in the Workload only: with a smaller one these could start in part
     (:func:`gangctl.gang.desired.counted_in_workload`). A tail that is suspended and resumed waits there, and an event
     reports it.
     """
-    return not has_groups and restarts_left > 0
+    return not has_groups and (restarts_left > 0 or replicas > 1)
