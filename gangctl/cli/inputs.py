@@ -50,11 +50,11 @@ def files_below(directory: Path) -> Iterator[Path]:
 def _below(directory: Path) -> list[Path]:
     """Manifests below a directory, in the order of their paths."""
     # Pipes and devices below a directory are read only if named explicitly.
-    named = (each for each in files_below(directory) if each.name.lower().endswith(SUFFIXES))
-    found = [each for each in named if each.is_file() or not each.exists()]
-    if not found:
+    named = (path for path in files_below(directory) if path.name.lower().endswith(SUFFIXES))
+    manifests = [path for path in named if path.is_file() or not path.exists()]
+    if not manifests:
         raise InputError(f"{directory}: no manifests below this directory", hint=f"looked for {', '.join(SUFFIXES)}")
-    return sorted(found)
+    return sorted(manifests)
 
 
 def _content(path: Path) -> bytes:

@@ -234,7 +234,7 @@ def policy_status(held: Held, generation: int, trouble: tuple[str, str] | None =
         return _status(_READY, _condition(_READY, False, _reason(held.problems[0]), message, generation), ())
     if trouble is not None:
         reason, why = trouble
-        requests = "requests that need one" if reason == EVALUATION_UNAVAILABLE else _REQUESTS
+        requests = "requests that need a worker" if reason == EVALUATION_UNAVAILABLE else _REQUESTS
         message = f"{why}. {_consequence(requests, closed=held.fail_closed)}"
         return _status(_READY, _condition(_READY, False, reason, message, generation), held.warnings)
     message = f"In force with {len(held.rules)} rule{'s' if len(held.rules) != 1 else ''}."

@@ -48,7 +48,7 @@ class Stage:
         """Read the present state."""
         pods, jobsets, said = await asyncio.gather(self.pods(), self.client.list(JOBSETS, self.namespace), self._said())
         finished = [
-            each["metadata"]["name"] for each in jobsets.items if (each.get("status") or {}).get("terminalState")
+            jobset["metadata"]["name"] for jobset in jobsets.items if (jobset.get("status") or {}).get("terminalState")
         ]
         return see(
             pods, [*finished, *self._ended], self.places, [f"{name}: {reason}: {note}" for name, reason, note in said]

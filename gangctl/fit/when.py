@@ -160,12 +160,12 @@ class _Estimate:
             since=min([self.own.since, *(waiter.since for _, waiter in certain)]),
         )
         holders = []
-        for each, held in self.holders:
-            own = each.cluster_queue == self.own.queue.name
+        for holder, held in self.holders:
+            own = holder.cluster_queue == self.own.queue.name
             policy = preemptor.queue.within_queue if own else preemptor.queue.reclaim
-            end = 0.0 if preemptor.outranks(policy, each) else self.outlook.end_of_holder(each)[0]
-            holders.append((end, each.cluster_queue, held))
-        ahead = [(waiter, self.outlook.length_of_next(each)[0]) for each, waiter in certain]
+            end = 0.0 if preemptor.outranks(policy, holder) else self.outlook.end_of_holder(holder)[0]
+            holders.append((end, holder.cluster_queue, held))
+        ahead = [(waiter, self.outlook.length_of_next(workload)[0]) for workload, waiter in certain]
         return replay.not_before(holders, ahead, self.own)
 
     def _goes_first(self, workload: QueuedWorkload, waiter: Waiter) -> bool:
@@ -216,16 +216,18 @@ class _Estimate:
         """The reasons, each as a sentence without its full stop."""
         concerned = [each for each, held in self.holders if not self.gang.short.keys().isdisjoint(held)]
         bound = [
-            each for each in concerned if each.run_time.maximum is not None or self.outlook.expects(each) is not None
+            holder
+            for holder in concerned
+            if holder.run_time.maximum is not None or self.outlook.expects(holder) is not None
         ]
-        declared = sorted(bound, key=lambda each: self.outlook.end_of_holder(each)[1])
-        for each in declared[:_NAMED]:
-            yield self._declaration(each)
+        declared = sorted(bound, key=lambda holder: self.outlook.end_of_holder(holder)[1])
+        for holder in declared[:_NAMED]:
+            yield self._declaration(holder)
         if len(declared) > _NAMED:
             yield f"{len(declared) - _NAMED} more workloads declare when they end"
-        unknown = [each for each in concerned if self.outlook.end_of_holder(each)[1] == inf]
+        unknown = [holder for holder in concerned if self.outlook.end_of_holder(holder)[1] == inf]
         if latest == inf and unknown:
-            yield f"when {quoted(each.title for each in unknown)} will have ended is not known"
+            yield f"when {quoted(holder.title for holder in unknown)} will have ended is not known"
         if self.ahead:
             counted = plural(self.ahead, "workload is", "workloads are")
             yield f'{counted} ahead of it in ClusterQueue "{self.own.queue.name}"'
