@@ -8,34 +8,28 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Callable, Coroutine, Iterator, Sequence
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
-from http import HTTPStatus
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any, Final, Literal, NamedTuple
 
 from gangctl.controllers import caches, gangs, reporter
 from gangctl.controllers.readiness import events
-from gangctl.errors import ApiError
 from gangctl.gang import desired, naming, plan
-from gangctl.gang.desired import Assessment, Lifecycle
-from gangctl.gang.diff import Change, Create, Delete, Difference, SetMinCounts
 from gangctl.manager import settings, webhooks
 from gangctl.pathways import gangs as pathways
 from gangctl.pathways.rendering import gang
 from gangctl.runtime.controller import await_change
 from gangctl.sandbox import controllers
-from gangctl.sandbox.errors import StatusError
 from gangctl.sandbox.rules import jobspec
 from gangctl.webhooks import configurations
-from gangctl.webhooks.configurations import JOBS_NAME
+from tests.search import exchanges
+from tests.search.exchanges import Exchange
 from tests.search.explorer import Explorer, Violation
 from tests.search.known import KNOWN, is_known
 from tests.search.worlds import named
 
 Ground = Literal["explorer", "simulation", "real", "examples", "benchmark"]
-Exchange = Callable[[Any], Any]
-"""Makes a function from the one in its place."""
 
 
 class Patch(NamedTuple):
@@ -59,152 +53,20 @@ class Mutant:
     """A seed of the simulation that shows it."""
 
 
-def _changing(change: Callable[[Sequence[Change]], Sequence[Change]]) -> Exchange:
-    """Of a function that returns a difference."""
-
-    def exchange(original: Callable[..., Difference]) -> Callable[..., Difference]:
-        def mutated(*args: Any, **kwargs: Any) -> Difference:
-            difference = original(*args, **kwargs)
-            return replace(difference, changes=tuple(change(difference.changes)))
-
-        return mutated
-
-    return exchange
-
-
-def _without_terminating(changes: Sequence[Change]) -> Sequence[Change]:
-    return [change for change in changes if not isinstance(change, SetMinCounts) or not change.observed.deleting]
-
-
-def _with_full_counts(changes: Sequence[Change]) -> Sequence[Change]:
-    def full(change: Change) -> Change:
-        wanted: Any = change.wanted if isinstance(change, Create) else None
-        if not isinstance(change, Create) or change.kind != "PodGroup":
-            return change
-        return replace(change, wanted=wanted._replace(min_count=wanted.template.min_count))
-
-    return [full(change) for change in changes]
-
-
-def _deletes_last(changes: Sequence[Change]) -> Sequence[Change]:
-    return sorted(changes, key=lambda change: isinstance(change, Delete))
-
-
-def _groups_first(changes: Sequence[Change]) -> Sequence[Change]:
-    return sorted(changes, key=lambda change: change.kind == "Workload")
-
-
-def _ignoring(keyword: str) -> Exchange:
-    def exchange(original: Callable[..., Any]) -> Callable[..., Any]:
-        def mutated(*args: Any, **kwargs: Any) -> Any:
-            kwargs.pop(keyword, None)
-            return original(*args, **kwargs)
-
-        return mutated
-
-    return exchange
-
-
-def _like_a_counted_job(original: Callable[..., int]) -> Callable[..., int]:
-    def mutated(parallelism: int | None, completions: int | None, **kwargs: int) -> int:
-        if completions is None:
-            completions = 1 if parallelism is None else parallelism
-        return original(parallelism, completions, **kwargs)
-
-    return mutated
-
-
-def _without_attempt(original: Callable[..., Any]) -> Callable[..., Any]:
-    def mutated(base: str, uid: str, attempt: int, *args: Any, **kwargs: Any) -> Any:
-        return original(base, uid, attempt * 0, *args, **kwargs)
-
-    return mutated
-
-
-def _untouched_in_deletion(original: Callable[..., Assessment]) -> Callable[..., Assessment]:
-    def mutated(jobset: Any, *args: Any, **kwargs: Any) -> Assessment:
-        return Assessment(Lifecycle.UNTOUCHED, None) if jobset.deleting else original(jobset, *args, **kwargs)
-
-    return mutated
-
-
-def _orphans_are_foreign(_original: object) -> Callable[..., str | None]:
-    def mutated(self: caches.GangCaches, namespace: str, jobset: str) -> str | None:
-        claims = self._store("Workload").by_index("claims", (namespace, jobset))
-        return next((observed.name for observed in claims if observed.owner_jobset != jobset), None)
-
-    return mutated
-
-
-def _constantly(value: object) -> Exchange:
-    return lambda _original: lambda *_args, **_kwargs: value
-
-
-def _as(value: object) -> Exchange:
-    return lambda _original: value
-
-
-def _every_update(hooks: Sequence[Any]) -> Sequence[Any]:
-    """Webhooks that are called for every UPDATE of what is about gangs."""
-    return tuple(replace(hook, conditions=hook.conditions[:1]) for hook in hooks)
-
-
-def _without_net(original: Callable[..., list[dict[str, Any]]]) -> Callable[..., list[dict[str, Any]]]:
-    def mutated(self: webhooks.WebhookPart, authorities: bytes) -> list[dict[str, Any]]:
-        wanted = original(self, authorities)
-        return [one for one in wanted if not (self._gangs.state.policies and one["metadata"]["name"] == JOBS_NAME)]
-
-    return mutated
-
-
-def _unregisters_all(_original: object) -> Callable[..., Coroutine[Any, Any, None]]:
-    async def mutated(self: webhooks.WebhookPart) -> None:
-        with suppress(ApiError):
-            await self._registrar.unregister(self._wanted(b""))
-
-    return mutated
-
-
-def _with_any_replica(original: Callable[..., Any]) -> Callable[..., Any]:
-    def mutated(flags: dict[str, Any], *args: Any, **kwargs: Any) -> Any:
-        asked = bool(flags.get("unregister_on_exit"))
-        settings = original({**flags, "unregister_on_exit": False}, *args, **kwargs)
-        return settings.model_copy(update={"unregister_on_exit": asked})
-
-    return mutated
-
-
-def _ends_with_an_error(_original: object) -> Callable[..., Coroutine[Any, Any, None]]:
-    async def mutated(self: controllers.Controller[Any]) -> None:
-        while True:
-            key = await self.queue.get()
-            try:
-                await self.reconcile(key)
-            except StatusError as error:
-                if error.code != HTTPStatus.NOT_FOUND:
-                    self.queue.add_failed(key)
-            else:
-                self.queue.forget(key)
-            finally:
-                self.queue.done(key)
-
-    return mutated
-
-
 TABLE: Final[tuple[Mutant, ...]] = (
     Mutant(
         "A",
         "failed indexes are not counted",
         "explorer",
         ("failed-indexes-1.37",),
-        (Patch(plan, "pods_that_can_exist", _ignoring("failed_indexes")),),
+        (Patch(plan, "pods_that_can_exist", exchanges.ignoring("failed_indexes")),),
     ),
     Mutant(
         "B",
         "a PodGroup in deletion keeps its minCount",
         "explorer",
         ("group-deleted-by-hand-1.37",),
-        (Patch(gangs, "diff", _changing(_without_terminating)),),
+        (Patch(gangs, "diff", exchanges.changing(exchanges.without_terminating)),),
         seed=35,
     ),
     Mutant(
@@ -213,9 +75,9 @@ TABLE: Final[tuple[Mutant, ...]] = (
         "explorer",
         ("restart-1.37", "restart-in-the-tail"),
         (
-            Patch(naming, "group_name", _without_attempt),
-            Patch(naming, "replica_names", _without_attempt),
-            Patch(desired, "spare_groups", _constantly(())),
+            Patch(naming, "group_name", exchanges.without_attempt),
+            Patch(naming, "replica_names", exchanges.without_attempt),
+            Patch(desired, "spare_groups", exchanges.constantly(())),
         ),
     ),
     Mutant(
@@ -223,7 +85,7 @@ TABLE: Final[tuple[Mutant, ...]] = (
         "a Job that names another group counts as a member",
         "explorer",
         ("stray-1.37",),
-        (Patch(desired, "find_unlinked", _constantly(())),),
+        (Patch(desired, "find_unlinked", exchanges.constantly(())),),
         seed=207,
     ),
     Mutant("E", "a later webhook changes the mode to Off unnoticed", "examples"),
@@ -231,7 +93,7 @@ TABLE: Final[tuple[Mutant, ...]] = (
         "F",
         "--unregister-on-exit deletes the configurations of all replicas",
         "simulation",
-        patches=(Patch(settings, "load_settings", _with_any_replica),),
+        patches=(Patch(settings, "load_settings", exchanges.with_any_replica),),
         seed=342,
     ),
     Mutant("G", "planning holds the event loop", "benchmark"),
@@ -240,7 +102,7 @@ TABLE: Final[tuple[Mutant, ...]] = (
         "no event says what cures a gang that waits for another owner's group",
         "explorer",
         ("foreign-1.37",),
-        (Patch(reporter, "obstacles", _constantly([])),),
+        (Patch(reporter, "obstacles", exchanges.constantly([])),),
         seed=537,
     ),
     Mutant("I", "spec.scheduling of a Job beside a gang passes silently", "examples"),
@@ -254,8 +116,8 @@ TABLE: Final[tuple[Mutant, ...]] = (
         "explorer",
         ("slices-of-a-pathways-job-1.36", "slices-of-a-pathways-job-1.37", "slices-start-together"),
         (
-            Patch(gang, "_slices_together", _constantly(value=False)),
-            Patch(pathways, "_has_topology", _constantly(value=True)),
+            Patch(gang, "_slices_together", exchanges.constantly(value=False)),
+            Patch(pathways, "_has_topology", exchanges.constantly(value=True)),
         ),
     ),
     Mutant("O", "exclusive topology beside a gang is refused without a way out", "examples"),
@@ -264,7 +126,7 @@ TABLE: Final[tuple[Mutant, ...]] = (
         "a PodGroup is created with the minCount of its template",
         "explorer",
         ("suspend-1.36", "suspend-1.37"),
-        (Patch(gangs, "diff", _changing(_with_full_counts)),),
+        (Patch(gangs, "diff", exchanges.changing(exchanges.with_full_counts)),),
         seed=232,
     ),
     Mutant(
@@ -272,8 +134,8 @@ TABLE: Final[tuple[Mutant, ...]] = (
         "every UPDATE of a ganged JobSet is refused while gangctl is down",
         "simulation",
         patches=(
-            Patch(configurations, "MUTATING", _every_update),
-            Patch(configurations, "VALIDATING", _every_update),
+            Patch(configurations, "MUTATING", exchanges.every_update),
+            Patch(configurations, "VALIDATING", exchanges.every_update),
         ),
         seed=4,
     ),
@@ -281,7 +143,7 @@ TABLE: Final[tuple[Mutant, ...]] = (
         "C3",
         "a policy that is deleted or edited tears new gangs",
         "simulation",
-        patches=(Patch(webhooks.WebhookPart, "_wanted", _without_net),),
+        patches=(Patch(webhooks.WebhookPart, "_wanted", exchanges.without_net),),
         seed=11,
     ),
     Mutant(
@@ -289,7 +151,7 @@ TABLE: Final[tuple[Mutant, ...]] = (
         "deletes of what no pod needs come after creates",
         "explorer",
         ("quota-1.37", "quota-1.36"),
-        (Patch(gangs, "diff", _changing(_deletes_last)),),
+        (Patch(gangs, "diff", exchanges.changing(exchanges.deletes_last)),),
         seed=210,
     ),
     Mutant(
@@ -297,35 +159,35 @@ TABLE: Final[tuple[Mutant, ...]] = (
         "the pods of a work queue are counted like those with completions",
         "explorer",
         ("work-queue-1.37",),
-        (Patch(plan, "pods_that_can_exist", _like_a_counted_job),),
+        (Patch(plan, "pods_that_can_exist", exchanges.like_a_counted_job),),
     ),
     Mutant(
         "C6",
         "a JobSet that is held in deletion is left alone",
         "explorer",
         ("held-in-deletion-1.37",),
-        (Patch(desired, "assess", _untouched_in_deletion),),
+        (Patch(desired, "assess", exchanges.untouched_in_deletion),),
     ),
     Mutant(
         "C7",
         "an orphan of gangctl's own counts as another owner's",
         "explorer",
         ("orphaned-1.37",),
-        (Patch(caches.GangCaches, "claimed", _orphans_are_foreign),),
+        (Patch(caches.GangCaches, "claimed", exchanges.orphans_are_foreign),),
         seed=2,
     ),
     Mutant(
         "C8",
         "causes are recorded once an attempt",
         "simulation",
-        patches=(Patch(events, "REPEAT_SECONDS", _as(math.inf)),),
+        patches=(Patch(events, "REPEAT_SECONDS", exchanges.fixed(math.inf)),),
         seed=129,
     ),
     Mutant(
         "C9",
         "--unregister-on-exit deletes the policy for Jobs",
         "simulation",
-        patches=(Patch(webhooks.WebhookPart, "_unregister", _unregisters_all),),
+        patches=(Patch(webhooks.WebhookPart, "_unregister", exchanges.unregisters_all),),
         seed=519,
     ),
     Mutant("C10", "a later webhook drops the reference, and the policy is not invoked again", "real"),
@@ -334,8 +196,8 @@ TABLE: Final[tuple[Mutant, ...]] = (
         "a simulated controller ends with an error of a Job that a real API server refuses",
         "simulation",
         patches=(
-            Patch(jobspec, "_indexed", _constantly(None)),
-            Patch(controllers.Controller, "run", _ends_with_an_error),
+            Patch(jobspec, "_indexed", exchanges.constantly(None)),
+            Patch(controllers.Controller, "run", exchanges.ends_with_an_error),
         ),
         seed=46,
     ),
@@ -344,28 +206,35 @@ TABLE: Final[tuple[Mutant, ...]] = (
         "no reconcile without a trigger",
         "explorer",
         ("lost-trigger-1.37",),
-        (Patch(gangs.GangController, "_resync", _constantly(await_change())),),
+        (Patch(gangs.GangController, "_resync", exchanges.constantly(await_change())),),
     ),
     Mutant(
         "8.2",
         "the groups of the next attempt are not made before it",
         "explorer",
         ("restart-1.37",),
-        (Patch(desired, "spare_groups", _constantly(())),),
+        (Patch(desired, "spare_groups", exchanges.constantly(())),),
     ),
     Mutant(
         "9.1 triggers",
         "no change of a Job is a trigger",
         "explorer",
         ("tail-1.37",),
-        (Patch(caches, "changes_objects", _constantly(value=False)),),
+        (Patch(caches, "changes_objects", exchanges.constantly(value=False)),),
+    ),
+    Mutant(
+        "late spares",
+        "a failed create of the next attempt's groups counts as a refusal",
+        "explorer",
+        ("spares-refused-and-late-1.37",),
+        (Patch(gangs, "is_transient", exchanges.constantly(value=False)),),
     ),
     Mutant(
         "order",
         "PodGroups are created before their Workload",
         "explorer",
         ("suspend-1.36",),
-        (Patch(gangs, "diff", _changing(_groups_first)),),
+        (Patch(gangs, "diff", exchanges.changing(exchanges.groups_first)),),
         seed=7,
     ),
 )

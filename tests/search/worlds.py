@@ -221,6 +221,15 @@ TABLE: Final[tuple[World, ...]] = (
     *_on(
         "1.36",
         "1.37",
+        name="spares-refused-and-late",
+        jobs=_FRAGILE,
+        max_restarts=1,
+        steps={"fault.refuse": 1, "fault.late": 1, "user.delete-group": 1},
+        eager=STALE,
+    ),
+    *_on(
+        "1.36",
+        "1.37",
         name="lost-trigger",
         jobs=_FRAGILE,
         max_restarts=1,
