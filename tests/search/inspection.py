@@ -92,8 +92,14 @@ class Inspection:
         return ""
 
     async def crowded_out(self) -> str:
-        """A gang without a group, because one of its own that no pod names uses up a quota. Empty if there is none."""
+        """A gang without a group, because one of its own that no pod names uses up a quota. Empty if there is none.
+
+        A quota that is smaller than what exists has no room for a group after the delete of one.
+        """
         groups = [one for one in await self.groups() if one["kind"] == "PodGroup"]
+        quotas = (await self.api.list(self.api.kind("resourcequotas"), NAMESPACE)).items
+        if any(int(limit) < len(groups) for quota in quotas for limit in quota["spec"]["hard"].values()):
+            return ""
         pods = (await self.api.list(self.api.kind("pods"), NAMESPACE)).items
         named = {key[1] for pod in pods if not is_ended(pod) and (key := group_of(pod)) is not None}
         for gang, _ in await self.gangs():

@@ -18,7 +18,7 @@ Object = dict[str, Any]
 _SERVICE: Final = 30_000
 _LEASE_SECONDS: Final = 100.0
 _DISCOVERY_SECONDS: Final = 300.0
-"""Nobody upgrades the cluster here, and looking for it takes most of an hour in which nothing happens."""
+"""The cluster is not upgraded here, and discovery takes most of an hour in which nothing happens."""
 _GROUP: Final = "admissionregistration.k8s.io"
 
 REGISTERED: Final[Mapping[str, tuple[str, str]]] = {
@@ -61,7 +61,7 @@ class Replicas:
         )
         self.running: set[int] = set()
         self.absent = True
-        """Nobody has to make a gang of a new JobSet: gangctl has never run, or has unregistered itself."""
+        """No new JobSet has to become a gang: gangctl has never run, or has unregistered itself."""
         self._unregisters = operation.unregisters
 
     async def open(self) -> None:
