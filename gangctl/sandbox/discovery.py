@@ -15,6 +15,8 @@ import orjson
 from gangctl.sandbox.kinds import MINORS, ResourceKind
 from gangctl.sandbox.objects import Object
 from gangctl.sandbox.registry import Registry
+from gangctl.sandbox.rules.definitions import schema_of as schema_of_version
+from gangctl.sandbox.rules.definitions import version_of
 from gangctl.sandbox.rules.fields import SCALAR_SCHEMAS, Fields, Shape, fields_of
 from gangctl.sandbox.rules.jobsets import jobset_schema
 from gangctl.sandbox.store import Store
@@ -128,7 +130,6 @@ _SCALARS: Final[Mapping[str, Mapping[str, Any]]] = {
     "any": {"type": "object", "x-kubernetes-preserve-unknown-fields": True},
 }
 _METADATA: Final = "meta.v1.ObjectMeta"
-_DEFINITIONS: Final = "customresourcedefinitions.apiextensions.k8s.io"
 _LOOKED_FOR: Final = ("dryRun", "fieldManager", "fieldValidation")
 
 
@@ -145,9 +146,7 @@ def index(registry: Registry, schema_of: SchemaOf) -> Object:
 
 def document(registry: Registry, group: str, version: str, schema_of: SchemaOf) -> Object | None:
     """The document of one group version; None when it is not served."""
-    kinds = sorted(
-        (kind for kind in registry if (kind.group, kind.version) == (group, version)), key=lambda kind: kind.plural
-    )
+    kinds = _kinds(registry, group, version)
     if not kinds:
         return None
     components = _Components(fields_of(registry.minor))
@@ -163,21 +162,12 @@ def document(registry: Registry, group: str, version: str, schema_of: SchemaOf) 
     }
 
 
-def swagger(minor: str) -> Object:
-    """``/openapi/v2``, which clients ignore if there is v3: an empty document."""
-    return {"swagger": "2.0", "info": {"title": "Kubernetes", "version": minor}, "paths": {}, "definitions": {}}
-
-
 def schemas_in(store: Store) -> SchemaOf:
     """The schemas of the CustomResourceDefinitions that are stored."""
 
     def schema_of(kind: ResourceKind) -> Mapping[str, Any] | None:
-        definition = store.get(_DEFINITIONS, ("", kind.qualified_name))
-        for version in () if definition is None else definition.obj["spec"].get("versions", ()):
-            if version["name"] == kind.version:
-                found: Mapping[str, Any] | None = version.get("schema", {}).get("openAPIV3Schema")
-                return found
-        return None
+        version = version_of(store, kind)
+        return None if version is None else schema_of_version(version)
 
     return schema_of
 

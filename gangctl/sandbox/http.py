@@ -177,8 +177,6 @@ class Front:
             case ["v2"] if discovery.V2_PROTOBUF in accept:
                 # The empty document: kubectl asks for it if v3 does not have a kind.
                 return Answer(_OK, b"", discovery.V2_PROTOBUF_TYPE)
-            case ["v2"]:
-                found = discovery.swagger(registry.minor)
             case ["v3"]:
                 found = discovery.index(registry, schema_of)
             case ["v3", "api", version]:
