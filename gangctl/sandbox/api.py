@@ -95,21 +95,11 @@ class Api:
         return copy(reads.get(self.store, kind, namespace, name).obj)
 
     async def list(
-        self,
-        kind: ResourceKind,
-        namespace: str | None = None,
-        *,
-        labels: str = "",
-        fields: str = "",
-        limit: int = 0,
-        token: str = "",
-        resource_version: str = "",
+        self, kind: ResourceKind, namespace: str | None = None, *, labels: str = "", fields: str = ""
     ) -> ObjectList:
         """Objects of one namespace, or of all (None)."""
-        query = ListQuery(labels, fields, limit, token, resource_version)
-        page = reads.page(self.store, kind, namespace, query)
-        items = [copy(stored.obj) for stored in page.items]
-        return ObjectList(items, str(page.revision), page.token, page.remaining)
+        page = reads.page(self.store, kind, namespace, ListQuery(labels, fields))
+        return ObjectList([copy(stored.obj) for stored in page.items], str(page.revision))
 
     async def update(  # noqa: PLR0917 -- what a request consists of
         self,

@@ -251,11 +251,7 @@ class _Components:
 
 
 def _list_type(shape: Shape) -> Object:
-    found: Object = {}
-    if shape.keys:
-        found = {"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": list(shape.keys)}
-    elif shape.is_set:
-        found = {"x-kubernetes-list-type": "set"}
+    found = shape.list_type
     if shape.merge_key is not None:
         found["x-kubernetes-patch-strategy"] = "merge"
         if shape.merge_key:

@@ -43,12 +43,10 @@ class Page:
 
 @dataclass(frozen=True, slots=True)
 class ObjectList:
-    """A list as callers of :class:`Api` get it: copies, ``resource_version`` and ``token`` for the next page."""
+    """A list as callers of :class:`Api` get it: copies, and its ``resource_version``."""
 
     items: list[Object]
     resource_version: str
-    token: str = ""
-    remaining: int | None = None
 
 
 def parse_revision(text: str) -> int:
