@@ -79,20 +79,6 @@ def page(store: Store, kind: ResourceKind, namespace: str | None, query: ListQue
     return _cut(store.items(kind.storage, namespace), store.revision, kind, limit, chosen)
 
 
-def stale(store: Store, kind: ResourceKind, namespace: str | None, query: ListQuery, revision: int) -> Page:
-    """A list at ``revision``, ignoring the requested one: the response of a lagging watch cache."""
-    items = store.items(kind.storage, namespace, revision)
-    return _cut(items, revision, kind, query.limit, selection(kind, query.labels, query.fields))
-
-
-def stale_get(store: Store, kind: ResourceKind, key: Key, revision: int) -> Stored:
-    """One object as it was at ``revision``."""
-    stored = store.bucket(kind.storage).at(revision).get(key)
-    if stored is None:
-        raise errors.not_found(kind, key[1])
-    return in_version(kind, stored)
-
-
 def _next_page(store: Store, kind: ResourceKind, namespace: str | None, query: ListQuery, chosen: Selection) -> Page:
     revision, start = _read_token(query.token)
     try:

@@ -25,10 +25,10 @@ from gangctl.sandbox.controllers import (
     StoreController,
 )
 from gangctl.sandbox.crds import DefinitionController
-from gangctl.sandbox.faults import Audit, Faults
 from gangctl.sandbox.http import BOOKMARK_SECONDS, Front
 from gangctl.sandbox.kinds import NEWEST
 from gangctl.sandbox.store import REMEMBERED
+from gangctl.sandbox.verbs import FindUser
 
 _HOST: Final = "127.0.0.1"
 _LIFETIME: Final = timedelta(days=365)
@@ -73,14 +73,15 @@ class Sandbox:
             DefinitionController(self.api),
         )
         self._upkeep: asyncio.Task[None] | None = None
-        self.audit: Final = Audit()
-        self.faults: Final = Faults()
         self._tokens: dict[str, Caller] = {}
-        self._front = Front(self.api, self._tokens.get, faults_=self.faults, audit=self.audit)
+        self._front = self._make_front(self._tokens.get)
         self._front.bookmark_seconds = self.options.bookmark_seconds
         self._by_user: dict[str, str] = {}
         self._runner: web.AppRunner | None = None
         self._port = self.options.port
+
+    def _make_front(self, find_user: FindUser) -> Front:
+        return Front(self.api, find_user)
 
     async def __aenter__(self) -> Self:
         await self.open()

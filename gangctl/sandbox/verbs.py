@@ -15,7 +15,6 @@ from gangctl.sandbox import deletion, errors, parameters, payloads, reads, write
 from gangctl.sandbox.api import Api
 from gangctl.sandbox.caller import Caller, DeleteOptions, WriteOptions
 from gangctl.sandbox.deletion import Deletion
-from gangctl.sandbox.faults import Action, Record, Stale
 from gangctl.sandbox.kinds import CREATE_ONLY, ResourceKind
 from gangctl.sandbox.objects import Object, metadata, now
 from gangctl.sandbox.parameters import Target
@@ -70,9 +69,7 @@ class Exchange:
     backend: Backend
     target: Target
     caller: Caller
-    record: Record
     body: bytes
-    fault: Action | None = None
     warnings: list[str] = field(default_factory=list)
 
     @property
@@ -140,20 +137,12 @@ class Verbs:
 
     async def _get(self, exchange: Exchange) -> Answer:
         target, store = exchange.target, self._api.store
-        if isinstance(exchange.fault, Stale):
-            key = exchange.namespace, target.name
-            revision = _revision_behind(exchange.fault, store.revision)
-            return self._object(exchange, reads.stale_get(store, target.kind, key, revision))
         return self._object(exchange, reads.get(store, target.kind, exchange.namespace, target.name))
 
     async def _list(self, exchange: Exchange) -> Answer:
         target, store = exchange.target, self._api.store
         query = parameters.list_query(exchange.query)
-        if isinstance(exchange.fault, Stale):
-            revision = _revision_behind(exchange.fault, store.revision)
-            found = reads.stale(store, target.kind, target.namespace, query, revision)
-        else:
-            found = reads.page(store, target.kind, target.namespace, query)
+        found = reads.page(store, target.kind, target.namespace, query)
         tables = self._tables(exchange)
         if tables is not None:
             return payloads.of_json(tables.of(found.items, payloads.list_metadata(found)))
@@ -201,7 +190,3 @@ def _delete_options(exchange: Exchange) -> DeleteOptions:
     if exchange.body.strip():
         body = exchange.decode(_DELETE_OPTIONS)
     return parameters.delete_options(exchange.query, body)
-
-
-def _revision_behind(fault: Stale, revision: int) -> int:
-    return max(1, revision - fault.behind)
