@@ -11,6 +11,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
+from pydantic.alias_generators import to_snake
+
 from gangctl.api.documents import Document
 from gangctl.api.fieldpath import FieldPath
 from gangctl.api.jobset import JobSet
@@ -25,6 +27,7 @@ from gangctl.gang.reasons import Notice
 from gangctl.gang.report import requests_per_pod
 from gangctl.gang.resolve import ClusterRules, resolve
 from gangctl.pathways.draft import check_head
+from gangctl.pathways.flags.table import Flags, kebab
 from gangctl.pathways.job import PathwaysJob
 from gangctl.pathways.options import PathwaysOptions
 from gangctl.pathways.problems import InvalidReason, Problem
@@ -35,7 +38,6 @@ from gangctl.pathways.words import API_VERSION, KIND, OPTIONS
 
 if TYPE_CHECKING:
     from gangctl.cli.pathways.cluster import ClusterFacts
-    from gangctl.pathways.flags.texts import Flags
 
 
 _WRITTEN: Final = frozenset({OriginKind.FIELD, OriginKind.FLAG})
@@ -137,7 +139,6 @@ def _shared(origins: Iterable[Origin]) -> str:
 
 _FLAG: Final = "--"
 _OPTION: Final = re.compile(rf"metadata\.annotations\[{re.escape(OPTIONS)}\]\.(?P<name>\w+)")
-_CAPITAL: Final = re.compile("[A-Z]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -241,8 +242,7 @@ class Wanted:
             own = {}
         if match["name"] in own:
             return found
-        flag = _FLAG + _CAPITAL.sub(lambda capital: f"-{capital[0].lower()}", match["name"])
-        return replace(found, error=replace(found.error, path=flag))
+        return replace(found, error=replace(found.error, path=kebab(to_snake(match["name"]))))
 
 
 def pathways_jobs(filenames: Sequence[str]) -> tuple[Document, ...]:

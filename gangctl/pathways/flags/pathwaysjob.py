@@ -20,8 +20,9 @@ from gangctl.gang.reasons import Notice
 from gangctl.pathways.accelerators.slices import Slice
 from gangctl.pathways.accelerators.table import find, normalized, slice_of
 from gangctl.pathways.checks.check import check, check_without_slice
-from gangctl.pathways.flags.texts import Flags, FlagTexts
-from gangctl.pathways.flags.userpod import OF_XPK, build_pod, flag_origin, kebab, origin_of
+from gangctl.pathways.flags.table import JOB_FLAGS, Flags, kebab
+from gangctl.pathways.flags.texts import FlagTexts
+from gangctl.pathways.flags.userpod import OF_XPK, build_pod, flag_origin, origin_of
 from gangctl.pathways.job import DEFAULT_SLICE_RESTARTS, Component, ComponentType, DeploymentMode, PathwaysJob
 from gangctl.pathways.options import PathwaysOptions
 from gangctl.pathways.problems import MOST_PROBLEMS, InvalidReason, Problem, RefusedValueError
@@ -32,7 +33,6 @@ from gangctl.pathways.words import (
     GKE_NODEPOOL,
     OPTIONS,
     WORKER_MODE,
-    WORKER_MODE_PATH,
     WORKERS,
     annotation,
     option_path,
@@ -46,27 +46,6 @@ XPK_GRACE_SECONDS: Final = 30
 _SPOT: Final = ("cloud.google.com/gke-spot", "true")
 _FLEX: Final = ("cloud.google.com/gke-queued", "true")
 _RESERVATION: Final = "cloud.google.com/reservation-name"
-_FIELDS: Final = {
-    "metadata.name": "workload",
-    "metadata.namespace": "namespace",
-    "metadata.labels": "label",
-    "metadata.annotations": "annotation",
-    GANG_MODE_PATH: "gang_mode",
-    WORKER_MODE_PATH: "worker_mode",
-    "spec.maxRestarts": "max_restarts",
-    "spec.pathwaysDir": "pathways_gcs_location",
-    "spec.pathwaysVersion": "pathways_version",
-    f"{WORKERS}.type": "tpu_type",
-    f"{WORKERS}.numSlices": "num_slices",
-    f"{WORKERS}.maxSliceRestarts": "max_slice_restarts",
-    f"{WORKERS}.nodeSelector": "node_selector",
-    "spec.controller.deploymentMode": "colocate",
-    "spec.controller.mainContainerName": "docker_name",
-    "spec.controller.enableMetricsCollection": "enable_metrics_collection",
-    "spec.controller.template": "headless",
-    "spec.controller.elasticSlices": "elastic_slices",
-}
-"""Flags, as fields of :class:`Flags`, by the field of a PathwaysJob that they stand for, where nothing else can."""
 
 
 def read_flags(flags: Flags, profile: Profile, defaults: PathwaysOptions) -> Reading:
@@ -76,7 +55,9 @@ def read_flags(flags: Flags, profile: Profile, defaults: PathwaysOptions) -> Rea
     if texts.problems:
         return Reading(None, tuple(texts.problems))
     pod = build_pod(flags, profile, defaults, texts)
-    sources = {path: origin_of(name, getattr(flags, name)) for path, name in _FIELDS.items()}
+    sources = {row.path: origin_of(name, getattr(flags, name)) for name, row in JOB_FLAGS.items() if row.path}
+    sources["metadata.namespace"] = origin_of("namespace", flags.namespace)
+    sources["spec.controller.mainContainerName"] = origin_of("docker_name", flags.docker_name)
     sources["spec.pathwaysDir"] = flag_origin("--pathways-gcs-location")
     sources |= {option_path(to_camel(name)): flag_origin(kebab(name)) for name in _chosen(defaults)}
     sources |= pod.sources
