@@ -94,15 +94,11 @@ def field_error(problem: Problem) -> FieldError:
 def _at_source(error: FieldError, origins: Mapping[str, Origin]) -> FieldError:
     place = _written_at(error.path, origins)
     if not place:
-        return FieldError(f"the JobSet's {error.path}", error.kind, f"{error.detail}{_chosen_by(error.path, origins)}")
+        origin = origins.get(error.path)
+        option = f" (option {origin.place})" if origin is not None and origin.kind is OriginKind.OPTION else ""
+        return FieldError(f"the JobSet's {error.path}", error.kind, f"{error.detail}{option}")
     detail = error.detail if place == error.path else f"{one_line(error.detail, _DETAIL)} (the JobSet's {error.path})"
     return FieldError(place, error.kind, detail)
-
-
-def _chosen_by(path: str, origins: Mapping[str, Origin]) -> str:
-    """The option that a value is from, where it is from one."""
-    origin = origins.get(path)
-    return f" (option {origin.place})" if origin is not None and origin.kind is OriginKind.OPTION else ""
 
 
 def _written_at(path: str, origins: Mapping[str, Origin]) -> str:

@@ -7,7 +7,6 @@ The options of rendering are flags, too, but are read separately
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import fields, replace
 from typing import Final
 
@@ -59,21 +58,24 @@ def read_flags(flags: Flags, profile: Profile, defaults: PathwaysOptions) -> Rea
     sources["metadata.namespace"] = origin_of("namespace", flags.namespace)
     sources["spec.controller.mainContainerName"] = origin_of("docker_name", flags.docker_name)
     sources["spec.pathwaysDir"] = flag_origin("--pathways-gcs-location")
-    sources |= {option_path(to_camel(name)): flag_origin(kebab(name)) for name in _chosen(defaults)}
+    sources |= {option_path(to_camel(name)): flag_origin(kebab(name)) for name, value in defaults if value is not None}
     sources |= pod.sources
+    reason = InvalidReason.INVALID_RESTARTS
+    restarts = texts.number(reason, "--max-restarts", flags.max_restarts)
+    slice_restarts = texts.number(reason, "--max-slice-restarts", flags.max_slice_restarts)
     job = PathwaysJob(
         name=flags.workload,
         namespace=flags.namespace,
         slice=ANY_SLICE,
         slices=1 if flags.num_slices is None else flags.num_slices,
         mode=DeploymentMode.COLOCATE if flags.colocate else DeploymentMode.DEFAULT,
-        max_restarts=texts.number(InvalidReason.INVALID_RESTARTS, "--max-restarts", flags.max_restarts) or 0,
+        max_restarts=restarts or 0,
         pathways_dir=flags.pathways_gcs_location,
         pathways_version=flags.pathways_version,
         template=pod.template,
         metrics=flags.enable_metrics_collection,
         elastic_slices=flags.elastic_slices or 0,
-        max_slice_restarts=_slice_restarts(flags, texts),
+        max_slice_restarts=DEFAULT_SLICE_RESTARTS if slice_restarts is None else slice_restarts,
         options=defaults,
         user_env_wins=True,
         sources=sources,
@@ -91,10 +93,6 @@ def _check_texts(flags: Flags, texts: FlagTexts) -> None:
         for text in value if isinstance(value, tuple) else (value,):
             if isinstance(text, str):
                 texts.text(kebab(each.name), text)
-
-
-def _chosen(options: PathwaysOptions) -> Iterator[str]:
-    return (name for name in PathwaysOptions.model_fields if getattr(options, name) is not None)
 
 
 def _checked(job: PathwaysJob, flags: Flags, texts: FlagTexts) -> Reading:
@@ -140,11 +138,6 @@ def _slice(flags: Flags, texts: FlagTexts) -> tuple[Slice | None, str]:
     except RefusedValueError as refused:
         texts.refuse(refused.reason, flag, refused.detail)
         return None, flag
-
-
-def _slice_restarts(flags: Flags, texts: FlagTexts) -> int:
-    given = texts.number(InvalidReason.INVALID_RESTARTS, "--max-slice-restarts", flags.max_slice_restarts)
-    return DEFAULT_SLICE_RESTARTS if given is None else given
 
 
 def _with_metadata(job: PathwaysJob, flags: Flags, profile: Profile, texts: FlagTexts) -> PathwaysJob:
