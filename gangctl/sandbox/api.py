@@ -40,6 +40,8 @@ __all__ = [
 ]
 
 Warnings = list[str]
+_CUSTOM_PATCHES = ("application/json-patch+json", "application/merge-patch+json", "application/apply-patch+yaml")
+"""Types of a patch of a kind that a CustomResourceDefinition defines."""
 
 
 class Api:
@@ -142,7 +144,7 @@ class Api:
         if patch_type == "apply":
             return await self._apply(write, patch)
         if patch_type == "strategic" and kind.custom:
-            raise errors.no_strategic_patch()
+            raise errors.unsupported_media_type(_CUSTOM_PATCHES)
 
         def patched(old: Object) -> Object:
             if patch_type == "merge":
@@ -163,7 +165,9 @@ class Api:
         self._check_applied(write, patch)
         if self.store.get(kind.storage, write.key) is None and not write.subresource:
             if patch["metadata"].get("uid"):
-                raise errors.applied_to_nothing(kind, write.name, patch["metadata"]["uid"])
+                uid = patch["metadata"]["uid"]
+                why = f"uid mismatch: the provided object specified uid {uid}, and no existing object was found"
+                raise errors.conflict(kind, write.name, why)
             payloads.settle_place(kind, write.namespace, patch, write.name)
             write.operation = "Apply"
             merged = apply.apply(kind, None, patch, manager, force=force)

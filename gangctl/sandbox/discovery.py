@@ -72,19 +72,15 @@ def _names(registry: Registry) -> list[str]:
     return sorted(names, key=lambda name: (not (name.endswith(_GROUP_SUFFIX) or "." not in name), name))
 
 
-def _versions(registry: Registry, name: str) -> list[str]:
-    """The versions of a group, the preferred one first: stable before beta before alpha, then the highest."""
-    found = {kind.version for kind in registry if kind.group == name}
-    return sorted(found, key=_rank)
-
-
 def _rank(name: str) -> tuple[int, str]:
     stage = 2 if "alpha" in name else 1 if "beta" in name else 0
     return stage, "".join(chr(0x10FFFF - ord(letter)) for letter in name)
 
 
 def _group(registry: Registry, name: str) -> Object:
-    versions = [{"groupVersion": f"{name}/{each}", "version": each} for each in _versions(registry, name)]
+    # The preferred one first: stable before beta before alpha, then the highest.
+    known = sorted({kind.version for kind in registry if kind.group == name}, key=_rank)
+    versions = [{"groupVersion": f"{name}/{version}", "version": version} for version in known]
     return {"name": name, "versions": versions, "preferredVersion": versions[0]}
 
 

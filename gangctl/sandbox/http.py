@@ -51,7 +51,7 @@ class Front:
             if request.path == "/version" and request.method == "GET":
                 return payloads.of_json(discovery.version(self._api.registry.minor)).response()
             if caller is None:
-                raise errors.unauthorized()
+                return payloads.of_error(StatusError(401, "Unauthorized", "Unauthorized")).response()
             target = find(self._api.registry, request.method, request.path)
             if target is None:
                 return self._discover(request).response()

@@ -150,12 +150,6 @@ class Sandbox:
         self._tokens[token] = Caller(user, tuple(groups))
         return token
 
-    def revoke(self, user: str) -> None:
-        """Respond 401 to a user's token from now on."""
-        token = self._by_user.pop(user, None)
-        if token is not None:
-            del self._tokens[token]
-
     def kubeconfig(self, user: str = "admin", groups: Sequence[str] | None = None) -> str:
         """A kubeconfig, as YAML text, with which ``user`` reaches this server."""
         cluster: dict[str, Any] = {"server": self.url}

@@ -11,10 +11,11 @@ from typing import Final
 
 from aiohttp import web
 
-from gangctl.sandbox import deletion, errors, parameters, payloads, reads, writes
+from gangctl.sandbox import deletion, parameters, payloads, reads, writes
 from gangctl.sandbox.api import Api
 from gangctl.sandbox.caller import Caller, DeleteOptions, WriteOptions
 from gangctl.sandbox.deletion import Deletion
+from gangctl.sandbox.errors import StatusError
 from gangctl.sandbox.kinds import CREATE_ONLY, ResourceKind
 from gangctl.sandbox.objects import Object, metadata, now
 from gangctl.sandbox.parameters import Target
@@ -133,7 +134,7 @@ class Verbs:
         tables = self._tables(exchange)
         if tables is not None:
             return payloads.of_json(tables.of_one(stored), status, warnings=exchange.warnings)
-        return payloads.of_stored(stored, status, warnings=exchange.warnings)
+        return Answer(status, stored.json, warnings=exchange.warnings)
 
     async def _get(self, exchange: Exchange) -> Answer:
         target, store = exchange.target, self._api.store
@@ -174,7 +175,7 @@ class Verbs:
     async def _patch(self, exchange: Exchange) -> Answer:
         patch_type = MEDIA_TYPES.get(payloads.media_type(exchange.request))
         if patch_type is None:
-            raise errors.unsupported_patch()
+            raise StatusError(415, "UnsupportedMediaType", "415: Unsupported Media Type", {})
         options = parameters.write_options(exchange.query)
         patch = payloads.decode_patch(exchange.body)
         stored, created = await self._api.patch_stored(exchange.write(options), patch, patch_type)

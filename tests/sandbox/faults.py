@@ -121,6 +121,8 @@ class Refuse:
     """Answer with an error instead of doing anything."""
 
     error: StatusError
+    retry_after: int | None = None
+    """Seconds, in the header and in the details."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,7 +198,8 @@ def gone() -> Refuse:
 
 def throttle(retry_after: int = 1) -> Refuse:
     """429 with ``Retry-After`` in seconds."""
-    return Refuse(errors.too_many_requests(retry_after))
+    message = "Too many requests, please try again later."
+    return Refuse(StatusError(429, "TooManyRequests", message, {"retryAfterSeconds": retry_after}), retry_after)
 
 
 @dataclass(slots=True)
@@ -325,8 +328,11 @@ class _FaultyFront(Front):
                 await self._never(request, record, cut=isinstance(fault, CutBefore))
             case Delay(seconds=seconds):
                 await asyncio.sleep(seconds)
-            case Refuse(error=refused):
-                raise refused
+            case Refuse(error=refused, retry_after=seconds):
+                refusal = payloads.of_error(refused).response()
+                if seconds is not None:
+                    refusal.headers["Retry-After"] = str(seconds)
+                return refusal
             case ExpireWatch() if not watching:
                 raise errors.expired(errors.CONTINUE_EXPIRED_MESSAGE)
             case Stale(behind=behind) if target.verb in {"get", "list"} and not watching:
@@ -371,7 +377,7 @@ class _FaultyFront(Front):
             stored = store.bucket(kind.storage).at(revision).get((target.namespace or "", target.name))
             if stored is None:
                 raise errors.not_found(kind, target.name)
-            return payloads.of_stored(in_version(kind, stored), _OK)
+            return Answer(_OK, in_version(kind, stored).json)
         query = parameters.list_query(request.query)
         chosen = selection(kind, query.labels, query.fields)
         items = [in_version(kind, stored) for stored in store.items(kind.storage, target.namespace, revision)]

@@ -116,14 +116,13 @@ def add_default_tolerations(spec: Object) -> None:
     added = [
         {"key": key, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": _TOLERATION_SECONDS}
         for key in _TOLERATED
-        if not any(_bears(each, key) for each in present)
+        if not any(
+            toleration.get("key", "") in {key, ""} and toleration.get("effect", "") in {"NoExecute", ""}
+            for toleration in present
+        )
     ]
     if added:
         spec["tolerations"] = [*present, *added]
-
-
-def _bears(toleration: Object, key: str) -> bool:
-    return toleration.get("key", "") in {key, ""} and toleration.get("effect", "") in {"NoExecute", ""}
 
 
 def qos_class(spec: Object) -> str:

@@ -46,9 +46,10 @@ class Tables:
 
     def _row(self, obj: Object, *, named: bool) -> Object:
         cells = self._printer.cells(obj if named else to_storage(self._kind, obj))
+        partial = {"kind": "PartialObjectMetadata", "apiVersion": f"{_GROUP}/v1", "metadata": obj.get("metadata")}
         row: Object = {
             "cells": [(obj.get("metadata") or {}).get("name", ""), *cells] if named else cells,
-            "object": obj if self._whole else _metadata_of(obj),
+            "object": obj if self._whole else partial,
         }
         if self._kind.storage == "pods" and (conditions := workloads.row_conditions(obj)):
             row["conditions"] = conditions
@@ -67,10 +68,6 @@ def tables_for(store: Store, minor: str, kind: ResourceKind, request: web.BaseRe
         if (given["as"], given.get("g"), given.get("v")) == ("Table", _GROUP, "v1"):
             return Tables(store, minor, kind, whole=request.query.get("includeObject") == "Object")
     return None
-
-
-def _metadata_of(obj: Object) -> Object:
-    return {"kind": "PartialObjectMetadata", "apiVersion": f"{_GROUP}/v1", "metadata": obj.get("metadata")}
 
 
 def _printer(store: Store, minor: str, kind: ResourceKind) -> Printer:
