@@ -44,7 +44,7 @@ def complete_accelerators(ctx: click.Context, param: click.Parameter, incomplete
 
 def options_of(rows: Mapping[str, Flag], command: F) -> F:
     """The command with the option of each row, in their order."""
-    for name, row in reversed(rows.items()):
+    for name, row in reversed(list(rows.items())):
         command = _option(name, row)(command)
     return command
 
