@@ -26,7 +26,7 @@ from gangctl.sandbox.objects import Object, copy, now, uid
 from gangctl.sandbox.patches import PatchType
 from gangctl.sandbox.reads import ListQuery, ObjectList
 from gangctl.sandbox.registry import Backend, Registry
-from gangctl.sandbox.store import REMEMBERED, Store, Stored
+from gangctl.sandbox.store import Store, Stored
 from gangctl.sandbox.writes import Write
 
 __all__ = [
@@ -54,11 +54,10 @@ class Api:
         gates: Mapping[str, bool] | None = None,
         runtime_config: Mapping[str, bool] | None = None,
         admission: WebhookAdmission | None = None,
-        remembered: int = REMEMBERED,
     ) -> None:
         """Start with the namespaces that every cluster has; ValueError for an unknown minor."""
         registry = Registry(minor, gates, runtime_config)
-        store = Store(remembered)
+        store = Store()
         self.backend = Backend(store, registry, admission or WebhookAdmission(store))
         self._make_namespaces()
         # Revisions before the first client are expired.

@@ -54,8 +54,10 @@ def choose(job: PathwaysJob, setting: Setting) -> Choice:
         choice = Choice(wanted)
         if GANGS not in job.annotations:  # a copy of the list is enough
             modes = (GANG_MODE, job.gang_mode), (WORKER_MODE, job.worker_mode)
-            given = (From(str(mode), job.origin(annotation(key))) if mode is not None else None for key, mode in modes)
-            choice = Choice(wanted, *given)
+            jobset, worker = (
+                None if mode is None else From(str(mode), job.origin(annotation(key))) for key, mode in modes
+            )
+            choice = Choice(wanted, jobset, worker)
     notices = () if asked or together else tuple(_choice_notices(job, wanted))
     options = _options(job, wanted, composite=together) if setting.topology and GANGS not in job.annotations else None
     return replace(choice, options=options, notices=notices)
