@@ -61,7 +61,7 @@ class Findings:
         self.notices.append(Notice(reason, message))
 
 
-_POSIX: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+VARIABLE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _IMAGE_FORM: Final = "an image such as registry.example/team/image:tag or image@sha256:..."
 
 # References of container images, as container runtimes read them (distribution/reference).
@@ -111,7 +111,7 @@ def _check_environment(found: Findings, component: Component) -> None:
     for index, variable in enumerate(component.env):
         path = f"{component.path}.customEnv[{index}]"
         name = variable.get("name", "")
-        if not _POSIX.fullmatch(name):
+        if not VARIABLE.fullmatch(name):
             said = f"got {shown(name)}" if name else "it is empty"
             detail = f"must be letters, digits and _, first no digit; {said}"
             found.refuse(InvalidReason.INVALID_ENVIRONMENT, f"{path}.name", detail)

@@ -11,12 +11,12 @@ from typing import Final
 from gangctl.api.labelselector import KEY_RULE, VALUE_RULE, is_dns_subdomain, is_label_value, is_qualified_name
 from gangctl.api.quantity import parse_quantity
 from gangctl.errors import ErrorKind, shown
+from gangctl.gang.plan import INT32_MAX
+from gangctl.pathways.checks.template import VARIABLE
 from gangctl.pathways.problems import MOST_PROBLEMS, InvalidReason, Problem, near, problem
 
 RESOURCE_LISTS: Final = ("requests", "limits")
-MOST_INT32: Final = 2**31 - 1
 
-_VARIABLE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _NO_TEXT: Final = re.compile("[\0\ud800-\udfff]")
 """Characters that neither arguments nor JSON can contain: bytes that were not UTF-8."""
 
@@ -118,8 +118,8 @@ class FlagTexts:
 
     def number(self, reason: InvalidReason, flag: str, value: int | None) -> int | None:
         """A number in the range of the API's fields; None if it is invalid, or not given."""
-        if value is not None and not 0 <= value <= MOST_INT32:
-            self.refuse(reason, flag, f"must be at least 0 and at most {MOST_INT32}, got {shown(value)}")
+        if value is not None and not 0 <= value <= INT32_MAX:
+            self.refuse(reason, flag, f"must be at least 0 and at most {INT32_MAX}, got {shown(value)}")
             return None
         return value
 
@@ -137,7 +137,7 @@ class FlagTexts:
         return False
 
     def _is_variable(self, flag: str, name: str, where: str = "") -> bool:
-        if _VARIABLE.fullmatch(name):
+        if VARIABLE.fullmatch(name):
             return True
         detail = f"{shown(name)}{where} is no name of a variable: letters, digits and _, first no digit"
         self.refuse(InvalidReason.INVALID_ENVIRONMENT, flag, detail)

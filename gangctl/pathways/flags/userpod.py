@@ -34,7 +34,7 @@ from gangctl.pathways.flags.table import CONTAINER, JOB_FLAGS, PULL_POLICIES, SH
 from gangctl.pathways.flags.texts import FlagTexts
 from gangctl.pathways.options import PathwaysOptions
 from gangctl.pathways.problems import InvalidReason, listed, near
-from gangctl.pathways.rendering.containers import SHARED_TMP
+from gangctl.pathways.rendering.containers import TMP_MOUNT, TMP_VOLUME
 from gangctl.pathways.result import Origin, OriginKind, Profile
 from gangctl.pathways.words import POD
 
@@ -127,7 +127,6 @@ DEBUG_LOGS: Final[Mapping[str, str]] = {
 }
 """Variables that XPK exports for ``--enable-debug-logs``."""
 
-_TMP: Final = {"name": SHARED_TMP, "hostPath": {"path": "/tmp", "type": "DirectoryOrCreate"}}  # noqa: S108 -- the node's
 OF_XPK: Final = Origin(OriginKind.RULE, "xpk", "as XPK has it where nothing else is asked for")
 _SIZE: Final = Origin(OriginKind.RULE, "gangctl", "the size of a client where nothing else is asked for")
 
@@ -172,7 +171,7 @@ def build_pod(flags: Flags, profile: Profile, options: PathwaysOptions, texts: F
         **_host_settings(flags, profile, options, sources),
     }
     container = {key: value for key, value in container.items() if value not in ([], {})}
-    volumes = {"volumes": [_TMP]} if "volumeMounts" in container else {}
+    volumes = {"volumes": [TMP_VOLUME]} if "volumeMounts" in container else {}
     return UserPod({"spec": {**_rights(flags, texts), "containers": [container], **volumes}}, sources)
 
 
@@ -268,8 +267,7 @@ def _host_settings(
         sources[f"{CONTAINER}.securityContext"] = OF_XPK if flags.privileged is None else flag_origin("--privileged")
     shares = of_profile and options.shared_tmp is not False
     if shares if flags.mount_tmp is None else flags.mount_tmp:
-        mount = {"name": SHARED_TMP, "mountPath": "/tmp"}  # noqa: S108 -- the node's, shared on purpose
-        settings["volumeMounts"] = [mount]
+        settings["volumeMounts"] = [TMP_MOUNT]
         origin = OF_XPK if flags.mount_tmp is None else flag_origin("--mount-tmp")
         sources |= {f"{CONTAINER}.volumeMounts": origin, f"{POD}.volumes": origin}
     return settings

@@ -156,6 +156,8 @@ Tree = dict[str, Any]
 
 SHARED_TMP: Final = "shared-tmp"
 """Name of the workers' volume that is /tmp of their node."""
+TMP_VOLUME: Final = {"name": SHARED_TMP, "hostPath": {"path": "/tmp", "type": "DirectoryOrCreate"}}  # noqa: S108 -- the node's
+TMP_MOUNT: Final = {"name": SHARED_TMP, "mountPath": "/tmp"}  # noqa: S108 -- the node's, shared on purpose
 
 _COMPONENTS: Final = {
     RESOURCE_MANAGER_CONTAINER: ComponentType.SERVER,
@@ -340,8 +342,7 @@ def _ports(numbers: Iterable[int]) -> list[Tree]:
 def _mounts(job: PathwaysJob) -> Tree:
     if job.options.shared_tmp is False:
         return {}
-    mount = {"name": SHARED_TMP, "mountPath": "/tmp"}  # noqa: S108 -- the node's, shared on purpose
-    return {"volumeMounts": [rule(mount, "worker and sidecar meet in the node's /tmp")]}
+    return {"volumeMounts": [rule(TMP_MOUNT, "worker and sidecar meet in the node's /tmp")]}
 
 
 _REPLICATED_JOB: Final = from_annotation("REPLICATED_JOB_NAME", REPLICATED_JOB_NAME, "name of its ReplicatedJob")

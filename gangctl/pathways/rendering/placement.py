@@ -32,7 +32,7 @@ from gangctl.errors import plural
 from gangctl.gang.reasons import Notice, Reason
 from gangctl.pathways.gangs import sliced
 from gangctl.pathways.job import PathwaysJob
-from gangctl.pathways.rendering.containers import SHARED_TMP
+from gangctl.pathways.rendering.containers import SHARED_TMP, TMP_VOLUME
 from gangctl.pathways.rendering.gang import Choice
 from gangctl.pathways.result import From, Origin, OriginKind, Profile, Setting, option, plain, rule
 from gangctl.pathways.words import (
@@ -110,8 +110,7 @@ def shared_tmp(containers: Iterable[Any]) -> list[From]:
     mounts = [mount for each in containers for mount in plain(each).get("volumeMounts") or ()]
     if all(mount.get("name") != SHARED_TMP for mount in mounts):
         return []
-    host_path = {"path": "/tmp", "type": "DirectoryOrCreate"}  # noqa: S108 -- the node's, shared on purpose
-    return [rule({"name": SHARED_TMP, "hostPath": host_path}, "containers mount it")]
+    return [rule(TMP_VOLUME, "containers mount it")]
 
 
 def _priority(name: From | None) -> Tree:
