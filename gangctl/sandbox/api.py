@@ -40,6 +40,7 @@ __all__ = [
 ]
 
 Warnings = list[str]
+_PATCH_OPTIONS = ResourceKind("meta.k8s.io", "v1", "patchoptions", "PatchOptions")
 _CUSTOM_PATCHES = ("application/json-patch+json", "application/merge-patch+json", "application/apply-patch+yaml")
 """Types of a patch of a kind that a CustomResourceDefinition defines."""
 
@@ -157,7 +158,8 @@ class Api:
     async def _apply(self, write: Write, patch: Any) -> tuple[Stored, bool]:
         kind, manager = write.kind, write.options.field_manager
         if not manager:
-            raise errors.missing_field_manager()
+            cause = errors.Cause("FieldValueRequired", "fieldManager", "Required value: is required for apply patch")
+            raise errors.invalid(_PATCH_OPTIONS, "", [cause])
         if not isinstance(patch, dict):
             raise errors.bad_request("an apply patch is an object")
         force = write.options.force

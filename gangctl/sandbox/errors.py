@@ -159,12 +159,6 @@ def patch_rejected() -> StatusError:
     return StatusError(422, "Invalid", "the server rejected our request due to an error in our request", {})
 
 
-def missing_field_manager() -> StatusError:
-    """422 for an apply without a field manager."""
-    cause = Cause("FieldValueRequired", "fieldManager", "Required value: is required for apply patch")
-    return invalid(ResourceKind("meta.k8s.io", "v1", "patchoptions", "PatchOptions"), "", [cause])
-
-
 def internal(message: str) -> StatusError:
     """500."""
     details = {"causes": [{"message": message}]}

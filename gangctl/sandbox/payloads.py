@@ -100,7 +100,7 @@ def of_text(text: str, status: int = 200) -> Answer:
 
 def of_page(kind: ResourceKind, page: Page) -> Answer:
     """A list; items of built-in kinds have no apiVersion and kind."""
-    head = orjson.dumps({"kind": kind.list_kind, "apiVersion": kind.api_version, "metadata": list_metadata(page)})
+    head = orjson.dumps({"kind": f"{kind.kind}List", "apiVersion": kind.api_version, "metadata": list_metadata(page)})
     items = [stored.json if kind.custom else stored.bare_json for stored in page.items]
     return Answer(200, head[:-1] + b',"items":[' + b",".join(items) + b"]}")
 

@@ -97,7 +97,8 @@ def _cut(items: list[Stored], revision: int, kind: ResourceKind, limit: int, cho
         return Page(items, revision)
     last = _key(items[limit - 1])
     # Nothing sorts between a name and the same name with a zero byte.
-    token = _write_token(revision, (last[0], last[1] + "\x00"))
+    value = {"v": _TOKEN_VERSION, "rv": revision, "start": "/".join(filter(None, last)) + "\x00"}
+    token = base64.urlsafe_b64encode(orjson.dumps(value)).rstrip(b"=").decode()
     # The number of remaining items is known only if the store need not read them.
     remaining = len(items) - limit if chosen.everything else None
     return Page(items[:limit], revision, token, remaining)
@@ -106,11 +107,6 @@ def _cut(items: list[Stored], revision: int, kind: ResourceKind, limit: int, cho
 def _key(stored: Stored) -> Key:
     metadata = stored.obj["metadata"]
     return metadata.get("namespace", ""), metadata["name"]
-
-
-def _write_token(revision: int, start: Key) -> str:
-    value = {"v": _TOKEN_VERSION, "rv": revision, "start": "/".join(start) if start[0] else start[1]}
-    return base64.urlsafe_b64encode(orjson.dumps(value)).rstrip(b"=").decode()
 
 
 def _read_token(token: str) -> tuple[int, Key]:
