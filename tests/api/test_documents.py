@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gangctl.api.documents import Limits, parse_documents
+from gangctl.api.documents_reader import SourceError
 from gangctl.api.fieldpath import FieldPath
-from gangctl.api.valuetree import SourceError
 from gangctl.errors import InputError
 from tests.rows import each
 
