@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gangctl.api.documents import Limits, parse_documents
-from gangctl.api.documents_reader import SourceError
+from gangctl.api.documents import parse_documents
+from gangctl.api.documents_reader import Limits, SourceError
 from gangctl.api.fieldpath import FieldPath
 from gangctl.errors import InputError
 from tests.rows import each
