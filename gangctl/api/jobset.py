@@ -26,7 +26,7 @@ from gangctl.api.meta import (
     QUEUE_NAME,
     WRITTEN,
 )
-from gangctl.api.objects import Reader, object_at, objects_at
+from gangctl.api.objects import Reader, condition_of, object_at, objects_at
 from gangctl.api.scheduling import Claim
 from gangctl.errors import FieldError
 
@@ -325,10 +325,8 @@ def _end(status: Mapping[str, Any]) -> Mapping[str, Any] | None:
 
 def _since(status: Mapping[str, Any], condition: str, *, holds: bool) -> str:
     """Since when a condition is true, or false; empty where it has another status, or is missing."""
-    for each in objects_at(status, "conditions"):
-        if each.get("type") == condition:
-            return _text(each, "lastTransitionTime") if (each.get("status") == "True") is holds else ""
-    return ""
+    found = condition_of({"status": status}, condition)
+    return _text(found, "lastTransitionTime") if (found.get("status") == "True") is holds else ""
 
 
 def _text(end: Mapping[str, Any] | None, key: str) -> str:

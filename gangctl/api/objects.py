@@ -50,6 +50,11 @@ def objects_at(raw: Mapping[str, Any], key: str) -> list[dict[str, Any]]:
     return objects(raw.get(key))
 
 
+def condition_of(raw: Mapping[str, Any], kind: str) -> dict[str, Any]:
+    """The condition of a type in an object's status; empty without one."""
+    return next((each for each in objects_at(object_at(raw, "status"), "conditions") if each.get("type") == kind), {})
+
+
 _TEXTS: Final = (
     *("name", "namespace", "uid", "resourceVersion", "generateName"),
     *("creationTimestamp", "deletionTimestamp", "continue"),

@@ -15,7 +15,7 @@ from gangctl.cli.names import GANGS, NameArgument, ObjectName, queue_name
 from gangctl.cli.output import answer_no, print_answer
 from gangctl.cli.quantities import with_quantities
 from gangctl.errors import InputError
-from gangctl.fit.report import DispatchedFit, FitReport
+from gangctl.fit.report import DispatchedFit
 
 
 @click.command()
@@ -104,7 +104,7 @@ def fit(
             section for each in answers for section in fit_sections(each.report, each.remarks, each.report["workers"])
         ],
     )
-    if any(_is_no(each.report, now=now) for each in answers):
+    if any(each.report["verdict"] != "fits" if now else each.report["verdict"] == "never" for each in answers):
         answer_no()
 
 
@@ -120,10 +120,6 @@ def _check_usage(question: Question, *, live: bool) -> None:
         )
     if "-" in filenames and "-" in queue_files:
         raise click.UsageError("stdin can be only one of -f and --queues")
-
-
-def _is_no(report: FitReport, *, now: bool) -> bool:
-    return report["verdict"] != "fits" if now else report["verdict"] == "never"
 
 
 def _ask_files(question: Question) -> list[Answer]:

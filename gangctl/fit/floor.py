@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from gangctl.api.objects import object_at, objects_at
+from gangctl.api.objects import condition_of, object_at, objects_at
 from gangctl.fit.eligibility import affinity_allows, untolerated
 from gangctl.fit.podsets import PodSet
 from gangctl.kueue.amounts import UNLIMITED, read_amounts
@@ -176,9 +176,7 @@ def read_node(raw: Mapping[str, Any]) -> NodeShape:
     capacity = read_amounts(status.get("capacity"))
     allocatable = read_amounts(status.get("allocatable")) or capacity
     devices = {name: max(amount, allocatable.get(name, 0)) for name, amount in capacity.items() if "/" in name}
-    ready = all(
-        each.get("status") == "True" for each in objects_at(status, "conditions") if each.get("type") == "Ready"
-    )
+    ready = condition_of(raw, "Ready").get("status", "True") == "True"
     name = metadata.get("name")
     return NodeShape(
         name if isinstance(name, str) else "",

@@ -233,7 +233,7 @@ class Quotas:
             for uid, held in self._holders.get(name, {}).items()
             if (amounts := by_resource(held, wanted))
         ]
-        found.sort(key=lambda each: _rank(each[0], queue))
+        found.sort(key=lambda each: (each[0].cluster_queue != queue, each[0].priority, each[0].namespace, each[0].name))
         return found
 
     def _held(self, workload: QueuedWorkload) -> dict[Pair, int]:
@@ -301,7 +301,3 @@ def by_resource(held: Mapping[Pair, int], wanted: Collection[Pair] | None = None
         if amount and (wanted is None or (flavor, resource) in wanted):
             amounts[resource] = plus(amounts.get(resource, 0), amount)
     return amounts
-
-
-def _rank(workload: QueuedWorkload, queue: str) -> tuple[bool, int, str, str]:
-    return workload.cluster_queue != queue, workload.priority, workload.namespace, workload.name

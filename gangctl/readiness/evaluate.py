@@ -40,7 +40,7 @@ def phase_of_group(group: Group, totals: Totals, attempt: int, *, been_ready: bo
     counts = totals.counts
     if group.finished:
         return GangPhase.SUCCEEDED
-    if counts.created < counts.wanted and _is_leaving(group, attempt):
+    if counts.created < counts.wanted and (group.earlier or any(job.attempt < attempt for job in group.leaving_jobs)):
         return GangPhase.RESTARTING
     if counts.wanted > 0 and (counts.ready >= group.enough or counting):
         return GangPhase.READY
@@ -52,11 +52,6 @@ def phase_of_group(group: Group, totals: Totals, attempt: int, *, been_ready: bo
     if totals.bound_placed < group.needed:
         return _unplaced(group, totals)
     return GangPhase.PARTIALLY_READY if counts.ready else GangPhase.STARTING
-
-
-def _is_leaving(group: Group, attempt: int) -> bool:
-    """Whether objects of an earlier attempt still exist."""
-    return bool(group.earlier) or any(job.attempt < attempt for job in group.leaving_jobs)
 
 
 def _unplaced(group: Group, totals: Totals) -> GangPhase:

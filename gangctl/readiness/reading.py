@@ -13,7 +13,7 @@ from functools import lru_cache
 from typing import Final, TypeVar
 
 from gangctl.api.meta import DEFAULT_SCHEDULER, JOB_INDEX, JOBSET_NAME, REPLICATED_JOB_NAME, RESTART_ATTEMPT
-from gangctl.api.objects import Object, object_at, objects_at
+from gangctl.api.objects import Object, condition_of, object_at, objects_at
 from gangctl.api.scheduling import named_group
 from gangctl.errors import one_line
 from gangctl.readiness.facts import NodeFacts, PodFacts, Refused
@@ -82,9 +82,9 @@ def read_pod(raw: Object) -> PodFacts | None:
 
 def read_node(raw: Object) -> NodeFacts:
     """The facts of one node. One that has never reported is not ready since its creation."""
-    metadata, spec, status = (object_at(raw, part) for part in ("metadata", "spec", "status"))
+    metadata, spec = object_at(raw, "metadata"), object_at(raw, "spec")
     never = {"reason": NEVER_UPDATED, "lastTransitionTime": metadata.get("creationTimestamp")}
-    condition = next((each for each in objects_at(status, "conditions") if each.get("type") == "Ready"), never)
+    condition = condition_of(raw, "Ready") or never
     ready = condition.get("status") == "True"
     return NodeFacts(
         name=_name(metadata.get("name")),

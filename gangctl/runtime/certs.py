@@ -141,7 +141,9 @@ def due(bundle: Bundle, now: datetime, rotation: Rotation, hosts: Collection[str
     if third_left(leaf, now) or not normal(hosts) <= covered(bundle.pair.chain):
         return Due.CERTIFICATE
     known_for = now - begun(leaf)
-    if bundle.previous and (known_for >= rotation.overlap or all(_expired(each, now) for each in bundle.previous)):
+    if bundle.previous and (
+        known_for >= rotation.overlap or all(now >= load(each).not_valid_after_utc for each in bundle.previous)
+    ):
         return Due.DROP
     return Due.NOTHING
 
@@ -171,10 +173,6 @@ def create(now: datetime, rotation: Rotation, hosts: Collection[str]) -> Bundle:
     """Make a new authority and a certificate for ``hosts``, which are DNS names or IP addresses, at least one."""
     authority = found(now, rotation.authority)
     return Bundle(authority, issue(authority, hosts, now, rotation.certificate))
-
-
-def _expired(pem: bytes, now: datetime) -> bool:
-    return now >= load(pem).not_valid_after_utc
 
 
 def _decoded(data: Mapping[str, Any]) -> dict[str, bytes]:

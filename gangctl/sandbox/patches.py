@@ -80,11 +80,11 @@ def _operate(document: Any, operation: Mapping[str, Any]) -> Any:
     segments = _segments(path)
     match name:
         case "add":
-            return _add(document, segments, operation.get("value"))
+            return _put(document, segments, operation.get("value"), adding=True)
         case "remove":
             return _remove(document, segments)
         case "replace":
-            return _put(document, segments, operation.get("value"))
+            return _put(document, segments, operation.get("value"), adding=False)
         case "test":
             if not _same(_find(document, segments), operation.get("value")):
                 raise FailedTestError
@@ -94,7 +94,7 @@ def _operate(document: Any, operation: Mapping[str, Any]) -> Any:
             value = _find(document, _segments(source))
             if name == "move":
                 document = _remove(document, _segments(source))
-            return _add(document, segments, copy({"value": value})["value"])
+            return _put(document, segments, copy({"value": value})["value"], adding=True)
     raise errors.patch_rejected()
 
 
@@ -127,25 +127,13 @@ def _find(document: Any, segments: list[str]) -> Any:
     return value
 
 
-def _add(document: Any, segments: list[str], value: Any) -> Any:
+def _put(document: Any, segments: list[str], value: Any, *, adding: bool) -> Any:
     if not segments:
         return value
     container = _find(document, segments[:-1])
     if isinstance(container, list):
-        container.insert(_index(container, segments[-1], adding=True), value)
-    elif isinstance(container, dict):
-        container[segments[-1]] = value
-    else:
-        raise errors.patch_rejected()
-    return document
-
-
-def _put(document: Any, segments: list[str], value: Any) -> Any:
-    if not segments:
-        return value
-    container = _find(document, segments[:-1])
-    if isinstance(container, list):
-        container[_index(container, segments[-1])] = value
+        place = _index(container, segments[-1], adding=adding)
+        container[place : place if adding else place + 1] = [value]
     elif isinstance(container, dict):
         # The server's library replaces what is not there, too.
         container[segments[-1]] = value

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from gangctl.api.jobset import SCHEDULING_REFERENCES
 from gangctl.api.meta import GANG_MODE, GANG_REF, JOBSET_API_VERSION, JOBSET_NAME, MANAGER
-from gangctl.api.objects import controller_owner, objects
+from gangctl.api.objects import condition_of, controller_owner, objects
 from gangctl.api.scheduling import Generation
 from gangctl.cli.doctor.facts import PODS_OF_ONE, Canary, CanaryJobSet, CanaryPod, Fact
 from gangctl.cli.doctor.gathering.gatherer import all_of, denied, unseen
@@ -227,9 +227,7 @@ class _Run:
 
 
 def _pod(raw: dict[str, Any]) -> CanaryPod:
-    meta, spec, status = raw["metadata"], raw.get("spec") or {}, raw.get("status") or {}
-    conditions = objects(status.get("conditions"))
-    scheduled = next((each for each in conditions if each.get("type") == "PodScheduled"), {})
+    meta, spec, scheduled = raw["metadata"], raw.get("spec") or {}, condition_of(raw, "PodScheduled")
     refused = scheduled.get("status") == "False"
     reference: dict[str, Any] = next(
         (spec[field] for field in SCHEDULING_REFERENCES if isinstance(spec.get(field), dict)), {}

@@ -104,7 +104,10 @@ def summarise(gangs: Iterable[Seen]) -> Summary:
         gang = each.gang
         by_queue.setdefault((gang.namespace, gang.local_queue, gang.cluster_queue), []).append(each)
     queues = [_queue(key, own) for key, own in by_queue.items()]
-    waiting = sorted((each.gang for each in listed if not each.gang.phase.settled), key=_trouble)
+    waiting = sorted(
+        (each.gang for each in listed if not each.gang.phase.settled),
+        key=lambda gang: (-gang.counts.stranded, gang.blocked_by is None, gang.since, gang.key),
+    )
     return {
         "apiVersion": API_VERSION,
         "kind": KIND,
@@ -126,10 +129,6 @@ def _worst_first(queue: QueueSummary) -> tuple[int, int, str, str, str]:
         queue["namespace"],
         queue["localQueue"],
     )
-
-
-def _trouble(gang: Readiness) -> tuple[int, bool, int, tuple[str, str]]:
-    return -gang.counts.stranded, gang.blocked_by is None, gang.since, gang.key
 
 
 def _queue(key: tuple[str, str, str], own: Sequence[Seen]) -> QueueSummary:

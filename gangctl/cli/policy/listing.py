@@ -7,6 +7,7 @@ from typing import Any, Final
 
 import click
 
+from gangctl.api.objects import condition_of
 from gangctl.cli import options
 from gangctl.cli.inputs import read_documents
 from gangctl.cli.output import Entry, Listing
@@ -75,7 +76,7 @@ def _of_cluster(cluster: options.ClusterFlags) -> list[dict[str, Any]]:
     summaries = []
     for document in bundle.policies:
         status = document.value.get("status") or {}
-        ready: Mapping[str, Any] = next((c for c in status.get("conditions") or () if c.get("type") == "Ready"), {})
+        ready = condition_of(document.value, "Ready")
         state = _KNOWN.get(str(ready.get("status")), "unknown")
         reason = str(ready.get("message") or "") if state != "yes" else ""
         results = status.get("results")

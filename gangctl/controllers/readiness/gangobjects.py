@@ -20,7 +20,7 @@ import structlog
 
 from gangctl.api.jobset import JobSet
 from gangctl.api.meta import JOBSET_GROUP
-from gangctl.api.objects import Key
+from gangctl.api.objects import Key, condition_of
 from gangctl.api.scheduling import Owner, metadata
 from gangctl.client.client import Client
 from gangctl.client.pacing import Clock
@@ -78,7 +78,7 @@ def project_gang(raw: dict[str, Any]) -> GangCopy:
     owner: Mapping[str, Any] = next((each for each in references if each.get("controller")), {})
     status = raw.get("status")
     status = status if isinstance(status, dict) else {}
-    version = str(metadata.get("resourceVersion", ""))
+    version, ready = str(metadata.get("resourceVersion", "")), condition_of(raw, "Ready")
     return GangCopy(
         uid=str(metadata.get("uid", "")),
         version=int(version) if version.isdigit() else 0,
@@ -86,7 +86,7 @@ def project_gang(raw: dict[str, Any]) -> GangCopy:
         of_jobset=(_kind(owner), owner.get("name")) == ((JOBSET_GROUP, "JobSet"), metadata["name"]),
         gist=(str(status.get("phase", "")), str(status.get("ready", ""))),
         digest=digest(status),
-        condition=_condition(status),
+        condition=(str(ready.get("status", "")), str(ready.get("lastTransitionTime", ""))),
     )
 
 
@@ -119,14 +119,6 @@ def _timeless(value: Any) -> Any:
 
 def _kind(owner: Mapping[str, Any]) -> tuple[str, str]:
     return str(owner.get("apiVersion", "")).partition("/")[0], str(owner.get("kind", ""))
-
-
-def _condition(status: Mapping[str, Any]) -> tuple[str, str]:
-    conditions = status.get("conditions")
-    for each in conditions if isinstance(conditions, list) else []:
-        if isinstance(each, dict) and each.get("type") == "Ready":
-            return str(each.get("status", "")), str(each.get("lastTransitionTime", ""))
-    return "", ""
 
 
 NAME: Final = "gangobjects"

@@ -8,7 +8,7 @@ from itertools import zip_longest
 from typing import Any, Final
 
 from gangctl.api.meta import SKIP_LABEL
-from gangctl.api.objects import Object, object_at, objects
+from gangctl.api.objects import Object, condition_of, object_at, objects
 from gangctl.cli.doctor.checks import hooks
 from gangctl.cli.doctor.checks.gangctl import LEASE, is_ours, shards_of
 from gangctl.cli.doctor.facts import Deployment, Lease, seen_or
@@ -159,12 +159,7 @@ async def policies(gatherer: Gatherer) -> dict[str, Object]:
         page = await gatherer.client.list(GANG_POLICIES)
     except NotFoundError:
         return {}
-    return {str(item["metadata"].get("name", "")): _ready_of(item) for item in page.items}
-
-
-def _ready_of(item: Object) -> Object:
-    conditions = objects(object_at(item, "status").get("conditions"))
-    return next((condition for condition in conditions if condition.get("type") == "Ready"), {})
+    return {str(item["metadata"].get("name", "")): condition_of(item, "Ready") for item in page.items}
 
 
 async def kueue_versions(gatherer: Gatherer) -> tuple[str, ...]:
