@@ -70,7 +70,7 @@ _EXPECTED: Final = {
 
 
 class _OddError(Exception):
-    """JSON that only the reader of events can judge."""
+    """JSON of which only the reader of events finds the error."""
 
 
 def json_data(source: SourceText, limits: Limits) -> list[Any] | None:

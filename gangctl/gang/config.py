@@ -21,8 +21,8 @@ from pydantic import ValidationError as PydanticError
 from pydantic.alias_generators import to_camel
 from pydantic_core import PydanticCustomError
 
-from gangctl.api.documents import Limits, parse_value
-from gangctl.api.documents_reader import SourceError
+from gangctl.api.documents import parse_value
+from gangctl.api.documents_reader import Limits, SourceError
 from gangctl.api.jobset import JobSet, ReplicatedJob
 from gangctl.api.meta import GANG_MODE, GANG_OPTIONS, GANGS
 from gangctl.api.modelerrors import field_errors, message_of
