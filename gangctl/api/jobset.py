@@ -26,7 +26,7 @@ from gangctl.api.meta import (
     QUEUE_NAME,
     WRITTEN,
 )
-from gangctl.api.objects import Reader, condition_of, object_at, objects_at
+from gangctl.api.objects import Reader, condition_of, object_at, objects_at, text_at
 from gangctl.api.scheduling import Claim
 from gangctl.errors import FieldError
 
@@ -326,11 +326,7 @@ def _end(status: Mapping[str, Any]) -> Mapping[str, Any] | None:
 def _since(status: Mapping[str, Any], condition: str, *, holds: bool) -> str:
     """Since when a condition is true, or false; empty where it has another status, or is missing."""
     found = condition_of({"status": status}, condition)
-    return _text(found, "lastTransitionTime") if (found.get("status") == "True") is holds else ""
-
-
-def _text(end: Mapping[str, Any] | None, key: str) -> str:
-    return str((end or {}).get(key) or "")
+    return text_at(found, "lastTransitionTime") if (found.get("status") == "True") is holds else ""
 
 
 def read_jobset(raw: Mapping[str, Any]) -> tuple[JobSet, tuple[FieldError, ...]]:
@@ -365,10 +361,10 @@ def read_jobset(raw: Mapping[str, Any]) -> tuple[JobSet, tuple[FieldError, ...]]
         finished=end is not None,
         restarts=restarts if isinstance(restarts, int) else 0,
         restarts_left=read_restarts(spec, status),
-        outcome=_text(end, "type"),
-        outcome_reason=_text(end, "reason"),
-        outcome_message=_text(end, "message"),
-        finished_at=_text(end, "lastTransitionTime"),
+        outcome=text_at(end or {}, "type"),
+        outcome_reason=text_at(end or {}, "reason"),
+        outcome_message=text_at(end or {}, "message"),
+        finished_at=text_at(end or {}, "lastTransitionTime"),
         suspended_at=_since(status, "Suspended", holds=True),
         resumed_at=_since(status, "Suspended", holds=False),
         restarting_at=_since(status, "RestartingJobSet", holds=True),

@@ -50,6 +50,12 @@ def objects_at(raw: Mapping[str, Any], key: str) -> list[dict[str, Any]]:
     return objects(raw.get(key))
 
 
+def text_at(raw: Mapping[str, Any], key: str) -> str:
+    """A text; empty for any other value."""
+    value = raw.get(key)
+    return value if isinstance(value, str) else ""
+
+
 def condition_of(raw: Mapping[str, Any], kind: str) -> dict[str, Any]:
     """The condition of a type in an object's status; empty without one."""
     return next((each for each in objects_at(object_at(raw, "status"), "conditions") if each.get("type") == kind), {})

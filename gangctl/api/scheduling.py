@@ -13,7 +13,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from gangctl.api.meta import JOBSET_API_VERSION, JOBSET_GROUP, MANAGED_BY, MANAGER
-from gangctl.api.objects import controller_owner, is_jobset_owner, object_at, objects_at
+from gangctl.api.objects import controller_owner, is_jobset_owner, object_at, objects_at, text_at
 
 if TYPE_CHECKING:
     from gangctl.api.scheduling_versions import SchedulingAdapter
@@ -217,16 +217,11 @@ def named_group(pod_spec: Mapping[str, Any]) -> str:
 
     Never raises, for any shape of the fields.
     """
-    if name := _text(pod_spec.get("schedulingGroup"), "podGroupName"):
+    if name := text_at(object_at(pod_spec, "schedulingGroup"), "podGroupName"):
         return name
-    reference = pod_spec.get("workloadRef")
-    workload, group, key = (_text(reference, part) for part in ("name", "podGroup", "podGroupReplicaKey"))
+    reference = object_at(pod_spec, "workloadRef")
+    workload, group, key = (text_at(reference, part) for part in ("name", "podGroup", "podGroupReplicaKey"))
     return f"{workload}/{group}/{key}" if workload or group else ""
-
-
-def _text(value: object, key: str) -> str:
-    found = value.get(key) if isinstance(value, dict) else None
-    return found if isinstance(found, str) else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -369,7 +364,7 @@ def _orphan_of(meta: Mapping[str, Any], spec: dict[str, Any]) -> str:
         return ""
     # v1alpha2 has the first form, later versions the second; a Workload has neither.
     workload = object_at(object_at(spec, "podGroupTemplateRef"), "workload") or object_at(spec, "workloadRef")
-    return _text(workload, "workloadName") or _text(spec.get("controllerRef"), "name")
+    return text_at(workload, "workloadName") or text_at(object_at(spec, "controllerRef"), "name")
 
 
 def _min_group_count(spec: dict[str, Any]) -> tuple[tuple[str, int], ...]:

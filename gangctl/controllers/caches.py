@@ -69,7 +69,8 @@ def project_job(raw: dict[str, Any]) -> JobProgress | None:
         index=_number(labels.get(JOB_INDEX)),
         attempt=_number(labels.get(RESTART_ATTEMPT)),
         succeeded=succeeded,
-        complete="Complete" in (true := _true_conditions(status)),
+        complete="Complete"
+        in (true := [each.get("type") for each in objects(status.get("conditions")) if each.get("status") == "True"]),
         deleting=bool(meta.get("deletionTimestamp")),
         failed=failed,
         active=bool(status.get("active") or status.get("terminating")),
@@ -79,10 +80,6 @@ def project_job(raw: dict[str, Any]) -> JobProgress | None:
         job_attempt=_number(labels.get(JOB_RESTART_ATTEMPT)),
         decided="SuccessCriteriaMet" in true,
     )
-
-
-def _true_conditions(status: dict[str, Any]) -> list[object]:
-    return [each.get("type") for each in objects(status.get("conditions")) if each.get("status") == "True"]
 
 
 def count_indexes(text: object) -> int:

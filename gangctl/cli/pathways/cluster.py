@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from gangctl.api.meta import JOBSET_NAME, REPLICATED_JOB_NAME
-from gangctl.api.objects import Object
+from gangctl.api.objects import Object, text_at
 from gangctl.cli.cluster import ask_cluster, discover_rules, names_in
 from gangctl.cli.kueuecluster import has_kueue, read_kueue
 from gangctl.cli.kueuesnapshot import Stock
@@ -36,7 +36,7 @@ def look_up(name: str, namespace: str | None, cluster: ClusterFlags) -> Seen:
         home = namespace or own_namespace
         job = await _get(client, PATHWAYS_JOBS, name, home)
         jobset = await _get(client, JOBSETS, name, home)
-        foreign = job is not None and jobset is not None and pathways_owner(jobset) != _text(job, "uid")
+        foreign = job is not None and jobset is not None and pathways_owner(jobset) != text_at(job["metadata"], "uid")
         if (
             job is None
             and jobset is not None
@@ -76,17 +76,15 @@ async def _head(client: Client, name: str, namespace: str) -> HeadReport | None:
     except ForbiddenError as refused:
         note(f"the head's pod is not known: {refused}")
         return None
-    pods = sorted(page.items, key=lambda pod: (_phase(pod) not in FINISHED, _text(pod, "creationTimestamp")))
+    pods = sorted(
+        page.items, key=lambda pod: (_phase(pod) not in FINISHED, text_at(pod["metadata"], "creationTimestamp"))
+    )
     if not pods:
         return None
     newest = pods[-1]
     node = newest.get("spec", {}).get("nodeName")
     name = str(newest["metadata"].get("name"))
     return {"pod": name, "phase": _phase(newest), "node": node if isinstance(node, str) else ""}
-
-
-def _text(raw: Object, key: str) -> str:
-    return str(raw["metadata"].get(key) or "")
 
 
 def _phase(pod: Object) -> str:

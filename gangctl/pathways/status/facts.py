@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final
 
-from gangctl.api.objects import Object, controller_owner, object_at, objects_at, within
+from gangctl.api.objects import Object, controller_owner, object_at, objects_at, text_at, within
 from gangctl.pathways.words import DIGEST, GROUP, HEAD, KIND, WORKER
 
 
@@ -180,14 +180,14 @@ def read_pathways_facts(raw: Object) -> PathwaysFacts:
     metadata, status = object_at(raw, "metadata"), object_at(raw, "status")
     restarts = status.get("restarts")
     return PathwaysFacts(
-        namespace=_text(metadata, "namespace"),
-        name=_text(metadata, "name"),
-        uid=_text(metadata, "uid"),
+        namespace=text_at(metadata, "namespace"),
+        name=text_at(metadata, "name"),
+        uid=text_at(metadata, "uid"),
         generation=_number(metadata.get("generation")),
         status=Status(
             conditions=tuple(_conditions(status)),
             restarts=None if restarts is None else _number(restarts),
-            terminal_state=_text(status, "terminalState"),
+            terminal_state=text_at(status, "terminalState"),
         ),
         deleting="deletionTimestamp" in metadata,
     )
@@ -196,19 +196,19 @@ def read_pathways_facts(raw: Object) -> PathwaysFacts:
 def pathways_owner(raw: Object) -> str:
     """UID of the PathwaysJob that controls an object, empty without one."""
     owner = controller_owner(dict(object_at(raw, "metadata")))
-    group = _text(owner or {}, "apiVersion").partition("/")[0]
-    return _text(owner or {}, "uid") if owner and (group, owner.get("kind")) == (GROUP, KIND) else ""
+    group = text_at(owner or {}, "apiVersion").partition("/")[0]
+    return text_at(owner or {}, "uid") if owner and (group, owner.get("kind")) == (GROUP, KIND) else ""
 
 
 def read_jobset_facts(raw: Object) -> JobSetFacts:
     """Project a stored JobSet; total."""
     metadata, spec, status = (object_at(raw, key) for key in ("metadata", "spec", "status"))
-    jobs = {_text(each, "name"): each for each in objects_at(spec, "replicatedJobs")}
-    stand = {_text(each, "name"): each for each in objects_at(status, "replicatedJobsStatus")}
+    jobs = {text_at(each, "name"): each for each in objects_at(spec, "replicatedJobs")}
+    stand = {text_at(each, "name"): each for each in objects_at(status, "replicatedJobsStatus")}
     return JobSetFacts(
-        namespace=_text(metadata, "namespace"),
-        name=_text(metadata, "name"),
-        uid=_text(metadata, "uid"),
+        namespace=text_at(metadata, "namespace"),
+        name=text_at(metadata, "name"),
+        uid=text_at(metadata, "uid"),
         owner=pathways_owner(raw),
         conditions=tuple(_conditions(status)),
         head=_replicas(jobs.get(HEAD, {}), stand.get(HEAD, {})),
@@ -216,8 +216,8 @@ def read_jobset_facts(raw: Object) -> JobSetFacts:
         elastic=_elastic(jobs.get(HEAD, {})),
         restarts=_number(status.get("restarts")),
         max_restarts=_number(object_at(spec, "failurePolicy").get("maxRestarts")),
-        terminal_state=_text(status, "terminalState"),
-        digest=_text(object_at(metadata, "annotations"), DIGEST),
+        terminal_state=text_at(status, "terminalState"),
+        digest=text_at(object_at(metadata, "annotations"), DIGEST),
         deleting="deletionTimestamp" in metadata,
     )
 
@@ -242,18 +242,13 @@ def _elastic(head: Object) -> int:
 def _conditions(status: Object) -> Iterator[Condition]:
     for each in objects_at(status, "conditions"):
         yield Condition(
-            type=_text(each, "type"),
-            status=_text(each, "status"),
-            reason=_text(each, "reason"),
-            message=_text(each, "message"),
-            since=_text(each, "lastTransitionTime"),
+            type=text_at(each, "type"),
+            status=text_at(each, "status"),
+            reason=text_at(each, "reason"),
+            message=text_at(each, "message"),
+            since=text_at(each, "lastTransitionTime"),
             generation=_number(each.get("observedGeneration")),
         )
-
-
-def _text(raw: Object, key: str) -> str:
-    value = raw.get(key)
-    return value if isinstance(value, str) else ""
 
 
 def _number(value: object) -> int:

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Final
 
 from gangctl.api.meta import JOBSET_NAME
-from gangctl.api.objects import Object, controller_owner, within
+from gangctl.api.objects import Object, controller_owner, text_at, within
 from gangctl.api.quantity import parse_quantity
 from gangctl.api.scheduling import Generation
 from gangctl.cli.doctor.facts import Gangs, Leaving, Quota, Unseen, UnseenError, right
@@ -95,7 +95,7 @@ async def job_workloads(gatherer: Gatherer) -> tuple[str, ...]:
     if not owned:
         return ()
     jobs = await gatherer.list_widely(JOBS, Selection(JOBSET_NAME))
-    children = {(_text(item, "namespace"), _text(item, "name")) for item in jobs}
+    children = {(text_at(item["metadata"], "namespace"), text_at(item["metadata"], "name")) for item in jobs}
     return tuple(f"{key[0]}/{name} of Job {key[1]}" for key, name in sorted(owned.items()) if key in children)
 
 
@@ -106,7 +106,7 @@ async def leaving(gatherer: Gatherer) -> tuple[Leaving, ...]:
         return ()
     return tuple(
         Leaving(
-            f"{_text(item, 'namespace')}/{_text(item, 'name')}",
+            f"{text_at(item['metadata'], 'namespace')}/{text_at(item['metadata'], 'name')}",
             unix(item["metadata"]["deletionTimestamp"]),
             tuple(map(str, item["metadata"].get("finalizers") or ())),
         )
@@ -133,12 +133,14 @@ async def quotas(gatherer: Gatherer) -> tuple[Quota, ...]:
 
 
 async def _quota(client: Client, item: Object, kind: Kind, resource: Resource, wanted: Iterable[_Wanted]) -> Quota:
-    namespace, limit = _text(item, "namespace"), f"{_COUNT}{resource.qualified_name}"
-    exist = {_text(stored, "name") for stored in (await client.list(resource, namespace)).items}
+    namespace, limit = text_at(item["metadata"], "namespace"), f"{_COUNT}{resource.qualified_name}"
+    exist = {text_at(stored["metadata"], "name") for stored in (await client.list(resource, namespace)).items}
     lacking = [spare for place, of, name, spare in wanted if (place, of) == (namespace, kind) and name not in exist]
     hard, used = (int(parse_quantity(str(within(item, "status", part).get(limit, 0)))) for part in ("hard", "used"))
     spares = sum(lacking)
-    return Quota(namespace, _text(item, "name"), resource.qualified_name, hard, used, len(lacking) - spares, spares)
+    return Quota(
+        namespace, text_at(item["metadata"], "name"), resource.qualified_name, hard, used, len(lacking) - spares, spares
+    )
 
 
 def _wanted(state: GangState, served: Generation) -> Iterator[_Wanted]:
@@ -154,7 +156,3 @@ def _wanted(state: GangState, served: Generation) -> Iterator[_Wanted]:
         for composite, spare in ((plan.composite, False), (desired.spare_composite, True)):
             if composite is not None:
                 yield jobset.namespace, "CompositePodGroup", composite.name, spare
-
-
-def _text(item: Object, key: str) -> str:
-    return str(item["metadata"].get(key) or "")
