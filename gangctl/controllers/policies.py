@@ -203,18 +203,6 @@ _TEXT: Final = 1024
 _REQUESTS: Final = "requests that it is about"
 
 
-def place(problem: Problem) -> str:
-    """A problem as a sentence: which field, and where in its expression."""
-    if problem.offset is None:
-        where = problem.path
-    else:
-        before = problem.expression[: problem.offset]
-        line, column = before.count("\n") + 1, problem.offset - (before.rfind("\n") + 1) + 1
-        where = f"{problem.path}, line {line}, column {column}"
-    hint = f" ({problem.hint})" if problem.hint else ""
-    return one_line(f"{where}: {problem.message}{hint}", _TEXT)
-
-
 def _condition(kind: str, status: bool, reason: str, message: str, generation: int) -> dict[str, Any]:
     return {
         "type": kind,
@@ -228,7 +216,7 @@ def _condition(kind: str, status: bool, reason: str, message: str, generation: i
 def policy_status(held: Held, generation: int, trouble: tuple[str, str] | None = None) -> dict[str, Any]:
     """The status of a policy, without times; ``trouble`` is reason and message of why it is not evaluated."""
     if isinstance(held, PolicyError):
-        shown = [place(each) for each in held.problems[:_MOST_PROBLEMS]]
+        shown = [one_line(problem.sentence, _TEXT) for problem in held.problems[:_MOST_PROBLEMS]]
         shown += [f"and {len(held.problems) - len(shown)} more"] if len(held.problems) > len(shown) else []
         message = f"{'; '.join(shown)}. {_consequence(closed=held.broken.fail_closed)}"
         return _status(_READY, _condition(_READY, False, _reason(held.problems[0]), message, generation), ())
@@ -254,7 +242,10 @@ def _consequence(requests: str = _REQUESTS, *, closed: bool) -> str:
 
 
 def _status(kind: str, condition: dict[str, Any], warnings: Iterable[Problem]) -> dict[str, Any]:
-    shown = [{"fieldRef": one_line(each.path, _TEXT), "warning": place(each)} for each in warnings][:_MOST_WARNINGS]
+    shown = [
+        {"fieldRef": one_line(problem.path, _TEXT), "warning": one_line(problem.sentence, _TEXT)}
+        for problem in [*warnings][:_MOST_WARNINGS]
+    ]
     status = {"observedGeneration": condition["observedGeneration"], "conditions": [condition]}
     return {**status, "typeChecking": {"expressionWarnings": shown} if shown else None} if kind == _READY else status
 

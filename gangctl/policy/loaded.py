@@ -43,6 +43,24 @@ class Problem:
         place = f"binding {self.binding}: " if self.binding else ""
         return f"{place}{self.path}: {self.message}"
 
+    @property
+    def position(self) -> str:
+        """Line and column in the expression, from 1; empty for other fields."""
+        if self.offset is None:
+            return ""
+        lines = self.expression[: self.offset].split("\n")
+        return f"line {len(lines)}, column {len(lines[-1]) + 1}"
+
+    @property
+    def advice(self) -> str:
+        """What is wrong, and what to write instead."""
+        return f"{self.message} ({self.hint})" if self.hint else self.message
+
+    @property
+    def sentence(self) -> str:
+        """Field, position and advice, for text on its own."""
+        return f"{', '.join(filter(None, (self.path, self.position)))}: {self.advice}"
+
 
 def problem_of_field(error: FieldError, binding: str = "") -> Problem:
     """A problem outside of expressions."""

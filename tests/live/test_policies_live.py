@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 import secrets
 from collections.abc import AsyncIterator, Iterator
 from datetime import UTC, datetime, timedelta
@@ -22,7 +23,7 @@ from tests.live.definitions import serve, withdraw
 from tests.live.gangctl import USER, Gangctl, create_namespaces, prepare
 from tests.live.policed import GROUP, PLAIN, REPORTS, Policed, policing
 from tests.manifests.definitions.policies import definitions
-from tests.manifests.kubectl import Kubectl
+from tests.manifests.kubectl import Kubectl, KubectlFailed
 from tests.policy.reportcrd import policy_report_definition
 
 pytestmark = pytest.mark.controlplane
@@ -208,15 +209,41 @@ async def test_parameters_exceptions_and_namespace_selectors_apply(policed: Poli
     await policed.until(422, words="no params found")
 
 
+async def test_a_policy_that_cannot_be_loaded_is_refused_at_apply(policed: Policed, tmp_path: Path) -> None:
+    """What the user of kubectl reads, also in a dry run; without gangctl a policy can still be written."""
+    kubectl = Kubectl(tmp_path, policed.cluster.plane.kubeconfig)
+    name = f"misspelt-{policed.cluster.namespace[-6:]}"
+    metadata = {"name": name}
+    mistyped = {"validations": [{"expression": "gang.groups.all(group, group.minCuont < 5)", "message": "small gangs"}]}
+    policy = {"apiVersion": GROUP, "kind": "GangPolicy", "metadata": metadata, "spec": mistyped}
+    refusal = (
+        f'The GangPolicy "{name}" is invalid: spec.validations[0].expression: line 1, column 30: '
+        "gangctl.Group has no field 'minCuont' (did you mean minCount?)"
+    )
+    for options in ((), ("--dry-run=server",), ("--server-side",)):
+        with pytest.raises(KubectlFailed, match=re.escape(refusal)):
+            await kubectl.run("apply", *options, "-f", "-", given=json.dumps(policy))
+    spec = {"policies": [{"name": "a"}], "match": {"names": ["a*b"]}, "owner": "o", "reason": "r"}
+    spec["expiresAt"] = "2999-01-01T00:00:00Z"
+    exception = {"apiVersion": GROUP, "kind": "GangPolicyException", "metadata": metadata, "spec": spec}
+    with pytest.raises(KubectlFailed, match=re.escape("spec.match.names[0]: a * stands at the end only")):
+        await kubectl.run("apply", "-f", "-", given=json.dumps(exception))
+    assert name not in {each["metadata"]["name"] for each in await policed.cluster.api.list(POLICIES)}
+
+
 async def test_a_broken_policy_is_reported_and_follows_its_failure_policy(policed: Policed) -> None:
     broken = [{"expression": "objet.spec.replicatedJobs.size() > 0"}]
+    await policed.gangctl.process.stop()
     path = await policed.policy("broken", validations=broken)
+    await policed.gangctl.process.start()
     condition = await policed.in_force(path, reason="InvalidExpression")
     assert condition["status"] == "False"
     assert "spec.validations[0].expression, line 1, column 1" in condition["message"]
     name = path.rpartition("/")[2]
     await policed.until(422, words=f"GangPolicy '{name}' denied request: the policy cannot be used")
+    await policed.gangctl.process.stop()
     await policed.policy("broken", validations=broken, failurePolicy="Ignore")
+    await policed.gangctl.process.start()
     answer = await policed.until(201, words="was left out")
     assert name in answer.headers["Warning"]
     assert await policed.gangctl.metric("gangctl_policies", {"state": "broken"}) == 1
