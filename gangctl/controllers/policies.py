@@ -28,9 +28,9 @@ from gangctl.controllers.policy_sources import (
 from gangctl.controllers.status import difference, write_status
 from gangctl.errors import ConfigError, ValidationError, one_line
 from gangctl.policy.exemptions import LoadedException, load_exception
-from gangctl.policy.loaded import BrokenPolicy, LoadedPolicy, PolicyError, PolicySet, Problem
+from gangctl.policy.load import fails_closed, refusal
+from gangctl.policy.loaded import LoadedPolicy, PolicyError, PolicySet, Problem
 from gangctl.policy.model import EXCEPTION_KIND, POLICY_KIND, GangPolicySpec
-from gangctl.policy.verdict import Action as PolicyAction
 from gangctl.runtime.controller import Action, await_change, requeue
 
 _log = structlog.get_logger(__name__)
@@ -185,12 +185,9 @@ class PolicyKeeper:
 
 
 def _unreadable(name: str, document: Object, error: Exception) -> PolicyError:
-    """The placeholder for a policy that gangctl fails to load: its failurePolicy, for every JobSet."""
+    """The placeholder for a policy that gangctl fails to load: for every JobSet that is created."""
     problem = Problem("spec", f"gangctl failed to load it ({type(error).__name__}), its log says where", UNREADABLE)
-    spec = document.get("spec")
-    closed = not isinstance(spec, dict) or spec.get("failurePolicy") != "Ignore"
-    reason, actions = f"the policy cannot be used: {problem}", frozenset({PolicyAction.DENY})
-    return PolicyError(name, (problem,), BrokenPolicy(name, document, reason, GangPolicySpec(), closed, actions))
+    return refusal(name, document, GangPolicySpec(), [problem], fails_closed=fails_closed(document))
 
 
 EVALUATION_UNAVAILABLE: Final = "EvaluationUnavailable"
@@ -238,7 +235,7 @@ def _reason(problem: Problem) -> str:
 def _consequence(requests: str = _REQUESTS, *, closed: bool) -> str:
     if closed:
         return f"Meanwhile {requests} are refused, because its failurePolicy is Fail."
-    return f"Meanwhile {requests} pass without it, because its failurePolicy is Ignore."
+    return f"Meanwhile {requests} pass without it, because its failurePolicy is not Fail."
 
 
 def _status(kind: str, condition: dict[str, Any], warnings: Iterable[Problem]) -> dict[str, Any]:

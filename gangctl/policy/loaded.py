@@ -95,7 +95,7 @@ class BrokenPolicy:
     """A policy that could not be loaded.
 
     It applies where its constraints match; without any, which includes a policy of a wrong shape, to every JobSet that
-    is created or updated.
+    is created. It refuses those only if its failurePolicy is written and is Fail.
     """
 
     name: str
@@ -108,6 +108,11 @@ class BrokenPolicy:
     actions: frozenset[Action]
     narrowing: MatchResources | None = None
     """``matchResources`` of a native binding, which have to match as well."""
+
+    @property
+    def native(self) -> bool:
+        """Whether it is a ValidatingAdmissionPolicy: no GangPolicy's name has a slash."""
+        return "/" in self.name
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,7 +209,7 @@ class LoadedPolicy:
 class PolicySet:
     """Each review is evaluated by exactly one set. ``generation`` counts the sets of one source.
 
-    ``broken`` are policies that could not be loaded: their failurePolicy decides.
+    ``broken`` are policies that could not be loaded: those refuse that say failurePolicy Fail.
     """
 
     generation: int = 0

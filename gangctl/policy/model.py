@@ -192,7 +192,7 @@ class GangPolicySpec(Part):
     """Fields of ValidatingAdmissionPolicySpec and ValidatingAdmissionPolicyBindingSpec, and ``defaults``."""
 
     match_constraints: MatchResources = Field(
-        default=MatchResources(), description="Which JobSets; absent for every one that is created or updated."
+        default=MatchResources(), description="Which JobSets; absent for every one that is created."
     )
     match_conditions: tuple[MatchCondition, ...] = Field(
         default=(), max_length=MATCH_CONDITIONS, description="Further conditions; the first one that is false decides."
@@ -210,7 +210,10 @@ class GangPolicySpec(Part):
         default=("Deny",), min_length=1, max_length=3, description="What follows when a rule is broken."
     )
     failure_policy: Literal["Fail", "Ignore"] = Field(
-        default="Fail", description="Whether what cannot be evaluated counts as broken, or is left out."
+        default="Fail",
+        description="Whether what cannot be evaluated counts as broken (the default), or is left out. What exceeds its "
+        "limits of steps, time or memory counts as broken in any case. A policy that cannot be loaded refuses JobSets "
+        "only if Fail is written here.",
     )
     defaults: Defaults | None = Field(default=None, description="What JobSets get where they say nothing.")
     background: StrictBool = Field(default=True, description="Whether JobSets that exist already are evaluated too.")

@@ -110,10 +110,11 @@ class PolicyAdmission:
         review = review_of(request, self._view, namespace, conditional)
         asked = {each.name for each in conditional if not matches(each, review)}
         outcomes = await self._view.evaluate(review, asked) if asked else ()
-        unanswered = {outcome.policy: finding for outcome in outcomes for finding in without_answer(outcome)}
-        for policy in conditional:
-            if policy.fail_closed and policy.name in unanswered:
-                return _refuse(unanswered[policy.name])
+        closed = {each.name for each in conditional if each.fail_closed}
+        for outcome in outcomes:
+            for finding in without_answer(outcome):
+                if outcome.policy in closed or finding in merge([outcome]).denials:
+                    return _refuse(finding)
         applied = defaults_of(policies, review, outcomes)
         if applied.conflicts:
             message = one_line("; ".join(str(each) for each in applied.conflicts), _MESSAGE_CHARACTERS)
