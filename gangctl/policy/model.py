@@ -32,7 +32,7 @@ POLICY_KIND: Final = "GangPolicy"
 EXCEPTION_KIND: Final = "GangPolicyException"
 
 MESSAGE_BYTES: Final = 5 * 1024
-"""Limit of a message, literal or computed: ``MaxEvaluatedMessageExpressionSizeBytes`` of the API server."""
+"""Limit of a computed message: ``MaxEvaluatedMessageExpressionSizeBytes`` of the API server. Others have none."""
 EXPRESSION_CHARACTERS: Final = 4 * 1024
 POLICY_CHARACTERS: Final = 64 * 1024
 """Limit of all expressions of a policy together."""
@@ -90,10 +90,8 @@ class Validation(Part):
         description="Name of the rule in results, reports and exceptions; without one it goes by its index.",
     )
     expression: Expression = Field(description="CEL, true where the object keeps the rule.")
-    message: Annotated[str, StringConstraints(max_length=MESSAGE_BYTES)] = Field(
-        default="", description="What is said when the rule is broken, on one line."
-    )
-    message_expression: Annotated[str, StringConstraints(max_length=EXPRESSION_CHARACTERS)] = Field(
+    message: str = Field(default="", description="What is said when the rule is broken, on one line.")
+    message_expression: Annotated[str, StringConstraints(max_length=POLICY_CHARACTERS)] = Field(
         default="", description="CEL of a string that takes the place of message, unless it fails or is empty."
     )
     reason: StatusReason = Field(default="Invalid", description="Decides the HTTP status of a denial.")
