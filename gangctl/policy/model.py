@@ -31,8 +31,10 @@ API_VERSION: Final = "gangctl.dev/v1alpha1"
 POLICY_KIND: Final = "GangPolicy"
 EXCEPTION_KIND: Final = "GangPolicyException"
 
+STORED_BYTES: Final = 1536 * 1024
+"""Limit of a literal message, for the sake of a limit: etcd stores no larger object."""
 MESSAGE_BYTES: Final = 5 * 1024
-"""Limit of a computed message: ``MaxEvaluatedMessageExpressionSizeBytes`` of the API server. Others have none."""
+"""Limit of a computed message: ``MaxEvaluatedMessageExpressionSizeBytes`` of the API server."""
 EXPRESSION_CHARACTERS: Final = 4 * 1024
 POLICY_CHARACTERS: Final = 64 * 1024
 """Limit of all expressions of a policy together."""
@@ -90,7 +92,9 @@ class Validation(Part):
         description="Name of the rule in results, reports and exceptions; without one it goes by its index.",
     )
     expression: Expression = Field(description="CEL, true where the object keeps the rule.")
-    message: str = Field(default="", description="What is said when the rule is broken, on one line.")
+    message: Annotated[str, StringConstraints(max_length=STORED_BYTES)] = Field(
+        default="", description="What is said when the rule is broken, on one line."
+    )
     message_expression: Annotated[str, StringConstraints(max_length=POLICY_CHARACTERS)] = Field(
         default="", description="CEL of a string that takes the place of message, unless it fails or is empty."
     )
