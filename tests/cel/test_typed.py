@@ -31,8 +31,8 @@ def test_fields_of_jobsets_have_types(expression: str) -> None:
 
 FIELDS_OF_A_JOB = (
     "activeDeadlineSeconds, backoffLimit, backoffLimitPerIndex, completionMode, completions, managedBy, "
-    "manualSelector, maxFailedIndexes, parallelism, podFailurePolicy, podReplacementPolicy, selector, successPolicy, suspend, "
-    "template, ttlSecondsAfterFinished"
+    "manualSelector, maxFailedIndexes, parallelism, podFailurePolicy, podReplacementPolicy, selector, "
+    "successPolicy, suspend, template, ttlSecondsAfterFinished"
 )
 
 
