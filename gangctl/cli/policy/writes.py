@@ -38,7 +38,7 @@ def _stored(replicas: int, annotations: Object, labels: Object, **container: Any
     """A suspended JobSet, as the API server stores it."""
     pods = {"restartPolicy": "Never", "containers": [{"name": "main", "image": "trainer", **container}]}
     job = {"parallelism": replicas, "completions": replicas, "template": {"metadata": {}, "spec": pods}}
-    metadata = {"name": "js", "labels": labels, "annotations": annotations, "finalizers": ["example.com/hold"]}
+    metadata = {"name": "js", "labels": labels, "annotations": annotations, "finalizers": ["foregroundDeletion"]}
     raw = {
         "apiVersion": f"{JOBSET_GROUP}/v1alpha2",
         "kind": "JobSet",
