@@ -23,6 +23,7 @@ from tests.live.gangctl import USER, Gangctl, create_namespaces, prepare
 from tests.live.policed import GROUP, PLAIN, REPORTS, Policed, policing
 from tests.manifests.definitions.policies import definitions
 from tests.manifests.kubectl import Kubectl
+from tests.policy.documents import rule as about
 from tests.policy.reportcrd import policy_report_definition
 
 pytestmark = pytest.mark.controlplane
@@ -48,7 +49,6 @@ LIMITS: Final[Object] = {
         ],
     },
 }
-ABOUT_JOBSETS: Final = {"apiGroups": ["jobset.x-k8s.io"], "apiVersions": ["*"], "resources": ["jobsets"]}
 TEAM_NEEDED: Final = {"name": "team", "expression": "'team' in object.metadata.?labels.orValue({})"}
 
 
@@ -130,19 +130,15 @@ async def test_policies_deny_warn_audit_and_change_without_a_restart(policed: Po
     assert annotations[f"fail.policies.gangctl.dev/c-{suffix}_pods"] == "2"
     assert annotations[f"fail.policies.gangctl.dev/c-{suffix}_validation_failure"] == "audited"
     await cluster.create_jobset(PLAIN)
-    # Updates are evaluated where a policy says so; the JobSet controller's writes to the status are not.
-    await policed.policy(
-        "a",
-        matchConstraints={"resourceRules": [{**ABOUT_JOBSETS, "operations": ["UPDATE"]}]},
-        validations=[{"expression": "request.operation != 'UPDATE'", "message": "stays so"}],
-    )
+    stays = {"expression": "request.operation != 'UPDATE'", "message": "stays so"}
+    await policed.policy("a", matchConstraints={"resourceRules": [about("UPDATE")]}, validations=[stays])
 
-    async def stays() -> ApiFailure:
+    async def refused_update() -> ApiFailure:
         patch = {"metadata": {"labels": {"x": "y"}}}
         path = cluster.path(JOBSETS, "jobsets", "js")
         return await refused(cluster.api.patch(path, patch, dryRun="All"))
 
-    failure = await wait_for(stays, what="the update to be refused", tolerate=(AssertionError,))
+    failure = await wait_for(refused_update, what="the update to be refused", tolerate=(AssertionError,))
     assert "stays so" in failure.message
     status_path = f"{cluster.path(JOBSETS, 'jobsets', 'js')}/status"
     await cluster.api.patch(status_path, {"status": {"restarts": 0}})
