@@ -321,4 +321,4 @@ def without_nulls(value: Any) -> Any:
 def stored(raw: Object) -> Object | None:
     """The object as policies see it in a cluster; None if the API server or JobSet refuses it anyway."""
     found, wrong = as_admitted(without_nulls(raw))
-    return None if wrong else found
+    return None if wrong else dict(found)
