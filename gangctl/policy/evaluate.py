@@ -63,13 +63,14 @@ class Evaluation:
         """Every variable but ``params``, which is null."""
         if self._bound is None:
             review = self.review
+            unplanned = EvalError(EvalKind.OTHER, review.gang) if isinstance(review.gang, str) else None
             self._bound = {
                 "object": review.object,
                 "oldObject": review.old_object,
                 "request": {key: value for key, value in review.request.items() if key not in _NOT_IN_REQUEST},
                 "namespaceObject": namespace_object(review),
-                "gang": EvalError(EvalKind.OTHER, review.gang) if isinstance(review.gang, str) else review.gang,
-                "fit": review.fit,
+                "gang": unplanned or review.gang,
+                "fit": unplanned or review.fit,
                 "params": None,
             }
         return self._bound

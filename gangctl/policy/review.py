@@ -18,9 +18,8 @@ class Review:
 
     ``request`` is the CEL variable of that name: the AdmissionRequest without its objects. ``namespace`` is the
     Namespace object of a namespaced request, None where it is unknown. ``gang`` is the plan of the JobSet as ``gangctl
-    plan -o json`` prints it, the reason (a text) where the JobSet cannot be planned, None at DELETE and where no policy
-    reads it; ``fit`` what ``gangctl fit -o json`` prints, None at DELETE and where no policy reads it. ``now`` decides
-    whether exceptions have expired.
+    plan -o json`` prints it, or the reason (a text) why it cannot be planned; ``fit`` what ``gangctl fit -o json``
+    prints. Both are None at DELETE and where no policy reads them. ``now`` decides whether exceptions have expired.
     """
 
     operation: Operation

@@ -84,7 +84,7 @@ FIT_TYPE: Final = type_of(FitReport)
 """Type of ``fit``, an object with declared fields, from the published types of the report."""
 
 COMPUTED: Final = {"gang": GANG_TYPE, "fit": FIT_TYPE}
-"""Variables that only GangPolicies have, by name."""
+"""Variables that only GangPolicies have, by name. A JobSet has a value of both or, without a plan, of neither."""
 
 
 class Fit(Protocol):
