@@ -10,7 +10,7 @@ import orjson
 import yaml
 
 from gangctl.api.fieldpath import FieldPath
-from gangctl.api.valuetree import MERGE, json_number, resolve_plain
+from gangctl.api.scalars import MERGE, json_number, resolve_plain
 
 _FIRST: Final = ("apiVersion", "kind", "metadata", "spec")
 _TAG: Final = "tag:yaml.org,2002:"

@@ -15,7 +15,7 @@ from typing import Any, Final
 from urllib.parse import urlsplit
 
 from gangctl.api.documents import parse_documents
-from gangctl.api.valuetree import SourceError
+from gangctl.api.documents_reader import SourceError
 from gangctl.errors import ConfigError, one_line
 
 _SECTIONS = {"clusters": "cluster", "users": "user", "contexts": "context"}

@@ -22,11 +22,11 @@ from pydantic.alias_generators import to_camel
 from pydantic_core import PydanticCustomError
 
 from gangctl.api.documents import Limits, parse_value
+from gangctl.api.documents_reader import SourceError
 from gangctl.api.jobset import JobSet, ReplicatedJob
 from gangctl.api.meta import GANG_MODE, GANG_OPTIONS, GANGS
 from gangctl.api.modelerrors import field_errors, message_of
 from gangctl.api.scheduling import Claim
-from gangctl.api.valuetree import SourceError
 from gangctl.errors import ErrorKind, FieldError, one_line
 from gangctl.gang.naming import MAX_LENGTH
 

@@ -242,10 +242,11 @@ def counted(plan: GangPlan, jobs: Iterable[JobProgress], unlinked: Sequence[JobP
         # The scheduler does not count a group whose pods have finished.
         composite = composite._replace(min_group_count=max(1, sum(map(bool, left.values()))))
     counts = {group.name: max(1, min(group.template.min_count, left[group.name])) for group in plan.groups}
-    if all(group.min_count == counts[group.name] for group in plan.groups) and composite == plan.composite:
+    finished = frozenset(name for name, pods in left.items() if not pods)
+    if not finished and composite == plan.composite and all(g.min_count == counts[g.name] for g in plan.groups):
         return plan
     groups = tuple(group._replace(min_count=counts[group.name]) for group in plan.groups)
-    return replace(plan, groups=groups, composite=composite)
+    return replace(plan, groups=groups, composite=composite, finished=finished)
 
 
 def counted_in_workload(plan: GangPlan) -> GangPlan:

@@ -76,7 +76,7 @@ def is_routine(plan: GangPlan, change: Change) -> bool:
         return False
     planned = {group.name: group for group in plan.groups}
     if (group := planned.get(change.name)) is not None:
-        return group.min_count < group.template.min_count
+        return group.min_count < group.template.min_count or group.name in plan.finished
     composite = plan.composite
     if composite is not None and composite.name == change.name:
         # It is deleted only for its minGroupCount, which follows the groups that have finished.
@@ -127,9 +127,18 @@ def _count(observed: Observed) -> int | None:
     return dict(observed.min_counts).get("")
 
 
+def _missing(plan: GangPlan, existing: Existing) -> list[PodGroup]:
+    return [group for group in plan.groups if group.name not in existing.groups and group.name not in plan.finished]
+
+
 def _surplus(desired: Desired, plan: GangPlan, existing: Existing) -> Iterator[Delete]:
-    """Objects that no pod of this attempt or the next one names."""
+    """Objects that no pod of this attempt or the next one names.
+
+    A group whose pods have all finished stays for whoever looks at the gang, until another one needs its quota.
+    """
     names = {group.name for group in (*plan.groups, *desired.spares)}
+    if _missing(plan, existing):
+        names -= plan.finished
     names |= {group.name for group in (plan.composite, desired.spare_composite) if group is not None}
     owned: dict[Kind, Mapping[str, Observed]] = {"PodGroup": existing.groups, "CompositePodGroup": existing.composites}
     for kind, observed in existing.orphans:
@@ -246,7 +255,7 @@ def diff(desired: Desired, existing: Existing, capabilities: Capabilities) -> Di
     if any(change.kind == "Workload" for change in deletes):
         # The rest follows when it exists again: 1.36 refuses groups without their Workload.
         return Difference(tuple(deletes), frozen=frozen)
-    missing = [group for group in plan.groups if capabilities.pod_groups and group.name not in existing.groups]
+    missing = _missing(plan, existing) if capabilities.pod_groups else []
     conflicts = tuple(_conflicts(plan, existing, pod_groups=capabilities.pod_groups))
     changes: list[Change] = [
         *deletes,

@@ -151,6 +151,8 @@ class GangPlan:
     """Parent of all groups."""
     unlinked: frozenset[tuple[str, int]] = frozenset()
     """ReplicatedJob and index of Jobs whose pods name no group, although one was planned."""
+    finished: frozenset[str] = frozenset()
+    """Names of groups that get no more pods: they may stay, but are not created."""
 
     def jobs(self) -> Iterator[PlannedJob]:
         """Every child Job in JobSet's order."""

@@ -71,42 +71,25 @@ class HeadResources(BaseModel):
 
 
 class PathwaysOptions(BaseModel):
-    """Entries that are left out leave the choice to gangctl; unknown ones are refused."""
+    """Entries that are left out leave the choice to gangctl; unknown ones are refused.
+
+    :data:`~gangctl.pathways.flags.table.CHOICES` says what each is.
+    """
 
     model_config = ConfigDict(extra="forbid", frozen=True, alias_generator=to_camel, populate_by_name=True)
 
-    image_registry: Annotated[str, Field(min_length=1)] | None = Field(
-        default=None, description="Where the images of Pathways are pulled from instead of Google's registry."
-    )
-    image_pull_policy: Literal["Always", "IfNotPresent", "Never"] | None = Field(
-        default=None, description="imagePullPolicy of the containers that gangctl adds; the API's default if left out."
-    )
-    startup: Startup | None = Field(default=None, description="Order in which head and workers are created.")
-    slicing: Slicing | None = Field(default=None, description="How the cluster gets its slices.")
-    subdomain: str | None = Field(
-        default=None,
-        description='Subdomain of the pods\' addresses, which allows longer names; "auto" makes a short one where the '
-        "name needs it.",
-    )
-    head_node_selector: Mapping[str, str] | None = Field(
-        default=None, description="Node labels for the head where its template does not choose nodes itself."
-    )
-    head_resources: HeadResources | None = Field(
-        default=None, description="Requests and limits of the resource manager and the proxy."
-    )
-    unreachable_timeout_seconds: Annotated[int, Field(ge=1)] | None = Field(
-        default=None, description="After how long Pathways gives up a peer that does not answer (ABSL_FLAGS)."
-    )
-    ttl_seconds_after_finished: Annotated[int, Field(ge=0)] | None = Field(
-        default=None, description="After how long a finished JobSet is deleted; never if left out."
-    )
-    shared_tmp: bool | None = Field(
-        default=None, description="Whether workers share /tmp with their node (default: true)."
-    )
-    drop_metadata: tuple[str, ...] | None = Field(
-        default=None,
-        description="Prefixes of labels and annotations that stay on the PathwaysJob, beside the known ones.",
-    )
+    image_registry: Annotated[str, Field(min_length=1)] | None = None
+    image_pull_policy: Literal["Always", "IfNotPresent", "Never"] | None = None
+    startup: Startup | None = None
+    slicing: Slicing | None = None
+    subdomain: str | None = None
+    """``auto`` makes a short one where the name needs it."""
+    head_node_selector: Mapping[str, str] | None = None
+    head_resources: HeadResources | None = None
+    unreachable_timeout_seconds: Annotated[int, Field(ge=1)] | None = None
+    ttl_seconds_after_finished: Annotated[int, Field(ge=0)] | None = None
+    shared_tmp: bool | None = None
+    drop_metadata: tuple[str, ...] | None = None
 
     def over(self, other: PathwaysOptions) -> Self:
         """These options where they say something, the ``other`` ones where they do not."""

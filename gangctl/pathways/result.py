@@ -9,12 +9,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
+from typing import Any, Final
 
 from gangctl.api.fieldpath import FieldPath
 from gangctl.api.scheduling import Feature
 from gangctl.gang.reasons import Notice
 from gangctl.gang.resolve import ClusterRules
+
+_ROOT: Final = FieldPath()
 
 
 class OriginKind(StrEnum):
@@ -79,22 +81,28 @@ def plain(tree: Any) -> Any:
 
 def origins(tree: Any) -> dict[str, Origin]:
     """The origin of every leaf by its field path; ValueError for a leaf without one."""
-    return dict(_leaves(tree, FieldPath(), None))
+    found: dict[str, Origin] = {}
+    for path, _, origin in leaves(tree):
+        if origin is None:
+            raise ValueError(f"{path} comes from nowhere")
+        found[path] = origin
+    return found
 
 
-def _leaves(tree: Any, path: FieldPath, nearest: Origin | None) -> Iterator[tuple[str, Origin]]:
+def leaves(
+    tree: Any, path: FieldPath = _ROOT, nearest: Origin | None = None
+) -> Iterator[tuple[str, Any, Origin | None]]:
+    """Field path, value and origin of every leaf: a value, or an empty container."""
     if isinstance(tree, From):
-        yield from _leaves(tree.value, path, tree.origin)
+        yield from leaves(tree.value, path, tree.origin)
     elif isinstance(tree, Mapping) and tree:
         for key, value in tree.items():
-            yield from _leaves(value, path.child(key), nearest)
+            yield from leaves(value, path.child(key), nearest)
     elif isinstance(tree, list | tuple) and tree:
         for index, value in enumerate(tree):
-            yield from _leaves(value, path.index(index), nearest)
-    elif nearest is None:
-        raise ValueError(f"{path} comes from nowhere")
+            yield from leaves(value, path.index(index), nearest)
     else:
-        yield str(path), nearest
+        yield str(path), tree, nearest
 
 
 class Profile(StrEnum):

@@ -15,7 +15,7 @@ from typing import Any, Final
 import orjson
 
 from gangctl.api.jobset import MAX_REPLICATED_JOBS, JobSet, read_jobset
-from gangctl.api.jsonpatch import Operation, diff
+from gangctl.api.jsonpatch import Operation, additions
 from gangctl.api.meta import GANG_MODE, GANG_OPTIONS, GANGS, QUEUE_NAME
 from gangctl.api.objects import Object, Reader
 from gangctl.errors import ErrorKind, FieldError
@@ -222,7 +222,7 @@ class _Draft:
             return Applied(conflicts=tuple(self.conflicts))
         changed = _with_replicated_job_mode(self.raw, each_mode)
         changed = _with_metadata(_with_metadata(changed, "labels", labels), "annotations", annotations)
-        return Applied(tuple(diff(self.raw, changed)), sources=self.sources)
+        return Applied(tuple(additions(self.raw, changed)), sources=self.sources)
 
     def _queue_proposals(self, policies: Sequence[tuple[str, Defaults]], own: str | None) -> dict[str, list[_Proposal]]:
         """Values for the labels that Kueue reads, by key; ``own`` is the queue that the JobSet has.

@@ -1,8 +1,8 @@
 """A Kubernetes API server in memory, and simulated controllers beside it.
 
-For the demo without a cluster, for experiments (``gangctl sandbox``) and for tests that
-need a fault at a chosen request. It is a simulation: what it does is compared with real
-API servers by ``tests/conformance``.
+For the demo without a cluster, for experiments (``gangctl sandbox``) and for tests, which
+extend its front by faults at chosen requests. It is a simulation: what it does is compared
+with real API servers by ``tests/conformance``.
 
 It validates what gangctl writes: metadata, Workloads, PodGroups, Leases, Events, changes of
 JobSets, Jobs and pods, what gangctl's settings decide of webhook registrations, the expressions

@@ -26,7 +26,7 @@ from gangctl.sandbox.objects import Object, copy, now, uid
 from gangctl.sandbox.patches import PatchType
 from gangctl.sandbox.reads import ListQuery, ObjectList
 from gangctl.sandbox.registry import Backend, Registry
-from gangctl.sandbox.store import REMEMBERED, Store, Stored
+from gangctl.sandbox.store import Store, Stored
 from gangctl.sandbox.writes import Write
 
 __all__ = [
@@ -40,6 +40,9 @@ __all__ = [
 ]
 
 Warnings = list[str]
+_PATCH_OPTIONS = ResourceKind("meta.k8s.io", "v1", "patchoptions", "PatchOptions")
+_CUSTOM_PATCHES = ("application/json-patch+json", "application/merge-patch+json", "application/apply-patch+yaml")
+"""Types of a patch of a kind that a CustomResourceDefinition defines."""
 
 
 class Api:
@@ -52,11 +55,10 @@ class Api:
         gates: Mapping[str, bool] | None = None,
         runtime_config: Mapping[str, bool] | None = None,
         admission: WebhookAdmission | None = None,
-        remembered: int = REMEMBERED,
     ) -> None:
         """Start with the namespaces that every cluster has; ValueError for an unknown minor."""
         registry = Registry(minor, gates, runtime_config)
-        store = Store(remembered)
+        store = Store()
         self.backend = Backend(store, registry, admission or WebhookAdmission(store))
         self._make_namespaces()
         # Revisions before the first client are expired.
@@ -95,21 +97,11 @@ class Api:
         return copy(reads.get(self.store, kind, namespace, name).obj)
 
     async def list(
-        self,
-        kind: ResourceKind,
-        namespace: str | None = None,
-        *,
-        labels: str = "",
-        fields: str = "",
-        limit: int = 0,
-        token: str = "",
-        resource_version: str = "",
+        self, kind: ResourceKind, namespace: str | None = None, *, labels: str = "", fields: str = ""
     ) -> ObjectList:
         """Objects of one namespace, or of all (None)."""
-        query = ListQuery(labels, fields, limit, token, resource_version)
-        page = reads.page(self.store, kind, namespace, query)
-        items = [copy(stored.obj) for stored in page.items]
-        return ObjectList(items, str(page.revision), page.token, page.remaining)
+        page = reads.page(self.store, kind, namespace, ListQuery(labels, fields))
+        return ObjectList([copy(stored.obj) for stored in page.items], str(page.revision))
 
     async def update(  # noqa: PLR0917 -- what a request consists of
         self,
@@ -152,7 +144,7 @@ class Api:
         if patch_type == "apply":
             return await self._apply(write, patch)
         if patch_type == "strategic" and kind.custom:
-            raise errors.no_strategic_patch()
+            raise errors.unsupported_media_type(_CUSTOM_PATCHES)
 
         def patched(old: Object) -> Object:
             if patch_type == "merge":
@@ -166,14 +158,17 @@ class Api:
     async def _apply(self, write: Write, patch: Any) -> tuple[Stored, bool]:
         kind, manager = write.kind, write.options.field_manager
         if not manager:
-            raise errors.missing_field_manager()
+            cause = errors.Cause("FieldValueRequired", "fieldManager", "Required value: is required for apply patch")
+            raise errors.invalid(_PATCH_OPTIONS, "", [cause])
         if not isinstance(patch, dict):
             raise errors.bad_request("an apply patch is an object")
         force = write.options.force
         self._check_applied(write, patch)
         if self.store.get(kind.storage, write.key) is None and not write.subresource:
             if patch["metadata"].get("uid"):
-                raise errors.applied_to_nothing(kind, write.name, patch["metadata"]["uid"])
+                uid = patch["metadata"]["uid"]
+                why = f"uid mismatch: the provided object specified uid {uid}, and no existing object was found"
+                raise errors.conflict(kind, write.name, why)
             payloads.settle_place(kind, write.namespace, patch, write.name)
             write.operation = "Apply"
             merged = apply.apply(kind, None, patch, manager, force=force)

@@ -156,7 +156,7 @@ class GarbageCollector(StoreController[Node]):
         self._there[uid] = node
         for owner in _owners(obj):
             self._dependents.setdefault(owner["uid"], {})[node] = None
-        if _is_held(obj) or _owners(obj):
+        if FOREGROUND in _finalizers(obj) or ORPHAN in _finalizers(obj) or _owners(obj):
             self.queue.add(node)
         if "deletionTimestamp" in obj["metadata"]:
             self._wake([*self._dependents.get(uid, {}), *self._owners_of(obj)])
@@ -170,11 +170,10 @@ class GarbageCollector(StoreController[Node]):
         if stored is None or kind is None:
             return
         obj = stored.obj
-        finalizers = obj["metadata"].get("finalizers") or []
         if "deletionTimestamp" in obj["metadata"]:
-            if ORPHAN in finalizers:
+            if ORPHAN in _finalizers(obj):
                 await self._set_free(kind, obj)
-            elif FOREGROUND in finalizers:
+            elif FOREGROUND in _finalizers(obj):
                 await self._finish(kind, obj)
         elif _owners(obj):
             await self._evaluate(kind, obj)
@@ -186,22 +185,27 @@ class GarbageCollector(StoreController[Node]):
             found = self._owner(obj, owner)
             if found is None:
                 continue
-            (waiting if _waits_for_dependents(found) else solid).append(owner)
+            ending = "deletionTimestamp" in found["metadata"] and FOREGROUND in _finalizers(found)
+            (waiting if ending else solid).append(owner)
         if solid:
             if len(solid) < len(_owners(obj)):
                 await self._own(kind, obj, solid)
             return
         propagation: Propagation = "Background"
-        if waiting and self._dependents.get(obj["metadata"]["uid"]):
+        if ORPHAN in _finalizers(obj):  # it was set beforehand, and asks for this
+            propagation = "Orphan"
+        elif FOREGROUND in _finalizers(obj) or (waiting and self._dependents.get(obj["metadata"]["uid"])):
             # The owner waits for all its descendants, so its dependent has to wait as well.
             propagation = "Foreground"
-        await self._delete(kind, obj, _by_finalizer(obj) or propagation)
+        await self._delete(kind, obj, propagation)
 
     async def _finish(self, kind: ResourceKind, obj: Object) -> None:
+        uid = obj["metadata"]["uid"]
         blocking = [
             node
-            for node in self._dependents.get(obj["metadata"]["uid"], {})
-            if (stored := self.store.get(*node)) is not None and _blocks(stored.obj, obj)
+            for node in self._dependents.get(uid, {})
+            if (stored := self.store.get(*node)) is not None
+            and any(owner["uid"] == uid and owner.get("blockOwnerDeletion") for owner in _owners(stored.obj))
         ]
         if blocking:
             self._wake(blocking)
@@ -248,25 +252,8 @@ def _owners(obj: Object) -> list[Object]:
     return obj["metadata"].get("ownerReferences") or []
 
 
-def _is_held(obj: Object) -> bool:
-    """Whether its deletion waits for the garbage collector."""
-    return bool({FOREGROUND, ORPHAN} & set(obj["metadata"].get("finalizers") or ()))
-
-
-def _waits_for_dependents(obj: Object) -> bool:
-    metadata = obj["metadata"]
-    return "deletionTimestamp" in metadata and FOREGROUND in (metadata.get("finalizers") or ())
-
-
-def _blocks(dependent: Object, owner: Object) -> bool:
-    uid = owner["metadata"]["uid"]
-    return any(each["uid"] == uid and each.get("blockOwnerDeletion") for each in _owners(dependent))
-
-
-def _by_finalizer(obj: Object) -> Propagation | None:
-    """The policy that a finalizer set beforehand asks for."""
-    finalizers = obj["metadata"].get("finalizers") or ()
-    return "Orphan" if ORPHAN in finalizers else "Foreground" if FOREGROUND in finalizers else None
+def _finalizers(obj: Object) -> list[str]:
+    return obj["metadata"].get("finalizers") or []
 
 
 NAMESPACES = "namespaces"

@@ -6,16 +6,21 @@ JobSets are built in with their webhooks: their definition is accepted and has n
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import ClassVar, Final
+from typing import ClassVar
 
 from gangctl.sandbox.api import Api
 from gangctl.sandbox.controllers import StoreController
 from gangctl.sandbox.kinds import ALL_VERBS, ResourceKind
 from gangctl.sandbox.objects import Object, copy, now
-from gangctl.sandbox.rules.definitions import FINALIZER, condition, custom_rules, definition_rules, schema_of
+from gangctl.sandbox.rules.definitions import (
+    DEFINITIONS,
+    FINALIZER,
+    condition,
+    custom_rules,
+    definition_rules,
+    schema_of,
+)
 from gangctl.sandbox.store import Change
-
-DEFINITIONS: Final = "customresourcedefinitions.apiextensions.k8s.io"
 
 
 class DefinitionController(StoreController[str]):

@@ -68,7 +68,8 @@ async def delete(deletion: Deletion) -> Deleted:
         await deletion.backend.admission.validate(attributes, None)
         if store.get(kind.storage, deletion.key) is stored:
             break
-    _refuse_lasting(deletion)
+    if deletion.kind.qualified_name == "namespaces" and deletion.name in FIRST_NAMESPACES:
+        raise errors.forbidden(deletion.kind, deletion.name, "this namespace may not be deleted")
     return _carry_out(deletion, stored, old)
 
 
@@ -161,11 +162,6 @@ def _check_preconditions(deletion: Deletion, old: Object) -> None:
         if value not in {None, found}:
             why = f"the {field} in the precondition ({value}) does not match the {field} in record ({found})"
             raise errors.conflict(deletion.kind, deletion.name, why)
-
-
-def _refuse_lasting(deletion: Deletion) -> None:
-    if deletion.kind.qualified_name == "namespaces" and deletion.name in FIRST_NAMESPACES:
-        raise errors.forbidden(deletion.kind, deletion.name, "this namespace may not be deleted")
 
 
 def _attributes(deletion: Deletion, old: Object) -> Attributes:

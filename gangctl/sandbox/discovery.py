@@ -15,6 +15,8 @@ import orjson
 from gangctl.sandbox.kinds import MINORS, ResourceKind
 from gangctl.sandbox.objects import Object
 from gangctl.sandbox.registry import Registry
+from gangctl.sandbox.rules.definitions import schema_of as schema_of_version
+from gangctl.sandbox.rules.definitions import version_of
 from gangctl.sandbox.rules.fields import SCALAR_SCHEMAS, Fields, Shape, fields_of
 from gangctl.sandbox.rules.jobsets import jobset_schema
 from gangctl.sandbox.store import Store
@@ -70,19 +72,15 @@ def _names(registry: Registry) -> list[str]:
     return sorted(names, key=lambda name: (not (name.endswith(_GROUP_SUFFIX) or "." not in name), name))
 
 
-def _versions(registry: Registry, name: str) -> list[str]:
-    """The versions of a group, the preferred one first: stable before beta before alpha, then the highest."""
-    found = {kind.version for kind in registry if kind.group == name}
-    return sorted(found, key=_rank)
-
-
 def _rank(name: str) -> tuple[int, str]:
     stage = 2 if "alpha" in name else 1 if "beta" in name else 0
     return stage, "".join(chr(0x10FFFF - ord(letter)) for letter in name)
 
 
 def _group(registry: Registry, name: str) -> Object:
-    versions = [{"groupVersion": f"{name}/{each}", "version": each} for each in _versions(registry, name)]
+    # The preferred one first: stable before beta before alpha, then the highest.
+    known = sorted({kind.version for kind in registry if kind.group == name}, key=_rank)
+    versions = [{"groupVersion": f"{name}/{version}", "version": version} for version in known]
     return {"name": name, "versions": versions, "preferredVersion": versions[0]}
 
 
@@ -128,7 +126,6 @@ _SCALARS: Final[Mapping[str, Mapping[str, Any]]] = {
     "any": {"type": "object", "x-kubernetes-preserve-unknown-fields": True},
 }
 _METADATA: Final = "meta.v1.ObjectMeta"
-_DEFINITIONS: Final = "customresourcedefinitions.apiextensions.k8s.io"
 _LOOKED_FOR: Final = ("dryRun", "fieldManager", "fieldValidation")
 
 
@@ -145,9 +142,7 @@ def index(registry: Registry, schema_of: SchemaOf) -> Object:
 
 def document(registry: Registry, group: str, version: str, schema_of: SchemaOf) -> Object | None:
     """The document of one group version; None when it is not served."""
-    kinds = sorted(
-        (kind for kind in registry if (kind.group, kind.version) == (group, version)), key=lambda kind: kind.plural
-    )
+    kinds = _kinds(registry, group, version)
     if not kinds:
         return None
     components = _Components(fields_of(registry.minor))
@@ -163,21 +158,12 @@ def document(registry: Registry, group: str, version: str, schema_of: SchemaOf) 
     }
 
 
-def swagger(minor: str) -> Object:
-    """``/openapi/v2``, which clients ignore if there is v3: an empty document."""
-    return {"swagger": "2.0", "info": {"title": "Kubernetes", "version": minor}, "paths": {}, "definitions": {}}
-
-
 def schemas_in(store: Store) -> SchemaOf:
     """The schemas of the CustomResourceDefinitions that are stored."""
 
     def schema_of(kind: ResourceKind) -> Mapping[str, Any] | None:
-        definition = store.get(_DEFINITIONS, ("", kind.qualified_name))
-        for version in () if definition is None else definition.obj["spec"].get("versions", ()):
-            if version["name"] == kind.version:
-                found: Mapping[str, Any] | None = version.get("schema", {}).get("openAPIV3Schema")
-                return found
-        return None
+        version = version_of(store, kind)
+        return None if version is None else schema_of_version(version)
 
     return schema_of
 
@@ -261,11 +247,7 @@ class _Components:
 
 
 def _list_type(shape: Shape) -> Object:
-    found: Object = {}
-    if shape.keys:
-        found = {"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": list(shape.keys)}
-    elif shape.is_set:
-        found = {"x-kubernetes-list-type": "set"}
+    found = shape.list_type
     if shape.merge_key is not None:
         found["x-kubernetes-patch-strategy"] = "merge"
         if shape.merge_key:

@@ -35,24 +35,13 @@ class Cause:
 class StatusError(Exception):
     """A request that fails, as the ``metav1.Status`` that it is answered with: ``code`` is the HTTP status too."""
 
-    def __init__(
-        self,
-        code: int,
-        reason: str,
-        message: str,
-        details: dict[str, Any] | None = None,
-        *,
-        retry_after: int | None = None,
-    ) -> None:
-        """``retry_after`` (seconds) is sent as a header and in the details."""
+    def __init__(self, code: int, reason: str, message: str, details: dict[str, Any] | None = None) -> None:
+        """Make it; ``details`` are copied."""
         super().__init__(message)
         self.code = code
         self.reason = reason
         self.message = message
         self.details = None if details is None else dict(details)
-        self.retry_after = retry_after
-        if retry_after is not None:
-            self.details = {**(self.details or {}), "retryAfterSeconds": retry_after}
 
     def __str__(self) -> str:
         return f"{self.code} {self.reason}: {self.message}"
@@ -132,11 +121,6 @@ def bad_request(message: str) -> StatusError:
     return StatusError(400, "BadRequest", message)
 
 
-def unauthorized() -> StatusError:
-    """401 for no token, or an unknown one."""
-    return StatusError(401, "Unauthorized", "Unauthorized")
-
-
 def forbidden(kind: ResourceKind, name: str, why: str, causes: Sequence[Cause] = ()) -> StatusError:
     """403 from built-in admission."""
     subject = f'{kind.qualified_name} "{name}"' if name else kind.qualified_name
@@ -164,17 +148,6 @@ def expired(message: str = EXPIRED_MESSAGE) -> StatusError:
     return StatusError(410, "Expired", message)
 
 
-def too_old(asked: int, oldest: int) -> StatusError:
-    """410 for a watch from a revision before ``oldest``."""
-    return expired(f"too old resource version: {asked} ({oldest})")
-
-
-def too_many_requests(retry_after: int = 1) -> StatusError:
-    """429 from priority and fairness."""
-    message = "Too many requests, please try again later."
-    return StatusError(429, "TooManyRequests", message, retry_after=retry_after)
-
-
 def unsupported_media_type(accepted: Sequence[str]) -> StatusError:
     """415 for a body in a format that is not read."""
     message = f"the body of the request was in an unknown format - accepted media types include: {', '.join(accepted)}"
@@ -184,30 +157,6 @@ def unsupported_media_type(accepted: Sequence[str]) -> StatusError:
 def patch_rejected() -> StatusError:
     """422 for a JSON patch that does not fit the object; the server gives no details."""
     return StatusError(422, "Invalid", "the server rejected our request due to an error in our request", {})
-
-
-def unsupported_patch() -> StatusError:
-    """415 for a patch of a type that the kind does not take."""
-    return StatusError(415, "UnsupportedMediaType", "415: Unsupported Media Type", {})
-
-
-def no_strategic_patch() -> StatusError:
-    """415 for a strategic merge patch of a kind that a CustomResourceDefinition defines."""
-    return unsupported_media_type(
-        ("application/json-patch+json", "application/merge-patch+json", "application/apply-patch+yaml")
-    )
-
-
-def missing_field_manager() -> StatusError:
-    """422 for an apply without a field manager."""
-    cause = Cause("FieldValueRequired", "fieldManager", "Required value: is required for apply patch")
-    return invalid(ResourceKind("meta.k8s.io", "v1", "patchoptions", "PatchOptions"), "", [cause])
-
-
-def applied_to_nothing(kind: ResourceKind, name: str, uid: str) -> StatusError:
-    """409 for an apply that names the UID of an object that is not there."""
-    why = f"uid mismatch: the provided object specified uid {uid}, and no existing object was found"
-    return conflict(kind, name, why)
 
 
 def internal(message: str) -> StatusError:

@@ -1,41 +1,38 @@
-"""The HTTP layer: authentication, routing, faults, and audit records."""
+"""The HTTP layer: authentication, routing, watches."""
 
 from __future__ import annotations
 
-import asyncio
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Final
 
 from aiohttp import web
 
-from gangctl.sandbox import discovery, errors, faults, parameters, payloads, watches
+from gangctl.sandbox import discovery, errors, parameters, payloads, watches
 from gangctl.sandbox.api import Api
 from gangctl.sandbox.caller import Caller
 from gangctl.sandbox.errors import StatusError
-from gangctl.sandbox.faults import Audit, Faults, Record
 from gangctl.sandbox.objects import Object
 from gangctl.sandbox.parameters import Target, find
 from gangctl.sandbox.payloads import Answer
 from gangctl.sandbox.tables.table import tables_for
 from gangctl.sandbox.verbs import Exchange, FindUser, Verbs
-from gangctl.sandbox.watches import Watch
+from gangctl.sandbox.watches import Stream, StreamOptions, Watch
 
 BOOKMARK_SECONDS: Final = 60.0
 _HEALTH: Final = frozenset({"/healthz", "/livez", "/readyz"})
 _OK: Final = 200
 _GONE: Final = 410
-_BROKEN_WATCH: Final = (faults.CutAfter, faults.EndWatch, faults.ExpireWatch, faults.Silence)
+StartStream = Callable[[web.BaseRequest, Watch, StreamOptions], Stream]
 
 
 class Front:
     """Answers requests for an :class:`Api`; :meth:`handle` is the handler of every path."""
 
-    def __init__(self, api: Api, find_user: FindUser, *, faults_: Faults, audit: Audit) -> None:
+    def __init__(self, api: Api, find_user: FindUser) -> None:
         """``find_user`` returns the user of a token."""
         self._api = api
         self._find_user = find_user
-        self._faults = faults_
-        self._audit = audit
         self._verbs = Verbs(api, find_user)
         self._watches: set[Watch] = set()
         self.bookmark_seconds = BOOKMARK_SECONDS
@@ -54,11 +51,11 @@ class Front:
             if request.path == "/version" and request.method == "GET":
                 return payloads.of_json(discovery.version(self._api.registry.minor)).response()
             if caller is None:
-                raise errors.unauthorized()
+                return payloads.of_error(StatusError(401, "Unauthorized", "Unauthorized")).response()
             target = find(self._api.registry, request.method, request.path)
             if target is None:
                 return self._discover(request).response()
-            return await self._exchange(request, caller, target)
+            return await self.exchange(request, caller, target)
         except StatusError as error:
             return payloads.of_error(error).response()
 
@@ -69,63 +66,18 @@ class Front:
             return None
         return replace(found, user_agent=request.headers.get("User-Agent", ""))
 
-    async def _exchange(self, request: web.BaseRequest, caller: Caller, target: Target) -> web.StreamResponse:
-        watching = target.verb == "list" and parameters.flag(request.query, "watch")
-        record = Record(
-            user=caller.name,
-            verb="watch" if watching else target.verb,
-            resource=target.kind.qualified_name,
-            subresource=target.subresource,
-            namespace=target.namespace or "",
-            name=target.name,
-            dry_run="dryRun" in request.query,
-            code=0,
-            user_agent=caller.user_agent,
-        )
-        # Requests are counted in the order in which they arrive, before anything is awaited.
-        fault = self._faults.meet(record)
+    async def exchange(self, request: web.BaseRequest, caller: Caller, target: Target) -> web.StreamResponse:
+        """Answer a request for a resource; StatusError if that fails before there are warnings."""
+        if target.verb == "list" and parameters.flag(request.query, "watch"):
+            return await self.watch(request, target)
+        exchange = Exchange(request, self._api.backend, target, caller, await request.read())
         try:
-            answered = await self._answered(request, caller, target, record, fault)
+            return (await self._verbs.perform(exchange)).response()
         except StatusError as error:
-            answered = payloads.of_error(error).response()
-        if record.verb != "watch" or answered.status != _OK:
-            self._audit.add(replace(record, code=answered.status))
-        return answered
+            return payloads.of_error(error, warnings=exchange.warnings).response()
 
-    async def _answered(
-        self, request: web.BaseRequest, caller: Caller, target: Target, record: Record, fault: faults.Action | None
-    ) -> web.StreamResponse:
-        match fault:
-            case faults.CutBefore() | faults.Silence() if record.verb != "watch" or isinstance(fault, faults.CutBefore):
-                await self._never(request, record, cut=isinstance(fault, faults.CutBefore))
-            case faults.Delay(seconds=seconds):
-                await asyncio.sleep(seconds)
-            case faults.Refuse(error=error):
-                return payloads.of_error(error).response()
-            case faults.ExpireWatch() if record.verb != "watch":
-                raise errors.expired(errors.CONTINUE_EXPIRED_MESSAGE)
-        if record.verb == "watch":
-            return await self._watch(request, target, record, fault)
-        body = await request.read()
-        exchange = Exchange(request, self._api.backend, target, caller, record, body, fault)
-        try:
-            answer = await self._verbs.perform(exchange)
-        except StatusError as error:
-            answer = payloads.of_error(error, warnings=exchange.warnings)
-        if isinstance(fault, faults.CutAfter):
-            await self._never(request, record, cut=True)
-        return answer.response()
-
-    async def _never(self, request: web.BaseRequest, record: Record, *, cut: bool) -> None:
-        """Send no response; ends by cancellation when the connection is closed."""
-        self._audit.add(record)
-        if cut:
-            _cut(request)
-        await asyncio.get_running_loop().create_future()
-
-    async def _watch(
-        self, request: web.BaseRequest, target: Target, record: Record, fault: faults.Action | None
-    ) -> web.StreamResponse:
+    async def watch(self, request: web.BaseRequest, target: Target, start: StartStream = Stream) -> web.StreamResponse:
+        """Answer a watch to its end; ``start`` makes its stream."""
         query = parameters.watch_query(request.query)
         seconds = parameters.number(request.query, "timeoutSeconds")
         try:
@@ -133,19 +85,15 @@ class Front:
         except StatusError as error:
             if error.code != _GONE:
                 raise
-            self._audit.add(replace(record, code=_OK))
             return await watches.refuse(request, error)
         options = watches.StreamOptions(
             seconds=float(seconds) if seconds else None,
             bookmark_seconds=self.bookmark_seconds if query.bookmarks else None,
-            fault=fault if isinstance(fault, _BROKEN_WATCH) else None,
             tables=tables_for(self._api.store, self._api.registry.minor, target.kind, request),
         )
         self._watches.add(watch)
-        # A watch is recorded at its start: it may never end.
-        self._audit.add(replace(record, code=_OK))
         try:
-            return await watches.Stream(request, watch, options, lambda: _cut(request)).run()
+            return await start(request, watch, options).run()
         finally:
             self._watches.discard(watch)
 
@@ -177,8 +125,6 @@ class Front:
             case ["v2"] if discovery.V2_PROTOBUF in accept:
                 # The empty document: kubectl asks for it if v3 does not have a kind.
                 return Answer(_OK, b"", discovery.V2_PROTOBUF_TYPE)
-            case ["v2"]:
-                found = discovery.swagger(registry.minor)
             case ["v3"]:
                 found = discovery.index(registry, schema_of)
             case ["v3", "api", version]:
@@ -194,9 +140,3 @@ class Front:
         if group and discovery.group(self._api.registry, group) is None:
             return payloads.of_text("404 page not found\n", 404)
         raise errors.no_resource()
-
-
-def _cut(request: web.BaseRequest) -> None:
-    """Close the connection in the middle of a response."""
-    if request.transport is not None:
-        request.transport.close()

@@ -61,11 +61,6 @@ class ResourceKind:
         return f"{self.plural}.{self.group}" if self.group else self.plural
 
     @property
-    def list_kind(self) -> str:
-        """``kind`` of a list of it."""
-        return f"{self.kind}List"
-
-    @property
     def has_status(self) -> bool:
         """Whether ``status`` is written through a subresource only."""
         return "status" in self.subresources

@@ -190,7 +190,9 @@ def _strategic(value: dict[str, Any], patch: dict[str, Any], path: tuple[str, ..
     if retained is not None:
         value = {key: item for key, item in value.items() if key in retained}
     orders = {key.removeprefix(_ORDER): patch.pop(key) for key in list(patch) if key.startswith(_ORDER)}
-    _delete_from_sets(value, patch)
+    for key in [key for key in patch if key.startswith(_DELETE_FROM)]:
+        name, unwanted = key.removeprefix(_DELETE_FROM), patch.pop(key)
+        value[name] = [item for item in value.get(name) or [] if item not in unwanted]
     for key, change in patch.items():
         current = value.get(key)
         if change is None:
@@ -204,12 +206,6 @@ def _strategic(value: dict[str, Any], patch: dict[str, Any], path: tuple[str, ..
     for name, order in orders.items():
         _reorder(value, name, order, merge_key((*path, name)))
     return value
-
-
-def _delete_from_sets(value: dict[str, Any], patch: dict[str, Any]) -> None:
-    for key in [key for key in patch if key.startswith(_DELETE_FROM)]:
-        name, unwanted = key.removeprefix(_DELETE_FROM), patch.pop(key)
-        value[name] = [item for item in value.get(name) or [] if item not in unwanted]
 
 
 def _strategic_list(value: list[Any], patch: list[Any], path: tuple[str, ...]) -> list[Any]:

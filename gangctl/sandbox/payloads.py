@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -16,7 +15,6 @@ from gangctl.sandbox.errors import StatusError
 from gangctl.sandbox.kinds import ResourceKind
 from gangctl.sandbox.objects import Object, keep
 from gangctl.sandbox.reads import Page
-from gangctl.sandbox.store import Stored
 
 JSON: Final = "application/json"
 
@@ -75,16 +73,13 @@ class Answer:
     body: bytes
     content_type: str = JSON
     warnings: Sequence[str] = ()
-    headers: dict[str, str] = dataclasses.field(default_factory=dict)
 
     def response(self) -> web.Response:
         """The response as it is sent."""
-        headers: CIMultiDict[str] = CIMultiDict(self.headers)
-        headers["Cache-Control"] = "no-cache, private"
+        headers = CIMultiDict({"Cache-Control": "no-cache, private", "Content-Type": self.content_type})
         for text in dict.fromkeys(self.warnings):
             escaped = text.replace("\\", "\\\\").replace('"', '\\"')
             headers.add("Warning", f'299 - "{escaped}"')
-        headers["Content-Type"] = self.content_type
         return web.Response(status=self.status, body=self.body, headers=headers)
 
 
@@ -93,15 +88,9 @@ def of_json(value: Any, status: int = 200, *, warnings: Sequence[str] = ()) -> A
     return Answer(status, orjson.dumps(value), warnings=warnings)
 
 
-def of_stored(stored: Stored, status: int = 200, *, warnings: Sequence[str] = ()) -> Answer:
-    """An object."""
-    return Answer(status, stored.json, warnings=warnings)
-
-
 def of_error(error: StatusError, *, warnings: Sequence[str] = ()) -> Answer:
     """A failure."""
-    headers = {} if error.retry_after is None else {"Retry-After": str(error.retry_after)}
-    return Answer(error.code, orjson.dumps(error.body()), warnings=warnings, headers=headers)
+    return Answer(error.code, orjson.dumps(error.body()), warnings=warnings)
 
 
 def of_text(text: str, status: int = 200) -> Answer:
@@ -111,7 +100,7 @@ def of_text(text: str, status: int = 200) -> Answer:
 
 def of_page(kind: ResourceKind, page: Page) -> Answer:
     """A list; items of built-in kinds have no apiVersion and kind."""
-    head = orjson.dumps({"kind": kind.list_kind, "apiVersion": kind.api_version, "metadata": list_metadata(page)})
+    head = orjson.dumps({"kind": f"{kind.kind}List", "apiVersion": kind.api_version, "metadata": list_metadata(page)})
     items = [stored.json if kind.custom else stored.bare_json for stored in page.items]
     return Answer(200, head[:-1] + b',"items":[' + b",".join(items) + b"]}")
 

@@ -86,7 +86,8 @@ class _Decoder:
             found.setdefault(name, []).append(self._value(shape.item, value))
         elif shape.form == "map" and shape.item is not None:
             pair = dict(_fields(_bytes(value)))
-            item = pair.get(2, 0 if _wire_type(shape.item) == _VARINT else b"")
+            number = shape.item.form == "scalar" and _WIRE_TYPES.get(shape.item.name) == _VARINT
+            item = pair.get(2, 0 if number else b"")
             found.setdefault(name, {})[_text(pair.get(1, b""))] = self._value(shape.item, item)
         else:
             decoded = self._value(shape, value)
@@ -100,10 +101,6 @@ class _Decoder:
             # A list inside a map is a message of its own.
             return [self._value(shape.item, item) for number, item in _fields(_bytes(value)) if number == 1]
         return _scalar(shape.name, value)
-
-
-def _wire_type(shape: Shape) -> int:
-    return _WIRE_TYPES.get(shape.name, _BYTES) if shape.form == "scalar" else _BYTES
 
 
 def _scalar(name: str, value: Value) -> Any:

@@ -43,12 +43,10 @@ class Page:
 
 @dataclass(frozen=True, slots=True)
 class ObjectList:
-    """A list as callers of :class:`Api` get it: copies, ``resource_version`` and ``token`` for the next page."""
+    """A list as callers of :class:`Api` get it: copies, and its ``resource_version``."""
 
     items: list[Object]
     resource_version: str
-    token: str = ""
-    remaining: int | None = None
 
 
 def parse_revision(text: str) -> int:
@@ -81,20 +79,6 @@ def page(store: Store, kind: ResourceKind, namespace: str | None, query: ListQue
     return _cut(store.items(kind.storage, namespace), store.revision, kind, limit, chosen)
 
 
-def stale(store: Store, kind: ResourceKind, namespace: str | None, query: ListQuery, revision: int) -> Page:
-    """A list at ``revision``, ignoring the requested one: the response of a lagging watch cache."""
-    items = store.items(kind.storage, namespace, revision)
-    return _cut(items, revision, kind, query.limit, selection(kind, query.labels, query.fields))
-
-
-def stale_get(store: Store, kind: ResourceKind, key: Key, revision: int) -> Stored:
-    """One object as it was at ``revision``."""
-    stored = store.bucket(kind.storage).at(revision).get(key)
-    if stored is None:
-        raise errors.not_found(kind, key[1])
-    return in_version(kind, stored)
-
-
 def _next_page(store: Store, kind: ResourceKind, namespace: str | None, query: ListQuery, chosen: Selection) -> Page:
     revision, start = _read_token(query.token)
     try:
@@ -113,7 +97,8 @@ def _cut(items: list[Stored], revision: int, kind: ResourceKind, limit: int, cho
         return Page(items, revision)
     last = _key(items[limit - 1])
     # Nothing sorts between a name and the same name with a zero byte.
-    token = _write_token(revision, (last[0], last[1] + "\x00"))
+    value = {"v": _TOKEN_VERSION, "rv": revision, "start": "/".join(filter(None, last)) + "\x00"}
+    token = base64.urlsafe_b64encode(orjson.dumps(value)).rstrip(b"=").decode()
     # The number of remaining items is known only if the store need not read them.
     remaining = len(items) - limit if chosen.everything else None
     return Page(items[:limit], revision, token, remaining)
@@ -122,11 +107,6 @@ def _cut(items: list[Stored], revision: int, kind: ResourceKind, limit: int, cho
 def _key(stored: Stored) -> Key:
     metadata = stored.obj["metadata"]
     return metadata.get("namespace", ""), metadata["name"]
-
-
-def _write_token(revision: int, start: Key) -> str:
-    value = {"v": _TOKEN_VERSION, "rv": revision, "start": "/".join(start) if start[0] else start[1]}
-    return base64.urlsafe_b64encode(orjson.dumps(value)).rstrip(b"=").decode()
 
 
 def _read_token(token: str) -> tuple[int, Key]:

@@ -25,10 +25,9 @@ from gangctl.sandbox.controllers import (
     StoreController,
 )
 from gangctl.sandbox.crds import DefinitionController
-from gangctl.sandbox.faults import Audit, Faults
-from gangctl.sandbox.http import BOOKMARK_SECONDS, Front
+from gangctl.sandbox.http import Front
 from gangctl.sandbox.kinds import NEWEST
-from gangctl.sandbox.store import REMEMBERED
+from gangctl.sandbox.verbs import FindUser
 
 _HOST: Final = "127.0.0.1"
 _LIFETIME: Final = timedelta(days=365)
@@ -40,8 +39,7 @@ class SandboxOptions:
     """Options of a sandbox.
 
     ``gates`` and ``runtime_config`` are laid over what gangs need, as on a control plane;
-    ``runtime_config={"scheduling.k8s.io/v1beta1": False}`` serves no Workloads. ``remembered`` bounds the changes of
-    each resource that a watch can go back to. ``port`` 0 is any free one.
+    ``runtime_config={"scheduling.k8s.io/v1beta1": False}`` serves no Workloads. ``port`` 0 is any free one.
     """
 
     minor: str = NEWEST
@@ -49,8 +47,6 @@ class SandboxOptions:
     runtime_config: Mapping[str, bool] = field(default_factory=dict)
     tls: bool = True
     port: int = 0
-    remembered: int = REMEMBERED
-    bookmark_seconds: float = BOOKMARK_SECONDS
 
 
 class Sandbox:
@@ -63,7 +59,6 @@ class Sandbox:
             self.options.minor,
             gates=self.options.gates,
             runtime_config=self.options.runtime_config,
-            remembered=self.options.remembered,
         )
         self._controllers: tuple[StoreController[Any], ...] = (
             GarbageCollector(self.api),
@@ -73,14 +68,14 @@ class Sandbox:
             DefinitionController(self.api),
         )
         self._upkeep: asyncio.Task[None] | None = None
-        self.audit: Final = Audit()
-        self.faults: Final = Faults()
         self._tokens: dict[str, Caller] = {}
-        self._front = Front(self.api, self._tokens.get, faults_=self.faults, audit=self.audit)
-        self._front.bookmark_seconds = self.options.bookmark_seconds
+        self._front = self._make_front(self._tokens.get)
         self._by_user: dict[str, str] = {}
         self._runner: web.AppRunner | None = None
         self._port = self.options.port
+
+    def _make_front(self, find_user: FindUser) -> Front:
+        return Front(self.api, find_user)
 
     async def __aenter__(self) -> Self:
         await self.open()
@@ -148,12 +143,6 @@ class Sandbox:
             groups = known.groups if known is not None else _ADMIN_GROUPS if user == "admin" else ()
         self._tokens[token] = Caller(user, tuple(groups))
         return token
-
-    def revoke(self, user: str) -> None:
-        """Respond 401 to a user's token from now on."""
-        token = self._by_user.pop(user, None)
-        if token is not None:
-            del self._tokens[token]
 
     def kubeconfig(self, user: str = "admin", groups: Sequence[str] | None = None) -> str:
         """A kubeconfig, as YAML text, with which ``user`` reaches this server."""

@@ -137,7 +137,7 @@ class Bucket:
     def since(self, revision: int) -> list[Change]:
         """The changes after ``revision``; 410 if it has expired."""
         if revision < self._floor:
-            raise errors.too_old(revision, self._floor)
+            raise errors.expired(f"too old resource version: {revision} ({self._floor})")
         if not self._history or self._history[-1].revision <= revision:
             return []
         return [change for change in self._history if change.revision > revision]

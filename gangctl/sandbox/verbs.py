@@ -11,11 +11,11 @@ from typing import Final
 
 from aiohttp import web
 
-from gangctl.sandbox import deletion, errors, parameters, payloads, reads, writes
+from gangctl.sandbox import deletion, parameters, payloads, reads, writes
 from gangctl.sandbox.api import Api
 from gangctl.sandbox.caller import Caller, DeleteOptions, WriteOptions
 from gangctl.sandbox.deletion import Deletion
-from gangctl.sandbox.faults import Action, Record, Stale
+from gangctl.sandbox.errors import StatusError
 from gangctl.sandbox.kinds import CREATE_ONLY, ResourceKind
 from gangctl.sandbox.objects import Object, metadata, now
 from gangctl.sandbox.parameters import Target
@@ -70,9 +70,7 @@ class Exchange:
     backend: Backend
     target: Target
     caller: Caller
-    record: Record
     body: bytes
-    fault: Action | None = None
     warnings: list[str] = field(default_factory=list)
 
     @property
@@ -136,24 +134,16 @@ class Verbs:
         tables = self._tables(exchange)
         if tables is not None:
             return payloads.of_json(tables.of_one(stored), status, warnings=exchange.warnings)
-        return payloads.of_stored(stored, status, warnings=exchange.warnings)
+        return Answer(status, stored.json, warnings=exchange.warnings)
 
     async def _get(self, exchange: Exchange) -> Answer:
         target, store = exchange.target, self._api.store
-        if isinstance(exchange.fault, Stale):
-            key = exchange.namespace, target.name
-            revision = _revision_behind(exchange.fault, store.revision)
-            return self._object(exchange, reads.stale_get(store, target.kind, key, revision))
         return self._object(exchange, reads.get(store, target.kind, exchange.namespace, target.name))
 
     async def _list(self, exchange: Exchange) -> Answer:
         target, store = exchange.target, self._api.store
         query = parameters.list_query(exchange.query)
-        if isinstance(exchange.fault, Stale):
-            revision = _revision_behind(exchange.fault, store.revision)
-            found = reads.stale(store, target.kind, target.namespace, query, revision)
-        else:
-            found = reads.page(store, target.kind, target.namespace, query)
+        found = reads.page(store, target.kind, target.namespace, query)
         tables = self._tables(exchange)
         if tables is not None:
             return payloads.of_json(tables.of(found.items, payloads.list_metadata(found)))
@@ -185,7 +175,7 @@ class Verbs:
     async def _patch(self, exchange: Exchange) -> Answer:
         patch_type = MEDIA_TYPES.get(payloads.media_type(exchange.request))
         if patch_type is None:
-            raise errors.unsupported_patch()
+            raise StatusError(415, "UnsupportedMediaType", "415: Unsupported Media Type", {})
         options = parameters.write_options(exchange.query)
         patch = payloads.decode_patch(exchange.body)
         stored, created = await self._api.patch_stored(exchange.write(options), patch, patch_type)
@@ -201,7 +191,3 @@ def _delete_options(exchange: Exchange) -> DeleteOptions:
     if exchange.body.strip():
         body = exchange.decode(_DELETE_OPTIONS)
     return parameters.delete_options(exchange.query, body)
-
-
-def _revision_behind(fault: Stale, revision: int) -> int:
-    return max(1, revision - fault.behind)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final, Literal
@@ -16,7 +16,6 @@ from typing import Final, Literal
 import orjson
 from aiohttp import web
 
-from gangctl.sandbox import errors, faults
 from gangctl.sandbox.errors import StatusError
 from gangctl.sandbox.kinds import ResourceKind
 from gangctl.sandbox.objects import Object
@@ -125,21 +124,17 @@ MINIMUM_SECONDS: Final = 1800.0
 """Minimum lifetime of a watch without a timeout; the maximum is twice as long."""
 
 LAST_BOOKMARK_SECONDS: Final = 2.0
-CUT_SECONDS: Final = 0.02
-
-FaultyWatch = faults.CutAfter | faults.EndWatch | faults.ExpireWatch | faults.Silence
 
 
 @dataclass(frozen=True, slots=True)
 class StreamOptions:
-    """``seconds``: its end; ``bookmark_seconds``: between bookmarks, None without them; ``fault``: an injected one.
+    """``seconds``: its end; ``bookmark_seconds``: between bookmarks, None without them.
 
     ``tables`` makes the objects of events, if they are not to be sent as they are.
     """
 
     seconds: float | None = None
     bookmark_seconds: float | None = None
-    fault: FaultyWatch | None = None
     tables: Tables | None = None
 
 
@@ -172,13 +167,10 @@ async def refuse(request: web.BaseRequest, error: StatusError) -> web.StreamResp
 class Stream:
     """Sends one watch; :meth:`run` returns when it is over, having closed it."""
 
-    def __init__(self, request: web.BaseRequest, watch: Watch, options: StreamOptions, cut: Callable[[], None]) -> None:
-        """``cut`` closes the connection of ``request``."""
+    def __init__(self, request: web.BaseRequest, watch: Watch, options: StreamOptions) -> None:
+        """Begin its time; nothing is sent."""
         self._request = request
         self._watch = watch
-        self._fault = options.fault
-        self._left = options.fault.events if options.fault is not None else 0
-        self._cut = cut
         self._tables = options.tables
         self._headers = True
         loop = asyncio.get_running_loop()
@@ -200,7 +192,7 @@ class Stream:
         try:
             response = await begin(self._request)
             with suppress(ConnectionResetError):  # The client has disconnected.
-                while await self._send(response, self._watch.take()) and not await self._over(response):
+                while await self.send(response, self._watch.take()) and not await self._over(response):
                     pass
             return response
         finally:
@@ -224,18 +216,11 @@ class Stream:
         await response.write_eof()
         return True
 
-    async def _send(self, response: web.StreamResponse, events: list[tuple[EventType, Stored]]) -> bool:
+    async def send(self, response: web.StreamResponse, events: list[tuple[EventType, Stored]]) -> bool:
         """Send events at once; returns whether the watch continues."""
-        if self._fault is not None and len(events) >= self._left:
-            await self._write(response, events[: self._left])
-            return await self._break(response)
-        self._left -= len(events)
-        await self._write(response, events)
-        return True
-
-    async def _write(self, response: web.StreamResponse, events: list[tuple[EventType, Stored]]) -> None:
         if events:
             await response.write(b"".join(self._line(event, stored) for event, stored in events))
+        return True
 
     def _line(self, event: EventType, stored: Stored) -> bytes:
         """One event; of tables the first has the headers."""
@@ -243,17 +228,3 @@ class Stream:
             return line(event, stored.json)
         headers, self._headers = self._headers, False
         return line(event, orjson.dumps(self._tables.of_one(stored, headers=headers)))
-
-    async def _break(self, response: web.StreamResponse) -> bool:
-        match self._fault:
-            case faults.CutAfter():
-                # A client may lose unread data at a disconnect; the count is of received events.
-                await asyncio.sleep(CUT_SECONDS)
-                self._cut()
-                await asyncio.get_running_loop().create_future()
-            case faults.Silence():
-                await asyncio.get_running_loop().create_future()
-            case faults.ExpireWatch():
-                await response.write(error_line(errors.expired()))
-        await response.write_eof()
-        return False

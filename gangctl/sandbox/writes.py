@@ -144,7 +144,9 @@ async def update(write: Write, body: Object) -> tuple[Stored, bool]:
     if given and not str(given).isdigit():
         raise StatusError(500, "", f'strconv.ParseUint: parsing "{given}": invalid syntax')
     if write.backend.store.get(kind.storage, write.key) is None and kind.create_on_update and not write.subresource:
-        return await _create_by_update(write, body), True
+        if body["metadata"].get("resourceVersion") or body["metadata"].get("uid"):
+            raise errors.conflict(kind, write.name)
+        return await create(write, body), True
     # Only a write without a version is retried, with the client's original body.
     source = None if given else orjson.dumps(body)
     attempts = [body]
@@ -154,12 +156,6 @@ async def update(write: Write, body: Object) -> tuple[Stored, bool]:
         return attempts.pop() if attempts or source is None else orjson.loads(source)
 
     return await change(write, replacement, required=not kind.unconditional_update), False
-
-
-async def _create_by_update(write: Write, body: Object) -> Stored:
-    if body["metadata"].get("resourceVersion") or body["metadata"].get("uid"):
-        raise errors.conflict(write.kind, write.name)
-    return await create(write, body)
 
 
 async def patch(write: Write, patch_type: PatchType, apply: Callable[[Object], Object]) -> Stored:

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gangctl.api.documents import Limits, parse_documents
+from gangctl.api.documents import parse_documents
+from gangctl.api.documents_reader import Limits, SourceError
 from gangctl.api.fieldpath import FieldPath
-from gangctl.api.valuetree import SourceError
 from gangctl.errors import InputError
 from tests.rows import each
 

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gangctl.api.documents import parse_documents
-from gangctl.api.valuetree import json_number, key_text, resolve_plain
+from gangctl.api.scalars import json_number, key_text, resolve_plain
 from tests.rows import each
 
 VALUES = [

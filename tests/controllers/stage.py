@@ -11,17 +11,18 @@ from gangctl.client.client import Client, Settings
 from gangctl.client.transport import Transport, TransportOptions
 from gangctl.errors import LeadershipLostError
 from gangctl.sandbox.api import SYSTEM
-from gangctl.sandbox.server import Sandbox, SandboxOptions
+from gangctl.sandbox.server import SandboxOptions
 from tests.credentials import StaticCredentials
+from tests.sandbox.faults import FaultySandbox
 
 USER = "gangctl"
 NAMESPACE = "t"
 
 
 @asynccontextmanager
-async def stage() -> AsyncIterator[tuple[Sandbox, Client]]:
+async def stage() -> AsyncIterator[tuple[FaultySandbox, Client]]:
     """A sandbox with one namespace, and a client that asks once."""
-    async with Sandbox(SandboxOptions(tls=False)) as sandbox:
+    async with FaultySandbox(SandboxOptions(tls=False)) as sandbox:
         credentials = StaticCredentials(sandbox.url, token=sandbox.token(USER))
         async with Transport(credentials, TransportOptions(attempts=1)) as transport:
             namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}}

@@ -32,9 +32,10 @@ from gangctl.policy.params import ParamsError
 from gangctl.policy.reports import SEVERITY, severity_of
 from gangctl.runtime.controller import Controller, ControllerOptions, WorkQueue
 from gangctl.runtime.informer import InformerOptions
-from gangctl.sandbox.server import Sandbox, SandboxOptions
+from gangctl.sandbox.server import SandboxOptions
 from tests.controlplane.wait import NotYet, wait_for
 from tests.manifests.definitions.policies import definitions
+from tests.sandbox.faults import FaultySandbox
 
 CONFIG_MAPS = Resource("", "v1", "configmaps", "ConfigMap")
 QUICK = InformerOptions(base_delay_seconds=0.02, cap_delay_seconds=0.05)
@@ -62,7 +63,7 @@ class Bench:
 class Context:
     """Everything about policies but webhooks, beside a sandbox."""
 
-    def __init__(self, sandbox: Sandbox, client: Client) -> None:
+    def __init__(self, sandbox: FaultySandbox, client: Client) -> None:
         self.sandbox = sandbox
         self.client = client
         self.bench = Bench()
@@ -130,7 +131,7 @@ class Context:
 async def context(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Context]:
     # No policy is in force before its parameters are read, or cannot be.
     monkeypatch.setattr("gangctl.controllers.policy_sources.SETTLE_SECONDS", 300.0)
-    async with Sandbox(SandboxOptions(tls=False)) as sandbox:
+    async with FaultySandbox(SandboxOptions(tls=False)) as sandbox:
         path = tmp_path / "kubeconfig"
         path.write_text(sandbox.kubeconfig())
         async with Transport(await load_cluster(kubeconfig=str(path))) as transport:

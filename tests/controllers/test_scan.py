@@ -20,13 +20,13 @@ from gangctl.errors import InvalidError
 from gangctl.policy.load import load_policy
 from gangctl.policy.loaded import LoadedPolicy
 from gangctl.policy.verdict import Action, Finding, Outcome, Result
-from gangctl.sandbox.faults import Match, error
-from gangctl.sandbox.server import Sandbox, SandboxOptions
+from gangctl.sandbox.server import SandboxOptions
 from tests.controlplane.wait import wait_for
 from tests.credentials import StaticCredentials
 from tests.jobsets import jobset, rj
 from tests.manifests.definitions.policies import definitions
 from tests.policy.reportcrd import policy_report_definition
+from tests.sandbox.faults import FaultySandbox, Match, error
 
 POLICY = {
     "apiVersion": "gangctl.dev/v1alpha1",
@@ -69,7 +69,7 @@ class View:
 class Ground:
     """A sandbox with namespaces, JobSets, and the policy."""
 
-    def __init__(self, client: Client, sandbox: Sandbox) -> None:
+    def __init__(self, client: Client, sandbox: FaultySandbox) -> None:
         self.client = client
         self.sandbox = sandbox
         self.view = View(client)
@@ -106,7 +106,7 @@ async def ground() -> AsyncIterator[Ground]:
 @asynccontextmanager
 async def opened() -> AsyncIterator[Ground]:
     async with (
-        Sandbox(SandboxOptions(tls=False)) as sandbox,
+        FaultySandbox(SandboxOptions(tls=False)) as sandbox,
         Transport(StaticCredentials(sandbox.url, token=sandbox.token())) as transport,
     ):
         client = Client(transport)

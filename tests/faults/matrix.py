@@ -17,11 +17,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from gangctl.sandbox import faults
-from gangctl.sandbox.faults import WRITES, Action, Match, Record
 from tests.faults.scenarios import Scenario
 from tests.faults.virtual_time import run
 from tests.faults.world import USER, Outcome, World, world
+from tests.sandbox import faults
+from tests.sandbox.faults import WRITES, Action, Match, Record
 
 _PASSING: Final = frozenset({"FailedCreate", "PodGroupCreated", "AdmissionDenied", "JobSetCreateFailed"})
 """Reasons of events that a fault may add: a write failed, and what was missing then came later."""

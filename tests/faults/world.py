@@ -19,12 +19,12 @@ from gangctl.manager.processmetrics import measure_lag
 from gangctl.manager.settings import load_settings
 from gangctl.sandbox.caller import Caller, DeleteOptions
 from gangctl.sandbox.errors import StatusError
-from gangctl.sandbox.faults import CutBefore, Match
-from gangctl.sandbox.server import Sandbox, SandboxOptions
+from gangctl.sandbox.server import SandboxOptions
 from gangctl.sandbox.simulated import SimulatedControllers, add_nodes
 from gangctl.sandbox.store import Change
 from tests.controlplane.ports import Ports
 from tests.faults import pathways, policies
+from tests.sandbox.faults import CutBefore, FaultySandbox, Match
 
 Object = dict[str, Any]
 USER = "gangctl"
@@ -71,7 +71,7 @@ class World:
     """The administrator's hands, and what there is to see."""
 
     def __init__(
-        self, sandbox: Sandbox, simulated: SimulatedControllers, directory: Path, about: frozenset[str]
+        self, sandbox: FaultySandbox, simulated: SimulatedControllers, directory: Path, about: frozenset[str]
     ) -> None:
         self.sandbox = sandbox
         self.has_policies = about >= policies.ABOUT
@@ -324,7 +324,7 @@ async def world(
 ) -> AsyncIterator[World]:
     """A world with room for every scenario; what it is not ``about`` is not defined there, and not looked for."""
     options = SandboxOptions(minor=minor, gates=gates or {})
-    async with Sandbox(options) as sandbox, SimulatedControllers(sandbox.api) as simulated:
+    async with FaultySandbox(options) as sandbox, SimulatedControllers(sandbox.api) as simulated:
         await sandbox.api.create(
             sandbox.api.kind("namespaces"),
             "",

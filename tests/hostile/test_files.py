@@ -14,7 +14,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from gangctl.api.documents import Document, parse_documents
-from gangctl.api.valuetree import SourceError
+from gangctl.api.documents_reader import SourceError
 from gangctl.cli import inputs
 from gangctl.cli.program import program
 from gangctl.errors import InputError, escaped

@@ -16,13 +16,13 @@ from gangctl.client.resources import JOBS, JOBSETS, PODS, Resource
 from gangctl.client.transport import Transport
 from gangctl.demo.child import controller
 from gangctl.demo.simulated import write_private
-from gangctl.sandbox.server import Sandbox
 from gangctl.sandbox.simulated import SimulatedControllers, add_nodes
 from release.build import build
 from release.source import export, previous, source
 from tests.controlplane.wait import NotYet, wait_for
 from tests.jobsets import jobset, rj
 from tests.release.conftest import ROOT
+from tests.sandbox.faults import FaultySandbox
 
 WORKLOADS, GROUPS = (
     Resource("scheduling.k8s.io", "v1beta1", kind.lower() + "s", kind) for kind in ("Workload", "PodGroup")
@@ -50,7 +50,7 @@ def before(tmp_path_factory: pytest.TempPathFactory) -> Path:
 async def test_an_upgrade_of_gangctl_writes_nothing_to_running_gangs(
     before: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async with Sandbox() as sandbox, SimulatedControllers(sandbox.api):
+    async with FaultySandbox() as sandbox, SimulatedControllers(sandbox.api):
         await add_nodes(sandbox.api, 2)
         files = {user: tmp_path / user for user in ("person", "before", "after")}
         for user, file in files.items():

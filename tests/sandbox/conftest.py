@@ -5,7 +5,8 @@ from collections.abc import AsyncIterator
 import pytest
 
 from gangctl.sandbox.api import Api
-from gangctl.sandbox.server import Sandbox, SandboxOptions
+from gangctl.sandbox.server import SandboxOptions
+from tests.sandbox.faults import FaultySandbox
 from tests.sandbox.wire import Wire
 
 
@@ -15,12 +16,12 @@ def api() -> Api:
 
 
 @pytest.fixture
-async def sandbox() -> AsyncIterator[Sandbox]:
-    async with Sandbox(SandboxOptions(tls=False)) as running:
+async def sandbox() -> AsyncIterator[FaultySandbox]:
+    async with FaultySandbox(SandboxOptions(tls=False)) as running:
         yield running
 
 
 @pytest.fixture
-async def wire(sandbox: Sandbox) -> AsyncIterator[Wire]:
+async def wire(sandbox: FaultySandbox) -> AsyncIterator[Wire]:
     async with Wire(sandbox.url, sandbox.token("tester")) as connected:
         yield connected

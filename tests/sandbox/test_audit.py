@@ -1,11 +1,10 @@
 from __future__ import annotations
 
-from gangctl.sandbox.faults import Audit, Record
-from gangctl.sandbox.server import Sandbox
+from tests.sandbox.faults import Audit, FaultySandbox, Record
 from tests.sandbox.wire import CONFIGMAPS, PODS, Wire
 
 
-async def test_every_request_is_recorded(sandbox: Sandbox, wire: Wire) -> None:
+async def test_every_request_is_recorded(sandbox: FaultySandbox, wire: Wire) -> None:
     await wire.configmap("a")
     await wire.get(f"{CONFIGMAPS}/none")
     await wire.send("POST", f"{CONFIGMAPS}?dryRun=All", {"metadata": {"name": "b"}})

@@ -5,16 +5,15 @@ import asyncio
 import aiohttp
 import pytest
 
-from gangctl.sandbox import faults
-from gangctl.sandbox.faults import WRITES, Action, Match
-from gangctl.sandbox.server import Sandbox
 from tests.rows import each
+from tests.sandbox import faults
+from tests.sandbox.faults import WRITES, Action, FaultySandbox, Match
 from tests.sandbox.wire import CONFIGMAPS, MERGE, Wire
 
 TESTER = Match("tester")
 
 
-def _stored(sandbox: Sandbox) -> list[str]:
+def _stored(sandbox: FaultySandbox) -> list[str]:
     return [stored.obj["metadata"]["name"] for stored in sandbox.api.store.items("configmaps")]
 
 
@@ -22,7 +21,7 @@ async def _create(wire: Wire, name: str) -> int:
     return (await wire.send("POST", CONFIGMAPS, {"metadata": {"name": name}})).status
 
 
-async def test_a_rule_applies_from_its_first_match_for_its_number_of_times(sandbox: Sandbox, wire: Wire) -> None:
+async def test_a_rule_applies_from_its_first_match_for_its_number_of_times(sandbox: FaultySandbox, wire: Wire) -> None:
     rule = sandbox.faults.add(Match("tester", WRITES, "configmaps"), faults.error(503), first=2, times=2)
     statuses = []
     for name in "abcd":
@@ -33,7 +32,7 @@ async def test_a_rule_applies_from_its_first_match_for_its_number_of_times(sandb
     assert _stored(sandbox) == ["a", "d"]
 
 
-async def test_a_rule_does_not_affect_other_users(sandbox: Sandbox) -> None:
+async def test_a_rule_does_not_affect_other_users(sandbox: FaultySandbox) -> None:
     sandbox.faults.add(TESTER, faults.error(), times=100)
     async with Wire(sandbox.url, sandbox.token("other")) as other:
         assert await _create(other, "a") == 201
@@ -52,7 +51,9 @@ async def test_a_rule_does_not_affect_other_users(sandbox: Sandbox) -> None:
         (Match("tester", where=lambda record: record.verb == "list"), 1),
     ],
 )
-async def test_a_rule_matches_by_user_verb_and_resource(sandbox: Sandbox, wire: Wire, match: Match, seen: int) -> None:
+async def test_a_rule_matches_by_user_verb_and_resource(
+    sandbox: FaultySandbox, wire: Wire, match: Match, seen: int
+) -> None:
     rule = sandbox.faults.count(match)
     await _create(wire, "a")
     await wire.get(f"{CONFIGMAPS}/a")
@@ -72,7 +73,7 @@ async def test_a_rule_matches_by_user_verb_and_resource(sandbox: Sandbox, wire: 
     ],
 )
 async def test_a_refused_write_changes_nothing(
-    sandbox: Sandbox, wire: Wire, action: Action, status: int, reason: str
+    sandbox: FaultySandbox, wire: Wire, action: Action, status: int, reason: str
 ) -> None:
     begun = sandbox.audit.total
     sandbox.faults.add(TESTER, action)
@@ -85,7 +86,7 @@ async def test_a_refused_write_changes_nothing(
 
 @pytest.mark.parametrize(("action", "stored"), [(faults.CutBefore(), []), (faults.CutAfter(), ["a"])])
 async def test_a_cut_connection_gives_no_response(
-    sandbox: Sandbox, wire: Wire, action: Action, stored: list[str]
+    sandbox: FaultySandbox, wire: Wire, action: Action, stored: list[str]
 ) -> None:
     sandbox.faults.add(TESTER, action)
     with pytest.raises(aiohttp.ServerDisconnectedError):
@@ -95,7 +96,7 @@ async def test_a_cut_connection_gives_no_response(
     assert await _create(wire, "b") == 201
 
 
-async def test_a_cut_after_the_request_carries_out_the_write(sandbox: Sandbox, wire: Wire) -> None:
+async def test_a_cut_after_the_request_carries_out_the_write(sandbox: FaultySandbox, wire: Wire) -> None:
     await wire.configmap("a")
     # aiohttp sends a DELETE that was cut a second time by itself.
     sandbox.faults.add(TESTER, faults.CutAfter(), times=3)
@@ -106,7 +107,7 @@ async def test_a_cut_after_the_request_carries_out_the_write(sandbox: Sandbox, w
     assert _stored(sandbox) == []
 
 
-async def test_a_delayed_request_succeeds(sandbox: Sandbox, wire: Wire) -> None:
+async def test_a_delayed_request_succeeds(sandbox: FaultySandbox, wire: Wire) -> None:
     sandbox.faults.add(TESTER, faults.Delay(0.05))
     loop = asyncio.get_running_loop()
     started = loop.time()
@@ -114,7 +115,7 @@ async def test_a_delayed_request_succeeds(sandbox: Sandbox, wire: Wire) -> None:
     assert loop.time() - started >= 0.05
 
 
-async def test_a_silent_server_ends_with_its_client(sandbox: Sandbox, wire: Wire) -> None:
+async def test_a_silent_server_ends_with_its_client(sandbox: FaultySandbox, wire: Wire) -> None:
     sandbox.faults.add(TESTER, faults.Silence())
     with pytest.raises(TimeoutError):
         async with asyncio.timeout(0.2):
@@ -122,7 +123,7 @@ async def test_a_silent_server_ends_with_its_client(sandbox: Sandbox, wire: Wire
     assert _stored(sandbox) == []
 
 
-async def test_a_stale_read_returns_an_earlier_revision(sandbox: Sandbox, wire: Wire) -> None:
+async def test_a_stale_read_returns_an_earlier_revision(sandbox: FaultySandbox, wire: Wire) -> None:
     await wire.configmap("a")
     await wire.configmap("b")
     sandbox.faults.add(TESTER, faults.Stale(behind=1), times=2)
@@ -160,14 +161,14 @@ async def _read(content: aiohttp.StreamReader, lines: list[bytes]) -> bool:
     [(faults.CutAfter(events=2), 2, False), (faults.EndWatch(events=1), 1, True), (faults.CutAfter(), 0, False)],
 )
 async def test_a_watch_breaks_after_some_events(
-    sandbox: Sandbox, wire: Wire, action: Action, events: int, *, proper: bool
+    sandbox: FaultySandbox, wire: Wire, action: Action, events: int, *, proper: bool
 ) -> None:
     sandbox.faults.add(Match("tester", frozenset({"watch"})), action)
     lines, ended = await _watched(wire, "abc")
     assert (len(lines), ended) == (events, proper)
 
 
-async def test_a_watch_may_expire_in_the_middle(sandbox: Sandbox, wire: Wire) -> None:
+async def test_a_watch_may_expire_in_the_middle(sandbox: FaultySandbox, wire: Wire) -> None:
     sandbox.faults.add(Match("tester", frozenset({"watch"})), faults.ExpireWatch(events=1))
     lines, ended = await _watched(wire, "ab")
     assert ended
@@ -176,7 +177,7 @@ async def test_a_watch_may_expire_in_the_middle(sandbox: Sandbox, wire: Wire) ->
     assert b'"code":410' in lines[1]
 
 
-async def test_a_watch_may_fall_silent(sandbox: Sandbox, wire: Wire) -> None:
+async def test_a_watch_may_fall_silent(sandbox: FaultySandbox, wire: Wire) -> None:
     sandbox.faults.add(Match("tester", frozenset({"watch"})), faults.Silence(events=1))
     async with wire.session.get(f"{wire._url}{WATCH}") as response:
         await wire.configmap("a")
@@ -188,7 +189,7 @@ async def test_a_watch_may_fall_silent(sandbox: Sandbox, wire: Wire) -> None:
                 await response.content.readline()
 
 
-async def test_cleared_rules_do_not_apply(sandbox: Sandbox, wire: Wire) -> None:
+async def test_cleared_rules_do_not_apply(sandbox: FaultySandbox, wire: Wire) -> None:
     sandbox.faults.add(TESTER, faults.error(), times=100)
     sandbox.faults.clear()
     assert await _create(wire, "a") == 201

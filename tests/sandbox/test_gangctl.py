@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from gangctl.sandbox.api import Caller
-from gangctl.sandbox.server import Sandbox, SandboxOptions
+from gangctl.sandbox.server import SandboxOptions
 from tests.controlplane.wait import wait_for
+from tests.sandbox.faults import FaultySandbox
 from tests.sandbox.gangctlprocess import controller
 
 ADMIN = Caller("admin", ("system:masters",))
@@ -27,7 +28,7 @@ def _jobset() -> dict[str, Any]:
 
 @pytest.mark.parametrize("minor", MINORS)
 async def test_gangctl_makes_a_jobset_a_gang(minor: str, tmp_path: Path) -> None:
-    async with Sandbox(SandboxOptions(minor=minor)) as sandbox:
+    async with FaultySandbox(SandboxOptions(minor=minor)) as sandbox:
         async with controller(sandbox, tmp_path):
             jobsets, workloads = (
                 sandbox.api.kind("jobsets.jobset.x-k8s.io"),

@@ -14,18 +14,19 @@ from gangctl.client.resources import NAMESPACES
 from gangctl.client.transport import Transport
 from gangctl.errors import UnauthorizedError
 from gangctl.sandbox.server import Sandbox, SandboxOptions
+from tests.sandbox.faults import FaultySandbox
 from tests.sandbox.wire import CONFIGMAPS, Wire
 
 
 async def test_the_client_of_gangctl_reaches_the_sandbox_by_kubeconfig(tmp_path: Path) -> None:
-    async with Sandbox() as sandbox:
+    async with FaultySandbox() as sandbox:
         path = tmp_path / "kubeconfig"
         path.write_text(sandbox.kubeconfig("gangctl"))
         async with Transport(await load_cluster(kubeconfig=path)) as transport:
             client = Client(transport)
             names = [item["metadata"]["name"] for item in (await client.list(NAMESPACES)).items]
             assert names == ["default", "kube-public", "kube-system"]
-            sandbox.revoke("gangctl")
+            sandbox._tokens.clear()
             with pytest.raises(UnauthorizedError):
                 await client.list(NAMESPACES)
     assert {record.user for record in sandbox.audit} == {"gangctl"}

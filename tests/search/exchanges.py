@@ -56,6 +56,13 @@ def groups_first(changes: Sequence[Change]) -> Sequence[Change]:
     return sorted(changes, key=lambda change: change.kind == "Workload")
 
 
+def finished_groups_stay(original: Callable[..., Any]) -> Callable[..., Any]:
+    def mutated(desired: Any, plan: Any, existing: Any) -> Any:
+        return original(desired, replace(plan, finished=frozenset()), existing)
+
+    return mutated
+
+
 def ignoring(keyword: str) -> Exchange:
     def exchange(original: Callable[..., Any]) -> Callable[..., Any]:
         def mutated(*args: Any, **kwargs: Any) -> Any:

@@ -15,7 +15,7 @@ from typing import Any, Final, Literal, NamedTuple
 
 from gangctl.controllers import caches, gangs, reporter
 from gangctl.controllers.readiness import events
-from gangctl.gang import desired, naming, plan
+from gangctl.gang import desired, diff, naming, plan
 from gangctl.manager import settings, webhooks
 from gangctl.pathways import gangs as pathways
 from gangctl.pathways.rendering import gang
@@ -228,6 +228,13 @@ TABLE: Final[tuple[Mutant, ...]] = (
         "explorer",
         ("spares-refused-and-late-1.37",),
         (Patch(gangs, "is_transient", exchanges.constantly(value=False)),),
+    ),
+    Mutant(
+        "finished",
+        "the group of a finished gang uses up the quota that another one needs",
+        "simulation",
+        patches=(Patch(diff, "_surplus", exchanges.finished_groups_stay),),
+        seed=2592,
     ),
     Mutant(
         "order",

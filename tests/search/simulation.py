@@ -13,8 +13,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
 
-from gangctl.sandbox.faults import Record
 from tests.faults.world import world
+from tests.sandbox.faults import Record
 from tests.search.cluster import Cluster
 from tests.search.draws import Plan, draw, summary
 from tests.search.memory import run

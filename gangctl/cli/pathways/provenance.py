@@ -9,7 +9,6 @@ from itertools import groupby
 from typing import Any, Final
 
 from gangctl.api.documents import Document
-from gangctl.api.fieldpath import FieldPath
 from gangctl.cli.inputs import where
 from gangctl.cli.messages import plural
 from gangctl.cli.output import Section
@@ -17,7 +16,7 @@ from gangctl.cli.pathways.report import ORIGINS, FieldReport, OriginReport, Path
 from gangctl.cli.pathways.subjects import Subject, lies_in
 from gangctl.errors import one_line
 from gangctl.fit.report import API_VERSION
-from gangctl.pathways.result import Origin, OriginKind
+from gangctl.pathways.result import Origin, OriginKind, leaves
 
 _SHOWN: Final = 72
 """Characters of a value for a person; ``-o json`` has all of it."""
@@ -31,7 +30,7 @@ def fields_of(subject: Subject, prefixes: Sequence[str] = ()) -> list[FieldRepor
     rendering = subject.rendering
     return [
         {"path": path, "value": value, "origin": _origin(subject.document, rendering.origins[path])}
-        for path, value in _leaves(rendering.jobset, FieldPath())
+        for path, value, _ in leaves(rendering.jobset)
         if not prefixes or any(lies_in(path, prefix) for prefix in prefixes)
     ]
 
@@ -39,18 +38,6 @@ def fields_of(subject: Subject, prefixes: Sequence[str] = ()) -> list[FieldRepor
 def _origin(document: Document | None, origin: Origin) -> OriginReport:
     at = where(document, origin.place) if document is not None and origin.kind is OriginKind.FIELD else ""
     return {"kind": origin.kind.value, "place": origin.place, "why": origin.why, "at": at}
-
-
-def _leaves(value: Any, path: FieldPath) -> Iterator[tuple[str, Any]]:
-    """Values and empty containers by their path, as origins are kept."""
-    if isinstance(value, dict) and value:
-        for key, inner in value.items():
-            yield from _leaves(inner, path.child(key))
-    elif isinstance(value, list) and value:
-        for index, inner in enumerate(value):
-            yield from _leaves(inner, path.index(index))
-    else:
-        yield str(path), value
 
 
 def origins_data(subject: Subject, fields: list[FieldReport]) -> PathwaysOrigins:

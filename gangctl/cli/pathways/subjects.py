@@ -11,6 +11,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
+from pydantic.alias_generators import to_snake
+
 from gangctl.api.documents import Document
 from gangctl.api.fieldpath import FieldPath
 from gangctl.api.jobset import JobSet
@@ -25,6 +27,7 @@ from gangctl.gang.reasons import Notice
 from gangctl.gang.report import requests_per_pod
 from gangctl.gang.resolve import ClusterRules, resolve
 from gangctl.pathways.draft import check_head
+from gangctl.pathways.flags.table import Flags, kebab
 from gangctl.pathways.job import PathwaysJob
 from gangctl.pathways.options import PathwaysOptions
 from gangctl.pathways.problems import InvalidReason, Problem
@@ -35,7 +38,6 @@ from gangctl.pathways.words import API_VERSION, KIND, OPTIONS
 
 if TYPE_CHECKING:
     from gangctl.cli.pathways.cluster import ClusterFacts
-    from gangctl.pathways.flags.texts import Flags
 
 
 _WRITTEN: Final = frozenset({OriginKind.FIELD, OriginKind.FLAG})
@@ -92,15 +94,11 @@ def field_error(problem: Problem) -> FieldError:
 def _at_source(error: FieldError, origins: Mapping[str, Origin]) -> FieldError:
     place = _written_at(error.path, origins)
     if not place:
-        return FieldError(f"the JobSet's {error.path}", error.kind, f"{error.detail}{_chosen_by(error.path, origins)}")
+        origin = origins.get(error.path)
+        option = f" (option {origin.place})" if origin is not None and origin.kind is OriginKind.OPTION else ""
+        return FieldError(f"the JobSet's {error.path}", error.kind, f"{error.detail}{option}")
     detail = error.detail if place == error.path else f"{one_line(error.detail, _DETAIL)} (the JobSet's {error.path})"
     return FieldError(place, error.kind, detail)
-
-
-def _chosen_by(path: str, origins: Mapping[str, Origin]) -> str:
-    """The option that a value is from, where it is from one."""
-    origin = origins.get(path)
-    return f" (option {origin.place})" if origin is not None and origin.kind is OriginKind.OPTION else ""
 
 
 def _written_at(path: str, origins: Mapping[str, Origin]) -> str:
@@ -137,7 +135,6 @@ def _shared(origins: Iterable[Origin]) -> str:
 
 _FLAG: Final = "--"
 _OPTION: Final = re.compile(rf"metadata\.annotations\[{re.escape(OPTIONS)}\]\.(?P<name>\w+)")
-_CAPITAL: Final = re.compile("[A-Z]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -241,8 +238,7 @@ class Wanted:
             own = {}
         if match["name"] in own:
             return found
-        flag = _FLAG + _CAPITAL.sub(lambda capital: f"-{capital[0].lower()}", match["name"])
-        return replace(found, error=replace(found.error, path=flag))
+        return replace(found, error=replace(found.error, path=kebab(to_snake(match["name"]))))
 
 
 def pathways_jobs(filenames: Sequence[str]) -> tuple[Document, ...]:

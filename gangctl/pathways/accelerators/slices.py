@@ -43,7 +43,7 @@ class Slice:
     @property
     def chips(self) -> int:
         """The product of the topology."""
-        return prod(int(each) for each in self.topology.split("x"))
+        return chips(self.topology)
 
     @property
     def vms(self) -> int:
@@ -106,11 +106,9 @@ MACHINE_TYPES_OF_JOBS: Final = (
 )
 """What ``spec.workers[].type`` of a PathwaysJob may be."""
 
-_FLAT: Final[Mapping[str, str]] = {
-    "v5e": "2x2 2x4 4x4 4x8 8x8 8x16 16x16",
-    "v6e": "1x1 2x2 2x4 4x4 4x8 8x8 8x16 16x16",
-}
-"""Generations with topologies of two dimensions: XPK's, and ``2x2`` of v5e, which XPK lacks and a PathwaysJob has."""
+_FLAT: Final[Mapping[str, str]] = {"v5e": "ct5lp-hightpu-4t", "v6e": "ct6e-standard-4t"}
+"""Generations with topologies of two dimensions, which are those of this machine type in a PathwaysJob: XPK's, and
+``2x2`` of v5e, which XPK lacks."""
 
 _ONE_VM: Final[Mapping[str, str]] = {
     "ct5lp-hightpu-1t": "1x1",
@@ -196,7 +194,7 @@ def of_job(machine_type: str) -> tuple[str, ...]:
 def of_generation(generation: str) -> tuple[str, ...]:
     """XPK's topologies of a generation, ascending by chips; those of one size stay in XPK's order."""
     if generation in _FLAT:
-        return tuple(_FLAT[generation].split())
+        return of_job(_FLAT[generation])
     return tuple(sorted(_CUBE_RULES[generation].topologies(), key=chips))
 
 

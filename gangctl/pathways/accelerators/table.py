@@ -20,56 +20,22 @@ _NEAR: Final = 3
 """Maximum of names that are suggested for an unknown one."""
 
 
-def _generation(
-    generation: str, label: str, cores: int, dimensions: int, machines: Mapping[str, tuple[int, str]]
-) -> tuple[Accelerator, ...]:
-    return tuple(
-        Accelerator(
-            generation=generation,
-            machine_type=machine_type,
-            label=label,
-            key=key,
-            chips_per_vm=chips_per_vm,
-            cores_per_chip=cores,
-            dimensions=dimensions,
-        )
-        for machine_type, (chips_per_vm, key) in machines.items()
-    )
-
-
 ACCELERATORS: Final[tuple[Accelerator, ...]] = (
-    *_generation("v4", "tpu-v4-podslice", 2, 3, {"ct4p-hightpu-4t": (4, "tpuv4")}),
-    *_generation(
-        "v5e",
-        "tpu-v5-lite-podslice",
-        1,
-        2,
-        {
-            "ct5lp-hightpu-4t": (4, "tpuv5e"),
-            "ct5lp-hightpu-1t": (1, "tpuv5e"),
-            "ct5lp-hightpu-8t": (8, "tpuv5e1t"),
-        },
-    ),
-    *_generation(
-        "v5p",
-        "tpu-v5p-slice",
-        2,
-        3,
-        {"ct5p-hightpu-4t": (4, "tpuv5"), "ct5p-hightpu-1t": (1, "tpuv5"), "ct5p-hightpu-2t": (2, "tpuv5")},
-    ),
-    *_generation(
-        "v6e",
-        "tpu-v6e-slice",
-        1,
-        2,
-        {
-            "ct6e-standard-4t": (4, "tpuv6e"),
-            "ct6e-standard-1t": (1, "tpuv6e"),
-            "ct6e-standard-8t": (8, "tpuv6e1t"),
-        },
-    ),
-    *_generation("tpu7x", "tpu7x", 2, 3, {"tpu7x-standard-4t": (4, "tpu7x"), "tpu7x-standard-1t": (1, "tpu7x")}),
-    *_generation("tpu7", "tpu7", 2, 3, {"tpu7-standard-4t": (4, "tpu7"), "tpu7-standard-1t": (1, "tpu7")}),
+    # generation, machine type, label, key, chips of a VM, cores of a chip, dimensions
+    Accelerator("v4", "ct4p-hightpu-4t", "tpu-v4-podslice", "tpuv4", 4, 2, 3),
+    Accelerator("v5e", "ct5lp-hightpu-4t", "tpu-v5-lite-podslice", "tpuv5e", 4, 1, 2),
+    Accelerator("v5e", "ct5lp-hightpu-1t", "tpu-v5-lite-podslice", "tpuv5e", 1, 1, 2),
+    Accelerator("v5e", "ct5lp-hightpu-8t", "tpu-v5-lite-podslice", "tpuv5e1t", 8, 1, 2),
+    Accelerator("v5p", "ct5p-hightpu-4t", "tpu-v5p-slice", "tpuv5", 4, 2, 3),
+    Accelerator("v5p", "ct5p-hightpu-1t", "tpu-v5p-slice", "tpuv5", 1, 2, 3),
+    Accelerator("v5p", "ct5p-hightpu-2t", "tpu-v5p-slice", "tpuv5", 2, 2, 3),
+    Accelerator("v6e", "ct6e-standard-4t", "tpu-v6e-slice", "tpuv6e", 4, 1, 2),
+    Accelerator("v6e", "ct6e-standard-1t", "tpu-v6e-slice", "tpuv6e", 1, 1, 2),
+    Accelerator("v6e", "ct6e-standard-8t", "tpu-v6e-slice", "tpuv6e1t", 8, 1, 2),
+    Accelerator("tpu7x", "tpu7x-standard-4t", "tpu7x", "tpu7x", 4, 2, 3),
+    Accelerator("tpu7x", "tpu7x-standard-1t", "tpu7x", "tpu7x", 1, 2, 3),
+    Accelerator("tpu7", "tpu7-standard-4t", "tpu7", "tpu7", 4, 2, 3),
+    Accelerator("tpu7", "tpu7-standard-1t", "tpu7", "tpu7", 1, 2, 3),
 )
 """Every machine type; the first of a generation is the one that a name without a machine type means."""
 

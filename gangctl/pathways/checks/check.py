@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from pydantic.alias_generators import to_camel
+
 from gangctl.api.jobset import SCHEDULING_REFERENCES
 from gangctl.api.labelselector import is_label_value
 from gangctl.api.meta import DEFAULT_SCHEDULER, EXCLUSIVE_TOPOLOGY, GANG_OPTIONS, GANGS, NODE_SELECTOR_STRATEGY
@@ -14,7 +16,6 @@ from gangctl.gang.naming import is_dns_label
 from gangctl.gang.plan import INT32_MAX
 from gangctl.gang.reasons import Notice, Reason
 from gangctl.gang.validate import MAX_JOBS
-from gangctl.pathways.accelerators.slices import Slice
 from gangctl.pathways.checks.template import (
     Findings,
     check_amounts,
@@ -106,18 +107,14 @@ _PRIORITY: Final = "spec.workers[0].priorityClassName"
 
 def check_gangs(found: Findings) -> None:
     """Every combination that would wait permanently, or that Kubernetes would reject."""
-    _check_levels(found)
+    if found.job.gang_mode is GangMode.GANG and found.job.worker_mode is not None:
+        detail = f'is "{found.job.worker_mode}" beside {found.place(GANG_MODE_PATH)} "Gang": write one of them'
+        found.refuse(InvalidReason.INVALID_GANG_MODE, WORKER_MODE_PATH, detail, ErrorKind.FORBIDDEN)
     _check_elastic(found)
     _check_order(found)
     _check_exclusive(found)
     _check_pools(found)
     _check_uniform(found)
-
-
-def _check_levels(found: Findings) -> None:
-    if found.job.gang_mode is GangMode.GANG and found.job.worker_mode is not None:
-        detail = f'is "{found.job.worker_mode}" beside {found.place(GANG_MODE_PATH)} "Gang": write one of them'
-        found.refuse(InvalidReason.INVALID_GANG_MODE, WORKER_MODE_PATH, detail, ErrorKind.FORBIDDEN)
 
 
 def _check_elastic(found: Findings) -> None:
@@ -206,12 +203,6 @@ def _check_uniform(found: Findings) -> None:
             found.refuse(InvalidReason.INVALID_GANG_MODE, f"{POD}.{field}", detail, ErrorKind.FORBIDDEN)
 
 
-_CUBE: Final = 4
-"""Side of the cubes that larger slices of tpu7x are made of."""
-_SUB: Final = "parts of a slice exist for ct6e-standard-4t with a topology of at least 2x4"
-_SUPER: Final = "slices of several cubes exist for tpu7x-standard-4t, with topologies whose sides are multiples of 4"
-
-
 def check_options(found: Findings) -> None:
     """Rules of Kubernetes beyond the types; the subdomain is checked with the name."""
     options = found.job.options
@@ -229,38 +220,26 @@ def check_options(found: Findings) -> None:
     ):
         if seconds is not None and seconds > INT32_MAX:
             found.refuse(InvalidReason.INVALID_OPTIONS, option_path(name), f"must be at most {INT32_MAX} seconds")
-    _check_head_resources(found)
-
-
-def _check_head_resources(found: Findings) -> None:
-    resources = found.job.options.head_resources
-    if resources is None:
-        return
-    for name, each in (("resourceManager", resources.resource_manager), ("proxy", resources.proxy)):
+    for name, each in options.head_resources or {}:
         if each is not None:
-            check_amounts(found, option_path(f"headResources.{name}"), each.requests or {}, each.limits or {})
+            path = option_path(f"headResources.{to_camel(name)}")
+            check_amounts(found, path, each.requests or {}, each.limits or {})
 
 
 def check_slicing(found: Findings) -> None:
     """Option ``slicing`` is possible for the slice."""
     slicing, part = found.job.options.slicing, found.job.slice
-    refused = ""
-    if slicing is Slicing.SUB and not _can_be_part(part):
-        refused = _SUB
-    elif slicing is Slicing.SUPER and not _is_of_cubes(part):
-        refused = _SUPER
+    accelerator, refused = part.accelerator, ""
+    if slicing is Slicing.SUB and not (accelerator.machine_type == "ct6e-standard-4t" and part.vms > 1):
+        refused = "parts of a slice exist for ct6e-standard-4t with a topology of at least 2x4"
+    elif slicing is Slicing.SUPER and (
+        accelerator.generation != "tpu7x" or any(int(side) % 4 for side in part.topology.split("x"))
+    ):
+        of = "tpu7x-standard-4t, with topologies whose sides are multiples of 4"
+        refused = f"slices of several cubes exist for {of}"
     if refused:
-        detail = f"{slicing} is not possible with {part.accelerator.machine_type} {part.topology}: {refused}"
+        detail = f"{slicing} is not possible with {accelerator.machine_type} {part.topology}: {refused}"
         found.refuse(InvalidReason.INVALID_SLICING, option_path("slicing"), detail)
-
-
-def _can_be_part(part: Slice) -> bool:
-    return part.accelerator.machine_type == "ct6e-standard-4t" and part.vms > 1
-
-
-def _is_of_cubes(part: Slice) -> bool:
-    sides = [int(side) for side in part.topology.split("x")]
-    return part.accelerator.generation == "tpu7x" and all(side % _CUBE == 0 for side in sides)
 
 
 DIRECTORY: Final = "spec.pathwaysDir"
@@ -288,11 +267,17 @@ def check_without_slice(job: PathwaysJob) -> tuple[Problem, ...]:
 def _check_all(found: Findings) -> None:
     check_names(found)
     check_options(found)
-    _check_restarts(found)
+    job = found.job
+    restarts = (("spec.maxRestarts", job.max_restarts), (f"{WORKERS}.maxSliceRestarts", job.max_slice_restarts))
+    for path, value in restarts:
+        if value < 0:
+            found.refuse(InvalidReason.INVALID_RESTARTS, path, f"must be at least 0, got {value}")
     _check_directory(found)
     check_images(found)
     _check_slices(found)
-    _check_grace(found)
+    if (seconds := job.worker_grace_seconds) is not None and seconds < 0:
+        path = f"{WORKERS}.terminationGracePeriodSeconds"
+        found.refuse(InvalidReason.INVALID_GRACE_PERIOD, path, f"must be at least 0 seconds, got {seconds}")
     check_template(found)
     check_components(found)
     check_gangs(found)
@@ -309,16 +294,6 @@ def _check_with_slice(found: Findings) -> None:
         detail = f"must be at most {most} with {plural(job.slice.vms, 'VM')} in a slice, got {job.max_slice_restarts}"
         found.refuse(InvalidReason.INVALID_RESTARTS, f"{WORKERS}.maxSliceRestarts", detail)
     _notice_no_effect(found)
-
-
-def _check_restarts(found: Findings) -> None:
-    job = found.job
-    for path, value in (
-        ("spec.maxRestarts", job.max_restarts),
-        (f"{WORKERS}.maxSliceRestarts", job.max_slice_restarts),
-    ):
-        if value < 0:
-            found.refuse(InvalidReason.INVALID_RESTARTS, path, f"must be at least 0, got {value}")
 
 
 def _check_directory(found: Findings) -> None:
@@ -345,13 +320,6 @@ def _check_slices(found: Findings) -> None:
     elif not 0 <= elastic < slices:
         detail = f"must be at least 0 and less than {found.place(path)}, which is {slices}; got {elastic}"
         found.refuse(InvalidReason.INVALID_ELASTIC_SLICES, ELASTIC, detail)
-
-
-def _check_grace(found: Findings) -> None:
-    seconds = found.job.worker_grace_seconds
-    if seconds is not None and seconds < 0:
-        path = f"{WORKERS}.terminationGracePeriodSeconds"
-        found.refuse(InvalidReason.INVALID_GRACE_PERIOD, path, f"must be at least 0 seconds, got {seconds}")
 
 
 def _notice_no_effect(found: Findings) -> None:

@@ -61,7 +61,7 @@ class Findings:
         self.notices.append(Notice(reason, message))
 
 
-_POSIX: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+VARIABLE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _IMAGE_FORM: Final = "an image such as registry.example/team/image:tag or image@sha256:..."
 
 # References of container images, as container runtimes read them (distribution/reference).
@@ -80,10 +80,10 @@ _LONGEST: Final = 512
 def check_images(found: Findings) -> None:
     """Registry of images without an image of the component's own."""
     version, registry = found.job.pathways_version, found.job.options.image_registry
-    if version and not is_tag(version):
+    if version and not _VERSION.fullmatch(version):
         detail = f"must be the tag of an image, letters, digits, ., _ and -, at most 128; got {shown(version)}"
         found.refuse(InvalidReason.INVALID_IMAGE, "spec.pathwaysVersion", detail)
-    if registry is not None and not is_registry(registry):
+    if registry is not None and not (len(registry) <= _LONGEST and _REGISTRY.fullmatch(registry)):
         detail = f"must be a host and perhaps a path, such as registry.example/pathways; got {shown(registry)}"
         found.refuse(InvalidReason.INVALID_IMAGE, option_path("imageRegistry"), detail)
 
@@ -111,7 +111,7 @@ def _check_environment(found: Findings, component: Component) -> None:
     for index, variable in enumerate(component.env):
         path = f"{component.path}.customEnv[{index}]"
         name = variable.get("name", "")
-        if not _POSIX.fullmatch(name):
+        if not VARIABLE.fullmatch(name):
             said = f"got {shown(name)}" if name else "it is empty"
             detail = f"must be letters, digits and _, first no digit; {said}"
             found.refuse(InvalidReason.INVALID_ENVIRONMENT, f"{path}.name", detail)
@@ -127,16 +127,6 @@ def _check_environment(found: Findings, component: Component) -> None:
 def is_image(text: str) -> bool:
     """Whether a text names an image, with or without tag and digest."""
     return len(text) <= _LONGEST and _REFERENCE.fullmatch(text) is not None
-
-
-def is_registry(text: str) -> bool:
-    """Whether a text is a valid prefix of an image: a host, and optionally a path."""
-    return len(text) <= _LONGEST and _REGISTRY.fullmatch(text) is not None
-
-
-def is_tag(text: str) -> bool:
-    """Whether a text can be an image's tag."""
-    return _VERSION.fullmatch(text) is not None
 
 
 RESERVED: Final = (RESOURCE_MANAGER_CONTAINER, PROXY_CONTAINER)

@@ -7,7 +7,6 @@ The options of rendering are flags, too, but are read separately
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import fields, replace
 from typing import Final
 
@@ -20,8 +19,9 @@ from gangctl.gang.reasons import Notice
 from gangctl.pathways.accelerators.slices import Slice
 from gangctl.pathways.accelerators.table import find, normalized, slice_of
 from gangctl.pathways.checks.check import check, check_without_slice
-from gangctl.pathways.flags.texts import Flags, FlagTexts
-from gangctl.pathways.flags.userpod import OF_XPK, build_pod, flag_origin, kebab, origin_of
+from gangctl.pathways.flags.table import JOB_FLAGS, Flags, kebab
+from gangctl.pathways.flags.texts import FlagTexts
+from gangctl.pathways.flags.userpod import OF_XPK, build_pod, flag_origin, origin_of
 from gangctl.pathways.job import DEFAULT_SLICE_RESTARTS, Component, ComponentType, DeploymentMode, PathwaysJob
 from gangctl.pathways.options import PathwaysOptions
 from gangctl.pathways.problems import MOST_PROBLEMS, InvalidReason, Problem, RefusedValueError
@@ -32,7 +32,6 @@ from gangctl.pathways.words import (
     GKE_NODEPOOL,
     OPTIONS,
     WORKER_MODE,
-    WORKER_MODE_PATH,
     WORKERS,
     annotation,
     option_path,
@@ -46,27 +45,6 @@ XPK_GRACE_SECONDS: Final = 30
 _SPOT: Final = ("cloud.google.com/gke-spot", "true")
 _FLEX: Final = ("cloud.google.com/gke-queued", "true")
 _RESERVATION: Final = "cloud.google.com/reservation-name"
-_FIELDS: Final = {
-    "metadata.name": "workload",
-    "metadata.namespace": "namespace",
-    "metadata.labels": "label",
-    "metadata.annotations": "annotation",
-    GANG_MODE_PATH: "gang_mode",
-    WORKER_MODE_PATH: "worker_mode",
-    "spec.maxRestarts": "max_restarts",
-    "spec.pathwaysDir": "pathways_gcs_location",
-    "spec.pathwaysVersion": "pathways_version",
-    f"{WORKERS}.type": "tpu_type",
-    f"{WORKERS}.numSlices": "num_slices",
-    f"{WORKERS}.maxSliceRestarts": "max_slice_restarts",
-    f"{WORKERS}.nodeSelector": "node_selector",
-    "spec.controller.deploymentMode": "colocate",
-    "spec.controller.mainContainerName": "docker_name",
-    "spec.controller.enableMetricsCollection": "enable_metrics_collection",
-    "spec.controller.template": "headless",
-    "spec.controller.elasticSlices": "elastic_slices",
-}
-"""Flags, as fields of :class:`Flags`, by the field of a PathwaysJob that they stand for, where nothing else can."""
 
 
 def read_flags(flags: Flags, profile: Profile, defaults: PathwaysOptions) -> Reading:
@@ -76,23 +54,28 @@ def read_flags(flags: Flags, profile: Profile, defaults: PathwaysOptions) -> Rea
     if texts.problems:
         return Reading(None, tuple(texts.problems))
     pod = build_pod(flags, profile, defaults, texts)
-    sources = {path: origin_of(name, getattr(flags, name)) for path, name in _FIELDS.items()}
+    sources = {row.path: origin_of(name, getattr(flags, name)) for name, row in JOB_FLAGS.items() if row.path}
+    sources["metadata.namespace"] = origin_of("namespace", flags.namespace)
+    sources["spec.controller.mainContainerName"] = origin_of("docker_name", flags.docker_name)
     sources["spec.pathwaysDir"] = flag_origin("--pathways-gcs-location")
-    sources |= {option_path(to_camel(name)): flag_origin(kebab(name)) for name in _chosen(defaults)}
+    sources |= {option_path(to_camel(name)): flag_origin(kebab(name)) for name, value in defaults if value is not None}
     sources |= pod.sources
+    reason = InvalidReason.INVALID_RESTARTS
+    restarts = texts.number(reason, "--max-restarts", flags.max_restarts)
+    slice_restarts = texts.number(reason, "--max-slice-restarts", flags.max_slice_restarts)
     job = PathwaysJob(
         name=flags.workload,
         namespace=flags.namespace,
         slice=ANY_SLICE,
         slices=1 if flags.num_slices is None else flags.num_slices,
         mode=DeploymentMode.COLOCATE if flags.colocate else DeploymentMode.DEFAULT,
-        max_restarts=texts.number(InvalidReason.INVALID_RESTARTS, "--max-restarts", flags.max_restarts) or 0,
+        max_restarts=restarts or 0,
         pathways_dir=flags.pathways_gcs_location,
         pathways_version=flags.pathways_version,
         template=pod.template,
         metrics=flags.enable_metrics_collection,
         elastic_slices=flags.elastic_slices or 0,
-        max_slice_restarts=_slice_restarts(flags, texts),
+        max_slice_restarts=DEFAULT_SLICE_RESTARTS if slice_restarts is None else slice_restarts,
         options=defaults,
         user_env_wins=True,
         sources=sources,
@@ -110,10 +93,6 @@ def _check_texts(flags: Flags, texts: FlagTexts) -> None:
         for text in value if isinstance(value, tuple) else (value,):
             if isinstance(text, str):
                 texts.text(kebab(each.name), text)
-
-
-def _chosen(options: PathwaysOptions) -> Iterator[str]:
-    return (name for name in PathwaysOptions.model_fields if getattr(options, name) is not None)
 
 
 def _checked(job: PathwaysJob, flags: Flags, texts: FlagTexts) -> Reading:
@@ -159,11 +138,6 @@ def _slice(flags: Flags, texts: FlagTexts) -> tuple[Slice | None, str]:
     except RefusedValueError as refused:
         texts.refuse(refused.reason, flag, refused.detail)
         return None, flag
-
-
-def _slice_restarts(flags: Flags, texts: FlagTexts) -> int:
-    given = texts.number(InvalidReason.INVALID_RESTARTS, "--max-slice-restarts", flags.max_slice_restarts)
-    return DEFAULT_SLICE_RESTARTS if given is None else given
 
 
 def _with_metadata(job: PathwaysJob, flags: Flags, profile: Profile, texts: FlagTexts) -> PathwaysJob:

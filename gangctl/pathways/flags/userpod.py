@@ -30,10 +30,11 @@ from typing import Any, Final
 from gangctl.api.quantity import parse_quantity
 from gangctl.errors import ErrorKind, shown
 from gangctl.pathways.checks.template import is_image
-from gangctl.pathways.flags.texts import Flags, FlagTexts
+from gangctl.pathways.flags.table import CONTAINER, JOB_FLAGS, PULL_POLICIES, SHELLS, Flags, kebab
+from gangctl.pathways.flags.texts import FlagTexts
 from gangctl.pathways.options import PathwaysOptions
 from gangctl.pathways.problems import InvalidReason, listed, near
-from gangctl.pathways.rendering.containers import SHARED_TMP
+from gangctl.pathways.rendering.containers import TMP_MOUNT, TMP_VOLUME
 from gangctl.pathways.result import Origin, OriginKind, Profile
 from gangctl.pathways.words import POD
 
@@ -115,9 +116,6 @@ def wrapped(command: str, shell: Shell = Shell.BASH) -> list[str]:
 
 
 DEFAULT_NAME: Final = "jax-tpu"
-NO_WRAPPER: Final = "none"
-WRAPPERS: Final = (*Shell, NO_WRAPPER)
-PULL_POLICIES: Final = ("Always", "IfNotPresent", "Never")
 REQUESTS: Final[Mapping[str, str]] = {"cpu": "2", "memory": "8Gi"}
 LIMITS: Final[Mapping[str, str]] = {"cpu": "24", "memory": "100G"}
 """Of the user's container. Without requests the limits would apply, and the head would fit on few nodes."""
@@ -129,25 +127,8 @@ DEBUG_LOGS: Final[Mapping[str, str]] = {
 }
 """Variables that XPK exports for ``--enable-debug-logs``."""
 
-CONTAINER: Final = f"{POD}.containers[0]"
-_TMP: Final = {"name": SHARED_TMP, "hostPath": {"path": "/tmp", "type": "DirectoryOrCreate"}}  # noqa: S108 -- the node's
 OF_XPK: Final = Origin(OriginKind.RULE, "xpk", "as XPK has it where nothing else is asked for")
 _SIZE: Final = Origin(OriginKind.RULE, "gangctl", "the size of a client where nothing else is asked for")
-_OF_CONTAINER: Final = (
-    "command",
-    "docker_image",
-    "docker_name",
-    "docker_image_pull_policy",
-    "docker_resources",
-    "privileged",
-    "mount_tmp",
-    "service_account",
-    "image_pull_secret",
-    "env",
-    "env_file",
-    "enable_debug_logs",
-)
-"""Flags without an effect if there is no user container."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,11 +142,6 @@ class UserPod:
 def flag_origin(flag: str) -> Origin:
     """The origin of a flag's value."""
     return Origin(OriginKind.FLAG, flag)
-
-
-def kebab(name: str) -> str:
-    """The flag of a field of :class:`Flags`."""
-    return f"--{name.replace('_', '-')}"
 
 
 def says(value: object) -> bool:
@@ -184,13 +160,7 @@ def build_pod(flags: Flags, profile: Profile, options: PathwaysOptions, texts: F
         _refuse_without_container(flags, texts)
         return UserPod()
     _check_words(flags, texts)
-    sources = {
-        f"{CONTAINER}.name": origin_of("docker_name", flags.docker_name),
-        f"{CONTAINER}.image": flag_origin("--docker-image"),
-        f"{CONTAINER}.imagePullPolicy": flag_origin("--docker-image-pull-policy"),
-        f"{POD}.serviceAccountName": flag_origin("--service-account"),
-        f"{POD}.imagePullSecrets": flag_origin("--image-pull-secret"),
-    }
+    sources: dict[str, Origin] = {}
     container: dict[str, Any] = {
         "name": flags.docker_name or DEFAULT_NAME,
         "image": flags.docker_image,
@@ -201,13 +171,13 @@ def build_pod(flags: Flags, profile: Profile, options: PathwaysOptions, texts: F
         **_host_settings(flags, profile, options, sources),
     }
     container = {key: value for key, value in container.items() if value not in ([], {})}
-    volumes = {"volumes": [_TMP]} if "volumeMounts" in container else {}
+    volumes = {"volumes": [TMP_VOLUME]} if "volumeMounts" in container else {}
     return UserPod({"spec": {**_rights(flags, texts), "containers": [container], **volumes}}, sources)
 
 
 def _refuse_without_container(flags: Flags, texts: FlagTexts) -> None:
-    for name in _OF_CONTAINER:
-        if says(getattr(flags, name)):
+    for name, row in JOB_FLAGS.items():
+        if row.of_container and says(getattr(flags, name)):
             detail = "must not be given with --headless, where the head has no container of your own"
             texts.refuse(InvalidReason.MALFORMED, kebab(name), detail, ErrorKind.FORBIDDEN)
 
@@ -223,7 +193,7 @@ def _check_words(flags: Flags, texts: FlagTexts) -> None:
         detail = f"must be an image such as registry.example/team/image:tag, got {shown(flags.docker_image)}"
         texts.refuse(InvalidReason.INVALID_IMAGE, "--docker-image", detail)
     for flag, value, allowed in (
-        ("--wrapper", flags.wrapper, WRAPPERS),
+        ("--wrapper", flags.wrapper, SHELLS),
         ("--docker-image-pull-policy", flags.docker_image_pull_policy or PULL_POLICIES[0], PULL_POLICIES),
     ):
         if value not in allowed:
@@ -245,14 +215,12 @@ def _rights(flags: Flags, texts: FlagTexts) -> dict[str, Any]:
 
 
 def _command(flags: Flags, texts: FlagTexts, sources: dict[str, Origin]) -> list[str]:
-    path = f"{CONTAINER}.command"
-    sources[path] = flag_origin("--command")
     if flags.wrapper not in set(Shell):
         return list(texts.words("--command", flags.command, InvalidReason.MALFORMED))
     command = wrapped(flags.command, Shell(flags.wrapper))
     kind = OriginKind.DEFAULT if flags.wrapper == Shell.BASH else OriginKind.FLAG
     wrapper = Origin(kind, "--wrapper", "hands SIGTERM on to the command")
-    sources |= {f"{path}[{index}]": wrapper for index in range(len(command) - 1)}
+    sources |= {f"{CONTAINER}.command[{index}]": wrapper for index in range(len(command) - 1)}
     return command
 
 
@@ -280,11 +248,9 @@ def _resources(flags: Flags, texts: FlagTexts, sources: dict[str, Origin]) -> di
             requests[name] = limits[name]
         elif name not in asked["limits"]:
             limits[name] = requests[name]
-    path = f"{CONTAINER}.resources"
-    sources[path] = flag_origin("--docker-resources")
     for kind, usual, amounts in (("requests", REQUESTS, requests), ("limits", LIMITS, limits)):
         kept = [name for name in usual if name not in asked[kind] and amounts[name] == usual[name]]
-        sources |= {f"{path}.{kind}.{name}": _SIZE for name in kept}
+        sources |= {f"{CONTAINER}.resources.{kind}.{name}": _SIZE for name in kept}
     lists = {"requests": requests, "limits": limits}
     present = {kind: {name: text for name, text in amounts.items() if text} for kind, amounts in lists.items()}
     return {kind: amounts for kind, amounts in present.items() if amounts}
@@ -301,8 +267,7 @@ def _host_settings(
         sources[f"{CONTAINER}.securityContext"] = OF_XPK if flags.privileged is None else flag_origin("--privileged")
     shares = of_profile and options.shared_tmp is not False
     if shares if flags.mount_tmp is None else flags.mount_tmp:
-        mount = {"name": SHARED_TMP, "mountPath": "/tmp"}  # noqa: S108 -- the node's, shared on purpose
-        settings["volumeMounts"] = [mount]
+        settings["volumeMounts"] = [TMP_MOUNT]
         origin = OF_XPK if flags.mount_tmp is None else flag_origin("--mount-tmp")
         sources |= {f"{CONTAINER}.volumeMounts": origin, f"{POD}.volumes": origin}
     return settings

@@ -17,6 +17,7 @@ argument each. In Pathways later flags win, so custom ones do. The environment f
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any, Final
 
@@ -75,7 +76,12 @@ def images(job: PathwaysJob, setting: Setting) -> Mapping[str, From]:
 
 def floating(job: PathwaysJob, setting: Setting) -> tuple[Notice, ...]:
     """One notice that names every container whose image may be another one after a restart."""
-    names = [name for name, image in images(job, setting).items() if _floats(image.value)]
+    names = []
+    for container, image in images(job, setting).items():
+        name, _, digest = image.value.partition("@")
+        _, _, tag = name.rpartition("/")[2].partition(":")
+        if not digest and tag in {"", _FLOATING}:
+            names.append(container)
     if not names:
         return ()
     message = (
@@ -92,7 +98,7 @@ def _image(job: PathwaysJob, component: Component | None, name: str) -> From:
     image = f"{registry}/{name}:{job.pathways_version or _FLOATING}"
     origin = job.origin(VERSION_PATH)
     if job.pathways_version:
-        return From(image, Origin(origin.kind, origin.place, f"from {registry}"))
+        return From(image, replace(origin, why=f"from {registry}"))
     return From(image, Origin(OriginKind.DEFAULT, origin.place, f"from {registry}, no version asked for"))
 
 
@@ -100,28 +106,20 @@ def _custom(job: PathwaysJob, component: Component) -> From:
     return From(component.image, job.origin(f"{component.path}.image"))
 
 
-def _floats(image: str) -> bool:
-    name, _, digest = image.partition("@")
-    _, _, tag = name.rpartition("/")[2].partition(":")
-    return not digest and tag in {"", _FLOATING}
-
-
 RESOURCE_MANAGER_SIZE: Final[Mapping[str, str]] = {"cpu": "8", "memory": "32G"}
 PROXY_SIZE: Final[Mapping[str, str]] = {"cpu": "16", "memory": "100G"}
-
-_OPTION: Final = "headResources"
 
 
 def resource_manager_resources(job: PathwaysJob) -> dict[str, Any]:
     """Requests and limits of the resource manager."""
     head = job.options.head_resources
-    return _resources(RESOURCE_MANAGER_SIZE, head.resource_manager if head else None, f"{_OPTION}.resourceManager")
+    return _resources(RESOURCE_MANAGER_SIZE, head.resource_manager if head else None, "headResources.resourceManager")
 
 
 def proxy_resources(job: PathwaysJob) -> dict[str, Any]:
     """Requests and limits of the proxy."""
     head = job.options.head_resources
-    return _resources(PROXY_SIZE, head.proxy if head else None, f"{_OPTION}.proxy")
+    return _resources(PROXY_SIZE, head.proxy if head else None, "headResources.proxy")
 
 
 def head_requests(pod_spec: Mapping[str, Any]) -> dict[str, int]:
@@ -135,7 +133,8 @@ def _resources(usual: Mapping[str, str], chosen: Resources | None, place: str) -
     asked = _chosen(chosen.requests if chosen else None, f"{place}.requests")
     limited = _chosen(chosen.limits if chosen else None, f"{place}.limits")
     limits = {name: _at_least(amount, asked.get(name)) for name, amount in usual.items()} | limited
-    requests = {name: From(limit.value, _request_origin(limit.origin)) for name, limit in limits.items()} | asked
+    why = "as much as the limit, said explicitly"
+    requests = {name: From(limit.value, replace(limit.origin, why=why)) for name, limit in limits.items()} | asked
     return {"requests": requests, "limits": limits}
 
 
@@ -146,21 +145,19 @@ def _chosen(amounts: Quantities | None, place: str) -> dict[str, From]:
 def _at_least(usual: str, asked: From | None) -> From:
     if asked is None or _amount(asked.value) <= _amount(usual):
         return rule(usual, "the size that Pathways is run with")
-    return From(asked.value, Origin(asked.origin.kind, asked.origin.place, "no limit below the request"))
+    return From(asked.value, replace(asked.origin, why="no limit below the request"))
 
 
 def _amount(quantity: str | int) -> Fraction:
     return parse_quantity(quantity) if isinstance(quantity, str) else Fraction(quantity)
 
 
-def _request_origin(limit: Origin) -> Origin:
-    return Origin(limit.kind, limit.place, "as much as the limit, said explicitly")
-
-
 Tree = dict[str, Any]
 
 SHARED_TMP: Final = "shared-tmp"
 """Name of the workers' volume that is /tmp of their node."""
+TMP_VOLUME: Final = {"name": SHARED_TMP, "hostPath": {"path": "/tmp", "type": "DirectoryOrCreate"}}  # noqa: S108 -- the node's
+TMP_MOUNT: Final = {"name": SHARED_TMP, "mountPath": "/tmp"}  # noqa: S108 -- the node's, shared on purpose
 
 _COMPONENTS: Final = {
     RESOURCE_MANAGER_CONTAINER: ComponentType.SERVER,
@@ -248,11 +245,6 @@ def has_sidecar(job: PathwaysJob) -> bool:
     """Whether the workers get a sidecar: it has no default image, so the user has to set one."""
     component = job.components.get(ComponentType.SIDECAR)
     return component is not None and bool(component.image)
-
-
-def shares_tmp(job: PathwaysJob) -> bool:
-    """Whether containers of the workers mount :data:`SHARED_TMP`."""
-    return job.options.shared_tmp is not False
 
 
 def component_notices(job: PathwaysJob, setting: Setting) -> tuple[Notice, ...]:
@@ -348,10 +340,9 @@ def _ports(numbers: Iterable[int]) -> list[Tree]:
 
 
 def _mounts(job: PathwaysJob) -> Tree:
-    if not shares_tmp(job):
+    if job.options.shared_tmp is False:
         return {}
-    mount = {"name": SHARED_TMP, "mountPath": "/tmp"}  # noqa: S108 -- the node's, shared on purpose
-    return {"volumeMounts": [rule(mount, "worker and sidecar meet in the node's /tmp")]}
+    return {"volumeMounts": [rule(TMP_MOUNT, "worker and sidecar meet in the node's /tmp")]}
 
 
 _REPLICATED_JOB: Final = from_annotation("REPLICATED_JOB_NAME", REPLICATED_JOB_NAME, "name of its ReplicatedJob")

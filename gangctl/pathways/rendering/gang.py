@@ -12,7 +12,7 @@ from gangctl.gang.config import GangMode
 from gangctl.gang.reasons import Notice, Reason
 from gangctl.pathways.gangs import NO_GANGS, Gangs, gangs, placed_by_kueue, queued
 from gangctl.pathways.job import PathwaysJob
-from gangctl.pathways.result import From, Origin, Profile, Setting, rule
+from gangctl.pathways.result import From, Profile, Setting, rule
 from gangctl.pathways.words import GKE_NODEPOOL, WORKER_MODE, annotation
 
 TOPOLOGY_KEY: Final = "topologyKey"
@@ -46,8 +46,18 @@ def choose(job: PathwaysJob, setting: Setting) -> Choice:
         wanted = Gangs(GangMode.OFF, GangMode.REPLICATED_GANG)
     if wanted.any and not setting.gangs:
         off = rule(str(GangMode.OFF), "this cluster has no API for gangs")
-        return Choice(NO_GANGS, off, notices=(_no_api(job),))
-    choice = _asked(job, wanted) if asked else _chosen(job, wanted)
+        rest = "affinity keeps head and workers together" if job.colocated else "its workers keep exclusive placement"
+        no_api = Notice(Reason.GANG_CHOICE, f"No gang: this cluster has no API for gangs; {rest}.")
+        return Choice(NO_GANGS, off, notices=(no_api,))
+    choice = _chosen(job, wanted)
+    if asked:
+        choice = Choice(wanted)
+        if GANGS not in job.annotations:  # a copy of the list is enough
+            modes = (GANG_MODE, job.gang_mode), (WORKER_MODE, job.worker_mode)
+            jobset, worker = (
+                None if mode is None else From(str(mode), job.origin(annotation(key))) for key, mode in modes
+            )
+            choice = Choice(wanted, jobset, worker)
     notices = () if asked or together else tuple(_choice_notices(job, wanted))
     options = _options(job, wanted, composite=together) if setting.topology and GANGS not in job.annotations else None
     return replace(choice, options=options, notices=notices)
@@ -60,19 +70,11 @@ def _slices_together(job: PathwaysJob, wanted: Gangs) -> bool:
     return several and not (job.elastic_slices or queued(job)) and COMPOSITE not in given
 
 
-def _asked(job: PathwaysJob, wanted: Gangs) -> Choice:
-    if GANGS in job.annotations:
-        return Choice(wanted)  # a copy of the list says it
-    return Choice(wanted, _annotated(job, GANG_MODE, job.gang_mode), _annotated(job, WORKER_MODE, job.worker_mode))
-
-
-def _annotated(job: PathwaysJob, key: str, mode: GangMode | None) -> From | None:
-    return None if mode is None else From(str(mode), job.origin(f"metadata.annotations[{key}]"))
-
-
 def _chosen(job: PathwaysJob, wanted: Gangs) -> Choice:
     if not wanted.any:
-        return Choice(wanted, jobset=rule(str(GangMode.OFF), _why_none(job)))
+        elastic = "a gang of head and workers could not start, or recover, with a slice missing"
+        why = "Kueue chooses the workers' nodes" if placed_by_kueue(job) else elastic
+        return Choice(wanted, jobset=rule(str(GangMode.OFF), why))
     if wanted.jobset is GangMode.GANG:
         return Choice(wanted, jobset=rule(str(GangMode.GANG), "head and workers compete for the same nodes"))
     whole = "the job" if wanted.worker is GangMode.GANG else "a slice"
@@ -105,13 +107,7 @@ def _options(job: PathwaysJob, wanted: Gangs, *, composite: bool) -> From | None
     if not given:
         return rule(text, why)
     origin = job.origin(annotation(GANG_OPTIONS))
-    return From(text, Origin(origin.kind, origin.place, f"with {' and '.join(added)}: {why}"))
-
-
-def _why_none(job: PathwaysJob) -> str:
-    if placed_by_kueue(job):
-        return "Kueue chooses the workers' nodes"
-    return "a gang of head and workers could not start, or recover, with a slice missing"
+    return From(text, replace(origin, why=f"with {' and '.join(added)}: {why}"))
 
 
 def _choice_notices(job: PathwaysJob, wanted: Gangs) -> Iterator[Notice]:
@@ -129,8 +125,3 @@ def _choice_notices(job: PathwaysJob, wanted: Gangs) -> Iterator[Notice]:
             f"{TOPOLOGY_KEY} they start together."
         )
         yield Notice(Reason.GANG_CHOICE, message)
-
-
-def _no_api(job: PathwaysJob) -> Notice:
-    rest = "affinity keeps head and workers together" if job.colocated else "its workers keep exclusive placement"
-    return Notice(Reason.GANG_CHOICE, f"No gang: this cluster has no API for gangs; {rest}.")

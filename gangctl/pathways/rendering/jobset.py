@@ -95,6 +95,8 @@ def head_notices(job: PathwaysJob) -> tuple[Notice, ...]:
 
 def _head_pod(job: PathwaysJob, setting: Setting) -> Tree:
     user = user_pod(job)
+    policy = user.get("restartPolicy")
+    never = rule("Never", "a client that ended is not started again in the same pod")
     init = [
         _container(job, "initContainers", index, each) for index, each in enumerate(user.get("initContainers") or ())
     ]
@@ -113,19 +115,12 @@ def _head_pod(job: PathwaysJob, setting: Setting) -> Tree:
     }
     return {
         **host_network(),
-        **_restart_policy(job),
+        "restartPolicy": From(policy, job.origin(f"{POD}.restartPolicy")) if policy else never,
         **head_grace_period(job),
         **priority_classes(job)[0],
         **{key: From(value, job.origin(f"{POD}.{key}")) for key, value in user.items() if key not in _DECIDED},
         **{key: value for key, value in fields.items() if value},
     }
-
-
-def _restart_policy(job: PathwaysJob) -> Tree:
-    policy = user_pod(job).get("restartPolicy")
-    if policy:
-        return {"restartPolicy": From(policy, job.origin(f"{POD}.restartPolicy"))}
-    return {"restartPolicy": rule("Never", "a client that ended is not started again in the same pod")}
 
 
 def _container(job: PathwaysJob, kind: str, index: int, container: Mapping[str, Any]) -> Tree:
@@ -166,7 +161,11 @@ def workers(job: PathwaysJob, setting: Setting, choice: Choice, startup: Startup
     return {
         "name": rule(WORKER, "the name that Pathways is known by"),
         "replicas": From(job.slices, job.origin("spec.workers[0].numSlices")),
-        **_depends_on(startup),
+        **(
+            {"dependsOn": [option({"name": HEAD, "status": "Ready"}, "startup", "workers after the head")]}
+            if startup is Startup.DEPENDS_ON
+            else {}
+        ),
         "template": {**({"metadata": metadata} if metadata else {}), "spec": spec},
     }
 
@@ -200,24 +199,19 @@ def _backoff_limit(job: PathwaysJob) -> From:
     return rule(job.slice.vms * RESTARTS_PER_VM, f"{RESTARTS_PER_VM} for each VM of a slice")
 
 
-def _depends_on(startup: Startup) -> Tree:
-    if startup is not Startup.DEPENDS_ON:
-        return {}
-    return {"dependsOn": [option({"name": HEAD, "status": "Ready"}, "startup", "workers after the head")]}
-
-
 def jobset(job: PathwaysJob, setting: Setting, choice: Choice) -> Tree:
     """The whole object. ``suspend`` is never set, because Kueue owns it."""
     why = "what JobSets are called"
-    order = startup(job)
+    coordinated = "its address is what all pods call the head"
+    order, seconds = startup(job), job.options.ttl_seconds_after_finished
     return {
         "apiVersion": rule(JOBSET_API_VERSION, why),
         "kind": rule("JobSet", why),
         "metadata": jobset_metadata(job, setting, choice),
         "spec": {
-            **_time_to_live(job),
+            **({} if seconds is None else {"ttlSecondsAfterFinished": option(seconds, "ttlSecondsAfterFinished")}),
             "network": _network(job),
-            "coordinator": _coordinator(),
+            "coordinator": rule({"replicatedJob": HEAD, "jobIndex": 0, "podIndex": 0}, coordinated),
             **_startup_policy(job, order),
             **_success_policy(job),
             "failurePolicy": {
@@ -241,11 +235,6 @@ def _network(job: PathwaysJob) -> Tree:
     return network
 
 
-def _coordinator() -> Tree:
-    why = "its address is what all pods call the head"
-    return {"replicatedJob": rule(HEAD, why), "jobIndex": rule(0, why), "podIndex": rule(0, why)}
-
-
 def _startup_policy(job: PathwaysJob, order: Startup) -> Tree:
     """Absent with ``dependsOn``: JobSet rejects both."""
     if order is Startup.DEPENDS_ON:
@@ -263,11 +252,6 @@ def _success_policy(job: PathwaysJob) -> Tree:
         return {}
     policy = {"operator": "All", "targetReplicatedJobs": [HEAD]}
     return {"successPolicy": rule(policy, "workers serve until the client is done")}
-
-
-def _time_to_live(job: PathwaysJob) -> Tree:
-    seconds = job.options.ttl_seconds_after_finished
-    return {} if seconds is None else {"ttlSecondsAfterFinished": option(seconds, "ttlSecondsAfterFinished")}
 
 
 _SETTING: Final = Setting()

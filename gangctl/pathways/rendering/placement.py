@@ -32,7 +32,7 @@ from gangctl.errors import plural
 from gangctl.gang.reasons import Notice, Reason
 from gangctl.pathways.gangs import sliced
 from gangctl.pathways.job import PathwaysJob
-from gangctl.pathways.rendering.containers import SHARED_TMP
+from gangctl.pathways.rendering.containers import SHARED_TMP, TMP_VOLUME
 from gangctl.pathways.rendering.gang import Choice
 from gangctl.pathways.result import From, Origin, OriginKind, Profile, Setting, option, plain, rule
 from gangctl.pathways.words import (
@@ -110,8 +110,7 @@ def shared_tmp(containers: Iterable[Any]) -> list[From]:
     mounts = [mount for each in containers for mount in plain(each).get("volumeMounts") or ()]
     if all(mount.get("name") != SHARED_TMP for mount in mounts):
         return []
-    host_path = {"path": "/tmp", "type": "DirectoryOrCreate"}  # noqa: S108 -- the node's, shared on purpose
-    return [rule({"name": SHARED_TMP, "hostPath": host_path}, "containers mount it")]
+    return [rule(TMP_VOLUME, "containers mount it")]
 
 
 def _priority(name: From | None) -> Tree:
@@ -152,7 +151,8 @@ def head_node_selector(job: PathwaysJob, setting: Setting) -> dict[str, From]:
     if job.colocated:
         labels = _tpu_labels(job)
         return {**labels, **_without(_asked_of_workers(job), labels), **_without(users, labels)}
-    if users or _chooses_nodes(user_pod(job)):
+    pod = user_pod(job)
+    if users or pod.get("nodeName") or (pod.get("affinity") or {}).get("nodeAffinity"):
         return users
     chosen = job.options.head_node_selector
     if chosen is not None:
@@ -184,10 +184,6 @@ def _asked_of_workers(job: PathwaysJob) -> dict[str, From]:
 
 def _without(labels: Mapping[str, From], taken: Mapping[str, Any]) -> dict[str, From]:
     return {key: value for key, value in labels.items() if key not in taken}
-
-
-def _chooses_nodes(pod: Mapping[str, Any]) -> bool:
-    return bool(pod.get("nodeName") or (pod.get("affinity") or {}).get("nodeAffinity"))
 
 
 def _tolerates_tpu(toleration: Mapping[str, Any]) -> bool:
@@ -267,7 +263,8 @@ def worker_affinity(job: PathwaysJob, setting: Setting, choice: Choice) -> Tree:
 
 def head_affinity(job: PathwaysJob) -> Tree:
     """The ``affinity`` of the head: the user's, and beside the workers in colocate mode."""
-    given = _users(job, "affinity")
+    affinity = user_pod(job).get("affinity") or {}
+    given = {key: From(value, job.origin(f"{POD}.affinity.{key}")) for key, value in affinity.items()}
     if not job.colocated:
         return given
     pods, strangers = _marked(given.get("podAffinity"), job), _marked(given.get("podAntiAffinity"), job)
@@ -282,13 +279,10 @@ def head_affinity(job: PathwaysJob) -> Tree:
         return {**given, "podAffinity": pods}
     strangers[_REQUIRED] = [*strangers.get(_REQUIRED, []), *_other_jobsets(job)]
     # In a pool of another priority a head may fit, but not the workers that have to follow it.
-    strangers[_PREFERRED] = [*strangers.get(_PREFERRED, []), _preferred(_any_other(job))]
+    why = "a node pool without other JobSets' pods, of whatever priority, if there is one"
+    empty = _preferred(rule(_pods(*_others(job), namespaceSelector={}), why))
+    strangers[_PREFERRED] = [*strangers.get(_PREFERRED, []), empty]
     return {**given, "podAffinity": pods, "podAntiAffinity": strangers}
-
-
-def _users(job: PathwaysJob, field: str) -> Tree:
-    given = user_pod(job).get(field) or {}
-    return {key: From(value, job.origin(f"{POD}.{field}.{key}")) for key, value in given.items()}
 
 
 def _requires_pods(job: PathwaysJob) -> bool:
@@ -336,11 +330,6 @@ def _other_jobsets(job: PathwaysJob) -> list[From]:
         rule(_strangers(*_others(job)), "no other JobSet's pods in the node pool"),
         rule(namesakes, "nor those of a JobSet with this name in another namespace"),
     ]
-
-
-def _any_other(job: PathwaysJob) -> From:
-    term = _pods(*_others(job), namespaceSelector={})
-    return rule(term, "a node pool without other JobSets' pods, of whatever priority, if there is one")
 
 
 def _others(job: PathwaysJob) -> tuple[Tree, Tree]:

@@ -36,7 +36,11 @@ def gangs(context: Context) -> Sequence[Group]:
     """Groups that need an object."""
     if context.capabilities is None:
         return ()
-    return [group for group in context.groups if group.scope is not None and len(group.unlinked) < len(group.planned)]
+    return [
+        group
+        for group in context.groups
+        if group.scope is not None and len(group.unlinked) < len(group.planned) and not group.finished
+    ]
 
 
 _AT_LATEST: Final = "at the latest ten minutes after a change it missed"

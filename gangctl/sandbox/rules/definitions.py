@@ -14,7 +14,9 @@ from gangctl.sandbox.rules import KindRules, structural
 from gangctl.sandbox.rules.fields import Decoder, fields_of
 from gangctl.sandbox.rules.metadata import Causes, spelled, validate_metadata
 from gangctl.sandbox.rules.structural import Schema
+from gangctl.sandbox.store import Store
 
+DEFINITIONS: Final = "customresourcedefinitions.apiextensions.k8s.io"
 _STATUS: Final = "status"
 
 
@@ -130,6 +132,13 @@ def schema_of(version: Object) -> Mapping[str, Any] | None:
     """``openAPIV3Schema`` of a version, None when it has none."""
     found: Mapping[str, Any] | None = (version.get("schema") or {}).get("openAPIV3Schema")
     return found
+
+
+def version_of(store: Store, kind: ResourceKind) -> Object | None:
+    """The version of a stored definition by which ``kind`` is served; None for what is built in."""
+    definition = store.find(DEFINITIONS, "", kind.qualified_name)
+    versions = definition["spec"].get("versions", ()) if definition is not None else ()
+    return next((version for version in versions if version["name"] == kind.version), None)
 
 
 def condition(definition: Object, type_: str) -> Object | None:

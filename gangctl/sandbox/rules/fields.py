@@ -75,6 +75,13 @@ class Shape:
         group, _, rest = self.name.partition(".")
         return rest or group
 
+    @property
+    def list_type(self) -> dict[str, Any]:
+        """How the schema of a list says by what server-side apply knows its items."""
+        if self.keys:
+            return {"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": list(self.keys)}
+        return {"x-kubernetes-list-type": "set"} if self.is_set else {}
+
 
 @lru_cache(maxsize=1024)
 def parse(text: str) -> Shape:

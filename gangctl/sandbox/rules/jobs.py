@@ -98,7 +98,10 @@ def validate(new: Object, old: Object | None, subresource: str, minor: str) -> C
     if old is None:
         _generated(new, causes)
     validate_spec(new["spec"], causes)
-    _pod_template(new["spec"]["template"], causes)
+    template = new["spec"]["template"]
+    # Not metadata.labels: as in the server.
+    validate_labels(template["metadata"].get("labels", {}), "spec.template.labels", causes)
+    validate_reference(template["spec"], "spec.template.spec", causes)
     validate_restarts(new["spec"], causes)
     _selector(new["spec"], causes)
     if old is None:
@@ -140,12 +143,6 @@ def _with_own_labels(job: Object) -> Object:
     return {**job, "metadata": {key: value for key, value in job["metadata"].items() if key != "labels"}}
 
 
-def _pod_template(template: Object, causes: Causes) -> None:
-    # Not metadata.labels: as in the server.
-    validate_labels(template["metadata"].get("labels", {}), "spec.template.labels", causes)
-    validate_reference(template["spec"], "spec.template.spec", causes)
-
-
 def _change(spec: Object, old_job: Object, minor: str, causes: Causes) -> None:
     old = old_job["spec"]
     _completions(spec, old, causes)
@@ -171,7 +168,8 @@ def _template(spec: Object, old_job: Object, minor: str, causes: Causes) -> None
     suspended, started = bool(old.get("suspend")), "startTime" in status
     mutable = suspended and not started
     if minor != "1.35":
-        mutable = suspended and (not started or _is_suspended(status)) and not status.get("active")
+        held = any(each["type"] == "Suspended" and each["status"] == "True" for each in status.get("conditions", ()))
+        mutable = suspended and (not started or held) and not status.get("active")
     new_template, before = spec["template"], copy(old["template"])
     if mutable:
         _take_directives(new_template, before)
@@ -179,10 +177,6 @@ def _template(spec: Object, old_job: Object, minor: str, causes: Causes) -> None
         _only_resources(new_template["spec"], before["spec"], causes)
     elif new_template != before:
         causes.invalid("spec.template", new_template, "field is immutable")
-
-
-def _is_suspended(status: Object) -> bool:
-    return any(each["type"] == "Suspended" and each["status"] == "True" for each in status.get("conditions", ()))
 
 
 def _take_directives(new: Object, old: Object) -> None:

@@ -66,15 +66,9 @@ def schema_of(fields: Fields, shape: Shape, made: dict[str, dict[str, Any]]) -> 
         if shape.form == "map":
             found = {"type": "object", "additionalProperties": inner}
         else:
-            found = {"type": "array", "items": inner, **_list_type(shape)}
+            found = {"type": "array", "items": inner, **shape.list_type}
     found.update(shape.constraints)
     return found
-
-
-def _list_type(shape: Shape) -> dict[str, Any]:
-    if shape.keys:
-        return {"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": list(shape.keys)}
-    return {"x-kubernetes-list-type": "set"} if shape.is_set else {}
 
 
 # Structs that are no pointers, and so are written whatever they hold.

@@ -116,14 +116,13 @@ def add_default_tolerations(spec: Object) -> None:
     added = [
         {"key": key, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": _TOLERATION_SECONDS}
         for key in _TOLERATED
-        if not any(_bears(each, key) for each in present)
+        if not any(
+            toleration.get("key", "") in {key, ""} and toleration.get("effect", "") in {"NoExecute", ""}
+            for toleration in present
+        )
     ]
     if added:
         spec["tolerations"] = [*present, *added]
-
-
-def _bears(toleration: Object, key: str) -> bool:
-    return toleration.get("key", "") in {key, ""} and toleration.get("effect", "") in {"NoExecute", ""}
 
 
 def qos_class(spec: Object) -> str:
@@ -161,8 +160,9 @@ def resolve(class_name: str, store: Store, forbid: Callable[[str], errors.Status
     if class_name in _SYSTEM:
         return Priority(class_name, _SYSTEM[class_name])
     if not class_name:
-        default = _global_default(store)
-        return Priority() if default is None else _of(default)
+        marked = [stored.obj for stored in store.items(RESOURCE) if stored.obj.get("globalDefault")]
+        # Of several, which only a race can create, the lowest counts.
+        return min(map(_of, marked), key=lambda priority: priority.value, default=Priority())
     found = store.find(RESOURCE, "", class_name)
     if found is None:
         raise forbid(f"no PriorityClass with name {class_name} was found")
@@ -173,12 +173,6 @@ def _of(found: Object) -> Priority:
     return Priority(
         found["metadata"]["name"], int(found.get("value", 0)), found.get("preemptionPolicy", "PreemptLowerPriority")
     )
-
-
-def _global_default(store: Store) -> Object | None:
-    marked = [each.obj for each in store.items(RESOURCE) if each.obj.get("globalDefault")]
-    # Of several, which only a race can create, the lowest counts.
-    return min(marked, key=lambda each: int(each.get("value", 0)), default=None)
 
 
 def field_of(minor: str) -> str:

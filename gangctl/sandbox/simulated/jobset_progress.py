@@ -107,7 +107,10 @@ class ChildJobs:
         if has_hostnames(self._jobset):
             pod["spec"]["subdomain"] = subdomain_of(self._jobset)
         if {EXCLUSIVE_TOPOLOGY, NODE_SELECTOR_STRATEGY} <= exclusive.keys():
-            _pin_to_nodes(pod["spec"], f"{metadata['namespace']}_{name}")
+            pinned = {_NAMESPACED_JOB: f"{metadata['namespace']}_{name}"}
+            pod["spec"]["nodeSelector"] = {**(pod["spec"].get("nodeSelector") or {}), **pinned}
+            toleration = {"key": _NO_SCHEDULE, "operator": "Exists", "effect": "NoSchedule"}
+            pod["spec"]["tolerations"] = [*(pod["spec"].get("tolerations") or []), toleration]
         spec["suspend"] = bool(self._jobset["spec"].get("suspend"))
         return without_unknown_fields(
             {"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata, "spec": {**spec, "template": pod}}
@@ -161,12 +164,6 @@ def _mark(target: Object, template: Mapping[str, Any], identity: dict[str, str],
     """The template's labels and annotations with JobSet's own over them, which are the same in both."""
     target["labels"] = {**(template.get("labels") or {}), **identity}
     target["annotations"] = {**(template.get("annotations") or {}), **identity, **exclusive}
-
-
-def _pin_to_nodes(pod_spec: Object, job: str) -> None:
-    pod_spec["nodeSelector"] = {**(pod_spec.get("nodeSelector") or {}), _NAMESPACED_JOB: job}
-    toleration = {"key": _NO_SCHEDULE, "operator": "Exists", "effect": "NoSchedule"}
-    pod_spec["tolerations"] = [*(pod_spec.get("tolerations") or []), toleration]
 
 
 def is_suspended(obj: Object) -> bool:

@@ -125,6 +125,11 @@ def joined(texts: Iterable[str]) -> str:
     return ",".join(texts) or NONE
 
 
+def pairs(labels: Mapping[str, str]) -> str:
+    """The labels that a selector asks for, in one cell."""
+    return joined(f"{key}={value}" for key, value in sorted(labels.items()))
+
+
 def is_true(conditions: Iterable[Mapping[str, Any]] | None, kind: str) -> bool:
     """Whether a condition is there and true."""
     return any(each.get("type") == kind and each.get("status") == "True" for each in conditions or ())

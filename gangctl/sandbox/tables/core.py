@@ -18,6 +18,7 @@ from gangctl.sandbox.tables.columns import (
     is_true,
     joined,
     metadata,
+    pairs,
     since,
     spec,
     status,
@@ -62,34 +63,21 @@ def _address(node: Object, kind: str) -> str:
 def _service(obj: Object) -> list[Any]:
     fields = spec(obj)
     ports = [f"{_port(each)}/{each.get('protocol', 'TCP')}" for each in fields.get("ports") or ()]
-    selector = [f"{key}={value}" for key, value in sorted((fields.get("selector") or {}).items())]
+    # Nothing balances loads here: no Service of this type gets an address.
+    pending = ["<pending>"] if fields.get("type") == "LoadBalancer" else []
+    external = [fields["externalName"]] if "externalName" in fields else fields.get("externalIPs") or pending
     return [
         fields.get("type", ""),
         next(iter(fields.get("clusterIPs") or ()), NONE),
-        _external(obj),
+        joined(external),
         joined(ports),
         age(obj),
-        joined(selector),
+        pairs(fields.get("selector") or {}),
     ]
 
 
 def _port(port: Mapping[str, Any]) -> str:
     return f"{port['port']}:{port['nodePort']}" if port.get("nodePort") else str(port["port"])
-
-
-def _external(service: Object) -> str:
-    fields = spec(service)
-    addresses = list(fields.get("externalIPs") or ())
-    match fields.get("type"):
-        case "ExternalName":
-            return str(fields.get("externalName", ""))
-        case "LoadBalancer":
-            balancer = (status(service).get("loadBalancer") or {}).get("ingress") or ()
-            given = [str(each.get("ip") or each.get("hostname")) for each in balancer]
-            return ",".join([*given, *addresses]) or "<pending>"
-        case "ClusterIP" | "NodePort":
-            return joined(addresses)
-    return UNKNOWN
 
 
 def _event(obj: Object) -> list[Any]:

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 from aiohttp import web
 
 from gangctl.sandbox.kinds import JOBSET_GROUP, ResourceKind
 from gangctl.sandbox.objects import Object
+from gangctl.sandbox.rules.definitions import DEFINITIONS, version_of
 from gangctl.sandbox.store import EVENTS, Store, Stored, to_storage
 from gangctl.sandbox.tables import core, workloads
 from gangctl.sandbox.tables.columns import JOBSET_COLUMNS, NAME, Printer, printer_of
 
 _GROUP: Final = "meta.k8s.io"
-_DEFINITIONS: Final = "customresourcedefinitions.apiextensions.k8s.io"
 _DEFINITIONS_HAVE_NO_COLUMNS: Final = frozenset({"1.35", "1.36"})
 
 
@@ -46,9 +46,10 @@ class Tables:
 
     def _row(self, obj: Object, *, named: bool) -> Object:
         cells = self._printer.cells(obj if named else to_storage(self._kind, obj))
+        partial = {"kind": "PartialObjectMetadata", "apiVersion": f"{_GROUP}/v1", "metadata": obj.get("metadata")}
         row: Object = {
             "cells": [(obj.get("metadata") or {}).get("name", ""), *cells] if named else cells,
-            "object": obj if self._whole else _metadata_of(obj),
+            "object": obj if self._whole else partial,
         }
         if self._kind.storage == "pods" and (conditions := workloads.row_conditions(obj)):
             row["conditions"] = conditions
@@ -69,10 +70,6 @@ def tables_for(store: Store, minor: str, kind: ResourceKind, request: web.BaseRe
     return None
 
 
-def _metadata_of(obj: Object) -> Object:
-    return {"kind": "PartialObjectMetadata", "apiVersion": f"{_GROUP}/v1", "metadata": obj.get("metadata")}
-
-
 def _printer(store: Store, minor: str, kind: ResourceKind) -> Printer:
     if kind.custom:
         return printer_of(_columns(store, kind))
@@ -80,15 +77,13 @@ def _printer(store: Store, minor: str, kind: ResourceKind) -> Printer:
         return core.EVENTS
     if kind.storage == "podgroups.scheduling.k8s.io":
         return workloads.POD_GROUPS[kind.version]
-    if kind.storage == _DEFINITIONS:
+    if kind.storage == DEFINITIONS:
         return core.DEFAULT if minor in _DEFINITIONS_HAVE_NO_COLUMNS else core.DEFINITIONS
     return core.PRINTERS.get(kind.storage) or workloads.PRINTERS.get(kind.storage) or core.DEFAULT
 
 
-def _columns(store: Store, kind: ResourceKind) -> list[Object] | None:
-    definition = store.get(_DEFINITIONS, ("", kind.qualified_name))
-    if definition is None:
-        return list(JOBSET_COLUMNS) if kind.group == JOBSET_GROUP else None
-    versions = definition.obj["spec"].get("versions") or ()
-    found = (each.get("additionalPrinterColumns") for each in versions if each["name"] == kind.version)
-    return next(found, None)
+def _columns(store: Store, kind: ResourceKind) -> Sequence[Object] | None:
+    version = version_of(store, kind)
+    if version is None:
+        return JOBSET_COLUMNS if kind.group == JOBSET_GROUP else None
+    return version.get("additionalPrinterColumns")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from gangctl.sandbox.objects import Object
@@ -14,111 +14,47 @@ from gangctl.sandbox.tables.columns import (
     columns,
     duration,
     is_true,
-    joined,
     metadata,
     moment_of,
+    pairs,
     since,
     spec,
     status,
 )
 
-Container = Mapping[str, Any]
-
 
 def _pod(obj: Object) -> list[Any]:
     fields, state = spec(obj), status(obj)
-    containers = list(state.get("containerStatuses") or ())
-    inits = list(state.get("initContainerStatuses") or ())
     sidecars = {each["name"] for each in fields.get("initContainers") or () if each.get("restartPolicy") == "Always"}
-    initializing = _initializing(inits, sidecars, len(fields.get("initContainers") or ()))
-    conditions = state.get("conditions") or ()
-    ready = sum(bool(each.get("ready")) for each in inits if each["name"] in sidecars and each.get("started"))
-    if initializing is None or is_true(conditions, "Initialized"):
-        counted = [*containers, *(each for each in inits if each["name"] in sidecars)]
-        ready += sum(bool(each.get("ready") and _state(each, "running")) for each in containers)
-    else:
-        counted = inits
+    containers = list(state.get("containerStatuses") or ())
+    counted = [*containers, *(each for each in state.get("initContainerStatuses") or () if each["name"] in sidecars)]
+    ready = sum(bool(each.get("ready") and _state(each, "running")) for each in counted)
     gates = [each["conditionType"] for each in fields.get("readinessGates") or ()]
     return [
         f"{ready}/{len(fields.get('containers') or ()) + len(sidecars)}",
-        _pod_status(obj, containers, initializing),
-        _restarts(counted),
+        _pod_status(obj, containers),
+        str(sum(int(each.get("restartCount") or 0) for each in counted)),
         age(obj),
         next((each["ip"] for each in state.get("podIPs") or ()), NONE),
         fields.get("nodeName") or NONE,
         state.get("nominatedNodeName") or NONE,
-        f"{sum(is_true(conditions, gate) for gate in gates)}/{len(gates)}" if gates else NONE,
+        f"{sum(is_true(state.get('conditions'), gate) for gate in gates)}/{len(gates)}" if gates else NONE,
     ]
 
 
-def _state(container: Container, name: str) -> Mapping[str, Any] | None:
-    found: Mapping[str, Any] | None = (container.get("state") or {}).get(name)
-    return found
+def _state(container: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    return (container.get("state") or {}).get(name) or {}
 
 
-def _ended(terminated: Mapping[str, Any]) -> str:
-    if terminated.get("reason"):
-        return str(terminated["reason"])
-    signal = terminated.get("signal")
-    return f"Signal:{signal}" if signal else f"ExitCode:{terminated.get('exitCode', 0)}"
-
-
-def _initializing(inits: Iterable[Container], sidecars: set[str], count: int) -> str | None:
-    """The status that the first init container gives the pod that has neither ended well nor is a running sidecar."""
-    for index, each in enumerate(inits):
-        terminated, waiting = _state(each, "terminated"), _state(each, "waiting") or {}
-        if terminated is not None and not terminated.get("exitCode"):
-            continue
-        if each["name"] in sidecars and each.get("started"):
-            continue
-        if terminated is not None:
-            return f"Init:{_ended(terminated)}"
-        reason = waiting.get("reason")
-        return f"Init:{reason}" if reason and reason != "PodInitializing" else f"Init:{index}/{count}"
-    return None
-
-
-def _pod_status(pod: Object, containers: list[Container], initializing: str | None) -> str:
+def _pod_status(pod: Object, containers: list[Mapping[str, Any]]) -> str:
+    """The status of a pod whose containers run together and end together, as those of the simulated kubelet do."""
     state = status(pod)
-    conditions = state.get("conditions") or ()
-    reason = state.get("reason") or state.get("phase", "")
-    if any(each.get("type") == "PodScheduled" and each.get("reason") == "SchedulingGated" for each in conditions):
-        reason = "SchedulingGated"
-    reason = initializing or reason
-    if initializing is None or is_true(conditions, "Initialized"):
-        reason = _of_containers(containers, reason, is_ready=is_true(conditions, "Ready"))
-    if metadata(pod).get("deletionTimestamp"):
-        if state.get("reason") == "NodeLost":
-            return "Unknown"
-        if state.get("phase") not in {"Succeeded", "Failed"}:
-            return "Terminating"
-    return str(reason)
-
-
-def _of_containers(containers: list[Container], reason: str, *, is_ready: bool) -> str:
-    running, failed = False, ""
-    for each in reversed(containers):
-        terminated, waiting = _state(each, "terminated"), _state(each, "waiting") or {}
-        if waiting.get("reason"):
-            reason = str(waiting["reason"])
-        elif terminated is not None:
-            reason = _ended(terminated)
-            failed = reason if terminated.get("exitCode") else failed
-        elif each.get("ready") and _state(each, "running") is not None:
-            running = True
-    if reason == "Completed":
-        if running and is_ready:
-            return "Running"
-        return failed or ("NotReady" if running else reason)
-    return reason
-
-
-def _restarts(containers: Iterable[Container]) -> str:
-    listed = list(containers)
-    count = sum(int(each.get("restartCount") or 0) for each in listed)
-    ended = ((each.get("lastState") or {}).get("terminated") or {} for each in listed)
-    last = max((str(each["finishedAt"]) for each in ended if each.get("finishedAt")), default="")
-    return f"{count} ({since(last)} ago)" if count and last else str(count)
+    if metadata(pod).get("deletionTimestamp") and state.get("phase") not in _ENDS:
+        return "Terminating"
+    if any(each.get("reason") == "SchedulingGated" for each in state.get("conditions") or ()):
+        return "SchedulingGated"
+    reasons = (_state(each, "terminated").get("reason") for each in containers)
+    return str(next(filter(None, reasons), None) or state.get("reason") or state.get("phase", ""))
 
 
 def _job(obj: Object) -> list[Any]:
@@ -131,7 +67,7 @@ def _job(obj: Object) -> list[Any]:
         age(obj),
         ",".join(each["name"] for each in template),
         ",".join(each.get("image", "") for each in template),
-        _selector(fields.get("selector") or {}),
+        pairs((fields.get("selector") or {}).get("matchLabels") or {}),
     ]
 
 
@@ -158,15 +94,6 @@ def _job_duration(state: Mapping[str, Any]) -> str:
     if start is None:
         return ""
     return since(state["startTime"]) if end is None else duration((end - start).total_seconds())
-
-
-def _selector(selector: Mapping[str, Any]) -> str:
-    labels = {key: f"{key}={value}" for key, value in (selector.get("matchLabels") or {}).items()}
-    for each in selector.get("matchExpressions") or ():
-        key, values = each["key"], ",".join(sorted(each.get("values") or ()))
-        forms = {"In": f"{key} in ({values})", "NotIn": f"{key} notin ({values})", "DoesNotExist": f"!{key}"}
-        labels[key] = forms.get(each["operator"], key)
-    return joined(labels[key] for key in sorted(labels))
 
 
 def _pod_group(condition: str, workload: Callable[[Mapping[str, Any]], str | None]) -> Printer:

@@ -12,15 +12,15 @@ from typing import Final
 import yaml
 
 from gangctl.controllers.queues import kinds
-from gangctl.sandbox import faults
-from gangctl.sandbox.faults import Match
 from gangctl.sandbox.kinds import ResourceKind
 from gangctl.sandbox.rules.definitions import custom_rules
-from gangctl.sandbox.server import Sandbox, SandboxOptions
+from gangctl.sandbox.server import SandboxOptions
 from tests.cli import run
 from tests.cli.gangs.dump import NAMESPACE, Object
 from tests.cli.run import BIN, Answer
 from tests.controlplane.wait import HUNG_SECONDS
+from tests.sandbox import faults
+from tests.sandbox.faults import FaultySandbox, Match
 
 USER: Final = "somebody"
 KUEUE: Final = tuple(
@@ -45,7 +45,7 @@ _WATCHING: Final = frozenset({"top", "wait"})
 class Place:
     """The server, and a kubeconfig whose context has the namespace of the gangs."""
 
-    sandbox: Sandbox
+    sandbox: FaultySandbox
     kubeconfig: Path
 
     def put(self, found: Iterable[Object]) -> None:
@@ -140,7 +140,7 @@ async def place(
     With ``kueue`` it serves Kueue's kinds, and nothing changes them.
     """
     runtime_config = {} if gangs else {"scheduling.k8s.io/v1beta1": False}
-    async with Sandbox(SandboxOptions(minor="1.37", runtime_config=runtime_config)) as sandbox:
+    async with FaultySandbox(SandboxOptions(minor="1.37", runtime_config=runtime_config)) as sandbox:
         config = yaml.safe_load(sandbox.kubeconfig(user=USER))
         config["contexts"][0]["context"]["namespace"] = NAMESPACE
         file = directory / "kubeconfig"

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
 from pathlib import Path
 from typing import Any, get_args
 
-import click
 import pytest
 import yaml
 
 from gangctl.api.emit import to_yaml
 from gangctl.cli.pathways import flags
 from gangctl.gang.config import JOBSET_MODES, REPLICATED_JOB_MODES
-from gangctl.pathways.flags.texts import Flags
-from gangctl.pathways.flags.userpod import WRAPPERS
+from gangctl.pathways.flags import table
+from gangctl.pathways.flags.userpod import Shell
 from gangctl.pathways.options import HeadResources, PathwaysOptions, Slicing, Startup
 from gangctl.pathways.result import Profile
 from tests.cli.manifests import CONFIG_MAP, gang, write
@@ -281,13 +279,9 @@ class TestFlags:
         assert lines[-1] == "error: 3 errors in the flags"
         assert {line.partition(":")[0] for line in lines[:-1]} == {"--num-slices", "--tpu-type", "--docker-image"}
 
-    def test_there_is_a_flag_for_each_field(self) -> None:
-        said_otherwise = {"namespace", "local_environment"}
-        assert set(flags.NAMES) == {each.name for each in fields(Flags)} - said_otherwise
-
     def test_choices_are_those_of_the_types(self) -> None:
-        assert set(flags.SHELLS) == set(WRAPPERS)
-        assert (flags.GANG_MODES, flags.WORKER_MODES) == (JOBSET_MODES, REPLICATED_JOB_MODES)
+        assert (*Shell, "none") == table.SHELLS
+        assert (table.GANG_MODES, table.WORKER_MODES) == (JOBSET_MODES, REPLICATED_JOB_MODES)
 
     @each("flag", [("--workload", "a"), ("--headless",), ("--profile", "xpk"), ("--num-slices", "0")])
     def test_flags_of_a_job_are_refused_with_files(self, flag: tuple[str, ...], tmp_path: Path) -> None:
@@ -315,19 +309,14 @@ class TestFlags:
 
 class TestChoices:
     def test_there_is_a_flag_for_each_option(self) -> None:
-        @click.command()
-        @flags.choices
-        def command() -> None:
-            """Only there to be looked at."""
-
-        assert {each.name for each in command.params} == set(PathwaysOptions.model_fields)
+        assert list(table.CHOICES) == list(PathwaysOptions.model_fields)
 
     def test_choices_are_those_of_the_types(self) -> None:
         policy = PathwaysOptions.model_fields["image_pull_policy"].annotation
         (literal, _) = get_args(policy)
-        assert get_args(literal) == flags.PULL_POLICIES
-        assert tuple(Startup) == flags.STARTUPS
-        assert tuple(Slicing) == flags.SLICINGS
+        assert get_args(literal) == table.PULL_POLICIES
+        assert tuple(Startup) == table.STARTUPS
+        assert tuple(Slicing) == table.SLICINGS
         assert tuple(Profile) == flags.PROFILES
         assert {field.alias for field in HeadResources.model_fields.values()} == set(flags.COMPONENTS)
 

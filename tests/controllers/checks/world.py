@@ -25,11 +25,12 @@ from gangctl.kueue.objects import AdmissionCheck, QueuedWorkload
 from gangctl.kueue.reading import read_check, read_workload
 from gangctl.runtime.controller import Action
 from gangctl.runtime.informer import Informer, InformerOptions, Store
-from gangctl.sandbox.server import Sandbox, SandboxOptions
+from gangctl.sandbox.server import SandboxOptions
 from tests.controllers.queues.definitions import definition
 from tests.controlplane.wait import NotYet, wait_for
 from tests.jobsets import jobset, rj
 from tests.manifests.definitions.admissionparameters import definitions
+from tests.sandbox.faults import FaultySandbox
 
 Object = dict[str, Any]
 
@@ -77,7 +78,7 @@ class JobSets:
 class World:
     """A sandbox with Kueue's kinds, caches of them, and both loops, which the test calls."""
 
-    def __init__(self, sandbox: Sandbox, transport: Transport) -> None:
+    def __init__(self, sandbox: FaultySandbox, transport: Transport) -> None:
         self.sandbox = sandbox
         self.client = Client(transport)
         self.kueue = Client(transport, Settings(field_manager=KUEUE))
@@ -218,7 +219,7 @@ class World:
 @asynccontextmanager
 async def world_of(path: Path) -> AsyncIterator[World]:
     """A world in which Kueue's kinds are served and watched."""
-    async with Sandbox(SandboxOptions(tls=False)) as sandbox:
+    async with FaultySandbox(SandboxOptions(tls=False)) as sandbox:
         path.write_text(sandbox.kubeconfig())  # noqa: ASYNC240 - a small file
         async with Transport(await load_cluster(kubeconfig=str(path))) as transport:
             world = World(sandbox, transport)

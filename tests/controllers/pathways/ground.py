@@ -22,12 +22,11 @@ from gangctl.pathways.words import GROUP, UPSTREAM_LEASE
 from gangctl.runtime.controller import ControllerObserver
 from gangctl.sandbox.api import SYSTEM, DeleteOptions
 from gangctl.sandbox.errors import StatusError
-from gangctl.sandbox.faults import Match
-from gangctl.sandbox.server import Sandbox
 from tests.controllers.stage import NAMESPACE, USER, beside, stage, while_leading
 from tests.faults import virtual_time
 from tests.pathways.samples import pathways_job
 from tests.pathways.upstream_definition import upstream_definition
+from tests.sandbox.faults import FaultySandbox, Match
 
 Object = dict[str, Any]
 JOBS = f"pathwaysjobs.{GROUP}"
@@ -65,7 +64,7 @@ class Watcher(PathwaysMetrics, ControllerObserver):
 class Context:
     """A sandbox, PathwaysJobs in it, and a controller that comes and goes."""
 
-    def __init__(self, sandbox: Sandbox, client: Client) -> None:
+    def __init__(self, sandbox: FaultySandbox, client: Client) -> None:
         self.sandbox = sandbox
         self.api = sandbox.api
         self.client = client

@@ -9,7 +9,6 @@ import pytest
 from gangctl.pathways.words import OPTIONS
 from gangctl.sandbox import errors
 from gangctl.sandbox.errors import StatusError
-from gangctl.sandbox.faults import CutAfter, Match, Refuse, Silence, Stale, conflict, error
 from tests.controllers.pathways.ground import (
     CREATES,
     JOBS,
@@ -21,6 +20,7 @@ from tests.controllers.pathways.ground import (
 )
 from tests.controllers.stage import NAMESPACE, USER
 from tests.rows import each
+from tests.sandbox.faults import CutAfter, Match, Refuse, Silence, Stale, conflict, error
 
 DENIAL = StatusError(403, "Forbidden", 'admission webhook "w.example.com" denied the request: not on Sundays')
 

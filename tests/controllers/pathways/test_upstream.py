@@ -10,9 +10,9 @@ from structlog.testing import capture_logs
 
 from gangctl.pathways.words import UPSTREAM_LEASE
 from gangctl.sandbox.api import SYSTEM, DeleteOptions
-from gangctl.sandbox.faults import Delay, Match, Silence, error
 from tests.controllers.pathways.ground import CREATES, JOBS, JOBSETS, LEASES, LONG_SECONDS, Context, play
 from tests.controllers.stage import NAMESPACE, USER
+from tests.sandbox.faults import Delay, Match, Silence, error
 
 OLD = {"status": "False", "reason": "R", "message": "m", "lastTransitionTime": "2025-01-01T00:00:00Z"}
 RENEWED = {**OLD, "status": "True", "lastTransitionTime": "2025-01-02T00:00:00Z"}

@@ -18,10 +18,10 @@ from gangctl.client.transport import Transport
 from gangctl.controllers.queues import kinds
 from gangctl.controllers.queues.sources import ABSENT_CHECKS, Presence, QueueSources, podset_limit
 from gangctl.errors import ServerError
-from gangctl.sandbox.faults import Match, error
-from gangctl.sandbox.server import Sandbox, SandboxOptions
+from gangctl.sandbox.server import SandboxOptions
 from tests.controllers.queues.definitions import KUEUE, definition
 from tests.controlplane.wait import NotYet, wait_for
+from tests.sandbox.faults import FaultySandbox, Match, error
 
 HERE = "kueue-system"
 
@@ -29,7 +29,7 @@ HERE = "kueue-system"
 class Context:
     """Sources beside a sandbox, and when they reported the presence of Kueue."""
 
-    def __init__(self, sandbox: Sandbox, client: Client) -> None:
+    def __init__(self, sandbox: FaultySandbox, client: Client) -> None:
         self.sandbox = sandbox
         self.client = client
         self.reported: list[bool | None] = []
@@ -66,7 +66,7 @@ class Context:
 
 @pytest.fixture
 async def context(tmp_path: Path) -> AsyncIterator[Context]:
-    async with Sandbox(SandboxOptions(tls=False)) as sandbox:
+    async with FaultySandbox(SandboxOptions(tls=False)) as sandbox:
         path = tmp_path / "kubeconfig"
         path.write_text(sandbox.kubeconfig())
         async with Transport(await load_cluster(kubeconfig=str(path))) as transport:

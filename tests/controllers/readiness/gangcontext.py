@@ -17,11 +17,11 @@ from gangctl.readiness.result import Cause, Counts, GangPhase, Readiness
 from gangctl.runtime.controller import ControllerObserver
 from gangctl.sandbox.api import SYSTEM, DeleteOptions
 from gangctl.sandbox.errors import StatusError
-from gangctl.sandbox.server import Sandbox
 from tests.controllers.stage import NAMESPACE, USER, beside, stage, while_leading
 from tests.faults import virtual_time
 from tests.jobsets import jobset, rj
 from tests.manifests.definitions.gangs import definitions
+from tests.sandbox.faults import FaultySandbox
 
 Object = dict[str, Any]
 GANGS = "gangs.gangctl.dev"
@@ -44,7 +44,7 @@ class Errors(ControllerObserver):
 class Context:
     """A sandbox, JobSets in it, and Gang objects that the leader writes."""
 
-    def __init__(self, sandbox: Sandbox, client: Client) -> None:
+    def __init__(self, sandbox: FaultySandbox, client: Client) -> None:
         self.sandbox = sandbox
         self.api = sandbox.api
         self.client = client

@@ -13,7 +13,6 @@ from gangctl.readiness.report import gang_status
 from gangctl.readiness.result import GangPhase
 from gangctl.sandbox.api import SYSTEM, DeleteOptions
 from gangctl.sandbox.errors import StatusError
-from gangctl.sandbox.faults import Match, Refuse, Silence, conflict
 from gangctl.sandbox.store import Change
 from tests.controllers.readiness.gangcontext import (
     DEFINITIONS,
@@ -27,6 +26,7 @@ from tests.controllers.readiness.gangcontext import (
 )
 from tests.controllers.stage import NAMESPACE, USER
 from tests.rows import each
+from tests.sandbox.faults import Match, Refuse, Silence, conflict
 
 
 def test_a_gang_object_is_created_and_deleted_with_its_jobset() -> None:

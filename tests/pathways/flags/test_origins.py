@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from gangctl.pathways.flags.pathwaysjob import read_flags
-from gangctl.pathways.flags.texts import Flags
+from gangctl.pathways.flags.table import Flags
 from gangctl.pathways.options import PathwaysOptions
 from gangctl.pathways.rendering.jobset import render
 from gangctl.pathways.result import Origin, OriginKind, Profile, Setting

@@ -14,7 +14,7 @@ from gangctl.api.emit import to_yaml
 from gangctl.gang.config import GangMode
 from gangctl.gang.reasons import Reason
 from gangctl.pathways.flags.pathwaysjob import read_flags
-from gangctl.pathways.flags.texts import Flags
+from gangctl.pathways.flags.table import Flags
 from gangctl.pathways.flags.userpod import Shell, wrapped
 from gangctl.pathways.job import ComponentType, DeploymentMode, PathwaysJob
 from gangctl.pathways.options import PathwaysOptions, Slicing, Startup

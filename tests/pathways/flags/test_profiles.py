@@ -7,7 +7,7 @@ from typing import Any, Final
 import pytest
 
 from gangctl.pathways.flags.pathwaysjob import read_flags
-from gangctl.pathways.flags.texts import Flags
+from gangctl.pathways.flags.table import Flags
 from gangctl.pathways.job import PathwaysJob
 from gangctl.pathways.options import PathwaysOptions
 from gangctl.pathways.rendering.jobset import render

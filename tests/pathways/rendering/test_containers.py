@@ -16,7 +16,6 @@ from gangctl.pathways.rendering.containers import (
     has_sidecar,
     proxy,
     resource_manager,
-    shares_tmp,
     sidecar,
     worker,
 )
@@ -204,11 +203,9 @@ def test_the_pull_policy_is_written_where_it_was_chosen(build: Build) -> None:
 
 @pytest.mark.parametrize("build", [worker, sidecar])
 def test_tmp_is_shared_unless_it_was_refused(build: Build) -> None:
-    options = PathwaysOptions(shared_tmp=False)
-    assert "volumeMounts" not in built(build, components=ALL, options=options)
-    assert not shares_tmp(job(options=options))
-    assert shares_tmp(job())
-    assert shares_tmp(job(options=PathwaysOptions(shared_tmp=True)))
+    for shared in (None, True, False):
+        made = built(build, components=ALL, options=PathwaysOptions(shared_tmp=shared))
+        assert ("volumeMounts" in made) is (shared is not False)
 
 
 @each("build", BUILDS)
