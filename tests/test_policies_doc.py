@@ -17,7 +17,7 @@ from gangctl.cli.policy.suite import Expected, Row, Suite
 from gangctl.cli.program import program
 from gangctl.controllers.scan import ScanMetrics, ScanOptions
 from gangctl.policy.model import GangPolicyExceptionSpec, GangPolicySpec
-from gangctl.policy.reports import CATEGORY, LABELS, MOST_RESULTS, NEWEST_VIOLATIONS, SEVERITIES, SEVERITY
+from gangctl.policy.reports import CATEGORY, LABELS, MOST_NAMESPACES, MOST_RESULTS, SEVERITIES, SEVERITY
 from tests.docpages import ROOT, Page, run_in
 from tests.rows import each
 
@@ -87,7 +87,7 @@ def test_the_output_of_a_scan_is_named() -> None:
     assert [name for name in (*families, CATEGORY, SEVERITY, *SEVERITIES) if f"`{name}`" not in PROSE] == []
     section = PROSE.partition("## Background scan")[2].partition("\n## ")[0]
     assert f"`--policy-scan-period` seconds ({ScanOptions().period_seconds:.0f})" in section
-    assert f"the {NEWEST_VIOLATIONS} newest" in section
+    assert f"at most {MOST_NAMESPACES} namespaces" in section
     assert f"{MOST_RESULTS} results" in section
     assert [f"-l {key}={value}" in section for key, value in LABELS.items()] == [True]
 

@@ -136,7 +136,7 @@ class Inference:
         if operand.fields is not None:
             found = operand.fields.get(node.field)
             if found is None:
-                hint = did_you_mean(node.field, operand.fields)
+                hint = did_you_mean(node.field, operand.fields) or f"its fields are {', '.join(sorted(operand.fields))}"
                 message = f"{operand} has no field '{node.field}'"
                 _refuse(CompileKind.UNDECLARED, message, _field_span(node), hint)
             return found

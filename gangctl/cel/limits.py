@@ -18,8 +18,8 @@ from gangctl.cel.macros import LOOPS
 from gangctl.cel.tokens import Token
 from gangctl.cel.types import Type
 
-CHARACTERS: Final = 4096
-"""Length of an expression's text."""
+CHARACTERS: Final = 65_536
+"""Length of an expression's text. kube-apiserver has no lower limit; what costs is bounded by the limits below."""
 NODES: Final = 1000
 """Nodes of its tree, with macros counted as written."""
 NESTING: Final = 30

@@ -12,7 +12,10 @@ from gangctl.cel.faults import CompileError, CompileKind, EvalError, EvalKind
 from gangctl.cel.meter import StepMeter
 
 Bindings = Mapping[str, Any]
-"""JSON values by variable name (``object``, ``oldObject``, ``request``, ``gang``, ...); None is null. Never changed."""
+"""JSON values by variable name (``object``, ``oldObject``, ``request``, ``gang``, ...); None is null. Never changed.
+
+An EvalError in place of a value is the error of every expression that reads the variable.
+"""
 
 _PYTHON: Final = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
 

@@ -28,9 +28,9 @@ from gangctl.controllers.policy_sources import (
 from gangctl.controllers.status import difference, write_status
 from gangctl.errors import ConfigError, ValidationError, one_line
 from gangctl.policy.exemptions import LoadedException, load_exception
-from gangctl.policy.loaded import BrokenPolicy, LoadedPolicy, PolicyError, PolicySet, Problem
+from gangctl.policy.load import fails_closed, refusal
+from gangctl.policy.loaded import LoadedPolicy, PolicyError, PolicySet, Problem
 from gangctl.policy.model import EXCEPTION_KIND, POLICY_KIND, GangPolicySpec
-from gangctl.policy.verdict import Action as PolicyAction
 from gangctl.runtime.controller import Action, await_change, requeue
 
 _log = structlog.get_logger(__name__)
@@ -185,12 +185,9 @@ class PolicyKeeper:
 
 
 def _unreadable(name: str, document: Object, error: Exception) -> PolicyError:
-    """The placeholder for a policy that gangctl fails to load: its failurePolicy, for every JobSet."""
+    """The placeholder for a policy that gangctl fails to load: for every JobSet that is created."""
     problem = Problem("spec", f"gangctl failed to load it ({type(error).__name__}), its log says where", UNREADABLE)
-    spec = document.get("spec")
-    closed = not isinstance(spec, dict) or spec.get("failurePolicy") != "Ignore"
-    reason, actions = f"the policy cannot be used: {problem}", frozenset({PolicyAction.DENY})
-    return PolicyError(name, (problem,), BrokenPolicy(name, document, reason, GangPolicySpec(), closed, actions))
+    return refusal(name, document, GangPolicySpec(), [problem], fails_closed=fails_closed(document))
 
 
 EVALUATION_UNAVAILABLE: Final = "EvaluationUnavailable"
@@ -201,18 +198,6 @@ _MOST_PROBLEMS: Final = 20
 _MOST_WARNINGS: Final = 64
 _TEXT: Final = 1024
 _REQUESTS: Final = "requests that it is about"
-
-
-def place(problem: Problem) -> str:
-    """A problem as a sentence: which field, and where in its expression."""
-    if problem.offset is None:
-        where = problem.path
-    else:
-        before = problem.expression[: problem.offset]
-        line, column = before.count("\n") + 1, problem.offset - (before.rfind("\n") + 1) + 1
-        where = f"{problem.path}, line {line}, column {column}"
-    hint = f" ({problem.hint})" if problem.hint else ""
-    return one_line(f"{where}: {problem.message}{hint}", _TEXT)
 
 
 def _condition(kind: str, status: bool, reason: str, message: str, generation: int) -> dict[str, Any]:
@@ -228,7 +213,7 @@ def _condition(kind: str, status: bool, reason: str, message: str, generation: i
 def policy_status(held: Held, generation: int, trouble: tuple[str, str] | None = None) -> dict[str, Any]:
     """The status of a policy, without times; ``trouble`` is reason and message of why it is not evaluated."""
     if isinstance(held, PolicyError):
-        shown = [place(each) for each in held.problems[:_MOST_PROBLEMS]]
+        shown = [one_line(problem.sentence, _TEXT) for problem in held.problems[:_MOST_PROBLEMS]]
         shown += [f"and {len(held.problems) - len(shown)} more"] if len(held.problems) > len(shown) else []
         message = f"{'; '.join(shown)}. {_consequence(closed=held.broken.fail_closed)}"
         return _status(_READY, _condition(_READY, False, _reason(held.problems[0]), message, generation), ())
@@ -250,11 +235,14 @@ def _reason(problem: Problem) -> str:
 def _consequence(requests: str = _REQUESTS, *, closed: bool) -> str:
     if closed:
         return f"Meanwhile {requests} are refused, because its failurePolicy is Fail."
-    return f"Meanwhile {requests} pass without it, because its failurePolicy is Ignore."
+    return f"Meanwhile {requests} pass without it, because its failurePolicy is not Fail."
 
 
 def _status(kind: str, condition: dict[str, Any], warnings: Iterable[Problem]) -> dict[str, Any]:
-    shown = [{"fieldRef": one_line(each.path, _TEXT), "warning": place(each)} for each in warnings][:_MOST_WARNINGS]
+    shown = [
+        {"fieldRef": one_line(problem.path, _TEXT), "warning": one_line(problem.sentence, _TEXT)}
+        for problem in [*warnings][:_MOST_WARNINGS]
+    ]
     status = {"observedGeneration": condition["observedGeneration"], "conditions": [condition]}
     return {**status, "typeChecking": {"expressionWarnings": shown} if shown else None} if kind == _READY else status
 

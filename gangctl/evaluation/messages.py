@@ -130,7 +130,9 @@ def _plain_review(review: Review) -> list[Any]:
 def _read_review(value: list[Any]) -> Review:
     match value:
         case [str(operation), str(now), dict(request), obj, old, namespace, gang, fit, dict(params), dict(errors)] if (
-            operation in _OPERATIONS and all(isinstance(part, dict | None) for part in (obj, old, namespace, gang, fit))
+            operation in _OPERATIONS
+            and all(isinstance(part, dict | None) for part in (obj, old, namespace, fit))
+            and isinstance(gang, dict | str | None)
         ):
             return Review(
                 _OPERATIONS[operation],

@@ -53,6 +53,7 @@ MOST_PODSETS: Final = 18
 """Maximum of the newest Kueue."""
 
 _MOST_HOLDERS: Final = 50
+_PODSETS: Final = f"how many podsets this Kueue takes ({FEWEST_PODSETS} to {MOST_PODSETS} by version)"
 
 
 @dataclass(slots=True)
@@ -108,8 +109,10 @@ class _Case:
             "unknown": self.unknown,
         }
 
-    def never(self, reason: str, message: str, *, blocking: bool = True) -> FitReport:
-        """``never``, unless an unknown fact could change that."""
+    def never(self, reason: str, message: str, *, blocking: bool = True, by_podsets: bool = False) -> FitReport:
+        """``never``, unless an unknown fact could change that; the limit of podsets makes no room."""
+        if not by_podsets:
+            self.unknown = [why for why in self.unknown if why != _PODSETS]
         if self.unknown:
             words = f"as far as is known it can never be admitted: {message}; but not known: {'; '.join(self.unknown)}"
             return self.answer("unknown", "Unknown", words)
@@ -251,12 +254,12 @@ def _in_queue(case: _Case, queue: ClusterQueue, configuration: KueueConfiguratio
     podsets = podsets_of(case.request.jobset)
     limit = case.cluster.queue_limit
     if limit is None and len(podsets) > FEWEST_PODSETS:
-        case.unknown.append(f"how many podsets this Kueue takes ({FEWEST_PODSETS} to {MOST_PODSETS} by version)")
+        case.unknown.append(_PODSETS)
     most = MOST_PODSETS if limit is None else limit
     if len(podsets) > most:
         message = f"it has {len(podsets)} replicated jobs, and Kueue takes at most {most}; split the JobSet"
         # Kueue creates no Workload for it, so that it never blocks others.
-        return case.never("NeverMisconfigured", message, blocking=False)
+        return case.never("NeverMisconfigured", message, blocking=False, by_podsets=True)
     malformed = malformed_topology(podsets) if configuration.gate("TopologyAwareScheduling", default=True) else []
     if malformed:
         # Kueue's webhook rejects the JobSet.

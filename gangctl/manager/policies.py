@@ -22,7 +22,7 @@ from gangctl.manager.policymetrics import PolicyMetrics
 from gangctl.policy.loaded import LoadedPolicy, PolicySet
 from gangctl.policy.params import ParamCatalogue, with_params
 from gangctl.policy.review import Review, review_of_existing
-from gangctl.policy.variables import Fit, gang_of, unknown_fit
+from gangctl.policy.variables import COMPUTED, Fit, gang_of, unknown_fit
 from gangctl.policy.verdict import Outcome
 from gangctl.runtime.controller import Controller, ControllerOptions
 from gangctl.runtime.server import Refusal
@@ -124,7 +124,7 @@ class ReplicaScanView:
             return None
         policies = self.scanned()
         reads = read_by(policies)
-        plan = gang_of(jobset, self._rules()) if "gang" in reads else None
+        plan = gang_of(jobset, self._rules()) if reads & COMPUTED.keys() else None
         fit = self._fit(jobset, jobset["metadata"]["namespace"], new=False) if "fit" in reads else None
         review = review_of_existing(jobset, namespace, plan, self._now(), fit)
         return await self._evaluate(

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection
 from contextlib import asynccontextmanager
 from datetime import timedelta
+from functools import partial
 from http import HTTPStatus
 from pathlib import Path
 from typing import Any, Final
@@ -38,6 +39,7 @@ from gangctl.webhooks.configurations import (
     build_configurations,
     build_policy_configurations,
 )
+from gangctl.webhooks.gangpolicies import GangPolicyAdmission
 from gangctl.webhooks.gangs import GangAdmission, QueueView
 from gangctl.webhooks.jobpolicy import build_job_policy
 from gangctl.webhooks.policies import PolicyAdmission, unready
@@ -131,6 +133,8 @@ class WebhookPart:
         self._policies_registered = False
         admission = GangAdmission(gangs, queues=queues, fail_open=settings.unavailable == "allow")
         self._endpoints = build_endpoints(admission.routes(), gangs.synced, self._metrics.answered)
+        at_once = partial(asyncio.sleep, 0)
+        self._endpoints |= build_endpoints(GangPolicyAdmission().routes(), at_once, self._metrics.answered)
         if policies is not None:
             routes = PolicyAdmission(policies).routes()
             self._endpoints |= build_endpoints(routes, policies.synced, self._metrics.answered, _unready)

@@ -94,7 +94,7 @@ class MatchResources(Part):
         default=LabelSelector(), description="Selects by labels of the object, new or old; empty for all."
     )
     resource_rules: tuple[ResourceRule, ...] = Field(
-        default=(), max_length=32, description="Operations and resources; empty for CREATE and UPDATE of JobSets."
+        default=(), max_length=32, description="Operations and resources; empty for CREATE of JobSets."
     )
     exclude_resource_rules: tuple[ResourceRule, ...] = Field(
         default=(), max_length=32, description="Operations and resources that are left out, whatever resourceRules say."

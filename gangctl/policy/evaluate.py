@@ -13,7 +13,7 @@ from typing import Any, Final
 from gangctl.api.objects import Object, object_at
 from gangctl.cel.evaluation.conversions import plain
 from gangctl.cel.faults import EvalError, EvalKind
-from gangctl.cel.meter import StepMeter
+from gangctl.cel.meter import EXHAUSTED, StepMeter
 from gangctl.cel.program import Bindings
 from gangctl.policy.exemptions import LoadedException, covering
 from gangctl.policy.loaded import BrokenPolicy, Expression, LoadedPolicy, Rule
@@ -63,13 +63,14 @@ class Evaluation:
         """Every variable but ``params``, which is null."""
         if self._bound is None:
             review = self.review
+            unplanned = EvalError(EvalKind.OTHER, review.gang) if isinstance(review.gang, str) else None
             self._bound = {
                 "object": review.object,
                 "oldObject": review.old_object,
                 "request": {key: value for key, value in review.request.items() if key not in _NOT_IN_REQUEST},
                 "namespaceObject": namespace_object(review),
-                "gang": review.gang,
-                "fit": review.fit,
+                "gang": unplanned or review.gang,
+                "fit": unplanned or review.fit,
                 "params": None,
             }
         return self._bound
@@ -138,7 +139,7 @@ def _erroneous(policy: LoadedPolicy | BrokenPolicy, finding: Finding) -> Outcome
         matched=True,
         actions=policy.actions,
         findings=(finding,),
-        violations=(finding,) if policy.fail_closed else (),
+        violations=(finding,) if _counts(finding, policy) else (),
     )
 
 
@@ -147,9 +148,14 @@ def _without_params(policy: LoadedPolicy, message: str) -> Outcome:
     return _erroneous(policy, replace(finding, always=True))
 
 
-def _counts(finding: Finding, policy: LoadedPolicy) -> bool:
-    """Whether a finding has consequences."""
-    return finding.result is Result.FAIL or (finding.result is Result.ERROR and policy.fail_closed)
+def _counts(finding: Finding, policy: LoadedPolicy | BrokenPolicy) -> bool:
+    """Whether a finding has consequences: the one place that decides, for webhook, scan and command line.
+
+    The failurePolicy of a GangPolicy excuses what cannot be evaluated, and not what takes more steps, time or memory
+    than it may: the author of the JobSet chose its size.
+    """
+    excused = not policy.fail_closed and (policy.native or finding.error not in EXHAUSTED)
+    return finding.result is Result.FAIL or (finding.result is Result.ERROR and not excused)
 
 
 def _exempted(outcome: Outcome, exceptions: Sequence[LoadedException], review: Review) -> Outcome:
@@ -273,7 +279,7 @@ class _Run:
         message = words[0] if len(words) == 1 else f"[{', '.join(words)}]"
         finding = self._made(MATCH_CONDITIONS, Result.ERROR, message, error=str(failed[0][1].kind))
         self.findings.append(finding)
-        if not self.policy.fail_closed:
+        if not _counts(finding, self.policy):
             self.skipped = "matchConditions: an error, and failurePolicy is Ignore"
         return False
 

@@ -130,8 +130,11 @@ def _refusal(document: Object, model: GangPolicy | None, problems: list[Problem]
 
 
 def fails_closed(document: Object) -> bool:
-    """``failurePolicy`` of a document of any shape."""
-    return object_at(document, "spec").get("failurePolicy") != "Ignore"
+    """Whether a document that cannot be loaded refuses requests: only if it says so, whatever its shape.
+
+    The default of failurePolicy does not count here, so that no typing error refuses every JobSet of a cluster.
+    """
+    return object_at(document, "spec").get("failurePolicy") == "Fail"
 
 
 def refusal(

@@ -43,6 +43,24 @@ class Problem:
         place = f"binding {self.binding}: " if self.binding else ""
         return f"{place}{self.path}: {self.message}"
 
+    @property
+    def position(self) -> str:
+        """Line and column in the expression, from 1; empty for other fields."""
+        if self.offset is None:
+            return ""
+        lines = self.expression[: self.offset].split("\n")
+        return f"line {len(lines)}, column {len(lines[-1]) + 1}"
+
+    @property
+    def advice(self) -> str:
+        """What is wrong, and what to write instead."""
+        return f"{self.message} ({self.hint})" if self.hint else self.message
+
+    @property
+    def sentence(self) -> str:
+        """Field, position and advice, for text on its own."""
+        return f"{', '.join(filter(None, (self.path, self.position)))}: {self.advice}"
+
 
 def problem_of_field(error: FieldError, binding: str = "") -> Problem:
     """A problem outside of expressions."""
@@ -77,7 +95,7 @@ class BrokenPolicy:
     """A policy that could not be loaded.
 
     It applies where its constraints match; without any, which includes a policy of a wrong shape, to every JobSet that
-    is created or updated.
+    is created. It refuses those only if its failurePolicy is written and is Fail.
     """
 
     name: str
@@ -90,6 +108,11 @@ class BrokenPolicy:
     actions: frozenset[Action]
     narrowing: MatchResources | None = None
     """``matchResources`` of a native binding, which have to match as well."""
+
+    @property
+    def native(self) -> bool:
+        """Whether it is a ValidatingAdmissionPolicy: no GangPolicy's name has a slash."""
+        return "/" in self.name
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,7 +209,7 @@ class LoadedPolicy:
 class PolicySet:
     """Each review is evaluated by exactly one set. ``generation`` counts the sets of one source.
 
-    ``broken`` are policies that could not be loaded: their failurePolicy decides.
+    ``broken`` are policies that could not be loaded: those refuse that say failurePolicy Fail.
     """
 
     generation: int = 0

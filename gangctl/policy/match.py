@@ -23,10 +23,10 @@ JOBSETS: Final = "jobsets"
 
 JOBSET_RULES: Final = (
     ResourceRule.model_validate(
-        {"apiGroups": [JOBSET_GROUP], "apiVersions": ["*"], "operations": ["CREATE", "UPDATE"], "resources": [JOBSETS]}
+        {"apiGroups": [JOBSET_GROUP], "apiVersions": ["*"], "operations": ["CREATE"], "resources": [JOBSETS]}
     ),
 )
-"""The match of a GangPolicy without rules."""
+"""The match of a GangPolicy without rules: no update, which may be Kueue's, JobSet's or the garbage collector's."""
 
 APPLIES: Final = ""
 
@@ -34,12 +34,19 @@ APPLIES: Final = ""
 def matches(policy: LoadedPolicy | BrokenPolicy, review: Review) -> str:
     """:data:`APPLIES` (the empty string), or why the policy does not apply, by the names of its fields."""
     constraints = policy.spec.match_constraints
+    if not policy.native and _is_being_deleted(review):
+        return "deletionTimestamp"
     if reason := _misses(constraints, constraints.resource_rules or JOBSET_RULES, review):
         return reason
     narrowing = policy.narrowing
     if narrowing is not None and (reason := _misses(narrowing, narrowing.resource_rules, review)):
         return f"binding: {reason}"
     return APPLIES
+
+
+def _is_being_deleted(review: Review) -> bool:
+    """Whether the object was being deleted before the request, which can only finish that; no CREATE can say so."""
+    return review.operation != "CREATE" and bool(within(review.old_object or {}, "metadata").get("deletionTimestamp"))
 
 
 def _misses(constraints: MatchResources, rules: Iterable[ResourceRule], review: Review) -> str:

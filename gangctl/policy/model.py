@@ -31,8 +31,10 @@ API_VERSION: Final = "gangctl.dev/v1alpha1"
 POLICY_KIND: Final = "GangPolicy"
 EXCEPTION_KIND: Final = "GangPolicyException"
 
+STORED_BYTES: Final = 1536 * 1024
+"""Limit of a literal message, for the sake of a limit: etcd stores no larger object."""
 MESSAGE_BYTES: Final = 5 * 1024
-"""Limit of a message, literal or computed: ``MaxEvaluatedMessageExpressionSizeBytes`` of the API server."""
+"""Limit of a computed message: ``MaxEvaluatedMessageExpressionSizeBytes`` of the API server."""
 EXPRESSION_CHARACTERS: Final = 4 * 1024
 POLICY_CHARACTERS: Final = 64 * 1024
 """Limit of all expressions of a policy together."""
@@ -90,10 +92,10 @@ class Validation(Part):
         description="Name of the rule in results, reports and exceptions; without one it goes by its index.",
     )
     expression: Expression = Field(description="CEL, true where the object keeps the rule.")
-    message: Annotated[str, StringConstraints(max_length=MESSAGE_BYTES)] = Field(
+    message: Annotated[str, StringConstraints(max_length=STORED_BYTES)] = Field(
         default="", description="What is said when the rule is broken, on one line."
     )
-    message_expression: Annotated[str, StringConstraints(max_length=EXPRESSION_CHARACTERS)] = Field(
+    message_expression: Annotated[str, StringConstraints(max_length=POLICY_CHARACTERS)] = Field(
         default="", description="CEL of a string that takes the place of message, unless it fails or is empty."
     )
     reason: StatusReason = Field(default="Invalid", description="Decides the HTTP status of a denial.")
@@ -192,7 +194,7 @@ class GangPolicySpec(Part):
     """Fields of ValidatingAdmissionPolicySpec and ValidatingAdmissionPolicyBindingSpec, and ``defaults``."""
 
     match_constraints: MatchResources = Field(
-        default=MatchResources(), description="Which JobSets; absent for every one that is created or updated."
+        default=MatchResources(), description="Which JobSets; absent for every one that is created."
     )
     match_conditions: tuple[MatchCondition, ...] = Field(
         default=(), max_length=MATCH_CONDITIONS, description="Further conditions; the first one that is false decides."
@@ -210,7 +212,10 @@ class GangPolicySpec(Part):
         default=("Deny",), min_length=1, max_length=3, description="What follows when a rule is broken."
     )
     failure_policy: Literal["Fail", "Ignore"] = Field(
-        default="Fail", description="Whether what cannot be evaluated counts as broken, or is left out."
+        default="Fail",
+        description="Whether what cannot be evaluated counts as broken (the default), or is left out. What exceeds its "
+        "limits of steps, time or memory counts as broken in any case. A policy that cannot be loaded refuses JobSets "
+        "only if Fail is written here.",
     )
     defaults: Defaults | None = Field(default=None, description="What JobSets get where they say nothing.")
     background: StrictBool = Field(default=True, description="Whether JobSets that exist already are evaluated too.")

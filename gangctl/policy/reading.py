@@ -20,7 +20,6 @@ from gangctl.errors import ErrorKind, FieldError, ValidationError, one_line
 from gangctl.policy.constraints import LABEL_VALUE_CHARACTERS, LabelSelector, MatchResources, ResourceRule
 from gangctl.policy.match import JOBSETS
 from gangctl.policy.model import (
-    MESSAGE_BYTES,
     POLICY_CHARACTERS,
     Accelerator,
     Defaults,
@@ -80,10 +79,6 @@ def check_policy(policy: GangPolicy) -> list[FieldError]:
     ):
         for index, resource_rule in enumerate(rules):
             errors += _check_jobsets_only(resource_rule, f"spec.matchConstraints.{field}[{index}]")
-    for index, rule in enumerate(spec.validations):
-        if len(rule.message.encode(errors="replace")) > MESSAGE_BYTES:
-            detail = f"must not have more than {MESSAGE_BYTES} bytes"
-            errors.append(FieldError(f"spec.validations[{index}].message", ErrorKind.TOO_LONG, detail))
     if spec.param_kind is None and spec.param_ref is not None:
         errors.append(FieldError("spec.paramKind", ErrorKind.REQUIRED, "paramRef needs the kind of the objects"))
     if not spec.validations and not spec.audit_annotations and spec.defaults is None:

@@ -7,69 +7,47 @@ One report per namespace, with all violations, errors and exemptions, and the nu
 
 from __future__ import annotations
 
-import heapq
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 from gangctl.api.meta import JOBSET_API_VERSION, MANAGER
-from gangctl.api.objects import Object
+from gangctl.api.objects import Object, object_at
 from gangctl.errors import one_line
 from gangctl.policy.verdict import Action, Finding, Outcome, Result
 
-NEWEST_VIOLATIONS: Final = 20
+MOST_NAMESPACES: Final = 100
 """So many are in the status of a policy."""
 _TEXT: Final = 1024
 _WRITTEN: Final = ("results", "violations", "lastScanTime")
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class Violated:
-    """A rule that one JobSet breaks; in order of the JobSets' creation, then of their names."""
-
-    created: str
-    namespace: str
-    name: str
-    uid: str
-    rule: str
-    result: Literal["fail", "error"]
-    message: str
-
-
 @dataclass(slots=True)
 class Totals:
-    """Totals of one policy: results by kind, and the violations of the JobSets that were created last."""
+    """Totals of one policy: results by kind, and violations and errors by namespace.
+
+    Tenants may read policies, so that the status has no names and contents of JobSets: reports of namespaces have those.
+    """
 
     counts: Counter[Result] = field(default_factory=Counter)
-    newest: list[Violated] = field(default_factory=list)
-    """A heap, the oldest first."""
+    namespaces: Counter[str] = field(default_factory=Counter)
 
     def add(self, outcome: Outcome, jobset: Object) -> None:
         """Count the outcome for one JobSet."""
-        for finding in outcome.findings:
-            self.counts[finding.result] += 1
-            if finding.result is Result.FAIL or finding.result is Result.ERROR:
-                self._keep(violated(jobset, finding.rule, finding.result, finding.message))
-
-    def _keep(self, violation: Violated) -> None:
-        if len(self.newest) < NEWEST_VIOLATIONS:
-            heapq.heappush(self.newest, violation)
-        else:
-            heapq.heappushpop(self.newest, violation)
+        results = Counter(finding.result for finding in outcome.findings)
+        self.counts += results
+        self.namespaces[str(object_at(jobset, "metadata").get("namespace", ""))] += (
+            results[Result.FAIL] + results[Result.ERROR]
+        )
 
     def status(self, before: Mapping[str, Any], now: str) -> dict[str, Any] | None:
         """What to merge into the policy's status, None when it is equal.
 
-        ``before`` is that status. A violation in it keeps its time; ``now`` (RFC 3339) is that of new ones, and of the
-        scan.
+        ``before`` is that status, ``now`` (RFC 3339) the time of the scan.
         """
-        known = {
-            _violation_identity(each): each.get("time")
-            for each in before.get("violations") or []
-            if isinstance(each, dict)
-        }
-        violations = [_violation_entry(each, known, now) for each in sorted(self.newest, reverse=True)]
+        most = sorted((-count, namespace) for namespace, count in self.namespaces.items() if count)[:MOST_NAMESPACES]
+        violations = [{"namespace": namespace, "count": -count} for count, namespace in most]
         results = {result.value: self.counts[result] for result in Result}
         if before.get("results") == results and (before.get("violations") or []) == violations:
             return None
@@ -79,36 +57,6 @@ class Totals:
 def withdrawn(before: Mapping[str, Any]) -> dict[str, None] | None:
     """What to merge into the status of a policy that is no longer scanned, None when it has no results."""
     return dict.fromkeys(key for key in _WRITTEN if before.get(key) is not None) or None
-
-
-def violated(jobset: Object, rule: str, result: Result, message: str) -> Violated:
-    """One violation as reported; text of others is cut to one line."""
-    metadata = jobset.get("metadata") or {}
-    return Violated(
-        str(metadata.get("creationTimestamp", "")),
-        str(metadata.get("namespace", "")),
-        str(metadata.get("name", "")),
-        str(metadata.get("uid", "")),
-        rule,
-        "error" if result is Result.ERROR else "fail",
-        one_line(message, _TEXT),
-    )
-
-
-def _violation_entry(violation: Violated, known: Mapping[tuple[object, ...], object], now: str) -> dict[str, Any]:
-    entry: dict[str, Any] = {
-        "namespace": violation.namespace,
-        "name": violation.name,
-        "uid": violation.uid,
-        "rule": violation.rule,
-        "result": violation.result,
-        "message": violation.message,
-    }
-    return {**entry, "time": known.get(_violation_identity(entry)) or now}
-
-
-def _violation_identity(entry: Mapping[str, Any]) -> tuple[object, ...]:
-    return tuple(entry.get(key) for key in ("uid", "namespace", "name", "rule"))
 
 
 def count(outcomes: Iterable[Outcome], jobset: Object, totals: Mapping[str, Totals]) -> None:

@@ -18,8 +18,8 @@ class Review:
 
     ``request`` is the CEL variable of that name: the AdmissionRequest without its objects. ``namespace`` is the
     Namespace object of a namespaced request, None where it is unknown. ``gang`` is the plan of the JobSet as ``gangctl
-    plan -o json`` prints it, None at DELETE and where the JobSet cannot be planned; ``fit`` what ``gangctl fit -o
-    json`` prints, None at DELETE and where no policy reads it. ``now`` decides whether exceptions have expired.
+    plan -o json`` prints it, or the reason (a text) why it cannot be planned; ``fit`` what ``gangctl fit -o json``
+    prints. Both are None at DELETE and where no policy reads them. ``now`` decides whether exceptions have expired.
     """
 
     operation: Operation
@@ -28,7 +28,7 @@ class Review:
     object: Object | None = None
     old_object: Object | None = None
     namespace: Object | None = None
-    gang: Object | None = None
+    gang: Object | str | None = None
     fit: Object | None = None
     params: Mapping[str, tuple[Object, ...]] = field(default_factory=dict)
     """Parameter objects by policy name, resolved by :mod:`gangctl.policy.params`; no entry: the policy takes none."""
@@ -41,7 +41,7 @@ _RESOURCE: Final = {"group": "jobset.x-k8s.io", "version": "v1alpha2", "resource
 
 
 def review_of_existing(
-    jobset: Object, namespace: Object | None, gang: Object | None, now: datetime, fit: Object | None = None
+    jobset: Object, namespace: Object | None, gang: Object | str | None, now: datetime, fit: Object | None = None
 ) -> Review:
     """The review of a stored JobSet, without params.
 

@@ -50,22 +50,30 @@ GENERATED: Final = "xxxxx"
 """Placeholder for the suffix that the API server will append to ``generateName``."""
 
 
-def gang_of(raw: Mapping[str, Any], rules: ClusterRules) -> PlanReport | None:
-    """The plan of a JobSet, or None for one that cannot be planned: malformed, refused, or without bounds.
+def gang_of(raw: Mapping[str, Any], rules: ClusterRules) -> PlanReport | str:
+    """The plan of a JobSet, or the reason why it cannot be planned: malformed, refused, or without bounds.
 
-    The webhook that refuses it reports the reason; a policy sees null.
+    Such a JobSet may run all the same, because JobSet and the API server check less: to a policy it is an error, never
+    the same as one that asks for no gang.
     """
     jobset, malformed = read_jobset(raw)
-    if malformed or sum(rj.replicas for rj in jobset.replicated_jobs) > MAX_JOBS:
-        return None
+    if malformed:
+        return _unplanned(malformed[0])
+    jobs = sum(rj.replicas for rj in jobset.replicated_jobs)
+    if jobs > MAX_JOBS:
+        return _unplanned(f"{jobs} Jobs, at most {MAX_JOBS} can be planned")
     if not jobset.name and jobset.generate_name:
         jobset = replace(jobset, name=f"{jobset.generate_name}{GENERATED}")
     resolution = resolve(jobset, rules)
     if resolution.errors:
-        return None
+        return _unplanned(resolution.errors[0])
     plan = make_plan(jobset, resolution.stamps, resolution.config)
     report, errors = plan_report(raw, Planned(jobset, plan, resolution.notices, rules.generation))
-    return None if errors else report
+    return _unplanned(errors[0]) if errors else report
+
+
+def _unplanned(why: object) -> str:
+    return f"this JobSet cannot be planned: {why}"
 
 
 GANG_TYPE: Final = type_of(PlanReport)
@@ -76,7 +84,7 @@ FIT_TYPE: Final = type_of(FitReport)
 """Type of ``fit``, an object with declared fields, from the published types of the report."""
 
 COMPUTED: Final = {"gang": GANG_TYPE, "fit": FIT_TYPE}
-"""Variables that only GangPolicies have, by name."""
+"""Variables that only GangPolicies have, by name. A JobSet has a value of both or, without a plan, of neither."""
 
 
 class Fit(Protocol):

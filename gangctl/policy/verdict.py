@@ -22,7 +22,7 @@ class Result(StrEnum):
     PASS = "pass"  # noqa: S105 - a verdict
     FAIL = "fail"
     ERROR = "error"
-    """It could not be evaluated; failurePolicy decides."""
+    """It could not be evaluated; failurePolicy decides, unless it exceeded its limits."""
     EXEMPT = "exempt"
     """It failed, and an exception covers the failure."""
 
@@ -62,7 +62,7 @@ class Outcome:
     """The outcome of one policy.
 
     ``matched`` is whether it applied at all; ``skipped`` is the reason if not, in a few words. ``violations`` are the
-    findings with consequences: fails, and errors where failurePolicy is Fail.
+    findings with consequences: fails, and errors that failurePolicy does not excuse.
     """
 
     policy: str
@@ -125,12 +125,10 @@ def merge(outcomes: Iterable[Outcome]) -> Verdict:
 
 
 def left_out(outcome: Outcome) -> list[str]:
-    """A warning where nothing of a policy was evaluated, and its failurePolicy is Ignore."""
-    return [
-        f"{_titled(finding.policy)} was left out: {finding.message}"
-        for finding in outcome.findings
-        if finding.rule == WHOLE_POLICY and finding.result is Result.ERROR and finding not in outcome.violations
-    ]
+    """A warning for each reason why a policy was not evaluated, or in part, although its failurePolicy excuses that."""
+    errors = [each for each in outcome.findings if each.result is Result.ERROR and each not in outcome.violations]
+    messages = dict.fromkeys(each.message for each in errors)
+    return [f"{_titled(outcome.policy)} was left out: {message}" for message in messages]
 
 
 def _warning(finding: Finding) -> str:

@@ -13,6 +13,8 @@ for gangctl here. An operation of some policy with failurePolicy Fail is sent to
 of policies with Ignore alone to the other. Never to both: each entry evaluates all policies, so that one answer holds
 every violation, the first policy by name leads it, and nothing is evaluated twice. gangctl itself decides which objects
 a policy matches (its selectors and matchConditions).
+
+Policies and exceptions themselves are sent when they are created and when their spec changes.
 """
 
 from __future__ import annotations
@@ -35,17 +37,20 @@ from gangctl.api.meta import (
     SKIP_LABEL,
     WRITTEN,
 )
+from gangctl.policy.model import API_VERSION
 
 NAME: Final = "gangctl-gangs"
 JOBS_NAME: Final = "gangctl-jobs"
 """The configuration for Jobs. It is not in the other one, because it stays where gangctl unregisters itself."""
 
 JOBS_WEBHOOK: Final = "jobs.gangs.gangctl.dev"
+GANGPOLICIES_WEBHOOK: Final = "policies.gangctl.dev"
 
 KINDS: Final = ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration")
 
 MUTATE_JOBSETS: Final = "/mutate/jobsets"
 VALIDATE_JOBSETS: Final = "/validate/jobsets"
+VALIDATE_GANGPOLICIES: Final = "/validate/gangpolicies"
 MUTATE_JOBS: Final = "/mutate/jobs"
 
 FailurePolicy = Literal["Fail", "Ignore"]
@@ -121,6 +126,11 @@ NOT_DELETED_CONDITION: Final = {
     "name": "not-being-deleted",
     "expression": "request.operation == 'CREATE' || !has(oldObject.metadata.deletionTimestamp)",
 }
+SPEC_CONDITION: Final = {
+    # Labels and finalizers of a policy that gangctl cannot load any more may change.
+    "name": "new-or-changes-its-spec",
+    "expression": "request.operation == 'CREATE' || object.?spec != oldObject.?spec",
+}
 JOB_CONDITIONS: Final = (
     {
         "name": "stamped",
@@ -164,7 +174,7 @@ class WebhookSettings:
     namespace_selector: Sequence[dict[str, Any]] = field(default_factory=tuple)
     """Further ``matchExpressions`` from ``--namespace-selector``."""
     failure_policy: FailurePolicy = "Fail"
-    """Of the webhooks for JobSets. That of Jobs is always Fail: the rest of a gang would wait for one without group."""
+    """Of the webhooks for JobSets; the other hooks have their own."""
     timeout_seconds: int = 10
 
 
@@ -172,22 +182,32 @@ class WebhookSettings:
 class _Hook:
     name: str
     path: str
-    resource: tuple[str, str, str]
-    operations: tuple[str, ...]
+    resource: tuple[str, ...]
     conditions: tuple[dict[str, str], ...]
+    failure_policy: FailurePolicy | None = None
+    """None for that of the settings."""
 
 
 JOBSETS: Final = ("jobset.x-k8s.io", "v1alpha2", "jobsets")
 JOBS: Final = ("batch", "v1", "jobs")
+GANGPOLICIES: Final = (*API_VERSION.split("/"), "gangpolicies", "gangpolicyexceptions")
 _JOBSET_CONDITIONS: Final = (JOBSET_CONDITION, NOT_DELETED_CONDITION, UPDATE_CONDITION)
-MUTATING: Final = (
-    _Hook("jobsets.gangs.gangctl.dev", MUTATE_JOBSETS, JOBSETS, ("CREATE", "UPDATE"), _JOBSET_CONDITIONS),
-)
+MUTATING: Final = (_Hook("jobsets.gangs.gangctl.dev", MUTATE_JOBSETS, JOBSETS, _JOBSET_CONDITIONS),)
 MUTATING_JOBS: Final = (
-    _Hook(JOBS_WEBHOOK, MUTATE_JOBS, JOBS, ("CREATE", "UPDATE"), (*JOB_CONDITIONS, NOT_DELETED_CONDITION)),
+    # Fail: the rest of a gang would wait for a Job without its group.
+    _Hook(JOBS_WEBHOOK, MUTATE_JOBS, JOBS, (*JOB_CONDITIONS, NOT_DELETED_CONDITION), "Fail"),
 )
 VALIDATING: Final = (
-    _Hook("jobsets.gangs.gangctl.dev", VALIDATE_JOBSETS, JOBSETS, ("CREATE", "UPDATE"), _JOBSET_CONDITIONS),
+    _Hook("jobsets.gangs.gangctl.dev", VALIDATE_JOBSETS, JOBSETS, _JOBSET_CONDITIONS),
+    # Ignore: while gangctl is down, an installation that brings policies with it goes on, and an administrator can
+    # still change a policy or grant an exception. What got in unchecked has its errors in its status.
+    _Hook(
+        GANGPOLICIES_WEBHOOK,
+        VALIDATE_GANGPOLICIES,
+        GANGPOLICIES,
+        (NOT_DELETED_CONDITION, SPEC_CONDITION),
+        "Ignore",
+    ),
 )
 
 
@@ -202,33 +222,34 @@ def namespace_selector(settings: WebhookSettings) -> dict[str, Any]:
     return {"matchExpressions": [break_glass, excluded, *settings.namespace_selector]}
 
 
-def rule(resource: tuple[str, str, str], operations: Sequence[str]) -> dict[str, Any]:
-    """The rule for these operations on one resource: group, version, plural. Not for its subresources."""
-    group, version, plural = resource
+def rule(resource: Sequence[str], operations: Sequence[str], scope: str = "Namespaced") -> dict[str, Any]:
+    """The rule for these operations on resources: group, version, plurals. Not for their subresources."""
+    group, version, *plurals = resource
     return {
         "apiGroups": [group],
         "apiVersions": [version],
         "operations": list(operations),
-        "resources": [plural],
-        "scope": "Namespaced",
+        "resources": plurals,
+        "scope": scope,
     }
 
 
 def _webhook(hook: _Hook, settings: WebhookSettings, ca_bundle: bytes) -> dict[str, Any]:
-    of_jobs = hook.resource == JOBS
+    namespaced = hook.resource != GANGPOLICIES
     webhook: dict[str, Any] = {
         "name": hook.name,
         "admissionReviewVersions": ["v1"],
         "clientConfig": settings.endpoint.client_config(hook.path, ca_bundle),
-        "failurePolicy": "Fail" if of_jobs else settings.failure_policy,
+        "failurePolicy": hook.failure_policy or settings.failure_policy,
         "matchConditions": [dict(condition) for condition in hook.conditions],
         "matchPolicy": "Equivalent",
-        "namespaceSelector": namespace_selector(settings),
-        "rules": [rule(hook.resource, hook.operations)],
+        # API servers read it for objects in namespaces only.
+        **({"namespaceSelector": namespace_selector(settings)} if namespaced else {}),
+        "rules": [rule(hook.resource, ("CREATE", "UPDATE"), "Namespaced" if namespaced else "Cluster")],
         "sideEffects": "None",
         "timeoutSeconds": settings.timeout_seconds,
     }
-    if of_jobs:
+    if hook.resource == JOBS:
         webhook["objectSelector"] = {"matchExpressions": [{"key": JOBSET_NAME, "operator": "Exists"}]}
     return webhook
 

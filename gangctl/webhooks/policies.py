@@ -25,7 +25,7 @@ from gangctl.policy.loaded import BrokenPolicy, LoadedPolicy, PolicySet
 from gangctl.policy.match import JOBSET_RULES, matches
 from gangctl.policy.params import ParamCatalogue, with_params
 from gangctl.policy.review import Review
-from gangctl.policy.variables import gang_of
+from gangctl.policy.variables import COMPUTED, gang_of
 from gangctl.policy.verdict import Finding, Outcome, Verdict, cause, left_out, merge, show
 from gangctl.webhooks.configurations import MUTATE_DEFAULTS, OPERATIONS, VALIDATE_FAIL, VALIDATE_IGNORE, Demand
 from gangctl.webhooks.review import AdmissionRequest, AdmissionResponse, Cause, Handler
@@ -110,10 +110,11 @@ class PolicyAdmission:
         review = review_of(request, self._view, namespace, conditional)
         asked = {each.name for each in conditional if not matches(each, review)}
         outcomes = await self._view.evaluate(review, asked) if asked else ()
-        unanswered = {outcome.policy: finding for outcome in outcomes for finding in without_answer(outcome)}
-        for policy in conditional:
-            if policy.fail_closed and policy.name in unanswered:
-                return _refuse(unanswered[policy.name])
+        closed = {each.name for each in conditional if each.fail_closed}
+        for outcome in outcomes:
+            for finding in without_answer(outcome):
+                if outcome.policy in closed or finding in merge([outcome]).denials:
+                    return _refuse(finding)
         applied = defaults_of(policies, review, outcomes)
         if applied.conflicts:
             message = one_line("; ".join(str(each) for each in applied.conflicts), _MESSAGE_CHARACTERS)
@@ -151,7 +152,7 @@ def review_of(
         object=request.object,
         old_object=request.old_object,
         namespace=namespace,
-        gang=gang_of(raw, view.cluster_rules()) if raw is not None and "gang" in reads else None,
+        gang=gang_of(raw, view.cluster_rules()) if raw is not None and reads & COMPUTED.keys() else None,
         fit=_fit(request, view) if "fit" in reads else None,
     )
     return with_params(review, view.in_force.policies, view.catalogue)

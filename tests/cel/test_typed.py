@@ -29,6 +29,13 @@ def test_fields_of_jobsets_have_types(expression: str) -> None:
     assert isinstance(found, Checked)
 
 
+FIELDS_OF_A_JOB = (
+    "activeDeadlineSeconds, backoffLimit, backoffLimitPerIndex, completionMode, completions, managedBy, "
+    "manualSelector, maxFailedIndexes, parallelism, podFailurePolicy, podReplacementPolicy, selector, "
+    "successPolicy, suspend, template, ttlSecondsAfterFinished"
+)
+
+
 @each(
     ("expression", "message", "hint"),
     [
@@ -40,7 +47,7 @@ def test_fields_of_jobsets_have_types(expression: str) -> None:
         (
             "object.spec.replicatedJobs.all(j, j.template.spec.containers.size() > 0)",
             "JobSet.spec.replicatedJobs.template.spec has no field 'containers'",
-            "",
+            f"its fields are {FIELDS_OF_A_JOB}",
         ),
         ("object.spec.suspend == 'true'", "'==' does not take bool and string", None),
         ("object.spec.replicatedJobs[0].replicas > '1'", "'>' does not take int and string", None),

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import json
+import socket
 import ssl
 import threading
 from collections.abc import Iterator
+from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import Final
 
 import pytest
 
+from gangctl.cli.urls import read_url
+from gangctl.errors import InputError
 from tests.cli.manifests import gang
 from tests.cli.run import fine, gangctl
 from tests.controlplane.pki import Authority
@@ -77,6 +82,45 @@ def test_passwords_and_queries_are_not_shown(address: str) -> None:
     answer = gangctl("plan", "-f", f"http://me:hunter2@{address}/missing?token=hunter3")
     assert answer.err.startswith("error: http://127.0.0.1:")
     assert "hunter" not in answer.err
+
+
+HEAD: Final = b"HTTP/1.1 200 OK\r\n"
+CHUNKED: Final = HEAD + b"Transfer-Encoding: chunked\r\n\r\n"
+DRIPS: Final[dict[str, tuple[bytes, bytes]]] = {
+    "body": (HEAD + b"Content-Length: 4000000\r\n\r\n", b"#"),
+    "body without a length": (HEAD + b"\r\n", b"#"),
+    "headers": (HEAD, b"a"),
+    "more headers": (HEAD, b"a: b\r\n"),
+    "chunks": (CHUNKED, b"1\r\n#\r\n"),
+    "length of a chunk": (CHUNKED, b"0"),
+}
+
+
+@each("place", DRIPS)
+def test_a_server_that_drips_has_a_minute_all_in_all(place: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It sends a drop for each of 30 seconds and one after a minute, and then waits for gangctl to hang up."""
+    monkeypatch.setattr("gangctl.cli.urls._SILENCE_SECONDS", 60.0)
+    seconds = [0.0]
+    beginning, drop = DRIPS[place]
+
+    def drip() -> None:
+        connection, _ = listener.accept()
+        with connection:
+            connection.recv(2**16)
+            connection.sendall(beginning)
+            for second in (*range(1, 31), 61):
+                seconds[0] = second
+                connection.sendall(drop)
+            with suppress(ConnectionResetError):
+                connection.recv(2**16)
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        thread = threading.Thread(target=drip)
+        thread.start()
+        url = f"http://127.0.0.1:{listener.getsockname()[1]}/a.yaml"
+        with pytest.raises(InputError, match=f"^{url}: not read to its end within 60 s$"):
+            read_url(url, 2**23, clock=lambda: seconds[0])
+        thread.join()
 
 
 @each(

@@ -57,7 +57,7 @@ def test_failure_policy_and_exceptions_decide_without_an_outcome() -> None:
     found = snapshot_of(PolicySet(1, policies, exceptions=(exception,)))
     request = EvaluationRequest(review(), found, found.entries, deadline=0)
     for entry in found.entries:
-        request.fail(entry, EvalKind.BUDGET_EXCEEDED, "too much")
+        request.fail(entry, EvalKind.OTHER, "no process can evaluate it")
     assert [request.outcomes[entry.key].violations for entry in found.entries] == [(), ()]
     [excused] = request.outcomes[found.entries[1].key].findings
     assert (excused.result, excused.exception) == (Result.EXEMPT, "until-easter")

@@ -123,6 +123,12 @@ class TestMisconfigured:
         entries = [pods(f"w{n}", 1, cpu="10m") for n in range(19)]
         assert gist(ask(known(queue(), queue_limit=None), *entries)) == ("unknown", "Unknown")
 
+    def test_an_unknown_podset_limit_makes_no_room(self) -> None:
+        entries = [pods(f"w{n}", 0, cpu="10m") for n in range(9)]
+        report = ask(known(queue(), queue_limit=None), cpu(99), *entries)
+        assert gist(report) == ("never", "NeverExceedsQuota")
+        assert report["unknown"] == []
+
     def test_a_request_above_its_limit_never_fits(self) -> None:
         entry = cpu(1)
         entry["template"]["spec"]["template"]["spec"]["containers"][0]["resources"]["limits"] = {"cpu": "500m"}

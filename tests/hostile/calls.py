@@ -18,7 +18,7 @@ from tests.jobsets import FIXTURE_UID, REF, jobset, rj
 SECONDS = 300.0
 """A peer that sends nothing for so long hangs; no test is about how long an answer takes."""
 """No answer takes longer: an API server waits ten."""
-PATHS = ("/mutate/jobsets", "/validate/jobsets", "/mutate/jobs")
+PATHS = ("/mutate/jobsets", "/validate/jobsets", "/mutate/jobs", "/validate/gangpolicies")
 STAMP = "rj/w/js-w"
 
 

@@ -19,6 +19,7 @@ from gangctl.gang.diff import Kind
 from gangctl.gang.resolve import ClusterRules
 from gangctl.runtime.server import ListenerOptions, WebhookLimits, WebhookServer
 from gangctl.runtime.tls import ServerTls, client_context
+from gangctl.webhooks.gangpolicies import GangPolicyAdmission
 from gangctl.webhooks.gangs import GangAdmission
 from gangctl.webhooks.review import build_endpoints
 from tests.runtime.authority import bundle, pair
@@ -66,7 +67,8 @@ async def serve(tls: bool, patience: Patience) -> None:
     async def ready() -> None:
         return
 
-    routes = build_endpoints(GangAdmission(View()).routes(), ready, lambda *_: None)
+    handlers = {**GangAdmission(View()).routes(), **GangPolicyAdmission().routes()}
+    routes = build_endpoints(handlers, ready, lambda *_: None)
     server = WebhookServer(
         routes,
         ("127.0.0.1", 0),

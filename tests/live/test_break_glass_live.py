@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from gangctl.webhooks.configurations import JOBS_WEBHOOK
+from gangctl.webhooks.configurations import GANGPOLICIES_WEBHOOK, JOBS_WEBHOOK
 from tests.controlplane.api import ApiFailure, Object, path_of
 from tests.controlplane.plane import ControlPlane
 from tests.controlplane.wait import NotYet, wait_for
@@ -114,6 +114,7 @@ class Night:
         assert len({each["failurePolicy"] for each in found if each["name"] == GANGS}) <= 1
         policies = {each["name"]: each["failurePolicy"] for each in found}
         assert policies.pop(JOBS_WEBHOOK) == "Fail", "no step of the page takes it away"
+        assert policies.pop(GANGPOLICIES_WEBHOOK, "Ignore") == "Ignore", "no step has to ask for it"
         return policies
 
     async def has_failure_policies(self, wanted: dict[str, str]) -> None:

@@ -9,12 +9,14 @@ from functools import partial
 from typing import Any, Final
 
 import pytest
+import yaml
 
-from tests.controlplane.api import ApiFailure, Object
+from tests.controlplane.api import ApiFailure, Object, path_of
 from tests.controlplane.kubelet import Kubelet
 from tests.controlplane.nodes import add_nodes
 from tests.controlplane.plane import ControlPlane
 from tests.controlplane.wait import NotYet, wait_for
+from tests.docpages import Page
 from tests.jobsets import jobset, rj
 from tests.live import kueue
 from tests.live.cluster import JOBSETS, Cluster
@@ -119,6 +121,39 @@ async def test_queues_set_by_a_policy_are_used_and_writes_of_kueue_are_admitted(
         for pod in life.pods:
             await kubelet.finish(pod)
         await runs(cluster, "b", PODS)
+
+
+async def test_the_policy_of_the_page_leaves_a_gang_in_a_queue_alone(policed: Policed) -> None:
+    """Kueue starts and evicts a gang that is larger than the policy allows, because it was there before."""
+    cluster, api, files = policed.cluster, policed.cluster.api, Page("policies.md").files
+    queue = kueue.path("clusterqueues", await make_queue(cluster, {"pool-older": 9}, stopPolicy="Hold"))
+    old = kueue.queued("older", 6)
+    old["metadata"]["finalizers"] = ["example.com/hold"]
+    await cluster.create_jobset(old)
+    await until(cluster, "older", "to wait", lambda life: life.suspended and life.workload)
+    limits, policy = (yaml.safe_load(files[name]) for name in ("limits.yaml", "policy.yaml"))
+    maps = path_of("v1", "configmaps", namespace=limits["metadata"]["namespace"])
+    await api.patch(f"{maps}/{limits['metadata']['name']}", limits, kind="apply", fieldManager="test", force=True)
+    await policed.policy(policy["metadata"]["name"], **policy["spec"])
+    await policed.until(422, kueue.queued("new", 6), "a gang has at most 4 pods")
+
+    await api.patch(queue, {"spec": {"stopPolicy": "None"}})
+    await until(cluster, "older", "to be started", lambda life: not life.suspended)
+    template = (await cluster.jobset("older"))["spec"]["replicatedJobs"][0]["template"]["spec"]["template"]
+    assert template["spec"]["nodeSelector"] == {POOL: "pool-older"}, "what Kueue writes into pods"
+    await cluster.patch_jobset("older", {"metadata": {"labels": {"team": "a"}}})
+    await api.patch(queue, {"spec": {"stopPolicy": "HoldAndDrain"}})
+    await until(cluster, "older", "to be evicted", lambda life: life.suspended and life.evictions)
+    await api.delete(cluster.path(JOBSETS, "jobsets", "older"), propagation="Foreground")
+    await cluster.patch_jobset("older", {"metadata": {"finalizers": ["foregroundDeletion"]}})
+
+    async def gone() -> bool:
+        if [each["metadata"]["name"] for each in await api.list(cluster.path(JOBSETS, "jobsets"))]:
+            raise NotYet("it is there")
+        return True
+
+    await wait_for(gone, what="the JobSet to be deleted")
+    await api.delete(f"{maps}/{limits['metadata']['name']}")
 
 
 def labelled(raw: Object, *, queue: str) -> Object:

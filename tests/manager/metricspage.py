@@ -80,7 +80,7 @@ _RESOURCES: Final = "resources that gangctl reads or writes (about 30)"
 _POLICIES: Final = "201 policies"
 _WORK_QUEUES: Final = "7 queues: gangs, gangobjects, verdicts, policies, admission-checks, queued-workloads, pathways"
 OTHER_BOUNDS: Final[Mapping[str, str]] = {
-    "gangctl_admission_duration_seconds": "webhook paths (6) x 4 verdicts",
+    "gangctl_admission_duration_seconds": "webhook paths (7) x 4 verdicts",
     "gangctl_api_support_info": "2 resources",
     "gangctl_build_info": "1",
     "gangctl_certificate_expiration_timestamp_seconds": "1",

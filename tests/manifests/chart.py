@@ -198,10 +198,10 @@ def _set_base(annotations: Object, name: str, base: str, value: str) -> None:
     annotations[name] = Raw(f"{{{{ .Values.metrics.{value} }}}}{annotations[name].removeprefix(base)}")
 
 
-def _adjust_webhooks(metadata: Object, configuration: Object) -> None:
+def _adjust_webhooks(_: Object, configuration: Object) -> None:
     for webhook in configuration.get("webhooks", []):
         webhook["timeoutSeconds"] = _value("webhook.timeoutSeconds")
-        if metadata["name"] == "gangctl-gangs":
+        if webhook["name"].startswith("jobsets."):
             webhook["failurePolicy"] = _value("webhook.failurePolicy")
 
 

@@ -23,7 +23,8 @@ _WRITTEN = "# Written by `python -m tests.manifests.webhooks` from gangctl/webho
 _BREAK_GLASS = "# Break-glass: label a namespace gangctl.dev/skip=true.\n"
 _WEBHOOKS = """\
 # There is no caBundle: gangctl fills it in (--webhook-registration=ca-only). Until then, and whenever gangctl is away,
-# new JobSets that ask for a gang are refused, and every other request passes without a call. That for Jobs is called
+# new JobSets that ask for a gang are refused, and every other request passes without a call; policies and
+# exceptions pass unchecked. That for Jobs is called
 # only where the policy in jobpolicy.yaml is not in effect; there, no Job of a gang is created while gangctl is away,
 # and JobSet tries again.
 """

@@ -49,13 +49,14 @@ async def test_a_single_policy_is_built_unchanged(policy: Shipped, tmp_path: Pat
     assert found == policy.document
 
 
-@each(("component", "action"), [("deny", "Deny"), ("audit", "Audit")])
+@each(("component", "action", "failure"), [("deny", "Deny", "Fail"), ("audit", "Audit", "Ignore")])
 async def test_an_action_component_applies_to_the_components_before_it(
-    component: str, action: str, tmp_path: Path
+    component: str, action: str, failure: str, tmp_path: Path
 ) -> None:
-    found = actions(await built(overlay(tmp_path / component, "components/kueue", f"components/{component}"), tmp_path))
+    objects = await built(overlay(tmp_path / component, "components/kueue", f"components/{component}"), tmp_path)
     kueue = {each.name for each in shipped() if each.annotations[f"{NOTES}category"] == "Kueue"}
-    assert found == {name: [action] for name in kueue}
+    assert actions(objects) == {name: [action] for name in kueue}
+    assert {each["spec"]["failurePolicy"] for each in objects} == {failure}
 
 
 async def test_categories_can_have_different_actions(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -15,9 +16,11 @@ from gangctl.policy.loaded import PolicyError
 from gangctl.policy.verdict import Action, Result, merge
 from tests.policy.documents import Object, exception, review_of
 from tests.policy.reviews import created, evaluated, loaded, rules
+from tests.rows import each
 
 FALSE = "object.metadata.name == 'nobody'"
 ERROR = "object.nothing == 1"
+DEEP = "[1,2,3,4,5,6,7,8,9].all(a, [1,2,3,4,5,6,7,8,9].all(b, a + b + size(object.metadata.name) > 0))"
 
 
 def test_every_rule_has_a_finding_by_name_or_index() -> None:
@@ -187,7 +190,7 @@ def broken(**spec: Any) -> PolicyError:
 
 
 def test_a_broken_policy_refuses_the_requests_that_it_matches() -> None:
-    policy = broken(matchConstraints={"objectSelector": {"matchLabels": {"a": "b"}}}).broken
+    policy = broken(matchConstraints={"objectSelector": {"matchLabels": {"a": "b"}}}, failurePolicy="Fail").broken
     assert refused_by_broken(policy, created()).skipped == "objectSelector"
     review = review_of({"metadata": {"name": "js", "namespace": "ns", "labels": {"a": "b"}}})
     verdict = merge([refused_by_broken(policy, review)])
@@ -196,14 +199,17 @@ def test_a_broken_policy_refuses_the_requests_that_it_matches() -> None:
     assert refused_by_broken(policy, review, [load_exception(covering())]).violations == ()
 
 
-def test_a_broken_policy_with_failure_policy_ignore_refuses_nothing() -> None:
-    outcome = refused_by_broken(broken(failurePolicy="Ignore").broken, created())
-    assert [each.result for each in outcome.findings] == [Result.ERROR]
-    assert outcome.violations == ()
+@each("spec", [{}, {"failurePolicy": "Ignore"}], ids=["without a failurePolicy", "Ignore"])
+def test_a_broken_policy_refuses_nothing_without_failure_policy_fail(spec: Object) -> None:
+    verdict = merge([refused_by_broken(broken(**spec).broken, created())])
+    assert verdict.allowed
+    (warning,) = verdict.warnings
+    assert warning.startswith("GangPolicy 'p' was left out: the policy cannot be used: spec.validations[0].expression")
 
 
 def test_a_broken_policy_that_only_warns_still_only_warns() -> None:
-    verdict = merge([refused_by_broken(broken(validationActions=["Warn"]).broken, created())])
+    spec = {"validationActions": ["Warn"], "failurePolicy": "Fail"}
+    verdict = merge([refused_by_broken(broken(**spec).broken, created())])
     assert verdict.allowed
     assert len(verdict.warnings) == 1
 
@@ -223,7 +229,59 @@ def test_a_policy_whose_worker_was_killed_has_an_outcome() -> None:
     assert [(each.rule, each.error) for each in outcome.violations] == [("spec", "DeadlineExceeded")]
 
 
-DEEP = "[1,2,3,4,5,6,7,8,9].all(a, [1,2,3,4,5,6,7,8,9].all(b, a + b + size(object.metadata.name) > 0))"
+EXHAUSTING: dict[str, Object] = {
+    "a rule": rules(DEEP),
+    "a condition": rules("false", matchConditions=[{"name": "deep", "expression": DEEP}]),
+}
+
+
+@each("document", EXHAUSTING.values(), ids=EXHAUSTING)
+def test_what_exceeds_its_budget_is_broken_whatever_the_failure_policy(document: Object) -> None:
+    found = {}
+    for action in ("Deny", "Warn", "Audit"):
+        spec = {**document["spec"], "failurePolicy": "Ignore", "validationActions": [action]}
+        verdict = merge([evaluated({**document, "spec": spec}, meter=StepMeter(150, 1.0, lambda: 0.0))])
+        assert [each.error for each in verdict.outcomes[0].violations] == ["BudgetExceeded"]
+        found[action] = (verdict.allowed, len(verdict.warnings), len(verdict.audit_annotations))
+    assert found == {"Deny": (False, 0, 0), "Warn": (True, 1, 0), "Audit": (True, 0, 1)}
+
+
+def test_the_failure_policy_of_a_native_policy_decides_about_its_budget_as_natively() -> None:
+    native = replace(loaded(rules(DEEP, failurePolicy="Ignore")), native=True)
+    outcome = Evaluation(created()).evaluate(native, StepMeter(150, 1.0, lambda: 0.0))
+    assert [each.error for each in outcome.findings] == ["BudgetExceeded"]
+    assert outcome.violations == ()
+
+
+UNPLANNED = "this JobSet cannot be planned: spec.replicatedJobs[1].replicas: must not be negative"
+READING: dict[str, Object] = {
+    "a rule": rules("gang.totalPods < 4"),
+    "a rule that allows null": rules("gang == null || gang.totalPods < 4"),
+    "a variable": rules("variables.pods < 4", variables=[{"name": "pods", "expression": "gang.totalPods"}]),
+    "a condition": rules("false", matchConditions=[{"name": "a-gang", "expression": "gang != null"}]),
+}
+
+
+@each("document", READING.values(), ids=READING)
+def test_a_gang_that_cannot_be_planned_is_an_error_for_what_reads_it(document: Object) -> None:
+    outcome = evaluated(document, created(gang=UNPLANNED))
+    (violation,) = outcome.violations
+    assert violation.result is Result.ERROR
+    assert violation.message.endswith(UNPLANNED)
+    ignoring = {**document, "spec": {**document["spec"], "failurePolicy": "Ignore"}}
+    verdict = merge([evaluated(ignoring, created(gang=UNPLANNED))])
+    assert verdict.allowed
+    (warning,) = verdict.warnings
+    assert warning.endswith(UNPLANNED)
+
+
+def test_a_gang_that_cannot_be_planned_is_nothing_to_what_does_not_read_it() -> None:
+    conditions = [
+        {"name": "elsewhere", "expression": "request.namespace == 'x'"},
+        {"name": "g", "expression": "gang != null"},
+    ]
+    assert evaluated(rules("true"), created(gang=UNPLANNED)).violations == ()
+    assert evaluated(rules("gang != null", matchConditions=conditions), created(gang=UNPLANNED)).violations == ()
 
 
 def test_a_rule_above_the_budget_is_an_error_and_the_others_are_evaluated() -> None:

@@ -30,7 +30,7 @@ def printed(path: Path) -> list[dict[str, Any]]:
 def assert_printed(raw: dict[str, Any], path: Path) -> None:
     """The same but for amounts, which are quantities where they are printed."""
     report = gang_of(raw, ClusterRules())
-    assert report is not None
+    assert not isinstance(report, str)
     assert [with_quantities(report, PlanReport)] == printed(path)
 
 
@@ -49,18 +49,30 @@ def test_a_generated_name_is_shown_as_by_plan(tmp_path: Path) -> None:
     assert_printed(raw, path)
 
 
-@each(
-    "raw",
-    [
-        jobset("js", rj("a"), mode="Gong"),
-        jobset("js", rj("a", replicas=2**31 - 1)),
-        {"spec": {"replicatedJobs": 3}},
-        {"metadata": []},
-    ],
-    ids=["refused", "without bounds", "malformed", "worse"],
-)
-def test_a_jobset_that_cannot_be_planned_gives_null(raw: dict[str, Any]) -> None:
-    assert gang_of(raw, ClusterRules()) is None
+def negative() -> dict[str, Any]:
+    """A JobSet without a gang, and with a replicated job of no replicas that requests less than nothing."""
+    raw = jobset("js", rj("a", parallelism=16), rj("b", replicas=0))
+    pod = raw["spec"]["replicatedJobs"][1]["template"]["spec"]["template"]["spec"]
+    pod["containers"][0]["resources"] = {"limits": {"cpu": "-1"}}
+    return raw
+
+
+UNPLANNED = {
+    "refused": (jobset("js", rj("a"), mode="Gong"), "gangctl.dev/gang-mode"),
+    "without bounds": (jobset("js", rj("a", replicas=2**31 - 1)), "2147483647 Jobs, at most 50000"),
+    "malformed": ({"spec": {"replicatedJobs": 3}}, "spec.replicatedJobs"),
+    "worse": ({"metadata": []}, "metadata"),
+    "negative requests": (negative(), "spec.replicatedJobs[1].template.spec.template.spec.containers[0]"),
+    "negative parallelism": (jobset("js", rj("a"), rj("b", 0, -1)), "spec.replicatedJobs[1].template.spec.parallelism"),
+}
+
+
+@each(("raw", "place"), UNPLANNED.values(), ids=UNPLANNED)
+def test_a_jobset_that_cannot_be_planned_gives_the_reason(raw: dict[str, Any], place: str) -> None:
+    reason = gang_of(raw, ClusterRules())
+    assert isinstance(reason, str)
+    assert reason.startswith("this JobSet cannot be planned: ")
+    assert place in reason
 
 
 @PROPERTY
@@ -88,7 +100,7 @@ def fits(value: Any, type_: Type) -> bool:
 @given(jobsets())
 def test_every_plan_has_the_declared_type(raw: dict[str, Any]) -> None:
     plan = gang_of(raw, ClusterRules())
-    assert plan is None or fits(plan, GANG_TYPE)
+    assert isinstance(plan, str) or fits(plan, GANG_TYPE)
 
 
 def test_the_declared_type_has_the_fields_of_a_plan() -> None:

@@ -128,7 +128,7 @@ def test_malformed_documents_are_refused_with_a_message(document: Object) -> Non
     with pytest.raises(PolicyError) as refused:
         load_policy(document)
     assert refused.value.policy == "(without a name)"
-    assert refused.value.broken.fail_closed
+    assert not refused.value.broken.fail_closed
 
 
 def test_the_error_of_a_policy_can_be_pickled() -> None:

@@ -1,6 +1,6 @@
 """What a scan adds up to."""
 
-from gangctl.policy.reports import NEWEST_VIOLATIONS, Totals, count, totals_of
+from gangctl.policy.reports import MOST_NAMESPACES, Totals, count, totals_of
 from gangctl.policy.verdict import Finding, Outcome, Result
 from tests.manifests.definitions.policystatus import PolicyStatus
 
@@ -8,8 +8,8 @@ NOW = "2026-01-01T00:00:00Z"
 LATER = "2026-01-02T00:00:00Z"
 
 
-def jobset(name: str, created: str = "2025-01-01T00:00:00Z") -> dict[str, object]:
-    return {"metadata": {"name": name, "namespace": "team", "uid": f"uid-{name}", "creationTimestamp": created}}
+def jobset(name: str, namespace: str = "team") -> dict[str, object]:
+    return {"metadata": {"name": name, "namespace": namespace, "uid": f"uid-{name}"}}
 
 
 def outcome(*results: Result, policy: str = "p", matched: bool = True) -> Outcome:
@@ -24,10 +24,7 @@ def test_every_result_is_counted() -> None:
     status = totals.status({}, NOW)
     assert status is not None
     assert status["results"] == {"pass": 2, "fail": 1, "error": 1, "exempt": 1}
-    assert [(each["name"], each["rule"], each["result"]) for each in status["violations"]] == [
-        ("a", "2", "error"),
-        ("a", "1", "fail"),
-    ]
+    assert status["violations"] == [{"namespace": "team", "count": 2}]
     PolicyStatus.model_validate(status)
 
 
@@ -38,15 +35,17 @@ def test_a_policy_that_does_not_apply_counts_nothing() -> None:
     assert not totals["q"].counts
 
 
-def test_the_newest_jobsets_are_shown() -> None:
+def test_the_status_has_namespaces_and_nothing_of_their_jobsets() -> None:
     totals = Totals()
-    for day in range(1, 29):
-        totals.add(outcome(Result.FAIL), jobset(f"j{day:02}", f"2025-01-{day:02}T00:00:00Z"))
+    for number in range(MOST_NAMESPACES + 1):
+        for name in ("secret-model",) * (2 if number == 7 else 1):
+            totals.add(outcome(Result.FAIL, Result.PASS), jobset(name, namespace=f"team-{number:03}"))
+    totals.add(outcome(Result.PASS), jobset("good", namespace="other"))
     status = totals.status({}, NOW)
     assert status is not None
-    assert len(status["violations"]) == NEWEST_VIOLATIONS
-    assert status["violations"][0]["name"] == "j28"
-    assert status["results"]["fail"] == 28
+    assert status["violations"][:2] == [{"namespace": "team-007", "count": 2}, {"namespace": "team-000", "count": 1}]
+    assert len(status["violations"]) == MOST_NAMESPACES
+    assert all(text not in str(status) for text in ("secret-model", "other", "says"))
 
 
 def test_a_scan_without_a_difference_changes_nothing() -> None:
@@ -59,26 +58,3 @@ def test_a_scan_without_a_difference_changes_nothing() -> None:
     before = scan().status({}, NOW)
     assert before is not None
     assert scan().status(before, LATER) is None
-
-
-def test_a_known_violation_keeps_its_time() -> None:
-    first = Totals()
-    first.add(outcome(Result.FAIL), jobset("old"))
-    before = first.status({}, NOW)
-    second = Totals()
-    second.add(outcome(Result.FAIL), jobset("old"))
-    second.add(outcome(Result.FAIL), jobset("new"))
-    after = second.status(before or {}, LATER)
-    assert after is not None
-    assert {each["name"]: each["time"] for each in after["violations"]} == {"old": NOW, "new": LATER}
-    assert after["lastScanTime"] == LATER
-
-
-def test_texts_of_others_are_truncated_to_a_line() -> None:
-    totals = Totals()
-    totals.add(Outcome("p", matched=True, findings=(Finding("p", "0", Result.FAIL, "a\n" * 5000),)), jobset("a"))
-    status = totals.status({}, NOW)
-    assert status is not None
-    message = status["violations"][0]["message"]
-    assert "\n" not in message
-    assert len(message) <= 1024

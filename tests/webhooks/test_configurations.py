@@ -5,12 +5,14 @@ from __future__ import annotations
 import base64
 from typing import Any
 
+from gangctl.sandbox.admission.hooks import Conditions
 from gangctl.webhooks.configurations import (
     JOBS_NAME,
     KINDS,
     MUTATE_JOBS,
     MUTATE_JOBSETS,
     NAME,
+    VALIDATE_GANGPOLICIES,
     VALIDATE_JOBSETS,
     Endpoint,
     FailurePolicy,
@@ -23,6 +25,7 @@ Raw = dict[str, Any]
 CA = b"-----BEGIN CERTIFICATE-----\n"
 BY_URL = Endpoint(url="https://127.0.0.1:9443")
 IN_CLUSTER = Endpoint(service="gangctl-webhooks", namespace="gangctl-system")
+POLICIES = "Validating gangpolicies CREATE,UPDATE"
 OTHERS = (
     "jobset-mutating-webhook-configuration",
     "jobset-validating-webhook-configuration",
@@ -42,6 +45,10 @@ def hooks(settings: WebhookSettings, ca_bundle: bytes = CA) -> dict[str, Raw]:
     return found
 
 
+def in_namespaces(settings: WebhookSettings) -> list[Raw]:
+    return [hook for what, hook in hooks(settings).items() if what != POLICIES]
+
+
 def test_all_sort_before_jobsets_and_kueues() -> None:
     configurations = build_configurations(WebhookSettings(BY_URL), CA)
     names = [(configuration["kind"], configuration["metadata"]["name"]) for configuration in configurations]
@@ -54,6 +61,7 @@ def test_each_operation_is_sent_to_its_path() -> None:
         "Mutating jobsets CREATE,UPDATE": MUTATE_JOBSETS,
         "Mutating jobs CREATE,UPDATE": MUTATE_JOBS,
         "Validating jobsets CREATE,UPDATE": VALIDATE_JOBSETS,
+        POLICIES: VALIDATE_GANGPOLICIES,
     }
     found = hooks(WebhookSettings(BY_URL))
     urls = {what: hook["clientConfig"]["url"] for what, hook in found.items()}
@@ -80,8 +88,41 @@ def test_the_failure_policy_is_that_of_jobsets_and_never_that_of_jobs(policy: Fa
 
 def test_by_default_a_gang_is_refused_while_gangctl_is_down() -> None:
     found = hooks(WebhookSettings(BY_URL))
-    assert {hook["failurePolicy"] for hook in found.values()} == {"Fail"}
+    assert {what for what, hook in found.items() if hook["failurePolicy"] != "Fail"} == {POLICIES}
     assert all(hook["matchConditions"] for hook in found.values())
+
+
+def test_a_policy_and_an_exception_can_be_written_while_gangctl_is_down() -> None:
+    """Nor do they depend on a namespace: API servers read no namespaceSelector for what has none."""
+    hook = hooks(WebhookSettings(BY_URL, failure_policy="Fail"))[POLICIES]
+    assert hook["failurePolicy"] == "Ignore"
+    assert "namespaceSelector" not in hook
+    (rule,) = hook["rules"]
+    assert (rule["apiGroups"], rule["apiVersions"], rule["scope"]) == (["gangctl.dev"], ["v1alpha1"], "Cluster")
+    assert rule["resources"] == ["gangpolicies", "gangpolicyexceptions"], "and not their status"
+
+
+@each(
+    "name, old, new, sent",
+    [
+        ("new", None, {"spec": {"a": 1}}, True),
+        ("new without a spec", None, {}, True),
+        ("the same spec", {"spec": {"a": [1, {"b": 2}]}}, {"spec": {"a": [1, {"b": 2}]}}, False),
+        ("no spec", {}, {}, False),
+        ("another spec", {"spec": {"a": 1}}, {"spec": {"a": 2}}, True),
+        ("no spec any more", {"spec": {"a": 1}}, {}, True),
+    ],
+)
+def test_a_policy_is_sent_if_its_spec_is_new(name: str, old: Raw | None, new: Raw, sent: bool) -> None:
+    conditions = hooks(WebhookSettings(BY_URL))[POLICIES]["matchConditions"]
+    metadata: Raw = {"name": "x", "labels": {"a": "new"}}
+    before = None if old is None else {**old, "metadata": {"name": "x"}}
+    operation = {"operation": "CREATE" if old is None else "UPDATE"}
+    request = {"object": {**new, "metadata": metadata}, "oldObject": before, "request": operation}
+    assert Conditions(conditions).hold(request) is sent, name
+    if old is not None:
+        deleted = {**old, "metadata": {"name": "x", "deletionTimestamp": "2026-11-27T00:00:00Z"}}
+        assert not Conditions(conditions).hold({**request, "oldObject": deleted}), name
 
 
 def test_that_for_jobs_is_called_again_and_all_are_for_dry_runs() -> None:
@@ -122,7 +163,7 @@ def test_namespaces_that_are_never_sent() -> None:
         excluded_namespaces=("kube-system", "gangctl-system", "kube-system"),
         namespace_selector=(further,),
     )
-    for hook in hooks(settings).values():
+    for hook in in_namespaces(settings):
         expressions = hook["namespaceSelector"]["matchExpressions"]
         assert {"key": "gangctl.dev/skip", "operator": "NotIn", "values": ["true"]} in expressions
         named = {"key": "kubernetes.io/metadata.name", "operator": "NotIn", "values": ["gangctl-system", "kube-system"]}
@@ -132,7 +173,7 @@ def test_namespaces_that_are_never_sent() -> None:
 
 
 def test_kube_system_is_left_out_by_default() -> None:
-    for hook in hooks(WebhookSettings(BY_URL)).values():
+    for hook in in_namespaces(WebhookSettings(BY_URL)):
         assert "kube-system" in hook["namespaceSelector"]["matchExpressions"][1]["values"]
 
 

@@ -16,6 +16,7 @@ from gangctl.cel.types import BOOL
 from gangctl.fit.report import FitReport
 from gangctl.gang.resolve import ClusterRules
 from gangctl.policy.constraints import LabelSelector
+from gangctl.policy.load import fails_closed
 from gangctl.policy.loaded import BrokenPolicy, Expression, LoadedPolicy, PolicySet, Programs, Rule
 from gangctl.policy.model import GangPolicy
 from gangctl.policy.params import Scope
@@ -54,7 +55,7 @@ def loaded(name: str, reads: str = "object", **spec: Any) -> LoadedPolicy:
 
 def broken(name: str, **spec: Any) -> BrokenPolicy:
     read = model(name, **spec)
-    closed = read.spec.failure_policy == "Fail"
+    closed = fails_closed({"spec": spec})
     return BrokenPolicy(name, {}, "the policy cannot be used: why", read.spec, closed, frozenset({Action.DENY}))
 
 
@@ -243,16 +244,17 @@ def rules(*operations: str) -> dict[str, Any]:
     ("policies", "demand"),
     [
         ((), Demand()),
-        ((loaded("a"),), Demand(frozenset({"CREATE", "UPDATE"}))),
+        ((loaded("a"),), Demand(frozenset({"CREATE"}))),
         (
             (loaded("a", failurePolicy="Ignore", matchConstraints=rules("DELETE")),),
             Demand(ignore=frozenset({"DELETE"})),
         ),
         (
             (loaded("a", matchConstraints=rules("*")), loaded("b", failurePolicy="Ignore")),
-            Demand(frozenset({"CREATE", "UPDATE", "DELETE"}), frozenset({"CREATE", "UPDATE"})),
+            Demand(frozenset({"CREATE", "UPDATE", "DELETE"}), frozenset({"CREATE"})),
         ),
-        ((broken("b", matchConstraints=rules("UPDATE")),), Demand(frozenset({"UPDATE"}))),
+        ((broken("b", matchConstraints=rules("UPDATE"), failurePolicy="Fail"),), Demand(frozenset({"UPDATE"}))),
+        ((broken("b", matchConstraints=rules("UPDATE")),), Demand(ignore=frozenset({"UPDATE"}))),
     ],
 )
 def test_the_webhook_demand_follows_the_policies(

@@ -70,7 +70,8 @@ def test_pods_and_deletions_are_not_sent_to_gangctl() -> None:
     rules = [
         rule for configuration in CONFIGURATIONS for webhook in configuration["webhooks"] for rule in webhook["rules"]
     ]
-    assert {resource for rule in rules for resource in rule["resources"]} == {"jobsets", "jobs"}
+    policies = {"gangpolicies", "gangpolicyexceptions"}
+    assert {resource for rule in rules for resource in rule["resources"]} == {"jobsets", "jobs", *policies}
     assert {operation for rule in rules for operation in rule["operations"]} == {"CREATE", "UPDATE"}
 
 

@@ -92,6 +92,8 @@ def _name(name: str, offset: int) -> Code:
         if frame.unpaid >= STEPS_PER_PAYMENT:
             frame.settle()
         value = frame.names.get(name, MISSING)
+        if value.__class__ is EvalError:
+            raise EvalError(value.kind, value.message, offset)
         if value is not MISSING:
             return value
         if name in TYPES:

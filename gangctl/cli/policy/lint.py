@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Final
 
 import click
@@ -22,10 +22,15 @@ from gangctl.cli.policy import flags
 from gangctl.cli.policy.bundle import name_of, no_policies, sort_documents
 from gangctl.cli.policy.evaluator import now
 from gangctl.cli.policy.loading import Loaded, Remark, Severity, in_order, orphans, refusal, remarks_of, try_to_load
+from gangctl.cli.policy.writes import refused_writes
 from gangctl.errors import InputError
+from gangctl.policy.exemptions import LoadedException
 from gangctl.policy.loaded import Expression, LoadedPolicy
 from gangctl.policy.model import API_VERSION
+from gangctl.policy.params import takes_params
 
+LONGEST: Final = timedelta(days=366)
+"""An exception for longer is one that is forgotten."""
 LISTS: Final = 32
 """Lists of lists of lists that are all longer than that are no JobSet's."""
 
@@ -51,7 +56,7 @@ class Inspection:
     def _about(self, code: str, expression: Expression, message: str) -> Remark:
         return self.remark(code, expression.path, message, node=expression.checked.node)
 
-    def all(self) -> Iterator[Remark]:
+    def all(self, now: datetime) -> Iterator[Remark]:
         """Everything there is to say."""
         yield from self._types()
         yield from self._messages()
@@ -61,6 +66,8 @@ class Inspection:
         yield from self._nulls()
         yield from self._costs()
         yield from self._deprecated()
+        yield from self._writes(now)
+        yield from self._parameters()
 
     def _types(self) -> Iterator[Remark]:
         """What is against the types of JobSets: Kubernetes would warn of it in the policy's status."""
@@ -99,7 +106,8 @@ class Inspection:
                 what = "no rule is ever reached" if value is False else "it decides nothing"
                 yield self._about("ConstantCondition", expression, f"always {_SCALARS[not value]}: {what}")
         for rule in self.policy.programs.rules:
-            if (value := _constant(rule.condition)) is not None:
+            # A literal false is the usual way to deny whatever the conditions match.
+            if (value := _constant(rule.condition)) is not None and rule.condition.text.strip() != _SCALARS[1]:
                 what = "the rule is never broken" if value else "the rule is always broken"
                 yield self._about("ConstantRule", rule.condition, f"always {_SCALARS[not value]}: {what}")
         for expression in self.policy.programs.expressions():
@@ -165,6 +173,20 @@ class Inspection:
                 "Deprecated", "apiVersion", f"{version} is deprecated", hint="write v1: fields are the same"
             )
 
+    def _writes(self, now: datetime) -> Iterator[Remark]:
+        for rule, writes in refused_writes(self.policy, now):
+            message = f"rule {rule.id} would refuse writes to JobSets that were there before it: {writes}"
+            hint = "operations: [CREATE], or a condition that compares what the rule is about with oldObject"
+            yield self.remark("RefusesUpdates", rule.condition.path, message, hint=hint)
+
+    def _parameters(self) -> Iterator[Remark]:
+        """Parameters in the namespace of the JobSet: ConfigMaps are in the role edit."""
+        reference = self.policy.spec.param_ref
+        if takes_params(self.policy.spec) and reference is not None and not reference.namespace:
+            message = "the parameters are in the namespace of the JobSet, where its owner may be able to change them"
+            hint = "set namespace to one in which no tenant writes; its data can have a key for each namespace"
+            yield self.remark("TenantParams", "spec.paramRef", message, hint=hint)
+
 
 def _constant(expression: Expression) -> bool | None:
     """The value of a literal, or of what compares nothing but literals by being one."""
@@ -203,7 +225,7 @@ def _longest(bound: Callable[[int], int], steps: int) -> int:
 def find_mistakes(loaded: Loaded, exceptions: Mapping[str, Document], now: datetime) -> Iterable[Remark]:
     """What is probably wrong with what was loaded; ``exceptions`` are the documents of exceptions by name."""
     remarks = [
-        remark for policy in loaded.policies for remark in Inspection(policy, loaded.documents[policy.name]).all()
+        remark for policy in loaded.policies for remark in Inspection(policy, loaded.documents[policy.name]).all(now)
     ]
     rules = {policy.name: set(policy.rules) for policy in loaded.policies}
     for exception in loaded.exceptions:
@@ -211,6 +233,7 @@ def find_mistakes(loaded: Loaded, exceptions: Mapping[str, Document], now: datet
         if exception.expired(now):
             message = f"expired at {exception.expires_at.isoformat()}"
             remarks.append(Remark(document, Severity.WARNING, "Expired", "spec.expiresAt", message, "remove it"))
+        remarks += _too_wide(exception, document, now)
         for index, each in enumerate(exception.spec.policies):
             if each.name not in rules:
                 continue
@@ -221,6 +244,25 @@ def find_mistakes(loaded: Loaded, exceptions: Mapping[str, Document], now: datet
                     hint = f"there are: {', '.join(sorted(rules[each.name]))}"
                     remarks.append(Remark(document, Severity.ERROR, "UnknownRule", path, message, hint))
     return remarks
+
+
+def _too_wide(exception: LoadedException, document: Document, now: datetime) -> Iterator[Remark]:
+    """An exception that has no end, is for every JobSet, or for those whose owner wants it."""
+    if exception.expires_at - now > LONGEST:
+        message = f"ends in more than {LONGEST.days} days, at {exception.expires_at.isoformat()}"
+        yield Remark(
+            document, Severity.WARNING, "NeverExpires", "spec.expiresAt", message, "renew it when it is needed"
+        )
+    match = exception.spec.match
+    if match.namespaces or not match.namespace_selector.selects_everything:
+        return
+    hint = "write namespaces, or a namespaceSelector for labels that tenants cannot set"
+    if match.names or not match.object_selector.selects_everything:
+        message = "any tenant can give itself this exception: it chooses names and labels of its JobSets"
+        yield Remark(document, Severity.ERROR, "TenantException", "spec.match", message, hint)
+    else:
+        message = "covers every JobSet in every namespace"
+        yield Remark(document, Severity.ERROR, "CoversEverything", "spec.match", message, hint)
 
 
 KIND: Final = "PolicyLintReport"
@@ -237,8 +279,9 @@ def command(*, files: tuple[str, ...], form: str, strict: bool, kube: str) -> No
     """Find mistakes in policies, with their places.
 
     Errors are what keeps a policy from being loaded, and fields that no JobSet has;
-    warnings are rules that are never reached, missing messages, unused variables, expressions
-    that may cost too much. Each is shown as FILE:LINE:COLUMN, with the line and a caret.
+    warnings are rules that are never reached or would refuse Kueue's updates, missing messages,
+    unused variables, expressions that may cost too much. Exceptions for everyone are errors, too. Each is shown as
+    FILE:LINE:COLUMN, with the line and a caret.
 
     Exit code 0 when there are no errors, 1 when there are (with --strict also for warnings),
     2 when a policy cannot be loaded.

@@ -224,7 +224,11 @@ def find_suite_files(paths: Sequence[str]) -> list[Path]:
     found: dict[Path, None] = {}
     for path in map(Path, paths):
         if path.is_dir():
-            found |= dict.fromkeys(sorted(each for each in files_below(path) if each.name == FILE_NAME))
+            below = sorted(file for file in files_below(path) if file.name == FILE_NAME)
+            for file in below:
+                if not file.resolve().is_relative_to(path.resolve()):
+                    raise InputError(f"{file} leads out of {path}")
+            found |= dict.fromkeys(below)
         elif path.exists():
             found[path] = None
         else:
@@ -287,6 +291,9 @@ def _documents(test: Document, directory: Path, field: str, paths: Sequence[str]
             raise InputError(f"{place}: {path} leads out of {directory}")
         if not real.exists():
             raise InputError(f"{place}: {directory / path}: no such file or directory")
+        for file in files_below(directory / path) if real.is_dir() else ():
+            if not file.resolve().is_relative_to(root):
+                raise InputError(f"{place}: {file.relative_to(directory)} leads out of {directory}")
     return read_documents([str(directory / path) for path in paths]) if paths else []
 
 

@@ -159,7 +159,13 @@ class TestRequests:
         assert not verdict(tmp_path, [policy("p", asks)], [SMALL])["allowed"]
 
     def test_an_update_is_evaluated_with_the_old_object(self, tmp_path: Path) -> None:
-        grows = policy("p", rule("size(object.spec.replicatedJobs) >= size(oldObject.spec.replicatedJobs)"))
+        resources = {"apiGroups": ["jobset.x-k8s.io"], "apiVersions": ["*"], "resources": ["jobsets"]}
+        constraints = {"resourceRules": [{**resources, "operations": ["UPDATE"]}]}
+        grows = policy(
+            "p",
+            rule("size(object.spec.replicatedJobs) >= size(oldObject.spec.replicatedJobs)"),
+            matchConstraints=constraints,
+        )
         before = files(tmp_path, old=[jobset("small", rj("a", 1, 2, 2), rj("b")), LARGE])["old"]
         data = verdict(tmp_path, [grows], [SMALL], "--operation", "UPDATE", "--old", before)
         assert (data["allowed"], data["operation"]) == (False, "UPDATE")

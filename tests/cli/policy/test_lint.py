@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import pytest
 
 from tests.cli.policy.policies import FEW, QUEUED, Object, binding, exception, files, native, policy, rule
 from tests.cli.run import Answer, gangctl
+from tests.policies.pack import shipped
 from tests.rows import each
 
 
@@ -25,6 +27,14 @@ def findings(directory: Path, *objects: Object) -> list[Any]:
 
 def codes(directory: Path, *objects: Object) -> list[tuple[str, str, str]]:
     return [(each["code"], each["severity"], each["field"]) for each in findings(directory, *objects)]
+
+
+def about(*operations: str, resources: str = "jobsets") -> Object:
+    rules = {"apiGroups": ["jobset.x-k8s.io"], "apiVersions": ["*"], "resources": [resources]}
+    return {"matchConstraints": {"resourceRules": [{**rules, "operations": list(operations)}]}}
+
+
+V: Final = {"name": "v", "expression": "gang.totalPods <= 4"}
 
 
 def test_a_policy_without_mistakes_passes(tmp_path: Path) -> None:
@@ -96,6 +106,7 @@ class TestMistakes:
             (policy("p", {"name": "r", "expression": "has(object.spec)"}), "MissingMessage", "spec.validations[0]"),
             (policy("p", {"expression": "has(object.spec)", "message": "m"}), "UnnamedRule", "spec.validations[0]"),
             (policy("p", rule("true")), "ConstantRule", "spec.validations[0].expression"),
+            (policy("p", rule("!false")), "ConstantRule", "spec.validations[0].expression"),
             (policy("p", rule("!true")), "ConstantRule", "spec.validations[0].expression"),
             (policy("p", rule("has(object.spec) || true")), "Unreachable", "spec.validations[0].expression"),
             (policy("p", rule("false && has(object.spec)")), "Unreachable", "spec.validations[0].expression"),
@@ -132,7 +143,7 @@ class TestMistakes:
                     "p",
                     FEW,
                     paramKind={"apiVersion": "v1", "kind": "ConfigMap"},
-                    paramRef={"name": "x", "parameterNotFoundAction": "Allow"},
+                    paramRef={"name": "x", "namespace": "n", "parameterNotFoundAction": "Allow"},
                 ),
                 "UnusedParams",
                 "spec.paramKind",
@@ -143,7 +154,7 @@ class TestMistakes:
                 "spec.validations[0].expression",
             ),
             (
-                native("n", QUEUED) | {"apiVersion": "admissionregistration.k8s.io/v1beta1"},
+                native("n", QUEUED, **about("CREATE")) | {"apiVersion": "admissionregistration.k8s.io/v1beta1"},
                 "Deprecated",
                 "apiVersion",
             ),
@@ -170,9 +181,7 @@ class TestMistakes:
 
     @pytest.mark.parametrize(("operation", "name"), [("CREATE", "oldObject"), ("DELETE", "object")])
     def test_names_that_are_always_null(self, tmp_path: Path, operation: str, name: str) -> None:
-        resources = {"apiGroups": ["jobset.x-k8s.io"], "apiVersions": ["*"], "resources": ["jobsets"]}
-        constraints = {"resourceRules": [{**resources, "operations": [operation]}]}
-        found = findings(tmp_path, policy("p", rule(f"{name}.spec.suspend == true"), matchConstraints=constraints))
+        found = findings(tmp_path, policy("p", rule(f"{name}.spec.suspend == true"), **about(operation)))
         assert [(each["code"], each["message"].split()[0]) for each in found] == [("AlwaysNull", name)]
 
     def test_an_expression_that_may_exceed_the_budget_is_reported(self, tmp_path: Path) -> None:
@@ -181,12 +190,131 @@ class TestMistakes:
         assert "where a list is longer than" in found[-1]["message"]
 
     def test_mistakes_in_exceptions_are_reported(self, tmp_path: Path) -> None:
-        objects = [policy("p", FEW), exception("old", "p", expires="2020-01-01T00:00:00Z"), exception("e", "p", "none")]
+        old = exception("old", "p", expires="2020-01-01T00:00:00Z", namespaces=["a"])
+        soon = (datetime.now(UTC) + timedelta(days=30)).isoformat()
+        objects = [policy("p", FEW), old, exception("e", "p", "none", expires=soon, namespaces=["a"])]
         assert codes(tmp_path, *objects) == [
             ("Expired", "warning", "spec.expiresAt"),
             ("UnknownRule", "error", "spec.policies[0].rules[0]"),
         ]
         assert lint(tmp_path, *objects).code == 1
+
+
+SPEC_STAYS: Final = rule("request.operation == 'CREATE' || object.spec == oldObject.spec")
+CREATED: Final = [{"name": "created", "expression": "request.operation == 'CREATE'"}]
+COMPARED: Final = [{"name": "new", "expression": "oldObject == null || object.spec != oldObject.spec"}]
+SIZES: Final = ".spec.replicatedJobs.map(r, r.replicas)"
+RESIZED: Final = [{"name": "x", "expression": f"oldObject == null || object{SIZES} != oldObject{SIZES}"}]
+NATIVE: Final = native("n", QUEUED, **about("*", resources="jobsets/*"))
+TEAM: Final = rule("!has(oldObject.metadata.labels.team) || has(object.metadata.labels.team)")
+HERE: Final = [{"name": "here", "expression": "request.namespace != 'kube-system'"}]
+USERS: Final = rule("!request.userInfo.username.startsWith('system:serviceaccount:') || has(object.metadata.labels)")
+NO_ACCOUNTS: Final = rule("!request.userInfo.username.startsWith('system:serviceaccount:')")
+ALL = ("Kueue's start", "Kueue's eviction", "finalizers")
+
+
+class TestWritesOfOthers:
+    @each(
+        ("case", "written", "refused"),
+        [
+            ("what is not compared", policy("p", FEW, **about("CREATE", "UPDATE")), ALL),
+            ("in any operation", policy("p", QUEUED, **about("*")), ALL),
+            ("through a variable", policy("p", rule("variables.v"), variables=[V], **about("UPDATE")), ALL),
+            ("always", policy("p", rule("false"), **about("UPDATE")), ALL),
+            ("a condition without a comparison", policy("p", FEW, matchConditions=HERE, **about("UPDATE")), ALL),
+            ("natively", native("n", QUEUED), (*ALL, "the garbage collector's removal")),
+            ("natively, and the status", NATIVE, (*ALL, "JobSet's status")),
+            (
+                "natively, and all of it",
+                native("n", QUEUED, **about("*", resources="*")),
+                (*ALL, "the garbage collector's removal"),
+            ),
+            ("resized", policy("p", FEW, matchConditions=RESIZED, **about("*")), None),
+            ("a spec that stays", policy("p", SPEC_STAYS, **about("UPDATE")), ALL[:2]),
+            ("by who asks", policy("p", NO_ACCOUNTS, **about("UPDATE")), ALL),
+            ("at CREATE", policy("p", FEW, QUEUED, **about("CREATE")), None),
+            ("by default", policy("p", FEW, QUEUED), None),
+            ("only at CREATE", policy("p", FEW, matchConditions=CREATED, **about("CREATE", "UPDATE")), None),
+            ("only what is new", policy("p", FEW, matchConditions=COMPARED, **about("UPDATE")), ALL[:2]),
+            ("a label that stays", policy("p", TEAM, **about("UPDATE")), None),
+            ("not by who asks", policy("p", USERS, **about("UPDATE")), None),
+            ("warned of", policy("p", FEW, validationActions=["Warn"], **about("UPDATE")), None),
+            ("of other objects", native("n", QUEUED, **about("UPDATE", resources="pods")), None),
+        ],
+    )
+    def test_rules_that_would_refuse_them_are_named(
+        self, tmp_path: Path, case: str, written: Object, refused: tuple[str, ...] | None
+    ) -> None:
+        found = [each for each in findings(tmp_path, written) if each["code"] == "RefusesUpdates"]
+        assert len(found) == (refused is not None), case
+        for remark in found:
+            assert remark["severity"] == "warning"
+            writes = remark["message"].partition("there before it: ")[2].split(", ")
+            assert all(words in remark["message"] for words in refused or ()), remark["message"]
+            assert all(words not in remark["message"] for words in ALL if words not in (refused or ())), writes
+
+    def test_no_shipped_policy_does_when_it_denies(self, tmp_path: Path) -> None:
+        denying = [
+            {**each.document, "spec": {**each.spec, "validationActions": ["Deny"], "failurePolicy": "Fail"}}
+            for each in shipped()
+        ]
+        assert [each["code"] for each in findings(tmp_path, *denying)] == []
+
+
+class TestWhatTenantsWrite:
+    @each(
+        ("reference", "codes_"),
+        [
+            ({"name": "x"}, ["TenantParams"]),
+            ({"selector": {"matchLabels": {"a": "b"}}}, ["TenantParams"]),
+            ({"name": "x", "namespace": "gangctl-system"}, []),
+        ],
+    )
+    def test_parameters_in_the_namespace_of_the_jobset(
+        self, tmp_path: Path, reference: Object, codes_: list[str]
+    ) -> None:
+        spec = {"paramKind": {"apiVersion": "v1", "kind": "ConfigMap"}}
+        spec["paramRef"] = {**reference, "parameterNotFoundAction": "Deny"}
+        limited = rule("gang.totalPods <= int(params.data.pods)")
+        assert codes(tmp_path, policy("p", limited, **spec)) == [(code, "warning", "spec.paramRef") for code in codes_]
+
+    @each(
+        ("match", "code"),
+        [
+            ({}, "CoversEverything"),
+            ({"objectSelector": {"matchLabels": {"a": "b"}}}, "TenantException"),
+            ({"names": ["js"]}, "TenantException"),
+            ({"namespaces": ["a"]}, ""),
+            ({"namespaces": ["a"], "names": ["js"], "objectSelector": {"matchLabels": {"a": "b"}}}, ""),
+            ({"namespaceSelector": {"matchLabels": {"a": "b"}}}, ""),
+        ],
+    )
+    def test_exceptions_that_cover_everything_or_that_a_tenant_gives_itself(
+        self, tmp_path: Path, match: Object, code: str
+    ) -> None:
+        soon = (datetime.now(UTC) + timedelta(days=30)).isoformat()
+        objects = [policy("p", FEW), exception("e", "p", expires=soon, **match)]
+        assert codes(tmp_path, *objects) == ([(code, "error", "spec.match")] if code else [])
+        assert lint(tmp_path, *objects).code == bool(code)
+
+    def test_exceptions_without_an_end(self, tmp_path: Path) -> None:
+        objects = [policy("p", FEW), exception("e", "p", expires="9999-01-01T00:00:00Z", namespaces=["a"])]
+        assert codes(tmp_path, *objects) == [("NeverExpires", "warning", "spec.expiresAt")]
+        assert lint(tmp_path, *objects, strict=True).code == 1
+
+
+def test_a_literal_false_is_the_usual_way_to_deny(tmp_path: Path) -> None:
+    conditions = [{"name": "c", "expression": "object.metadata.name == 'a'"}]
+    assert codes(tmp_path, policy("p", rule("false"), matchConditions=conditions)) == []
+
+
+@each("kind", ["message", "messageExpression"])
+@each("size", [4096, 5121, 20_000])
+def test_long_messages_are_accepted_as_natively(tmp_path: Path, kind: str, size: int) -> None:
+    """kube-apiserver has no limit of its own for either (validateValidation of admissionregistration)."""
+    text = "m" * size if kind == "message" else f"'{'m' * size}'"
+    long = {"name": "r", "expression": "has(object.spec)", kind: text}
+    assert codes(tmp_path, policy("p", long), native("n", long, **about("CREATE"))) == []
 
 
 def test_unknown_fields_of_jobsets_are_reported(tmp_path: Path) -> None:

@@ -6,6 +6,8 @@ from pathlib import Path
 from typing import Any
 from xml.etree.ElementTree import fromstring, parse
 
+import pytest
+
 from gangctl.api.emit import to_yaml
 from tests.cli.policy.policies import FEW, QUEUE, QUEUED, Object, config_map, exception, files, namespace, policy, rule
 from tests.cli.run import Answer, gangctl
@@ -325,13 +327,38 @@ class TestBadInput:
         assert run(tmp_path / "none").code == 2
         assert run(tmp_path, "--run", "(").code == 2
 
-    def test_symbolic_links_outside_of_the_directory_are_refused(self, tmp_path: Path) -> None:
-        files(tmp_path, outside=[LIMITS])
-        path = suite(tmp_path / "in", row("pass"), policies=["linked.yaml"])
-        (tmp_path / "in" / "linked.yaml").symlink_to(tmp_path / "outside.yaml")
+    @each(
+        ("fields", "link", "target", "words"),
+        [
+            ({"policies": ["linked.yaml"]}, "linked.yaml", "outside/a.yaml", "linked.yaml leads out of {}/in"),
+            ({"policies": ["linked/a.yaml"]}, "linked", "outside", "linked/a.yaml leads out of {}/in"),
+            ({"resources": ["linked"]}, "linked", "outside", "linked leads out of {}/in"),
+            ({"resources": ["."]}, "linked.yaml", "outside/a.yaml", "linked.yaml leads out of {}/in"),
+            ({"resources": ["sub"]}, "sub/linked.yaml", "outside/a.yaml", "sub/linked.yaml leads out of {}/in"),
+            ({"params": ["/etc/hostname"]}, "linked.yaml", "in/policies.yaml", "paths are relative to the test file"),
+            ({"params": ["../outside/a.yaml"]}, "linked.yaml", "in/policies.yaml", '".." is not allowed'),
+        ],
+    )
+    def test_nothing_leads_out_of_the_directory(
+        self, tmp_path_factory: pytest.TempPathFactory, fields: dict[str, Any], link: str, target: str, words: str
+    ) -> None:
+        place = tmp_path_factory.mktemp("links")
+        (place / "outside").mkdir()
+        files(place / "outside", a=[LIMITS])
+        path = suite(place / "in", row("pass"), **fields)
+        (place / "in" / "sub").mkdir()
+        (place / "in" / link).symlink_to(place / target)
         answer = run(path)
         assert answer.code == 2
-        assert f"linked.yaml leads out of {tmp_path}/in" in answer.err
+        assert words.format(place) in answer.err
+
+    def test_a_test_below_a_directory_does_not_lead_out_of_it(self, tmp_path: Path) -> None:
+        outside = suite(tmp_path / "outside", row("pass"))
+        (tmp_path / "in").mkdir()
+        (tmp_path / "in" / "gangctl-test.yaml").symlink_to(outside)
+        answer = run(tmp_path / "in")
+        assert answer.code == 2
+        assert f"gangctl-test.yaml leads out of {tmp_path}/in" in answer.err
 
     def test_an_invalid_policy_is_an_error(self, tmp_path: Path) -> None:
         path = suite(tmp_path, row("pass", policy_name="p"), documents={"policies": [policy("p", rule("nothing"))]})

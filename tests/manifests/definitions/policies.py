@@ -37,7 +37,7 @@ _KEPT: Final = frozenset(
 )
 
 _WRITTEN_DEFAULTS: Final[Mapping[type[BaseModel], Mapping[str, Any]]] = {
-    GangPolicySpec: {"validationActions": ["Deny"], "failurePolicy": "Fail", "background": True},
+    GangPolicySpec: {"validationActions": ["Deny"], "background": True},
     MatchResources: {"matchPolicy": "Equivalent"},
     ResourceRule: {"scope": "*"},
 }

@@ -8,7 +8,7 @@ from pydantic import Field, StrictInt, StringConstraints
 
 from gangctl.policy import model
 from gangctl.policy.constraints import Part
-from gangctl.policy.reports import NEWEST_VIOLATIONS
+from gangctl.policy.reports import MOST_NAMESPACES
 
 _Text = Annotated[str, StringConstraints(max_length=1024)]
 _Time = Annotated[str, StringConstraints(max_length=64), Field(json_schema_extra={"format": "date-time"})]
@@ -48,16 +48,11 @@ class Results(Part):
     exempt: _Count = Field(default=0, description="Rules that are broken where an exception allows it.")
 
 
-class Violation(Part):
-    """One rule that one object breaks."""
+class Violations(Part):
+    """Rules that the JobSets of one namespace break, or that could not be evaluated."""
 
-    namespace: _Text = Field(default="", description="Namespace of the JobSet.")
-    name: _Text = Field(description="Name of the JobSet.")
-    uid: _Text = Field(default="", description="UID of the JobSet.")
-    rule: _Text = Field(description="Name or index of the rule.")
-    result: Literal["fail", "error"] = Field(description="Whether it is broken or could not be evaluated.")
-    message: _Text = Field(default="", description="What the rule says.")
-    time: _Time = Field(description="When it was seen first.")
+    namespace: _Text = Field(description="Name of the namespace.")
+    count: _Count = Field(description="How many there are.")
 
 
 class PolicyStatus(Part):
@@ -70,8 +65,8 @@ class PolicyStatus(Part):
     last_scan_time: _Time | None = Field(
         default=None, description="When a scan of existing JobSets last found something else."
     )
-    violations: tuple[Violation, ...] = Field(
-        default=(), max_length=NEWEST_VIOLATIONS, description="The newest violations of the last scan."
+    violations: tuple[Violations, ...] = Field(
+        default=(), max_length=MOST_NAMESPACES, description="Violations of the last scan, by namespace, the most first."
     )
 
 

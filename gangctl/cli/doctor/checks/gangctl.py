@@ -170,7 +170,7 @@ def registered(facts: Facts) -> Outcome:
             remedy=f"use one version for this command and the controller; {installation.back}",
             command=installation.command,
         )
-    every = [(each, webhook) for each in found for webhook in hooks.webhooks(each)]
+    every = [(each, webhook) for each in found for webhook in hooks.webhooks(each) if hooks.is_namespaced(webhook)]
     evidence = hooks.webhook_counts(found)
     if lenient := sorted({f"{hooks.title(e)}: {w['name']}" for e, w in every if w.get("failurePolicy") == "Ignore"}):
         return warning(
