@@ -27,7 +27,7 @@ _WRITTEN: Final = ("results", "violations", "lastScanTime")
 class Totals:
     """Totals of one policy: results by kind, and violations and errors by namespace.
 
-    Tenants may read policies, so that the status has no names and contents of JobSets: reports of namespaces have those.
+    Tenants may read policies, so the status has no names and contents of JobSets: reports of namespaces have those.
     """
 
     counts: Counter[Result] = field(default_factory=Counter)
