@@ -242,12 +242,12 @@ async def test_a_broken_policy_is_reported_and_follows_its_failure_policy(police
     assert condition["status"] == "False"
     assert "spec.validations[0].expression, line 1, column 1" in condition["message"]
     name = path.rpartition("/")[2]
-    await policed.until(422, words=f"GangPolicy '{name}' denied request: the policy cannot be used")
-    await policed.gangctl.process.stop()
-    await policed.policy("broken", validations=broken, failurePolicy="Ignore")
-    await policed.gangctl.process.start()
     answer = await policed.until(201, words="was left out")
     assert name in answer.headers["Warning"]
+    await policed.gangctl.process.stop()
+    await policed.policy("broken", validations=broken, failurePolicy="Fail")
+    await policed.gangctl.process.start()
+    await policed.until(422, words=f"GangPolicy '{name}' denied request: the policy cannot be used")
     assert await policed.gangctl.metric("gangctl_policies", {"state": "broken"}) == 1
     await policed.policy("broken", validations=[{"expression": "false", "message": "repaired"}])
     await policed.until(422, words="repaired")
