@@ -49,6 +49,7 @@ def test_required_fields_are_marked() -> None:
 
 
 def test_limits_and_defaults_are_listed() -> None:
-    (row,) = re.findall(r"^\| `spec\.matchConstraints\.matchPolicy` \|.*$", POLICY, flags=re.MULTILINE)
-    assert "One of `Exact`, `Equivalent`." in row
-    assert "Default: `Equivalent`." in row
+    (row,) = re.findall(r"^\| `spec\.failurePolicy` \|.*$", POLICY, flags=re.MULTILINE)
+    assert "One of `Fail`, `Ignore`." in row
+    (row,) = re.findall(r"^\| `spec\.background` \|.*$", POLICY, flags=re.MULTILINE)
+    assert "Default: `true`." in row
