@@ -262,7 +262,7 @@ async def installed_by_helm(workplace: Workplace, plane: ControlPlane) -> InClus
     webhooks, services = chart / "templates" / "webhooks.yaml", chart / "templates" / "services.yaml"
     port = gangctl.webhook_address.rpartition(":")[2]
     text = webhooks.read_text(encoding="utf-8")
-    assert text.count("port: 443\n") == 3
+    assert text.count("port: 443\n") == 4
     webhooks.write_text(text.replace("port: 443\n", f"port: {port}\n"), encoding="utf-8")
     text = services.read_text(encoding="utf-8")
     before, _, after = text.partition("spec:\n")
