@@ -1,6 +1,6 @@
 """``gangctl policy``: CEL policies in an editor, in CI and against what runs, by the functions that admission calls.
 
-One module per verb (``eval``, ``test``, ``lint``, ``list``, ``scan``); the others are what the verbs share.
+One module per verb (``eval``, ``test``, ``lint``, ``export``, ``list``, ``scan``); the others are what the verbs share.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ VERBS: Final[Commands] = {
     "test": ("gangctl.cli.policy.test", "Run the test files of policies."),
     "lint": ("gangctl.cli.policy.lint", "Find mistakes in policies, with their places."),
     "scan": ("gangctl.cli.policy.scan", "Evaluate the JobSets of a cluster."),
+    "export": ("gangctl.cli.policy.export", "Write policies as ValidatingAdmissionPolicies."),
     "list": ("gangctl.cli.policy.listing", "List policies, their rules and their state."),
 }
 

@@ -1,0 +1,129 @@
+"""A GangPolicy as ValidatingAdmissionPolicy and binding, which the API server evaluates without gangctl.
+
+Only what needs nothing of gangctl's can be exported: the API server has no ``gang``, no ``fit``, no defaults and no
+exceptions. The rest means the same there, because a GangPolicy has the fields of both objects. The names of rules are
+gangctl's own and go.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from gangctl.api.labelselector import NAMESPACE_NAME
+from gangctl.api.meta import SKIP_LABEL
+from gangctl.api.objects import Object, object_at
+from gangctl.cel.ast import Name, Select, walk
+from gangctl.policy.exemptions import LoadedException
+from gangctl.policy.load import DEFAULT_MINOR
+from gangctl.policy.loaded import LoadedPolicy, PolicyError
+from gangctl.policy.match import JOBSET_RULES
+from gangctl.policy.native import BINDING_KIND, GROUP, POLICY_KIND, load_native
+from gangctl.policy.variables import COMPUTED
+
+EXPORTED_FROM: Final = "gangctl.dev/exported-from"
+"""Annotation of both objects: the name of the GangPolicy."""
+API_VERSION: Final = f"{GROUP}/v1"
+
+_COPIED: Final = ("paramKind", "matchConditions", "variables", "validations", "auditAnnotations")
+_INSTEAD: Final = {
+    "gang.totalPods": "a sum over object.spec.replicatedJobs of replicas times the smaller of parallelism and "
+    "completions (parallelism where completions is absent)",
+    "gang.queue": "label kueue.x-k8s.io/queue-name of object",
+}
+"""What CEL can compute from the object, by field."""
+_PREFIX: Final = "policies.gangctl.dev/"
+
+
+@dataclass(frozen=True, slots=True)
+class Exported:
+    """Both objects, or the ``reasons`` why the API server cannot evaluate the policy."""
+
+    name: str
+    objects: tuple[Object, ...] = ()
+    reasons: tuple[str, ...] = ()
+    instead: Mapping[str, str] = field(default_factory=dict)
+    """What CEL computes from the object, for each field of ``gang`` and ``fit`` that the policy reads; empty for those
+    that only gangctl has."""
+
+
+def export(
+    policy: LoadedPolicy,
+    exceptions: Iterable[LoadedException] = (),
+    *,
+    minor: str = DEFAULT_MINOR,
+    excluded_namespaces: Iterable[str] = ("kube-system",),
+) -> Exported:
+    """Export one GangPolicy for the CEL of a Kubernetes minor.
+
+    The binding leaves out the namespaces that gangctl leaves out: those in break-glass, and ``excluded_namespaces``.
+    """
+    instead = {name: _INSTEAD.get(name, "") for name in sorted(_computed(policy))}
+    reasons = [*_obstacles(policy, exceptions)]
+    objects = _objects(policy, sorted(excluded_namespaces))
+    if not reasons:
+        try:
+            load_native(objects, minor)
+        except PolicyError as error:
+            reasons += [f"Kubernetes {minor} would refuse it: {problem}" for problem in error.problems]
+    return Exported(policy.name, () if reasons else objects, tuple(reasons), instead)
+
+
+def _obstacles(policy: LoadedPolicy, exceptions: Iterable[LoadedException]) -> Iterator[str]:
+    if policy.native:
+        yield "it is a ValidatingAdmissionPolicy already"
+    for name in sorted(policy.reads & COMPUTED.keys()):
+        yield f"it reads {name}, which only gangctl computes"
+    if policy.spec.defaults is not None:
+        yield "it sets defaults, and a ValidatingAdmissionPolicy changes nothing"
+    if not policy.validates:
+        yield "it has no rules"
+    names = sorted(one.name for one in exceptions if any(named.name == policy.name for named in one.spec.policies))
+    if names:
+        yield f"GangPolicyException {', '.join(names)} names it, and the API server has no exceptions"
+
+
+def _computed(policy: LoadedPolicy) -> frozenset[str]:
+    """Each field of gangctl's variables that it reads, such as ``gang.totalPods``."""
+    nodes = [node for expression in policy.programs.expressions() for node in walk(expression.checked.node)]
+    return frozenset(
+        f"{node.operand.name}.{node.field}"
+        for node in nodes
+        if isinstance(node, Select) and isinstance(node.operand, Name) and node.operand.name in COMPUTED
+    )
+
+
+def _objects(policy: LoadedPolicy, excluded: list[str]) -> tuple[Object, Object]:
+    spec = object_at(policy.source, "spec")
+    constraints = object_at(spec, "matchConstraints")
+    rules = constraints.get("resourceRules") or [rule.model_dump(by_alias=True, exclude_unset=True) for rule in JOBSET_RULES]
+    written = {key: spec[key] for key in _COPIED if spec.get(key)}
+    if validations := written.get("validations"):
+        written["validations"] = [{key: rule[key] for key in rule if key != "name"} for rule in validations]
+    native: dict[str, Any] = {
+        "failurePolicy": policy.spec.failure_policy,
+        "matchConstraints": {**constraints, "resourceRules": rules},
+        **written,
+    }
+    binding: dict[str, Any] = {
+        "policyName": policy.name,
+        "validationActions": list(policy.spec.validation_actions),
+        "matchResources": {"namespaceSelector": {"matchExpressions": _left_out(excluded)}},
+        **({"paramRef": spec["paramRef"]} if spec.get("paramRef") else {}),
+    }
+    return _object(policy, POLICY_KIND, native), _object(policy, BINDING_KIND, binding)
+
+
+
+
+def _left_out(excluded: list[str]) -> list[dict[str, Any]]:
+    named = {"key": NAMESPACE_NAME, "operator": "NotIn", "values": excluded}
+    return [{"key": SKIP_LABEL, "operator": "NotIn", "values": ["true"]}, *([named] if excluded else [])]
+
+
+def _object(policy: LoadedPolicy, kind: str, spec: dict[str, Any]) -> Object:
+    annotations = object_at(object_at(policy.source, "metadata"), "annotations")
+    kept = {key: value for key, value in annotations.items() if key.startswith(_PREFIX)}
+    metadata = {"name": policy.name, "annotations": {**kept, EXPORTED_FROM: policy.name}}
+    return {"apiVersion": API_VERSION, "kind": kind, "metadata": metadata, "spec": spec}
