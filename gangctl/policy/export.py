@@ -97,7 +97,9 @@ def _computed(policy: LoadedPolicy) -> frozenset[str]:
 def _objects(policy: LoadedPolicy, excluded: list[str]) -> tuple[Object, Object]:
     spec = object_at(policy.source, "spec")
     constraints = object_at(spec, "matchConstraints")
-    rules = constraints.get("resourceRules") or [rule.model_dump(by_alias=True, exclude_unset=True) for rule in JOBSET_RULES]
+    rules = constraints.get("resourceRules") or [
+        rule.model_dump(by_alias=True, exclude_unset=True) for rule in JOBSET_RULES
+    ]
     written = {key: spec[key] for key in _COPIED if spec.get(key)}
     if validations := written.get("validations"):
         written["validations"] = [{key: rule[key] for key in rule if key != "name"} for rule in validations]
@@ -113,8 +115,6 @@ def _objects(policy: LoadedPolicy, excluded: list[str]) -> tuple[Object, Object]
         **({"paramRef": spec["paramRef"]} if spec.get("paramRef") else {}),
     }
     return _object(policy, POLICY_KIND, native), _object(policy, BINDING_KIND, binding)
-
-
 
 
 def _left_out(excluded: list[str]) -> list[dict[str, Any]]:

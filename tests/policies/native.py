@@ -10,6 +10,9 @@ import re
 from collections.abc import Sequence
 from typing import Final
 
+from gangctl.policy.export import export
+from gangctl.policy.load import load_policy
+from gangctl.policy.model import API_VERSION, POLICY_KIND
 from tests.controlplane.api import ApiClient, path_of
 from tests.controlplane.components.addon import NAMESPACES, create_namespace
 from tests.controlplane.wait import wait_for
@@ -24,14 +27,14 @@ _OF: Final = re.compile(
 BARE: Final = "bare"
 """Name of the JobSets that every policy sees."""
 _MOST_CHARACTERS: Final = 4096
-_BINDING_FIELDS: Final = {"validationActions", "paramRef", "background", "defaults"}
 
 
 def policy_of(spec: Object, name: str) -> Object:
-    """The spec as that of a ValidatingAdmissionPolicy; errors count as broken, so that none looks like a pass."""
-    kept = {key: value for key, value in spec.items() if key not in _BINDING_FIELDS}
-    rules = [{key: value for key, value in rule.items() if key != "name"} for rule in spec["validations"]]
-    return {"metadata": {"name": name}, "spec": {**kept, "failurePolicy": "Fail", "validations": rules}}
+    """The exported policy; errors count as broken, so that none looks like a pass."""
+    metadata = {"name": name}
+    document = {"apiVersion": API_VERSION, "kind": POLICY_KIND, "metadata": metadata}
+    exported = export(load_policy({**document, "spec": {**spec, "failurePolicy": "Fail"}}))
+    return dict(exported.objects[0])
 
 
 def binding_of(spec: Object, name: str, objects: list[str], action: str = "Warn") -> Object:

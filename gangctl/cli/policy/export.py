@@ -78,7 +78,7 @@ def command(
             for name, instead in one.instead.items():
                 if instead:
                     note(f"{one.name}: CEL can compute {name}: {instead}")
-        print_answer(form, objects, listed=True)
+        print_answer(form, objects)
     if subjects:
         _check(bundle, loaded, exported, sent_of(subjects, kube), kube)
     if not objects:

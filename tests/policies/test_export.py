@@ -1,0 +1,96 @@
+"""Exported policies: which there are, and that they have the verdicts of the policies that they were.
+
+That a real kube-apiserver agrees is shown by tests/policies/test_native.py, which installs what is exported.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gangctl.policy import export as module
+from gangctl.policy.export import EXPORTED_FROM, export
+from gangctl.policy.load import load_policy
+from gangctl.policy.native import load_native
+from tests.cli.policy.policies import FEW, QUEUED, exception, files, policy, rule
+from tests.cli.policy.server import ask, serving
+from tests.cli.run import fine, gangctl
+from tests.jobsets import jobset, rj
+from tests.policies.evaluated import evaluated_by
+from tests.policies.pack import Object, Shipped, native, shipped
+from tests.rows import each
+
+
+def said(loaded: Any, obj: Object, params: list[Object]) -> list[tuple[str, ...]]:
+    outcome = evaluated_by(loaded, obj, params)
+    return [(finding.result.value, finding.message, finding.reason) for finding in outcome.violations]
+
+
+@each("policy", shipped(), ids=lambda policy: policy.name)
+def test_what_reads_nothing_of_gangctls_is_exported(policy: Shipped) -> None:
+    assert bool(export(load_policy(policy.document), minor="1.35").objects) is policy.native
+
+
+@each("policy", tuple(native()), ids=lambda policy: policy.name)
+def test_the_verdicts_are_the_same(policy: Shipped) -> None:
+    own = load_policy(policy.document)
+    (exported,) = load_native(export(own).objects)
+    for resource in (*policy.resources.values(), policy.example):
+        assert said(exported, resource, policy.params) == said(own, resource, policy.params)
+    assert exported.actions == own.actions
+    assert exported.fail_closed is own.fail_closed
+
+
+@each(
+    ("spec", "reason"),
+    (
+        (policy("p", FEW), "it reads gang, which only gangctl computes"),
+        (policy("p", QUEUED, defaults={"gangMode": "Gang"}), "it sets defaults, and"),
+        (policy("p", rule("has(object.metadata.`labels`)")), "Kubernetes 1.36 would refuse it: spec.validations[0]"),
+    ),
+    ids=("gang", "defaults", "newer syntax"),
+)
+def test_what_cannot_be_exported_has_a_reason(spec: Object, reason: str) -> None:
+    exported = export(load_policy(spec), minor="1.36")
+    assert not exported.objects
+    assert exported.reasons[0].startswith(reason)
+
+
+def test_the_namespaces_that_gangctl_leaves_out_are_left_out() -> None:
+    (exported,) = load_native(export(load_policy(policy("p", QUEUED))).objects)
+    bare = {"apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": "JobSet", "spec": {}}
+    for namespace, refused in (("team-a", True), ("kube-system", False)):
+        assert bool(said(exported, {**bare, "metadata": {"name": "a", "namespace": namespace}}, [])) is refused
+
+
+def test_an_exception_keeps_a_policy_with_gangctl(tmp_path: Path) -> None:
+    named = files(tmp_path, policies=[policy("queued", QUEUED), exception("later", "queued")])["policies"]
+    answer = gangctl("policy", "export", named)
+    assert answer.code == 1
+    assert "queued is not exported: GangPolicyException later names it" in answer.err
+    other = files(tmp_path, policies=[policy("queued", QUEUED), exception("later", "another")])["policies"]
+    assert EXPORTED_FROM in fine("policy", "export", other).out
+
+
+def test_a_difference_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    paths = files(tmp_path, policies=[policy("queued", QUEUED)], jobsets=[jobset("a", rj("w"))])
+    answer = fine("policy", "export", paths["policies"], "--check", paths["jobsets"])
+    assert answer.err == "note: 1 object and 1 policy: the same verdicts\n"
+    monkeypatch.setattr(module, "_COPIED", tuple(key for key in module._COPIED if key != "matchConditions"))
+    never = policy("queued", QUEUED, matchConditions=[{"name": "never", "expression": "false"}])
+    paths = files(tmp_path, policies=[never], jobsets=[jobset("a", rj("w"))])
+    answer = gangctl("policy", "export", paths["policies"], "--check", paths["jobsets"])
+    assert answer.code == 2
+    assert "queued says nothing, exported [" in answer.err
+
+
+async def test_policies_of_a_cluster_are_exported(tmp_path: Path) -> None:
+    async with serving(policies=[policy("queued", QUEUED), policy("few", FEW)]) as (_, url):
+        answer = await ask(tmp_path, url, "export", "-o", "table")
+    assert answer.out == (
+        "NAME     EXPORTED   REASON\n"
+        "few      no         it reads gang, which only gangctl computes\n"
+        "queued   yes        -\n"
+    )
