@@ -1,8 +1,9 @@
 """A GangPolicy as ValidatingAdmissionPolicy and binding, which the API server evaluates without gangctl.
 
 Only what needs nothing of gangctl's can be exported: the API server has no ``gang``, no ``fit``, no defaults and no
-exceptions. The rest means the same there, because a GangPolicy has the fields of both objects. The names of rules are
-gangctl's own and go.
+exceptions. The rest means the same there, because a GangPolicy has the fields of both objects; rules have no names
+there. A condition leaves out objects that are being deleted, the binding the namespaces that gangctl leaves out. One
+thing differs: failurePolicy Ignore excuses also what exceeds the limits of CEL.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from gangctl.cel.ast import Name, Select, walk
 from gangctl.policy.exemptions import LoadedException
 from gangctl.policy.load import DEFAULT_MINOR
 from gangctl.policy.loaded import LoadedPolicy, PolicyError
-from gangctl.policy.match import JOBSET_RULES
+from gangctl.policy.match import JOBSET_RULES, NOT_DELETED_CONDITION
 from gangctl.policy.native import BINDING_KIND, GROUP, POLICY_KIND, load_native
 from gangctl.policy.variables import COMPUTED
 
@@ -101,6 +102,7 @@ def _objects(policy: LoadedPolicy, excluded: list[str]) -> tuple[Object, Object]
         rule.model_dump(by_alias=True, exclude_unset=True) for rule in JOBSET_RULES
     ]
     written = {key: spec[key] for key in _COPIED if spec.get(key)}
+    written["matchConditions"] = [NOT_DELETED_CONDITION, *(spec.get("matchConditions") or ())]
     if validations := written.get("validations"):
         written["validations"] = [{key: rule[key] for key in rule if key != "name"} for rule in validations]
     native: dict[str, Any] = {

@@ -44,6 +44,14 @@ def matches(policy: LoadedPolicy | BrokenPolicy, review: Review) -> str:
     return APPLIES
 
 
+NOT_DELETED_CONDITION: Final = {
+    # oldObject, because it is there for an UPDATE and for a DELETE. No request can set or remove the timestamp.
+    "name": "not-being-deleted",
+    "expression": "request.operation == 'CREATE' || !has(oldObject.metadata.deletionTimestamp)",
+}
+"""What :func:`matches` says of objects in deletion, as a matchCondition for API servers."""
+
+
 def _is_being_deleted(review: Review) -> bool:
     """Whether the object was being deleted before the request, which can only finish that; no CREATE can say so."""
     return review.operation != "CREATE" and bool(within(review.old_object or {}, "metadata").get("deletionTimestamp"))

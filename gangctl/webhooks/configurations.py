@@ -37,6 +37,7 @@ from gangctl.api.meta import (
     SKIP_LABEL,
     WRITTEN,
 )
+from gangctl.policy.match import NOT_DELETED_CONDITION
 from gangctl.policy.model import API_VERSION
 
 NAME: Final = "gangctl-gangs"
@@ -120,11 +121,6 @@ UPDATE_CONDITION: Final = {
     "name": "new-or-changes-its-gang",
     "expression": "request.operation != 'UPDATE' || "
     + " || ".join(f"{part('object')} != {part('oldObject')}" for part in (_of_jobset, _of_replicated_jobs)),
-}
-NOT_DELETED_CONDITION: Final = {
-    # oldObject, because it is there for an UPDATE and for a DELETE. No request can set or remove the timestamp.
-    "name": "not-being-deleted",
-    "expression": "request.operation == 'CREATE' || !has(oldObject.metadata.deletionTimestamp)",
 }
 SPEC_CONDITION: Final = {
     # Labels and finalizers of a policy that gangctl cannot load any more may change.
