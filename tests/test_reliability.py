@@ -1,4 +1,4 @@
-"""docs/reliability.md names tests that exist, in the tier in which they run, and leaves no row without one."""
+"""The pages of guarantees name tests that exist, and docs/reliability.md the tier in which they run."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
 ROWS = [line for line in (ROOT / "docs/reliability.md").read_text().splitlines() if re.match(r"\| \d+ \|", line)]
+POLICIES = [line for line in (ROOT / "docs/policy-guarantees.md").read_text().splitlines() if line.startswith("| ")]
 NAMED = re.compile(r"`(tests/[\w/]+\.py(?:::\w+)?)`( \(full\))?")
 
 
@@ -43,9 +44,14 @@ def test_every_row_names_a_test_and_the_tier_in_which_it_is_proved() -> None:
         assert said == ("first" if "first" in tiers else "full"), row
 
 
+def test_every_guarantee_of_policies_names_a_test() -> None:
+    assert all(NAMED.search(row) for row in POLICIES if not row.startswith("| guarantee"))
+
+
 def test_named_tests_exist_and_those_of_the_full_tier_are_marked() -> None:
     wrong = []
-    for path, _, name, full in ((*named.partition("::"), full) for row in ROWS for named, full in NAMED.findall(row)):
+    rows = [*ROWS, *POLICIES]
+    for path, _, name, full in ((*named.partition("::"), full) for row in rows for named, full in NAMED.findall(row)):
         if not (ROOT / path).is_file():
             wrong.append(f"{path} does not exist")
         elif name and name not in _tests(path):

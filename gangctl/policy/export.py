@@ -27,7 +27,7 @@ EXPORTED_FROM: Final = "gangctl.dev/exported-from"
 """Annotation of both objects: the name of the GangPolicy."""
 API_VERSION: Final = f"{GROUP}/v1"
 
-_COPIED: Final = ("paramKind", "matchConditions", "variables", "validations", "auditAnnotations")
+_COPIED: Final = ("paramKind", "variables", "validations", "auditAnnotations")
 _INSTEAD: Final = {
     "gang.totalPods": "a sum over object.spec.replicatedJobs of replicas times the smaller of parallelism and "
     "completions (parallelism where completions is absent)",

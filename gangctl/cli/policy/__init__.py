@@ -16,7 +16,7 @@ VERBS: Final[Commands] = {
     "test": ("gangctl.cli.policy.test", "Run the test files of policies."),
     "lint": ("gangctl.cli.policy.lint", "Find mistakes in policies, with their places."),
     "scan": ("gangctl.cli.policy.scan", "Evaluate the JobSets of a cluster."),
-    "export": ("gangctl.cli.policy.export", "Write policies as ValidatingAdmissionPolicies."),
+    "export": ("gangctl.cli.policy.export", "Write policies as ValidatingAdmissionPolicies with their bindings."),
     "list": ("gangctl.cli.policy.listing", "List policies, their rules and their state."),
 }
 

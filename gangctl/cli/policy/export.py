@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Sequence
-from typing import Any, Final
+from typing import Final
 
 import click
 
@@ -136,11 +136,11 @@ async def _differences(
                 own, native = _said(outcomes[policy.name]), _said(outcomes[pairs[policy.name].name])
                 if own != native:
                     title = title_of(one.obj, setting)
-                    found.append(f"{title}: {policy.name} says {own or 'nothing'}, exported {native or 'nothing'}")
+                    found.append(f"{title}: {policy.name} has {own}; exported it has {native}")
     return found
 
 
-def _said(outcome: Outcome) -> list[tuple[Any, ...]]:
+def _said(outcome: Outcome) -> str:
     """Everything of a verdict but the names of rules."""
-    actions = sorted(outcome.actions)
-    return [(finding.result.value, finding.message, finding.reason, actions) for finding in outcome.violations]
+    actions = ", ".join(sorted(outcome.actions))
+    return "; ".join(f"{actions} ({found.reason}): {found.message}" for found in outcome.violations) or "nothing"

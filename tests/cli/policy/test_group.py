@@ -16,7 +16,7 @@ def test_help_lists_the_verbs() -> None:
     answer = gangctl("policy", "--help")
     assert (answer.code, answer.err) == (0, "")
     for name, (_, line) in VERBS.items():
-        assert f"  {name:<4}  {line}\n" in answer.out
+        assert f"  {name:<{max(map(len, VERBS))}}  {line}\n" in answer.out
 
 
 @each("name", VERBS)
