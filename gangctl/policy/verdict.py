@@ -125,9 +125,13 @@ def merge(outcomes: Iterable[Outcome]) -> Verdict:
 
 
 def left_out(outcome: Outcome) -> list[str]:
-    """A warning for each reason why a policy was not evaluated, or in part, although its failurePolicy excuses that."""
+    """A warning for each reason why a policy was not evaluated, or in part, although its failurePolicy excuses that.
+
+    API servers say nothing of a rule of a native policy.
+    """
     errors = [each for each in outcome.findings if each.result is Result.ERROR and each not in outcome.violations]
-    messages = dict.fromkeys(each.message for each in errors)
+    native = "/" in outcome.policy
+    messages = dict.fromkeys(each.message for each in errors if not native or each.rule == WHOLE_POLICY)
     return [f"{_titled(outcome.policy)} was left out: {message}" for message in messages]
 
 

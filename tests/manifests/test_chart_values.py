@@ -134,7 +134,10 @@ class TestHelm:
             for webhook in item.get("webhooks", [])
         }
         assert {seconds for seconds, _ in webhooks.values()} == {7}
-        assert {name.partition(".")[0] for name, (_, policy) in webhooks.items() if policy == "Ignore"} == {"jobsets"}
+        assert {name.partition(".")[0] for name, (_, policy) in webhooks.items() if policy == "Ignore"} == {
+            "jobsets",
+            "policies",
+        }
         assert "--webhook-timeout=7" in deployed(objects)["spec"]["containers"][0]["args"]
 
     @each(
