@@ -58,7 +58,7 @@ def text_at(raw: Mapping[str, Any], key: str) -> str:
 
 def condition_of(raw: Mapping[str, Any], kind: str) -> dict[str, Any]:
     """The condition of a type in an object's status; empty without one."""
-    return next((each for each in objects_at(object_at(raw, "status"), "conditions") if each.get("type") == kind), {})
+    return next((one for one in objects_at(object_at(raw, "status"), "conditions") if one.get("type") == kind), {})
 
 
 _TEXTS: Final = (

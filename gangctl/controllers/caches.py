@@ -70,7 +70,7 @@ def project_job(raw: dict[str, Any]) -> JobProgress | None:
         attempt=_number(labels.get(RESTART_ATTEMPT)),
         succeeded=succeeded,
         complete="Complete"
-        in (true := [each.get("type") for each in objects(status.get("conditions")) if each.get("status") == "True"]),
+        in (true := [one.get("type") for one in objects(status.get("conditions")) if one.get("status") == "True"]),
         deleting=bool(meta.get("deletionTimestamp")),
         failed=failed,
         active=bool(status.get("active") or status.get("terminating")),

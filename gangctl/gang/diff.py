@@ -134,7 +134,7 @@ def _missing(plan: GangPlan, existing: Existing) -> list[PodGroup]:
 def _surplus(desired: Desired, plan: GangPlan, existing: Existing) -> Iterator[Delete]:
     """Objects that no pod of this attempt or the next one names.
 
-    A group whose pods have all finished stays for whoever looks at the gang, until another one needs its quota.
+    A group whose pods have all finished stays visible until another one needs its quota.
     """
     names = {group.name for group in (*plan.groups, *desired.spares)}
     if _missing(plan, existing):

@@ -129,9 +129,9 @@ def left_out(outcome: Outcome) -> list[str]:
 
     API servers say nothing of a rule of a native policy.
     """
-    errors = [each for each in outcome.findings if each.result is Result.ERROR and each not in outcome.violations]
+    errors = [one for one in outcome.findings if one.result is Result.ERROR and one not in outcome.violations]
     native = "/" in outcome.policy
-    messages = dict.fromkeys(each.message for each in errors if not native or each.rule == WHOLE_POLICY)
+    messages = dict.fromkeys(error.message for error in errors if not native or error.rule == WHOLE_POLICY)
     return [f"{_titled(outcome.policy)} was left out: {message}" for message in messages]
 
 

@@ -110,7 +110,7 @@ class PolicyAdmission:
         review = review_of(request, self._view, namespace, conditional)
         asked = {each.name for each in conditional if not matches(each, review)}
         outcomes = await self._view.evaluate(review, asked) if asked else ()
-        closed = {each.name for each in conditional if each.fail_closed}
+        closed = {policy.name for policy in conditional if policy.fail_closed}
         for outcome in outcomes:
             for finding in without_answer(outcome):
                 if outcome.policy in closed or finding in merge([outcome]).denials:

@@ -111,9 +111,9 @@ def _check(bundle: Bundle, loaded: Loaded, exported: Iterable[Exported], sent: S
         generation=generation_of_minor(kube) or NEWEST,
         namespaces={name_of(document.value): document.value for document in bundle.namespaces},
     )
-    found = asyncio.run(_differences(policies, pairs, sent, setting, bundle.others))
-    if found:
-        raise errors_in("the exported policies", found)
+    differences = asyncio.run(_differences(policies, pairs, sent, setting, bundle.others))
+    if differences:
+        raise errors_in("the exported policies", differences)
     note(f"{plural(len(sent), 'object')} and {plural(len(pairs), 'policy', 'policies')}: the same verdicts")
 
 
@@ -126,7 +126,7 @@ async def _differences(
 ) -> list[str]:
     catalogue = FileCatalogue([document.value for document in params], setting.namespace)
     everything = (*policies, *pairs.values())
-    found = []
+    differences = []
     async with evaluator_of(setting.generation.kubernetes) as evaluator:
         await evaluator.install(PolicySet(1, policies=everything))
         for one in sent:
@@ -136,11 +136,11 @@ async def _differences(
                 own, native = _said(outcomes[policy.name]), _said(outcomes[pairs[policy.name].name])
                 if own != native:
                     title = title_of(one.obj, setting)
-                    found.append(f"{title}: {policy.name} has {own}; exported it has {native}")
-    return found
+                    differences.append(f"{title}: {policy.name} has {own}; exported it has {native}")
+    return differences
 
 
 def _said(outcome: Outcome) -> str:
     """Everything of a verdict but the names of rules."""
     actions = ", ".join(sorted(outcome.actions))
-    return "; ".join(f"{actions} ({found.reason}): {found.message}" for found in outcome.violations) or "nothing"
+    return "; ".join(f"{actions} ({finding.reason}): {finding.message}" for finding in outcome.violations) or "nothing"

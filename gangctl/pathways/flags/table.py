@@ -180,7 +180,7 @@ class Flags:
 
 
 JOB_FLAGS: Final[Mapping[str, Flag]] = {
-    each.name: each.metadata["row"] for each in fields(Flags) if "row" in each.metadata
+    flag.name: flag.metadata["row"] for flag in fields(Flags) if "row" in flag.metadata
 }
 CHOICES: Final[Mapping[str, Flag]] = {
     "image_registry": Flag(None, "REGISTRY", "Where the images of Pathways are pulled from."),
