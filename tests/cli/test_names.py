@@ -105,6 +105,7 @@ def printed(tmp_path: Path) -> dict[str, list[str]]:
 ELSEWHERE: Final = {
     "install": "objects for kubectl delete",
     "pathways accelerators": "keys of accelerators",
+    "policy export": "objects for kubectl delete",
     "policy scan": "as policy eval",
     "wait": "as get",
 }
