@@ -38,7 +38,8 @@ class FitRequest:
     ``namespace_labels`` is None if unknown. ``queue`` is the LocalQueue that its label names, or empty.
     ``new`` means that it is not created yet: only then Kueue may set the queue called ``default``. ``workload`` is
     Kueue's Workload of it, if there is one: then its priority is known, and since when it waits. ``fixed_nodes`` takes
-    the nodes for all that there will ever be. With an ``outlook`` the report says when it starts.
+    the nodes for all that there will ever be. With an ``outlook`` the report says when it starts. With a ``reader``
+    it names no Workload outside of that namespace (:meth:`~gangctl.kueue.objects.QueuedWorkload.seen_from`).
     """
 
     jobset: Mapping[str, Any]
@@ -49,6 +50,7 @@ class FitRequest:
     workload: QueuedWorkload | None = None
     fixed_nodes: bool = False
     outlook: Outlook | None = None
+    reader: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -354,11 +354,13 @@ def _when(
     case.steps = first if now.steps is None else now.steps
     short, problem = lacking(demands, case.steps, gang.capacity), now.placed.problem
     holding = now.placed.holders if problem and not short else case.cluster.quotas.holders(queue.name, short.keys())
+    holding = [(holder.seen_from(case.request.reader), amounts) for holder, amounts in holding]
     case.holders = [_holder(holder, amounts) for holder, amounts in holding[:_MOST_HOLDERS]]
     case.domains = list(now.placed.domains) if problem else []
-    case.preempts = [{**_holder(each.workload, by_resource(each.held)), "why": each.why} for each in now.preempted]
-    if now.preempted:
-        message = explain.preempting(short, problem, now.preempted) + _unsure(case)
+    preempted = [replace(one, workload=one.workload.seen_from(case.request.reader)) for one in now.preempted]
+    case.preempts = [{**_holder(one.workload, by_resource(one.held)), "why": one.why} for one in preempted]
+    if preempted:
+        message = explain.preempting(short, problem, preempted) + _unsure(case)
         return case.answer("not-now", "NeedsPreemption", message, reorder=late)
     reason = "WaitsForTopology" if problem and not short else "WaitsForQuota"
     case.starts = _starts(case, gang, simulation.preemptor, short) if reason == "WaitsForQuota" else None

@@ -7,7 +7,7 @@ pods), rounded up as Kueue does. Absent fields have the API's default.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final, Literal
 
 from gangctl.api.labelselector import Operator
@@ -193,6 +193,10 @@ class RunTime:
     """The longest ``terminationGracePeriodSeconds`` of its pods."""
 
 
+ELSEWHERE: Final = "another namespace's workload"
+"""In place of a name that not every reader of a text may know."""
+
+
 @dataclass(frozen=True, slots=True)
 class QueuedWorkload:
     """A Workload of Kueue (``workloads.kueue.x-k8s.io``), not one of ``scheduling.k8s.io``.
@@ -237,7 +241,16 @@ class QueuedWorkload:
     @property
     def title(self) -> str:
         """Namespace and name of its owner, which users know, or its own without one."""
-        return f"{self.namespace}/{self.owner_name or self.name}"
+        return f"{self.namespace}/{self.owner_name or self.name}" if self.namespace else self.name
+
+    def seen_from(self, reader: str | None) -> QueuedWorkload:
+        """As texts show it that all can read who can read the namespace ``reader``: one of another has no name there.
+
+        None is for texts that its reader's own rights made.
+        """
+        if reader in {None, self.namespace}:
+            return self
+        return replace(self, namespace="", name=ELSEWHERE, owner_name="", owner_kind="")
 
     def holds(self, condition: str) -> bool:
         """Whether a condition is True."""

@@ -174,11 +174,13 @@ def blocking_head(
     *,
     never: Collection[str] = (),
     kept: bool = False,
+    reader: str | None = None,
 ) -> Stuck | None:
     """The head of a StrictFIFO queue that others wait for although Kueue has found that it does not fit.
 
     ``ordered`` is the result of :func:`gangctl.kueue.order.in_order`; ``never`` are UIDs of those that can never fit.
-    ``kept`` texts contain absolute times (:class:`~gangctl.kueue.amounts.TimeFormat`).
+    ``kept`` texts contain absolute times (:class:`~gangctl.kueue.amounts.TimeFormat`). A text for all who can read the
+    namespace ``reader`` does not name what runs in another one.
     """
     head = head_of(ordered, cluster_queue)
     if head is None or (len(ordered) == 1 and head.uid not in never):
@@ -188,7 +190,7 @@ def blocking_head(
         return None
     behind = len(ordered) - 1
     since = moment(quota.since or head.created)
-    name = f'"{head.title}"'
+    name = f'"{head.seen_from(reader).title}"'
     if head.uid in never:
         evidence = f'{name} can never fit, and is the head of StrictFIFO ClusterQueue "{cluster_queue.name}"'
         remedy = "delete or shrink it, raise the quota, or give the ClusterQueue queueingStrategy BestEffortFIFO"

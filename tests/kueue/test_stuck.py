@@ -171,6 +171,10 @@ def test_the_head_of_a_strict_queue_that_does_not_fit_is_reported() -> None:
     stuck = blocking_head(line, STRICT, NOW, never={HEAD.uid})
     named(stuck, Reason.HEAD_BLOCKS_QUEUE, '"t/head" can never fit', "delete or shrink it")
     named(blocking_head(line, STRICT, NOW, kept=True), Reason.HEAD_BLOCKS_QUEUE, "since 2026-03-01T08:00:00Z; 2 behind")
+    named(blocking_head(line, STRICT, NOW, reader="t"), Reason.HEAD_BLOCKS_QUEUE, '"t/head" does not fit now')
+    unnamed = blocking_head(line, STRICT, NOW, never={HEAD.uid}, reader="u")
+    named(unnamed, Reason.HEAD_BLOCKS_QUEUE, '"another namespace\'s workload" can never fit')
+    assert "t/head" not in str(unnamed)
     assert blocking_head(line, ClusterQueue(name="q"), NOW) is None, "others pass in BestEffortFIFO"
 
 

@@ -170,7 +170,7 @@ class QueueView:
         home = jobset.namespace or namespace
         if missing := self._missing():
             return unknown_fit(raw, namespace, missing)
-        request = FitRequest(raw, home, self.labels(home), jobset.queue, new, workload)
+        request = FitRequest(raw, home, self.labels(home), jobset.queue, new, workload, reader=home)
         self._complete(snapshot)
         return fit(request, snapshot)
 

@@ -42,11 +42,15 @@ HEAD_SECONDS: Final = 5.0
 
 @dataclass(frozen=True, slots=True)
 class _Head:
-    """``uid`` is of the Workload, empty where nothing waits; ``stuck`` is its effect on those behind it."""
+    """``uid`` is of the Workload, empty where nothing waits."""
 
-    uid: str
-    stuck: Stuck | None
     until: datetime
+    uid: str = ""
+    namespace: str = ""
+    stuck: Stuck | None = None
+    """Its effect on those behind it in its namespace."""
+    stuck_elsewhere: Stuck | None = None
+    """The same without its name: who reads Gangs and events of another namespace may not read this one's Workloads."""
 
 
 class QueueStatuses:
@@ -83,7 +87,7 @@ class QueueStatuses:
             owner = Owner(jobset.finished, pods)
             stuck = stuck_workload(workload, owner, now, blocked=obstacle, ready_timeout=self._timeout(), kept=True)
             if stuck is None and waits and not never and head is not None and head.uid != workload.uid:
-                stuck = head.stuck
+                stuck = head.stuck if head.namespace == jobset.namespace else head.stuck_elsewhere
         cluster = workload.cluster if workload is not None else ""
         return QueueFacts(jobset.queue, cluster_queue, workload, obstacle, stuck, never, cluster)
 
@@ -130,9 +134,12 @@ class QueueStatuses:
         ordered = in_order(self._view.inside(queue.name), queue)
         head = head_of(ordered, queue)
         if head is None:
-            return _Head("", None, until)
+            return _Head(until)
         never = {head.uid} if self._never((head.namespace, head.owner_name)) else set[str]()
-        return _Head(head.uid, blocking_head(ordered, queue, now, never=never, kept=True), until)
+        named, unnamed = (
+            blocking_head(ordered, queue, now, never=never, kept=True, reader=reader) for reader in (head.namespace, "")
+        )
+        return _Head(until, head.uid, head.namespace, named, unnamed)
 
 
 def current(workloads: list[QueuedWorkload]) -> QueuedWorkload | None:

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from gangctl.controllers.queues.view import Affected
+from gangctl.kueue.objects import ELSEWHERE
 from tests.controllers.queues.ground import Ground
 
 
@@ -49,6 +50,19 @@ def test_a_jobset_that_waits_for_used_quota_gets_no_warning(ground: Ground) -> N
     ground.workload("other", reserved=True)
     assert ground.view.fit(ground.jobset("js", 1), "t")["verdict"] == "not-now"
     assert warnings(ground, 1) == ()
+
+
+def test_policies_do_not_learn_what_runs_in_other_namespaces(ground: Ground) -> None:
+    """Messages of policies are for the users of a JobSet."""
+    ground.queue("cq", 1)
+    ground.workload("other", reserved=True)
+    ground.queue_key("q", "cq", "u")
+    raw = ground.jobset("js", 1)
+    elsewhere = ground.view.fit({**raw, "metadata": {**raw["metadata"], "namespace": "u"}}, "u")
+    assert elsewhere["message"].endswith(f'in use by "{ELSEWHERE}".')
+    assert (elsewhere["holders"][0]["name"], elsewhere["holders"][0]["namespace"]) == (ELSEWHERE, "")
+    assert "t/other" not in str(elsewhere)
+    assert 'in use by "t/other"' in ground.view.fit(raw, "t")["message"]
 
 
 def test_quota_reserved_by_the_jobset_itself_counts_as_free(ground: Ground) -> None:

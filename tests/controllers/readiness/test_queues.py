@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -10,7 +11,7 @@ from gangctl.api.jobset import JobSet, read_jobset
 from gangctl.controllers.readiness.sources import HEAD_SECONDS, QueueStatuses, current
 from gangctl.gang.reasons import Reason
 from gangctl.kueue.blocked import Blockage
-from gangctl.kueue.objects import Condition, QueuedWorkload
+from gangctl.kueue.objects import ELSEWHERE, Condition, QueuedWorkload
 from tests.controllers.queues.ground import Ground
 
 NOW = datetime(2026, 1, 1, 1, tzinfo=UTC)
@@ -31,15 +32,15 @@ class Context:
         raw["metadata"]["creationTimestamp"] = EARLIER
         return read_jobset(raw)[0]
 
-    def waiting(self, name: str, since: str, message: str = "does not fit") -> JobSet:
+    def waiting(self, name: str, since: str, message: str = "does not fit", namespace: str = "t") -> JobSet:
         """A JobSet whose Workload Kueue has tried."""
-        found = self.jobset(name)
+        found = replace(self.jobset(name), namespace=namespace)
         self.ground.workload(name, reserved=False)
         informer = self.ground.sources.workloads.informer
         condition = {"type": "QuotaReserved", "status": "False", "reason": "Pending", "message": message}
         owner = {"controller": True, "kind": "JobSet", "name": name, "uid": f"uid-{name}"}
         owner["apiVersion"] = "jobset.x-k8s.io/v1alpha2"
-        metadata = {"name": f"jobset-{name}", "namespace": "t", "uid": f"w-{name}", "creationTimestamp": since}
+        metadata = {"name": f"jobset-{name}", "namespace": namespace, "uid": f"w-{name}", "creationTimestamp": since}
         informer._upsert(
             {
                 "metadata": {**metadata, "ownerReferences": [owner]},
@@ -131,6 +132,18 @@ def test_the_head_of_a_strict_queue_blocks_those_behind_it(context: Context) -> 
     assert (behind.stuck.reason, head.stuck) == (Reason.HEAD_BLOCKS_QUEUE, None)
     assert "t/first" in behind.stuck.evidence
     assert f"since {EARLIER}" in behind.stuck.evidence, "what is written down is true at every moment"
+
+
+def test_the_head_of_another_namespace_is_not_named(context: Context) -> None:
+    """Gangs and events are read by all who may read their namespace."""
+    context.ground.queue("cq", 4, queueingStrategy="StrictFIFO")
+    context.ground.queue_key("q", "cq", "secret")
+    context.waiting("first", EARLIER, namespace="secret")
+    behind = context.standings.of(context.waiting("second", "2026-01-01T00:10:00Z"), 0, NOW)
+    assert behind is not None
+    assert behind.stuck is not None
+    assert behind.stuck.evidence.startswith(f'"{ELSEWHERE}" does not fit now, and is the head of')
+    assert "secret" not in str(behind)
 
 
 def test_a_new_head_of_the_queue_is_reported(context: Context) -> None:
