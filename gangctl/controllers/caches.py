@@ -69,8 +69,7 @@ def project_job(raw: dict[str, Any]) -> JobProgress | None:
         index=_number(labels.get(JOB_INDEX)),
         attempt=_number(labels.get(RESTART_ATTEMPT)),
         succeeded=succeeded,
-        complete="Complete"
-        in (true := [one.get("type") for one in objects(status.get("conditions")) if one.get("status") == "True"]),
+        complete="Complete" in (true := _true_conditions(status)),
         deleting=bool(meta.get("deletionTimestamp")),
         failed=failed,
         active=bool(status.get("active") or status.get("terminating")),
@@ -80,6 +79,10 @@ def project_job(raw: dict[str, Any]) -> JobProgress | None:
         job_attempt=_number(labels.get(JOB_RESTART_ATTEMPT)),
         decided="SuccessCriteriaMet" in true,
     )
+
+
+def _true_conditions(status: dict[str, Any]) -> list[object]:
+    return [one.get("type") for one in objects(status.get("conditions")) if one.get("status") == "True"]
 
 
 def count_indexes(text: object) -> int:

@@ -39,7 +39,7 @@ class FitRequest:
     ``new`` means that it is not created yet: only then Kueue may set the queue called ``default``. ``workload`` is
     Kueue's Workload of it, if there is one: then its priority is known, and since when it waits. ``fixed_nodes`` takes
     the nodes for all that there will ever be. With an ``outlook`` the report says when it starts. With a ``reader``
-    it names no Workload outside of that namespace (:meth:`~gangctl.kueue.objects.QueuedWorkload.seen_from`).
+    it names no Workload outside of that namespace (:meth:`~gangctl.kueue.objects.QueuedWorkload.is_hidden_from`).
     """
 
     jobset: Mapping[str, Any]

@@ -350,21 +350,23 @@ def _order(gang: Gang) -> str | None:
     return ", ".join(gang.members[index].podset.name for group in ranked for index in group)
 
 
-def waiting(short: Mapping[Pair, int], problem: str, holders: Sequence[tuple[QueuedWorkload, Amounts]]) -> str:
-    """What is missing now, and who has it: amounts, or a domain by ``problem``."""
+def waiting(
+    short: Mapping[Pair, int], problem: str, holders: Sequence[tuple[QueuedWorkload, Amounts]], reader: str | None
+) -> str:
+    """What is missing now, and who has it, as ``reader`` may know: amounts, or a domain by ``problem``."""
     text = _missing(short, problem)
     if holders:
-        text += f", in use by {quoted(holder.title for holder, _ in holders)}"
+        text += f", in use by {quoted(holder.title_for(reader) for holder, _ in holders)}"
     return text
 
 
-def preempting(short: Mapping[Pair, int], problem: str, preempted: Sequence[Candidate]) -> str:
+def preempting(short: Mapping[Pair, int], problem: str, preempted: Sequence[Candidate], reader: str | None) -> str:
     """What is missing now, and the workloads that Kueue would preempt for it."""
     freed: dict[str, int] = {}
     for each in preempted:
         for resource, amount in by_resource(each.held).items():
             freed[resource] = freed.get(resource, 0) + amount
-    names = quoted(each.workload.title for each in preempted)
+    names = quoted(each.workload.title_for(reader) for each in preempted)
     return f"{_missing(short, problem)}; Kueue would preempt {names} for it, which frees {show_all(freed)}"
 
 

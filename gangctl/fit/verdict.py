@@ -43,7 +43,7 @@ from gangctl.kueue.blocked import blocked, selects, unresolved
 from gangctl.kueue.configuration import KueueConfiguration
 from gangctl.kueue.consistency import FEWEST_PODSETS
 from gangctl.kueue.names import DEFAULT_QUEUE, MULTIKUEUE, PRIORITY_CLASS
-from gangctl.kueue.objects import Amounts, ClusterQueue, QueuedWorkload
+from gangctl.kueue.objects import ELSEWHERE, Amounts, ClusterQueue, QueuedWorkload
 from gangctl.kueue.order import queued_at
 from gangctl.kueue.stuck import JOBSET_FRAMEWORK
 
@@ -354,17 +354,16 @@ def _when(
     case.steps = first if now.steps is None else now.steps
     short, problem = lacking(demands, case.steps, gang.capacity), now.placed.problem
     holding = now.placed.holders if problem and not short else case.cluster.quotas.holders(queue.name, short.keys())
-    holding = [(holder.seen_from(case.request.reader), amounts) for holder, amounts in holding]
-    case.holders = [_holder(holder, amounts) for holder, amounts in holding[:_MOST_HOLDERS]]
+    reader = case.request.reader
+    case.holders = [_holder(holder, amounts, reader) for holder, amounts in holding[:_MOST_HOLDERS]]
     case.domains = list(now.placed.domains) if problem else []
-    preempted = [replace(one, workload=one.workload.seen_from(case.request.reader)) for one in now.preempted]
-    case.preempts = [{**_holder(one.workload, by_resource(one.held)), "why": one.why} for one in preempted]
-    if preempted:
-        message = explain.preempting(short, problem, preempted) + _unsure(case)
+    case.preempts = [{**_holder(one.workload, by_resource(one.held), reader), "why": one.why} for one in now.preempted]
+    if now.preempted:
+        message = explain.preempting(short, problem, now.preempted, reader) + _unsure(case)
         return case.answer("not-now", "NeedsPreemption", message, reorder=late)
     reason = "WaitsForTopology" if problem and not short else "WaitsForQuota"
     case.starts = _starts(case, gang, simulation.preemptor, short) if reason == "WaitsForQuota" else None
-    message = explain.waiting(short, problem, holding) + _unsure_of_preemption(case, simulation) + _unsure(case)
+    message = explain.waiting(short, problem, holding, reader) + _unsure_of_preemption(case, simulation) + _unsure(case)
     return case.answer("not-now", reason, message, reorder=late)
 
 
@@ -427,11 +426,12 @@ def _needs_nodes(case: _Case, placing: Placing, empty: Sequence[tuple[Step, ...]
     return case.answer("not-now", "NeedsNodes", message + _unsure(case), blocking=case.strict)
 
 
-def _holder(holder: QueuedWorkload, amounts: Amounts) -> HolderReport:
+def _holder(holder: QueuedWorkload, amounts: Amounts, reader: str | None) -> HolderReport:
+    hidden = holder.is_hidden_from(reader)
     return {
-        "name": holder.owner_name or holder.name,
-        "namespace": holder.namespace,
-        "kind": holder.owner_kind or "Workload",
+        "name": ELSEWHERE if hidden else holder.owner_name or holder.name,
+        "namespace": "" if hidden else holder.namespace,
+        "kind": (not hidden and holder.owner_kind) or "Workload",
         "clusterQueue": holder.cluster_queue,
         "priority": holder.priority,
         "resources": {resource: bounded(amount) for resource, amount in amounts.items()},

@@ -7,7 +7,7 @@ pods), rounded up as Kueue does. Absent fields have the API's default.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
 from gangctl.api.labelselector import Operator
@@ -241,16 +241,18 @@ class QueuedWorkload:
     @property
     def title(self) -> str:
         """Namespace and name of its owner, which users know, or its own without one."""
-        return f"{self.namespace}/{self.owner_name or self.name}" if self.namespace else self.name
+        return f"{self.namespace}/{self.owner_name or self.name}"
 
-    def seen_from(self, reader: str | None) -> QueuedWorkload:
-        """As texts show it that all can read who can read the namespace ``reader``: one of another has no name there.
+    def is_hidden_from(self, reader: str | None) -> bool:
+        """Whether a text for all who can read the namespace ``reader`` must not name it.
 
-        None is for texts that its reader's own rights made.
+        None is for texts that were made with the rights of their reader.
         """
-        if reader in {None, self.namespace}:
-            return self
-        return replace(self, namespace="", name=ELSEWHERE, owner_name="", owner_kind="")
+        return reader not in {None, self.namespace}
+
+    def title_for(self, reader: str | None) -> str:
+        """:attr:`title`, or :data:`ELSEWHERE` in place of a hidden one."""
+        return ELSEWHERE if self.is_hidden_from(reader) else self.title
 
     def holds(self, condition: str) -> bool:
         """Whether a condition is True."""

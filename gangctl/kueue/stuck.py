@@ -190,7 +190,7 @@ def blocking_head(
         return None
     behind = len(ordered) - 1
     since = moment(quota.since or head.created)
-    name = f'"{head.seen_from(reader).title}"'
+    name = f'"{head.title_for(reader)}"'
     if head.uid in never:
         evidence = f'{name} can never fit, and is the head of StrictFIFO ClusterQueue "{cluster_queue.name}"'
         remedy = "delete or shrink it, raise the quota, or give the ClusterQueue queueingStrategy BestEffortFIFO"

@@ -17,7 +17,7 @@ from gangctl.errors import FieldError, GangctlError
 from gangctl.policy.constraints import MatchResources
 from gangctl.policy.exemptions import LoadedException
 from gangctl.policy.model import GangPolicySpec
-from gangctl.policy.verdict import Action
+from gangctl.policy.verdict import Action, is_native_name
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,8 +111,8 @@ class BrokenPolicy:
 
     @property
     def native(self) -> bool:
-        """Whether it is a ValidatingAdmissionPolicy: no GangPolicy's name has a slash."""
-        return "/" in self.name
+        """Whether it is a ValidatingAdmissionPolicy."""
+        return is_native_name(self.name)
 
 
 @dataclass(frozen=True, slots=True)

@@ -100,9 +100,15 @@ def show(finding: Finding) -> str:
     return f"{_titled(finding.policy)} denied request: {finding.message}"
 
 
+def is_native_name(policy: str) -> bool:
+    """Whether a policy is a ValidatingAdmissionPolicy with a binding: no GangPolicy's name has a slash."""
+    return "/" in policy
+
+
 def _titled(policy: str) -> str:
-    """The title of a policy; a native one has the name of its binding, and no GangPolicy's has a slash."""
-    name, native, binding = policy.partition("/")
+    """The title of a policy; a native one has the name of its binding."""
+    name, _, binding = policy.partition("/")
+    native = is_native_name(policy)
     return f"ValidatingAdmissionPolicy '{name}' with binding '{binding}'" if native else f"GangPolicy '{name}'"
 
 
@@ -130,7 +136,7 @@ def left_out(outcome: Outcome) -> list[str]:
     API servers say nothing of a rule of a native policy.
     """
     errors = [one for one in outcome.findings if one.result is Result.ERROR and one not in outcome.violations]
-    native = "/" in outcome.policy
+    native = is_native_name(outcome.policy)
     messages = dict.fromkeys(error.message for error in errors if not native or error.rule == WHOLE_POLICY)
     return [f"{_titled(outcome.policy)} was left out: {message}" for message in messages]
 

@@ -7,6 +7,7 @@ import json
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 from tests.cli.run import Answer, process
@@ -23,6 +24,24 @@ GROUP: Final = "gangctl.dev/v1alpha1"
 REPORTS: Final = "wgpolicyk8s.io/v1alpha2"
 _SCAN: Final = ("list", "policyreports")
 PLAIN: Final = jobset("js", rj("w", 1, 2, 2))
+LIMITS: Final[Object] = {
+    "apiVersion": "apiextensions.k8s.io/v1",
+    "kind": "CustomResourceDefinition",
+    "metadata": {"name": "ganglimits.gangs.example.org"},
+    "spec": {
+        "group": "gangs.example.org",
+        "scope": "Namespaced",
+        "names": {"plural": "ganglimits", "singular": "ganglimit", "kind": "GangLimit", "listKind": "GangLimitList"},
+        "versions": [
+            {
+                "name": "v1",
+                "served": True,
+                "storage": True,
+                "schema": {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}},
+            }
+        ],
+    },
+}
 CONFIGURATIONS: Final = {
     "gangctl-policies": "validatingwebhookconfigurations",
     "gangctl-defaults": "mutatingwebhookconfigurations",
@@ -165,3 +184,15 @@ async def policing(cluster: Cluster, *arguments: str, defined: bool = True) -> A
                 await gangctl.process.start()
             await made.gone()
         assert "Traceback" not in gangctl.log
+
+
+def named(name: str, **labels: str) -> Object:
+    """A JobSet of two pods."""
+    return {**PLAIN, "metadata": {"name": name, "labels": labels}}
+
+
+async def except_from(policed: Policed, policy: str, name: str, life: timedelta, **match: list[str]) -> str:
+    """Create or replace an exception that ends after ``life``; its path."""
+    until = (datetime.now(UTC) + life).isoformat()
+    spec = {"policies": [{"name": policy.rpartition("/")[2]}], "match": match, "owner": "team", "reason": "moving"}
+    return await policed.create("GangPolicyException", name, {**spec, "expiresAt": until})

@@ -22,7 +22,7 @@ from tests.controlplane.wait import NotYet, wait_for
 from tests.live.cluster import JOBSETS, Cluster, refused
 from tests.live.definitions import serve, withdraw
 from tests.live.gangctl import USER, Gangctl, create_namespaces, prepare
-from tests.live.policed import GROUP, PLAIN, REPORTS, Policed, policing
+from tests.live.policed import GROUP, LIMITS, PLAIN, REPORTS, Policed, except_from, named, policing
 from tests.manifests.definitions.policies import definitions
 from tests.manifests.kubectl import Kubectl, KubectlFailed
 from tests.policy.documents import rule as about
@@ -33,24 +33,6 @@ pytestmark = pytest.mark.controlplane
 QUEUE: Final = "kueue.x-k8s.io/queue-name"
 SOON: Final = ("--policy-scan-period=1",)
 POLICIES: Final = path_of(GROUP, "gangpolicies")
-LIMITS: Final[Object] = {
-    "apiVersion": "apiextensions.k8s.io/v1",
-    "kind": "CustomResourceDefinition",
-    "metadata": {"name": "ganglimits.gangs.example.org"},
-    "spec": {
-        "group": "gangs.example.org",
-        "scope": "Namespaced",
-        "names": {"plural": "ganglimits", "singular": "ganglimit", "kind": "GangLimit", "listKind": "GangLimitList"},
-        "versions": [
-            {
-                "name": "v1",
-                "served": True,
-                "storage": True,
-                "schema": {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}},
-            }
-        ],
-    },
-}
 TEAM_NEEDED: Final = {"name": "team", "expression": "'team' in object.metadata.?labels.orValue({})"}
 
 
@@ -308,18 +290,6 @@ async def test_defaults_make_a_gang_and_set_the_queue(policed: Policed) -> None:
     assert all(f"GangPolicy '{each}-{cluster.namespace[-6:]}'" in answer.text for each in ("team", "other"))
     await policed.gone()
     assert QUEUE not in (await policed.dry({**PLAIN, "metadata": {"name": "next"}})).text
-
-
-def named(name: str, **labels: str) -> Object:
-    """A JobSet of two pods."""
-    return {**PLAIN, "metadata": {"name": name, "labels": labels}}
-
-
-async def except_from(policed: Policed, policy: str, name: str, life: timedelta, **match: list[str]) -> str:
-    """Create or replace an exception that ends after ``life``; its path."""
-    until = (datetime.now(UTC) + life).isoformat()
-    spec = {"policies": [{"name": policy.rpartition("/")[2]}], "match": match, "owner": "team", "reason": "moving"}
-    return await policed.create("GangPolicyException", name, {**spec, "expiresAt": until})
 
 
 async def test_violations_of_existing_jobsets_are_counted_and_reported(policed: Policed, tmp_path: Path) -> None:

@@ -74,14 +74,14 @@ def test_an_exception_keeps_a_policy_with_gangctl(tmp_path: Path) -> None:
     assert EXPORTED_FROM in fine("policy", "export", other).out
 
 
-def test_a_difference_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_difference_fails_the_check(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     paths = files(tmp_path, policies=[policy("queued", QUEUED)], jobsets=[jobset("a", rj("w"))])
     answer = fine("policy", "export", paths["policies"], "--check", paths["jobsets"])
-    assert answer.err == "note: 1 object and 1 policy: the same verdicts\n"
+    assert answer.err == "note: 1 verdict compared, all the same; 1 violation among them\n"
     monkeypatch.setattr(module, "NOT_DELETED_CONDITION", {"name": "never", "expression": "false"})
     answer = gangctl("policy", "export", paths["policies"], "--check", paths["jobsets"])
-    assert answer.code == 2
-    assert "JobSet t/a: queued has Deny (Invalid): needs a queue; exported it has nothing" in answer.err
+    assert answer.code == 1
+    assert answer.err == "note: JobSet t/a, queued: Deny (Invalid): needs a queue; exported: allowed\n"
 
 
 async def test_policies_of_a_cluster_are_exported(tmp_path: Path) -> None:

@@ -2,13 +2,19 @@
 
 import pytest
 
+from gangctl.api.meta import SKIP_LABEL
 from gangctl.cli.policy.suite import Expected
+from gangctl.policy.export import export
+from gangctl.policy.load import load_policy
+from gangctl.policy.match import JOBSET_RULES
+from gangctl.policy.model import API_VERSION, POLICY_KIND
 from gangctl.policy.verdict import CODES
 from tests.controlplane.api import ApiFailure, path_of
+from tests.controlplane.components.addon import NAMESPACES, create_namespace
 from tests.controlplane.plane import ControlPlane
 from tests.controlplane.wait import wait_for
 from tests.policies.bare import ACCEPTED
-from tests.policies.native import BARE, POLICIES, denied_name, policy_of, said_of
+from tests.policies.native import BARE, BINDINGS, POLICIES, denied_name, policy_of, said_of
 from tests.policies.pack import Case, Object, Shipped, native, shipped
 from tests.rows import each
 
@@ -72,6 +78,49 @@ async def test_a_real_server_evaluates_an_empty_object(spec: Object | None, plan
         for said in await said_of(plane_of_the_pack.api, obj, None, policy.name):
             assert "resulted in error" not in said
             assert "error" not in said, f"{policy.name}: {said}"
+
+
+@each("policy", NATIVE, ids=lambda policy: policy.name)
+async def test_the_server_accepts_what_is_exported(policy: Shipped, plane_of_the_pack: ControlPlane) -> None:
+    for path, exported in zip((POLICIES, BINDINGS), export(load_policy(policy.document)).objects, strict=True):
+        renamed = {**exported, "metadata": {**exported["metadata"], "name": f"exported-{policy.name}"}}
+        await plane_of_the_pack.api.create(path, renamed, dryRun="All", fieldValidation="Strict")
+
+
+async def test_an_exported_policy_is_about_what_gangctl_evaluates(plane_of_the_pack: ControlPlane) -> None:
+    """Not about namespaces in break-glass, and not about what is being deleted."""
+    api = plane_of_the_pack.api
+    every = {**JOBSET_RULES[0].model_dump(by_alias=True, exclude_unset=True), "operations": ["CREATE", "UPDATE"]}
+    rule = {"name": "never", "expression": "object.metadata.name != 'never'", "message": "not this"}
+    spec = {"matchConstraints": {"resourceRules": [every]}, "validations": [rule]}
+    document = {"apiVersion": API_VERSION, "kind": POLICY_KIND, "metadata": {"name": "exported"}, "spec": spec}
+    for path, exported in zip((POLICIES, BINDINGS), export(load_policy(document)).objects, strict=True):
+        await api.create(path, {**exported})
+    await create_namespace(api, "exported")
+    namespace, jobsets = f"{NAMESPACES}/exported", path_of("jobset.x-k8s.io/v1alpha2", "jobsets", namespace="exported")
+    metadata = {"name": "never", "namespace": "exported", "finalizers": ["example.org/held"]}
+    never = {**NATIVE[0].example, "metadata": metadata}
+
+    async def is_denied() -> bool:
+        try:
+            await api.create(jobsets, never, dryRun="All")
+        except ApiFailure as failure:
+            return failure.message.endswith(" denied request: not this")
+        return False
+
+    async def is_admitted() -> bool:
+        return not await is_denied()
+
+    await wait_for(is_denied, "the server to know the exported policy")
+    await api.patch(namespace, {"metadata": {"labels": {SKIP_LABEL: "true"}}})
+    await wait_for(is_admitted, "the server to know the label of break-glass")
+    await api.create(jobsets, never)
+    await api.patch(namespace, {"metadata": {"labels": {SKIP_LABEL: None}}})
+    await wait_for(is_denied, "the server to know that it is gone")
+    with pytest.raises(ApiFailure, match="denied request: not this"):
+        await api.patch(f"{jobsets}/never", {"metadata": {"labels": {"team": "a"}}})
+    await api.delete(f"{jobsets}/never")
+    await api.patch(f"{jobsets}/never", {"metadata": {"finalizers": None}})
 
 
 async def fieldless(plane: ControlPlane, spec: Object, name: str) -> list[str]:

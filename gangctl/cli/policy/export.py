@@ -12,7 +12,7 @@ from gangctl.api.documents import Document
 from gangctl.api.scheduling import NEWEST, generation_of_minor
 from gangctl.cli import options
 from gangctl.cli.inputs import read_documents
-from gangctl.cli.messages import errors_in, note, plural
+from gangctl.cli.messages import note, plural
 from gangctl.cli.output import Section, Table, answer_no, print_answer
 from gangctl.cli.policy import flags
 from gangctl.cli.policy.bundle import Bundle, FileCatalogue, name_of, no_policies, sort_documents
@@ -49,10 +49,11 @@ def command(
 
     The API server evaluates those itself, also while gangctl is down. Policies that read gang or
     fit, set defaults or have exceptions are left out: stderr has the reason of each, and what CEL
-    can compute instead; -o table has only these. With files: the policies in them. Without: those
-    of the cluster, whose exceptions count.
+    can compute instead; -o table has the reasons in place of the policies. With files: the policies
+    in them. Without: those of the cluster, whose exceptions count.
 
-    Exit code 0, or 1 where no policy can be exported or --check finds a difference.
+    Exit code 0, 1 when no policy can be exported or --check finds a difference, 2 when a policy
+    cannot be loaded or the input is bad.
 
     \b
     Examples:
@@ -79,9 +80,7 @@ def command(
                 if instead:
                     note(f"{one.name}: CEL can compute {name}: {instead}")
         print_answer(form, objects)
-    if subjects:
-        _check(bundle, loaded, exported, sent_of(subjects, kube), kube)
-    if not objects:
+    if not objects or (subjects and not _agree(bundle, loaded, exported, _sent(subjects, kube), kube)):
         answer_no()
 
 
@@ -97,13 +96,13 @@ def _row(exported: Exported) -> tuple[str, str, str]:
     return exported.name, "yes" if exported.objects else "no", "; ".join(exported.reasons)
 
 
-def sent_of(files: Sequence[str], kube: str) -> list[Sent]:
+def _sent(files: Sequence[str], kube: str) -> list[Sent]:
     """The requests that create the objects of files."""
     return sent_for(sort_documents(read_documents(files)).others, "CREATE", generation_of_minor(kube) or NEWEST)
 
 
-def _check(bundle: Bundle, loaded: Loaded, exported: Iterable[Exported], sent: Sequence[Sent], kube: str) -> None:
-    """Compare the verdicts; InvalidInputError with all differences."""
+def _agree(bundle: Bundle, loaded: Loaded, exported: Iterable[Exported], sent: Sequence[Sent], kube: str) -> bool:
+    """Whether the verdicts are the same; stderr has every difference, or how many verdicts were compared."""
     pairs = {one.name: load_native(one.objects, kube)[0] for one in exported if one.objects}
     policies = [policy for policy in loaded.policies if policy.name in pairs]
     setting = Setting(
@@ -111,36 +110,41 @@ def _check(bundle: Bundle, loaded: Loaded, exported: Iterable[Exported], sent: S
         generation=generation_of_minor(kube) or NEWEST,
         namespaces={name_of(document.value): document.value for document in bundle.namespaces},
     )
-    differences = asyncio.run(_differences(policies, pairs, sent, setting, bundle.others))
-    if differences:
-        raise errors_in("the exported policies", differences)
-    note(f"{plural(len(sent), 'object')} and {plural(len(pairs), 'policy', 'policies')}: the same verdicts")
+    verdicts = asyncio.run(_verdicts(policies, pairs, sent, setting, bundle.others))
+    differences = [(title, own, native) for title, own, native in verdicts if own != native]
+    for title, own, native in differences:
+        note(f"{title}: {own or 'allowed'}; exported: {native or 'allowed'}")
+    if not differences:
+        broken = sum(bool(own) for _, own, _ in verdicts)
+        note(f"{plural(len(verdicts), 'verdict')} compared, all the same; {plural(broken, 'violation')} among them")
+    return not differences
 
 
-async def _differences(
+async def _verdicts(
     policies: Sequence[LoadedPolicy],
     pairs: dict[str, LoadedPolicy],
     sent: Sequence[Sent],
     setting: Setting,
     params: Iterable[Document],
-) -> list[str]:
+) -> list[tuple[str, str, str]]:
+    """For each object and each policy that is about it: their titles, the verdict, and that of the exported one."""
     catalogue = FileCatalogue([document.value for document in params], setting.namespace)
     everything = (*policies, *pairs.values())
-    differences = []
+    verdicts = []
     async with evaluator_of(setting.generation.kubernetes) as evaluator:
         await evaluator.install(PolicySet(1, policies=everything))
         for one in sent:
             review, _ = request_of(one.obj, "CREATE", setting, everything, catalogue)
             outcomes = {outcome.policy: outcome for outcome in await evaluator.evaluate(review)}
             for policy in policies:
-                own, native = _said(outcomes[policy.name]), _said(outcomes[pairs[policy.name].name])
-                if own != native:
-                    title = title_of(one.obj, setting)
-                    differences.append(f"{title}: {policy.name} has {own}; exported it has {native}")
-    return differences
+                own, native = outcomes[policy.name], outcomes[pairs[policy.name].name]
+                if own.matched or native.matched:
+                    title = f"{title_of(one.obj, setting)}, {policy.name}"
+                    verdicts.append((title, _said(own), _said(native)))
+    return verdicts
 
 
 def _said(outcome: Outcome) -> str:
-    """Everything of a verdict but the names of rules."""
+    """Everything of a verdict but the names of rules; empty where nothing is violated."""
     actions = ", ".join(sorted(outcome.actions))
-    return "; ".join(f"{actions} ({finding.reason}): {finding.message}" for finding in outcome.violations) or "nothing"
+    return "; ".join(f"{actions} ({finding.reason}): {finding.message}" for finding in outcome.violations)

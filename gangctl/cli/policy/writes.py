@@ -30,7 +30,7 @@ Object = dict[str, Any]
 _KUEUE: Final = f"system:serviceaccount:{KUEUE_NAMESPACE}:kueue-controller-manager"
 _JOBSET: Final = "system:serviceaccount:jobset-system:jobset-controller-manager"
 _COLLECTOR: Final = "system:serviceaccount:kube-system:generic-garbage-collector"
-_TELLS_APART: Final = frozenset({"oldObject", "request"})
+_DISTINGUISHING: Final = frozenset({"oldObject", "request"})
 """What an expression reads that is for some updates and not for others."""
 
 
@@ -117,11 +117,13 @@ def refused_writes(policy: LoadedPolicy, now: datetime) -> Iterator[tuple[Rule, 
         if not matches(policy, review):
             outcome = Evaluation(review).evaluate(policy, StepMeter.request(time.monotonic))
             outcomes.setdefault(write.what, []).append(outcome)
-    conditions = frozenset[str]().union(*(_reads(policy, each) for each in policy.programs.match_conditions))
+    conditions = frozenset[str]().union(*(_reads(policy, condition) for condition in policy.programs.match_conditions))
     for rule in policy.programs.rules:
         refused = [*outcomes]
-        if _TELLS_APART & (conditions | _reads(policy, rule.condition)):
-            refused = [what for what, each in outcomes.items() if any(_fails(outcome, rule) for outcome in each)]
+        if _DISTINGUISHING & (conditions | _reads(policy, rule.condition)):
+            refused = [
+                what for what, of_write in outcomes.items() if any(_fails(outcome, rule) for outcome in of_write)
+            ]
         if refused:
             yield rule, ", ".join(refused)
 

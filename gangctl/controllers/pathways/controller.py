@@ -234,11 +234,7 @@ class PathwaysController:
         if new is None:
             self._ended.pop(copy.facts.uid, None)
             self._sent.pop(key, None)
-        elif (
-            old is not None
-            and (old.raw, old.facts.deleting) == (new.raw, new.facts.deleting)
-            and new.facts.status == self._sent.get(key)
-        ):
+        elif old is not None and _same_but_status(old, new) and new.facts.status == self._sent.get(key):
             # Refused writes are retried with growing delays: the status update for one must not trigger a retry at
             # once.
             return
@@ -393,3 +389,7 @@ class PathwaysController:
     def _report(self, facts: PathwaysFacts, events: Iterable[Notice]) -> None:
         for notice in events:
             self._record_event(facts, notice)
+
+
+def _same_but_status(old: PathwaysCopy, new: PathwaysCopy) -> bool:
+    return (old.raw, old.facts.deleting) == (new.raw, new.facts.deleting)

@@ -216,12 +216,7 @@ class ReadinessSources:
         )
         self.nodes: Source[NodeFacts] = self._source(NODES, read_node)
         self.refusals: tuple[Source[Refused], ...] = tuple(
-            self._source(
-                EVENTS,
-                read_refusal,
-                Store({"about": _about}),
-                Selection(field_selector=f"reason={reason},regarding.kind={kind}"),
-            )
+            self._source(EVENTS, read_refusal, Store({"about": _about}), _about_kind(reason, kind))
             for reason, kind in REFUSING_KINDS.items()
         )
         self._node_facts: dict[str, NodeFacts] = {}
@@ -307,3 +302,8 @@ def _jobset_of(pod: PodFacts) -> list[Key]:
 
 def _about(refused: Refused) -> list[tuple[str, str, str]]:
     return [(refused.namespace, refused.kind, sys.intern(refused.name))]
+
+
+def _about_kind(reason: str, kind: str) -> Selection:
+    """Only these events: by field labels that every server of ``events.k8s.io/v1`` supports."""
+    return Selection(field_selector=f"reason={reason},regarding.kind={kind}")
