@@ -102,7 +102,7 @@ bench: $(STAMP) ## every row of the budgets, 50 minutes on a quiet machine (WITH
 
 GENERATORS := grafana.generate tests.cli.reference tests.live.causes_found tests.manager.metricspage \
 	tests.manifests.crds tests.manifests.fieldspage tests.manifests.webhooks tests.monitoring.prometheusrule \
-	tests.manifests.installation tests.manifests.chart tests.monitoring.runbooks \
+	tests.manifests.nativepolicies tests.manifests.installation tests.manifests.chart tests.monitoring.runbooks \
 	tests.policies.table
 
 generate: $(STAMP) ## write anew all that is written from code: dashboards, definitions, rules, tables, schemas

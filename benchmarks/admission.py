@@ -1,6 +1,8 @@
 """Twenty policies and a 20 KB JobSet, created twenty times a second: what admission costs on a real API server.
 
-The same policies are native ValidatingAdmissionPolicies in one phase and GangPolicies in another. All phases run one
+The same policies are native ValidatingAdmissionPolicies in one phase, what ``gangctl policy export`` writes in another,
+GangPolicies in a third, and ValidatingPolicies of Kyverno, where that is at hand (``benchmarks/kyverno.py``). In one
+more, twenty GangPolicies read ``gang``, which no other can. All phases run one
 after the other on one control plane, in several rounds, each of which begins with another phase: what is run later, on
 a machine and a control plane that have been at work, is not always the same. What the webhook takes is read from the
 API server's own histogram; what a phase adds is the mean time of a create less that without policies.
@@ -17,30 +19,35 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcon
 from dataclasses import dataclass, field
 from typing import Final
 
+from benchmarks import kyverno
 from benchmarks.budgets import limit_of
 from benchmarks.chart import Axis, Chart, distribution
 from benchmarks.result import Figure, Findings, Observed, percentile
 from benchmarks.table import Table
+from gangctl.policy.export import export
+from gangctl.policy.load import load_policy
 from tests.controlplane.api import ApiFailure, Object, path_of
 from tests.controlplane.minors import NEWEST
 from tests.controlplane.plane import ControlPlane
 from tests.controlplane.wait import NotYet, wait_for
 from tests.jobsets import jobset, rj
 from tests.live.gangctl import Gangctl, create_namespaces
+from tests.live.observe import webhooks_noticed
 from tests.manifests.definitions.policies import definitions
 from tests.policies.native import BINDINGS, POLICIES, policy_of
-from tests.policies.pack import native
+from tests.policies.pack import native, shipped
 
 POLICY_COUNT: Final = 20
 PACE: Final = 20.0
 NAMESPACE: Final = "admission"
 DEFINITIONS: Final = path_of("apiextensions.k8s.io/v1", "customresourcedefinitions")
 GANG_POLICIES: Final = path_of("gangctl.dev/v1alpha1", "gangpolicies")
+REGISTRATIONS: Final = path_of("admissionregistration.k8s.io/v1", "validatingwebhookconfigurations")
 HISTOGRAM: Final = "apiserver_admission_webhook_admission_duration_seconds"
 SLOW_SECONDS: Final = 0.025
 """What few requests may exceed in the webhook: a bucket of the API server's histogram."""
 ALLOWED_PERCENT: Final = limit_of("admission-slow").limit
-PHASES: Final = ("none", "native", "gangctl")
+PHASES: Final = ("none", "native", "exported", "gangctl", "reading gang", *(["kyverno"] if kyverno.source() else []))
 ADDED_FACTOR, ADDED_SECONDS = 2.0, 0.005
 
 
@@ -80,6 +87,18 @@ def specs() -> list[tuple[str, Object]]:
     """Twenty policies by name: those of the pack that read native variables only and need no parameters, then again."""
     plain = [each for each in native() if not each.spec.keys() & {"paramRef", "paramKind"}]
     return [(f"{plain[n % len(plain)].name}-{n}", plain[n % len(plain)].spec) for n in range(POLICY_COUNT)]
+
+
+def gang_specs() -> list[tuple[str, Object]]:
+    """The same of those that read ``gang``; they audit, because the JobSet breaks some of them."""
+    reading = [each for each in shipped() if each.reads("gang") and not each.spec.keys() & {"paramRef", "paramKind"}]
+    chosen = [reading[n % len(reading)] for n in range(POLICY_COUNT)]
+    return [(f"{each.name}-{n}", {**each.spec, "validationActions": ["Audit"]}) for n, each in enumerate(chosen)]
+
+
+def gang_policy(name: str, spec: Object) -> Object:
+    """The GangPolicy with this spec."""
+    return {"apiVersion": "gangctl.dev/v1alpha1", "kind": "GangPolicy", "metadata": {"name": name}, "spec": spec}
 
 
 def big_jobset(name: str) -> Object:
@@ -139,11 +158,16 @@ async def webhook_buckets(plane: ControlPlane) -> dict[str, float]:
 
 
 @asynccontextmanager
-async def native_policies(plane: ControlPlane) -> AsyncIterator[None]:
+async def native_policies(plane: ControlPlane, *, exported: bool = False) -> AsyncIterator[None]:
     """The policies as ValidatingAdmissionPolicies, in force."""
     for name, spec in specs():
-        await plane.api.create(POLICIES, policy_of(spec, name))
         binding = {"metadata": {"name": name}, "spec": {"policyName": name, "validationActions": ["Deny"]}}
+        if exported:
+            own = load_policy(gang_policy(name, {**spec, "validationActions": ["Deny"]}))
+            policy, binding = map(dict, export(own).objects)
+        else:
+            policy = policy_of(spec, name)
+        await plane.api.create(POLICIES, policy)
         await plane.api.create(BINDINGS, binding)
     try:
         await refuses(plane)
@@ -155,32 +179,59 @@ async def native_policies(plane: ControlPlane) -> AsyncIterator[None]:
 
 
 @asynccontextmanager
-async def gang_policies(plane: ControlPlane) -> AsyncIterator[None]:
-    """The policies as GangPolicies, in force."""
-    for name, spec in specs():
-        body = {"apiVersion": "gangctl.dev/v1alpha1", "kind": "GangPolicy", "metadata": {"name": name}}
-        # As the bindings of the native ones; those of the pack warn.
-        await plane.api.create(GANG_POLICIES, {**body, "spec": {**spec, "validationActions": ["Deny"]}})
+async def gang_policies(plane: ControlPlane, chosen: list[tuple[str, Object]]) -> AsyncIterator[None]:
+    """These GangPolicies, in force."""
+    for name, spec in chosen:
+        await plane.api.create(GANG_POLICIES, gang_policy(name, spec))
     try:
         async with Gangctl(plane, "--unregister-on-exit", "--log-level", "info"):
-            await refuses(plane)
+            await in_force(plane, chosen)
+            await webhooks_noticed(plane)
             yield
     finally:
-        for name, _ in specs():
+        for name, _ in chosen:
             await plane.api.delete(f"{GANG_POLICIES}/{name}")
+
+
+@asynccontextmanager
+async def kyverno_policies(plane: ControlPlane) -> AsyncIterator[None]:
+    """The policies as Kyverno's, in force."""
+    async with kyverno.running(plane, specs()):
+        await refuses(plane)
+        yield
 
 
 def policies(plane: ControlPlane, phase: str) -> AbstractAsyncContextManager[None]:
     """Those of a phase, in force."""
     if phase == "none":
         return nullcontext()
-    return native_policies(plane) if phase == "native" else gang_policies(plane)
+    if phase in {"native", "exported"}:
+        return native_policies(plane, exported=phase == "exported")
+    if phase == "kyverno":
+        return kyverno_policies(plane)
+    # As the bindings of the native ones; those of the pack warn.
+    denying = [(name, {**spec, "validationActions": ["Deny"]}) for name, spec in specs()]
+    return gang_policies(plane, denying if phase == "gangctl" else gang_specs())
 
 
 def order(phases: Sequence[str], number: int) -> list[str]:
     """The phases of a round: each begins with the one that the round before had second."""
     begin = number % len(phases)
     return [*phases[begin:], *phases[:begin]]
+
+
+async def in_force(plane: ControlPlane, chosen: list[tuple[str, Object]]) -> None:
+    """Wait until gangctl evaluates all of them, and has its webhook."""
+
+    async def ready() -> bool:
+        for name, _ in chosen:
+            status = (await plane.api.get(f"{GANG_POLICIES}/{name}")).get("status") or {}
+            if [each["reason"] for each in status.get("conditions", ())] != ["InForce"]:
+                raise NotYet(f"{name}: {status}")
+        live = await plane.api.get(f"{REGISTRATIONS}/gangctl-policies")
+        return bool(live.get("webhooks"))
+
+    await wait_for(ready, "the policies to be in force", tolerate=(ApiFailure,))
 
 
 async def refuses(plane: ControlPlane) -> None:
@@ -207,6 +258,8 @@ async def measure(minor: str, size: Size) -> list[Round]:
         await create_namespaces(plane, [NAMESPACE])
         for definition in definitions().values():
             await plane.api.create(DEFINITIONS, definition)
+        if kyverno.source():
+            await kyverno.install(plane)
         for number in range(size.rounds):
             phases: Round = {}
             for name in order(PHASES, number):
@@ -265,7 +318,8 @@ def _table(rounds: list[Round], minor: str, size: Size) -> Table:
     allowed = statistics.median(_allowed(phases) for phases in rounds)
     kilobytes = len(json.dumps(big_jobset("x"))) / 1024
     setting = (
-        f"{POLICY_COUNT} policies of the pack that need native variables only, a JobSet of {kilobytes:.1f} KB, "
+        f"{POLICY_COUNT} policies of the pack that need native variables only, or that read gang, a JobSet of "
+        f"{kilobytes:.1f} KB, "
         f"{PACE:g} creates/s, {size.creates} creates a phase and round, {size.rounds} rounds, Kubernetes {minor} with "
         "JobSet, everything on this machine."
     )

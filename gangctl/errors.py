@@ -191,6 +191,8 @@ class ApiError(GangctlError):
         self.reason = reason
         self.details = details or {}
         self.retry_after = retry_after
+        self.warnings: tuple[str, ...] = ()
+        """Of the server, which it also gives with an answer that is no success."""
 
     @property
     def namespace_terminating(self) -> bool:

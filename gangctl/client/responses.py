@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+import re
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
@@ -33,14 +34,24 @@ _LONGEST_RETRY_AFTER = 300.0
 
 @dataclass(frozen=True, slots=True)
 class Response:
-    """A successful answer: HTTP status and body."""
+    """A successful answer: HTTP status, body, and the texts of its warnings."""
 
     status: int
     body: bytes = field(repr=False)
+    warnings: tuple[str, ...] = ()
 
     def json(self) -> dict[str, Any]:
         """Decode the body, which must be a JSON object."""
         return decode_object(self.body, self.status)
+
+
+_WARNING = re.compile(r'299 [^" ]+ "((?:[^"\\]|\\.)*)"')
+
+
+def warnings_of(headers: Iterable[str]) -> tuple[str, ...]:
+    """The texts of ``Warning`` headers (RFC 7234, 5.5), of which one may have several."""
+    texts = (text for header in headers for text in _WARNING.findall(header))
+    return tuple(re.sub(r"\\(.)", r"\1", text) for text in texts)
 
 
 def decode_object(body: bytes, status: int) -> dict[str, Any]:

@@ -24,7 +24,7 @@ from yarl import URL
 from gangctl import __version__
 from gangctl.client.credentials import Access, Credentials
 from gangctl.client.pacing import Backoff, Clock, TokenBucket
-from gangctl.client.responses import Response, error_from_body
+from gangctl.client.responses import Response, error_from_body, warnings_of
 from gangctl.errors import (
     ApiError,
     ConfigError,
@@ -214,7 +214,7 @@ class Transport:
             async with response:
                 with network_errors(request):
                     body = await _read(response, self._options.max_response_bytes)
-        return Response(response.status, body)
+        return Response(response.status, body, warnings_of(response.headers.getall("Warning", ())))
 
     async def _open(self, request: Request, read_timeout: float | None) -> aiohttp.ClientResponse:
         """Send once, or twice when the credentials were refused and there are newer ones.
@@ -268,7 +268,9 @@ class Transport:
         async with response:
             with network_errors(request):
                 body = await _read(response, _ERROR_BODY_BYTES)
-        raise error_from_body(status, {name.lower(): value for name, value in response.headers.items()}, body)
+        error = error_from_body(status, {name.lower(): value for name, value in response.headers.items()}, body)
+        error.warnings = warnings_of(response.headers.getall("Warning", ()))
+        raise error
 
     def _opened_session(self) -> aiohttp.ClientSession:
         if self._session is None:

@@ -15,6 +15,7 @@ import structlog
 
 from gangctl.api.objects import Object
 from gangctl.client.client import Client
+from gangctl.controllers.exported import ExportedPolicies, Standing
 from gangctl.controllers.policy_sources import (
     GANG_POLICIES,
     GANG_POLICY_EXCEPTIONS,
@@ -65,21 +66,27 @@ class PolicyKeeper:
         self,
         sources: PolicySources,
         parameters: Parameters,
+        exported: ExportedPolicies,
         evaluator: Evaluator,
         *,
+        now: Callable[[], datetime] = lambda: datetime.now(UTC),
         on_swap: Callable[[], None] = lambda: None,
         on_status_change: Callable[[Key], None] = lambda _: None,
     ) -> None:
         """``on_swap`` is called when another set is in force, ``on_status_change`` when a status may have changed."""
         self._sources = sources
         self._parameters = parameters
+        self._exported = exported
         self._evaluator = evaluator
+        self._now = now
         self._on_swap = on_swap
         self._on_status_change = on_status_change
         self._dirty = asyncio.Event()
         self._policies: dict[str, tuple[Identity, Held]] = {}
         self._exceptions: dict[str, tuple[Identity, HeldException]] = {}
         self.current = PolicySet()
+        self.standing = Standing()
+        """Which of them API servers evaluate."""
         self.synced = asyncio.Event()
         """Set once the cluster's policies are in force."""
 
@@ -104,6 +111,8 @@ class PolicyKeeper:
 
     async def run(self) -> None:
         """Keep :attr:`current` current until cancelled."""
+        # Otherwise webhooks would be registered at each start for what API servers evaluate.
+        await self._exported.settled()
         try:
             while True:
                 await self._dirty.wait()
@@ -123,10 +132,14 @@ class PolicyKeeper:
         loaded = tuple(each for each in held if isinstance(each, LoadedPolicy))
         wanted = (wanted_by(policy.spec) for policy in loaded)
         await self._parameters.follow(each for each in wanted if each is not None)
-        if changed or not self.synced.is_set():
+        allowed = tuple(each for _, each in self._exceptions.values() if isinstance(each, LoadedException))
+        self.standing = self._exported.standing(loaded, allowed, self._now())
+        if self.standing.seconds is not None:
+            asyncio.get_running_loop().call_later(self.standing.seconds, self.wake)
+        if changed or self.standing.names != self.current.exported or not self.synced.is_set():
             broken = tuple(each.broken for each in held if isinstance(each, PolicyError))
-            allowed = tuple(each for _, each in self._exceptions.values() if isinstance(each, LoadedException))
-            await self._swap(PolicySet(self.current.generation + 1, loaded, exceptions=allowed, broken=broken))
+            generation = self.current.generation + 1
+            await self._swap(PolicySet(generation, loaded, allowed, broken, self.standing.names))
         for kind, names in ((POLICY_KIND, policies), (EXCEPTION_KIND, exceptions)):
             for name in names:
                 self._on_status_change((kind, name))
@@ -134,7 +147,7 @@ class PolicyKeeper:
     async def _swap(self, policies: PolicySet) -> None:
         await self._evaluator.install(policies)
         self.current = policies
-        counts = {"policies": len(policies.policies), "broken": len(policies.broken)}
+        counts = {name: len(getattr(policies, name)) for name in ("policies", "broken", "exported")}
         _log.info("policies in force", **counts, exceptions=len(policies.exceptions))
         self.synced.set()
         self._on_swap()
@@ -210,8 +223,14 @@ def _condition(kind: str, status: bool, reason: str, message: str, generation: i
     }
 
 
-def policy_status(held: Held, generation: int, trouble: tuple[str, str] | None = None) -> dict[str, Any]:
-    """The status of a policy, without times; ``trouble`` is reason and message of why it is not evaluated."""
+def policy_status(
+    held: Held, generation: int, trouble: tuple[str, str] | None = None, exported: str | None = None
+) -> dict[str, Any]:
+    """The status of a policy, without times.
+
+    ``trouble`` is reason and message of why it is not evaluated. ``exported`` is None where it was not exported, empty
+    where API servers evaluate it, else the reason why they do not do all of it.
+    """
     if isinstance(held, PolicyError):
         shown = [one_line(problem.sentence, _TEXT) for problem in held.problems[:_MOST_PROBLEMS]]
         shown += [f"and {len(held.problems) - len(shown)} more"] if len(held.problems) > len(shown) else []
@@ -223,7 +242,12 @@ def policy_status(held: Held, generation: int, trouble: tuple[str, str] | None =
         message = f"{why}. {_consequence(requests, closed=held.fail_closed)}"
         return _status(_READY, _condition(_READY, False, reason, message, generation), held.warnings)
     message = f"In force with {len(held.rules)} rule{'s' if len(held.rules) != 1 else ''}."
-    return _status(_READY, _condition(_READY, True, "InForce", message, generation), held.warnings)
+    if exported == "":
+        message = f"{message} API servers evaluate requests by the ValidatingAdmissionPolicy that was exported from it."
+    elif exported is not None:
+        message = one_line(f"{message} gangctl evaluates it, although it was exported: {exported}.", _TEXT)
+    reason = "InForce" if exported != "" else "Exported"
+    return _status(_READY, _condition(_READY, True, reason, message, generation), held.warnings)
 
 
 def _reason(problem: Problem) -> str:
@@ -301,7 +325,10 @@ class PolicyStatusWriter:
         generation = int(document["metadata"].get("generation") or 0)
         if kind == POLICY_KIND:
             policy = self._keeper.policy(name, generation)
-            return (None if policy is None else policy_status(policy, generation, self._trouble(policy))), None
+            exported = self._keeper.standing.differences.get(name)
+            return (
+                None if policy is None else policy_status(policy, generation, self._trouble(policy), exported)
+            ), None
         exception = self._keeper.exception(name, generation)
         if exception is None:
             return None, None

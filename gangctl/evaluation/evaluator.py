@@ -176,14 +176,19 @@ class PolicyEvaluator:
             self.pool.workers.refresh()
 
     async def evaluate(self, review: Review, policies: Collection[str] | None = None) -> tuple[Outcome, ...]:
-        """The outcome of each policy in force now, in the set's order; only of the named ones, if names are given.
+        """The outcome of each policy in force at admission, in the set's order; of the named ones, if there are names.
 
         Returns shortly after the options' ``request_seconds`` at the latest: a policy without an outcome by then is an
         error.
         """
         snapshot = self._snapshot
         exceptions = snapshot.policies.exceptions
-        entries = [entry for entry in snapshot.entries if policies is None or entry.policy.name in policies]
+        exported = snapshot.policies.exported
+        entries = [
+            entry
+            for entry in snapshot.entries
+            if (entry.policy.name not in exported if policies is None else entry.policy.name in policies)
+        ]
         deadline = asyncio.get_running_loop().time() + self._options.request_seconds
         request = EvaluationRequest(review, snapshot, entries, deadline)
         try:

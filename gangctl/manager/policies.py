@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from gangctl.api.labelselector import holds
 from gangctl.api.objects import Object
+from gangctl.controllers.exported import ExportedPolicies
 from gangctl.controllers.policies import Key, PolicyKeeper, PolicyStatusWriter
 from gangctl.controllers.policy_sources import Parameters, PolicySources
 from gangctl.controllers.scan import PolicyScan, Reports, ScanMetrics, ScanOptions
@@ -152,8 +153,21 @@ class PolicyPart:
         self._lazy = _LazyEvaluator(EvaluatorOptions(), self._metrics)
         self._sources = PolicySources(clients.reader, self._wake, observer=metrics.informer_observer)
         self._parameters = Parameters(clients.reader, self._parameters_changed, observer=metrics.informer_observer)
+        webhooks = dependencies.settings.webhooks(dependencies.own_namespace)
+        self._exported = ExportedPolicies(
+            clients.reader,
+            self._wake,
+            namespaces=namespace_selector(webhooks)["matchExpressions"],
+            observer=metrics.informer_observer,
+        )
         self._keeper = PolicyKeeper(
-            self._sources, self._parameters, self._lazy, on_swap=self._swapped, on_status_change=self._enqueue
+            self._sources,
+            self._parameters,
+            self._exported,
+            self._lazy,
+            now=self.now,
+            on_swap=self._swapped,
+            on_status_change=self._enqueue,
         )
         writer = PolicyStatusWriter(clients.writer, self._sources, self._keeper, self._parameters, self.now)
         self._controller: Controller[Key] = Controller(
@@ -170,7 +184,7 @@ class PolicyPart:
             evaluate=self._lazy.evaluate,
             rules=self.cluster_rules,
             fit=fit,
-            webhooks=dependencies.settings.webhooks(dependencies.own_namespace),
+            webhooks=webhooks,
             now=self.now,
         )
         self._scan = PolicyScan(
@@ -182,7 +196,7 @@ class PolicyPart:
             metrics=ScanMetrics(dependencies.registry, self.scan_view.scanned),
             now=self.now,
         )
-        for informer in self._sources.informers:
+        for informer in self._sources.informers + self._exported.informers:
             metrics.track_informer(informer)
         self._sources.subscribe(self._enqueue)
         self.on_swap(self._scan.wake)
@@ -210,7 +224,7 @@ class PolicyPart:
         return await self._sources.namespace(name)
 
     async def evaluate(self, review: Review, policies: Collection[str] | None = None) -> tuple[Outcome, ...]:
-        """Outcome of each policy in force, or of each named one."""
+        """Outcome of each policy in force at admission, or of each named one."""
         outcomes = await self._lazy.evaluate(review, policies)
         if policies is None:
             self._metrics.evaluated_request(outcomes)
@@ -252,6 +266,7 @@ class PolicyPart:
         """Keep policies and their inputs current until cancelled: on every replica."""
         async with asyncio.TaskGroup() as group:
             group.create_task(self._sources.run(), name="policy-sources")
+            group.create_task(self._exported.run(), name="exported-policies")
             group.create_task(self._keeper.run(), name="policies")
 
     async def lead(self) -> None:

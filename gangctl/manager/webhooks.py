@@ -136,8 +136,10 @@ class WebhookPart:
         at_once = partial(asyncio.sleep, 0)
         self._endpoints |= build_endpoints(GangPolicyAdmission().routes(), at_once, self._metrics.answered)
         if policies is not None:
-            routes = PolicyAdmission(policies).routes()
-            self._endpoints |= build_endpoints(routes, policies.synced, self._metrics.answered, _unready)
+            evaluating = PolicyAdmission(policies)
+            self._endpoints |= build_endpoints(
+                evaluating.routes(), policies.synced, self._metrics.answered, _unready, evaluating.refuse_oversized
+            )
             policies.on_swap(self._policy_registrar.wake)
         self._tls: ServerTls | None = None
         self._server: WebhookServer | None = None

@@ -4,6 +4,8 @@ Only what needs nothing of gangctl's can be exported: the API server has no ``ga
 exceptions. The rest means the same there, because a GangPolicy has the fields of both objects; rules have no names
 there. A condition leaves out objects that are being deleted, the binding the namespaces that gangctl leaves out. One
 thing differs: failurePolicy Ignore excuses also what exceeds the limits of CEL.
+
+Where the GangPolicy stays beside what was exported from it, :func:`difference` is why gangctl still has to evaluate it.
 """
 
 from __future__ import annotations
@@ -16,16 +18,21 @@ from gangctl.api.labelselector import NAMESPACE_NAME
 from gangctl.api.meta import SKIP_LABEL
 from gangctl.api.objects import Object, object_at
 from gangctl.cel.ast import Name, Select, walk
+from gangctl.policy.constraints import LabelSelector, LabelSelectorRequirement, MatchResources
 from gangctl.policy.exemptions import LoadedException
 from gangctl.policy.load import DEFAULT_MINOR
 from gangctl.policy.loaded import LoadedPolicy, PolicyError
 from gangctl.policy.match import JOBSET_RULES, NOT_DELETED_CONDITION
-from gangctl.policy.native import BINDING_KIND, GROUP, POLICY_KIND, load_native
+from gangctl.policy.model import GangPolicySpec
+from gangctl.policy.native import BINDING_KIND, GROUP, POLICY_KIND, Pair, load_native, read_pair
 from gangctl.policy.variables import COMPUTED
 
 EXPORTED_FROM: Final = "gangctl.dev/exported-from"
 """Annotation of both objects: the name of the GangPolicy."""
+EXPORTED_LABEL: Final = "gangctl.dev/exported"
+"""Label of both objects, ``true``: by it they are found."""
 API_VERSION: Final = f"{GROUP}/v1"
+EXCLUDED_NAMESPACES: Final = ("kube-system",)
 
 _COPIED: Final = ("paramKind", "variables", "validations", "auditAnnotations")
 _INSTEAD: Final = {
@@ -54,7 +61,7 @@ def export(
     exceptions: Iterable[LoadedException] = (),
     *,
     minor: str = DEFAULT_MINOR,
-    excluded_namespaces: Iterable[str] = ("kube-system",),
+    excluded_namespaces: Iterable[str] = EXCLUDED_NAMESPACES,
 ) -> Exported:
     """Export one GangPolicy for the CEL of a Kubernetes minor.
 
@@ -69,6 +76,66 @@ def export(
         except PolicyError as error:
             reasons += [f"Kubernetes {minor} would refuse it: {problem}" for problem in error.problems]
     return Exported(policy.name, () if reasons else objects, tuple(reasons), instead)
+
+
+def is_exported(policy: LoadedPolicy, origins: Mapping[str, LoadedPolicy]) -> bool:
+    """Whether a native policy is what was exported from one of these GangPolicies, by name, and is equal to it."""
+    if not policy.native:
+        return False
+    native, *bindings = policy.source["items"]
+    origin = origins.get(origin_of(native))
+    if origin is None or not bindings:
+        return False
+    return not difference(origin, (), Pair(native, bindings[0]), _left_out(sorted(EXCLUDED_NAMESPACES)))
+
+
+def origin_of(native: Object) -> str:
+    """Name of the GangPolicy that a native policy was exported from; empty where it was not."""
+    return str(object_at(object_at(native, "metadata"), "annotations").get(EXPORTED_FROM) or "")
+
+
+def difference(
+    policy: LoadedPolicy,
+    exceptions: Iterable[LoadedException],
+    native: Pair,
+    namespaces: Iterable[Mapping[str, Any]],
+) -> str:
+    """Why an API server with ``native`` does not do all that gangctl does with the policy; empty where it does.
+
+    ``namespaces`` are the ``matchExpressions`` of the namespaces that gangctl evaluates.
+    """
+    for obstacle in _obstacles(policy, exceptions):
+        return obstacle
+    wanted, actual = read_pair(Pair(*_objects(policy, []))), read_pair(native)
+    if wanted is None or actual is None:
+        return "one of the two objects is missing, or is not understood"
+    for name, field_info in GangPolicySpec.model_fields.items():
+        if getattr(wanted[0], name) != getattr(actual[0], name):
+            return f"{field_info.alias} is not the same in both"
+    terms = [LabelSelectorRequirement.model_validate(term) for term in namespaces]
+    return "" if _covers(actual[1], terms) else "matchResources of the binding leaves out more than gangctl does"
+
+
+def _covers(narrowing: MatchResources, terms: Iterable[LabelSelectorRequirement]) -> bool:
+    """Whether a binding is about every namespace that has these terms, and everything in it."""
+    selector = narrowing.namespace_selector
+    if narrowing.model_copy(update={"namespace_selector": LabelSelector()}) != MatchResources():
+        return False
+    own = [
+        *selector.match_expressions,
+        *(
+            LabelSelectorRequirement(key=key, operator="In", values=(value,))
+            for key, value in selector.match_labels.items()
+        ),
+    ]
+    return all(any(_follows(term, known) for known in terms) for term in own)
+
+
+def _follows(term: LabelSelectorRequirement, known: LabelSelectorRequirement) -> bool:
+    """Whether every namespace with the one term has the other as well."""
+    if (term.key, term.operator) != (known.key, known.operator):
+        return False
+    return set(term.values) <= set(known.values) if term.operator == "NotIn" else set(known.values) <= set(term.values)
 
 
 def _obstacles(policy: LoadedPolicy, exceptions: Iterable[LoadedException]) -> Iterator[str]:
@@ -127,5 +194,6 @@ def _left_out(excluded: list[str]) -> list[dict[str, Any]]:
 def _object(policy: LoadedPolicy, kind: str, spec: dict[str, Any]) -> Object:
     annotations = object_at(object_at(policy.source, "metadata"), "annotations")
     kept = {key: value for key, value in annotations.items() if key.startswith(_PREFIX)}
-    metadata = {"name": policy.name, "annotations": {**kept, EXPORTED_FROM: policy.name}}
+    marked = {"labels": {EXPORTED_LABEL: "true"}, "annotations": {**kept, EXPORTED_FROM: policy.name}}
+    metadata = {"name": policy.name, **marked}
     return {"apiVersion": API_VERSION, "kind": kind, "metadata": metadata, "spec": spec}

@@ -209,13 +209,20 @@ class LoadedPolicy:
 class PolicySet:
     """Each review is evaluated by exactly one set. ``generation`` counts the sets of one source.
 
-    ``broken`` are policies that could not be loaded: those refuse that say failurePolicy Fail.
+    ``broken`` are policies that could not be loaded: those refuse that say failurePolicy Fail. ``exported`` are names
+    of those that API servers evaluate at admission: only the scan evaluates them here.
     """
 
     generation: int = 0
     policies: tuple[LoadedPolicy, ...] = ()
     exceptions: tuple[LoadedException, ...] = ()
     broken: tuple[BrokenPolicy, ...] = ()
+    exported: frozenset[str] = frozenset()
+
+    @property
+    def at_admission(self) -> tuple[LoadedPolicy, ...]:
+        """The policies that gangctl evaluates at admission."""
+        return tuple(policy for policy in self.policies if policy.name not in self.exported)
 
 
 class Source(NamedTuple):

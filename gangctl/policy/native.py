@@ -173,6 +173,18 @@ def load_pair(pair: Pair, minor: str = DEFAULT_MINOR) -> LoadedPolicy:
     )
 
 
+def read_pair(pair: Pair) -> tuple[GangPolicySpec, MatchResources] | None:
+    """Both in the fields of a GangPolicy, and the binding's ``matchResources``; nothing is compiled.
+
+    None where one is missing or has the wrong shape.
+    """
+    policy = _read(pair.policy, NativePolicy, [])
+    binding = None if pair.binding is None else _read(pair.binding, NativeBinding, [])
+    if policy is None or binding is None:
+        return None
+    return _joined(policy.spec, binding.spec), binding.spec.match_resources or MatchResources()
+
+
 def source_of(pair: Pair) -> Object:
     """Both documents as a ``v1`` List, from which :func:`load_native` makes the same policy."""
     items = [pair.policy] if pair.binding is None else [pair.policy, pair.binding]

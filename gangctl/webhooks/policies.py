@@ -12,15 +12,19 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Collection, Iterable, Mapping
+from dataclasses import replace
 from datetime import datetime
 from http import HTTPStatus
 from typing import Any, Final, Protocol
 
 from gangctl.api.objects import Object
+from gangctl.cel.faults import EvalKind
 from gangctl.errors import one_line
 from gangctl.fit.report import FitReport
 from gangctl.gang.resolve import ClusterRules
+from gangctl.policy.constraints import LabelSelector
 from gangctl.policy.defaults import defaults_of, without_answer
+from gangctl.policy.evaluate import refused_by_broken, unanswered
 from gangctl.policy.loaded import BrokenPolicy, LoadedPolicy, PolicySet
 from gangctl.policy.match import JOBSET_RULES, matches
 from gangctl.policy.params import ParamCatalogue, with_params
@@ -28,7 +32,7 @@ from gangctl.policy.review import Review
 from gangctl.policy.variables import COMPUTED, gang_of
 from gangctl.policy.verdict import Finding, Outcome, Verdict, cause, left_out, merge, show
 from gangctl.webhooks.configurations import MUTATE_DEFAULTS, OPERATIONS, VALIDATE_FAIL, VALIDATE_IGNORE, Demand
-from gangctl.webhooks.review import AdmissionRequest, AdmissionResponse, Cause, Handler
+from gangctl.webhooks.review import MAX_VALUES, AdmissionRequest, AdmissionResponse, Cause, Handler
 
 _MOST_CAUSES: Final = 256
 _MESSAGE_CHARACTERS: Final = 4096
@@ -60,7 +64,7 @@ class PolicyView(Protocol):
         """A namespace by name; None where it is not known even after a moment."""
 
     async def evaluate(self, review: Review, policies: Collection[str] | None = None) -> tuple[Outcome, ...]:
-        """Outcome of each policy in force, or of each named one; in bounded time."""
+        """Outcome of each policy in force at admission, or of each named one; in bounded time."""
 
 
 class PolicyAdmission:
@@ -87,14 +91,28 @@ class PolicyAdmission:
         return await self._validate(request, VALIDATE_IGNORE)
 
     async def _validate(self, request: AdmissionRequest, path: str) -> AdmissionResponse:
-        if not (self._view.in_force.policies or self._view.in_force.broken):
+        if not (self._view.in_force.at_admission or self._view.in_force.broken):
             return AdmissionResponse.allow()
         namespace, unknown = await self._namespace(request)
         if unknown:
             return unready(path, unknown)
         # The set in force may have changed; from here on nothing is awaited until the evaluator has taken the review.
-        review = review_of(request, self._view, namespace, self._view.in_force.policies)
+        review = review_of(request, self._view, namespace, self._view.in_force.at_admission)
         return answer(merge(await self._view.evaluate(review)))
+
+    async def refuse_oversized(self, request: AdmissionRequest) -> AdmissionResponse:
+        """Every policy that may be about an object too large to be read is violated, whatever its failurePolicy."""
+        namespace, unknown = await self._namespace(request)
+        if unknown:
+            return unready(VALIDATE_FAIL, unknown)
+        review = Review(request.operation, self._view.now(), request.variable, namespace=namespace)
+        message = f"the object cannot be evaluated: it has more than {MAX_VALUES} values"
+        outcomes = [
+            unanswered(policy, review, EvalKind.BUDGET_EXCEEDED, message)
+            for policy in self._view.in_force.at_admission
+            if policy.validates and not matches(_whatever_its_labels(policy), review)
+        ]
+        return answer(merge([*outcomes, *(refused_by_broken(each, review) for each in self._view.in_force.broken)]))
 
     async def set_defaults(self, request: AdmissionRequest) -> AdmissionResponse:
         """A patch with the defaults; 422 where policies disagree on one."""
@@ -134,13 +152,19 @@ class PolicyAdmission:
         return None, f"namespace {one_line(request.namespace, _NAME_CHARACTERS)} has not been seen yet"
 
 
+def _whatever_its_labels(policy: LoadedPolicy) -> LoadedPolicy:
+    """The policy without a selector for labels of the object, which are not known."""
+    constraints = policy.spec.match_constraints.model_copy(update={"object_selector": LabelSelector()})
+    return replace(policy, spec=policy.spec.model_copy(update={"match_constraints": constraints}))
+
+
 def read_by(policies: Iterable[LoadedPolicy]) -> frozenset[str]:
     """Variables that some policy reads: the others need not be computed."""
     return frozenset[str]().union(*(policy.reads for policy in policies))
 
 
 def review_of(
-    request: AdmissionRequest, view: PolicyView, namespace: Object | None, policies: Iterable[LoadedPolicy]
+    request: AdmissionRequest, view: PolicyView, namespace: Object | None, policies: Collection[LoadedPolicy]
 ) -> Review:
     """The request as these policies see it, complete with the parameters of those that apply."""
     reads = read_by(policies)
@@ -155,7 +179,7 @@ def review_of(
         gang=gang_of(raw, view.cluster_rules()) if raw is not None and reads & COMPUTED.keys() else None,
         fit=_fit(request, view) if "fit" in reads else None,
     )
-    return with_params(review, view.in_force.policies, view.catalogue)
+    return with_params(review, policies, view.catalogue)
 
 
 def _fit(request: AdmissionRequest, view: PolicyView) -> FitReport | None:
@@ -208,7 +232,7 @@ def annotation_key(key: str) -> str:
 def demand_of(in_force: PolicySet) -> Demand:
     """The webhooks that these policies need; a policy that cannot be used also needs them."""
     validating: list[LoadedPolicy | BrokenPolicy] = [
-        *(each for each in in_force.policies if each.validates),
+        *(each for each in in_force.at_admission if each.validates),
         *in_force.broken,
     ]
     closed = {each.fail_closed for each in in_force.policies if each.spec.defaults is not None}

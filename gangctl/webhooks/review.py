@@ -91,10 +91,25 @@ class AdmissionRequest:
     """The request as CEL's ``request``: as it was sent, without the objects and the call's own uid."""
 
 
+class OversizedError(InputError):
+    """The body has more than :data:`MAX_VALUES` values; ``request`` is what it asks, without its objects."""
+
+    def __init__(self, request: AdmissionRequest) -> None:
+        """Keep the request."""
+        super().__init__(f"the body holds more than {MAX_VALUES} values")
+        self.request = request
+
+
 def decode_review(body: bytes) -> AdmissionRequest:
     """Read the JSON body of a webhook call; InputError (HTTP 400) names the missing or wrong field."""
     if sum(body.count(sign) for sign in (b",", b"[", b"{")) > MAX_VALUES:
-        raise InputError(f"the body holds more than {MAX_VALUES} values")
+        # API servers write the objects behind all that a refusal needs to know.
+        head, _, _ = body.partition(b',"object":')
+        raise OversizedError(_decode(head + b"}}"))
+    return _with_objects(_decode(body))
+
+
+def _decode(body: bytes) -> AdmissionRequest:
     try:
         review = orjson.loads(body)
     except orjson.JSONDecodeError as error:
@@ -115,7 +130,7 @@ def decode_review(body: bytes) -> AdmissionRequest:
     uid = request.required("uid", str)
     if not uid:
         raise InputError("request.uid is empty")
-    decoded = AdmissionRequest(
+    return AdmissionRequest(
         uid=uid,
         operation=cast("Operation", operation),
         kind=Kind(*request.strings("kind", "group", "version", "kind")),
@@ -130,7 +145,6 @@ def decode_review(body: bytes) -> AdmissionRequest:
         options=request.optional("options", dict, {}),
         variable={name: value for name, value in raw.items() if name not in _NOT_IN_CEL},
     )
-    return _with_objects(decoded)
 
 
 def _with_objects(request: AdmissionRequest) -> AdmissionRequest:
@@ -348,32 +362,41 @@ def build_endpoints(
     ready: Callable[[], Awaitable[object]],
     observe: Observe,
     unready: Callable[[str], AdmissionResponse] = lambda _: _UNREADY,
+    oversized: Handler | None = None,
 ) -> dict[str, Endpoint]:
     """Endpoints by path; each request first waits a little until ``ready`` returns.
 
-    After a timeout the answer is ``unready`` of its path. A body that is not an AdmissionReview raises
-    :class:`~gangctl.errors.InputError`.
+    After a timeout the answer is ``unready`` of its path. ``oversized`` answers requests whose objects are too large to
+    be read. A body that is not an AdmissionReview raises :class:`~gangctl.errors.InputError`.
     """
-    return {path: _endpoint(path, handler, ready, observe, unready) for path, handler in handlers.items()}
+    return {path: _endpoint(path, (handler, oversized), ready, observe, unready) for path, handler in handlers.items()}
 
 
 def _endpoint(
     path: str,
-    handler: Handler,
+    handlers: tuple[Handler, Handler | None],
     ready: Callable[[], Awaitable[object]],
     observe: Observe,
     unready: Callable[[str], AdmissionResponse],
 ) -> Endpoint:
+    """``handlers`` are that of the path, and that of requests whose objects are too large to be read."""
+    own, oversized = handlers
+
     async def endpoint(body: bytes) -> bytes:
-        began = time.perf_counter()
-        request = decode_review(body)
+        began, answering = time.perf_counter(), own
+        try:
+            request = decode_review(body)
+        except OversizedError as error:
+            if oversized is None:
+                raise
+            request, answering = error.request, oversized
         try:
             async with asyncio.timeout(WAIT_SECONDS):
                 await ready()
         except TimeoutError:
             answer, verdict = unready(path), "unready"
         else:
-            answered = handler(request)
+            answered = answering(request)
             answer = answered if isinstance(answered, AdmissionResponse) else await answered
             verdict = "denied" if not answer.allowed else "patched" if answer.patch else "allowed"
         observe(path, verdict, time.perf_counter() - began)

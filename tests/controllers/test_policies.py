@@ -17,6 +17,7 @@ from gangctl.client.client import Client
 from gangctl.client.config import load_cluster
 from gangctl.client.resources import CUSTOM_RESOURCE_DEFINITIONS, NAMESPACES, Resource
 from gangctl.client.transport import Transport
+from gangctl.controllers.exported import ExportedPolicies
 from gangctl.controllers.policies import Key, PolicyKeeper, PolicyStatusWriter
 from gangctl.controllers.policy_sources import (
     GANG_POLICIES,
@@ -69,7 +70,10 @@ class Context:
         self.bench = Bench()
         self.sources = PolicySources(client, self._wake, options=QUICK, confirm_seconds=0.3)
         self.parameters = Parameters(client, self._wake, retry_seconds=0.05)
-        self.keeper = PolicyKeeper(self.sources, self.parameters, self.bench, on_status_change=self._enqueue)
+        self.exported = ExportedPolicies(client, self._wake, options=QUICK)
+        self.keeper = PolicyKeeper(
+            self.sources, self.parameters, self.exported, self.bench, on_status_change=self._enqueue
+        )
         writer = PolicyStatusWriter(client, self.sources, self.keeper, self.parameters)
         self.statuses: Controller[Key] = Controller("policies", writer.reconcile, options=ControllerOptions(workers=1))
         self.sources.subscribe(self._enqueue)
@@ -82,7 +86,7 @@ class Context:
 
     async def run(self) -> None:
         async with asyncio.TaskGroup() as group:
-            for each in (self.sources.run(), self.keeper.run(), self.statuses.run()):
+            for each in (self.sources.run(), self.exported.run(), self.keeper.run(), self.statuses.run()):
                 group.create_task(each)
 
     async def define(self) -> None:

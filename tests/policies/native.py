@@ -10,6 +10,7 @@ import re
 from collections.abc import Sequence
 from typing import Final
 
+from gangctl.client.responses import warnings_of
 from gangctl.policy.export import export
 from gangctl.policy.load import load_policy
 from gangctl.policy.model import API_VERSION, POLICY_KIND
@@ -20,7 +21,6 @@ from tests.policies.pack import Object, Shipped
 
 POLICIES: Final = path_of("admissionregistration.k8s.io/v1", "validatingadmissionpolicies")
 BINDINGS: Final = path_of("admissionregistration.k8s.io/v1", "validatingadmissionpolicybindings")
-_WARNING: Final = re.compile(r'299 - "((?:[^"\\]|\\.)*)"')
 _OF: Final = re.compile(
     r"Validation failed for ValidatingAdmissionPolicy '([^']+)' with binding '[^']+': (.*)", re.DOTALL
 )
@@ -128,5 +128,4 @@ async def _said(api: ApiClient, method: str, path: str, obj: Object, policy: str
 
 def messages(headers: Sequence[str], policy: str) -> list[str]:
     """Those of one policy's warnings."""
-    texts = [text.replace('\\"', '"').replace("\\\\", "\\") for each in headers for text in _WARNING.findall(each)]
-    return [match[2] for text in texts if (match := _OF.match(text)) and match[1] == policy]
+    return [match[2] for text in warnings_of(headers) if (match := _OF.match(text)) and match[1] == policy]

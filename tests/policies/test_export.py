@@ -5,15 +5,19 @@ That a real kube-apiserver agrees is shown by tests/policies/test_native.py, whi
 
 from __future__ import annotations
 
+import copy
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import pytest
 
+from gangctl.api.labelselector import NAMESPACE_NAME
+from gangctl.api.meta import SKIP_LABEL
 from gangctl.policy import export as module
-from gangctl.policy.export import EXPORTED_FROM, export
+from gangctl.policy.export import EXPORTED_FROM, difference, export
 from gangctl.policy.load import load_policy
-from gangctl.policy.native import load_native
+from gangctl.policy.native import Pair, load_native
 from tests.cli.policy.policies import FEW, QUEUED, exception, files, policy, rule
 from tests.cli.policy.server import ask, serving
 from tests.cli.run import fine, gangctl
@@ -21,6 +25,28 @@ from tests.jobsets import jobset, rj
 from tests.policies.evaluated import evaluated_by
 from tests.policies.pack import Object, Shipped, native, shipped
 from tests.rows import each
+
+NARROW: Final = "matchResources of the binding leaves out more"
+EVALUATED: Final = (
+    {"key": SKIP_LABEL, "operator": "NotIn", "values": ["true"]},
+    {"key": NAMESPACE_NAME, "operator": "NotIn", "values": ["gangctl-system", "kube-system"]},
+    {"key": "team", "operator": "In", "values": ["a", "b"]},
+)
+"""The namespaces that gangctl evaluates."""
+
+
+def set_in(document: Object, path: str, value: Any) -> None:
+    """Set a field of an object, and make what is missing on the way."""
+    *keys, last = path.split(".")
+    for key in keys:
+        inner: Any = document
+        document = inner[int(key)] if key.isdigit() else inner.setdefault(key, {})
+    document[last] = value
+
+
+def leave_out(natives: list[Object], term: Object) -> None:
+    """Limit the binding to namespaces with this term, too."""
+    set_in(natives[1], "spec.matchResources.namespaceSelector.matchExpressions", [term])
 
 
 def said(loaded: Any, obj: Object, params: list[Object]) -> list[tuple[str, ...]]:
@@ -63,6 +89,47 @@ def test_the_namespaces_that_gangctl_leaves_out_are_left_out() -> None:
     bare = {"apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": "JobSet", "spec": {}}
     for namespace, refused in (("team-a", True), ("kube-system", False)):
         assert bool(said(exported, {**bare, "metadata": {"name": "a", "namespace": namespace}}, [])) is refused
+
+
+@each(
+    ("change", "why"),
+    (
+        (lambda _: None, ""),
+        (lambda native: set_in(native[0], "spec.matchConstraints.matchPolicy", "Equivalent"), ""),
+        (lambda native: set_in(native[1], "spec.matchResources.objectSelector", {}), ""),
+        (lambda native: leave_out(native, {"key": SKIP_LABEL, "operator": "NotIn", "values": ["true"]}), ""),
+        (lambda native: leave_out(native, {"key": "team", "operator": "In", "values": ["a", "b", "c"]}), ""),
+        (lambda native: leave_out(native, {"key": "team", "operator": "In", "values": ["a"]}), NARROW),
+        (lambda native: leave_out(native, {"key": "team", "operator": "Exists"}), NARROW),
+        (lambda native: leave_out(native, {"key": NAMESPACE_NAME, "operator": "NotIn", "values": ["a"]}), NARROW),
+        (lambda native: set_in(native[1], "spec.matchResources.namespaceSelector.matchLabels", {"a": "b"}), NARROW),
+        (lambda native: set_in(native[1], "spec.matchResources.objectSelector.matchLabels", {"a": "b"}), NARROW),
+        (lambda native: set_in(native[1], "spec.validationActions", ["Warn"]), "validationActions is not the same"),
+        (lambda native: set_in(native[0], "spec.validations.0.message", "?"), "validations is not the same in both"),
+        (lambda native: set_in(native[0], "spec.failurePolicy", "Ignore"), "failurePolicy is not the same in both"),
+        (lambda native: set_in(native[0], "spec.matchConditions", []), "matchConditions is not the same in both"),
+        (lambda native: native.pop(), "one of the two objects is missing"),
+    ),
+    ids=lambda value: "" if callable(value) else value,
+)
+def test_gangctl_evaluates_what_api_servers_do_not(change: Callable[[list[Object]], object], why: str) -> None:
+    own = load_policy(policy("p", QUEUED))
+    natives = [copy.deepcopy(dict(one)) for one in export(own).objects]
+    change(natives)
+    found = difference(own, (), Pair(natives[0], natives[1] if natives[1:] else None), EVALUATED)
+    assert found.startswith(why)
+    assert bool(found) is bool(why)
+
+
+def test_an_exported_policy_is_not_evaluated_beside_its_origin(tmp_path: Path) -> None:
+    paths = files(tmp_path, policies=[policy("queued", QUEUED)], jobsets=[jobset("a", rj("w"))])
+    native = tmp_path / "native.yaml"
+    for message, findings in (("needs a queue", 1), ("other", 2)):
+        native.write_text(fine("policy", "export", paths["policies"]).out.replace("needs a queue", message))
+        answer = gangctl(
+            "policy", "eval", "--policy", paths["policies"], "--policy", str(native), "-f", paths["jobsets"]
+        )
+        assert answer.out.count(" fail ") == findings, answer.out
 
 
 def test_an_exception_keeps_a_policy_with_gangctl(tmp_path: Path) -> None:

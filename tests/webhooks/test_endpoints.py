@@ -8,7 +8,8 @@ import orjson
 import pytest
 
 import gangctl.webhooks.review
-from gangctl.webhooks.review import AdmissionRequest, AdmissionResponse, build_endpoints
+from gangctl.errors import InputError
+from gangctl.webhooks.review import MAX_VALUES, AdmissionRequest, AdmissionResponse, build_endpoints
 from tests.webhooks.test_review import review
 
 
@@ -31,6 +32,27 @@ async def test_synchronous_and_asynchronous_handlers_answer() -> None:
     bodies = [orjson.loads(await built[path](orjson.dumps(review()))) for path in ("/a", "/b")]
     assert [body["response"]["warnings"] for body in bodies] == [["at once"], ["later"]]
     assert seen == [("/a", "allowed"), ("/b", "allowed")]
+
+
+async def test_what_is_too_large_to_be_read_can_have_an_answer() -> None:
+    seen: list[AdmissionRequest] = []
+
+    def oversized(request: AdmissionRequest) -> AdmissionResponse:
+        seen.append(request)
+        return AdmissionResponse.deny(422, "Invalid", "too large")
+
+    values = {"spec": {"values": [0] * MAX_VALUES}}
+    sent = review()
+    sent["request"] |= {"object": values, "oldObject": values}
+    body = orjson.dumps(sent)
+    answer = orjson.loads(
+        await build_endpoints({"/a": at_once}, ready, lambda *_: None, oversized=oversized)["/a"](body)
+    )
+    assert (answer["response"]["uid"], answer["response"]["allowed"]) == (sent["request"]["uid"], False)
+    (request,) = seen
+    assert (request.namespace, request.operation) == (sent["request"]["namespace"], sent["request"]["operation"])
+    with pytest.raises(InputError, match="more than 1000000 values"):
+        await build_endpoints({"/a": at_once}, ready, lambda *_: None)["/a"](body)
 
 
 async def test_before_it_is_ready_a_path_gives_its_configured_answer(monkeypatch: pytest.MonkeyPatch) -> None:

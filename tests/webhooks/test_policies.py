@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -18,6 +18,7 @@ from gangctl.gang.resolve import ClusterRules
 from gangctl.policy.constraints import LabelSelector
 from gangctl.policy.load import fails_closed
 from gangctl.policy.loaded import BrokenPolicy, Expression, LoadedPolicy, PolicySet, Programs, Rule
+from gangctl.policy.match import JOBSET_RULES
 from gangctl.policy.model import GangPolicy
 from gangctl.policy.params import Scope
 from gangctl.policy.review import Review
@@ -201,6 +202,33 @@ async def test_an_unknown_namespace_is_not_treated_as_unlabelled() -> None:
     assert passed.allowed
     assert "namespace t has not been seen yet" in passed.warnings[0]
     assert view.reviews == []
+
+
+@each(
+    ("spec", "allowed"),
+    (
+        ({}, False),
+        ({"failurePolicy": "Ignore"}, False),
+        ({"matchConstraints": {"objectSelector": {"matchLabels": {"a": "b"}}}}, False),
+        ({"matchConstraints": {"namespaceSelector": {"matchLabels": {"team": "b"}}}}, True),
+        ({"validationActions": ["Warn"]}, True),
+    ),
+    ids=str,
+)
+async def test_what_is_too_large_to_be_read_is_a_violation(spec: dict[str, Any], allowed: bool) -> None:
+    about = {"resourceRules": [{**JOBSET_RULES[0].model_dump(by_alias=True), "operations": ["UPDATE"]}]}
+    spec = {**spec, "matchConstraints": {**about, **spec.get("matchConstraints", {})}}
+    request = replace(asked("UPDATE"), object=None, old_object=None)
+    answer = await PolicyAdmission(View(PolicySet(1, (loaded("a", **spec),)))).refuse_oversized(request)
+    assert answer.allowed is allowed
+    unread = "GangPolicy 'a' denied request: the object cannot be evaluated: it has more than 1000000 values"
+    assert allowed or answer.message == unread
+
+
+async def test_an_exported_policy_is_left_to_api_servers() -> None:
+    view = View(PolicySet(1, (loaded("a"),), exported=frozenset({"a"})), known=None)
+    assert (await PolicyAdmission(view).validate_or_refuse(asked())).allowed
+    assert demand_of(view.in_force) == Demand()
 
 
 async def test_a_request_that_waited_is_evaluated_by_the_current_policies() -> None:

@@ -41,6 +41,11 @@ COMPONENTS: Final = (
         "Kueue",
         suggested_by="kueue.x-k8s.io",
     ),
+    Component(
+        "policies/native",
+        "the policies of the pack that need nothing of gangctl's, as ValidatingAdmissionPolicies that warn",
+    ),
+    Component("policies/native/deny", "Deny and failurePolicy Fail for these", "policies/native"),
     Component("gang-objects", "a Gang object beside each JobSet, definition of Gangs"),
     Component("pathways", "JobSets of PathwaysJobs, definition of PathwaysJobs"),
     Component(

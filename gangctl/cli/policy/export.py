@@ -3,29 +3,37 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Sequence
-from typing import Final
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import click
 
-from gangctl.api.documents import Document
-from gangctl.api.scheduling import NEWEST, generation_of_minor
+from gangctl.api.scheduling import NEWEST, Generation, generation_of_minor
 from gangctl.cli import options
 from gangctl.cli.inputs import read_documents
 from gangctl.cli.messages import note, plural
 from gangctl.cli.output import Section, Table, answer_no, print_answer
 from gangctl.cli.policy import flags
-from gangctl.cli.policy.bundle import Bundle, FileCatalogue, name_of, no_policies, sort_documents
-from gangctl.cli.policy.evaluator import evaluator_of, now
+from gangctl.cli.policy.agreement import Agreement, by_dry_run, by_evaluation
+from gangctl.cli.policy.bundle import Bundle, name_of, no_policies, sort_documents
+from gangctl.cli.policy.evaluator import now
 from gangctl.cli.policy.loading import Loaded, load
-from gangctl.cli.policy.requests import Sent, Setting, request_of, sent_for, title_of
+from gangctl.cli.policy.requests import Sent, Setting, sent_for
 from gangctl.policy.export import Exported
 from gangctl.policy.export import export as as_native
-from gangctl.policy.loaded import LoadedPolicy, PolicySet
 from gangctl.policy.native import load_native
-from gangctl.policy.verdict import Outcome
+
+if TYPE_CHECKING:
+    from gangctl.client.client import Client
 
 _HEADERS: Final = ("NAME", "EXPORTED", "REASON")
+
+
+class Work(NamedTuple):
+    """What is exported from each policy, and whether the verdicts agree, where that was asked."""
+
+    exported: tuple[Exported, ...]
+    agreement: Agreement | None = None
 
 
 @click.command("export")
@@ -38,7 +46,8 @@ _HEADERS: Final = ("NAME", "EXPORTED", "REASON")
     multiple=True,
     metavar="FILE",
     type=click.Path(),
-    help="Evaluate these objects by the policies and by what is exported, and fail where the two differ.",
+    help="Compare the verdicts on these objects, and fail where they differ. Of a cluster's policies: "
+    "create them there as dry runs, where what is exported is in force.",
 )
 @flags.kubernetes
 @options.colour
@@ -61,35 +70,63 @@ def command(
       gangctl policy export policies/ -o table
       gangctl policy export policy.yaml --check jobset.yaml
       gangctl policy export --context production | kubectl apply -f -
+      gangctl policy export --context production --check jobset.yaml > /dev/null
     """  # noqa: D301 -- \b keeps the lines of a paragraph apart
     if files and cluster.given:
         raise click.UsageError("give files, or a cluster")
-    bundle = sort_documents(read_documents(files)) if files else _of_cluster(cluster)
-    if not bundle.policies:
-        raise no_policies(bundle)
-    loaded = load(Bundle(policies=bundle.policies, exceptions=bundle.exceptions), kube)
-    exported = [as_native(policy, loaded.exceptions, minor=kube) for policy in loaded.policies]
-    objects = [native for one in exported for native in one.objects]
-    if form == "table":
-        print_answer(form, objects, lambda: [Section(table=Table(_HEADERS, tuple(map(_row, exported))))])
+    if files:
+        work = _of_files(sort_documents(read_documents(files)), subjects, kube)
     else:
-        for one in exported:
+        from gangctl.cli.cluster import ask_cluster  # noqa: PLC0415 -- half a second that files do without
+
+        work = ask_cluster(cluster, lambda client, namespace: _of_cluster(client, namespace, subjects, kube))
+    objects = [native for one in work.exported for native in one.objects]
+    if form == "table":
+        print_answer(form, objects, lambda: [Section(table=Table(_HEADERS, tuple(map(_row, work.exported))))])
+    else:
+        for one in work.exported:
             for reason in one.reasons:
                 note(f"{one.name} is not exported: {reason}")
             for name, instead in one.instead.items():
                 if instead:
                     note(f"{one.name}: CEL can compute {name}: {instead}")
         print_answer(form, objects)
-    if not objects or (subjects and not _agree(bundle, loaded, exported, _sent(subjects, kube), kube)):
+    if work.agreement is not None:
+        _report(work.agreement)
+    if not objects or (work.agreement is not None and work.agreement.differences):
         answer_no()
 
 
-def _of_cluster(cluster: options.ClusterFlags) -> Bundle:
-    from gangctl.cli.cluster import ask_cluster  # noqa: PLC0415 -- half a second that files do without
-    from gangctl.cli.policy.cluster import policies_of  # noqa: PLC0415
+async def _of_cluster(client: Client, namespace: str, subjects: Sequence[str], kube: str) -> Work:
+    from gangctl.cli.policy.cluster import namespaces_of, parameters_of, policies_of  # noqa: PLC0415
 
-    bundle: Bundle = ask_cluster(cluster, lambda client, _: policies_of(client))
-    return bundle
+    bundle = await policies_of(client)
+    loaded, exported = _exported(bundle, kube)
+    if not subjects:
+        return Work(exported)
+    policies = [policy for policy, one in zip(loaded.policies, exported, strict=True) if one.objects]
+    setting = Setting(now(), namespace, generation=_generation(kube), namespaces=await namespaces_of(client))
+    catalogue = await parameters_of(client, policies)
+    return Work(exported, await by_dry_run(client, policies, _sent(subjects, kube), setting, catalogue))
+
+
+def _of_files(bundle: Bundle, subjects: Sequence[str], kube: str) -> Work:
+    loaded, exported = _exported(bundle, kube)
+    if not subjects:
+        return Work(exported)
+    pairs = {one.name: load_native(one.objects, kube)[0] for one in exported if one.objects}
+    policies = [policy for policy in loaded.policies if policy.name in pairs]
+    namespaces = {name_of(document.value): document.value for document in bundle.namespaces}
+    setting = Setting(now(), generation=_generation(kube), namespaces=namespaces)
+    return Work(exported, asyncio.run(by_evaluation(policies, pairs, _sent(subjects, kube), setting, bundle.others)))
+
+
+def _exported(bundle: Bundle, kube: str) -> tuple[Loaded, tuple[Exported, ...]]:
+    """The policies in the order of their names, and what is exported from each."""
+    if not bundle.policies:
+        raise no_policies(bundle)
+    loaded = load(Bundle(policies=bundle.policies, exceptions=bundle.exceptions), kube)
+    return loaded, tuple(as_native(policy, loaded.exceptions, minor=kube) for policy in loaded.policies)
 
 
 def _row(exported: Exported) -> tuple[str, str, str]:
@@ -98,53 +135,19 @@ def _row(exported: Exported) -> tuple[str, str, str]:
 
 def _sent(files: Sequence[str], kube: str) -> list[Sent]:
     """The requests that create the objects of files."""
-    return sent_for(sort_documents(read_documents(files)).others, "CREATE", generation_of_minor(kube) or NEWEST)
+    return sent_for(sort_documents(read_documents(files)).others, "CREATE", _generation(kube))
 
 
-def _agree(bundle: Bundle, loaded: Loaded, exported: Iterable[Exported], sent: Sequence[Sent], kube: str) -> bool:
-    """Whether the verdicts are the same; stderr has every difference, or how many verdicts were compared."""
-    pairs = {one.name: load_native(one.objects, kube)[0] for one in exported if one.objects}
-    policies = [policy for policy in loaded.policies if policy.name in pairs]
-    setting = Setting(
-        now=now(),
-        generation=generation_of_minor(kube) or NEWEST,
-        namespaces={name_of(document.value): document.value for document in bundle.namespaces},
-    )
-    verdicts = asyncio.run(_verdicts(policies, pairs, sent, setting, bundle.others))
-    differences = [(title, own, native) for title, own, native in verdicts if own != native]
-    for title, own, native in differences:
+def _generation(kube: str) -> Generation:
+    return generation_of_minor(kube) or NEWEST
+
+
+def _report(agreement: Agreement) -> None:
+    """Every difference, or how many verdicts were compared."""
+    for title, own, native in agreement.differences:
         note(f"{title}: {own or 'allowed'}; exported: {native or 'allowed'}")
-    if not differences:
-        broken = sum(bool(own) for _, own, _ in verdicts)
-        note(f"{plural(len(verdicts), 'verdict')} compared, all the same; {plural(broken, 'violation')} among them")
-    return not differences
-
-
-async def _verdicts(
-    policies: Sequence[LoadedPolicy],
-    pairs: dict[str, LoadedPolicy],
-    sent: Sequence[Sent],
-    setting: Setting,
-    params: Iterable[Document],
-) -> list[tuple[str, str, str]]:
-    """For each object and each policy that is about it: their titles, the verdict, and that of the exported one."""
-    catalogue = FileCatalogue([document.value for document in params], setting.namespace)
-    everything = (*policies, *pairs.values())
-    verdicts = []
-    async with evaluator_of(setting.generation.kubernetes) as evaluator:
-        await evaluator.install(PolicySet(1, policies=everything))
-        for one in sent:
-            review, _ = request_of(one.obj, "CREATE", setting, everything, catalogue)
-            outcomes = {outcome.policy: outcome for outcome in await evaluator.evaluate(review)}
-            for policy in policies:
-                own, native = outcomes[policy.name], outcomes[pairs[policy.name].name]
-                if own.matched or native.matched:
-                    title = f"{title_of(one.obj, setting)}, {policy.name}"
-                    verdicts.append((title, _said(own), _said(native)))
-    return verdicts
-
-
-def _said(outcome: Outcome) -> str:
-    """Everything of a verdict but the names of rules; empty where nothing is violated."""
-    actions = ", ".join(sorted(outcome.actions))
-    return "; ".join(f"{actions} ({finding.reason}): {finding.message}" for finding in outcome.violations)
+    if not agreement.differences:
+        broken = sum(bool(verdict.own) for verdict in agreement.verdicts)
+        compared = plural(len(agreement.verdicts), "verdict")
+        unseen = f"; the API server does not show {agreement.unseen} more" if agreement.unseen else ""
+        note(f"{compared} compared, all the same; {plural(broken, 'violation')} among them{unseen}")

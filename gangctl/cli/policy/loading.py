@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any, Final
 from unicodedata import east_asian_width
@@ -15,6 +15,7 @@ from gangctl.cli.messages import InvalidInputError, plural, printable
 from gangctl.cli.policy.bundle import Bundle, check_names, check_unique, name_of, no_policies
 from gangctl.errors import InputError, ValidationError
 from gangctl.policy.exemptions import LoadedException, load_exception
+from gangctl.policy.export import is_exported
 from gangctl.policy.load import load_policy
 from gangctl.policy.loaded import LoadedPolicy, PolicyError, Problem, problem_of_field
 from gangctl.policy.native import load_pair, pair
@@ -158,13 +159,14 @@ class Loaded:
 
 
 def load(bundle: Bundle, minor: str) -> Loaded:
-    """Load all policies; InvalidInputError with all errors."""
+    """Load all policies, without those that were exported from others of them; InvalidInputError with all errors."""
     if not bundle.rules:
         raise no_policies(bundle)
     loaded = try_to_load(bundle, minor)
     if loaded.remarks:
         raise refusal(loaded.remarks)
-    return loaded
+    own = {policy.name: policy for policy in loaded.policies if not policy.native}
+    return replace(loaded, policies=tuple(policy for policy in loaded.policies if not is_exported(policy, own)))
 
 
 def try_to_load(bundle: Bundle, minor: str) -> Loaded:
