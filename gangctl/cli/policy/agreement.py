@@ -17,7 +17,7 @@ from gangctl.cli.policy.bundle import FileCatalogue
 from gangctl.cli.policy.evaluator import evaluator_of
 from gangctl.cli.policy.requests import Sent, Setting, is_jobset, request_of, title_of
 from gangctl.client.resources import JOBSETS
-from gangctl.errors import ForbiddenError, InvalidError
+from gangctl.errors import AlreadyExistsError, ForbiddenError, InvalidError
 from gangctl.policy.loaded import LoadedPolicy, PolicySet
 from gangctl.policy.params import ParamCatalogue
 from gangctl.policy.verdict import Action, Outcome
@@ -108,8 +108,8 @@ async def _dry_run(client: Client, sent: Sent, setting: Setting) -> tuple[dict[s
     denial = None
     try:
         warnings = await client.warnings(JOBSETS, sent.obj, namespace)
-    except (InvalidError, ForbiddenError) as error:
-        # JobSet's rules and webhooks refuse after all policies.
+    except (InvalidError, ForbiddenError, AlreadyExistsError) as error:
+        # JobSet's rules and webhooks refuse after all policies, and so does the object that has its name.
         warnings, denial = error.warnings, _DENIED.search(error.message)
         if denial is None and isinstance(error, ForbiddenError) and "denied the request" not in error.message:
             raise
