@@ -24,6 +24,7 @@ from gangctl.api.meta import (
     NODE_SELECTOR_STRATEGY,
     PREFIX,
     QUEUE_NAME,
+    QUEUE_PRIORITY,
     WRITTEN,
 )
 from gangctl.api.objects import Reader, condition_of, object_at, objects_at, text_at
@@ -191,6 +192,8 @@ class JobSet:
     managed_by: str
     queue: str
     """Kueue's LocalQueue, or empty."""
+    priority_class: str
+    """Kueue's WorkloadPriorityClass, or empty."""
     native_scheduling: bool
     """``spec.scheduling`` is set: JobSet itself creates the Workload (KEP-969)."""
     gang_config: str | None
@@ -352,6 +355,7 @@ def read_jobset(raw: Mapping[str, Any]) -> tuple[JobSet, tuple[FieldError, ...]]
         in_order=spec.child("startupPolicy").string("startupPolicyOrder") == "InOrder",
         managed_by=spec.string("managedBy"),
         queue=metadata.strings("labels").get(QUEUE_NAME, ""),
+        priority_class=metadata.strings("labels").get(QUEUE_PRIORITY, ""),
         native_scheduling=spec.value.get("scheduling") is not None,
         gang_config=spec.child("gangConfig").optional_string("gangMode"),
         replicated_jobs=tuple(

@@ -31,6 +31,7 @@ GANG_REF: Final = "gangctl.dev/gang-ref"
 """On ``replicatedJobs[].template.metadata`` and Jobs: the stamp that the webhook for JobSets writes."""
 
 QUEUE_NAME: Final = "kueue.x-k8s.io/queue-name"
+QUEUE_PRIORITY: Final = "kueue.x-k8s.io/priority-class"
 """On a JobSet, and only there: the LocalQueue of Kueue that it waits in."""
 
 ADMISSION_GATED_BY: Final = "kueue.x-k8s.io/admission-gated-by"

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from gangctl.api.jobset import JobSet, read_jobset
+from gangctl.api.meta import QUEUE_PRIORITY
 from gangctl.api.objects import within
 from gangctl.errors import one_line
 from gangctl.fit import explain, preemption
@@ -42,16 +43,13 @@ from gangctl.kueue.amounts import UNLIMITED
 from gangctl.kueue.blocked import blocked, selects, unresolved
 from gangctl.kueue.configuration import KueueConfiguration
 from gangctl.kueue.consistency import FEWEST_PODSETS
-from gangctl.kueue.names import DEFAULT_QUEUE, MULTIKUEUE, PRIORITY_CLASS
+from gangctl.kueue.names import DEFAULT_QUEUE, MULTIKUEUE
 from gangctl.kueue.objects import ELSEWHERE, Amounts, ClusterQueue, QueuedWorkload
 from gangctl.kueue.order import queued_at
+from gangctl.kueue.queues import MOST_PODSETS
 from gangctl.kueue.stuck import JOBSET_FRAMEWORK
 
 __all__ = ["FitRequest", "fit"]
-
-MOST_PODSETS: Final = 18
-"""Maximum of the newest Kueue."""
-
 _MOST_HOLDERS: Final = 50
 _PODSETS: Final = f"how many podsets this Kueue takes ({FEWEST_PODSETS} to {MOST_PODSETS} by version)"
 
@@ -446,7 +444,7 @@ def _priority(case: _Case) -> int | None:
     """Priority of the Workload that Kueue creates, or has created; None if unknown."""
     if case.request.workload is not None:
         return case.request.workload.priority
-    name = within(case.request.jobset, "metadata", "labels").get(PRIORITY_CLASS)
+    name = within(case.request.jobset, "metadata", "labels").get(QUEUE_PRIORITY)
     if isinstance(name, str) and name:
         return case.cluster.priority(name)
     return case.cluster.pod_priority(

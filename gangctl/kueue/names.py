@@ -12,7 +12,6 @@ GROUP: Final = "kueue.x-k8s.io"
 VERSION: Final = "v1beta2"
 API_VERSION: Final = f"{GROUP}/{VERSION}"
 
-PRIORITY_CLASS: Final = "kueue.x-k8s.io/priority-class"
 ELASTIC_JOB: Final = "kueue.x-k8s.io/elastic-job"
 MULTIKUEUE_ORIGIN: Final = "kueue.x-k8s.io/multikueue-origin"
 MULTIKUEUE: Final = "kueue.x-k8s.io/multikueue"

@@ -208,14 +208,13 @@ def without_workload(
     podset_limit: int | None = None,
     frameworks: Collection[str] | None = None,
     managed: bool | None = None,
-    priority_class: str = "",
-    priority_classes: Collection[str] | None = None,
+    missing_priority_class: str = "",
     made: str = "",
 ) -> Stuck | None:
     """Why a queued, suspended JobSet has no Workload of Kueue after ``waited``; None is unknown.
 
-    ``managed`` is whether Kueue's ``managedJobsNamespaceSelector`` selects its namespace, ``priority_class`` is the
-    JobSet's label and ``priority_classes`` those that exist, ``frameworks`` those of ``integrations``.
+    ``managed`` is whether Kueue's ``managedJobsNamespaceSelector`` selects its namespace, ``frameworks`` are those of
+    ``integrations``, ``missing_priority_class`` is the WorkloadPriorityClass of its label if that does not exist.
     ``made`` is when the JobSet was created: if given, it is shown instead of ``waited``.
     """
     if waited < CREATION_TIMEOUT:
@@ -232,10 +231,10 @@ def without_workload(
             "Kueue does not manage this namespace: managedJobsNamespaceSelector of its configuration does not match",
             "label the namespace so that it matches, or use another one",
         )
-    if priority_class and priority_classes is not None and priority_class not in priority_classes:
+    if missing_priority_class:
         return Stuck(
             Reason.PRIORITY_CLASS_MISSING,
-            f'WorkloadPriorityClass "{priority_class}" of its label does not exist',
+            f'WorkloadPriorityClass "{missing_priority_class}" of its label does not exist',
             "create it, or change the label kueue.x-k8s.io/priority-class",
         )
     if podset_limit is not None and podsets > podset_limit:

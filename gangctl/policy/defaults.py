@@ -16,12 +16,11 @@ import orjson
 
 from gangctl.api.jobset import MAX_REPLICATED_JOBS, JobSet, read_jobset
 from gangctl.api.jsonpatch import Operation, additions
-from gangctl.api.meta import GANG_MODE, GANG_OPTIONS, GANGS, QUEUE_NAME
+from gangctl.api.meta import GANG_MODE, GANG_OPTIONS, GANGS, QUEUE_NAME, QUEUE_PRIORITY
 from gangctl.api.objects import Object, Reader
 from gangctl.errors import ErrorKind, FieldError
 from gangctl.gang.config import GangMode
 from gangctl.gang.requests import pod_requests
-from gangctl.kueue.names import PRIORITY_CLASS
 from gangctl.policy.evaluate import MATCH_CONDITIONS, PARAMS
 from gangctl.policy.loaded import LoadedPolicy
 from gangctl.policy.match import labels_of, matches, selects_namespace, selects_object
@@ -68,7 +67,7 @@ class Candidate:
     @property
     def priority_class(self) -> str:
         """The class that Kueue orders it by: its label, else the first of its pods' classes, empty without any."""
-        own = labels_of(self.raw).get(PRIORITY_CLASS)
+        own = labels_of(self.raw).get(QUEUE_PRIORITY)
         if own is not None:
             return own
         return next((rj.priority_class for rj in self.jobset.replicated_jobs if rj.priority_class), "")
@@ -209,7 +208,7 @@ class _Draft:
         proposals = self._queue_proposals(policies, own.get(QUEUE_NAME))
         labels = {
             key: value
-            for key in (QUEUE_NAME, PRIORITY_CLASS)
+            for key in (QUEUE_NAME, QUEUE_PRIORITY)
             if key not in own and (value := self._settled(f"metadata.labels[{key}]", proposals[key]))
         }
         annotations: dict[str, str] = {}
@@ -230,7 +229,7 @@ class _Draft:
         A priority class of the queue map applies only with the queue beside it: a JobSet in another queue does not get
         it.
         """
-        proposals: dict[str, list[_Proposal]] = {QUEUE_NAME: [], PRIORITY_CLASS: []}
+        proposals: dict[str, list[_Proposal]] = {QUEUE_NAME: [], QUEUE_PRIORITY: []}
         for name, defaults in policies:
             queue, priority = _Proposal(name, defaults.queue), _Proposal(name, defaults.priority_class)
             if (chosen := self.candidate.choose(defaults.queues)) is not None:
@@ -238,7 +237,7 @@ class _Draft:
                 if chosen.choice.priority_class is not None and own in {None, queue.value}:
                     priority = _Proposal(name, chosen.choice.priority_class, chosen.path)
             proposals[QUEUE_NAME].append(queue)
-            proposals[PRIORITY_CLASS].append(priority)
+            proposals[QUEUE_PRIORITY].append(priority)
         return {key: [proposal for proposal in found if proposal.value is not None] for key, found in proposals.items()}
 
     def _settled(self, path: str, proposals: Sequence[_Proposal]) -> Any:

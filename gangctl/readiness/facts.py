@@ -17,9 +17,8 @@ from gangctl.api.objects import Key
 from gangctl.api.scheduling import ApiState, Observed
 from gangctl.gang.config import read_config
 from gangctl.gang.desired import Assessment, JobProgress
-from gangctl.kueue.blocked import Blocked
 from gangctl.kueue.objects import QueuedWorkload
-from gangctl.kueue.stuck import Stuck
+from gangctl.kueue.queues import QueueFacts
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,23 +85,6 @@ class Refused:
     uid: str
     message: str
     at: int
-
-
-@dataclass(frozen=True, slots=True)
-class QueueFacts:
-    """State of a JobSet in Kueue; ``workload`` is None if Kueue has created none (yet)."""
-
-    local_queue: str
-    cluster_queue: str
-    workload: QueuedWorkload | None = None
-    blocked: Blocked | None = None
-    stuck: Stuck | None = None
-    never: str = ""
-    """Why it can never be admitted, with the arithmetic; empty if unknown."""
-    cluster: str = ""
-    """The worker cluster on which MultiKueue runs it, or ran it; empty for none."""
-    queues_known: bool = True
-    """Whether ClusterQueues may be read."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from gangctl.api.meta import QUEUE_PRIORITY
 from gangctl.fit.verdict import FitRequest, fit
-from gangctl.kueue.names import PRIORITY_CLASS
 from gangctl.kueue.objects import PodPriorityClass, PriorityClass
 from tests.fit.asking import NAMESPACE, QUEUE, ask, cpu, gist, known, pods, queue, taken_flavors
 from tests.fit.queues import group, holder
@@ -48,7 +48,7 @@ class TestNotNow:
         classes = [] if own is None else [PriorityClass("mine", own)]
         snapshot = known(queue(within_queue="LowerPriority"), self.FULL, *classes)
         raw = jobset("js", cpu(10))
-        raw["metadata"]["labels"] = {PRIORITY_CLASS: "mine"}
+        raw["metadata"]["labels"] = {QUEUE_PRIORITY: "mine"}
         assert gist(fit(FitRequest(raw, NAMESPACE, {}, QUEUE), snapshot)) == ("not-now", reason)
 
     def test_reclaiming_lent_quota_needs_preemption(self) -> None:

@@ -193,19 +193,14 @@ def test_a_head_without_followers_or_a_first_try_is_not_reported() -> None:
     [
         ({"frameworks": {"batch/job"}}, Reason.FRAMEWORK_NOT_ENABLED, "integrations.frameworks"),
         ({"managed": False}, Reason.NAMESPACE_NOT_MANAGED, "managedJobsNamespaceSelector"),
-        (
-            {"priority_class": "high", "priority_classes": {"low"}},
-            Reason.PRIORITY_CLASS_MISSING,
-            'WorkloadPriorityClass "high"',
-        ),
+        ({"missing_priority_class": "high"}, Reason.PRIORITY_CLASS_MISSING, 'WorkloadPriorityClass "high"'),
         ({"podsets": 19, "podset_limit": 18}, Reason.TOO_MANY_PODSETS, "19 replicatedJobs"),
         ({}, Reason.WORKLOAD_MISSING, "in 1h"),
         (
-            {"frameworks": {JOBSET_FRAMEWORK}, "managed": True, "podset_limit": 18, "priority_classes": ()},
+            {"frameworks": {JOBSET_FRAMEWORK}, "managed": True, "podset_limit": 18},
             Reason.WORKLOAD_MISSING,
             "what it logs",
         ),
-        ({"priority_class": "high", "priority_classes": {"high"}}, Reason.WORKLOAD_MISSING, "no Workload"),
         ({"podsets": 18, "podset_limit": 18}, Reason.WORKLOAD_MISSING, "no Workload"),
     ],
 )

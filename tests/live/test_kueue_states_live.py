@@ -368,7 +368,7 @@ async def test_jobsets_without_a_workload_are_reported(queued: Queued) -> None:
     for stuck, reason in (
         (without_workload(hour, podsets=19, podset_limit=18), Reason.TOO_MANY_PODSETS),
         (
-            without_workload(hour, podsets=1, priority_class="no-such-class", priority_classes=()),
+            without_workload(hour, podsets=1, missing_priority_class="no-such-class"),
             Reason.PRIORITY_CLASS_MISSING,
         ),
         (without_workload(hour, podsets=1, managed=False), Reason.NAMESPACE_NOT_MANAGED),

@@ -19,7 +19,8 @@ from gangctl.api.scheduling import NEWEST, ApiState, Generation, Observed, Sched
 from gangctl.gang.desired import Assessment, JobProgress, Lifecycle, assess
 from gangctl.gang.plan import GangPlan, PlannedJob, job_pods
 from gangctl.gang.resolve import ClusterRules
-from gangctl.readiness.facts import NodeFacts, PodFacts, QueueFacts, Snapshot
+from gangctl.kueue.queues import QueueFacts
+from gangctl.readiness.facts import NodeFacts, PodFacts, Snapshot
 from tests.gang.pipeline import read, stored
 from tests.jobsets import FIXTURE_UID
 from tests.kueue.workloads import queued

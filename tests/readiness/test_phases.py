@@ -9,8 +9,8 @@ import pytest
 
 from gangctl.api.scheduling import Generation, Scheduled
 from gangctl.gang.desired import spare_groups
+from gangctl.kueue.queues import QueueFacts
 from gangctl.readiness.evaluate import evaluate
-from gangctl.readiness.facts import QueueFacts
 from gangctl.readiness.result import GangPhase
 from tests.gang.pipeline import GENERATIONS
 from tests.jobsets import jobset, rj

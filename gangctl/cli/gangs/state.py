@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from shlex import quote
@@ -21,15 +21,12 @@ from gangctl.fit.clusterstate import Held
 from gangctl.gang.desired import Assessment, JobProgress, assess, while_suspended
 from gangctl.gang.resolve import ClusterRules
 from gangctl.kueue.objects import ClusterQueue, LocalQueue, QueuedWorkload
-from gangctl.kueue.order import head_of
-from gangctl.kueue.states import FAILED_TO_START, phase_of
-from gangctl.kueue.stuck import Owner, Stuck, blocking_head, stuck_workload
+from gangctl.kueue.queues import Head, QueueFacts, current, find_head, queue_facts
 from gangctl.readiness.evaluate import evaluate
 from gangctl.readiness.facts import (
     Collections,
     NodeFacts,
     PodFacts,
-    QueueFacts,
     Refused,
     Snapshot,
     assemble,
@@ -82,15 +79,21 @@ class Queues:
         self.stock.finished = [each for each in self.stock.finished if self._store_of(each, namespace) is None]
         self.stock.finished += [each for each in self.workloads.values() if each.holds("Finished")]
 
-    def facts(self, jobset: JobSet, raw: Mapping[str, Any], now: datetime, *, pods: int) -> QueueFacts | None:
-        """Queue facts for the readiness of a JobSet, with its number of remaining pods; None without a queue."""
+    def facts(
+        self, jobset: JobSet, now: datetime, *, pods: int, stored: Callable[[Key], StoredJobSet | None]
+    ) -> QueueFacts | None:
+        """Queue facts for the readiness of a JobSet, with its number of remaining pods; None without a queue.
+
+        ``stored`` returns a JobSet by namespace and name, None for one that is not known.
+        """
         view = self._seen() if jobset.queue else None
-        return view.facts(jobset, raw, now, pods) if view is not None else None
+        return view.facts(jobset, now, pods, stored) if view is not None else None
 
     def cluster_of(self, uid: str) -> str:
         """The worker cluster on which MultiKueue runs, or ran, the JobSet of this UID; empty for none."""
         view = self._seen()
-        return view.clusters.get(uid, "") if view is not None else ""
+        workload = current(view.workloads_of(uid)) if view is not None else None
+        return workload.cluster if workload is not None else ""
 
     def _seen(self) -> _View | None:
         if self._view is None and self.stock is not None:
@@ -104,59 +107,36 @@ class _View(QueueIndex):
     def __init__(self, stock: Stock, *, queues_known: bool) -> None:
         super().__init__(stock)
         self._queues_known = queues_known
-        self._of = {workload.owner_uid: workload for workload in stock.workloads()}
-        self._never: dict[str, str] = {}
-        both = (*stock.finished, *stock.workloads())
-        self.clusters = {workload.owner_uid: workload.cluster for workload in both if workload.cluster}
-        for workload in stock.finished:
-            # A Workload that Kueue could not start is finished, too, and has the only record of that.
-            if workload.conditions["Finished"].reason == FAILED_TO_START:
-                self._of.setdefault(workload.owner_uid, workload)
+        self._nevers: dict[Key, str] = {}
+        self._heads: dict[str, Head | None] = {}
 
-    def facts(self, jobset: JobSet, raw: Mapping[str, Any], now: datetime, pods: int) -> QueueFacts:
-        workload = self._of.get(jobset.uid) if jobset.uid else None
-        door = self.local_queues.get((jobset.namespace, jobset.queue))
-        name = workload.cluster_queue if workload is not None else ""
-        waits = workload is None or phase_of(workload).waits
-        closed = self._queues_known and waits and not jobset.finished
-        obstacle = self.obstacle(jobset.namespace, jobset.queue) if closed else None
-        never = self._why_never(jobset, raw) if waits and jobset.suspend and not jobset.finished else ""
-        if workload is None:
-            stuck = self.unqueued(jobset, raw, now)
-        else:
-            owner = Owner(jobset.finished, pods)
-            stuck = stuck_workload(workload, owner, now, blocked=obstacle, ready_timeout=self.ready_timeout)
-            if stuck is None and waits and not never:
-                stuck = self._head(workload, now)
-        return QueueFacts(
-            local_queue=jobset.queue,
-            cluster_queue=name or (door.cluster_queue if door is not None else ""),
-            workload=workload,
-            blocked=obstacle,
-            stuck=stuck,
-            never=never,
-            cluster=self.clusters.get(jobset.uid, ""),
-            queues_known=self._queues_known,
-        )
+    @property
+    def queues_known(self) -> bool:
+        """Whether ClusterQueues may be read."""
+        return self._queues_known
 
-    def _why_never(self, jobset: JobSet, raw: Mapping[str, Any]) -> str:
+    def facts(
+        self, jobset: JobSet, now: datetime, pods: int, stored: Callable[[Key], StoredJobSet | None]
+    ) -> QueueFacts:
+        def never(namespace: str, name: str) -> str:
+            found = stored((namespace, name))
+            return "" if found is None else self._why_never(found)
+
+        def head(queue: ClusterQueue) -> Head | None:
+            if queue.name not in self._heads:
+                self._heads[queue.name] = find_head(queue, now, self, never)
+            return self._heads[queue.name]
+
+        return queue_facts(jobset, pods, now, self, never=lambda: never(*jobset.key), head=head)
+
+    def _why_never(self, stored: StoredJobSet) -> str:
         """Why it never fits, computed once for each JobSet; empty if ClusterQueues may not be read."""
+        jobset = stored.jobset
         if not self._queues_known:
             return ""
-        if jobset.uid not in self._never:
-            self._never[jobset.uid] = self.never(raw, jobset.namespace, jobset.queue)
-        return self._never[jobset.uid]
-
-    def _head(self, workload: QueuedWorkload, now: datetime) -> Stuck | None:
-        """The head of a strict queue that it waits behind."""
-        queue = self.cluster_queues.get(self.cluster_queue_of(workload))
-        if queue is None:
-            return None
-        ordered = self.ordered(queue)
-        head = head_of(ordered, queue)
-        if head is None or head.uid == workload.uid or all(each.uid != workload.uid for each in ordered):
-            return None
-        return blocking_head(ordered, queue, now, never={head.uid} if self._never.get(head.owner_uid) else ())
+        if jobset.key not in self._nevers:
+            self._nevers[jobset.key] = self.never(stored.raw, jobset.namespace, jobset.queue)
+        return self._nevers[jobset.key]
 
 
 NOTHING_SERVED: Final = ApiState(None, "the generation of the scheduling API is not known")
@@ -254,7 +234,8 @@ class GangState:
             return None
         jobset = found.jobset
         own = self.pods.by_index("jobset", key)
-        queue = self.queues.facts(jobset, found.raw, datetime.fromtimestamp(now, UTC), pods=len(own))
+        moment = datetime.fromtimestamp(now, UTC)
+        queue = self.queues.facts(jobset, moment, pods=len(own), stored=lambda key: self.jobsets.get(*key))
         return assemble(
             jobset,
             self.assessment(jobset),

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any, Final
 
-from gangctl.api.jobset import JobSet, read_jobset
+from gangctl.api.jobset import read_jobset
 from gangctl.api.meta import JOBSET_UID, QUEUE_NAME
 from gangctl.cli.kueuesnapshot import Stock
 from gangctl.cli.queue.report import (
@@ -28,13 +28,13 @@ from gangctl.fit import verdict
 from gangctl.fit.report import API_VERSION
 from gangctl.fit.tree import quotas_of
 from gangctl.kueue import names
-from gangctl.kueue.amounts import age
-from gangctl.kueue.blocked import Blockage, Blocked, blocked, selects
-from gangctl.kueue.names import PRIORITY_CLASS
+from gangctl.kueue.blocked import Blockage, Blocked, blocked
+from gangctl.kueue.configuration import KueueConfiguration
 from gangctl.kueue.objects import ClusterQueue, LocalQueue, QueuedWorkload
-from gangctl.kueue.order import head_of, in_order, places
+from gangctl.kueue.order import in_order, places
+from gangctl.kueue.queues import find_head, obstacle, ready_timeout, unqueued
 from gangctl.kueue.states import Phase, status_of
-from gangctl.kueue.stuck import Owner, Stuck, blocking_head, stuck_workload, without_workload
+from gangctl.kueue.stuck import Owner, stuck_workload
 from gangctl.readiness.membership import FINISHED
 
 
@@ -48,9 +48,12 @@ class QueueIndex:
         self._unused = stock.snapshot(without=lambda _: True)
         self.cluster_queues = stock.cluster_queues()
         self.local_queues = {(each.namespace, each.name): each for each in stock.local_queues()}
-        self.inside: dict[str, list[QueuedWorkload]] = {}
+        self._inside: dict[str, list[QueuedWorkload]] = {}
         for workload in stock.workloads():
-            self.inside.setdefault(self.cluster_queue_of(workload), []).append(workload)
+            self._inside.setdefault(self.cluster_queue_of(workload), []).append(workload)
+        self._of: dict[str, list[QueuedWorkload]] = {}
+        for workload in (*stock.workloads(), *stock.finished):
+            self._of.setdefault(workload.owner_uid, []).append(workload)
 
     def cluster_queue_of(self, workload: QueuedWorkload) -> str:
         """The ClusterQueue of its quota, else that of its LocalQueue; empty if there is none."""
@@ -59,37 +62,47 @@ class QueueIndex:
 
     def ordered(self, queue: ClusterQueue) -> list[QueuedWorkload]:
         """Waiting Workloads of a ClusterQueue, in the order in which Kueue tries them."""
-        return in_order(self.inside.get(queue.name, ()), queue)
-
-    def obstacle(self, namespace: str, name: str) -> Blocked | None:
-        """Why a LocalQueue admits nothing."""
-        local = self.local_queues.get((namespace, name))
-        queue = self.cluster_queues.get(local.cluster_queue) if local is not None else None
-        return blocked(name, local, queue, self.stock.namespaces.get(namespace))
+        return in_order(self.inside(queue.name), queue)
 
     @property
-    def ready_timeout(self) -> timedelta | None:
-        """How long Kueue waits for the pods of an admitted Workload; None if it does not."""
-        configuration = self.snapshot.configuration
-        ready = configuration.wait_for_pods_ready
-        return timedelta(seconds=ready.timeout) if configuration.known and ready.on else None
+    def queues_known(self) -> bool:
+        """Whether LocalQueues and ClusterQueues may be read."""
+        return True
 
-    def unqueued(self, jobset: JobSet, raw: Mapping[str, Any], now: datetime) -> Stuck | None:
-        """Why Kueue has created no Workload for a JobSet with a queue; None while that is normal."""
-        waited = age(jobset.created, now)
-        if waited is None or not jobset.suspend or jobset.finished:
-            return None
-        configuration, labels = self.snapshot.configuration, self.stock.namespaces.get(jobset.namespace)
-        selector = configuration.managed_namespaces
-        return without_workload(
-            waited,
-            podsets=len(jobset.replicated_jobs),
-            podset_limit=self.stock.queue_limit,
-            frameworks=configuration.frameworks if configuration.known else None,
-            managed=None if selector is None or labels is None else selects(selector, labels),
-            priority_class=str(((raw.get("metadata") or {}).get("labels") or {}).get(PRIORITY_CLASS) or ""),
-            priority_classes=self.stock.priority_classes(),
-        )
+    @property
+    def configuration(self) -> KueueConfiguration:
+        """Kueue's configuration."""
+        return self.snapshot.configuration
+
+    @property
+    def podset_limit(self) -> int | None:
+        """Podsets that a Workload may have; None if unknown."""
+        return self.stock.queue_limit
+
+    def has_priority_class(self, name: str) -> bool | None:
+        """Whether a WorkloadPriorityClass of this name exists; None if unknown."""
+        classes = self.stock.priority_classes()
+        return None if classes is None else name in classes
+
+    def workloads_of(self, uid: str) -> Sequence[QueuedWorkload]:
+        """Workloads that a JobSet of this UID controls, finished ones as well."""
+        return self._of.get(uid, ())
+
+    def local_queue(self, namespace: str, name: str) -> LocalQueue | None:
+        """A LocalQueue; None if there is none."""
+        return self.local_queues.get((namespace, name))
+
+    def cluster_queue(self, name: str) -> ClusterQueue | None:
+        """A ClusterQueue; None if there is none."""
+        return self.cluster_queues.get(name)
+
+    def labels(self, namespace: str) -> Mapping[str, str] | None:
+        """Labels of a namespace; None if unknown."""
+        return self.stock.namespaces.get(namespace)
+
+    def inside(self, cluster_queue: str) -> Sequence[QueuedWorkload]:
+        """Workloads in a ClusterQueue that have not finished."""
+        return self._inside.get(cluster_queue, ())
 
     def never(self, raw: Mapping[str, Any], namespace: str, queue: str) -> str:
         """Why ``gangctl fit`` says ``never`` of a JobSet, empty if it does not: that does not depend on usage."""
@@ -104,6 +117,11 @@ class JobSets:
 
     raw: dict[str, dict[str, Any]] = field(default_factory=dict)
     pods: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def by_name(self) -> dict[tuple[str, str], dict[str, Any]]:
+        """Raw JobSets by namespace and name."""
+        return {(raw["metadata"]["namespace"], raw["metadata"]["name"]): raw for raw in self.raw.values()}
 
     def owner(self, workload: QueuedWorkload) -> Owner:
         """Known facts of the job of a Workload."""
@@ -156,14 +174,15 @@ class View(QueueIndex):
     def of_cluster_queue(self, queue: ClusterQueue) -> QueueReport:
         """The summary of a ClusterQueue."""
         # An open LocalQueue, so that only the ClusterQueue can block.
-        obstacle = blocked("", LocalQueue("", "", queue.name), queue, None)
-        report = self._summary(queue, obstacle, self.inside.get(queue.name, ()))
+        closed = blocked("", LocalQueue("", "", queue.name), queue, None)
+        report = self._summary(queue, closed, self.inside(queue.name))
         return {**report, "metadata": {"name": queue.name, "namespace": ""}, "queue": "ClusterQueue"}
 
     def of_local_queue(self, door: LocalQueue) -> QueueReport:
         """The summary of a LocalQueue."""
         queue = self.cluster_queues.get(door.cluster_queue)
-        report = self._summary(queue, self.obstacle(door.namespace, door.name), self._behind(door.namespace, door.name))
+        closed = obstacle(self, door.namespace, door.name)
+        report = self._summary(queue, closed, self._behind(door.namespace, door.name))
         identity: Identity = {"name": door.name, "namespace": door.namespace}
         return {**report, "metadata": identity, "clusterQueue": door.cluster_queue}
 
@@ -172,7 +191,7 @@ class View(QueueIndex):
         return [workload for workload in self.stock.workloads() if (workload.namespace, workload.queue) == key]
 
     def _summary(
-        self, queue: ClusterQueue | None, obstacle: Blocked | None, inside: Sequence[QueuedWorkload]
+        self, queue: ClusterQueue | None, closed: Blocked | None, inside: Sequence[QueuedWorkload]
     ) -> QueueReport:
         holding = sum(workload.holds("QuotaReserved") for workload in inside)
         return {
@@ -183,9 +202,9 @@ class View(QueueIndex):
             "clusterQueue": queue.name if queue is not None else "",
             "cohort": queue.cohort if queue is not None else "",
             "strategy": queue.strategy if queue is not None else "",
-            "state": "active" if obstacle is None else _STATES[obstacle.reason],
-            "reason": "" if obstacle is None else str(obstacle.reason),
-            "message": "" if obstacle is None else obstacle.message,
+            "state": "active" if closed is None else _STATES[closed.reason],
+            "reason": "" if closed is None else str(closed.reason),
+            "message": "" if closed is None else closed.message,
             "pending": len(inside) - holding,
             "admitted": holding,
             "quotas": [] if queue is None else self._quotas(queue),
@@ -213,7 +232,7 @@ class View(QueueIndex):
         """A queue with what is in it."""
         identity, queue = report["metadata"], self.cluster_queues.get(report["clusterQueue"])
         local = report["queue"] == "LocalQueue"
-        inside = self._behind(**identity) if local else self.inside.get(identity["name"], [])
+        inside = self._behind(**identity) if local else self.inside(identity["name"])
         ordered = self.ordered(queue) if queue is not None else []
         order = {uid: place.in_cluster_queue + 1 for uid, place in places(ordered, queue).items()} if queue else {}
         members = [self._member(workload, order.get(workload.uid)) for workload in inside]
@@ -222,24 +241,23 @@ class View(QueueIndex):
             "kind": DESCRIPTION,
             "members": sorted(members, key=_rank),
             "borrowers": self._borrowers(queue) if queue is not None else [],
-            "stuck": self._stuck(report, queue, ordered),
+            "stuck": self._stuck(report, queue),
         }
 
-    def _stuck(self, report: QueueReport, queue: ClusterQueue | None, ordered: Sequence[QueuedWorkload]) -> list[str]:
+    def _stuck(self, report: QueueReport, queue: ClusterQueue | None) -> list[str]:
         """Problems that block the whole queue, and JobSets without a Workload."""
-        stuck = []
-        head = head_of(ordered, queue) if queue is not None else None
-        if queue is not None and head is not None:
-            raw = self.jobsets.raw.get(head.owner_uid)
-            never = raw is not None and self.never(raw, head.namespace, head.queue)
-            blocking = blocking_head(ordered, queue, self.now, never={head.uid} if never else ())
-            stuck += [blocking.message] if blocking is not None else []
+        head = None if queue is None else find_head(queue, self.now, self, self._never)
+        stuck = [head.stuck.message] if head is not None and head.stuck is not None else []
         identity = report["metadata"]
         if report["queue"] == "LocalQueue":
             doors = [(identity["namespace"], identity["name"])]
         else:
             doors = [key for key, door in self.local_queues.items() if door.cluster_queue == identity["name"]]
         return stuck + self._forgotten(doors)
+
+    def _never(self, namespace: str, name: str) -> str:
+        raw = self.jobsets.by_name.get((namespace, name))
+        return "" if raw is None else self.never(raw, namespace, read_jobset(raw)[0].queue)
 
     def _forgotten(self, doors: Collection[tuple[str, str]]) -> list[str]:
         """JobSets of these LocalQueues without a Workload of Kueue, each in a sentence."""
@@ -248,19 +266,19 @@ class View(QueueIndex):
         for uid, raw in self.jobsets.raw.items():
             jobset, _ = read_jobset(raw)
             if uid not in known and (jobset.namespace, jobset.queue) in doors:
-                stuck = self.unqueued(jobset, raw, self.now)
+                stuck = unqueued(jobset, self.now, self)
                 found += [f"JobSet {jobset.namespace}/{jobset.name}: {stuck.message}"] if stuck is not None else []
         return sorted(found)
 
     def _member(self, workload: QueuedWorkload, position: int | None) -> MemberReport:
-        obstacle = self.obstacle(workload.namespace, workload.queue)
-        status = status_of(workload, self.now, queue_open=obstacle is None)
+        closed = obstacle(self, workload.namespace, workload.queue)
+        status = status_of(workload, self.now, queue_open=closed is None)
         stuck = stuck_workload(
             workload,
             self.jobsets.owner(workload),
             self.now,
-            blocked=obstacle if status.phase.waits else None,
-            ready_timeout=self.ready_timeout,
+            blocked=closed if status.phase.waits else None,
+            ready_timeout=ready_timeout(self),
         )
         return {
             "position": position,

@@ -16,11 +16,12 @@ from gangctl.controllers.queues.sources import QueueSources
 from gangctl.errors import FieldError
 from gangctl.fit.clusterstate import FitRequest, Snapshot
 from gangctl.fit.report import FitReport
-from gangctl.fit.verdict import MOST_PODSETS, fit
+from gangctl.fit.verdict import fit
 from gangctl.gang.reasons import Reason
-from gangctl.kueue.blocked import Blocked, blocked
+from gangctl.kueue.configuration import KueueConfiguration
 from gangctl.kueue.consistency import KueueFacts
 from gangctl.kueue.objects import AdmissionCheck, ClusterQueue, Cohort, LocalQueue, QueuedWorkload, ResourceFlavor
+from gangctl.kueue.queues import pods_ready_seconds
 from gangctl.policy.variables import unknown_fit
 
 LocalQueueKey = tuple[str, str]
@@ -103,28 +104,43 @@ class QueueView:
     @property
     def facts(self) -> KueueFacts:
         """What is known of its version and configuration."""
-        configuration, limit = self.snapshot.configuration, self._sources.presence.podset_limit
-        ready = configuration.wait_for_pods_ready
-        # It is on by default since 0.19, the first version that takes so many podsets.
-        on = ready.on if ready.on is not None else limit is not None and limit >= MOST_PODSETS
-        return KueueFacts(limit, ready.timeout if configuration.known and on else None)
+        return KueueFacts(self.podset_limit, pods_ready_seconds(self.configuration, self.podset_limit))
+
+    @property
+    def configuration(self) -> KueueConfiguration:
+        """Its configuration."""
+        return self.snapshot.configuration
+
+    @property
+    def podset_limit(self) -> int | None:
+        """Podsets that a Workload may have; None if unknown."""
+        return self._sources.presence.podset_limit
+
+    @property
+    def queues_known(self) -> bool:
+        """Whether LocalQueues and ClusterQueues are known."""
+        return bool(self.known) and not self._missing()
+
+    def has_priority_class(self, name: str) -> bool | None:
+        """Whether a WorkloadPriorityClass of this name exists; None if unknown."""
+        return self.snapshot.priority(name) is not None if self._sources.priorities.known else None
 
     def workloads_of(self, uid: str) -> list[QueuedWorkload]:
         """Kueue's Workloads that a JobSet of this UID controls: never by name, which others may have."""
         return self._sources.workloads.store.by_index("owner", uid)
 
+    def local_queue(self, namespace: str, name: str) -> LocalQueue | None:
+        """A LocalQueue; None if there is none."""
+        return self.snapshot.local_queue(namespace, name)
+
+    def cluster_queue(self, name: str) -> ClusterQueue | None:
+        """A ClusterQueue; None if there is none."""
+        return self.snapshot.quotas.queue(name)
+
     def cluster_queue_of(self, queue_key: LocalQueueKey) -> str:
         """The ClusterQueue that a LocalQueue points to, empty where there is no such LocalQueue."""
-        found = self.snapshot.local_queue(*queue_key)
+        found = self.local_queue(*queue_key)
         return found.cluster_queue if found is not None else ""
-
-    def obstacle(self, queue_key: LocalQueueKey) -> Blocked | None:
-        """What blocks a LocalQueue for all JobSets; None where it is open, and where that cannot be known."""
-        if not self.known or self._missing():
-            return None
-        local_queue = self.snapshot.local_queue(*queue_key)
-        queue = self.snapshot.quotas.queue(local_queue.cluster_queue) if local_queue is not None else None
-        return blocked(queue_key[1], local_queue, queue, self.labels(queue_key[0]))
 
     def labels(self, namespace: str) -> Mapping[str, str] | None:
         """Labels of a namespace, None where they are not known."""

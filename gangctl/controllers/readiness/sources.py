@@ -11,7 +11,6 @@ import asyncio
 import sys
 from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import partial
 from typing import Any, Final, TypeVar
@@ -24,13 +23,9 @@ from gangctl.client.resources import EVENTS, NODES, PODS, Resource
 from gangctl.controllers.caches import Observer
 from gangctl.controllers.queues.view import QueueView
 from gangctl.controllers.source import RETRY_SECONDS, Source
-from gangctl.kueue.amounts import age
-from gangctl.kueue.blocked import selects
-from gangctl.kueue.objects import ClusterQueue, QueuedWorkload
-from gangctl.kueue.order import head_of, in_order
-from gangctl.kueue.states import phase_of
-from gangctl.kueue.stuck import Owner, Stuck, blocking_head, stuck_workload, without_workload
-from gangctl.readiness.facts import NodeFacts, PodFacts, QueueFacts, Refused
+from gangctl.kueue.objects import ClusterQueue
+from gangctl.kueue.queues import Head, QueueFacts, find_head, queue_facts
+from gangctl.readiness.facts import NodeFacts, PodFacts, Refused
 from gangctl.readiness.reading import REFUSING_KINDS, read_node, read_pod, read_refusal
 from gangctl.runtime.informer import Informer, InformerObserver, InformerOptions, Store
 from gangctl.runtime.pernamespace import Namespaces, PerNamespaceInformer
@@ -38,19 +33,6 @@ from gangctl.runtime.shards import Share
 
 HEAD_SECONDS: Final = 5.0
 """How long the head of a strict queue is cached: thousands may wait behind it, and finding it sorts them."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Head:
-    """``uid`` is of the Workload, empty where nothing waits."""
-
-    until: datetime
-    uid: str = ""
-    namespace: str = ""
-    stuck: Stuck | None = None
-    """Its effect on those behind it in its namespace."""
-    stuck_elsewhere: Stuck | None = None
-    """The same without its name: who reads Gangs and events of another namespace may not read this one's Workloads."""
 
 
 class QueueStatuses:
@@ -66,89 +48,35 @@ class QueueStatuses:
         self._view = view
         self._never = never
         self._on_head = on_head
-        self._heads: dict[str, _Head] = {}
+        self._heads: dict[str, tuple[datetime, Head | None]] = {}
 
     def of(self, jobset: JobSet, pods: int, now: datetime) -> QueueFacts | None:
         """The facts of a JobSet with this many pods left; None without a queue, and without Kueue."""
         if not jobset.queue or not self._view.present:
             return None
-        queue_key = jobset.namespace, jobset.queue
-        workload = current(self._view.workloads_of(jobset.uid))
-        cluster_queue = (workload.cluster_queue if workload is not None else "") or self._view.cluster_queue_of(
-            queue_key
+        return queue_facts(
+            jobset,
+            pods,
+            now,
+            self._view,
+            never=lambda: self._never(jobset.key),
+            head=lambda queue: self._head(queue, now),
+            kept=True,
         )
-        waits = not jobset.finished and (workload is None or phase_of(workload).waits)
-        obstacle = self._view.obstacle(queue_key) if waits else None
-        never = self._never(jobset.key) if waits and jobset.suspend else ""
-        head = self._head(cluster_queue, now)
-        if workload is None:
-            stuck = self._unqueued(jobset, now)
-        else:
-            owner = Owner(jobset.finished, pods)
-            stuck = stuck_workload(workload, owner, now, blocked=obstacle, ready_timeout=self._timeout(), kept=True)
-            if stuck is None and waits and not never and head is not None and head.uid != workload.uid:
-                stuck = head.stuck if head.namespace == jobset.namespace else head.stuck_elsewhere
-        cluster = workload.cluster if workload is not None else ""
-        return QueueFacts(jobset.queue, cluster_queue, workload, obstacle, stuck, never, cluster)
 
     def forget(self) -> None:
         """Another replica leads."""
         self._heads.clear()
 
-    def _timeout(self) -> timedelta | None:
-        seconds = self._view.facts.pods_ready_seconds
-        return None if seconds is None else timedelta(seconds=seconds)
-
-    def _unqueued(self, jobset: JobSet, now: datetime) -> Stuck | None:
-        """Why Kueue has made no Workload for it; the label with its priority class is neither kept nor checked."""
-        waited = age(jobset.created, now)
-        if waited is None or not jobset.suspend or jobset.finished:
-            return None
-        configuration, labels = self._view.snapshot.configuration, self._view.labels(jobset.namespace)
-        selector = configuration.managed_namespaces
-        return without_workload(
-            waited,
-            podsets=len(jobset.replicated_jobs),
-            podset_limit=self._view.facts.podset_limit,
-            frameworks=configuration.frameworks if configuration.known else None,
-            managed=None if selector is None or labels is None else selects(selector, labels),
-            made=jobset.created,
-        )
-
-    def _head(self, name: str, now: datetime) -> _Head | None:
-        """The head of a strict queue, if anything waits in it."""
-        queue = self._view.snapshot.quotas.queue(name)
-        if queue is None or queue.strategy != "StrictFIFO":
-            return None
-        known = self._heads.get(name)
-        if known is not None and now < known.until:
+    def _head(self, queue: ClusterQueue, now: datetime) -> Head | None:
+        until, known = self._heads.get(queue.name, (now, None))
+        if now < until:
             return known
-        found = self._find_head(queue, now)
-        self._heads[name] = found
-        if known is not None and known.uid != found.uid:
-            self._on_head(name)
+        found = find_head(queue, now, self._view, lambda *key: self._never(key), kept=True)
+        if queue.name in self._heads and (known and known.uid) != (found and found.uid):
+            self._on_head(queue.name)
+        self._heads[queue.name] = now + timedelta(seconds=HEAD_SECONDS), found
         return found
-
-    def _find_head(self, queue: ClusterQueue, now: datetime) -> _Head:
-        until = now + timedelta(seconds=HEAD_SECONDS)
-        ordered = in_order(self._view.inside(queue.name), queue)
-        head = head_of(ordered, queue)
-        if head is None:
-            return _Head(until)
-        never = {head.uid} if self._never((head.namespace, head.owner_name)) else set[str]()
-        named, unnamed = (
-            blocking_head(ordered, queue, now, never=never, kept=True, reader=reader) for reader in (head.namespace, "")
-        )
-        return _Head(until, head.uid, head.namespace, named, unnamed)
-
-
-def current(workloads: list[QueuedWorkload]) -> QueuedWorkload | None:
-    """The current one of Kueue's Workloads for one JobSet: with quota, else the newest that is not being deleted."""
-
-    def rank(workload: QueuedWorkload) -> tuple[bool, bool, str, str]:
-        return workload.holds("QuotaReserved"), not workload.deleting, workload.created, workload.name
-
-    return max(workloads, key=rank, default=None)
 
 
 class ActiveNamespaces:

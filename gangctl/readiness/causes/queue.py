@@ -9,9 +9,9 @@ from gangctl.errors import plural
 from gangctl.gang.reasons import Reason
 from gangctl.kueue.blocked import Blockage
 from gangctl.kueue.objects import QueuedWorkload
+from gangctl.kueue.queues import QueueFacts
 from gangctl.kueue.states import Phase, Status, eviction_of, status_of
 from gangctl.readiness.causes.context import SOON, Command, Context, Suggestion
-from gangctl.readiness.facts import QueueFacts
 from gangctl.readiness.reading import unix
 from gangctl.readiness.result import Cause
 

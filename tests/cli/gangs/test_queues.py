@@ -9,10 +9,10 @@ import pytest
 
 from gangctl.api.jobset import read_jobset
 from gangctl.cli.gangs.cluster import take
-from gangctl.cli.gangs.state import Queues
+from gangctl.cli.gangs.state import Queues, StoredJobSet
 from gangctl.cli.kueuesnapshot import Stock
+from gangctl.kueue.queues import QueueFacts
 from gangctl.kueue.reading import read_cluster_queue, read_local_queue, read_workload
-from gangctl.readiness.facts import QueueFacts
 from tests.cli.kueueobjects import (
     CONFIGURATION,
     Object,
@@ -42,7 +42,8 @@ def waiting(name: str = "train", **fields: Any) -> Object:
 def facts(found: Queues, name: str = "train", *, cpu: str = "1", suspend: bool = True) -> QueueFacts | None:
     raw = queued(name, cpu=cpu, uid=f"uid-{name}", suspend=suspend)
     raw["metadata"]["creationTimestamp"] = "2026-01-01T01:00:00Z"
-    return found.facts(read_jobset(raw)[0], raw, NOW, pods=0)
+    known = StoredJobSet(read_jobset(raw)[0], raw)
+    return found.facts(known.jobset, NOW, pods=0, stored=lambda key: known if key == known.jobset.key else None)
 
 
 def test_a_waiting_gang_has_its_queue_status() -> None:
@@ -91,7 +92,7 @@ def test_of_several_workloads_the_active_one_is_used() -> None:
 
 def test_without_a_queue_or_kueue_there_is_no_queue_status() -> None:
     raw = queued(queue="", uid="u")
-    assert queues(*cluster()).facts(read_jobset(raw)[0], raw, NOW, pods=0) is None
+    assert queues(*cluster()).facts(read_jobset(raw)[0], NOW, pods=0, stored=lambda _: None) is None
     assert facts(Queues()) is None
 
 

@@ -8,10 +8,11 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from gangctl.api.jobset import JobSet, read_jobset
-from gangctl.controllers.readiness.sources import HEAD_SECONDS, QueueStatuses, current
+from gangctl.controllers.readiness.sources import HEAD_SECONDS, QueueStatuses
 from gangctl.gang.reasons import Reason
 from gangctl.kueue.blocked import Blockage
 from gangctl.kueue.objects import ELSEWHERE, Condition, QueuedWorkload
+from gangctl.kueue.queues import current
 from tests.controllers.queues.ground import Ground
 
 NOW = datetime(2026, 1, 1, 1, tzinfo=UTC)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from gangctl.gang.reasons import Reason
+from gangctl.kueue.queues import QueueFacts
 from gangctl.readiness.evaluate import evaluate
-from gangctl.readiness.facts import QueueFacts
 from gangctl.readiness.result import Readiness
 from tests.jobsets import jobset, rj
 from tests.kueue.workloads import ago, no, queued

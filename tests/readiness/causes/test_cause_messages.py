@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from gangctl.api.scheduling import Generation
 from gangctl.gang.reasons import Reason
-from gangctl.readiness.facts import QueueFacts
+from gangctl.kueue.queues import QueueFacts
 from tests.jobsets import jobset, rj
 from tests.kueue.workloads import queued, yes
 from tests.readiness.causes.finding import reasons, recorded, refused_job, the

@@ -7,7 +7,8 @@ from dataclasses import replace
 
 from gangctl.gang.reasons import Reason
 from gangctl.kueue.objects import CheckState
-from gangctl.readiness.facts import QueueFacts, Snapshot
+from gangctl.kueue.queues import QueueFacts
+from gangctl.readiness.facts import Snapshot
 from tests.jobsets import jobset, rj
 from tests.kueue.workloads import queued, yes
 from tests.readiness.causes.finding import refused_job, the

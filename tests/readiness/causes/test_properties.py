@@ -15,12 +15,13 @@ from hypothesis import strategies as st
 from gangctl.api.scheduling import ApiState, Generation, Observed, Scheduled
 from gangctl.gang.reasons import Reason
 from gangctl.kueue.blocked import Blockage, Blocked
+from gangctl.kueue.queues import QueueFacts
 from gangctl.kueue.stuck import Stuck
 from gangctl.readiness.causes import MOST_CAUSES
 from gangctl.readiness.causes.context import LINE_CHARACTERS, MESSAGE_CHARACTERS, MOST_EVIDENCE
 from gangctl.readiness.causes.ranking import place_of
 from gangctl.readiness.evaluate import evaluate
-from gangctl.readiness.facts import NodeFacts, PodFacts, QueueFacts, Snapshot
+from gangctl.readiness.facts import NodeFacts, PodFacts, Snapshot
 from gangctl.readiness.report import gang_status
 from tests.jobsets import jobset, rj
 from tests.kueue.workloads import STUCK, WITHOUT_WORKLOAD, no, queued, yes

@@ -9,9 +9,10 @@ import pytest
 from gangctl.gang.reasons import Reason
 from gangctl.kueue.blocked import Blockage, Blocked
 from gangctl.kueue.objects import CheckState, QueuedWorkload
+from gangctl.kueue.queues import QueueFacts
 from gangctl.kueue.stuck import Stuck
 from gangctl.readiness.evaluate import evaluate
-from gangctl.readiness.facts import QueueFacts, Snapshot
+from gangctl.readiness.facts import Snapshot
 from tests.jobsets import jobset, rj
 from tests.kueue.workloads import STUCK, WITHOUT_WORKLOAD, ago, no, queued, yes
 from tests.readiness.causes.finding import reasons, the

@@ -1,0 +1,154 @@
+"""The same objects, read as the controller reads them (its informers) and as the commands do (files)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import asdict
+from datetime import datetime
+from pathlib import Path
+from typing import Any, Final
+
+from gangctl.api.emit import to_yaml
+from gangctl.api.objects import Key
+from gangctl.api.scheduling import NEWEST, ApiState
+from gangctl.cli.gangs.files import read_files
+from gangctl.cli.gangs.state import modern
+from gangctl.client.client import Client
+from gangctl.client.transport import Transport
+from gangctl.controllers.caches import GangCaches, SchedulingCache
+from gangctl.controllers.gangs import Assessments
+from gangctl.controllers.queues import kinds
+from gangctl.controllers.queues.sources import QueueSources
+from gangctl.controllers.queues.view import QueueView
+from gangctl.controllers.readiness.controller import ReadinessController
+from gangctl.controllers.readiness.sources import QueueStatuses, ReadinessSources
+from gangctl.gang.desired import while_suspended
+from gangctl.gang.resolve import ClusterRules
+from gangctl.kueue.queues import QueueFacts
+from gangctl.readiness.evaluate import evaluate
+from gangctl.readiness.facts import Snapshot, is_followed
+from gangctl.readiness.membership import FINISHED
+from gangctl.runtime.informer import InformerObserver
+from tests.credentials import StaticCredentials
+
+Object = dict[str, Any]
+Answers = dict[Key, dict[str, Any]]
+"""What is answered of each gang."""
+
+_KUEUE: Final = "kueue.x-k8s.io"
+_WORDS: Final = frozenset({"message", "evidence", "remedy", "command", "look_again"})
+"""Not compared: what the controller writes has absolute times, and names nothing of another namespace."""
+
+
+def by_controller(objects: Iterable[Object], now: datetime, *, podset_limit: int | None = None) -> Answers:
+    """The readiness that the controller computes, once its informers have all objects."""
+    return _Controller(objects, podset_limit).answers(now)
+
+
+def by_commands(
+    directory: Path, objects: Iterable[Object], now: datetime, *, podset_limit: int | None = None
+) -> Answers:
+    """The readiness that ``gangctl get`` prints of a file with all objects."""
+    file = directory / "objects.yaml"
+    file.write_text(to_yaml(objects), encoding="utf-8")
+    state = read_files([str(file)])
+    # Only commands compare pods with the free capacity of nodes: a controller does not follow every pod of a cluster.
+    state.fits_now, state.never_on_nodes = {}, {}
+    if state.queues.stock is not None:
+        state.queues.stock.queue_limit = podset_limit
+    snapshots = {key: state.snapshot(key, now.timestamp()) for key in state.followed()}
+    return {key: _answer(snapshot, now) for key, snapshot in snapshots.items() if snapshot is not None}
+
+
+def _answer(snapshot: Snapshot, now: datetime) -> dict[str, Any]:
+    return {"queue": _queue(snapshot.queue), **_without_words(asdict(evaluate(snapshot, now.timestamp(), None)))}
+
+
+def _without_words(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _without_words(part) for key, part in value.items() if key not in _WORDS}
+    return [_without_words(part) for part in value] if isinstance(value, list | tuple) else value
+
+
+def _queue(facts: QueueFacts | None) -> dict[str, Any] | None:
+    if facts is None:
+        return None
+    return {
+        "queues": (facts.local_queue, facts.cluster_queue, facts.queues_known),
+        "workload": facts.workload.name if facts.workload is not None else "",
+        "blocked": str(facts.blocked.reason) if facts.blocked is not None else "",
+        "stuck": str(facts.stuck.reason) if facts.stuck is not None else "",
+        "never": facts.never,
+        "cluster": facts.cluster,
+    }
+
+
+class _Controller:
+    """The parts of the controller that readiness is computed from, fed as by watches."""
+
+    def __init__(self, objects: Iterable[Object], podset_limit: int | None) -> None:
+        client = Client(Transport(StaticCredentials("http://127.0.0.1:1", token="none")))
+        self._caches = GangCaches(client, lambda *_: None, lambda: 0.0)
+        scheduling = SchedulingCache(client, NEWEST, False, lambda _: InformerObserver(), lambda: None)
+        self._caches._scheduling = scheduling
+        self._sources = ReadinessSources(client)
+        self._queues = QueueSources(client)
+        self._queues.presence.podset_limit = podset_limit
+        self._view = QueueView(self._queues)
+        self._raws: dict[Key, Object] = {}
+        self._informers = {
+            **{(each.resource.group, each.resource.kind): each for each in self._caches.informers.values()},
+            **{(each.informer.resource.group, each.informer.resource.kind): each.informer for each in self._queues.all},
+            ("", "Pod"): self._sources.pods.informer,
+            ("", "Node"): self._sources.nodes.informer,
+        }
+        found = [*objects]
+        kueue = [each for each in found if each["apiVersion"].startswith(f"{_KUEUE}/")]
+        self._queues.presence.present = bool(kueue)
+        for informer in self._informers.values():
+            informer.synced.set()
+        if not any(each["kind"] == "Node" for each in found):
+            self._sources.nodes.informer.synced.clear()
+        if not any(each["kind"] == "ClusterQueue" for each in kueue):
+            self._queues.cluster_queues.informer.synced.clear()
+        for each in found:
+            self._deliver(each)
+        self._assessments = Assessments(
+            lambda: ApiState(NEWEST), ClusterRules, lambda jobset: while_suspended(jobset, queues=bool(kueue))
+        )
+
+    def _deliver(self, raw: Object) -> None:
+        group, _, _ = raw["apiVersion"].rpartition("/")
+        kind = raw["kind"]
+        if kind == "Configuration":
+            name = {"name": kinds.CONFIG_NAME, "namespace": "kueue-system", "uid": "configuration"}
+            self._queues.configuration.informer._upsert({"metadata": name, "data": {kinds.CONFIG_KEY: to_yaml([raw])}})
+        elif kind == "Event":
+            event = modern(raw)
+            for source in self._sources.refusals:
+                # As the selection of the informer.
+                if source.informer._selection.field_selector == (
+                    f"reason={event.get('reason')},regarding.kind={event.get('regarding', {}).get('kind')}"
+                ):
+                    source.informer._upsert(event)
+        elif (group, kind) in self._informers:
+            if kind == "JobSet":
+                self._raws[raw["metadata"]["namespace"], raw["metadata"]["name"]] = raw
+            if kind != "Pod" or raw.get("status", {}).get("phase") not in FINISHED:
+                self._informers[group, kind]._upsert(raw)
+
+    def answers(self, now: datetime) -> Answers:
+        controller = ReadinessController(
+            self._caches,
+            self._assessments,
+            self._sources,
+            evaluate,
+            (),
+            queues=QueueStatuses(self._view, self._never),
+        )
+        jobsets = [jobset for jobset in self._caches.jobsets.store.values() if is_followed(jobset)]
+        return {jobset.key: _answer(controller._snapshot(jobset, now), now) for jobset in jobsets}
+
+    def _never(self, key: Key) -> str:
+        report = self._view.ever(self._raws[key], key[0], new=False)
+        return report["message"].rstrip(".") if report["verdict"] == "never" else ""

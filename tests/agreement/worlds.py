@@ -1,0 +1,174 @@
+"""Random small clusters: gangs in queues of Kueue, their Workloads in any state, and pods."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from random import Random
+from typing import Any, Final
+
+from gangctl.api.meta import JOB_INDEX, JOBSET_NAME, JOBSET_UID, REPLICATED_JOB_NAME, RESTART_ATTEMPT
+from gangctl.api.scheduling import NEWEST
+from gangctl.api.scheduling_versions import ADAPTERS
+from tests.cli.kueueobjects import KUEUE, QUEUE, cluster_queue, condition, flavor, kueue, local_queue, workload
+from tests.gang.pipeline import assessed, stored
+from tests.jobsets import jobset, rj
+
+Object = dict[str, Any]
+NOW: Final = datetime(2026, 1, 1, 12, tzinfo=UTC)
+_PRIORITY: Final = "kueue.x-k8s.io/priority-class"
+_EVICTIONS: Final = ("Preempted", "PodsReadyTimeout", "AdmissionCheck", "Deactivated", "ClusterQueueStopped")
+
+
+@dataclass(frozen=True)
+class World:
+    """Objects at a moment; ``podset_limit`` is what this Kueue takes."""
+
+    objects: list[Object]
+    now: datetime
+    podset_limit: int | None
+
+
+def world(random: Random) -> World:
+    """One of them."""
+    objects = [_configuration(random)] if random.random() < 0.8 else []
+    for namespace in ("t", "u"):
+        labels = {"kubernetes.io/metadata.name": namespace, **({"team": "a"} if random.random() < 0.5 else {})}
+        metadata = {"name": namespace, "uid": namespace, "labels": labels}
+        objects.append({"apiVersion": "v1", "kind": "Namespace", "metadata": metadata})
+    objects += _queues(random)
+    if random.random() < 0.5:
+        objects.append(kueue("WorkloadPriorityClass", "high", value=9))
+    for number in range(random.randint(1, 4)):
+        objects += _gang(random, f"gang-{number}", random.choice("ttu"))
+    random.shuffle(objects)
+    return World(objects, NOW, random.choice((None, 8, 18)))
+
+
+def _time(random: Random) -> str:
+    return (NOW - timedelta(seconds=random.choice((5, 50, 400, 4000)))).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def _configuration(random: Random) -> Object:
+    ready = random.choice(
+        ({}, {"waitForPodsReady": {"timeout": "5m"}}, {"featureGates": {"DisableWaitForPodsReady": True}})
+    )
+    frameworks = random.choice((["jobset.x-k8s.io/jobset"], ["batch/job", "jobset.x-k8s.io/jobset"], ["batch/job"]))
+    managed = random.choice(({}, {"managedJobsNamespaceSelector": {"matchLabels": {"team": "a"}}}))
+    version = "config.kueue.x-k8s.io/v1beta2"
+    return {
+        "apiVersion": version,
+        "kind": "Configuration",
+        "integrations": {"frameworks": frameworks},
+        **ready,
+        **managed,
+    }
+
+
+def _queues(random: Random) -> list[Object]:
+    found = []
+    for name in ("cq", "other"):
+        stop = {"stopPolicy": random.choice(("Hold", "HoldAndDrain"))} if random.random() < 0.15 else {}
+        strategy = {"queueingStrategy": random.choice(("StrictFIFO", "BestEffortFIFO"))}
+        made = cluster_queue(name, {"f": {"cpu": random.choice(("2", "8"))}}, **stop, **strategy)
+        active = random.random() < 0.9
+        made["status"] = {"conditions": [condition("Active", active, "Ready" if active else "FlavorNotFound", "why")]}
+        if random.random() < 0.9:
+            found.append(made)
+    for namespace in ("t", "u"):
+        if random.random() < 0.9:
+            found.append(local_queue("q", random.choice(("cq", "cq", "other", "nowhere")), namespace))
+    return [flavor(), *found]
+
+
+def _gang(random: Random, name: str, namespace: str) -> list[Object]:
+    pods = random.randint(1, 3)
+    many = random.random() < 0.1
+    jobs = [rj(f"w{n}", 1, pods, pods, cpu=random.choice(("1", "9"))) for n in range(9 if many else 1)]
+    queue = random.choice(("q", "q", "q", "typo", ""))
+    suspend = random.random() < 0.6
+    made = stored(jobset(name, *jobs, mode="Gang", namespace=namespace, uid=f"uid-{name}", suspend=suspend))
+    labels = {QUEUE: queue} if queue else {}
+    if random.random() < 0.4:
+        labels[_PRIORITY] = random.choice(("high", "none"))
+    made["metadata"] |= {"labels": labels, "creationTimestamp": _time(random)}
+    if random.random() < 0.15:
+        kind = random.choice(("Completed", "Failed"))
+        made["status"] = {"conditions": [condition(kind, since=_time(random))], "terminalState": kind}
+    kueues = [_workload(random, name, namespace, queue or "q", n) for n in range(random.choice((0, 1, 1, 1, 2)))]
+    there = 0 if suspend else random.randint(0, pods)
+    members = [_pod(random, name, namespace, index) for index in range(there)]
+    return [made, *_groups(random, made), *kueues, *members]
+
+
+def _groups(random: Random, raw: Object) -> list[Object]:
+    """The Workload of a gang and its groups; sometimes one of them is missing, or refused by the scheduler."""
+    plan = assessed(raw).plan
+    if plan is None:
+        return []
+    adapter = ADAPTERS[NEWEST]
+    found = [adapter.workload(plan.workload), *(adapter.pod_group(group) for group in plan.groups)]
+    for obj in found:
+        obj["metadata"] |= {"uid": f"uid-{obj['metadata']['name']}", "creationTimestamp": _time(random)}
+        if random.random() < 0.3:
+            refused = condition("PodGroupInitiallyScheduled", False, "Unschedulable", "no room", _time(random))
+            obj["status"] = {"conditions": [refused]}
+    # The Workload stays: without one the files do not say that the cluster serves groups.
+    return [found[0], *(obj for obj in found[1:] if random.random() < 0.8)]
+
+
+def _workload(random: Random, name: str, namespace: str, queue: str, number: int) -> Object:
+    held = {"f": {"cpu": "1"}} if random.random() < 0.4 else None
+    conditions = []
+    if held is None and random.random() < 0.8:
+        conditions.append(
+            condition("QuotaReserved", False, random.choice(("Pending", "Inadmissible")), "no quota", _time(random))
+        )
+    if held is not None and random.random() < 0.6:
+        conditions.append(
+            condition("PodsReady", False, random.choice(("WaitForStart", "WaitForRecovery")), "", _time(random))
+        )
+    if random.random() < 0.3:
+        conditions.append(condition("Evicted", True, random.choice(_EVICTIONS), "because", _time(random)))
+    if random.random() < 0.15:
+        conditions.append(
+            condition("Finished", True, random.choice(("FailedToStart", "Succeeded")), "end", _time(random))
+        )
+    made = workload(
+        name, queue, *conditions, namespace=namespace, created=_time(random), held=held, priority=random.randint(0, 2)
+    )
+    made["metadata"] |= {"name": f"jobset-{name}-{number}", "uid": f"workload-{name}-{number}"}
+    if random.random() < 0.1:
+        made["metadata"]["deletionTimestamp"] = _time(random)
+    if random.random() < 0.1:
+        made["spec"]["active"] = False
+    if random.random() < 0.15:
+        state = random.choice(("Pending", "Retry", "Rejected", "Ready"))
+        made["status"]["admissionChecks"] = [
+            {"name": "check", "state": state, "message": "", "lastTransitionTime": _time(random)}
+        ]
+    if random.random() < 0.05:
+        made["status"]["clusterName"] = "worker"
+    assert made["apiVersion"] == KUEUE
+    return made
+
+
+def _pod(random: Random, name: str, namespace: str, index: int) -> Object:
+    labels = {
+        JOBSET_NAME: name,
+        JOBSET_UID: f"uid-{name}",
+        REPLICATED_JOB_NAME: "w0",
+        JOB_INDEX: "0",
+        RESTART_ATTEMPT: "0",
+    }
+    metadata = {"name": f"{name}-w0-0-{index}", "namespace": namespace, "uid": f"pod-{name}-{index}", "labels": labels}
+    placed, ready = random.random() < 0.6, random.random() < 0.5
+    conditions = [condition("PodScheduled", placed, "" if placed else "Unschedulable", "no room", _time(random))]
+    conditions.append(condition("Ready", placed and ready, since=_time(random)))
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {**metadata, "creationTimestamp": _time(random)},
+        "spec": {"nodeName": "n"} if placed else {},
+        "status": {"phase": "Running" if placed else "Pending", "conditions": conditions},
+    }
