@@ -168,6 +168,7 @@ class TestWatching:
         found.refresh(None)
         assert found.stock is not None
         assert found.stock.workloads() == []
+        found.workloads.discard(("t", "jobset-train-00000"))
         found.local_queues.discard(("t", "q"))
         found.refresh(None)
         closed = facts(found)
