@@ -11,6 +11,7 @@ from gangctl.api.jobset import read_jobset
 from gangctl.cli.kueuesnapshot import PlacedPod, Stock, in_use
 from gangctl.cli.manifests import Problems, read_manifests
 from gangctl.cli.messages import note
+from gangctl.cli.queue.view import QueueIndex
 from gangctl.fit import verdict
 from gangctl.fit.clusterstate import FitRequest
 from gangctl.fit.nodes import gangs_of, node_fit
@@ -18,7 +19,8 @@ from gangctl.fit.report import DispatchedFit, FitReport
 from gangctl.gang.report import requests_per_pod
 from gangctl.gang.resolve import ClusterRules
 from gangctl.kueue.amounts import age, span
-from gangctl.kueue.objects import QueuedWorkload
+from gangctl.kueue.objects import ClusterQueue, QueuedWorkload
+from gangctl.kueue.queues import Head, current, find_head, waiting_in
 from gangctl.kueue.states import status_of
 
 
@@ -140,15 +142,21 @@ def answer_of(subject: Subject, stock: Stock, *, fixed_nodes: bool) -> Answer:
     own = [workload for workload in stock.workloads() if subject.owns(workload)]
     labels = stock.namespaces.get(subject.namespace)
     now = _now()
+    index = None if stock.partial else QueueIndex(stock)
+
+    def head(queue: ClusterQueue) -> Head | None:
+        return None if index is None else find_head(queue, waiting_in(queue, index), now, lambda *_: "")
+
     request = verdict.FitRequest(
         subject.raw,
         subject.namespace,
         labels,
         subject.queue,
         subject.new,
-        next(iter(own), None),
+        current(own),
         fixed_nodes=fixed_nodes,
         outlook=None if stock.partial else stock.outlook(now),
+        head=head,
     )
     report = verdict.fit(request, stock.snapshot(subject.owns, subject.has))
     by_nodes = needs_domain(subject.raw)

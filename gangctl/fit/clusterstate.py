@@ -29,6 +29,7 @@ from gangctl.kueue.objects import (
     ResourceFlavor,
     Topology,
 )
+from gangctl.kueue.queues import Head
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +41,7 @@ class FitRequest:
     Kueue's Workload of it, if there is one: then its priority is known, and since when it waits. ``fixed_nodes`` takes
     the nodes for all that there will ever be. With an ``outlook`` the report says when it starts. With a ``reader``
     it names no Workload outside of that namespace (:meth:`~gangctl.kueue.objects.QueuedWorkload.is_hidden_from`).
+    ``head`` returns the head of its queue, if that is a StrictFIFO queue and Workloads may be read.
     """
 
     jobset: Mapping[str, Any]
@@ -51,6 +53,7 @@ class FitRequest:
     fixed_nodes: bool = False
     outlook: Outlook | None = None
     reader: str | None = None
+    head: Callable[[ClusterQueue], Head | None] = lambda _: None
 
 
 @dataclass(frozen=True, slots=True)

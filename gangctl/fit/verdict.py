@@ -38,7 +38,7 @@ from gangctl.fit.report import (
 from gangctl.fit.requests import requests_of
 from gangctl.fit.search import BUDGET, Mode, Step, pairs_of, search, tries
 from gangctl.fit.tree import Pair
-from gangctl.fit.when import Waiting, head_before, starts
+from gangctl.fit.when import Waiting, starts
 from gangctl.kueue.amounts import UNLIMITED
 from gangctl.kueue.blocked import blocked, selects, unresolved
 from gangctl.kueue.configuration import KueueConfiguration
@@ -367,8 +367,12 @@ def _when(
 
 def _behind(case: _Case, gang: explain.Gang, preemptor: Preemptor, *, fits: bool) -> FitReport | None:
     """The verdict on a gang that has room, or would get it by preemption, if the head of its queue did not block it."""
-    outlook, workload = case.request.outlook, case.request.workload
-    head = head_before(workload, preemptor, outlook, case.cluster.local_queue) if outlook is not None else None
+    first = case.request.head(preemptor.queue)
+    # Kueue creates the Workload of a new JobSet after all that are there.
+    own = case.request.workload or QueuedWorkload("", "", "~", priority=preemptor.priority)
+    head = None
+    if first is not None and first.precedes(own):
+        head = first.effect(case.request.reader, joined=case.request.workload is None)
     if head is None:
         return None
     without = "there is quota for it now" if fits else "Kueue would preempt others for it"

@@ -24,9 +24,8 @@ from gangctl.fit.search import Demand, pairs_of
 from gangctl.fit.tree import Pair
 from gangctl.kueue.amounts import span
 from gangctl.kueue.objects import Amounts, ClusterQueue, LocalQueue, QueuedWorkload
-from gangctl.kueue.order import head_of, in_order, queued_at
+from gangctl.kueue.order import in_order, queued_at
 from gangctl.kueue.states import Phase, phase_of
-from gangctl.kueue.stuck import Stuck, blocking_head
 
 BUDGET: Final = 12_000
 """Workloads put in, taken out and tried in all replays, 100 to 200 ms."""
@@ -246,17 +245,6 @@ class _Estimate:
         parts += [f"may run for {_span(most)} at most"] if most is not None else []
         parts += [f"has run for {_span(age)}"] if age is not None else []
         return f'"{workload.title}" {" and ".join(parts)}'
-
-
-def head_before(own: QueuedWorkload | None, preemptor: Preemptor, outlook: Outlook, door: _Door) -> Stuck | None:
-    """The head of the gang's StrictFIFO queue, if it goes before the gang and Kueue has found that it does not fit."""
-    queue = preemptor.queue
-    if own is None:
-        # Kueue creates the Workload of a new JobSet after all that are there.
-        own = QueuedWorkload("", "", "~", priority=preemptor.priority, created=outlook.now.isoformat())
-    others = [each for each in outlook.pending if each.uid != own.uid and _cluster_queue(each, door) == queue.name]
-    ordered = in_order([*others, own], queue)
-    return None if head_of(ordered, queue) is own else blocking_head(ordered, queue, outlook.now)
 
 
 def _cluster_queue(workload: QueuedWorkload, door: _Door) -> str | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final, Protocol
@@ -14,7 +14,7 @@ from gangctl.kueue.configuration import KueueConfiguration
 from gangctl.kueue.objects import ClusterQueue, LocalQueue, QueuedWorkload
 from gangctl.kueue.order import head_of, in_order, is_queued
 from gangctl.kueue.states import phase_of
-from gangctl.kueue.stuck import Owner, Stuck, blocking_head, stuck_workload, without_workload
+from gangctl.kueue.stuck import Owner, Stuck, effect_of_head, stuck_workload, without_workload
 
 MOST_PODSETS: Final = 18
 """Podsets of a Workload since Kueue 0.19."""
@@ -73,17 +73,36 @@ class QueueObjects(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """The first Workload that waits in a StrictFIFO queue, and its effect on those behind it."""
+    """The first Workload that waits in a StrictFIFO queue, at one time; ``behind`` are the others that wait."""
 
-    uid: str
-    namespace: str
-    stuck: Stuck | None
-    unnamed: Stuck | None
-    """The same without its name, for readers of another namespace, who may not read this one's Workloads."""
+    workload: QueuedWorkload
+    behind: int
+    queue: ClusterQueue
+    now: datetime
+    impossible: bool
+    """Whether it can never be admitted."""
+    kept: bool
 
-    def effect(self, namespace: str | None) -> Stuck | None:
-        """Its effect, for readers of a namespace; None for those who may read all that the objects were read from."""
-        return self.stuck if namespace in {None, self.namespace} else self.unnamed
+    def effect(self, reader: str | None, *, joined: bool = False) -> Stuck | None:
+        """Its effect on those behind it, and on one that has ``joined``; None if it blocks none.
+
+        ``reader`` is the namespace of the readers, None for those who may read all that the objects were read from.
+        """
+        return effect_of_head(
+            self.workload,
+            self.behind + joined,
+            self.queue,
+            self.now,
+            impossible=self.impossible,
+            kept=self.kept,
+            reader=reader,
+        )
+
+    def precedes(self, workload: QueuedWorkload) -> bool:
+        """Whether Kueue tries it, and nothing else, before another Workload of its queue."""
+        if workload.uid == self.workload.uid or not is_queued(workload):
+            return False
+        return head_of(in_order([self.workload, workload], self.queue), self.queue) is self.workload
 
 
 Never = Callable[[str, str], str]
@@ -122,8 +141,7 @@ def queue_facts(
     else:
         owner, timeout = Owner(jobset.finished, pods), ready_timeout(objects)
         stuck = stuck_workload(workload, owner, now, blocked=closed, ready_timeout=timeout, kept=kept)
-        behind = first is not None and first.uid != workload.uid and is_queued(workload)
-        if stuck is None and not reason and behind and first is not None:
+        if stuck is None and not reason and first is not None and first.precedes(workload):
             stuck = first.effect(jobset.namespace if kept else None)
     return QueueFacts(
         local_queue=jobset.queue,
@@ -192,29 +210,25 @@ def unqueued(jobset: JobSet, now: datetime, objects: QueueObjects, *, kept: bool
     )
 
 
+def waiting_in(queue: ClusterQueue, objects: QueueObjects) -> list[QueuedWorkload]:
+    """Workloads in a ClusterQueue, without those of stopped LocalQueues, which Kueue does not try."""
+
+    def is_open(workload: QueuedWorkload) -> bool:
+        local_queue = objects.local_queue(workload.namespace, workload.queue)
+        return local_queue is not None and local_queue.stop_policy == "None"
+
+    return [workload for workload in objects.inside(queue.name) if is_open(workload)]
+
+
 def find_head(
-    queue: ClusterQueue, now: datetime, objects: QueueObjects, never: Never, *, kept: bool = False
+    queue: ClusterQueue, inside: Iterable[QueuedWorkload], now: datetime, never: Never, *, kept: bool = False
 ) -> Head | None:
-    """The head of a StrictFIFO queue; None for another strategy, and where nothing waits."""
+    """The head of a StrictFIFO queue with these Workloads; None for another strategy, and where nothing waits."""
     if queue.strategy != "StrictFIFO":
         return None
-    ordered = in_order(objects.inside(queue.name), queue)
+    ordered = in_order(inside, queue)
     first = head_of(ordered, queue)
-    return None if first is None else _head(ordered, first, queue, now, never, kept=kept)
-
-
-def _head(
-    ordered: Sequence[QueuedWorkload],
-    first: QueuedWorkload,
-    queue: ClusterQueue,
-    now: datetime,
-    never: Never,
-    *,
-    kept: bool,
-) -> Head:
-    impossible = {first.uid} if never(first.namespace, first.owner_name) else set[str]()
-    named, unnamed = (
-        blocking_head(ordered, queue, now, never=impossible, kept=kept, reader=reader)
-        for reader in (first.namespace, "")
-    )
-    return Head(first.uid, first.namespace, named, unnamed)
+    if first is None:
+        return None
+    impossible = bool(never(first.namespace, first.owner_name))
+    return Head(first, len(ordered) - 1, queue, now, impossible, kept)

@@ -183,15 +183,31 @@ def blocking_head(
     namespace ``reader`` does not name what runs in another one.
     """
     head = head_of(ordered, cluster_queue)
-    if head is None or (len(ordered) == 1 and head.uid not in never):
+    if head is None:
+        return None
+    impossible = head.uid in never
+    return effect_of_head(head, len(ordered) - 1, cluster_queue, now, impossible=impossible, kept=kept, reader=reader)
+
+
+def effect_of_head(
+    head: QueuedWorkload,
+    behind: int,
+    cluster_queue: ClusterQueue,
+    now: datetime,
+    *,
+    impossible: bool = False,
+    kept: bool = False,
+    reader: str | None = None,
+) -> Stuck | None:
+    """The same of a head that is known, with so many behind it; ``impossible`` if it can never fit."""
+    if not behind and not impossible:
         return None
     quota = head.conditions.get("QuotaReserved")
     if quota is None or quota.reason in NOT_LOOKED_AT:
         return None
-    behind = len(ordered) - 1
     since = moment(quota.since or head.created)
     name = f'"{head.title_for(reader)}"'
-    if head.uid in never:
+    if impossible:
         evidence = f'{name} can never fit, and is the head of StrictFIFO ClusterQueue "{cluster_queue.name}"'
         remedy = "delete or shrink it, raise the quota, or give the ClusterQueue queueingStrategy BestEffortFIFO"
     else:

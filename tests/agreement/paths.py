@@ -11,6 +11,7 @@ from typing import Any, Final
 from gangctl.api.emit import to_yaml
 from gangctl.api.objects import Key
 from gangctl.api.scheduling import NEWEST, ApiState
+from gangctl.cli.fitting import Subject, answer_of
 from gangctl.cli.gangs.files import read_files
 from gangctl.cli.gangs.state import modern
 from gangctl.client.client import Client
@@ -22,6 +23,7 @@ from gangctl.controllers.queues.sources import QueueSources
 from gangctl.controllers.queues.view import QueueView
 from gangctl.controllers.readiness.controller import ReadinessController
 from gangctl.controllers.readiness.sources import QueueStatuses, ReadinessSources
+from gangctl.fit.report import FitReport
 from gangctl.gang.desired import while_suspended
 from gangctl.gang.resolve import ClusterRules
 from gangctl.kueue.queues import QueueFacts
@@ -36,6 +38,7 @@ Answers = dict[Key, dict[str, Any]]
 """What is answered of each gang."""
 
 _KUEUE: Final = "kueue.x-k8s.io"
+_VERDICT: Final = ("verdict", "reason", "queue", "clusterQueue", "blocked", "blocking", "reorder", "podSets", "limits")
 _WORDS: Final = frozenset({"message", "evidence", "remedy", "command", "look_again"})
 """Not compared: what the controller writes has absolute times, and names nothing of another namespace."""
 
@@ -56,8 +59,21 @@ def by_commands(
     state.fits_now, state.never_on_nodes = {}, {}
     if state.queues.stock is not None:
         state.queues.stock.queue_limit = podset_limit
-    snapshots = {key: state.snapshot(key, now.timestamp()) for key in state.followed()}
-    return {key: _answer(snapshot, now) for key, snapshot in snapshots.items() if snapshot is not None}
+    answers: Answers = {}
+    for key in state.followed():
+        snapshot, stored = state.snapshot(key, now.timestamp()), state.jobsets.get(*key)
+        assert snapshot is not None
+        assert stored is not None
+        answers[key] = _answer(snapshot, now)
+        if state.queues.stock is not None and state.queues.queues_known:
+            subject = Subject(stored.raw, key[1], key[0], stored.jobset.queue, stored.jobset.uid, new=False)
+            answers[key]["fit"] = _verdict(answer_of(subject, state.queues.stock, fixed_nodes=False).report)
+    return answers
+
+
+def _verdict(report: FitReport) -> dict[str, Any]:
+    """What both have to agree on: only commands estimate starts, and only they name Workloads of other namespaces."""
+    return {field: report[field] for field in _VERDICT}
 
 
 def _answer(snapshot: Snapshot, now: datetime) -> dict[str, Any]:
@@ -147,7 +163,10 @@ class _Controller:
             queues=QueueStatuses(self._view, self._never),
         )
         jobsets = [jobset for jobset in self._caches.jobsets.store.values() if is_followed(jobset)]
-        return {jobset.key: _answer(controller._snapshot(jobset, now), now) for jobset in jobsets}
+        answers = {jobset.key: _answer(controller._snapshot(jobset, now), now) for jobset in jobsets}
+        for key, answer in answers.items() if self._view.queues_known else ():
+            answer["fit"] = _verdict(self._view.fit(self._raws[key], key[0], new=False))
+        return answers
 
     def _never(self, key: Key) -> str:
         report = self._view.ever(self._raws[key], key[0], new=False)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -15,6 +15,7 @@ from gangctl.fit.ends import Outlook
 from gangctl.fit.report import FitReport, StartReport
 from gangctl.fit.verdict import FitRequest, fit
 from gangctl.kueue.objects import CheckUse, ClusterQueue, Condition, LocalQueue, QueuedWorkload, RunTime
+from gangctl.kueue.queues import Head, find_head
 from tests.fit.asking import NAMESPACE, QUEUE, known, pods
 from tests.fit.queues import cpu, holder
 from tests.jobsets import jobset
@@ -65,6 +66,12 @@ def cluster_queue(amount: int = 10, cohort: str = "", name: str = "a", **more: A
     return ClusterQueue(name, cohort, cpu(amount * 1000), selector=(), **more)
 
 
+def head_of(*pending: QueuedWorkload) -> Callable[[ClusterQueue], Head | None]:
+    """The head of queue ``a``, in which those of LocalQueue ``QUEUE`` wait."""
+    inside = [workload for workload in pending if workload.queue == QUEUE]
+    return lambda queue: find_head(queue, inside, NOW, lambda *_: "")
+
+
 def ask(
     held: Sequence[Any],
     amount: int = 10,
@@ -77,7 +84,8 @@ def ask(
     raw = jobset("js", pods("w", amount, cpu="1"))
     own = waiting("~js", amount, order=4000)
     outlook = Outlook(NOW, [*pending, own], expected or {})
-    request = FitRequest(raw, NAMESPACE, {}, QUEUE, workload=own, outlook=outlook)
+    head = head_of(*pending, own)
+    request = FitRequest(raw, NAMESPACE, {}, QUEUE, workload=own, outlook=outlook, head=head)
     return fit(request, known(*held, **more))
 
 
@@ -181,8 +189,8 @@ class TestAhead:
         snapshot = known(cluster_queue(strategy="StrictFIFO"), running("u", 8))
         raw = jobset("js", pods("w", 2, cpu="1"))
         for priority, reason in ((0, "HeadBlocksQueue"), (-1, "Fits")):
-            outlook = Outlook(NOW, [waiting("v", 6, priority=priority)])
-            assert fit(FitRequest(raw, NAMESPACE, {}, QUEUE, outlook=outlook), snapshot)["reason"] == reason
+            head = head_of(waiting("v", 6, priority=priority))
+            assert fit(FitRequest(raw, NAMESPACE, {}, QUEUE, head=head), snapshot)["reason"] == reason
 
     def test_none_is_preempted_for_a_gang_behind_the_head(self) -> None:
         strict = cluster_queue(strategy="StrictFIFO", within_queue="LowerPriority")

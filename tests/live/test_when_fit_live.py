@@ -14,7 +14,8 @@ from gangctl.fit.clusterstate import Snapshot
 from gangctl.fit.ends import Outlook
 from gangctl.fit.report import FitReport
 from gangctl.fit.verdict import FitRequest, fit
-from gangctl.kueue.objects import ResourceFlavor
+from gangctl.kueue.objects import ClusterQueue, ResourceFlavor
+from gangctl.kueue.queues import Head, find_head
 from gangctl.kueue.reading import read_cluster_queue, read_local_queue
 from tests.controlplane.components.addon import create_namespace
 from tests.controlplane.plane import ControlPlane
@@ -92,7 +93,14 @@ def ask(each: Day, name: str) -> FitReport:
     job = each.jobs[name]
     own = next(workload for workload in seen if workload.name == name)
     raw = jobset(name, rj("main", 1, job.cpus, job.cpus, cpu="1"))
-    return fit(FitRequest(raw, NAMESPACE, {}, job.queue, new=False, workload=own, outlook=outlook), snapshot)
+    places = {door["metadata"]["name"]: door["spec"]["clusterQueue"] for door in raw_doors}
+
+    def head(queue: ClusterQueue) -> Head | None:
+        inside = [workload for workload in seen if places.get(workload.queue) == queue.name]
+        return find_head(queue, inside, outlook.now, lambda *_: "")
+
+    request = FitRequest(raw, NAMESPACE, {}, job.queue, new=False, workload=own, outlook=outlook, head=head)
+    return fit(request, snapshot)
 
 
 def estimates(days: Iterable[Day]) -> list[Estimate]:

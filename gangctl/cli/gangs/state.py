@@ -21,7 +21,7 @@ from gangctl.fit.clusterstate import Held
 from gangctl.gang.desired import Assessment, JobProgress, assess, while_suspended
 from gangctl.gang.resolve import ClusterRules
 from gangctl.kueue.objects import ClusterQueue, LocalQueue, QueuedWorkload
-from gangctl.kueue.queues import Head, QueueFacts, current, find_head, queue_facts
+from gangctl.kueue.queues import Head, QueueFacts, current, find_head, queue_facts, waiting_in
 from gangctl.readiness.evaluate import evaluate
 from gangctl.readiness.facts import (
     Collections,
@@ -124,7 +124,7 @@ class _View(QueueIndex):
 
         def head(queue: ClusterQueue) -> Head | None:
             if queue.name not in self._heads:
-                self._heads[queue.name] = find_head(queue, now, self, never)
+                self._heads[queue.name] = find_head(queue, waiting_in(queue, self), now, never)
             return self._heads[queue.name]
 
         return queue_facts(jobset, pods, now, self, never=lambda: never(*jobset.key), head=head)

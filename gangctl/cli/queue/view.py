@@ -32,7 +32,7 @@ from gangctl.kueue.blocked import Blockage, Blocked, blocked
 from gangctl.kueue.configuration import KueueConfiguration
 from gangctl.kueue.objects import ClusterQueue, LocalQueue, QueuedWorkload
 from gangctl.kueue.order import in_order, places
-from gangctl.kueue.queues import find_head, obstacle, ready_timeout, unqueued
+from gangctl.kueue.queues import find_head, obstacle, ready_timeout, unqueued, waiting_in
 from gangctl.kueue.states import Phase, status_of
 from gangctl.kueue.stuck import Owner, stuck_workload
 from gangctl.readiness.membership import FINISHED
@@ -246,8 +246,9 @@ class View(QueueIndex):
 
     def _stuck(self, report: QueueReport, queue: ClusterQueue | None) -> list[str]:
         """Problems that block the whole queue, and JobSets without a Workload."""
-        head = None if queue is None else find_head(queue, self.now, self, self._never)
-        stuck = [head.stuck.message] if head is not None and head.stuck is not None else []
+        head = None if queue is None else find_head(queue, waiting_in(queue, self), self.now, self._never)
+        blocking = None if head is None else head.effect(None)
+        stuck = [] if blocking is None else [blocking.message]
         identity = report["metadata"]
         if report["queue"] == "LocalQueue":
             doors = [(identity["namespace"], identity["name"])]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 from gangctl.api.jobset import read_jobset
@@ -21,12 +22,14 @@ from gangctl.gang.reasons import Reason
 from gangctl.kueue.configuration import KueueConfiguration
 from gangctl.kueue.consistency import KueueFacts
 from gangctl.kueue.objects import AdmissionCheck, ClusterQueue, Cohort, LocalQueue, QueuedWorkload, ResourceFlavor
-from gangctl.kueue.queues import pods_ready_seconds
+from gangctl.kueue.queues import Head, current, find_head, pods_ready_seconds, waiting_in
 from gangctl.policy.variables import unknown_fit
 
 LocalQueueKey = tuple[str, str]
 """Namespace and LocalQueue, there or not."""
 
+HEAD_SECONDS: Final = 5.0
+"""How long the head of a strict queue is cached: thousands may wait behind it, and finding it sorts them."""
 _NAMESPACE_NAME: Final = "kubernetes.io/metadata.name"
 """The API server puts this label on every namespace."""
 
@@ -67,9 +70,11 @@ ALL: Final = Affected(every_jobset=True)
 class QueueView:
     """What is known of queues now; it is also the webhooks' :class:`~gangctl.webhooks.gangs.QueueView`."""
 
-    def __init__(self, sources: QueueSources) -> None:
+    def __init__(self, sources: QueueSources, now: Callable[[], datetime] = lambda: datetime.now(UTC)) -> None:
         """Follow ``sources`` from now on."""
         self._sources = sources
+        self._now = now
+        self._heads: dict[str, tuple[datetime, Head | None]] = {}
         self._listeners: list[Callable[[Affected], None]] = []
         self.snapshot = Snapshot(queued=False, unknown=sources.unknown)
         self._unused = Snapshot(queued=False, unknown=sources.unknown)
@@ -167,7 +172,7 @@ class QueueView:
         """
         own = () if new else self.workloads_of(read_jobset(raw)[0].uid)
         with self.snapshot.without(own):
-            return self._fit(self.snapshot, raw, namespace, new=new, workload=next(iter(own), None))
+            return self._fit(self.snapshot, raw, namespace, new=new, workload=current(own), head=self._head)
 
     def ever(self, raw: Object, namespace: str, *, new: bool = True) -> FitReport:
         """The same with nothing in use: whether it can ever be admitted. The time is independent of other Workloads."""
@@ -180,15 +185,31 @@ class QueueView:
         return (), (f"{reason}: {report['message']}",) if reason is not None else ()
 
     def _fit(
-        self, snapshot: Snapshot, raw: Object, namespace: str, *, new: bool, workload: QueuedWorkload | None = None
+        self,
+        snapshot: Snapshot,
+        raw: Object,
+        namespace: str,
+        *,
+        new: bool,
+        workload: QueuedWorkload | None = None,
+        head: Callable[[ClusterQueue], Head | None] = lambda _: None,
     ) -> FitReport:
         jobset, _ = read_jobset(raw)
         home = jobset.namespace or namespace
         if missing := self._missing():
             return unknown_fit(raw, namespace, missing)
-        request = FitRequest(raw, home, self.labels(home), jobset.queue, new, workload, reader=home)
+        request = FitRequest(raw, home, self.labels(home), jobset.queue, new, workload, reader=home, head=head)
         self._complete(snapshot)
         return fit(request, snapshot)
+
+    def _head(self, queue: ClusterQueue) -> Head | None:
+        now = self._now()
+        until, known = self._heads.get(queue.name, (now, None))
+        if now < until:
+            return known
+        found = find_head(queue, waiting_in(queue, self), now, lambda *_: "")
+        self._heads[queue.name] = now + timedelta(seconds=HEAD_SECONDS), found
+        return found
 
     def _missing(self) -> list[str]:
         """The sources without which no verdict is possible."""

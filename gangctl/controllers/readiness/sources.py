@@ -21,18 +21,15 @@ from gangctl.api.objects import Key
 from gangctl.client.client import EVERYTHING, Client, Selection
 from gangctl.client.resources import EVENTS, NODES, PODS, Resource
 from gangctl.controllers.caches import Observer
-from gangctl.controllers.queues.view import QueueView
+from gangctl.controllers.queues.view import HEAD_SECONDS, QueueView
 from gangctl.controllers.source import RETRY_SECONDS, Source
 from gangctl.kueue.objects import ClusterQueue
-from gangctl.kueue.queues import Head, QueueFacts, find_head, queue_facts
+from gangctl.kueue.queues import Head, QueueFacts, find_head, queue_facts, waiting_in
 from gangctl.readiness.facts import NodeFacts, PodFacts, Refused
 from gangctl.readiness.reading import REFUSING_KINDS, read_node, read_pod, read_refusal
 from gangctl.runtime.informer import Informer, InformerObserver, InformerOptions, Store
 from gangctl.runtime.pernamespace import Namespaces, PerNamespaceInformer
 from gangctl.runtime.shards import Share
-
-HEAD_SECONDS: Final = 5.0
-"""How long the head of a strict queue is cached: thousands may wait behind it, and finding it sorts them."""
 
 
 class QueueStatuses:
@@ -72,8 +69,9 @@ class QueueStatuses:
         until, known = self._heads.get(queue.name, (now, None))
         if now < until:
             return known
-        found = find_head(queue, now, self._view, lambda *key: self._never(key), kept=True)
-        if queue.name in self._heads and (known and known.uid) != (found and found.uid):
+        inside = waiting_in(queue, self._view)
+        found = find_head(queue, inside, now, lambda *key: self._never(key), kept=True)
+        if queue.name in self._heads and (known and known.workload.uid) != (found and found.workload.uid):
             self._on_head(queue.name)
         self._heads[queue.name] = now + timedelta(seconds=HEAD_SECONDS), found
         return found

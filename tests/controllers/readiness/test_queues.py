@@ -8,7 +8,8 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from gangctl.api.jobset import JobSet, read_jobset
-from gangctl.controllers.readiness.sources import HEAD_SECONDS, QueueStatuses
+from gangctl.controllers.queues.view import HEAD_SECONDS
+from gangctl.controllers.readiness.sources import QueueStatuses
 from gangctl.gang.reasons import Reason
 from gangctl.kueue.blocked import Blockage
 from gangctl.kueue.objects import ELSEWHERE, Condition, QueuedWorkload
