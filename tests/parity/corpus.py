@@ -7,7 +7,7 @@ What each gives is not written here: `recorded.json` holds the answers of a kube
 
 from typing import Any, Final
 
-from tests.parity import instants, language, libraries
+from tests.parity import instants, language, libraries, unknown
 
 SAMPLE: Final[dict[str, Any]] = {
     "apiVersion": "parity.gangctl.dev/v1",
@@ -54,7 +54,7 @@ SAMPLE: Final[dict[str, Any]] = {
     },
 }
 
-CASES: Final[dict[str, tuple[str, ...]]] = {**language.CASES, **instants.CASES, **libraries.CASES}
+CASES: Final[dict[str, tuple[str, ...]]] = {**language.CASES, **instants.CASES, **libraries.CASES, **unknown.CASES}
 
 
 def cases() -> list[tuple[str, str]]:

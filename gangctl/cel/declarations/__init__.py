@@ -3,6 +3,9 @@
 They are the same in 1.35, 1.36 and 1.37. A function that a minor introduces is available from the next one on: new
 expressions are compiled for the version before the server's own, so that a rollback does not break them. So
 ``includes`` of lists comes in 1.38.
+
+Overloads stand in cel-go's order: of a type that the check does not know, such as that of an empty list's elements, the
+first one is taken.
 """
 
 from __future__ import annotations

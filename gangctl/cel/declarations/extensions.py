@@ -6,7 +6,8 @@ from typing import Final
 
 from gangctl.cel.declarations.signature import Overload, overloads
 
-_SORTED: Final = ("bool", "bytes", "double", "int", "string", "uint", "Duration", "Timestamp")
+COMPARED: Final = ("int", "uint", "double", "bool", "Duration", "Timestamp", "string", "bytes")
+"""In the order of cel-go and of ``k8s.io/apiserver``, ``pkg/cel/library/lists.go``."""
 
 STRINGS: Final[tuple[Overload, ...]] = (
     *overloads(
@@ -50,7 +51,7 @@ LISTS: Final[tuple[Overload, ...]] = (
         """,
         scans=True,
     ),
-    *overloads((f"list({each})::sort() -> list({each})" for each in _SORTED), scans=True),
+    *overloads((f"list({each})::sort() -> list({each})" for each in COMPARED), scans=True),
 )
 
 SETS: Final[tuple[Overload, ...]] = overloads(

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
+from gangctl.cel.declarations.extensions import COMPARED
 from gangctl.cel.declarations.signature import Overload, overloads
 
-_COMPARED: Final = ("int", "uint", "double", "bool", "Duration", "Timestamp", "string", "bytes")
-"""In the order of ``k8s.io/apiserver``, ``pkg/cel/library/lists.go``: of an empty list the first one is taken."""
 _NAMED: Final = [
     "byte",
     "date",
@@ -25,9 +24,9 @@ _NAMED: Final = [
 ]
 
 LISTS: Final[tuple[Overload, ...]] = (
-    *overloads((f"list({each})::isSorted() -> bool" for each in _COMPARED), scans=True),
-    *overloads((f"list({each})::min() -> {each}" for each in _COMPARED), scans=True),
-    *overloads((f"list({each})::max() -> {each}" for each in _COMPARED), scans=True),
+    *overloads((f"list({each})::isSorted() -> bool" for each in COMPARED), scans=True),
+    *overloads((f"list({each})::min() -> {each}" for each in COMPARED), scans=True),
+    *overloads((f"list({each})::max() -> {each}" for each in COMPARED), scans=True),
     *overloads((f"list({each})::sum() -> {each}" for each in ("int", "uint", "double", "Duration")), scans=True),
     *overloads(("list(A)::indexOf(A) -> int", "list(A)::lastIndexOf(A) -> int"), scans=True),
 )
@@ -63,16 +62,16 @@ QUANTITY: Final[tuple[Overload, ...]] = overloads(
     quantity(string) -> Quantity
     isQuantity(string) -> bool
     sign(Quantity) -> int
-    Quantity::add(int) -> Quantity
     Quantity::add(Quantity) -> Quantity
+    Quantity::add(int) -> Quantity
     Quantity::asApproximateFloat() -> double
     Quantity::asInteger() -> int
     Quantity::compareTo(Quantity) -> int
     Quantity::isGreaterThan(Quantity) -> bool
     Quantity::isInteger() -> bool
     Quantity::isLessThan(Quantity) -> bool
-    Quantity::sub(int) -> Quantity
     Quantity::sub(Quantity) -> Quantity
+    Quantity::sub(int) -> Quantity
     """
 )
 
@@ -91,10 +90,10 @@ NETWORK: Final[tuple[Overload, ...]] = overloads(
     cidr(string) -> CIDR
     isCIDR(string) -> bool
     string(CIDR) -> string
-    CIDR::containsCIDR(CIDR) -> bool
     CIDR::containsCIDR(string) -> bool
-    CIDR::containsIP(IP) -> bool
+    CIDR::containsCIDR(CIDR) -> bool
     CIDR::containsIP(string) -> bool
+    CIDR::containsIP(IP) -> bool
     CIDR::ip() -> IP
     CIDR::masked() -> CIDR
     CIDR::prefixLength() -> int

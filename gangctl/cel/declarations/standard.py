@@ -29,9 +29,20 @@ _TIME_PARTS: Final = [
 OPERATORS: Final[tuple[Overload, ...]] = (
     *overloads(
         """
+        @in(A, list(A)) -> bool
+        _==_(A, A) -> bool
+        _!=_(A, A) -> bool
+        _+_(bytes, bytes) -> bytes
+        _+_(string, string) -> string
+        _+_(list(A), list(A)) -> list(A)
+        """,
+        scans=True,
+    ),
+    *overloads(
+        """
         !_(bool) -> bool
-        -_(int) -> int
         -_(double) -> double
+        -_(int) -> int
         _&&_(bool, bool) -> bool
         _||_(bool, bool) -> bool
         _?_:_(bool, A, A) -> A
@@ -44,38 +55,27 @@ OPERATORS: Final[tuple[Overload, ...]] = (
         _[?_](optional(list(A)), int) -> optional(A)
         _[?_](optional(map(A, B)), A) -> optional(B)
         @in(A, map(A, B)) -> bool
+        _+_(double, double) -> double
         _+_(int, int) -> int
         _+_(uint, uint) -> uint
-        _+_(double, double) -> double
         _+_(Duration, Duration) -> Duration
         _+_(Duration, Timestamp) -> Timestamp
         _+_(Timestamp, Duration) -> Timestamp
+        _-_(double, double) -> double
         _-_(int, int) -> int
         _-_(uint, uint) -> uint
-        _-_(double, double) -> double
         _-_(Duration, Duration) -> Duration
         _-_(Timestamp, Duration) -> Timestamp
         _-_(Timestamp, Timestamp) -> Duration
+        _*_(double, double) -> double
         _*_(int, int) -> int
         _*_(uint, uint) -> uint
-        _*_(double, double) -> double
+        _/_(double, double) -> double
         _/_(int, int) -> int
         _/_(uint, uint) -> uint
-        _/_(double, double) -> double
         _%_(int, int) -> int
         _%_(uint, uint) -> uint
         """
-    ),
-    *overloads(
-        """
-        @in(A, list(A)) -> bool
-        _==_(A, A) -> bool
-        _!=_(A, A) -> bool
-        _+_(string, string) -> string
-        _+_(bytes, bytes) -> bytes
-        _+_(list(A), list(A)) -> list(A)
-        """,
-        scans=True,
     ),
     *overloads(
         f"_{operator}_({left}, {right}) -> bool" for operator in ("<", "<=", ">", ">=") for left, right in _ORDERED
@@ -93,24 +93,24 @@ CONVERSIONS: Final[tuple[Overload, ...]] = (
         double(uint) -> double
         duration(Duration) -> Duration
         dyn(A) -> dyn
+        int(int) -> int
         int(double) -> int
         int(Duration) -> int
         int(Timestamp) -> int
-        int(int) -> int
         int(uint) -> int
+        string(string) -> string
         string(bool) -> string
         string(double) -> string
         string(Duration) -> string
         string(Timestamp) -> string
         string(int) -> string
-        string(string) -> string
         string(uint) -> string
         timestamp(Timestamp) -> Timestamp
         timestamp(int) -> Timestamp
         type(A) -> type(A)
+        uint(uint) -> uint
         uint(double) -> uint
         uint(int) -> uint
-        uint(uint) -> uint
         """
     ),
     *overloads(

@@ -10,7 +10,7 @@ from gangctl.cel.evaluation import access
 from gangctl.cel.evaluation.arithmetic import OPERATORS, RELATIONS, Operator, Relation, negate
 from gangctl.cel.evaluation.comprehensions import MACROS, Loop, comprehension
 from gangctl.cel.evaluation.frame import STEPS_PER_PAYMENT, Code, Frame, placed
-from gangctl.cel.evaluation.functions import Function, resolve, strict
+from gangctl.cel.evaluation.functions import Function, declared, resolve
 from gangctl.cel.faults import CompileError, CompileKind, EvalError, EvalKind
 from gangctl.cel.library.values import (
     COPIED_SHIFT,
@@ -26,7 +26,7 @@ from gangctl.cel.library.values import (
 from gangctl.cel.meter import EXHAUSTED
 from gangctl.cel.mismatch import dotted
 from gangctl.cel.times import Duration
-from gangctl.cel.types import DOUBLE, DURATION, DYN, TIMESTAMP, UINT, Type
+from gangctl.cel.types import DOUBLE, DURATION, DYN, UINT, Type
 
 TYPES: Final = {
     name: TypeValue(name)
@@ -42,8 +42,13 @@ _LOGIC: Final = {"_&&_": False, "_||_": True}
 """The operand value that decides each operator."""
 _ZEROS: Final = {DOUBLE.name: 0.0, UINT.name: Uint(0), DURATION.name: Duration(0)}
 """Sums of empty lists, by the declared type of the elements."""
-_STRICT: Final = frozenset({"int", "string", "timestamp", "min", "max", "isSorted"})
-"""Functions that also accept text, but must not where a time is declared."""
+_DECLARED: Final = frozenset(
+    {
+        *("bool", "bytes", "double", "duration", "int", "string", "timestamp", "uint"),
+        *("isSorted", "max", "min", "sum", "add", "sub", "containsCIDR", "containsIP"),
+    }
+)
+"""Functions with overloads that cel-go chooses from by the types of the check, not by the values."""
 _SIZED: Final = (str, bytes, list)
 _PYTHON: Final = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
 
@@ -129,8 +134,8 @@ def _call(node: Call, types: Mapping[int, Type]) -> Code:
     if plain is None and node.target is not None and name in _LAZY:
         plain = _LAZY[name](*parts)
     if plain is None:
-        declared = types.get(id(node.target or node.arguments[0]), DYN) if parts else DYN
-        plain = _function(node, parts, declared)
+        given = [*([] if node.target is None else [node.target]), *node.arguments]
+        plain = _function(node, parts, [types.get(id(argument), DYN) for argument in given])
     return placed(plain, offset)
 
 
@@ -248,18 +253,19 @@ def _or_value(first: Code, second: Code) -> Code:
 _LAZY: Final[Mapping[str, Callable[[Code, Code], Code]]] = {"or": _or, "orValue": _or_value}
 
 
-def _function(node: Call, parts: list[Code], declared: Type) -> Code:
+def _function(node: Call, parts: list[Code], given: list[Type]) -> Code:
     name, member = node.function, node.target is not None
-    if name == "sum" and declared.parameters and declared.parameters[0].name in _ZEROS:
-        parts = [*parts, _constant(_ZEROS[declared.parameters[0].name])]
-        name, member = "@sum", True
-    function = resolve(name, member=member)
+    if name == "sum" and given[0].parameters and given[0].parameters[0].name in _ZEROS:
+        parts, given = [*parts, _constant(_ZEROS[given[0].parameters[0].name])], [*given, DYN]
+        function = resolve("@sum", member=True)
+    else:
+        function = resolve(name, member=member)
     if function is None:
         message = f"there is no function '{name}'"
         length = node.name_span.end - node.name_span.start
         raise CompileError(CompileKind.UNSUPPORTED, message, node.name_span.start, length)
-    if name in _STRICT and any(each.name == TIMESTAMP.name for each in (declared, *declared.parameters)):
-        function = strict(function)
+    if name in _DECLARED and any(type_ != DYN for type_ in given):
+        function = declared(function, given)
     return _called(function, parts)
 
 

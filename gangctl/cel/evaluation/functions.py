@@ -15,8 +15,9 @@ from gangctl.cel.evaluation.conversions import CONVERSIONS
 from gangctl.cel.faults import EvalError, EvalKind
 from gangctl.cel.library import registry
 from gangctl.cel.library.strings import compiled
-from gangctl.cel.library.values import NONE, Optional, invalid, no_such_overload
+from gangctl.cel.library.values import NONE, Optional, invalid, kind, no_such_overload
 from gangctl.cel.times import EARLIEST, Duration, Timestamp
+from gangctl.cel.types import DYN, Type
 
 
 def contains(text: Any, part: Any) -> bool:
@@ -219,16 +220,29 @@ def resolve(name: str, *, member: bool) -> Function | None:
     return Function(name, _either(standard, library), _reading)
 
 
-def strict(function: Function) -> Function:
-    """The function without overloads for text: the declared times of ``namespaceObject`` hold text, as natively."""
+def declared(function: Function, types: Sequence[Type]) -> Function:
+    """The function with the overload that the check took alone, as natively; ``types`` are those of the arguments.
+
+    Values may be of others: the check takes the first overload for a type that it does not know, such as that of
+    ``a.?b['c'].value()``, and the times of ``namespaceObject`` are text.
+    """
 
     def call(*arguments: Any) -> Any:
-        value = arguments[-1]
-        if any(type(each) is str for each in (value if type(value) is list else (value,))):
+        # A metered one takes its meter before them.
+        if not all(map(_is_of, arguments[-len(types) :], types)):
             raise no_such_overload(function.name)
         return function.call(*arguments)
 
     return replace(function, call=call)
+
+
+def _is_of(value: Any, type_: Type) -> bool:
+    """Whether a value is of a type; of a list the first element counts, as in cel-go."""
+    if type_ == DYN:
+        return True
+    if kind(value) != type_.name:
+        return False
+    return type_.name != "list" or not value or _is_of(value[0], type_.parameters[0])
 
 
 def _either(standard: Callable[..., Any], library: Callable[..., Any]) -> Callable[..., Any]:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
 from typing import ClassVar, Final
 
-from gangctl.cel.library.values import Extension, Overload, function, method, readable, reading
+from gangctl.cel.library.values import Extension, Overload, function, method, no_such_overload, readable, reading
 
 LONGEST: Final = 64
 """Characters of an address."""
@@ -109,11 +109,18 @@ def parse_cidr(text: str) -> Cidr:
 
 
 _cidr: Final = reading("cidr", parse_cidr)
-_address: Final = reading("containsIP", lambda text: Ip(parse(text)))
 
 
 def _contains_ip(cidr: Cidr, other: Ip) -> bool:
     return cidr.contains(other.address)
+
+
+def _contains_text(cidr: Cidr, text: str) -> bool:
+    try:
+        return cidr.contains(parse(text))
+    except ValueError:
+        # As natively, unlike ip() and cidr().
+        raise no_such_overload("containsIP") from None
 
 
 def _contains_cidr(cidr: Cidr, other: Cidr) -> bool:
@@ -129,7 +136,7 @@ CIDR_OVERLOADS: Final[tuple[Overload, ...]] = (
     function("cidr", _cidr, "string"),
     function("isCIDR", readable(parse_cidr), "string"),
     function("string", lambda cidr: f"{cidr.address}/{cidr.prefix}", _CIDR),
-    method("containsIP", lambda cidr, text: _contains_ip(cidr, _address(text)), _CIDR, "string"),
+    method("containsIP", _contains_text, _CIDR, "string"),
     method("containsIP", _contains_ip, _CIDR, Ip.KIND),
     method("containsCIDR", lambda cidr, text: _contains_cidr(cidr, _cidr(text)), _CIDR, "string"),
     method("containsCIDR", _contains_cidr, _CIDR, _CIDR),
