@@ -16,6 +16,7 @@ from gangctl.cel.faults import CompileError
 from gangctl.cel.library import lists, values
 from tests.cel.test_compile_answers import NARROWER
 from tests.parity.corpus import cases
+from tests.parity.public import public
 from tests.rows import each
 
 ROOT = Path(__file__).parents[1]
@@ -40,6 +41,8 @@ def test_listed_expressions_are_refused_by_gangctl_and_accepted_by_kubernetes(ex
 
 def test_its_numbers_are_those_of_the_code() -> None:
     assert f"{len(cases())} expressions" in TEXT
+    requests = sum(len(policy.requests) for policy in public().values())
+    assert f"{requests} requests to {len(public())} policies" in TEXT
     bounds = section("Limits")
     for number in (
         limits.CHARACTERS,

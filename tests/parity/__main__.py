@@ -1,4 +1,4 @@
-"""`python -m tests.parity record` asks a kube-apiserver and writes `recorded.json`; `show` prints it."""
+"""`python -m tests.parity record` asks a kube-apiserver and writes what it says; `show` prints that of expressions."""
 
 import asyncio
 import json
@@ -7,6 +7,7 @@ from dataclasses import astuple
 
 from tests.controlplane.api import path_of
 from tests.controlplane.plane import ControlPlane
+from tests.parity import public
 from tests.parity.corpus import cases
 from tests.parity.native import ask
 from tests.parity.recorded import FILE, MINOR, recorded
@@ -14,10 +15,14 @@ from tests.parity.recorded import FILE, MINOR, recorded
 
 async def record() -> None:
     async with ControlPlane.start(MINOR) as plane:
-        await plane.api.create(path_of("v1", "namespaces"), {"metadata": {"name": "parity"}})
+        for name in ("parity", "public"):
+            await plane.api.create(path_of("v1", "namespaces"), {"metadata": {"name": name}})
         outcomes = await ask(plane.api, "parity", [expression for _, expression in cases()])
+        verdicts = await public.ask(plane.api, "public")
     lines = [f"  {json.dumps(expression)}: {json.dumps(astuple(outcomes[expression]))}" for _, expression in cases()]
     FILE.write_text("{\n" + ",\n".join(lines) + "\n}\n")
+    lines = [f"  {json.dumps(name)}: {json.dumps(answers)}" for name, answers in verdicts.items()]
+    public.RECORDED.write_text("{\n" + ",\n".join(lines) + "\n}\n")
 
 
 def show() -> None:

@@ -1,151 +1,142 @@
 """
-What a kube-apiserver says of expressions: each becomes a ValidatingAdmissionPolicy that warns.
+What a kube-apiserver says of policies, each of which warns, about objects with a label of its own.
 
-A dry-run create of the sample then answers with one warning for every expression that is false or fails; what does not
-compile is refused when the policy is created. A few policies see each request, by label: the server cuts long warnings.
+A dry run then answers with one warning for every rule that is broken or fails; what does not compile is refused when
+the policy is created. A few policies see each request: the server cuts long warnings.
 """
 
 import asyncio
 import json
 import re
-from collections.abc import Iterator, Sequence
-from typing import Any, Final
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from typing import Final
 
-from tests.controlplane.api import ApiClient, ApiFailure, path_of
-from tests.controlplane.wait import wait_for
+from tests.controlplane.api import Answer, ApiClient, ApiFailure, path_of
+from tests.controlplane.wait import NotYet, wait_for
 from tests.parity.corpus import SAMPLE
 from tests.parity.outcomes import Outcome, native_outcome
+from tests.parity.policies import GROUP, Native, Object, labelled, native_policy, resource_of
 
-GROUP: Final = "parity.gangctl.dev"
 BATCH: Final = 8
-_LABEL: Final = "parity.gangctl.dev/batch"
 _AT_ONCE: Final = 16
 _POLICIES: Final = path_of("admissionregistration.k8s.io/v1", "validatingadmissionpolicies")
 _BINDINGS: Final = path_of("admissionregistration.k8s.io/v1", "validatingadmissionpolicybindings")
 _CRDS: Final = path_of("apiextensions.k8s.io/v1", "customresourcedefinitions")
 _WARNING: Final = re.compile(r'299 - "((?:[^"\\]|\\.)*)"')
 _OF: Final = re.compile(
-    r"Validation failed for ValidatingAdmissionPolicy 'parity-(\d+)' with binding '[^']*': (.*)", re.DOTALL
+    r"Validation failed for ValidatingAdmissionPolicy '([^']+)' with binding '[^']*': (.*)", re.DOTALL
 )
 
-Object = dict[str, Any]
 
-
-def _definition() -> Object:
+def _definition(kind: str) -> Object:
     schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
     version = {"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}}
+    names = {"plural": resource_of(kind), "singular": kind.lower(), "kind": kind, "listKind": f"{kind}List"}
     return {
-        "metadata": {"name": f"samples.{GROUP}"},
-        "spec": {
-            "group": GROUP,
-            "scope": "Namespaced",
-            "names": {"plural": "samples", "singular": "sample", "kind": "Sample", "listKind": "SampleList"},
-            "versions": [version],
-        },
+        "metadata": {"name": f"{resource_of(kind)}.{GROUP}"},
+        "spec": {"group": GROUP, "scope": "Namespaced", "names": names, "versions": [version]},
     }
 
 
-def _policy(number: int, expression: str, batch: str) -> Object:
-    rule = {"apiGroups": [GROUP], "apiVersions": ["v1"], "resources": ["samples"], "operations": ["CREATE"]}
-    return {
-        "metadata": {"name": f"parity-{number}"},
-        "spec": {
-            "matchConstraints": {"resourceRules": [rule], "objectSelector": {"matchLabels": {_LABEL: batch}}},
-            "validations": [{"expression": expression}],
-        },
-    }
+async def serve(api: ApiClient, kinds: Iterable[str]) -> None:
+    """Have objects of any content of these kinds."""
+    for kind in kinds:
+        try:
+            await api.create(_CRDS, _definition(kind))
+        except ApiFailure as failure:
+            if failure.reason != "AlreadyExists":
+                raise
+
+        async def served(kind: str = kind) -> bool:
+            await api.list(path_of(f"{GROUP}/v1", resource_of(kind)))
+            return True
+
+        await wait_for(served, f"{kind} to be served", tolerate=(ApiFailure,))
 
 
-def _binding(number: int) -> Object:
-    name = f"parity-{number}"
-    return {"metadata": {"name": name}, "spec": {"policyName": name, "validationActions": ["Warn"]}}
+@asynccontextmanager
+async def installed(api: ApiClient, namespace: str, policies: Mapping[str, Native]) -> AsyncIterator[Mapping[str, str]]:
+    """Create policies, by name, and remove them again; yields the server's words on those that it refused.
+
+    They are in force for a request whose answer has the warning of a last one, which is false for every object. Its
+    name is that of the caller's namespace: the server may know the last one of another test for a while.
+    """
+    refused: dict[str, str] = {}
+    limit = asyncio.Semaphore(_AT_ONCE)
+
+    async def propose(name: str, native: Native) -> None:
+        async with limit:
+            try:
+                await api.create(_POLICIES, native.policy)
+                await api.create(_BINDINGS, native.binding)
+            except ApiFailure as failure:
+                if failure.status != 422:
+                    raise
+                refused[name] = _refusal(failure)
+
+    try:
+        await asyncio.gather(*(propose(name, native) for name, native in policies.items()))
+        await propose(namespace, native_policy(namespace, {"validations": [{"expression": "false"}]}))
+        yield refused
+    finally:
+        await asyncio.gather(*(_remove(api, name, limit) for name in (namespace, *policies)))
 
 
-def sample(batch: str) -> Object:
-    """The object that expressions are about, labelled for one batch."""
-    labels = {**SAMPLE["metadata"]["labels"], _LABEL: batch}
-    return {**SAMPLE, "metadata": {**SAMPLE["metadata"], "labels": labels}}
+async def warnings_of(api: ApiClient, namespace: str, method: str, obj: Object) -> tuple[dict[str, list[str]], Answer]:
+    """The warnings about one dry run by policy, and the answer."""
+    path = path_of(f"{GROUP}/v1", resource_of(obj["kind"]), namespace=namespace)
+
+    async def in_force() -> tuple[dict[str, list[str]], Answer]:
+        answer = await api.exchange(
+            method,
+            path if method == "POST" else f"{path}/{obj['metadata']['name']}",
+            data=None if method == "DELETE" else json.dumps(obj),
+            parameters={"dryRun": "All"},
+            headers={"Content-Type": "application/json"},
+        )
+        found: dict[str, list[str]] = {}
+        for name, message in _parse(answer.headers.getall("Warning", [])):
+            found.setdefault(name, []).append(message)
+        # It reads a parameter that it does not know within a second: a slow machine is no evidence against it.
+        if not found.pop(namespace, None) or "deadline exceeded" in f"{found}{answer.text}":
+            raise NotYet(answer.text)
+        return found, answer
+
+    return await wait_for(in_force, "the server to evaluate the policies")
 
 
 async def ask(api: ApiClient, namespace: str, expressions: Sequence[str]) -> dict[str, Outcome]:
     """Every expression's outcome on this server, in a namespace of the caller's own."""
-    try:
-        await api.create(_CRDS, _definition())
-    except ApiFailure as failure:
-        if failure.reason != "AlreadyExists":
-            raise
+    await serve(api, [SAMPLE["kind"]])
+    numbered = {f"parity-{number}": expression for number, expression in enumerate(expressions)}
+    batches = [list(numbered)[start : start + BATCH] for start in range(0, len(numbered), BATCH)]
+    natives = {
+        name: native_policy(name, {"validations": [{"expression": numbered[name]}]}, batch[0])
+        for batch in batches
+        for name in batch
+    }
     outcomes: dict[str, Outcome] = {}
-    numbered = list(enumerate(expressions))
-    # The last one of all is false for every batch: once it warns, the server has all that were created before.
-    sentinel = len(numbered)
-    limit = asyncio.Semaphore(_AT_ONCE)
-
-    async def propose(number: int, expression: str) -> None:
-        async with limit:
-            try:
-                await api.create(_POLICIES, _policy(number, expression, str(number // BATCH)))
-                await api.create(_BINDINGS, _binding(number))
-            except ApiFailure as failure:
-                if failure.status != 422:
-                    raise
-                outcomes[expression] = Outcome("refused", _refusal(failure))
-
-    try:
-        await asyncio.gather(*(propose(number, expression) for number, expression in numbered))
-        batches = sorted({str(number // BATCH) for number, _ in numbered}, key=int)
-        await _sentinel(api, sentinel, batches)
+    async with installed(api, namespace, natives) as refused:
         for batch in batches:
-            reported = await _await_told(api, namespace, batch, sentinel)
-            for number, expression in numbered:
-                if str(number // BATCH) == batch and expression not in outcomes:
-                    outcomes[expression] = native_outcome(expression, reported.get(number))
-    finally:
-        await asyncio.gather(*(_remove(api, number, limit) for number in range(sentinel + 1)))
+            sample = labelled(SAMPLE, batch[0])
+            warnings, answer = await warnings_of(api, namespace, "POST", sample)
+            assert answer.status == 201, answer.text
+            for name in batch:
+                expression = numbered[name]
+                if name in refused:
+                    outcomes[expression] = Outcome("refused", refused[name])
+                else:
+                    (warning,) = warnings.get(name, [None])
+                    outcomes[expression] = native_outcome(expression, warning)
     return outcomes
 
 
-async def _sentinel(api: ApiClient, number: int, batches: Sequence[str]) -> None:
-    policy = _policy(number, "false", "")
-    policy["spec"]["matchConstraints"]["objectSelector"] = {
-        "matchExpressions": [{"key": _LABEL, "operator": "In", "values": list(batches)}]
-    }
-    await api.create(_POLICIES, policy)
-    await api.create(_BINDINGS, _binding(number))
-
-
-async def _await_told(api: ApiClient, namespace: str, batch: str, sentinel: int) -> dict[int, str]:
-    reported: dict[int, str] = {}
-
-    async def seen() -> bool:
-        reported.clear()
-        reported.update(await _told(api, namespace, batch))
-        return sentinel in reported
-
-    await wait_for(seen, "the server to evaluate the policies")
-    return reported
-
-
-async def _told(api: ApiClient, namespace: str, batch: str) -> dict[int, str]:
-    """The warnings of one dry-run create, by number of the policy."""
-    path = path_of(f"{GROUP}/v1", "samples", namespace=namespace)
-    answer = await api.exchange(
-        "POST",
-        path,
-        data=json.dumps(sample(batch)),
-        parameters={"dryRun": "All"},
-        headers={"Content-Type": "application/json"},
-    )
-    if answer.status == 404:  # the definition is not served yet
-        return {}
-    assert answer.status == 201, answer.text
-    return dict(_parse(answer.headers.getall("Warning", [])))
-
-
-def _parse(headers: Sequence[str]) -> Iterator[tuple[int, str]]:
+def _parse(headers: Sequence[str]) -> Iterator[tuple[str, str]]:
     for header in headers:
         for text in _WARNING.findall(header):
             if match := _OF.match(text.replace('\\"', '"').replace("\\\\", "\\")):
-                yield int(match[1]), match[2]
+                yield match[1], match[2]
 
 
 def _refusal(failure: ApiFailure) -> str:
@@ -155,11 +146,11 @@ def _refusal(failure: ApiFailure) -> str:
     return line.rpartition('": ')[2] or line
 
 
-async def _remove(api: ApiClient, number: int, limit: asyncio.Semaphore) -> None:
+async def _remove(api: ApiClient, name: str, limit: asyncio.Semaphore) -> None:
     async with limit:
         for path in (_BINDINGS, _POLICIES):
             try:
-                await api.delete(f"{path}/parity-{number}")
+                await api.delete(f"{path}/{name}")
             except ApiFailure as failure:
                 if failure.status != 404:
                     raise

@@ -37,5 +37,14 @@ def native_outcome(expression: str, warning: str | None) -> Outcome:
     if warning == f"failed expression: {expression}":
         return Outcome("false")
     detail = warning.partition(_ERROR)[2] or warning
-    kind = next((kind for pattern, kind in _CLASSES if re.search(pattern, detail)), EvalKind.INVALID_ARGUMENT)
-    return Outcome(kind.value, detail)
+    return Outcome(_kind_of(detail), detail)
+
+
+def comparable(message: str) -> str:
+    """A message as every engine words it: that of an error with its class in place of its details."""
+    expression, error, detail = message.partition(_ERROR)
+    return f"{expression}{error}{_kind_of(detail)}" if error else message
+
+
+def _kind_of(detail: str) -> str:
+    return next((kind for pattern, kind in _CLASSES if re.search(pattern, detail)), EvalKind.INVALID_ARGUMENT).value
