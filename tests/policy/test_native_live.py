@@ -18,13 +18,14 @@ from gangctl.policy.constraints import LabelSelector
 from gangctl.policy.evaluate import Evaluation
 from gangctl.policy.loaded import PolicyError
 from gangctl.policy.native import load_native
-from gangctl.policy.params import Scope, with_params
+from gangctl.policy.params import NOT_FOUND, Scope, with_params
 from gangctl.policy.verdict import merge
 from tests.controlplane.api import ApiFailure, path_of
 from tests.controlplane.plane import ControlPlane
 from tests.controlplane.wait import NotYet, wait_for
 from tests.policy.documents import Object, review_of
-from tests.policy.native_cases import CASES, DATA, Case
+from tests.policy.native_cases import CASES, DATA, Case, named
+from tests.policy.native_cases import with_params as case_with_params
 
 pytestmark = pytest.mark.controlplane
 
@@ -37,6 +38,7 @@ PARAMS = {
     "one": {"limit": "1"},
     "two": {"limit": "2"},
 }
+LAST_PARAM = list(PARAMS)[-1]
 
 
 @dataclass(frozen=True)
@@ -95,7 +97,7 @@ async def installed(plane: ControlPlane, prefix: str, namespace: str) -> AsyncIt
     api = plane.api
     refused: dict[str, str] = {}
     made: list[tuple[Object, Object]] = []
-    canary = Case({"validations": [{"expression": "false"}]})
+    canary = case_with_params({"expression": "false"}, reference=named(LAST_PARAM))
     try:
         for case_id, case in [*CASES.items(), (CANARY, canary)]:
             policy, binding = documents(case_id, case, prefix, namespace)
@@ -109,11 +111,12 @@ async def installed(plane: ControlPlane, prefix: str, namespace: str) -> AsyncIt
             await api.create(BINDINGS, binding)
 
         async def in_force() -> bool:
-            if (await ask(plane, subject(CANARY, canary, namespace))).code == 201:
-                raise NotYet("the canary lives")
+            answer = await ask(plane, subject(CANARY, canary, namespace))
+            if answer.code == 201 or NOT_FOUND in answer.message:
+                raise NotYet(f"the canary lives: {answer}")
             return True
 
-        # It was created last on both ways that the API server learns of policies.
+        # It and its parameters were created last on all ways that the API server learns of them.
         await wait_for(in_force, what="the policies to be in force")
         yield refused
     finally:
