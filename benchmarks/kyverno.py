@@ -14,7 +14,7 @@ from typing import Final
 
 import yaml
 
-from tests.controlplane.api import Object, path_of
+from tests.controlplane.api import ApiFailure, Object, path_of
 from tests.controlplane.plane import ControlPlane
 from tests.controlplane.ports import Ports
 from tests.controlplane.process import Process
@@ -25,6 +25,16 @@ _GROUP: Final = "policies.kyverno.io/v1"
 _POLICIES: Final = path_of(_GROUP, "validatingpolicies")
 _DEFINITIONS: Final = path_of("apiextensions.k8s.io/v1", "customresourcedefinitions")
 _CONFIG_MAPS: Final = path_of("v1", "configmaps", namespace=NAMESPACE)
+_ENVIRONMENT: Final = (
+    f"KYVERNO_NAMESPACE={NAMESPACE}",
+    "KYVERNO_POD_NAME=kyverno-0",
+    "KYVERNO_SERVICEACCOUNT_NAME=kyverno",
+    "KYVERNO_ROLE_NAME=kyverno",
+    "KYVERNO_DEPLOYMENT=kyverno",
+    "KYVERNO_SVC=kyverno-svc",
+    "INIT_CONFIG=kyverno",
+    "METRICS_CONFIG=kyverno-metrics",
+)
 _REGISTRATIONS: Final = tuple(
     path_of("admissionregistration.k8s.io/v1", plural)
     for plural in ("validatingwebhookconfigurations", "mutatingwebhookconfigurations")
@@ -57,7 +67,13 @@ async def running(plane: ControlPlane, policies: Iterable[tuple[str, Object]]) -
     await process.start()
     try:
         for name, spec in specs.items():
-            await plane.api.create(_POLICIES, _policy(name, spec))
+            # Its webhook for policies is registered before it serves.
+            made = _policy(name, spec)
+            await wait_for(
+                lambda made=made: plane.api.create(_POLICIES, made),  # type: ignore[misc]  # bound on purpose
+                f"Kyverno to take {name}",
+                tolerate=(ApiFailure,),
+            )
         for name in specs:
 
             async def ready(name: str = name) -> bool:
@@ -69,8 +85,8 @@ async def running(plane: ControlPlane, policies: Iterable[tuple[str, Object]]) -
             await wait_for(ready, f"Kyverno to know {name}")
         yield
     finally:
-        for name in specs:
-            await plane.api.delete(f"{_POLICIES}/{name}")
+        for live in await plane.api.list(_POLICIES):
+            await plane.api.delete(f"{_POLICIES}/{live['metadata']['name']}")
         await process.stop()
         # Without its process they would refuse everything.
         for path in _REGISTRATIONS:
@@ -83,7 +99,7 @@ def _process(plane: ControlPlane) -> Process:
     directory, ports = source(), Ports()
     port = ports.take()
     command = [
-        *("env", "KYVERNO_POD_NAME=kyverno-0"),
+        *("/usr/bin/env", *_ENVIRONMENT),
         f"{directory}/admission",
         f"--kubeconfig={plane.kubeconfig}",
         f"--serverIP=127.0.0.1:{port}",
@@ -107,6 +123,15 @@ def _process(plane: ControlPlane) -> Process:
     process = Process("kyverno", command, plane.directory / "kyverno.log", ready=ready)
     plane.add_guest(process)
     return process
+
+
+def without_conditions(spec: Object) -> Object:
+    """The policy with its matchConditions in each rule: Kyverno registers a webhook for each policy that has some."""
+    conditions = " && ".join(f"({condition['expression']})" for condition in spec.get("matchConditions", ()))
+    if not conditions:
+        return spec
+    rules = [{**rule, "expression": f"!({conditions}) || ({rule['expression']})"} for rule in spec["validations"]]
+    return {**{key: value for key, value in spec.items() if key != "matchConditions"}, "validations": rules}
 
 
 def _policy(name: str, spec: Object) -> Object:
