@@ -48,10 +48,11 @@ MATRIX = {
     ("patch", OURS, "gangs/status"): "",
     ("list", OURS, "gangpolicies"): "qp",
     ("create", OURS, "gangpolicies"): "",
-    ("list", OURS, "gangpolicyexceptions"): "qp",
+    ("list", OURS, "gangpolicyexceptions"): "p",
     ("create", OURS, "gangpolicyexceptions"): "p",
     ("delete", OURS, "gangpolicyexceptions"): "p",
     ("patch", OURS, "gangpolicyexceptions/status"): "",
+    ("list", "wgpolicyk8s.io", "policyreports"): "",
     ("patch", "", "namespaces"): "",
 }
 WHO = {"v": "view", "e": "edit", "a": "admin", "q": "gangctl-queues-view", "p": "gangctl-approver"}

@@ -54,11 +54,15 @@ def as_documents(objects: Iterable[Object]) -> list[Document]:
     return found
 
 
-async def policies_of(client: Client) -> Bundle:
-    """GangPolicies and their exceptions; ClusterUnavailableError where GangPolicies are not served."""
-    policies = await all_of(client, GANG_POLICIES, needed=True)
-    exceptions = await all_of(client, GANG_POLICY_EXCEPTIONS)
-    return sort_documents(as_documents([*policies, *exceptions]))
+async def policies_of(client: Client) -> list[Object]:
+    """The GangPolicies; ClusterUnavailableError where they are not served."""
+    return await all_of(client, GANG_POLICIES, needed=True)
+
+
+async def rules_of(client: Client) -> Bundle:
+    """GangPolicies and their exceptions; ForbiddenError if either may not be read: then no verdict is certain."""
+    objects = [*await policies_of(client), *await all_of(client, GANG_POLICY_EXCEPTIONS)]
+    return sort_documents(as_documents(objects))
 
 
 async def namespaces_of(client: Client) -> dict[str, Object]:

@@ -98,9 +98,9 @@ def command(
 
 
 async def _of_cluster(client: Client, namespace: str, subjects: Sequence[str], kube: str) -> Work:
-    from gangctl.cli.policy.cluster import namespaces_of, parameters_of, policies_of  # noqa: PLC0415
+    from gangctl.cli.policy.cluster import namespaces_of, parameters_of, rules_of  # noqa: PLC0415
 
-    bundle = await policies_of(client)
+    bundle = await rules_of(client)
     loaded, exported = _exported(bundle, kube)
     if not subjects:
         return Work(exported)

@@ -7,12 +7,12 @@ from typing import Any, Final
 
 import click
 
-from gangctl.api.objects import condition_of
+from gangctl.api.objects import Object, condition_of
 from gangctl.cli import options
 from gangctl.cli.inputs import read_documents
 from gangctl.cli.output import Entry, Listing
 from gangctl.cli.policy import flags
-from gangctl.cli.policy.bundle import Bundle, name_of, no_policies, sort_documents
+from gangctl.cli.policy.bundle import name_of, no_policies, sort_documents
 from gangctl.cli.policy.loading import try_to_load
 from gangctl.policy.model import API_VERSION
 
@@ -72,17 +72,16 @@ def _of_cluster(cluster: options.ClusterFlags) -> list[dict[str, Any]]:
     from gangctl.cli.cluster import ask_cluster  # noqa: PLC0415 -- half a second that files do without
     from gangctl.cli.policy.cluster import policies_of  # noqa: PLC0415
 
-    bundle: Bundle = ask_cluster(cluster, lambda client, _: policies_of(client))
+    policies: list[Object] = ask_cluster(cluster, lambda client, _: policies_of(client))
     summaries = []
-    for document in bundle.policies:
-        status = document.value.get("status") or {}
-        ready = condition_of(document.value, "Ready")
+    for policy in policies:
+        status = policy.get("status") or {}
+        ready = condition_of(policy, "Ready")
         state = _KNOWN.get(str(ready.get("status")), "unknown")
         reason = str(ready.get("message") or "") if state != "yes" else ""
         results = status.get("results")
         violations = int(results.get("fail", 0)) + int(results.get("error", 0)) if results else None
-        name = name_of(document.value)
-        summaries.append(_summary(document.value, name, "", state, reason, violations=violations))
+        summaries.append(_summary(policy, name_of(policy), "", state, reason, violations=violations))
     return sorted(summaries, key=_name)
 
 

@@ -24,7 +24,7 @@ from gangctl.cli.policy.cluster import (
     is_left_alone,
     namespaces_of,
     parameters_of,
-    policies_of,
+    rules_of,
     typed,
 )
 from gangctl.cli.policy.evaluator import evaluator_of, now
@@ -166,7 +166,7 @@ async def _load(client: Client, files: Bundle | None, minor: str) -> Loaded:
     """The policies to evaluate by. A broken one of the cluster is reported and left out, one in a file is an error."""
     if files is not None:
         return load(files, minor)
-    bundle = await policies_of(client)
+    bundle = await rules_of(client)
     if not bundle.policies:
         raise InputError("there is no GangPolicy in the cluster", hint="--policy FILE evaluates by policies of files")
     loaded = try_to_load(bundle, minor)

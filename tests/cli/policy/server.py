@@ -30,9 +30,9 @@ _FIXED = {
 
 
 class Server:
-    """Collections by path, in pages of ``page`` objects; ``asked`` are the requests."""
+    """Collections by path, in pages of ``page`` objects, None for one that may not be read; ``asked`` are requests."""
 
-    def __init__(self, collections: dict[str, list[Object]], page: int) -> None:
+    def __init__(self, collections: dict[str, list[Object] | None], page: int) -> None:
         """Serve these."""
         self.collections = collections
         self.page = page
@@ -47,7 +47,11 @@ class Server:
         if path not in self.collections or request.method != "GET":
             status = {"kind": "Status", "reason": "NotFound", "message": "not found", "code": 404}
             return web.json_response(status, status=404)
-        found = [each for each in self.collections[path] if namespace in {"", each["metadata"].get("namespace", "")}]
+        if (collection := self.collections[path]) is None:
+            message = f"cannot list {path.rpartition('/')[2]}"
+            status = {"kind": "Status", "reason": "Forbidden", "message": message, "code": 403}
+            return web.json_response(status, status=403)
+        found = [each for each in collection if namespace in {"", each["metadata"].get("namespace", "")}]
         if (test := label_test(request.query.get("labelSelector", ""))) is not None:
             found = [each for each in found if test(each["metadata"].get("labels") or {})]
         start = int(request.query.get("continue", 0))
@@ -68,7 +72,7 @@ def _collection(path: str) -> tuple[str, str]:
 
 
 @asynccontextmanager
-async def serving(page: int = 2, **collections: list[Object]) -> AsyncIterator[tuple[Server, str]]:
+async def serving(page: int = 2, **collections: list[Object] | None) -> AsyncIterator[tuple[Server, str]]:
     """The server and its URL; collections by the names of this module's paths."""
     server = Server({globals()[name.upper()]: found for name, found in collections.items()}, page)
     async with httpserver.listening(server.answer) as url:

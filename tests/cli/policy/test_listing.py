@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from tests.cli.policy.policies import FEW, QUEUED, binding, files, native, policy, rule
 from tests.cli.policy.server import ask, serving
 from tests.cli.run import fine, gangctl
@@ -54,6 +56,15 @@ async def test_a_cluster_without_the_definition_of_policies_is_an_error(tmp_path
         answer = await ask(tmp_path, url, "list")
     assert (answer.code, answer.out) == (3, "")
     assert "hint: kubectl apply -k manifests/policies/crds" in answer.err
+
+
+@pytest.mark.parametrize(("command", "code"), [("list", 0), ("scan", 3), ("export", 3)])
+async def test_without_a_right_to_exceptions_only_verdicts_fail(tmp_path: Path, command: str, code: int) -> None:
+    """A violation may be exempt, and a policy with an exception must not be exported."""
+    async with serving(policies=[policy("labelled", QUEUED)], exceptions=None, namespaces=[], jobsets=[]) as (_, url):
+        answer = await ask(tmp_path, url, command)
+    assert (answer.code, "cannot list gangpolicyexceptions" in answer.err) == (code, code != 0)
+    assert ("labelled" in answer.out) is (code == 0)
 
 
 def test_files_and_a_cluster_exclude_each_other() -> None:
