@@ -7,6 +7,7 @@ import secrets
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import partial
 from typing import Final
 
 from tests.controlplane.api import ApiFailure, Object, path_of
@@ -36,7 +37,7 @@ class Fact(StrEnum):
     LABELS = "labels of its namespace"
     QUOTA = "quota that it uses"
     PREEMPTING = "UIDs of a JobSet that took the quota of one's own"
-    REPLACING = "name of a pod that took the node of one's own"
+    REPLACING = "name of a PodGroup that took the nodes of one's own, with that of the JobSet in it"
 
 
 MARKS: Final = {
@@ -79,11 +80,11 @@ def marked(name: str, cpu: str, **where: str) -> Object:
 
 REFUSED: Final = (
     gang("new", "100m", queue="strict", priority="low", must="fit"),
-    gang("new", "1", queue="contested", priority="low", must="fit"),
+    gang("new", "2", queue="contested", priority="low", must="fit"),
     gang("new", "9", queue="contested", priority="low"),
     jobset("new", rj("w", 1, 1, 1, mode="All")),
 )
-"""What a tenant asks for and does not get: it waits behind others, or for their quota, or for ever; and a mistake."""
+"""What a tenant asks for: to wait behind others, for their quota, or for what there never is; and a mistake."""
 
 
 @dataclass
@@ -109,7 +110,9 @@ class TwoTenants:
         """The texts by which a fact is recognized."""
         workload = (await _workload_of(self.other, f"{MARKS[Fact.NAMES]}-urgent"))["metadata"]
         uids = [str(workload["uid"]), str(workload["ownerReferences"][0]["uid"])]
-        return {fact: [MARKS[fact]] if fact in MARKS else uids for fact in Fact}
+        # As Kubernetes and as gangctl write an amount.
+        held = [_HELD, f"{int(_HELD.removesuffix('m')) / 1000} cpu"]
+        return {fact: [mark] for fact, mark in MARKS.items()} | {Fact.QUOTA: held, Fact.PREEMPTING: uids}
 
     async def _nodes(self) -> None:
         api = self.plane.api
@@ -126,7 +129,10 @@ class TwoTenants:
         await kueue.configure(self.plane)
         await kueue.create(api, "resourceflavors", "any", spec={})
         preemption = {"preemption": {"withinClusterQueue": "LowerPriority"}}
-        settings = {"strict": (4, {"queueingStrategy": "StrictFIFO"}), "contested": (2, preemption)}
+        settings: dict[str, tuple[int, Object]] = {
+            "strict": (4, {"queueingStrategy": "StrictFIFO"}),
+            "contested": (2, preemption),
+        }
         for name, (cpus, settled) in settings.items():
             groups = kueue.cpu_groups({"any": cpus})
             groups[0]["flavors"][0]["resources"][0]["borrowingLimit"] = "0"
@@ -212,10 +218,9 @@ class TwoTenants:
         await self._until(f"{gangs}/evicted", lambda live: "WaitingForQuota" in str(live["status"]["causes"]))
         await self._explained(f"{gangs}/behind")
         events = self.own.path("events.k8s.io/v1", "events")
-        for name in ("behind", "evicted"):
-            await self._until(events, lambda live, name=name: _about(live, name, "gangctl.dev/gangctl"))
+        await self._until(events, lambda live: any(each["reason"] == "HeadBlocksQueue" for each in live["items"]))
         for reporter in ("kueue-admission", "default-scheduler"):
-            await self._until(events, lambda live, reporter=reporter: _preempted(live, reporter))
+            await self._until(events, partial(_preempted, reporter))
 
     async def _explained(self, gang: str) -> None:
         """Wait for the cause HeadBlocksQueue: gangctl caches the head of a queue, and evaluates what changes later."""
@@ -263,13 +268,8 @@ def _queue(name: str) -> str:
     return f"{MARKS[Fact.OBJECTS]}-{name}"
 
 
-def _about(events: Object, name: str, reporter: str) -> bool:
-    return any(
-        (each["regarding"].get("name"), each.get("reportingController")) == (name, reporter) for each in events["items"]
-    )
-
-
-def _preempted(events: Object, reporter: str) -> bool:
+def _preempted(reporter: str, events: Object) -> bool:
+    """Whether a preemption was recorded."""
     reporters = [str(each.get("reportingController")) for each in events["items"] if each["reason"] == "Preempted"]
     if reporter not in reporters:
         raise NotYet(str(reporters))
