@@ -150,7 +150,7 @@ def of_the_page() -> dict[str, dict[Fact, set[str]]]:
     }
 
 
-async def test_a_tenant_knows_of_another_one_what_the_page_says() -> None:
+async def test_each_role_reads_of_another_tenant_what_the_page_lists() -> None:
     crds = [*gangs.definitions().values(), *policies.definitions().values(), policy_report_definition()]
     async with ControlPlane.start("1.37", ("jobset", "kueue"), crds=crds) as plane:
         await prepare(plane)

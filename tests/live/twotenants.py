@@ -36,8 +36,8 @@ class Fact(StrEnum):
     NAMESPACE = "name of its namespace"
     LABELS = "labels of its namespace"
     QUOTA = "quota that it uses"
-    PREEMPTING = "UIDs of a JobSet that took the quota of one's own"
-    REPLACING = "name of a PodGroup that took the nodes of one's own, with that of the JobSet in it"
+    PREEMPTING = "UIDs of a JobSet that preempted the user's"
+    REPLACING = "name of a PodGroup that preempted the user's, which begins with that of its JobSet"
 
 
 MARKS: Final = {
