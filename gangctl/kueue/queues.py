@@ -142,7 +142,8 @@ def queue_facts(
         owner, timeout = Owner(jobset.finished, pods), ready_timeout(objects)
         stuck = stuck_workload(workload, owner, now, blocked=closed, ready_timeout=timeout, kept=kept)
         if stuck is None and not reason and first is not None and first.precedes(workload):
-            stuck = first.effect(jobset.namespace if kept else None)
+            # Its Workload may be newer than the head is known for.
+            stuck = first.effect(jobset.namespace if kept else None, joined=not first.behind)
     return QueueFacts(
         local_queue=jobset.queue,
         cluster_queue=name,

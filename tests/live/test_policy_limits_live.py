@@ -112,3 +112,18 @@ async def test_the_first_policy_of_the_page_does_not_lock_what_exists(policed: P
     await wait_for(gone, what="the JobSet to be deleted")
     await cluster.api.delete(f"{maps}/gang-limits")
     assert path in policed.made
+
+
+async def test_subresources_change_nothing_that_policies_are_about(policed: Policed) -> None:
+    """Webhooks are not called for jobsets/status, and the API server takes nothing but the status there."""
+    await policed.policy("never", validations=[{"expression": "object.spec.?suspend.orValue(false)", "message": "no"}])
+    await policed.until(422, words="no")
+    cluster = policed.cluster
+    await cluster.create_jobset({**jobset("js", rj("w"), suspend=True)})
+    path = cluster.path(JOBSETS, "jobsets", "js")
+    before = await cluster.api.get(path)
+    change = {"metadata": {"labels": {"a": "b"}}, "spec": {"suspend": False}, "status": {"restarts": 1}}
+    await cluster.api.patch(f"{path}/status", change)
+    after = await cluster.api.get(path)
+    assert after["spec"] == before["spec"]
+    assert after["metadata"].get("labels") == before["metadata"].get("labels")

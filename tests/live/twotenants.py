@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import secrets
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
@@ -216,27 +215,11 @@ class TwoTenants:
             await self._until(report, lambda live: live["summary"]["warn"] >= 3)
         gangs = self.own.path(GROUP, "gangs")
         await self._until(f"{gangs}/evicted", lambda live: "WaitingForQuota" in str(live["status"]["causes"]))
-        await self._explained(f"{gangs}/behind")
+        await self._until(f"{gangs}/behind", lambda live: "HeadBlocksQueue" in str(live["status"]["causes"]))
         events = self.own.path("events.k8s.io/v1", "events")
         await self._until(events, lambda live: any(each["reason"] == "HeadBlocksQueue" for each in live["items"]))
         for reporter in ("kueue-admission", "default-scheduler"):
             await self._until(events, partial(_preempted, reporter))
-
-    async def _explained(self, gang: str) -> None:
-        """Wait for the cause HeadBlocksQueue: gangctl caches the head of a queue, and evaluates what changes later."""
-        workload = await _workload_of(self.own, "behind")
-        path = kueue.path("workloads", workload["metadata"]["name"], OWN)
-
-        async def explained() -> bool:
-            live = await self.plane.api.get(gang)
-            if "HeadBlocksQueue" not in str(live.get("status")):
-                await self.plane.api.patch(
-                    path, {"metadata": {"labels": {"example.org/changed": secrets.token_hex(3)}}}
-                )
-                raise NotYet(str(live.get("status")))
-            return True
-
-        await wait_for(explained, what=gang, interval=0.5, tolerate=(ApiFailure,))
 
     async def _until(self, path: str, test: Callable[[Object], bool]) -> None:
         async def met() -> bool:

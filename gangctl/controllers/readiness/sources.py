@@ -11,7 +11,7 @@ import asyncio
 import sys
 from collections import Counter
 from collections.abc import Callable, Mapping
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any, Final, TypeVar
 
@@ -23,13 +23,16 @@ from gangctl.client.resources import EVENTS, NODES, PODS, Resource
 from gangctl.controllers.caches import Observer
 from gangctl.controllers.queues.view import HEAD_SECONDS, QueueView
 from gangctl.controllers.source import RETRY_SECONDS, Source
-from gangctl.kueue.objects import ClusterQueue
+from gangctl.kueue.objects import ClusterQueue, QueuedWorkload
+from gangctl.kueue.order import is_queued
 from gangctl.kueue.queues import Head, QueueFacts, find_head, queue_facts, waiting_in
 from gangctl.readiness.facts import NodeFacts, PodFacts, Refused
 from gangctl.readiness.reading import REFUSING_KINDS, read_node, read_pod, read_refusal
 from gangctl.runtime.informer import Informer, InformerObserver, InformerOptions, Store
 from gangctl.runtime.pernamespace import Namespaces, PerNamespaceInformer
 from gangctl.runtime.shards import Share
+
+_PAST: Final = datetime.min.replace(tzinfo=UTC)
 
 
 class QueueStatuses:
@@ -65,16 +68,33 @@ class QueueStatuses:
         """Another replica leads."""
         self._heads.clear()
 
+    def workload_changed(self, workload: QueuedWorkload, now: datetime) -> None:
+        """Find the head of its queue again if it was it, or may be now: those behind have no change of their own."""
+        name = workload.cluster_queue or self._view.cluster_queue_of((workload.namespace, workload.queue))
+        queue = self._view.cluster_queue(name)
+        if name not in self._heads or queue is None:
+            return
+        _, head = self._heads[name]
+        was = head is not None and head.workload.uid == workload.uid
+        if was or (is_queued(workload) and (head is None or not head.precedes(workload))):
+            self._heads[name] = _PAST, head
+            self._head(queue, now)
+
     def _head(self, queue: ClusterQueue, now: datetime) -> Head | None:
         until, known = self._heads.get(queue.name, (now, None))
         if now < until:
             return known
         inside = waiting_in(queue, self._view)
         found = find_head(queue, inside, now, lambda *key: self._never(key), kept=True)
-        if queue.name in self._heads and (known and known.workload.uid) != (found and found.workload.uid):
+        if queue.name in self._heads and _seen_behind(known) != _seen_behind(found):
             self._on_head(queue.name)
         self._heads[queue.name] = now + timedelta(seconds=HEAD_SECONDS), found
         return found
+
+
+def _seen_behind(head: Head | None) -> tuple[str, bool] | None:
+    """What those behind a head depend on: which it is, and whether it blocks them."""
+    return None if head is None else (head.workload.uid, head.effect("", joined=True) is not None)
 
 
 class ActiveNamespaces:

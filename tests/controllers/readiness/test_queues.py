@@ -34,12 +34,12 @@ class Context:
         raw["metadata"]["creationTimestamp"] = EARLIER
         return read_jobset(raw)[0]
 
-    def waiting(self, name: str, since: str, message: str = "does not fit", namespace: str = "t") -> JobSet:
+    def waiting(self, name: str, since: str, reason: str = "Pending", namespace: str = "t") -> JobSet:
         """A JobSet whose Workload Kueue has tried."""
         found = replace(self.jobset(name), namespace=namespace)
         self.ground.workload(name, reserved=False)
         informer = self.ground.sources.workloads.informer
-        condition = {"type": "QuotaReserved", "status": "False", "reason": "Pending", "message": message}
+        condition = {"type": "QuotaReserved", "status": "False", "reason": reason, "message": "does not fit"}
         owner = {"controller": True, "kind": "JobSet", "name": name, "uid": f"uid-{name}"}
         owner["apiVersion"] = "jobset.x-k8s.io/v1alpha2"
         metadata = {"name": f"jobset-{name}", "namespace": namespace, "uid": f"w-{name}", "creationTimestamp": since}
@@ -160,6 +160,30 @@ def test_a_new_head_of_the_queue_is_reported(context: Context) -> None:
     assert context.heads == ["cq"]
     assert found is not None
     assert found.stuck is None
+
+
+def test_those_behind_a_head_are_evaluated_again_when_it_begins_to_block(context: Context) -> None:
+    context.ground.queue("cq", 4, queueingStrategy="StrictFIFO")
+
+    def changed(name: str) -> list[str]:
+        """The queues whose heads are other ones since a change of a Workload."""
+        workload = context.ground.sources.workloads.store.get("t", f"jobset-{name}")
+        assert workload is not None
+        context.heads.clear()
+        context.standings.workload_changed(workload, NOW)
+        return context.heads
+
+    context.ground.workload("runs", reserved=True)
+    context.standings.of(context.jobset("runs", suspend=False), 0, NOW)
+    second = context.waiting("second", "2026-01-01T00:10:00Z", reason="PendingEvaluation")
+    assert changed("second") == ["cq"], "nothing waited before"
+    context.waiting("first", EARLIER, reason="PendingEvaluation")
+    assert changed("first") == ["cq"], "it goes before the other one"
+    assert getattr(context.standings.of(second, 0, NOW), "stuck", "") is None
+    assert changed("second") == []
+    context.waiting("first", EARLIER)
+    assert changed("first") == ["cq"], "Kueue has tried it"
+    assert getattr(context.standings.of(second, 0, NOW), "stuck", None) is not None
 
 
 def test_heads_of_other_queues_do_not_block(context: Context) -> None:
