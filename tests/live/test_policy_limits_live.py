@@ -116,7 +116,9 @@ async def test_the_first_policy_of_the_page_does_not_lock_what_exists(policed: P
 
 async def test_subresources_change_nothing_that_policies_are_about(policed: Policed) -> None:
     """Webhooks are not called for jobsets/status, and the API server takes nothing but the status there."""
-    await policed.policy("never", validations=[{"expression": "object.spec.?suspend.orValue(false)", "message": "no"}])
+    await policed.policy(
+        "never", validations=[{"expression": "object.spec.?suspend.orValue(false) == true", "message": "no"}]
+    )
     await policed.until(422, words="no")
     cluster = policed.cluster
     await cluster.create_jobset({**jobset("js", rj("w"), suspend=True)})
