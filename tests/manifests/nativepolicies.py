@@ -25,6 +25,8 @@ _NATIVE = """\
 #
 #   resources: [../base]
 #   components: [../policies/native, ../policies/native/deny]
+#
+# `namespace:` in an overlay does not reach paramRef of the binding priority-classes: patch it there.
 apiVersion: kustomize.config.k8s.io/v1alpha1
 kind: Component
 resources: [policies.yaml]
@@ -39,10 +41,13 @@ kind: Component
 def render() -> dict[Path, str]:
     """Text by file."""
     exported = [export(load_policy(policy.document), minor=TESTED[0].kubernetes) for policy in native()]
-    names = "|".join(one.name for one in exported)
     patches = [
-        _patch(BINDING_KIND, names, "/spec/validationActions", ["Deny"]),
-        _patch(POLICY_KIND, names, "/spec/failurePolicy", "Fail"),
+        patch
+        for one in exported
+        for patch in (
+            _patch(POLICY_KIND, one.name, "/spec/failurePolicy", "Fail"),
+            _patch(BINDING_KIND, one.name, "/spec/validationActions", ["Deny"]),
+        )
     ]
     return {
         PLACE / "policies.yaml": _HEADER + to_yaml([native for one in exported for native in one.objects]),
@@ -51,9 +56,9 @@ def render() -> dict[Path, str]:
     }
 
 
-def _patch(kind: str, names: str, path: str, value: object) -> dict[str, object]:
+def _patch(kind: str, name: str, path: str, value: object) -> dict[str, object]:
     patch = yaml.safe_dump([{"op": "replace", "path": path, "value": value}])
-    return {"target": {"group": "admissionregistration.k8s.io", "kind": kind, "name": names}, "patch": patch}
+    return {"target": {"group": "admissionregistration.k8s.io", "kind": kind, "name": name}, "patch": patch}
 
 
 if __name__ == "__main__":
