@@ -36,6 +36,9 @@ _MORE_RESERVE: Final = 40
 MAX_VALUES: Final = 1_000_000
 """Decoded, seven megabytes of empty lists take forty times the memory of their text."""
 
+_TOO_MANY: Final = f"the body holds more than {MAX_VALUES} values"
+_MOST_HEAD: Final = 1 << 20
+
 _BAD_REQUEST: Final = 400
 
 
@@ -96,7 +99,7 @@ class OversizedError(InputError):
 
     def __init__(self, request: AdmissionRequest) -> None:
         """Keep the request."""
-        super().__init__(f"the body holds more than {MAX_VALUES} values")
+        super().__init__(_TOO_MANY)
         self.request = request
 
 
@@ -104,8 +107,10 @@ def decode_review(body: bytes) -> AdmissionRequest:
     """Read the JSON body of a webhook call; InputError (HTTP 400) names the missing or wrong field."""
     if sum(body.count(sign) for sign in (b",", b"[", b"{")) > MAX_VALUES:
         # API servers write the objects behind all that a refusal needs to know.
-        head, _, _ = body.partition(b',"object":')
-        raise OversizedError(_decode(head + b"}}"))
+        end = body.find(b',"object":')
+        if not 0 < end < _MOST_HEAD:
+            raise InputError(_TOO_MANY)
+        raise OversizedError(_decode(body[:end] + b"}}"))
     return _with_objects(_decode(body))
 
 

@@ -101,3 +101,25 @@ async def watches_events(stage: Stage, rights: tuple[Right, ...]) -> AsyncGenera
     yield
     await _refuse_pods(stage)
     await _blocked(stage, "PodCreationRefused")
+
+
+async def reads_exported_policies(stage: Stage, rights: tuple[Right, ...]) -> AsyncGenerator[None, None]:
+    """gangctl is ready and evaluates all policies; what was exported is known once it may be read."""
+    yield
+    await _restart(stage, rights)
+    for right in rights:
+        assert await stage.gangctl.metric("gangctl_informer_synced", {"resource": right.resource}) == 0
+    yield
+    for right in rights:
+        await _is(stage, 1, "gangctl_informer_synced", resource=right.resource)
+
+
+async def watches_exported_policies(stage: Stage, rights: tuple[Right, ...]) -> AsyncGenerator[None, None]:
+    """What there was at the start is known."""
+    yield
+    await _restart(stage, rights)
+    for right in rights:
+        await _is(stage, 1, "gangctl_informer_synced", resource=right.resource)
+    yield
+    for right in rights:
+        await _is(stage, 1, "gangctl_informer_synced", resource=right.resource)

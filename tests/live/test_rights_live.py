@@ -70,6 +70,7 @@ _JOB_POLICY: Final = (
 _ANY_HOOKS: Final = ("mutatingwebhookconfigurations", "validatingwebhookconfigurations")
 _ANY_POLICY: Final = ("mutatingadmissionpolicies", "mutatingadmissionpolicybindings")
 _POLICIES: Final = ("gangpolicies", "gangpolicyexceptions")
+_EXPORTED: Final = ("validatingadmissionpolicies", "validatingadmissionpolicybindings")
 _OURS: Final = "gangctl.dev"
 _REPORTS: Final = "wgpolicyk8s.io"
 _GANGS: Final = ("workloads", "podgroups")
@@ -116,6 +117,8 @@ IN_CLUSTER: Final[tuple[Row, ...]] = (
     *(("ClusterRole", _OURS, (each,), "list", checks.starts_unready) for each in _POLICIES),
     ("ClusterRole", _OURS, _POLICIES, "watch", policy_checks.watches_policies),
     *(("ClusterRole", _OURS, (f"{each}/status",), "patch", policy_checks.tells) for each in _POLICIES),
+    ("ClusterRole", _ADMISSION, _EXPORTED, "list", readiness_checks.reads_exported_policies),
+    ("ClusterRole", _ADMISSION, _EXPORTED, "watch", readiness_checks.watches_exported_policies),
     ("ClusterRole", "", ("namespaces",), "list", checks.starts_unready),
     ("ClusterRole", "", ("namespaces",), "watch", policy_checks.watches_namespaces),
     ("ClusterRole", "", _CONFIG_MAPS, "list", queue_checks.reads_configurations),
