@@ -31,8 +31,9 @@ GANG_REF: Final = "gangctl.dev/gang-ref"
 """On ``replicatedJobs[].template.metadata`` and Jobs: the stamp that the webhook for JobSets writes."""
 
 QUEUE_NAME: Final = "kueue.x-k8s.io/queue-name"
-QUEUE_PRIORITY: Final = "kueue.x-k8s.io/priority-class"
 """On a JobSet, and only there: the LocalQueue of Kueue that it waits in."""
+QUEUE_PRIORITY: Final = "kueue.x-k8s.io/priority-class"
+"""Beside it: the WorkloadPriorityClass of Kueue."""
 
 ADMISSION_GATED_BY: Final = "kueue.x-k8s.io/admission-gated-by"
 """On a JobSet: comma-separated names of gates; Kueue does not queue it until each is removed."""

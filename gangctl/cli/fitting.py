@@ -20,7 +20,7 @@ from gangctl.gang.report import requests_per_pod
 from gangctl.gang.resolve import ClusterRules
 from gangctl.kueue.amounts import age, span
 from gangctl.kueue.objects import ClusterQueue, QueuedWorkload
-from gangctl.kueue.queues import Head, current, find_head, waiting_in
+from gangctl.kueue.queues import Head, current
 from gangctl.kueue.states import status_of
 
 
@@ -142,10 +142,9 @@ def answer_of(subject: Subject, stock: Stock, *, fixed_nodes: bool) -> Answer:
     own = [workload for workload in stock.workloads() if subject.owns(workload)]
     labels = stock.namespaces.get(subject.namespace)
     now = _now()
-    index = None if stock.partial else QueueIndex(stock)
 
     def head(queue: ClusterQueue) -> Head | None:
-        return None if index is None else find_head(queue, waiting_in(queue, index), now, lambda *_: "")
+        return None if stock.partial else QueueIndex(stock).head(queue, now)
 
     request = verdict.FitRequest(
         subject.raw,

@@ -183,12 +183,8 @@ class PolicyEvaluator:
         """
         snapshot = self._snapshot
         exceptions = snapshot.policies.exceptions
-        exported = snapshot.policies.exported
-        entries = [
-            entry
-            for entry in snapshot.entries
-            if (entry.policy.name not in exported if policies is None else entry.policy.name in policies)
-        ]
+        chosen = {policy.name for policy in snapshot.policies.at_admission} if policies is None else policies
+        entries = [entry for entry in snapshot.entries if entry.policy.name in chosen]
         deadline = asyncio.get_running_loop().time() + self._options.request_seconds
         request = EvaluationRequest(review, snapshot, entries, deadline)
         try:

@@ -79,22 +79,22 @@ class Head:
     behind: int
     queue: ClusterQueue
     now: datetime
-    impossible: bool
-    """Whether it can never be admitted."""
-    kept: bool
 
-    def effect(self, reader: str | None, *, joined: bool = False) -> Stuck | None:
+    def effect(
+        self, reader: str | None, *, joined: bool = False, impossible: bool = False, kept: bool = False
+    ) -> Stuck | None:
         """Its effect on those behind it, and on one that has ``joined``; None if it blocks none.
 
         ``reader`` is the namespace of the readers, None for those who may read all that the objects were read from.
+        ``impossible`` is one that can never be admitted. ``kept`` texts have absolute times.
         """
         return effect_of_head(
             self.workload,
             self.behind + joined,
             self.queue,
             self.now,
-            impossible=self.impossible,
-            kept=self.kept,
+            impossible=impossible,
+            kept=kept,
             reader=reader,
         )
 
@@ -115,15 +115,14 @@ def queue_facts(
     now: datetime,
     objects: QueueObjects,
     *,
-    never: Callable[[], str],
+    never: Never,
     head: Callable[[ClusterQueue], Head | None],
     kept: bool = False,
 ) -> QueueFacts:
     """The facts of a JobSet that names a queue and has this many pods left.
 
-    ``never`` returns why it can never be admitted, empty if that is not known; ``head`` the head of a StrictFIFO queue.
-    ``kept`` texts are stored for all readers of the JobSet's namespace: they have absolute times, and name no other
-    namespace's Workload.
+    ``head`` returns the head of a StrictFIFO queue. ``kept`` texts are stored for all readers of the JobSet's
+    namespace: they have absolute times, and name no other namespace's Workload.
     """
     workload = current(objects.workloads_of(jobset.uid)) if jobset.uid else None
     local_queue = objects.local_queue(jobset.namespace, jobset.queue)
@@ -132,18 +131,19 @@ def queue_facts(
     )
     waits = not jobset.finished and (workload is None or phase_of(workload).waits)
     closed = obstacle(objects, jobset.namespace, jobset.queue) if waits else None
-    reason = never() if waits and jobset.suspend else ""
-    # Also for one that does not wait: when the head is admitted, those behind it have another one.
-    queue = objects.cluster_queue(name)
-    first = head(queue) if queue is not None else None
+    reason = never(*jobset.key) if waits and jobset.suspend else ""
     if workload is None:
         stuck = unqueued(jobset, now, objects, kept=kept)
     else:
         owner, timeout = Owner(jobset.finished, pods), ready_timeout(objects)
         stuck = stuck_workload(workload, owner, now, blocked=closed, ready_timeout=timeout, kept=kept)
-        if stuck is None and not reason and first is not None and first.precedes(workload):
+        queue = objects.cluster_queue(name) if stuck is None and waits and not reason else None
+        first = head(queue) if queue is not None else None
+        if first is not None and first.precedes(workload):
+            impossible = bool(never(first.workload.namespace, first.workload.owner_name))
+            reader = jobset.namespace if kept else None
             # Its Workload may be newer than the head is known for.
-            stuck = first.effect(jobset.namespace if kept else None, joined=not first.behind)
+            stuck = first.effect(reader, joined=not first.behind, impossible=impossible, kept=kept)
     return QueueFacts(
         local_queue=jobset.queue,
         cluster_queue=name,
@@ -221,15 +221,10 @@ def waiting_in(queue: ClusterQueue, objects: QueueObjects) -> list[QueuedWorkloa
     return [workload for workload in objects.inside(queue.name) if is_open(workload)]
 
 
-def find_head(
-    queue: ClusterQueue, inside: Iterable[QueuedWorkload], now: datetime, never: Never, *, kept: bool = False
-) -> Head | None:
+def find_head(queue: ClusterQueue, inside: Iterable[QueuedWorkload], now: datetime) -> Head | None:
     """The head of a StrictFIFO queue with these Workloads; None for another strategy, and where nothing waits."""
     if queue.strategy != "StrictFIFO":
         return None
     ordered = in_order(inside, queue)
     first = head_of(ordered, queue)
-    if first is None:
-        return None
-    impossible = bool(never(first.namespace, first.owner_name))
-    return Head(first, len(ordered) - 1, queue, now, impossible, kept)
+    return None if first is None else Head(first, len(ordered) - 1, queue, now)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from datetime import UTC, datetime
 
 from gangctl.controllers.queues.view import Affected
 from gangctl.controllers.readiness.controller import LocalQueueKey, ReadinessController, ReadinessObserver
@@ -47,22 +46,20 @@ class ReadinessPart:
         if self._objects is not None:
             observers.append(self._objects)
             gangs.follow(self._objects.jobset_changed)
-        self._statuses: QueueStatuses | None = None
-        if queues is not None:
-            self._statuses = QueueStatuses(queues.view, self._never, self._head_changed)
         self.controller = ReadinessController(
             gangs.caches,
             gangs.assessments,
             self._sources,
             evaluate,
             observers,
-            queues=self._statuses,
+            queues=QueueStatuses(queues.view, self._never) if queues is not None else None,
             share=share,
         )
         gangs.follow(self.controller.mark)
         if queues is not None:
             queues.follow(self.controller.mark, self.controller.mark_at)
             queues.view.subscribe(self._affected)
+            queues.view.heads.subscribe(self._head_changed)
             queues.sources.workloads.informer.subscribe(self._workload_changed)
 
     async def lead(self) -> None:
@@ -101,8 +98,6 @@ class ReadinessPart:
         changed = new or old
         if changed is not None and of_jobset(changed):
             self.controller.mark((changed.namespace, changed.owner_name))
-        if changed is not None and self._statuses is not None:
-            self._statuses.workload_changed(changed, datetime.now(UTC))
 
 
 def _gang_objects(clients: Clients, gangs: GangPart, metrics: RuntimeMetrics) -> GangObjects:

@@ -69,7 +69,7 @@ def cluster_queue(amount: int = 10, cohort: str = "", name: str = "a", **more: A
 def head_of(*pending: QueuedWorkload) -> Callable[[ClusterQueue], Head | None]:
     """The head of queue ``a``, in which those of LocalQueue ``QUEUE`` wait."""
     inside = [workload for workload in pending if workload.queue == QUEUE]
-    return lambda queue: find_head(queue, inside, NOW, lambda *_: "")
+    return lambda queue: find_head(queue, inside, NOW)
 
 
 def ask(

@@ -97,7 +97,7 @@ def ask(each: Day, name: str) -> FitReport:
 
     def head(queue: ClusterQueue) -> Head | None:
         inside = [workload for workload in seen if places.get(workload.queue) == queue.name]
-        return find_head(queue, inside, outlook.now, lambda *_: "")
+        return find_head(queue, inside, outlook.now)
 
     request = FitRequest(raw, NAMESPACE, {}, job.queue, new=False, workload=own, outlook=outlook, head=head)
     return fit(request, snapshot)

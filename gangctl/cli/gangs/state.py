@@ -21,7 +21,7 @@ from gangctl.fit.clusterstate import Held
 from gangctl.gang.desired import Assessment, JobProgress, assess, while_suspended
 from gangctl.gang.resolve import ClusterRules
 from gangctl.kueue.objects import ClusterQueue, LocalQueue, QueuedWorkload
-from gangctl.kueue.queues import Head, QueueFacts, current, find_head, queue_facts, waiting_in
+from gangctl.kueue.queues import QueueFacts, current, queue_facts
 from gangctl.readiness.evaluate import evaluate
 from gangctl.readiness.facts import (
     Collections,
@@ -108,7 +108,6 @@ class _View(QueueIndex):
         super().__init__(stock)
         self._queues_known = queues_known
         self._nevers: dict[Key, str] = {}
-        self._heads: dict[str, Head | None] = {}
 
     @property
     def queues_known(self) -> bool:
@@ -119,15 +118,10 @@ class _View(QueueIndex):
         self, jobset: JobSet, now: datetime, pods: int, stored: Callable[[Key], StoredJobSet | None]
     ) -> QueueFacts:
         def never(namespace: str, name: str) -> str:
-            found = stored((namespace, name))
-            return "" if found is None else self._why_never(found)
+            known = stored((namespace, name))
+            return "" if known is None else self._why_never(known)
 
-        def head(queue: ClusterQueue) -> Head | None:
-            if queue.name not in self._heads:
-                self._heads[queue.name] = find_head(queue, waiting_in(queue, self), now, never)
-            return self._heads[queue.name]
-
-        return queue_facts(jobset, pods, now, self, never=lambda: never(*jobset.key), head=head)
+        return queue_facts(jobset, pods, now, self, never=never, head=lambda queue: self.head(queue, now))
 
     def _why_never(self, stored: StoredJobSet) -> str:
         """Why it never fits, computed once for each JobSet; empty if ClusterQueues may not be read."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import cached_property
 from typing import Any, Final
 
 from gangctl.api.jobset import read_jobset
@@ -25,6 +26,7 @@ from gangctl.client.client import Client, Selection
 from gangctl.client.resources import JOBSETS, PODS
 from gangctl.errors import ForbiddenError, NotFoundError
 from gangctl.fit import verdict
+from gangctl.fit.clusterstate import Snapshot
 from gangctl.fit.report import API_VERSION
 from gangctl.fit.tree import quotas_of
 from gangctl.kueue import names
@@ -32,7 +34,7 @@ from gangctl.kueue.blocked import Blockage, Blocked, blocked
 from gangctl.kueue.configuration import KueueConfiguration
 from gangctl.kueue.objects import ClusterQueue, LocalQueue, QueuedWorkload
 from gangctl.kueue.order import in_order, places
-from gangctl.kueue.queues import find_head, obstacle, ready_timeout, unqueued, waiting_in
+from gangctl.kueue.queues import Head, find_head, obstacle, ready_timeout, unqueued, waiting_in
 from gangctl.kueue.states import Phase, status_of
 from gangctl.kueue.stuck import Owner, stuck_workload
 from gangctl.readiness.membership import FINISHED
@@ -44,16 +46,31 @@ class QueueIndex:
     def __init__(self, stock: Stock) -> None:
         """Index the objects."""
         self.stock = stock
-        self.snapshot = stock.snapshot()
-        self._unused = stock.snapshot(without=lambda _: True)
         self.cluster_queues = stock.cluster_queues()
         self.local_queues = {(each.namespace, each.name): each for each in stock.local_queues()}
         self._inside: dict[str, list[QueuedWorkload]] = {}
         for workload in stock.workloads():
             self._inside.setdefault(self.cluster_queue_of(workload), []).append(workload)
+        self._heads: dict[str, Head | None] = {}
         self._of: dict[str, list[QueuedWorkload]] = {}
         for workload in (*stock.workloads(), *stock.finished):
             self._of.setdefault(workload.owner_uid, []).append(workload)
+
+    @cached_property
+    def snapshot(self) -> Snapshot:
+        """For fits, and the use of quotas."""
+        return self.stock.snapshot()
+
+    @cached_property
+    def _unused(self) -> Snapshot:
+        """The same without Workloads: what never fits does not fit an unused quota either."""
+        return self.stock.snapshot(without=lambda _: True)
+
+    def head(self, queue: ClusterQueue, now: datetime) -> Head | None:
+        """The head of a StrictFIFO queue."""
+        if queue.name not in self._heads:
+            self._heads[queue.name] = find_head(queue, waiting_in(queue, self), now)
+        return self._heads[queue.name]
 
     def cluster_queue_of(self, workload: QueuedWorkload) -> str:
         """The ClusterQueue of its quota, else that of its LocalQueue; empty if there is none."""
@@ -117,11 +134,6 @@ class JobSets:
 
     raw: dict[str, dict[str, Any]] = field(default_factory=dict)
     pods: dict[str, int] = field(default_factory=dict)
-
-    @property
-    def by_name(self) -> dict[tuple[str, str], dict[str, Any]]:
-        """Raw JobSets by namespace and name."""
-        return {(raw["metadata"]["namespace"], raw["metadata"]["name"]): raw for raw in self.raw.values()}
 
     def owner(self, workload: QueuedWorkload) -> Owner:
         """Known facts of the job of a Workload."""
@@ -246,8 +258,11 @@ class View(QueueIndex):
 
     def _stuck(self, report: QueueReport, queue: ClusterQueue | None) -> list[str]:
         """Problems that block the whole queue, and JobSets without a Workload."""
-        head = None if queue is None else find_head(queue, waiting_in(queue, self), self.now, self._never)
-        blocking = None if head is None else head.effect(None)
+        head, blocking = None if queue is None else self.head(queue, self.now), None
+        if head is not None:
+            raw = self.jobsets.raw.get(head.workload.owner_uid)
+            never = raw is not None and self.never(raw, head.workload.namespace, head.workload.queue)
+            blocking = head.effect(None, impossible=bool(never))
         stuck = [] if blocking is None else [blocking.message]
         identity = report["metadata"]
         if report["queue"] == "LocalQueue":
@@ -255,10 +270,6 @@ class View(QueueIndex):
         else:
             doors = [key for key, door in self.local_queues.items() if door.cluster_queue == identity["name"]]
         return stuck + self._forgotten(doors)
-
-    def _never(self, namespace: str, name: str) -> str:
-        raw = self.jobsets.by_name.get((namespace, name))
-        return "" if raw is None else self.never(raw, namespace, read_jobset(raw)[0].queue)
 
     def _forgotten(self, doors: Collection[tuple[str, str]]) -> list[str]:
         """JobSets of these LocalQueues without a Workload of Kueue, each in a sentence."""

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import Any, Final
 
 from gangctl.api.jobset import read_jobset
 from gangctl.api.objects import Object
+from gangctl.controllers.queues.heads import Heads
 from gangctl.controllers.queues.sources import QueueSources
 from gangctl.errors import FieldError
 from gangctl.fit.clusterstate import FitRequest, Snapshot
@@ -22,14 +23,12 @@ from gangctl.gang.reasons import Reason
 from gangctl.kueue.configuration import KueueConfiguration
 from gangctl.kueue.consistency import KueueFacts
 from gangctl.kueue.objects import AdmissionCheck, ClusterQueue, Cohort, LocalQueue, QueuedWorkload, ResourceFlavor
-from gangctl.kueue.queues import Head, current, find_head, pods_ready_seconds, waiting_in
+from gangctl.kueue.queues import Head, current, pods_ready_seconds
 from gangctl.policy.variables import unknown_fit
 
 LocalQueueKey = tuple[str, str]
 """Namespace and LocalQueue, there or not."""
 
-HEAD_SECONDS: Final = 5.0
-"""How long the head of a strict queue is cached: thousands may wait behind it, and finding it sorts them."""
 _NAMESPACE_NAME: Final = "kubernetes.io/metadata.name"
 """The API server puts this label on every namespace."""
 
@@ -73,8 +72,7 @@ class QueueView:
     def __init__(self, sources: QueueSources, now: Callable[[], datetime] = lambda: datetime.now(UTC)) -> None:
         """Follow ``sources`` from now on."""
         self._sources = sources
-        self._now = now
-        self._heads: dict[str, tuple[datetime, Head | None]] = {}
+        self.heads = Heads(self, now)
         self._listeners: list[Callable[[Affected], None]] = []
         self.snapshot = Snapshot(queued=False, unknown=sources.unknown)
         self._unused = Snapshot(queued=False, unknown=sources.unknown)
@@ -144,8 +142,8 @@ class QueueView:
 
     def cluster_queue_of(self, queue_key: LocalQueueKey) -> str:
         """The ClusterQueue that a LocalQueue points to, empty where there is no such LocalQueue."""
-        found = self.local_queue(*queue_key)
-        return found.cluster_queue if found is not None else ""
+        local_queue = self.local_queue(*queue_key)
+        return local_queue.cluster_queue if local_queue is not None else ""
 
     def labels(self, namespace: str) -> Mapping[str, str] | None:
         """Labels of a namespace, None where they are not known."""
@@ -172,7 +170,7 @@ class QueueView:
         """
         own = () if new else self.workloads_of(read_jobset(raw)[0].uid)
         with self.snapshot.without(own):
-            return self._fit(self.snapshot, raw, namespace, new=new, workload=current(own), head=self._head)
+            return self._fit(self.snapshot, raw, namespace, new=new, workload=current(own), head=self.heads.of)
 
     def ever(self, raw: Object, namespace: str, *, new: bool = True) -> FitReport:
         """The same with nothing in use: whether it can ever be admitted. The time is independent of other Workloads."""
@@ -201,15 +199,6 @@ class QueueView:
         request = FitRequest(raw, home, self.labels(home), jobset.queue, new, workload, reader=home, head=head)
         self._complete(snapshot)
         return fit(request, snapshot)
-
-    def _head(self, queue: ClusterQueue) -> Head | None:
-        now = self._now()
-        until, known = self._heads.get(queue.name, (now, None))
-        if now < until:
-            return known
-        found = find_head(queue, waiting_in(queue, self), now, lambda *_: "")
-        self._heads[queue.name] = now + timedelta(seconds=HEAD_SECONDS), found
-        return found
 
     def _missing(self) -> list[str]:
         """The sources without which no verdict is possible."""
@@ -259,6 +248,8 @@ class QueueView:
         elif old is not None:
             self.snapshot.drop(old)
         changed = new or old
+        if changed is not None:
+            self.heads.changed(changed)
         if changed is not None and _reserved(old) != _reserved(new):
             self._notify(Affected(jobsets=frozenset({(changed.namespace, changed.owner_name)})))
 

@@ -272,8 +272,6 @@ class ReadinessController:
         self._requeue_timers.clear()
         for kept in (self._known, self._local_queues, self._broken):
             kept.clear()
-        if self._queues is not None:
-            self._queues.forget()
         for observer in self._observers:
             observer.forget()
 

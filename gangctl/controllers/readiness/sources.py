@@ -11,7 +11,7 @@ import asyncio
 import sys
 from collections import Counter
 from collections.abc import Callable, Mapping
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from functools import partial
 from typing import Any, Final, TypeVar
 
@@ -21,80 +21,31 @@ from gangctl.api.objects import Key
 from gangctl.client.client import EVERYTHING, Client, Selection
 from gangctl.client.resources import EVENTS, NODES, PODS, Resource
 from gangctl.controllers.caches import Observer
-from gangctl.controllers.queues.view import HEAD_SECONDS, QueueView
+from gangctl.controllers.queues.view import QueueView
 from gangctl.controllers.source import RETRY_SECONDS, Source
-from gangctl.kueue.objects import ClusterQueue, QueuedWorkload
-from gangctl.kueue.order import is_queued
-from gangctl.kueue.queues import Head, QueueFacts, find_head, queue_facts, waiting_in
+from gangctl.kueue.queues import QueueFacts, queue_facts
 from gangctl.readiness.facts import NodeFacts, PodFacts, Refused
 from gangctl.readiness.reading import REFUSING_KINDS, read_node, read_pod, read_refusal
 from gangctl.runtime.informer import Informer, InformerObserver, InformerOptions, Store
 from gangctl.runtime.pernamespace import Namespaces, PerNamespaceInformer
 from gangctl.runtime.shards import Share
 
-_PAST: Final = datetime.min.replace(tzinfo=UTC)
-
 
 class QueueStatuses:
-    """Answers from ``view``; ``never`` returns why a JobSet can never be admitted, where that was found.
+    """Answers from ``view``; ``never`` returns why a JobSet can never be admitted, where that was found."""
 
-    ``on_head`` is called with the name of a ClusterQueue whose head has changed.
-    """
-
-    def __init__(
-        self, view: QueueView, never: Callable[[Key], str], on_head: Callable[[str], None] = lambda _: None
-    ) -> None:
-        """Start with empty caches."""
+    def __init__(self, view: QueueView, never: Callable[[Key], str]) -> None:
+        """Nothing is kept here."""
         self._view = view
         self._never = never
-        self._on_head = on_head
-        self._heads: dict[str, tuple[datetime, Head | None]] = {}
 
     def of(self, jobset: JobSet, pods: int, now: datetime) -> QueueFacts | None:
         """The facts of a JobSet with this many pods left; None without a queue, and without Kueue."""
         if not jobset.queue or not self._view.present:
             return None
         return queue_facts(
-            jobset,
-            pods,
-            now,
-            self._view,
-            never=lambda: self._never(jobset.key),
-            head=lambda queue: self._head(queue, now),
-            kept=True,
+            jobset, pods, now, self._view, never=lambda *key: self._never(key), head=self._view.heads.of, kept=True
         )
-
-    def forget(self) -> None:
-        """Another replica leads."""
-        self._heads.clear()
-
-    def workload_changed(self, workload: QueuedWorkload, now: datetime) -> None:
-        """Find the head of its queue again if it was it, or may be now: those behind have no change of their own."""
-        name = workload.cluster_queue or self._view.cluster_queue_of((workload.namespace, workload.queue))
-        queue = self._view.cluster_queue(name)
-        if name not in self._heads or queue is None:
-            return
-        _, head = self._heads[name]
-        was = head is not None and head.workload.uid == workload.uid
-        if was or (is_queued(workload) and (head is None or not head.precedes(workload))):
-            self._heads[name] = _PAST, head
-            self._head(queue, now)
-
-    def _head(self, queue: ClusterQueue, now: datetime) -> Head | None:
-        until, known = self._heads.get(queue.name, (now, None))
-        if now < until:
-            return known
-        inside = waiting_in(queue, self._view)
-        found = find_head(queue, inside, now, lambda *key: self._never(key), kept=True)
-        if queue.name in self._heads and _seen_behind(known) != _seen_behind(found):
-            self._on_head(queue.name)
-        self._heads[queue.name] = now + timedelta(seconds=HEAD_SECONDS), found
-        return found
-
-
-def _seen_behind(head: Head | None) -> tuple[str, bool] | None:
-    """What those behind a head depend on: which it is, and whether it blocks them."""
-    return None if head is None else (head.workload.uid, head.effect("", joined=True) is not None)
 
 
 class ActiveNamespaces:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
+from datetime import UTC, datetime
 from typing import Any
 
 from gangctl.api.jobset import JobSet
@@ -32,7 +33,8 @@ class Ground:
     def __init__(self, *, present: bool | None = True) -> None:
         client = Client(Transport(StaticCredentials("http://127.0.0.1:1", token="none")))
         self.sources = QueueSources(client)
-        self.view = QueueView(self.sources)
+        self.now = datetime(2026, 1, 1, 1, tzinfo=UTC)
+        self.view = QueueView(self.sources, lambda: self.now)
         self.jobsets: Informer[JobSet] = Informer(client, JOBSETS, project_jobset)
         self.raws: dict[tuple[str, str], Raw] = {}
         self.affected: list[Affected] = []

@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from gangctl.api.jobset import JobSet, read_jobset
-from gangctl.controllers.queues.view import HEAD_SECONDS
+from gangctl.controllers.queues.heads import HEAD_SECONDS
 from gangctl.controllers.readiness.sources import QueueStatuses
 from gangctl.gang.reasons import Reason
 from gangctl.kueue.blocked import Blockage
@@ -27,14 +27,15 @@ class Context:
         self.ground = Ground()
         self.never: dict[tuple[str, str], str] = {}
         self.heads: list[str] = []
-        self.standings = QueueStatuses(self.ground.view, lambda key: self.never.get(key, ""), self.heads.append)
+        self.ground.view.heads.subscribe(self.heads.append)
+        self.standings = QueueStatuses(self.ground.view, lambda key: self.never.get(key, ""))
 
     def jobset(self, name: str, queue: str = "q", *, suspend: bool = True) -> JobSet:
         raw = self.ground.jobset(name, 2, queue, suspend=suspend)
         raw["metadata"]["creationTimestamp"] = EARLIER
         return read_jobset(raw)[0]
 
-    def waiting(self, name: str, since: str, reason: str = "Pending", namespace: str = "t") -> JobSet:
+    def waiting(self, name: str, since: str, reason: str = "Pending", namespace: str = "t", queue: str = "q") -> JobSet:
         """A JobSet whose Workload Kueue has tried."""
         found = replace(self.jobset(name), namespace=namespace)
         self.ground.workload(name, reserved=False)
@@ -46,7 +47,7 @@ class Context:
         informer._upsert(
             {
                 "metadata": {**metadata, "ownerReferences": [owner]},
-                "spec": {"queueName": "q", "podSets": [{"name": "w", "count": 2}]},
+                "spec": {"queueName": queue, "podSets": [{"name": "w", "count": 2}]},
                 "status": {"conditions": [{**condition, "lastTransitionTime": since}]},
             }
         )
@@ -148,42 +149,33 @@ def test_the_head_of_another_namespace_is_not_named(context: Context) -> None:
     assert "secret" not in str(behind)
 
 
-def test_a_new_head_of_the_queue_is_reported(context: Context) -> None:
-    context.ground.queue("cq", 4, queueingStrategy="StrictFIFO")
-    context.waiting("first", EARLIER)
-    second = context.waiting("second", "2026-01-01T00:10:00Z")
-    context.standings.of(second, 0, NOW)
-    context.ground.drop(context.ground.sources.workloads, "jobset-first", "t")
-    context.standings.of(second, 0, NOW)
-    assert context.heads == [], "it is looked for every few seconds only"
-    found = context.standings.of(second, 0, NOW + timedelta(seconds=HEAD_SECONDS))
-    assert context.heads == ["cq"]
-    assert found is not None
-    assert found.stuck is None
-
-
 def test_those_behind_a_head_are_evaluated_again_when_it_begins_to_block(context: Context) -> None:
     context.ground.queue("cq", 4, queueingStrategy="StrictFIFO")
-
-    def changed(name: str) -> list[str]:
-        """The queues whose heads are other ones since a change of a Workload."""
-        workload = context.ground.sources.workloads.store.get("t", f"jobset-{name}")
-        assert workload is not None
-        context.heads.clear()
-        context.standings.workload_changed(workload, NOW)
-        return context.heads
-
-    context.ground.workload("runs", reserved=True)
-    context.standings.of(context.jobset("runs", suspend=False), 0, NOW)
     second = context.waiting("second", "2026-01-01T00:10:00Z", reason="PendingEvaluation")
-    assert changed("second") == ["cq"], "nothing waited before"
+    context.standings.of(second, 0, NOW)
     context.waiting("first", EARLIER, reason="PendingEvaluation")
-    assert changed("first") == ["cq"], "it goes before the other one"
+    assert context.heads == ["cq"], "it goes before the other one"
     assert getattr(context.standings.of(second, 0, NOW), "stuck", "") is None
-    assert changed("second") == []
+    context.waiting("second", "2026-01-01T00:10:00Z")
+    assert context.heads == ["cq"], "it is not the head"
     context.waiting("first", EARLIER)
-    assert changed("first") == ["cq"], "Kueue has tried it"
+    assert context.heads == ["cq", "cq"], "Kueue has tried it"
     assert getattr(context.standings.of(second, 0, NOW), "stuck", None) is not None
+    context.ground.drop(context.ground.sources.workloads, "jobset-first", "t")
+    assert context.heads == ["cq", "cq", "cq"]
+    assert getattr(context.standings.of(second, 0, NOW), "stuck", "") is None
+
+
+def test_the_head_is_found_again_when_queues_change(context: Context) -> None:
+    context.ground.queue("cq", 4, queueingStrategy="StrictFIFO")
+    context.ground.queue_key("other", "cq")
+    context.waiting("first", EARLIER, queue="other")
+    second = context.waiting("second", "2026-01-01T00:10:00Z")
+    assert getattr(context.standings.of(second, 0, NOW), "stuck", None) is not None
+    context.ground.queue_key("other", "cq", stopPolicy="Hold")
+    assert getattr(context.standings.of(second, 0, NOW), "stuck", None) is not None, "it is looked for now and then"
+    context.ground.now += timedelta(seconds=HEAD_SECONDS)
+    assert getattr(context.standings.of(second, 0, NOW), "stuck", "") is None
 
 
 def test_heads_of_other_queues_do_not_block(context: Context) -> None:

@@ -1,0 +1,63 @@
+"""The heads of StrictFIFO queues: thousands may wait behind one, and to find it sorts them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime, timedelta
+from typing import Final
+
+from gangctl.kueue.objects import ClusterQueue, QueuedWorkload
+from gangctl.kueue.order import is_queued
+from gangctl.kueue.queues import Head, QueueObjects, find_head, waiting_in
+
+HEAD_SECONDS: Final = 5.0
+"""How long a head is cached, unless its Workload changes, or one comes that goes before it."""
+
+
+class Heads:
+    """Found from ``objects`` at ``now()`` and cached."""
+
+    def __init__(self, objects: QueueObjects, now: Callable[[], datetime]) -> None:
+        """Find nothing yet."""
+        self._objects = objects
+        self._now = now
+        self._cached: dict[str, tuple[datetime, Head | None]] = {}
+        self._listeners: list[Callable[[str], None]] = []
+
+    def subscribe(self, on_change: Callable[[str], None]) -> None:
+        """Call ``on_change`` with the name of each ClusterQueue whose Workloads wait for another reason than before."""
+        self._listeners.append(on_change)
+
+    def of(self, queue: ClusterQueue) -> Head | None:
+        """The head of a queue; None for another strategy, and where nothing waits."""
+        until, known = self._cached.get(queue.name, (None, None))
+        if until is not None and self._now() < until:
+            return known
+        return self._find(queue)
+
+    def changed(self, workload: QueuedWorkload) -> None:
+        """Find the head of its queue again if it was it, or may be now: those behind have no change of their own."""
+        local_queue = self._objects.local_queue(workload.namespace, workload.queue)
+        name = workload.cluster_queue or (local_queue.cluster_queue if local_queue is not None else "")
+        queue = self._objects.cluster_queue(name)
+        if name not in self._cached or queue is None:
+            return
+        _, head = self._cached[name]
+        was = head is not None and head.workload.uid == workload.uid
+        if was or (is_queued(workload) and (head is None or not head.precedes(workload))):
+            self._find(queue)
+
+    def _find(self, queue: ClusterQueue) -> Head | None:
+        now = self._now()
+        head = find_head(queue, waiting_in(queue, self._objects), now)
+        _, known = self._cached.get(queue.name, (None, head))
+        self._cached[queue.name] = now + timedelta(seconds=HEAD_SECONDS), head
+        if _reason(known) != _reason(head):
+            for listener in self._listeners:
+                listener(queue.name)
+        return head
+
+
+def _reason(head: Head | None) -> tuple[str, bool] | None:
+    """What those behind a head wait for: which it is, and whether it blocks them."""
+    return None if head is None else (head.workload.uid, head.effect("", joined=True) is not None)
