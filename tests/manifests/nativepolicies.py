@@ -41,13 +41,10 @@ kind: Component
 def render() -> dict[Path, str]:
     """Text by file."""
     exported = [export(load_policy(policy.document), minor=TESTED[0].kubernetes) for policy in native()]
+    names = "|".join(one.name for one in exported)
     patches = [
-        patch
-        for one in exported
-        for patch in (
-            _patch(POLICY_KIND, one.name, "/spec/failurePolicy", "Fail"),
-            _patch(BINDING_KIND, one.name, "/spec/validationActions", ["Deny"]),
-        )
+        _patch(POLICY_KIND, names, "/spec/failurePolicy", "Fail"),
+        _patch(BINDING_KIND, names, "/spec/validationActions", ["Deny"]),
     ]
     return {
         PLACE / "policies.yaml": _HEADER + to_yaml([native for one in exported for native in one.objects]),
@@ -56,9 +53,9 @@ def render() -> dict[Path, str]:
     }
 
 
-def _patch(kind: str, name: str, path: str, value: object) -> dict[str, object]:
+def _patch(kind: str, names: str, path: str, value: object) -> dict[str, object]:
     patch = yaml.safe_dump([{"op": "replace", "path": path, "value": value}])
-    return {"target": {"group": "admissionregistration.k8s.io", "kind": kind, "name": name}, "patch": patch}
+    return {"target": {"group": "admissionregistration.k8s.io", "kind": kind, "name": names}, "patch": patch}
 
 
 if __name__ == "__main__":

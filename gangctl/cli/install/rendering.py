@@ -143,15 +143,14 @@ def _shipped() -> Mapping[str, Any]:
 
 
 def _patched(objects: Iterable[Object], patches: Iterable[Mapping[str, Any]]) -> list[Object]:
-    """Apply each patch to its targets, possibly none, as with kustomize."""
-    found = list(objects)
+    """Apply each patch to its targets, possibly none: kind and name are regular expressions, as for kustomize."""
+    patched = list(objects)
     for patch in patches:
-        target = patch["kind"], patch["name"]
-        found = [
-            json_patch(each, patch["operations"]) if (each["kind"], each["metadata"]["name"]) == target else each
-            for each in found
-        ]
-    return found
+        kind, name, operations = re.compile(patch["kind"]), re.compile(patch["name"]), patch["operations"]
+        for index, obj in enumerate(patched):
+            if kind.fullmatch(obj["kind"]) and name.fullmatch(obj["metadata"]["name"]):
+                patched[index] = json_patch(obj, operations)
+    return patched
 
 
 def _deployed(deployment: Object, choice: Choice) -> Object:
