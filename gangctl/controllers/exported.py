@@ -130,6 +130,6 @@ def _changed(native: Pair) -> datetime:
     for one in (native.policy, native.binding):
         metadata = object_at(one or {}, "metadata")
         fields = metadata.get("managedFields") or ()
-        times += [each.get("time") for each in fields if not each.get("subresource")]
+        times += [entry.get("time") for entry in fields if not entry.get("subresource")]
         times.append(metadata.get("creationTimestamp"))
     return max(datetime.fromisoformat(time) for time in times if time)

@@ -6,10 +6,10 @@ binding is about the names of its own test's JobSets only, because the server cu
 """
 
 import json
-import re
 from collections.abc import Sequence
 from typing import Final
 
+from gangctl.cli.policy.agreement import warned
 from gangctl.client.responses import warnings_of
 from gangctl.policy.export import export
 from gangctl.policy.load import load_policy
@@ -21,9 +21,6 @@ from tests.policies.pack import Object, Shipped
 
 POLICIES: Final = path_of("admissionregistration.k8s.io/v1", "validatingadmissionpolicies")
 BINDINGS: Final = path_of("admissionregistration.k8s.io/v1", "validatingadmissionpolicybindings")
-_OF: Final = re.compile(
-    r"Validation failed for ValidatingAdmissionPolicy '([^']+)' with binding '[^']+': (.*)", re.DOTALL
-)
 BARE: Final = "bare"
 """Name of the JobSets that every policy sees."""
 _MOST_CHARACTERS: Final = 4096
@@ -128,4 +125,4 @@ async def _said(api: ApiClient, method: str, path: str, obj: Object, policy: str
 
 def messages(headers: Sequence[str], policy: str) -> list[str]:
     """Those of one policy's warnings."""
-    return [match[2] for text in warnings_of(headers) if (match := _OF.match(text)) and match[1] == policy]
+    return [message for name, message in warned(warnings_of(headers)) if name == policy]

@@ -26,7 +26,9 @@ if TYPE_CHECKING:
     from gangctl.client.client import Client
 
 _DENIED: Final = re.compile(r"ValidatingAdmissionPolicy '([^']+)' with binding '[^']+' denied request: ")
-_WARNED: Final = re.compile(r"Validation failed for ValidatingAdmissionPolicy '([^']+)' with binding '[^']+': ")
+_WARNED: Final = re.compile(
+    r"Validation failed for ValidatingAdmissionPolicy '([^']+)' with binding '[^']+': (.*)", re.DOTALL
+)
 
 
 class Verdict(NamedTuple):
@@ -91,6 +93,11 @@ async def by_dry_run(
     return Agreement(tuple(verdicts), unseen)
 
 
+def warned(warnings: Iterable[str]) -> list[tuple[str, str]]:
+    """Policy and message of each warning that is of a ValidatingAdmissionPolicy."""
+    return [(found[1], found[2]) for warning in warnings if (found := _WARNED.fullmatch(warning))]
+
+
 async def _evaluated(
     policies: Sequence[LoadedPolicy], sent: Iterable[Sent], setting: Setting, catalogue: ParamCatalogue
 ) -> AsyncIterator[tuple[Sent, dict[str, Outcome]]]:
@@ -113,7 +120,7 @@ async def _dry_run(client: Client, sent: Sent, setting: Setting) -> tuple[dict[s
         warnings, denial = error.warnings, _DENIED.search(error.message)
         if denial is None and isinstance(error, ForbiddenError) and "denied the request" not in error.message:
             raise
-    seen = {found[1]: str(Action.WARN) for warning in warnings if (found := _WARNED.match(warning))}
+    seen = dict.fromkeys((policy for policy, _ in warned(warnings)), str(Action.WARN))
     return seen | ({} if denial is None else {denial[1]: str(Action.DENY)}), denial is not None
 
 
