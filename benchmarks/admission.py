@@ -2,10 +2,10 @@
 
 The same policies are native ValidatingAdmissionPolicies in one phase, what ``gangctl policy export`` writes in another,
 GangPolicies in a third, and ValidatingPolicies of Kyverno, where that is at hand (``benchmarks/kyverno.py``). In one
-more, twenty GangPolicies read ``gang``, which no other can. All phases run one after the
-other on one control plane, in several rounds, each of which begins with another phase: what is run later, on
-a machine and a control plane that have been at work, is not always the same. What the webhook takes is read from the
-API server's own histogram; what a phase adds is the mean time of a create less that without policies.
+more, twenty GangPolicies read ``gang``, which no other can. All phases run one after the other on one control plane, in
+several rounds, each of which begins with another phase: what is run later, on a machine and a control plane that have
+been at work, is not always the same. What the webhook takes is read from the API server's own histogram; what a phase
+adds is the mean time of a create less that without policies.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import asyncio
 import json
 import statistics
 import time
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from dataclasses import dataclass, field
 from typing import Final
@@ -35,7 +35,7 @@ from tests.live.gangctl import Gangctl, create_namespaces
 from tests.live.observe import webhooks_noticed
 from tests.manifests.definitions.policies import definitions
 from tests.policies.native import BINDINGS, POLICIES, policy_of
-from tests.policies.pack import native, shipped
+from tests.policies.pack import Shipped, native, shipped
 
 POLICY_COUNT: Final = 20
 PACE: Final = 20.0
@@ -89,15 +89,18 @@ Round = dict[str, Phase]
 
 def specs() -> list[tuple[str, Object]]:
     """Twenty policies by name: those of the pack that read native variables only and need no parameters, then again."""
-    plain = [each for each in native() if not each.spec.keys() & {"paramRef", "paramKind"}]
-    return [(f"{plain[n % len(plain)].name}-{n}", plain[n % len(plain)].spec) for n in range(POLICY_COUNT)]
+    return _twenty(native())
 
 
 def gang_specs() -> list[tuple[str, Object]]:
     """The same of those that read ``gang``; they audit, because the JobSet breaks some of them."""
-    reading = [each for each in shipped() if each.reads("gang") and not each.spec.keys() & {"paramRef", "paramKind"}]
-    chosen = [reading[n % len(reading)] for n in range(POLICY_COUNT)]
-    return [(f"{each.name}-{n}", {**each.spec, "validationActions": ["Audit"]}) for n, each in enumerate(chosen)]
+    reading = _twenty(policy for policy in shipped() if policy.reads("gang"))
+    return [(name, {**spec, "validationActions": ["Audit"]}) for name, spec in reading]
+
+
+def _twenty(policies: Iterable[Shipped]) -> list[tuple[str, Object]]:
+    plain = [policy for policy in policies if not policy.spec.keys() & {"paramRef", "paramKind"}]
+    return [(f"{plain[n % len(plain)].name}-{n}", plain[n % len(plain)].spec) for n in range(POLICY_COUNT)]
 
 
 def gang_policy(name: str, spec: Object) -> Object:
@@ -231,7 +234,7 @@ async def in_force(plane: ControlPlane, chosen: list[tuple[str, Object]]) -> Non
     async def ready() -> bool:
         for name, _ in chosen:
             status = (await plane.api.get(f"{GANG_POLICIES}/{name}")).get("status") or {}
-            if [each["reason"] for each in status.get("conditions", ())] != ["InForce"]:
+            if [condition["reason"] for condition in status.get("conditions", ())] != ["InForce"]:
                 raise NotYet(f"{name}: {status}")
         live = await plane.api.get(f"{REGISTRATIONS}/gangctl-policies")
         return bool(live.get("webhooks"))
