@@ -7,6 +7,10 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator
 
+from gangctl.policy.export import export
+from gangctl.policy.load import load_policy
+from gangctl.policy.model import API_VERSION, POLICY_KIND
+from tests.controlplane.api import path_of
 from tests.controlplane.nodes import add_nodes, remove_nodes
 from tests.controlplane.wait import NotYet, wait_for
 from tests.live.observe import gang_of, pods_refused
@@ -115,11 +119,18 @@ async def reads_exported_policies(stage: Stage, rights: tuple[Right, ...]) -> As
 
 
 async def watches_exported_policies(stage: Stage, rights: tuple[Right, ...]) -> AsyncGenerator[None, None]:
-    """What there was at the start is known."""
+    """What there was at the start is known, and what comes is seen once it may be watched."""
     yield
     await _restart(stage, rights)
     for right in rights:
         await _is(stage, 1, "gangctl_informer_synced", resource=right.resource)
     yield
-    for right in rights:
-        await _is(stage, 1, "gangctl_informer_synced", resource=right.resource)
+    spec = {"validations": [{"expression": "true"}], "validationActions": ["Audit"]}
+    document = {"apiVersion": API_VERSION, "kind": POLICY_KIND, "metadata": {"name": "seen"}, "spec": spec}
+    for right, made in zip(rights, export(load_policy(document)).objects, strict=True):
+        path = path_of("admissionregistration.k8s.io/v1", right.resource)
+        await stage.api.create(path, dict(made))
+        try:
+            await _is(stage, 1, "gangctl_informer_objects", resource=right.resource)
+        finally:
+            await stage.api.delete(f"{path}/seen")

@@ -194,7 +194,7 @@ async def test_each_role_reads_of_another_tenant_what_the_page_lists() -> None:
         assert known["team"][fact] == set().union(*(known[role][fact] for role in TEAM))
     # The program has no rights of its own.
     for command, answer in printed.items():
-        told = facts([answer.out, answer.err], marks)
-        assert {fact for fact in told if not known["team"][fact]} == set(), command
+        shown = facts([answer.out, answer.err], marks)
+        assert {fact for fact in shown if not known["team"][fact]} == set(), command
     for place in ("gangs.gangctl.dev", "events", ADMISSION):
         assert HIDDEN in "".join(read["edit"][place]), f"{place} says what it does not name"
