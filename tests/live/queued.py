@@ -107,6 +107,17 @@ class Queued:
         """Delete a JobSet."""
         await self.plane.api.delete(path_of(JOBSETS, "jobsets", namespace=self.namespace, name=name))
 
+    async def unused(self) -> None:
+        """Wait until nothing holds quota of the ClusterQueue, as Kueue counts."""
+
+        async def free() -> bool:
+            live = await self.plane.api.get(self.path("ClusterQueue", self.namespace))
+            if reserving := live["status"].get("reservingWorkloads"):
+                raise NotYet(f"{reserving} Workloads hold quota")
+            return True
+
+        await wait_for(free, "the quota to be free")
+
     async def workloads(self) -> list[QueuedWorkload]:
         """All of the namespace."""
         return [read_workload(raw) for raw in await self.plane.api.list(self.path("Workload", None, self.namespace))]

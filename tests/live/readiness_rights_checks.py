@@ -112,10 +112,10 @@ async def reads_exported_policies(stage: Stage, rights: tuple[Right, ...]) -> As
     yield
     await _restart(stage, rights)
     for right in rights:
-        assert await stage.gangctl.metric("gangctl_informer_synced", {"resource": right.resource}) == 0
+        assert await stage.gangctl.metric("gangctl_informer_synced", {"resource": _qualified(right)}) == 0
     yield
     for right in rights:
-        await _is(stage, 1, "gangctl_informer_synced", resource=right.resource)
+        await _is(stage, 1, "gangctl_informer_synced", resource=_qualified(right))
 
 
 async def watches_exported_policies(stage: Stage, rights: tuple[Right, ...]) -> AsyncGenerator[None, None]:
@@ -123,7 +123,7 @@ async def watches_exported_policies(stage: Stage, rights: tuple[Right, ...]) -> 
     yield
     await _restart(stage, rights)
     for right in rights:
-        await _is(stage, 1, "gangctl_informer_synced", resource=right.resource)
+        await _is(stage, 1, "gangctl_informer_synced", resource=_qualified(right))
     yield
     spec = {"validations": [{"expression": "true"}], "validationActions": ["Audit"]}
     document = {"apiVersion": API_VERSION, "kind": POLICY_KIND, "metadata": {"name": "seen"}, "spec": spec}
@@ -131,6 +131,10 @@ async def watches_exported_policies(stage: Stage, rights: tuple[Right, ...]) -> 
         path = path_of("admissionregistration.k8s.io/v1", right.resource)
         await stage.api.create(path, dict(made))
         try:
-            await _is(stage, 1, "gangctl_informer_objects", resource=right.resource)
+            await _is(stage, 1, "gangctl_informer_objects", resource=_qualified(right))
         finally:
             await stage.api.delete(f"{path}/seen")
+
+
+def _qualified(right: Right) -> str:
+    return f"{right.resource}.{right.group}"
