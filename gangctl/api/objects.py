@@ -243,3 +243,11 @@ def is_jobset_owner(reference: dict[str, Any]) -> bool:
     """Whether an ownerReference names a JobSet, in any version of its API."""
     group, _, version = str(reference.get("apiVersion", "")).partition("/")
     return bool(version) and group == JOBSET_GROUP and reference.get("kind") == "JobSet"
+
+
+def kind_of(value: Mapping[str, Any]) -> tuple[str, str]:
+    """API group and kind of an object, if present."""
+    version = value.get("apiVersion")
+    group, slash, _ = str(version if isinstance(version, str) else "").partition("/")
+    kind = value.get("kind")
+    return group if slash else "", kind if isinstance(kind, str) else ""

@@ -10,10 +10,10 @@ from gangctl.cli import options
 from gangctl.cli.fitting import Answer, Question, answer_of, subjects_of
 from gangctl.cli.fitview import fit_sections
 from gangctl.cli.inputs import DEFAULT_NAMESPACE
-from gangctl.cli.kueuesnapshot import read_stock
 from gangctl.cli.names import GANGS, NameArgument, ObjectName, queue_name
 from gangctl.cli.output import answer_no, print_answer
 from gangctl.cli.quantities import with_quantities
+from gangctl.cli.queuefiles import read_stock
 from gangctl.errors import InputError
 from gangctl.fit.report import DispatchedFit
 
@@ -126,7 +126,7 @@ def _ask_files(question: Question) -> list[Answer]:
     stock = read_stock(question.queue_files)
     if question.fixed_nodes and not stock.nodes:
         raise InputError("the files of --queues have no Node", hint="kubectl get nodes -o yaml prints them")
-    if not question.fixed_nodes and not stock.cluster_queues():
+    if not question.fixed_nodes and not len(stock.cluster_queues):
         raise InputError("the files of --queues have no ClusterQueue", hint="kubectl get clusterqueues -o yaml")
     subjects = subjects_of(question, DEFAULT_NAMESPACE)
     return [answer_of(subject, stock, fixed_nodes=question.fixed_nodes) for subject in subjects]

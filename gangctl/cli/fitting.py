@@ -8,10 +8,10 @@ from datetime import UTC, datetime
 from typing import Any
 
 from gangctl.api.jobset import read_jobset
-from gangctl.cli.kueuesnapshot import PlacedPod, Stock, in_use
 from gangctl.cli.manifests import Problems, read_manifests
 from gangctl.cli.messages import note
-from gangctl.cli.queue.view import QueueIndex
+from gangctl.cluster.nodes import PlacedPod, in_use
+from gangctl.cluster.stock import Stock
 from gangctl.fit import verdict
 from gangctl.fit.clusterstate import FitRequest
 from gangctl.fit.nodes import gangs_of, node_fit
@@ -27,7 +27,7 @@ from gangctl.kueue.states import status_of
 def onto_nodes(request: FitRequest, stock: Stock, without: Callable[[PlacedPod], bool]) -> FitReport:
     """Whether the nodes can hold a JobSet; some pods are ignored."""
     used = None if stock.pods is None else in_use(stock.pods, without)
-    surroundings = stock.snapshot().surroundings(request.namespace)
+    surroundings = stock.snapshot.surroundings(request.namespace)
     return node_fit(request, stock.nodes, surroundings, used=used, fixed_nodes=request.fixed_nodes)
 
 
@@ -139,17 +139,16 @@ def answer_of(subject: Subject, stock: Stock, *, fixed_nodes: bool) -> Answer:
 
     For a gang with a topologyKey the nodes are checked in any case.
     """
-    own = [workload for workload in stock.workloads() if subject.owns(workload)]
-    labels = stock.namespaces.get(subject.namespace)
+    own = [workload for workload in stock.live_workloads() if subject.owns(workload)]
     now = _now()
 
     def head(queue: ClusterQueue) -> Head | None:
-        return None if stock.partial else QueueIndex(stock).head(queue, now)
+        return None if stock.partial else stock.heads.of(queue, now)
 
     request = verdict.FitRequest(
         subject.raw,
         subject.namespace,
-        labels,
+        stock.labels(subject.namespace),
         subject.queue,
         subject.new,
         current(own),
@@ -157,7 +156,8 @@ def answer_of(subject: Subject, stock: Stock, *, fixed_nodes: bool) -> Answer:
         outlook=None if stock.partial else stock.outlook(now),
         head=head,
     )
-    report = verdict.fit(request, stock.snapshot(subject.owns, subject.has))
+    with stock.snapshot.without(own):
+        report = verdict.fit(request, stock.completed(stock.snapshot, subject.has))
     by_nodes = needs_domain(subject.raw)
     if fixed_nodes or (by_nodes and stock.nodes_known):
         nodes = onto_nodes(request, stock, subject.has)

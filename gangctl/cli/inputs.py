@@ -8,11 +8,12 @@ import stat
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
 
 from gangctl.api.documents import Document, parse_documents
+from gangctl.api.objects import kind_of
 from gangctl.cli.messages import InvalidInputError, note
 from gangctl.errors import InputError
 
@@ -141,14 +142,6 @@ def read_documents(filenames: Sequence[str]) -> list[Document]:
         names = ", ".join(STDIN if filename == "-" else filename for filename in filenames)
         raise InputError(f"{names}: empty", hint="expected at least one Kubernetes object in YAML or JSON")
     return documents
-
-
-def kind_of(value: Mapping[str, Any]) -> tuple[str, str]:
-    """API group and kind of an object, if present."""
-    version = value.get("apiVersion")
-    group, slash, _ = str(version if isinstance(version, str) else "").partition("/")
-    kind = value.get("kind")
-    return group if slash else "", kind if isinstance(kind, str) else ""
 
 
 def kind_in_words(document: Document) -> str:

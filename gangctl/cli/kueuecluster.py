@@ -10,13 +10,13 @@ from typing import Any, Final
 from gangctl.api.jobset import read_jobset
 from gangctl.cli.cluster import ask_cluster
 from gangctl.cli.fitting import Answer, Question, Subject, answer_of, needs_domain, subjects_of
-from gangctl.cli.kueuesnapshot import Stock
 from gangctl.cli.messages import note
 from gangctl.cli.names import ObjectNotFoundError
 from gangctl.cli.options import ClusterFlags
 from gangctl.client.client import EVERYTHING, Client, Selection
 from gangctl.client.resources import JOBSETS, NAMESPACES, NODES, PODS, Resource
-from gangctl.controllers.queues import kinds
+from gangctl.cluster import kinds
+from gangctl.cluster.stock import Stock
 from gangctl.controllers.queues.sources import podset_limit
 from gangctl.errors import ClusterUnavailableError, ForbiddenError, NotFoundError
 from gangctl.kueue.names import GROUP, VERSION
@@ -43,6 +43,7 @@ async def read_kueue(client: Client, namespaces: Iterable[str] | None, *, kueue_
     if not await has_kueue(client):
         raise ClusterUnavailableError(f"the cluster does not have Kueue ({GROUP}/{VERSION})", hint=HINT)
     stock = Stock()
+    stock.note_presence(True)
     places = None if namespaces is None else sorted(set(namespaces))
     await take(client, stock, kinds.CLUSTER_QUEUES)
     for place in places if places is not None else (None,):
@@ -117,7 +118,7 @@ async def take(
         async for page in pages:
             for item in page.items:
                 if item["metadata"].get("namespace") not in but:
-                    stock.take({**item, "apiVersion": resource.api_version, "kind": resource.kind})
+                    stock.take_raw({**item, "apiVersion": resource.api_version, "kind": resource.kind})
 
 
 async def why_unread(reading: Awaitable[None]) -> str:
@@ -136,7 +137,7 @@ async def _try(client: Client, stock: Stock, resource: Resource, namespace: str 
     why = await why_unread(take(client, stock, resource, namespace))
     if why:
         place = f" of namespace {namespace}" if namespace else ""
-        stock.unknown.append(f"{resource.plural}{place} {why}")
+        stock.note_unread(resource, f"{resource.plural}{place} {why}", namespace)
     return not why
 
 
@@ -147,13 +148,13 @@ async def _topologies(client: Client, stock: Stock) -> None:
 
 async def _priorities(client: Client, stock: Stock) -> None:
     """They decide about preemption, not about ``never``."""
-    stock.priority_classes_known = not await why_unread(take(client, stock, kinds.PRIORITY_CLASSES))
-    await why_unread(take(client, stock, kinds.POD_PRIORITY_CLASSES))
+    await _try(client, stock, kinds.PRIORITY_CLASSES)
+    await _try(client, stock, kinds.POD_PRIORITY_CLASSES)
 
 
 async def _runtime_classes(client: Client, stock: Stock) -> None:
     if await _try(client, stock, kinds.RUNTIME_CLASSES):
-        stock.runtime_classes = stock.runtime_classes or []
+        stock.take_runtime_classes(stock.runtime_classes or [])
 
 
 async def _configuration(client: Client, stock: Stock, namespace: str) -> None:
@@ -162,7 +163,7 @@ async def _configuration(client: Client, stock: Stock, namespace: str) -> None:
         raw = await client.get(kinds.CONFIG_MAPS, kinds.CONFIG_NAME, namespace)
     except (ForbiddenError, NotFoundError):
         return
-    stock.take({**raw, "apiVersion": "v1", "kind": "ConfigMap"})
+    stock.take_raw({**raw, "apiVersion": "v1", "kind": "ConfigMap"})
 
 
 async def _labels(client: Client, stock: Stock, namespaces: list[str] | None) -> None:
@@ -175,7 +176,7 @@ async def _labels(client: Client, stock: Stock, namespaces: list[str] | None) ->
             raw: dict[str, Any] = await client.get(NAMESPACES, name)
         except (ForbiddenError, NotFoundError):
             continue
-        stock.take({**raw, "apiVersion": "v1", "kind": "Namespace"})
+        stock.take_raw({**raw, "apiVersion": "v1", "kind": "Namespace"})
 
 
 async def _workloads(client: Client, stock: Stock, namespaces: list[str] | None) -> None:
@@ -196,7 +197,7 @@ async def _limit(client: Client, stock: Stock) -> None:
         document = await client.discovery.openapi_v3(f"apis/{GROUP}/{VERSION}")
     except (ForbiddenError, NotFoundError):  # an unknown size limit rejects nothing
         return
-    stock.queue_limit = podset_limit(document)
+    stock.note_presence(True, podset_limit(document))
 
 
 def fit_in_cluster(question: Question, cluster: ClusterFlags) -> list[Answer]:
@@ -226,7 +227,7 @@ async def stock_for(client: Client, question: Question, subjects: Sequence[Subje
         stock = await read_pod_surroundings(client, places)
     if question.fixed_nodes:
         await read_nodes(client, stock)
-    elif stock.has_topologies() or any(needs_domain(subject.raw) for subject in subjects):
+    elif stock.snapshot.has_topologies() or any(needs_domain(subject.raw) for subject in subjects):
         try:
             await read_nodes(client, stock)
         except ForbiddenError as refused:

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Final
 
 from gangctl.cli.cluster import ask_cluster, connected
 from gangctl.cli.fitting import Answer, Question, Subject, answer_of
 from gangctl.cli.kueuecluster import read_kueue, stock_for, subjects_in
-from gangctl.cli.kueuesnapshot import Stock
 from gangctl.cli.messages import note
 from gangctl.cli.options import ClusterFlags, Worker
 from gangctl.client.client import Client
 from gangctl.client.resources import JOBSETS, Resource
-from gangctl.controllers.queues.kinds import ADMISSION_CHECKS
+from gangctl.cluster.kinds import ADMISSION_CHECKS
+from gangctl.cluster.stock import Stock
 from gangctl.errors import ApiError, ClusterUnavailableError, ForbiddenError, InputError, NotFoundError
 from gangctl.fit.report import WorkerFit, dispatched, unknown_worker
 from gangctl.kueue.names import GROUP, MULTIKUEUE, MULTIKUEUE_ORIGIN, VERSION
@@ -53,7 +54,7 @@ def fit_with_workers(question: Question, workers: Sequence[Worker], cluster: Clu
 
 def _checks(stock: Stock) -> dict[str, AdmissionCheck]:
     """The AdmissionChecks of MultiKueue, by name."""
-    return {check.name: check for check in stock.of(AdmissionCheck) if check.controller == MULTIKUEUE}
+    return {check.name: check for check in stock.snapshot.checks() if check.controller == MULTIKUEUE}
 
 
 async def _clusters(client: Client, check: AdmissionCheck) -> tuple[str, ...] | None:
@@ -67,8 +68,8 @@ async def _clusters(client: Client, check: AdmissionCheck) -> tuple[str, ...] | 
 def _check_names(workers: Iterable[Worker], clusters: Mapping[str, tuple[str, ...] | None], stock: Stock) -> None:
     if any(each is None for each in clusters.values()):
         return
-    if not clusters and (unread := [each for each in stock.unknown if each.startswith(ADMISSION_CHECKS.plural)]):
-        raise InputError(f"--worker: {unread[0]}, and they name the worker clusters")
+    if not clusters and (unread := stock.trouble(ADMISSION_CHECKS)):
+        raise InputError(f"--worker: {unread}, and they name the worker clusters")
     known = sorted({name for each in clusters.values() for name in each or ()})
     for worker in workers:
         if worker.name not in known:
@@ -105,14 +106,15 @@ def _answer(
     clusters: Mapping[str, tuple[str, ...] | None],
     there: Mapping[str, _Read],
 ) -> Answer:
-    own = answer_of(_undispatched(subject), _without_dispatch(stock), fixed_nodes=False)
-    queue = stock.cluster_queues().get(own.report["clusterQueue"])
+    with _without_dispatch(stock):
+        own = answer_of(_undispatched(subject), stock, fixed_nodes=False)
+    queue = stock.cluster_queue(own.report["clusterQueue"])
     check = next((use.name for use in queue.checks if use.name in clusters), None) if queue is not None else None
     if check is None:
         note(f"{subject.namespace}/{subject.name}: its queue dispatches to no worker cluster")
         return answer_of(subject, stock, fixed_nodes=question.fixed_nodes)
     names = clusters[check]
-    workload = next((each.name for each in stock.workloads() if subject.owns(each)), "")
+    workload = next((each.name for each in stock.live_workloads() if subject.owns(each)), "")
     copy = replace(_undispatched(subject), queue=own.report["queue"], workload=workload, new=False)
     fits = [_on(copy, name, there.get(name), question) for name in names or there]
     if names is None:
@@ -126,11 +128,17 @@ def _undispatched(subject: Subject) -> Subject:
     return replace(subject, raw={**subject.raw, "spec": spec})
 
 
-def _without_dispatch(stock: Stock) -> Stock:
-    """The objects, with checks of MultiKueue that make no verdict depend on worker clusters."""
-    checks = {check.name: replace(check, controller="") for check in _checks(stock).values()}
-    held: list[Any] = [checks.get(each.name, each) if isinstance(each, AdmissionCheck) else each for each in stock.held]
-    return replace(stock, held=held)
+@contextmanager
+def _without_dispatch(stock: Stock) -> Iterator[None]:
+    """Inside the block checks of MultiKueue make no verdict depend on worker clusters."""
+    checks = _checks(stock).values()
+    for check in checks:
+        stock.take(replace(check, controller=""))
+    try:
+        yield
+    finally:
+        for check in checks:
+            stock.take(check)
 
 
 def _on(copy: Subject, name: str, read: _Read | None, question: Question) -> WorkerFit:

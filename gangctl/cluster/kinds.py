@@ -1,11 +1,26 @@
-"""The resources that a fit is evaluated by: Kueue's own, and those of Kubernetes that change requests."""
+"""The kinds that queues and fits are made of: Kueue's own, and those of Kubernetes that change requests."""
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Callable, Mapping
+from typing import Any, Final
 
 from gangctl.client.resources import Resource
+from gangctl.fit.clusterstate import Held
 from gangctl.kueue.names import GROUP, VERSION
+from gangctl.kueue.objects import LocalQueue, QueuedWorkload
+from gangctl.kueue.placements import with_placements
+from gangctl.kueue.reading import (
+    read_check,
+    read_cluster_queue,
+    read_cohort,
+    read_flavor,
+    read_local_queue,
+    read_pod_priority_class,
+    read_priority_class,
+    read_topology,
+)
+from gangctl.runtime.informer import Store
 
 CLUSTER_QUEUES: Final = Resource(GROUP, VERSION, "clusterqueues", "ClusterQueue", namespaced=False)
 COHORTS: Final = Resource(GROUP, VERSION, "cohorts", "Cohort", namespaced=False)
@@ -28,3 +43,36 @@ CONFIG_KEY: Final = "controller_manager_config.yaml"
 
 ESSENTIAL: Final = frozenset({CLUSTER_QUEUES.plural, LOCAL_QUEUES.plural, QUEUED_WORKLOADS.plural})
 """A cluster that serves these has Kueue."""
+
+
+READERS: Final[Mapping[tuple[str, str], Callable[[Mapping[str, Any]], Held]]] = {
+    (resource.group, resource.kind): read
+    for resource, read in (
+        (CLUSTER_QUEUES, read_cluster_queue),
+        (COHORTS, read_cohort),
+        (LOCAL_QUEUES, read_local_queue),
+        (RESOURCE_FLAVORS, read_flavor),
+        (TOPOLOGIES, read_topology),
+        (QUEUED_WORKLOADS, with_placements),
+        (ADMISSION_CHECKS, read_check),
+        (PRIORITY_CLASSES, read_priority_class),
+        (POD_PRIORITY_CLASSES, read_pod_priority_class),
+    )
+}
+"""By group and kind."""
+
+
+def local_queue_store() -> Store[LocalQueue]:
+    """LocalQueues, also by the ClusterQueue that they point to."""
+    return Store({"cluster_queue": lambda local_queue: [local_queue.cluster_queue]})
+
+
+def workload_store() -> Store[QueuedWorkload]:
+    """Kueue's Workloads, also by the UID of their JobSet, by LocalQueue, and by the ClusterQueue of their quota."""
+    return Store(
+        {
+            "owner": lambda workload: [workload.owner_uid] if workload.owner_uid else [],
+            "local_queue": lambda workload: [(workload.namespace, workload.queue)],
+            "cluster_queue": lambda workload: [workload.cluster_queue] if workload.cluster_queue else [],
+        }
+    )

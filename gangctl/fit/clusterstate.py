@@ -216,6 +216,14 @@ class Snapshot:
         """A ResourceFlavor, or None if it does not exist."""
         return self._flavors.get(name)
 
+    def flavors(self) -> Sequence[ResourceFlavor]:
+        """All ResourceFlavors."""
+        return tuple(self._flavors.values())
+
+    def has_topologies(self) -> bool:
+        """Whether Kueue places pods of any flavor: then nodes matter."""
+        return any(flavor.topology for flavor in self._flavors.values())
+
     @property
     def topologies(self) -> Mapping[str, Topology] | None:
         """Topologies by name, or None if they are unknown."""
@@ -224,6 +232,10 @@ class Snapshot:
     def check(self, name: str) -> AdmissionCheck | None:
         """An AdmissionCheck, or None if it does not exist or is unknown."""
         return self._checks.get(name)
+
+    def checks(self) -> Sequence[AdmissionCheck]:
+        """All known AdmissionChecks."""
+        return tuple(self._checks.values())
 
     def priority(self, name: str) -> int | None:
         """Value of a WorkloadPriorityClass, or None if it does not exist or is unknown."""

@@ -16,9 +16,9 @@ from gangctl.cli.gangs.files import read_files
 from gangctl.cli.gangs.state import modern
 from gangctl.client.client import Client
 from gangctl.client.transport import Transport
+from gangctl.cluster import kinds
 from gangctl.controllers.caches import GangCaches, SchedulingCache
 from gangctl.controllers.gangs import Assessments
-from gangctl.controllers.queues import kinds
 from gangctl.controllers.queues.sources import QueueSources
 from gangctl.controllers.queues.view import QueueView
 from gangctl.controllers.readiness.controller import ReadinessController
@@ -57,17 +57,16 @@ def by_commands(
     state = read_files([str(file)])
     # Only commands compare pods with the free capacity of nodes: a controller does not follow every pod of a cluster.
     state.fits_now, state.never_on_nodes = {}, {}
-    if state.queues.stock is not None:
-        state.queues.stock.queue_limit = podset_limit
+    state.queues.note_presence(state.queues.known, podset_limit)
     answers: Answers = {}
     for key in state.followed():
         snapshot, stored = state.snapshot(key, now.timestamp()), state.jobsets.get(*key)
         assert snapshot is not None
         assert stored is not None
         answers[key] = _answer(snapshot, now)
-        if state.queues.stock is not None and state.queues.queues_known:
+        if state.queues.queues_known:
             subject = Subject(stored.raw, key[1], key[0], stored.jobset.queue, stored.jobset.uid, new=False)
-            answers[key]["fit"] = _verdict(answer_of(subject, state.queues.stock, fixed_nodes=False).report)
+            answers[key]["fit"] = _verdict(answer_of(subject, state.queues, fixed_nodes=False).report)
     return answers
 
 

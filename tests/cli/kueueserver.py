@@ -11,7 +11,7 @@ from aiohttp import web
 
 from gangctl.cli.workerfit import CONFIGS
 from gangctl.client.resources import EVENTS, JOBS, JOBSETS, NAMESPACES, NODES, PODS
-from gangctl.controllers.queues import kinds
+from gangctl.cluster import kinds
 from gangctl.kueue.names import GROUP, VERSION
 from tests.cli.httpserver import listening
 from tests.cli.kueueobjects import Object

@@ -11,7 +11,7 @@ import pytest
 
 from gangctl.api.meta import EXPECTED_DURATION
 from gangctl.cli import fitting
-from gangctl.cli.kueuesnapshot import _READERS
+from gangctl.cluster.kinds import READERS
 from tests.cli.conftest import Golden
 from tests.cli.kueueobjects import (
     CONFIGURATION,
@@ -305,12 +305,12 @@ class TestBadInput:
         assert "LocalQueue t/q is there already, at " in answer.err
 
     @each(
-        "kind", [*(kind for _, kind in _READERS), "LimitRange", "RuntimeClass", "Namespace", "Node", "Pod", "ConfigMap"]
+        "kind", [*(kind for _, kind in READERS), "LimitRange", "RuntimeClass", "Namespace", "Node", "Pod", "ConfigMap"]
     )
     @each("odd", [None, 7, "text", [], [7], {}, {"a": 7}, [{"a": [{}]}]])
     def test_invalid_objects_are_one_error_or_ignored(self, kind: str, odd: Any, tmp_path: Path) -> None:
         others = {"RuntimeClass": "node.k8s.io/v1", "PriorityClass": "scheduling.k8s.io/v1"}
-        version = others.get(kind, KUEUE if ("kueue.x-k8s.io", kind) in _READERS else "v1")
+        version = others.get(kind, KUEUE if ("kueue.x-k8s.io", kind) in READERS else "v1")
         name = "kueue-manager-config" if kind == "ConfigMap" else "odd"
         for parts in (
             {"metadata": odd},

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 
 import pytest
 
-from gangctl.cli.kueuesnapshot import Stock
 from gangctl.client.resources import NODES, PODS
-from gangctl.controllers.queues import kinds
+from gangctl.cluster import kinds
+from gangctl.cluster.stock import Stock
 from gangctl.fit.clusterstate import Snapshot
 from gangctl.fit.report import FitReport
 from gangctl.fit.verdict import FitRequest, fit
@@ -160,10 +160,12 @@ class Ground:
         stock = Stock()
         for resource in READ:
             for raw in await self.plane.api.list(path_of(resource.api_version, resource.plural)):
-                stock.take({**raw, "apiVersion": resource.api_version, "kind": resource.kind})
+                stock.take_raw({**raw, "apiVersion": resource.api_version, "kind": resource.kind})
         stock.nodes_known = stock.topologies_known = True
-        stock.runtime_classes, stock.pods, stock.queue_limit = [], stock.pods or [], 18
-        stock.configuration = (self.plane.directory / "kueue.yaml").read_text(encoding="utf-8")
+        stock.take_runtime_classes([])
+        stock.pods = stock.pods or []
+        stock.note_presence(True, 18)
+        stock.take_configuration((self.plane.directory / "kueue.yaml").read_text(encoding="utf-8"))
         return stock
 
     async def empty(self, holders: Iterable[Object]) -> None:
@@ -253,9 +255,9 @@ async def test_kueue_places_gangs_where_they_are_expected() -> None:
         await ground.delete(idle)
         await ground.decided(len(running))
         stock = await ground.stock()
-        fixed = evaluate(sites, stock.snapshot(), fixed_nodes=True)
-        reports = evaluate(sites, stock.snapshot(), fixed_nodes=False)
-        empty = evaluate(sites, stock.snapshot(lambda _: True, lambda _: True), fixed_nodes=False)
+        fixed = evaluate(sites, stock.completed(stock.snapshot), fixed_nodes=True)
+        reports = evaluate(sites, stock.completed(stock.snapshot), fixed_nodes=False)
+        empty = evaluate(sites, stock.completed(stock.unused, lambda _: True), fixed_nodes=False)
         await ground.create(each.gang for each in sites)
         now = await ground.decided(len(running) + SITES)
         await ground.empty(running)

@@ -15,9 +15,9 @@ from typing import Any, Final, cast
 import pytest
 
 from gangctl.cel.meter import StepMeter
-from gangctl.cli.kueuesnapshot import read_stock
 from gangctl.cli.policy.bundle import FileCatalogue
 from gangctl.cli.policy.requests import Fit, Setting, fit_of
+from gangctl.cli.queuefiles import read_stock
 from gangctl.controllers.policies import PolicyKeeper
 from gangctl.controllers.policy_sources import PolicySources
 from gangctl.fit.report import FitReport

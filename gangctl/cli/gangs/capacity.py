@@ -9,7 +9,8 @@ from dataclasses import replace
 from gangctl.api.objects import Key
 from gangctl.cli.fitting import onto_nodes
 from gangctl.cli.gangs.state import GangState
-from gangctl.cli.kueuesnapshot import Stock, in_use
+from gangctl.cluster.nodes import in_use
+from gangctl.cluster.stock import Stock
 from gangctl.fit.clusterstate import FitRequest
 from gangctl.fit.floor import Floor, Together
 from gangctl.fit.podsets import podsets_of
@@ -44,7 +45,7 @@ def fits_now(state: GangState, key: Key, stock: Stock) -> Mapping[str, bool]:
     if found is None or plan is None or stock.pods is None:
         return {}
     podsets = podsets_of(found.raw)
-    surroundings = replace(stock.snapshot().surroundings(key[0]), configuration=KueueConfiguration())
+    surroundings = replace(stock.snapshot.surroundings(key[0]), configuration=KueueConfiguration())
     counted = [requests_of(podset, surroundings) for podset in podsets]
     if any(each.unknown for each in counted):
         return {}

@@ -22,19 +22,20 @@ from gangctl.cli.gangs.capacity import compare_with_nodes
 from gangctl.cli.gangs.state import GangState, StoredJobSet, read_events
 from gangctl.cli.kueuecluster import UNFINISHED, has_kueue, read_kueue, read_nodes, read_pod_surroundings, why_unread
 from gangctl.cli.kueuecluster import take as take_queues
-from gangctl.cli.kueuesnapshot import Stock
 from gangctl.cli.messages import note
 from gangctl.cli.options import Worker
 from gangctl.client.client import EVERYTHING, Client, Selection
 from gangctl.client.resources import EVENTS, JOBS, JOBSETS, NODES, PODS, Resource
+from gangctl.cluster import kinds
+from gangctl.cluster.stock import Stock
 from gangctl.controllers.caches import project_job, project_scheduling
 from gangctl.controllers.discovery import prove, served_resources
-from gangctl.controllers.queues import kinds
 from gangctl.controllers.writer import scheduling_resources
 from gangctl.errors import ApiError, ClusterUnavailableError, ForbiddenError, InputError, InvalidError, NotFoundError
 from gangctl.gang.generation import pick_generation
 from gangctl.kueue.names import KUEUE_NAMESPACE, MULTIKUEUE_ORIGIN
-from gangctl.kueue.reading import read_cluster_queue, read_local_queue, read_workload
+from gangctl.kueue.placements import with_placements
+from gangctl.kueue.reading import read_cluster_queue, read_local_queue
 from gangctl.readiness.facts import is_followed
 from gangctl.readiness.reading import FAILED_CREATE, JOB_CREATION_FAILED, read_node, read_pod, read_refusal
 from gangctl.runtime.informer import Entry, Store
@@ -135,7 +136,7 @@ def queue_sources(state: GangState, scope: Scope) -> Iterator[Source[Any]]:
     """Kueue's objects that change during a wait."""
     queues = state.queues
     yield Source(kinds.LOCAL_QUEUES, read_local_queue, queues.local_queues, scope.namespace)
-    yield Source(kinds.QUEUED_WORKLOADS, read_workload, queues.workloads, scope.namespace)
+    yield Source(kinds.QUEUED_WORKLOADS, with_placements, queues.workloads, scope.namespace)
     if queues.queues_known:
         yield Source(kinds.CLUSTER_QUEUES, read_cluster_queue, queues.cluster_queues, None)
 
@@ -241,22 +242,23 @@ class Reader:
         """Read Kueue's objects, if any of the gangs has a queue."""
         jobsets = (each.jobset for each in self.state.jobsets.values())
         places = {jobset.namespace for jobset in jobsets if jobset.queue and is_followed(jobset)}
-        queues = self.state.queues
-        queues.present = await has_kueue(self.client)
-        if not queues.present or not (places or self._watching):
+        self.state.kueue = await has_kueue(self.client)
+        if not self.state.kueue or not (places or self._watching):
             return
         home = self.scope.namespace
         namespaces: list[str] | None = [home] if home is not None else None
         try:
-            queues.stock = await read_kueue(self.client, namespaces, kueue_namespace=self._kueue_namespace)
-            queues.queues_known = True
+            self.state.queues = await read_kueue(self.client, namespaces, kueue_namespace=self._kueue_namespace)
         except ForbiddenError as refused:
-            queues.stock = await self._own_queues(namespaces)
+            self.state.queues = await self._own_queues(namespaces)
             self._left_out.append(f"what closes queues and what never fits ({refused})")
 
     async def _own_queues(self, namespaces: Iterable[str] | None) -> Stock:
         """Objects of Kueue that users may usually read: LocalQueues and Workloads of a namespace."""
-        stock = Stock(priority_classes_known=False)
+        stock = Stock()
+        stock.note_presence(True)
+        for resource in (kinds.CLUSTER_QUEUES, kinds.PRIORITY_CLASSES):
+            stock.note_unread(resource, f"{resource.plural} may not be read")
         for namespace in namespaces if namespaces is not None else (None,):
             for resource in (kinds.LOCAL_QUEUES, kinds.QUEUED_WORKLOADS):
                 if why := await why_unread(take_queues(self.client, stock, resource, namespace)):

@@ -8,19 +8,18 @@ from typing import Any, Final
 
 from gangctl.api.documents import Document
 from gangctl.api.meta import JOBSET_API_VERSION, JOBSET_GROUP
-from gangctl.api.objects import misshapen
+from gangctl.api.objects import kind_of, misshapen
 from gangctl.api.scheduling import GROUP as SCHEDULING
 from gangctl.api.scheduling import NEWEST, ApiState, Generation
 from gangctl.api.scheduling_versions import ADAPTERS
 from gangctl.cli.gangs.capacity import compare_with_nodes
 from gangctl.cli.gangs.cluster import project_stored, take
 from gangctl.cli.gangs.state import GangState, modern, read_event
-from gangctl.cli.inputs import in_default_namespace, kind_of, note_skipped, read_documents
-from gangctl.cli.kueuesnapshot import Stock
+from gangctl.cli.inputs import in_default_namespace, note_skipped, read_documents
 from gangctl.cli.messages import errors_in
+from gangctl.cluster import kinds
 from gangctl.controllers.caches import project_job, project_scheduling
 from gangctl.errors import InputError
-from gangctl.kueue.objects import ClusterQueue, LocalQueue, QueuedWorkload
 from gangctl.readiness.facts import PodFacts
 from gangctl.readiness.membership import FINISHED
 from gangctl.readiness.reading import read_node, read_pod, read_refusal
@@ -70,7 +69,7 @@ class _Taking:
     def __init__(self, generation: Generation | None) -> None:
         state = GangState(ApiState(generation or NEWEST), groups_known=generation is not None)
         self._state = state
-        self._stock = Stock()
+        self._stock = state.queues
         adapter = ADAPTERS[generation or NEWEST]
         self._projections: Mapping[tuple[str, str], Callable[[dict[str, Any]], bool]] = {
             ("batch", "Job"): lambda raw: take(state.jobs, project_job, raw),
@@ -85,7 +84,7 @@ class _Taking:
         group, kind = kind_of(raw)
         if not (raw.get("metadata") or {}).get("name"):
             # Kueue's configuration has none; of anything else it is an error.
-            return self._stock.take(raw)
+            return self._stock.take_raw(raw)
         if kind == "Event" and group in _EVENT_GROUPS:
             return self._take_event(modern(raw))
         if group == JOBSET_GROUP and kind == "JobSet":
@@ -94,27 +93,23 @@ class _Taking:
         if project is not None:
             project(raw)
         # Nodes and pods determine readiness and free capacity.
-        of_queues = self._stock.take(raw) if (group, kind) != ("batch", "Job") else False
+        of_queues = self._stock.take_raw(raw) if (group, kind) != ("batch", "Job") else False
         return project is not None or of_queues
 
     def finish(self) -> GangState:
         """All of it."""
-        state = self._state
+        state, stock = self._state, self._stock
         if not len(state.jobsets):
             raise InputError("no JobSet in the files", hint=f"expected what this prints: {DUMP}")
         state.nodes_known = len(state.nodes) > 0
-        self._add_queues()
+        state.kueue = any(len(store) for store in (stock.cluster_queues, stock.local_queues, stock.workloads)) or None
+        stock.note_presence(state.kueue)
+        if not len(stock.cluster_queues):
+            stock.note_unread(kinds.CLUSTER_QUEUES, "ClusterQueues (the files have none)")
         if state.nodes_known and self._stock.nodes:
             for key in state.jobsets.keys():  # noqa: SIM118 -- a store is no mapping
                 compare_with_nodes(state, key, self._stock)
         return state
-
-    def _add_queues(self) -> None:
-        held = (ClusterQueue, LocalQueue, QueuedWorkload)
-        if any(True for kind in held for _ in self._stock.of(kind)):
-            queues = self._state.queues
-            queues.stock, queues.present = self._stock, True
-            queues.queues_known = bool(self._stock.cluster_queues())
 
     def _take_jobset(self, raw: dict[str, Any]) -> bool:
         if raw.get("apiVersion") != JOBSET_API_VERSION:

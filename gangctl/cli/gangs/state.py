@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from shlex import quote
@@ -11,17 +11,14 @@ from typing import Annotated, Any, Final, TypedDict
 from gangctl.api.jobset import JobSet
 from gangctl.api.objects import Key, Object, object_at
 from gangctl.api.scheduling import ApiState, Observed
-from gangctl.cli.kueuesnapshot import Stock
 from gangctl.cli.options import Worker
-from gangctl.cli.queue.view import QueueIndex
 from gangctl.client.client import Client, Selection
 from gangctl.client.resources import EVENTS
+from gangctl.cluster.stock import Stock
 from gangctl.errors import one_line
-from gangctl.fit.clusterstate import Held
 from gangctl.gang.desired import Assessment, JobProgress, assess, while_suspended
 from gangctl.gang.resolve import ClusterRules
-from gangctl.kueue.objects import ClusterQueue, LocalQueue, QueuedWorkload
-from gangctl.kueue.queues import QueueFacts, current, queue_facts
+from gangctl.kueue.queues import current
 from gangctl.readiness.evaluate import evaluate
 from gangctl.readiness.facts import (
     Collections,
@@ -35,103 +32,7 @@ from gangctl.readiness.facts import (
 from gangctl.readiness.reading import event_seen_at
 from gangctl.readiness.report import rfc3339
 from gangctl.readiness.result import Cause, Readiness
-from gangctl.runtime.informer import Entry, Store
-
-
-@dataclass(slots=True)
-class Queues:
-    """Kueue's objects; ``stock`` is None without Kueue, or if none of them may be read."""
-
-    stock: Stock | None = None
-    present: bool | None = None
-    """Whether the cluster has Kueue, None if unknown."""
-    queues_known: bool = False
-    """Whether ClusterQueues may be read: without them no queue is closed and no verdict is ``never``."""
-    local_queues: Store[LocalQueue] = field(default_factory=Store)
-    cluster_queues: Store[ClusterQueue] = field(default_factory=Store)
-    workloads: Store[QueuedWorkload] = field(default_factory=Store)
-    """Watched objects; before a watch they are empty, and ``stock`` has all objects."""
-    _view: _View | None = None
-
-    def seed(self, namespace: str | None) -> None:
-        """Start watching with the known objects, so that none is missing before the first sync."""
-        for each in (*self.stock.held, *self.stock.finished) if self.stock is not None else ():
-            store: Store[Any] | None = self._store_of(each, namespace)
-            if store is not None:
-                store.put((getattr(each, "namespace", ""), each.name), Entry(getattr(each, "uid", ""), "", each))
-
-    def _store_of(self, held: Held, namespace: str | None) -> Store[Any] | None:
-        """The watched store of an object; None for others."""
-        if isinstance(held, ClusterQueue):
-            return self.cluster_queues if self.queues_known else None
-        if isinstance(held, LocalQueue | QueuedWorkload) and namespace in {None, held.namespace}:
-            return self.local_queues if isinstance(held, LocalQueue) else self.workloads
-        return None
-
-    def refresh(self, namespace: str | None) -> None:
-        """Apply watched changes; ``namespace`` is the watched one, None all."""
-        self._view = None
-        if self.stock is None:
-            return
-        self.stock.held = [each for each in self.stock.held if self._store_of(each, namespace) is None]
-        self.stock.held += [*self.local_queues.values(), *self.cluster_queues.values()]
-        self.stock.held += [each for each in self.workloads.values() if not each.holds("Finished")]
-        self.stock.finished = [each for each in self.stock.finished if self._store_of(each, namespace) is None]
-        self.stock.finished += [each for each in self.workloads.values() if each.holds("Finished")]
-
-    def facts(
-        self, jobset: JobSet, now: datetime, *, pods: int, stored: Callable[[Key], StoredJobSet | None]
-    ) -> QueueFacts | None:
-        """Queue facts for the readiness of a JobSet, with its number of remaining pods; None without a queue.
-
-        ``stored`` returns a JobSet by namespace and name, None for one that is not known.
-        """
-        view = self._seen() if jobset.queue else None
-        return view.facts(jobset, now, pods, stored) if view is not None else None
-
-    def cluster_of(self, uid: str) -> str:
-        """The worker cluster on which MultiKueue runs, or ran, the JobSet of this UID; empty for none."""
-        view = self._seen()
-        workload = current(view.workloads_of(uid)) if view is not None else None
-        return workload.cluster if workload is not None else ""
-
-    def _seen(self) -> _View | None:
-        if self._view is None and self.stock is not None:
-            self._view = _View(self.stock, queues_known=self.queues_known)
-        return self._view
-
-
-class _View(QueueIndex):
-    """The objects at one point in time, by their JobSets."""
-
-    def __init__(self, stock: Stock, *, queues_known: bool) -> None:
-        super().__init__(stock)
-        self._queues_known = queues_known
-        self._nevers: dict[Key, str] = {}
-
-    @property
-    def queues_known(self) -> bool:
-        """Whether ClusterQueues may be read."""
-        return self._queues_known
-
-    def facts(
-        self, jobset: JobSet, now: datetime, pods: int, stored: Callable[[Key], StoredJobSet | None]
-    ) -> QueueFacts:
-        def never(namespace: str, name: str) -> str:
-            known = stored((namespace, name))
-            return "" if known is None else self._why_never(known)
-
-        return queue_facts(jobset, pods, now, self, never=never, head=lambda queue: self.head(queue, now))
-
-    def _why_never(self, stored: StoredJobSet) -> str:
-        """Why it never fits, computed once for each JobSet; empty if ClusterQueues may not be read."""
-        jobset = stored.jobset
-        if not self._queues_known:
-            return ""
-        if jobset.key not in self._nevers:
-            self._nevers[jobset.key] = self.never(stored.raw, jobset.namespace, jobset.queue)
-        return self._nevers[jobset.key]
-
+from gangctl.runtime.informer import Store
 
 NOTHING_SERVED: Final = ApiState(None, "the generation of the scheduling API is not known")
 
@@ -208,13 +109,18 @@ class GangState:
     jobs_refused: Store[Refused] = field(default_factory=lambda: Store({"about": _about}))
     nodes: Store[NodeFacts] = field(default_factory=Store)
     events: list[Event] = field(default_factory=list)
-    queues: Queues = field(default_factory=Queues)
+    kueue: bool | None = None
+    """Whether the cluster has Kueue; None if unknown."""
+    queues: Stock = field(default_factory=Stock)
+    """Kueue's objects; it has none without Kueue, and where no gang needs them."""
     groups_known: bool = True
     nodes_known: bool = False
     fits_now: dict[Key, Mapping[str, bool]] = field(default_factory=dict)
     """By JobSet and group: whether its pods without a node would fit now."""
     never_on_nodes: dict[Key, str] = field(default_factory=dict)
     """By JobSet: why the nodes can never hold it."""
+    nevers: dict[Key, str] = field(default_factory=dict)
+    """By JobSet: why its queue can never admit it, as long as no object of Kueue changes."""
 
     def followed(self) -> list[Key]:
         """The JobSets that are gangs, in the order of their names."""
@@ -229,7 +135,7 @@ class GangState:
         jobset = found.jobset
         own = self.pods.by_index("jobset", key)
         moment = datetime.fromtimestamp(now, UTC)
-        queue = self.queues.facts(jobset, moment, pods=len(own), stored=lambda key: self.jobsets.get(*key))
+        queue = self.queues.facts_of(jobset, len(own), moment, never=self._never)
         return assemble(
             jobset,
             self.assessment(jobset),
@@ -250,13 +156,24 @@ class GangState:
 
     def cluster_of(self, key: Key) -> str:
         """The worker cluster on which MultiKueue runs a JobSet; empty for none."""
-        found = self.jobsets.get(*key)
-        return self.queues.cluster_of(found.jobset.uid) if found is not None else ""
+        stored = self.jobsets.get(*key)
+        workload = current(self.queues.workloads_of(stored.jobset.uid)) if stored is not None else None
+        return workload.cluster if workload is not None else ""
+
+    def _never(self, namespace: str, name: str) -> str:
+        """Why the queue of a JobSet can never admit it; empty if that is not known."""
+        key = namespace, name
+        stored = self.jobsets.get(*key)
+        if stored is None or not self.queues.queues_known:
+            return ""
+        if key not in self.nevers:
+            self.nevers[key] = self.queues.never(stored.raw, namespace)
+        return self.nevers[key]
 
     def assessment(self, jobset: JobSet) -> Assessment:
         """The assessment of a JobSet here."""
         rules = ClusterRules(self.api.generation or ClusterRules().generation)
-        return assess(jobset, rules, while_suspended(jobset, queues=self.queues.present))
+        return assess(jobset, rules, while_suspended(jobset, queues=self.kueue))
 
     def _collections(self) -> Collections:
         return Collections(

@@ -54,8 +54,7 @@ class Watch:
         """
         log_to_stderr(warnings_only=True)
         sources = [*self._reader.readable]
-        if self._state.queues.stock is not None:
-            self._state.queues.seed(self._reader.scope.namespace)
+        if self._state.queues.present:
             sources += queue_sources(self._state, self._reader.scope)
         informers = [self._informer(source) for source in sources]
         yield self._evaluate()
@@ -89,7 +88,7 @@ class Watch:
     def _evaluate(self) -> Changes:
         self._changed.clear()
         if self._queues:
-            self._state.queues.refresh(self._reader.scope.namespace)
+            self._state.nevers.clear()
         keys = {*self.last, *self._state.followed()} if self._everything or self._queues else self._dirty
         self._dirty, self._everything, self._queues = set(), False, False
         now = time.time()
@@ -126,6 +125,8 @@ class Watch:
         of_queues = any(source.store is each for each in (queues.local_queues, queues.cluster_queues, queues.workloads))
 
         def changed(old: Any, new: Any) -> None:
+            if of_queues:
+                queues.keep(old, new)
             for each in (old, new):
                 if each is None:
                     continue

@@ -9,13 +9,13 @@ from gangctl.api.meta import JOBSET_NAME, REPLICATED_JOB_NAME
 from gangctl.api.objects import Object, text_at
 from gangctl.cli.cluster import ask_cluster, discover_rules, names_in
 from gangctl.cli.kueuecluster import has_kueue, read_kueue
-from gangctl.cli.kueuesnapshot import Stock
 from gangctl.cli.messages import note
 from gangctl.cli.names import ObjectNotFoundError
 from gangctl.cli.options import ClusterFlags
 from gangctl.cli.pathways.report import HeadReport, Seen
 from gangctl.client.client import Client, Selection
 from gangctl.client.resources import JOBSETS, NODES, PODS, Resource
+from gangctl.cluster.stock import Stock
 from gangctl.controllers.pathways.plan import PATHWAYS_JOBS
 from gangctl.errors import ClusterUnavailableError, ForbiddenError, NotFoundError
 from gangctl.fit.nodes import NodeShape, read_node

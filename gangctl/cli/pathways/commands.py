@@ -151,9 +151,9 @@ def validate(
       gangctl pathways validate -f pathwaysjob.yaml --queues queues.yaml
       gangctl pathways validate -f pathwaysjob.yaml --context production -o json
     """  # noqa: D301 -- \b keeps the lines of a paragraph apart
-    from gangctl.cli.kueuesnapshot import read_stock  # noqa: PLC0415 -- --help does without
     from gangctl.cli.pathways import validation  # noqa: PLC0415
     from gangctl.cli.pathways.subjects import refuse  # noqa: PLC0415
+    from gangctl.cli.queuefiles import read_stock  # noqa: PLC0415 -- --help does without
 
     if queue_files and cluster.given:
         raise click.UsageError("--queues stands in for a cluster: leave it out, or --kubeconfig and --context")

@@ -8,12 +8,12 @@ from gangctl.cli.fitting import Subject as Asked
 from gangctl.cli.fitting import answer_of
 from gangctl.cli.fitview import fit_sections
 from gangctl.cli.inputs import position
-from gangctl.cli.kueuesnapshot import Stock
 from gangctl.cli.messages import plural
 from gangctl.cli.output import Section
 from gangctl.cli.pathways.report import VALIDATION, PathwaysValidation, ProblemReport
 from gangctl.cli.pathways.subjects import Subject
 from gangctl.cli.quantities import with_quantities
+from gangctl.cluster.stock import Stock
 from gangctl.fit.report import API_VERSION, FitReport
 from gangctl.pathways.draft import head_requests_in_words
 from gangctl.pathways.problems import Problem

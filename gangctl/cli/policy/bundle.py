@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from gangctl.api.documents import Document
-from gangctl.api.objects import object_at
-from gangctl.cli.inputs import count_kinds, kind_of
+from gangctl.api.objects import kind_of, object_at
+from gangctl.cli.inputs import count_kinds
 from gangctl.cli.messages import errors_in
 from gangctl.errors import InputError, one_line
 from gangctl.policy.constraints import LabelSelector

@@ -10,11 +10,10 @@ from typing import Any, Final
 import click
 
 from gangctl.api.documents import Document
-from gangctl.api.objects import Object, object_at
+from gangctl.api.objects import Object, kind_of, object_at
 from gangctl.api.scheduling import NEWEST, generation_of_minor
 from gangctl.cli import options
-from gangctl.cli.inputs import DEFAULT_NAMESPACE, kind_of, read_documents
-from gangctl.cli.kueuesnapshot import read_stock
+from gangctl.cli.inputs import DEFAULT_NAMESPACE, read_documents
 from gangctl.cli.messages import note
 from gangctl.cli.output import answer_no, print_answer
 from gangctl.cli.policy import flags
@@ -39,6 +38,7 @@ from gangctl.cli.policy.requests import (
     title_of,
 )
 from gangctl.cli.policy.verdicts import Evaluated, verdict_data, verdict_sections
+from gangctl.cli.queuefiles import read_stock
 from gangctl.errors import InputError
 from gangctl.policy.loaded import PolicySet
 from gangctl.policy.review import Operation

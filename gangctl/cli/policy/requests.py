@@ -17,17 +17,16 @@ from gangctl.api.documents import Document
 from gangctl.api.jobset import read_jobset
 from gangctl.api.labelselector import NAMESPACE_NAME
 from gangctl.api.meta import JOBSET_API_VERSION
-from gangctl.api.objects import Object, object_at
+from gangctl.api.objects import Object, kind_of, object_at
 from gangctl.api.scheduling import NEWEST, Generation
-from gangctl.cli.inputs import DEFAULT_NAMESPACE, kind_of
-from gangctl.cli.kueuesnapshot import Stock
+from gangctl.cli.inputs import DEFAULT_NAMESPACE
 from gangctl.cli.manifests import Problems, read_pathways_manifest
 from gangctl.cli.messages import full_name
 from gangctl.cli.policy.bundle import name_of
+from gangctl.cluster.stock import Stock
 from gangctl.fit.report import FitReport
 from gangctl.fit.verdict import FitRequest, fit
 from gangctl.gang.resolve import ClusterRules
-from gangctl.kueue.objects import QueuedWorkload
 from gangctl.pathways.reading.pathwaysjob import is_pathways_job
 from gangctl.policy.loaded import LoadedPolicy
 from gangctl.policy.match import labels_of
@@ -268,29 +267,10 @@ def plural(kind: str) -> str:
 
 def fit_of(stock: Stock, setting: Setting) -> Fit:
     """Answers for JobSets that would be created beside what the files have."""
-    snapshot = stock.snapshot()
 
     def answer(raw: Object, namespace: str) -> FitReport:
-        labels = labels_of(namespace_object(namespace, setting)) | dict(stock.namespaces.get(namespace, {}))
-        return fit(FitRequest(raw, namespace, labels, read_jobset(raw)[0].queue), snapshot)
-
-    return answer
-
-
-def fit_of_existing(stock: Stock) -> Fit:
-    """Answers for JobSets of a cluster: what one holds itself is not in its way."""
-    snapshot = stock.snapshot()
-    held: dict[str, list[QueuedWorkload]] = {}
-    for workload in stock.workloads():
-        held.setdefault(workload.owner_uid, []).append(workload)
-
-    def answer(raw: Object, namespace: str) -> FitReport:
-        jobset, _ = read_jobset(raw)
-        labels = stock.namespaces.get(namespace)
-        known = None if labels is None else {NAMESPACE_NAME: namespace, **labels}
-        own = held.get(jobset.uid, ()) if jobset.uid else ()
-        request = FitRequest(raw, namespace, known, jobset.queue, new=False, workload=next(iter(own), None))
-        with snapshot.without(own):
-            return fit(request, snapshot)
+        labels = labels_of(namespace_object(namespace, setting)) | dict(stock.labels(namespace) or {})
+        request = FitRequest(raw, namespace, labels, read_jobset(raw)[0].queue)
+        return fit(request, stock.completed(stock.snapshot))
 
     return answer

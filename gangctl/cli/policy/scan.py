@@ -29,7 +29,7 @@ from gangctl.cli.policy.cluster import (
 )
 from gangctl.cli.policy.evaluator import evaluator_of, now
 from gangctl.cli.policy.loading import Loaded, is_parameter, load, try_to_load
-from gangctl.cli.policy.requests import Fit, fit_of_existing
+from gangctl.cli.policy.requests import Fit
 from gangctl.cli.policy.verdicts import finding_data
 from gangctl.client.client import Client, Selection
 from gangctl.client.resources import JOBSETS
@@ -159,7 +159,7 @@ async def _fit(client: Client, policies: Iterable[LoadedPolicy]) -> Fit:
         why = str(error)
         note(f"fit is unknown: {why}")
         return lambda raw, namespace: unknown_fit(raw, namespace, [why])
-    return fit_of_existing(stock)
+    return lambda raw, namespace: stock.fit(raw, namespace, new=False)
 
 
 async def _load(client: Client, files: Bundle | None, minor: str) -> Loaded:

@@ -15,12 +15,14 @@ from pydantic.alias_generators import to_camel
 
 from gangctl.api.documents import Document
 from gangctl.api.modelerrors import field_errors
+from gangctl.api.objects import kind_of
 from gangctl.api.scheduling import NEWEST, Generation, generation_of_minor
-from gangctl.cli.inputs import files_below, kind_of, read_documents, where
-from gangctl.cli.kueuesnapshot import Stock, stock_of
+from gangctl.cli.inputs import files_below, read_documents, where
 from gangctl.cli.messages import errors_in
 from gangctl.cli.policy.bundle import Bundle, check_names, sort_documents
 from gangctl.cli.policy.requests import GROUPS, USER, Sent, sent_for
+from gangctl.cli.queuefiles import stock_of
+from gangctl.cluster.stock import Stock
 from gangctl.errors import InputError
 from gangctl.policy.model import API_VERSION
 

@@ -10,7 +10,6 @@ import click
 
 from gangctl.cli import options
 from gangctl.cli.inputs import DEFAULT_NAMESPACE
-from gangctl.cli.kueuesnapshot import Stock, read_stock
 from gangctl.cli.names import NameArgument, ObjectName, ObjectNotFoundError
 from gangctl.cli.options import F
 from gangctl.cli.output import Listing, print_answer
@@ -26,7 +25,9 @@ from gangctl.cli.queue.report import (
     list_entry,
 )
 from gangctl.cli.queue.view import JobSets, View
+from gangctl.cli.queuefiles import read_stock
 from gangctl.client.client import Client
+from gangctl.cluster.stock import Stock
 from gangctl.kueue.names import KUEUE_NAMESPACE
 
 
@@ -114,7 +115,7 @@ def command(
     found = read(queue_files, cluster, namespace, everywhere=everywhere)
     reports = _reports(found.stock, None if everywhere else found.home, cluster_queues=cluster_queues)
     if selector:
-        reports = [each for each in reports if options.selected(selector, found.stock.queues[_key(each)])]
+        reports = [each for each in reports if options.selected(selector, found.stock.raw[_key(each)])]
     kind = "ClusterQueues" if cluster_queues else "LocalQueues"
     listing.print(
         HEADERS if cluster_queues else (*LOCAL_HEADERS, *HEADERS),
@@ -132,8 +133,8 @@ def _key(report: QueueReport) -> tuple[str, str, str]:
 def _reports(stock: Stock, namespace: str | None, *, cluster_queues: bool) -> list[QueueReport]:
     view = View(stock, datetime.now(UTC))
     if cluster_queues:
-        return [view.of_cluster_queue(queue) for queue in stock.cluster_queues().values()]
-    return [view.of_local_queue(door) for door in stock.local_queues(namespace)]
+        return [view.of_cluster_queue(queue) for queue in stock.cluster_queues_by_name().values()]
+    return [view.of_local_queue(door) for door in stock.local_queues_in(namespace)]
 
 
 @click.command("describe")
@@ -194,14 +195,14 @@ def _report(found: Found, name: str, now: datetime, *, cluster_queue: bool) -> Q
     """The queue of that name; ObjectNotFoundError when there is none."""
     view = View(found.stock, now, found.jobsets)
     if cluster_queue:
-        known = found.stock.cluster_queues()
+        known = found.stock.cluster_queues_by_name()
         if name not in known:
             hint = "gangctl queue list --cluster-queues lists them"
             raise ObjectNotFoundError("ClusterQueue", name, others=known, hint=hint)
         return view.describe(view.of_cluster_queue(known[name]))
-    door = view.local_queues.get((found.home, name))
+    door = found.stock.local_queue(found.home, name)
     if door is None:
-        others = [each.name for each in found.stock.local_queues(found.home)]
+        others = [each.name for each in found.stock.local_queues_in(found.home)]
         hint = "gangctl queue list -A lists them"
         raise ObjectNotFoundError("LocalQueue", name, found.home, others=others, hint=hint)
     return view.describe(view.of_local_queue(door))

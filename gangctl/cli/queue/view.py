@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from functools import cached_property
 from typing import Any, Final
 
 from gangctl.api.jobset import read_jobset
 from gangctl.api.meta import JOBSET_UID, QUEUE_NAME
-from gangctl.cli.kueuesnapshot import Stock
 from gangctl.cli.queue.report import (
     DESCRIPTION,
     SUMMARY,
@@ -24,108 +22,17 @@ from gangctl.cli.queue.report import (
 )
 from gangctl.client.client import Client, Selection
 from gangctl.client.resources import JOBSETS, PODS
+from gangctl.cluster.stock import Stock
 from gangctl.errors import ForbiddenError, NotFoundError
-from gangctl.fit import verdict
-from gangctl.fit.clusterstate import Snapshot
 from gangctl.fit.report import API_VERSION
 from gangctl.fit.tree import quotas_of
 from gangctl.kueue import names
 from gangctl.kueue.blocked import Blockage, Blocked, blocked
-from gangctl.kueue.configuration import KueueConfiguration
 from gangctl.kueue.objects import ClusterQueue, LocalQueue, QueuedWorkload
 from gangctl.kueue.order import in_order, places
-from gangctl.kueue.queues import Head, find_head, obstacle, ready_timeout, unqueued, waiting_in
 from gangctl.kueue.states import Phase, status_of
-from gangctl.kueue.stuck import Owner, stuck_workload
+from gangctl.kueue.stuck import Owner
 from gangctl.readiness.membership import FINISHED
-
-
-class QueueIndex:
-    """LocalQueues by namespace and name, ClusterQueues by name, and the Workloads in each of these."""
-
-    def __init__(self, stock: Stock) -> None:
-        """Index the objects."""
-        self.stock = stock
-        self.cluster_queues = stock.cluster_queues()
-        self.local_queues = {(each.namespace, each.name): each for each in stock.local_queues()}
-        self._inside: dict[str, list[QueuedWorkload]] = {}
-        for workload in stock.workloads():
-            self._inside.setdefault(self.cluster_queue_of(workload), []).append(workload)
-        self._heads: dict[str, Head | None] = {}
-        self._of: dict[str, list[QueuedWorkload]] = {}
-        for workload in (*stock.workloads(), *stock.finished):
-            self._of.setdefault(workload.owner_uid, []).append(workload)
-
-    @cached_property
-    def snapshot(self) -> Snapshot:
-        """For fits, and the use of quotas."""
-        return self.stock.snapshot()
-
-    @cached_property
-    def _unused(self) -> Snapshot:
-        """The same without Workloads: what never fits does not fit an unused quota either."""
-        return self.stock.snapshot(without=lambda _: True)
-
-    def head(self, queue: ClusterQueue, now: datetime) -> Head | None:
-        """The head of a StrictFIFO queue."""
-        if queue.name not in self._heads:
-            self._heads[queue.name] = find_head(queue, waiting_in(queue, self), now)
-        return self._heads[queue.name]
-
-    def cluster_queue_of(self, workload: QueuedWorkload) -> str:
-        """The ClusterQueue of its quota, else that of its LocalQueue; empty if there is none."""
-        local = self.local_queues.get((workload.namespace, workload.queue))
-        return workload.cluster_queue or (local.cluster_queue if local is not None else "")
-
-    def ordered(self, queue: ClusterQueue) -> list[QueuedWorkload]:
-        """Waiting Workloads of a ClusterQueue, in the order in which Kueue tries them."""
-        return in_order(self.inside(queue.name), queue)
-
-    @property
-    def queues_known(self) -> bool:
-        """Whether LocalQueues and ClusterQueues may be read."""
-        return True
-
-    @property
-    def configuration(self) -> KueueConfiguration:
-        """Kueue's configuration."""
-        return self.snapshot.configuration
-
-    @property
-    def podset_limit(self) -> int | None:
-        """Podsets that a Workload may have; None if unknown."""
-        return self.stock.queue_limit
-
-    def has_priority_class(self, name: str) -> bool | None:
-        """Whether a WorkloadPriorityClass of this name exists; None if unknown."""
-        classes = self.stock.priority_classes()
-        return None if classes is None else name in classes
-
-    def workloads_of(self, uid: str) -> Sequence[QueuedWorkload]:
-        """Workloads that a JobSet of this UID controls, finished ones as well."""
-        return self._of.get(uid, ())
-
-    def local_queue(self, namespace: str, name: str) -> LocalQueue | None:
-        """A LocalQueue; None if there is none."""
-        return self.local_queues.get((namespace, name))
-
-    def cluster_queue(self, name: str) -> ClusterQueue | None:
-        """A ClusterQueue; None if there is none."""
-        return self.cluster_queues.get(name)
-
-    def labels(self, namespace: str) -> Mapping[str, str] | None:
-        """Labels of a namespace; None if unknown."""
-        return self.stock.namespaces.get(namespace)
-
-    def inside(self, cluster_queue: str) -> Sequence[QueuedWorkload]:
-        """Workloads in a ClusterQueue that have not finished."""
-        return self._inside.get(cluster_queue, ())
-
-    def never(self, raw: Mapping[str, Any], namespace: str, queue: str) -> str:
-        """Why ``gangctl fit`` says ``never`` of a JobSet, empty if it does not: that does not depend on usage."""
-        labels = self.stock.namespaces.get(namespace)
-        report = verdict.fit(verdict.FitRequest(raw, namespace, labels, queue, new=False), self._unused)
-        return report["message"].rstrip(".") if report["verdict"] == "never" else ""
 
 
 @dataclass(slots=True)
@@ -148,7 +55,7 @@ async def read_jobsets(client: Client, stock: Stock, namespace: str | None) -> J
     try:
         page = await client.list(JOBSETS, namespace, selection=Selection(label_selector=QUEUE_NAME))
         found.raw = {str(item["metadata"].get("uid")): item for item in page.items}
-        for workload in stock.workloads():
+        for workload in stock.live_workloads():
             # Only the pods of an evicted Workload show whether it holds its quota unnecessarily.
             if workload.owner_uid in found.raw and workload.holds("Evicted") and workload.holds("QuotaReserved"):
                 found.pods[workload.owner_uid] = await _pods(client, workload)
@@ -174,12 +81,12 @@ _STATES: Final[Mapping[Blockage, State]] = {
 }
 
 
-class View(QueueIndex):
+class View:
     """The objects at one point in time, with the JobSets if known."""
 
     def __init__(self, stock: Stock, now: datetime, jobsets: JobSets | None = None) -> None:
         """``now`` is that time."""
-        super().__init__(stock)
+        self.stock = stock
         self.now = now
         self.jobsets = jobsets or JobSets()
 
@@ -187,20 +94,20 @@ class View(QueueIndex):
         """The summary of a ClusterQueue."""
         # An open LocalQueue, so that only the ClusterQueue can block.
         closed = blocked("", LocalQueue("", "", queue.name), queue, None)
-        report = self._summary(queue, closed, self.inside(queue.name))
+        report = self._summary(queue, closed, self.stock.inside(queue.name))
         return {**report, "metadata": {"name": queue.name, "namespace": ""}, "queue": "ClusterQueue"}
 
     def of_local_queue(self, door: LocalQueue) -> QueueReport:
         """The summary of a LocalQueue."""
-        queue = self.cluster_queues.get(door.cluster_queue)
-        closed = obstacle(self, door.namespace, door.name)
+        queue = self.stock.cluster_queue(door.cluster_queue)
+        closed = self.stock.obstacle(door.namespace, door.name)
         report = self._summary(queue, closed, self._behind(door.namespace, door.name))
         identity: Identity = {"name": door.name, "namespace": door.namespace}
         return {**report, "metadata": identity, "clusterQueue": door.cluster_queue}
 
     def _behind(self, namespace: str, name: str) -> list[QueuedWorkload]:
         key = namespace, name
-        return [workload for workload in self.stock.workloads() if (workload.namespace, workload.queue) == key]
+        return [workload for workload in self.stock.live_workloads() if (workload.namespace, workload.queue) == key]
 
     def _summary(
         self, queue: ClusterQueue | None, closed: Blocked | None, inside: Sequence[QueuedWorkload]
@@ -225,8 +132,8 @@ class View(QueueIndex):
     def _quotas(self, queue: ClusterQueue) -> list[QuotaReport]:
         found: list[QuotaReport] = []
         for (flavor, resource), quota in quotas_of(queue.groups).items():
-            used = self.snapshot.quotas.used(queue.name, flavor, resource)
-            ceiling = self.snapshot.quotas.ceiling(queue.name, flavor, resource).amount
+            used = self.stock.snapshot.quotas.used(queue.name, flavor, resource)
+            ceiling = self.stock.snapshot.quotas.ceiling(queue.name, flavor, resource).amount
             found.append(
                 {
                     "flavor": flavor,
@@ -235,17 +142,17 @@ class View(QueueIndex):
                     "nominal": quota.nominal,
                     "borrowed": max(0, used - quota.nominal),
                     "borrowable": None if ceiling is None else max(0, ceiling - quota.nominal),
-                    "free": max(0, self.snapshot.quotas.available(queue.name, flavor, resource)),
+                    "free": max(0, self.stock.snapshot.quotas.available(queue.name, flavor, resource)),
                 }
             )
         return found
 
     def describe(self, report: QueueReport) -> QueueDescription:
         """A queue with what is in it."""
-        identity, queue = report["metadata"], self.cluster_queues.get(report["clusterQueue"])
+        identity, queue = report["metadata"], self.stock.cluster_queue(report["clusterQueue"])
         local = report["queue"] == "LocalQueue"
-        inside = self._behind(**identity) if local else self.inside(identity["name"])
-        ordered = self.ordered(queue) if queue is not None else []
+        inside = self._behind(**identity) if local else self.stock.inside(identity["name"])
+        ordered = in_order(self.stock.inside(queue.name), queue) if queue is not None else []
         order = {uid: place.in_cluster_queue + 1 for uid, place in places(ordered, queue).items()} if queue else {}
         members = [self._member(workload, order.get(workload.uid)) for workload in inside]
         return {
@@ -258,39 +165,36 @@ class View(QueueIndex):
 
     def _stuck(self, report: QueueReport, queue: ClusterQueue | None) -> list[str]:
         """Problems that block the whole queue, and JobSets without a Workload."""
-        head, blocking = None if queue is None else self.head(queue, self.now), None
+        head, blocking = None if queue is None else self.stock.heads.of(queue, self.now), None
         if head is not None:
             raw = self.jobsets.raw.get(head.workload.owner_uid)
-            never = raw is not None and self.never(raw, head.workload.namespace, head.workload.queue)
+            never = raw is not None and self.stock.never(raw, head.workload.namespace)
             blocking = head.effect(None, impossible=bool(never))
         stuck = [] if blocking is None else [blocking.message]
         identity = report["metadata"]
         if report["queue"] == "LocalQueue":
             doors = [(identity["namespace"], identity["name"])]
         else:
-            doors = [key for key, door in self.local_queues.items() if door.cluster_queue == identity["name"]]
+            leading = self.stock.local_queues.by_index("cluster_queue", identity["name"])
+            doors = [(local_queue.namespace, local_queue.name) for local_queue in leading]
         return stuck + self._forgotten(doors)
 
     def _forgotten(self, doors: Collection[tuple[str, str]]) -> list[str]:
         """JobSets of these LocalQueues without a Workload of Kueue, each in a sentence."""
-        known = {workload.owner_uid for workload in self.stock.workloads()}
+        known = {workload.owner_uid for workload in self.stock.live_workloads()}
         found = []
         for uid, raw in self.jobsets.raw.items():
             jobset, _ = read_jobset(raw)
             if uid not in known and (jobset.namespace, jobset.queue) in doors:
-                stuck = unqueued(jobset, self.now, self)
+                stuck = self.stock.unqueued(jobset, self.now)
                 found += [f"JobSet {jobset.namespace}/{jobset.name}: {stuck.message}"] if stuck is not None else []
         return sorted(found)
 
     def _member(self, workload: QueuedWorkload, position: int | None) -> MemberReport:
-        closed = obstacle(self, workload.namespace, workload.queue)
+        closed = self.stock.obstacle(workload.namespace, workload.queue)
         status = status_of(workload, self.now, queue_open=closed is None)
-        stuck = stuck_workload(
-            workload,
-            self.jobsets.owner(workload),
-            self.now,
-            blocked=closed if status.phase.waits else None,
-            ready_timeout=ready_timeout(self),
+        stuck = self.stock.stuck(
+            workload, self.jobsets.owner(workload), self.now, blocked=closed if status.phase.waits else None
         )
         return {
             "position": position,
@@ -314,8 +218,10 @@ class View(QueueIndex):
 
     def _borrowers(self, queue: ClusterQueue) -> list[BorrowerReport]:
         found: list[BorrowerReport] = []
-        for name in self.snapshot.quotas.tree(queue.name):
-            each = self.cluster_queues[name]
+        for name in self.stock.snapshot.quotas.tree(queue.name):
+            borrower = self.stock.cluster_queue(name)
+            if borrower is None or not borrower.cohort:
+                continue
             found += [
                 {
                     "clusterQueue": name,
@@ -323,8 +229,8 @@ class View(QueueIndex):
                     "resource": quota["resource"],
                     "borrowed": quota["borrowed"],
                 }
-                for quota in self._quotas(each)
-                if quota["borrowed"] and each.cohort
+                for quota in self._quotas(borrower)
+                if quota["borrowed"]
             ]
         return found
 

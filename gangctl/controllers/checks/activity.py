@@ -17,8 +17,8 @@ from typing import Any, Final
 
 from gangctl.client.client import Client
 from gangctl.client.resources import Resource
+from gangctl.cluster.kinds import ADMISSION_CHECKS
 from gangctl.controllers.caches import Observer
-from gangctl.controllers.queues.kinds import ADMISSION_CHECKS
 from gangctl.controllers.source import CONFIRM_SECONDS, RETRY_SECONDS, Source
 from gangctl.controllers.status import CONFLICT_RETRY_SECONDS, difference, write_status
 from gangctl.errors import FieldError, NotFoundError, one_line

@@ -18,9 +18,9 @@ from gangctl.api.objects import Key, Object
 from gangctl.api.scheduling import ApiState, Generation
 from gangctl.client.client import Client
 from gangctl.client.resources import JOBSETS
+from gangctl.cluster.kinds import QUEUED_WORKLOADS
 from gangctl.controllers.caches import GangCaches
 from gangctl.controllers.checks.activity import Checks
-from gangctl.controllers.queues.kinds import QUEUED_WORKLOADS
 from gangctl.controllers.reporter import RecordEvent
 from gangctl.errors import ConflictError, NotFoundError, plural
 from gangctl.gang.desired import Desired, Lifecycle, assess, desire

@@ -21,10 +21,8 @@ import structlog
 from gangctl.api.objects import Object
 from gangctl.client.client import EVERYTHING, Client, Selection
 from gangctl.client.resources import NAMESPACES, Resource
-from gangctl.controllers.caches import Observer
-from gangctl.controllers.policy_sources import project_whole
-from gangctl.controllers.polling import PERIOD_SECONDS, Polling
-from gangctl.controllers.queues.kinds import (
+from gangctl.cluster import kinds
+from gangctl.cluster.kinds import (
     ADMISSION_CHECKS,
     CLUSTER_QUEUES,
     COHORTS,
@@ -39,6 +37,9 @@ from gangctl.controllers.queues.kinds import (
     RESOURCE_FLAVORS,
     RUNTIME_CLASSES,
 )
+from gangctl.controllers.caches import Observer
+from gangctl.controllers.policy_sources import project_whole
+from gangctl.controllers.polling import PERIOD_SECONDS, Polling
 from gangctl.controllers.source import RETRY_SECONDS, Source
 from gangctl.kueue.names import GROUP, KUEUE_NAMESPACE, VERSION
 from gangctl.kueue.objects import (
@@ -174,17 +175,12 @@ class QueueSources:
         self.presence = Presence(client, self._changed, period_seconds=period_seconds)
         self.cluster_queues: Source[ClusterQueue] = self._source(CLUSTER_QUEUES, read_cluster_queue)
         self.cohorts: Source[Cohort] = self._source(COHORTS, read_cohort)
-        self.local_queues: Source[LocalQueue] = self._source(LOCAL_QUEUES, read_local_queue)
+        self.local_queues: Source[LocalQueue] = self._source(LOCAL_QUEUES, read_local_queue, kinds.local_queue_store())
         self.flavors: Source[ResourceFlavor] = self._source(RESOURCE_FLAVORS, read_flavor)
         self.workloads: Source[QueuedWorkload] = self._source(
             QUEUED_WORKLOADS,
             read_workload,
-            Store(
-                {
-                    "owner": lambda w: [w.owner_uid] if w.owner_uid else [],
-                    "local_queue": lambda w: [(w.namespace, w.queue)],
-                }
-            ),
+            kinds.workload_store(),
         )
         self.checks: Source[AdmissionCheck] = self._source(ADMISSION_CHECKS, read_check)
         self.priorities: Source[PriorityClass] = self._source(PRIORITY_CLASSES, read_priority_class)
@@ -225,6 +221,10 @@ class QueueSources:
     def on_known(self, call: Callable[[], None]) -> None:
         """Also call this when another source becomes known."""
         self._on_known.append(call)
+
+    def trouble(self, resource: Resource) -> str:
+        """Why a kind cannot be read; empty if it is known, and for one that is not followed."""
+        return next((source.trouble() for source in self.all if source.informer.resource == resource), "")
 
     def unknown(self) -> list[str]:
         """What cannot be read, each as a short text."""

@@ -19,7 +19,8 @@ from gangctl.api.objects import Key, Object
 from gangctl.client.client import Client, Selection
 from gangctl.client.pacing import Clock
 from gangctl.client.resources import JOBSETS
-from gangctl.controllers.queues.view import Affected, LocalQueueKey, QueueView, reportable_reason
+from gangctl.cluster.queues import LocalQueueKey
+from gangctl.controllers.queues.view import Affected, QueueView, reportable_reason
 from gangctl.controllers.reporter import RecordEvent
 from gangctl.fit.report import FitReport
 from gangctl.gang.config import read_config

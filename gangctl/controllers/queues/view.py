@@ -6,28 +6,23 @@ concerns.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from gangctl.api.jobset import read_jobset
 from gangctl.api.objects import Object
-from gangctl.controllers.queues.heads import Heads
+from gangctl.client.resources import Resource
+from gangctl.cluster.queues import LocalQueueKey, Queues
 from gangctl.controllers.queues.sources import QueueSources
 from gangctl.errors import FieldError
-from gangctl.fit.clusterstate import FitRequest, Snapshot
+from gangctl.fit.clusterstate import Snapshot
 from gangctl.fit.report import FitReport
-from gangctl.fit.verdict import fit
 from gangctl.gang.reasons import Reason
-from gangctl.kueue.configuration import KueueConfiguration
 from gangctl.kueue.consistency import KueueFacts
 from gangctl.kueue.objects import AdmissionCheck, ClusterQueue, Cohort, LocalQueue, QueuedWorkload, ResourceFlavor
-from gangctl.kueue.queues import Head, current, pods_ready_seconds
+from gangctl.kueue.queues import pods_ready_seconds
 from gangctl.policy.variables import unknown_fit
-
-LocalQueueKey = tuple[str, str]
-"""Namespace and LocalQueue, there or not."""
 
 _NAMESPACE_NAME: Final = "kubernetes.io/metadata.name"
 """The API server puts this label on every namespace."""
@@ -66,24 +61,25 @@ class Affected:
 ALL: Final = Affected(every_jobset=True)
 
 
-class QueueView:
+class QueueView(Queues):
     """What is known of queues now; it is also the webhooks' :class:`~gangctl.webhooks.gangs.QueueView`."""
 
     def __init__(self, sources: QueueSources, now: Callable[[], datetime] = lambda: datetime.now(UTC)) -> None:
         """Follow ``sources`` from now on."""
+        super().__init__(now, masked=True)
         self._sources = sources
-        self.heads = Heads(self, now)
         self._listeners: list[Callable[[Affected], None]] = []
-        self.snapshot = Snapshot(queued=False, unknown=sources.unknown)
-        self._unused = Snapshot(queued=False, unknown=sources.unknown)
-        """The same without Workloads: what never fits does not fit an unused quota either."""
+        self.cluster_queues = sources.cluster_queues.store
+        self.local_queues = sources.local_queues.store
+        self.workloads = sources.workloads.store
+        self.namespaces = sources.namespaces.store
         sources.cluster_queues.informer.subscribe(self._on_cluster_queue)
         sources.cohorts.informer.subscribe(self._on_cohort)
         sources.local_queues.informer.subscribe(self._on_local_queue)
         sources.flavors.informer.subscribe(self._on_flavor)
         sources.workloads.informer.subscribe(self._on_workload)
         sources.checks.informer.subscribe(self._on_check)
-        sources.priorities.informer.subscribe(self._keep)
+        sources.priorities.informer.subscribe(self.keep)
         sources.limit_ranges.informer.subscribe(self._on_limit_range)
         sources.namespaces.informer.subscribe(self._on_namespace)
         sources.runtime_classes.informer.subscribe(lambda _old, _new: self._notify(ALL))
@@ -95,24 +91,9 @@ class QueueView:
         self._listeners.append(on_change)
 
     @property
-    def present(self) -> bool:
-        """Whether the cluster has Kueue, as far as is known."""
-        return bool(self._sources.present)
-
-    @property
     def known(self) -> bool | None:
-        """The same, None while it is not known."""
+        """Whether the cluster has Kueue; None while that is not known."""
         return self._sources.present
-
-    @property
-    def facts(self) -> KueueFacts:
-        """What is known of its version and configuration."""
-        return KueueFacts(self.podset_limit, pods_ready_seconds(self.configuration, self.podset_limit))
-
-    @property
-    def configuration(self) -> KueueConfiguration:
-        """Its configuration."""
-        return self.snapshot.configuration
 
     @property
     def podset_limit(self) -> int | None:
@@ -120,61 +101,17 @@ class QueueView:
         return self._sources.presence.podset_limit
 
     @property
-    def queues_known(self) -> bool:
-        """Whether LocalQueues and ClusterQueues are known."""
-        return bool(self.known) and not self._missing()
+    def facts(self) -> KueueFacts:
+        """What is known of its version and configuration."""
+        return KueueFacts(self.podset_limit, pods_ready_seconds(self.configuration, self.podset_limit))
 
-    def has_priority_class(self, name: str) -> bool | None:
-        """Whether a WorkloadPriorityClass of this name exists; None if unknown."""
-        return self.snapshot.priority(name) is not None if self._sources.priorities.known else None
+    def trouble(self, resource: Resource) -> str:
+        """What of a kind is not known, and why; empty if it is known."""
+        return self._sources.trouble(resource)
 
-    def workloads_of(self, uid: str) -> list[QueuedWorkload]:
-        """Kueue's Workloads that a JobSet of this UID controls: never by name, which others may have."""
-        return self._sources.workloads.store.by_index("owner", uid)
-
-    def local_queue(self, namespace: str, name: str) -> LocalQueue | None:
-        """A LocalQueue; None if there is none."""
-        return self.snapshot.local_queue(namespace, name)
-
-    def cluster_queue(self, name: str) -> ClusterQueue | None:
-        """A ClusterQueue; None if there is none."""
-        return self.snapshot.quotas.queue(name)
-
-    def cluster_queue_of(self, queue_key: LocalQueueKey) -> str:
-        """The ClusterQueue that a LocalQueue points to, empty where there is no such LocalQueue."""
-        local_queue = self.local_queue(*queue_key)
-        return local_queue.cluster_queue if local_queue is not None else ""
-
-    def labels(self, namespace: str) -> Mapping[str, str] | None:
-        """Labels of a namespace, None where they are not known."""
-        return self._sources.namespaces.store.get("", namespace)
-
-    def inside(self, cluster_queue: str) -> list[QueuedWorkload]:
-        """Kueue's Workloads of every LocalQueue that points to a ClusterQueue."""
-        local_queues = (
-            local_queue
-            for local_queue in self._sources.local_queues.store.values()
-            if local_queue.cluster_queue == cluster_queue
-        )
-        store = self._sources.workloads.store
-        return [
-            each
-            for local_queue in local_queues
-            for each in store.by_index("local_queue", (local_queue.namespace, local_queue.name))
-        ]
-
-    def fit(self, raw: Object, namespace: str, *, new: bool = True) -> FitReport:
-        """Whether a JobSet (of this namespace, where it names none) can be admitted, ever and now; never raises.
-
-        The quota that an existing JobSet itself holds does not count against it.
-        """
-        own = () if new else self.workloads_of(read_jobset(raw)[0].uid)
-        with self.snapshot.without(own):
-            return self._fit(self.snapshot, raw, namespace, new=new, workload=current(own), head=self.heads.of)
-
-    def ever(self, raw: Object, namespace: str, *, new: bool = True) -> FitReport:
-        """The same with nothing in use: whether it can ever be admitted. The time is independent of other Workloads."""
-        return self._fit(self._unused, raw, namespace, new=new)
+    def unknown(self) -> Sequence[str]:
+        """What cannot be read, each as a short text."""
+        return self._sources.unknown()
 
     def check(self, raw: Object, namespace: str) -> tuple[tuple[FieldError, ...], tuple[str, ...]]:
         """Warnings for a new JobSet that will not be admitted; it is not refused, since quotas may change."""
@@ -182,74 +119,39 @@ class QueueView:
         reason = reportable_reason(report)
         return (), (f"{reason}: {report['message']}",) if reason is not None else ()
 
-    def _fit(
-        self,
-        snapshot: Snapshot,
-        raw: Object,
-        namespace: str,
-        *,
-        new: bool,
-        workload: QueuedWorkload | None = None,
-        head: Callable[[ClusterQueue], Head | None] = lambda _: None,
-    ) -> FitReport:
-        jobset, _ = read_jobset(raw)
-        home = jobset.namespace or namespace
-        if missing := self._missing():
-            return unknown_fit(raw, namespace, missing)
-        request = FitRequest(raw, home, self.labels(home), jobset.queue, new, workload, reader=home, head=head)
-        self._complete(snapshot)
-        return fit(request, snapshot)
+    def _fit(self, snapshot: Snapshot, raw: Object, namespace: str, **asked: Any) -> FitReport:
+        missing = self.missing()
+        return unknown_fit(raw, namespace, missing) if missing else super()._fit(snapshot, raw, namespace, **asked)
 
-    def _missing(self) -> list[str]:
-        """The sources without which no verdict is possible."""
-        if self.known is None:
-            return ["gangctl does not know yet whether the cluster has Kueue"]
-        essential = (self._sources.cluster_queues, self._sources.local_queues) if self.known else ()
-        return [trouble for source in essential if (trouble := source.trouble())]
-
-    def _complete(self, snapshot: Snapshot) -> None:
-        """Add the facts that no change of an object carries."""
+    def completed(self, snapshot: Snapshot) -> Snapshot:
+        """The snapshot with the facts that no change of an object carries."""
         classes = self._sources.runtime_classes
-        snapshot.queued = self.present
-        snapshot.queue_limit = self._sources.presence.podset_limit
         snapshot.limits_known = self._sources.limit_ranges.known
         snapshot.take_runtime_classes(classes.store.values() if classes.known else None)
+        return super().completed(snapshot)
 
     def _notify(self, affected: Affected) -> None:
         for listener in self._listeners:
             listener(affected)
 
-    def _keep(self, old: Any, new: Any) -> None:
-        """Update both snapshots with one object."""
-        for snapshot in (self.snapshot, self._unused):
-            if new is None:
-                snapshot.drop(old)
-            else:
-                snapshot.take(new)
-
     def _on_cluster_queue(self, old: ClusterQueue | None, new: ClusterQueue | None) -> None:
         name = new.name if new is not None else old.name if old is not None else ""
         if old is not None and new is not None and _settings(old) == _settings(new):
-            self._keep(old, new)
+            self.keep(old, new)
             return
         before = self._tree([name])
-        self._keep(old, new)
+        self.keep(old, new)
         self._notify(Affected(cluster_queues=before | self._tree([name])))
 
     def _on_cohort(self, old: Cohort | None, new: Cohort | None) -> None:
         name = new.name if new is not None else old.name if old is not None else ""
         before = self._tree(self._under(name))
-        self._keep(old, new)
+        self.keep(old, new)
         self._notify(Affected(cluster_queues=before | self._tree(self._under(name))))
 
     def _on_workload(self, old: QueuedWorkload | None, new: QueuedWorkload | None) -> None:
-        if new is not None:
-            self.snapshot.take(new)
-        elif old is not None:
-            self.snapshot.drop(old)
+        self.keep(old, new)
         changed = new or old
-        if changed is not None:
-            self.heads.changed(changed)
         if changed is not None and _reserved(old) != _reserved(new):
             self._notify(Affected(jobsets=frozenset({(changed.namespace, changed.owner_name)})))
 
@@ -276,14 +178,14 @@ class QueueView:
         return found
 
     def _on_local_queue(self, old: LocalQueue | None, new: LocalQueue | None) -> None:
-        self._keep(old, new)
+        self.keep(old, new)
         changed = new or old
         if changed is None or (old is not None and new is not None and replace(old, pending=new.pending) == new):
             return
         self._notify(Affected(local_queues=frozenset({(changed.namespace, changed.name)})))
 
     def _on_flavor(self, old: ResourceFlavor | None, new: ResourceFlavor | None) -> None:
-        self._keep(old, new)
+        self.keep(old, new)
         name = new.name if new is not None else old.name if old is not None else ""
         using = {
             queue.name
@@ -294,7 +196,7 @@ class QueueView:
 
     def _on_check(self, old: AdmissionCheck | None, new: AdmissionCheck | None) -> None:
         """A check of MultiKueue rules out the verdict never."""
-        self._keep(old, new)
+        self.keep(old, new)
         if old is not None and new is not None and old.controller == new.controller:
             return
         name = new.name if new is not None else old.name if old is not None else ""
@@ -303,7 +205,7 @@ class QueueView:
         self._notify(Affected(cluster_queues=frozenset(using)))
 
     def _on_limit_range(self, old: Object | None, new: Object | None) -> None:
-        for snapshot in (self.snapshot, self._unused):
+        for snapshot in (self.snapshot, self.unused):
             if new is not None:
                 snapshot.take_limit_range(new)
             elif old is not None:
@@ -317,8 +219,7 @@ class QueueView:
         self._notify(Affected(namespaces=frozenset({name})))
 
     def _on_configuration(self, _old: str | None, new: str | None) -> None:
-        for snapshot in (self.snapshot, self._unused):
-            snapshot.take_configuration(new)
+        self.take_configuration(new)
         self._notify(ALL)
 
 

@@ -23,7 +23,7 @@ from gangctl.client.resources import EVENTS, NODES, PODS, Resource
 from gangctl.controllers.caches import Observer
 from gangctl.controllers.queues.view import QueueView
 from gangctl.controllers.source import RETRY_SECONDS, Source
-from gangctl.kueue.queues import QueueFacts, queue_facts
+from gangctl.kueue.queues import QueueFacts
 from gangctl.readiness.facts import NodeFacts, PodFacts, Refused
 from gangctl.readiness.reading import REFUSING_KINDS, read_node, read_pod, read_refusal
 from gangctl.runtime.informer import Informer, InformerObserver, InformerOptions, Store
@@ -41,11 +41,7 @@ class QueueStatuses:
 
     def of(self, jobset: JobSet, pods: int, now: datetime) -> QueueFacts | None:
         """The facts of a JobSet with this many pods left; None without a queue, and without Kueue."""
-        if not jobset.queue or not self._view.present:
-            return None
-        return queue_facts(
-            jobset, pods, now, self._view, never=lambda *key: self._never(key), head=self._view.heads.of, kept=True
-        )
+        return self._view.facts_of(jobset, pods, now, never=lambda *key: self._never(key), kept=True)
 
 
 class ActiveNamespaces:

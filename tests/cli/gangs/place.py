@@ -11,7 +11,7 @@ from typing import Final
 
 import yaml
 
-from gangctl.controllers.queues import kinds
+from gangctl.cluster import kinds
 from gangctl.sandbox.kinds import ResourceKind
 from gangctl.sandbox.rules.definitions import custom_rules
 from gangctl.sandbox.server import SandboxOptions

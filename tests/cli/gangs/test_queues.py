@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from gangctl.api.jobset import read_jobset
-from gangctl.cli.gangs.cluster import take
-from gangctl.cli.gangs.state import Queues, StoredJobSet
-from gangctl.cli.kueuesnapshot import Stock
+from gangctl.cli.gangs.cluster import project_stored, take
+from gangctl.cli.gangs.state import GangState
+from gangctl.cluster import kinds
+from gangctl.cluster.stock import Stock
 from gangctl.kueue.queues import QueueFacts
-from gangctl.kueue.reading import read_cluster_queue, read_local_queue, read_workload
 from tests.cli.kueueobjects import (
     CONFIGURATION,
     Object,
@@ -27,23 +27,28 @@ from tests.cli.kueueobjects import (
 NOW = datetime(2026, 1, 1, 2, tzinfo=UTC)
 
 
-def queues(*objects: Object, known: bool = True) -> Queues:
+def queues(*objects: Object, known: bool = True) -> Stock:
     stock = Stock()
     for each in objects:
-        stock.take(each)
-    stock.runtime_classes = []
-    return Queues(stock, present=True, queues_known=known)
+        stock.take_raw(each)
+    stock.take_runtime_classes([])
+    if not known:
+        stock.note_unread(kinds.CLUSTER_QUEUES, "clusterqueues may not be read")
+    return stock
 
 
 def waiting(name: str = "train", **fields: Any) -> Object:
     return workload(name, "q", condition("QuotaReserved", False, "Pending", "insufficient quota"), pods=4, **fields)
 
 
-def facts(found: Queues, name: str = "train", *, cpu: str = "1", suspend: bool = True) -> QueueFacts | None:
+def facts(found: Stock, name: str = "train", *, cpu: str = "1", suspend: bool = True) -> QueueFacts | None:
     raw = queued(name, cpu=cpu, uid=f"uid-{name}", suspend=suspend)
     raw["metadata"]["creationTimestamp"] = "2026-01-01T01:00:00Z"
-    known = StoredJobSet(read_jobset(raw)[0], raw)
-    return found.facts(known.jobset, NOW, pods=0, stored=lambda key: known if key == known.jobset.key else None)
+    state = GangState(queues=found)
+    take(state.jobsets, project_stored, raw)
+    snapshot = state.snapshot(("t", name), NOW.timestamp())
+    assert snapshot is not None
+    return snapshot.queue
 
 
 def test_a_waiting_gang_has_its_queue_status() -> None:
@@ -64,21 +69,17 @@ def test_a_deactivated_gang_is_not_reported_as_missing_its_workload() -> None:
     assert reported.workload is not None
     assert reported.stuck is not None
     assert reported.stuck.reason == "FailedToStart"
-    assert found.stock is not None
-    assert found.stock.workloads() == []
+    assert found.live_workloads() == []
 
 
 def test_a_gang_deactivated_during_a_watch_is_reported() -> None:
     found = queues(*cluster("8", waiting()))
-    found.seed("t")
-    take(found.workloads, read_workload, failed())
-    found.refresh("t")
+    found.take_raw(failed())
     reported = facts(found)
     assert reported is not None
     assert reported.stuck is not None
     assert reported.stuck.reason == "FailedToStart"
-    take(found.workloads, read_workload, waiting())
-    found.refresh("t")
+    found.take_raw(waiting())
     assert getattr(facts(found), "stuck", "") is None
 
 
@@ -92,8 +93,8 @@ def test_of_several_workloads_the_active_one_is_used() -> None:
 
 def test_without_a_queue_or_kueue_there_is_no_queue_status() -> None:
     raw = queued(queue="", uid="u")
-    assert queues(*cluster()).facts(read_jobset(raw)[0], NOW, pods=0, stored=lambda _: None) is None
-    assert facts(Queues()) is None
+    assert queues(*cluster()).facts_of(read_jobset(raw)[0], 0, NOW, never=lambda *_: "") is None
+    assert facts(Stock()) is None
 
 
 def test_never_is_reported_for_suspended_gangs_only() -> None:
@@ -134,52 +135,31 @@ def test_a_gang_behind_the_head_of_a_strict_queue_is_reported() -> None:
     assert head.stuck is None
 
 
-class TestWatching:
-    def test_no_change_is_lost_during_the_first_lists(self) -> None:
-        found = queues(*cluster("8", waiting()))
-        found.seed(None)
-        found.refresh(None)
-        after = facts(found)
-        assert after is not None
-        assert (after.cluster_queue, after.workload is not None, after.blocked) == ("cq", True, None)
-
+class TestChanges:
     def test_changes_update_the_queue_status(self) -> None:
         found = queues(*cluster("8", waiting()))
-        found.seed("t")
-        take(found.workloads, read_workload, workload("train", "q", held={"f": {"cpu": "4"}}, pods=4))
-        take(found.local_queues, read_local_queue, local_queue("q", "other"))
-        found.refresh("t")
+        found.take_raw(workload("train", "q", held={"f": {"cpu": "4"}}, pods=4))
+        found.take_raw(local_queue("q", "other"))
         after = facts(found, suspend=False)
         assert after is not None
         assert after.workload is not None
         assert after.workload.holds("Admitted")
-        take(found.cluster_queues, read_cluster_queue, cluster_queue("cq", {"f": {"cpu": 8}}, stopPolicy="Hold"))
-        take(found.workloads, read_workload, waiting())
-        take(found.local_queues, read_local_queue, local_queue("q", "cq"))
-        found.refresh("t")
+        found.take_raw(cluster_queue("cq", {"f": {"cpu": 8}}, stopPolicy="Hold"))
+        found.take_raw(waiting())
+        found.take_raw(local_queue("q", "cq"))
         closed = facts(found)
         assert closed is not None
         assert closed.blocked is not None
 
     def test_deleted_and_finished_workloads_hold_no_quota(self) -> None:
         found = queues(*cluster("8", waiting()))
-        found.seed(None)
-        take(found.workloads, read_workload, workload("train", "q", condition("Finished"), held={"f": {"cpu": "4"}}))
-        found.refresh(None)
-        assert found.stock is not None
-        assert found.stock.workloads() == []
-        found.workloads.discard(("t", "jobset-train-00000"))
-        found.local_queues.discard(("t", "q"))
-        found.refresh(None)
+        found.take_raw(workload("train", "q", condition("Finished"), held={"f": {"cpu": "4"}}))
+        assert found.live_workloads() == []
+        for workload_change in found.workloads.discard(("t", "jobset-train-00000")):
+            found.keep(*workload_change)
+        for queue_change in found.local_queues.discard(("t", "q")):
+            found.keep(*queue_change)
         closed = facts(found)
         assert closed is not None
         assert closed.blocked is not None
         assert closed.blocked.reason == "LocalQueueMissing"
-
-    def test_other_namespaces_are_not_watched(self) -> None:
-        found = queues(*cluster("8", waiting()), workload("far", "q", namespace="elsewhere"))
-        found.seed("t")
-        found.refresh("t")
-        assert found.stock is not None
-        assert {each.namespace for each in found.stock.workloads()} == {"t", "elsewhere"}
-        assert len(found.workloads) == 1

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from gangctl.cluster.kinds import ADMISSION_CHECKS
 from gangctl.controllers.checks.activity import GANG_ADMISSION_PARAMETERS, Checks, parameter_source
-from gangctl.controllers.queues.kinds import ADMISSION_CHECKS
 from gangctl.kueue.checks import DEFAULTS, GangAdmissionParametersSpec
 from gangctl.runtime.controller import await_change
 from tests.controllers.checks.world import World, condition, world_of

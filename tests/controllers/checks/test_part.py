@@ -10,7 +10,7 @@ from prometheus_client import CollectorRegistry
 
 from gangctl.api.jobset import read_jobset
 from gangctl.api.meta import JOBSET_API_VERSION
-from gangctl.controllers.queues.kinds import ADMISSION_CHECKS, QUEUED_WORKLOADS
+from gangctl.cluster.kinds import ADMISSION_CHECKS, QUEUED_WORKLOADS
 from gangctl.gang.resolve import ClusterRules
 from gangctl.kueue.names import CHECK_CONTROLLER
 from gangctl.kueue.objects import AdmissionCheck, CheckState, Condition, QueuedWorkload

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from gangctl.api.jobset import read_jobset
+from gangctl.cluster.kinds import QUEUED_WORKLOADS
 from gangctl.controllers.checks.workloads import FIELD_MANAGER, WorkloadChecks
-from gangctl.controllers.queues.kinds import QUEUED_WORKLOADS
 from gangctl.kueue.checks import Progress, Status
 from gangctl.runtime.controller import Action, await_change
 from tests.controllers.checks.world import KUEUE, World, admission, condition, entry, world_of

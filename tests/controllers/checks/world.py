@@ -14,9 +14,9 @@ from gangctl.client.client import Client, Settings
 from gangctl.client.config import load_cluster
 from gangctl.client.resources import CUSTOM_RESOURCE_DEFINITIONS, JOBS, JOBSETS, NAMESPACES, Resource
 from gangctl.client.transport import Transport
+from gangctl.cluster.kinds import ADMISSION_CHECKS, QUEUED_WORKLOADS
 from gangctl.controllers.checks.activity import GANG_ADMISSION_PARAMETERS, Checks, parameter_source
 from gangctl.controllers.checks.workloads import FIELD_MANAGER, WorkloadChecks
-from gangctl.controllers.queues.kinds import ADMISSION_CHECKS, QUEUED_WORKLOADS
 from gangctl.errors import NotFoundError
 from gangctl.gang.reasons import Notice
 from gangctl.kueue.checks import Progress, Status

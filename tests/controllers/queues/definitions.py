@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from gangctl.client.resources import Resource
-from gangctl.controllers.queues import kinds
+from gangctl.cluster import kinds
 
 KUEUE: tuple[Resource, ...] = (
     kinds.CLUSTER_QUEUES,

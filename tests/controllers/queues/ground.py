@@ -10,8 +10,8 @@ from gangctl.api.jobset import JobSet
 from gangctl.client.client import Client
 from gangctl.client.resources import JOBSETS
 from gangctl.client.transport import Transport
+from gangctl.cluster import kinds
 from gangctl.controllers.caches import project_jobset
-from gangctl.controllers.queues import kinds
 from gangctl.controllers.queues.sources import QueueSources
 from gangctl.controllers.queues.view import Affected, QueueView
 from gangctl.controllers.source import Source

@@ -15,7 +15,7 @@ from gangctl.client.client import Client
 from gangctl.client.config import load_cluster
 from gangctl.client.resources import CUSTOM_RESOURCE_DEFINITIONS, Resource
 from gangctl.client.transport import Transport
-from gangctl.controllers.queues import kinds
+from gangctl.cluster import kinds
 from gangctl.controllers.queues.sources import ABSENT_CHECKS, Presence, QueueSources, podset_limit
 from gangctl.errors import ServerError
 from gangctl.sandbox.server import SandboxOptions

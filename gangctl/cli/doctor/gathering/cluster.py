@@ -28,8 +28,8 @@ from gangctl.client.resources import (
     VALIDATING_WEBHOOK_CONFIGURATIONS,
     Resource,
 )
+from gangctl.cluster import kinds
 from gangctl.controllers.discovery import served_resources
-from gangctl.controllers.queues import kinds
 from gangctl.controllers.writer import scheduling_resources
 from gangctl.errors import ApiError, ForbiddenError, InvalidError, NotFoundError, ServerError, UnavailableError
 from gangctl.gang.generation import (

@@ -21,8 +21,8 @@ from gangctl.client.resources import (
     VALIDATING_WEBHOOK_CONFIGURATIONS,
     Resource,
 )
+from gangctl.cluster import kinds
 from gangctl.controllers.policy_sources import GANG_POLICIES
-from gangctl.controllers.queues import kinds
 from gangctl.errors import ForbiddenError, NotFoundError
 from gangctl.kueue.configuration import KueueConfiguration, read_configuration
 from gangctl.kueue.names import GROUP, VERSION

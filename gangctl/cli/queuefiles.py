@@ -1,0 +1,135 @@
+"""Kueue's objects, nodes and pods from files, with the errors that an API server would refuse them for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Final
+
+from gangctl.api.documents import Document
+from gangctl.api.objects import Object, kind_of, misshapen
+from gangctl.cli.inputs import in_default_namespace, note_skipped, read_documents
+from gangctl.cli.messages import errors_in, full_name
+from gangctl.cluster import kinds
+from gangctl.cluster.stock import Stock, key_of
+from gangctl.errors import InputError, shown
+from gangctl.fit.domains import HOSTNAME
+from gangctl.kueue.amounts import read_quantity
+from gangctl.kueue.names import API_VERSION, GROUP
+
+_FIELDS: Final[Mapping[str, frozenset[str]]] = {
+    "ClusterQueue": frozenset(
+        {
+            *("admissionChecksStrategy", "admissionScope", "cohortName", "concurrentAdmissionPolicy", "fairSharing"),
+            *("flavorFungibility", "namespaceSelector", "preemption", "queueingStrategy", "resourceGroups"),
+            "stopPolicy",
+        }
+    ),
+    "Cohort": frozenset({"fairSharing", "parentName", "resourceGroups"}),
+    "LocalQueue": frozenset({"clusterQueue", "fairSharing", "stopPolicy"}),
+    "ResourceFlavor": frozenset({"nodeLabels", "nodeTaints", "tolerations", "topologyName"}),
+    "Topology": frozenset({"levels"}),
+}
+"""Fields of ``spec`` in v1beta2: a file was not checked by a schema, and the older ``cohort`` would be ignored."""
+_MOST_LEVELS: Final = 16
+_QUOTAS: Final = ("nominalQuota", "borrowingLimit", "lendingLimit")
+
+
+def read_stock(filenames: Sequence[str]) -> Stock:
+    """The objects of files, as with :func:`stock_of`."""
+    return stock_of(read_documents(filenames))
+
+
+def stock_of(documents: Iterable[Document]) -> Stock:
+    """The objects of documents; other kinds are skipped with a note; InvalidInputError with all errors."""
+    stock = Stock()
+    lines: list[str] = []
+    others: list[Document] = []
+    seen: dict[tuple[str, str, str], Document] = {}
+    for document in documents:
+        raw = in_default_namespace(document.value)
+        problems = list(_problems(document, raw))
+        if not problems:
+            try:
+                kept = stock.take_raw(raw)
+            except InputError as error:
+                problems.append(f"{document.where()}: {error}")
+            else:
+                if not kept:
+                    others.append(document)
+                elif (earlier := seen.setdefault(key_of(raw), document)) is not document and key_of(raw)[2]:
+                    kind, namespace, name = key_of(raw)
+                    title = f"{kind} {full_name(namespace, name)}"
+                    problems.append(f"{document.where()}: {title} is there already, at {earlier.where()}")
+        lines += problems
+    if lines:
+        raise errors_in("the queues' files", lines)
+    note_skipped(others)
+    # Files are complete, except kinds that they do not contain at all.
+    if any(queue.groups for queue in stock.cluster_queues.values()) and not stock.snapshot.flavors():
+        stock.note_unread(kinds.RESOURCE_FLAVORS, "ResourceFlavors (the files have none)")
+    stock.topologies_known = any(kind == "Topology" for kind, _, _ in seen)
+    return stock
+
+
+def _problems(document: Document, raw: Object) -> Iterator[str]:
+    """Errors that the API server would reject, if they would make a result wrong."""
+    if path := misshapen(raw):
+        yield f"{document.where(path)}: {path}: has the wrong type"
+        return
+    group, kind = kind_of(raw)
+    if group != GROUP or (group, kind) not in kinds.READERS:
+        return
+    if raw.get("apiVersion") != API_VERSION:
+        yield f"{document.where('apiVersion')}: apiVersion: is {raw.get('apiVersion')}, known: {API_VERSION}"
+        return
+    spec = raw.get("spec")
+    known = _FIELDS.get(kind)
+    for name in (spec or {}) if known else ():
+        if name not in (known or ()):
+            yield f"{document.where(f'spec.{name}')}: spec.{name}: {kind} of {API_VERSION} has no such field"
+    yield from _quota_problems(document, spec or {})
+    if kind == "ResourceFlavor":
+        labels = (spec or {}).get("nodeLabels")
+        for name, value in labels.items() if isinstance(labels, dict) else ():
+            if not isinstance(value, str):
+                path = f"spec.nodeLabels.{name}"
+                yield f"{document.where(path)}: {path}: {shown(value)} is not a string; put it in quotes"
+    if kind == "Topology":
+        yield from _level_problems(document, spec or {})
+
+
+def _level_problems(document: Document, spec: Object) -> Iterator[str]:
+    """Levels that the API server rejects."""
+    levels = spec.get("levels")
+    if not isinstance(levels, list) or not 1 <= len(levels) <= _MOST_LEVELS:
+        where = document.where("spec.levels")
+        yield f"{where}: spec.levels: needs 1 to {_MOST_LEVELS} objects with nodeLabel, the widest level first"
+        return
+    seen: set[str] = set()
+    for number, level in enumerate(levels):
+        path = f"spec.levels[{number}]"
+        label = level.get("nodeLabel") if isinstance(level, dict) else None
+        if not isinstance(label, str) or not label:
+            yield f"{document.where(path)}: {path}: needs nodeLabel, the key of a node label"
+        elif label in seen:
+            yield f"{document.where(path)}: {path}.nodeLabel: {shown(label)} is a level already; name each once"
+        elif label == HOSTNAME and number < len(levels) - 1:
+            yield f"{document.where(path)}: {path}.nodeLabel: {HOSTNAME} can only be the last level"
+        else:
+            seen.add(label)
+
+
+def _quota_problems(document: Document, spec: Object) -> Iterator[str]:
+    for path, entry in _entries(spec.get("resourceGroups"), "spec.resourceGroups"):
+        for flavor_path, flavor in _entries(entry.get("flavors"), f"{path}.flavors"):
+            for resource_path, resource in _entries(flavor.get("resources"), f"{flavor_path}.resources"):
+                for name in _QUOTAS:
+                    value = resource.get(name)
+                    if value is not None and read_quantity(value) is None:
+                        where = document.where(f"{resource_path}.{name}")
+                        yield f"{where}: {resource_path}.{name}: {shown(value)} is not a quantity"
+
+
+def _entries(value: object, path: str) -> Iterator[tuple[str, Object]]:
+    entries: Iterable[object] = value if isinstance(value, list) else ()
+    return ((f"{path}[{index}]", each) for index, each in enumerate(entries) if isinstance(each, dict))

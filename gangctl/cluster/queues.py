@@ -1,0 +1,308 @@
+"""Kueue's objects of one cluster, and the answers from them: for controllers, webhooks, policies and commands.
+
+Informers, a listing or files bring the objects. The cost of a change depends on the changed object, not on the size of
+the cluster.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final
+
+from gangctl.api.jobset import JobSet, read_jobset
+from gangctl.api.objects import Object
+from gangctl.client.resources import Resource
+from gangctl.cluster import kinds
+from gangctl.cluster.heads import Heads
+from gangctl.fit.clusterstate import FitRequest, Held, Snapshot
+from gangctl.fit.report import FitReport
+from gangctl.fit.verdict import fit
+from gangctl.kueue.amounts import age
+from gangctl.kueue.blocked import Blocked, blocked, selects
+from gangctl.kueue.configuration import KueueConfiguration
+from gangctl.kueue.objects import ClusterQueue, LocalQueue, QueuedWorkload
+from gangctl.kueue.queues import QueueFacts, current, pods_ready_seconds
+from gangctl.kueue.states import phase_of
+from gangctl.kueue.stuck import Owner, Stuck, stuck_workload, without_workload
+from gangctl.runtime.informer import Entry, Store
+
+LocalQueueKey = tuple[str, str]
+"""Namespace and LocalQueue, there or not."""
+Never = Callable[[str, str], str]
+"""Why the JobSet of a namespace and name can never be admitted, empty if that is not known."""
+
+_HARMLESS: Final = (kinds.TOPOLOGIES, kinds.PRIORITY_CLASSES, kinds.POD_PRIORITY_CLASSES)
+"""They decide about preemption, or about pods that ask for a topology, which has its own unknown."""
+
+
+class Queues:
+    """All objects; what fills it calls :meth:`keep`, after the object is in its store, if it has one."""
+
+    def __init__(self, now: Callable[[], datetime] = lambda: datetime.now(UTC), *, masked: bool = False) -> None:
+        """Start empty; ``masked`` reports name no Workload outside of their JobSet's namespace."""
+        self._masked = masked
+        self.cluster_queues: Store[ClusterQueue] = Store()
+        self.local_queues: Store[LocalQueue] = kinds.local_queue_store()
+        self.workloads: Store[QueuedWorkload] = kinds.workload_store()
+        """With finished ones, which have no usage and do not wait."""
+        self.namespaces: Store[Mapping[str, str]] = Store()
+        """Labels of those that are known."""
+        self.snapshot = Snapshot(queued=False, unknown=self.unknown)
+        """For fits."""
+        self.unused = Snapshot(queued=False, unknown=self.unknown)
+        """The same without Workloads: what never fits does not fit an unused quota either."""
+        self.heads = Heads(self, now)
+        self._unread: dict[str, str] = {}
+        self._present: bool | None = None
+        self._podset_limit: int | None = None
+
+    @property
+    def known(self) -> bool | None:
+        """Whether the cluster has Kueue; None while that is not known."""
+        return self._present
+
+    @property
+    def present(self) -> bool:
+        """The same, as far as is known."""
+        return bool(self.known)
+
+    @property
+    def podset_limit(self) -> int | None:
+        """Podsets that a Workload of this Kueue may have; None if unknown."""
+        return self._podset_limit
+
+    def note_presence(self, present: bool | None, podset_limit: int | None = None) -> None:
+        """Set whether the cluster has Kueue, and how many podsets a Workload of it may have."""
+        self._present, self._podset_limit = present, podset_limit
+
+    def note_unread(self, resource: Resource, text: str, namespace: str | None = None) -> None:
+        """Set that objects of a kind, of one namespace or of all, are not known: ``text`` says which, and why."""
+        self._unread[f"{namespace}/{resource.plural}" if namespace else resource.plural] = text
+
+    def trouble(self, resource: Resource) -> str:
+        """What of a kind is not known, and why; empty if it is known."""
+        return self._unread.get(resource.plural, "")
+
+    def unknown(self) -> Sequence[str]:
+        """What could change a ``never`` and is not known, each in a few words."""
+        harmless = {resource.plural for resource in _HARMLESS}
+        return sorted(text for name, text in self._unread.items() if name not in harmless)
+
+    @property
+    def queues_known(self) -> bool:
+        """Whether LocalQueues and ClusterQueues are known: otherwise no queue is closed and nothing is ``never``."""
+        return self.present and not self.missing()
+
+    def missing(self) -> list[str]:
+        """What is not known without which no verdict is possible."""
+        if self.known is None:
+            return ["gangctl does not know yet whether the cluster has Kueue"]
+        essential = (kinds.CLUSTER_QUEUES, kinds.LOCAL_QUEUES) if self.known else ()
+        return [trouble for resource in essential if (trouble := self.trouble(resource))]
+
+    def take(self, held: Held) -> None:
+        """Add or update an object, and its store."""
+        store: Store[Any] | None = None
+        match held:
+            case ClusterQueue():
+                store = self.cluster_queues
+            case LocalQueue():
+                store = self.local_queues
+            case QueuedWorkload():
+                # Objects in files may have no UIDs, and two Workloads must stay distinct.
+                held = held if held.uid else replace(held, uid=f"{held.namespace}/{held.name}")
+                store = self.workloads
+        if store is None:
+            self.keep(None, held)
+            return
+        entry = Entry(getattr(held, "uid", ""), "", held)
+        for change in store.put((getattr(held, "namespace", ""), held.name), entry):
+            self.keep(change.old, change.new)
+
+    def keep(self, old: Any, new: Any) -> None:
+        """Follow a change of one object: None is one that does not exist."""
+        changed = new if new is not None else old
+        if isinstance(changed, QueuedWorkload):
+            self._keep_in(self.snapshot, old, new)
+            self.heads.changed(changed)
+            return
+        for snapshot in (self.snapshot, self.unused):
+            self._keep_in(snapshot, old, new)
+        before, after = _order(old), _order(new)
+        for cluster_queue, _ in {*before.items()} ^ {*after.items()}:
+            self.heads.forget(cluster_queue)
+
+    @staticmethod
+    def _keep_in(snapshot: Snapshot, old: Any, new: Any) -> None:
+        if new is not None:
+            snapshot.take(new)
+        elif old is not None:
+            snapshot.drop(old)
+
+    def take_configuration(self, text: str | None) -> None:
+        """Set the text of Kueue's configuration; None if it is unknown."""
+        for snapshot in (self.snapshot, self.unused):
+            snapshot.take_configuration(text)
+
+    @property
+    def configuration(self) -> KueueConfiguration:
+        """Kueue's configuration; its defaults where it is not known."""
+        return self.snapshot.configuration
+
+    def local_queue(self, namespace: str, name: str) -> LocalQueue | None:
+        """A LocalQueue; None if there is none."""
+        return self.local_queues.get(namespace, name)
+
+    def cluster_queue(self, name: str) -> ClusterQueue | None:
+        """A ClusterQueue; None if there is none."""
+        return self.cluster_queues.get("", name)
+
+    def labels(self, namespace: str) -> Mapping[str, str] | None:
+        """Labels of a namespace; None if unknown."""
+        return self.namespaces.get("", namespace)
+
+    def has_priority_class(self, name: str) -> bool | None:
+        """Whether a WorkloadPriorityClass of this name exists; None if unknown."""
+        return None if self.trouble(kinds.PRIORITY_CLASSES) else self.snapshot.priority(name) is not None
+
+    def workloads_of(self, uid: str) -> list[QueuedWorkload]:
+        """Kueue's Workloads that a JobSet of this UID controls, finished ones as well: never by name."""
+        return self.workloads.by_index("owner", uid)
+
+    def cluster_queue_of(self, queue_key: LocalQueueKey) -> str:
+        """Name of the ClusterQueue that a LocalQueue points to; empty if there is no such LocalQueue."""
+        local_queue = self.local_queue(*queue_key)
+        return local_queue.cluster_queue if local_queue is not None else ""
+
+    def inside(self, cluster_queue: str) -> list[QueuedWorkload]:
+        """Kueue's Workloads in a ClusterQueue that have not finished."""
+        workloads = self.workloads.by_index("cluster_queue", cluster_queue)
+        for local_queue in self.local_queues.by_index("cluster_queue", cluster_queue):
+            came = self.workloads.by_index("local_queue", (local_queue.namespace, local_queue.name))
+            workloads += [workload for workload in came if not workload.cluster_queue]
+        return [workload for workload in workloads if not workload.holds("Finished")]
+
+    def fit(self, raw: Object, namespace: str, *, new: bool = True) -> FitReport:
+        """Whether a JobSet (of this namespace, where it names none) can be admitted, ever and now; never raises.
+
+        The quota that an existing JobSet itself holds does not count against it.
+        """
+        own = () if new else self.workloads_of(read_jobset(raw)[0].uid)
+        with self.snapshot.without(own):
+            return self._fit(self.snapshot, raw, namespace, new=new, workload=current(own))
+
+    def ever(self, raw: Object, namespace: str, *, new: bool = True) -> FitReport:
+        """The same with nothing in use: whether it can ever be admitted. The time is independent of other Workloads."""
+        return self._fit(self.unused, raw, namespace, new=new)
+
+    def never(self, raw: Object, namespace: str) -> str:
+        """Why an existing JobSet can never be admitted, empty where that is not found."""
+        report = self.ever(raw, namespace, new=False)
+        return report["message"].rstrip(".") if report["verdict"] == "never" else ""
+
+    def _fit(
+        self,
+        snapshot: Snapshot,
+        raw: Object,
+        namespace: str,
+        *,
+        new: bool,
+        workload: QueuedWorkload | None = None,
+    ) -> FitReport:
+        jobset, _ = read_jobset(raw)
+        home = jobset.namespace or namespace
+        head = self.heads.of if snapshot is self.snapshot else lambda _: None
+        reader = home if self._masked else None
+        request = FitRequest(raw, home, self.labels(home), jobset.queue, new, workload, reader=reader, head=head)
+        return fit(request, self.completed(snapshot))
+
+    def completed(self, snapshot: Snapshot) -> Snapshot:
+        """The snapshot with the facts that no change of an object carries."""
+        snapshot.queued = self.present
+        snapshot.queue_limit = self.podset_limit
+        return snapshot
+
+    def facts_of(
+        self, jobset: JobSet, pods: int, now: datetime, *, never: Never, kept: bool = False
+    ) -> QueueFacts | None:
+        """The facts of a JobSet with this many pods left; None without a queue, and without Kueue.
+
+        ``kept`` texts are stored for all readers of the JobSet's namespace: they have absolute times, and name no other
+        namespace's Workload.
+        """
+        if not jobset.queue or not self.present:
+            return None
+        workload = current(self.workloads_of(jobset.uid)) if jobset.uid else None
+        name = workload.cluster_queue if workload is not None else ""
+        name = name or self.cluster_queue_of((jobset.namespace, jobset.queue))
+        waits = not jobset.finished and (workload is None or phase_of(workload).waits)
+        closed = self.obstacle(jobset.namespace, jobset.queue) if waits else None
+        reason = never(*jobset.key) if waits and jobset.suspend else ""
+        if workload is None:
+            stuck = self.unqueued(jobset, now, kept=kept)
+        else:
+            owner = Owner(jobset.finished, pods)
+            stuck = self.stuck(workload, owner, now, blocked=closed, kept=kept)
+            queue = self.cluster_queue(name) if stuck is None and waits and not reason else None
+            head = self.heads.of(queue, now) if queue is not None else None
+            if head is not None and head.precedes(workload):
+                impossible = bool(never(head.workload.namespace, head.workload.owner_name))
+                reader = jobset.namespace if kept else None
+                # Its Workload may be newer than the head is known for.
+                stuck = head.effect(reader, joined=not head.behind, impossible=impossible, kept=kept)
+        return QueueFacts(
+            local_queue=jobset.queue,
+            cluster_queue=name,
+            workload=workload,
+            blocked=closed,
+            stuck=stuck,
+            never=reason,
+            cluster=workload.cluster if workload is not None else "",
+            queues_known=self.queues_known,
+        )
+
+    def obstacle(self, namespace: str, name: str) -> Blocked | None:
+        """What blocks a LocalQueue for all JobSets; None where it is open, and where that is not known."""
+        if not self.queues_known:
+            return None
+        local_queue = self.local_queue(namespace, name)
+        queue = self.cluster_queue(local_queue.cluster_queue) if local_queue is not None else None
+        return blocked(name, local_queue, queue, self.labels(namespace))
+
+    def stuck(
+        self, workload: QueuedWorkload, owner: Owner, now: datetime, *, blocked: Blocked | None, kept: bool = False
+    ) -> Stuck | None:
+        """Why a Workload cannot go on by itself; ``blocked`` is what blocks its queue, for one that waits."""
+        seconds = pods_ready_seconds(self.configuration, self.podset_limit)
+        timeout = None if seconds is None else timedelta(seconds=seconds)
+        return stuck_workload(workload, owner, now, blocked=blocked, ready_timeout=timeout, kept=kept)
+
+    def unqueued(self, jobset: JobSet, now: datetime, *, kept: bool = False) -> Stuck | None:
+        """Why Kueue has made no Workload for a JobSet with a queue; None while that is normal."""
+        waited = age(jobset.created, now)
+        if waited is None or not jobset.suspend or jobset.finished:
+            return None
+        configuration, labels = self.configuration, self.labels(jobset.namespace)
+        selector = configuration.managed_namespaces
+        missing = jobset.priority_class if self.has_priority_class(jobset.priority_class) is False else ""
+        return without_workload(
+            waited,
+            podsets=len(jobset.replicated_jobs),
+            podset_limit=self.podset_limit,
+            frameworks=configuration.frameworks if configuration.known else None,
+            managed=None if selector is None or labels is None else selects(selector, labels),
+            missing_priority_class=missing,
+            made=jobset.created if kept else "",
+        )
+
+
+def _order(held: object) -> Mapping[str, str]:
+    """What of a queue decides which Workload is its head, by ClusterQueue: not how many wait, which often changes."""
+    match held:
+        case ClusterQueue():
+            return {held.name: held.strategy}
+        case LocalQueue():
+            return {held.cluster_queue: held.stop_policy}
+    return {}

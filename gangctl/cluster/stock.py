@@ -1,0 +1,136 @@
+"""What a listing or files have for fits and queues: Kueue's objects, and nodes with the pods on them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from typing import Final
+
+from gangctl.api.emit import to_yaml
+from gangctl.api.objects import Object, kind_of, object_at
+from gangctl.client.resources import JOBSETS
+from gangctl.cluster import kinds
+from gangctl.cluster.nodes import PlacedPod, in_use, placed_pods
+from gangctl.cluster.queues import Queues
+from gangctl.errors import InputError
+from gangctl.fit.clusterstate import KnownNodes, Snapshot
+from gangctl.fit.ends import Outlook
+from gangctl.fit.nodes import NodeShape, read_node
+from gangctl.kueue.objects import ClusterQueue, LocalQueue, PodPriorityClass, QueuedWorkload
+from gangctl.kueue.reading import read_expected
+from gangctl.runtime.informer import Entry
+
+CONFIGURATION_GROUP: Final = "config.kueue.x-k8s.io"
+
+
+def key_of(raw: Object) -> tuple[str, str, str]:
+    """Kind, namespace and name; a name that is no string is empty."""
+    metadata = object_at(raw, "metadata")
+    namespace, name = metadata.get("namespace"), metadata.get("name")
+    return (
+        str(raw.get("kind", "")),
+        namespace if isinstance(namespace, str) else "",
+        name if isinstance(name, str) else "",
+    )
+
+
+class Stock(Queues):
+    """All objects that were read, once."""
+
+    def __init__(self, now: Callable[[], datetime] = lambda: datetime.now(UTC)) -> None:
+        """Start empty."""
+        super().__init__(now)
+        self.nodes: list[NodeShape] = []
+        self.nodes_known = False
+        self.pods: list[PlacedPod] | None = None
+        """Pods that are on nodes and have not ended; None if unknown."""
+        self.expected: dict[tuple[str, str], float] = {}
+        """Durations that JobSets declare, in seconds, by namespace and name."""
+        self.raw: dict[tuple[str, str, str], Object] = {}
+        """LocalQueues and ClusterQueues as they were read, by :func:`key_of`."""
+        self.topologies_known = False
+        self.partial = False
+        """Whether Workloads are of some namespaces only: usage of others is not counted."""
+        self.runtime_classes: list[Object] | None = None
+        """None if unknown."""
+
+    def take_raw(self, raw: Object) -> bool:
+        """Store an object of a relevant kind; InputError if it has no name."""
+        group, kind = kind_of(raw)
+        if (group, kind) in kinds.READERS:
+            held = kinds.READERS[group, kind](raw)
+            if isinstance(held, LocalQueue | ClusterQueue):
+                self.raw[key_of(raw)] = raw
+            if not isinstance(held, PodPriorityClass):
+                self.note_presence(True, self.podset_limit)
+            self.take(held)
+        elif group == CONFIGURATION_GROUP and kind == "Configuration":
+            self.take_configuration(to_yaml([raw]))
+        elif (group, kind) == ("", "ConfigMap") and key_of(raw)[2] == kinds.CONFIG_NAME:
+            text = object_at(raw, "data").get(kinds.CONFIG_KEY)
+            self.take_configuration(text if isinstance(text, str) else "")
+        elif not key_of(raw)[2]:
+            raise InputError(f"a {kind or 'n object without kind and'} without metadata.name")
+        else:
+            return self._take_other(group, kind, raw)
+        return True
+
+    def _take_other(self, group: str, kind: str, raw: Object) -> bool:
+        if (group, kind) == ("", "LimitRange"):
+            for snapshot in (self.snapshot, self.unused):
+                snapshot.take_limit_range(raw)
+        elif (group, kind) == ("node.k8s.io", "RuntimeClass"):
+            self.take_runtime_classes([*(self.runtime_classes or ()), raw])
+        elif (group, kind) == ("", "Namespace"):
+            labels = object_at(raw, "metadata").get("labels")
+            texts = labels.items() if isinstance(labels, dict) else ()
+            self.namespaces.put(("", key_of(raw)[2]), Entry("", "", {str(key): str(value) for key, value in texts}))
+        elif (group, kind) == (JOBSETS.group, JOBSETS.kind):
+            expected = read_expected(raw)
+            if expected is not None:
+                self.expected[key_of(raw)[1:]] = expected
+        elif (group, kind) == ("", "Node"):
+            self.nodes.append(read_node(raw))
+            self.nodes_known = True
+        elif (group, kind) == ("", "Pod"):
+            self.pods = self.pods or []
+            self.pods += placed_pods(raw)
+        else:
+            return False
+        return True
+
+    def take_runtime_classes(self, classes: list[Object]) -> None:
+        """Set all RuntimeClasses."""
+        self.runtime_classes = classes
+        for snapshot in (self.snapshot, self.unused):
+            snapshot.take_runtime_classes(classes)
+
+    def live_workloads(self) -> list[QueuedWorkload]:
+        """Kueue's Workloads that have not finished."""
+        return [workload for workload in self.workloads.values() if not workload.holds("Finished")]
+
+    def cluster_queues_by_name(self) -> Mapping[str, ClusterQueue]:
+        """ClusterQueues by name, in order."""
+        queues = sorted(self.cluster_queues.values(), key=lambda queue: queue.name)
+        return {queue.name: queue for queue in queues}
+
+    def local_queues_in(self, namespace: str | None = None) -> list[LocalQueue]:
+        """LocalQueues of one namespace or of all, in order."""
+        queues = (queue for queue in self.local_queues.values() if namespace in {None, queue.namespace})
+        return sorted(queues, key=lambda queue: (queue.namespace, queue.name))
+
+    def outlook(self, now: datetime) -> Outlook:
+        """What an estimate of a start is made from, besides the quotas."""
+        pending = [workload for workload in self.live_workloads() if not workload.holds("QuotaReserved")]
+        return Outlook(now, pending, self.expected)
+
+    def completed(self, snapshot: Snapshot, without: Callable[[PlacedPod], bool] = lambda _: False) -> Snapshot:
+        """The snapshot with the facts that no change of an object carries, and the nodes with all pods but some."""
+        super().completed(snapshot)
+        snapshot.topologies_known = self.topologies_known
+        snapshot.nodes = None
+        # Nodes matter where Kueue places pods of any flavor.
+        if self.nodes_known and snapshot.has_topologies():
+            others = None if self.pods is None else [pod for pod in self.pods if not pod.in_topology]
+            snapshot.nodes = KnownNodes(self.nodes, None if others is None else in_use(others, without))
+        return snapshot
