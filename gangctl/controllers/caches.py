@@ -9,105 +9,24 @@ leader follows pods, for readiness.
 from __future__ import annotations
 
 import asyncio
-import re
-import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
-from gangctl.api.jobset import JobSet, read_jobset
-from gangctl.api.meta import JOB_INDEX, JOB_RESTART_ATTEMPT, JOBSET_NAME, REPLICATED_JOB_NAME, RESTART_ATTEMPT
-from gangctl.api.objects import Key, controller_owner, is_jobset_owner, object_at, objects
-from gangctl.api.scheduling import Generation, Observed, named_group, observe
-from gangctl.api.scheduling_versions import ADAPTERS, SchedulingAdapter
+from gangctl.api.jobset import JobSet
+from gangctl.api.meta import JOBSET_NAME
+from gangctl.api.objects import Key
+from gangctl.api.scheduling import Generation, Observed
+from gangctl.api.scheduling_versions import ADAPTERS
 from gangctl.client.client import Client, Selection
 from gangctl.client.resources import JOBS, JOBSETS, Resource
+from gangctl.cluster import members
 from gangctl.controllers.writer import Overlay, scheduling_resources
-from gangctl.errors import InputError
 from gangctl.gang.desired import JobProgress, is_linked
 from gangctl.gang.diff import Existing, Kind
 from gangctl.gang.plan import GangPlan
 from gangctl.runtime.controller import AT_ONCE, computed, in_parts
 from gangctl.runtime.informer import Informer, InformerObserver, Store
-
-_INDEXES: Final = re.compile(r"\b([0-9]{1,10})(?:-([0-9]{1,10}))?\b")
-
-
-def _number(text: object) -> int:
-    return int(text) if isinstance(text, str) and text.isascii() and text.isdigit() else 0
-
-
-def _count(status: dict[str, Any], key: str) -> int:
-    value = status.get(key)
-    return value if isinstance(value, int) else 0
-
-
-def project_jobset(raw: dict[str, Any]) -> JobSet:
-    """Keep the projection. InputError for what no CRD accepts: planned with defaults, it would be another gang."""
-    jobset, errors = read_jobset(raw)
-    if errors or not jobset.uid:
-        raise InputError(str(errors[0]) if errors else "a JobSet without a UID")
-    return jobset
-
-
-def project_job(raw: dict[str, Any]) -> JobProgress | None:
-    """Keep a JobSet's child Job; others are ignored."""
-    meta = raw.get("metadata") or {}
-    labels = meta.get("labels") or {}
-    owner = controller_owner(meta)
-    if owner is None or not is_jobset_owner(owner):
-        return None
-    status = raw.get("status") or {}
-    succeeded, failed = _count(status, "succeeded"), _count(status, "failed")
-    work_queue = object_at(raw, "spec").get("completions") is None
-    return JobProgress(
-        namespace=meta.get("namespace", ""),
-        name=meta.get("name", ""),
-        jobset=sys.intern(str(owner.get("name", ""))),
-        jobset_uid=sys.intern(str(owner.get("uid", ""))),
-        replicated_job=sys.intern(str(labels.get(REPLICATED_JOB_NAME, ""))),
-        index=_number(labels.get(JOB_INDEX)),
-        attempt=_number(labels.get(RESTART_ATTEMPT)),
-        succeeded=succeeded,
-        complete="Complete" in (true := _true_conditions(status)),
-        deleting=bool(meta.get("deletionTimestamp")),
-        failed=failed,
-        active=bool(status.get("active") or status.get("terminating")),
-        unfinished=_count(status, "active") if failed or (succeeded and work_queue) else 0,
-        group=sys.intern(named_group(_pod_spec(raw))),
-        failed_indexes=count_indexes(status.get("failedIndexes")),
-        job_attempt=_number(labels.get(JOB_RESTART_ATTEMPT)),
-        decided="SuccessCriteriaMet" in true,
-    )
-
-
-def _true_conditions(status: dict[str, Any]) -> list[object]:
-    return [one.get("type") for one in objects(status.get("conditions")) if one.get("status") == "True"]
-
-
-def count_indexes(text: object) -> int:
-    """How many completion indexes a text like ``1,3-5,7`` (as in Job status) names; 0 for anything else."""
-    if not isinstance(text, str):
-        return 0
-    ranges = _INDEXES.findall(text)
-    return sum(max(0, int(last or first) - int(first) + 1) for first, last in ranges)
-
-
-def _pod_spec(raw: dict[str, Any]) -> dict[str, Any]:
-    found: Any = raw
-    for key in ("spec", "template", "spec"):
-        found = found.get(key) if isinstance(found, dict) else None
-    return found if isinstance(found, dict) else {}
-
-
-def project_scheduling(adapter: SchedulingAdapter, kind: str) -> Callable[[dict[str, Any]], Observed]:
-    """The projection of Workloads or PodGroups of one generation."""
-
-    def project(raw: dict[str, Any]) -> Observed:
-        return observe(adapter, kind, raw)
-
-    return project
-
 
 Enqueue = Callable[[Key, float | None], None]
 Observer = Callable[[Resource], InformerObserver]
@@ -138,8 +57,8 @@ class SchedulingCache:
             self.informers[kind] = Informer(
                 client,
                 resource,
-                project_scheduling(ADAPTERS[generation], kind),
-                store=_store(),
+                members.project_scheduling(ADAPTERS[generation], kind),
+                store=members.scheduling_store(),
                 on_absent=self._note_loss,
                 observer=observer(resource),
             )
@@ -170,16 +89,6 @@ class SchedulingCache:
                 group.create_task(informer.run())
 
 
-def _store() -> Store[Observed]:
-    return Store(
-        {
-            "owner": lambda o: [o.owner_uid] if o.owner_uid else [],
-            "claims": lambda o: [(o.namespace, o.claims_jobset)] if o.claims_jobset else [],
-            "orphans": lambda o: [(o.namespace, o.orphan_of)] if o.orphan_of else [],
-        }
-    )
-
-
 class GangCaches:
     """The informers, and queries of them that include own writes whose watch events are still to come."""
 
@@ -204,13 +113,13 @@ class GangCaches:
         self.absent = False
         """The cluster does not serve JobSets."""
         self.jobsets: Informer[JobSet] = Informer(
-            client, JOBSETS, project_jobset, on_absent=self._on_absent, observer=observer(JOBSETS)
+            client, JOBSETS, members.project_jobset, on_absent=self._on_absent, observer=observer(JOBSETS)
         )
         self._jobs: Informer[JobProgress] = Informer(
             client,
             JOBS,
-            project_job,
-            store=Store({"jobset": lambda job: [(job.namespace, job.jobset)]}),
+            members.project_job,
+            store=members.job_store(),
             selection=_CHILDREN,
             observer=observer(JOBS),
         )
@@ -333,19 +242,12 @@ class GangCaches:
         return {name: observed for name, observed in found if observed is not None}
 
     def claimed(self, namespace: str, jobset: str) -> str | None:
-        """Name of a Workload that another controller made for this JobSet.
-
-        One that a JobSet of this name controls is gangctl's, or garbage of an earlier JobSet of the same name. So is
-        one that gangctl made and nothing controls.
-        """
-        for observed in self._store("Workload").by_index("claims", (namespace, jobset)):
-            if observed.owner_jobset != jobset and not observed.orphan_of:
-                return observed.name
-        return None
+        """Name of a Workload that another controller made for this JobSet."""
+        return members.claimed(self._store("Workload"), namespace, jobset)
 
     def _store(self, kind: Kind) -> Store[Observed]:
         informer = self._scheduling.informers.get(kind) if self._scheduling is not None else None
-        return informer.store if informer is not None else _store()
+        return informer.store if informer is not None else members.scheduling_store()
 
     def _on_absent(self) -> None:
         self.absent = True

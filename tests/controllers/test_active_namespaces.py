@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gangctl.api.jobset import JobSet
-from gangctl.controllers.caches import project_jobset
+from gangctl.cluster.members import project_jobset
 from gangctl.controllers.readiness.sources import ActiveNamespaces
 from gangctl.runtime.informer import Handler
 from gangctl.runtime.shards import Share

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from gangctl.controllers.caches import project_job
+from gangctl.cluster.members import project_job
 
 
 def job(**status: Any) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gangctl.controllers.caches import count_indexes
+from gangctl.cluster.members import count_indexes
 from gangctl.gang.plan import pods_that_can_exist
 from tests.rows import each
 

@@ -24,7 +24,7 @@ from gangctl.client.client import Client
 from gangctl.client.resources import JOBS, JOBSETS, LEASES, PODS, SECRETS, Resource
 from gangctl.client.responses import error_from_body, retry_after_seconds
 from gangctl.client.transport import Transport, TransportOptions
-from gangctl.controllers.caches import project_job, project_jobset, project_scheduling
+from gangctl.cluster.members import project_job, project_jobset, project_scheduling
 from gangctl.controllers.discovery import discover
 from gangctl.controllers.gangs import PodReader
 from gangctl.errors import ApiError, ConfigError

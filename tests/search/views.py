@@ -10,7 +10,7 @@ from gangctl.api import jobset as projections
 from gangctl.api.objects import objects_at
 from gangctl.api.scheduling import Observed, named_group, observe
 from gangctl.api.scheduling_versions import ADAPTERS
-from gangctl.controllers.caches import project_job, project_jobset
+from gangctl.cluster.members import project_job, project_jobset
 from gangctl.errors import FieldError
 from gangctl.gang.admission import inject_patch, reference_of_job, stamp_patch
 from gangctl.gang.desired import JobProgress

@@ -27,8 +27,8 @@ from gangctl.cli.options import Worker
 from gangctl.client.client import EVERYTHING, Client, Selection
 from gangctl.client.resources import EVENTS, JOBS, JOBSETS, NODES, PODS, Resource
 from gangctl.cluster import kinds
+from gangctl.cluster.members import project_job, project_scheduling
 from gangctl.cluster.stock import Stock
-from gangctl.controllers.caches import project_job, project_scheduling
 from gangctl.controllers.discovery import prove, served_resources
 from gangctl.controllers.writer import scheduling_resources
 from gangctl.errors import ApiError, ClusterUnavailableError, ForbiddenError, InputError, InvalidError, NotFoundError
@@ -37,7 +37,7 @@ from gangctl.kueue.names import KUEUE_NAMESPACE, MULTIKUEUE_ORIGIN
 from gangctl.kueue.placements import with_placements
 from gangctl.kueue.reading import read_cluster_queue, read_local_queue
 from gangctl.readiness.facts import is_followed
-from gangctl.readiness.reading import FAILED_CREATE, JOB_CREATION_FAILED, read_node, read_pod, read_refusal
+from gangctl.readiness.reading import read_node, read_pod, read_refusal
 from gangctl.runtime.informer import Entry, Store
 
 T = TypeVar("T")
@@ -113,7 +113,7 @@ def member_sources(state: GangState, scope: Scope) -> Iterator[Source[Any]]:
     label = _label(scope.names)
     yield Source(JOBS, project_job, state.jobs, scope.namespace, Selection(label))
     yield Source(PODS, read_pod, state.pods, scope.namespace, Selection(label, UNFINISHED))
-    for reason, store in ((FAILED_CREATE, state.pods_refused), (JOB_CREATION_FAILED, state.jobs_refused)):
+    for reason, store in state.refusals.items():
         yield Source(EVENTS, read_refusal, store, scope.namespace, Selection(field_selector=f"reason={reason}"))
 
 

@@ -18,7 +18,7 @@ from gangctl.cli.gangs.state import GangState, modern, read_event
 from gangctl.cli.inputs import in_default_namespace, note_skipped, read_documents
 from gangctl.cli.messages import errors_in
 from gangctl.cluster import kinds
-from gangctl.controllers.caches import project_job, project_scheduling
+from gangctl.cluster.members import project_job, project_scheduling
 from gangctl.errors import InputError
 from gangctl.readiness.facts import PodFacts
 from gangctl.readiness.membership import FINISHED
@@ -122,8 +122,7 @@ class _Taking:
         self._state.events.append(read_event(raw))
         refusal = read_refusal(raw)
         if refusal is not None:
-            store = self._state.pods_refused if refusal.kind == "Job" else self._state.jobs_refused
-            take(store, read_refusal, raw)
+            take(self._state.refusals[raw["reason"]], read_refusal, raw)
         return True
 
 

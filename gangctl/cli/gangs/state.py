@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from functools import partial
 from shlex import quote
 from typing import Annotated, Any, Final, TypedDict
 
@@ -14,6 +15,7 @@ from gangctl.api.scheduling import ApiState, Observed
 from gangctl.cli.options import Worker
 from gangctl.client.client import Client, Selection
 from gangctl.client.resources import EVENTS
+from gangctl.cluster import members
 from gangctl.cluster.stock import Stock
 from gangctl.errors import one_line
 from gangctl.gang.desired import Assessment, JobProgress, assess, while_suspended
@@ -29,7 +31,7 @@ from gangctl.readiness.facts import (
     assemble,
     is_followed,
 )
-from gangctl.readiness.reading import event_seen_at
+from gangctl.readiness.reading import REFUSING_KINDS, event_seen_at
 from gangctl.readiness.report import rfc3339
 from gangctl.readiness.result import Cause, Readiness
 from gangctl.runtime.informer import Store
@@ -60,18 +62,6 @@ Event = tuple[str, EventDetail]
 """With the namespace of what it is about."""
 
 
-def _owner(observed: Observed) -> list[str]:
-    return [observed.owner_uid] if observed.owner_uid else []
-
-
-def _claims(observed: Observed) -> list[Key]:
-    return [(observed.namespace, observed.claims_jobset)] if observed.claims_jobset else []
-
-
-def _about(refused: Refused) -> list[Key]:
-    return [(refused.namespace, refused.name)]
-
-
 class _Named(Mapping[str, NodeFacts]):
     """Nodes by name, without a copy for every JobSet."""
 
@@ -99,14 +89,14 @@ class GangState:
     worker: Worker | None = None
     """This worker cluster of MultiKueue; None for the cluster that was asked."""
     jobsets: Store[StoredJobSet] = field(default_factory=Store)
-    jobs: Store[JobProgress] = field(
-        default_factory=lambda: Store({"jobset": lambda job: [(job.namespace, job.jobset)]})
+    jobs: Store[JobProgress] = field(default_factory=members.job_store)
+    pods: Store[PodFacts] = field(default_factory=members.pod_store)
+    workloads: Store[Observed] = field(default_factory=members.scheduling_store)
+    groups: Store[Observed] = field(default_factory=members.scheduling_store)
+    refusals: dict[str, Store[Refused]] = field(
+        default_factory=lambda: {reason: members.refusal_store() for reason in REFUSING_KINDS}
     )
-    pods: Store[PodFacts] = field(default_factory=lambda: Store({"jobset": lambda pod: [(pod.namespace, pod.jobset)]}))
-    workloads: Store[Observed] = field(default_factory=lambda: Store({"claims": _claims}))
-    groups: Store[Observed] = field(default_factory=lambda: Store({"owner": _owner}))
-    pods_refused: Store[Refused] = field(default_factory=lambda: Store({"about": _about}))
-    jobs_refused: Store[Refused] = field(default_factory=lambda: Store({"about": _about}))
+    """By reason of the event."""
     nodes: Store[NodeFacts] = field(default_factory=Store)
     events: list[Event] = field(default_factory=list)
     kueue: bool | None = None
@@ -181,8 +171,8 @@ class GangState:
             pods=lambda key: self.pods.by_index("jobset", key),
             groups=self._groups,
             workload=self.workloads.get,
-            claimed=self._claimed,
-            refused=self._refused,
+            claimed=partial(members.claimed, self.workloads),
+            refused=partial(members.last_refusal, self.refusals.values()),
             nodes=lambda: _Named(self.nodes) if self.nodes_known else None,
             groups_known=self.groups_known,
         )
@@ -191,15 +181,6 @@ class GangState:
         named = (self.groups.get(namespace, name) for name in names)
         found = [each for each in (*named, *self.groups.by_index("owner", uid)) if each is not None]
         return {each.name: each for each in found}
-
-    def _claimed(self, namespace: str, jobset: str) -> str | None:
-        """Objects that a JobSet of this name controls are gangctl's."""
-        claims = self.workloads.by_index("claims", (namespace, jobset))
-        return next((each.name for each in claims if each.owner_jobset != jobset), None)
-
-    def _refused(self, namespace: str, kind: str, name: str) -> Refused | None:
-        store = self.pods_refused if kind == "Job" else self.jobs_refused
-        return max(store.by_index("about", (namespace, name)), key=lambda each: each.at, default=None)
 
     def outcome(self, key: Key) -> str:
         """The JobSet's message about its end; empty while it has not finished."""

@@ -8,7 +8,6 @@ pods nothing is known.
 from __future__ import annotations
 
 import asyncio
-import sys
 from collections import Counter
 from collections.abc import Callable, Mapping
 from datetime import datetime
@@ -20,6 +19,7 @@ from gangctl.api.meta import JOBSET_NAME
 from gangctl.api.objects import Key
 from gangctl.client.client import EVERYTHING, Client, Selection
 from gangctl.client.resources import EVENTS, NODES, PODS, Resource
+from gangctl.cluster import members
 from gangctl.controllers.caches import Observer
 from gangctl.controllers.queues.view import QueueView
 from gangctl.controllers.source import RETRY_SECONDS, Source
@@ -104,12 +104,12 @@ class ReadinessSources:
         self.pods: Source[PodFacts] = self._source(
             PODS,
             read_pod,
-            Store({"jobset": _jobset_of, "node": lambda pod: [pod.node] if pod.node else []}),
+            members.pod_store(),
             _UNFINISHED,
         )
         self.nodes: Source[NodeFacts] = self._source(NODES, read_node)
         self.refusals: tuple[Source[Refused], ...] = tuple(
-            self._source(EVENTS, read_refusal, Store({"about": _about}), _about_kind(reason, kind))
+            self._source(EVENTS, read_refusal, members.refusal_store(), _about_kind(reason, kind))
             for reason, kind in REFUSING_KINDS.items()
         )
         self._node_facts: dict[str, NodeFacts] = {}
@@ -134,9 +134,7 @@ class ReadinessSources:
 
     def refused(self, namespace: str, kind: str, name: str) -> Refused | None:
         """The last refusal of an object."""
-        about = namespace, kind, name
-        found = (each for source in self.refusals for each in source.store.by_index("about", about))
-        return max(found, key=lambda each: each.at, default=None)
+        return members.last_refusal((source.store for source in self.refusals), namespace, kind, name)
 
     async def known(self) -> None:
         """Wait until all pods are synced, and the rest as far as it may be read."""
@@ -187,14 +185,6 @@ class ReadinessSources:
             self._node_facts[new.name] = new
         elif old is not None:
             self._node_facts.pop(old.name, None)
-
-
-def _jobset_of(pod: PodFacts) -> list[Key]:
-    return [(pod.namespace, pod.jobset)]
-
-
-def _about(refused: Refused) -> list[tuple[str, str, str]]:
-    return [(refused.namespace, refused.kind, sys.intern(refused.name))]
 
 
 def _about_kind(reason: str, kind: str) -> Selection:

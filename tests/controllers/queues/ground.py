@@ -11,7 +11,7 @@ from gangctl.client.client import Client
 from gangctl.client.resources import JOBSETS
 from gangctl.client.transport import Transport
 from gangctl.cluster import kinds
-from gangctl.controllers.caches import project_jobset
+from gangctl.cluster.members import project_jobset
 from gangctl.controllers.queues.sources import QueueSources
 from gangctl.controllers.queues.view import Affected, QueueView
 from gangctl.controllers.source import Source

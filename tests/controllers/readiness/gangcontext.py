@@ -10,7 +10,7 @@ from typing import Any
 
 from gangctl.api.jobset import JobSet
 from gangctl.client.client import Client
-from gangctl.controllers.caches import project_jobset
+from gangctl.cluster.members import project_jobset
 from gangctl.controllers.readiness.gangobjects import GangObjects
 from gangctl.gang.reasons import Reason
 from gangctl.readiness.result import Cause, Counts, GangPhase, Readiness
