@@ -195,6 +195,7 @@ class QueueSources:
             CONFIG_MAPS, _configuration, namespace=namespace, selection=configured
         )
         """Kueue's own configuration, as text."""
+        self._by_plural = {source.informer.resource.plural: source for source in self.all}
 
     @property
     def all(self) -> tuple[Source[Any], ...]:
@@ -224,7 +225,8 @@ class QueueSources:
 
     def trouble(self, resource: Resource) -> str:
         """Why a kind cannot be read; empty if it is known, and for one that is not followed."""
-        return next((source.trouble() for source in self.all if source.informer.resource == resource), "")
+        source = self._by_plural.get(resource.plural)
+        return source.trouble() if source is not None else ""
 
     def unknown(self) -> list[str]:
         """What cannot be read, each as a short text."""
