@@ -21,6 +21,7 @@ from benchmarks.result import Figure, Findings
 from benchmarks.table import Table
 from gangctl.api.jobset import read_jobset
 from gangctl.api.scheduling import NEWEST, ApiState, Observed, Scheduled
+from gangctl.api.store import Entry
 from gangctl.client.client import Client
 from gangctl.client.transport import Transport
 from gangctl.controllers.caches import GangCaches
@@ -32,7 +33,6 @@ from gangctl.gang.desired import JobProgress, assess
 from gangctl.gang.plan import GangPlan
 from gangctl.gang.resolve import ClusterRules, resolve
 from gangctl.manager.process import COLLECT_AFTER, SWITCH_SECONDS
-from gangctl.runtime.informer import Entry
 from tests.credentials import StaticCredentials
 from tests.gang.pipeline import stored
 from tests.jobsets import FIXTURE_UID, jobset, rj

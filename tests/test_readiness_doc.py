@@ -9,7 +9,7 @@ from typing import Final
 import click
 
 from gangctl.cli.gangs.files import DUMP
-from gangctl.cli.gangs.waitfor import ENDLESS
+from gangctl.cli.gangs.watching import ENDLESS
 from gangctl.cli.program import program
 from gangctl.readiness.result import GangPhase
 from tests.docpages import Page

@@ -7,8 +7,7 @@ from typing import Any
 import click
 
 from gangctl.cli import options
-from gangctl.cli.fitting import Answer, Question, answer_of, subjects_of
-from gangctl.cli.fitview import fit_sections
+from gangctl.cli.fitting import Answer, Question, answer_of, fit_sections, subjects_of
 from gangctl.cli.inputs import DEFAULT_NAMESPACE
 from gangctl.cli.names import GANGS, NameArgument, ObjectName, queue_name
 from gangctl.cli.output import answer_no, print_answer
@@ -88,7 +87,7 @@ def fit(
     if workers and not live:
         raise click.UsageError("--worker needs the cluster that dispatches: NAME, --kubeconfig or --context")
     if live and workers:
-        from gangctl.cli.workerfit import fit_with_workers  # noqa: PLC0415 -- as below
+        from gangctl.cli.kueuecluster import fit_with_workers  # noqa: PLC0415 -- as below
 
         answers = fit_with_workers(question, workers, cluster)
     elif live:

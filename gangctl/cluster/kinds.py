@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
+from gangctl.api.store import Store
 from gangctl.client.resources import Resource
 from gangctl.fit.clusterstate import Held
 from gangctl.kueue.names import GROUP, VERSION
@@ -20,7 +21,6 @@ from gangctl.kueue.reading import (
     read_priority_class,
     read_topology,
 )
-from gangctl.runtime.informer import Store
 
 CLUSTER_QUEUES: Final = Resource(GROUP, VERSION, "clusterqueues", "ClusterQueue", namespaced=False)
 COHORTS: Final = Resource(GROUP, VERSION, "cohorts", "Cohort", namespaced=False)

@@ -15,10 +15,10 @@ from gangctl.api.meta import JOB_INDEX, JOB_RESTART_ATTEMPT, REPLICATED_JOB_NAME
 from gangctl.api.objects import controller_owner, is_jobset_owner, object_at, objects
 from gangctl.api.scheduling import Observed, named_group, observe
 from gangctl.api.scheduling_versions import SchedulingAdapter
+from gangctl.api.store import Store
 from gangctl.errors import InputError
 from gangctl.gang.desired import JobProgress
 from gangctl.readiness.facts import PodFacts, Refused
-from gangctl.runtime.informer import Store
 
 _INDEXES: Final = re.compile(r"\b([0-9]{1,10})(?:-([0-9]{1,10}))?\b")
 

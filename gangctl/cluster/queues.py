@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from gangctl.api.jobset import JobSet, read_jobset
 from gangctl.api.objects import Object
+from gangctl.api.store import Entry, Store
 from gangctl.client.resources import Resource
 from gangctl.cluster import kinds
 from gangctl.cluster.heads import Heads
@@ -26,7 +27,6 @@ from gangctl.kueue.objects import ClusterQueue, LocalQueue, QueuedWorkload
 from gangctl.kueue.queues import QueueFacts, current, pods_ready_seconds
 from gangctl.kueue.states import phase_of
 from gangctl.kueue.stuck import Owner, Stuck, stuck_workload, without_workload
-from gangctl.runtime.informer import Entry, Store
 
 LocalQueueKey = tuple[str, str]
 """Namespace and LocalQueue, there or not."""

@@ -8,6 +8,7 @@ from typing import Final
 
 from gangctl.api.emit import to_yaml
 from gangctl.api.objects import Object, kind_of, object_at
+from gangctl.api.store import Entry
 from gangctl.client.resources import JOBSETS
 from gangctl.cluster import kinds
 from gangctl.cluster.nodes import PlacedPod, in_use, placed_pods
@@ -18,7 +19,6 @@ from gangctl.fit.ends import Outlook
 from gangctl.fit.nodes import NodeShape, read_node
 from gangctl.kueue.objects import ClusterQueue, LocalQueue, PodPriorityClass, QueuedWorkload
 from gangctl.kueue.reading import read_expected
-from gangctl.runtime.informer import Entry
 
 CONFIGURATION_GROUP: Final = "config.kueue.x-k8s.io"
 

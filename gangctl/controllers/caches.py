@@ -18,6 +18,7 @@ from gangctl.api.meta import JOBSET_NAME
 from gangctl.api.objects import Key
 from gangctl.api.scheduling import Generation, Observed
 from gangctl.api.scheduling_versions import ADAPTERS
+from gangctl.api.store import Store
 from gangctl.client.client import Client, Selection
 from gangctl.client.resources import JOBS, JOBSETS, Resource
 from gangctl.cluster import members
@@ -26,7 +27,7 @@ from gangctl.gang.desired import JobProgress, is_linked
 from gangctl.gang.diff import Existing, Kind
 from gangctl.gang.plan import GangPlan
 from gangctl.runtime.controller import AT_ONCE, computed, in_parts
-from gangctl.runtime.informer import Informer, InformerObserver, Store
+from gangctl.runtime.informer import Informer, InformerObserver
 
 Enqueue = Callable[[Key, float | None], None]
 Observer = Callable[[Resource], InformerObserver]

@@ -18,6 +18,7 @@ from typing import Any, Final, NamedTuple
 import structlog
 
 from gangctl.api.objects import Object
+from gangctl.api.store import Store
 from gangctl.client.client import Client, Selection
 from gangctl.client.resources import NAMESPACES, Resource
 from gangctl.controllers.caches import Observer
@@ -28,7 +29,7 @@ from gangctl.policy.match import labels_of
 from gangctl.policy.model import API_VERSION, EXCEPTION_KIND, POLICY_KIND, GangPolicySpec
 from gangctl.policy.params import ParamsError, Scope
 from gangctl.policy.reports import CATEGORY, SEVERITY
-from gangctl.runtime.informer import Informer, InformerObserver, InformerOptions, Store
+from gangctl.runtime.informer import Informer, InformerObserver, InformerOptions
 
 _GROUP, _VERSION = API_VERSION.split("/")
 GANG_POLICIES: Final = Resource(_GROUP, _VERSION, "gangpolicies", POLICY_KIND, namespaced=False)

@@ -6,9 +6,10 @@ import asyncio
 from collections.abc import Callable
 from typing import Any, Final, Generic, TypeVar
 
+from gangctl.api.store import Store
 from gangctl.client.client import Client
 from gangctl.client.resources import Resource
-from gangctl.runtime.informer import Informer, InformerObserver, Store
+from gangctl.runtime.informer import Informer, InformerObserver
 
 T = TypeVar("T")
 

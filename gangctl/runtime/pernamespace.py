@@ -8,10 +8,11 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import Any, Generic, Protocol, TypeVar
 
+from gangctl.api.store import Store
 from gangctl.client.client import EVERYTHING, Client, Selection
 from gangctl.client.pacing import Clock
 from gangctl.client.resources import Resource
-from gangctl.runtime.informer import Informer, InformerObserver, InformerOptions, Projection, Store
+from gangctl.runtime.informer import Informer, InformerObserver, InformerOptions, Projection
 
 T = TypeVar("T")
 

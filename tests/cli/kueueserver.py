@@ -9,7 +9,7 @@ from typing import Final
 import yaml
 from aiohttp import web
 
-from gangctl.cli.workerfit import CONFIGS
+from gangctl.cli.kueuecluster import CONFIGS
 from gangctl.client.resources import EVENTS, JOBS, JOBSETS, NAMESPACES, NODES, PODS
 from gangctl.cluster import kinds
 from gangctl.kueue.names import GROUP, VERSION

@@ -8,10 +8,11 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
+from gangctl.api.store import Entry, Store
 from gangctl.client.client import Client, Selection
 from gangctl.client.resources import PODS
 from gangctl.client.watch import WatchOptions
-from gangctl.runtime.informer import Entry, Informer, InformerObserver, InformerOptions, Store
+from gangctl.runtime.informer import Informer, InformerObserver, InformerOptions
 from tests.client.clock import VirtualClock, until
 from tests.client.server import Answer, ScriptedServer, Stream, obj, page, reset, status, status_object, text, thing
 

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gangctl.api.objects import Key
-from gangctl.runtime.informer import Change, Entry, Indexer, Store
+from gangctl.api.store import Change, Entry, Indexer, Store
 
 
 class Thing(NamedTuple):

@@ -16,6 +16,7 @@ from structlog.testing import capture_logs
 from gangctl.api.objects import Key
 from gangctl.api.scheduling import ApiState, Feature, Generation, Observed
 from gangctl.api.scheduling_versions import composite_pod_group
+from gangctl.api.store import Entry, Store
 from gangctl.client.client import Client
 from gangctl.controllers.caches import GangCaches, SchedulingCache
 from gangctl.controllers.gangs import Assessments, GangController, PodReader
@@ -25,7 +26,7 @@ from gangctl.errors import ApiError, ForbiddenError, ServerError
 from gangctl.gang.desired import while_suspended
 from gangctl.gang.diff import Change, Create, Delete, Kind
 from gangctl.runtime.controller import Action
-from gangctl.runtime.informer import Entry, InformerObserver, Store
+from gangctl.runtime.informer import InformerObserver
 from tests.search.facts import can_exist_in
 from tests.search.state import KNOWN, RESYNC, SOON, Job, JobSet, Object, Write
 from tests.search.views import Views

@@ -251,7 +251,7 @@ def wait(
       gangctl wait train evaluate -n team-a --for finished --timeout 12h
       gangctl wait train --for scheduled --fail-fast
     """  # noqa: D301 -- \b keeps the lines of a paragraph apart
-    from gangctl.cli.gangs.waitfor import wait_for_gangs  # noqa: PLC0415 -- --help does without
+    from gangctl.cli.gangs.watching import wait_for_gangs  # noqa: PLC0415 -- --help does without
 
     wait_for_gangs(asking.asked(names, **flags), form, goal=goal, timeout=timeout, fail_fast=fail_fast)
 

@@ -12,6 +12,7 @@ from typing import Annotated, Any, Final, TypedDict
 from gangctl.api.jobset import JobSet
 from gangctl.api.objects import Key, Object, object_at
 from gangctl.api.scheduling import ApiState, Observed
+from gangctl.api.store import Store
 from gangctl.cli.options import Worker
 from gangctl.client.client import Client, Selection
 from gangctl.client.resources import EVENTS
@@ -34,7 +35,6 @@ from gangctl.readiness.facts import (
 from gangctl.readiness.reading import REFUSING_KINDS, event_seen_at
 from gangctl.readiness.report import rfc3339
 from gangctl.readiness.result import Cause, Readiness
-from gangctl.runtime.informer import Store
 
 NOTHING_SERVED: Final = ApiState(None, "the generation of the scheduling API is not known")
 

@@ -12,7 +12,7 @@ from typing import Annotated, Final, Literal, TypedDict
 
 from gangctl.api.jobset import read_jobset
 from gangctl.api.reportfields import QUANTITY
-from gangctl.cli.fitview import amount
+from gangctl.cli.fitting import amount
 from gangctl.cli.gangs.state import GangState
 from gangctl.cli.gangs.views import ago
 from gangctl.cli.messages import plural

@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from gangctl.cli.fitting import Subject as Asked
-from gangctl.cli.fitting import answer_of
-from gangctl.cli.fitview import fit_sections
+from gangctl.cli.fitting import answer_of, fit_sections
 from gangctl.cli.inputs import position
 from gangctl.cli.messages import plural
 from gangctl.cli.output import Section

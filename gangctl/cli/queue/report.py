@@ -11,7 +11,7 @@ from datetime import datetime
 from typing import Annotated, Final, Literal, TypedDict
 
 from gangctl.api.reportfields import QUANTITY, SIGNED
-from gangctl.cli.fitview import amount
+from gangctl.cli.fitting import amount
 from gangctl.cli.messages import full_name
 from gangctl.cli.output import Entry, Section, Table
 from gangctl.cli.quantities import with_quantities

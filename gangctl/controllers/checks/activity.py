@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final
 
+from gangctl.api.store import Store
 from gangctl.client.client import Client
 from gangctl.client.resources import Resource
 from gangctl.cluster.kinds import ADMISSION_CHECKS
@@ -33,7 +34,7 @@ from gangctl.kueue.checks import (
 from gangctl.kueue.names import PARAMETERS_KIND
 from gangctl.kueue.objects import AdmissionCheck
 from gangctl.runtime.controller import Action, await_change, requeue
-from gangctl.runtime.informer import InformerObserver, InformerOptions, Store
+from gangctl.runtime.informer import InformerObserver, InformerOptions
 
 _GROUP, _VERSION = API_VERSION.split("/")
 GANG_ADMISSION_PARAMETERS: Final = Resource(_GROUP, _VERSION, PLURAL, PARAMETERS_KIND, namespaced=False)

@@ -16,6 +16,7 @@ from typing import Any, Final, Protocol
 from gangctl.api.jobset import JobSet
 from gangctl.api.objects import Key, Object
 from gangctl.api.scheduling import ApiState, Generation
+from gangctl.api.store import Store
 from gangctl.client.client import Client
 from gangctl.client.resources import JOBSETS
 from gangctl.cluster.kinds import QUEUED_WORKLOADS
@@ -45,7 +46,6 @@ from gangctl.kueue.objects import CheckState, QueuedWorkload
 from gangctl.policy.loaded import LoadedPolicy
 from gangctl.policy.verdict import Outcome, merge, show
 from gangctl.runtime.controller import Action, await_change, requeue
-from gangctl.runtime.informer import Store
 
 _LISTED: Final = 4
 

@@ -19,6 +19,7 @@ from typing import Any, Final, TypeVar
 import structlog
 
 from gangctl.api.objects import Object
+from gangctl.api.store import Store
 from gangctl.client.client import EVERYTHING, Client, Selection
 from gangctl.client.resources import NAMESPACES, Resource
 from gangctl.cluster import kinds
@@ -60,7 +61,7 @@ from gangctl.kueue.reading import (
     read_priority_class,
     read_workload,
 )
-from gangctl.runtime.informer import InformerObserver, InformerOptions, Store
+from gangctl.runtime.informer import InformerObserver, InformerOptions
 
 ABSENT_CHECKS: Final = 3
 """Absence counts after this many checks in a row."""

@@ -17,6 +17,7 @@ from typing import Any, Final, TypeVar
 from gangctl.api.jobset import JobSet
 from gangctl.api.meta import JOBSET_NAME
 from gangctl.api.objects import Key
+from gangctl.api.store import Store
 from gangctl.client.client import EVERYTHING, Client, Selection
 from gangctl.client.resources import EVENTS, NODES, PODS, Resource
 from gangctl.cluster import members
@@ -26,7 +27,7 @@ from gangctl.controllers.source import RETRY_SECONDS, Source
 from gangctl.kueue.queues import QueueFacts
 from gangctl.readiness.facts import NodeFacts, PodFacts, Refused
 from gangctl.readiness.reading import REFUSING_KINDS, read_node, read_pod, read_refusal
-from gangctl.runtime.informer import Informer, InformerObserver, InformerOptions, Store
+from gangctl.runtime.informer import Informer, InformerObserver, InformerOptions
 from gangctl.runtime.pernamespace import Namespaces, PerNamespaceInformer
 from gangctl.runtime.shards import Share
 

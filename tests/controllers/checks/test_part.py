@@ -10,12 +10,13 @@ from prometheus_client import CollectorRegistry
 
 from gangctl.api.jobset import read_jobset
 from gangctl.api.meta import JOBSET_API_VERSION
+from gangctl.api.store import Entry, Store
 from gangctl.cluster.kinds import ADMISSION_CHECKS, QUEUED_WORKLOADS
 from gangctl.gang.resolve import ClusterRules
 from gangctl.kueue.names import CHECK_CONTROLLER
 from gangctl.kueue.objects import AdmissionCheck, CheckState, Condition, QueuedWorkload
 from gangctl.manager.checks import CheckPart
-from gangctl.runtime.informer import Entry, Informer, Store
+from gangctl.runtime.informer import Informer
 from gangctl.runtime.metrics import RuntimeMetrics
 from gangctl.runtime.shards import Share
 from tests.jobsets import FIXTURE_UID, jobset, rj

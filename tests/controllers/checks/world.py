@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from gangctl.api.jobset import JobSet, read_jobset
+from gangctl.api.store import Store
 from gangctl.client.client import Client, Settings
 from gangctl.client.config import load_cluster
 from gangctl.client.resources import CUSTOM_RESOURCE_DEFINITIONS, JOBS, JOBSETS, NAMESPACES, Resource
@@ -24,7 +25,7 @@ from gangctl.kueue.names import CHECK_CONTROLLER
 from gangctl.kueue.objects import AdmissionCheck, QueuedWorkload
 from gangctl.kueue.reading import read_check, read_workload
 from gangctl.runtime.controller import Action
-from gangctl.runtime.informer import Informer, InformerOptions, Store
+from gangctl.runtime.informer import Informer, InformerOptions
 from gangctl.sandbox.server import SandboxOptions
 from tests.controllers.queues.definitions import definition
 from tests.controlplane.wait import NotYet, wait_for
