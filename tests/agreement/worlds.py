@@ -1,4 +1,4 @@
-"""Random small clusters: gangs in queues of Kueue, their Workloads in any state, and pods."""
+"""Random small clusters: gangs, their groups, Jobs, pods and events, nodes, and Workloads of Kueue in any state."""
 
 from __future__ import annotations
 
@@ -41,6 +41,8 @@ def world(random: Random) -> World:
         objects.append(kueue("WorkloadPriorityClass", "high", value=9))
     for number in range(random.randint(1, 4)):
         objects += _gang(random, f"gang-{number}", random.choice("ttu"))
+    if random.random() < 0.7:
+        objects.append(_node(random))
     random.shuffle(objects)
     return World(objects, NOW, random.choice((None, 8, 18)))
 
@@ -98,7 +100,9 @@ def _gang(random: Random, name: str, namespace: str) -> list[Object]:
     kueues = [_workload(random, name, namespace, queue or "q", n) for n in range(random.choice((0, 1, 1, 1, 2)))]
     there = 0 if suspend else random.randint(0, pods)
     members = [_pod(random, name, namespace, index) for index in range(there)]
-    return [made, *_groups(random, made), *kueues, *members]
+    children = [_job(random, made, index) for index in range(len(jobs)) if not suspend or random.random() < 0.5]
+    refusals = [_refusal(random, made, children) for _ in range(random.choice((0, 0, 0, 1, 2)))]
+    return [made, *_groups(random, made), *kueues, *children, *members, *refusals]
 
 
 def _groups(random: Random, raw: Object) -> list[Object]:
@@ -113,6 +117,13 @@ def _groups(random: Random, raw: Object) -> list[Object]:
         if random.random() < 0.3:
             refused = condition("PodGroupInitiallyScheduled", False, "Unschedulable", "no room", _time(random))
             obj["status"] = {"conditions": [refused]}
+    owned = random.random()
+    if owned < 0.1:  # deleted with --cascade=orphan, and created again
+        for obj in found:
+            obj["metadata"].pop("ownerReferences", None)
+    elif owned < 0.2:  # another controller's Workload for this JobSet
+        found[0]["metadata"] |= {"name": "theirs", "labels": {}}
+        found[0]["metadata"].pop("ownerReferences", None)
     # The Workload stays: without one the files do not say that the cluster serves groups.
     return [found[0], *(obj for obj in found[1:] if random.random() < 0.8)]
 
@@ -171,4 +182,80 @@ def _pod(random: Random, name: str, namespace: str, index: int) -> Object:
         "metadata": {**metadata, "creationTimestamp": _time(random)},
         "spec": {"nodeName": "n"} if placed else {},
         "status": {"phase": "Running" if placed else "Pending", "conditions": conditions},
+    }
+
+
+def _job(random: Random, raw: Object, index: int) -> Object:
+    """A child Job of the first replica, now and then of an earlier attempt or of a JobSet of the same name."""
+    name, namespace = raw["metadata"]["name"], raw["metadata"]["namespace"]
+    entry = raw["spec"]["replicatedJobs"][index]
+    uid = raw["metadata"]["uid"] if random.random() < 0.9 else "uid-earlier"
+    owner = {"apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": "JobSet", "name": name, "uid": uid, "controller": True}
+    labels = {
+        JOBSET_NAME: name,
+        REPLICATED_JOB_NAME: entry["name"],
+        JOB_INDEX: "0",
+        RESTART_ATTEMPT: random.choice("0001"),
+    }
+    metadata = {
+        "name": f"{name}-{entry['name']}-0",
+        "namespace": namespace,
+        "uid": f"job-{name}-{index}",
+        "labels": labels,
+        "ownerReferences": [owner],
+    }
+    if random.random() < 0.1:
+        metadata["deletionTimestamp"] = _time(random)
+    status: Object = {"active": random.randint(0, 2), "succeeded": random.choice((0, 0, 1)), "failed": 0}
+    if random.random() < 0.15:
+        status["conditions"] = [condition(random.choice(("Complete", "Failed", "SuccessCriteriaMet")))]
+    if random.random() < 0.1:
+        status["failedIndexes"] = "0"
+    return {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": metadata,
+        "spec": entry["template"]["spec"],
+        "status": status,
+    }
+
+
+def _refusal(random: Random, raw: Object, jobs: list[Object]) -> Object:
+    """An event: the JobSet's Jobs, or the pods of one of them, were refused, or those of something else."""
+    about = random.choice([raw, *jobs])
+    reason = "JobCreationFailed" if about is raw else "FailedCreate"
+    metadata = about["metadata"]
+    return {
+        "apiVersion": "events.k8s.io/v1",
+        "kind": "Event",
+        "metadata": {
+            "name": f"{metadata['name']}-{random.randrange(10**6)}",
+            "namespace": metadata["namespace"],
+            "uid": f"event-{random.randrange(10**6)}",
+            "creationTimestamp": _time(random),
+        },
+        "regarding": {
+            "kind": about["kind"] if random.random() < 0.9 else "ReplicaSet",
+            "namespace": metadata["namespace"],
+            "name": metadata["name"],
+            "uid": metadata["uid"] if random.random() < 0.9 else "uid-earlier",
+        },
+        "type": "Warning",
+        "reason": reason,
+        "note": random.choice(("exceeded quota: gpus", "admission webhook denied the request")),
+    }
+
+
+def _node(random: Random) -> Object:
+    ready = random.random() < 0.7
+    reason = "KubeletReady" if ready else "NodeStatusUnknown"
+    return {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {"name": "n", "uid": "node-n", "labels": {"kubernetes.io/hostname": "n"}},
+        "spec": {"unschedulable": random.random() < 0.2},
+        "status": {
+            "allocatable": {"cpu": "8", "pods": "10"},
+            "conditions": [condition("Ready", ready, reason, "", _time(random))],
+        },
     }
