@@ -6,9 +6,9 @@ import re
 import shlex
 from typing import Final
 
+from gangctl.cli.doctor.check import Verdict
+from gangctl.cli.doctor.checks import CHECKS
 from gangctl.cli.doctor.command import command
-from gangctl.cli.doctor.outcome import Verdict
-from gangctl.cli.doctor.subjects import SUBJECTS
 from tests.docpages import ROOT, Page
 from tests.rows import each
 
@@ -17,7 +17,7 @@ ROWS: Final = re.findall(r"^\| `([\w-]+)` \| ([^|]*) \| ([^|]*) \|$", PAGE.text,
 
 
 def test_every_check_has_its_row() -> None:
-    assert [(row[0], row[1]) for row in ROWS] == [(each.id, each.question) for each in SUBJECTS]
+    assert [(row[0], row[1]) for row in ROWS] == [(check.id, check.question) for check in CHECKS]
     assert all(row[2] for row in ROWS)
 
 

@@ -12,7 +12,8 @@ from typing import Any, Final
 
 import pytest
 
-from gangctl.cli.doctor.subjects import IDS, SUBJECTS, Area
+from gangctl.cli.doctor.check import Area
+from gangctl.cli.doctor.checks import CHECKS
 from tests.cli.run import Answer, process
 from tests.controlplane.api import Object, path_of
 from tests.controlplane.nodes import add_nodes, remove_nodes
@@ -27,8 +28,8 @@ from tests.manifests.helm import Helm
 
 pytestmark = [pytest.mark.controlplane, pytest.mark.timeout(1800)]
 
-CANARY: Final = [each.id for each in SUBJECTS if each.area is Area.CANARY]
-OTHERS_TOO: Final = {each.id for each in SUBJECTS if each.area is Area.GANGS}
+CANARY: Final = [check.id for check in CHECKS if check.area is Area.CANARY]
+OTHERS_TOO: Final = {check.id for check in CHECKS if check.area is Area.GANGS}
 """Checks that look at the gangs of other tests, too: who may read one namespace has them about that alone."""
 FOR_EVER: Final = ("--timeout", f"{HUNG_SECONDS:.0f}")
 """For each step of the canary: a machine may be busy."""
@@ -72,7 +73,7 @@ async def test_a_healthy_cluster_passes_every_check(roomy: Cluster) -> None:
     since = roomy.plane.audit_position
     answer = await ask(roomy, "--canary", *FOR_EVER)
     found = {check: verdict for check, verdict in verdicts(answer).items() if check not in OTHERS_TOO}
-    expected = {**dict.fromkeys((each for each in IDS if each not in OTHERS_TOO), "ok"), **OUTSIDE}
+    expected = {**dict.fromkeys((check.id for check in CHECKS if check.id not in OTHERS_TOO), "ok"), **OUTSIDE}
     assert found == expected, json.dumps([each for each in answer.json["checks"] if each["verdict"] != "ok"])
     assert reported(answer, "canary-all-or-nothing")["message"].startswith("no pod was placed within 5 s")
     assert any("Unschedulable" in line for line in reported(answer, "canary-all-or-nothing")["evidence"])

@@ -1,5 +1,5 @@
 """``gangctl doctor`` checks whether a cluster can run gangs.
 
-``subjects.py`` names the checks, ``gathering/`` reads their facts into ``facts.py``, ``checks/`` evaluates the facts
-(pure), ``report.py`` prints the results; ``canary.py`` creates two small JobSets and watches them.
+``checks/`` has the checks, each beside the facts that it evaluates; ``cluster.py`` reads a fact once, ``check.py`` has
+outcomes, ``report.py`` runs and prints; ``canary.py`` creates two small JobSets and watches them.
 """

@@ -13,14 +13,55 @@ from gangctl.api.jobset import SCHEDULING_REFERENCES
 from gangctl.api.meta import GANG_MODE, GANG_REF, JOBSET_API_VERSION, JOBSET_NAME, MANAGER
 from gangctl.api.objects import condition_of, controller_owner, objects
 from gangctl.api.scheduling import Generation
-from gangctl.cli.doctor.facts import PODS_OF_ONE, Canary, CanaryJobSet, CanaryPod, Fact
-from gangctl.cli.doctor.gathering.gatherer import all_of, denied, unseen
+from gangctl.cli.doctor.cluster import UnseenError, all_of, denied
 from gangctl.client.client import Client, Selection
 from gangctl.client.resources import JOBS, JOBSETS, PODS
 from gangctl.controllers.discovery import served_resources
 from gangctl.controllers.writer import scheduling_resources
 from gangctl.errors import ApiError, ForbiddenError, InvalidError, NotFoundError
 from gangctl.gang.generation import pick_generation
+
+PODS_OF_ONE: Final = 2
+"""Pods of a JobSet of the canary."""
+
+
+@dataclass(frozen=True, slots=True)
+class CanaryPod:
+    """One pod of a canary."""
+
+    name: str
+    reference: str
+    node: str
+    placed_at: str
+    refused: str
+    """The scheduler's message if it has no node."""
+
+
+@dataclass(frozen=True, slots=True)
+class CanaryJobSet:
+    """One JobSet of the canary, as it was last seen."""
+
+    name: str
+    refusal: str = ""
+    """Why it could not be created."""
+    stamped: bool = False
+    suspended: bool = False
+    groups: tuple[str, ...] = ()
+    """Names of the objects of its gang."""
+    pods: tuple[CanaryPod, ...] = ()
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Canary:
+    """Both JobSets: all pods of ``whole`` fit, one of ``torn`` does not; and objects that remained after deletion."""
+
+    whole: CanaryJobSet
+    torn: CanaryJobSet
+    held_seconds: float
+    """How long the torn one was watched after the scheduler rejected one of its pods."""
+    left_behind: tuple[str, ...] = ()
+
 
 LABEL: Final = "gangctl.dev/canary"
 IMAGE: Final = "registry.k8s.io/pause:3.10"
@@ -98,8 +139,8 @@ _HOLD_SECONDS: Final = 5.0
 _CLEANUP_SECONDS: Final = 30.0
 
 
-async def run_canary(client: Client, namespace: str, timeout: float) -> Fact[Canary]:  # noqa: ASYNC109 -- of each step
-    """Run both JobSets at once, and delete both; :class:`Unseen` if a right is missing.
+async def run_canary(client: Client, namespace: str, timeout: float) -> Canary:  # noqa: ASYNC109 -- of each step
+    """Run both JobSets at once, and delete both; :class:`UnseenError` if a right is missing.
 
     ``timeout`` is the limit of each step in seconds.
     """
@@ -119,8 +160,8 @@ async def run_canary(client: Client, namespace: str, timeout: float) -> Fact[Can
     except ApiError as error:
         # Clean up also after a missing right.
         left = await run.remove()
-        found = unseen(error)
-        return replace(found, why=f"{found.why}; left behind: {', '.join(left)}") if left else found
+        why = f"{error.message}; left behind: {', '.join(left)}" if left else error.message
+        raise UnseenError(why, denied(error.message)) from error
     except asyncio.CancelledError:
         await run.remove()
         raise

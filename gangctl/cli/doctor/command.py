@@ -4,16 +4,34 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any
 
 import click
+from click.shell_completion import CompletionItem
 
 from gangctl.cli import options
-from gangctl.cli.doctor.subjects import IDS, SUBJECTS, Area, Subject
 from gangctl.cli.messages import note
 from gangctl.cli.output import answer_no, print_answer
 
-_CANARY: Final = frozenset(each.id for each in SUBJECTS if each.area is Area.CANARY)
+
+class _CheckName(click.ParamType[str]):
+    """A name of a check. The checks are imported once a name is given: ``--help`` does without their imports."""
+
+    name = "check"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """The name, if there is such a check."""
+        return self._choice().convert(value, param, ctx)
+
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+        """Names that begin so."""
+        return self._choice().shell_complete(ctx, param, incomplete)
+
+    @staticmethod
+    def _choice() -> click.Choice[str]:
+        from gangctl.cli.doctor.checks import CHECKS  # noqa: PLC0415 -- see above
+
+        return click.Choice([check.id for check in CHECKS])
 
 
 @click.command("doctor")
@@ -28,7 +46,7 @@ _CANARY: Final = frozenset(each.id for each in SUBJECTS if each.area is Area.CAN
     "--only",
     multiple=True,
     metavar="CHECK",
-    type=click.Choice(IDS),
+    type=_CheckName(),
     help="Carry out this check alone. Can be repeated.",
 )
 @click.option("--canary", is_flag=True, help="Create two tiny gangs, watch them, and delete them again.")
@@ -81,22 +99,21 @@ def command(
       gangctl doctor --only scheduling-api --only pod-field
       gangctl doctor --canary --yes -n team-a
     """  # noqa: D301 -- \b keeps the lines of a paragraph apart
-    subjects = _chosen(only, canary=canary)
-    from gangctl.cli.doctor.report import sections  # noqa: PLC0415 -- --help does without both
-    from gangctl.cli.doctor.run import look  # noqa: PLC0415
+    from gangctl.cli.doctor.check import Area  # noqa: PLC0415 -- --help does without the three
+    from gangctl.cli.doctor.checks import CHECKS  # noqa: PLC0415
+    from gangctl.cli.doctor.report import look, sections  # noqa: PLC0415
 
-    with_canary = any(each.id in _CANARY for each in subjects)
-    report = look(cluster, subjects, canary=timeout if with_canary else None, agree=_agreement(yes=yes), **flags)
+    chosen = [check for check in CHECKS if check.id in only or not only]
+    of_canary = sorted(check.id for check in chosen if check.area is Area.CANARY)
+    if not canary:
+        if only and of_canary:
+            raise click.UsageError(f"--only {of_canary[0]} needs --canary")
+        chosen = [check for check in chosen if check.area is not Area.CANARY]
+    seconds = timeout if canary and of_canary else None
+    report = look(cluster, chosen, canary_seconds=seconds, agree=_agreement(yes=yes), **flags)
     print_answer(form, [report], lambda: sections(report))
-    if {"failed", *(["unknown"] if strict else [])} & {each["verdict"] for each in report["checks"]}:
+    if {"failed", *(["unknown"] if strict else [])} & {check["verdict"] for check in report["checks"]}:
         answer_no()
-
-
-def _chosen(only: tuple[str, ...], *, canary: bool) -> list[Subject]:
-    """Subjects to check; those of the canary only if it is enabled."""
-    if (wanted := sorted(_CANARY & set(only))) and not canary:
-        raise click.UsageError(f"--only {wanted[0]} needs --canary")
-    return [each for each in SUBJECTS if (each.id in only or not only) and (canary or each.id not in _CANARY)]
 
 
 def _agreement(*, yes: bool) -> Callable[[str], None]:

@@ -1,14 +1,22 @@
-"""The doctor's report, as a document and as text."""
+"""One run of the doctor, and its report as a document and as text."""
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Annotated, Literal, TypedDict
 
-from gangctl.cli.doctor.outcome import Outcome, Verdict
-from gangctl.cli.doctor.subjects import Area, Subject
+from gangctl import __version__
+from gangctl.cli.cluster import connect
+from gangctl.cli.doctor.canary import run_canary
+from gangctl.cli.doctor.check import Area, Check, Outcome, Verdict, overall
+from gangctl.cli.doctor.checks import canary
+from gangctl.cli.doctor.cluster import Cluster, seen_or, version
+from gangctl.cli.options import ClusterFlags
 from gangctl.cli.output import Section
+from gangctl.client.client import Client
+from gangctl.client.config import ClusterConfig
 
 VerdictWord = Literal["ok", "warning", "failed", "unknown"]
 
@@ -37,13 +45,57 @@ class DoctorReport(TypedDict):
     checks: list[CheckReport]
 
 
-def check_report(subject: Subject, outcome: Outcome) -> CheckReport:
-    """One check."""
+def look(
+    flags: ClusterFlags,
+    checks: Sequence[Check],
+    *,
+    namespace: str | None,
+    gangctl_namespace: str | None,
+    kueue_namespace: str,
+    canary_seconds: float | None,
+    agree: Callable[[str], None],
+) -> DoctorReport:
+    """Check the cluster of a kubeconfig.
+
+    ``canary_seconds`` is the timeout of each step of the canary, None without one. ``agree`` is called with its
+    namespace before anything is created, and raises to stop it.
+    """
+
+    async def ask(client: Client, config: ClusterConfig) -> DoctorReport:
+        home = namespace or config.namespace or "default"
+        cluster = Cluster(client, home, gangctl_namespace, kueue_namespace)
+        # It shows whether the cluster is reachable.
+        await seen_or(version(cluster), "")
+        outcomes = await _outcomes(checks, cluster)
+        if canary_seconds is not None:
+            # All other facts were read by now: none of them is of the canary.
+            agree(home)
+            made = asyncio.create_task(run_canary(client, home, canary_seconds))
+            cluster.facts[canary.canary] = made
+            # Nobody else awaits it yet, so Ctrl-C cancels it once, and it deletes what it has made.
+            await seen_or(made, None)
+            outcomes = await _outcomes(checks, cluster)
+        return {
+            "cluster": config.origin,
+            "namespace": home,
+            "gangctl": __version__,
+            "verdict": overall(outcome.verdict for outcome in outcomes).value,
+            "checks": list(map(_answer, checks, outcomes)),
+        }
+
+    return connect(flags, ask)
+
+
+async def _outcomes(checks: Sequence[Check], cluster: Cluster) -> list[Outcome]:
+    return await asyncio.gather(*(check.outcome(cluster) for check in checks))
+
+
+def _answer(check: Check, outcome: Outcome) -> CheckReport:
     return {
-        "id": subject.id,
-        "area": subject.area.value,
-        "question": subject.question,
-        "tried": subject.tried,
+        "id": check.id,
+        "area": check.area.value,
+        "question": check.question,
+        "tried": check.tried,
         "verdict": outcome.verdict.value,
         "message": outcome.message,
         "evidence": list(outcome.evidence),
@@ -54,25 +106,25 @@ def check_report(subject: Subject, outcome: Outcome) -> CheckReport:
 
 def sections(report: DoctorReport) -> list[Section]:
     """A heading for each area, a line for each check; all details of those that are not ok."""
-    counts = Counter(each["verdict"] for each in report["checks"])
+    counts = Counter(check["verdict"] for check in report["checks"])
     summary = ", ".join(f"{counts[verdict.value]} {verdict.value}" for verdict in Verdict if counts[verdict.value])
-    found = [Section(f"Doctor of {report['cluster']}: {summary}")]
+    shown = [Section(f"Doctor of {report['cluster']}: {summary}")]
     for area in Area:
-        lines = [line for each in report["checks"] if each["area"] == area.value for line in _lines(each)]
+        lines = [line for check in report["checks"] if check["area"] == area for line in _lines(check)]
         if lines:
-            found.append(Section(area.value, tuple(lines)))
-    return found
+            shown.append(Section(area.value, tuple(lines)))
+    return shown
 
 
 def _lines(check: CheckReport) -> Iterator[str]:
     verdict = check["verdict"]
-    shown = verdict.upper() if verdict in {"warning", "failed"} else verdict
-    yield f"{shown:<8} {check['id']}: {check['message']}"
+    word = verdict.upper() if verdict in {"warning", "failed"} else verdict
+    yield f"{word:<8} {check['id']}: {check['message']}"
     deeper = " " * 9
     if verdict != "ok":
         yield f"{deeper}tried: {check['tried']}"
-    for each in check["evidence"]:
-        yield f"{deeper}- {each}"
+    for line in check["evidence"]:
+        yield f"{deeper}- {line}"
     if check["remedy"]:
         yield f"{deeper}What to do: {check['remedy']}"
     if check["command"]:

@@ -2,26 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import asyncio
+from collections.abc import Awaitable, Callable, Generator, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import cache
 from typing import Any, Final
 
-from gangctl.cli.doctor.checks import CHECKS
-from gangctl.cli.doctor.facts import (
-    Canary,
-    CanaryJobSet,
-    CanaryPod,
-    Deployment,
-    DryRun,
-    Facts,
-    Gangs,
-    JobPolicy,
-    Lease,
-    PodField,
-    Right,
-)
-from gangctl.cli.doctor.outcome import Outcome, examine
+from gangctl.cli.doctor import cluster
+from gangctl.cli.doctor.canary import Canary, CanaryJobSet, CanaryPod
+from gangctl.cli.doctor.check import Check, Outcome
+from gangctl.cli.doctor.checks import CHECKS, canary, gangctl, gangs, installed, kueue, rights, webhooks
+from gangctl.cli.doctor.checks import jobset as jobsets
+from gangctl.cli.doctor.checks import kubernetes as k8s
+from gangctl.cli.doctor.checks.gangctl import Lease
+from gangctl.cli.doctor.checks.gangs import Gangs
+from gangctl.cli.doctor.checks.installed import Deployment
+from gangctl.cli.doctor.checks.jobset import DryRun
+from gangctl.cli.doctor.checks.kubernetes import PodField
+from gangctl.cli.doctor.checks.rights import Right
+from gangctl.cli.doctor.checks.webhooks import JobPolicy
+from gangctl.cli.doctor.cluster import Cluster, UnseenError
+from gangctl.client.client import Client
 from gangctl.gang.generation import ServedVersion
 from gangctl.kueue.configuration import KueueConfiguration
 from gangctl.kueue.objects import AdmissionCheck, Condition
@@ -94,11 +96,53 @@ def served(**versions: Sequence[str]) -> dict[str, ServedVersion]:
     return {version: ServedVersion(frozenset(resources)) for version, resources in versions.items()}
 
 
-def healthy(**changed: Any) -> Facts:
+NOT_READ: Final = UnseenError("it was not asked for")
+READERS: Final[dict[str, Callable[[Cluster], Awaitable[Any]]]] = {
+    "gangctl_namespace": installed.gangctl_namespace,
+    "version": cluster.version,
+    "served": cluster.served,
+    "stored": k8s.stored,
+    "pod_field": k8s.pod_field,
+    "job_policy": webhooks.job_policy,
+    "jobset_versions": jobsets.versions,
+    "jobset_schedules": jobsets.schedules,
+    "configurations": installed.configurations,
+    "endpoints": installed.endpoints,
+    "deployments": installed.deployments,
+    "leases": gangctl.leases,
+    "policies": gangctl.policies,
+    "skipped": gangctl.skipped,
+    "dry_run": jobsets.dry_run,
+    "gangs": gangs.gangs,
+    "job_workloads": gangs.job_workloads,
+    "leaving": gangs.leaving,
+    "quotas": gangs.quotas,
+    "kueue_versions": kueue.versions,
+    "kueue_configuration": kueue.configuration,
+    "kueue_checks": kueue.admission_checks,
+    "rights": rights.rights,
+    "canary": canary.canary,
+}
+"""What reads each fact that a situation has."""
+
+
+@dataclass
+class Known:
+    """A fact that is read already, or that cannot be read."""
+
+    value: Any
+
+    def __await__(self) -> Generator[None, None, Any]:
+        """Without waiting."""
+        yield from ()
+        if isinstance(self.value, UnseenError):
+            raise self.value
+        return self.value
+
+
+def healthy(**changed: Any) -> Cluster:
     """Everything is fine but for what is ``changed``."""
     facts: dict[str, Any] = {
-        "now": NOW,
-        "namespace": "t",
         "gangctl_namespace": SERVICE[0],
         "version": "v1.37.1",
         "served": served(v1=["priorityclasses"], v1beta1=["workloads", "podgroups"]),
@@ -129,9 +173,17 @@ def healthy(**changed: Any) -> Facts:
         "canary": Canary(WHOLE, TORN, 5.0),
         **changed,
     }
-    return Facts(**facts)
+    known: dict[Any, Awaitable[Any]] = {READERS[name]: Known(value) for name, value in facts.items()}
+    no_client: Client = None  # type: ignore[assignment]
+    return Cluster(no_client, "t", None, "kueue-system", now=NOW, facts=known)
 
 
-def asked(check: str, facts: Facts) -> Outcome:
+def check_of(name: str) -> Check:
+    """The check of a name."""
+    (one,) = [check for check in CHECKS if check.id == name]
+    return one
+
+
+def asked(check: str, cluster: Cluster) -> Outcome:
     """The outcome of a check on these facts."""
-    return examine(CHECKS[check], facts)
+    return asyncio.run(check_of(check).outcome(cluster))

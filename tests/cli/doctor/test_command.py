@@ -18,7 +18,8 @@ from aiohttp import web
 
 from gangctl.cli.completion import candidates
 from gangctl.cli.doctor.canary import LABEL
-from gangctl.cli.doctor.subjects import IDS, SUBJECTS, Area
+from gangctl.cli.doctor.check import Area
+from gangctl.cli.doctor.checks import CHECKS
 from tests.cli.conftest import Golden
 from tests.cli.gangs import dump
 from tests.cli.gangs.dump import NAMESPACE, Object
@@ -30,8 +31,8 @@ from tests.cli.schema import violations
 from tests.controlplane.wait import NotYet, wait_for
 
 ROOT_OF_DOCS: Final = Path(__file__).parents[3] / "docs"
-CANARY: Final = [each.id for each in SUBJECTS if each.area is Area.CANARY]
-USUAL: Final = [each for each in IDS if each not in CANARY]
+CANARY: Final = [check.id for check in CHECKS if check.area is Area.CANARY]
+USUAL: Final = [check.id for check in CHECKS if check.area is not Area.CANARY]
 ROOT: Final = "/apis/scheduling.k8s.io"
 OPEN: Final[Mapping[str, Any]] = {
     "/version": {"gitVersion": "v1.37.1"},
@@ -163,7 +164,7 @@ class TestUsage:
         assert (answer.code, answer.out) == (2, "")
 
     def test_names_of_checks_are_completed(self) -> None:
-        assert candidates(["doctor", "--only", ""])[0] == list(IDS)
+        assert candidates(["doctor", "--only", ""])[0] == [check.id for check in CHECKS]
         assert candidates(["doctor", "--only", "pod"]) == (["pod-field"], 4)
 
     def test_help_has_examples(self) -> None:

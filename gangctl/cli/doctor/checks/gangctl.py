@@ -1,81 +1,126 @@
-"""gangctl's own webhooks and replicas, and the leaders of its shards. Pure."""
+"""gangctl itself: its replicas, the leaders of its shards, what it answers, and what it leaves alone."""
 
 from __future__ import annotations
 
-import base64
-import binascii
 import re
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
-from typing import Final
-
-from cryptography import x509
+from typing import Any, Final
 
 from gangctl.api.meta import SKIP_LABEL
-from gangctl.api.objects import Object
-from gangctl.cli.doctor.checks import hooks
-from gangctl.cli.doctor.facts import Deployment, Fact, Facts, Lease, seen, seen_or
-from gangctl.cli.doctor.outcome import Outcome, failed, ok, unknown, warning
-from gangctl.cli.messages import plural
+from gangctl.api.objects import Object, condition_of, object_at
+from gangctl.cli.doctor.check import Area, Outcome, check, failed, ok, unknown, warning
+from gangctl.cli.doctor.checks import installed, jobset, webhooks
+from gangctl.cli.doctor.cluster import Cluster, all_of, fact, seen_or
+from gangctl.client.client import Selection
+from gangctl.client.resources import LEASES, NAMESPACES
 from gangctl.controllers.policies import EVALUATION_UNAVAILABLE
+from gangctl.controllers.policy_sources import GANG_POLICIES
+from gangctl.errors import ForbiddenError, NotFoundError, plural
+from gangctl.readiness.reading import unix
 from gangctl.runtime.shards import lease_names
-from gangctl.webhooks.configurations import JOBS_NAME, NAME
-from gangctl.webhooks.registration import FINGERPRINT
 
-LEASE: Final = "gangctl"
+_LEASE: Final = "gangctl"
 """Name of the first shard's Lease."""
-_OTHERS: Final = re.compile(rf"{LEASE}-shard-([1-9][0-9]?)")
+_OTHERS: Final = re.compile(rf"{_LEASE}-shard-([1-9][0-9]?)")
 
 
-def is_ours(name: str) -> bool:
-    """Whether a Lease in gangctl's namespace is one of a shard."""
-    return name == LEASE or _OTHERS.fullmatch(name) is not None
+async def _deployments(cluster: Cluster, namespaces: set[str]) -> list[installed.Deployment]:
+    everything = await seen_or(installed.deployments(cluster), ())
+    return [item for item in everything if item.namespace in namespaces and "gangctl" in item.name]
 
 
-def shards_of(deployments: Fact[tuple[Deployment, ...]], namespace: str) -> int | None:
+@check(
+    "gangctl-replicas",
+    Area.GANGCTL,
+    "Are replicas of gangctl ready behind its Service?",
+    "Deployments and EndpointSlices in gangctl's namespace",
+)
+async def replicas(cluster: Cluster) -> Outcome:
+    """Ready replicas, if gangctl runs in the cluster."""
+    own = await webhooks.for_gangs(cluster)
+    if not own:
+        return unknown(webhooks.NOT_THERE)
+    services = installed.services(own)
+    if not services:
+        urls = {installed.place(webhook) for item in own for webhook in installed.webhooks(item)}
+        return unknown("gangctl runs outside of the cluster: check admission shows whether it answers", sorted(urls))
+    ready = await installed.endpoints(cluster)
+    deployments = await _deployments(cluster, {namespace for namespace, _ in services})
+    evidence = [*installed.endpoint_counts(services, ready), *(item.title for item in deployments)]
+    remedy = "see why its pods are not ready: runbook GangctlDown"
+    command = f"kubectl -n {min(services)[0]} describe pods -l app.kubernetes.io/name=gangctl"
+    if any(not ready.get(service) for service in services):
+        failure = "no replica answers behind gangctl's Service: JobSets that ask for a gang are refused"
+        return failed(failure, evidence, remedy=remedy, command=command)
+    if any(item.ready < item.wanted for item in deployments):
+        return warning("not all replicas of gangctl are ready", evidence, remedy=remedy, command=command)
+    return ok("gangctl is ready", *evidence)
+
+
+@dataclass(frozen=True, slots=True)
+class Lease:
+    """The leader of a shard; times in Unix seconds."""
+
+    holder: str
+    renewed: int
+    seconds: int
+
+
+@fact
+async def leases(cluster: Cluster) -> dict[str, Lease]:
+    """Leases of gangctl's leaders. Without the right to list, those that the Deployment's arguments imply."""
+    namespace = await installed.gangctl_namespace(cluster)
+    try:
+        items = (await cluster.client.list(LEASES, namespace)).items
+    except ForbiddenError:
+        names = lease_names(_LEASE, await _shards(cluster, namespace) or 1)
+        items = [item for item in await all_of(_get(cluster, name, namespace) for name in names) if item is not None]
+    named = ((str(item["metadata"].get("name", "")), object_at(item, "spec")) for item in items)
+    return {
+        name: Lease(
+            str(spec.get("holderIdentity") or ""),
+            unix(spec.get("renewTime")),
+            installed.number(spec.get("leaseDurationSeconds"), 0),
+        )
+        for name, spec in named
+        if name == _LEASE or _OTHERS.fullmatch(name)
+    }
+
+
+async def _get(cluster: Cluster, name: str, namespace: str) -> dict[str, Any] | None:
+    try:
+        return await cluster.client.get(LEASES, name, namespace)
+    except NotFoundError:
+        return None
+
+
+async def _shards(cluster: Cluster, namespace: str) -> int | None:
     """The number of shards of the gangctl in a namespace; None if no Deployment has it."""
-    own = [each.shards for each in seen_or(deployments, ()) if each.namespace == namespace and "gangctl" in each.name]
-    return max(own, default=None)
+    return max((item.shards for item in await _deployments(cluster, {namespace})), default=None)
 
 
-def leader(facts: Facts) -> Outcome:
+@check("gangctl-leader", Area.GANGCTL, "Does a replica hold the Lease, with shards each of them?", "Lease gangctl")
+async def leader(cluster: Cluster) -> Outcome:
     """Whether every shard has a leader that writes Workloads and PodGroups."""
-    leases, namespace = seen(facts.leases), seen(facts.gangctl_namespace)
-    if not leases:
+    held, namespace = await leases(cluster), await installed.gangctl_namespace(cluster)
+    if not held:
         return unknown(
             f"there is no Lease gangctl in namespace {namespace}: gangctl runs elsewhere, without --leader-elect, or "
             "not at all",
             command=f"kubectl -n {namespace} get lease gangctl -o yaml",
             remedy="--gangctl-namespace says where it runs",
         )
-    total = shards_of(facts.deployments, namespace) or _by_leases(leases)
-    found = [leases.get(name) for name in lease_names(LEASE, total)]
-    return _of_one(found[0], namespace, facts.now) if total == 1 else _of_several(found, namespace, facts.now)
-
-
-def _by_leases(leases: Mapping[str, Lease]) -> int:
-    """The number of shards in the last Lease; Leases of an earlier, higher number may remain."""
-    return 1 + max(int(other[1]) if (other := _OTHERS.fullmatch(name)) else 0 for name in leases)
-
-
-def _of_one(lease: Lease | None, namespace: str, now: float) -> Outcome:
-    if lease is not None and _leads(lease, now):
-        return ok(f"{lease.holder} leads", _lease_text(lease, now))
-    vacant = lease is None or not lease.holder
-    return failed(
-        "no replica leads: groups of new gangs are not made" if vacant else "the leader does not renew its Lease",
-        [_lease_text(lease, now)],
-        remedy="see whether gangctl runs, and reaches the API server: runbook GangctlNoLeader",
-        command=f"kubectl -n {namespace} get lease gangctl -o yaml",
-    )
-
-
-def _of_several(leases: list[Lease | None], namespace: str, now: float) -> Outcome:
-    evidence = [f"shard {number}: {_lease_text(lease, now)}" for number, lease in enumerate(leases)]
-    missing = [str(number) for number, lease in enumerate(leases) if lease is None or not _leads(lease, now)]
+    # Without a Deployment the last Lease tells the number; Leases of an earlier, higher number may remain.
+    last = max(int(other[1]) if (other := _OTHERS.fullmatch(name)) else 0 for name in held)
+    total = await _shards(cluster, namespace) or last + 1
+    wanted = [held.get(name) for name in lease_names(_LEASE, total)]
+    evidence = [_lease_text(lease, cluster.now) for lease in wanted]
+    missing = [str(n) for n, lease in enumerate(wanted) if lease is None or not _leads(lease, cluster.now)]
+    if total == 1:
+        return _of_one(wanted[0], namespace, evidence, leads=not missing)
+    evidence = [f"shard {number}: {text}" for number, text in enumerate(evidence)]
     if not missing:
-        return ok(f"each of {len(leases)} shards has a leader", *evidence)
+        return ok(f"each of {total} shards has a leader", *evidence)
     which = f"shard {missing[0]} has" if len(missing) == 1 else f"shards {', '.join(missing)} have"
     return failed(
         f"{which} no leader: groups of new gangs are not made in a part of the namespaces",
@@ -83,6 +128,18 @@ def _of_several(leases: list[Lease | None], namespace: str, now: float) -> Outco
         remedy="there have to be as many ready replicas as shards, and the Role has to name each Lease: runbook "
         "GangctlShardWithoutLeader",
         command=f"kubectl -n {namespace} get leases",
+    )
+
+
+def _of_one(lease: Lease | None, namespace: str, evidence: list[str], *, leads: bool) -> Outcome:
+    if lease is not None and leads:
+        return ok(f"{lease.holder} leads", *evidence)
+    vacant = lease is None or not lease.holder
+    return failed(
+        "no replica leads: groups of new gangs are not made" if vacant else "the leader does not renew its Lease",
+        evidence,
+        remedy="see whether gangctl runs, and reaches the API server: runbook GangctlNoLeader",
+        command=f"kubectl -n {namespace} get lease gangctl -o yaml",
     )
 
 
@@ -100,215 +157,35 @@ def _lease_text(lease: Lease | None, now: float) -> str:
     return f'holder "{lease.holder}", renewed {_age(lease, now)} s ago, good for {lease.seconds} s'
 
 
-INSTALL: Final = (
-    "install gangctl, or apply its installation again if they were deleted: kubectl apply -k, gangctl install, or helm "
-    "upgrade; outside of a cluster, run gangctl controller"
+@fact
+async def skipped(cluster: Cluster) -> tuple[str, ...]:
+    """Namespaces with the label gangctl.dev/skip."""
+    page = await cluster.client.list(NAMESPACES, selection=Selection(f"{SKIP_LABEL}=true"))
+    return tuple(sorted(str(item["metadata"].get("name", "")) for item in page.items))
+
+
+@check(
+    "admission",
+    Area.GANGCTL,
+    "Does gangctl answer, and stamp a JobSet that asks for a gang?",
+    "a JobSet created with dryRun=All",
 )
-NOT_THERE: Final = "gangctl is not installed here, or was unregistered: its webhook configurations are missing"
-_SHOW: Final = "kubectl get mutatingwebhookconfiguration,validatingwebhookconfiguration gangctl-gangs -o yaml"
-_SOON_SECONDS: Final = 24 * 3600
-_HELM: Final = "meta.helm.sh/release-"
-_NAME: Final = re.compile(r"[a-z0-9.-]+")
-
-
-@dataclass(frozen=True, slots=True)
-class _Installation:
-    """How webhook configurations were installed: what brings them ``back``, the command, and how ``Fail`` is chosen."""
-
-    back: str
-    command: str
-    fail: str
-
-
-_MANAGED: Final = _Installation(
-    "gangctl controller repairs them within seconds while it runs",
-    _SHOW,
-    "run gangctl controller with --webhook-failure-policy Fail, the default",
-)
-_APPLIED: Final = _Installation(
-    "apply the installation again (kubectl apply -k, or gangctl install | kubectl apply -f -): gangctl itself only "
-    "updates the caBundle",
-    "kubectl apply -k manifests/base",
-    "apply the installation again, without --webhook-failure-policy Ignore or such a patch",
-)
-
-
-def _installation(found: Sequence[Object]) -> _Installation:
-    """Installed by gangctl itself, by Helm, or by kubectl apply."""
-    annotations: dict[str, str] = {}
-    for each in found:
-        annotations |= (each.get("metadata") or {}).get("annotations") or {}
-    release, namespace = (str(annotations.get(f"{_HELM}{part}", "")) for part in ("name", "namespace"))
-    if _NAME.fullmatch(release) and _NAME.fullmatch(namespace):
-        upgrade = f"helm upgrade {release} charts/gangctl --namespace {namespace} --reuse-values --force-conflicts"
-        return _Installation(
-            "upgrade the Helm release with the same values: gangctl itself only updates the caBundle",
-            upgrade,
-            "set the value webhook.failurePolicy of the Helm release to Fail, the default",
-        )
-    return _MANAGED if FINGERPRINT in annotations else _APPLIED
-
-
-def _ours(facts: Facts) -> list[Object]:
-    ours = hooks.ours(seen(facts.configurations), gangs_only=True)
-    # The one for Jobs stays where gangctl has unregistered itself.
-    return ours if NAME in map(hooks.name_of, ours) else []
-
-
-def registered(facts: Facts) -> Outcome:
-    """The registered configuration is that of this version; flags may choose failurePolicy and namespaces."""
-    found = _ours(facts)
-    if not found:
-        return failed(
-            NOT_THERE, ["no configuration gangctl-gangs"], remedy=INSTALL, command="kubectl apply -k manifests/base"
-        )
-    installation = _installation(found)
-    if different := list(hooks.differences(found)):
-        return failed(
-            "gangctl's webhooks are not registered as this version wants them",
-            different,
-            remedy=f"use one version for this command and the controller; {installation.back}",
-            command=installation.command,
-        )
-    every = [(each, webhook) for each in found for webhook in hooks.webhooks(each) if hooks.is_namespaced(webhook)]
-    evidence = hooks.webhook_counts(found)
-    if lenient := sorted({f"{hooks.title(e)}: {w['name']}" for e, w in every if w.get("failurePolicy") == "Ignore"}):
-        return warning(
-            "while gangctl is away, JobSets that ask for a gang are admitted without one (failurePolicy Ignore)",
-            lenient,
-            remedy=f"to have them rejected meanwhile, {installation.fail}; after break-glass, {installation.back}",
-            command=installation.command,
-        )
-    service = next((each for _, webhook in every if (each := hooks.service_of(webhook))), None)
-    if service and not all(service[0] in hooks.excluded(webhook) for _, webhook in every):
-        return warning(
-            f"gangctl is asked about its own namespace {service[0]}, too: what runs there waits for it",
-            evidence,
-            remedy=f"exclude {service[0]} in every namespaceSelector, as manifests/base does",
-            command=_SHOW,
-        )
-    return ok("registered as this version wants them", *evidence, f"called through {hooks.place(every[0][1])}")
-
-
-def authority(facts: Facts) -> Outcome:
-    """Without a caBundle API servers trust no webhook."""
-    found = hooks.ours(seen(facts.configurations))
-    if not found:
-        return unknown(NOT_THERE)
-    broken, soon, good = [], [], []
-    for each in found:
-        for webhook in hooks.webhooks(each):
-            name = f"{hooks.title(each)}: {webhook.get('name')}"
-            trouble, end = _bundle(hooks.client_config(webhook).get("caBundle"), facts.now)
-            if trouble:
-                broken.append(f"{name} {trouble}")
-            elif end - facts.now < _SOON_SECONDS:
-                soon.append(f"{name}: the last certificate ends {_date(end)}")
-            else:
-                good.append(f"{name}: trusted until {_date(end)}")
-    if broken:
-        return failed(
-            "API servers cannot trust gangctl's answers: JobSets that ask for a gang are refused",
-            broken,
-            remedy="gangctl fills its caBundle in within seconds while it runs; with --cert-dir, the writer of the "
-            "files fills it in, or cert-manager's injector",
-            command="kubectl -n gangctl-system logs deploy/gangctl",
-        )
-    if soon:
-        return warning(
-            "the authority of gangctl's certificate ends within a day",
-            soon,
-            remedy="gangctl renews its own long before: see whether it runs, and what it says of its certificates",
-            command="kubectl -n gangctl-system logs deploy/gangctl",
-        )
-    return ok("every webhook has one that is valid", *good)
-
-
-def _bundle(bundle: object, now: float) -> tuple[str, float]:
-    """Problem of a caBundle, and when (Unix seconds) its last certificate expires."""
-    if not bundle or not isinstance(bundle, str):
-        return "has no caBundle", 0.0
-    try:
-        certificates = x509.load_pem_x509_certificates(base64.b64decode(bundle, validate=True))
-    except (ValueError, binascii.Error):
-        return "has a caBundle that holds no certificate", 0.0
-    end = max(each.not_valid_after_utc.timestamp() for each in certificates)
-    return (f"has a caBundle that ended {_date(end)}", end) if end <= now else ("", end)
-
-
-def _date(seconds: float) -> str:
-    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M UTC")
-
-
-def order(facts: Facts) -> Outcome:
-    """Configurations are called in the order of their names."""
-    everything = [each for each in seen(facts.configurations) if each.get("kind") == hooks.MUTATING]
-    mine = [name for name in map(hooks.name_of, hooks.ours(everything)) if name != JOBS_NAME]
-    if not mine:
-        return unknown(NOT_THERE)
-    others = sorted(hooks.name_of(each) for each in (*hooks.of_jobset(everything), *hooks.of_kueue(everything)))
-    early = [name for name in others if name < max(mine)]
-    if early:
-        return warning(
-            f"{', '.join(early)} is called before {max(mine)}",
-            [f"called in this order: {', '.join(sorted([*mine, *others]))}"],
-            remedy="rename that configuration so that it sorts after gangctl's: a stamp or a default queue that comes "
-            "late is not seen by who was asked before",
-            command="kubectl get mutatingwebhookconfigurations",
-        )
-    return ok("gangctl is asked first", f"called in this order: {', '.join(sorted([*mine, *others]))}")
-
-
-def replicas(facts: Facts) -> Outcome:
-    """Ready replicas, if gangctl runs in the cluster."""
-    found = _ours(facts)
-    if not found:
-        return unknown(NOT_THERE)
-    services = hooks.services(found)
-    if not services:
-        urls = sorted({hooks.place(webhook) for each in found for webhook in hooks.webhooks(each)})
-        return unknown("gangctl runs outside of the cluster: check admission shows whether it answers", urls)
-    ready = seen(facts.endpoints)
-    namespaces = {namespace for namespace, _ in services}
-    deployments = [
-        each for each in seen_or(facts.deployments, ()) if each.namespace in namespaces and "gangctl" in each.name
-    ]
-    evidence = hooks.endpoint_counts(services, ready)
-    evidence += [each.title for each in deployments]
-    namespace = min(services)[0]
-    if any(not ready.get(service) for service in services):
-        return failed(
-            "no replica answers behind gangctl's Service: JobSets that ask for a gang are refused",
-            evidence,
-            remedy="see why its pods are not ready: runbook GangctlDown",
-            command=f"kubectl -n {namespace} describe pods -l app.kubernetes.io/name=gangctl",
-        )
-    if any(each.ready < each.wanted for each in deployments):
-        return warning(
-            "not all replicas of gangctl are ready",
-            evidence,
-            remedy="see why its pods are not ready: runbook GangctlDown",
-            command=f"kubectl -n {namespace} describe pods -l app.kubernetes.io/name=gangctl",
-        )
-    return ok("gangctl is ready", *evidence)
-
-
-def admission(facts: Facts) -> Outcome:
+async def admission(cluster: Cluster) -> Outcome:
     """The whole path of a request, through the API server."""
-    found = seen(facts.dry_run)
-    what = f"a JobSet with gangctl.dev/gang-mode: Gang, dryRun=All in namespace {facts.namespace}"
-    if found.refusal:
+    answer = await jobset.dry_run(cluster)
+    what = f"a JobSet with gangctl.dev/gang-mode: Gang, dryRun=All in namespace {cluster.namespace}"
+    if answer.refusal:
         return failed(
             "a JobSet that asks for a gang is refused",
-            [what, f"refused: {found.refusal}"],
+            [what, f"refused: {answer.refusal}"],
             remedy="the message says who refuses it; runbook GangctlWebhookUnreachable where a webhook does not answer",
             command="kubectl create --dry-run=server -f jobset.yaml",
         )
-    if found.stamped:
+    if answer.stamped:
         return ok("gangctl answers, and stamps it", what)
-    if facts.namespace in seen_or(facts.skipped, ()):
+    if cluster.namespace in await seen_or(skipped(cluster), ()):
         return warning(
-            f"namespace {facts.namespace} is left alone by gangctl, so nothing is proved",
+            f"namespace {cluster.namespace} is left alone by gangctl, so nothing is proved",
             [what, f"the namespace has the label {SKIP_LABEL}"],
             remedy="ask about another namespace",
             command="gangctl doctor --only admission -n NAMESPACE",
@@ -318,13 +195,24 @@ def admission(facts: Facts) -> Outcome:
         [what, "the answer has no stamp gangctl.dev/gang-ref"],
         remedy="see gangctl-webhooks: gangctl is not registered, is let out by failurePolicy Ignore, or a "
         "--namespace-selector leaves this namespace out",
-        command=_SHOW,
+        command=webhooks.SHOW,
     )
 
 
-def policies(facts: Facts) -> Outcome:
+@fact
+async def policies(cluster: Cluster) -> dict[str, Object]:
+    """The condition Ready of each GangPolicy by name, empty while it has none; none where their API is not served."""
+    try:
+        page = await cluster.client.list(GANG_POLICIES)
+    except NotFoundError:
+        return {}
+    return {str(item["metadata"].get("name", "")): condition_of(item, "Ready") for item in page.items}
+
+
+@check("policies", Area.GANGCTL, "Are GangPolicies evaluated?", "conditions of GangPolicies")
+async def evaluated(cluster: Cluster) -> Outcome:
     """Whether the controller can evaluate each policy, as it says in its status."""
-    conditions = seen(facts.policies)
+    conditions = await policies(cluster)
     unready = {name: ready for name, ready in sorted(conditions.items()) if ready.get("status") == "False"}
     evidence = [f"GangPolicy {name}: {ready.get('message')}" for name, ready in unready.items()]
     show = "kubectl get gangpolicies -o yaml"
@@ -345,14 +233,15 @@ def policies(facts: Facts) -> Outcome:
     return ok(f"{plural(len(conditions), 'GangPolicy', 'GangPolicies')}, none of which is known to fail")
 
 
-def skipped(facts: Facts) -> Outcome:
+@check("skipped-namespaces", Area.GANGCTL, "Which namespaces does gangctl leave alone?", "labels of namespaces")
+async def left_alone(cluster: Cluster) -> Outcome:
     """Break-glass is temporary."""
-    found = seen(facts.skipped)
-    if not found:
+    names = await skipped(cluster)
+    if not names:
         return ok(f"no namespace has the label {SKIP_LABEL}")
     return warning(
-        f"JobSets in {plural(len(found), 'namespace')} never become gangs",
-        [f"namespace {name} has the label {SKIP_LABEL}: true" for name in found],
+        f"JobSets in {plural(len(names), 'namespace')} never become gangs",
+        [f"namespace {name} has the label {SKIP_LABEL}: true" for name in names],
         remedy="take the label away when the emergency is over: runbook break-glass",
-        command=f"kubectl label namespace {found[0]} {SKIP_LABEL}-",
+        command=f"kubectl label namespace {names[0]} {SKIP_LABEL}-",
     )

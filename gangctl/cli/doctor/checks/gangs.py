@@ -1,276 +1,363 @@
-"""Checks of scheduler and controllers by gangs: those of a cluster, with their causes, and the canary's. Pure."""
+"""The gangs of this cluster, with the causes of ``gangctl why``: what they say of the scheduler and of what runs."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Final
 
-from gangctl.api.meta import EXCLUSIVE_TOPOLOGY, NODE_SELECTOR_STRATEGY
-from gangctl.cli.doctor.checks.kubernetes import GATES
-from gangctl.cli.doctor.facts import PODS_OF_ONE, CanaryJobSet, CanaryPod, Facts, Gangs, Unseen, seen
-from gangctl.cli.doctor.outcome import Outcome, failed, ok, unknown, warning
-from gangctl.errors import plural
-from gangctl.gang.generation import pick_generation
+from gangctl.api.meta import EXCLUSIVE_TOPOLOGY, JOBSET_NAME, NODE_SELECTOR_STRATEGY
+from gangctl.api.objects import Object, controller_owner, text_at, within
+from gangctl.api.quantity import parse_quantity
+from gangctl.api.scheduling import Generation
+from gangctl.cli.doctor.check import GATES, Area, Outcome, check, failed, ok, unknown, warning
+from gangctl.cli.doctor.checks import canary
+from gangctl.cli.doctor.cluster import Cluster, UnseenError, fact, generation, right, seen_or
+from gangctl.cli.gangs.cluster import Reader, Scope
+from gangctl.cli.gangs.state import GangState
+from gangctl.client.client import Client, Selection
+from gangctl.client.resources import JOBS, RESOURCE_QUOTAS, Resource
+from gangctl.controllers.writer import scheduling_resource, scheduling_resources
+from gangctl.errors import ClusterUnavailableError, ForbiddenError, plural
+from gangctl.gang.desired import Lifecycle, desire
+from gangctl.gang.diff import Kind
 from gangctl.gang.reasons import Reason
-from gangctl.readiness.result import Cause
+from gangctl.readiness.reading import unix
+from gangctl.readiness.result import Cause, Readiness
 
-
-def admission(facts: Facts) -> Outcome:
-    """The stored JobSet has the stamp."""
-    whole = seen(facts.canary).whole
-    if whole.refusal:
-        return failed(
-            "it could not be created",
-            [f"refused: {whole.refusal}"],
-            remedy="the message says who refuses it; another namespace is chosen by -n",
-            command=f"gangctl doctor --only admission -n {facts.namespace}",
-        )
-    if not whole.stamped:
-        return failed(
-            "it was admitted without a stamp: its pods are scheduled one by one",
-            [f"JobSet {whole.name} without gangctl.dev/gang-ref"],
-            remedy="see checks gangctl-webhooks and admission",
-            command="gangctl doctor --only gangctl-webhooks",
-        )
-    return ok("it was stamped", f"JobSet {whole.name} in namespace {facts.namespace}")
-
-
-def groups(facts: Facts) -> Outcome:
-    """Objects of the gang, and pods that name them."""
-    whole = seen(facts.canary).whole
-    if not whole.stamped:
-        return unknown("it was not stamped")
-    evidence = [f"{whole.name}: {', '.join(whole.groups) or 'no Workload'}", *map(_reference, whole.pods)]
-    if whole.suspended:
-        return unknown(
-            "it is suspended, so that there are no pods: a queue of Kueue holds it",
-            evidence,
-            remedy="take a namespace without a default LocalQueue",
-            command="gangctl doctor --canary -n NAMESPACE",
-        )
-    if not whole.groups:
-        return failed(
-            f"its Workload and PodGroup were not made within {whole.seconds:.0f} s",
-            evidence,
-            remedy="see whether gangctl leads (gangctl-leader), and what it logs",
-            command="gangctl doctor --only gangctl-leader",
-        )
-    if len(whole.pods) < PODS_OF_ONE:
-        return failed(
-            f"there are {len(whole.pods)} of {PODS_OF_ONE} pods after {whole.seconds:.0f} s",
-            evidence,
-            remedy="see whether the JobSet controller and kube-controller-manager run, and whether pods are refused",
-            command=f"kubectl -n {facts.namespace} get events",
-        )
-    if not all(pod.reference for pod in whole.pods):
-        return failed(
-            "pods do not name their group", evidence, remedy="see checks pod-field and gangctl-webhooks", command=""
-        )
-    return ok("the group is there, and both pods name it", *evidence)
-
-
-def _reference(pod: CanaryPod) -> str:
-    return f"pod {pod.name} names {pod.reference or 'no group'}"
-
-
-def scheduled(facts: Facts) -> Outcome:
-    """Both have nodes."""
-    whole = seen(facts.canary).whole
-    if len(whole.pods) < PODS_OF_ONE:
-        return unknown("there are no two pods")
-    evidence = _places(whole.pods)
-    if all(pod.node for pod in whole.pods):
-        return ok("both pods were placed", *evidence)
-    one = "one pod was placed, and the other not" if any(pod.node for pod in whole.pods) else "no pod was placed"
-    return failed(
-        f"{one} within {whole.seconds:.0f} s",
-        evidence,
-        remedy="the scheduler's own words say why; without any, see whether kube-scheduler runs and knows "
-        f"the feature gate {GATES}",
-        command="kubectl describe nodes",
-    )
-
-
-def _places(pods: Sequence[CanaryPod]) -> list[str]:
-    return [
-        f"pod {pod.name} is on {pod.node} since {pod.placed_at}"
-        if pod.node
-        else f"pod {pod.name} has no node: {pod.refused or 'the scheduler has said nothing'}"
-        for pod in pods
-    ]
-
-
-def all_or_nothing(facts: Facts) -> Outcome:
-    """The pod that fits waits for the one that does not; that both are placed where they fit makes this a proof."""
-    canary = seen(facts.canary)
-    torn = canary.torn
-    evidence = [*map(_reference, torn.pods), *_places(torn.pods)]
-    if placed := [pod for pod in torn.pods if pod.node]:
-        if not all(pod.reference for pod in torn.pods):
-            return failed(
-                f"pod {placed[0].name} was placed alone: its pods name no group",
-                evidence,
-                remedy="see checks admission and pod-field",
-            )
-        return failed(
-            f"pod {placed[0].name} was placed alone, although it names its group: the scheduler looks at no groups",
-            evidence,
-            remedy=f"start kube-scheduler with the feature gate {GATES}, the same as kube-apiserver",
-            command="kubectl -n kube-system get pods -l component=kube-scheduler -o yaml",
-        )
-    return _waits(torn, canary.whole, canary.held_seconds, evidence)
-
-
-def _waits(torn: CanaryJobSet, whole: CanaryJobSet, held_seconds: float, evidence: list[str]) -> Outcome:
-    if torn.refusal:
-        return unknown("it could not be created", [f"refused: {torn.refusal}"])
-    if not whole.pods or not all(pod.node for pod in whole.pods):
-        return unknown("nothing follows from it while pods that fit are not placed either", evidence)
-    if len(torn.pods) < PODS_OF_ONE or not all(pod.reference for pod in torn.pods):
-        return unknown("there are no two pods that name a group", evidence)
-    if not any(pod.refused for pod in torn.pods):
-        return unknown(
-            f"the scheduler has not said anything of it within {torn.seconds:.0f} s",
-            evidence,
-            remedy="give it more time: --timeout",
-            command="gangctl doctor --canary --timeout 2m",
-        )
-    return ok(f"no pod was placed within {held_seconds:.0f} s after the scheduler had refused one", *evidence)
-
-
-def cleanup(facts: Facts) -> Outcome:
-    """Nothing is left behind."""
-    left = seen(facts.canary).left_behind
-    if not left:
-        return ok("everything is gone again")
-    return failed(
-        "not everything is gone",
-        [f"left behind: {each}" for each in left],
-        remedy="delete it; what hangs, hangs in a finalizer or in the kubelet of a node",
-        command=f"kubectl -n {facts.namespace} delete jobset -l gangctl.dev/canary=true",
-    )
-
-
+_COUNT: Final = "count/"
+"""Before a resource, in a ResourceQuota: the number of its objects."""
+_Wanted = tuple[str, Kind, str, bool]
+"""Namespace, kind and name of an object, and whether it is of the next attempt."""
+_NEW_SECONDS: Final = 60
+"""Seconds within which JobSet's controller writes the status of a new JobSet."""
 _LONG_SECONDS: Final = 300
 """Time after which terminating pods, or a remaining finalizer, are no longer normal."""
-CANARY: Final = "gangctl doctor --canary"
 
 
-def _with(gangs: Gangs, *reasons: Reason) -> list[Cause]:
-    return [each for each in gangs.troubles if each.reason in reasons]
+@dataclass(frozen=True, slots=True)
+class Gangs:
+    """All gangs that could be read: of the cluster, or of ``where``."""
+
+    where: str
+    count: int
+    troubles: tuple[Cause, ...] = ()
+    """What ``gangctl why`` finds of each, with the name of the gang before the message."""
+    groups_heard: int = 0
+    """PodGroups with a condition of the scheduler."""
+    jobs_with_reference: int = 0
+    jobsets_with_status: int = 0
+    jobsets_without_status: tuple[str, ...] = ()
+    """JobSets without a status, after the controller had time to write one."""
+    left_out: tuple[str, ...] = ()
+    """Missing right of each collection that was not read."""
+
+    @property
+    def counted(self) -> str:
+        """Their number, and where they were read."""
+        return f"{plural(self.count, 'gang')} {self.where}"
+
+    def with_cause(self, *reasons: Reason) -> list[Cause]:
+        """Those causes that have one of these reasons."""
+        return [cause for cause in self.troubles if cause.reason in reasons]
+
+    def unread(self, *resources: str) -> Outcome | None:
+        """What follows where one of these resources, or of all, was not read: a part of the gangs proves nothing."""
+        missing = [right for right in self.left_out if not resources or any(word in right for word in resources)]
+        if missing:
+            text = "not everything needed was read"
+            return unknown(text, missing, remedy="get these rights, or ask your administrator")
+        return None
 
 
-def _lines(troubles: Sequence[Cause]) -> list[str]:
-    return [line for each in troubles for line in (each.message, *each.evidence[:1])]
+@fact
+async def _reader(cluster: Cluster) -> Reader:
+    """What has read the gangs of all namespaces, else of the selected one."""
+    reader = Reader(cluster.client, Scope(None))
+    try:
+        await reader.read()
+    except ForbiddenError:
+        reader = Reader(cluster.client, Scope(cluster.namespace))
+        await reader.read()
+    except ClusterUnavailableError as error:
+        raise UnseenError(error.message) from error
+    return reader
 
 
-def _seen_in_part(gangs: Gangs, *left_out: str) -> Outcome | None:
-    """Partially readable gangs prove nothing."""
-    missing = [each for each in gangs.left_out if not left_out or any(word in each for word in left_out)]
-    if missing:
-        return unknown("not everything needed was read", missing, remedy="get these rights, or ask your administrator")
-    return None
+@fact
+async def gangs(cluster: Cluster) -> Gangs:
+    """The gangs that were read."""
+    reader = await _reader(cluster)
+    state, now = reader.state, cluster.now
+    read = {source.resource.qualified_name for source in reader.readable}
+    needed = ["pods", "jobs.batch"]
+    if state.api.generation is not None:
+        needed += [resource.qualified_name for resource in scheduling_resources(state.api.generation).values()]
+    keys = state.followed()
+    results = [result for key in keys if (result := state.readiness(key, now)) is not None]
+    jobsets = list(state.jobsets.values())
+    silent = [stored.jobset for stored in jobsets if not stored.raw.get("status")]
+    return Gangs(
+        where=f"in namespace {reader.scope.namespace}" if reader.scope.namespace else "in the cluster",
+        count=len(keys),
+        troubles=tuple(cause for result in results for cause in _troubles(result)),
+        groups_heard=sum(1 for group in state.groups.values() if group.scheduled is not None),
+        jobs_with_reference=sum(1 for job in state.jobs.values() if job.group),
+        jobsets_with_status=len(jobsets) - len(silent),
+        jobsets_without_status=tuple(
+            sorted("/".join(jobset.key) for jobset in silent if now - unix(jobset.created) > _NEW_SECONDS)
+        ),
+        left_out=tuple(right("list", resource) for resource in needed if resource not in read),
+    )
 
 
-def scheduler_gate(facts: Facts) -> Outcome:
+def _troubles(gang: Readiness) -> list[Cause]:
+    causes = [*gang.causes, *([gang.lost] if gang.lost is not None and gang.lost not in gang.causes else [])]
+    name, why = f"{gang.namespace}/{gang.name}", f"gangctl why {gang.name}"
+    return [replace(cause, message=f"{name}: {cause.message}", command=cause.command or why) for cause in causes]
+
+
+def _lines(causes: Sequence[Cause]) -> list[str]:
+    return [line for cause in causes for line in (cause.message, *cause.evidence[:1])]
+
+
+@check(
+    "scheduler-gate",
+    Area.GANGS,
+    "Does the scheduler place pods by their group?",
+    "conditions of PodGroups and pods that exist",
+)
+async def scheduler_gate(cluster: Cluster) -> Outcome:
     """A group with a condition of the scheduler is proof; pods placed without one prove the opposite."""
-    gangs = seen(facts.gangs)
-    if blind := _with(gangs, Reason.SCHEDULING_GATE_OFF):
+    read = await gangs(cluster)
+    if blind := read.with_cause(Reason.SCHEDULING_GATE_OFF):
         return failed(
             "the scheduler does not look at groups: it places pods one by one",
             _lines(blind),
             remedy=f"start kube-scheduler with the feature gate {GATES}, the same as kube-apiserver",
             command="kubectl -n kube-system get pods -l component=kube-scheduler -o yaml",
         )
-    if silent := _with(gangs, Reason.SCHEDULER_SILENT):
+    if silent := read.with_cause(Reason.SCHEDULER_SILENT):
         return failed(
             "the scheduler says nothing of pods that wait",
             _lines(silent),
             remedy="see whether kube-scheduler runs and is ready: without the API that its gates need it never is",
             command="kubectl -n kube-system logs -l component=kube-scheduler",
         )
-    if errors := _with(gangs, Reason.SCHEDULER_ERROR):
-        return warning(
-            "the scheduler fails over gangs", _lines(errors), remedy=errors[0].remedy, command=errors[0].command
-        )
-    if gangs.groups_heard:
-        return ok("the scheduler looks at groups", f"it has said of {gangs.groups_heard} PodGroups how they stand")
-    if (nothing := _seen_in_part(gangs, "podgroups", "pods")) is not None:
+    if errors := read.with_cause(Reason.SCHEDULER_ERROR):
+        first = errors[0]
+        return warning("the scheduler fails over gangs", _lines(errors), remedy=first.remedy, command=first.command)
+    if read.groups_heard:
+        return ok("the scheduler looks at groups", f"it has said of {read.groups_heard} PodGroups how they stand")
+    if (nothing := read.unread("podgroups", "pods")) is not None:
         return nothing
-    if not isinstance(facts.canary, Unseen):
-        return all_or_nothing(facts)
-    generation = pick_generation(seen(facts.served)).generation
-    if gangs.count and generation is not None and not generation.capabilities.pod_groups:
+    if await seen_or(canary.canary(cluster), None) is not None:
+        return await canary.all_or_nothing(cluster)
+    made = await generation(cluster)
+    if read.count and made is not None and not made.capabilities.pod_groups:
         why = "Kubernetes 1.35 has no PodGroups that the scheduler could say something of"
     else:
-        why = f"the scheduler has said nothing of any PodGroup {gangs.where} yet"
-    return unknown(why, [f"{plural(gangs.count, 'gang')} {gangs.where}"], remedy="--canary shows it", command=CANARY)
+        why = f"the scheduler has said nothing of any PodGroup {read.where} yet"
+    return unknown(why, [read.counted], remedy="--canary shows it", command="gangctl doctor --canary")
 
 
-def exclusive_topology(facts: Facts) -> Outcome:
+@check(
+    "exclusive-topology",
+    Area.GANGS,
+    "Does a gang wait for itself because of exclusive placement?",
+    "JobSets, their pods and refusals",
+)
+async def exclusive_topology(cluster: Cluster) -> Outcome:
     """JobSet admits followers after their leader is placed, and a gang is placed only as a whole."""
-    gangs = seen(facts.gangs)
-    found = _with(gangs, Reason.EXCLUSIVE_TOPOLOGY_DEADLOCK)
-    if found:
+    read = await gangs(cluster)
+    if causes := read.with_cause(Reason.EXCLUSIVE_TOPOLOGY_DEADLOCK):
         return failed(
             f"gangs wait for themselves: {EXCLUSIVE_TOPOLOGY} by webhook and a gang exclude each other",
-            _lines(found),
+            _lines(causes),
             remedy=f"create these JobSets again with {NODE_SELECTOR_STRATEGY}, or with the pod affinity that "
             "gangctl convert --replace-exclusive-topology writes in its place; gangctl refuses new ones",
-            command=found[0].command,
+            command=causes[0].command,
         )
-    return _seen_in_part(gangs, "pods", "jobs") or ok("no gang does", f"{plural(gangs.count, 'gang')} {gangs.where}")
+    return read.unread("pods", "jobs") or ok("no gang does", read.counted)
 
 
-def job_controller_gangs(facts: Facts) -> Outcome:
+@fact
+async def job_workloads(cluster: Cluster) -> tuple[str, ...]:
+    """Workloads that the Job controller made for the Jobs of JobSets."""
+    made = await generation(cluster)
+    if made is None:
+        return ()
+    owned = {
+        (str(item["metadata"].get("namespace")), str(owner.get("name"))): str(item["metadata"].get("name"))
+        for item in await cluster.list_widely(scheduling_resource(made, "Workload"))
+        if (owner := controller_owner(item["metadata"])) is not None and owner.get("kind") == "Job"
+    }
+    if not owned:
+        return ()
+    jobs = await cluster.list_widely(JOBS, Selection(JOBSET_NAME))
+    children = {(text_at(item["metadata"], "namespace"), text_at(item["metadata"], "name")) for item in jobs}
+    return tuple(f"{key[0]}/{name} of Job {key[1]}" for key, name in sorted(owned.items()) if key in children)
+
+
+@check(
+    "job-controller-gangs",
+    Area.GANGS,
+    "Does the Job controller make gangs of its own of JobSets' Jobs (WorkloadWithJob)?",
+    "Workloads that a Job controls",
+)
+async def job_controller_gangs(cluster: Cluster) -> Outcome:
     """On 1.36 the gate WorkloadWithJob makes a gang of each Job that names none, a JobSet's or not."""
-    found = seen(facts.job_workloads)
-    if not found:
+    names = await job_workloads(cluster)
+    if not names:
         return ok("no Workload is controlled by a JobSet's Job")
     return warning(
         "the Job controller makes gangs of its own of JobSets' Jobs: each Job starts as a whole, the JobSet does not",
-        [f"Workload {name}" for name in found],
+        [f"Workload {name}" for name in names],
         remedy="switch WorkloadWithJob off on kube-controller-manager, or ask for a gang on these JobSets: a Job whose "
         "pods name a group is left alone",
         command="kubectl get workloads.scheduling.k8s.io -A",
     )
 
 
-def priorities(facts: Facts) -> Outcome:
+@check("priorities", Area.GANGS, "Have all pods of a gang the priority of their group?", "PodGroups and their pods")
+async def priorities(cluster: Cluster) -> Outcome:
     """The scheduler of 1.37 rejects a group whose pods have another priority."""
-    gangs = seen(facts.gangs)
-    if found := _with(gangs, Reason.PRIORITY_MISMATCH):
+    read = await gangs(cluster)
+    if causes := read.with_cause(Reason.PRIORITY_MISMATCH):
         return failed(
             "pods have another priority than their group: the scheduler never places them",
-            _lines(found),
-            remedy=found[0].remedy,
-            command=found[0].command,
+            _lines(causes),
+            remedy=causes[0].remedy,
+            command=causes[0].command,
         )
-    fine = "no gang of another priority than its pods"
-    return _seen_in_part(gangs, "podgroups", "pods") or ok(fine, f"{plural(gangs.count, 'gang')} {gangs.where}")
+    return read.unread("podgroups", "pods") or ok("no gang of another priority than its pods", read.counted)
 
 
-def terminating_groups(facts: Facts) -> Outcome:
+@dataclass(frozen=True, slots=True)
+class Leaving:
+    """A PodGroup that is being deleted, since when (Unix seconds), and what holds it."""
+
+    name: str
+    since: int
+    finalizers: tuple[str, ...]
+
+
+@fact
+async def leaving(cluster: Cluster) -> tuple[Leaving, ...]:
+    """PodGroups with a deletionTimestamp."""
+    made = await generation(cluster)
+    if made is None or not made.capabilities.pod_groups:
+        return ()
+    items = await cluster.list_widely(scheduling_resource(made, "PodGroup"))
+    return tuple(
+        Leaving(
+            f"{text_at(metadata, 'namespace')}/{text_at(metadata, 'name')}",
+            unix(metadata["deletionTimestamp"]),
+            tuple(map(str, metadata.get("finalizers") or ())),
+        )
+        for metadata in (item["metadata"] for item in items)
+        if metadata.get("deletionTimestamp")
+    )
+
+
+@check(
+    "terminating-groups",
+    Area.GANGS,
+    "Do PodGroups hang while they are deleted?",
+    "PodGroups with a deletionTimestamp",
+)
+async def terminating_groups(cluster: Cluster) -> Outcome:
     """A finalizer protects a group while pods name it; if the controller's gate is off, it is never removed."""
-    found = seen(facts.leaving)
-    long = [each for each in found if facts.now - each.since > _LONG_SECONDS]
+    groups = await leaving(cluster)
+    long = [group for group in groups if cluster.now - group.since > _LONG_SECONDS]
     if long:
         return failed(
             f"PodGroups hang in deletion for more than {_LONG_SECONDS // 60} minutes: their names cannot be used again",
-            [f"PodGroup {each.name}: {', '.join(each.finalizers) or 'no finalizer'}" for each in long],
+            [f"PodGroup {group.name}: {', '.join(group.finalizers) or 'no finalizer'}" for group in long],
             remedy="end the pods that name them; where there are none, kube-controller-manager lacks the feature gate "
             "GenericWorkload or does not run",
             command=f"kubectl -n {long[0].name.partition('/')[0]} get pods",
         )
-    if found:
-        return ok("none for long", *(f"PodGroup {each.name} is being deleted" for each in found))
+    if groups:
+        return ok("none for long", *(f"PodGroup {group.name} is being deleted" for group in groups))
     return ok("none")
 
 
-def object_quotas(facts: Facts) -> Outcome:
+@dataclass(frozen=True, slots=True)
+class Quota:
+    """A limit of a ResourceQuota on one resource that gangs consist of, and how many objects its gangs still lack."""
+
+    namespace: str
+    name: str
+    resource: str
+    hard: int
+    used: int
+    lacking: int
+    """Of the attempts that run."""
+    lacking_next: int
+    """Of their next attempts."""
+
+    @property
+    def title(self) -> str:
+        """The limit, its use and what gangs lack in a line."""
+        limit = f"ResourceQuota {self.namespace}/{self.name}: {self.used} of {self.hard} {self.resource} used"
+        return f"{limit}; gangs lack {self.lacking} now, and {self.lacking_next} for a restart"
+
+
+@fact
+async def quotas(cluster: Cluster) -> tuple[Quota, ...]:
+    """ResourceQuotas on objects of gangs, where gangs were read."""
+    reader = await _reader(cluster)
+    served = reader.state.api.generation
+    if served is None:
+        return ()
+    resources = scheduling_resources(served, composite=True)
+    limits = [
+        (item, kind, resource)
+        for item in (await cluster.client.list(RESOURCE_QUOTAS, reader.scope.namespace)).items
+        for kind, resource in resources.items()
+        if f"{_COUNT}{resource.qualified_name}" in within(item, "status", "hard")
+    ]
+    wanted = [*_wanted(reader.state, served)] if limits else []
+    return tuple([await _quota(cluster.client, *limit, wanted) for limit in limits])
+
+
+async def _quota(client: Client, item: Object, kind: Kind, resource: Resource, wanted: Iterable[_Wanted]) -> Quota:
+    namespace, limit = text_at(item["metadata"], "namespace"), f"{_COUNT}{resource.qualified_name}"
+    exist = {text_at(stored["metadata"], "name") for stored in (await client.list(resource, namespace)).items}
+    lacking = [spare for place, of, name, spare in wanted if (place, of) == (namespace, kind) and name not in exist]
+    hard, used = (int(parse_quantity(str(within(item, "status", part).get(limit, 0)))) for part in ("hard", "used"))
+    spares = sum(lacking)
+    return Quota(
+        namespace, text_at(item["metadata"], "name"), resource.qualified_name, hard, used, len(lacking) - spares, spares
+    )
+
+
+def _wanted(state: GangState, served: Generation) -> Iterator[_Wanted]:
+    """Every object that the gangs should have, of the attempt that runs and of the next one."""
+    for jobset in (stored.jobset for stored in state.jobsets.values()):
+        desired = desire(state.assessment(jobset), state.jobs.by_index("jobset", jobset.key), served)
+        plan = desired.plan
+        if plan is None or desired.assessment.lifecycle is not Lifecycle.PRESENT:
+            continue
+        yield jobset.namespace, "Workload", plan.workload.name, False
+        yield from ((jobset.namespace, "PodGroup", group.name, False) for group in plan.groups)
+        yield from ((jobset.namespace, "PodGroup", group.name, True) for group in desired.spares)
+        for composite, spare in ((plan.composite, False), (desired.spare_composite, True)):
+            if composite is not None:
+                yield jobset.namespace, "CompositePodGroup", composite.name, spare
+
+
+@check(
+    "object-quotas",
+    Area.GANGS,
+    "Have ResourceQuotas room for the Workloads and PodGroups of gangs?",
+    "ResourceQuotas on them, and what the gangs of their namespaces lack",
+)
+async def object_quotas(cluster: Cluster) -> Outcome:
     """An object that a quota refuses is missing until another one is deleted."""
-    quotas = seen(facts.quotas)
-    small = [quota for quota in quotas if quota.lacking + quota.lacking_next > quota.hard - quota.used]
+    limits = await quotas(cluster)
+    small = [quota for quota in limits if quota.lacking + quota.lacking_next > quota.hard - quota.used]
     if small:
         return warning(
             "ResourceQuotas have no room for all objects of gangs",
@@ -279,19 +366,22 @@ def object_quotas(facts: Facts) -> Outcome:
             "its next attempt, without which it cannot restart while gangctl is down",
             command=f"kubectl -n {small[0].namespace} describe resourcequota {small[0].name}",
         )
-    return ok("they have", *(quota.title for quota in quotas)) if quotas else ok("no ResourceQuota limits them")
+    return ok("they have", *(quota.title for quota in limits)) if limits else ok("no ResourceQuota limits them")
 
 
-def in_name_only(facts: Facts) -> Outcome:
+@check(
+    "gangs-in-name-only",
+    Area.GANGS,
+    "Are there JobSets that ask for a gang, and whose pods come one by one?",
+    "JobSets, their stamps and Jobs",
+)
+async def in_name_only(cluster: Cluster) -> Outcome:
     """JobSets that bypassed gangctl, or lost their reference in an upgrade."""
-    reasons = {Reason.NOT_GANGED, Reason.FIELD_DROPPED, Reason.POD_GROUP_MISSING, Reason.MIN_COUNT_UNREACHABLE}
-    gangs = seen(facts.gangs)
-    found = _with(gangs, *reasons)
-    if found:
-        return warning(
-            "JobSets ask for a gang, and are none",
-            _lines(found),
-            remedy=found[0].remedy,
-            command=found[0].command,
-        )
-    return _seen_in_part(gangs) or ok("all gangs are whole", f"{plural(gangs.count, 'gang')} {gangs.where}")
+    read = await gangs(cluster)
+    causes = read.with_cause(
+        Reason.NOT_GANGED, Reason.FIELD_DROPPED, Reason.POD_GROUP_MISSING, Reason.MIN_COUNT_UNREACHABLE
+    )
+    if causes:
+        text, first = "JobSets ask for a gang, and are none", causes[0]
+        return warning(text, _lines(causes), remedy=first.remedy, command=first.command)
+    return read.unread() or ok("all gangs are whole", read.counted)

@@ -1,90 +1,118 @@
-"""Checks of the JobSet controller. Pure."""
+"""Checks of the JobSet controller."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Final
 
 from gangctl.api.meta import JOBSET_API_VERSION, JOBSET_GROUP
-from gangctl.cli.doctor.checks import hooks
-from gangctl.cli.doctor.checks.kubernetes import minor_of
-from gangctl.cli.doctor.facts import Deployment, Facts, seen, seen_or
-from gangctl.cli.doctor.outcome import Outcome, failed, ok, unknown, warning
-from gangctl.errors import plural
+from gangctl.api.objects import within
+from gangctl.cli.doctor.canary import gang_of_two, is_defaulted, is_stamped
+from gangctl.cli.doctor.check import Area, Outcome, check, failed, ok, unknown, warning
+from gangctl.cli.doctor.checks import canary, gangs, installed, kubernetes
+from gangctl.cli.doctor.cluster import Cluster, denied, fact, seen_or, version
+from gangctl.client.resources import JOBSETS
+from gangctl.errors import ForbiddenError, InvalidError, NotFoundError, ServerError, UnavailableError, plural
 
-OLDEST: Final = (0, 10)
+_OLDEST: Final = (0, 10)
 """Oldest release of JobSet that gangctl is tested with."""
-_TAG: Final = re.compile(r":v?(\d{1,4})\.(\d{1,4})(?:\.\d{1,5})?(?:[-+@]|\Z)")
 _INSTALL: Final = "install JobSet 0.10 or later: https://jobset.sigs.k8s.io/docs/installation"
 _CALLING: Final = re.compile(r'failed calling webhook "([^"]{1,200})"')
+_PROBE: Final = "gangctl-doctor"
+"""Name of the JobSet sent with dryRun=All."""
 
 
-def release(image: str) -> tuple[int, int] | None:
-    """Major and minor of an image's tag; None if it has none.
-
-    >>> release("registry.k8s.io/jobset/jobset:v0.12.0@sha256:ab")
-    (0, 12)
-    """
-    found = _TAG.search(image)
-    return (int(found[1]), int(found[2])) if found else None
+@fact
+async def versions(cluster: Cluster) -> tuple[str, ...]:
+    """Versions of JobSet's API."""
+    return tuple(await cluster.client.discovery.group_versions(JOBSET_GROUP))
 
 
-def releases(deployments: Iterable[Deployment]) -> list[tuple[int, int]]:
-    """Releases in tags of images, the oldest first."""
-    found = (release(image) for each in deployments for image in each.images)
-    return sorted(each for each in found if each is not None)
+@fact
+async def schedules(cluster: Cluster) -> bool:
+    """Whether JobSets of this cluster have ``spec.scheduling``."""
+    document = await cluster.client.discovery.openapi_v3(f"apis/{JOBSET_API_VERSION}")
+    spec = ("components", "schemas", "io.x-k8s.jobset.v1alpha2.JobSet", "properties", "spec")
+    return "scheduling" in within(document, *spec, "properties")
 
 
-def api(facts: Facts) -> Outcome:
+@dataclass(frozen=True, slots=True)
+class DryRun:
+    """Result of a JobSet that requests a gang, sent with dryRun=All."""
+
+    stamped: bool = False
+    defaulted: bool = False
+    """Whether JobSet's webhook set its defaults."""
+    refusal: str = ""
+
+
+@fact
+async def dry_run(cluster: Cluster) -> DryRun:
+    """Result of a dry run of a JobSet that requests a gang."""
+    if JOBSETS.version not in await versions(cluster):
+        return DryRun(refusal=f"{JOBSET_API_VERSION} is not served")
+    try:
+        answer = await cluster.client.create(JOBSETS, gang_of_two(_PROBE), cluster.namespace, dry_run=True)
+    except (ForbiddenError, InvalidError, NotFoundError, ServerError, UnavailableError) as error:
+        if denied(error.message):
+            raise
+        return DryRun(refusal=error.message)
+    return DryRun(is_stamped(answer), is_defaulted(answer))
+
+
+@check("jobset-api", Area.JOBSET, "Are JobSets served?", "discovery and OpenAPI schema of jobset.x-k8s.io")
+async def api(cluster: Cluster) -> Outcome:
     """gangctl reads and stamps one version."""
-    served = seen(facts.jobset_versions)
-    version = JOBSET_API_VERSION.partition("/")[2]
+    served = await versions(cluster)
     evidence = [f"{JOBSET_GROUP} serves {', '.join(served)}"] if served else []
     if not served:
         return failed("JobSets are not served here", remedy=_INSTALL, command=f"kubectl get --raw /apis/{JOBSET_GROUP}")
-    if version not in served:
+    if JOBSETS.version not in served:
         return failed(
             f"{JOBSET_API_VERSION} is not served, and gangctl reads nothing else",
             evidence,
             remedy="run a gangctl that knows this JobSet, or a JobSet that serves this version",
             command="kubectl get crd jobsets.jobset.x-k8s.io -o yaml",
         )
-    if seen_or(facts.jobset_schedules, None):
+    if await seen_or(schedules(cluster), None):
         evidence.append("its schema has spec.scheduling: a JobSet that uses that is left to JobSet")
     return ok(f"{JOBSET_API_VERSION} is served", *evidence)
 
 
-def controller(facts: Facts) -> Outcome:
+@check(
+    "jobset-controller",
+    Area.JOBSET,
+    "Does a JobSet controller of a known version run?",
+    "Deployments beside JobSet's webhook, and the status of JobSets",
+)
+async def controller(cluster: Cluster) -> Outcome:
     """By a Deployment behind the webhook; else by statuses that the controller wrote."""
-    namespaces = {namespace for namespace, _ in hooks.services(hooks.of_jobset(seen(facts.configurations)))}
-    beside = [each for each in seen_or(facts.deployments, ()) if each.namespace in namespaces and _is_jobset(each)]
-    evidence = [each.title for each in beside]
-    if any(each.ready < 1 for each in beside):
+    configurations = await installed.configurations(cluster)
+    namespaces = {namespace for namespace, _ in installed.services(installed.of_jobset(configurations))}
+    deployments = await seen_or(installed.deployments(cluster), ())
+    beside = [item for item in deployments if item.namespace in namespaces and item.is_of("jobset")]
+    evidence = [item.title for item in beside]
+    if any(item.ready < 1 for item in beside):
         return failed(
             "the JobSet controller is not ready: no Jobs are made",
             evidence,
             remedy="see why its pods are not ready",
             command=f"kubectl -n {beside[0].namespace} describe pods -l control-plane=controller-manager",
         )
-    known = releases(beside)
-    if known and known[0] < OLDEST:
-        return failed(f"JobSet {dotted(known[0])} is older than {dotted(OLDEST)}", evidence, remedy=_INSTALL)
-    if known:
-        return ok(f"JobSet {dotted(known[0])} runs", *evidence, *_about_updates(facts, known[0]))
-    return _by_its_work(facts, evidence)
-
-
-def _about_updates(facts: Facts, known: tuple[int, int]) -> list[str]:
-    """A controller built against another minor's API writes Jobs without the fields that it lacks."""
-    minor = minor_of(seen_or(facts.version, ""))
-    if keeps_reference(known, minor):
-        return []
-    evidence = (
-        f"JobSet {dotted(known)} sends Jobs back without their pods' reference on Kubernetes {minor}, when it "
-        "suspends and resumes; gangctl's webhook for Jobs puts it back"
-    )
-    return [evidence]
+    known = installed.oldest_release(beside)
+    if known is None:
+        return await _by_its_work(cluster, evidence)
+    name = f"JobSet {installed.dotted(known)}"
+    if known < _OLDEST:
+        return failed(f"{name} is older than {installed.dotted(_OLDEST)}", evidence, remedy=_INSTALL)
+    minor = kubernetes.minor_of(await seen_or(version(cluster), ""))
+    if not keeps_reference(known, minor):
+        evidence.append(
+            f"{name} sends Jobs back without their pods' reference on Kubernetes {minor}, when it suspends and "
+            "resumes; gangctl's webhook for Jobs puts it back"
+        )
+    return ok(f"{name} runs", *evidence)
 
 
 def keeps_reference(release: tuple[int, int], minor: str) -> bool:
@@ -96,33 +124,24 @@ def keeps_reference(release: tuple[int, int], minor: str) -> bool:
     return release == (0, 11) if minor == "1.35" else release >= (0, 12)
 
 
-def _is_jobset(deployment: Deployment) -> bool:
-    return "jobset" in deployment.name or any("jobset" in image for image in deployment.images)
-
-
-def dotted(found: tuple[int, int]) -> str:
-    """A release as text."""
-    return f"{found[0]}.{found[1]}"
-
-
-def _by_its_work(facts: Facts, evidence: list[str]) -> Outcome:
-    gangs = seen_or(facts.gangs, None)
-    if gangs is not None and gangs.jobsets_without_status and not gangs.jobsets_with_status:
-        names = ", ".join(gangs.jobsets_without_status[:4])
+async def _by_its_work(cluster: Cluster, evidence: list[str]) -> Outcome:
+    read = await seen_or(gangs.gangs(cluster), gangs.Gangs("", 0))
+    if read.jobsets_without_status and not read.jobsets_with_status:
+        names = ", ".join(read.jobsets_without_status[:4])
         return failed(
             "no JobSet has a status, though they exist for longer than a controller takes",
             [*evidence, f"JobSets without any status: {names}"],
             remedy="see whether the JobSet controller runs",
             command="kubectl get deployments -A",
         )
-    if gangs is not None and gangs.jobsets_with_status:
+    if read.jobsets_with_status:
         return ok(
             "a JobSet controller works; its release is not known from an image's tag",
             *evidence,
-            f"{plural(gangs.jobsets_with_status, 'JobSet')} with a status",
+            f"{plural(read.jobsets_with_status, 'JobSet')} with a status",
         )
-    canary = seen_or(facts.canary, None)
-    if canary is not None and canary.whole.pods:
+    made = await seen_or(canary.canary(cluster), None)
+    if made is not None and made.whole.pods:
         return ok("a JobSet controller works: it has made the canary's Jobs", *evidence)
     return unknown(
         "no Deployment and no JobSet shows whether a JobSet controller runs",
@@ -132,22 +151,28 @@ def _by_its_work(facts: Facts, evidence: list[str]) -> Outcome:
     )
 
 
-def webhooks(facts: Facts) -> Outcome:
+@check(
+    "jobset-webhooks",
+    Area.JOBSET,
+    "Are JobSet's webhooks registered, and do they answer?",
+    "webhook configurations, EndpointSlices, a JobSet created with dryRun=All",
+)
+async def webhooks(cluster: Cluster) -> Outcome:
     """They fail closed: while they are down, no JobSet and none of their pods can be created."""
-    found = hooks.of_jobset(seen(facts.configurations))
-    if not found:
+    registered = installed.of_jobset(await installed.configurations(cluster))
+    if not registered:
         return failed(
             "JobSet's webhooks are not registered: defaults are missing, and nothing of a JobSet is checked",
             ["no webhook configuration of JobSet"],
             remedy=_INSTALL,
             command="kubectl get mutatingwebhookconfigurations,validatingwebhookconfigurations",
         )
-    evidence = hooks.webhook_counts(found)
+    evidence = installed.webhook_counts(registered)
     bare = [
-        f"{hooks.title(each)}: {webhook.get('name')} has no caBundle"
-        for each in found
-        for webhook in hooks.webhooks(each)
-        if not hooks.client_config(webhook).get("caBundle")
+        f"{installed.title(item)}: {webhook.get('name')} has no caBundle"
+        for item in registered
+        for webhook in installed.webhooks(item)
+        if not installed.client_config(webhook).get("caBundle")
     ]
     if bare:
         return failed(
@@ -156,17 +181,17 @@ def webhooks(facts: Facts) -> Outcome:
             remedy="see what JobSet's controller says of its certificates, or cert-manager's injector",
             command="kubectl get mutatingwebhookconfigurations -o yaml",
         )
-    return _answering(facts, evidence, hooks.services(found))
+    return await _answering(cluster, evidence, installed.services(registered))
 
 
-def _answering(facts: Facts, evidence: list[str], services: set[tuple[str, str]]) -> Outcome:
-    ready = seen_or(facts.endpoints, None)
+async def _answering(cluster: Cluster, evidence: list[str], services: set[tuple[str, str]]) -> Outcome:
+    ready = await seen_or(installed.endpoints(cluster), None)
     if ready is not None:
-        evidence += hooks.endpoint_counts(services, ready)
-    tried = seen_or(facts.dry_run, None)
+        evidence += installed.endpoint_counts(services, ready)
+    tried = await seen_or(dry_run(cluster), None)
     called = _CALLING.search(tried.refusal) if tried is not None else None
     silent = called is not None and "gangctl" not in called[1]
-    empty = ready is not None and any(not ready.get(each) for each in services)
+    empty = ready is not None and any(not ready.get(service) for service in services)
     if silent or empty:
         refusal = [f"dry run: {tried.refusal}"] if tried is not None and silent else []
         return failed(

@@ -1,23 +1,26 @@
-"""Checks of Kubernetes: version, scheduling API, references of pods and who writes them, user's rights. Pure."""
+"""Checks of Kubernetes: its version, the scheduling API, and whether pods keep their reference."""
 
 from __future__ import annotations
 
 import re
-from collections import defaultdict
+from contextlib import aclosing
+from dataclasses import dataclass
 from typing import Final
 
-from gangctl.api.scheduling import GROUP, NEWEST, TESTED
-from gangctl.cli.doctor.checks import hooks
-from gangctl.cli.doctor.facts import Facts, seen, seen_or
-from gangctl.cli.doctor.outcome import Outcome, failed, ok, unknown, warning
-from gangctl.errors import plural
-from gangctl.gang.generation import evaluate_unreadable, pick_generation
-from gangctl.webhooks.configurations import JOBS_NAME
+from gangctl.api.objects import within
+from gangctl.api.scheduling import GROUP, NEWEST, TESTED, Generation
+from gangctl.api.scheduling_versions import ADAPTERS
+from gangctl.cli.doctor.check import GATES, Area, Outcome, check, failed, ok, unknown, warning
+from gangctl.cli.doctor.checks import gangs
+from gangctl.cli.doctor.cluster import Cluster, all_of, denied, fact, generation, seen_or, served, version
+from gangctl.client.resources import JOBS, Resource
+from gangctl.controllers.writer import scheduling_resources
+from gangctl.errors import ApiError, ForbiddenError, UnavailableError, plural
+from gangctl.gang.generation import evaluate_proof, evaluate_unreadable, pick_generation, proof_job
 
 _VERSION: Final = re.compile(r"v(\d{1,4}\.\d{1,4})\.")
 _MINORS: Final = tuple(generation.kubernetes for generation in TESTED)
 _KNOWN: Final = f"{_MINORS[0]} to {_MINORS[-1]}"
-GATES: Final = "GenericWorkload (on 1.35 and 1.36 GangScheduling, too)"
 
 
 def minor_of(version: str) -> str:
@@ -30,21 +33,22 @@ def minor_of(version: str) -> str:
     return found[1] if found else ""
 
 
-def version(facts: Facts) -> Outcome:
+@check("kubernetes-version", Area.KUBERNETES, "Is it a Kubernetes that gangctl knows?", "GET /version")
+async def known_version(cluster: Cluster) -> Outcome:
     """Supported minors; a newer one may still serve a supported API."""
-    version = seen(facts.version)
-    minor = minor_of(version)
+    text = await version(cluster)
+    minor = minor_of(text)
     if minor in _MINORS:
-        return ok(f"Kubernetes {minor}", f"gitVersion {version}")
+        return ok(f"Kubernetes {minor}", f"gitVersion {text}")
     if _number(minor) > _number(_MINORS[-1]):
         return warning(
             f"Kubernetes {minor} is newer than those that this gangctl was tested with ({_KNOWN})",
-            [f"gitVersion {version}"],
+            [f"gitVersion {text}"],
             remedy="look for a newer gangctl; as long as scheduling-api and pod-field are ok, gangs are made",
         )
     return failed(
         f"gangctl knows Kubernetes {_KNOWN}",
-        [f"gitVersion {version}"],
+        [f"gitVersion {text}"],
         remedy="upgrade the cluster: earlier minors have no API for gangs",
         command="kubectl version",
     )
@@ -54,11 +58,17 @@ def _number(minor: str) -> tuple[int, ...]:
     return tuple(int(part) for part in minor.split(".") if part)
 
 
-def scheduling_api(facts: Facts) -> Outcome:
+@check(
+    "scheduling-api",
+    Area.KUBERNETES,
+    "Which generation of the scheduling API is served?",
+    "discovery of scheduling.k8s.io",
+)
+async def scheduling_api(cluster: Cluster) -> Outcome:
     """The served resources choose the generation."""
-    served = seen(facts.served)
-    evidence = [f"{GROUP}/{each} serves {', '.join(sorted(served[each].resources))}" for each in sorted(served)]
-    state = pick_generation(served)
+    versions = await served(cluster)
+    evidence = [f"{GROUP}/{name} serves {', '.join(sorted(versions[name].resources))}" for name in sorted(versions)]
+    state = pick_generation(versions)
     if state.generation is not None:
         if state.reason:
             return warning(
@@ -70,63 +80,145 @@ def scheduling_api(facts: Facts) -> Outcome:
     return failed(
         state.reason,
         evidence or [f"no version of {GROUP} is served"],
-        remedy=f"start kube-apiserver with --runtime-config={GROUP}/{_wanted(facts)}=true and the feature gate {GATES}",
+        remedy=f"start kube-apiserver with --runtime-config={GROUP}/{await _wanted(cluster)}=true and the feature gate "
+        f"{GATES}",
         command=f"kubectl get --raw /apis/{GROUP}",
     )
 
 
-def _wanted(facts: Facts) -> str:
-    minor = minor_of(seen_or(facts.version, ""))
-    return next((each.value for each in TESTED if each.kubernetes == minor), NEWEST.value)
+async def _wanted(cluster: Cluster) -> Generation:
+    minor = minor_of(await seen_or(version(cluster), ""))
+    return next((tested for tested in TESTED if tested.kubernetes == minor), NEWEST)
 
 
-def pod_field(facts: Facts) -> Outcome:
+@dataclass(frozen=True, slots=True)
+class PodField:
+    """Whether pods keep ``spec.FIELD``; ``kept`` is None where a dry run was not allowed."""
+
+    field: str
+    kept: bool | None
+    how: str
+    right: str = ""
+    """Missing for the dry run."""
+
+
+@fact
+async def pod_field(cluster: Cluster) -> PodField:
+    """Whether pods keep their reference: by a dry run, or by the schema without that right."""
+    made = await generation(cluster)
+    # Where no group can exist, a field that is stored anyway blocks its pods.
+    candidates = (made,) if made is not None else (Generation.V1BETA1, Generation.V1ALPHA1)
+    tried = [await _prove(cluster, candidate) for candidate in candidates]
+    proved = [field for field in tried if field is not None]
+    if proved:
+        return next((field for field in proved if field.kept), proved[0])
+    name = ADAPTERS[candidates[0]].reference_field
+    document = await cluster.client.discovery.openapi_v3("api/v1")
+    known = name in within(document, "components", "schemas", "io.k8s.api.core.v1.PodSpec", "properties")
+    how = f"the OpenAPI schema of pods {'has' if known else 'does not have'} spec.{name}"
+    return PodField(name, None if known else False, how, f"create jobs.batch in namespace {cluster.namespace}")
+
+
+async def _prove(cluster: Cluster, generation: Generation) -> PodField | None:
+    namespace = cluster.namespace
+    try:
+        answer = await cluster.client.create(JOBS, proof_job(generation, namespace), namespace, dry_run=True)
+    except ForbiddenError as error:
+        if denied(error.message):
+            return None
+        raise
+    kept = evaluate_proof(generation, answer).available
+    how = f"a Job sent with dryRun=All in namespace {namespace} came back {'with' if kept else 'without'} it"
+    return PodField(ADAPTERS[generation].reference_field, kept, how)
+
+
+@check(
+    "pod-field",
+    Area.KUBERNETES,
+    "Does the API server keep what pods say of their group?",
+    "a Job created with dryRun=All, else Jobs that exist and the OpenAPI schema",
+)
+async def reference(cluster: Cluster) -> Outcome:
     """A field of a disabled gate is dropped silently, and kept even if no group can exist."""
-    generation = pick_generation(seen(facts.served)).generation
-    found = seen(facts.pod_field)
+    made = await generation(cluster)
+    found = await pod_field(cluster)
     if found.kept is None:
-        return _by_what_exists(facts)
-    if generation is None:
+        return await _by_what_exists(cluster, found)
+    if made is None:
         if not found.kept:
             return ok(f"pods that name a group cannot hang: spec.{found.field} is dropped while no group can exist")
         return failed(
             f"pods keep spec.{found.field} while no group can exist: those that have one wait permanently",
             [found.how],
-            remedy=f"serve {GROUP}/{_wanted(facts)}, or switch the feature gate GenericWorkload off until it is served",
+            remedy=f"serve {GROUP}/{await _wanted(cluster)}, or switch the feature gate GenericWorkload off until "
+            "it is served",
         )
     if found.kept:
         return ok(f"spec.{found.field} of pods is kept", found.how)
     return failed(
-        f"the API server serves {generation.api_version}, and drops spec.{found.field} of pods",
+        f"the API server serves {made.api_version}, and drops spec.{found.field} of pods",
         [found.how],
         remedy=f"enable the feature gate {GATES} on kube-apiserver, kube-scheduler and kube-controller-manager",
         command="kubectl -n kube-system get pods -l tier=control-plane -o yaml",
     )
 
 
-def _by_what_exists(facts: Facts) -> Outcome:
+async def _by_what_exists(cluster: Cluster, found: PodField) -> Outcome:
     """Without a dry run, Jobs that have the field prove it; the schema has it regardless of the gate."""
-    found = seen(facts.pod_field)
-    gangs = seen_or(facts.gangs, None)
-    jobs = gangs.jobs_with_reference if gangs is not None else 0
+    read = await seen_or(gangs.gangs(cluster), None)
+    jobs = read.jobs_with_reference if read is not None else 0
     if jobs:
         return ok(f"spec.{found.field} of pods is kept", f"{plural(jobs, 'Job')} of this cluster with it", found.how)
     return unknown(
         f"a schema has spec.{found.field} whether its feature gate is on or not: only a dry run shows it",
         [found.how],
         remedy=f"get the right to {found.right}, or ask your administrator",
-        command=f"gangctl doctor --only pod-field -n {facts.namespace}",
+        command=f"gangctl doctor --only pod-field -n {cluster.namespace}",
     )
 
 
-def stored_objects(facts: Facts) -> Outcome:
+@fact
+async def stored(cluster: Cluster) -> dict[str, str]:
+    """Why objects cannot be listed, by resource; empty if they can."""
+    made = await generation(cluster)
+    resources = list(scheduling_resources(made).values()) if made is not None else []
+    errors = await all_of(_first(cluster, resource) for resource in resources)
+    return {resource.qualified_name: text for resource, text in zip(resources, errors, strict=True)}
+
+
+async def _first(cluster: Cluster, resource: Resource) -> str:
+    """Why none can be listed: in no namespace, or in the selected one."""
+    try:
+        return await _first_of(cluster, resource, None)
+    except ForbiddenError:
+        return await _first_of(cluster, resource, cluster.namespace)
+
+
+async def _first_of(cluster: Cluster, resource: Resource, namespace: str | None) -> str:
+    try:
+        async with aclosing(cluster.client.pages(resource, namespace, limit=1)) as pages:
+            await anext(pages)
+    except (ForbiddenError, UnavailableError):
+        raise
+    except ApiError as error:
+        return error.message
+    return ""
+
+
+@check(
+    "stored-objects",
+    Area.KUBERNETES,
+    "Can every Workload and PodGroup be read that an earlier Kubernetes stored?",
+    "a list of one Workload and one PodGroup",
+)
+async def readable(cluster: Cluster) -> Outcome:
     """Objects of an earlier minor cannot be decoded, and a single one prevents listing its kind."""
-    stored = seen(facts.stored)
-    broken = {resource: text for resource, text in stored.items() if text}
-    if not stored:
+    texts = await stored(cluster)
+    broken = {resource: text for resource, text in texts.items() if text}
+    if not texts:
         return unknown("no Workloads are served, so none can be read")
     if not broken:
-        return ok("all can be read", *(f"a list of {resource} succeeds" for resource in sorted(stored)))
+        return ok("all can be read", *(f"a list of {resource} succeeds" for resource in sorted(texts)))
     verdict = next(filter(None, map(evaluate_unreadable, broken.values())), None)
     return failed(
         verdict.reason if verdict is not None else "the API server cannot list the objects of gangs",
@@ -135,54 +227,4 @@ def stored_objects(facts: Facts) -> Outcome:
         command="etcdctl del --prefix /registry/workloads/ && etcdctl del --prefix /registry/podgroups/"
         if verdict is not None
         else "kubectl get --raw /readyz?verbose",
-    )
-
-
-_API: Final = "admissionregistration.k8s.io/v1 MutatingAdmissionPolicy"
-_WEBHOOK: Final = f"MutatingWebhookConfiguration {JOBS_NAME}"
-_SHOW: Final = "kubectl get mutatingadmissionpolicies,mutatingadmissionpolicybindings"
-
-
-def job_groups(facts: Facts) -> Outcome:
-    """The API server should, if it can: then Jobs do not wait for gangctl."""
-    state = pick_generation(seen(facts.served))
-    if state.generation is None:
-        return unknown(f"no gang can be made: {state.reason}")
-    found = seen(facts.job_policy)
-    if found.writes:
-        return ok("the API server names them, whether gangctl answers or not", found.how)
-    evidence = [found.how or f"{_API} is not served"]
-    configurations = seen(facts.configurations)
-    if not any(hooks.name_of(config) == JOBS_NAME and hooks.webhooks(config) for config in configurations):
-        return failed(
-            "nothing names the groups of Jobs: their pods would start one by one",
-            [*evidence, f"no {_WEBHOOK}"],
-            remedy="apply manifests/base, which has the webhook for Jobs and the policy",
-            command="gangctl install --context CONTEXT",
-        )
-    if found.served:
-        return warning(
-            f"Jobs of gangs wait for gangctl, although the cluster serves {_API}",
-            [*evidence, _WEBHOOK],
-            remedy="apply manifests/base, which has the policy and its binding; a gangctl that registers itself "
-            "repairs them within a minute. If both are there, the feature gate MutatingAdmissionPolicy is off",
-            command=_SHOW,
-        )
-    return ok("gangctl's webhook names them", *evidence, _WEBHOOK)
-
-
-def rights(facts: Facts) -> Outcome:
-    """Missing rights, each with the commands that need it."""
-    asked = seen(facts.rights)
-    missing: dict[str, list[str]] = defaultdict(list)
-    for each in asked:
-        if not each.allowed:
-            missing[each.wanted_by].append(each.title)
-    if not missing:
-        return ok("you may do all of it", f"{len(asked)} rights asked for")
-    return warning(
-        f"{sum(map(len, missing.values()))} of {len(asked)} rights are missing: these commands know less",
-        [f"{commands}: {', '.join(titles)}" for commands, titles in missing.items()],
-        remedy="manifests/tenants gives tenants what commands about their own gangs need; the rest is an operator's",
-        command=f"kubectl auth can-i --list -n {facts.namespace}",
     )

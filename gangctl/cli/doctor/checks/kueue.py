@@ -1,13 +1,18 @@
-"""Checks of Kueue. Pure."""
+"""Checks of Kueue."""
 
 from __future__ import annotations
 
 from typing import Final
 
-from gangctl.cli.doctor.checks.jobset import dotted, releases
-from gangctl.cli.doctor.facts import Facts, seen, seen_or
-from gangctl.cli.doctor.outcome import Outcome, failed, ok, unknown, warning
+from gangctl.cli.doctor.check import Area, Outcome, check, failed, ok, unknown, warning
+from gangctl.cli.doctor.checks import installed
+from gangctl.cli.doctor.cluster import Cluster, fact, seen_or
+from gangctl.cluster import kinds
+from gangctl.errors import NotFoundError
+from gangctl.kueue.configuration import KueueConfiguration, read_configuration
 from gangctl.kueue.names import API_VERSION, CHECK_CONTROLLER, GROUP, PARAMETERS_KIND, VERSION
+from gangctl.kueue.objects import AdmissionCheck
+from gangctl.kueue.reading import read_check
 
 FRAMEWORK: Final = "jobset.x-k8s.io/jobset"
 OLDEST: Final = (0, 19)
@@ -15,9 +20,16 @@ OLDEST: Final = (0, 19)
 _ABSENT: Final = "Kueue is not installed here: there is nothing to look at"
 
 
-def api(facts: Facts) -> Outcome:
+@fact
+async def versions(cluster: Cluster) -> tuple[str, ...]:
+    """Versions of Kueue's API; none if it is not installed."""
+    return tuple(await cluster.client.discovery.group_versions(GROUP))
+
+
+@check("kueue-api", Area.KUEUE, "Is Kueue there, in a version that gangctl knows?", "discovery and Deployments")
+async def api(cluster: Cluster) -> Outcome:
     """gangctl reads one version of its API."""
-    served = seen(facts.kueue_versions)
+    served = await versions(cluster)
     if not served:
         return ok(_ABSENT)
     evidence = [f"{GROUP} serves {', '.join(served)}"]
@@ -25,42 +37,55 @@ def api(facts: Facts) -> Outcome:
         return failed(
             f"{API_VERSION} is not served: gangctl knows nothing of its queues",
             evidence,
-            remedy=f"upgrade Kueue to {dotted(OLDEST)} or later, or run gangctl with --kueue off",
+            remedy=f"upgrade Kueue to {installed.dotted(OLDEST)} or later, or run gangctl with --kueue off",
             command=f"kubectl get --raw /apis/{GROUP}",
         )
-    deployments = seen_or(facts.deployments, ())
-    mine = [each for each in deployments if any("kueue" in image for image in (each.name, *each.images))]
-    evidence += [each.title for each in mine]
-    known = releases(mine)
-    if any(each.ready < 1 for each in mine):
+    own = [item for item in await seen_or(installed.deployments(cluster), ()) if item.is_of("kueue")]
+    evidence += [item.title for item in own]
+    if any(item.ready < 1 for item in own):
         return failed(
             "Kueue is not ready: JobSets in queues stay suspended",
             evidence,
             remedy="see why its pods are not ready",
-            command=f"kubectl -n {mine[0].namespace} get pods",
+            command=f"kubectl -n {own[0].namespace} get pods",
         )
-    if known and known[0] < OLDEST:
+    known = installed.oldest_release(own)
+    if known is not None and known < OLDEST:
         return warning(
-            f"Kueue {dotted(known[0])} is older than {dotted(OLDEST)}, which gangctl is tested with",
+            f"Kueue {installed.dotted(known)} is older than {installed.dotted(OLDEST)}, which gangctl is tested with",
             evidence,
             remedy="upgrade Kueue: earlier ones take fewer podsets",
         )
-    return ok(f"Kueue {dotted(known[0])}" if known else f"{API_VERSION} is served", *evidence)
+    return ok(f"Kueue {installed.dotted(known)}" if known else f"{API_VERSION} is served", *evidence)
 
 
-def configuration(facts: Facts) -> Outcome:
+@fact
+async def configuration(cluster: Cluster) -> KueueConfiguration:
+    """From its ConfigMap."""
+    if VERSION not in await versions(cluster):
+        return read_configuration(None)
+    try:
+        item = await cluster.client.get(kinds.CONFIG_MAPS, kinds.CONFIG_NAME, cluster.kueue_namespace)
+    except NotFoundError:
+        return read_configuration(None)
+    text = (item.get("data") or {}).get(kinds.CONFIG_KEY)
+    return read_configuration(text if isinstance(text, str) else None)
+
+
+@check("kueue-configuration", Area.KUEUE, "Does Kueue manage JobSets?", "ConfigMap kueue-manager-config")
+async def frameworks(cluster: Cluster) -> Outcome:
     """Kueue manages the kinds that its configuration lists."""
-    if not seen(facts.kueue_versions):
+    if not await versions(cluster):
         return ok(_ABSENT)
-    found = seen(facts.kueue_configuration)
-    if not found.known:
+    read = await configuration(cluster)
+    if not read.known:
         return unknown(
-            f"Kueue's configuration cannot be read: {found.unreadable}",
+            f"Kueue's configuration cannot be read: {read.unreadable}",
             remedy="--kueue-namespace says where it runs",
             command="kubectl get configmaps -A --field-selector metadata.name=kueue-manager-config",
         )
-    evidence = [f"integrations.frameworks: {', '.join(found.frameworks)}"]
-    if FRAMEWORK not in found.frameworks:
+    evidence = [f"integrations.frameworks: {', '.join(read.frameworks)}"]
+    if FRAMEWORK not in read.frameworks:
         return failed(
             "Kueue does not manage JobSets: those with a queue start at once, quota or not",
             evidence,
@@ -70,29 +95,43 @@ def configuration(facts: Facts) -> Outcome:
     return ok("Kueue manages JobSets", *evidence)
 
 
-def checks(facts: Facts) -> Outcome:
+@fact
+async def admission_checks(cluster: Cluster) -> tuple[AdmissionCheck, ...]:
+    """All of Kueue's."""
+    if VERSION not in await versions(cluster):
+        return ()
+    return tuple(map(read_check, (await cluster.client.list(kinds.ADMISSION_CHECKS)).items))
+
+
+@check(
+    "kueue-checks",
+    Area.KUEUE,
+    "Are gangctl's AdmissionChecks looked after?",
+    "AdmissionChecks of gangctl.dev/gang-ready",
+)
+async def looked_after(cluster: Cluster) -> Outcome:
     """An AdmissionCheck without its controller blocks JobSets permanently."""
-    if not seen(facts.kueue_versions):
+    if not await versions(cluster):
         return ok(_ABSENT)
-    mine = [each for each in seen(facts.kueue_checks) if each.controller == CHECK_CONTROLLER]
-    idle = [each for each in mine if each.active is None or not each.active.status]
+    own = [item for item in await admission_checks(cluster) if item.controller == CHECK_CONTROLLER]
+    idle = [item for item in own if item.active is None or not item.active.status]
     if idle:
         return failed(
             "AdmissionChecks of gangctl are not active: ClusterQueues that use them admit nothing",
             [
-                f"AdmissionCheck {each.name}: {each.active.message if each.active else 'no condition Active'}"
-                for each in idle
+                f"AdmissionCheck {item.name}: {item.active.message if item.active else 'no condition Active'}"
+                for item in idle
             ],
             remedy="run gangctl with --kueue-check (manifests/kueue-check), or take the check off the queues",
             command=f"kubectl get admissioncheck {idle[0].name} -o yaml",
         )
-    odd = [each for each in mine if each.parameters is not None and each.parameters[1] != PARAMETERS_KIND]
+    odd = [item for item in own if item.parameters is not None and item.parameters[1] != PARAMETERS_KIND]
     if odd:
         return warning(
             f"parameters of gangctl's AdmissionChecks are of kind {PARAMETERS_KIND}",
-            [f"AdmissionCheck {each.name} has {each.parameters}" for each in odd],
+            [f"AdmissionCheck {item.name} has {item.parameters}" for item in odd],
             remedy=f"make a {PARAMETERS_KIND}, or leave parameters out",
             command=f"kubectl edit admissioncheck {odd[0].name}",
         )
-    evidence = [f"AdmissionCheck {each.name} is active" for each in mine]
-    return ok("nothing waits for a gangctl that does not look" if not mine else "they are looked after", *evidence)
+    evidence = [f"AdmissionCheck {item.name} is active" for item in own]
+    return ok("nothing waits for a gangctl that does not look" if not own else "they are looked after", *evidence)

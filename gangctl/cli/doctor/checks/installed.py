@@ -1,0 +1,245 @@
+"""What is installed: webhook configurations by their owners, the endpoints behind them, and Deployments."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import zip_longest
+from typing import Any, Final
+
+from gangctl.api.objects import Object, object_at, objects, objects_at, within
+from gangctl.cli.doctor.cluster import Cluster, all_of, ends_of, fact, seen_or
+from gangctl.client.client import Selection
+from gangctl.client.resources import (
+    MUTATING_WEBHOOK_CONFIGURATIONS,
+    NAMESPACES,
+    VALIDATING_WEBHOOK_CONFIGURATIONS,
+    Resource,
+)
+from gangctl.errors import ForbiddenError, NotFoundError
+from gangctl.runtime.shards import MOST_SHARDS
+from gangctl.webhooks.configurations import DEFAULTS, JOBS_NAME, NAME, POLICIES
+
+DEPLOYMENTS: Final = Resource("apps", "v1", "deployments", "Deployment")
+ENDPOINT_SLICES: Final = Resource("discovery.k8s.io", "v1", "endpointslices", "EndpointSlice")
+OWN_NAMESPACE: Final = "gangctl-system"
+_JOBSET_NAMESPACE: Final = "jobset-system"
+_OURS: Final = frozenset({NAME, JOBS_NAME, DEFAULTS, POLICIES})
+_TAG: Final = re.compile(r":v?(\d{1,4})\.(\d{1,4})(?:\.\d{1,5})?(?:[-+@]|\Z)")
+
+
+@dataclass(frozen=True, slots=True)
+class Deployment:
+    """Name, images and readiness of a Deployment."""
+
+    namespace: str
+    name: str
+    images: tuple[str, ...]
+    wanted: int
+    ready: int
+    shards: int = 1
+    """Of a gangctl, by its arguments."""
+
+    @property
+    def title(self) -> str:
+        """Its name, readiness and images in a line."""
+        images = ", ".join(self.images)
+        return f"Deployment {self.namespace}/{self.name}: {self.ready} of {self.wanted} replicas ready, image {images}"
+
+    def is_of(self, project: str) -> bool:
+        """Whether its name or an image names a project."""
+        return any(project in text for text in (self.name, *self.images))
+
+
+def release(image: str) -> tuple[int, int] | None:
+    """Major and minor of an image's tag; None if it has none.
+
+    >>> release("registry.k8s.io/jobset/jobset:v0.12.0@sha256:ab")
+    (0, 12)
+    """
+    tag = _TAG.search(image)
+    return (int(tag[1]), int(tag[2])) if tag else None
+
+
+def oldest_release(deployments: Iterable[Deployment]) -> tuple[int, int] | None:
+    """Of the releases in tags of images."""
+    releases = (release(image) for deployment in deployments for image in deployment.images)
+    return min(filter(None, releases), default=None)
+
+
+def dotted(release: tuple[int, int]) -> str:
+    """A release as text."""
+    return f"{release[0]}.{release[1]}"
+
+
+def name_of(configuration: Object) -> str:
+    """Its name."""
+    return str(object_at(configuration, "metadata").get("name", ""))
+
+
+def title(configuration: Object) -> str:
+    """Kind and name."""
+    return f"{configuration.get('kind')} {name_of(configuration)}"
+
+
+def webhooks(configuration: Object) -> list[dict[str, Any]]:
+    """Its webhooks, of any shape."""
+    return objects_at(configuration, "webhooks")
+
+
+def client_config(webhook: Object) -> dict[str, Any]:
+    """Where it is called."""
+    return object_at(webhook, "clientConfig")
+
+
+def service_of(webhook: Object) -> tuple[str, str] | None:
+    """Namespace and name of the Service that it is called through; None where that is a URL."""
+    service = client_config(webhook).get("service")
+    if not isinstance(service, dict):
+        return None
+    return str(service.get("namespace", "")), str(service.get("name", ""))
+
+
+def path_of(webhook: Object) -> str:
+    """The path that is called."""
+    service = client_config(webhook).get("service")
+    return str(service.get("path", "")) if isinstance(service, dict) else _url(webhook)[1]
+
+
+def place(webhook: Object) -> str:
+    """Its address for API servers, as text."""
+    service = service_of(webhook)
+    return f"Service {service[0]}/{service[1]}" if service else f"URL {_url(webhook)[0]}"
+
+
+def _url(webhook: Object) -> tuple[str, str]:
+    """Where, and the path there."""
+    scheme, _, rest = str(client_config(webhook).get("url", "")).partition("://")
+    host, _, path = rest.partition("/")
+    return f"{scheme}://{host}", f"/{path}"
+
+
+def ours(configurations: Iterable[Object]) -> list[Object]:
+    """gangctl's own."""
+    return [configuration for configuration in configurations if name_of(configuration) in _OURS]
+
+
+def of_kueue(configurations: Iterable[Object]) -> list[Object]:
+    """Kueue's, with any release name of its chart."""
+    return [configuration for configuration in configurations if "kueue" in _foreign(configuration)]
+
+
+def of_jobset(configurations: Iterable[Object]) -> list[Object]:
+    """JobSet's: they are about JobSets, and of no other known owner."""
+    names = ((configuration, _foreign(configuration)) for configuration in configurations)
+    return [configuration for configuration, name in names if "jobset" in name and "kueue" not in name]
+
+
+def _foreign(configuration: Object) -> str:
+    """Its name, empty where it is gangctl's."""
+    name = name_of(configuration)
+    return name if name not in _OURS else ""
+
+
+def services(configurations: Iterable[Object]) -> set[tuple[str, str]]:
+    """Services that these are called through."""
+    called = (service_of(webhook) for configuration in configurations for webhook in webhooks(configuration))
+    return {service for service in called if service is not None}
+
+
+def webhook_counts(configurations: Sequence[Object]) -> list[str]:
+    """The number of webhooks of each, as evidence."""
+    return [f"{title(configuration)}: {len(webhooks(configuration))} webhooks" for configuration in configurations]
+
+
+def endpoint_counts(services: set[tuple[str, str]], ready: Mapping[tuple[str, str], int]) -> list[str]:
+    """The number of ready endpoints of each Service, as evidence."""
+    return [f"Service {ns}/{name}: {ready.get((ns, name), 0)} ready endpoints" for ns, name in sorted(services)]
+
+
+@fact
+async def configurations(cluster: Cluster) -> tuple[Object, ...]:
+    """Every webhook configuration, with its kind: others have to run after gangctl's."""
+    resources = (MUTATING_WEBHOOK_CONFIGURATIONS, VALIDATING_WEBHOOK_CONFIGURATIONS)
+    pages = await all_of(map(cluster.client.list, resources))
+    return tuple(
+        {**item, "kind": resource.kind} for resource, page in zip(resources, pages, strict=True) for item in page.items
+    )
+
+
+@fact
+async def endpoints(cluster: Cluster) -> dict[tuple[str, str], int]:
+    """Ready endpoints by namespace and name of the Services that gangctl's and JobSet's webhooks name."""
+    names = sorted(_called(await configurations(cluster)))
+    return dict(zip(names, await all_of(_ready(cluster, *name) for name in names), strict=True))
+
+
+def _called(configurations: Sequence[Object]) -> set[tuple[str, str]]:
+    return services([*ours(configurations), *of_jobset(configurations)])
+
+
+async def _ready(cluster: Cluster, namespace: str, name: str) -> int:
+    selection = Selection(f"kubernetes.io/service-name={name}")
+    page = await cluster.client.list(ENDPOINT_SLICES, namespace, selection=selection)
+    behind = [endpoint for item in page.items for endpoint in objects_at(item, "endpoints")]
+    return sum(1 for endpoint in behind if object_at(endpoint, "conditions").get("ready") is not False)
+
+
+@fact
+async def gangctl_namespace(cluster: Cluster) -> str:
+    """From the flag, from its webhooks' Service, or the default outside of a cluster."""
+    if cluster.gangctl_namespace is not None:
+        return cluster.gangctl_namespace
+    if called := services(ours(await seen_or(configurations(cluster), ()))):
+        return min(called)[0]
+    try:
+        await cluster.client.get(NAMESPACES, OWN_NAMESPACE)
+    except NotFoundError:
+        return "default"
+    return OWN_NAMESPACE
+
+
+@fact
+async def deployments(cluster: Cluster) -> tuple[Deployment, ...]:
+    """In the readable namespaces of gangctl, JobSet and Kueue; ForbiddenError if there are none."""
+    called = _called(await seen_or(configurations(cluster), ()))
+    namespaces = {OWN_NAMESPACE, _JOBSET_NAMESPACE, cluster.kueue_namespace, *(namespace for namespace, _ in called)}
+    ends = await ends_of(cluster.client.list(DEPLOYMENTS, namespace) for namespace in sorted(namespaces))
+    errors = [end for end in ends if isinstance(end, BaseException)]
+    for error in errors:
+        if not isinstance(error, ForbiddenError) or len(errors) == len(ends):
+            raise error
+    return tuple(
+        _deployment(item, namespace)
+        for namespace, end in zip(sorted(namespaces), ends, strict=True)
+        if not isinstance(end, BaseException)
+        for item in end.items
+    )
+
+
+def _deployment(item: dict[str, Any], namespace: str) -> Deployment:
+    containers = objects(within(item, "spec", "template", "spec").get("containers"))
+    return Deployment(
+        namespace,
+        str(item["metadata"].get("name", "")),
+        tuple(str(container.get("image", "")) for container in containers),
+        number(object_at(item, "spec").get("replicas"), 1),
+        number(object_at(item, "status").get("readyReplicas"), 0),
+        _shards([str(word) for container in containers for word in container.get("args") or []]),
+    )
+
+
+def _shards(arguments: list[str]) -> int:
+    """The value of ``--shards`` in the arguments of gangctl; 1 if it is absent or invalid."""
+    for word, following in zip_longest(arguments, arguments[1:], fillvalue=""):
+        flag, _, value = word.partition("=")
+        text = value or following
+        if flag == "--shards" and text.isdecimal() and 1 <= int(text) <= MOST_SHARDS:
+            return int(text)
+    return 1
+
+
+def number(value: object, default: int) -> int:
+    """A number of a field, else the default."""
+    return value if isinstance(value, int) else default

@@ -1,0 +1,150 @@
+"""The cluster that is checked. Each fact of it is read once, with the user's own rights; only dry runs are sent."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import time
+from collections.abc import Awaitable, Callable, Coroutine, Iterable
+from dataclasses import dataclass, field
+from functools import wraps
+from typing import Any, Final, TypeVar
+
+from gangctl.api.scheduling import Generation
+from gangctl.client.client import EVERYTHING, Client, Selection
+from gangctl.client.resources import Resource
+from gangctl.controllers.discovery import served_resources
+from gangctl.errors import ApiError, ForbiddenError, UnauthorizedError, UnavailableError
+from gangctl.gang.generation import ServedVersion, pick_generation
+
+T = TypeVar("T")
+D = TypeVar("D")
+
+_DENIED: Final = re.compile(
+    r'cannot (?P<verb>\w{1,40}) resource "(?P<plural>[\w./-]{1,100})" in API group "(?P<group>[\w.-]{0,253})"'
+    r'(?: in the namespace "(?P<namespace>[\w-]{1,63})")?'
+)
+
+
+class UnseenError(Exception):
+    """A fact could not be read: why, and the missing right, if any."""
+
+    def __init__(self, why: str, right: str = "") -> None:
+        """Store both."""
+        super().__init__(why)
+        self.why = why
+        self.right = right
+
+
+def right(verb: str, resource: str, namespace: str | None = None) -> str:
+    """A right in words.
+
+    >>> right("list", "pods", "t"), right("list", "nodes")
+    ('list pods in namespace t', 'list nodes cluster-wide')
+    """
+    return f"{verb} {resource} in namespace {namespace}" if namespace else f"{verb} {resource} cluster-wide"
+
+
+def denied(message: str) -> str:
+    """The missing right in an RBAC error, empty for other errors.
+
+    >>> denied('x is forbidden: User "u" cannot list resource "jobs" in API group "batch" in the namespace "t"')
+    'list jobs.batch in namespace t'
+    """
+    found = _DENIED.search(message)
+    if found is None:
+        return ""
+    resource = f"{found['plural']}.{found['group']}" if found["group"] else found["plural"]
+    # For a Namespace, the API server reports its own name as the namespace.
+    return right(found["verb"], resource, found["namespace"] if resource != "namespaces" else None)
+
+
+@dataclass(eq=False, slots=True)
+class Cluster:
+    """``namespace`` is for dry runs, ``gangctl_namespace`` None to discover it.
+
+    ``now`` is when the run began, in Unix seconds; ``facts`` are those that are read or being read, by their readers.
+    """
+
+    client: Client
+    namespace: str
+    gangctl_namespace: str | None
+    kueue_namespace: str
+    now: float = field(default_factory=time.time)
+    facts: dict[Callable[[Cluster], Awaitable[Any]], Awaitable[Any]] = field(default_factory=dict)
+
+    async def list_widely(self, resource: Resource, selection: Selection = EVERYTHING) -> list[dict[str, Any]]:
+        """Objects of all namespaces, else of the selected one; ForbiddenError if neither may be read."""
+        try:
+            page = await self.client.list(resource, selection=selection)
+        except ForbiddenError:
+            page = await self.client.list(resource, self.namespace, selection=selection)
+        return page.items
+
+
+Fact = Callable[[Cluster], Coroutine[Any, Any, T]]
+
+
+def fact(read: Fact[T]) -> Fact[T]:
+    """Decorate a function that reads a fact: it reads on first use, and raises :class:`UnseenError` if it cannot."""
+
+    @wraps(read)
+    async def once(cluster: Cluster) -> T:
+        if once not in cluster.facts:
+            cluster.facts[once] = asyncio.create_task(_see(read, cluster), name=f"read-{read.__name__}")
+        known: T = await cluster.facts[once]
+        return known
+
+    return once
+
+
+async def _see(read: Fact[T], cluster: Cluster) -> T:
+    try:
+        return await read(cluster)
+    except (UnavailableError, UnauthorizedError):
+        raise
+    except ApiError as error:
+        raise UnseenError(error.message, denied(error.message)) from error
+
+
+async def seen_or(fact: Awaitable[T], default: D) -> T | D:
+    """The fact, or ``default`` where it could not be read."""
+    try:
+        return await fact
+    except UnseenError:
+        return default
+
+
+async def ends_of(requests: Iterable[Awaitable[T]]) -> list[T | BaseException]:
+    """Results or errors of all, run concurrently to completion."""
+    return await asyncio.gather(*requests, return_exceptions=True)
+
+
+async def all_of(requests: Iterable[Awaitable[T]]) -> list[T]:
+    """Results of all; of several failures the first in order is raised.
+
+    So repeated runs report the same missing right, not that of the fastest call.
+    """
+    results = []
+    for end in await ends_of(requests):
+        if isinstance(end, BaseException):
+            raise end
+        results.append(end)
+    return results
+
+
+@fact
+async def version(cluster: Cluster) -> str:
+    """Of Kubernetes, as the server says it."""
+    return str((await cluster.client.discovery.version()).get("gitVersion", ""))
+
+
+@fact
+async def served(cluster: Cluster) -> dict[str, ServedVersion]:
+    """What is served, by version of scheduling.k8s.io."""
+    return await served_resources(cluster.client)
+
+
+async def generation(cluster: Cluster) -> Generation | None:
+    """The generation that gangs are made in."""
+    return pick_generation(await served(cluster)).generation
