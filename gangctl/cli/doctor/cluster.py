@@ -115,18 +115,13 @@ async def seen_or(fact: Awaitable[T], default: D) -> T | D:
         return default
 
 
-async def ends_of(requests: Iterable[Awaitable[T]]) -> list[T | BaseException]:
-    """Results or errors of all, run concurrently to completion."""
-    return await asyncio.gather(*requests, return_exceptions=True)
-
-
 async def all_of(requests: Iterable[Awaitable[T]]) -> list[T]:
-    """Results of all; of several failures the first in order is raised.
+    """Results of all, run concurrently to completion; of several failures the first in order is raised.
 
     So repeated runs report the same missing right, not that of the fastest call.
     """
     results = []
-    for end in await ends_of(requests):
+    for end in await asyncio.gather(*requests, return_exceptions=True):
         if isinstance(end, BaseException):
             raise end
         results.append(end)

@@ -85,12 +85,7 @@ def _reference(pod: CanaryPod) -> str:
     return f"pod {pod.name} names {pod.reference or 'no group'}"
 
 
-@check(
-    "canary-scheduled",
-    Area.CANARY,
-    "Are both pods placed?",
-    "the pods of that JobSet",
-)
+@check("canary-scheduled", Area.CANARY, "Are both pods placed?", "the pods of that JobSet")
 async def scheduled(cluster: Cluster) -> Outcome:
     """Both have nodes."""
     whole = (await canary(cluster)).whole
@@ -162,12 +157,7 @@ def _waits(torn: CanaryJobSet, whole: CanaryJobSet, held_seconds: float, evidenc
     return ok(f"no pod was placed within {held_seconds:.0f} s after the scheduler had refused one", *evidence)
 
 
-@check(
-    "canary-cleanup",
-    Area.CANARY,
-    "Is everything gone again?",
-    "deleting both, and looking",
-)
+@check("canary-cleanup", Area.CANARY, "Is everything gone again?", "deleting both, and looking")
 async def cleanup(cluster: Cluster) -> Outcome:
     """Nothing is left behind."""
     left = (await canary(cluster)).left_behind

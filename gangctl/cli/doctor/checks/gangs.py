@@ -261,10 +261,7 @@ async def leaving(cluster: Cluster) -> tuple[Leaving, ...]:
 
 
 @check(
-    "terminating-groups",
-    Area.GANGS,
-    "Do PodGroups hang while they are deleted?",
-    "PodGroups with a deletionTimestamp",
+    "terminating-groups", Area.GANGS, "Do PodGroups hang while they are deleted?", "PodGroups with a deletionTimestamp"
 )
 async def terminating_groups(cluster: Cluster) -> Outcome:
     """A finalizer protects a group while pods name it; if the controller's gate is off, it is never removed."""

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from itertools import zip_longest
 from typing import Any, Final
 
-from gangctl.api.objects import Object, object_at, objects, objects_at, within
-from gangctl.cli.doctor.cluster import Cluster, all_of, ends_of, fact, seen_or
+from gangctl.api.objects import Object, object_at, objects_at, within
+from gangctl.cli.doctor.cluster import Cluster, all_of, fact, seen_or
 from gangctl.client.client import Selection
 from gangctl.client.resources import (
     MUTATING_WEBHOOK_CONFIGURATIONS,
@@ -120,26 +120,16 @@ def _url(webhook: Object) -> tuple[str, str]:
     return f"{scheme}://{host}", f"/{path}"
 
 
-def ours(configurations: Iterable[Object]) -> list[Object]:
-    """gangctl's own."""
-    return [configuration for configuration in configurations if name_of(configuration) in _OURS]
-
-
-def of_kueue(configurations: Iterable[Object]) -> list[Object]:
-    """Kueue's, with any release name of its chart."""
-    return [configuration for configuration in configurations if "kueue" in _foreign(configuration)]
-
-
-def of_jobset(configurations: Iterable[Object]) -> list[Object]:
-    """JobSet's: they are about JobSets, and of no other known owner."""
-    names = ((configuration, _foreign(configuration)) for configuration in configurations)
-    return [configuration for configuration, name in names if "jobset" in name and "kueue" not in name]
-
-
-def _foreign(configuration: Object) -> str:
-    """Its name, empty where it is gangctl's."""
+def owner_of(configuration: Object) -> str:
+    """gangctl, kueue or jobset, with any release name of a chart; empty where it is of nobody that is known."""
     name = name_of(configuration)
-    return name if name not in _OURS else ""
+    # Kueue's webhooks for JobSets are Kueue's.
+    return "gangctl" if name in _OURS else next((owner for owner in ("kueue", "jobset") if owner in name), "")
+
+
+def owned_by(configurations: Iterable[Object], *owners: str) -> list[Object]:
+    """Those of these owners."""
+    return [configuration for configuration in configurations if owner_of(configuration) in owners]
 
 
 def services(configurations: Iterable[Object]) -> set[tuple[str, str]]:
@@ -171,12 +161,8 @@ async def configurations(cluster: Cluster) -> tuple[Object, ...]:
 @fact
 async def endpoints(cluster: Cluster) -> dict[tuple[str, str], int]:
     """Ready endpoints by namespace and name of the Services that gangctl's and JobSet's webhooks name."""
-    names = sorted(_called(await configurations(cluster)))
+    names = sorted(services(owned_by(await configurations(cluster), "gangctl", "jobset")))
     return dict(zip(names, await all_of(_ready(cluster, *name) for name in names), strict=True))
-
-
-def _called(configurations: Sequence[Object]) -> set[tuple[str, str]]:
-    return services([*ours(configurations), *of_jobset(configurations)])
 
 
 async def _ready(cluster: Cluster, namespace: str, name: str) -> int:
@@ -191,7 +177,7 @@ async def gangctl_namespace(cluster: Cluster) -> str:
     """From the flag, from its webhooks' Service, or the default outside of a cluster."""
     if cluster.gangctl_namespace is not None:
         return cluster.gangctl_namespace
-    if called := services(ours(await seen_or(configurations(cluster), ()))):
+    if called := services(owned_by(await seen_or(configurations(cluster), ()), "gangctl")):
         return min(called)[0]
     try:
         await cluster.client.get(NAMESPACES, OWN_NAMESPACE)
@@ -203,23 +189,25 @@ async def gangctl_namespace(cluster: Cluster) -> str:
 @fact
 async def deployments(cluster: Cluster) -> tuple[Deployment, ...]:
     """In the readable namespaces of gangctl, JobSet and Kueue; ForbiddenError if there are none."""
-    called = _called(await seen_or(configurations(cluster), ()))
+    called = services(owned_by(await seen_or(configurations(cluster), ()), "gangctl", "jobset"))
     namespaces = {OWN_NAMESPACE, _JOBSET_NAMESPACE, cluster.kueue_namespace, *(namespace for namespace, _ in called)}
-    ends = await ends_of(cluster.client.list(DEPLOYMENTS, namespace) for namespace in sorted(namespaces))
-    errors = [end for end in ends if isinstance(end, BaseException)]
-    for error in errors:
-        if not isinstance(error, ForbiddenError) or len(errors) == len(ends):
-            raise error
-    return tuple(
-        _deployment(item, namespace)
-        for namespace, end in zip(sorted(namespaces), ends, strict=True)
-        if not isinstance(end, BaseException)
-        for item in end.items
-    )
+    lists = await all_of(_deployments(cluster, namespace) for namespace in sorted(namespaces))
+    readable = [items for items in lists if not isinstance(items, ForbiddenError)]
+    if not readable and isinstance(lists[0], ForbiddenError):
+        raise lists[0]
+    return tuple(deployment for items in readable for deployment in items)
 
 
-def _deployment(item: dict[str, Any], namespace: str) -> Deployment:
-    containers = objects(within(item, "spec", "template", "spec").get("containers"))
+async def _deployments(cluster: Cluster, namespace: str) -> list[Deployment] | ForbiddenError:
+    try:
+        page = await cluster.client.list(DEPLOYMENTS, namespace)
+    except ForbiddenError as error:
+        return error
+    return [_deployment(item, namespace) for item in page.items]
+
+
+def _deployment(item: Object, namespace: str) -> Deployment:
+    containers = objects_at(within(item, "spec", "template", "spec"), "containers")
     return Deployment(
         namespace,
         str(item["metadata"].get("name", "")),

@@ -89,7 +89,7 @@ async def api(cluster: Cluster) -> Outcome:
 async def controller(cluster: Cluster) -> Outcome:
     """By a Deployment behind the webhook; else by statuses that the controller wrote."""
     configurations = await installed.configurations(cluster)
-    namespaces = {namespace for namespace, _ in installed.services(installed.of_jobset(configurations))}
+    namespaces = {namespace for namespace, _ in installed.services(installed.owned_by(configurations, "jobset"))}
     deployments = await seen_or(installed.deployments(cluster), ())
     beside = [item for item in deployments if item.namespace in namespaces and item.is_of("jobset")]
     evidence = [item.title for item in beside]
@@ -159,7 +159,7 @@ async def _by_its_work(cluster: Cluster, evidence: list[str]) -> Outcome:
 )
 async def webhooks(cluster: Cluster) -> Outcome:
     """They fail closed: while they are down, no JobSet and none of their pods can be created."""
-    registered = installed.of_jobset(await installed.configurations(cluster))
+    registered = installed.owned_by(await installed.configurations(cluster), "jobset")
     if not registered:
         return failed(
             "JobSet's webhooks are not registered: defaults are missing, and nothing of a JobSet is checked",

@@ -105,10 +105,7 @@ async def _ask(client: Client, verb: str, resource: Resource, namespace: str) ->
 
 
 @check(
-    "rights",
-    Area.RIGHTS,
-    "May you do what gangctl's commands do?",
-    "SelfSubjectAccessReviews, which change nothing",
+    "rights", Area.RIGHTS, "May you do what gangctl's commands do?", "SelfSubjectAccessReviews, which change nothing"
 )
 async def allowed(cluster: Cluster) -> Outcome:
     """Missing rights, each with the commands that need it."""

@@ -248,7 +248,7 @@ async def job_groups(cluster: Cluster) -> Outcome:
 )
 async def authority(cluster: Cluster) -> Outcome:
     """Without a caBundle API servers trust no webhook."""
-    own = installed.ours(await installed.configurations(cluster))
+    own = installed.owned_by(await installed.configurations(cluster), "gangctl")
     if not own:
         return unknown(NOT_THERE)
     broken, soon, good = [], [], []
@@ -305,10 +305,10 @@ async def order(cluster: Cluster) -> Outcome:
     """Configurations are called in the order of their names."""
     everything = await installed.configurations(cluster)
     mutating = [item for item in everything if item.get("kind") == configurations.KINDS[0]]
-    own = [name for name in map(installed.name_of, installed.ours(mutating)) if name != JOBS_NAME]
+    own = [name for name in map(installed.name_of, installed.owned_by(mutating, "gangctl")) if name != JOBS_NAME]
     if not own:
         return unknown(NOT_THERE)
-    others = sorted(map(installed.name_of, [*installed.of_jobset(mutating), *installed.of_kueue(mutating)]))
+    others = sorted(map(installed.name_of, installed.owned_by(mutating, "jobset", "kueue")))
     called = f"called in this order: {', '.join(sorted([*own, *others]))}"
     if early := [name for name in others if name < max(own)]:
         return warning(
