@@ -156,7 +156,8 @@ async def run_canary(client: Client, namespace: str, timeout: float) -> Canary: 
             )
         )
         if any(pod.refused for pod in torn.pods):
-            torn = await run.hold(torn)
+            # A pod that is placed now is placed alone.
+            torn = await run.until(torn, lambda seen: any(pod.node for pod in seen.pods), _HOLD_SECONDS)
     except ApiError as error:
         # Clean up also after a missing right.
         left = await run.remove()
@@ -200,13 +201,10 @@ class _Run:
                 raise
             return CanaryJobSet(name, refusal=error.message)
         jobset = CanaryJobSet(name, stamped=is_stamped(created))
-        return await self._until(jobset, done, self.timeout)
+        return await self.until(jobset, done, self.timeout)
 
-    async def hold(self, jobset: CanaryJobSet) -> CanaryJobSet:
-        """Keep watching: a pod that is placed now is placed alone."""
-        return await self._until(jobset, lambda seen: any(pod.node for pod in seen.pods), _HOLD_SECONDS)
-
-    async def _until(self, jobset: CanaryJobSet, done: Callable[[CanaryJobSet], bool], seconds: float) -> CanaryJobSet:
+    async def until(self, jobset: CanaryJobSet, done: Callable[[CanaryJobSet], bool], seconds: float) -> CanaryJobSet:
+        """Poll until it is ``done``, or so many seconds have passed."""
         loop = asyncio.get_running_loop()
         began = loop.time()
         while True:

@@ -12,15 +12,14 @@ from typing import Any, Final
 from gangctl.cli.doctor import cluster
 from gangctl.cli.doctor.canary import Canary, CanaryJobSet, CanaryPod
 from gangctl.cli.doctor.check import Check, Outcome
-from gangctl.cli.doctor.checks import CHECKS, canary, gangctl, gangs, installed, kueue, rights, webhooks
+from gangctl.cli.doctor.checks import CHECKS, canary, gangctl, gangs, installed, kueue, webhooks
 from gangctl.cli.doctor.checks import jobset as jobsets
 from gangctl.cli.doctor.checks import kubernetes as k8s
 from gangctl.cli.doctor.checks.gangctl import Lease
 from gangctl.cli.doctor.checks.gangs import Gangs
 from gangctl.cli.doctor.checks.installed import Deployment
 from gangctl.cli.doctor.checks.jobset import DryRun
-from gangctl.cli.doctor.checks.kubernetes import PodField
-from gangctl.cli.doctor.checks.rights import Right
+from gangctl.cli.doctor.checks.kubernetes import PodField, Right
 from gangctl.cli.doctor.checks.webhooks import JobPolicy
 from gangctl.cli.doctor.cluster import Cluster, UnseenError
 from gangctl.client.client import Client
@@ -120,7 +119,7 @@ READERS: Final[dict[str, Callable[[Cluster], Awaitable[Any]]]] = {
     "kueue_versions": kueue.versions,
     "kueue_configuration": kueue.configuration,
     "kueue_checks": kueue.admission_checks,
-    "rights": rights.rights,
+    "rights": k8s.rights,
     "canary": canary.canary,
 }
 """What reads each fact that a situation has."""

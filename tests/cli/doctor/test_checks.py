@@ -17,8 +17,7 @@ from gangctl.cli.doctor.checks.gangctl import Lease
 from gangctl.cli.doctor.checks.gangs import Gangs, Leaving, Quota
 from gangctl.cli.doctor.checks.installed import Deployment
 from gangctl.cli.doctor.checks.jobset import DryRun
-from gangctl.cli.doctor.checks.kubernetes import PodField
-from gangctl.cli.doctor.checks.rights import Right
+from gangctl.cli.doctor.checks.kubernetes import PodField, Right
 from gangctl.cli.doctor.checks.webhooks import JobPolicy
 from gangctl.cli.doctor.cluster import UnseenError
 from gangctl.gang.generation import ServedVersion

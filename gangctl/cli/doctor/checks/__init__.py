@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from gangctl.cli.doctor.check import REGISTERED, Area, Check
-from gangctl.cli.doctor.checks import canary, gangctl, gangs, jobset, kubernetes, kueue, rights, webhooks  # noqa: F401
+from gangctl.cli.doctor.checks import canary, gangctl, gangs, jobset, kubernetes, kueue, webhooks  # noqa: F401
 
 CHECKS: Final[Sequence[Check]] = sorted(REGISTERED, key=lambda check: list(Area).index(check.area))
 """In the order of the report: an area is in one module, or imports what comes before."""

@@ -65,6 +65,15 @@ class Lease:
     renewed: int
     seconds: int
 
+    def leads(self, now: float) -> bool:
+        """Whether its holder renews it."""
+        return bool(self.holder) and int(now) - self.renewed <= max(self.seconds, 1)
+
+    def text(self, now: float) -> str:
+        """Its holder, age and duration, as evidence."""
+        age = max(0, int(now) - self.renewed)
+        return f'holder "{self.holder}", renewed {age} s ago, good for {self.seconds} s'
+
 
 @fact
 async def leases(cluster: Cluster) -> dict[str, Lease]:
@@ -74,7 +83,7 @@ async def leases(cluster: Cluster) -> dict[str, Lease]:
         items = (await cluster.client.list(LEASES, namespace)).items
     except ForbiddenError:
         names = lease_names(_LEASE, await _shards(cluster, namespace) or 1)
-        items = [item for item in await all_of(_get(cluster, name, namespace) for name in names) if item is not None]
+        items = [item for item in await all_of(_get(cluster, name, namespace) for name in names) if item]
     named = ((str(item["metadata"].get("name", "")), object_at(item, "spec")) for item in items)
     return {
         name: Lease(
@@ -114,8 +123,8 @@ async def leader(cluster: Cluster) -> Outcome:
     last = max(int(other[1]) if (other := _OTHERS.fullmatch(name)) else 0 for name in held)
     total = await _shards(cluster, namespace) or last + 1
     wanted = [held.get(name) for name in lease_names(_LEASE, total)]
-    evidence = [_lease_text(lease, cluster.now) for lease in wanted]
-    missing = [str(n) for n, lease in enumerate(wanted) if lease is None or not _leads(lease, cluster.now)]
+    evidence = [lease.text(cluster.now) if lease is not None else "there is no Lease" for lease in wanted]
+    missing = [str(n) for n, lease in enumerate(wanted) if lease is None or not lease.leads(cluster.now)]
     if total == 1:
         return _of_one(wanted[0], namespace, evidence, leads=not missing)
     evidence = [f"shard {number}: {text}" for number, text in enumerate(evidence)]
@@ -141,20 +150,6 @@ def _of_one(lease: Lease | None, namespace: str, evidence: list[str], *, leads: 
         remedy="see whether gangctl runs, and reaches the API server: runbook GangctlNoLeader",
         command=f"kubectl -n {namespace} get lease gangctl -o yaml",
     )
-
-
-def _leads(lease: Lease, now: float) -> bool:
-    return bool(lease.holder) and _age(lease, now) <= max(lease.seconds, 1)
-
-
-def _age(lease: Lease, now: float) -> int:
-    return max(0, int(now) - lease.renewed)
-
-
-def _lease_text(lease: Lease | None, now: float) -> str:
-    if lease is None:
-        return "there is no Lease"
-    return f'holder "{lease.holder}", renewed {_age(lease, now)} s ago, good for {lease.seconds} s'
 
 
 @fact

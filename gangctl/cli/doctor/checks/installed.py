@@ -21,6 +21,7 @@ from gangctl.errors import ForbiddenError, NotFoundError
 from gangctl.runtime.shards import MOST_SHARDS
 from gangctl.webhooks.configurations import DEFAULTS, JOBS_NAME, NAME, POLICIES
 
+CONFIGURATIONS: Final = (MUTATING_WEBHOOK_CONFIGURATIONS, VALIDATING_WEBHOOK_CONFIGURATIONS)
 DEPLOYMENTS: Final = Resource("apps", "v1", "deployments", "Deployment")
 ENDPOINT_SLICES: Final = Resource("discovery.k8s.io", "v1", "endpointslices", "EndpointSlice")
 OWN_NAMESPACE: Final = "gangctl-system"
@@ -151,11 +152,8 @@ def endpoint_counts(services: set[tuple[str, str]], ready: Mapping[tuple[str, st
 @fact
 async def configurations(cluster: Cluster) -> tuple[Object, ...]:
     """Every webhook configuration, with its kind: others have to run after gangctl's."""
-    resources = (MUTATING_WEBHOOK_CONFIGURATIONS, VALIDATING_WEBHOOK_CONFIGURATIONS)
-    pages = await all_of(map(cluster.client.list, resources))
-    return tuple(
-        {**item, "kind": resource.kind} for resource, page in zip(resources, pages, strict=True) for item in page.items
-    )
+    pages = zip(CONFIGURATIONS, await all_of(map(cluster.client.list, CONFIGURATIONS)), strict=True)
+    return tuple({**item, "kind": resource.kind} for resource, page in pages for item in page.items)
 
 
 @fact

@@ -1,22 +1,28 @@
-"""Checks of Kubernetes: its version, the scheduling API, and whether pods keep their reference."""
+"""Checks of Kubernetes: its version, the scheduling API, whether pods keep their reference, and the user's rights."""
 
 from __future__ import annotations
 
 import re
+from collections import defaultdict
+from collections.abc import Collection, Iterator
 from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Final
 
-from gangctl.api.objects import within
+from gangctl.api.objects import object_at, within
 from gangctl.api.scheduling import GROUP, NEWEST, TESTED, Generation
 from gangctl.api.scheduling_versions import ADAPTERS
 from gangctl.cli.doctor.check import GATES, Area, Outcome, check, failed, ok, unknown, warning
-from gangctl.cli.doctor.checks import gangs
-from gangctl.cli.doctor.cluster import Cluster, all_of, denied, fact, generation, seen_or, served, version
-from gangctl.client.resources import JOBS, Resource
+from gangctl.cli.doctor.checks import gangs, installed, kueue
+from gangctl.cli.doctor.cluster import Cluster, all_of, denied, fact, generation, right, seen_or, served, version
+from gangctl.client import resources
+from gangctl.client.resources import JOBS, JOBSETS, PODS, Resource
+from gangctl.cluster import kinds
+from gangctl.controllers.discovery import prove
 from gangctl.controllers.writer import scheduling_resources
 from gangctl.errors import ApiError, ForbiddenError, UnavailableError, plural
-from gangctl.gang.generation import evaluate_proof, evaluate_unreadable, pick_generation, proof_job
+from gangctl.gang.generation import evaluate_unreadable, pick_generation
+from gangctl.kueue.names import VERSION
 
 _VERSION: Final = re.compile(r"v(\d{1,4}\.\d{1,4})\.")
 _MINORS: Final = tuple(generation.kubernetes for generation in TESTED)
@@ -80,13 +86,14 @@ async def scheduling_api(cluster: Cluster) -> Outcome:
     return failed(
         state.reason,
         evidence or [f"no version of {GROUP} is served"],
-        remedy=f"start kube-apiserver with --runtime-config={GROUP}/{await _wanted(cluster)}=true and the feature gate "
-        f"{GATES}",
+        remedy=f"start kube-apiserver with --runtime-config={GROUP}/{await _release(cluster)}=true and the feature "
+        f"gate {GATES}",
         command=f"kubectl get --raw /apis/{GROUP}",
     )
 
 
-async def _wanted(cluster: Cluster) -> Generation:
+async def _release(cluster: Cluster) -> Generation:
+    """The generation of this minor, else the newest."""
     minor = minor_of(await seen_or(version(cluster), ""))
     return next((tested for tested in TESTED if tested.kubernetes == minor), NEWEST)
 
@@ -120,15 +127,13 @@ async def pod_field(cluster: Cluster) -> PodField:
 
 
 async def _prove(cluster: Cluster, generation: Generation) -> PodField | None:
-    namespace = cluster.namespace
     try:
-        answer = await cluster.client.create(JOBS, proof_job(generation, namespace), namespace, dry_run=True)
+        kept = (await prove(cluster.client, generation, cluster.namespace)).available
     except ForbiddenError as error:
         if denied(error.message):
             return None
         raise
-    kept = evaluate_proof(generation, answer).available
-    how = f"a Job sent with dryRun=All in namespace {namespace} came back {'with' if kept else 'without'} it"
+    how = f"a Job sent with dryRun=All in namespace {cluster.namespace} came back {'with' if kept else 'without'} it"
     return PodField(ADAPTERS[generation].reference_field, kept, how)
 
 
@@ -150,7 +155,7 @@ async def reference(cluster: Cluster) -> Outcome:
         return failed(
             f"pods keep spec.{found.field} while no group can exist: those that have one wait permanently",
             [found.how],
-            remedy=f"serve {GROUP}/{await _wanted(cluster)}, or switch the feature gate GenericWorkload off until "
+            remedy=f"serve {GROUP}/{await _release(cluster)}, or switch the feature gate GenericWorkload off until "
             "it is served",
         )
     if found.kept:
@@ -181,9 +186,9 @@ async def _by_what_exists(cluster: Cluster, found: PodField) -> Outcome:
 async def stored(cluster: Cluster) -> dict[str, str]:
     """Why objects cannot be listed, by resource; empty if they can."""
     made = await generation(cluster)
-    resources = list(scheduling_resources(made).values()) if made is not None else []
-    errors = await all_of(_first(cluster, resource) for resource in resources)
-    return {resource.qualified_name: text for resource, text in zip(resources, errors, strict=True)}
+    kinds_of_gangs = list(scheduling_resources(made).values()) if made is not None else []
+    errors = await all_of(_first(cluster, resource) for resource in kinds_of_gangs)
+    return {resource.qualified_name: text for resource, text in zip(kinds_of_gangs, errors, strict=True)}
 
 
 async def _first(cluster: Cluster, resource: Resource) -> str:
@@ -227,4 +232,96 @@ async def readable(cluster: Cluster) -> Outcome:
         command="etcdctl del --prefix /registry/workloads/ && etcdctl del --prefix /registry/podgroups/"
         if verdict is not None
         else "kubectl get --raw /readyz?verbose",
+    )
+
+
+_REVIEWS: Final = Resource(
+    "authorization.k8s.io", "v1", "selfsubjectaccessreviews", "SelfSubjectAccessReview", namespaced=False
+)
+_GANGS: Final = "get, describe, why, wait, top"
+_DOCTOR: Final = "doctor"
+_Wanted = tuple[str, Resource, str, str]
+"""Verb, resource, namespace (empty for all) and commands."""
+
+
+@dataclass(frozen=True, slots=True)
+class Right:
+    """Whether the user has a right, and which commands need it."""
+
+    verb: str
+    resource: str
+    namespace: str
+    wanted_by: str
+    allowed: bool
+
+    @property
+    def title(self) -> str:
+        """The right as text."""
+        return right(self.verb, self.resource, self.namespace)
+
+
+@fact
+async def rights(cluster: Cluster) -> tuple[Right, ...]:
+    """Send an access review for each; the API server stores nothing."""
+    queues = VERSION in await kueue.versions(cluster)
+    own = await seen_or(installed.gangctl_namespace(cluster), installed.OWN_NAMESPACE)
+    made = await generation(cluster)
+    groups = scheduling_resources(made).values() if made is not None else ()
+    wanted = list(_wanted(cluster.namespace, own, groups, queues=queues))
+    answers = await all_of(_ask(cluster, *question[:3]) for question in wanted)
+    return tuple(
+        Right(verb, resource.qualified_name, namespace, commands, allowed)
+        for (verb, resource, namespace, commands), allowed in zip(wanted, answers, strict=True)
+    )
+
+
+def _wanted(namespace: str, own: str, groups: Collection[Resource], *, queues: bool) -> Iterator[_Wanted]:
+    for resource in (JOBSETS, JOBS, PODS, resources.EVENTS, *groups):
+        yield "list", resource, namespace, _GANGS
+    for resource in (JOBSETS, JOBS, PODS, *groups):
+        yield "watch", resource, namespace, "wait, top"
+    yield "list", resources.RESOURCE_QUOTAS, namespace, _DOCTOR
+    yield "list", resources.NODES, "", "describe, why, fit --fixed-nodes"
+    yield "create", JOBS, namespace, "why, plan (a dry run proves that pods keep their group)"
+    if queues:
+        for resource in (kinds.LOCAL_QUEUES, kinds.QUEUED_WORKLOADS):
+            yield "list", resource, namespace, "queue, fit"
+        yield "list", kinds.CLUSTER_QUEUES, "", "queue, fit"
+        yield "list", kinds.ADMISSION_CHECKS, "", _DOCTOR
+    yield "create", JOBSETS, namespace, "doctor (a dry run asks gangctl's webhook), doctor --canary"
+    yield "delete", JOBSETS, namespace, "doctor --canary"
+    for resource in (*installed.CONFIGURATIONS, resources.NAMESPACES):
+        yield "list", resource, "", _DOCTOR
+    for resource in (installed.DEPLOYMENTS, installed.ENDPOINT_SLICES):
+        yield "list", resource, own, _DOCTOR
+    yield "get", resources.LEASES, own, _DOCTOR
+
+
+async def _ask(cluster: Cluster, verb: str, resource: Resource, namespace: str) -> bool:
+    attributes = {"verb": verb, "group": resource.group, "resource": resource.plural}
+    if namespace:
+        attributes["namespace"] = namespace
+    spec = {"resourceAttributes": attributes}
+    body = {"apiVersion": _REVIEWS.api_version, "kind": _REVIEWS.kind, "metadata": {}, "spec": spec}
+    answer = await cluster.client.create(_REVIEWS, body)
+    return object_at(answer, "status").get("allowed") is True
+
+
+@check(
+    "rights", Area.RIGHTS, "May you do what gangctl's commands do?", "SelfSubjectAccessReviews, which change nothing"
+)
+async def allowed(cluster: Cluster) -> Outcome:
+    """Missing rights, each with the commands that need it."""
+    asked = await rights(cluster)
+    missing: dict[str, list[str]] = defaultdict(list)
+    for wanted in asked:
+        if not wanted.allowed:
+            missing[wanted.wanted_by].append(wanted.title)
+    if not missing:
+        return ok("you may do all of it", f"{len(asked)} rights asked for")
+    return warning(
+        f"{sum(map(len, missing.values()))} of {len(asked)} rights are missing: these commands know less",
+        [f"{commands}: {', '.join(titles)}" for commands, titles in missing.items()],
+        remedy="manifests/tenants gives tenants what commands about their own gangs need; the rest is an operator's",
+        command=f"kubectl auth can-i --list -n {cluster.namespace}",
     )
