@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from gangctl.api.meta import JOBSET_NAME, REPLICATED_JOB_NAME
-from gangctl.api.objects import Object, text_at
+from gangctl.api.objects import Object, object_at, text_at
 from gangctl.cli.cluster import ask_cluster, discover_rules, names_in
 from gangctl.cli.kueuecluster import has_kueue, read_kueue
 from gangctl.cli.messages import note
@@ -37,11 +37,7 @@ def look_up(name: str, namespace: str | None, cluster: ClusterFlags) -> Seen:
         job = await _get(client, PATHWAYS_JOBS, name, home)
         jobset = await _get(client, JOBSETS, name, home)
         foreign = job is not None and jobset is not None and pathways_owner(jobset) != text_at(job["metadata"], "uid")
-        if (
-            job is None
-            and jobset is not None
-            and str((jobset["metadata"].get("labels") or {}).get(JOB_LABEL) or "") != name
-        ):
+        if job is None and jobset is not None and object_at(jobset["metadata"], "labels").get(JOB_LABEL) != name:
             jobset = None
         if job is None and jobset is None:
             raise await _unknown(client, name, home)
@@ -114,7 +110,7 @@ def cluster_facts(cluster: ClusterFlags, *, namespaces: Iterable[str] | None, ku
         stock = None
         if namespaces is not None:
             if await has_kueue(client):
-                places = {each or own_namespace for each in namespaces}
+                places = {name or own_namespace for name in namespaces}
                 stock = await read_kueue(client, places, kueue_namespace=kueue_namespace)
             else:
                 note("the cluster does not have Kueue: whether a queue covers the head is not asked")

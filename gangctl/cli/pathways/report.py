@@ -10,19 +10,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Final, Literal, TypedDict
 
-from gangctl.api.objects import Object, object_at, objects_at
+from gangctl.api.objects import Object, objects_at, within
 from gangctl.api.reportfields import QUANTITY
 from gangctl.cli.output import Section, Table
 from gangctl.fit.report import API_VERSION, FitReport
 from gangctl.gang.report import WarningReport
 from gangctl.pathways.status.conclusion import next_status
-from gangctl.pathways.status.facts import (
-    Condition,
-    PathwaysFacts,
-    Phase,
-    read_jobset_facts,
-    read_pathways_facts,
-)
+from gangctl.pathways.status.facts import PathwaysFacts, Phase, read_jobset_facts, read_pathways_facts
 from gangctl.pathways.words import HEAD, PROXY_PORT, RESOURCE_MANAGER_CONTAINER
 
 VALIDATION: Final = "PathwaysValidation"
@@ -167,8 +161,7 @@ def status_report(seen: Seen, flags: Sequence[str] = ()) -> PathwaysStatus:
         blank = PathwaysFacts(seen.namespace, seen.name, stored.uid, stored.generation, status)
         status, derived = next_status(blank, facts, ""), True
     condition = status.condition(status.phase) if status.phase is not None else None
-    network = object_at(object_at(seen.jobset or {}, "spec"), "network")
-    subdomain = network.get("subdomain") or seen.name
+    subdomain = within(seen.jobset or {}, "spec", "network").get("subdomain") or seen.name
     return {
         "apiVersion": API_VERSION,
         "kind": STATUS,
@@ -189,15 +182,27 @@ def status_report(seen: Seen, flags: Sequence[str] = ()) -> PathwaysStatus:
         "head": seen.head,
         "proxyAddress": f"grpc://{seen.name}-{HEAD}-0-0.{subdomain}.{seen.namespace}.svc:{PROXY_PORT}",
         "portForward": _port_forward(seen, flags),
-        "conditions": [_condition(each) for each in status.conditions],
+        "conditions": [
+            {
+                "type": condition.type,
+                "status": condition.status,
+                "reason": condition.reason,
+                "message": condition.message,
+                "lastTransitionTime": condition.since,
+                "observedGeneration": condition.generation,
+            }
+            for condition in status.conditions
+        ],
     }
 
 
 def _is_headless(seen: Seen) -> bool:
     if seen.jobset is not None:
-        containers = objects_at(_head_spec(seen.jobset), "containers")
-        return any(each.get("name") == RESOURCE_MANAGER_CONTAINER for each in containers)
-    return "template" not in object_at(object_at(seen.pathways_job or {}, "spec"), "controller")
+        jobs = objects_at(within(seen.jobset, "spec"), "replicatedJobs")
+        head: Object = next((job for job in jobs if job.get("name") == HEAD), {})
+        containers = objects_at(within(head, "template", "spec", "template", "spec"), "containers")
+        return any(container.get("name") == RESOURCE_MANAGER_CONTAINER for container in containers)
+    return "template" not in within(seen.pathways_job or {}, "spec", "controller")
 
 
 def _port_forward(seen: Seen, flags: Sequence[str]) -> str:
@@ -205,17 +210,6 @@ def _port_forward(seen: Seen, flags: Sequence[str]) -> str:
         return ""
     pod, ports = f"pod/{seen.head['pod']}", f"{PROXY_PORT}:{PROXY_PORT}"
     return shlex.join(["kubectl", *flags, "port-forward", "-n", seen.namespace, pod, ports])
-
-
-def _condition(condition: Condition) -> PathwaysCondition:
-    return {
-        "type": condition.type,
-        "status": condition.status,
-        "reason": condition.reason,
-        "message": condition.message,
-        "lastTransitionTime": condition.since,
-        "observedGeneration": condition.generation,
-    }
 
 
 def status_section(seen: Seen, report: PathwaysStatus) -> Section:
@@ -272,11 +266,3 @@ def _warnings(seen: Seen, report: PathwaysStatus) -> list[str]:
     if report["phase"] == UNSEEN:
         lines.append("No controller has looked at it: is gangctl running with --pathways?")
     return lines
-
-
-def _head_spec(jobset: Object) -> Object:
-    for entry in objects_at(object_at(jobset, "spec"), "replicatedJobs"):
-        if entry.get("name") == HEAD:
-            job = object_at(object_at(entry, "template"), "spec")
-            return object_at(object_at(job, "template"), "spec")
-    return {}

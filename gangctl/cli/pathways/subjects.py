@@ -16,7 +16,7 @@ from pydantic.alias_generators import to_snake
 from gangctl.api.documents import Document
 from gangctl.api.fieldpath import FieldPath
 from gangctl.api.jobset import JobSet
-from gangctl.api.objects import object_at
+from gangctl.api.objects import object_at, text_at
 from gangctl.api.scheduling import NEWEST, generation_of_minor
 from gangctl.cli.inputs import count_kinds, note_skipped, placed, read_documents, where
 from gangctl.cli.manifests import check_jobset
@@ -192,7 +192,7 @@ class Wanted:
     @property
     def namespaces(self) -> set[str]:
         """Where they would be created; empty stands for the context's."""
-        named = {_namespace(document) or self.namespace or "" for document in self.documents}
+        named = {_metadata(document, "namespace") or self.namespace or "" for document in self.documents}
         return named or {self.namespace or ""}
 
     def subjects(self, facts: ClusterFacts | None) -> list[Subject]:
@@ -217,7 +217,7 @@ class Wanted:
         return [_on_nodes(each, nodes) for each in found]
 
     def _of(self, document: Document, setting: Setting, rules: ClusterRules) -> Subject:
-        own = _namespace(document)
+        own = _metadata(document, "namespace")
         if self.namespace and own and own != self.namespace:
             place = where(document, "metadata.namespace")
             raise InputError(f'{place}: metadata.namespace: is "{own}" but --namespace is "{self.namespace}"')
@@ -252,13 +252,8 @@ def pathways_jobs(filenames: Sequence[str]) -> tuple[Document, ...]:
     return found
 
 
-def _namespace(document: Document) -> str:
-    return _metadata(document, "namespace")
-
-
 def _metadata(document: Document, key: str) -> str:
-    value = object_at(document.value, "metadata").get(key)
-    return value if isinstance(value, str) else ""
+    return text_at(object_at(document.value, "metadata"), key)
 
 
 def _subject(name: str, namespace: str | None, translation: Translation, document: Document | None) -> Subject:
@@ -272,8 +267,7 @@ def _on_nodes(subject: Subject, nodes: Iterable[NodeShape] | None) -> Subject:
     translation = subject.translation
     if nodes is None or translation.rendering is None or translation.problems:
         return subject
-    notice = check_head(translation.rendering, nodes)
-    if notice is None:
+    if (notice := check_head(translation.rendering, nodes)) is None:
         return subject
     return replace(subject, translation=replace(translation, notices=(*translation.notices, notice)))
 

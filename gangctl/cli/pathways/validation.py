@@ -49,10 +49,10 @@ def validation_data(subject: Subject, fit: FitReport | None) -> dict[str, Any]:
         "kind": VALIDATION,
         "metadata": {"name": subject.name, "namespace": subject.namespace},
         "valid": not subject.problems,
-        "problems": [_problem(subject, each) for each in subject.problems],
+        "problems": [_problem(subject, problem) for problem in subject.problems],
         "notices": [
-            {"reason": each.reason.value, "message": each.message, "warning": each.is_warning}
-            for each in subject.notices
+            {"reason": notice.reason.value, "message": notice.message, "warning": notice.is_warning}
+            for notice in subject.notices
         ],
         "headRequests": {} if subject.problems else dict(subject.rendering.head_requests),
         "fit": fit,
