@@ -44,27 +44,22 @@ def check(cluster: ClusterFlags, names: Iterable[str]) -> Served:
     """
     served = ask_cluster(cluster, _look)
     wanted = set(names)
-    chosen = [each for each in COMPONENTS if each.name in wanted]
+    chosen = [component for component in COMPONENTS if component.name in wanted]
     for text in _advice(served, chosen):
         note(text)
-    _refuse(served, chosen)
+    for component in chosen:
+        if component.api and not served.has(component.api):
+            hint = f"install {component.needs} first, or leave --component {component.name} out"
+            message = f"component {component.name}: the cluster does not serve {component.api}, so it would refuse its"
+            raise ClusterUnavailableError(f"{message} objects", hint=hint)
     return served
 
 
 async def _look(client: Client, _namespace: str) -> Served:
     state = pick_generation(await served_resources(client))
-    found = await asyncio.gather(*map(client.discovery.group_versions, _GROUPS))
+    versions = await asyncio.gather(*map(client.discovery.group_versions, _GROUPS))
     policies = await client.discovery.serves(MUTATING_ADMISSION_POLICIES)
-    return Served(state, {group: tuple(versions) for group, versions in zip(_GROUPS, found, strict=True)}, policies)
-
-
-def _refuse(served: Served, chosen: Sequence[Component]) -> None:
-    for each in chosen:
-        if each.api and not served.has(each.api):
-            raise ClusterUnavailableError(
-                f"component {each.name}: the cluster does not serve {each.api}, so it would refuse its objects",
-                hint=f"install {each.needs} first, or leave --component {each.name} out",
-            )
+    return Served(state, dict(zip(_GROUPS, map(tuple, versions), strict=True)), policies)
 
 
 def _advice(served: Served, chosen: Sequence[Component]) -> list[str]:
@@ -84,10 +79,11 @@ def _advice(served: Served, chosen: Sequence[Component]) -> list[str]:
             f"the cluster does not serve {MUTATING_ADMISSION_POLICIES.qualified_name} as v1 (Kubernetes 1.36 and newer "
             "do): without the policy for Jobs, which is left out, the Jobs of gangs wait for gangctl"
         )
-    for each in chosen:
-        if each.suggested_by and not each.api and not served.versions.get(each.suggested_by):
-            notes.append(f"component {each.name} does nothing before {each.needs} is installed")
-    for each in COMPONENTS:
-        if each not in chosen and each.suggested_by and served.versions.get(each.suggested_by):
-            notes.append(f"the cluster serves {each.suggested_by}: --component {each.name} adds {each.adds}")
+    for component in chosen:
+        if component.suggested_by and not component.api and not served.versions.get(component.suggested_by):
+            notes.append(f"component {component.name} does nothing before {component.needs} is installed")
+    for component in COMPONENTS:
+        group = component.suggested_by
+        if component not in chosen and group and served.versions.get(group):
+            notes.append(f"the cluster serves {group}: --component {component.name} adds {component.adds}")
     return notes

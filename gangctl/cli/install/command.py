@@ -112,36 +112,24 @@ def command(
     """  # noqa: D301 -- \b keeps the lines of a paragraph apart
     _agree(components, namespace, changes, out_of_cluster=out_of_cluster, uninstall=uninstall, everything=everything)
     _agree_on_shards(components, shards, changes)
-    from gangctl.cli.install.rendering import (  # noqa: PLC0415
-        POLICY_KINDS,
-        Choice,
-        removal,
-        render,
-    )
+    from gangctl.cli.install import rendering  # noqa: PLC0415 -- --help does without
 
     flags = _flags(changes)
-    choice = Choice(
-        frozenset(components),
-        out_of_cluster,
-        namespace,
-        changes["image"],
-        changes["replicas"],
-        flags,
-        shards,
-        changes["webhook_failure_policy"],
-    )
-    objects = render(choice)
+    image, replicas, policy = (changes[name] for name in ("image", "replicas", "webhook_failure_policy"))
+    chosen = frozenset(components)
+    choice = rendering.Choice(chosen, out_of_cluster, namespace, image, replicas, flags, shards, policy)
+    objects = rendering.render(choice)
     if flags:
         _check_flags(objects)
     if uninstall:
-        objects = removal(objects, namespace, everything=everything)
+        objects = rendering.removal(objects, namespace, everything=everything)
     else:
         _print_notes(objects)
     if cluster.given:
         from gangctl.cli.install.cluster import check  # noqa: PLC0415 -- the client, only where it is asked
 
         if not check(cluster, components).policies:
-            objects = [each for each in objects if each["kind"] not in POLICY_KINDS]
+            objects = [item for item in objects if item["kind"] not in rendering.POLICY_KINDS]
     print_answer(form, objects)
 
 
