@@ -11,10 +11,9 @@ from typing import Any, Final
 
 from gangctl.cli.doctor import cluster
 from gangctl.cli.doctor.canary import Canary, CanaryJobSet, CanaryPod
-from gangctl.cli.doctor.check import Check, Outcome
-from gangctl.cli.doctor.checks import CHECKS, canary, gangctl, gangs, installed, kueue, webhooks
+from gangctl.cli.doctor.check import Outcome
+from gangctl.cli.doctor.checks import CHECKS, canary, gangctl, gangs, installed, kubernetes, kueue, webhooks
 from gangctl.cli.doctor.checks import jobset as jobsets
-from gangctl.cli.doctor.checks import kubernetes as k8s
 from gangctl.cli.doctor.checks.gangctl import Lease
 from gangctl.cli.doctor.checks.gangs import Gangs
 from gangctl.cli.doctor.checks.installed import Deployment
@@ -96,33 +95,6 @@ def served(**versions: Sequence[str]) -> dict[str, ServedVersion]:
 
 
 NOT_READ: Final = UnseenError("it was not asked for")
-READERS: Final[dict[str, Callable[[Cluster], Awaitable[Any]]]] = {
-    "gangctl_namespace": installed.gangctl_namespace,
-    "version": cluster.version,
-    "served": cluster.served,
-    "stored": k8s.stored,
-    "pod_field": k8s.pod_field,
-    "job_policy": webhooks.job_policy,
-    "jobset_versions": jobsets.versions,
-    "jobset_schedules": jobsets.schedules,
-    "configurations": installed.configurations,
-    "endpoints": installed.endpoints,
-    "deployments": installed.deployments,
-    "leases": gangctl.leases,
-    "policies": gangctl.policies,
-    "skipped": gangctl.skipped,
-    "dry_run": jobsets.dry_run,
-    "gangs": gangs.gangs,
-    "job_workloads": gangs.job_workloads,
-    "leaving": gangs.leaving,
-    "quotas": gangs.quotas,
-    "kueue_versions": kueue.versions,
-    "kueue_configuration": kueue.configuration,
-    "kueue_checks": kueue.admission_checks,
-    "rights": k8s.rights,
-    "canary": canary.canary,
-}
-"""What reads each fact that a situation has."""
 
 
 @dataclass
@@ -139,50 +111,50 @@ class Known:
         return self.value
 
 
+HEALTHY: Final[dict[Callable[[Cluster], Awaitable[Any]], Any]] = {
+    installed.gangctl_namespace: SERVICE[0],
+    cluster.version: "v1.37.1",
+    cluster.served: served(v1=["priorityclasses"], v1beta1=["workloads", "podgroups"]),
+    kubernetes.stored: {"workloads.scheduling.k8s.io": "", "podgroups.scheduling.k8s.io": ""},
+    kubernetes.pod_field: PodField("schedulingGroup", kept=True, how="a dry run"),
+    webhooks.job_policy: JobPolicy(served=True, writes=True, how="another dry run"),
+    jobsets.jobset_versions: ("v1alpha2",),
+    jobsets.jobset_schedules: False,
+    installed.configurations: (*own(), *others()),
+    installed.endpoints: {SERVICE: 2, JOBSET_SERVICE: 1},
+    installed.deployments: (
+        Deployment("gangctl-system", "gangctl", ("gangctl:0.1.0",), 2, 2),
+        Deployment("jobset-system", "jobset-controller-manager", ("r.io/jobset/jobset:v0.12.0",), 1, 1),
+        Deployment("kueue-system", "kueue-controller-manager", ("r.io/kueue/kueue:v0.19.2",), 1, 1),
+    ),
+    gangctl.leases: {"gangctl": Lease("gangctl-1", int(NOW) - 3, 15)},
+    gangctl.policies: {"fine": {"status": "True"}, "new": {}},
+    gangctl.skipped: (),
+    jobsets.dry_run: DryRun(stamped=True, defaulted=True),
+    gangs.gangs: Gangs("in the cluster", 2, groups_heard=2, jobs_with_reference=4, jobsets_with_status=2),
+    gangs.job_workloads: (),
+    gangs.leaving: (),
+    gangs.quotas: (),
+    kueue.kueue_versions: ("v1beta2",),
+    kueue.kueue_configuration: KueueConfiguration(frameworks=("batch/job", "jobset.x-k8s.io/jobset")),
+    kueue.kueue_checks: (AdmissionCheck("gang", "gangctl.dev/gang-ready", active=Condition(status=True)),),
+    kubernetes.rights: (Right("list", "pods", "t", "get", allowed=True),),
+    canary.canary: Canary(WHOLE, TORN, 5.0),
+}
+"""Every fact of a cluster in which everything is fine, by what reads it."""
+
+
 def healthy(**changed: Any) -> Cluster:
-    """Everything is fine but for what is ``changed``."""
-    facts: dict[str, Any] = {
-        "gangctl_namespace": SERVICE[0],
-        "version": "v1.37.1",
-        "served": served(v1=["priorityclasses"], v1beta1=["workloads", "podgroups"]),
-        "stored": {"workloads.scheduling.k8s.io": "", "podgroups.scheduling.k8s.io": ""},
-        "pod_field": PodField("schedulingGroup", kept=True, how="a dry run"),
-        "job_policy": JobPolicy(served=True, writes=True, how="another dry run"),
-        "jobset_versions": ("v1alpha2",),
-        "jobset_schedules": False,
-        "configurations": (*own(), *others()),
-        "endpoints": {SERVICE: 2, JOBSET_SERVICE: 1},
-        "deployments": (
-            Deployment("gangctl-system", "gangctl", ("gangctl:0.1.0",), 2, 2),
-            Deployment("jobset-system", "jobset-controller-manager", ("r.io/jobset/jobset:v0.12.0",), 1, 1),
-            Deployment("kueue-system", "kueue-controller-manager", ("r.io/kueue/kueue:v0.19.2",), 1, 1),
-        ),
-        "leases": {"gangctl": Lease("gangctl-1", int(NOW) - 3, 15)},
-        "policies": {"fine": {"status": "True"}, "new": {}},
-        "skipped": (),
-        "dry_run": DryRun(stamped=True, defaulted=True),
-        "gangs": Gangs("in the cluster", 2, groups_heard=2, jobs_with_reference=4, jobsets_with_status=2),
-        "job_workloads": (),
-        "leaving": (),
-        "quotas": (),
-        "kueue_versions": ("v1beta2",),
-        "kueue_configuration": KueueConfiguration(frameworks=("batch/job", "jobset.x-k8s.io/jobset")),
-        "kueue_checks": (AdmissionCheck("gang", "gangctl.dev/gang-ready", active=Condition(status=True)),),
-        "rights": (Right("list", "pods", "t", "get", allowed=True),),
-        "canary": Canary(WHOLE, TORN, 5.0),
-        **changed,
+    """Everything is fine but for the facts that are ``changed``, by the names of what reads them."""
+    assert changed.keys() <= {read.__name__ for read in HEALTHY}
+    known: dict[Any, Awaitable[Any]] = {
+        read: Known(changed.get(read.__name__, value)) for read, value in HEALTHY.items()
     }
-    known: dict[Any, Awaitable[Any]] = {READERS[name]: Known(value) for name, value in facts.items()}
     no_client: Client = None  # type: ignore[assignment]
     return Cluster(no_client, "t", None, "kueue-system", now=NOW, facts=known)
 
 
-def check_of(name: str) -> Check:
-    """The check of a name."""
-    (one,) = [check for check in CHECKS if check.id == name]
-    return one
-
-
-def asked(check: str, cluster: Cluster) -> Outcome:
+def asked(name: str, cluster: Cluster) -> Outcome:
     """The outcome of a check on these facts."""
-    return asyncio.run(check_of(check).outcome(cluster))
+    (check,) = [check for check in CHECKS if check.id == name]
+    return asyncio.run(check.outcome(cluster))

@@ -27,10 +27,10 @@ from gangctl.kueue.objects import AdmissionCheck, Condition
 from gangctl.readiness.result import Cause
 from gangctl.runtime.shards import lease_names
 from tests.cli.doctor.health import (
+    HEALTHY,
     JOBSET_SERVICE,
     NOT_READ,
     NOW,
-    READERS,
     SERVICE,
     TORN,
     WHOLE,
@@ -364,7 +364,7 @@ def test_every_check_has_a_name_of_its_own() -> None:
 @each("check", IDS)
 def test_a_forbidden_fact_makes_a_check_unknown_and_names_the_right(check: str) -> None:
     hidden = UnseenError("forbidden", "list things in namespace t")
-    outcome = asked(check, healthy(**dict.fromkeys(READERS, hidden)))
+    outcome = asked(check, healthy(**{read.__name__: hidden for read in HEALTHY}))
     assert outcome.verdict is UNKNOWN
     assert outcome.message == "you may not list things in namespace t"
     assert "list things in namespace t" in outcome.remedy

@@ -26,6 +26,7 @@ DEPLOYMENTS: Final = Resource("apps", "v1", "deployments", "Deployment")
 ENDPOINT_SLICES: Final = Resource("discovery.k8s.io", "v1", "endpointslices", "EndpointSlice")
 OWN_NAMESPACE: Final = "gangctl-system"
 _JOBSET_NAMESPACE: Final = "jobset-system"
+_SERVICE: Final = "kubernetes.io/service-name"
 _OURS: Final = frozenset({NAME, JOBS_NAME, DEFAULTS, POLICIES})
 _TAG: Final = re.compile(r":v?(\d{1,4})\.(\d{1,4})(?:\.\d{1,5})?(?:[-+@]|\Z)")
 
@@ -164,8 +165,7 @@ async def endpoints(cluster: Cluster) -> dict[tuple[str, str], int]:
 
 
 async def _ready(cluster: Cluster, namespace: str, name: str) -> int:
-    selection = Selection(f"kubernetes.io/service-name={name}")
-    page = await cluster.client.list(ENDPOINT_SLICES, namespace, selection=selection)
+    page = await cluster.client.list(ENDPOINT_SLICES, namespace, selection=Selection(f"{_SERVICE}={name}"))
     behind = [endpoint for item in page.items for endpoint in objects_at(item, "endpoints")]
     return sum(1 for endpoint in behind if object_at(endpoint, "conditions").get("ready") is not False)
 

@@ -24,13 +24,13 @@ _PROBE: Final = "gangctl-doctor"
 
 
 @fact
-async def versions(cluster: Cluster) -> tuple[str, ...]:
+async def jobset_versions(cluster: Cluster) -> tuple[str, ...]:
     """Versions of JobSet's API."""
     return tuple(await cluster.client.discovery.group_versions(JOBSET_GROUP))
 
 
 @fact
-async def schedules(cluster: Cluster) -> bool:
+async def jobset_schedules(cluster: Cluster) -> bool:
     """Whether JobSets of this cluster have ``spec.scheduling``."""
     document = await cluster.client.discovery.openapi_v3(f"apis/{JOBSET_API_VERSION}")
     spec = ("components", "schemas", "io.x-k8s.jobset.v1alpha2.JobSet", "properties", "spec")
@@ -50,7 +50,7 @@ class DryRun:
 @fact
 async def dry_run(cluster: Cluster) -> DryRun:
     """Result of a dry run of a JobSet that requests a gang."""
-    if JOBSETS.version not in await versions(cluster):
+    if JOBSETS.version not in await jobset_versions(cluster):
         return DryRun(refusal=f"{JOBSET_API_VERSION} is not served")
     try:
         answer = await cluster.client.create(JOBSETS, gang_of_two(_PROBE), cluster.namespace, dry_run=True)
@@ -64,7 +64,7 @@ async def dry_run(cluster: Cluster) -> DryRun:
 @check("jobset-api", Area.JOBSET, "Are JobSets served?", "discovery and OpenAPI schema of jobset.x-k8s.io")
 async def api(cluster: Cluster) -> Outcome:
     """gangctl reads and stamps one version."""
-    served = await versions(cluster)
+    served = await jobset_versions(cluster)
     evidence = [f"{JOBSET_GROUP} serves {', '.join(served)}"] if served else []
     if not served:
         return failed("JobSets are not served here", remedy=_INSTALL, command=f"kubectl get --raw /apis/{JOBSET_GROUP}")
@@ -75,7 +75,7 @@ async def api(cluster: Cluster) -> Outcome:
             remedy="run a gangctl that knows this JobSet, or a JobSet that serves this version",
             command="kubectl get crd jobsets.jobset.x-k8s.io -o yaml",
         )
-    if await seen_or(schedules(cluster), None):
+    if await seen_or(jobset_schedules(cluster), None):
         evidence.append("its schema has spec.scheduling: a JobSet that uses that is left to JobSet")
     return ok(f"{JOBSET_API_VERSION} is served", *evidence)
 

@@ -263,7 +263,7 @@ class Right:
 @fact
 async def rights(cluster: Cluster) -> tuple[Right, ...]:
     """Send an access review for each; the API server stores nothing."""
-    queues = VERSION in await kueue.versions(cluster)
+    queues = VERSION in await kueue.kueue_versions(cluster)
     own = await seen_or(installed.gangctl_namespace(cluster), installed.OWN_NAMESPACE)
     made = await generation(cluster)
     groups = scheduling_resources(made).values() if made is not None else ()

@@ -21,7 +21,7 @@ _ABSENT: Final = "Kueue is not installed here: there is nothing to look at"
 
 
 @fact
-async def versions(cluster: Cluster) -> tuple[str, ...]:
+async def kueue_versions(cluster: Cluster) -> tuple[str, ...]:
     """Versions of Kueue's API; none if it is not installed."""
     return tuple(await cluster.client.discovery.group_versions(GROUP))
 
@@ -29,7 +29,7 @@ async def versions(cluster: Cluster) -> tuple[str, ...]:
 @check("kueue-api", Area.KUEUE, "Is Kueue there, in a version that gangctl knows?", "discovery and Deployments")
 async def api(cluster: Cluster) -> Outcome:
     """gangctl reads one version of its API."""
-    served = await versions(cluster)
+    served = await kueue_versions(cluster)
     if not served:
         return ok(_ABSENT)
     evidence = [f"{GROUP} serves {', '.join(served)}"]
@@ -60,9 +60,9 @@ async def api(cluster: Cluster) -> Outcome:
 
 
 @fact
-async def configuration(cluster: Cluster) -> KueueConfiguration:
+async def kueue_configuration(cluster: Cluster) -> KueueConfiguration:
     """From its ConfigMap."""
-    if VERSION not in await versions(cluster):
+    if VERSION not in await kueue_versions(cluster):
         return read_configuration(None)
     try:
         item = await cluster.client.get(kinds.CONFIG_MAPS, kinds.CONFIG_NAME, cluster.kueue_namespace)
@@ -75,9 +75,9 @@ async def configuration(cluster: Cluster) -> KueueConfiguration:
 @check("kueue-configuration", Area.KUEUE, "Does Kueue manage JobSets?", "ConfigMap kueue-manager-config")
 async def frameworks(cluster: Cluster) -> Outcome:
     """Kueue manages the kinds that its configuration lists."""
-    if not await versions(cluster):
+    if not await kueue_versions(cluster):
         return ok(_ABSENT)
-    read = await configuration(cluster)
+    read = await kueue_configuration(cluster)
     if not read.known:
         return unknown(
             f"Kueue's configuration cannot be read: {read.unreadable}",
@@ -96,9 +96,9 @@ async def frameworks(cluster: Cluster) -> Outcome:
 
 
 @fact
-async def admission_checks(cluster: Cluster) -> tuple[AdmissionCheck, ...]:
+async def kueue_checks(cluster: Cluster) -> tuple[AdmissionCheck, ...]:
     """All of Kueue's."""
-    if VERSION not in await versions(cluster):
+    if VERSION not in await kueue_versions(cluster):
         return ()
     return tuple(map(read_check, (await cluster.client.list(kinds.ADMISSION_CHECKS)).items))
 
@@ -111,9 +111,9 @@ async def admission_checks(cluster: Cluster) -> tuple[AdmissionCheck, ...]:
 )
 async def looked_after(cluster: Cluster) -> Outcome:
     """An AdmissionCheck without its controller blocks JobSets permanently."""
-    if not await versions(cluster):
+    if not await kueue_versions(cluster):
         return ok(_ABSENT)
-    own = [item for item in await admission_checks(cluster) if item.controller == CHECK_CONTROLLER]
+    own = [item for item in await kueue_checks(cluster) if item.controller == CHECK_CONTROLLER]
     idle = [item for item in own if item.active is None or not item.active.status]
     if idle:
         return failed(
