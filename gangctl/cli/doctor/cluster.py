@@ -73,13 +73,16 @@ class Cluster:
     now: float = field(default_factory=time.time)
     facts: dict[Callable[[Cluster], Awaitable[Any]], Awaitable[Any]] = field(default_factory=dict)
 
-    async def list_widely(self, resource: Resource, selection: Selection = EVERYTHING) -> list[dict[str, Any]]:
-        """Objects of all namespaces, else of the selected one; ForbiddenError if neither may be read."""
+    async def widely(self, read: Callable[[str | None], Awaitable[T]]) -> T:
+        """What is read of all namespaces, else of the selected one; ForbiddenError if neither may be read."""
         try:
-            page = await self.client.list(resource, selection=selection)
+            return await read(None)
         except ForbiddenError:
-            page = await self.client.list(resource, self.namespace, selection=selection)
-        return page.items
+            return await read(self.namespace)
+
+    async def list_widely(self, resource: Resource, selection: Selection = EVERYTHING) -> list[dict[str, Any]]:
+        """The same of a list."""
+        return (await self.widely(lambda namespace: self.client.list(resource, namespace, selection=selection))).items
 
 
 Fact = Callable[[Cluster], Coroutine[Any, Any, T]]

@@ -99,7 +99,7 @@ class Choice:
 
 def render(choice: Choice) -> list[Object]:
     """Every object, in an order in which they can be applied."""
-    shipped = _shipped()
+    shipped = json.loads(resources.files("gangctl.cli.install").joinpath("manifests.json").read_text(encoding="utf-8"))
     objects: list[Object] = list(shipped["out-of-cluster" if choice.out_of_cluster else "base"])
     several = choice.shards is not None and choice.shards > 1
     chosen = choice.components | ({"shards"} if several and not choice.out_of_cluster else set())
@@ -134,12 +134,6 @@ def place(each: Object) -> tuple[int, str, str, str]:
 def _is_for_jobsets(each: Object) -> bool:
     """Whether it has a webhook that is asked about JobSets with a gang, and no other."""
     return each["kind"] in _LAST and each["metadata"]["name"] == "gangctl-gangs"
-
-
-def _shipped() -> Mapping[str, Any]:
-    text = resources.files("gangctl.cli.install").joinpath("manifests.json").read_text(encoding="utf-8")
-    shipped: dict[str, Any] = json.loads(text)
-    return shipped
 
 
 def _patched(objects: Iterable[Object], patches: Iterable[Mapping[str, Any]]) -> list[Object]:

@@ -68,7 +68,10 @@ def origins_sections(subject: Subject, fields: Iterable[FieldReport]) -> list[Se
 def _lines(fields: Iterable[tuple[str, FieldReport]]) -> Iterator[str]:
     """Each field with its value; what neighbours have in common, their origin, stands once below them."""
     for source, members in groupby(fields, key=lambda named: _from(named[1]["origin"])):
-        yield from (f"{short}: {_shown(each['value'])}" for short, each in members)
+        for short, field in members:
+            value = field["value"]
+            text = value if isinstance(value, str) and value else json.dumps(value)
+            yield f"{short}: {one_line(text, _SHOWN)}"
         yield f"    <- {source}"
 
 
@@ -88,10 +91,6 @@ def _place(path: str, jobset: Any) -> tuple[str, str]:
     entry = job["template"]["spec"]["template"]["spec"][container["list"]][int(container["index"])]
     kind = "init container" if container["list"] == "initContainers" else "container"
     return f"{job['name']}: {kind} {entry['name']}", rest[container.end() :]
-
-
-def _shown(value: Any) -> str:
-    return one_line(value if isinstance(value, str) and value else json.dumps(value), _SHOWN)
 
 
 _PREFIXES: Final = {

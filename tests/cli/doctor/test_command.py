@@ -88,6 +88,18 @@ async def test_without_any_rights_the_missing_ones_are_reported(tmp_path: Path) 
     assert "dry run" in reported["pod-field"]
 
 
+async def test_without_jobsets_who_may_read_one_namespace_has_a_report(tmp_path: Path) -> None:
+    async def without_jobsets(request: web.Request) -> web.Response:
+        if request.path.endswith(f"/namespaces/{HERE}/jobsets"):
+            return web.json_response({"kind": "Status", "reason": "NotFound", "message": "no", "code": 404}, status=404)
+        return await stranger(request)
+
+    async with listening(without_jobsets) as url:
+        answer = await ask(tmp_path, url, "doctor", "--only", "priorities", "-o", "json")
+    assert (answer.code, verdicts(answer)) == (0, {"priorities": "unknown"})
+    assert "does not serve JobSets" in answer.json["checks"][0]["message"]
+
+
 async def test_a_server_that_drops_the_reference_fails(tmp_path: Path) -> None:
     async def drops(request: web.Request) -> web.Response:
         if request.method == "POST" and request.path.endswith("/jobs"):

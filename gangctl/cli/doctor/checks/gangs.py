@@ -18,7 +18,7 @@ from gangctl.cli.gangs.state import GangState
 from gangctl.client.client import Client, Selection
 from gangctl.client.resources import JOBS, RESOURCE_QUOTAS, Resource
 from gangctl.controllers.writer import scheduling_resource, scheduling_resources
-from gangctl.errors import ClusterUnavailableError, ForbiddenError, plural
+from gangctl.errors import ClusterUnavailableError, plural
 from gangctl.gang.desired import Lifecycle, desire
 from gangctl.gang.diff import Kind
 from gangctl.gang.reasons import Reason
@@ -73,15 +73,16 @@ class Gangs:
 @fact
 async def _reader(cluster: Cluster) -> Reader:
     """What has read the gangs of all namespaces, else of the selected one."""
-    reader = Reader(cluster.client, Scope(None))
+
+    async def read(namespace: str | None) -> Reader:
+        reader = Reader(cluster.client, Scope(namespace))
+        await reader.read()
+        return reader
+
     try:
-        await reader.read()
-    except ForbiddenError:
-        reader = Reader(cluster.client, Scope(cluster.namespace))
-        await reader.read()
+        return await cluster.widely(read)
     except ClusterUnavailableError as error:
         raise UnseenError(error.message) from error
-    return reader
 
 
 @fact

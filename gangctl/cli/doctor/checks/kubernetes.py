@@ -7,6 +7,7 @@ from collections import defaultdict
 from collections.abc import Collection, Iterator
 from contextlib import aclosing
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 from gangctl.api.objects import object_at, within
@@ -187,19 +188,12 @@ async def stored(cluster: Cluster) -> dict[str, str]:
     """Why objects cannot be listed, by resource; empty if they can."""
     made = await generation(cluster)
     kinds_of_gangs = list(scheduling_resources(made).values()) if made is not None else []
-    errors = await all_of(_first(cluster, resource) for resource in kinds_of_gangs)
+    errors = await all_of(cluster.widely(partial(_refusal, cluster, resource)) for resource in kinds_of_gangs)
     return {resource.qualified_name: text for resource, text in zip(kinds_of_gangs, errors, strict=True)}
 
 
-async def _first(cluster: Cluster, resource: Resource) -> str:
-    """Why none can be listed: in no namespace, or in the selected one."""
-    try:
-        return await _first_of(cluster, resource, None)
-    except ForbiddenError:
-        return await _first_of(cluster, resource, cluster.namespace)
-
-
-async def _first_of(cluster: Cluster, resource: Resource, namespace: str | None) -> str:
+async def _refusal(cluster: Cluster, resource: Resource, namespace: str | None) -> str:
+    """Why not even one can be listed."""
     try:
         async with aclosing(cluster.client.pages(resource, namespace, limit=1)) as pages:
             await anext(pages)
