@@ -15,7 +15,7 @@ from gangctl.api.meta import GANG_MODE, JOBSET_API_VERSION
 from gangctl.api.quantity import milli, parse_quantity
 from gangctl.errors import ClusterUnavailableError
 from gangctl.readiness.membership import FINISHED
-from gangctl.sandbox.simulated.capacity import requests_of
+from gangctl.sandbox.simulated.binder import requests_of
 from gangctl.sandbox.simulated.controller import is_true
 
 JOBSETS: Final = 4

@@ -11,7 +11,13 @@ from typing import Any
 
 from gangctl.sandbox import apply, deletion, errors, patches, payloads, reads, writes
 from gangctl.sandbox.admission.webhooks import WebhookAdmission
-from gangctl.sandbox.caller import (
+from gangctl.sandbox.deletion import FIRST_NAMESPACES, Deletion
+from gangctl.sandbox.kinds import NEWEST, ResourceKind
+from gangctl.sandbox.objects import Object, copy, now, uid
+from gangctl.sandbox.patches import PatchType
+from gangctl.sandbox.reads import ListQuery, ObjectList
+from gangctl.sandbox.registry import Backend, Registry
+from gangctl.sandbox.requests import (
     DEFAULT_DELETE,
     DEFAULT_WRITE,
     SYSTEM,
@@ -20,12 +26,6 @@ from gangctl.sandbox.caller import (
     Propagation,
     WriteOptions,
 )
-from gangctl.sandbox.deletion import FIRST_NAMESPACES, Deletion
-from gangctl.sandbox.kinds import NEWEST, ResourceKind
-from gangctl.sandbox.objects import Object, copy, now, uid
-from gangctl.sandbox.patches import PatchType
-from gangctl.sandbox.reads import ListQuery, ObjectList
-from gangctl.sandbox.registry import Backend, Registry
 from gangctl.sandbox.store import Store, Stored
 from gangctl.sandbox.writes import Write
 

@@ -19,11 +19,11 @@ import structlog
 from gangctl.api.objects import Key
 from gangctl.runtime.controller import RetryPolicy, WorkQueue
 from gangctl.sandbox.api import Api
-from gangctl.sandbox.caller import Caller, DeleteOptions, Propagation
 from gangctl.sandbox.deletion import FOREGROUND, ORPHAN
 from gangctl.sandbox.errors import StatusError
 from gangctl.sandbox.kinds import ResourceKind
 from gangctl.sandbox.objects import Object, copy
+from gangctl.sandbox.requests import Caller, DeleteOptions, Propagation
 from gangctl.sandbox.rules.gangs import PROTECTION
 from gangctl.sandbox.rules.quotas import QUOTAS, status_of
 from gangctl.sandbox.store import Change

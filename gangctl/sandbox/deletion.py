@@ -12,11 +12,10 @@ from typing import Final
 
 from gangctl.api.objects import Key
 from gangctl.sandbox import errors
-from gangctl.sandbox.admission import Attributes
-from gangctl.sandbox.caller import Caller, DeleteOptions
 from gangctl.sandbox.kinds import ResourceKind
 from gangctl.sandbox.objects import Object, copy
 from gangctl.sandbox.registry import Backend
+from gangctl.sandbox.requests import Attributes, Caller, DeleteOptions
 from gangctl.sandbox.store import Stored, from_storage, in_version, to_storage
 
 FOREGROUND: Final = "foregroundDeletion"

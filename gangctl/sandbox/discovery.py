@@ -12,11 +12,11 @@ from typing import Any, Final
 
 import orjson
 
+from gangctl.sandbox.definitions import schema_of as schema_of_version
+from gangctl.sandbox.definitions import version_of
 from gangctl.sandbox.kinds import MINORS, ResourceKind
 from gangctl.sandbox.objects import Object
 from gangctl.sandbox.registry import Registry
-from gangctl.sandbox.rules.definitions import schema_of as schema_of_version
-from gangctl.sandbox.rules.definitions import version_of
 from gangctl.sandbox.rules.fields import SCALAR_SCHEMAS, Fields, Shape, fields_of
 from gangctl.sandbox.rules.jobsets import jobset_schema
 from gangctl.sandbox.store import Store

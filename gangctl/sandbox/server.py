@@ -16,7 +16,6 @@ from aiohttp import web
 
 from gangctl.runtime.tls import KeyPair, ServerTls, found, issue
 from gangctl.sandbox.api import Api
-from gangctl.sandbox.caller import Caller
 from gangctl.sandbox.controllers import (
     GarbageCollector,
     NamespaceController,
@@ -24,10 +23,10 @@ from gangctl.sandbox.controllers import (
     QuotaController,
     StoreController,
 )
-from gangctl.sandbox.crds import DefinitionController
-from gangctl.sandbox.http import Front
+from gangctl.sandbox.definitions import DefinitionController
+from gangctl.sandbox.http import FindUser, Front
 from gangctl.sandbox.kinds import NEWEST
-from gangctl.sandbox.verbs import FindUser
+from gangctl.sandbox.requests import Caller
 
 _HOST: Final = "127.0.0.1"
 _LIFETIME: Final = timedelta(days=365)

@@ -19,24 +19,12 @@ from aiohttp import web
 from gangctl.sandbox.errors import StatusError
 from gangctl.sandbox.kinds import ResourceKind
 from gangctl.sandbox.objects import Object
-from gangctl.sandbox.reads import parse_revision
-from gangctl.sandbox.selectors import selection
+from gangctl.sandbox.reads import WatchQuery, parse_revision, selection
 from gangctl.sandbox.store import Change, Store, Stored, in_version
-from gangctl.sandbox.tables.table import Tables
+from gangctl.sandbox.tables import Tables
 
 EventType = Literal["ADDED", "MODIFIED", "DELETED", "BOOKMARK", "ERROR"]
 INITIAL_EVENTS_END: Final = "k8s.io/initial-events-end"
-
-
-@dataclass(frozen=True, slots=True)
-class WatchQuery:
-    """``metav1.ListOptions`` of a watch."""
-
-    labels: str = ""
-    fields: str = ""
-    resource_version: str = ""
-    bookmarks: bool = False
-    initial_events: bool = False
 
 
 class Watch:

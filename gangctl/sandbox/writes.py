@@ -14,13 +14,12 @@ import orjson
 
 from gangctl.api.objects import Key
 from gangctl.sandbox import errors, managed, payloads
-from gangctl.sandbox.admission import Attributes
-from gangctl.sandbox.caller import Caller, WriteOptions
 from gangctl.sandbox.errors import Cause, StatusError
 from gangctl.sandbox.kinds import ResourceKind
 from gangctl.sandbox.objects import Object, copy, generated_name, now, uid
 from gangctl.sandbox.patches import PatchType
 from gangctl.sandbox.registry import Backend
+from gangctl.sandbox.requests import Attributes, Caller, WriteOptions
 from gangctl.sandbox.rules import quotas
 from gangctl.sandbox.store import Stored, from_storage, in_version, to_storage
 

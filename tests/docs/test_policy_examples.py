@@ -18,7 +18,7 @@ import pytest
 import yaml
 
 from gangctl.sandbox.api import Api, Caller
-from gangctl.sandbox.caller import DeleteOptions
+from gangctl.sandbox.requests import DeleteOptions
 from gangctl.sandbox.server import Sandbox, SandboxOptions
 from gangctl.sandbox.simulated import SimulatedControllers
 from tests.controlplane.wait import NotYet, wait_for

@@ -6,7 +6,7 @@ from typing import Any
 
 from gangctl.pathways.words import GKE_ACCELERATOR, GKE_TOPOLOGY, GROUP, PLURAL, TPU
 from gangctl.sandbox.api import Api
-from gangctl.sandbox.caller import Caller, DeleteOptions
+from gangctl.sandbox.requests import Caller, DeleteOptions
 from gangctl.sandbox.simulated import add_nodes
 from tests.pathways.samples import pathways_job
 from tests.pathways.upstream_definition import upstream_definition

@@ -10,8 +10,8 @@ from unittest.mock import patch
 
 from gangctl.evaluation.options import EvaluatorOptions
 from gangctl.sandbox.api import Api
-from gangctl.sandbox.caller import Caller
 from gangctl.sandbox.errors import StatusError
+from gangctl.sandbox.requests import Caller
 from tests.manifests.definitions.policies import definitions
 from tests.policy.reportcrd import policy_report_definition
 

@@ -17,8 +17,8 @@ from gangctl.manager import process
 from gangctl.manager.process import Process, prepared
 from gangctl.manager.processmetrics import measure_lag
 from gangctl.manager.settings import load_settings
-from gangctl.sandbox.caller import Caller, DeleteOptions
 from gangctl.sandbox.errors import StatusError
+from gangctl.sandbox.requests import Caller, DeleteOptions
 from gangctl.sandbox.server import SandboxOptions
 from gangctl.sandbox.simulated import SimulatedControllers, add_nodes
 from gangctl.sandbox.store import Change

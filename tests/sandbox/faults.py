@@ -14,18 +14,15 @@ from typing import Final
 
 from aiohttp import web
 
-from gangctl.sandbox import errors, parameters, payloads
+from gangctl.sandbox import errors, payloads
 from gangctl.sandbox.api import Api
-from gangctl.sandbox.caller import Caller
 from gangctl.sandbox.errors import StatusError
-from gangctl.sandbox.http import Front
-from gangctl.sandbox.parameters import Target
-from gangctl.sandbox.payloads import Answer
-from gangctl.sandbox.reads import Page
-from gangctl.sandbox.selectors import selection
+from gangctl.sandbox.http import FindUser, Front
+from gangctl.sandbox.payloads import Answer, Target
+from gangctl.sandbox.reads import Page, selection
+from gangctl.sandbox.requests import Caller
 from gangctl.sandbox.server import Sandbox, SandboxOptions
 from gangctl.sandbox.store import Stored, in_version
-from gangctl.sandbox.verbs import FindUser
 from gangctl.sandbox.watches import EventType, Stream, StreamOptions, Watch, error_line
 
 KEPT: Final = 100_000
@@ -297,7 +294,7 @@ class _FaultyFront(Front):
         self._audit = audit
 
     async def exchange(self, request: web.BaseRequest, caller: Caller, target: Target) -> web.StreamResponse:
-        watching = target.verb == "list" and parameters.flag(request.query, "watch")
+        watching = target.verb == "list" and payloads.flag(request.query, "watch")
         record = Record(
             user=caller.name,
             verb="watch" if watching else target.verb,
@@ -378,7 +375,7 @@ class _FaultyFront(Front):
             if stored is None:
                 raise errors.not_found(kind, target.name)
             return Answer(_OK, in_version(kind, stored).json)
-        query = parameters.list_query(request.query)
+        query = payloads.list_query(request.query)
         chosen = selection(kind, query.labels, query.fields)
         items = [in_version(kind, stored) for stored in store.items(kind.storage, target.namespace, revision)]
         return payloads.of_page(kind, Page([stored for stored in items if chosen.matches(stored.obj)], revision))

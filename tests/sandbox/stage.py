@@ -7,11 +7,10 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
 
-from gangctl.sandbox.admission import Attributes
 from gangctl.sandbox.admission.webhooks import WebhookAdmission
 from gangctl.sandbox.api import SYSTEM, Api, DeleteOptions
-from gangctl.sandbox.caller import Propagation
 from gangctl.sandbox.objects import Object
+from gangctl.sandbox.requests import Attributes, Propagation
 from gangctl.sandbox.server import Sandbox, SandboxOptions
 from gangctl.sandbox.simulated import SimulatedControllers
 from gangctl.sandbox.store import Store

@@ -5,10 +5,10 @@ import re
 
 import pytest
 
-from gangctl.sandbox.admission import Attributes
 from gangctl.sandbox.api import SYSTEM, Api, Caller, WriteOptions
 from gangctl.sandbox.errors import StatusError, bad_request
 from gangctl.sandbox.objects import Object
+from gangctl.sandbox.requests import Attributes
 from tests.rows import each
 from tests.sandbox.bodies import EVENT, JOB, POD
 from tests.sandbox.stage import NoWebhooks

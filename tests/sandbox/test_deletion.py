@@ -5,7 +5,8 @@ import pytest
 from gangctl.sandbox.api import SYSTEM, Api, Caller, DeleteOptions, Propagation
 from gangctl.sandbox.errors import StatusError
 from gangctl.sandbox.objects import Object
-from gangctl.sandbox.watches import Watch, WatchQuery
+from gangctl.sandbox.reads import WatchQuery
+from gangctl.sandbox.watches import Watch
 from tests.rows import each
 from tests.sandbox.bodies import SPECS
 

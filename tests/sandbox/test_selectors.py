@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gangctl.sandbox.kinds import kinds_of
-from gangctl.sandbox.selectors import selection, selector_object_test
+from gangctl.sandbox.reads import selection, selector_object_test
 from tests.rows import each
 
 (POD,) = (kind for kind in kinds_of("1.37", {}) if kind.qualified_name == "pods")

@@ -8,8 +8,8 @@ import pytest
 from structlog.testing import capture_logs
 
 from gangctl.sandbox.objects import Object
-from gangctl.sandbox.simulated import add_nodes, job_pods
-from gangctl.sandbox.simulated.job_pods import FINALIZER
+from gangctl.sandbox.simulated import add_nodes, controller
+from gangctl.sandbox.simulated.controller import FINALIZER
 from tests.rows import each
 from tests.sandbox.stage import NAMESPACE, Stage, stage
 
@@ -364,8 +364,8 @@ async def test_pods_of_a_job_that_is_deleted_in_the_foreground_lose_it_also_with
     [((), ""), ((3,), "3"), ((0, 1), "0,1"), ((0, 1, 2), "0-2"), ((0, 2, 3, 5, 6, 7), "0,2,3,5-7")],
 )
 def test_completion_indexes_are_written_as_intervals(numbers: tuple[int, ...], text: str) -> None:
-    assert job_pods.show(numbers) == text
-    assert job_pods.parse(text) == set(numbers)
+    assert controller.show_indexes(numbers) == text
+    assert controller.parse_indexes(text) == set(numbers)
 
 
 async def test_an_error_of_a_controller_ends_one_reconcile_only(monkeypatch: pytest.MonkeyPatch) -> None:

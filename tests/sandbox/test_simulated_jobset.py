@@ -7,10 +7,10 @@ from typing import Any
 
 from gangctl.api.meta import JOB_INDEX, RESTART_ATTEMPT
 from gangctl.api.meta import JOB_RESTART_ATTEMPT as ALONE
-from gangctl.sandbox.admission import Attributes
 from gangctl.sandbox.api import Api
 from gangctl.sandbox.errors import StatusError
 from gangctl.sandbox.objects import Object
+from gangctl.sandbox.requests import Attributes
 from gangctl.sandbox.simulated import add_nodes
 from tests.jobsets import jobset, rj
 from tests.rows import each

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from gangctl.sandbox.tables.columns import duration, select, since
+from gangctl.sandbox.columns import duration, select, since
 from tests.rows import each
 
 MINUTE, HOUR, DAY, YEAR = 60, 3600, 86400, 365 * 86400

@@ -3,8 +3,9 @@ from __future__ import annotations
 import asyncio
 
 from gangctl.sandbox.api import SYSTEM, Api
+from gangctl.sandbox.reads import WatchQuery
 from gangctl.sandbox.server import Sandbox
-from gangctl.sandbox.watches import Watch, WatchQuery
+from gangctl.sandbox.watches import Watch
 from tests.sandbox.wire import CONFIGMAPS, Wire
 
 

@@ -6,8 +6,8 @@ from collections.abc import Callable, Coroutine, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from gangctl.sandbox.caller import DeleteOptions, Propagation
 from gangctl.sandbox.errors import StatusError
+from gangctl.sandbox.requests import DeleteOptions, Propagation
 from tests.faults.matrix import Point
 from tests.faults.world import ADMIN, NAMESPACE, World
 from tests.live.observe import foreign_workload

@@ -12,7 +12,7 @@ from gangctl.api.scheduling import generation_of_minor
 from gangctl.sandbox.deletion import FOREGROUND
 from gangctl.sandbox.objects import now_micro
 from gangctl.sandbox.simulated.binder import GroupKey, group_of, policy_in_group, policy_in_workload
-from gangctl.sandbox.simulated.job_pods import is_deleted, is_ended, parse
+from gangctl.sandbox.simulated.controller import is_deleted, is_ended, parse_indexes
 from gangctl.sandbox.store import Change
 from tests.faults.world import ADMIN, NAMESPACE, USER, World
 from tests.jobsets import MODE
@@ -191,7 +191,7 @@ class Inspection:
         if completions is None:
             wanted = 0 if succeeded else spec["parallelism"]
         else:
-            lost = len(parse(status.get("failedIndexes") or ""))
+            lost = len(parse_indexes(status.get("failedIndexes") or ""))
             wanted = min(spec["parallelism"], completions - succeeded - lost)
         pods = [pod for pod in await self.live() if pod["metadata"]["labels"].get("job-name") == name]
         return f"{name} has {len(pods)} of {wanted} pods" if len(pods) < wanted else ""

@@ -21,7 +21,7 @@ from gangctl.pathways import gangs as pathways
 from gangctl.pathways.rendering import gang
 from gangctl.runtime.controller import await_change
 from gangctl.sandbox import controllers
-from gangctl.sandbox.rules import jobspec
+from gangctl.sandbox.rules import jobs
 from gangctl.webhooks import configurations
 from tests.search import exchanges
 from tests.search.exchanges import Exchange
@@ -196,7 +196,7 @@ TABLE: Final[tuple[Mutant, ...]] = (
         "a simulated controller ends with an error of a Job that a real API server refuses",
         "simulation",
         patches=(
-            Patch(jobspec, "_indexed", exchanges.constantly(None)),
+            Patch(jobs, "_indexed", exchanges.constantly(None)),
             Patch(controllers.Controller, "run", exchanges.ends_with_an_error),
         ),
         seed=46,

@@ -15,9 +15,9 @@ from functools import lru_cache
 from typing import Any, Final
 
 from gangctl.cel.faults import CompileError, EvalError
-from gangctl.sandbox.admission import Attributes
 from gangctl.sandbox.objects import Object
-from gangctl.sandbox.selectors import LabelTest, selector_object_test
+from gangctl.sandbox.reads import LabelTest, selector_object_test
+from gangctl.sandbox.requests import Attributes
 from gangctl.sandbox.store import Store, Stored
 
 _STEPS: Final = 10_000_000

@@ -13,7 +13,6 @@ from typing import Any, Final
 from gangctl.cel.faults import CompileError, EvalError, EvalKind
 from gangctl.cel.tokens import Token, tokens
 from gangctl.sandbox import apply, errors
-from gangctl.sandbox.admission import Attributes
 from gangctl.sandbox.admission.hooks import (
     BINDINGS,
     POLICIES,
@@ -27,11 +26,11 @@ from gangctl.sandbox.admission.hooks import (
     compiled,
     namespace_of,
 )
-from gangctl.sandbox.admission.requests import admission_request, variables
 from gangctl.sandbox.errors import Cause, StatusError
 from gangctl.sandbox.managed import ATOMIC, Path, map_keys
 from gangctl.sandbox.objects import Object, copy
 from gangctl.sandbox.patches import FailedTestError, json_patch
+from gangctl.sandbox.requests import Attributes, admission_request, variables
 from gangctl.sandbox.store import Store, Stored
 
 _LITERALS: Final = frozenset({"Object", "JSONPatch"})

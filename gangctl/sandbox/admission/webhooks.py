@@ -15,7 +15,6 @@ import orjson
 from gangctl.errors import ConfigError
 from gangctl.runtime.tls import client_context
 from gangctl.sandbox import errors
-from gangctl.sandbox.admission import Attributes
 from gangctl.sandbox.admission.hooks import (
     MUTATING,
     NEVER_SENT,
@@ -27,10 +26,10 @@ from gangctl.sandbox.admission.hooks import (
     namespace_of,
 )
 from gangctl.sandbox.admission.policies import Policies
-from gangctl.sandbox.admission.requests import admission_request, variables
 from gangctl.sandbox.errors import StatusError
 from gangctl.sandbox.objects import Object
 from gangctl.sandbox.patches import json_patch
+from gangctl.sandbox.requests import Attributes, admission_request, variables
 from gangctl.sandbox.store import Store
 
 _BODY_BYTES = 3 * 2**20

@@ -16,11 +16,10 @@ from gangctl.sandbox.errors import Cause, StatusError, invalid
 from gangctl.sandbox.kinds import ResourceKind
 from gangctl.sandbox.objects import Object, copy, keep
 from gangctl.sandbox.rules import KindRules
-from gangctl.sandbox.rules.definitions import custom_rules
 from gangctl.sandbox.rules.fields import SCALAR_SCHEMAS, Fields, Shape, canonical, fields_of
 from gangctl.sandbox.rules.metadata import Causes
 from gangctl.sandbox.rules.pods import containers
-from gangctl.sandbox.rules.structural import check_value
+from gangctl.sandbox.rules.structural import check_value, custom_rules
 from gangctl.sandbox.store import Store
 
 _SCALARS: Final[Mapping[str, Mapping[str, Any]]] = {

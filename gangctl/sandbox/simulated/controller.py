@@ -1,22 +1,23 @@
 """Base of simulated controllers: mirrors store the objects of a kind, in order of arrival, and queue keys of changes.
 
 Conditions have one entry for each type, and the time of its last change of status. Events are recorded once per object,
-for ``kubectl describe``, and not counted.
+for ``kubectl describe``, and not counted. Pods of a Job are evaluated alike by all of them; sets of completion indexes
+are lists of intervals: ``0-2,5,7-9``.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, ClassVar, Final, TypeVar
 
 from gangctl.api.objects import Key
 from gangctl.sandbox.api import Api
-from gangctl.sandbox.caller import Caller, DeleteOptions, Propagation
 from gangctl.sandbox.controllers import Controller
 from gangctl.sandbox.errors import StatusError
 from gangctl.sandbox.kinds import ResourceKind
-from gangctl.sandbox.objects import Object, generated_name, name_of, namespace_of, now, now_micro
+from gangctl.sandbox.objects import Object, copy, generated_name, name_of, namespace_of, now, now_micro
+from gangctl.sandbox.requests import Caller, DeleteOptions, Propagation
 from gangctl.sandbox.store import Change, from_storage
 
 
@@ -217,3 +218,138 @@ class SimulatedController(Controller[K]):
                 raise
             return False
         return True
+
+
+INDEX = "batch.kubernetes.io/job-completion-index"
+"""Label and annotation of a pod of an Indexed Job."""
+
+
+def parse_indexes(text: str) -> set[int]:
+    """The numbers of a list of intervals."""
+    found: set[int] = set()
+    for part in filter(None, text.split(",")):
+        first, _, last = part.partition("-")
+        found.update(range(int(first), int(last or first) + 1))
+    return found
+
+
+def show_indexes(numbers: Iterable[int]) -> str:
+    """The shortest list of intervals; two numbers in a row are written apart, as the Job controller does."""
+    intervals: list[list[int]] = []
+    for number in sorted(numbers):
+        if intervals and intervals[-1][1] == number - 1:
+            intervals[-1][1] = number
+        else:
+            intervals.append([number, number])
+    shown = (
+        str(first) if first == last else f"{first},{last}" if last == first + 1 else f"{first}-{last}"
+        for first, last in intervals
+    )
+    return ",".join(shown)
+
+
+FINALIZER: Final = "batch.kubernetes.io/job-tracking"
+"""Finalizer of a pod until the Job controller has counted its end."""
+
+_INDEX_VARIABLE: Final = "JOB_COMPLETION_INDEX"
+_LONGEST_PREFIX: Final = 58
+
+
+def is_indexed(job: Object) -> bool:
+    """Whether each pod has an index of its own."""
+    return bool(job["spec"].get("completionMode") == "Indexed")
+
+
+def index_of(pod: Object) -> int | None:
+    """The completion index of a pod."""
+    value = (pod["metadata"].get("annotations") or {}).get(INDEX)
+    return int(value) if value is not None else None
+
+
+def is_ended(pod: Object) -> bool:
+    """Whether a pod has Succeeded or Failed."""
+    return (pod.get("status") or {}).get("phase") in {"Succeeded", "Failed"}
+
+
+def is_deleted(pod: Object) -> bool:
+    """Whether a pod is being deleted."""
+    return "deletionTimestamp" in pod["metadata"]
+
+
+def has_succeeded(pod: Object) -> bool:
+    """Whether a pod has Succeeded."""
+    return bool((pod.get("status") or {}).get("phase") == "Succeeded")
+
+
+def is_failed(pod: Object, job: Object) -> bool:
+    """Whether a pod counts as failed: one that is being deleted does, unless only ended ones are replaced."""
+    if (pod.get("status") or {}).get("phase") == "Failed":
+        return True
+    if job["spec"].get("podReplacementPolicy") == "Failed":
+        return False
+    return is_deleted(pod) and not has_succeeded(pod)
+
+
+def is_tracked(pod: Object) -> bool:
+    """Whether a pod still waits for being counted."""
+    return FINALIZER in (pod["metadata"].get("finalizers") or [])
+
+
+def surplus(job: Object, active: Iterable[Object], wanted: int) -> list[Object]:
+    """Active pods to delete: those without a valid unique index, then those with the least progress."""
+    going: list[Object] = []
+    staying: list[Object] = []
+    taken: set[int] = set()
+    for pod in sorted(active, key=_progress, reverse=True):
+        index = index_of(pod)
+        if is_indexed(job) and (index is None or index >= int(job["spec"]["completions"]) or index in taken):
+            going.append(pod)
+        else:
+            staying.append(pod)
+            taken.add(-1 if index is None else index)
+    return [*going, *staying[max(0, wanted) :]]
+
+
+def _progress(pod: Object) -> tuple[bool, bool, bool]:
+    phase = (pod.get("status") or {}).get("phase")
+    return bool(pod["spec"].get("nodeName")), phase == "Running", is_true(pod, "Ready")
+
+
+def new_pod(job: Object, index: int | None) -> Object:
+    """A pod for an index, or for none."""
+    template = copy(job["spec"]["template"])
+    name = job["metadata"]["name"]
+    metadata: Object = {
+        "generateName": f"{name}-",
+        "namespace": job["metadata"]["namespace"],
+        "labels": template.get("metadata", {}).get("labels") or {},
+        "annotations": template.get("metadata", {}).get("annotations") or {},
+        "finalizers": [*(template.get("metadata", {}).get("finalizers") or []), FINALIZER],
+        "ownerReferences": [
+            {
+                "apiVersion": "batch/v1",
+                "kind": "Job",
+                "name": name,
+                "uid": job["metadata"]["uid"],
+                "controller": True,
+                "blockOwnerDeletion": True,
+            }
+        ],
+    }
+    spec = template["spec"]
+    if index is not None:
+        ending = f"-{index}-"
+        metadata["generateName"] = name[: _LONGEST_PREFIX - len(ending)] + ending
+        metadata["labels"][INDEX] = str(index)
+        metadata["annotations"][INDEX] = str(index)
+        spec["hostname"] = f"{name}-{index}"
+        for container in (*(spec.get("initContainers") or []), *spec["containers"]):
+            _set_index(container)
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
+
+
+def _set_index(container: dict[str, Any]) -> None:
+    variables = container.setdefault("env", [])
+    if not any(variable["name"] == _INDEX_VARIABLE for variable in variables):
+        source = {"fieldRef": {"apiVersion": "v1", "fieldPath": f"metadata.labels['{INDEX}']"}}
+        variables.append({"name": _INDEX_VARIABLE, "valueFrom": source})

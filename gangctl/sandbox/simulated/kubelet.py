@@ -13,11 +13,10 @@ from typing import ClassVar, Final, Literal
 from gangctl.api.meta import JOBSET_NAME
 from gangctl.api.objects import Key
 from gangctl.sandbox.api import Api
-from gangctl.sandbox.caller import Caller
 from gangctl.sandbox.kinds import MINORS
 from gangctl.sandbox.objects import Object, copy, name_of, namespace_of, now
-from gangctl.sandbox.simulated.controller import SimulatedController, key_of
-from gangctl.sandbox.simulated.job_pods import is_deleted, is_ended
+from gangctl.sandbox.requests import Caller
+from gangctl.sandbox.simulated.controller import SimulatedController, is_deleted, is_ended, key_of
 
 KILLED: Final = 137
 """Exit code of a container that was ended from outside."""

@@ -1,12 +1,74 @@
-"""Requests as webhooks get them, and as expressions read them."""
+"""Requests: user and options, which every verb has, and what admission gets."""
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, Final, Literal
 
-from gangctl.sandbox.admission import Attributes
 from gangctl.sandbox.kinds import ResourceKind
 from gangctl.sandbox.objects import Object, uid
+
+Propagation = Literal["Background", "Foreground", "Orphan"]
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """The user a request is made by."""
+
+    name: str
+    groups: tuple[str, ...] = ()
+    user_agent: str = ""
+
+
+SYSTEM: Final = Caller("system:sandbox", ("system:masters",))
+"""The server's own user: simulated controllers and the garbage collector."""
+
+
+@dataclass(frozen=True, slots=True)
+class WriteOptions:
+    """``CreateOptions``, ``UpdateOptions`` and ``PatchOptions`` in one.
+
+    ``field_validation`` is Ignore, Warn or Strict; ``force`` is for apply.
+    """
+
+    dry_run: bool = False
+    field_manager: str = ""
+    field_validation: str = "Warn"
+    force: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteOptions:
+    """``metav1.DeleteOptions``; ``uid`` and ``resource_version`` are preconditions."""
+
+    propagation: Propagation | None = None
+    grace_seconds: int | None = None
+    uid: str | None = None
+    resource_version: str | None = None
+    dry_run: bool = False
+
+
+DEFAULT_WRITE: Final = WriteOptions()
+DEFAULT_DELETE: Final = DeleteOptions()
+
+
+Operation = Literal["CREATE", "UPDATE", "DELETE", "CONNECT"]
+
+
+@dataclass(slots=True)
+class Attributes:
+    """Attributes of a request for webhooks; ``warnings`` collects their warnings for the client."""
+
+    operation: Operation
+    kind: ResourceKind
+    subresource: str
+    namespace: str
+    name: str
+    old: Object | None
+    options: Object
+    dry_run: bool
+    caller: Caller
+    warnings: list[str] = field(default_factory=list)
 
 
 def variables(request: Object) -> dict[str, Any]:

@@ -1,6 +1,7 @@
-"""Columns, texts that several kinds have in their cells, and the columns of custom resources.
+"""Columns of ``meta.k8s.io`` Tables, texts that several kinds have in their cells, and the columns of custom resources.
 
-These are the ``additionalPrinterColumns`` of their definitions, which are JSONPaths.
+These are the ``additionalPrinterColumns`` of their definitions, which are JSONPaths. Columns have no descriptions,
+which kubectl does not print.
 """
 
 from __future__ import annotations
