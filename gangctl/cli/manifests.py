@@ -28,7 +28,7 @@ from gangctl.gang.reasons import Notice
 from gangctl.gang.report import Planned, PlanReport, plan_report, requests_per_pod
 from gangctl.gang.resolve import ClusterRules, resolve
 from gangctl.gang.validate import MAX_JOBS
-from gangctl.pathways.reading.pathwaysjob import is_pathways_job, read_pathways_job
+from gangctl.pathways.reading import is_pathways_job, read_pathways_job
 from gangctl.pathways.words import API_VERSION as PATHWAYS_API_VERSION
 from gangctl.pathways.words import KIND as PATHWAYS_JOB
 

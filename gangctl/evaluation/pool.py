@@ -22,17 +22,8 @@ import structlog
 from gangctl.cel.faults import EvalKind
 from gangctl.client.pacing import Clock
 from gangctl.errors import GangctlError
+from gangctl.evaluation import messages
 from gangctl.evaluation.loader import PolicyLoadError, WorkerLoader, worker_spec
-from gangctl.evaluation.messages import (
-    LATE,
-    MEMORY,
-    READ,
-    Evaluate,
-    Evaluated,
-    plain_request,
-    read_evaluated,
-    read_text,
-)
 from gangctl.evaluation.options import EvaluatorObserver, EvaluatorOptions, Queue, Size
 from gangctl.evaluation.queue import FairQueue, Group, Penalties
 from gangctl.policy.evaluate import unanswered
@@ -269,19 +260,23 @@ class Pool:
         keys = tuple(entry.key for entry in task.entries)
         options, seconds = self._options, request.deadline - self._clock.now()
         try:
-            message = Evaluate(request.review, keys, request.snapshot.exceptions_key, options.policy_seconds, seconds)
-            await worker.send(plain_request(message))
+            message = messages.Evaluate(
+                request.review, keys, request.snapshot.exceptions_key, options.policy_seconds, seconds
+            )
+            await worker.send(messages.plain_request(message))
         except FrameError as error:
             self._fail_all(task, EvalKind.BUDGET_EXCEEDED, f"{UNSENDABLE}: {error.message}")
             return False
         except WorkerDiedError as error:
             raise _Ended(None, error.ended) from error
-        await self._receive(worker, partial(read_text, READ), None, options.policy_seconds, request.deadline)
+        await self._receive(
+            worker, partial(messages.read_text, messages.READ), None, options.policy_seconds, request.deadline
+        )
         limit = options.policy_seconds if queue == "penalized" else options.slow_seconds
         while task.entries:
             began = self._clock.now()
             entry = task.entries[0]
-            read = partial(read_evaluated, entry.policy.name)
+            read = partial(messages.read_evaluated, entry.policy.name)
             answer = await self._receive(worker, read, entry, limit, request.deadline)
             self._settle(queue, request, task.entries.popleft(), answer, self._clock.now() - began)
         await self._receive(worker, no_answer, None, options.policy_seconds, request.deadline)
@@ -314,13 +309,13 @@ class Pool:
             receiving.cancel()
 
     def _settle(
-        self, queue: Queue, request: EvaluationRequest, entry: Entry, answer: Evaluated, seconds: float
+        self, queue: Queue, request: EvaluationRequest, entry: Entry, answer: messages.Evaluated, seconds: float
     ) -> None:
-        if answer.outcome == LATE:
+        if answer.outcome == messages.LATE:
             request.fail(entry, EvalKind.DEADLINE_EXCEEDED, TOO_LATE)
             return
         self._observer.evaluated(entry.policy.name, queue, seconds)
-        if answer.outcome == MEMORY:
+        if answer.outcome == messages.MEMORY:
             self._penalize(queue, request, entry, "memory")
             request.fail(entry, EvalKind.BUDGET_EXCEEDED, OUT_OF_MEMORY)
         elif isinstance(answer.outcome, Outcome):

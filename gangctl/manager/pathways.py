@@ -7,7 +7,7 @@ from gangctl.gang.reasons import Notice
 from gangctl.manager.gangs import Dependencies, GangPart, error_policy, event_of
 from gangctl.pathways.options import PathwaysOptions
 from gangctl.pathways.result import Setting, setting_for
-from gangctl.pathways.status.facts import PathwaysFacts
+from gangctl.pathways.status import PathwaysFacts
 from gangctl.pathways.words import API_VERSION, KIND
 from gangctl.runtime.events import ObjectReference
 

@@ -14,10 +14,10 @@ from gangctl.fit.report import joined, show, show_all
 from gangctl.gang.reasons import Notice, Reason
 from gangctl.pathways.job import PathwaysJob
 from gangctl.pathways.options import PathwaysOptions
-from gangctl.pathways.reading.pathwaysjob import read_pathways_job
+from gangctl.pathways.reading import read_pathways_job
 from gangctl.pathways.rendering.jobset import render
 from gangctl.pathways.result import Rendering, Setting
-from gangctl.pathways.status.facts import Obstacle
+from gangctl.pathways.status import Obstacle
 from gangctl.pathways.words import DIGEST, HEAD
 
 

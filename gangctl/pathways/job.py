@@ -1,16 +1,30 @@
-"""A PathwaysJob that was read and checked: the valid input of rendering."""
+"""A PathwaysJob that was read and checked, the valid input of rendering; its gangs, and the names derived from its own.
+
+A job needs complete slices, and all of them: two jobs could each hold slices that the other one waits for, so that all
+workers are one group. If a queue of Kueue reserves all slices at once, or the job continues without some
+(``elasticSlices``), a slice is the unit that is lost and restarted, and a separate group. A colocated head competes
+with the workers for the same nodes: then all are one group. Kueue's topology-aware scheduling chooses nodes itself, and
+a job with a colocated head and elastic slices cannot be one group; neither gets any.
+
+The head's address, ``NAME-pathways-head-0-0.SUBDOMAIN``, is the value of a label, which holds 63 characters. JobSet
+uses its own name as subdomain, so that 22 are left for the name; another subdomain allows longer names.
+"""
 
 from __future__ import annotations
 
+import hashlib
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Final
 
-from gangctl.gang.config import GangMode
-from gangctl.pathways.accelerators.slices import Slice
-from gangctl.pathways.options import PathwaysOptions
+from gangctl.api.meta import GANG_OPTIONS, QUEUE_NAME
+from gangctl.gang.config import GangMode, read_options
+from gangctl.pathways.accelerators import Slice
+from gangctl.pathways.options import PathwaysOptions, Slicing, Startup
 from gangctl.pathways.result import Origin, OriginKind
+from gangctl.pathways.words import HEAD, NAME_CHARACTERS, WORKER
 
 DEFAULT_MAIN_CONTAINER: Final = "main"
 DEFAULT_SLICE_RESTARTS: Final = 1
@@ -99,3 +113,109 @@ class PathwaysJob:
         """The origin of the value at a field path of the PathwaysJob: that of the longest known prefix."""
         known = [each for each in self.sources if path == each or path.startswith((f"{each}.", f"{each}["))]
         return self.sources[max(known, key=len)] if known else Origin(OriginKind.FIELD, path)
+
+
+TOPOLOGY_REQUESTS: Final = "kueue.x-k8s.io/podset-"
+"""Prefix of the annotations that request a placement by Kueue."""
+
+
+@dataclass(frozen=True, slots=True)
+class Gangs:
+    """At most one of the two levels is a gang."""
+
+    jobset: GangMode
+    """``Gang`` is head and workers together."""
+    worker: GangMode
+
+    @property
+    def any(self) -> bool:
+        """Whether there is a gang at all."""
+        return self.jobset is GangMode.GANG or self.worker is not GangMode.OFF
+
+
+NO_GANGS: Final = Gangs(GangMode.OFF, GangMode.OFF)
+
+
+def gangs(job: PathwaysJob) -> Gangs:
+    """The gangs of a job: requested on either level, or gangctl's choice."""
+    if job.gang_mode is GangMode.GANG:
+        return Gangs(GangMode.GANG, GangMode.OFF)
+    if job.worker_mode is not None:
+        return Gangs(GangMode.OFF, job.worker_mode)
+    if job.gang_mode is GangMode.OFF or placed_by_kueue(job):
+        return NO_GANGS
+    if job.colocated:
+        return NO_GANGS if job.elastic_slices else Gangs(GangMode.GANG, GangMode.OFF)
+    at_once = job.slices > 1 and not (job.elastic_slices or queued(job) or _has_topology(job))
+    return Gangs(GangMode.OFF, GangMode.GANG if at_once else GangMode.REPLICATED_GANG)
+
+
+def queued(job: PathwaysJob) -> bool:
+    """Whether it waits in a queue of Kueue, which reserves all of its slices at once."""
+    return bool(job.labels.get(QUEUE_NAME))
+
+
+def _has_topology(job: PathwaysJob) -> bool:
+    """Whether each gang has to be in one domain, which does not fit several slices."""
+    return read_options(job.annotations.get(GANG_OPTIONS, "{}"), "", []).topology_key is not None
+
+
+def sliced(job: PathwaysJob) -> bool:
+    """Whether slices are parts of, or composed of, node pools."""
+    return (job.options.slicing or Slicing.NONE) is not Slicing.NONE
+
+
+def placed_by_kueue(job: PathwaysJob) -> bool:
+    """Whether Kueue chooses the workers' nodes: with dynamic slices, or an annotation."""
+    return sliced(job) or asks_for_topology(job.annotations)
+
+
+def asks_for_topology(annotations: Mapping[str, str]) -> bool:
+    """Whether annotations request Kueue's topology-aware scheduling."""
+    return any(key.startswith(TOPOLOGY_REQUESTS) for key in annotations)
+
+
+def together(job: PathwaysJob) -> bool:
+    """Whether head and workers have to be created together, because the head waits for a node of a worker."""
+    return job.colocated or gangs(job).jobset is GangMode.GANG
+
+
+def startup(job: PathwaysJob) -> Startup:
+    """The order in which head and workers are created."""
+    return job.options.startup or (Startup.ANY_ORDER if together(job) else Startup.IN_ORDER)
+
+
+AUTO: Final = "auto"
+"""Option ``subdomain``: a short one if the name needs it."""
+LABEL_CHARACTERS: Final = 63
+ADDRESS_CHARACTERS: Final = LABEL_CHARACTERS - len(f"-{HEAD}-0-0.")
+"""Maximum length of name and subdomain together."""
+
+_DNS_1035: Final = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?")
+_DIGITS: Final = 7
+_POD_SUFFIX: Final = "-abcde"
+
+
+def is_dns_1035(text: str) -> bool:
+    """Whether a text is a valid name of a Service or a Job's pod, except for its length."""
+    return _DNS_1035.fullmatch(text) is not None
+
+
+def subdomain(job: PathwaysJob) -> str:
+    """The subdomain to write into the JobSet; empty if JobSet's default, its name, is sufficient.
+
+    A short one depends on the name alone: it is stable over restarts, and unique in a namespace.
+    """
+    asked = job.options.subdomain or ""
+    if asked != AUTO:
+        return asked
+    if len(job.name) <= NAME_CHARACTERS:
+        return ""
+    return f"p{hashlib.sha256(job.name.encode('utf-8', 'surrogatepass')).hexdigest()[:_DIGITS]}"
+
+
+def longest_pod(job: PathwaysJob) -> str:
+    """The longest name of a pod, with what the Job controller appends."""
+    worker = f"{job.name}-{WORKER}-{job.slices - 1}-{job.slice.vms - 1}{_POD_SUFFIX}"
+    head = f"{job.name}-{HEAD}-0-0{_POD_SUFFIX}"
+    return max(worker, head, key=len)

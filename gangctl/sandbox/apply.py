@@ -10,27 +10,9 @@ from typing import Any
 
 import orjson
 
-from gangctl.sandbox import errors
+from gangctl.sandbox import errors, managed
 from gangctl.sandbox.errors import Cause, StatusError
 from gangctl.sandbox.kinds import ResourceKind
-from gangctl.sandbox.managed import (
-    ATOMIC,
-    KEY_DEFAULTS,
-    SELF,
-    Path,
-    changes,
-    contains,
-    discard,
-    entry_of,
-    fields,
-    insert,
-    item_elements,
-    map_keys,
-    new_entry,
-    paths,
-    put,
-    tracked,
-)
 from gangctl.sandbox.objects import Object, copy, now
 
 
@@ -46,30 +28,30 @@ def apply(
     if old is not None:
         live = copy(old)
     entries: list[Object] = live["metadata"].pop("managedFields", None) or []
-    mine = entry_of(entries, manager, "Apply", kind.api_version, subresource)
+    mine = managed.entry_of(entries, manager, "Apply", kind.api_version, subresource)
     claimed: Object = {}
-    for path in fields(_claimable(kind, wanted, subresource), (kind.kind,)):
+    for path in managed.fields(_claimable(kind, wanted, subresource), (kind.kind,)):
         if path:
-            insert(claimed, path)
+            managed.insert(claimed, path)
     merged: Object = merge(live, wanted, (kind.kind,))
-    dropped = [path for path in paths(mine["fieldsV1"]) if not contains(claimed, path)] if mine else []
+    dropped = [path for path in managed.paths(mine["fieldsV1"]) if not managed.contains(claimed, path)] if mine else []
     others = [entry for entry in entries if entry is not mine]
     _settle_conflicts(kind, live, merged, claimed, others, force=force)
     for path in sorted(dropped, key=len, reverse=True):
-        if not any(contains(entry["fieldsV1"], path) for entry in others):
+        if not any(managed.contains(entry["fieldsV1"], path) for entry in others):
             _remove(merged, path)
             _prune(merged, path, [claimed, *(entry["fieldsV1"] for entry in others)])
     if mine is None:
-        entries.append(new_entry(manager, "Apply", kind.api_version, subresource, claimed))
+        entries.append(managed.new_entry(manager, "Apply", kind.api_version, subresource, claimed))
     elif mine["fieldsV1"] != claimed:
         mine["fieldsV1"], mine["time"] = claimed, now()
-    put(merged, entries)
+    managed.put(merged, entries)
     return merged
 
 
 def _claimable(kind: ResourceKind, wanted: Object, subresource: str) -> Object:
     """Fields that an apply through this endpoint can own: the status only through its subresource."""
-    found = tracked(wanted)
+    found = managed.tracked(wanted)
     if subresource == "status":
         return {key: value for key, value in found.items() if key in {"status", "metadata"}}
     if kind.has_status:
@@ -82,17 +64,17 @@ def _settle_conflicts(
 ) -> None:
     changed = [
         path
-        for path, _ in changes(tracked(live), tracked(merged), (kind.kind,))
-        if contains(claimed, path) or path[-1] == SELF
+        for path, _ in managed.changes(managed.tracked(live), managed.tracked(merged), (kind.kind,))
+        if managed.contains(claimed, path) or path[-1] == managed.SELF
     ]
-    found = [(entry, path) for entry in others for path in sorted(changed) if contains(entry["fieldsV1"], path)]
+    found = [(entry, path) for entry in others for path in sorted(changed) if managed.contains(entry["fieldsV1"], path)]
     if found and not force:
         raise _conflict(found)
     for entry, path in found:
-        discard(entry["fieldsV1"], path)
+        managed.discard(entry["fieldsV1"], path)
 
 
-def _conflict(found: list[tuple[Object, Path]]) -> StatusError:
+def _conflict(found: list[tuple[Object, managed.Path]]) -> StatusError:
     causes = [Cause("FieldManagerConflict", _spelled(path), f"conflict with {_named(entry)}") for entry, path in found]
     if len(found) == 1:
         message = f"Apply failed with 1 conflict: {causes[0].message}: {causes[0].field}"
@@ -116,7 +98,7 @@ def _named(entry: Mapping[str, Any]) -> str:
     return name
 
 
-def _spelled(path: Path) -> str:
+def _spelled(path: managed.Path) -> str:
     """A path as text: ``.spec.containers[name="a"].image``."""
     message = ""
     for element in path:
@@ -131,17 +113,17 @@ def _spelled(path: Path) -> str:
     return message
 
 
-def merge(old: Any, wanted: Any, names: Path) -> Any:
+def merge(old: Any, wanted: Any, names: managed.Path) -> Any:
     """``old`` with ``wanted`` laid over it, item by item in lists that have keys; ``names`` lead to it, kind first."""
-    if isinstance(old, dict) and isinstance(wanted, dict) and names[-1] not in ATOMIC:
+    if isinstance(old, dict) and isinstance(wanted, dict) and names[-1] not in managed.ATOMIC:
         merged = dict(old)
         for key, value in wanted.items():
             merged[key] = merge(old.get(key), value, (*names, key))
         return merged
-    keys = map_keys(names) if isinstance(old, list) and isinstance(wanted, list) else None
+    keys = managed.map_keys(names) if isinstance(old, list) and isinstance(wanted, list) else None
     if keys is None:
         return wanted
-    before, after = item_elements(old, keys), item_elements(wanted, keys)
+    before, after = managed.item_elements(old, keys), managed.item_elements(wanted, keys)
     if before is None or after is None:
         return wanted
     merged_items = {
@@ -152,7 +134,7 @@ def merge(old: Any, wanted: Any, names: Path) -> Any:
     )
 
 
-def _remove(value: Any, path: Path) -> None:
+def _remove(value: Any, path: managed.Path) -> None:
     """Remove a field from an object; with an item's own mark, remove the item."""
     for at, element in enumerate(path):
         last = at == len(path) - 1
@@ -161,7 +143,7 @@ def _remove(value: Any, path: Path) -> None:
             if not isinstance(value, dict) or name not in value:
                 return
             following = path[at + 1] if not last else ""
-            if last or (following == SELF and not value[name]):
+            if last or (following == managed.SELF and not value[name]):
                 del value[name]
                 return
             if following[:2] in {"k:", "v:"}:
@@ -170,7 +152,7 @@ def _remove(value: Any, path: Path) -> None:
             value = value[name]
 
 
-def _prune(obj: Object, path: Path, owned: Sequence[Object]) -> None:
+def _prune(obj: Object, path: managed.Path, owned: Sequence[Object]) -> None:
     """Remove values that became empty, unless a manager owns the empty value."""
     names = [element[2:] for element in path if element.startswith("f:")]
     if len(names) != len(path):
@@ -180,19 +162,23 @@ def _prune(obj: Object, path: Path, owned: Sequence[Object]) -> None:
         for name in names[: end - 1]:
             holder = holder.get(name) if isinstance(holder, dict) else None
         last = names[end - 1]
-        if not isinstance(holder, dict) or holder.get(last) != {} or any(contains(tree, path[:end]) for tree in owned):
+        if (
+            not isinstance(holder, dict)
+            or holder.get(last) != {}
+            or any(managed.contains(tree, path[:end]) for tree in owned)
+        ):
             return
         del holder[last]
 
 
-def _remove_item(holder: Object, name: str, path: Path) -> None:
+def _remove_item(holder: Object, name: str, path: managed.Path) -> None:
     items = holder[name]
     if not isinstance(items, list):
         return
     for at, item in enumerate(items):
         if not _is_item(item, path[0]):
             continue
-        if len(path) == 1 or path[1] == SELF:
+        if len(path) == 1 or path[1] == managed.SELF:
             del items[at]
             if not items:
                 del holder[name]
@@ -206,5 +192,5 @@ def _is_item(item: Any, element: str) -> bool:
     if element.startswith("v:"):
         return bool(item == wanted)
     return isinstance(item, dict) and all(
-        item.get(key, KEY_DEFAULTS.get(key)) == value for key, value in wanted.items()
+        item.get(key, managed.KEY_DEFAULTS.get(key)) == value for key, value in wanted.items()
     )

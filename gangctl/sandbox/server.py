@@ -15,14 +15,8 @@ import yaml
 from aiohttp import web
 
 from gangctl.runtime.tls import KeyPair, ServerTls, found, issue
+from gangctl.sandbox import controllers
 from gangctl.sandbox.api import Api
-from gangctl.sandbox.controllers import (
-    GarbageCollector,
-    NamespaceController,
-    PodGroupProtection,
-    QuotaController,
-    StoreController,
-)
 from gangctl.sandbox.definitions import DefinitionController
 from gangctl.sandbox.http import FindUser, Front
 from gangctl.sandbox.kinds import NEWEST
@@ -59,11 +53,11 @@ class Sandbox:
             gates=self.options.gates,
             runtime_config=self.options.runtime_config,
         )
-        self._controllers: tuple[StoreController[Any], ...] = (
-            GarbageCollector(self.api),
-            NamespaceController(self.api),
-            PodGroupProtection(self.api),
-            QuotaController(self.api),
+        self._controllers: tuple[controllers.StoreController[Any], ...] = (
+            controllers.GarbageCollector(self.api),
+            controllers.NamespaceController(self.api),
+            controllers.PodGroupProtection(self.api),
+            controllers.QuotaController(self.api),
             DefinitionController(self.api),
         )
         self._upkeep: asyncio.Task[None] | None = None

@@ -11,9 +11,9 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from gangctl.pathways.accelerators.slices import Slice
+from gangctl.pathways.accelerators import Slice
 from gangctl.pathways.job import PathwaysJob
-from gangctl.pathways.reading.pathwaysjob import read_pathways_job
+from gangctl.pathways.reading import read_pathways_job
 from gangctl.pathways.rendering.jobset import render
 from gangctl.pathways.result import Profile, Setting
 from gangctl.pathways.words import GKE_ACCELERATOR, GKE_NODEPOOL, GKE_TOPOLOGY, HEAD, TPU, WORKER

@@ -13,8 +13,7 @@ from typing import Any
 
 import pytest
 
-from gangctl.pathways.gangs import gangs
-from gangctl.pathways.job import PathwaysJob
+from gangctl.pathways.job import PathwaysJob, gangs
 from gangctl.pathways.rendering.jobset import render
 from gangctl.pathways.result import Setting
 from tests.controlplane.api import Object, path_of

@@ -12,7 +12,7 @@ import yaml
 
 from gangctl.api.meta import QUEUE_NAME
 from gangctl.pathways.job import PathwaysJob
-from gangctl.pathways.reading.pathwaysjob import is_pathways_job
+from gangctl.pathways.reading import is_pathways_job
 from gangctl.pathways.result import Profile
 from tests.controlplane.api import ApiFailure, Object, path_of
 from tests.controlplane.kubelet import JOBSET_NAME, Kubelet

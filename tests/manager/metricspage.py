@@ -14,7 +14,7 @@ from gangctl.controllers.pathways.controller import MOST_NAMESPACES
 from gangctl.gang.plan import Level
 from gangctl.manager import readinessmetrics as gangs
 from gangctl.manager.readinessmetrics import MOST_DISRUPTIONS, MOST_STARTS
-from gangctl.pathways.status.facts import Phase
+from gangctl.pathways.status import Phase
 from gangctl.readiness.aggregates import OTHERS, Limits
 from gangctl.readiness.causes import PROMISES
 from gangctl.readiness.causes.ranking import TIERS

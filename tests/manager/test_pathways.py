@@ -11,7 +11,7 @@ from prometheus_client import CollectorRegistry
 from gangctl.api.scheduling import ApiState, Feature, Generation
 from gangctl.controllers.pathways.controller import MOST_NAMESPACES, PathwaysMetrics
 from gangctl.pathways.result import Setting
-from gangctl.pathways.status.facts import Condition, PathwaysFacts, Phase, Status
+from gangctl.pathways.status import Condition, PathwaysFacts, Phase, Status
 from gangctl.runtime.metrics import OTHERS
 from tests.manager.test_parts import composed
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from gangctl.pathways.accelerators.slices import MACHINE_TYPES_OF_JOBS
+from gangctl.pathways.accelerators import MACHINE_TYPES_OF_JOBS
 from gangctl.pathways.job import ComponentType, DeploymentMode
 from tests.manifests.crds import PATHWAYS_PLACE, render_for_pathways
 from tests.manifests.definitions.pathwaysjobs import definitions

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from gangctl.pathways.accelerators.slices import MACHINE_TYPES_OF_JOBS, of_job
+from gangctl.pathways.accelerators import MACHINE_TYPES_OF_JOBS, of_job
 from gangctl.pathways.words import API_VERSION, PLURAL
 from tests.controlplane.api import ApiFailure, Object, path_of
 from tests.controlplane.plane import ControlPlane

@@ -9,7 +9,7 @@ import pytest
 from gangctl.fit.floor import read_node
 from gangctl.gang.reasons import Notice, Reason
 from gangctl.pathways.draft import check_head
-from gangctl.pathways.reading.pathwaysjob import read_pathways_job
+from gangctl.pathways.reading import read_pathways_job
 from gangctl.pathways.rendering.jobset import render
 from tests.pathways.samples import container, pathways_job, template
 

@@ -6,10 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from gangctl.pathways.job import DeploymentMode, PathwaysJob
-from gangctl.pathways.names import longest_pod, subdomain
+from gangctl.pathways.job import DeploymentMode, PathwaysJob, longest_pod, subdomain
 from gangctl.pathways.options import PathwaysOptions
-from gangctl.pathways.reading.pathwaysjob import ANY_SLICE
+from gangctl.pathways.reading import ANY_SLICE
 from tests.rows import each
 
 AUTO = PathwaysOptions(subdomain="auto")

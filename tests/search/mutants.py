@@ -17,8 +17,8 @@ from gangctl.controllers import caches, gangs, reporter
 from gangctl.controllers.readiness import events
 from gangctl.gang import desired, diff, naming, plan
 from gangctl.manager import settings, webhooks
-from gangctl.pathways import gangs as pathways
-from gangctl.pathways.rendering import gang
+from gangctl.pathways import job
+from gangctl.pathways.rendering import metadata
 from gangctl.runtime.controller import await_change
 from gangctl.sandbox import controllers
 from gangctl.sandbox.rules import jobs
@@ -116,8 +116,8 @@ TABLE: Final[tuple[Mutant, ...]] = (
         "explorer",
         ("slices-of-a-pathways-job-1.36", "slices-of-a-pathways-job-1.37", "slices-start-together"),
         (
-            Patch(gang, "_slices_together", exchanges.constantly(value=False)),
-            Patch(pathways, "_has_topology", exchanges.constantly(value=True)),
+            Patch(metadata, "_slices_together", exchanges.constantly(value=False)),
+            Patch(job, "_has_topology", exchanges.constantly(value=True)),
         ),
     ),
     Mutant("O", "exclusive topology beside a gang is refused without a way out", "examples"),

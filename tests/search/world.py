@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
 from gangctl.api.scheduling import Generation, generation_of_minor
-from gangctl.pathways.reading.pathwaysjob import read_pathways_job
+from gangctl.pathways.reading import read_pathways_job
 from gangctl.pathways.rendering.jobset import render
 from gangctl.pathways.result import Setting
 from tests.jobsets import MODE, OPTIONS, jobset, rj

@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import product
 from typing import Any
 
-from gangctl.pathways.reading.pathwaysjob import read_pathways_job
+from gangctl.pathways.reading import read_pathways_job
 from gangctl.pathways.rendering.jobset import render
 from gangctl.pathways.result import Profile, Setting
 from gangctl.sandbox.admission.hooks import Conditions

@@ -13,9 +13,19 @@ from gangctl.cli import options
 from gangctl.cli.messages import plural
 from gangctl.cli.output import Entry, Listing, Section, print_answer
 from gangctl.errors import InputError
-from gangctl.pathways.accelerators.slices import Accelerator, Slice, rule_of
-from gangctl.pathways.accelerators.table import ACCELERATORS, FAMILIES, device_types, find, names, slice_of, topologies
-from gangctl.pathways.problems import InvalidReason, RefusedValueError
+from gangctl.pathways.accelerators import (
+    ACCELERATORS,
+    FAMILIES,
+    Accelerator,
+    Slice,
+    device_types,
+    find,
+    names,
+    rule_of,
+    slice_of,
+    topologies,
+)
+from gangctl.pathways.result import InvalidReason, RefusedValueError
 from gangctl.pathways.words import GKE_ACCELERATOR, GKE_TOPOLOGY
 
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ from gangctl.controllers.pathways.plan import PATHWAYS_JOBS
 from gangctl.errors import ClusterUnavailableError, ForbiddenError, NotFoundError
 from gangctl.fit.nodes import NodeShape, read_node
 from gangctl.gang.resolve import ClusterRules
-from gangctl.pathways.status.facts import pathways_owner
+from gangctl.pathways.status import pathways_owner
 from gangctl.pathways.words import API_VERSION, HEAD, JOB_LABEL
 from gangctl.readiness.membership import FINISHED
 

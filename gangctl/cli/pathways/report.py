@@ -15,8 +15,7 @@ from gangctl.api.reportfields import QUANTITY
 from gangctl.cli.output import Section, Table
 from gangctl.fit.report import API_VERSION, FitReport
 from gangctl.gang.report import WarningReport
-from gangctl.pathways.status.conclusion import next_status
-from gangctl.pathways.status.facts import PathwaysFacts, Phase, read_jobset_facts, read_pathways_facts
+from gangctl.pathways.status import PathwaysFacts, Phase, next_status, read_jobset_facts, read_pathways_facts
 from gangctl.pathways.words import HEAD, PROXY_PORT, RESOURCE_MANAGER_CONTAINER
 
 VALIDATION: Final = "PathwaysValidation"

@@ -27,7 +27,7 @@ from gangctl.cluster.stock import Stock
 from gangctl.fit.report import FitReport
 from gangctl.fit.verdict import FitRequest, fit
 from gangctl.gang.resolve import ClusterRules
-from gangctl.pathways.reading.pathwaysjob import is_pathways_job
+from gangctl.pathways.reading import is_pathways_job
 from gangctl.policy.loaded import LoadedPolicy
 from gangctl.policy.match import labels_of
 from gangctl.policy.params import ParamCatalogue, with_params

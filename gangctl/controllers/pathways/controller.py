@@ -35,16 +35,16 @@ from gangctl.gang.reasons import Notice, Reason
 from gangctl.pathways.draft import Draft, check_head, draft
 from gangctl.pathways.options import PathwaysOptions
 from gangctl.pathways.result import Setting
-from gangctl.pathways.status.conclusion import next_status
-from gangctl.pathways.status.conclusion import notices as transitions
-from gangctl.pathways.status.facts import (
+from gangctl.pathways.status import (
     JobSetFacts,
     Obstacle,
     PathwaysFacts,
     Status,
+    next_status,
     read_jobset_facts,
     read_pathways_facts,
 )
+from gangctl.pathways.status import notices as transitions
 from gangctl.runtime.controller import (
     Action,
     Controller,

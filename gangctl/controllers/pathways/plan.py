@@ -10,7 +10,7 @@ from gangctl.client.resources import Resource
 from gangctl.errors import ApiError, ForbiddenError, InvalidError
 from gangctl.gang.reasons import Notice, Reason
 from gangctl.pathways.draft import Draft
-from gangctl.pathways.status.facts import (
+from gangctl.pathways.status import (
     JobSetFacts,
     Obstacle,
     PathwaysFacts,

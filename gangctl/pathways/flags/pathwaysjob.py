@@ -16,17 +16,14 @@ from gangctl.api.meta import GANG_MODE, GANGS, QUEUE_NAME
 from gangctl.errors import ErrorKind, shown
 from gangctl.gang.config import GangMode
 from gangctl.gang.reasons import Notice
-from gangctl.pathways.accelerators.slices import Slice
-from gangctl.pathways.accelerators.table import find, normalized, slice_of
-from gangctl.pathways.checks.check import check, check_without_slice
+from gangctl.pathways.accelerators import Slice, find, normalized, slice_of
+from gangctl.pathways.checks import check, check_without_slice
 from gangctl.pathways.flags.table import JOB_FLAGS, Flags, kebab
-from gangctl.pathways.flags.texts import FlagTexts
-from gangctl.pathways.flags.userpod import OF_XPK, build_pod, flag_origin, origin_of
+from gangctl.pathways.flags.userpod import OF_XPK, FlagTexts, build_pod, flag_origin, origin_of
 from gangctl.pathways.job import DEFAULT_SLICE_RESTARTS, Component, ComponentType, DeploymentMode, PathwaysJob
 from gangctl.pathways.options import PathwaysOptions
-from gangctl.pathways.problems import MOST_PROBLEMS, InvalidReason, Problem, RefusedValueError
-from gangctl.pathways.reading.pathwaysjob import ANY_SLICE, Reading, read_modes
-from gangctl.pathways.result import Profile
+from gangctl.pathways.reading import ANY_SLICE, Reading, read_modes
+from gangctl.pathways.result import MOST_PROBLEMS, InvalidReason, Problem, Profile, RefusedValueError
 from gangctl.pathways.words import (
     GANG_MODE_PATH,
     GKE_NODEPOOL,

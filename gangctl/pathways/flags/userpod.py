@@ -1,4 +1,4 @@
-"""The user's pod as flags describe it: one container, whose shell hands SIGTERM on.
+"""The user's pod as flags describe it: one container, whose shell hands SIGTERM on; and values of flags.
 
 A shell that is process 1 of a container does not forward SIGTERM, and ends only when the kubelet kills it; its
 children receive no signal and save nothing. :func:`wrapped` adds a small script. It gets the command as an argument,
@@ -22,21 +22,167 @@ It is built as an object, never as text. Rendering adds the connection to the pr
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+import shlex
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Final
 
+from gangctl.api.labelselector import KEY_RULE, VALUE_RULE, is_dns_subdomain, is_label_value, is_qualified_name
 from gangctl.api.quantity import parse_quantity
 from gangctl.errors import ErrorKind, shown
-from gangctl.pathways.checks.template import is_image
+from gangctl.gang.plan import INT32_MAX
+from gangctl.pathways import result
 from gangctl.pathways.flags.table import CONTAINER, JOB_FLAGS, PULL_POLICIES, SHELLS, Flags, kebab
-from gangctl.pathways.flags.texts import FlagTexts
 from gangctl.pathways.options import PathwaysOptions
-from gangctl.pathways.problems import InvalidReason, listed, near
+from gangctl.pathways.podchecks import VARIABLE, is_image
 from gangctl.pathways.rendering.containers import TMP_MOUNT, TMP_VOLUME
-from gangctl.pathways.result import Origin, OriginKind, Profile
 from gangctl.pathways.words import POD
+
+RESOURCE_LISTS: Final = ("requests", "limits")
+
+_NO_TEXT: Final = re.compile("[\0\ud800-\udfff]")
+"""Characters that neither arguments nor JSON can contain: bytes that were not UTF-8."""
+
+
+@dataclass(frozen=True, slots=True)
+class FlagTexts:
+    """Reads the texts of flags; ``problems`` collects their errors, at the names of the flags."""
+
+    problems: list[result.Problem] = field(default_factory=list)
+
+    def refuse(self, reason: result.InvalidReason, flag: str, detail: str, kind: ErrorKind = ErrorKind.INVALID) -> None:
+        """A problem of a flag; ``detail`` says what is allowed."""
+        if len(self.problems) < result.MOST_PROBLEMS:
+            self.problems.append(result.problem(reason, flag, detail, kind))
+
+    def text(self, flag: str, text: str) -> None:
+        """A text that a container can get as an argument."""
+        if _NO_TEXT.search(text):
+            detail = f"must be text in UTF-8 without characters of code 0, got {shown(text)}"
+            self.refuse(result.InvalidReason.MALFORMED, flag, detail)
+
+    def pairs(
+        self, flag: str, texts: Iterable[str], reason: result.InvalidReason = result.InvalidReason.MALFORMED
+    ) -> dict[str, str]:
+        """``KEY=VALUE`` each, each key once; the value may hold more signs of equality."""
+        found: dict[str, str] = {}
+        for text in texts:
+            key, sign, value = text.partition("=")
+            if not sign or not key:
+                self.refuse(reason, flag, f"must be KEY=VALUE, got {shown(text)}")
+            elif key in found:
+                self.refuse(reason, flag, f"{shown(key)} is given a second time", ErrorKind.DUPLICATE)
+            else:
+                found[key] = value
+        return found
+
+    def labels(self, flag: str, texts: Iterable[str]) -> dict[str, str]:
+        """Pairs that can be labels of an object, or of a node; others are left out."""
+        found = self.annotations(flag, texts)
+        return {key: value for key, value in found.items() if self._is_label(flag, key, value)}
+
+    def annotations(self, flag: str, texts: Iterable[str]) -> dict[str, str]:
+        """Pairs that can be annotations; others are left out."""
+        return {key: value for key, value in self.pairs(flag, texts).items() if self._is_key(flag, key)}
+
+    def variables(self, flag: str, texts: Iterable[str]) -> dict[str, str]:
+        """Environment variables, ``NAME=VALUE`` each; invalid names are left out."""
+        found = self.pairs(flag, texts, result.InvalidReason.INVALID_ENVIRONMENT)
+        return {name: value for name, value in found.items() if self._is_variable(flag, name)}
+
+    def environment_file(self, flag: str, text: str, local: Mapping[str, str]) -> dict[str, str]:
+        """A file of variables: ``NAME=VALUE``, or ``NAME`` for the ``local`` one; empty lines and ``#`` lines are none.
+
+        A later line wins over an earlier one, as it does for XPK.
+        """
+        found: dict[str, str] = {}
+        for number, line in enumerate(text.replace("\r\n", "\n").split("\n"), 1):
+            name, sign, value = line.partition("=")
+            name = name.strip()
+            if not line.strip() or line.lstrip().startswith("#"):
+                continue
+            if not self._is_variable(flag, name, f" in line {number}"):
+                continue
+            if sign:
+                found[name] = value
+            elif name in local:
+                self.text(flag, local[name])
+                found[name] = local[name]
+            else:
+                detail = f"line {number}: {shown(name)} has no value here: set it in your shell, or write NAME=VALUE"
+                self.refuse(result.InvalidReason.INVALID_ENVIRONMENT, flag, detail)
+        return found
+
+    def words(
+        self, flag: str, text: str, reason: result.InvalidReason = result.InvalidReason.INVALID_COMPONENT
+    ) -> tuple[str, ...]:
+        """The words of a text, split like in a shell."""
+        try:
+            return tuple(shlex.split(text))
+        except ValueError as wrong:
+            detail = f"cannot be parted into words as a shell does it: {wrong}; got {shown(text)}"
+            self.refuse(reason, flag, detail)
+            return ()
+
+    def amounts(self, flag: str, texts: Iterable[str]) -> dict[str, dict[str, str]]:
+        """Quantities, ``limits.memory=50G`` each, by list and resource; an empty one means none."""
+        found: dict[str, dict[str, str]] = {name: {} for name in RESOURCE_LISTS}
+        for path, amount in self.pairs(flag, texts, result.InvalidReason.INVALID_RESOURCES).items():
+            kind, _, resource = path.partition(".")
+            if kind not in RESOURCE_LISTS or not is_qualified_name(resource):
+                meant = result.near(kind, RESOURCE_LISTS)
+                detail = f"must be requests.NAME=QUANTITY or limits.NAME=QUANTITY, got {shown(path)}{meant}"
+                self.refuse(result.InvalidReason.INVALID_RESOURCES, flag, detail)
+            elif self._is_quantity(flag, path, amount):
+                found[kind][resource] = amount
+        return found
+
+    def name(self, flag: str, text: str) -> None:
+        """A name that another object may have."""
+        if not is_dns_subdomain(text):
+            detail = f"must be the name of an object: lower case letters, digits, - and ., got {shown(text)}"
+            self.refuse(result.InvalidReason.INVALID_NAME, flag, detail)
+
+    def number(self, reason: result.InvalidReason, flag: str, value: int | None) -> int | None:
+        """A number in the range of the API's fields; None if it is invalid, or not given."""
+        if value is not None and not 0 <= value <= INT32_MAX:
+            self.refuse(reason, flag, f"must be at least 0 and at most {INT32_MAX}, got {shown(value)}")
+            return None
+        return value
+
+    def _is_key(self, flag: str, key: str) -> bool:
+        if is_qualified_name(key):
+            return True
+        self.refuse(result.InvalidReason.MALFORMED, flag, f"{shown(key)} is no key: {KEY_RULE}")
+        return False
+
+    def _is_label(self, flag: str, key: str, value: str) -> bool:
+        if is_label_value(value):
+            return True
+        detail = f"the value of {shown(key)} must be {VALUE_RULE}; got {shown(value)}"
+        self.refuse(result.InvalidReason.MALFORMED, flag, detail)
+        return False
+
+    def _is_variable(self, flag: str, name: str, where: str = "") -> bool:
+        if VARIABLE.fullmatch(name):
+            return True
+        detail = f"{shown(name)}{where} is no name of a variable: letters, digits and _, first no digit"
+        self.refuse(result.InvalidReason.INVALID_ENVIRONMENT, flag, detail)
+        return False
+
+    def _is_quantity(self, flag: str, path: str, amount: str) -> bool:
+        if not amount:
+            return True
+        try:
+            sound = parse_quantity(amount) >= 0
+        except ValueError:
+            sound = False
+        if not sound:
+            detail = f"{path} must be a quantity such as 24, 500m or 100G, got {shown(amount)}"
+            self.refuse(result.InvalidReason.INVALID_RESOURCES, flag, detail)
+        return sound
+
 
 ARGUMENT_ZERO: Final = "gangctl-run"
 """Name of the script in the list of processes and in the shell's messages."""
@@ -127,8 +273,8 @@ DEBUG_LOGS: Final[Mapping[str, str]] = {
 }
 """Variables that XPK exports for ``--enable-debug-logs``."""
 
-OF_XPK: Final = Origin(OriginKind.RULE, "xpk", "as XPK has it where nothing else is asked for")
-_SIZE: Final = Origin(OriginKind.RULE, "gangctl", "the size of a client where nothing else is asked for")
+OF_XPK: Final = result.Origin(result.OriginKind.RULE, "xpk", "as XPK has it where nothing else is asked for")
+_SIZE: Final = result.Origin(result.OriginKind.RULE, "gangctl", "the size of a client where nothing else is asked for")
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,12 +282,12 @@ class UserPod:
     """A pod template, and the origins of its fields, by path in the PathwaysJob; None if headless."""
 
     template: Mapping[str, Any] | None = None
-    sources: Mapping[str, Origin] = field(default_factory=dict)
+    sources: Mapping[str, result.Origin] = field(default_factory=dict)
 
 
-def flag_origin(flag: str) -> Origin:
+def flag_origin(flag: str) -> result.Origin:
     """The origin of a flag's value."""
-    return Origin(OriginKind.FLAG, flag)
+    return result.Origin(result.OriginKind.FLAG, flag)
 
 
 def says(value: object) -> bool:
@@ -149,18 +295,18 @@ def says(value: object) -> bool:
     return value is not None and value is not False and value not in ("", ())
 
 
-def origin_of(name: str, value: object) -> Origin:
+def origin_of(name: str, value: object) -> result.Origin:
     """The origin of a field of :class:`Flags`, or of its default."""
-    return Origin(OriginKind.FLAG if says(value) else OriginKind.DEFAULT, kebab(name))
+    return result.Origin(result.OriginKind.FLAG if says(value) else result.OriginKind.DEFAULT, kebab(name))
 
 
-def build_pod(flags: Flags, profile: Profile, options: PathwaysOptions, texts: FlagTexts) -> UserPod:
+def build_pod(flags: Flags, profile: result.Profile, options: PathwaysOptions, texts: FlagTexts) -> UserPod:
     """The pod of the flags; errors are added to ``texts``."""
     if flags.headless:
         _refuse_without_container(flags, texts)
         return UserPod()
     _check_words(flags, texts)
-    sources: dict[str, Origin] = {}
+    sources: dict[str, result.Origin] = {}
     container: dict[str, Any] = {
         "name": flags.docker_name or DEFAULT_NAME,
         "image": flags.docker_image,
@@ -179,26 +325,26 @@ def _refuse_without_container(flags: Flags, texts: FlagTexts) -> None:
     for name, row in JOB_FLAGS.items():
         if row.of_container and says(getattr(flags, name)):
             detail = "must not be given with --headless, where the head has no container of your own"
-            texts.refuse(InvalidReason.MALFORMED, kebab(name), detail, ErrorKind.FORBIDDEN)
+            texts.refuse(result.InvalidReason.MALFORMED, kebab(name), detail, ErrorKind.FORBIDDEN)
 
 
 def _check_words(flags: Flags, texts: FlagTexts) -> None:
     if not flags.command.strip():
         detail = "is required, unless --headless leaves the head without a container of your own"
-        texts.refuse(InvalidReason.MISSING_CONTAINERS, "--command", detail, ErrorKind.REQUIRED)
+        texts.refuse(result.InvalidReason.MISSING_CONTAINERS, "--command", detail, ErrorKind.REQUIRED)
     if not flags.docker_image:
         detail = "is required: the image that the command runs in, unless --headless"
-        texts.refuse(InvalidReason.INVALID_IMAGE, "--docker-image", detail, ErrorKind.REQUIRED)
+        texts.refuse(result.InvalidReason.INVALID_IMAGE, "--docker-image", detail, ErrorKind.REQUIRED)
     elif not is_image(flags.docker_image):
         detail = f"must be an image such as registry.example/team/image:tag, got {shown(flags.docker_image)}"
-        texts.refuse(InvalidReason.INVALID_IMAGE, "--docker-image", detail)
+        texts.refuse(result.InvalidReason.INVALID_IMAGE, "--docker-image", detail)
     for flag, value, allowed in (
         ("--wrapper", flags.wrapper, SHELLS),
         ("--docker-image-pull-policy", flags.docker_image_pull_policy or PULL_POLICIES[0], PULL_POLICIES),
     ):
         if value not in allowed:
-            detail = f"unsupported value {shown(value)}{near(value, allowed)}, allowed: {listed(allowed)}"
-            texts.refuse(InvalidReason.MALFORMED, flag, detail, ErrorKind.NOT_SUPPORTED)
+            detail = f"unsupported value {shown(value)}{result.near(value, allowed)}, allowed: {result.listed(allowed)}"
+            texts.refuse(result.InvalidReason.MALFORMED, flag, detail, ErrorKind.NOT_SUPPORTED)
 
 
 def _rights(flags: Flags, texts: FlagTexts) -> dict[str, Any]:
@@ -214,19 +360,19 @@ def _rights(flags: Flags, texts: FlagTexts) -> dict[str, Any]:
     return rights
 
 
-def _command(flags: Flags, texts: FlagTexts, sources: dict[str, Origin]) -> list[str]:
+def _command(flags: Flags, texts: FlagTexts, sources: dict[str, result.Origin]) -> list[str]:
     if flags.wrapper not in set(Shell):
-        return list(texts.words("--command", flags.command, InvalidReason.MALFORMED))
+        return list(texts.words("--command", flags.command, result.InvalidReason.MALFORMED))
     command = wrapped(flags.command, Shell(flags.wrapper))
-    kind = OriginKind.DEFAULT if flags.wrapper == Shell.BASH else OriginKind.FLAG
-    wrapper = Origin(kind, "--wrapper", "hands SIGTERM on to the command")
+    kind = result.OriginKind.DEFAULT if flags.wrapper == Shell.BASH else result.OriginKind.FLAG
+    wrapper = result.Origin(kind, "--wrapper", "hands SIGTERM on to the command")
     sources |= {f"{CONTAINER}.command[{index}]": wrapper for index in range(len(command) - 1)}
     return command
 
 
-def _environment(flags: Flags, texts: FlagTexts, sources: dict[str, Origin]) -> list[dict[str, str]]:
+def _environment(flags: Flags, texts: FlagTexts, sources: dict[str, result.Origin]) -> list[dict[str, str]]:
     """Each variable once: those of ``--env``, of the file, of the logs, the first that has a name of these."""
-    found: dict[str, tuple[str, Origin]] = {}
+    found: dict[str, tuple[str, result.Origin]] = {}
     for variables, flag in (
         (DEBUG_LOGS if flags.enable_debug_logs else {}, "--enable-debug-logs"),
         (texts.environment_file("--env-file", flags.env_file, flags.local_environment), "--env-file"),
@@ -237,7 +383,7 @@ def _environment(flags: Flags, texts: FlagTexts, sources: dict[str, Origin]) -> 
     return [{"name": name, "value": value} for name, (value, _) in found.items()]
 
 
-def _resources(flags: Flags, texts: FlagTexts, sources: dict[str, Origin]) -> dict[str, dict[str, str]]:
+def _resources(flags: Flags, texts: FlagTexts, sources: dict[str, result.Origin]) -> dict[str, dict[str, str]]:
     asked = texts.amounts("--docker-resources", flags.docker_resources)
     requests, limits = {**REQUESTS, **asked["requests"]}, {**LIMITS, **asked["limits"]}
     for name in REQUESTS:
@@ -257,11 +403,11 @@ def _resources(flags: Flags, texts: FlagTexts, sources: dict[str, Origin]) -> di
 
 
 def _host_settings(
-    flags: Flags, profile: Profile, options: PathwaysOptions, sources: dict[str, Origin]
+    flags: Flags, profile: result.Profile, options: PathwaysOptions, sources: dict[str, result.Origin]
 ) -> dict[str, Any]:
     """Host access that XPK gives to the user's container."""
     settings: dict[str, Any] = {}
-    of_profile = profile is Profile.XPK
+    of_profile = profile is result.Profile.XPK
     if of_profile if flags.privileged is None else flags.privileged:
         settings["securityContext"] = {"privileged": True}
         sources[f"{CONTAINER}.securityContext"] = OF_XPK if flags.privileged is None else flag_origin("--privileged")

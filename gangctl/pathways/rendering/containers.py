@@ -25,35 +25,11 @@ from gangctl.api.meta import JOB_INDEX, JOBSET_NAME, REPLICATED_JOB_NAME
 from gangctl.api.quantity import parse_quantity
 from gangctl.gang.reasons import Notice, Reason
 from gangctl.gang.requests import as_integers, pod_requests
+from gangctl.pathways import words
 from gangctl.pathways.job import Component, ComponentType, PathwaysJob
 from gangctl.pathways.options import Quantities, Resources
-from gangctl.pathways.rendering.environment import (
-    HEAD_ADDRESS,
-    Environment,
-    component_environment,
-    constant,
-    from_annotation,
-    from_label,
-    head_address,
-)
+from gangctl.pathways.rendering import environment
 from gangctl.pathways.result import From, Origin, OriginKind, Profile, Setting, option, rule
-from gangctl.pathways.words import (
-    COORDINATOR,
-    DEFAULT_REGISTRY,
-    HEAD_PORTS,
-    PROXY_CONTAINER,
-    PROXY_IMAGE,
-    PROXY_PORT,
-    REPLICATED_JOB_REPLICAS,
-    RESOURCE_MANAGER_CONTAINER,
-    RESOURCE_MANAGER_PORT,
-    SERVER_IMAGE,
-    SIDECAR_CONTAINER,
-    SIDECAR_PORT,
-    TPU,
-    WORKER_CONTAINER,
-    WORKER_PORTS,
-)
 
 VERSION_PATH: Final = "spec.pathwaysVersion"
 _FLOATING: Final = "latest"
@@ -67,11 +43,11 @@ def images(job: PathwaysJob, setting: Setting) -> Mapping[str, From]:
         worker = server
     sidecar = job.components.get(ComponentType.SIDECAR)
     chosen = {
-        RESOURCE_MANAGER_CONTAINER: _image(job, server, SERVER_IMAGE),
-        PROXY_CONTAINER: _image(job, job.components.get(ComponentType.PROXY), PROXY_IMAGE),
-        WORKER_CONTAINER: _image(job, worker, SERVER_IMAGE),
+        words.RESOURCE_MANAGER_CONTAINER: _image(job, server, words.SERVER_IMAGE),
+        words.PROXY_CONTAINER: _image(job, job.components.get(ComponentType.PROXY), words.PROXY_IMAGE),
+        words.WORKER_CONTAINER: _image(job, worker, words.SERVER_IMAGE),
     }
-    return chosen | ({SIDECAR_CONTAINER: _custom(job, sidecar)} if sidecar and sidecar.image else {})
+    return chosen | ({words.SIDECAR_CONTAINER: _custom(job, sidecar)} if sidecar and sidecar.image else {})
 
 
 def floating(job: PathwaysJob, setting: Setting) -> tuple[Notice, ...]:
@@ -94,7 +70,7 @@ def floating(job: PathwaysJob, setting: Setting) -> tuple[Notice, ...]:
 def _image(job: PathwaysJob, component: Component | None, name: str) -> From:
     if component is not None and component.image:
         return _custom(job, component)
-    registry = (job.options.image_registry or DEFAULT_REGISTRY).rstrip("/")
+    registry = (job.options.image_registry or words.DEFAULT_REGISTRY).rstrip("/")
     image = f"{registry}/{name}:{job.pathways_version or _FLOATING}"
     origin = job.origin(VERSION_PATH)
     if job.pathways_version:
@@ -160,10 +136,10 @@ TMP_VOLUME: Final = {"name": SHARED_TMP, "hostPath": {"path": "/tmp", "type": "D
 TMP_MOUNT: Final = {"name": SHARED_TMP, "mountPath": "/tmp"}  # noqa: S108 -- the node's, shared on purpose
 
 _COMPONENTS: Final = {
-    RESOURCE_MANAGER_CONTAINER: ComponentType.SERVER,
-    PROXY_CONTAINER: ComponentType.PROXY,
-    WORKER_CONTAINER: ComponentType.WORKER,
-    SIDECAR_CONTAINER: ComponentType.SIDECAR,
+    words.RESOURCE_MANAGER_CONTAINER: ComponentType.SERVER,
+    words.PROXY_CONTAINER: ComponentType.PROXY,
+    words.WORKER_CONTAINER: ComponentType.WORKER,
+    words.SIDECAR_CONTAINER: ComponentType.SIDECAR,
 }
 _ELASTIC_FLAG: Final = "num_elastic_slices"
 
@@ -171,19 +147,19 @@ _ELASTIC_FLAG: Final = "num_elastic_slices"
 def resource_manager(job: PathwaysJob, setting: Setting) -> Tree:
     """Serves the list of slices; a native sidecar of the head, or a plain container without a user pod."""
     arguments = [
-        _argument("server_port", RESOURCE_MANAGER_PORT, "where proxy and workers look for it"),
+        _argument("server_port", words.RESOURCE_MANAGER_PORT, "where proxy and workers look for it"),
         _scratch(job),
         _argument("node_type", "resource_manager", "its part"),
         From(f"--instance_count={job.slices}", job.origin("spec.workers[0].numSlices")),
         From(f"--instance_type={job.slice.instance_type}", _table(job, "what Pathways calls the slice")),
         *_metrics(job),
-        *_flags(job, RESOURCE_MANAGER_CONTAINER),
+        *_flags(job, words.RESOURCE_MANAGER_CONTAINER),
     ]
     return {
-        **_start(job, setting, RESOURCE_MANAGER_CONTAINER, native=not job.headless),
+        **_start(job, setting, words.RESOURCE_MANAGER_CONTAINER, native=not job.headless),
         "args": arguments,
-        **_environment(job, setting, RESOURCE_MANAGER_CONTAINER),
-        "ports": _ports(HEAD_PORTS[1:]),
+        **_environment(job, setting, words.RESOURCE_MANAGER_CONTAINER),
+        "ports": _ports(words.HEAD_PORTS[1:]),
         "resources": resource_manager_resources(job),
     }
 
@@ -191,17 +167,17 @@ def resource_manager(job: PathwaysJob, setting: Setting) -> Tree:
 def proxy(job: PathwaysJob, setting: Setting) -> Tree:
     """Where the client connects to; a native sidecar of the head, or a plain container without a user pod."""
     arguments = [
-        _argument("server_port", PROXY_PORT, "where clients look for it"),
+        _argument("server_port", words.PROXY_PORT, "where clients look for it"),
         _resource_manager_address(),
         _scratch(job),
         *_metrics(job),
         *_proxy_flags(job, setting),
     ]
     return {
-        **_start(job, setting, PROXY_CONTAINER, native=not job.headless),
+        **_start(job, setting, words.PROXY_CONTAINER, native=not job.headless),
         "args": arguments,
-        **_environment(job, setting, PROXY_CONTAINER),
-        "ports": _ports((PROXY_PORT,)),
+        **_environment(job, setting, words.PROXY_CONTAINER),
+        "ports": _ports((words.PROXY_PORT,)),
         "resources": proxy_resources(job),
     }
 
@@ -212,31 +188,31 @@ def worker(job: PathwaysJob, setting: Setting) -> Tree:
     It has no other requests, so that a queue needs no quota of CPU and memory for its exclusive nodes.
     """
     arguments = [
-        _argument("server_port", WORKER_PORTS[0], "where the others look for it"),
+        _argument("server_port", words.WORKER_PORTS[0], "where the others look for it"),
         _resource_manager_address(),
         _scratch(job),
         *_metrics(job),
-        *_flags(job, WORKER_CONTAINER),
+        *_flags(job, words.WORKER_CONTAINER),
     ]
     chips = From(str(job.slice.accelerator.chips_per_vm), _table(job, "chips of one VM"))
     return {
-        **_start(job, setting, WORKER_CONTAINER, native=False),
+        **_start(job, setting, words.WORKER_CONTAINER, native=False),
         "args": arguments,
-        **_environment(job, setting, WORKER_CONTAINER),
-        "ports": _ports(WORKER_PORTS),
-        "resources": {"limits": {TPU: chips}},
+        **_environment(job, setting, words.WORKER_CONTAINER),
+        "ports": _ports(words.WORKER_PORTS),
+        "resources": {"limits": {words.TPU: chips}},
         **_mounts(job),
     }
 
 
 def sidecar(job: PathwaysJob, setting: Setting) -> Tree:
     """Runs the client's Python beside the worker; only if :func:`has_sidecar`."""
-    flags = _flags(job, SIDECAR_CONTAINER)
+    flags = _flags(job, words.SIDECAR_CONTAINER)
     return {
-        **_start(job, setting, SIDECAR_CONTAINER, native=True),
+        **_start(job, setting, words.SIDECAR_CONTAINER, native=True),
         **({"args": list(flags)} if flags else {}),
-        **_environment(job, setting, SIDECAR_CONTAINER),
-        "ports": _ports((SIDECAR_PORT,)),
+        **_environment(job, setting, words.SIDECAR_CONTAINER),
+        "ports": _ports((words.SIDECAR_PORT,)),
         **_mounts(job),
     }
 
@@ -275,7 +251,7 @@ def _argument(name: str, value: object, why: str) -> From:
 
 
 def _resource_manager_address() -> From:
-    address = f"{HEAD_ADDRESS}:{RESOURCE_MANAGER_PORT}"
+    address = f"{environment.HEAD_ADDRESS}:{words.RESOURCE_MANAGER_PORT}"
     return _argument("resource_manager_address", address, "the resource manager runs in the head")
 
 
@@ -302,7 +278,7 @@ def _flags(job: PathwaysJob, container: str) -> tuple[From, ...]:
 
 def _proxy_flags(job: PathwaysJob, setting: Setting) -> tuple[From, ...]:
     """Custom flags and the number of elastic slices, which is set once: upstream it is last, and wins."""
-    custom = _flags(job, PROXY_CONTAINER)
+    custom = _flags(job, words.PROXY_CONTAINER)
     if not job.elastic_slices:
         return custom
     elastic = From(f"--{_ELASTIC_FLAG}={job.elastic_slices}", job.origin("spec.controller.elasticSlices"))
@@ -315,10 +291,14 @@ def _is_elastic(flag: str) -> bool:
 
 
 def _dropped_flags(job: PathwaysJob) -> tuple[Notice, ...]:
-    flags = [each.value for each in _flags(job, PROXY_CONTAINER) if job.elastic_slices and _is_elastic(each.value)]
+    flags = [
+        each.value for each in _flags(job, words.PROXY_CONTAINER) if job.elastic_slices and _is_elastic(each.value)
+    ]
     if not flags:
         return ()
-    message = f"container {PROXY_CONTAINER}: elasticSlices is {job.elastic_slices}, {', '.join(flags)} is left out"
+    message = (
+        f"container {words.PROXY_CONTAINER}: elasticSlices is {job.elastic_slices}, {', '.join(flags)} is left out"
+    )
     return (Notice(Reason.NO_EFFECT, message),)
 
 
@@ -326,11 +306,11 @@ def _environment(job: PathwaysJob, setting: Setting, container: str) -> Tree:
     return {"env": list(_composed(job, setting, container).variables)}
 
 
-def _composed(job: PathwaysJob, setting: Setting, container: str) -> Environment:
+def _composed(job: PathwaysJob, setting: Setting, container: str) -> environment.Environment:
     defaults = _DEFAULTS[container]
-    if container == SIDECAR_CONTAINER and setting.profile is Profile.XPK:
-        defaults = (*defaults, constant("PYTHONUNBUFFERED", "1", "as XPK has it"))
-    return component_environment(job, container, defaults, job.components.get(_COMPONENTS[container]))
+    if container == words.SIDECAR_CONTAINER and setting.profile is Profile.XPK:
+        defaults = (*defaults, environment.constant("PYTHONUNBUFFERED", "1", "as XPK has it"))
+    return environment.component_environment(job, container, defaults, job.components.get(_COMPONENTS[container]))
 
 
 def _ports(numbers: Iterable[int]) -> list[Tree]:
@@ -345,30 +325,34 @@ def _mounts(job: PathwaysJob) -> Tree:
     return {"volumeMounts": [rule(TMP_MOUNT, "worker and sidecar meet in the node's /tmp")]}
 
 
-_REPLICATED_JOB: Final = from_annotation("REPLICATED_JOB_NAME", REPLICATED_JOB_NAME, "name of its ReplicatedJob")
-_JOBSET: Final = from_annotation("JOBSET_NAME", JOBSET_NAME, "name of the JobSet")
+_REPLICATED_JOB: Final = environment.from_annotation(
+    "REPLICATED_JOB_NAME", REPLICATED_JOB_NAME, "name of its ReplicatedJob"
+)
+_JOBSET: Final = environment.from_annotation("JOBSET_NAME", JOBSET_NAME, "name of the JobSet")
 
 _DEFAULTS: Final = {
-    RESOURCE_MANAGER_CONTAINER: (
+    words.RESOURCE_MANAGER_CONTAINER: (
         _REPLICATED_JOB,
         _JOBSET,
-        from_label("HOST_ADDRESS", COORDINATOR, "its own address"),
-        constant("TPU_SKIP_MDS_QUERY", "true", "the head's node has no TPU to ask for"),
+        environment.from_label("HOST_ADDRESS", words.COORDINATOR, "its own address"),
+        environment.constant("TPU_SKIP_MDS_QUERY", "true", "the head's node has no TPU to ask for"),
     ),
-    PROXY_CONTAINER: (head_address(),),
-    WORKER_CONTAINER: (
-        constant("TPU_MIN_LOG_LEVEL", "0", "everything is logged"),
-        constant("TF_CPP_MIN_LOG_LEVEL", "0", "everything is logged"),
-        constant("XCLOUD_ENVIRONMENT", "GCP", "Pathways runs on Google Cloud"),
-        constant("MEGASCALE_GRPC_ENABLE_XOR_TRACER", "false", "as Pathways is run"),
-        from_label("MEGASCALE_NUM_SLICES", REPLICATED_JOB_REPLICAS, "one replica is one slice"),
+    words.PROXY_CONTAINER: (environment.head_address(),),
+    words.WORKER_CONTAINER: (
+        environment.constant("TPU_MIN_LOG_LEVEL", "0", "everything is logged"),
+        environment.constant("TF_CPP_MIN_LOG_LEVEL", "0", "everything is logged"),
+        environment.constant("XCLOUD_ENVIRONMENT", "GCP", "Pathways runs on Google Cloud"),
+        environment.constant("MEGASCALE_GRPC_ENABLE_XOR_TRACER", "false", "as Pathways is run"),
+        environment.from_label("MEGASCALE_NUM_SLICES", words.REPLICATED_JOB_REPLICAS, "one replica is one slice"),
         _JOBSET,
         _REPLICATED_JOB,
-        from_label("MEGASCALE_SLICE_ID", JOB_INDEX, "one Job is one slice"),
-        head_address(),
-        from_label("MEGASCALE_COORDINATOR_ADDRESS", COORDINATOR, "address of the head"),
+        environment.from_label("MEGASCALE_SLICE_ID", JOB_INDEX, "one Job is one slice"),
+        environment.head_address(),
+        environment.from_label("MEGASCALE_COORDINATOR_ADDRESS", words.COORDINATOR, "address of the head"),
     ),
-    SIDECAR_CONTAINER: (
-        constant("GRPC_SERVER_ADDRESS", f"0.0.0.0:{SIDECAR_PORT}", "the worker connects from its own network"),
+    words.SIDECAR_CONTAINER: (
+        environment.constant(
+            "GRPC_SERVER_ADDRESS", f"0.0.0.0:{words.SIDECAR_PORT}", "the worker connects from its own network"
+        ),
     ),
 }

@@ -13,10 +13,9 @@ from typing import Any, Final
 from gangctl.api.meta import JOBSET_API_VERSION
 from gangctl.gang.plan import INT32_MAX
 from gangctl.gang.reasons import Notice, Reason
-from gangctl.pathways.gangs import startup
-from gangctl.pathways.job import PathwaysJob
-from gangctl.pathways.names import subdomain
+from gangctl.pathways.job import PathwaysJob, startup, subdomain
 from gangctl.pathways.options import Startup
+from gangctl.pathways.rendering import placement
 from gangctl.pathways.rendering.containers import (
     component_notices,
     has_sidecar,
@@ -27,30 +26,15 @@ from gangctl.pathways.rendering.containers import (
     worker,
 )
 from gangctl.pathways.rendering.environment import Environment, main_environment, user_environment
-from gangctl.pathways.rendering.gang import Choice, choose
 from gangctl.pathways.rendering.metadata import (
+    Choice,
+    choose,
     head_job_metadata,
     head_pod_metadata,
     jobset_metadata,
     metadata_notices,
     worker_job_metadata,
     worker_pod_metadata,
-)
-from gangctl.pathways.rendering.placement import (
-    given,
-    head_affinity,
-    head_grace_period,
-    head_node_selector,
-    head_tolerations,
-    host_network,
-    placement_notices,
-    priority_classes,
-    shared_tmp,
-    user_pod,
-    worker_affinity,
-    worker_grace_period,
-    worker_node_selector,
-    worker_tolerations,
 )
 from gangctl.pathways.result import From, Origin, OriginKind, Rendering, Setting, option, origins, plain, rule
 from gangctl.pathways.words import HEAD, POD, WORKER
@@ -84,7 +68,7 @@ def head(job: PathwaysJob, setting: Setting) -> Tree:
 
 def head_notices(job: PathwaysJob) -> tuple[Notice, ...]:
     """Notices about the environments of the user's containers."""
-    pod = user_pod(job)
+    pod = placement.user_pod(job)
     found = [
         _environment(job, kind, index, container)
         for kind in ("initContainers", "containers")
@@ -94,7 +78,7 @@ def head_notices(job: PathwaysJob) -> tuple[Notice, ...]:
 
 
 def _head_pod(job: PathwaysJob, setting: Setting) -> Tree:
-    user = user_pod(job)
+    user = placement.user_pod(job)
     policy = user.get("restartPolicy")
     never = rule("Never", "a client that ended is not started again in the same pod")
     init = [
@@ -106,18 +90,18 @@ def _head_pod(job: PathwaysJob, setting: Setting) -> Tree:
     declared = user.get("volumes") or []
     volumes = [From(each, job.origin(f"{POD}.volumes[{index}]")) for index, each in enumerate(declared)]
     fields: Tree = {
-        "nodeSelector": head_node_selector(job, setting),
-        "tolerations": head_tolerations(job),
-        "affinity": head_affinity(job),
+        "nodeSelector": placement.head_node_selector(job, setting),
+        "tolerations": placement.head_tolerations(job),
+        "affinity": placement.head_affinity(job),
         "initContainers": init,
         "containers": containers,
         "volumes": volumes,
     }
     return {
-        **host_network(),
+        **placement.host_network(),
         "restartPolicy": From(policy, job.origin(f"{POD}.restartPolicy")) if policy else never,
-        **head_grace_period(job),
-        **priority_classes(job)[0],
+        **placement.head_grace_period(job),
+        **placement.priority_classes(job)[0],
         **{key: From(value, job.origin(f"{POD}.{key}")) for key, value in user.items() if key not in _DECIDED},
         **{key: value for key, value in fields.items() if value},
     }
@@ -126,7 +110,7 @@ def _head_pod(job: PathwaysJob, setting: Setting) -> Tree:
 def _container(job: PathwaysJob, kind: str, index: int, container: Mapping[str, Any]) -> Tree:
     """A user container: unchanged, except for its environment."""
     path = f"{POD}.{kind}[{index}]"
-    fields = {key: given(job, value, f"{path}.{key}") for key, value in container.items() if key != "env"}
+    fields = {key: placement.given(job, value, f"{path}.{key}") for key, value in container.items() if key != "env"}
     variables = _environment(job, kind, index, container).variables
     first: Tree = {key: fields.pop(key) for key in _BEFORE_ENV if key in fields}
     return {**first, **({"env": list(variables)} if variables else {}), **fields}
@@ -174,18 +158,18 @@ def _worker_pod(job: PathwaysJob, setting: Setting, choice: Choice) -> Tree:
     containers = [worker(job, setting)]
     init = [sidecar(job, setting)] if has_sidecar(job) else []
     fields: Tree = {
-        "nodeSelector": worker_node_selector(job),
-        "tolerations": worker_tolerations(),
-        "affinity": worker_affinity(job, setting, choice),
+        "nodeSelector": placement.worker_node_selector(job),
+        "tolerations": placement.worker_tolerations(),
+        "affinity": placement.worker_affinity(job, setting, choice),
         "initContainers": init,
         "containers": containers,
-        "volumes": shared_tmp([*init, *containers]),
+        "volumes": placement.shared_tmp([*init, *containers]),
     }
     return {
-        **host_network(),
+        **placement.host_network(),
         "restartPolicy": rule("OnFailure", "a worker that ended is started again in its pod"),
-        **worker_grace_period(job),
-        **priority_classes(job)[1],
+        **placement.worker_grace_period(job),
+        **placement.priority_classes(job)[1],
         **{key: value for key, value in fields.items() if value},
     }
 
@@ -268,7 +252,7 @@ def render(job: PathwaysJob, setting: Setting = _SETTING) -> Rendering:
         origins=origins(tree),
         notices=(
             *choice.notices,
-            *placement_notices(job, choice),
+            *placement.placement_notices(job, choice),
             *metadata_notices(job),
             *head_notices(job),
             *component_notices(job, setting),

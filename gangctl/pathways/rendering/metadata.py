@@ -1,4 +1,4 @@
-"""Labels and annotations: which of a PathwaysJob's are copied, to which level, and which are gangctl's own.
+"""Labels and annotations: which of a PathwaysJob's are copied, to which level, and gangctl's own, as those of gangs.
 
 Bookkeeping keys of other tools are not copied: an applied configuration belongs to another object, and a GitOps tool
 prunes objects that have its labels. Keys of Kueue and JobSet are requests: each is copied to the one level to which it
@@ -7,18 +7,149 @@ applies.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from gangctl.api.meta import EXCLUSIVE_TOPOLOGY, GANG_MODE, GANG_OPTIONS, GANG_REF, GANGS, MANAGER
+from gangctl.api.meta import (
+    EXCLUSIVE_TOPOLOGY,
+    GANG_MODE,
+    GANG_OPTIONS,
+    GANG_REF,
+    GANGS,
+    MANAGER,
+    NODE_SELECTOR_STRATEGY,
+)
+from gangctl.gang.config import GangMode
 from gangctl.gang.reasons import Notice, Reason
-from gangctl.pathways.gangs import TOPOLOGY_REQUESTS, asks_for_topology, sliced
-from gangctl.pathways.job import PathwaysJob
+from gangctl.pathways import words
+from gangctl.pathways.job import (
+    NO_GANGS,
+    TOPOLOGY_REQUESTS,
+    Gangs,
+    PathwaysJob,
+    asks_for_topology,
+    gangs,
+    placed_by_kueue,
+    queued,
+    sliced,
+)
 from gangctl.pathways.options import Slicing
-from gangctl.pathways.rendering.gang import Choice
-from gangctl.pathways.rendering.placement import exclusive_head, exclusive_workers
 from gangctl.pathways.result import From, Profile, Setting, rule
-from gangctl.pathways.words import API_VERSION, GKE_SLICE_TOPOLOGY, JOB_LABEL, KIND, MANAGED_BY
+
+TOPOLOGY_KEY: Final = "topologyKey"
+"""Option of a gang: all of its pods are placed on nodes with one value of this label."""
+COMPOSITE: Final = "composite"
+"""Option of gangs: they start together."""
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """The gangs, and their annotations; None omits one."""
+
+    gangs: Gangs
+    jobset: From | None = None
+    """Mode of the JobSet."""
+    worker: From | None = None
+    """Mode of the workers, on their Job template."""
+    options: From | None = None
+    """Options of all gangs, on the JobSet; without them the PathwaysJob's are copied."""
+    notices: tuple[Notice, ...] = ()
+
+
+def choose(job: PathwaysJob, setting: Setting) -> Choice:
+    """The requested gangs, if the cluster supports gangs, or defaults for the job and the profile."""
+    asked = job.gang_mode is not None or job.worker_mode is not None
+    if setting.profile is Profile.XPK and not asked:
+        return Choice(NO_GANGS)
+    wanted = gangs(job)
+    together = setting.composite and not asked and _slices_together(job, wanted)
+    if together:
+        wanted = Gangs(GangMode.OFF, GangMode.REPLICATED_GANG)
+    if wanted.any and not setting.gangs:
+        off = rule(str(GangMode.OFF), "this cluster has no API for gangs")
+        rest = "affinity keeps head and workers together" if job.colocated else "its workers keep exclusive placement"
+        no_api = Notice(Reason.GANG_CHOICE, f"No gang: this cluster has no API for gangs; {rest}.")
+        return Choice(NO_GANGS, off, notices=(no_api,))
+    choice = _chosen(job, wanted)
+    if asked:
+        choice = Choice(wanted)
+        if GANGS not in job.annotations:  # a copy of the list is enough
+            modes = (GANG_MODE, job.gang_mode), (words.WORKER_MODE, job.worker_mode)
+            jobset, worker = (
+                None if mode is None else From(str(mode), job.origin(words.annotation(key))) for key, mode in modes
+            )
+            choice = Choice(wanted, jobset, worker)
+    notices = () if asked or together else tuple(_choice_notices(job, wanted))
+    options = _options(job, wanted, composite=together) if setting.topology and GANGS not in job.annotations else None
+    return replace(choice, options=options, notices=notices)
+
+
+def _slices_together(job: PathwaysJob, wanted: Gangs) -> bool:
+    """Whether gangs of one slice each should start together: all slices are needed, and no queue reserves them."""
+    several = wanted.worker is not GangMode.OFF and job.slices > 1
+    given = json.loads(job.annotations.get(GANG_OPTIONS, "{}"))
+    return several and not (job.elastic_slices or queued(job)) and COMPOSITE not in given
+
+
+def _chosen(job: PathwaysJob, wanted: Gangs) -> Choice:
+    if not wanted.any:
+        elastic = "a gang of head and workers could not start, or recover, with a slice missing"
+        why = "Kueue chooses the workers' nodes" if placed_by_kueue(job) else elastic
+        return Choice(wanted, jobset=rule(str(GangMode.OFF), why))
+    if wanted.jobset is GangMode.GANG:
+        return Choice(wanted, jobset=rule(str(GangMode.GANG), "head and workers compete for the same nodes"))
+    whole = "the job" if wanted.worker is GangMode.GANG else "a slice"
+    return Choice(wanted, worker=rule(str(wanted.worker), f"{whole} is of no use unless all of its pods run"))
+
+
+def _options(job: PathwaysJob, wanted: Gangs, *, composite: bool) -> From | None:
+    """The options with the node pool as topology, if every gang is one slice and the user set none.
+
+    With ``composite`` these gangs start together.
+
+    With affinity alone the scheduler repeatedly tries the pool of the best node, although not all nodes of that pool
+    are free; with the topology, it tries the pools one by one.
+    """
+    of_slice = wanted.worker is GangMode.REPLICATED_GANG or (wanted.worker is GangMode.GANG and job.slices == 1)
+    in_one_place = wanted.jobset is GangMode.GANG and job.colocated and job.slices == 1
+    if not (of_slice or in_one_place) or placed_by_kueue(job):
+        return None
+    given = json.loads(job.annotations.get(GANG_OPTIONS, "{}"))
+    added: dict[str, Any] = {} if TOPOLOGY_KEY in given else {TOPOLOGY_KEY: words.GKE_NODEPOOL}
+    if composite:
+        added[COMPOSITE] = True
+    if not added:
+        return None
+    reasons = {
+        TOPOLOGY_KEY: "a slice is a node pool: pools are tried one by one",
+        COMPOSITE: "the job needs all of its slices",
+    }
+    text, why = json.dumps({**given, **added}), "; ".join(reasons[key] for key in added)
+    if not given:
+        return rule(text, why)
+    origin = job.origin(words.annotation(GANG_OPTIONS))
+    return From(text, replace(origin, why=f"with {' and '.join(added)}: {why}"))
+
+
+def _choice_notices(job: PathwaysJob, wanted: Gangs) -> Iterator[Notice]:
+    """Notices about the limits of a default choice."""
+    if job.colocated and job.elastic_slices:
+        message = (
+            "No gang: one of head and workers could not start, or recover, with a slice missing, and elasticSlices is "
+            f'{job.elastic_slices}. With {words.WORKER_MODE}: "ReplicatedGang" each slice starts whole, '
+            "apart from the head."
+        )
+        yield Notice(Reason.GANG_CHOICE, message)
+    elif wanted.worker is GangMode.REPLICATED_GANG and job.slices > 1 and not (job.elastic_slices or queued(job)):
+        message = (
+            f"Each of the {job.slices} slices is a gang of its own, because {TOPOLOGY_KEY} is of each gang: two jobs "
+            "can each hold slices that the other one waits for. A queue of Kueue reserves all of them at once; without "
+            f"{TOPOLOGY_KEY} they start together."
+        )
+        yield Notice(Reason.GANG_CHOICE, message)
+
 
 Tree = dict[str, Any]
 
@@ -68,7 +199,7 @@ def jobset_metadata(job: PathwaysJob, setting: Setting, choice: Choice) -> Tree:
         metadata["namespace"] = From(job.namespace, job.origin("metadata.namespace"))
     metadata["labels"] = {
         **_travelling(job, "labels", job.labels),
-        MANAGED_BY: rule(MANAGER, "who made this JobSet"),
+        words.MANAGED_BY: rule(MANAGER, "who made this JobSet"),
         **_own_labels(job),
         **_xpk_labels(job, setting),
     }
@@ -112,6 +243,25 @@ def worker_pod_metadata(job: PathwaysJob, setting: Setting) -> Tree:
     return {"labels": labels, **_filled("annotations", {**_slice_requests(job), **asked})}
 
 
+def exclusive_head(job: PathwaysJob) -> From | None:
+    """The head's exclusive placement: harmless in any gang, as its Job has one pod."""
+    if job.colocated:
+        return None
+    return rule(words.HOSTNAME, "two heads on one node would compete for ports and mix up connections")
+
+
+def exclusive_workers(job: PathwaysJob, choice: Choice) -> From | None:
+    """The workers' exclusive placement, if it neither deadlocks nor conflicts with other options."""
+    if job.colocated or sliced(job) or deadlocks(job, choice):
+        return None
+    return rule(words.GKE_NODEPOOL, "one slice per node pool")
+
+
+def deadlocks(job: PathwaysJob, choice: Choice) -> bool:
+    """Whether exclusive placement and a gang of the workers would wait for each other."""
+    return choice.gangs.any and job.slice.vms > 1 and NODE_SELECTOR_STRATEGY not in job.annotations
+
+
 def metadata_notices(job: PathwaysJob) -> tuple[Notice, ...]:
     """Notices about the copied annotations."""
     moved = _topology_requests(job)
@@ -145,7 +295,7 @@ def _slice_requests(job: PathwaysJob) -> dict[str, From]:
     if not sliced(job):
         return {}
     why = f"slicing: {job.options.slicing}"
-    requests = {GKE_SLICE_TOPOLOGY: From(job.slice.topology, job.origin("spec.workers[0].topology"))}
+    requests = {words.GKE_SLICE_TOPOLOGY: From(job.slice.topology, job.origin("spec.workers[0].topology"))}
     if job.options.slicing is Slicing.SUPER or asks_for_topology(job.annotations):
         return requests
     kind = "partition" if job.slice.accelerator.generation == _PARTITIONED else "slice"
@@ -156,7 +306,7 @@ def _slice_requests(job: PathwaysJob) -> dict[str, From]:
 
 
 def _own_labels(job: PathwaysJob) -> dict[str, From]:
-    return {JOB_LABEL: rule(job.name, "whose JobSet and pods these are")}
+    return {words.JOB_LABEL: rule(job.name, "whose JobSet and pods these are")}
 
 
 def _xpk_labels(job: PathwaysJob, setting: Setting) -> dict[str, From]:
@@ -169,8 +319,8 @@ def _owner(job: PathwaysJob) -> Tree:
     if not job.uid:
         return {}
     owner = {
-        "apiVersion": rule(API_VERSION, "its PathwaysJob"),
-        "kind": rule(KIND, "its PathwaysJob"),
+        "apiVersion": rule(words.API_VERSION, "its PathwaysJob"),
+        "kind": rule(words.KIND, "its PathwaysJob"),
         "name": From(job.name, job.origin("metadata.name")),
         "uid": From(job.uid, job.origin("metadata.uid")),
         "controller": rule(True, "deleted with the PathwaysJob, and of no other owner"),

@@ -18,34 +18,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
+from gangctl.api import meta
 from gangctl.api.fieldpath import FieldPath
-from gangctl.api.meta import (
-    EXCLUSIVE_TOPOLOGY,
-    JOB_KEY,
-    JOBSET_NAME,
-    JOBSET_PRIORITY,
-    JOBSET_UID,
-    NODE_SELECTOR_STRATEGY,
-    REPLICATED_JOB_NAME,
-)
 from gangctl.errors import plural
 from gangctl.gang.reasons import Notice, Reason
-from gangctl.pathways.gangs import sliced
-from gangctl.pathways.job import PathwaysJob
+from gangctl.pathways import words
+from gangctl.pathways.job import PathwaysJob, sliced
 from gangctl.pathways.rendering.containers import SHARED_TMP, TMP_VOLUME
-from gangctl.pathways.rendering.gang import Choice
+from gangctl.pathways.rendering.metadata import Choice, deadlocks, exclusive_workers
 from gangctl.pathways.result import From, Origin, OriginKind, Profile, Setting, option, plain, rule
-from gangctl.pathways.words import (
-    GKE_ACCELERATOR,
-    GKE_NODEPOOL,
-    GKE_TOPOLOGY,
-    HOSTNAME,
-    POD,
-    TPU,
-    WORKER,
-    WORKERS,
-    option_path,
-)
 
 Tree = dict[str, Any]
 
@@ -79,7 +60,7 @@ def worker_grace_period(job: PathwaysJob) -> Tree:
     """``terminationGracePeriodSeconds`` of the workers, where it was chosen."""
     if job.worker_grace_seconds is None:
         return {}
-    path = f"{WORKERS}.terminationGracePeriodSeconds"
+    path = f"{words.WORKERS}.terminationGracePeriodSeconds"
     return {"terminationGracePeriodSeconds": From(job.worker_grace_seconds, job.origin(path))}
 
 
@@ -88,7 +69,7 @@ def head_grace_period(job: PathwaysJob) -> Tree:
     seconds = user_pod(job).get("terminationGracePeriodSeconds")
     if seconds is None:
         return worker_grace_period(job)
-    return {"terminationGracePeriodSeconds": From(seconds, job.origin(f"{POD}.terminationGracePeriodSeconds"))}
+    return {"terminationGracePeriodSeconds": From(seconds, job.origin(f"{words.POD}.terminationGracePeriodSeconds"))}
 
 
 def priority_classes(job: PathwaysJob) -> tuple[Tree, Tree]:
@@ -97,8 +78,8 @@ def priority_classes(job: PathwaysJob) -> tuple[Tree, Tree]:
     A head of lower priority would be preempted, and the whole job with it.
     """
     of_head, of_workers = user_pod(job).get("priorityClassName"), job.worker_priority_class
-    head = From(of_head, job.origin(f"{POD}.priorityClassName")) if of_head else None
-    workers = From(of_workers, job.origin(f"{WORKERS}.priorityClassName")) if of_workers else None
+    head = From(of_head, job.origin(f"{words.POD}.priorityClassName")) if of_head else None
+    workers = From(of_workers, job.origin(f"{words.WORKERS}.priorityClassName")) if of_workers else None
     return _priority(head or workers), _priority(workers or head)
 
 
@@ -120,7 +101,7 @@ def _priority(name: From | None) -> Tree:
 XPK_HEAD_POOL: Final = "cpu-np"
 """The node pool that XPK makes for heads."""
 
-_TPU_TOLERATION: Final = {"key": TPU, "operator": "Exists", "effect": "NoSchedule"}
+_TPU_TOLERATION: Final = {"key": words.TPU, "operator": "Exists", "effect": "NoSchedule"}
 
 
 def worker_tolerations() -> list[From]:
@@ -131,7 +112,7 @@ def worker_tolerations() -> list[From]:
 def head_tolerations(job: PathwaysJob) -> list[From]:
     """The user's, and that of TPU nodes for a head that goes there: it requests no TPU, so GKE does not add it."""
     given = user_pod(job).get("tolerations") or []
-    path = f"{POD}.tolerations"
+    path = f"{words.POD}.tolerations"
     users = [From(each, job.origin(f"{path}[{index}]")) for index, each in enumerate(given)]
     if not job.colocated or any(_tolerates_tpu(each) for each in given):
         return users
@@ -147,7 +128,7 @@ def worker_node_selector(job: PathwaysJob) -> dict[str, From]:
 def head_node_selector(job: PathwaysJob, setting: Setting) -> dict[str, From]:
     """Labels of the head's node: the template's; without any the option's; in colocate mode the workers', too."""
     given = user_pod(job).get("nodeSelector") or {}
-    users = {key: From(value, job.origin(f"{POD}.nodeSelector[{key}]")) for key, value in given.items()}
+    users = {key: From(value, job.origin(f"{words.POD}.nodeSelector[{key}]")) for key, value in given.items()}
     if job.colocated:
         labels = _tpu_labels(job)
         return {**labels, **_without(_asked_of_workers(job), labels), **_without(users, labels)}
@@ -156,12 +137,12 @@ def head_node_selector(job: PathwaysJob, setting: Setting) -> dict[str, From]:
         return users
     chosen = job.options.head_node_selector
     if chosen is not None:
-        flag = job.sources.get(option_path("headNodeSelector"))
+        flag = job.sources.get(words.option_path("headNodeSelector"))
         if flag is not None:
             return {key: From(value, flag) for key, value in chosen.items()}
         return {key: option(value, f"headNodeSelector.{key}") for key, value in chosen.items()}
     if setting.profile is Profile.XPK:
-        return {GKE_NODEPOOL: rule(XPK_HEAD_POOL, "the node pool that XPK makes for heads", "xpk")}
+        return {words.GKE_NODEPOOL: rule(XPK_HEAD_POOL, "the node pool that XPK makes for heads", "xpk")}
     return {}
 
 
@@ -169,15 +150,15 @@ def _tpu_labels(job: PathwaysJob) -> dict[str, From]:
     """Of a node with the slice's VMs; cut out or put together, its node pool has another topology than the slice."""
     accelerator = job.slice.accelerator
     origin = Origin(OriginKind.TABLE, accelerator.machine_type, "label of its nodes")
-    labels = {GKE_ACCELERATOR: From(accelerator.label, origin)}
+    labels = {words.GKE_ACCELERATOR: From(accelerator.label, origin)}
     if not sliced(job):
-        labels[GKE_TOPOLOGY] = From(job.slice.topology, job.origin(f"{WORKERS}.topology"))
+        labels[words.GKE_TOPOLOGY] = From(job.slice.topology, job.origin(f"{words.WORKERS}.topology"))
     return labels
 
 
 def _asked_of_workers(job: PathwaysJob) -> dict[str, From]:
     return {
-        key: From(value, job.origin(f"{WORKERS}.nodeSelector[{key}]"))
+        key: From(value, job.origin(f"{words.WORKERS}.nodeSelector[{key}]"))
         for key, value in job.worker_node_selector.items()
     }
 
@@ -189,31 +170,12 @@ def _without(labels: Mapping[str, From], taken: Mapping[str, Any]) -> dict[str, 
 def _tolerates_tpu(toleration: Mapping[str, Any]) -> bool:
     key = toleration.get("key") or ""
     everything = not key and toleration.get("operator") == "Exists"
-    return (key == TPU or everything) and toleration.get("effect") in {None, "", "NoSchedule"}
+    return (key == words.TPU or everything) and toleration.get("effect") in {None, "", "NoSchedule"}
 
 
 _REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
 _PREFERRED: Final = "preferredDuringSchedulingIgnoredDuringExecution"
 _HEAVIEST: Final = 100
-
-
-def exclusive_head(job: PathwaysJob) -> From | None:
-    """The head's exclusive placement: harmless in any gang, as its Job has one pod."""
-    if job.colocated:
-        return None
-    return rule(HOSTNAME, "two heads on one node would compete for ports and mix up connections")
-
-
-def exclusive_workers(job: PathwaysJob, choice: Choice) -> From | None:
-    """The workers' exclusive placement, if it neither deadlocks nor conflicts with other options."""
-    if job.colocated or sliced(job) or deadlocks(job, choice):
-        return None
-    return rule(GKE_NODEPOOL, "one slice per node pool")
-
-
-def deadlocks(job: PathwaysJob, choice: Choice) -> bool:
-    """Whether exclusive placement and a gang of the workers would wait for each other."""
-    return choice.gangs.any and job.slice.vms > 1 and NODE_SELECTOR_STRATEGY not in job.annotations
 
 
 def placement_notices(job: PathwaysJob, choice: Choice) -> tuple[Notice, ...]:
@@ -223,7 +185,7 @@ def placement_notices(job: PathwaysJob, choice: Choice) -> tuple[Notice, ...]:
     if sliced(job) or not deadlocks(job, choice):
         return ()
     message = (
-        f"Without {EXCLUSIVE_TOPOLOGY} on the workers: it would deadlock with gangs of "
+        f"Without {meta.EXCLUSIVE_TOPOLOGY} on the workers: it would deadlock with gangs of "
         f"{plural(job.slice.vms, 'pod')} per slice. Pod affinity keeps each slice on a node pool of its own."
     )
     return (Notice(Reason.GANG_DISABLED, message),)
@@ -234,7 +196,7 @@ def _head_notices(job: PathwaysJob) -> tuple[Notice, ...]:
     if sliced(job):
         why = "Kueue chooses the workers' nodes, whatever the head needs"
     elif _requires_pods(job):
-        path = job.origin(f"{POD}.affinity.podAffinity").place
+        path = job.origin(f"{words.POD}.affinity.podAffinity").place
         why = f"{path} requires other pods, and Kubernetes counts only pods that match all required terms"
     else:
         return ()
@@ -264,7 +226,7 @@ def worker_affinity(job: PathwaysJob, setting: Setting, choice: Choice) -> Tree:
 def head_affinity(job: PathwaysJob) -> Tree:
     """The ``affinity`` of the head: the user's, and beside the workers in colocate mode."""
     affinity = user_pod(job).get("affinity") or {}
-    given = {key: From(value, job.origin(f"{POD}.affinity.{key}")) for key, value in affinity.items()}
+    given = {key: From(value, job.origin(f"{words.POD}.affinity.{key}")) for key, value in affinity.items()}
     if not job.colocated:
         return given
     pods, strangers = _marked(given.get("podAffinity"), job), _marked(given.get("podAntiAffinity"), job)
@@ -307,7 +269,7 @@ def _expression(key: str, operator: str, *values: str) -> Tree:
 
 def _pods(*expressions: Tree, **more: Any) -> Tree:
     """A term about pods that match all expressions, by node pool."""
-    return {"labelSelector": {"matchExpressions": list(expressions)}, **more, "topologyKey": GKE_NODEPOOL}
+    return {"labelSelector": {"matchExpressions": list(expressions)}, **more, "topologyKey": words.GKE_NODEPOOL}
 
 
 def _preferred(term: From) -> Tree:
@@ -315,17 +277,17 @@ def _preferred(term: From) -> Tree:
 
 
 def _own_pods(job: PathwaysJob, why: str) -> From:
-    return rule(_pods(_expression(JOBSET_NAME, "In", job.name)), why)
+    return rule(_pods(_expression(meta.JOBSET_NAME, "In", job.name)), why)
 
 
 def _own_slice(job: PathwaysJob) -> From:
-    term = _pods(_expression(JOBSET_NAME, "In", job.name), matchLabelKeys=[JOB_KEY])
+    term = _pods(_expression(meta.JOBSET_NAME, "In", job.name), matchLabelKeys=[meta.JOB_KEY])
     return rule(term, "all pods of a slice in one node pool")
 
 
 def _other_jobsets(job: PathwaysJob) -> list[From]:
     """Pods of JobSets with other names, and of those with this name in other namespaces (JobSet 0.10 and later)."""
-    namesakes = _strangers(_expression(JOBSET_NAME, "In", job.name), mismatchLabelKeys=[JOBSET_UID])
+    namesakes = _strangers(_expression(meta.JOBSET_NAME, "In", job.name), mismatchLabelKeys=[meta.JOBSET_UID])
     return [
         rule(_strangers(*_others(job)), "no other JobSet's pods in the node pool"),
         rule(namesakes, "nor those of a JobSet with this name in another namespace"),
@@ -333,13 +295,15 @@ def _other_jobsets(job: PathwaysJob) -> list[From]:
 
 
 def _others(job: PathwaysJob) -> tuple[Tree, Tree]:
-    return _expression(JOBSET_NAME, "Exists"), _expression(JOBSET_NAME, "NotIn", job.name)
+    return _expression(meta.JOBSET_NAME, "Exists"), _expression(meta.JOBSET_NAME, "NotIn", job.name)
 
 
 def _strangers(*expressions: Tree, **more: Any) -> Tree:
     """A term about pods of all namespaces, of the priority of the pod that has it."""
-    return _pods(*expressions, matchLabelKeys=[JOBSET_PRIORITY], **more, namespaceSelector={})
+    return _pods(*expressions, matchLabelKeys=[meta.JOBSET_PRIORITY], **more, namespaceSelector={})
 
 
-_OTHER_JOBS: Final = _strangers(_expression(JOBSET_NAME, "Exists"), mismatchLabelKeys=[JOB_KEY])
-_OTHER_WORKERS: Final = _strangers(_expression(REPLICATED_JOB_NAME, "In", WORKER), mismatchLabelKeys=[JOB_KEY])
+_OTHER_JOBS: Final = _strangers(_expression(meta.JOBSET_NAME, "Exists"), mismatchLabelKeys=[meta.JOB_KEY])
+_OTHER_WORKERS: Final = _strangers(
+    _expression(meta.REPLICATED_JOB_NAME, "In", words.WORKER), mismatchLabelKeys=[meta.JOB_KEY]
+)

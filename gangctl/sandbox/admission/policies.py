@@ -13,19 +13,7 @@ from typing import Any, Final
 from gangctl.cel.faults import CompileError, EvalError, EvalKind
 from gangctl.cel.tokens import Token, tokens
 from gangctl.sandbox import apply, errors
-from gangctl.sandbox.admission.hooks import (
-    BINDINGS,
-    POLICIES,
-    ConditionError,
-    Conditions,
-    Evaluate,
-    Invocations,
-    Match,
-    Role,
-    check,
-    compiled,
-    namespace_of,
-)
+from gangctl.sandbox.admission import hooks
 from gangctl.sandbox.errors import Cause, StatusError
 from gangctl.sandbox.managed import ATOMIC, Path, map_keys
 from gangctl.sandbox.objects import Object, copy
@@ -43,7 +31,7 @@ class _Mutation:
     """One mutation: a JSON patch, or an ApplyConfiguration."""
 
     patches: bool
-    evaluate: Evaluate
+    evaluate: hooks.Evaluate
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,9 +39,9 @@ class _Policy:
     """One policy."""
 
     name: str
-    match: Match
-    conditions: Conditions
-    variables: Mapping[str, Evaluate]
+    match: hooks.Match
+    conditions: hooks.Conditions
+    variables: Mapping[str, hooks.Evaluate]
     mutations: tuple[_Mutation, ...]
     ignores_failure: bool
     again_if_needed: bool
@@ -65,7 +53,7 @@ class _Binding:
 
     name: str
     policy: str
-    match: Match | None
+    match: hooks.Match | None
 
 
 class Policies:
@@ -76,7 +64,7 @@ class Policies:
         self._store = store
         self._read: dict[tuple[str, str], tuple[Stored, Any]] = {}
 
-    def mutate(self, attributes: Attributes, obj: Object, invocations: Invocations) -> Object:
+    def mutate(self, attributes: Attributes, obj: Object, invocations: hooks.Invocations) -> Object:
         """``obj`` after the policies for this request; StatusError 403 for an error that is not to be ignored."""
         if attributes.operation == "DELETE":
             return obj
@@ -85,7 +73,7 @@ class Policies:
         for policy, binding in self._matching(attributes, obj):
             key = policy.name, binding.name
             names = variables(admission_request(attributes, obj))
-            names["namespaceObject"] = namespace_of(attributes, self._store)
+            names["namespaceObject"] = hooks.namespace_of(attributes, self._store)
             found: list[str] = []
             if _holds(policy, names, found) and invocations.includes(key):
                 before, applied = obj, True
@@ -109,12 +97,14 @@ class Policies:
 
     def _matching(self, attributes: Attributes, obj: Object) -> Iterator[tuple[_Policy, _Binding]]:
         """The policies and bindings for a request; the labels are those before the first of them."""
-        stored = sorted(self._store.items(POLICIES), key=_name)
+        stored = sorted(self._store.items(hooks.POLICIES), key=_name)
         if not stored:
             return
-        bindings = [self._cached(BINDINGS, binding) for binding in sorted(self._store.items(BINDINGS), key=_name)]
-        namespace = namespace_of(attributes, self._store)
-        for policy in (self._cached(POLICIES, policy) for policy in stored):
+        bindings = [
+            self._cached(hooks.BINDINGS, binding) for binding in sorted(self._store.items(hooks.BINDINGS), key=_name)
+        ]
+        namespace = hooks.namespace_of(attributes, self._store)
+        for policy in (self._cached(hooks.POLICIES, policy) for policy in stored):
             if not policy.match.includes(attributes, obj, namespace):
                 continue
             for binding in bindings:
@@ -127,14 +117,14 @@ class Policies:
         key = storage, _name(stored)
         known = self._read.get(key)
         if known is None or known[0] is not stored:
-            known = self._read[key] = stored, (_policy if storage == POLICIES else _binding)(stored.obj)
+            known = self._read[key] = stored, (_policy if storage == hooks.POLICIES else _binding)(stored.obj)
         return known[1]
 
 
 def _holds(policy: _Policy, names: Object, failures: list[str]) -> bool:
     try:
         return policy.conditions.hold(names)
-    except ConditionError as error:
+    except hooks.ConditionError as error:
         failures.append(str(error))
         return False
 
@@ -145,7 +135,7 @@ def _applied(policy: _Policy, attributes: Attributes, obj: Object, names: Object
         names["object"] = obj
         try:
             obj = _mutated(attributes, obj, mutation, names, _Variables(policy.variables, names))
-        except ConditionError as error:
+        except hooks.ConditionError as error:
             failures.append(str(error))
     return obj
 
@@ -159,8 +149,8 @@ def _policy(obj: Object) -> _Policy:
     evaluate = {place: _compiled(text, names) for place, text, names in _expressions(spec)}
     return _Policy(
         name=obj["metadata"]["name"],
-        match=Match.of(spec["matchConstraints"]),
-        conditions=Conditions(spec.get("matchConditions") or ()),
+        match=hooks.Match.of(spec["matchConstraints"]),
+        conditions=hooks.Conditions(spec.get("matchConditions") or ()),
         variables={name: evaluate[f"variables[{at}]"] for at, name in enumerate(_variable_names(spec))},
         mutations=tuple(
             _Mutation(mutation["patchType"] == "JSONPatch", evaluate[place])
@@ -193,27 +183,27 @@ def _expressions(spec: Object) -> Iterator[tuple[str, str, tuple[str, ...]]]:
 def problems(spec: Object) -> Iterator[tuple[str, str, str]]:
     """Expressions of a policy that do not compile: the field, the text, and what is wrong."""
     for at, condition in enumerate(spec.get("matchConditions") or ()):
-        if problem := check(condition.get("expression", "")):
+        if problem := hooks.check(condition.get("expression", "")):
             yield f"matchConditions[{at}].expression", condition.get("expression", ""), problem
     for place, text, names in _expressions(spec):
         try:
             _compiled(text, names)
-        except ConditionError as error:
+        except hooks.ConditionError as error:
             yield f"{place}.expression", text, str(error)
 
 
-def _compiled(text: str, names: tuple[str, ...]) -> Evaluate:
+def _compiled(text: str, names: tuple[str, ...]) -> hooks.Evaluate:
     try:
         literal = _with_maps(text)
     except CompileError as error:
-        raise ConditionError(f"compilation failed: {error.message}") from error
-    evaluate = compiled(literal, Role.MUTATION, names)
+        raise hooks.ConditionError(f"compilation failed: {error.message}") from error
+    evaluate = hooks.compiled(literal, hooks.Role.MUTATION, names)
 
     def named(roots: Mapping[str, Any], computed: Mapping[str, Any]) -> Any:
         try:
             return evaluate(roots, computed)
-        except ConditionError as error:
-            raise ConditionError(f"expression '{text}' resulted in error: {error}") from error
+        except hooks.ConditionError as error:
+            raise hooks.ConditionError(f"expression '{text}' resulted in error: {error}") from error
 
     return named
 
@@ -264,7 +254,7 @@ def _end_of_type(words: Sequence[Token], at: int) -> int:
 class _Variables(Mapping[str, Any]):
     """Values of variables, each computed when it is read first."""
 
-    def __init__(self, expressions: Mapping[str, Evaluate], roots: Mapping[str, Any]) -> None:
+    def __init__(self, expressions: Mapping[str, hooks.Evaluate], roots: Mapping[str, Any]) -> None:
         self._expressions, self._roots = expressions, roots
         self._values: dict[str, Any] = {}
 
@@ -272,7 +262,7 @@ class _Variables(Mapping[str, Any]):
         if name not in self._values:
             try:
                 self._values[name] = self._expressions[name](self._roots, self)
-            except ConditionError as error:
+            except hooks.ConditionError as error:
                 message = f'composited variable "{name}" fails to evaluate: {error}'
                 raise EvalError(EvalKind.OTHER, message) from error
         return self._values[name]
@@ -290,7 +280,7 @@ def _binding(obj: Object) -> _Binding:
     if resources is not None:
         # A binding without rules adds none to those of its policy.
         anything = {"operations": ["*"], "apiGroups": ["*"], "apiVersions": ["*"], "resources": ["*", "*/*"]}
-        match = Match.of({**resources, "resourceRules": resources.get("resourceRules") or [anything]})
+        match = hooks.Match.of({**resources, "resourceRules": resources.get("resourceRules") or [anything]})
     return _Binding(obj["metadata"]["name"], obj["spec"]["policyName"], match)
 
 
@@ -305,13 +295,13 @@ def _mutated(attributes: Attributes, obj: Object, mutation: _Mutation, roots: Ob
         except FailedTestError:
             return obj
         except StatusError as error:
-            raise ConditionError(f"JSON Patch: {error.message}") from error
+            raise hooks.ConditionError(f"JSON Patch: {error.message}") from error
     if not isinstance(value, dict):
-        raise ConditionError(f"invalid return type: {type(value).__name__}")
+        raise hooks.ConditionError(f"invalid return type: {type(value).__name__}")
     names = (attributes.kind.kind,)
     if atomic := [*_atomics(value, names)]:
         message = f"may not mutate atomic arrays, maps or structs: {', '.join(atomic)}"
-        raise ConditionError(f"error applying patch: invalid ApplyConfiguration: {message}")
+        raise hooks.ConditionError(f"error applying patch: invalid ApplyConfiguration: {message}")
     merged: Object = apply.merge(copy(obj), value, names)
     return merged
 

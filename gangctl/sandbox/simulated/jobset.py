@@ -16,33 +16,14 @@ from gangctl.api.objects import Key, controller_owner
 from gangctl.sandbox.api import Api
 from gangctl.sandbox.errors import StatusError
 from gangctl.sandbox.objects import Object, copy
-from gangctl.sandbox.simulated import controller
+from gangctl.sandbox.simulated import controller, jobset_progress
 from gangctl.sandbox.simulated.controller import Recorder, SimulatedController, key_of
-from gangctl.sandbox.simulated.jobset_progress import (
-    ALONE,
-    ALONE_COUNTED,
-    ChildJobs,
-    OwnedJobs,
-    Sequence,
-    apply_success_policy,
-    end,
-    has_hostnames,
-    is_finished,
-    is_suspended,
-    owned,
-    replicated_job_of,
-    replicated_jobs_status,
-    restarts_alone,
-    set_condition,
-    subdomain_of,
-    without_unknown_fields,
-)
 
 Event = tuple[str, str]
 """Reason and message."""
 
 
-def apply_failure_policy(jobset: Object, jobs: OwnedJobs) -> Event | None:
+def apply_failure_policy(jobset: Object, jobs: jobset_progress.OwnedJobs) -> Event | None:
     """Fail the JobSet, or begin another run of it or of a Job by counting restarts up; returns a warning of the latter.
 
     Other warnings are made of conditions.
@@ -50,17 +31,19 @@ def apply_failure_policy(jobset: Object, jobs: OwnedJobs) -> Event | None:
     policy = jobset["spec"].get("failurePolicy")
     if not policy:
         first = _first_failed(jobs.failed)
-        end(jobset, "Failed", "FailedJobs", _naming("jobset failed due to one or more job failures", first))
+        jobset_progress.end(
+            jobset, "Failed", "FailedJobs", _naming("jobset failed due to one or more job failures", first)
+        )
         return None
     rule, job = _matching(policy.get("rules") or [], jobs.failed)
     action = rule["action"] if rule else "RestartJobSet"
     counts = action in {"RestartJobSet", "RestartJob"}
     if action == "FailJobSet":
         message = _naming("applying FailJobSet failure policy action", job)
-        end(jobset, "Failed", "FailJobSetFailurePolicyAction", message)
+        jobset_progress.end(jobset, "Failed", "FailJobSetFailurePolicyAction", message)
     elif counts and _counted(jobset) >= int(policy.get("maxRestarts") or 0):
         message = _naming("jobset failed due to reaching max number of restarts", job)
-        end(jobset, "Failed", "ReachedMaxRestarts", message)
+        jobset_progress.end(jobset, "Failed", "ReachedMaxRestarts", message)
     elif action in {"RestartJob", "RestartJobAndIgnoreMaxRestarts"}:
         _restart_alone(jobset, job, counts=counts)
         return f"{action}FailurePolicyAction", _naming(f"applying {action} failure policy action", job)
@@ -74,15 +57,15 @@ def apply_failure_policy(jobset: Object, jobs: OwnedJobs) -> Event | None:
 def _counted(jobset: Object) -> int:
     """The restarts that count towards the most allowed, those of single Jobs included."""
     status = jobset["status"]
-    alone = (sum(entry.get(ALONE_COUNTED) or ()) for entry in status["replicatedJobsStatus"])
+    alone = (sum(entry.get(jobset_progress.ALONE_COUNTED) or ()) for entry in status["replicatedJobsStatus"])
     return int(status.get("restartsCountTowardsMax") or 0) + sum(alone)
 
 
 def _restart_alone(jobset: Object, job: Object, *, counts: bool) -> None:
-    name, index = replicated_job_of(job), int(job["metadata"]["labels"][JOB_INDEX])
+    name, index = jobset_progress.replicated_job_of(job), int(job["metadata"]["labels"][JOB_INDEX])
     (entry,) = (status for status in jobset["status"]["replicatedJobsStatus"] if status["name"] == name)
-    for field in (ALONE, ALONE_COUNTED) if counts else (ALONE,):
-        entry[field] = restarts_alone(jobset, name, field)
+    for field in (jobset_progress.ALONE, jobset_progress.ALONE_COUNTED) if counts else (jobset_progress.ALONE,):
+        entry[field] = jobset_progress.restarts_alone(jobset, name, field)
         entry[field][index] += 1
 
 
@@ -91,7 +74,7 @@ def _restart(jobset: Object, action: str, rule: Object | None, job: Object) -> N
     status["restarts"] = int(status.get("restarts") or 0) + 1
     reason = f"FailurePolicy_{rule['name']}" if rule else "DefaultFailurePolicy"
     message = _naming(f"applying {action} failure policy action", job)
-    set_condition(jobset, "RestartingJobSet", value=True, reason=reason, message=message)
+    jobset_progress.set_condition(jobset, "RestartingJobSet", value=True, reason=reason, message=message)
 
 
 def _matching(rules: list[dict[str, Any]], failed: list[Object]) -> tuple[Object | None, Object]:
@@ -111,7 +94,7 @@ def _fits(rule: dict[str, Any], job: Object) -> bool:
     return (
         (not reasons or failure.get("reason") in reasons)
         and (not patterns or any(re.search(pattern, failure.get("message", "")) for pattern in patterns))
-        and (not targets or replicated_job_of(job) in targets)
+        and (not targets or jobset_progress.replicated_job_of(job) in targets)
     )
 
 
@@ -160,32 +143,34 @@ class JobSetController(SimulatedController[Key]):
         jobset = copy(stored)
         # A number without omitempty: it is present as soon as there is a status.
         jobset.setdefault("status", {}).setdefault("restarts", 0)
-        jobs = OwnedJobs.sort(jobset, self._jobs.indexed(jobset["metadata"]["uid"]))
-        jobset["status"]["replicatedJobsStatus"] = replicated_jobs_status(jobset, jobs)
+        jobs = jobset_progress.OwnedJobs.sort(jobset, self._jobs.indexed(jobset["metadata"]["uid"]))
+        jobset["status"]["replicatedJobsStatus"] = jobset_progress.replicated_jobs_status(jobset, jobs)
         await self._advance(jobset, jobs)
         if jobset["status"] != stored.get("status"):
             written = await self.update(self._jobsets, jobset, "status")
             await self._announce(stored, written)
 
-    async def _advance(self, jobset: Object, jobs: OwnedJobs) -> None:
-        if is_finished(jobset):
+    async def _advance(self, jobset: Object, jobs: jobset_progress.OwnedJobs) -> None:
+        if jobset_progress.is_finished(jobset):
             await self._delete_jobs(jobs.active)
             return
         await self._delete_jobs(jobs.previous)
-        sequence = Sequence(jobset, jobset["status"]["replicatedJobsStatus"])
-        if not is_suspended(jobset) and sequence.all_ready:
-            set_condition(jobset, "RestartingJobSet", value=False, reason="JobsReady", message="all jobs are ready")
+        sequence = jobset_progress.Sequence(jobset, jobset["status"]["replicatedJobsStatus"])
+        if not jobset_progress.is_suspended(jobset) and sequence.all_ready:
+            jobset_progress.set_condition(
+                jobset, "RestartingJobSet", value=False, reason="JobsReady", message="all jobs are ready"
+            )
         if jobs.failed:
             event = apply_failure_policy(jobset, jobs)
             if event is not None:
                 await self._record(jobset, *event, warning=True)
             return
-        if jobs.succeeded and apply_success_policy(jobset, jobs):
+        if jobs.succeeded and jobset_progress.apply_success_policy(jobset, jobs):
             return
         await self._create_service(jobset)
         await self._resize(jobset, jobs.active)
         await self._create_jobs(jobset, jobs, sequence)
-        if is_suspended(jobset):
+        if jobset_progress.is_suspended(jobset):
             await self._suspend(jobset, jobs.active)
         else:
             await self._resume(jobset, jobs.active, sequence)
@@ -197,8 +182,8 @@ class JobSetController(SimulatedController[Key]):
 
     async def _create_service(self, jobset: Object) -> None:
         """The headless Service behind the pods' names."""
-        key = jobset["metadata"]["namespace"], subdomain_of(jobset)
-        if not has_hostnames(jobset) or self._services.get(key) is not None:
+        key = jobset["metadata"]["namespace"], jobset_progress.subdomain_of(jobset)
+        if not jobset_progress.has_hostnames(jobset) or self._services.get(key) is not None:
             return
         published = (jobset["spec"].get("network") or {}).get("publishNotReadyAddresses", True)
         service: Object = {
@@ -207,7 +192,7 @@ class JobSetController(SimulatedController[Key]):
             "metadata": {
                 "name": key[1],
                 "namespace": key[0],
-                "ownerReferences": owned(jobset, self._jobsets.kind.api_version),
+                "ownerReferences": jobset_progress.owned(jobset, self._jobsets.kind.api_version),
             },
             "spec": {
                 "clusterIP": "None",
@@ -223,20 +208,22 @@ class JobSetController(SimulatedController[Key]):
             return
         wanted = {rj["name"]: rj["template"]["spec"] for rj in jobset["spec"].get("replicatedJobs", ())}
         for job in active:
-            spec = wanted[replicated_job_of(job)]
+            spec = wanted[jobset_progress.replicated_job_of(job)]
             size = spec.get("parallelism"), spec.get("completions")
             if size[0] == size[1] and size != (job["spec"].get("parallelism"), job["spec"].get("completions")):
                 resized = copy(job)
                 resized["spec"].update(parallelism=size[0], completions=size[1])
                 await self.update(self._jobs, resized)
 
-    async def _create_jobs(self, jobset: Object, jobs: OwnedJobs, sequence: Sequence) -> None:
+    async def _create_jobs(
+        self, jobset: Object, jobs: jobset_progress.OwnedJobs, sequence: jobset_progress.Sequence
+    ) -> None:
         policy = jobset["spec"].get("failurePolicy") or {}
         blocked = bool(jobs.previous) and policy.get("restartStrategy") == "BlockingRecreate"
-        waits = sequence.in_order and not is_suspended(jobset)
+        waits = sequence.in_order and not jobset_progress.is_suspended(jobset)
         taken = jobs.names
         alone = bool(self.api.registry.gates.get("RestartJob"))
-        children = ChildJobs(jobset, self._jobsets.kind.api_version, restart_alone=alone)
+        children = jobset_progress.ChildJobs(jobset, self._jobsets.kind.api_version, restart_alone=alone)
         for replicated_job in jobset["spec"].get("replicatedJobs", ()):
             if not sequence.may_start(replicated_job):
                 continue
@@ -250,7 +237,7 @@ class JobSetController(SimulatedController[Key]):
                 return
         if waits:
             message = "in order startup policy has completed"
-            set_condition(
+            jobset_progress.set_condition(
                 jobset, "StartupPolicyCompleted", value=True, reason="InOrderStartupPolicyCompleted", message=message
             )
 
@@ -271,27 +258,35 @@ class JobSetController(SimulatedController[Key]):
 
     async def _suspend(self, jobset: Object, active: list[Object]) -> None:
         for job in active:
-            if not is_suspended(job):
-                suspended = without_unknown_fields(copy(job))
+            if not jobset_progress.is_suspended(job):
+                suspended = jobset_progress.without_unknown_fields(copy(job))
                 suspended["spec"]["suspend"] = True
                 await self.update(self._jobs, suspended)
-        set_condition(jobset, "Suspended", value=True, reason="SuspendedJobs", message="jobset is suspended")
+        jobset_progress.set_condition(
+            jobset, "Suspended", value=True, reason="SuspendedJobs", message="jobset is suspended"
+        )
         message = "jobset is suspended"
-        set_condition(jobset, "RestartingJobSet", value=False, reason="JobSetSuspended", message=message)
+        jobset_progress.set_condition(
+            jobset, "RestartingJobSet", value=False, reason="JobSetSuspended", message=message
+        )
 
-    async def _resume(self, jobset: Object, active: list[Object], sequence: Sequence) -> None:
+    async def _resume(self, jobset: Object, active: list[Object], sequence: jobset_progress.Sequence) -> None:
         for replicated_job in jobset["spec"].get("replicatedJobs", ()):
             if not sequence.may_start(replicated_job):
                 continue
             if sequence.in_order and sequence.has_started(replicated_job):
                 continue
             for job in active:
-                if replicated_job_of(job) == replicated_job["name"] and is_suspended(job):
+                if jobset_progress.replicated_job_of(job) == replicated_job["name"] and jobset_progress.is_suspended(
+                    job
+                ):
                     await self._resume_job(job, replicated_job["template"]["spec"]["template"])
             if sequence.in_order:
                 _set_in_order(jobset)
                 return
-        set_condition(jobset, "Suspended", value=False, reason="ResumeJobs", message="jobset is resumed")
+        jobset_progress.set_condition(
+            jobset, "Suspended", value=False, reason="ResumeJobs", message="jobset is resumed"
+        )
 
     async def _resume_job(self, job: Object, template: Object) -> None:
         """Two writes: only a Job that never started may change its pod template."""
@@ -301,7 +296,7 @@ class JobSetController(SimulatedController[Key]):
             resumed = copy(await self.update(self._jobs, resumed, "status"))
         _merge_template(resumed["spec"]["template"], template)
         resumed["spec"]["suspend"] = False
-        await self.update(self._jobs, without_unknown_fields(resumed))
+        await self.update(self._jobs, jobset_progress.without_unknown_fields(resumed))
 
     async def _announce(self, before: Object, jobset: Object) -> None:
         """An event for every condition that changed."""
@@ -324,7 +319,7 @@ def _jobset_of(job: Object) -> str | None:
 
 def _set_in_order(jobset: Object) -> None:
     message = "in order startup policy is in progress"
-    set_condition(
+    jobset_progress.set_condition(
         jobset, "StartupPolicyInProgress", value=True, reason="InOrderStartupPolicyInProgress", message=message
     )
 

@@ -7,16 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from gangctl.api.meta import (
-    EXCLUSIVE_TOPOLOGY,
-    JOB_INDEX,
-    JOB_RESTART_ATTEMPT,
-    JOBSET_NAME,
-    JOBSET_UID,
-    NODE_SELECTOR_STRATEGY,
-    REPLICATED_JOB_NAME,
-    RESTART_ATTEMPT,
-)
+from gangctl.api import meta
 from gangctl.sandbox.objects import Object, copy
 from gangctl.sandbox.simulated import controller
 
@@ -106,7 +97,7 @@ class ChildJobs:
         pod["metadata"] = {**(pod.get("metadata") or {}), **pod_metadata}
         if has_hostnames(self._jobset):
             pod["spec"]["subdomain"] = subdomain_of(self._jobset)
-        if {EXCLUSIVE_TOPOLOGY, NODE_SELECTOR_STRATEGY} <= exclusive.keys():
+        if {meta.EXCLUSIVE_TOPOLOGY, meta.NODE_SELECTOR_STRATEGY} <= exclusive.keys():
             pinned = {_NAMESPACED_JOB: f"{metadata['namespace']}_{name}"}
             pod["spec"]["nodeSelector"] = {**(pod["spec"].get("nodeSelector") or {}), **pinned}
             toleration = {"key": _NO_SCHEDULE, "operator": "Exists", "effect": "NoSchedule"}
@@ -120,16 +111,16 @@ class ChildJobs:
         own = replicated_job["name"]
         group = _group(replicated_job)
         key = f"{self._jobset['metadata']['namespace']}/{name}"
-        alone = {JOB_RESTART_ATTEMPT: str(restarts_alone(self._jobset, own)[index])} if self._restart_alone else {}
+        alone = {meta.JOB_RESTART_ATTEMPT: str(restarts_alone(self._jobset, own)[index])} if self._restart_alone else {}
         return {
-            JOBSET_NAME: self._name,
-            JOBSET_UID: self._jobset["metadata"]["uid"],
-            REPLICATED_JOB_NAME: own,
-            RESTART_ATTEMPT: str(self._restarts),
+            meta.JOBSET_NAME: self._name,
+            meta.JOBSET_UID: self._jobset["metadata"]["uid"],
+            meta.REPLICATED_JOB_NAME: own,
+            meta.RESTART_ATTEMPT: str(self._restarts),
             **alone,
             f"{_DOMAIN}/replicatedjob-replicas": str(replicas_of(replicated_job)),
             f"{_DOMAIN}/global-replicas": str(self._total),
-            JOB_INDEX: str(index),
+            meta.JOB_INDEX: str(index),
             f"{_DOMAIN}/job-key": hashlib.sha1(key.encode(), usedforsecurity=False).hexdigest(),
             f"{_DOMAIN}/job-global-index": str(self._first[own] + index),
             f"{_DOMAIN}/group-name": group,
@@ -150,8 +141,8 @@ class ChildJobs:
         found: dict[str, str] = {}
         for holder in (self._jobset, replicated_job["template"]):
             annotations = (holder.get("metadata") or {}).get("annotations") or {}
-            if EXCLUSIVE_TOPOLOGY in annotations:
-                keys = (EXCLUSIVE_TOPOLOGY, NODE_SELECTOR_STRATEGY)
+            if meta.EXCLUSIVE_TOPOLOGY in annotations:
+                keys = (meta.EXCLUSIVE_TOPOLOGY, meta.NODE_SELECTOR_STRATEGY)
                 found.update({key: annotations[key] for key in keys if key in annotations})
         return found
 
@@ -173,7 +164,7 @@ def is_suspended(obj: Object) -> bool:
 
 def replicated_job_of(job: Object) -> str:
     """The ReplicatedJob that a Job belongs to."""
-    return str(job["metadata"]["labels"].get(REPLICATED_JOB_NAME, ""))
+    return str(job["metadata"]["labels"].get(meta.REPLICATED_JOB_NAME, ""))
 
 
 ALONE: Final = "jobRestarts"
@@ -207,8 +198,8 @@ class OwnedJobs:
         found = cls()
         for job in jobs:
             labels = job["metadata"]["labels"]
-            alone = restarts_alone(jobset, replicated_job_of(job))[int(labels[JOB_INDEX])]
-            if int(labels[RESTART_ATTEMPT]) < restarts or int(labels.get(JOB_RESTART_ATTEMPT, alone)) < alone:
+            alone = restarts_alone(jobset, replicated_job_of(job))[int(labels[meta.JOB_INDEX])]
+            if int(labels[meta.RESTART_ATTEMPT]) < restarts or int(labels.get(meta.JOB_RESTART_ATTEMPT, alone)) < alone:
                 found.previous.append(job)
             elif controller.is_true(job, "Complete"):
                 found.succeeded.append(job)

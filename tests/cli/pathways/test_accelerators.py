@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gangctl.cli.completion import candidates
-from gangctl.pathways.accelerators.table import ACCELERATORS
+from gangctl.pathways.accelerators import ACCELERATORS
 from tests.cli.run import fine, gangctl
 from tests.rows import each
 

@@ -12,7 +12,7 @@ from gangctl.api.emit import to_yaml
 from gangctl.cli.manifests import Manifest, read_manifests
 from gangctl.gang.resolve import ClusterRules
 from gangctl.pathways.job import PathwaysJob
-from gangctl.pathways.reading.pathwaysjob import read_pathways_job
+from gangctl.pathways.reading import read_pathways_job
 from gangctl.pathways.rendering.jobset import render
 from tests.cli.kueueobjects import CONFIGURATION, cluster_queue, flavor, local_queue
 from tests.cli.manifests import CONFIG_MAP, PLACEHOLDER, gang, write

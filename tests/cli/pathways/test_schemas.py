@@ -10,10 +10,10 @@ import pytest
 
 from gangctl.cli.pathways.report import HeadReport, Seen, status_report
 from gangctl.pathways.job import PathwaysJob
-from gangctl.pathways.reading.pathwaysjob import read_pathways_job
+from gangctl.pathways.reading import read_pathways_job
 from gangctl.pathways.rendering.jobset import render
 from gangctl.pathways.result import OriginKind
-from gangctl.pathways.status.facts import Phase
+from gangctl.pathways.status import Phase
 from tests.cli.conftest import Golden
 from tests.cli.httpserver import HERE
 from tests.cli.kueueobjects import CONFIGURATION, QUEUE, cluster_queue, flavor, local_queue

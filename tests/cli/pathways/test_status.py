@@ -9,7 +9,7 @@ import pytest
 
 from gangctl.cli.pathways.report import UNSEEN, Seen, status_report
 from gangctl.pathways.job import PathwaysJob
-from gangctl.pathways.reading.pathwaysjob import read_pathways_job
+from gangctl.pathways.reading import read_pathways_job
 from gangctl.pathways.rendering.jobset import render
 from tests.cli.httpserver import HERE
 from tests.cli.pathways.server import JOBSETS, PATHWAYS, PODS, Cluster, ask

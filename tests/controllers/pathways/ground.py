@@ -17,7 +17,7 @@ from gangctl.controllers.pathways.controller import PathwaysController, Pathways
 from gangctl.gang.reasons import Notice
 from gangctl.pathways.options import PathwaysOptions
 from gangctl.pathways.result import Setting
-from gangctl.pathways.status.facts import PathwaysFacts
+from gangctl.pathways.status import PathwaysFacts
 from gangctl.pathways.words import GROUP, UPSTREAM_LEASE
 from gangctl.runtime.controller import ControllerObserver
 from gangctl.sandbox.api import SYSTEM, DeleteOptions

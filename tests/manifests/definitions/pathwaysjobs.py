@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from gangctl.pathways.accelerators.slices import MACHINE_TYPES_OF_JOBS, of_job
-from gangctl.pathways.checks.template import RESERVED
+from gangctl.pathways.accelerators import MACHINE_TYPES_OF_JOBS, of_job
 from gangctl.pathways.job import DEFAULT_MAIN_CONTAINER, DEFAULT_SLICE_RESTARTS, ComponentType, DeploymentMode
+from gangctl.pathways.podchecks import RESERVED
 from gangctl.pathways.words import GROUP, KIND, PLURAL
 
 VERSION: Final = "v1"

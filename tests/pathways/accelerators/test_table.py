@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gangctl.pathways.accelerators.slices import Accelerator
-from gangctl.pathways.accelerators.table import (
+from gangctl.pathways.accelerators import (
     ACCELERATORS,
     FAMILIES,
+    Accelerator,
     by_machine_type,
     default_of,
     device_types,
@@ -20,7 +20,7 @@ from gangctl.pathways.accelerators.table import (
     single_chip,
     slice_of,
 )
-from gangctl.pathways.problems import InvalidReason, RefusedValueError
+from gangctl.pathways.result import InvalidReason, RefusedValueError
 from tests.rows import each
 from tests.strategies import PROPERTY
 

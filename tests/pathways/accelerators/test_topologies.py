@@ -6,9 +6,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gangctl.pathways.accelerators.slices import MACHINE_TYPES_OF_JOBS, Accelerator, Slice, chips, rule_of
-from gangctl.pathways.accelerators.table import ACCELERATORS, by_machine_type, normalized, slice_of, topologies
-from gangctl.pathways.problems import InvalidReason, RefusedValueError
+from gangctl.pathways.accelerators import (
+    ACCELERATORS,
+    MACHINE_TYPES_OF_JOBS,
+    Accelerator,
+    Slice,
+    by_machine_type,
+    chips,
+    normalized,
+    rule_of,
+    slice_of,
+    topologies,
+)
+from gangctl.pathways.result import InvalidReason, RefusedValueError
 from tests.rows import each
 from tests.strategies import PROPERTY
 

@@ -9,13 +9,11 @@ import pytest
 
 from gangctl.gang.config import GangMode
 from gangctl.gang.reasons import Reason
-from gangctl.pathways.checks.check import check
-from gangctl.pathways.gangs import Gangs, gangs, startup
-from gangctl.pathways.job import PathwaysJob
+from gangctl.pathways.checks import check
+from gangctl.pathways.job import Gangs, PathwaysJob, gangs, startup
 from gangctl.pathways.options import PathwaysOptions, Startup
-from gangctl.pathways.problems import InvalidReason
-from gangctl.pathways.reading.pathwaysjob import read_pathways_job
-from gangctl.pathways.result import Origin, OriginKind
+from gangctl.pathways.reading import read_pathways_job
+from gangctl.pathways.result import InvalidReason, Origin, OriginKind
 from tests.pathways.refused.case import COLOCATED, EXCLUSIVE, options, ports, user
 from tests.pathways.samples import Object, annotated, component, container, pathways_job, template
 from tests.rows import each

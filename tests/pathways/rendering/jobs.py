@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from gangctl.pathways.accelerators.slices import Accelerator, Slice
+from gangctl.pathways.accelerators import Accelerator, Slice
 from gangctl.pathways.job import Component, ComponentType, DeploymentMode, PathwaysJob
 
 V5P: Final = Accelerator("v5p", "ct5p-hightpu-4t", "tpu-v5p-slice", "tpuv5", 4, 2, 3)

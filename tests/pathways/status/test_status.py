@@ -10,8 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gangctl.gang.reasons import Notice, Reason
-from gangctl.pathways.status.conclusion import missing_slices, next_status, notices
-from gangctl.pathways.status.facts import (
+from gangctl.pathways.status import (
     DEGRADED,
     Condition,
     JobSetFacts,
@@ -20,6 +19,9 @@ from gangctl.pathways.status.facts import (
     Phase,
     Replicas,
     Status,
+    missing_slices,
+    next_status,
+    notices,
     pathways_owner,
     read_jobset_facts,
     read_pathways_facts,

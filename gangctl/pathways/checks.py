@@ -16,39 +16,27 @@ from gangctl.gang.naming import is_dns_label
 from gangctl.gang.plan import INT32_MAX
 from gangctl.gang.reasons import Notice, Reason
 from gangctl.gang.validate import MAX_JOBS
-from gangctl.pathways.checks.template import (
-    Findings,
-    check_amounts,
-    check_components,
-    check_images,
-    check_pod_size,
-    check_template,
+from gangctl.pathways import podchecks, words
+from gangctl.pathways.job import (
+    ADDRESS_CHARACTERS,
+    AUTO,
+    DEFAULT_MAIN_CONTAINER,
+    DEFAULT_SLICE_RESTARTS,
+    LABEL_CHARACTERS,
+    PathwaysJob,
+    gangs,
+    is_dns_1035,
+    longest_pod,
+    subdomain,
+    together,
 )
-from gangctl.pathways.gangs import gangs, together
-from gangctl.pathways.job import DEFAULT_MAIN_CONTAINER, DEFAULT_SLICE_RESTARTS, PathwaysJob
-from gangctl.pathways.names import ADDRESS_CHARACTERS, AUTO, LABEL_CHARACTERS, is_dns_1035, longest_pod, subdomain
 from gangctl.pathways.options import Slicing, Startup
-from gangctl.pathways.problems import InvalidReason, Problem
-from gangctl.pathways.result import OriginKind
-from gangctl.pathways.words import (
-    GANG_MODE_PATH,
-    GKE_ACCELERATOR,
-    GKE_NODEPOOL,
-    GKE_TOPOLOGY,
-    NAME_CHARACTERS,
-    POD,
-    WORKER,
-    WORKER_MODE,
-    WORKER_MODE_PATH,
-    WORKERS,
-    annotation,
-    option_path,
-)
+from gangctl.pathways.result import InvalidReason, OriginKind, Problem
 
 NAME: Final = "metadata.name"
 
 
-def check_names(found: Findings) -> None:
+def check_names(found: podchecks.Findings) -> None:
     """The name and the subdomain form an address that fits into a label."""
     job = found.job
     if job.namespace and not is_dns_label(job.namespace):
@@ -61,7 +49,7 @@ def check_names(found: Findings) -> None:
             f'must be "{AUTO}" or lower case letters, digits and -, first a letter, at most {LABEL_CHARACTERS} '
             f"characters; got {shown(asked)}"
         )
-        found.refuse(InvalidReason.INVALID_OPTIONS, option_path("subdomain"), detail)
+        found.refuse(InvalidReason.INVALID_OPTIONS, words.option_path("subdomain"), detail)
     if not job.name:
         return
     if not is_dns_1035(job.name):
@@ -73,12 +61,12 @@ def check_names(found: Findings) -> None:
         _check_address(found)
 
 
-def _check_address(found: Findings) -> None:
+def _check_address(found: podchecks.Findings) -> None:
     name = found.job.name
     chosen = subdomain(found.job)
-    room = ADDRESS_CHARACTERS - len(chosen) if chosen else NAME_CHARACTERS
+    room = ADDRESS_CHARACTERS - len(chosen) if chosen else words.NAME_CHARACTERS
     if len(name) > room:
-        option = found.place(option_path("subdomain"))
+        option = found.place(words.option_path("subdomain"))
         beside = f" with subdomain {shown(chosen)}" if chosen else ""
         advice = "" if found.job.options.subdomain == AUTO else f', or set {option} to "{AUTO}"'
         detail = (
@@ -88,7 +76,7 @@ def _check_address(found: Findings) -> None:
         found.refuse(InvalidReason.NAME_TOO_LONG, NAME, detail, ErrorKind.TOO_LONG)
 
 
-def check_pod_names(found: Findings) -> None:
+def check_pod_names(found: podchecks.Findings) -> None:
     """The longest pod name is a valid host name."""
     longest = longest_pod(found.job)
     over = len(longest) - LABEL_CHARACTERS
@@ -105,11 +93,11 @@ ELASTIC: Final = "spec.controller.elasticSlices"
 _PRIORITY: Final = "spec.workers[0].priorityClassName"
 
 
-def check_gangs(found: Findings) -> None:
+def check_gangs(found: podchecks.Findings) -> None:
     """Every combination that would wait permanently, or that Kubernetes would reject."""
     if found.job.gang_mode is GangMode.GANG and found.job.worker_mode is not None:
-        detail = f'is "{found.job.worker_mode}" beside {found.place(GANG_MODE_PATH)} "Gang": write one of them'
-        found.refuse(InvalidReason.INVALID_GANG_MODE, WORKER_MODE_PATH, detail, ErrorKind.FORBIDDEN)
+        detail = f'is "{found.job.worker_mode}" beside {found.place(words.GANG_MODE_PATH)} "Gang": write one of them'
+        found.refuse(InvalidReason.INVALID_GANG_MODE, words.WORKER_MODE_PATH, detail, ErrorKind.FORBIDDEN)
     _check_elastic(found)
     _check_order(found)
     _check_exclusive(found)
@@ -117,22 +105,22 @@ def check_gangs(found: Findings) -> None:
     _check_uniform(found)
 
 
-def _check_elastic(found: Findings) -> None:
+def _check_elastic(found: podchecks.Findings) -> None:
     """A group of all slices does not start while one is missing: that is its purpose."""
     if not found.job.elastic_slices:
         return
-    for path, mode in ((GANG_MODE_PATH, found.job.gang_mode), (WORKER_MODE_PATH, found.job.worker_mode)):
+    for path, mode in ((words.GANG_MODE_PATH, found.job.gang_mode), (words.WORKER_MODE_PATH, found.job.worker_mode)):
         if mode is GangMode.GANG:
             detail = (
                 f"Gang could not start, or go on, with a slice missing, as {found.place(ELASTIC)} "
-                f"({found.job.elastic_slices}) allows: use {WORKER_MODE}: ReplicatedGang, a group for each slice"
+                f"({found.job.elastic_slices}) allows: use {words.WORKER_MODE}: ReplicatedGang, a group for each slice"
             )
-            where = annotation(GANGS) if GANGS in found.job.annotations else path
+            where = words.annotation(GANGS) if GANGS in found.job.annotations else path
             found.refuse(InvalidReason.ELASTIC_GANG, where, detail, ErrorKind.FORBIDDEN)
             return
 
 
-def _check_order(found: Findings) -> None:
+def _check_order(found: podchecks.Findings) -> None:
     """Workers that are created after the head is ready are missing for a head that waits for them."""
     order = found.job.options.startup
     if order in {None, Startup.ANY_ORDER} or not together(found.job):
@@ -142,10 +130,10 @@ def _check_order(found: Findings) -> None:
         f"{order} makes the workers once the head is ready, and the head waits for {waits}: "
         f"use {Startup.ANY_ORDER}, or leave it out"
     )
-    found.refuse(InvalidReason.GANG_DEADLOCK, option_path("startup"), detail, ErrorKind.FORBIDDEN)
+    found.refuse(InvalidReason.GANG_DEADLOCK, words.option_path("startup"), detail, ErrorKind.FORBIDDEN)
 
 
-def _check_exclusive(found: Findings) -> None:
+def _check_exclusive(found: podchecks.Findings) -> None:
     """On the PathwaysJob the annotation would apply to every Job of the JobSet."""
     annotations = found.job.annotations
     if EXCLUSIVE_TOPOLOGY not in annotations or NODE_SELECTOR_STRATEGY in annotations:
@@ -153,16 +141,16 @@ def _check_exclusive(found: Findings) -> None:
     if gangs(found.job).any:
         detail = (
             "deadlocks with a gang: JobSet makes the other pods of a Job once the first has a node, and a gang gets "
-            f"nodes only as a whole. Leave it out, or set {found.place(GANG_MODE_PATH)} to Off"
+            f"nodes only as a whole. Leave it out, or set {found.place(words.GANG_MODE_PATH)} to Off"
         )
     elif found.job.colocated:
         detail = "keeps head and workers apart, which a colocated head does not survive: leave it out"
     else:
         return
-    found.refuse(InvalidReason.GANG_DEADLOCK, annotation(EXCLUSIVE_TOPOLOGY), detail, ErrorKind.FORBIDDEN)
+    found.refuse(InvalidReason.GANG_DEADLOCK, words.annotation(EXCLUSIVE_TOPOLOGY), detail, ErrorKind.FORBIDDEN)
 
 
-def _check_pools(found: Findings) -> None:
+def _check_pools(found: podchecks.Findings) -> None:
     """A node pool holds one slice, so that a group of several fits in no pool."""
     chosen = gangs(found.job)
     if found.job.slices <= 1 or GangMode.GANG not in {chosen.jobset, chosen.worker}:
@@ -170,21 +158,24 @@ def _check_pools(found: Findings) -> None:
     listed, _ = parse_gangs(found.job.annotations.get(GANGS, "[]"))
     place, key = next(
         (
-            (f"{annotation(GANGS)}[{index}]", gang.topology_key)
+            (f"{words.annotation(GANGS)}[{index}]", gang.topology_key)
             for index, gang in enumerate(listed)
-            if WORKER in gang.replicated_jobs
+            if words.WORKER in gang.replicated_jobs
         ),
-        (annotation(GANG_OPTIONS), read_options(found.job.annotations.get(GANG_OPTIONS, "{}"), "", []).topology_key),
+        (
+            words.annotation(GANG_OPTIONS),
+            read_options(found.job.annotations.get(GANG_OPTIONS, "{}"), "", []).topology_key,
+        ),
     )
-    if key == GKE_NODEPOOL:
+    if key == words.GKE_NODEPOOL:
         detail = (
-            f"one gang of {found.job.slices} slices does not fit into one {GKE_NODEPOOL}, which is one slice: "
-            f"use {WORKER_MODE}: ReplicatedGang, or leave topologyKey out"
+            f"one gang of {found.job.slices} slices does not fit into one {words.GKE_NODEPOOL}, which is one slice: "
+            f"use {words.WORKER_MODE}: ReplicatedGang, or leave topologyKey out"
         )
         found.refuse(InvalidReason.GANG_DEADLOCK, f"{place}.topologyKey", detail)
 
 
-def _check_uniform(found: Findings) -> None:
+def _check_uniform(found: podchecks.Findings) -> None:
     """Pods of one group need one scheduler, in Kubernetes 1.37 one priority, and no other group."""
     job = found.job
     if gangs(job).jobset is not GangMode.GANG or job.template is None:
@@ -193,40 +184,40 @@ def _check_uniform(found: Findings) -> None:
     priority = pod.get("priorityClassName", "")
     if priority and priority != job.worker_priority_class:
         detail = f"head and workers are one gang and need one priority class: set {found.place(_PRIORITY)} to the same"
-        found.refuse(InvalidReason.INVALID_GANG_MODE, f"{POD}.priorityClassName", detail)
+        found.refuse(InvalidReason.INVALID_GANG_MODE, f"{words.POD}.priorityClassName", detail)
     if pod.get("schedulerName", DEFAULT_SCHEDULER) not in {"", DEFAULT_SCHEDULER}:
         detail = f"head and workers are one gang and need one scheduler, {DEFAULT_SCHEDULER}: leave it out"
-        found.refuse(InvalidReason.INVALID_GANG_MODE, f"{POD}.schedulerName", detail)
+        found.refuse(InvalidReason.INVALID_GANG_MODE, f"{words.POD}.schedulerName", detail)
     for field in SCHEDULING_REFERENCES:
         if pod.get(field):
             detail = "names another group for the head, which is in one gang with the workers: leave it out"
-            found.refuse(InvalidReason.INVALID_GANG_MODE, f"{POD}.{field}", detail, ErrorKind.FORBIDDEN)
+            found.refuse(InvalidReason.INVALID_GANG_MODE, f"{words.POD}.{field}", detail, ErrorKind.FORBIDDEN)
 
 
-def check_options(found: Findings) -> None:
+def check_options(found: podchecks.Findings) -> None:
     """Rules of Kubernetes beyond the types; the subdomain is checked with the name."""
     options = found.job.options
     for key, value in (options.head_node_selector or {}).items():
         if re.fullmatch(LABEL_KEY, key) is None or not is_label_value(value):
             detail = f"{shown(key)}: {shown(value)} is not a label of a node"
-            found.refuse(InvalidReason.INVALID_OPTIONS, option_path("headNodeSelector"), detail)
+            found.refuse(InvalidReason.INVALID_OPTIONS, words.option_path("headNodeSelector"), detail)
     for index, prefix in enumerate(options.drop_metadata or ()):
         if not prefix.strip():
             detail = "must not be empty: every label and annotation begins so"
-            found.refuse(InvalidReason.INVALID_OPTIONS, option_path(f"dropMetadata[{index}]"), detail)
+            found.refuse(InvalidReason.INVALID_OPTIONS, words.option_path(f"dropMetadata[{index}]"), detail)
     for name, seconds in (
         ("ttlSecondsAfterFinished", options.ttl_seconds_after_finished),
         ("unreachableTimeoutSeconds", options.unreachable_timeout_seconds),
     ):
         if seconds is not None and seconds > INT32_MAX:
-            found.refuse(InvalidReason.INVALID_OPTIONS, option_path(name), f"must be at most {INT32_MAX} seconds")
+            found.refuse(InvalidReason.INVALID_OPTIONS, words.option_path(name), f"must be at most {INT32_MAX} seconds")
     for name, each in options.head_resources or {}:
         if each is not None:
-            path = option_path(f"headResources.{to_camel(name)}")
-            check_amounts(found, path, each.requests or {}, each.limits or {})
+            path = words.option_path(f"headResources.{to_camel(name)}")
+            podchecks.check_amounts(found, path, each.requests or {}, each.limits or {})
 
 
-def check_slicing(found: Findings) -> None:
+def check_slicing(found: podchecks.Findings) -> None:
     """Option ``slicing`` is possible for the slice."""
     slicing, part = found.job.options.slicing, found.job.slice
     accelerator, refused = part.accelerator, ""
@@ -239,7 +230,7 @@ def check_slicing(found: Findings) -> None:
         refused = f"slices of several cubes exist for {of}"
     if refused:
         detail = f"{slicing} is not possible with {accelerator.machine_type} {part.topology}: {refused}"
-        found.refuse(InvalidReason.INVALID_SLICING, option_path("slicing"), detail)
+        found.refuse(InvalidReason.INVALID_SLICING, words.option_path("slicing"), detail)
 
 
 DIRECTORY: Final = "spec.pathwaysDir"
@@ -251,7 +242,7 @@ _BUCKET: Final = re.compile(r"gs://[^/\s]+(/\S*)?")
 
 def check(job: PathwaysJob) -> tuple[tuple[Problem, ...], tuple[Notice, ...]]:
     """All problems of a job, and notices for the user, both in the order of its fields."""
-    found = Findings(job)
+    found = podchecks.Findings(job)
     _check_all(found)
     _check_with_slice(found)
     return tuple(found.problems), tuple(found.notices)
@@ -259,44 +250,44 @@ def check(job: PathwaysJob) -> tuple[tuple[Problem, ...], tuple[Notice, ...]]:
 
 def check_without_slice(job: PathwaysJob) -> tuple[Problem, ...]:
     """Problems that do not depend on the slice, for a job with an unknown slice."""
-    found = Findings(job)
+    found = podchecks.Findings(job)
     _check_all(found)
     return tuple(found.problems)
 
 
-def _check_all(found: Findings) -> None:
+def _check_all(found: podchecks.Findings) -> None:
     check_names(found)
     check_options(found)
     job = found.job
-    restarts = (("spec.maxRestarts", job.max_restarts), (f"{WORKERS}.maxSliceRestarts", job.max_slice_restarts))
+    restarts = (("spec.maxRestarts", job.max_restarts), (f"{words.WORKERS}.maxSliceRestarts", job.max_slice_restarts))
     for path, value in restarts:
         if value < 0:
             found.refuse(InvalidReason.INVALID_RESTARTS, path, f"must be at least 0, got {value}")
     _check_directory(found)
-    check_images(found)
+    podchecks.check_images(found)
     _check_slices(found)
     if (seconds := job.worker_grace_seconds) is not None and seconds < 0:
-        path = f"{WORKERS}.terminationGracePeriodSeconds"
+        path = f"{words.WORKERS}.terminationGracePeriodSeconds"
         found.refuse(InvalidReason.INVALID_GRACE_PERIOD, path, f"must be at least 0 seconds, got {seconds}")
-    check_template(found)
-    check_components(found)
+    podchecks.check_template(found)
+    podchecks.check_components(found)
     check_gangs(found)
 
 
-def _check_with_slice(found: Findings) -> None:
+def _check_with_slice(found: podchecks.Findings) -> None:
     job = found.job
     if not found.problems:
         check_pod_names(found)
-        check_pod_size(found)
+        podchecks.check_pod_size(found)
     check_slicing(found)
     if job.slice.vms * job.max_slice_restarts > INT32_MAX:
         most = INT32_MAX // job.slice.vms
         detail = f"must be at most {most} with {plural(job.slice.vms, 'VM')} in a slice, got {job.max_slice_restarts}"
-        found.refuse(InvalidReason.INVALID_RESTARTS, f"{WORKERS}.maxSliceRestarts", detail)
+        found.refuse(InvalidReason.INVALID_RESTARTS, f"{words.WORKERS}.maxSliceRestarts", detail)
     _notice_no_effect(found)
 
 
-def _check_directory(found: Findings) -> None:
+def _check_directory(found: podchecks.Findings) -> None:
     """Pathways stores its state in a bucket; it is optional in an object, and required in flags."""
     directory = found.job.pathways_dir
     if _BUCKET.fullmatch(directory):
@@ -311,9 +302,9 @@ def _check_directory(found: Findings) -> None:
         found.notice(Reason.DIRECTORY_MISSING, f"{origin.place} should be {wanted}; {said}")
 
 
-def _check_slices(found: Findings) -> None:
+def _check_slices(found: podchecks.Findings) -> None:
     slices, elastic = found.job.slices, found.job.elastic_slices
-    path = f"{WORKERS}.numSlices"
+    path = f"{words.WORKERS}.numSlices"
     if not 1 <= slices <= MOST_SLICES:
         detail = f"must be at least 1 and at most {MOST_SLICES}, got {slices}"
         found.refuse(InvalidReason.INVALID_NUM_SLICES, path, detail)
@@ -322,9 +313,9 @@ def _check_slices(found: Findings) -> None:
         found.refuse(InvalidReason.INVALID_ELASTIC_SLICES, ELASTIC, detail)
 
 
-def _notice_no_effect(found: Findings) -> None:
+def _notice_no_effect(found: podchecks.Findings) -> None:
     job = found.job
-    restarts = found.place(f"{WORKERS}.maxSliceRestarts")
+    restarts = found.place(f"{words.WORKERS}.maxSliceRestarts")
     if not job.elastic_slices and job.max_slice_restarts != DEFAULT_SLICE_RESTARTS:
         message = f"{restarts} ({job.max_slice_restarts}) counts only with {found.place(ELASTIC)} above 0"
         found.notice(Reason.NO_EFFECT, message)
@@ -333,8 +324,8 @@ def _notice_no_effect(found: Findings) -> None:
     if job.headless and job.main_container != DEFAULT_MAIN_CONTAINER:
         path = found.place("spec.controller.mainContainerName")
         found.notice(Reason.NO_EFFECT, f"{path} names a container of a pod that is not there: there is no template")
-    for key, value in ((GKE_ACCELERATOR, job.slice.accelerator.label), (GKE_TOPOLOGY, job.slice.topology)):
+    for key, value in ((words.GKE_ACCELERATOR, job.slice.accelerator.label), (words.GKE_TOPOLOGY, job.slice.topology)):
         asked = job.worker_node_selector.get(key, value)
         if asked != value:
-            path = found.place(f"{WORKERS}.nodeSelector[{key}]")
+            path = found.place(f"{words.WORKERS}.nodeSelector[{key}]")
             found.notice(Reason.NO_EFFECT, f"{path} is {shown(asked)}, but type and topology make it {value}")

@@ -20,10 +20,9 @@ from gangctl.api.objects import Reader
 from gangctl.errors import ErrorKind, FieldError, shown
 from gangctl.gang.config import JOBSET_MODES, REPLICATED_JOB_MODES, GangMode, check_members, parse_gangs, read_options
 from gangctl.gang.reasons import Notice
-from gangctl.pathways.accelerators.slices import MACHINE_TYPES_OF_JOBS, Slice
-from gangctl.pathways.accelerators.table import by_machine_type, slice_of
-from gangctl.pathways.checks.check import check, check_without_slice
-from gangctl.pathways.gangs import together
+from gangctl.pathways import podtemplate, words
+from gangctl.pathways.accelerators import MACHINE_TYPES_OF_JOBS, Slice, by_machine_type, slice_of
+from gangctl.pathways.checks import check, check_without_slice
 from gangctl.pathways.job import (
     DEFAULT_MAIN_CONTAINER,
     DEFAULT_SLICE_RESTARTS,
@@ -31,29 +30,19 @@ from gangctl.pathways.job import (
     ComponentType,
     DeploymentMode,
     PathwaysJob,
+    together,
 )
 from gangctl.pathways.options import PathwaysOptions
-from gangctl.pathways.problems import MOST_PROBLEMS, InvalidReason, Problem, RefusedValueError, listed, near, problem
-from gangctl.pathways.reading.podtemplate import (
-    MOST_ENTRIES,
-    MOST_VARIABLES,
-    read_environment,
-    read_template,
-    refuse_unknown,
-    signed,
-    texts,
-)
-from gangctl.pathways.result import Origin, OriginKind
-from gangctl.pathways.words import (
-    API_VERSION,
-    GROUP,
-    HEAD,
-    KIND,
-    OPTIONS,
-    OPTIONS_PATH,
-    WORKER,
-    WORKER_MODE,
-    annotation,
+from gangctl.pathways.result import (
+    MOST_PROBLEMS,
+    InvalidReason,
+    Origin,
+    OriginKind,
+    Problem,
+    RefusedValueError,
+    listed,
+    near,
+    problem,
 )
 
 _MOST_ERRORS: Final = 20
@@ -61,17 +50,19 @@ _MOST_ERRORS: Final = 20
 
 def read_modes(annotations: Mapping[str, str], problems: list[Problem]) -> tuple[GangMode | None, GangMode | None]:
     """The requested modes: of head and workers together, and of the workers."""
-    hint = f"; groups of the workers alone are asked for with {WORKER_MODE}"
+    hint = f"; groups of the workers alone are asked for with {words.WORKER_MODE}"
     together = _mode(annotations, GANG_MODE, JOBSET_MODES, hint, problems)
-    worker = _mode(annotations, WORKER_MODE, REPLICATED_JOB_MODES, "", problems)
+    worker = _mode(annotations, words.WORKER_MODE, REPLICATED_JOB_MODES, "", problems)
     if (listed_gangs := annotations.get(GANGS)) is not None:
         if together is not None or worker is not None:
-            detail = f"must not stand beside {GANG_MODE} or {WORKER_MODE}: write one of them"
-            problems.append(problem(InvalidReason.INVALID_GANG_MODE, annotation(GANGS), detail, ErrorKind.FORBIDDEN))
+            detail = f"must not stand beside {GANG_MODE} or {words.WORKER_MODE}: write one of them"
+            problems.append(
+                problem(InvalidReason.INVALID_GANG_MODE, words.annotation(GANGS), detail, ErrorKind.FORBIDDEN)
+            )
         together, worker = _modes_of(listed_gangs, problems)
     if (text := annotations.get(GANG_OPTIONS)) is not None:
         errors: list[FieldError] = []
-        read_options(text, annotation(GANG_OPTIONS), errors)
+        read_options(text, words.annotation(GANG_OPTIONS), errors)
         problems += (Problem(InvalidReason.INVALID_OPTIONS, error) for error in errors)
     return together, worker
 
@@ -79,12 +70,12 @@ def read_modes(annotations: Mapping[str, str], problems: list[Problem]) -> tuple
 def _modes_of(text: str, problems: list[Problem]) -> tuple[GangMode | None, GangMode | None]:
     """The modes that a list of gangs means for the head and the workers."""
     found, errors = parse_gangs(text)
-    errors = (*errors, *check_members(found, (HEAD, WORKER)))
+    errors = (*errors, *check_members(found, (words.HEAD, words.WORKER)))
     problems += (Problem(InvalidReason.INVALID_GANG_MODE, error) for error in errors)
-    gang = next((each for each in found if WORKER in each.replicated_jobs), None)
+    gang = next((each for each in found if words.WORKER in each.replicated_jobs), None)
     if gang is None:
         return None, GangMode.OFF
-    if HEAD in gang.replicated_jobs:
+    if words.HEAD in gang.replicated_jobs:
         return GangMode.GANG, None
     return None, GangMode.REPLICATED_GANG if gang.per_replica else GangMode.GANG
 
@@ -99,7 +90,7 @@ def _mode(
     if found is None:
         detail = f"unsupported value {shown(value)}, allowed (case-sensitive): {listed(allowed)}"
         text = f"{detail}{hint if value == GangMode.REPLICATED_GANG else ''}"
-        problems.append(problem(InvalidReason.INVALID_GANG_MODE, annotation(key), text, ErrorKind.NOT_SUPPORTED))
+        problems.append(problem(InvalidReason.INVALID_GANG_MODE, words.annotation(key), text, ErrorKind.NOT_SUPPORTED))
     return found
 
 
@@ -116,7 +107,7 @@ def read_pathways_options(text: str, problems: list[Problem]) -> PathwaysOptions
 
 def _option_problem(error: Mapping[str, Any], names: Collection[str]) -> Problem:
     steps = [str(step) for step in error["loc"]]
-    path = ".".join([OPTIONS_PATH, *steps])
+    path = ".".join([words.OPTIONS_PATH, *steps])
     if error["type"] != "extra_forbidden":
         kind = ErrorKind.NOT_SUPPORTED if error["type"] in {"enum", "literal_error"} else ErrorKind.INVALID
         detail = message_of(error) if steps else f"{message_of(error)}; a JSON object with: {listed(names)}"
@@ -133,7 +124,7 @@ ANY_SLICE: Final = slice_of(by_machine_type("ct5p-hightpu-4t"), "2x2x1", strict=
 
 def read_workers(spec: Reader, job: PathwaysJob, problems: list[Problem]) -> tuple[PathwaysJob, bool]:
     """The job with its workers, and whether its slice is known; if not, it has a placeholder."""
-    groups = spec.children("workers", MOST_ENTRIES)
+    groups = spec.children("workers", podtemplate.MOST_ENTRIES)
     job = replace(job, slices=max(1, job.elastic_slices + 1))
     if len(groups) != 1:
         detail = f"must be exactly one group of workers, got {len(groups)}"
@@ -141,20 +132,20 @@ def read_workers(spec: Reader, job: PathwaysJob, problems: list[Problem]) -> tup
         problems.append(problem(InvalidReason.INVALID_WORKERS, "spec.workers", detail, kind))
         return job, False
     (group,) = groups
-    slices = signed(group, "numSlices")
+    slices = podtemplate.signed(group, "numSlices")
     if group.value.get("numSlices") is None:
         detail = "is required: how many slices, at least 1"
         problems.append(
             problem(InvalidReason.INVALID_NUM_SLICES, f"{group.path}.numSlices", detail, ErrorKind.REQUIRED)
         )
-    restarts = signed(group, "maxSliceRestarts")
+    restarts = podtemplate.signed(group, "maxSliceRestarts")
     found = _read_slice(group, problems)
     job = replace(
         job,
         slice=found or ANY_SLICE,
         slices=job.slices if slices is None else slices,
         max_slice_restarts=DEFAULT_SLICE_RESTARTS if restarts is None else restarts,
-        worker_grace_seconds=signed(group, "terminationGracePeriodSeconds", 64),
+        worker_grace_seconds=podtemplate.signed(group, "terminationGracePeriodSeconds", 64),
         worker_priority_class=group.string("priorityClassName"),
         worker_node_selector=dict(group.strings("nodeSelector")),
     )
@@ -179,9 +170,12 @@ def _read_slice(group: Reader, problems: list[Problem]) -> Slice | None:
 def read_components(spec: Reader, problems: list[Problem]) -> dict[ComponentType, Component]:
     """The entries of ``spec.customComponents`` by their container."""
     components: dict[ComponentType, Component] = {}
-    for entry in spec.children("customComponents", MOST_ENTRIES):
+    for entry in spec.children("customComponents", podtemplate.MOST_ENTRIES):
         component = Component(
-            entry.path, entry.string("image"), texts(entry, "customFlags"), read_environment(entry, "customEnv")
+            entry.path,
+            entry.string("image"),
+            podtemplate.texts(entry, "customFlags"),
+            podtemplate.read_environment(entry, "customEnv"),
         )
         kind = _read_component_type(entry, problems)
         if kind is not None and kind in components:
@@ -237,7 +231,7 @@ class Reading:
 def is_pathways_job(value: Mapping[str, Any]) -> bool:
     """Whether an object is a PathwaysJob, in any version."""
     group, _, _ = str(value.get("apiVersion", "")).partition("/")
-    return group == GROUP and value.get("kind") == KIND
+    return group == words.GROUP and value.get("kind") == words.KIND
 
 
 def read_pathways_job(
@@ -287,7 +281,7 @@ def _with_types_first(errors: list[FieldError], problems: list[Problem]) -> tupl
 
 
 def _check_identity(root: Reader, problems: list[Problem]) -> None:
-    for key, wanted in (("apiVersion", API_VERSION), ("kind", KIND)):
+    for key, wanted in (("apiVersion", words.API_VERSION), ("kind", words.KIND)):
         found = root.optional_string(key)
         if root.value.get(key) is None:
             _require(key, problems, f": {wanted}")
@@ -301,15 +295,15 @@ def _unknown_fields(raw: Mapping[str, Any]) -> list[FieldError]:
     errors: list[FieldError] = []
     root = Reader(raw, "", errors)
     spec = root.child("spec")
-    refuse_unknown(root, _OBJECT)
-    refuse_unknown(spec, _SPEC)
-    refuse_unknown(spec.child("controller"), _CONTROLLER)
-    for worker in spec.children("workers", MOST_ENTRIES):
-        refuse_unknown(worker, _WORKER)
-    for component in spec.children("customComponents", MOST_ENTRIES):
-        refuse_unknown(component, _COMPONENT)
-        for variable in component.children("customEnv", MOST_VARIABLES):
-            refuse_unknown(variable, _VARIABLE)
+    podtemplate.refuse_unknown(root, _OBJECT)
+    podtemplate.refuse_unknown(spec, _SPEC)
+    podtemplate.refuse_unknown(spec.child("controller"), _CONTROLLER)
+    for worker in spec.children("workers", podtemplate.MOST_ENTRIES):
+        podtemplate.refuse_unknown(worker, _WORKER)
+    for component in spec.children("customComponents", podtemplate.MOST_ENTRIES):
+        podtemplate.refuse_unknown(component, _COMPONENT)
+        for variable in component.children("customEnv", podtemplate.MOST_VARIABLES):
+            podtemplate.refuse_unknown(variable, _VARIABLE)
     # Wrong types are reported where the fields are read.
     return [error for error in errors if error.kind is ErrorKind.FORBIDDEN]
 
@@ -335,7 +329,7 @@ def _read_identity(root: Reader, job: PathwaysJob, problems: list[Problem]) -> P
 
 
 def _read_options(job: PathwaysJob, defaults: PathwaysOptions, problems: list[Problem]) -> PathwaysJob:
-    text = job.annotations.get(OPTIONS)
+    text = job.annotations.get(words.OPTIONS)
     own = _NO_OPTIONS if text is None else read_pathways_options(text, problems)
     job = replace(job, options=own.over(defaults))
     if own.startup is None and together(job):
@@ -350,14 +344,14 @@ def _read_controller(spec: Reader, job: PathwaysJob, problems: list[Problem]) ->
         _require("spec.controller", problems)
     return replace(
         job,
-        max_restarts=signed(spec, "maxRestarts") or 0,
+        max_restarts=podtemplate.signed(spec, "maxRestarts") or 0,
         pathways_dir=spec.string("pathwaysDir"),
         pathways_version=spec.string("pathwaysVersion"),
         mode=_read_mode(controller, problems),
         main_container=controller.string("mainContainerName") or DEFAULT_MAIN_CONTAINER,
         metrics=controller.boolean("enableMetricsCollection"),
-        template=read_template(controller),
-        elastic_slices=signed(controller, "elasticSlices") or 0,
+        template=podtemplate.read_template(controller),
+        elastic_slices=podtemplate.signed(controller, "elasticSlices") or 0,
     )
 
 

@@ -14,21 +14,10 @@ from gangctl.fit.report import show
 from gangctl.gang.naming import is_dns_label
 from gangctl.gang.reasons import Notice, Reason
 from gangctl.gang.requests import Requests, as_integers, pod_requests, read_list
+from gangctl.pathways import words
 from gangctl.pathways.job import Component, ComponentType, PathwaysJob
-from gangctl.pathways.problems import MOST_PROBLEMS, InvalidReason, Problem, listed, problem
 from gangctl.pathways.rendering.containers import proxy_resources, resource_manager_resources
-from gangctl.pathways.result import plain
-from gangctl.pathways.words import (
-    HEAD_PORTS,
-    POD,
-    PROXY_CONTAINER,
-    RESOURCE_MANAGER_CONTAINER,
-    SIDECAR_PORT,
-    TEMPLATE,
-    TPU,
-    WORKER_PORTS,
-    option_path,
-)
+from gangctl.pathways.result import MOST_PROBLEMS, InvalidReason, Problem, listed, plain, problem
 
 
 class Findings:
@@ -85,7 +74,7 @@ def check_images(found: Findings) -> None:
         found.refuse(InvalidReason.INVALID_IMAGE, "spec.pathwaysVersion", detail)
     if registry is not None and not (len(registry) <= _LONGEST and _REGISTRY.fullmatch(registry)):
         detail = f"must be a host and perhaps a path, such as registry.example/pathways; got {shown(registry)}"
-        found.refuse(InvalidReason.INVALID_IMAGE, option_path("imageRegistry"), detail)
+        found.refuse(InvalidReason.INVALID_IMAGE, words.option_path("imageRegistry"), detail)
 
 
 def check_components(found: Findings) -> None:
@@ -129,7 +118,7 @@ def is_image(text: str) -> bool:
     return len(text) <= _LONGEST and _REFERENCE.fullmatch(text) is not None
 
 
-RESERVED: Final = (RESOURCE_MANAGER_CONTAINER, PROXY_CONTAINER)
+RESERVED: Final = (words.RESOURCE_MANAGER_CONTAINER, words.PROXY_CONTAINER)
 _RESTART_POLICIES: Final = ("OnFailure", "Never")
 _PORTS: Final = range(1, 65536)
 _TCP: Final = "TCP"
@@ -160,35 +149,35 @@ def check_template(found: Findings) -> None:
     _check_ports(found, containers)
     for each in containers:
         _check_resources(found, f"{each.path}.resources", each.value.get("resources", {}))
-    _check_resources(found, f"{POD}.resources", pod.get("resources", {}))
+    _check_resources(found, f"{words.POD}.resources", pod.get("resources", {}))
     policy = pod.get("restartPolicy")
     if policy is not None and policy not in _RESTART_POLICIES:
         detail = f"unsupported value {shown(policy)}, allowed in a Job: {listed(_RESTART_POLICIES)}"
-        found.refuse(InvalidReason.MALFORMED, f"{POD}.restartPolicy", detail, ErrorKind.NOT_SUPPORTED)
+        found.refuse(InvalidReason.MALFORMED, f"{words.POD}.restartPolicy", detail, ErrorKind.NOT_SUPPORTED)
     others = sorted({*found.job.template.get("metadata", {})} - {"labels", "annotations"})
     if others:
-        place = found.place(f"{TEMPLATE}.metadata")
+        place = found.place(f"{words.TEMPLATE}.metadata")
         found.notice(Reason.NO_EFFECT, f"{place}: of it only labels and annotations are used, not {listed(others)}")
     seconds = pod.get("terminationGracePeriodSeconds", 0)
     if seconds < 0:
-        path = f"{POD}.terminationGracePeriodSeconds"
+        path = f"{words.POD}.terminationGracePeriodSeconds"
         found.refuse(InvalidReason.INVALID_GRACE_PERIOD, path, f"must be at least 0 seconds, got {seconds}")
 
 
 def _containers(pod: Mapping[str, Any]) -> Iterator[Container]:
     for field in ("initContainers", "containers"):
         for index, value in enumerate(pod.get(field, ())):
-            yield Container(f"{POD}.{field}[{index}]", value, field == "initContainers")
+            yield Container(f"{words.POD}.{field}[{index}]", value, field == "initContainers")
 
 
 def _check_presence(found: Findings, names: list[str]) -> None:
     if not names:
         detail = "must have at least one container; leave the template out where a client connects from outside"
-        found.refuse(InvalidReason.MISSING_CONTAINERS, f"{POD}.containers", detail, ErrorKind.REQUIRED)
+        found.refuse(InvalidReason.MISSING_CONTAINERS, f"{words.POD}.containers", detail, ErrorKind.REQUIRED)
     elif found.job.main_container not in names:
         detail = (
-            f"there is no container {shown(found.job.main_container)} in {found.place(f'{POD}.containers')}, which "
-            f"has {listed(shown(name) for name in names[:8])}: one of them has to learn where the proxy is"
+            f"there is no container {shown(found.job.main_container)} in {found.place(f'{words.POD}.containers')}, "
+            f"which has {listed(shown(name) for name in names[:8])}: one of them has to learn where the proxy is"
         )
         found.refuse(InvalidReason.MISSING_MAIN_CONTAINER, "spec.controller.mainContainerName", detail)
 
@@ -223,9 +212,9 @@ def _check_resources(found: Findings, path: str, resources: Mapping[str, Any]) -
     check_amounts(found, path, resources.get("requests", {}), resources.get("limits", {}))
     if found.job.colocated:
         for field in ("limits", "requests"):
-            if TPU in resources.get(field, {}):
+            if words.TPU in resources.get(field, {}):
                 detail = "must not be asked for beside the workers: all chips of the node are theirs"
-                place = f"{path}.{field}[{TPU}]"
+                place = f"{path}.{field}[{words.TPU}]"
                 found.refuse(InvalidReason.INVALID_RESOURCES, place, detail, ErrorKind.FORBIDDEN)
                 return
 
@@ -249,7 +238,7 @@ def check_pod_size(found: Findings) -> None:
                 f"must be at least {show(name, needed[name])}, which its containers request together, "
                 f"{' and '.join(RESERVED)} included; got {resources[field][name]}"
             )
-            path = FieldPath.parse(f"{POD}.resources.{field}").child(name)
+            path = FieldPath.parse(f"{words.POD}.resources.{field}").child(name)
             found.refuse(InvalidReason.INVALID_RESOURCES, str(path), detail)
 
 
@@ -285,7 +274,7 @@ def _check_ports(found: Findings, containers: Sequence[Container]) -> None:
     The head's pod uses the network of its node, so that every port in it is one of the node's.
     """
     colocated = found.job.colocated
-    taken = (*HEAD_PORTS, *WORKER_PORTS, SIDECAR_PORT) if colocated else HEAD_PORTS
+    taken = (*words.HEAD_PORTS, *words.WORKER_PORTS, words.SIDECAR_PORT) if colocated else words.HEAD_PORTS
     whose = "head and workers" if colocated else "the head"
     open_ports: dict[tuple[str, int], str] = {}
     for each in containers:

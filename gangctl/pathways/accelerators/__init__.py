@@ -1,1 +1,0 @@
-"""TPUs by all their names: machine types, topologies, slices."""

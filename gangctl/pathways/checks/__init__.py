@@ -1,1 +1,0 @@
-"""The rules for a PathwaysJob, from an object or from flags."""

@@ -1,1 +1,0 @@
-"""From a raw object to a PathwaysJob."""

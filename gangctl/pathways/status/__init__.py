@@ -1,1 +1,0 @@
-"""The status and events of a PathwaysJob."""
