@@ -70,7 +70,12 @@ def check_format(text: Literal, arguments: Node, types: Mapping[int, Type]) -> N
     for found in _CLAUSE.finditer(text.value):
         if found.group() == "%%":
             continue
-        _check_clause(text, found)
+        if found["letter"] not in _TAKES or not found["letter"] or found["precision"] == ".":
+            hint = "clauses are %s %d %f %e %b %x %X %o and %%, and %.3f"
+            raise _refused(f"{found.group()!r} is no clause of a format", text, hint)
+        if found["precision"] and int(found["precision"][1:]) > LONGEST_PRECISION:
+            message = f"a format shows at most {LONGEST_PRECISION} digits after the point"
+            raise _refused(message, text, kind=CompileKind.LIMIT)
         if elements is not None:
             if used >= len(elements):
                 raise _refused(f"the clause {found.group()} has no argument", text)
@@ -78,15 +83,6 @@ def check_format(text: Literal, arguments: Node, types: Mapping[int, Type]) -> N
         used += 1
     if elements is not None and len(elements) > used:
         raise _refused(f"the format has {used} clauses, but there are {len(elements)} arguments", arguments)
-
-
-def _check_clause(text: Literal, found: re.Match[str]) -> None:
-    if found["letter"] not in _TAKES or not found["letter"] or found["precision"] == ".":
-        hint = "clauses are %s %d %f %e %b %x %X %o and %%, and %.3f"
-        raise _refused(f"{found.group()!r} is no clause of a format", text, hint)
-    if found["precision"] and int(found["precision"][1:]) > LONGEST_PRECISION:
-        message = f"a format shows at most {LONGEST_PRECISION} digits after the point"
-        raise _refused(message, text, kind=CompileKind.LIMIT)
 
 
 def _check_argument(letter: str, node: Node, types: Mapping[int, Type]) -> None:
@@ -122,7 +118,8 @@ def check_literals(node: Node, types: Mapping[int, Type]) -> None:
             # The arguments of a format may have different types.
             formatted = formatted or each.function == "format"
         elif isinstance(each, Index):
-            _check_key(each.index, types)
+            if types[id(each.index)].name in _NO_KEYS or folded(each.index) is None:
+                raise _refused(f"{types[id(each.index)]} is no key", each.index)
         elif isinstance(each, ListOf) and not formatted:
             _check_same([(item, index in each.optional) for index, item in enumerate(each.elements)], types)
         if isinstance(each, MapOf):
@@ -141,11 +138,6 @@ def _check_call(call: Call, types: Mapping[int, Type]) -> None:
         folded(call)
     elif call.function == "format" and isinstance(call.target, Literal):
         check_format(call.target, call.arguments[0], types)
-
-
-def _check_key(node: Node, types: Mapping[int, Type]) -> None:
-    if types[id(node)].name in _NO_KEYS or folded(node) is None:
-        raise _refused(f"{types[id(node)]} is no key", node)
 
 
 def _check_keys(node: MapOf, types: Mapping[int, Type]) -> None:

@@ -41,7 +41,9 @@ def expand(call: Call) -> Node:
     if call.target is None:
         return _has(call) if call.function == "has" and len(call.arguments) == 1 else call
     if is_bind(call):
-        _check_bind(call)
+        if len(call.arguments) != _BIND_ARGUMENTS:
+            raise _refused("cel.bind takes a name, its value and an expression", call.span)
+        _variable(call.arguments[0], "cel.bind")
     count = VARIABLES.get((call.function, len(call.arguments)))
     if count is None:
         return call
@@ -69,12 +71,6 @@ def _has(call: Call) -> Node:
 def is_bind(call: Call) -> bool:
     """Whether it is ``cel.bind``, which Kubernetes does not have."""
     return isinstance(call.target, Name) and call.target.name == "cel" and call.function == "bind"
-
-
-def _check_bind(call: Call) -> None:
-    if len(call.arguments) != _BIND_ARGUMENTS:
-        raise _refused("cel.bind takes a name, its value and an expression", call.span)
-    _variable(call.arguments[0], "cel.bind")
 
 
 def _variable(node: Node, macro: str) -> str:

@@ -84,7 +84,12 @@ class ClusterConfig:
         if self._due():
             async with self._renewing:
                 if self._due():
-                    await self._renew_early()
+                    try:
+                        await self._load()
+                    except ConfigError as error:
+                        # The server decides whether the old ones are still valid; a file may be missing for a moment.
+                        _log.warning("credentials not renewed", origin=self.origin, error=error.message)
+                        self._renew_at = self._deadline(_RENEWAL_RETRY_SECONDS)
         return self._access
 
     async def refresh(self, refused: Access) -> bool:
@@ -93,14 +98,6 @@ class ClusterConfig:
             if self._access is refused:
                 await self._load()
         return self._access != refused
-
-    async def _renew_early(self) -> None:
-        try:
-            await self._load()
-        except ConfigError as error:
-            # The server decides whether the old ones are still valid; a file may be missing for a moment.
-            _log.warning("credentials not renewed", origin=self.origin, error=error.message)
-            self._renew_at = self._deadline(_RENEWAL_RETRY_SECONDS)
 
     async def _load(self) -> None:
         loaded = await self._source.load()

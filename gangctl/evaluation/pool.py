@@ -211,7 +211,12 @@ class Pool:
     async def _run(self, queue: Queue, task: Task) -> None:
         """Run one task, with the next worker each time one ends."""
         for _ in range(_ATTEMPTS + len(task.entries)):
-            self._sort_out(queue, task)
+            # Some policies may have got a penalty since the task was queued.
+            request = task.request
+            pending = [entry for entry in task.entries if entry.key in request.pending]
+            slow = {each.key for each in pending if queue != "penalized" and (each.key, request.size) in self.slow}
+            task.entries = deque(entry for entry in pending if entry.key not in slow)
+            self.submit(request, [entry for entry in pending if entry.key in slow])
             if not task.entries or task.over:
                 return
             # Most of these end their worker, and a new one takes a second: small reviews must not wait for that.
@@ -232,17 +237,6 @@ class Pool:
             else:
                 self.workers.give_back(worker, worked=worked)
         self._fail_all(task, EvalKind.OTHER, CRASHED)
-
-    def _sort_out(self, queue: Queue, task: Task) -> None:
-        """Return what still has to be evaluated here.
-
-        Some policies may have got a penalty since the task was queued.
-        """
-        request = task.request
-        pending = [entry for entry in task.entries if entry.key in request.pending]
-        slow = {each.key for each in pending if queue != "penalized" and (each.key, request.size) in self.slow}
-        task.entries = deque(entry for entry in pending if entry.key not in slow)
-        self.submit(request, [entry for entry in pending if entry.key in slow])
 
     async def _evaluate(self, worker: WorkerProcess, queue: Queue, task: Task) -> bool:
         """Have one worker evaluate what is left of a task; False where nothing is to be evaluated any more."""

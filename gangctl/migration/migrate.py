@@ -198,10 +198,6 @@ class Migration:
     """JobSets with marks of the system."""
 
 
-def _is_jobset(raw: Object) -> bool:
-    return str(raw.get("apiVersion", "")).partition("/")[0] == JOBSET_GROUP and raw.get("kind") == "JobSet"
-
-
 def migrate(objects: Sequence[Object], system: System, *, queue: str = "") -> Migration:
     """Convert the JobSets of an input with marks of ``system``; ``queue`` is a LocalQueue of Kueue to put them into.
 
@@ -213,7 +209,7 @@ def migrate(objects: Sequence[Object], system: System, *, queue: str = "") -> Mi
     problems: list[Problem] = []
     drafts: list[Draft] = []
     for position, raw in enumerate(objects):
-        if not _is_jobset(raw):
+        if not (str(raw.get("apiVersion", "")).partition("/")[0] == JOBSET_GROUP and raw.get("kind") == "JobSet"):
             if error := check_kind(raw, system):
                 problems.append(Problem(position, error))
             continue

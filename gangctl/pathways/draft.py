@@ -32,7 +32,10 @@ def check_head(rendering: Rendering, nodes: Iterable[NodeShape]) -> Notice | Non
     candidates = [node for node in nodes if node.capacity and takes(node, head)]
     if not candidates or any(_holds(node, wanted) for node in candidates):
         return None
-    nearest = max(candidates, key=lambda node: (_share(node, wanted), node.name))
+    nearest = max(
+        candidates,
+        key=lambda node: (min(node.capacity.get(name, 0) / amount for name, amount in wanted.items()), node.name),
+    )
     has = joined([show(name, nearest.capacity.get(name, 0)) for name in wanted])
     count = f"{len(candidates)} nodes take" if len(candidates) > 1 else "1 node takes"
     message = (
@@ -45,11 +48,6 @@ def check_head(rendering: Rendering, nodes: Iterable[NodeShape]) -> Notice | Non
 
 def _holds(node: NodeShape, wanted: Mapping[str, int]) -> bool:
     return all(node.capacity.get(name, 0) >= amount for name, amount in wanted.items())
-
-
-def _share(node: NodeShape, wanted: Mapping[str, int]) -> float:
-    """Fraction of the scarcest resource that the node has."""
-    return min(node.capacity.get(name, 0) / amount for name, amount in wanted.items())
 
 
 def head_requests_in_words(requests: Mapping[str, Any]) -> str:

@@ -247,10 +247,22 @@ def read_pathways_job(
     root = Reader(raw, "", errors)
     spec = root.child("spec")
     if not cluster_checked:
-        _check_identity(root, problems)
+        for key, wanted in (("apiVersion", words.API_VERSION), ("kind", words.KIND)):
+            found = root.optional_string(key)
+            if root.value.get(key) is None:
+                _require(key, problems, f": {wanted}")
+            elif found not in {None, wanted}:
+                detail = f"unsupported value {shown(found)}, allowed: {wanted}"
+                problems.append(problem(InvalidReason.MALFORMED, key, detail, ErrorKind.NOT_SUPPORTED))
         problems += (Problem(InvalidReason.MALFORMED, error) for error in _unknown_fields(raw))
     job = _read_identity(root, PathwaysJob(name="", slice=ANY_SLICE, slices=1, mode=DeploymentMode.DEFAULT), problems)
-    job = _read_options(_read_controller(spec, job, problems), defaults, problems)
+    job = _read_controller(spec, job, problems)
+    text = job.annotations.get(words.OPTIONS)
+    own = _NO_OPTIONS if text is None else read_pathways_options(text, problems)
+    job = replace(job, options=own.over(defaults))
+    if own.startup is None and together(job):
+        # A default of the cluster that this job cannot use: it gets the order that it needs.
+        job = replace(job, options=job.options.model_copy(update={"startup": None}))
     job = replace(job, components=read_components(spec, problems))
     job, whole = read_workers(spec, job, problems)
     job = replace(job, sources=_left_out(spec.value))
@@ -278,16 +290,6 @@ def _with_types_first(errors: list[FieldError], problems: list[Problem]) -> tupl
     places = [error.path for error in errors]
     others = (each for each in problems if not any(each.error.path.startswith(place) for place in places))
     return tuple(islice(chain((Problem(InvalidReason.MALFORMED, error) for error in errors), others), MOST_PROBLEMS))
-
-
-def _check_identity(root: Reader, problems: list[Problem]) -> None:
-    for key, wanted in (("apiVersion", words.API_VERSION), ("kind", words.KIND)):
-        found = root.optional_string(key)
-        if root.value.get(key) is None:
-            _require(key, problems, f": {wanted}")
-        elif found not in {None, wanted}:
-            detail = f"unsupported value {shown(found)}, allowed: {wanted}"
-            problems.append(problem(InvalidReason.MALFORMED, key, detail, ErrorKind.NOT_SUPPORTED))
 
 
 def _unknown_fields(raw: Mapping[str, Any]) -> list[FieldError]:
@@ -326,16 +328,6 @@ def _read_identity(root: Reader, job: PathwaysJob, problems: list[Problem]) -> P
         gang_mode=gang_mode,
         worker_mode=worker_mode,
     )
-
-
-def _read_options(job: PathwaysJob, defaults: PathwaysOptions, problems: list[Problem]) -> PathwaysJob:
-    text = job.annotations.get(words.OPTIONS)
-    own = _NO_OPTIONS if text is None else read_pathways_options(text, problems)
-    job = replace(job, options=own.over(defaults))
-    if own.startup is None and together(job):
-        # A default of the cluster that this job cannot use: it gets the order that it needs.
-        job = replace(job, options=job.options.model_copy(update={"startup": None}))
-    return job
 
 
 def _read_controller(spec: Reader, job: PathwaysJob, problems: list[Problem]) -> PathwaysJob:

@@ -60,7 +60,13 @@ class Api:
         registry = Registry(minor, gates, runtime_config)
         store = Store()
         self.backend = Backend(store, registry, admission or WebhookAdmission(store))
-        self._make_namespaces()
+        kind = self.kind("namespaces")
+        for name in FIRST_NAMESPACES:
+            metadata: Object = {"name": name, "uid": uid(), "creationTimestamp": now()}
+            metadata["labels"] = {"kubernetes.io/metadata.name": name}
+            namespace: Object = {"apiVersion": "v1", "kind": "Namespace", "metadata": metadata}
+            namespace["spec"], namespace["status"] = {"finalizers": ["kubernetes"]}, {"phase": "Active"}
+            self.store.put(kind.storage, ("", name), namespace)
         # Revisions before the first client are expired.
         self.store.compact()
 
@@ -235,15 +241,6 @@ class Api:
 
         write = Write(self.backend, kind, namespace, caller, DEFAULT_WRITE, [], name, "binding")
         await writes.change(write, bound)
-
-    def _make_namespaces(self) -> None:
-        kind = self.kind("namespaces")
-        for name in FIRST_NAMESPACES:
-            metadata: Object = {"name": name, "uid": uid(), "creationTimestamp": now()}
-            metadata["labels"] = {"kubernetes.io/metadata.name": name}
-            namespace: Object = {"apiVersion": "v1", "kind": "Namespace", "metadata": metadata}
-            namespace["spec"], namespace["status"] = {"finalizers": ["kubernetes"]}, {"phase": "Active"}
-            self.store.put(kind.storage, ("", name), namespace)
 
 
 def _spelled(api_version: str, kind: str) -> str:

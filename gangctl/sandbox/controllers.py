@@ -66,20 +66,18 @@ class Controller(ABC, Generic[K]):
                     _log.debug("tried again", controller=self.name, key=key, error=str(error), again_in=delay)
             except Exception as error:  # noqa: BLE001 -- one object must not end the cluster
                 self.queue.add_failed(key)
-                self._log_once(key, error)
+                if key not in self._failing:
+                    self._failing.add(key)
+                    last = traceback.extract_tb(error.__traceback__)[-1]
+                    what = f"{type(error).__name__} in {last.name} ({last.filename}:{last.lineno})"
+                    _log.error(
+                        "a simulated controller failed, and tries again", controller=self.name, key=key, error=what
+                    )
             else:
                 self.queue.forget(key)
                 self._failing.discard(key)
             finally:
                 self.queue.done(key)
-
-    def _log_once(self, key: K, error: Exception) -> None:
-        """Log where it failed, without the message and the values, which may be whole objects."""
-        if key not in self._failing:
-            self._failing.add(key)
-            last = traceback.extract_tb(error.__traceback__)[-1]
-            what = f"{type(error).__name__} in {last.name} ({last.filename}:{last.lineno})"
-            _log.error("a simulated controller failed, and tries again", controller=self.name, key=key, error=what)
 
 
 class StoreController(Controller[K]):

@@ -140,7 +140,8 @@ class DefinitionController(StoreController[str]):
         """Serve the resource of a definition, or stop serving it."""
         stored = self.store.get(DEFINITIONS, ("", key))
         if stored is None:
-            self._withdraw(key)
+            for kind in self._served.pop(key, ()):
+                self.api.registry.remove(kind)
         elif "deletionTimestamp" in stored.obj["metadata"]:
             await self._end(stored.obj)
         else:
@@ -172,10 +173,6 @@ class DefinitionController(StoreController[str]):
             rules = custom_rules(kind, schema_of(version) or {})
             self.api.registry.add(kind, rules)
         self._served[name] = tuple(kinds)
-
-    def _withdraw(self, name: str) -> None:
-        for kind in self._served.pop(name, ()):
-            self.api.registry.remove(kind)
 
     async def _end(self, definition: Object) -> None:
         """Delete its objects, and remove the finalizer when none is left."""

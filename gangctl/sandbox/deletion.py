@@ -61,7 +61,12 @@ async def delete(deletion: Deletion) -> Deleted:
         if stored is None:
             raise errors.not_found(kind, deletion.name)
         old = from_storage(kind, stored.obj)
-        _check_preconditions(deletion, old)
+        wanted = {"uid": deletion.options.uid, "resourceVersion": deletion.options.resource_version}
+        for field, value in wanted.items():
+            found = old["metadata"][field]
+            if value not in {None, found}:
+                why = f"the {field} in the precondition ({value}) does not match the {field} in record ({found})"
+                raise errors.conflict(deletion.kind, deletion.name, why)
         attributes = _attributes(deletion, old)
         await deletion.backend.admission.mutate(attributes, old)
         await deletion.backend.admission.validate(attributes, None)
@@ -152,15 +157,6 @@ def _spec(obj: Object) -> Object:
 
 def _in_seconds(seconds: int) -> str:
     return f"{datetime.now(UTC) + timedelta(seconds=seconds):%Y-%m-%dT%H:%M:%SZ}"
-
-
-def _check_preconditions(deletion: Deletion, old: Object) -> None:
-    wanted = {"uid": deletion.options.uid, "resourceVersion": deletion.options.resource_version}
-    for field, value in wanted.items():
-        found = old["metadata"][field]
-        if value not in {None, found}:
-            why = f"the {field} in the precondition ({value}) does not match the {field} in record ({found})"
-            raise errors.conflict(deletion.kind, deletion.name, why)
 
 
 def _attributes(deletion: Deletion, old: Object) -> Attributes:

@@ -316,20 +316,16 @@ def page(store: Store, kind: ResourceKind, namespace: str | None, query: ListQue
     """
     chosen = selection(kind, query.labels, query.fields)
     if query.token:
-        return _next_page(store, kind, namespace, query, chosen)
+        revision, start = _read_token(query.token)
+        try:
+            items = store.items(kind.storage, namespace, revision)
+        except StatusError as error:
+            raise errors.expired(errors.CONTINUE_EXPIRED_MESSAGE) from error
+        rest = [stored for stored in items if _key(stored) >= start]
+        return _cut(rest, revision, kind, query.limit, chosen)
     # "Whatever you have" comes from a cache that does not cut.
     limit = 0 if query.resource_version == "0" else query.limit
     return _cut(store.items(kind.storage, namespace), store.revision, kind, limit, chosen)
-
-
-def _next_page(store: Store, kind: ResourceKind, namespace: str | None, query: ListQuery, chosen: Selection) -> Page:
-    revision, start = _read_token(query.token)
-    try:
-        items = store.items(kind.storage, namespace, revision)
-    except StatusError as error:
-        raise errors.expired(errors.CONTINUE_EXPIRED_MESSAGE) from error
-    rest = [stored for stored in items if _key(stored) >= start]
-    return _cut(rest, revision, kind, query.limit, chosen)
 
 
 def _cut(items: list[Stored], revision: int, kind: ResourceKind, limit: int, chosen: Selection) -> Page:

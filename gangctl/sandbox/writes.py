@@ -325,17 +325,13 @@ def _drop_and_default(write: Write, obj: Object, *, warn: bool = True) -> None:
     rules = write.backend.registry.rules(write.kind)
     unknown = rules.drop(obj)
     if warn and unknown:
-        _report_unknown(write, unknown)
+        warnings = [f'unknown field "{path}"' for path in unknown]
+        if write.options.field_validation == "Strict":
+            subject = f'{write.kind.kind} in version "{write.kind.version}" cannot be handled as a {write.kind.kind}: '
+            raise errors.bad_request(f"{subject}strict decoding error: {', '.join(warnings)}")
+        if write.options.field_validation != "Ignore":
+            write.warnings.extend(warnings)
     rules.default(obj)
-
-
-def _report_unknown(write: Write, unknown: list[str]) -> None:
-    warnings = [f'unknown field "{path}"' for path in unknown]
-    if write.options.field_validation == "Strict":
-        subject = f'{write.kind.kind} in version "{write.kind.version}" cannot be handled as a {write.kind.kind}: '
-        raise errors.bad_request(f"{subject}strict decoding error: {', '.join(warnings)}")
-    if write.options.field_validation != "Ignore":
-        write.warnings.extend(warnings)
 
 
 def _refuse_invalid(write: Write, new: Object, old: Object | None) -> None:

@@ -78,7 +78,11 @@ def compile_node(node: Node, types: Mapping[int, Type]) -> Code:
             entries = [(compile_node(key, types), compile_node(value, types)) for key, value in node.entries]
             return placed(_map(entries, node.optional), node.span.start)
         case Comprehension():
-            return _comprehension(node, types)
+            if node.macro not in MACROS:
+                raise CompileError(CompileKind.UNSUPPORTED, f"there is no macro '{node.macro}'", node.span.start)
+            target, *parts = (compile_node(part, types) for part in (node.target, *node.arguments))
+            loop = Loop(node.names, parts, _place(node.arguments[0]))
+            return placed(comprehension(node.macro, target, loop), node.span.start)
 
 
 def _constant(value: Any) -> Code:
@@ -321,14 +325,6 @@ def _map(entries: Sequence[tuple[Code, Code]], optional: frozenset[int]) -> Code
         return made
 
     return run
-
-
-def _comprehension(node: Comprehension, types: Mapping[int, Type]) -> Code:
-    if node.macro not in MACROS:
-        raise CompileError(CompileKind.UNSUPPORTED, f"there is no macro '{node.macro}'", node.span.start)
-    target, *parts = (compile_node(part, types) for part in (node.target, *node.arguments))
-    loop = Loop(node.names, parts, _place(node.arguments[0]))
-    return placed(comprehension(node.macro, target, loop), node.span.start)
 
 
 def _place(node: Node) -> int:

@@ -97,18 +97,14 @@ def to_double(value: Any) -> float:
         return float(value)
     for form, read in ((_DECIMAL, float), (_HEXADECIMAL, float.fromhex)):
         if form.fullmatch(value):
-            return _finite(read, value.replace("_", ""))
+            try:
+                number = read(value.replace("_", ""))
+            except OverflowError:
+                number = math.inf
+            if math.isinf(number):
+                raise invalid("double: the number is too large")
+            return number
     raise invalid("double: the string is no number")
-
-
-def _finite(read: Callable[[str], float], text: str) -> float:
-    try:
-        number = read(text)
-    except OverflowError:
-        number = math.inf
-    if math.isinf(number):
-        raise invalid("double: the number is too large")
-    return number
 
 
 def to_bool(value: Any) -> bool:

@@ -56,7 +56,11 @@ class Quantity(Extension):
 
     def canonical(self) -> tuple[int, int]:
         """The same value always in the same form: no zeros at the end of the number."""
-        return _without_zeros(self.unscaled, self.exponent)
+        if not self.unscaled:
+            return 0, 0
+        digits = str(self.unscaled)
+        kept = digits.rstrip("0")
+        return int(kept), self.exponent + len(digits) - len(kept)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Quantity) and self.canonical() == other.canonical()
@@ -67,14 +71,6 @@ class Quantity(Extension):
 
     def __hash__(self) -> int:
         return hash(self.canonical())
-
-
-def _without_zeros(number: int, exponent: int) -> tuple[int, int]:
-    if not number:
-        return 0, 0
-    digits = str(number)
-    kept = digits.rstrip("0")
-    return int(kept), exponent + len(digits) - len(kept)
 
 
 def _aligned(left: Quantity, right: Quantity) -> tuple[int, int, int]:

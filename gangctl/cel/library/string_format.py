@@ -149,7 +149,7 @@ def _literal(spending: Spending, value: object) -> str:
     if isinstance(value, bytes):
         return f"b{quoted(_decoded(value))}"
     if isinstance(value, float):
-        return _fixed_literal(value)
+        return f"{value:.{DIGITS}f}" if math.isfinite(value) else f'"{double_text(value)}"'
     if name in _TIMES:
         return f"{_TIMES[name]}({quoted(str(value))})"
     if isinstance(value, Mapping):
@@ -170,10 +170,6 @@ def _key(spending: Spending, value: object) -> str:
     if kind(value) not in {"string", "bool", "int", "uint"}:
         raise _unfit("s", value)
     return _literal(spending, value)
-
-
-def _fixed_literal(value: float) -> str:
-    return f"{value:.{DIGITS}f}" if math.isfinite(value) else f'"{double_text(value)}"'
 
 
 def quoted(text: str) -> str:

@@ -91,7 +91,8 @@ def _parse(text: str, *, request: bool, fragment: str = "") -> Url:
         rest = slash + rest
         user, host = _authority(scheme, authority)
         slashes = "//" if host or user or rest else ""
-    path = _escaped_path(rest)
+    plain = _unescape(rest)
+    path = rest if _is_escaped(rest, _IN_PATH) else _escape(plain, _IN_PATH)
     head = f"{scheme}:" if scheme else ""
     whole = f"{head}{slashes}{user}{_escape(_bytes(host), _IN_HOST)}{path}{tail}"
     return Url(scheme, host, path, query, _with_fragment(whole, fragment))
@@ -184,11 +185,6 @@ def _escape(raw: bytes, plain: frozenset[int]) -> str:
 
 def _is_escaped(text: str, plain: frozenset[int]) -> bool:
     return all(byte in plain or byte in _LEFT_ALONE for byte in _bytes(text))
-
-
-def _escaped_path(text: str) -> str:
-    plain = _unescape(text)
-    return text if _is_escaped(text, _IN_PATH) else _escape(plain, _IN_PATH)
 
 
 def _bytes(text: str) -> bytes:

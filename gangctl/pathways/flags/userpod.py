@@ -303,7 +303,10 @@ def origin_of(name: str, value: object) -> result.Origin:
 def build_pod(flags: Flags, profile: result.Profile, options: PathwaysOptions, texts: FlagTexts) -> UserPod:
     """The pod of the flags; errors are added to ``texts``."""
     if flags.headless:
-        _refuse_without_container(flags, texts)
+        for name, row in JOB_FLAGS.items():
+            if row.of_container and says(getattr(flags, name)):
+                detail = "must not be given with --headless, where the head has no container of your own"
+                texts.refuse(result.InvalidReason.MALFORMED, kebab(name), detail, ErrorKind.FORBIDDEN)
         return UserPod()
     _check_words(flags, texts)
     sources: dict[str, result.Origin] = {}
@@ -319,13 +322,6 @@ def build_pod(flags: Flags, profile: result.Profile, options: PathwaysOptions, t
     container = {key: value for key, value in container.items() if value not in ([], {})}
     volumes = {"volumes": [TMP_VOLUME]} if "volumeMounts" in container else {}
     return UserPod({"spec": {**_rights(flags, texts), "containers": [container], **volumes}}, sources)
-
-
-def _refuse_without_container(flags: Flags, texts: FlagTexts) -> None:
-    for name, row in JOB_FLAGS.items():
-        if row.of_container and says(getattr(flags, name)):
-            detail = "must not be given with --headless, where the head has no container of your own"
-            texts.refuse(result.InvalidReason.MALFORMED, kebab(name), detail, ErrorKind.FORBIDDEN)
 
 
 def _check_words(flags: Flags, texts: FlagTexts) -> None:

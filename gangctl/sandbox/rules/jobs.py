@@ -60,10 +60,6 @@ def default(job: Object) -> None:
         for pattern in rule.get("onPodConditions", ()):
             pattern.setdefault("status", "True")
     default_conditions(job, "lastProbeTime", "lastTransitionTime")
-    _label_like_template(job)
-
-
-def _label_like_template(job: Object) -> None:
     labels = job["spec"]["template"]["metadata"].get("labels")
     if labels and not job["metadata"].get("labels"):
         # One map for both, as in the real server: what the template gets from now on, the Job gets too.
@@ -238,7 +234,14 @@ def validate_spec(spec: Object, causes: Causes) -> None:
         if field == "maxFailedIndexes" and field in spec and "backoffLimitPerIndex" not in spec:
             causes.required("spec.backoffLimitPerIndex", "when maxFailedIndexes is specified")
     if "managedBy" in spec:
-        _manager(spec["managedBy"], causes)
+        name = spec["managedBy"]
+        host, _, path = name.partition("/")
+        if not host or not path:
+            causes.invalid("spec.managedBy", name, 'must be a domain-prefixed path (such as "acme.io/foo")')
+        else:
+            causes.invalid_each("spec.managedBy", host, dns_subdomain(host))
+        if len(name) > _MANAGER_LENGTH:
+            causes.too_long("spec.managedBy", _MANAGER_LENGTH)
     mode = spec.get("completionMode")
     if mode not in _MODES:
         causes.unsupported("spec.completionMode", mode, _MODES)
@@ -254,16 +257,6 @@ def validate_spec(spec: Object, causes: Causes) -> None:
 def _nonnegative(fields: Mapping[str, Any], field: str, path: str, causes: Causes) -> None:
     if fields.get(field, 0) < 0:
         causes.invalid(f"{path}.{field}", fields[field], "must be greater than or equal to 0")
-
-
-def _manager(name: str, causes: Causes) -> None:
-    host, _, path = name.partition("/")
-    if not host or not path:
-        causes.invalid("spec.managedBy", name, 'must be a domain-prefixed path (such as "acme.io/foo")')
-    else:
-        causes.invalid_each("spec.managedBy", host, dns_subdomain(host))
-    if len(name) > _MANAGER_LENGTH:
-        causes.too_long("spec.managedBy", _MANAGER_LENGTH)
 
 
 def _indexed(spec: Object, causes: Causes) -> None:

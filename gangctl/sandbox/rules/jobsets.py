@@ -120,7 +120,11 @@ class _Writer:
             case "map", dict():
                 value |= {key: self.write(each, _item(shape)) for key, each in value.items()}
             case "scalar", int() | float() | str() if shape.name == "quantity":
-                return _quantity(value)
+                text = str(value)
+                # The schema reports other types.
+                with suppress(ValueError):
+                    return canonical(text)
+                return text
         return value
 
     def _struct(self, value: Object, definition: str) -> None:
@@ -153,14 +157,6 @@ def _is_nothing(field: str, shape: Shape, value: Any) -> bool:
 def _item(shape: Shape) -> Shape:
     assert shape.item is not None  # noqa: S101 - a list or a map
     return shape.item
-
-
-def _quantity(value: float | str) -> str:
-    text = str(value)
-    # The schema reports other types.
-    with suppress(ValueError):
-        return canonical(text)
-    return text
 
 
 # What may change in the pod templates of a suspended JobSet.

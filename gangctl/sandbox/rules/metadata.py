@@ -192,7 +192,12 @@ def _changed(new: Object, old: Object) -> Causes:
 
 def _shared(metadata: Mapping[str, Any], causes: Causes) -> Causes:
     validate_labels(metadata.get("labels", {}), "metadata.labels", causes)
-    _annotations(metadata.get("annotations", {}), causes)
+    annotations = metadata.get("annotations", {})
+    path = "metadata.annotations"
+    for key in sorted(annotations):
+        causes.invalid_each(path, key, qualified_name(key.lower()))
+    if sum(len(key.encode()) + len(value.encode()) for key, value in annotations.items()) > ANNOTATIONS_BYTES:
+        causes.too_long(path, ANNOTATIONS_BYTES)
     _owners(metadata.get("ownerReferences", ()), causes)
     _finalizers(metadata.get("finalizers", ()), causes)
     return causes
@@ -203,15 +208,6 @@ def validate_labels(labels: Mapping[str, str], path: str, causes: Causes) -> Non
     for key, value in sorted(labels.items()):
         causes.invalid_each(path, key, qualified_name(key))
         causes.invalid_each(path, value, label_value(value))
-
-
-def _annotations(annotations: Mapping[str, str], causes: Causes) -> None:
-    """Check keys, which may be in capitals, and the size of all together."""
-    path = "metadata.annotations"
-    for key in sorted(annotations):
-        causes.invalid_each(path, key, qualified_name(key.lower()))
-    if sum(len(key.encode()) + len(value.encode()) for key, value in annotations.items()) > ANNOTATIONS_BYTES:
-        causes.too_long(path, ANNOTATIONS_BYTES)
 
 
 def _owners(references: Any, causes: Causes) -> None:

@@ -59,7 +59,13 @@ def default_spec(spec: Object) -> None:
         spec.setdefault(field, value)
     spec.setdefault("securityContext", {})
     for container in containers(spec):
-        _default_container(container)
+        container.setdefault("name", "")
+        container.setdefault("resources", {})
+        container.setdefault("terminationMessagePath", "/dev/termination-log")
+        container.setdefault("terminationMessagePolicy", "File")
+        container.setdefault("imagePullPolicy", _pull_policy(container.get("image", "")))
+        for port in container.get("ports", ()):
+            port.setdefault("protocol", "TCP")
     for constraint in spec.get("topologySpreadConstraints", ()):
         constraint.setdefault("whenUnsatisfiable", "DoNotSchedule")
 
@@ -90,16 +96,6 @@ def default_conditions(obj: Object, *times: str) -> None:
     for condition in obj.get("status", {}).get("conditions", ()):
         for time in times:
             condition.setdefault(time, None)
-
-
-def _default_container(container: Object) -> None:
-    container.setdefault("name", "")
-    container.setdefault("resources", {})
-    container.setdefault("terminationMessagePath", "/dev/termination-log")
-    container.setdefault("terminationMessagePolicy", "File")
-    container.setdefault("imagePullPolicy", _pull_policy(container.get("image", "")))
-    for port in container.get("ports", ()):
-        port.setdefault("protocol", "TCP")
 
 
 def _pull_policy(image: str) -> str:
@@ -258,15 +254,11 @@ def admit(kind: ResourceKind, pod: Object, store: Store) -> None:
     if account != "default" and store.find("serviceaccounts", namespace, account) is None:
         raise forbid(f'error looking up service account {namespace}/{account}: serviceaccount "{account}" not found')
     spec["serviceAccountName"] = spec["serviceAccount"] = account
-    _admit_priority(spec, store, forbid)
-    add_default_tolerations(spec)
-
-
-def _admit_priority(spec: Object, store: Store, forbid: Callable[[str], errors.StatusError]) -> None:
     found = resolve(spec.get("priorityClassName", ""), store, forbid)
     if found.class_name:
         spec["priorityClassName"] = found.class_name
     spec["priority"], spec["preemptionPolicy"] = found.value, found.preemption
+    add_default_tolerations(spec)
 
 
 def validate(new: Object, old: Object | None, subresource: str) -> Causes:

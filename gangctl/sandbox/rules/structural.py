@@ -41,7 +41,10 @@ def check_value(value: Any, schema: Schema, path: str, causes: Causes) -> None:
     if value is None and schema.get("nullable"):
         return
     if not _has_type(value, schema):
-        _wrong_type(value, schema, path, causes)
+        wanted = "integer,string" if schema.get(_ANY_NUMBER) else schema.get("type", "")
+        found = spelled(_JSON_NAMES.get(type(value), "null"))
+        message = f"{path} in body must be of type {wanted}: {found}"
+        causes.append(Cause("FieldValueTypeInvalid", path, f"Invalid value: {found}: {message}"))
         return
     enum = schema.get("enum")
     if enum is not None and value not in enum:
@@ -65,13 +68,6 @@ def _has_type(value: Any, schema: Schema) -> bool:
     if wanted == "integer" and isinstance(value, float):
         return value.is_integer()
     return isinstance(value, _TYPES[wanted]) and (wanted == "boolean" or not isinstance(value, bool))
-
-
-def _wrong_type(value: Any, schema: Schema, path: str, causes: Causes) -> None:
-    wanted = "integer,string" if schema.get(_ANY_NUMBER) else schema.get("type", "")
-    found = spelled(_JSON_NAMES.get(type(value), "null"))
-    message = f"{path} in body must be of type {wanted}: {found}"
-    causes.append(Cause("FieldValueTypeInvalid", path, f"Invalid value: {found}: {message}"))
 
 
 def _text(value: str, schema: Schema, path: str, causes: Causes) -> None:
@@ -214,16 +210,14 @@ def _check(rule: Mapping[str, Any], value: Any, old: Any, path: str, causes: Cau
         causes.append(Cause("FieldValueInvalid", path, f"Invalid value: rule evaluation error: {error}"))
         return
     if not kept:
-        _add_cause(rule, value, f"{path}{rule.get('fieldPath', '')}", causes)
-
-
-def _add_cause(rule: Mapping[str, Any], value: Any, path: str, causes: Causes) -> None:
-    reason = rule.get("reason") or "FieldValueInvalid"
-    message = rule.get("message") or f"failed rule: {rule['rule']}"
-    # Objects and lists are not quoted, and neither is what has a field of its own to point at.
-    if reason == "FieldValueInvalid" and not isinstance(value, dict | list):
-        message = f"{spelled(value)}: {message}"
-    causes.append(Cause(reason, path, f"{_WORDS.get(reason, 'Invalid value')}: {message}"))
+        reason = rule.get("reason") or "FieldValueInvalid"
+        message = rule.get("message") or f"failed rule: {rule['rule']}"
+        # Objects and lists are not quoted, and neither is what has a field of its own to point at.
+        if reason == "FieldValueInvalid" and not isinstance(value, dict | list):
+            message = f"{spelled(value)}: {message}"
+        causes.append(
+            Cause(reason, f"{path}{rule.get('fieldPath', '')}", f"{_WORDS.get(reason, 'Invalid value')}: {message}")
+        )
 
 
 NOT_CHECKED: Final = Cause(

@@ -71,7 +71,11 @@ class FreeCapacity:
 
     def __init__(self, nodes: Iterable[Object]) -> None:
         """Nodes that are not ready, or cordoned, accept no pods."""
-        self._nodes = {name_of(node): node for node in nodes if _is_open(node)}
+        self._nodes = {
+            name_of(node): node
+            for node in nodes
+            if controller.is_true(node, "Ready") and not (node.get("spec") or {}).get("unschedulable")
+        }
         self._total = {name: _allocatable(node) for name, node in self._nodes.items()}
         self._left = {name: dict(resources) for name, resources in self._total.items()}
 
@@ -125,10 +129,6 @@ class FreeCapacity:
         left, total = self._left[node], self._total[node]
         names = [name for name in ("cpu", "memory") if total.get(name)]
         return sum(float(left[name]) / float(total[name]) for name in names) / max(1, len(names))
-
-
-def _is_open(node: Object) -> bool:
-    return controller.is_true(node, "Ready") and not (node.get("spec") or {}).get("unschedulable")
 
 
 def _allocatable(node: Object) -> Resources:
@@ -267,7 +267,12 @@ class Binder(SimulatedController[str]):
             policy = self._policy(turn.group)
             if turn.group is None or (policy is not None and not policy.min_count):
                 for pod in turn.waiting:
-                    await self._one_by_one(pod, free)
+                    requests = requests_of(pod)
+                    node = free.place(pod, requests)
+                    if node is None:
+                        await self._refuse(pod, free.why_not(pod, requests))
+                    else:
+                        await self._bind(pod, node)
             elif policy is not None:
                 free = await self._all_or_nothing(turn, policy, free)
 
@@ -280,14 +285,6 @@ class Binder(SimulatedController[str]):
         if self._workloads is not None and len(group) > len(("namespace", "name")):
             return policy_in_workload(self._workloads.get((group[0], group[1])), group[2])
         return None
-
-    async def _one_by_one(self, pod: Object, free: FreeCapacity) -> None:
-        requests = requests_of(pod)
-        node = free.place(pod, requests)
-        if node is None:
-            await self._refuse(pod, free.why_not(pod, requests))
-        else:
-            await self._bind(pod, node)
 
     async def _all_or_nothing(self, turn: _Turn, policy: Policy, free: FreeCapacity) -> FreeCapacity:
         """Bind as many pods of a group as fit, if that is its quorum; returns the free capacity."""

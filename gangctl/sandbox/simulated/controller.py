@@ -344,12 +344,8 @@ def new_pod(job: Object, index: int | None) -> Object:
         metadata["annotations"][INDEX] = str(index)
         spec["hostname"] = f"{name}-{index}"
         for container in (*(spec.get("initContainers") or []), *spec["containers"]):
-            _set_index(container)
+            variables = container.setdefault("env", [])
+            if not any(variable["name"] == _INDEX_VARIABLE for variable in variables):
+                source = {"fieldRef": {"apiVersion": "v1", "fieldPath": f"metadata.labels['{INDEX}']"}}
+                variables.append({"name": _INDEX_VARIABLE, "valueFrom": source})
     return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
-
-
-def _set_index(container: dict[str, Any]) -> None:
-    variables = container.setdefault("env", [])
-    if not any(variable["name"] == _INDEX_VARIABLE for variable in variables):
-        source = {"fieldRef": {"apiVersion": "v1", "fieldPath": f"metadata.labels['{INDEX}']"}}
-        variables.append({"name": _INDEX_VARIABLE, "valueFrom": source})

@@ -237,14 +237,23 @@ class JobController(SimulatedController[JobKey]):
             error = await self._manage(look)
             _complete(look)
             if not look.ending:
-                self._set_suspended(look)
+                if look.suspended:
+                    changed = _set(look.job, "Suspended", status="True", reason="JobSuspended", message="Job suspended")
+                    if changed and self.api.registry.minor not in _KEEPS_START:
+                        look.status.pop("startTime", None)
+                elif _set(look.job, "Suspended", status="False", reason="JobResumed", message="Job resumed"):
+                    look.status["startTime"] = now()
         await self._write(look, stored)
         if error is not None:
             raise error
 
     def _count(self, look: _Look) -> None:
         """Update the counters with finished pods that were not counted yet."""
-        look.counted = [pod for pod in look.pods if is_tracked(pod) and _has_ended(pod, look)]
+        look.counted = [
+            pod
+            for pod in look.pods
+            if is_tracked(pod) and (has_succeeded(pod) or is_failed(pod, look.job) or look.ending == "FailureTarget")
+        ]
         fresh = [pod for pod in look.counted if pod["metadata"]["uid"] not in self._counted]
         valid = range(int(look.job["spec"].get("completions") or 0))
         if is_indexed(look.job):
@@ -307,14 +316,6 @@ class JobController(SimulatedController[JobKey]):
                 await asyncio.sleep(self._pause)
         return None
 
-    def _set_suspended(self, look: _Look) -> None:
-        if look.suspended:
-            changed = _set(look.job, "Suspended", status="True", reason="JobSuspended", message="Job suspended")
-            if changed and self.api.registry.minor not in _KEEPS_START:
-                look.status.pop("startTime", None)
-        elif _set(look.job, "Suspended", status="False", reason="JobResumed", message="Job resumed"):
-            look.status["startTime"] = now()
-
     async def _write(self, look: _Look, stored: Object) -> None:
         """Write the counters, finalize the counted pods, and only then finish the Job."""
         status = look.status
@@ -365,11 +366,6 @@ class JobController(SimulatedController[JobKey]):
 def _job_of(pod: Object) -> str | None:
     owner = controller_owner(pod["metadata"])
     return str(owner["uid"]) if owner is not None and owner["kind"] == "Job" else None
-
-
-def _has_ended(pod: Object, look: _Look) -> bool:
-    """Whether a pod is to be counted now; once a Job has failed, everything that did not succeed has failed."""
-    return has_succeeded(pod) or is_failed(pod, look.job) or look.ending == "FailureTarget"
 
 
 def _wanted(look: _Look) -> int:

@@ -45,7 +45,11 @@ def apply_failure_policy(jobset: Object, jobs: jobset_progress.OwnedJobs) -> Eve
         message = _naming("jobset failed due to reaching max number of restarts", job)
         jobset_progress.end(jobset, "Failed", "ReachedMaxRestarts", message)
     elif action in {"RestartJob", "RestartJobAndIgnoreMaxRestarts"}:
-        _restart_alone(jobset, job, counts=counts)
+        name, index = jobset_progress.replicated_job_of(job), int(job["metadata"]["labels"][JOB_INDEX])
+        (entry,) = (status for status in jobset["status"]["replicatedJobsStatus"] if status["name"] == name)
+        for field in (jobset_progress.ALONE, jobset_progress.ALONE_COUNTED) if counts else (jobset_progress.ALONE,):
+            entry[field] = jobset_progress.restarts_alone(jobset, name, field)
+            entry[field][index] += 1
         return f"{action}FailurePolicyAction", _naming(f"applying {action} failure policy action", job)
     else:
         _restart(jobset, action, rule, job)
@@ -59,14 +63,6 @@ def _counted(jobset: Object) -> int:
     status = jobset["status"]
     alone = (sum(entry.get(jobset_progress.ALONE_COUNTED) or ()) for entry in status["replicatedJobsStatus"])
     return int(status.get("restartsCountTowardsMax") or 0) + sum(alone)
-
-
-def _restart_alone(jobset: Object, job: Object, *, counts: bool) -> None:
-    name, index = jobset_progress.replicated_job_of(job), int(job["metadata"]["labels"][JOB_INDEX])
-    (entry,) = (status for status in jobset["status"]["replicatedJobsStatus"] if status["name"] == name)
-    for field in (jobset_progress.ALONE, jobset_progress.ALONE_COUNTED) if counts else (jobset_progress.ALONE,):
-        entry[field] = jobset_progress.restarts_alone(jobset, name, field)
-        entry[field][index] += 1
 
 
 def _restart(jobset: Object, action: str, rule: Object | None, job: Object) -> None:
@@ -148,7 +144,15 @@ class JobSetController(SimulatedController[Key]):
         await self._advance(jobset, jobs)
         if jobset["status"] != stored.get("status"):
             written = await self.update(self._jobsets, jobset, "status")
-            await self._announce(stored, written)
+            known = {
+                (c["type"], c["status"], c["reason"]) for c in (stored.get("status") or {}).get("conditions") or []
+            }
+            for condition in written["status"].get("conditions") or []:
+                if (condition["type"], condition["status"], condition["reason"]) not in known:
+                    warning = condition["type"] == "Failed" or (
+                        condition["type"] == "RestartingJobSet" and condition["status"] == "True"
+                    )
+                    await self._record(written, condition["reason"], condition["message"], warning=warning)
 
     async def _advance(self, jobset: Object, jobs: jobset_progress.OwnedJobs) -> None:
         if jobset_progress.is_finished(jobset):
@@ -280,33 +284,20 @@ class JobSetController(SimulatedController[Key]):
                 if jobset_progress.replicated_job_of(job) == replicated_job["name"] and jobset_progress.is_suspended(
                     job
                 ):
-                    await self._resume_job(job, replicated_job["template"]["spec"]["template"])
+                    # Two writes: only a Job that never started may change its pod template.
+                    resumed = copy(job)
+                    if (job.get("status") or {}).get("startTime"):
+                        del resumed["status"]["startTime"]
+                        resumed = copy(await self.update(self._jobs, resumed, "status"))
+                    _merge_template(resumed["spec"]["template"], replicated_job["template"]["spec"]["template"])
+                    resumed["spec"]["suspend"] = False
+                    await self.update(self._jobs, jobset_progress.without_unknown_fields(resumed))
             if sequence.in_order:
                 _set_in_order(jobset)
                 return
         jobset_progress.set_condition(
             jobset, "Suspended", value=False, reason="ResumeJobs", message="jobset is resumed"
         )
-
-    async def _resume_job(self, job: Object, template: Object) -> None:
-        """Two writes: only a Job that never started may change its pod template."""
-        resumed = copy(job)
-        if (job.get("status") or {}).get("startTime"):
-            del resumed["status"]["startTime"]
-            resumed = copy(await self.update(self._jobs, resumed, "status"))
-        _merge_template(resumed["spec"]["template"], template)
-        resumed["spec"]["suspend"] = False
-        await self.update(self._jobs, jobset_progress.without_unknown_fields(resumed))
-
-    async def _announce(self, before: Object, jobset: Object) -> None:
-        """An event for every condition that changed."""
-        known = {(c["type"], c["status"], c["reason"]) for c in (before.get("status") or {}).get("conditions") or []}
-        for condition in jobset["status"].get("conditions") or []:
-            if (condition["type"], condition["status"], condition["reason"]) not in known:
-                warning = condition["type"] == "Failed" or (
-                    condition["type"] == "RestartingJobSet" and condition["status"] == "True"
-                )
-                await self._record(jobset, condition["reason"], condition["message"], warning=warning)
 
     async def _record(self, jobset: Object, reason: str, note: str, *, warning: bool) -> None:
         await self._events.record(jobset, self._jobsets.kind.api_version, reason, note, warning=warning)

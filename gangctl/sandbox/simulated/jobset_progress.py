@@ -89,7 +89,12 @@ class ChildJobs:
             "ownerReferences": owned(self._jobset, self._api_version),
         }
         identity = self._identity(replicated_job, index, name)
-        exclusive = self._exclusive(replicated_job)
+        exclusive: dict[str, str] = {}
+        for holder in (self._jobset, replicated_job["template"]):
+            annotations = (holder.get("metadata") or {}).get("annotations") or {}
+            if meta.EXCLUSIVE_TOPOLOGY in annotations:
+                keys = (meta.EXCLUSIVE_TOPOLOGY, meta.NODE_SELECTOR_STRATEGY)
+                exclusive.update({key: annotations[key] for key in keys if key in annotations})
         _mark(metadata, template.get("metadata") or {}, identity, exclusive)
         pod = spec["template"]
         pod_metadata: Object = {}
@@ -136,15 +141,6 @@ class ChildJobs:
         job = f"{self._name}-{coordinator['replicatedJob']}-{coordinator.get('jobIndex', 0)}"
         host = f"{job}-{coordinator.get('podIndex', 0)}"
         return {f"{_DOMAIN}/coordinator": f"{host}.{subdomain_of(self._jobset)}"}
-
-    def _exclusive(self, replicated_job: Object) -> dict[str, str]:
-        found: dict[str, str] = {}
-        for holder in (self._jobset, replicated_job["template"]):
-            annotations = (holder.get("metadata") or {}).get("annotations") or {}
-            if meta.EXCLUSIVE_TOPOLOGY in annotations:
-                keys = (meta.EXCLUSIVE_TOPOLOGY, meta.NODE_SELECTOR_STRATEGY)
-                found.update({key: annotations[key] for key in keys if key in annotations})
-        return found
 
 
 def _group(replicated_job: Mapping[str, Any]) -> str:

@@ -204,19 +204,16 @@ class Kubelet(SimulatedController[Key]):
         if pod is None or not pod["spec"].get("nodeName"):
             return
         if is_deleted(pod):
-            await self._confirm(pod)
+            # Report the end of a deleted pod, then remove it; with a grace of 0 the server waits only for finalizers.
+            self._verdicts.pop(pod["metadata"]["uid"], None)
+            if not is_ended(pod):
+                await self._write_status(pod, failed(pod, KILLED))
+            if pod["metadata"].get("deletionGracePeriodSeconds"):
+                await self.delete(self._pods, pod, grace_seconds=0)
         elif pod["status"].get("phase") == "Pending":
             await self._write_status(pod, running(pod))
         elif not is_ended(pod):
             await self._decide(pod)
-
-    async def _confirm(self, pod: Object) -> None:
-        """Report the end of a deleted pod, then remove it; with a grace of 0 the server waits only for finalizers."""
-        self._verdicts.pop(pod["metadata"]["uid"], None)
-        if not is_ended(pod):
-            await self._write_status(pod, failed(pod, KILLED))
-        if pod["metadata"].get("deletionGracePeriodSeconds"):
-            await self.delete(self._pods, pod, grace_seconds=0)
 
     async def _decide(self, pod: Object) -> None:
         """Evaluate the policy; its first verdict is final, and is applied when the work is done."""
