@@ -8,7 +8,7 @@ from typing import Final
 
 from gangctl.api.documents import parse_documents
 from gangctl.gang.reasons import Reason
-from gangctl.migration.systems import System
+from gangctl.migration.draft import System
 from tests.docpages import ROOT, Page
 from tests.rows import each
 

@@ -45,12 +45,7 @@ _RESOURCE: Final = Type(
 )
 _USER: Final = Type(
     "kubernetes.UserInfo",
-    fields={
-        "username": STRING,
-        "uid": STRING,
-        "groups": list_of(STRING),
-        "extra": map_of(STRING, list_of(STRING)),
-    },
+    fields={"username": STRING, "uid": STRING, "groups": list_of(STRING), "extra": map_of(STRING, list_of(STRING))},
 )
 REQUEST: Final = Type(
     "kubernetes.AdmissionRequest",

@@ -6,25 +6,25 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Final, NoReturn
 
 from gangctl.cel import types
-from gangctl.cel.ast import (
-    Call,
-    Comprehension,
-    Index,
-    ListOf,
-    Literal,
-    MapOf,
-    Name,
-    Node,
-    Select,
-    Span,
-)
+from gangctl.cel.ast import Call, Comprehension, Index, ListOf, Literal, MapOf, Name, Node, Select, Span
 from gangctl.cel.declarations import FUNCTIONS
 from gangctl.cel.environments import Environment
 from gangctl.cel.faults import CompileError, CompileKind
 from gangctl.cel.macros import is_bind
-from gangctl.cel.mismatch import UNSUPPORTED, did_you_mean, dotted, no_overload, type_named, unknown_function
 from gangctl.cel.types import BOOL, DYN, Type, list_of, map_of, optional_of
-from gangctl.cel.unify import Unifier, is_optional, is_variable, more_general, same
+from gangctl.cel.unify import (
+    UNSUPPORTED,
+    Unifier,
+    did_you_mean,
+    dotted,
+    is_optional,
+    is_variable,
+    more_general,
+    no_overload,
+    same,
+    type_named,
+    unknown_function,
+)
 
 _LITERALS: Final = {
     "null": types.NULL,

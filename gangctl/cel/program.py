@@ -7,9 +7,8 @@ from typing import Any, Final
 
 from gangctl.cel.environments import Checked
 from gangctl.cel.evaluation.compile import compile_node
-from gangctl.cel.evaluation.frame import Code, Frame
 from gangctl.cel.faults import CompileError, CompileKind, EvalError, EvalKind
-from gangctl.cel.meter import StepMeter
+from gangctl.cel.meter import Code, Frame, StepMeter
 
 Bindings = Mapping[str, Any]
 """JSON values by variable name (``object``, ``oldObject``, ``request``, ``gang``, ...); None is null. Never changed.

@@ -18,9 +18,8 @@ from gangctl.cli.output import print_answer
 from gangctl.gang.convert import Conversion, Notation, Object
 from gangctl.gang.convert import convert as convert_jobset
 from gangctl.gang.convert import replace_exclusive_topology as replace_topology
-from gangctl.migration.draft import systems_seen
+from gangctl.migration.draft import NAMES, System, systems_seen
 from gangctl.migration.migrate import migrate
-from gangctl.migration.systems import NAMES, System
 
 
 def _convert(

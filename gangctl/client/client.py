@@ -142,12 +142,7 @@ class Client:
         return await self._transport.send(request, throttled=settings.throttled, guard=guard)
 
     async def get(
-        self,
-        resource: Resource,
-        name: str,
-        namespace: str | None = None,
-        *,
-        timeout_seconds: float | None = None,
+        self, resource: Resource, name: str, namespace: str | None = None, *, timeout_seconds: float | None = None
     ) -> Object:
         """Read one object."""
         path = resource.path(namespace, name)

@@ -59,13 +59,7 @@ class Backoff:
     together from coming back together.
     """
 
-    def __init__(
-        self,
-        base: float,
-        cap: float,
-        *,
-        randomness: Callable[[], float] = random.random,
-    ) -> None:
+    def __init__(self, base: float, cap: float, *, randomness: Callable[[], float] = random.random) -> None:
         """Start at ``base``; ``randomness`` returns numbers in [0, 1)."""
         self._base = base
         self._cap = cap

@@ -14,7 +14,7 @@ from gangctl.client.client import Client
 from gangctl.client.pacing import micro_time
 from gangctl.client.resources import LEASES, NODES, PODS
 from gangctl.demo import scenario
-from gangctl.demo.cluster import DEMO, Stage
+from gangctl.demo.acts import DEMO, Stage
 from gangctl.errors import ConflictError, NotFoundError
 from gangctl.sandbox.simulated import kubelet
 

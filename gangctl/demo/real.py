@@ -14,24 +14,16 @@ from gangctl.api.meta import JOBSET_NAME, MANAGER
 from gangctl.api.scheduling import Generation
 from gangctl.client.client import Client
 from gangctl.client.config import ClusterConfig, load_cluster
-from gangctl.client.resources import (
-    JOBSETS,
-    MUTATING_WEBHOOK_CONFIGURATIONS,
-    NAMESPACES,
-    NODES,
-    PODS,
-)
+from gangctl.client.resources import JOBSETS, MUTATING_WEBHOOK_CONFIGURATIONS, NAMESPACES, NODES, PODS
 from gangctl.client.transport import Transport
 from gangctl.controllers.discovery import discover
 from gangctl.demo import nodes
-from gangctl.demo.acts import Act, Attend, Patience
+from gangctl.demo.acts import DEMO, Act, Attend, Patience, Stage
 from gangctl.demo.child import controller
-from gangctl.demo.cluster import DEMO, Stage
-from gangctl.demo.display import Display
+from gangctl.demo.display import Display, Verdict
 from gangctl.demo.scenario import IMAGE, Size, size
 from gangctl.demo.scenario import JOBSETS as COUNT
 from gangctl.demo.scenario import PODS as PODS_OF_A_JOBSET
-from gangctl.demo.sight import Verdict
 from gangctl.errors import ClusterUnavailableError, ForbiddenError, NotFoundError
 from gangctl.webhooks.configurations import NAME as WEBHOOKS
 

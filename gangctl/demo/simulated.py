@@ -13,12 +13,10 @@ from gangctl.client.client import Client
 from gangctl.client.config import load_cluster
 from gangctl.client.resources import NAMESPACES
 from gangctl.client.transport import Transport
-from gangctl.demo.acts import Act, Patience
+from gangctl.demo.acts import Act, Patience, Stage
 from gangctl.demo.child import controller
-from gangctl.demo.cluster import Stage
-from gangctl.demo.display import Display
+from gangctl.demo.display import Display, Verdict
 from gangctl.demo.scenario import CPUS, JOBSETS, PODS, Placement
-from gangctl.demo.sight import Verdict
 from gangctl.errors import ConfigError
 from gangctl.sandbox.server import Sandbox, SandboxOptions
 from gangctl.sandbox.simulated import Outcome, SimulatedControllers, add_nodes

@@ -17,13 +17,16 @@ from gangctl.errors import ErrorKind
 from gangctl.gang.config import GangConfig, GangMode, is_configured
 from gangctl.gang.convert import Notation, Object, check_words, convert, options_text, with_key, with_metadata
 from gangctl.gang.resolve import ClusterRules, resolve
-from gangctl.migration import kai, volcano
+from gangctl.migration import kai, podgroups
 from gangctl.migration.draft import (
     FIELDS,
+    NAMES,
     Draft,
     Level,
     Note,
     Problem,
+    System,
+    check_kind,
     check_texts,
     mentions,
     pod_template,
@@ -33,7 +36,6 @@ from gangctl.migration.draft import (
     systems_seen,
 )
 from gangctl.migration.podgroups import PodGroup, drop, gang_config, read_coscheduling, read_pod_groups
-from gangctl.migration.systems import NAMES, System, check_kind
 
 
 def check_words_of(draft: Draft) -> None:
@@ -122,7 +124,7 @@ def rewrite(draft: Draft, config: GangConfig, queue: str) -> Object:
 
 
 _UNDERSTOOD: Final[dict[System, frozenset[str]]] = {
-    System.VOLCANO: volcano.UNDERSTOOD,
+    System.VOLCANO: podgroups.UNDERSTOOD,
     System.KAI: kai.UNDERSTOOD,
     System.COSCHEDULING: frozenset(),
 }
@@ -132,7 +134,7 @@ _UNDERSTOOD: Final[dict[System, frozenset[str]]] = {
 def _read(draft: Draft, objects: Sequence[Object], pod_groups: Sequence[PodGroup]) -> None:
     match draft.system:
         case System.VOLCANO:
-            volcano.read_volcano(draft, objects, pod_groups)
+            podgroups.read_volcano(draft, objects, pod_groups)
         case System.KAI:
             kai.read_kai(draft)
         case System.COSCHEDULING:

@@ -87,10 +87,7 @@ _THIRD_SIDES: Final[Mapping[str, str]] = {
 }
 """v5p in a PathwaysJob: two sides of whole cubes, and what the third may be."""
 
-_LARGER: Final[Mapping[str, tuple[str, ...]]] = {
-    "ct5p-hightpu-4t": (),
-    "tpu7x-standard-4t": ("16x16x32", "16x24x24"),
-}
+_LARGER: Final[Mapping[str, tuple[str, ...]]] = {"ct5p-hightpu-4t": (), "tpu7x-standard-4t": ("16x16x32", "16x24x24")}
 """Machine types that have these in a PathwaysJob, and what they have besides."""
 
 _LISTED: Final[Mapping[str, str]] = {
@@ -168,11 +165,7 @@ _CUBE_RULES: Final[Mapping[str, CubeRule]] = {
     "tpu7x": CubeRule(144, single=True),
 }
 
-_COMMON: Final[Mapping[str, str]] = {
-    "v4": "ct4p-hightpu-4t",
-    "v5p": "ct5p-hightpu-4t",
-    "tpu7x": "tpu7x-standard-4t",
-}
+_COMMON: Final[Mapping[str, str]] = {"v4": "ct4p-hightpu-4t", "v5p": "ct5p-hightpu-4t", "tpu7x": "tpu7x-standard-4t"}
 """Generations with common topologies only for this machine type in a PathwaysJob; of others all are common."""
 
 

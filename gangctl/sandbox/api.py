@@ -29,15 +29,7 @@ from gangctl.sandbox.requests import (
 from gangctl.sandbox.store import Store, Stored
 from gangctl.sandbox.writes import Write
 
-__all__ = [
-    "SYSTEM",
-    "Api",
-    "Caller",
-    "DeleteOptions",
-    "ObjectList",
-    "Propagation",
-    "WriteOptions",
-]
+__all__ = ["SYSTEM", "Api", "Caller", "DeleteOptions", "ObjectList", "Propagation", "WriteOptions"]
 
 Warnings = list[str]
 _PATCH_OPTIONS = ResourceKind("meta.k8s.io", "v1", "patchoptions", "PatchOptions")

@@ -211,10 +211,7 @@ def field_value(obj: Object, path: str) -> str:
 
 
 # What the Go type says when the field is not written.
-_MISSING: Final = {
-    "spec.hostNetwork": "false",
-    "spec.unschedulable": "false",
-}
+_MISSING: Final = {"spec.hostNetwork": "false", "spec.unschedulable": "false"}
 
 
 @dataclass(frozen=True, slots=True)

@@ -48,11 +48,7 @@ class Sandbox:
     def __init__(self, options: SandboxOptions | None = None) -> None:
         """Create the server's objects, without listening. ValueError for an unknown minor."""
         self.options: Final = options or SandboxOptions()
-        self.api: Final = Api(
-            self.options.minor,
-            gates=self.options.gates,
-            runtime_config=self.options.runtime_config,
-        )
+        self.api: Final = Api(self.options.minor, gates=self.options.gates, runtime_config=self.options.runtime_config)
         self._controllers: tuple[controllers.StoreController[Any], ...] = (
             controllers.GarbageCollector(self.api),
             controllers.NamespaceController(self.api),

@@ -135,8 +135,7 @@ def _workload_of_v1beta1(fields: Mapping[str, Any]) -> str | None:
 
 _RUNNING: Final[Mapping[str, Printer]] = {
     "pods": Printer(
-        columns(*("Ready", "Status", "Restarts", "Age"), wide=("IP", "Node", "Nominated Node", "Readiness Gates")),
-        _pod,
+        columns(*("Ready", "Status", "Restarts", "Age"), wide=("IP", "Node", "Nominated Node", "Readiness Gates")), _pod
     ),
     "jobs.batch": Printer(
         columns("Status", "Completions", "Duration", "Age", wide=("Containers", "Images", "Selector")), _job
@@ -324,8 +323,7 @@ PRINTERS: Final[Mapping[str, Printer]] = {
         (Column("Mutations", "integer"), *columns("ParamKind", "Age")), _policy
     ),
     "mutatingadmissionpolicybindings.admissionregistration.k8s.io": Printer(
-        columns("PolicyName", "ParamRef", "Age"),
-        lambda obj: [spec(obj).get("policyName", ""), "<unset>", age(obj)],
+        columns("PolicyName", "ParamRef", "Age"), lambda obj: [spec(obj).get("policyName", ""), "<unset>", age(obj)]
     ),
     "leases.coordination.k8s.io": Printer(
         columns("Holder", "Age"), lambda obj: [spec(obj).get("holderIdentity", ""), age(obj)]

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from gangctl.migration.systems import NAMES, System
+from gangctl.migration.draft import NAMES, System
 from tests.cli.manifests import CONFIG_MAP, gang, write
 from tests.cli.run import fine, gangctl
 from tests.jobsets import jobset, rj

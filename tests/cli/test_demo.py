@@ -19,9 +19,8 @@ from rich.console import Console
 
 from gangctl.demo import acts
 from gangctl.demo.child import reserved_ports
-from gangctl.demo.display import Lines, LiveTable
+from gangctl.demo.display import JobSetSight, Lines, LiveTable, Result, Sight, Verdict, see
 from gangctl.demo.scenario import PODS, Placement, jobset, size
-from gangctl.demo.sight import JobSetSight, Result, Sight, Verdict, see
 from gangctl.errors import ClusterUnavailableError
 from gangctl.runtime.server import Listener
 from tests.cli.run import Answer, gangctl

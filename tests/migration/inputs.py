@@ -5,8 +5,8 @@ from __future__ import annotations
 import copy
 from typing import Any
 
+from gangctl.migration.draft import System
 from gangctl.migration.migrate import Migration, migrate
-from gangctl.migration.systems import System
 
 VOLCANO_GROUP = "scheduling.k8s.io/group-name"
 VOLCANO_MIN = "scheduling.volcano.sh/group-min-member"

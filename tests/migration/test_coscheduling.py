@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gangctl.migration.systems import System
+from gangctl.migration.draft import System
 from tests.jobsets import jobset, rj
 from tests.migration.inputs import COSCHEDULING_GROUP, converted, notes, pod_group, problems, scheduled_by
 

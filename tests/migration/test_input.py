@@ -12,9 +12,8 @@ from gangctl.api.jobset import read_jobset
 from gangctl.gang.convert import Notation, convert
 from gangctl.gang.plan import job_pods, replicated_job_pods
 from gangctl.gang.resolve import ClusterRules, resolve
-from gangctl.migration.draft import systems_seen
+from gangctl.migration.draft import NAMES, System, systems_seen
 from gangctl.migration.migrate import migrate
-from gangctl.migration.systems import NAMES, System
 from tests.cli.manifests import CONFIG_MAP, SERVICE
 from tests.jobsets import jobset, rj
 from tests.migration.inputs import GROUPS, VOLCANO_MIN, converted, migrated, pod_group, problems, scheduled_by

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from gangctl.migration.systems import System
+from gangctl.migration.draft import System
 from tests.cli.manifests import CONFIG_MAP
 from tests.jobsets import jobset, rj
 from tests.migration.inputs import (

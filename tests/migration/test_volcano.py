@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from gangctl.migration.systems import System
+from gangctl.migration.draft import System
 from tests.jobsets import jobset, rj
 from tests.migration.inputs import VOLCANO_MIN, VOLCANO_QUEUE, converted, notes, pod_group, problems, scheduled_by
 from tests.rows import each

@@ -10,7 +10,7 @@ from typing import Any
 from gangctl.api.objects import Object
 from gangctl.cel.ast import Literal, Span
 from gangctl.cel.environments import Checked
-from gangctl.cel.evaluation.frame import Frame
+from gangctl.cel.meter import Frame
 from gangctl.cel.program import Program
 from gangctl.cel.types import BOOL
 from gangctl.fit.report import FitReport

@@ -13,12 +13,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from gangctl.cel.declarations import extensions, kubernetes, standard
+from gangctl.cel.declarations import kubernetes, standard
 from gangctl.cel.declarations.signature import Overload
 
 ALL: Final[tuple[Overload, ...]] = (
     *(*standard.OPERATORS, *standard.CONVERSIONS, *standard.FUNCTIONS, *standard.OPTIONALS),
-    *(*extensions.STRINGS, *extensions.LISTS, *extensions.SETS),
+    *(*kubernetes.STRINGS, *kubernetes.EXTENDED_LISTS, *kubernetes.SETS),
     *(*kubernetes.LISTS, *kubernetes.TEXT, *kubernetes.QUANTITY, *kubernetes.NETWORK, *kubernetes.SEMVER),
     *kubernetes.AUTHORIZER,
 )

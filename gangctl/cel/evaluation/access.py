@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from gangctl.cel.evaluation.arithmetic import decoded
-from gangctl.cel.evaluation.frame import STEPS_PER_PAYMENT, Code, Frame
 from gangctl.cel.faults import EvalError, EvalKind
 from gangctl.cel.library.values import KEYS, MISSING, NONE, Optional, Uint, find, invalid
+from gangctl.cel.meter import STEPS_PER_PAYMENT, Code, Frame
 
 
 def select(operand: Code, fields: Sequence[tuple[str, int]]) -> Code:

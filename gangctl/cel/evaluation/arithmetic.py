@@ -224,10 +224,4 @@ def timestamp(nanoseconds: int, offset: int = 0) -> Timestamp:
         raise EvalError(EvalKind.OVERFLOW, str(error)) from error
 
 
-OPERATORS: Final[dict[str, Operator]] = {
-    "_+_": add,
-    "_-_": subtract,
-    "_*_": multiply,
-    "_/_": divide,
-    "_%_": remainder,
-}
+OPERATORS: Final[dict[str, Operator]] = {"_+_": add, "_-_": subtract, "_*_": multiply, "_/_": divide, "_%_": remainder}

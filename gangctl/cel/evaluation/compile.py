@@ -9,7 +9,6 @@ from gangctl.cel.ast import Call, Comprehension, Index, ListOf, Literal, MapOf, 
 from gangctl.cel.evaluation import access
 from gangctl.cel.evaluation.arithmetic import OPERATORS, RELATIONS, Operator, Relation, negate
 from gangctl.cel.evaluation.comprehensions import MACROS, Loop, comprehension
-from gangctl.cel.evaluation.frame import STEPS_PER_PAYMENT, Code, Frame, placed
 from gangctl.cel.evaluation.functions import Function, declared, resolve
 from gangctl.cel.faults import CompileError, CompileKind, EvalError, EvalKind
 from gangctl.cel.library.values import (
@@ -23,10 +22,10 @@ from gangctl.cel.library.values import (
     entered,
     no_such_overload,
 )
-from gangctl.cel.meter import EXHAUSTED
-from gangctl.cel.mismatch import dotted
+from gangctl.cel.meter import EXHAUSTED, STEPS_PER_PAYMENT, Code, Frame, placed
 from gangctl.cel.times import Duration
 from gangctl.cel.types import DOUBLE, DURATION, DYN, UINT, Type
+from gangctl.cel.unify import dotted
 
 TYPES: Final = {
     name: TypeValue(name)

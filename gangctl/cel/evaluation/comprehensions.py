@@ -7,11 +7,10 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from gangctl.cel.evaluation.arithmetic import decoded
-from gangctl.cel.evaluation.frame import Code, Frame
 from gangctl.cel.faults import EvalError, EvalKind
 from gangctl.cel.library import registry
 from gangctl.cel.library.values import MISSING, NONE, KeyedMap, Optional, entered, find, invalid, no_such_overload
-from gangctl.cel.meter import EXHAUSTED
+from gangctl.cel.meter import EXHAUSTED, Code, Frame
 
 
 @dataclass(frozen=True, slots=True)

@@ -185,7 +185,7 @@ class Function:
     """``call`` takes the values of the arguments, of a method the target first.
 
     A ``metered`` one takes a :class:`~gangctl.cel.library.values.Spending` before them: a
-    :class:`~gangctl.cel.evaluation.frame.Frame` is one.
+    :class:`~gangctl.cel.meter.Frame` is one.
     """
 
     name: str
@@ -194,11 +194,7 @@ class Function:
     metered: bool = False
 
 
-_STANDARD_FUNCTIONS: Final[Mapping[str, Callable[..., Any]]] = {
-    **CONVERSIONS,
-    **FUNCTIONS,
-    "size": size,
-}
+_STANDARD_FUNCTIONS: Final[Mapping[str, Callable[..., Any]]] = {**CONVERSIONS, **FUNCTIONS, "size": size}
 _STANDARD_METHODS: Final[Mapping[str, Callable[..., Any]]] = {
     **ACCESSORS,
     **METHODS,

@@ -22,9 +22,7 @@ Charge = Callable[[int], None]
 """Spends steps."""
 
 _NUMBERS: Final = frozenset({"int", "uint", "double"})
-_ORDERED: Final = frozenset(
-    {"bool", "string", "bytes", "google.protobuf.Timestamp", "google.protobuf.Duration"},
-)
+_ORDERED: Final = frozenset({"bool", "string", "bytes", "google.protobuf.Timestamp", "google.protobuf.Duration"})
 _HASHABLE: Final = frozenset({"bool", "string", "bytes", "null_type"})
 _LISTS: Final = (list, tuple)
 _CHARACTERS_SHIFT: Final = 6

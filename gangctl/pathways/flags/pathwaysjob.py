@@ -24,15 +24,7 @@ from gangctl.pathways.job import DEFAULT_SLICE_RESTARTS, Component, ComponentTyp
 from gangctl.pathways.options import PathwaysOptions
 from gangctl.pathways.reading import ANY_SLICE, Reading, read_modes
 from gangctl.pathways.result import MOST_PROBLEMS, InvalidReason, Problem, Profile, RefusedValueError
-from gangctl.pathways.words import (
-    GANG_MODE_PATH,
-    GKE_NODEPOOL,
-    OPTIONS,
-    WORKER_MODE,
-    WORKERS,
-    annotation,
-    option_path,
-)
+from gangctl.pathways.words import GANG_MODE_PATH, GKE_NODEPOOL, OPTIONS, WORKER_MODE, WORKERS, annotation, option_path
 
 XPK_QUEUE: Final = "multislice-queue"
 XPK_PRIORITY: Final = "medium"

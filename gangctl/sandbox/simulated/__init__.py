@@ -18,14 +18,7 @@ from gangctl.sandbox.simulated.job import JobController
 from gangctl.sandbox.simulated.jobset import JobSetController
 from gangctl.sandbox.simulated.kubelet import Kubelet, Outcome, Policy, add_nodes, run_forever
 
-__all__ = [
-    "Outcome",
-    "Policy",
-    "Role",
-    "SimulatedControllers",
-    "add_nodes",
-    "run_forever",
-]
+__all__ = ["Outcome", "Policy", "Role", "SimulatedControllers", "add_nodes", "run_forever"]
 
 Role = Literal["jobset", "job", "scheduler", "kubelet"]
 ROLES: Final[tuple[Role, ...]] = ("jobset", "job", "scheduler", "kubelet")

@@ -192,12 +192,7 @@ class SimulatedController(Controller[K]):
         return await self.api.update(mirror.kind, *key_of(obj), obj, self.caller, subresource=subresource)
 
     async def delete(
-        self,
-        mirror: Mirror,
-        obj: Object,
-        *,
-        propagation: Propagation = "Background",
-        grace_seconds: int | None = None,
+        self, mirror: Mirror, obj: Object, *, propagation: Propagation = "Background", grace_seconds: int | None = None
     ) -> None:
         """Delete exactly this object, if it still exists."""
         options = DeleteOptions(propagation=propagation, grace_seconds=grace_seconds, uid=obj["metadata"]["uid"])

@@ -4,10 +4,9 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from gangctl.cel.evaluation.frame import STEPS_PER_PAYMENT
 from gangctl.cel.faults import CompileError, EvalError, EvalKind
 from gangctl.cel.library.values import LARGEST
-from gangctl.cel.meter import EXPRESSION_STEPS, STEPS_PER_CLOCK_CHECK, StepMeter
+from gangctl.cel.meter import EXPRESSION_STEPS, STEPS_PER_CLOCK_CHECK, STEPS_PER_PAYMENT, StepMeter
 from tests.cel.evaluation.evaluating import error, evaluate, program
 from tests.rows import each
 

@@ -6,13 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gangctl.cel.evaluation.frame import STEPS_PER_PAYMENT, Frame
 from gangctl.cel.faults import EvalError, EvalKind
 from gangctl.cel.library.equality import compare, equal
 from gangctl.cel.library.quantity import parse
 from gangctl.cel.library.registry import FUNCTIONS, METHODS
 from gangctl.cel.library.values import INT_MAX, UINT_MAX, Uint, entered
-from gangctl.cel.meter import StepMeter
+from gangctl.cel.meter import STEPS_PER_PAYMENT, Frame, StepMeter
 from gangctl.cel.times import Duration
 from tests.rows import each
 
