@@ -123,7 +123,10 @@ def check_literals(node: Node, types: Mapping[int, Type]) -> None:
         elif isinstance(each, ListOf) and not formatted:
             _check_same([(item, index in each.optional) for index, item in enumerate(each.elements)], types)
         if isinstance(each, MapOf):
-            _check_keys(each, types)
+            for key, _ in each.entries:
+                if types[id(key)].name not in _KEYS:
+                    message = f"{types[id(key)]} cannot be the key of a map here"
+                    raise _refused(message, key, kind=CompileKind.UNSUPPORTED)
         if isinstance(each, MapOf) and not formatted:
             _check_same([(key, False) for key, _ in each.entries], types)
             _check_same([(value, index in each.optional) for index, (_, value) in enumerate(each.entries)], types)
@@ -138,13 +141,6 @@ def _check_call(call: Call, types: Mapping[int, Type]) -> None:
         folded(call)
     elif call.function == "format" and isinstance(call.target, Literal):
         check_format(call.target, call.arguments[0], types)
-
-
-def _check_keys(node: MapOf, types: Mapping[int, Type]) -> None:
-    for key, _ in node.entries:
-        if types[id(key)].name not in _KEYS:
-            message = f"{types[id(key)]} cannot be the key of a map here"
-            raise _refused(message, key, kind=CompileKind.UNSUPPORTED)
 
 
 def _check_pattern(node: Node) -> None:

@@ -415,7 +415,8 @@ def notices(before: Status, after: Status, found: JobSetFacts | Obstacle) -> tup
     if before.restarts is not None and (after.restarts or 0) > before.restarts:
         events.append(Notice(Reason.RESTARTING, progress(found).capitalize()))
     if after.phase is not before.phase:
-        message = _message(after)
+        now = after.condition(after.phase)
+        message = now.message or now.reason if now is not None else ""
         if after.phase is Phase.SUSPENDED:
             events.append(Notice(Reason.SUSPENDED, f"Suspended since {_time_of(after, Phase.SUSPENDED)}: {message}"))
         elif after.phase in _ENDS:
@@ -450,8 +451,3 @@ def _slices(before: Status, after: Status) -> tuple[Notice, ...]:
 def _time_of(status: Status, kind: str) -> str:
     found = status.condition(kind)
     return found.since if found is not None else ""
-
-
-def _message(status: Status) -> str:
-    found = status.condition(status.phase) if status.phase is not None else None
-    return found.message or found.reason if found is not None else ""

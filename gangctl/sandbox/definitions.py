@@ -25,17 +25,6 @@ DEFINITIONS: Final = "customresourcedefinitions.apiextensions.k8s.io"
 FINALIZER: Final = "customresourcecleanup.apiextensions.k8s.io"
 
 
-def definition_rules(known: KindRules) -> KindRules:
-    """The rules of definitions; ``known`` drops their unknown fields."""
-    return KindRules(
-        drop=known.drop,
-        default=default,
-        prepare_create=prepare_create,
-        prepare_update=prepare_update,
-        validate=validate,
-    )
-
-
 def default(definition: Object) -> None:
     """Fill in names and conversion, in place."""
     spec = definition.get("spec") or {}
@@ -125,7 +114,13 @@ class DefinitionController(StoreController[str]):
         self._served: dict[str, tuple[ResourceKind, ...]] = {}
         self._built_in = frozenset(kind.qualified_name for kind in api.registry)
         kind = api.kind(DEFINITIONS)
-        rules = definition_rules(api.registry.rules(kind))
+        rules = KindRules(
+            drop=api.registry.rules(kind).drop,
+            default=default,
+            prepare_create=prepare_create,
+            prepare_update=prepare_update,
+            validate=validate,
+        )
         api.registry.add(kind, rules)
         super().__init__(api)
 

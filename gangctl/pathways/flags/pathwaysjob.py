@@ -39,7 +39,11 @@ _RESERVATION: Final = "cloud.google.com/reservation-name"
 def read_flags(flags: Flags, profile: Profile, defaults: PathwaysOptions) -> Reading:
     """The PathwaysJob that flags describe, or every problem with them at the flag's name; ``defaults`` are options."""
     texts = FlagTexts()
-    _check_texts(flags, texts)
+    for each in fields(flags):
+        given = getattr(flags, each.name)
+        for text in given if isinstance(given, tuple) else (given,):
+            if isinstance(text, str):
+                texts.text(kebab(each.name), text)
     if texts.problems:
         return Reading(None, tuple(texts.problems))
     pod = build_pod(flags, profile, defaults, texts)
@@ -74,14 +78,6 @@ def read_flags(flags: Flags, profile: Profile, defaults: PathwaysOptions) -> Rea
     for take in (_with_metadata, _with_nodes, _with_priority, _with_grace, _with_components):
         job = take(job, flags, profile, texts)
     return _checked(job, flags, texts)
-
-
-def _check_texts(flags: Flags, texts: FlagTexts) -> None:
-    for each in fields(flags):
-        value = getattr(flags, each.name)
-        for text in value if isinstance(value, tuple) else (value,):
-            if isinstance(text, str):
-                texts.text(kebab(each.name), text)
 
 
 def _checked(job: PathwaysJob, flags: Flags, texts: FlagTexts) -> Reading:

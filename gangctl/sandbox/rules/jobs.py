@@ -111,9 +111,18 @@ def validate(new: Object, old: Object | None, subresource: str, minor: str) -> C
     validate_restarts(new["spec"], causes)
     _selector(new["spec"], causes)
     if old is None:
-        validate_hostnames(new, causes)
+        name, completions = new["metadata"].get("name", ""), new["spec"].get("completions", 0)
+        hostname = f"{name}-{completions - 1}"
+        if new["spec"].get("completionMode") == "Indexed" and completions > 0 and dns_label(hostname):
+            detail = f"will not able to create pod with invalid DNS label: {hostname}"
+            causes.invalid("metadata.name", name, detail)
     else:
-        _change(new["spec"], old, minor, causes)
+        spec = new["spec"]
+        _completions(spec, old["spec"], causes)
+        _template(spec, old, minor, causes)
+        for field in _IMMUTABLE:
+            if spec.get(field) != old["spec"].get(field):
+                causes.invalid(f"spec.{field}", spec.get(field), "field is immutable")
     return causes
 
 
@@ -147,15 +156,6 @@ def _with_own_labels(job: Object) -> Object:
     if labels != job["spec"]["template"]["metadata"].get("labels"):
         return job
     return {**job, "metadata": {key: value for key, value in job["metadata"].items() if key != "labels"}}
-
-
-def _change(spec: Object, old_job: Object, minor: str, causes: Causes) -> None:
-    old = old_job["spec"]
-    _completions(spec, old, causes)
-    _template(spec, old_job, minor, causes)
-    for field in _IMMUTABLE:
-        if spec.get(field) != old.get(field):
-            causes.invalid(f"spec.{field}", spec.get(field), "field is immutable")
 
 
 def _completions(spec: Object, old: Object, causes: Causes) -> None:
@@ -416,12 +416,3 @@ def validate_restarts(spec: Object, causes: Causes) -> None:
         causes.unsupported(path, policy, supported)
     elif "podFailurePolicy" in spec and policy != "Never":
         causes.invalid(path, policy, 'only "Never" is supported when podFailurePolicy is specified')
-
-
-def validate_hostnames(job: Object, causes: Causes) -> None:
-    """Errors of the name of an Indexed Job, whose pods have it in their host name."""
-    name, completions = job["metadata"].get("name", ""), job["spec"].get("completions", 0)
-    hostname = f"{name}-{completions - 1}"
-    if job["spec"].get("completionMode") == "Indexed" and completions > 0 and dns_label(hostname):
-        detail = f"will not able to create pod with invalid DNS label: {hostname}"
-        causes.invalid("metadata.name", name, detail)

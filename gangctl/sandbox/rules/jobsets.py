@@ -222,7 +222,11 @@ def validate_update(new: Object, old: Object, gates: Mapping[str, bool]) -> Caus
         if gates.get("ElasticJobSet"):
             _elastic(replicated, earlier, old, f"spec.replicatedJobs[{index}].template.spec", wrong)
         if suspended:
-            _put_back_directives(replicated, earlier)
+            pod, old_pod = replicated["template"]["spec"]["template"], earlier["template"]["spec"]["template"]
+            for field in _SUSPENDED_SPEC:
+                keep(pod["spec"], old_pod["spec"], field)
+            for field in _SUSPENDED_METADATA:
+                keep(pod.setdefault("metadata", {}), old_pod.get("metadata", {}), field)
     if munged != earlier_ones:
         wrong.invalid("spec.replicatedJobs", munged, "field is immutable")
     if new["spec"].get("managedBy") != old["spec"].get("managedBy"):
@@ -253,14 +257,6 @@ def _elastic(replicated: Object, earlier: Object, old: Object, path: str, wrong:
 def _finished(jobset: Object) -> bool:
     conditions = jobset.get("status", {}).get("conditions", ())
     return any(each["type"] in {"Completed", "Failed"} and each["status"] == "True" for each in conditions)
-
-
-def _put_back_directives(replicated: Object, earlier: Object) -> None:
-    pod, before = replicated["template"]["spec"]["template"], earlier["template"]["spec"]["template"]
-    for field in _SUSPENDED_SPEC:
-        keep(pod["spec"], before["spec"], field)
-    for field in _SUSPENDED_METADATA:
-        keep(pod.setdefault("metadata", {}), before.get("metadata", {}), field)
 
 
 _VALIDATING: Final = "vjobset.kb.io"

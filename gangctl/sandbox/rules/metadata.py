@@ -199,7 +199,11 @@ def _shared(metadata: Mapping[str, Any], causes: Causes) -> Causes:
     if sum(len(key.encode()) + len(value.encode()) for key, value in annotations.items()) > ANNOTATIONS_BYTES:
         causes.too_long(path, ANNOTATIONS_BYTES)
     _owners(metadata.get("ownerReferences", ()), causes)
-    _finalizers(metadata.get("finalizers", ()), causes)
+    for index, finalizer in enumerate(metadata.get("finalizers", ())):
+        path = f"metadata.finalizers[{index}]"
+        causes.invalid_each(path, finalizer, qualified_name(finalizer))
+        if "/" not in finalizer and finalizer not in _STANDARD_FINALIZERS:
+            causes.invalid(path, finalizer, "name is neither a standard finalizer name nor is it fully qualified")
     return causes
 
 
@@ -226,12 +230,3 @@ def _owners(references: Any, causes: Causes) -> None:
                 )
                 causes.invalid(_OWNERS, list(references), told_twice)
             controller = controller or this
-
-
-def _finalizers(finalizers: Any, causes: Causes) -> None:
-    for index, finalizer in enumerate(finalizers):
-        path = f"metadata.finalizers[{index}]"
-        wrong = qualified_name(finalizer)
-        causes.invalid_each(path, finalizer, wrong)
-        if "/" not in finalizer and finalizer not in _STANDARD_FINALIZERS:
-            causes.invalid(path, finalizer, "name is neither a standard finalizer name nor is it fully qualified")

@@ -171,15 +171,10 @@ def _of(found: Object) -> Priority:
     )
 
 
-def field_of(minor: str) -> str:
-    """Field of the reference: ``workloadRef`` on 1.35, ``schedulingGroup`` later."""
-    return "workloadRef" if minor == "1.35" else "schedulingGroup"
-
-
 def drop_reference(spec: Object, minor: str, gates: Mapping[str, bool]) -> None:
     """Drop the reference in a pod spec where its gate is off."""
     if not gates.get("GenericWorkload"):
-        spec.pop(field_of(minor), None)
+        spec.pop(("workloadRef" if minor == "1.35" else "schedulingGroup"), None)
     # Off on every minor that has it, and not read here.
     spec.pop("evictionResponders", None)
 

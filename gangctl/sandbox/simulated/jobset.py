@@ -52,7 +52,10 @@ def apply_failure_policy(jobset: Object, jobs: jobset_progress.OwnedJobs) -> Eve
             entry[field][index] += 1
         return f"{action}FailurePolicyAction", _naming(f"applying {action} failure policy action", job)
     else:
-        _restart(jobset, action, rule, job)
+        jobset["status"]["restarts"] = int(jobset["status"].get("restarts") or 0) + 1
+        reason = f"FailurePolicy_{rule['name']}" if rule else "DefaultFailurePolicy"
+        message = _naming(f"applying {action} failure policy action", job)
+        jobset_progress.set_condition(jobset, "RestartingJobSet", value=True, reason=reason, message=message)
         if counts:
             jobset["status"]["restartsCountTowardsMax"] = int(jobset["status"].get("restartsCountTowardsMax") or 0) + 1
     return None
@@ -63,14 +66,6 @@ def _counted(jobset: Object) -> int:
     status = jobset["status"]
     alone = (sum(entry.get(jobset_progress.ALONE_COUNTED) or ()) for entry in status["replicatedJobsStatus"])
     return int(status.get("restartsCountTowardsMax") or 0) + sum(alone)
-
-
-def _restart(jobset: Object, action: str, rule: Object | None, job: Object) -> None:
-    status = jobset["status"]
-    status["restarts"] = int(status.get("restarts") or 0) + 1
-    reason = f"FailurePolicy_{rule['name']}" if rule else "DefaultFailurePolicy"
-    message = _naming(f"applying {action} failure policy action", job)
-    jobset_progress.set_condition(jobset, "RestartingJobSet", value=True, reason=reason, message=message)
 
 
 def _matching(rules: list[dict[str, Any]], failed: list[Object]) -> tuple[Object | None, Object]:
