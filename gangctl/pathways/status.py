@@ -407,7 +407,10 @@ def notices(before: Status, after: Status, found: JobSetFacts | Obstacle) -> tup
     if after.phase is None or before.end is not None:
         return ()
     if isinstance(found, Obstacle):
-        return _obstacle(before, after)
+        now, old = after.condition(after.phase), before.condition(after.phase)
+        if now is None or (old and (old.status, old.reason, old.message) == (now.status, now.reason, now.message)):
+            return ()
+        return (Notice(_OBSTACLES.get(now.reason, Reason.INVALID_SPEC), now.message),)
     events = []
     if before.phase is Phase.SUSPENDED and after.phase is not Phase.SUSPENDED:
         events.append(Notice(Reason.RESUMED, f"Not suspended any more since {_time_of(after, Phase.SUSPENDED)}"))
@@ -422,18 +425,6 @@ def notices(before: Status, after: Status, found: JobSetFacts | Obstacle) -> tup
         elif after.phase in _ENDS:
             events.append(Notice(_ENDS[after.phase], f"{after.phase}: {message}"))
     return (*events, *_slices(before, after))
-
-
-def _obstacle(before: Status, after: Status) -> tuple[Notice, ...]:
-    phase = after.phase
-    if phase is None:
-        return ()
-    now, old = after.condition(phase), before.condition(phase)
-    if now is None or (
-        old is not None and (old.status, old.reason, old.message) == (now.status, now.reason, now.message)
-    ):
-        return ()
-    return (Notice(_OBSTACLES.get(now.reason, Reason.INVALID_SPEC), now.message),)
 
 
 def _slices(before: Status, after: Status) -> tuple[Notice, ...]:
