@@ -20,25 +20,10 @@ if TYPE_CHECKING:
 
 RESERVED: Final = frozenset(
     [
-        "as",
-        "break",
-        "const",
-        "continue",
-        "else",
-        "for",
-        "function",
-        "if",
-        "import",
-        "let",
-        "loop",
-        "package",
-        "namespace",
-        "return",
-        "var",
-        "void",
-        "while",
+        "as", "break", "const", "continue", "else", "for", "function", "if", "import", "let", "loop", "package",
+        "namespace", "return", "var", "void", "while",
     ]
-)
+)  # fmt: skip
 """Keywords that may be fields, but neither variables nor functions."""
 
 _KINDS: Final = {

@@ -23,18 +23,10 @@ if TYPE_CHECKING:
 
 _THROUGH: Final = frozenset(
     [
-        "expr",
-        "conditionalor",
-        "conditionaland",
-        "relation",
-        "addition",
-        "multiplication",
-        "unary",
-        "member",
-        "primary",
-        "paren_expr",
+        "expr", "conditionalor", "conditionaland", "relation", "addition", "multiplication", "unary", "member",
+        "primary", "paren_expr",
     ]
-)
+)  # fmt: skip
 _OPERATORS: Final = {
     "relation_lt": "_<_",
     "relation_le": "_<=_",

@@ -99,14 +99,9 @@ _LISTED: Final[Mapping[str, str]] = {
 }
 
 MACHINE_TYPES_OF_JOBS: Final = (
-    "tpu7x-standard-4t",
-    "ct6e-standard-4t",
-    "ct6e-standard-8t",
-    "ct5p-hightpu-4t",
-    "ct5lp-hightpu-4t",
-    "ct5lp-hightpu-8t",
-    "ct4p-hightpu-4t",
-)
+    "tpu7x-standard-4t", "ct6e-standard-4t", "ct6e-standard-8t", "ct5p-hightpu-4t", "ct5lp-hightpu-4t",
+    "ct5lp-hightpu-8t", "ct4p-hightpu-4t",
+)  # fmt: skip
 """What ``spec.workers[].type`` of a PathwaysJob may be."""
 
 _FLAT: Final[Mapping[str, str]] = {"v5e": "ct5lp-hightpu-4t", "v6e": "ct6e-standard-4t"}

@@ -206,14 +206,9 @@ _NO_OPTIONS: Final = PathwaysOptions()
 _OBJECT: Final = ("apiVersion", "kind", "metadata", "spec", "status")
 _SPEC: Final = ("maxRestarts", "pathwaysDir", "pathwaysVersion", "workers", "controller", "customComponents")
 _WORKER: Final = (
-    "type",
-    "topology",
-    "numSlices",
-    "maxSliceRestarts",
-    "terminationGracePeriodSeconds",
-    "priorityClassName",
+    "type", "topology", "numSlices", "maxSliceRestarts", "terminationGracePeriodSeconds", "priorityClassName",
     "nodeSelector",
-)
+)  # fmt: skip
 _CONTROLLER: Final = ("deploymentMode", "mainContainerName", "enableMetricsCollection", "template", "elasticSlices")
 _COMPONENT: Final = ("componentType", "image", "customFlags", "customEnv")
 _VARIABLE: Final = ("name", "value", "valueFrom")

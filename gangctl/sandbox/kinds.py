@@ -102,29 +102,14 @@ GATES: Final = MappingProxyType({"GenericWorkload": True, "ElasticJobSet": True}
 
 _STATUS: Final = frozenset({"status"})
 _POD_FIELDS: Final = (
-    "spec.nodeName",
-    "spec.restartPolicy",
-    "spec.schedulerName",
-    "spec.serviceAccountName",
-    "spec.hostNetwork",
-    "status.phase",
-    "status.podIP",
-    "status.podIPs",
-    "status.nominatedNodeName",
-)
+    "spec.nodeName", "spec.restartPolicy", "spec.schedulerName", "spec.serviceAccountName", "spec.hostNetwork",
+    "status.phase", "status.podIP", "status.podIPs", "status.nominatedNodeName",
+)  # fmt: skip
 _EVENT_FIELDS: Final = (
-    "involvedObject.kind",
-    "involvedObject.namespace",
-    "involvedObject.name",
-    "involvedObject.uid",
-    "involvedObject.apiVersion",
-    "involvedObject.resourceVersion",
-    "involvedObject.fieldPath",
-    "reason",
-    "reportingComponent",
-    "source",
-    "type",
-)
+    "involvedObject.kind", "involvedObject.namespace", "involvedObject.name", "involvedObject.uid",
+    "involvedObject.apiVersion", "involvedObject.resourceVersion", "involvedObject.fieldPath", "reason",
+    "reportingComponent", "source", "type",
+)  # fmt: skip
 _NEW_EVENT_FIELDS: Final = (
     *(label.replace("involvedObject", "regarding") for label in _EVENT_FIELDS if label.startswith("involved")),
     "reason",

@@ -18,7 +18,6 @@ from gangctl.sandbox.store import Store
 
 Gates = Mapping[str, bool]
 Drop = Callable[[Object], list[str]]
-Maker = Callable[[ResourceKind, str, Gates, Drop], KindRules]
 
 _ACCESS: Final = "rbac.authorization.k8s.io"
 _NAMES: Final[Mapping[str, metadata.Check]] = dict.fromkeys(("namespaces", "services"), metadata.dns_label)
@@ -55,20 +54,48 @@ def rules_of(kind: ResourceKind, minor: str, gates: Gates) -> KindRules:
         return jobsets.rules(kind, gates)
     if "get" not in kind.verbs:
         return KindRules()
-    return _MAKERS.get(kind.plural, _plain)(kind, MINORS[minor].rules, gates, _decode(kind, minor))
-
-
-def _decode(kind: ResourceKind, minor: str) -> Drop:
     fields = fields_of(minor)
     root = fields.root(kind.api_version, kind.kind)
-    if root is None:
-        return KindRules().drop
-    return Decoder(fields, kind, root).decode
+    decode = KindRules().drop if root is None else Decoder(fields, kind, root).decode
+    return _built_in(kind, MINORS[minor].rules, gates, decode)
 
 
-def _plain(kind: ResourceKind, minor: str, gates: Gates, decode: Drop) -> KindRules:
-    """Rules of a kind that are the same on every minor; for most kinds only the name is checked."""
-    del minor, gates
+def _built_in(kind: ResourceKind, minor: str, gates: Gates, decode: Drop) -> KindRules:
+    match kind.plural:
+        case "pods":
+            return KindRules(
+                drop=_with(decode, lambda new: drop_reference(new.get("spec", {}), minor, gates)),
+                default=pods.default_pod,
+                prepare_create=pods.prepare_create,
+                prepare_update=pods.prepare_update,
+                admit=lambda new, old, _subresource, store: None if old is not None else pods.admit(kind, new, store),
+                validate=pods.validate,
+            )
+        case "jobs":
+            return KindRules(
+                drop=_with(decode, lambda new: jobs.drop(new, minor, gates)),
+                default=jobs.default,
+                prepare_create=jobs.prepare_create,
+                admit=lambda new, old, subresource, store: jobs.admit(kind, new, old, subresource, store, minor),
+                validate=lambda new, old, subresource: jobs.validate(new, old, subresource, minor),
+            )
+        case "workloads":
+            return KindRules(
+                drop=_with(decode, lambda new: gangs.drop_workload(new, minor)),
+                default=lambda obj: gangs.default_workload(obj, minor),
+                validate=lambda new, old, _subresource: gangs.validate_workload(new, old, minor),
+            )
+        case "podgroups":
+            return KindRules(
+                drop=_with(decode, lambda new: gangs.drop_group(new, minor)),
+                default=lambda obj: gangs.default_group(obj, minor),
+                prepare_create=gangs.prepare_group,
+                admit=lambda new, old, _subresource, store: (
+                    None if old is not None else gangs.admit_group(kind, new, store, minor)
+                ),
+                validate=lambda new, old, subresource: gangs.validate_group(new, old, subresource, minor),
+            )
+    # The same on every minor; for most kinds only the name is checked.
     name = _NAMES.get(kind.plural, metadata.path_segment if kind.group == _ACCESS else metadata.dns_subdomain)
     validate = _VALIDATIONS.get(kind.plural, partial(validate_metadata, namespaced=kind.namespaced, name=name))
     return KindRules(
@@ -79,79 +106,15 @@ def _plain(kind: ResourceKind, minor: str, gates: Gates, decode: Drop) -> KindRu
     )
 
 
-def _pods(kind: ResourceKind, minor: str, gates: Gates, decode: Drop) -> KindRules:
-    def drop(new: Object) -> list[str]:
+def _with(decode: Drop, drop: Callable[[Object], None]) -> Drop:
+    """Decode an object, then drop the fields of disabled gates."""
+
+    def decode_and_drop(new: Object) -> list[str]:
         unknown = decode(new)
-        drop_reference(new.get("spec", {}), minor, gates)
+        drop(new)
         return unknown
 
-    return KindRules(
-        drop=drop,
-        default=pods.default_pod,
-        prepare_create=pods.prepare_create,
-        prepare_update=pods.prepare_update,
-        admit=lambda new, old, _subresource, store: None if old is not None else pods.admit(kind, new, store),
-        validate=pods.validate,
-    )
-
-
-def _jobs(kind: ResourceKind, minor: str, gates: Gates, decode: Drop) -> KindRules:
-    def drop(new: Object) -> list[str]:
-        unknown = decode(new)
-        spec = new.get("spec", {})
-        drop_reference(spec.get("template", {}).get("spec", {}), minor, gates)
-        # WorkloadWithJob is off.
-        spec.pop("scheduling", None)
-        return unknown
-
-    def admit(new: Object, old: Object | None, subresource: str, store: Store) -> None:
-        if old is not None and not subresource and minor == "1.36":
-            jobs.admit(kind, new, old, store)
-
-    return KindRules(
-        drop=drop,
-        default=jobs.default,
-        prepare_create=jobs.prepare_create,
-        admit=admit,
-        validate=lambda new, old, subresource: jobs.validate(new, old, subresource, minor),
-    )
-
-
-def _workloads(kind: ResourceKind, minor: str, gates: Gates, decode: Drop) -> KindRules:
-    del kind, gates
-
-    def drop(new: Object) -> list[str]:
-        unknown = decode(new)
-        gangs.drop_workload(new, minor)
-        return unknown
-
-    return KindRules(
-        drop=drop,
-        default=lambda obj: gangs.default_workload(obj, minor),
-        validate=lambda new, old, _subresource: gangs.validate_workload(new, old, minor),
-    )
-
-
-def _podgroups(kind: ResourceKind, minor: str, gates: Gates, decode: Drop) -> KindRules:
-    del gates
-
-    def drop(new: Object) -> list[str]:
-        unknown = decode(new)
-        gangs.drop_group(new, minor)
-        return unknown
-
-    return KindRules(
-        drop=drop,
-        default=lambda obj: gangs.default_group(obj, minor),
-        prepare_create=gangs.prepare_group,
-        admit=lambda new, old, _subresource, store: (
-            None if old is not None else gangs.admit_group(kind, new, store, minor)
-        ),
-        validate=lambda new, old, subresource: gangs.validate_group(new, old, subresource, minor),
-    )
-
-
-_MAKERS: Mapping[str, Maker] = {"pods": _pods, "jobs": _jobs, "workloads": _workloads, "podgroups": _podgroups}
+    return decode_and_drop
 
 
 class Registry:

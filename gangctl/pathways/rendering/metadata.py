@@ -155,23 +155,11 @@ Tree = dict[str, Any]
 
 XPK_LABEL: Final = "xpk.google.com/workload"
 BOOKKEEPING: Final = (
-    "kubectl.kubernetes.io/",
-    "applyset.kubernetes.io/",
-    "app.kubernetes.io/instance",
-    "app.kubernetes.io/managed-by",
-    "argocd.argoproj.io/",
-    "kustomize.toolkit.fluxcd.io/",
-    "helm.toolkit.fluxcd.io/",
-    "meta.helm.sh/",
-    "helm.sh/",
-    "kapp.k14s.io/",
-    "config.kubernetes.io/",
-    "internal.config.kubernetes.io/",
-    "config.k8s.io/",
-    "configmanagement.gke.io/",
-    "configsync.gke.io/",
-    "objectset.rio.cattle.io/",
-)
+    "kubectl.kubernetes.io/", "applyset.kubernetes.io/", "app.kubernetes.io/instance", "app.kubernetes.io/managed-by",
+    "argocd.argoproj.io/", "kustomize.toolkit.fluxcd.io/", "helm.toolkit.fluxcd.io/", "meta.helm.sh/", "helm.sh/",
+    "kapp.k14s.io/", "config.kubernetes.io/", "internal.config.kubernetes.io/", "config.k8s.io/",
+    "configmanagement.gke.io/", "configsync.gke.io/", "objectset.rio.cattle.io/",
+)  # fmt: skip
 """Prefixes of keys by which kubectl, Helm, Argo CD, Flux, kapp, kpt, Config Sync and Fleet find their objects."""
 
 _OWN: Final = "gangctl.dev/"

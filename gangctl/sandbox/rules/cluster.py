@@ -22,15 +22,8 @@ _MAX_NAME: Final = 128
 _MAX_NOTE: Final = 1024
 _TYPES: Final = ("Normal", "Warning")
 _FIXED: Final = (
-    "eventTime",
-    "reportingController",
-    "reportingInstance",
-    "action",
-    "reason",
-    "regarding",
-    "type",
-    "note",
-)
+    "eventTime", "reportingController", "reportingInstance", "action", "reason", "regarding", "type", "note",
+)  # fmt: skip
 # The server checks its internal type, whose names are those of v1.
 _INTERNAL: Final = {"regarding": "involvedObject", "note": "message"}
 # What Go writes of an event although it is empty.

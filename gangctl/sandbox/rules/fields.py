@@ -174,18 +174,8 @@ _KEPT_EMPTY: Final = frozenset(
 # Booleans that Go leaves out when false; all others are pointers, whose false is kept.
 _FALSE_IS_NOTHING: Final = frozenset(
     {
-        *(
-            "hostNetwork",
-            "hostPID",
-            "hostIPC",
-            "stdin",
-            "stdinOnce",
-            "tty",
-            "readOnly",
-            "globalDefault",
-            "unschedulable",
-        ),
-        *("publishNotReadyAddresses", "scaleToZero"),
+        *("hostNetwork", "hostPID", "hostIPC", "stdin", "stdinOnce", "tty", "readOnly"),
+        *("globalDefault", "unschedulable", "publishNotReadyAddresses", "scaleToZero"),
     }
 )
 # Numbers that Go leaves out when zero; all others are pointers, whose zero is kept.

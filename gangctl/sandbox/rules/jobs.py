@@ -23,7 +23,13 @@ from gangctl.sandbox.rules.metadata import (
     validate_labels,
     validate_metadata,
 )
-from gangctl.sandbox.rules.pods import containers, default_conditions, default_template, validate_reference
+from gangctl.sandbox.rules.pods import (
+    containers,
+    default_conditions,
+    default_template,
+    drop_reference,
+    validate_reference,
+)
 from gangctl.sandbox.store import Store
 
 _MAX_INT32: Final = 2**31 - 1
@@ -32,15 +38,18 @@ _NAME_LABELS: Final = ("job-name", "batch.kubernetes.io/job-name")
 _UID_LABELS: Final = ("controller-uid", "batch.kubernetes.io/controller-uid")
 _UID_LABEL: Final = "batch.kubernetes.io/controller-uid"
 _IMMUTABLE: Final = (
-    "selector",
-    "completionMode",
-    "podFailurePolicy",
-    "backoffLimitPerIndex",
-    "managedBy",
-    "successPolicy",
-)
+    "selector", "completionMode", "podFailurePolicy", "backoffLimitPerIndex", "managedBy", "successPolicy",
+)  # fmt: skip
 # What may change in the template of a suspended Job.
 _DIRECTIVES: Final = ("nodeSelector", "tolerations", "schedulingGates")
+
+
+def drop(job: Object, minor: str, gates: Mapping[str, bool]) -> None:
+    """Drop fields of disabled gates."""
+    spec = job.get("spec", {})
+    drop_reference(spec.get("template", {}).get("spec", {}), minor, gates)
+    # WorkloadWithJob is off.
+    spec.pop("scheduling", None)
 
 
 def default(job: Object) -> None:
@@ -85,8 +94,12 @@ def prepare_create(job: Object) -> None:
         metadata["labels"] = dict(labels)
 
 
-def admit(kind: ResourceKind, new: Object, old: Object, store: Store) -> None:
+def admit(  # noqa: PLR0917 -- what admission gets
+    kind: ResourceKind, new: Object, old: Object | None, subresource: str, store: Store, minor: str
+) -> None:
     """The JobValidation plugin of 1.36: the parallelism of a Job in a gang is immutable."""
+    if old is None or subresource or minor != "1.36":
+        return
     if new["spec"].get("parallelism") == old["spec"].get("parallelism"):
         return
     name = (old["spec"]["template"]["spec"].get("schedulingGroup") or {}).get("podGroupName", "")
