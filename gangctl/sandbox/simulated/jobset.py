@@ -16,14 +16,15 @@ from gangctl.api.objects import Key, controller_owner
 from gangctl.sandbox.api import Api
 from gangctl.sandbox.errors import StatusError
 from gangctl.sandbox.objects import Object, copy
-from gangctl.sandbox.simulated import controller, jobset_progress
+from gangctl.sandbox.simulated import controller
+from gangctl.sandbox.simulated import jobset_progress as progress
 from gangctl.sandbox.simulated.controller import Recorder, SimulatedController, key_of
 
 Event = tuple[str, str]
 """Reason and message."""
 
 
-def apply_failure_policy(jobset: Object, jobs: jobset_progress.OwnedJobs) -> Event | None:
+def apply_failure_policy(jobset: Object, jobs: progress.OwnedJobs) -> Event | None:
     """Fail the JobSet, or begin another run of it or of a Job by counting restarts up; returns a warning of the latter.
 
     Other warnings are made of conditions.
@@ -31,31 +32,29 @@ def apply_failure_policy(jobset: Object, jobs: jobset_progress.OwnedJobs) -> Eve
     policy = jobset["spec"].get("failurePolicy")
     if not policy:
         first = _first_failed(jobs.failed)
-        jobset_progress.end(
-            jobset, "Failed", "FailedJobs", _naming("jobset failed due to one or more job failures", first)
-        )
+        progress.end(jobset, "Failed", "FailedJobs", _naming("jobset failed due to one or more job failures", first))
         return None
     rule, job = _matching(policy.get("rules") or [], jobs.failed)
     action = rule["action"] if rule else "RestartJobSet"
     counts = action in {"RestartJobSet", "RestartJob"}
     if action == "FailJobSet":
         message = _naming("applying FailJobSet failure policy action", job)
-        jobset_progress.end(jobset, "Failed", "FailJobSetFailurePolicyAction", message)
+        progress.end(jobset, "Failed", "FailJobSetFailurePolicyAction", message)
     elif counts and _counted(jobset) >= int(policy.get("maxRestarts") or 0):
         message = _naming("jobset failed due to reaching max number of restarts", job)
-        jobset_progress.end(jobset, "Failed", "ReachedMaxRestarts", message)
+        progress.end(jobset, "Failed", "ReachedMaxRestarts", message)
     elif action in {"RestartJob", "RestartJobAndIgnoreMaxRestarts"}:
-        name, index = jobset_progress.replicated_job_of(job), int(job["metadata"]["labels"][JOB_INDEX])
+        name, index = progress.replicated_job_of(job), int(job["metadata"]["labels"][JOB_INDEX])
         (entry,) = (status for status in jobset["status"]["replicatedJobsStatus"] if status["name"] == name)
-        for field in (jobset_progress.ALONE, jobset_progress.ALONE_COUNTED) if counts else (jobset_progress.ALONE,):
-            entry[field] = jobset_progress.restarts_alone(jobset, name, field)
+        for field in (progress.ALONE, progress.ALONE_COUNTED) if counts else (progress.ALONE,):
+            entry[field] = progress.restarts_alone(jobset, name, field)
             entry[field][index] += 1
         return f"{action}FailurePolicyAction", _naming(f"applying {action} failure policy action", job)
     else:
         jobset["status"]["restarts"] = int(jobset["status"].get("restarts") or 0) + 1
         reason = f"FailurePolicy_{rule['name']}" if rule else "DefaultFailurePolicy"
         message = _naming(f"applying {action} failure policy action", job)
-        jobset_progress.set_condition(jobset, "RestartingJobSet", value=True, reason=reason, message=message)
+        progress.set_condition(jobset, "RestartingJobSet", value=True, reason=reason, message=message)
         if counts:
             jobset["status"]["restartsCountTowardsMax"] = int(jobset["status"].get("restartsCountTowardsMax") or 0) + 1
     return None
@@ -64,7 +63,7 @@ def apply_failure_policy(jobset: Object, jobs: jobset_progress.OwnedJobs) -> Eve
 def _counted(jobset: Object) -> int:
     """The restarts that count towards the most allowed, those of single Jobs included."""
     status = jobset["status"]
-    alone = (sum(entry.get(jobset_progress.ALONE_COUNTED) or ()) for entry in status["replicatedJobsStatus"])
+    alone = (sum(entry.get(progress.ALONE_COUNTED) or ()) for entry in status["replicatedJobsStatus"])
     return int(status.get("restartsCountTowardsMax") or 0) + sum(alone)
 
 
@@ -85,7 +84,7 @@ def _fits(rule: dict[str, Any], job: Object) -> bool:
     return (
         (not reasons or failure.get("reason") in reasons)
         and (not patterns or any(re.search(pattern, failure.get("message", "")) for pattern in patterns))
-        and (not targets or jobset_progress.replicated_job_of(job) in targets)
+        and (not targets or progress.replicated_job_of(job) in targets)
     )
 
 
@@ -134,8 +133,8 @@ class JobSetController(SimulatedController[Key]):
         jobset = copy(stored)
         # A number without omitempty: it is present as soon as there is a status.
         jobset.setdefault("status", {}).setdefault("restarts", 0)
-        jobs = jobset_progress.OwnedJobs.sort(jobset, self._jobs.indexed(jobset["metadata"]["uid"]))
-        jobset["status"]["replicatedJobsStatus"] = jobset_progress.replicated_jobs_status(jobset, jobs)
+        jobs = progress.OwnedJobs.sort(jobset, self._jobs.indexed(jobset["metadata"]["uid"]))
+        jobset["status"]["replicatedJobsStatus"] = progress.replicated_jobs_status(jobset, jobs)
         await self._advance(jobset, jobs)
         if jobset["status"] != stored.get("status"):
             written = await self.update(self._jobsets, jobset, "status")
@@ -149,14 +148,14 @@ class JobSetController(SimulatedController[Key]):
                     )
                     await self._record(written, condition["reason"], condition["message"], warning=warning)
 
-    async def _advance(self, jobset: Object, jobs: jobset_progress.OwnedJobs) -> None:
-        if jobset_progress.is_finished(jobset):
+    async def _advance(self, jobset: Object, jobs: progress.OwnedJobs) -> None:
+        if progress.is_finished(jobset):
             await self._delete_jobs(jobs.active)
             return
         await self._delete_jobs(jobs.previous)
-        sequence = jobset_progress.Sequence(jobset, jobset["status"]["replicatedJobsStatus"])
-        if not jobset_progress.is_suspended(jobset) and sequence.all_ready:
-            jobset_progress.set_condition(
+        sequence = progress.Sequence(jobset, jobset["status"]["replicatedJobsStatus"])
+        if not progress.is_suspended(jobset) and sequence.all_ready:
+            progress.set_condition(
                 jobset, "RestartingJobSet", value=False, reason="JobsReady", message="all jobs are ready"
             )
         if jobs.failed:
@@ -164,12 +163,12 @@ class JobSetController(SimulatedController[Key]):
             if event is not None:
                 await self._record(jobset, *event, warning=True)
             return
-        if jobs.succeeded and jobset_progress.apply_success_policy(jobset, jobs):
+        if jobs.succeeded and progress.apply_success_policy(jobset, jobs):
             return
         await self._create_service(jobset)
         await self._resize(jobset, jobs.active)
         await self._create_jobs(jobset, jobs, sequence)
-        if jobset_progress.is_suspended(jobset):
+        if progress.is_suspended(jobset):
             await self._suspend(jobset, jobs.active)
         else:
             await self._resume(jobset, jobs.active, sequence)
@@ -181,8 +180,8 @@ class JobSetController(SimulatedController[Key]):
 
     async def _create_service(self, jobset: Object) -> None:
         """The headless Service behind the pods' names."""
-        key = jobset["metadata"]["namespace"], jobset_progress.subdomain_of(jobset)
-        if not jobset_progress.has_hostnames(jobset) or self._services.get(key) is not None:
+        key = jobset["metadata"]["namespace"], progress.subdomain_of(jobset)
+        if not progress.has_hostnames(jobset) or self._services.get(key) is not None:
             return
         published = (jobset["spec"].get("network") or {}).get("publishNotReadyAddresses", True)
         service: Object = {
@@ -191,7 +190,7 @@ class JobSetController(SimulatedController[Key]):
             "metadata": {
                 "name": key[1],
                 "namespace": key[0],
-                "ownerReferences": jobset_progress.owned(jobset, self._jobsets.kind.api_version),
+                "ownerReferences": progress.owned(jobset, self._jobsets.kind.api_version),
             },
             "spec": {
                 "clusterIP": "None",
@@ -207,22 +206,20 @@ class JobSetController(SimulatedController[Key]):
             return
         wanted = {rj["name"]: rj["template"]["spec"] for rj in jobset["spec"].get("replicatedJobs", ())}
         for job in active:
-            spec = wanted[jobset_progress.replicated_job_of(job)]
+            spec = wanted[progress.replicated_job_of(job)]
             size = spec.get("parallelism"), spec.get("completions")
             if size[0] == size[1] and size != (job["spec"].get("parallelism"), job["spec"].get("completions")):
                 resized = copy(job)
                 resized["spec"].update(parallelism=size[0], completions=size[1])
                 await self.update(self._jobs, resized)
 
-    async def _create_jobs(
-        self, jobset: Object, jobs: jobset_progress.OwnedJobs, sequence: jobset_progress.Sequence
-    ) -> None:
+    async def _create_jobs(self, jobset: Object, jobs: progress.OwnedJobs, sequence: progress.Sequence) -> None:
         policy = jobset["spec"].get("failurePolicy") or {}
         blocked = bool(jobs.previous) and policy.get("restartStrategy") == "BlockingRecreate"
-        waits = sequence.in_order and not jobset_progress.is_suspended(jobset)
+        waits = sequence.in_order and not progress.is_suspended(jobset)
         taken = jobs.names
         alone = bool(self.api.registry.gates.get("RestartJob"))
-        children = jobset_progress.ChildJobs(jobset, self._jobsets.kind.api_version, restart_alone=alone)
+        children = progress.ChildJobs(jobset, self._jobsets.kind.api_version, restart_alone=alone)
         for replicated_job in jobset["spec"].get("replicatedJobs", ()):
             if not sequence.may_start(replicated_job):
                 continue
@@ -236,7 +233,7 @@ class JobSetController(SimulatedController[Key]):
                 return
         if waits:
             message = "in order startup policy has completed"
-            jobset_progress.set_condition(
+            progress.set_condition(
                 jobset, "StartupPolicyCompleted", value=True, reason="InOrderStartupPolicyCompleted", message=message
             )
 
@@ -257,28 +254,22 @@ class JobSetController(SimulatedController[Key]):
 
     async def _suspend(self, jobset: Object, active: list[Object]) -> None:
         for job in active:
-            if not jobset_progress.is_suspended(job):
-                suspended = jobset_progress.without_unknown_fields(copy(job))
+            if not progress.is_suspended(job):
+                suspended = progress.without_unknown_fields(copy(job))
                 suspended["spec"]["suspend"] = True
                 await self.update(self._jobs, suspended)
-        jobset_progress.set_condition(
-            jobset, "Suspended", value=True, reason="SuspendedJobs", message="jobset is suspended"
-        )
+        progress.set_condition(jobset, "Suspended", value=True, reason="SuspendedJobs", message="jobset is suspended")
         message = "jobset is suspended"
-        jobset_progress.set_condition(
-            jobset, "RestartingJobSet", value=False, reason="JobSetSuspended", message=message
-        )
+        progress.set_condition(jobset, "RestartingJobSet", value=False, reason="JobSetSuspended", message=message)
 
-    async def _resume(self, jobset: Object, active: list[Object], sequence: jobset_progress.Sequence) -> None:
+    async def _resume(self, jobset: Object, active: list[Object], sequence: progress.Sequence) -> None:
         for replicated_job in jobset["spec"].get("replicatedJobs", ()):
             if not sequence.may_start(replicated_job):
                 continue
             if sequence.in_order and sequence.has_started(replicated_job):
                 continue
             for job in active:
-                if jobset_progress.replicated_job_of(job) == replicated_job["name"] and jobset_progress.is_suspended(
-                    job
-                ):
+                if progress.replicated_job_of(job) == replicated_job["name"] and progress.is_suspended(job):
                     # Two writes: only a Job that never started may change its pod template.
                     resumed = copy(job)
                     if (job.get("status") or {}).get("startTime"):
@@ -286,13 +277,11 @@ class JobSetController(SimulatedController[Key]):
                         resumed = copy(await self.update(self._jobs, resumed, "status"))
                     _merge_template(resumed["spec"]["template"], replicated_job["template"]["spec"]["template"])
                     resumed["spec"]["suspend"] = False
-                    await self.update(self._jobs, jobset_progress.without_unknown_fields(resumed))
+                    await self.update(self._jobs, progress.without_unknown_fields(resumed))
             if sequence.in_order:
                 _set_in_order(jobset)
                 return
-        jobset_progress.set_condition(
-            jobset, "Suspended", value=False, reason="ResumeJobs", message="jobset is resumed"
-        )
+        progress.set_condition(jobset, "Suspended", value=False, reason="ResumeJobs", message="jobset is resumed")
 
     async def _record(self, jobset: Object, reason: str, note: str, *, warning: bool) -> None:
         await self._events.record(jobset, self._jobsets.kind.api_version, reason, note, warning=warning)
@@ -305,7 +294,7 @@ def _jobset_of(job: Object) -> str | None:
 
 def _set_in_order(jobset: Object) -> None:
     message = "in order startup policy is in progress"
-    jobset_progress.set_condition(
+    progress.set_condition(
         jobset, "StartupPolicyInProgress", value=True, reason="InOrderStartupPolicyInProgress", message=message
     )
 
