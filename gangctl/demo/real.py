@@ -1,31 +1,135 @@
-"""The demo on a cluster of the user's: in a separate namespace, which is always deleted at the end."""
+"""The demo on a cluster of the user's: in a separate namespace, which is always deleted at the end, and its own nodes.
+
+These are objects that only its pods tolerate, and a simulated kubelet for them.
+"""
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
-from collections.abc import AsyncIterator, Callable
-from contextlib import AsyncExitStack, asynccontextmanager, nullcontext
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, nullcontext, suppress
+from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Final
+from typing import Any, Final
 
 from gangctl.api.meta import JOBSET_NAME, MANAGER
 from gangctl.api.scheduling import Generation
 from gangctl.client.client import Client
 from gangctl.client.config import ClusterConfig, load_cluster
-from gangctl.client.resources import JOBSETS, MUTATING_WEBHOOK_CONFIGURATIONS, NAMESPACES, NODES, PODS
+from gangctl.client.pacing import micro_time
+from gangctl.client.resources import JOBSETS, LEASES, MUTATING_WEBHOOK_CONFIGURATIONS, NAMESPACES, NODES, PODS
 from gangctl.client.transport import Transport
 from gangctl.controllers.discovery import discover
-from gangctl.demo import nodes
+from gangctl.demo import scenario
 from gangctl.demo.acts import DEMO, Act, Attend, Patience, Stage
 from gangctl.demo.child import controller
 from gangctl.demo.display import Display, Verdict
 from gangctl.demo.scenario import IMAGE, Size, size
 from gangctl.demo.scenario import JOBSETS as COUNT
 from gangctl.demo.scenario import PODS as PODS_OF_A_JOBSET
-from gangctl.errors import ClusterUnavailableError, ForbiddenError, NotFoundError
+from gangctl.errors import ClusterUnavailableError, ConflictError, ForbiddenError, NotFoundError
+from gangctl.sandbox.simulated import kubelet
 from gangctl.webhooks.configurations import NAME as WEBHOOKS
+
+_NODES: Final = 2
+_LEASES: Final = "kube-node-lease"
+_BEAT_SECONDS: Final = 10.0
+
+
+def placement(namespace: str) -> scenario.Placement:
+    """Only pods of the demo in ``namespace`` run on its own nodes."""
+    toleration = {"key": DEMO, "operator": "Equal", "value": namespace, "effect": "NoSchedule"}
+    return scenario.Placement(node_selector={DEMO: namespace}, tolerations=(toleration,))
+
+
+@asynccontextmanager
+async def added_nodes(client: Client, namespace: str) -> AsyncIterator[dict[str, int]]:
+    """Add nodes while the context lasts: the capacity for pods of each. Their Leases are renewed, as by a kubelet."""
+    places = {f"{namespace}-{i}": scenario.CPUS // _NODES for i in range(_NODES)}
+    try:
+        for name, cpus in places.items():
+            await _add(client, name, namespace, cpus)
+        beat = asyncio.create_task(_beat(client, tuple(places)), name="demo-nodes")
+        try:
+            yield places
+        finally:
+            beat.cancel()
+            await asyncio.wait({beat})
+    finally:
+        for name in places:
+            with suppress(NotFoundError):
+                await client.delete(NODES, name)
+
+
+async def _add(client: Client, name: str, namespace: str, cpus: int) -> None:
+    taint = {"key": DEMO, "value": namespace, "effect": "NoSchedule"}
+    labels = {"kubernetes.io/hostname": name, "kubernetes.io/os": "linux", DEMO: namespace}
+    await client.create(NODES, {"metadata": {"name": name, "labels": labels}, "spec": {"taints": [taint]}})
+    resources = {"cpu": str(cpus), "memory": "16Gi", "pods": "110"}
+    ready = {
+        "type": "Ready",
+        "status": "True",
+        "reason": "KubeletReady",
+        "message": "played by gangctl demo",
+        "lastTransitionTime": _moment(),
+        "lastHeartbeatTime": _moment(),
+    }
+    status = {"capacity": resources, "allocatable": resources, "conditions": [ready]}
+    await client.merge_patch(NODES, name, {"status": status}, subresource="status")
+    # The node lifecycle controller taints every new node until it is ready.
+    await client.merge_patch(NODES, name, {"spec": {"taints": [taint]}})
+
+
+async def _beat(client: Client, names: Sequence[str]) -> None:
+    """Renew the nodes' Leases, by which the control plane checks nodes; they are deleted with the nodes."""
+    while True:
+        for name in names:
+            spec = {"holderIdentity": name, "leaseDurationSeconds": 40, "renewTime": micro_time(datetime.now(UTC))}
+            node = await client.get(NODES, name)
+            owner = {"apiVersion": "v1", "kind": "Node", "name": name, "uid": node["metadata"]["uid"]}
+            metadata = {"name": name, "ownerReferences": [owner]}
+            await client.apply(LEASES, {"metadata": metadata, "spec": spec}, _LEASES, force=True)
+        await asyncio.sleep(_BEAT_SECONDS)
+
+
+async def attend_nodes(stage: Stage, may_finish: bool) -> None:
+    """Run bound pods, end those of complete JobSets if allowed, confirm deletions: one step for each at every poll."""
+    pods = [pod for pod in await stage.pods() if pod["spec"].get("nodeName")]
+    peers = Counter(map(_jobset, pods))
+    for pod in pods:
+        phase, metadata = pod["status"].get("phase"), pod["metadata"]
+        with suppress(NotFoundError, ConflictError):
+            if metadata.get("deletionTimestamp"):
+                await stage.client.delete(
+                    PODS, metadata["name"], metadata["namespace"], uid=metadata["uid"], grace_period_seconds=0
+                )
+            elif phase == "Pending":
+                await _write(stage.client, pod, kubelet.running(pod))
+            elif phase == "Running" and may_finish and peers[_jobset(pod)] >= scenario.PODS:
+                await _write(stage.client, pod, kubelet.succeeded(pod))
+
+
+async def _write(client: Client, pod: dict[str, Any], status: dict[str, Any]) -> None:
+    """A merge patch replaces lists: include the conditions of other writers."""
+    own = {condition["type"] for condition in status["conditions"]}
+    others = [each for each in pod["status"].get("conditions") or [] if each["type"] not in own]
+    patch = {
+        "metadata": {"uid": pod["metadata"]["uid"]},
+        "status": {**status, "conditions": [*others, *status["conditions"]]},
+    }
+    await client.merge_patch(PODS, pod["metadata"]["name"], patch, pod["metadata"]["namespace"], subresource="status")
+
+
+def _jobset(pod: Mapping[str, Any]) -> str:
+    return str((pod["metadata"].get("labels") or {}).get(JOBSET_NAME, ""))
+
+
+def _moment() -> str:
+    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
 
 _QUIET_SECONDS: Final = 15.0
 _BACKOFF_SECONDS: Final = 90.0
@@ -57,9 +161,9 @@ async def play_on_cluster(
             display.say(f"Kubernetes {version} at {config.server}, namespace {namespace}.")
             async with AsyncExitStack() as stack:
                 if found is None:
-                    places = await stack.enter_async_context(nodes.own_nodes(client, namespace))
-                    stage = Stage(client, namespace, places, nodes.placement(namespace))
-                    attend: Attend = partial(nodes.attend, stage)
+                    places = await stack.enter_async_context(added_nodes(client, namespace))
+                    stage = Stage(client, namespace, places, placement(namespace))
+                    attend: Attend = partial(attend_nodes, stage)
                 else:
                     stage = Stage(client, namespace, found.places, found.placement)
                     attend = partial(_end_complete, stage)

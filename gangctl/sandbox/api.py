@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from gangctl.sandbox import apply, deletion, errors, patches, payloads, reads, writes
+from gangctl.sandbox import deletion, errors, patches, payloads, reads, writes
 from gangctl.sandbox.admission.webhooks import WebhookAdmission
 from gangctl.sandbox.deletion import FIRST_NAMESPACES, Deletion
 from gangctl.sandbox.kinds import NEWEST, ResourceKind
@@ -169,11 +169,11 @@ class Api:
                 raise errors.conflict(kind, write.name, why)
             payloads.settle_place(kind, write.namespace, patch, write.name)
             write.operation = "Apply"
-            merged = apply.apply(kind, None, patch, manager, force=force)
+            merged = patches.apply(kind, None, patch, manager, force=force)
             return await writes.create(write, merged), True
 
         def applied(old: Object) -> Object:
-            return apply.apply(kind, old, patch, manager, force=force, subresource=write.subresource)
+            return patches.apply(kind, old, patch, manager, force=force, subresource=write.subresource)
 
         return await writes.patch(write, "apply", applied), False
 

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from gangctl.cel.faults import CompileError, EvalError, EvalKind
 from gangctl.cel.tokens import Token, tokens
-from gangctl.sandbox import apply, errors
+from gangctl.sandbox import errors, patches
 from gangctl.sandbox.admission import hooks
 from gangctl.sandbox.errors import Cause, StatusError
 from gangctl.sandbox.managed import ATOMIC, Path, map_keys
@@ -302,7 +302,7 @@ def _mutated(attributes: Attributes, obj: Object, mutation: _Mutation, roots: Ob
     if atomic := [*_atomics(value, names)]:
         message = f"may not mutate atomic arrays, maps or structs: {', '.join(atomic)}"
         raise hooks.ConditionError(f"error applying patch: invalid ApplyConfiguration: {message}")
-    merged: Object = apply.merge(copy(obj), value, names)
+    merged: Object = patches.merge_applied(copy(obj), value, names)
     return merged
 
 
