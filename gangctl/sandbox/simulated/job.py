@@ -16,21 +16,6 @@ from gangctl.sandbox.api import Api
 from gangctl.sandbox.errors import StatusError
 from gangctl.sandbox.objects import Object, copy, now
 from gangctl.sandbox.simulated import controller
-from gangctl.sandbox.simulated.controller import (
-    FINALIZER,
-    Recorder,
-    SimulatedController,
-    has_succeeded,
-    index_of,
-    is_deleted,
-    is_ended,
-    is_failed,
-    is_indexed,
-    is_tracked,
-    key_of,
-    new_pod,
-    surplus,
-)
 
 _FAILURES: Final = "batch.kubernetes.io/job-index-failure-count"
 _IGNORED: Final = "batch.kubernetes.io/job-index-ignored-failure-count"
@@ -77,7 +62,7 @@ def _place(pod: Object) -> str:
 
 def failing_message(job: Object, pods: Iterable[Object]) -> str:
     """Why a failed pod fails the Job by its policy; "" if none does."""
-    found = (_match(job, pod) for pod in pods if is_failed(pod, job))
+    found = (_match(job, pod) for pod in pods if controller.is_failed(pod, job))
     return next((match.message for match in found if match is not None and match.action == "FailJob"), "")
 
 
@@ -95,12 +80,12 @@ def has_limit_per_index(job: Object) -> bool:
 def failed_indexes(job: Object, pods: Iterable[Object]) -> set[int]:
     """The indexes that have failed, with those of pods that are counted now."""
     found = controller.parse_indexes((job.get("status") or {}).get("failedIndexes") or "")
-    found |= {index for pod in pods if (index := index_of(pod)) is not None and _fails_index(job, pod)}
+    found |= {index for pod in pods if (index := controller.index_of(pod)) is not None and _fails_index(job, pod)}
     return {index for index in found if index < int(job["spec"]["completions"])}
 
 
 def _fails_index(job: Object, pod: Object) -> bool:
-    if not is_failed(pod, job):
+    if not controller.is_failed(pod, job):
         return False
     match = _match(job, pod)
     if match is not None and match.action in {"FailIndex", "Ignore"}:
@@ -114,9 +99,13 @@ def _failures(pod: Object, annotation: str) -> int:
 
 def unreplaced(job: Object, pods: Iterable[Object], others: Collection[int | None]) -> dict[int, Object]:
     """By index the failed pod with the most failures before it, but for the indexes of ``others``."""
-    failed = (pod for pod in pods if is_tracked(pod) and is_failed(pod, job) and index_of(pod) not in others)
+    failed = (
+        pod
+        for pod in pods
+        if controller.is_tracked(pod) and controller.is_failed(pod, job) and controller.index_of(pod) not in others
+    )
     ordered = sorted(failed, key=lambda pod: _failures(pod, _FAILURES) + _failures(pod, _IGNORED))
-    return {index: pod for pod in ordered if (index := index_of(pod)) is not None}
+    return {index: pod for pod in ordered if (index := controller.index_of(pod)) is not None}
 
 
 def next_failure_counts(job: Object, replaced: Object | None) -> dict[str, str]:
@@ -152,8 +141,8 @@ class _Look:
     terminating: list[Object] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.active = [pod for pod in self.pods if not is_ended(pod) and not is_deleted(pod)]
-        self.terminating = [pod for pod in self.pods if not is_ended(pod) and is_deleted(pod)]
+        self.active = [pod for pod in self.pods if not controller.is_ended(pod) and not controller.is_deleted(pod)]
+        self.terminating = [pod for pod in self.pods if not controller.is_ended(pod) and controller.is_deleted(pod)]
         self.ending = next((kind for kind in _ENDS if controller.is_true(self.job, kind)), "")
 
     @property
@@ -179,10 +168,10 @@ class _Look:
     def unreplaced(self) -> dict[int, Object]:
         """By index the last failed pod without a successor."""
         settled = self.indexes("completedIndexes") | self.indexes("failedIndexes")
-        return unreplaced(self.job, self.pods, settled | {index_of(pod) for pod in self.active})
+        return unreplaced(self.job, self.pods, settled | {controller.index_of(pod) for pod in self.active})
 
 
-class JobController(SimulatedController[JobKey]):
+class JobController(controller.SimulatedController[JobKey]):
     """Creates, counts and deletes the pods of Jobs."""
 
     name: ClassVar[str] = "job"
@@ -193,12 +182,12 @@ class JobController(SimulatedController[JobKey]):
         super().__init__(api)
         self._jobs = self.mirror("jobs.batch", self._job_changed)
         self._pods = self.mirror("pods", self._pod_changed, index=_job_of)
-        self._events = Recorder(api, self.caller, "job-controller")
+        self._events = controller.Recorder(api, self.caller, "job-controller")
         self._pause = pause_seconds
         self._counted: set[str] = set()
 
     def _job_changed(self, job: Object) -> None:
-        self.queue.add((*key_of(job), job["metadata"]["uid"]))
+        self.queue.add((*controller.key_of(job), job["metadata"]["uid"]))
 
     def _pod_changed(self, pod: Object) -> None:
         owner = controller_owner(pod["metadata"])
@@ -209,7 +198,7 @@ class JobController(SimulatedController[JobKey]):
         """Reconcile one Job's pods and status."""
         stored = self._jobs.get(key[:2])
         pods = self._pods.indexed(key[2])
-        self._counted -= {pod["metadata"]["uid"] for pod in pods if not is_tracked(pod)}
+        self._counted -= {pod["metadata"]["uid"] for pod in pods if not controller.is_tracked(pod)}
         if stored is None or stored["metadata"]["uid"] != key[2]:
             await self._let_go(pods)
             return
@@ -252,21 +241,26 @@ class JobController(SimulatedController[JobKey]):
         look.counted = [
             pod
             for pod in look.pods
-            if is_tracked(pod) and (has_succeeded(pod) or is_failed(pod, look.job) or look.ending == "FailureTarget")
+            if controller.is_tracked(pod)
+            and (controller.has_succeeded(pod) or controller.is_failed(pod, look.job) or look.ending == "FailureTarget")
         ]
         fresh = [pod for pod in look.counted if pod["metadata"]["uid"] not in self._counted]
         valid = range(int(look.job["spec"].get("completions") or 0))
-        if is_indexed(look.job):
+        if controller.is_indexed(look.job):
             done = {i for i in look.indexes("completedIndexes") if i in valid}
-            done |= {i for pod in fresh if has_succeeded(pod) and (i := index_of(pod)) is not None and i in valid}
+            done |= {
+                i
+                for pod in fresh
+                if controller.has_succeeded(pod) and (i := controller.index_of(pod)) is not None and i in valid
+            }
             if done or "completedIndexes" in look.status:
                 look.status["completedIndexes"] = controller.show_indexes(done)
             look.status["succeeded"] = len(done)
         else:
-            look.status["succeeded"] = look.count("succeeded") + sum(map(has_succeeded, fresh))
-        failed = [pod for pod in fresh if not has_succeeded(pod) and is_counted(look.job, pod)]
-        if is_indexed(look.job):
-            failed = [pod for pod in failed if index_of(pod) in valid]
+            look.status["succeeded"] = look.count("succeeded") + sum(map(controller.has_succeeded, fresh))
+        failed = [pod for pod in fresh if not controller.has_succeeded(pod) and is_counted(look.job, pod)]
+        if controller.is_indexed(look.job):
+            failed = [pod for pod in failed if controller.index_of(pod) in valid]
         look.status["failed"] = look.count("failed") + len(failed)
         # Pods that end with their Job fail no index.
         if has_limit_per_index(look.job) and not look.ending:
@@ -292,7 +286,7 @@ class JobController(SimulatedController[JobKey]):
     async def _manage(self, look: _Look) -> StatusError | None:
         """Create and delete pods up to the desired number of active ones; returns the error that stopped it."""
         wanted = 0 if look.suspended else _wanted(look)
-        going = look.active if look.suspended else surplus(look.job, look.active, wanted)
+        going = look.active if look.suspended else controller.surplus(look.job, look.active, wanted)
         for pod in going:
             await self._release(pod)
             await self.delete(self._pods, pod)
@@ -303,8 +297,8 @@ class JobController(SimulatedController[JobKey]):
             return None
         replaced = look.terminating if look.job["spec"].get("podReplacementPolicy") == "Failed" else []
         missing = wanted - len(look.active) - len(replaced)
-        for index in _free_indexes(look, missing, replaced) if is_indexed(look.job) else [None] * missing:
-            pod = new_pod(look.job, index)
+        for index in _free_indexes(look, missing, replaced) if controller.is_indexed(look.job) else [None] * missing:
+            pod = controller.new_pod(look.job, index)
             if index is not None and has_limit_per_index(look.job):
                 pod["metadata"]["annotations"] |= next_failure_counts(look.job, look.unreplaced.get(index))
             try:
@@ -358,9 +352,9 @@ class JobController(SimulatedController[JobKey]):
 
     async def _release(self, pod: Object) -> None:
         """Remove the finalizer of a pod, if it has it."""
-        if not is_tracked(pod):
+        if not controller.is_tracked(pod):
             return
-        await self.patch(self._pods, pod, {"metadata": {"$deleteFromPrimitiveList/finalizers": [FINALIZER]}})
+        await self.patch(self._pods, pod, {"metadata": {"$deleteFromPrimitiveList/finalizers": [controller.FINALIZER]}})
 
 
 def _job_of(pod: Object) -> str | None:
@@ -380,7 +374,7 @@ def _wanted(look: _Look) -> int:
 def _free_indexes(look: _Look, missing: int, replaced: list[Object]) -> list[int | None]:
     """The lowest indexes without an active or finished pod."""
     taken = look.indexes("completedIndexes") | look.indexes("failedIndexes")
-    taken |= {index for pod in (*look.active, *replaced) if (index := index_of(pod)) is not None}
+    taken |= {index for pod in (*look.active, *replaced) if (index := controller.index_of(pod)) is not None}
     free = (index for index in range(int(look.job["spec"]["completions"])) if index not in taken)
     return [index for index, _ in zip(free, range(missing), strict=False)]
 
