@@ -64,6 +64,11 @@ def _segment(value: str) -> str:
     return quote(value, safe="")
 
 
+def _of_cluster(group: str, plural: str, kind: str) -> Resource:
+    return Resource(group, "v1", plural, kind, namespaced=False)
+
+
+_ADMISSION = "admissionregistration.k8s.io"
 JOBSETS = Resource("jobset.x-k8s.io", "v1alpha2", "jobsets", "JobSet")
 JOBS = Resource("batch", "v1", "jobs", "Job")
 PODS = Resource("", "v1", "pods", "Pod")
@@ -73,34 +78,18 @@ SECRETS = Resource("", "v1", "secrets", "Secret")
 RESOURCE_QUOTAS = Resource("", "v1", "resourcequotas", "ResourceQuota")
 LEASES = Resource("coordination.k8s.io", "v1", "leases", "Lease")
 EVENTS = Resource("events.k8s.io", "v1", "events", "Event")
-MUTATING_WEBHOOK_CONFIGURATIONS = Resource(
-    "admissionregistration.k8s.io",
-    "v1",
-    "mutatingwebhookconfigurations",
-    "MutatingWebhookConfiguration",
-    namespaced=False,
+MUTATING_WEBHOOK_CONFIGURATIONS = _of_cluster(
+    _ADMISSION, "mutatingwebhookconfigurations", "MutatingWebhookConfiguration"
 )
-VALIDATING_WEBHOOK_CONFIGURATIONS = Resource(
-    "admissionregistration.k8s.io",
-    "v1",
-    "validatingwebhookconfigurations",
-    "ValidatingWebhookConfiguration",
-    namespaced=False,
+VALIDATING_WEBHOOK_CONFIGURATIONS = _of_cluster(
+    _ADMISSION, "validatingwebhookconfigurations", "ValidatingWebhookConfiguration"
 )
-MUTATING_ADMISSION_POLICIES = Resource(
-    "admissionregistration.k8s.io", "v1", "mutatingadmissionpolicies", "MutatingAdmissionPolicy", namespaced=False
+MUTATING_ADMISSION_POLICIES = _of_cluster(_ADMISSION, "mutatingadmissionpolicies", "MutatingAdmissionPolicy")
+MUTATING_ADMISSION_POLICY_BINDINGS = _of_cluster(
+    _ADMISSION, "mutatingadmissionpolicybindings", "MutatingAdmissionPolicyBinding"
 )
-MUTATING_ADMISSION_POLICY_BINDINGS = Resource(
-    "admissionregistration.k8s.io",
-    "v1",
-    "mutatingadmissionpolicybindings",
-    "MutatingAdmissionPolicyBinding",
-    namespaced=False,
-)
-TOKEN_REVIEWS = Resource("authentication.k8s.io", "v1", "tokenreviews", "TokenReview", namespaced=False)
-SUBJECT_ACCESS_REVIEWS = Resource(
-    "authorization.k8s.io", "v1", "subjectaccessreviews", "SubjectAccessReview", namespaced=False
-)
-CUSTOM_RESOURCE_DEFINITIONS = Resource(
-    "apiextensions.k8s.io", "v1", "customresourcedefinitions", "CustomResourceDefinition", namespaced=False
+TOKEN_REVIEWS = _of_cluster("authentication.k8s.io", "tokenreviews", "TokenReview")
+SUBJECT_ACCESS_REVIEWS = _of_cluster("authorization.k8s.io", "subjectaccessreviews", "SubjectAccessReview")
+CUSTOM_RESOURCE_DEFINITIONS = _of_cluster(
+    "apiextensions.k8s.io", "customresourcedefinitions", "CustomResourceDefinition"
 )

@@ -94,7 +94,10 @@ def error_from_status(value: Mapping[str, Any], *, status: int = 0, retry_after:
 
 
 def _make(status: int, reason: str, message: str, details: dict[str, Any], retry_after: float | None) -> ApiError:
-    return _class_of(status, reason)(status, reason, message, details=details, retry_after=retry_after)
+    class_ = _BY_REASON.get(reason) or _BY_STATUS.get(status)
+    if class_ is None:
+        class_ = ServerError if status >= 500 else ApiError  # noqa: PLR2004 -- the class of HTTP statuses
+    return class_(status, reason, message, details=details, retry_after=retry_after)
 
 
 _BY_STATUS: dict[int, type[ApiError]] = {
@@ -114,14 +117,6 @@ _BY_STATUS: dict[int, type[ApiError]] = {
 }
 # Reasons that are more specific than their status code (k8s.io/apimachinery meta/v1 StatusReason).
 _BY_REASON: dict[str, type[ApiError]] = {"AlreadyExists": AlreadyExistsError, "Expired": GoneError}
-
-
-def _class_of(status: int, reason: str) -> type[ApiError]:
-    if reason in _BY_REASON:
-        return _BY_REASON[reason]
-    if status in _BY_STATUS:
-        return _BY_STATUS[status]
-    return ServerError if status >= 500 else ApiError  # noqa: PLR2004 -- the class of HTTP statuses
 
 
 def retry_after_seconds(value: object, now: datetime | None = None) -> float | None:

@@ -31,6 +31,7 @@ from gangctl.demo.scenario import IMAGE, Size, size
 from gangctl.demo.scenario import JOBSETS as COUNT
 from gangctl.demo.scenario import PODS as PODS_OF_A_JOBSET
 from gangctl.errors import ClusterUnavailableError, ConflictError, ForbiddenError, NotFoundError
+from gangctl.sandbox.objects import now
 from gangctl.sandbox.simulated import kubelet
 from gangctl.webhooks.configurations import NAME as WEBHOOKS
 
@@ -74,8 +75,8 @@ async def _add(client: Client, name: str, namespace: str, cpus: int) -> None:
         "status": "True",
         "reason": "KubeletReady",
         "message": "played by gangctl demo",
-        "lastTransitionTime": _moment(),
-        "lastHeartbeatTime": _moment(),
+        "lastTransitionTime": now(),
+        "lastHeartbeatTime": now(),
     }
     status = {"capacity": resources, "allocatable": resources, "conditions": [ready]}
     await client.merge_patch(NODES, name, {"status": status}, subresource="status")
@@ -125,10 +126,6 @@ async def _write(client: Client, pod: dict[str, Any], status: dict[str, Any]) ->
 
 def _jobset(pod: Mapping[str, Any]) -> str:
     return str((pod["metadata"].get("labels") or {}).get(JOBSET_NAME, ""))
-
-
-def _moment() -> str:
-    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 _QUIET_SECONDS: Final = 15.0

@@ -99,16 +99,6 @@ _KINDS: Final = {"batch.volcano.sh": "Job"}
 _JOB: Final = "write a JobSet with this Job as the template of its one replicated job"
 
 
-def _hint(raw: dict[str, Any], system: System) -> str | None:
-    group, _, version = str(raw.get("apiVersion", "")).partition("/")
-    kind = raw.get("kind")
-    if group == "batch" and version and kind == "Job" and _has_marks(raw, system):
-        return _JOB
-    if group in _BY_GROUP and kind == _KINDS.get(group, kind):
-        return _BY_GROUP[group]
-    return None
-
-
 def inside(value: object) -> Iterator[Any]:
     """A value and everything in it."""
     yield value
@@ -128,10 +118,15 @@ def _has_marks(value: object, system: System) -> bool:
 
 def check_kind(raw: dict[str, Any], system: System) -> FieldError | None:
     """Why an object of the input cannot become a gang of gangctl, which are JobSets; None for unrelated objects."""
-    hint = _hint(raw, system)
+    group, _, version = str(raw.get("apiVersion", "")).partition("/")
+    kind, hint = raw.get("kind"), None
+    if group == "batch" and version and kind == "Job" and _has_marks(raw, system):
+        hint = _JOB
+    elif kind == _KINDS.get(group, kind):
+        hint = _BY_GROUP.get(group)
     if hint is None:
         return None
-    detail = f'"{raw.get("kind")}" of {raw.get("apiVersion")} is no JobSet: {hint}'
+    detail = f'"{kind}" of {raw.get("apiVersion")} is no JobSet: {hint}'
     return FieldError("kind", ErrorKind.NOT_SUPPORTED, detail)
 
 

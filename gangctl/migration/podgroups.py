@@ -136,11 +136,6 @@ def _check_schedulers(draft: Draft, members: Sequence[ReplicatedJob]) -> bool:
     return True
 
 
-def _minimum(pod_group: PodGroup) -> int | None:
-    value = pod_group.spec.get("minMember")
-    return value if isinstance(value, int) and not isinstance(value, bool) else None
-
-
 def add_named_group(
     draft: Draft,
     objects: Sequence[Object],
@@ -164,8 +159,8 @@ def add_named_group(
         draft.refuse(path, detail, ErrorKind.REQUIRED)
         return None
     group, pod_group = Group(members, path), found[0]
-    minimum = _minimum(pod_group) or 0
-    if minimum < 1:
+    minimum = pod_group.spec.get("minMember")
+    if not isinstance(minimum, int) or isinstance(minimum, bool) or minimum < 1:
         detail = f"is absent or 0, which {draft.names.title} takes for no gang: write {group.pods} to make it one"
         draft.refuse_at(pod_group.position, "spec.minMember", detail)
     elif check_minimum(draft, pod_group.position, "spec.minMember", minimum, group.pods) and _check_schedulers(

@@ -192,13 +192,6 @@ def of_generation(generation: str) -> tuple[str, ...]:
     return tuple(sorted(_CUBE_RULES[generation].topologies(), key=chips))
 
 
-def of_flags(accelerator: Accelerator) -> tuple[str, ...]:
-    """Topologies of a machine type in flags, ascending by chips."""
-    if accelerator.machine_type in _ONE_VM:
-        return (_ONE_VM[accelerator.machine_type],)
-    return of_generation(accelerator.generation) if accelerator.chips_per_vm == _CHIPS_OF_VMS_THAT_JOIN else ()
-
-
 @cache
 def by_chips(generation: str) -> Mapping[int, str]:
     """The topology for a size alone: the last common one, else XPK's first of the size."""
@@ -390,7 +383,11 @@ def topologies(accelerator: Accelerator, *, strict: bool) -> tuple[str, ...]:
 
     ``strict`` is the list of PathwaysJobs, which have seven machine types and nothing for others; else XPK's rule.
     """
-    return of_job(accelerator.machine_type) if strict else of_flags(accelerator)
+    if strict:
+        return of_job(accelerator.machine_type)
+    if accelerator.machine_type in _ONE_VM:
+        return (_ONE_VM[accelerator.machine_type],)
+    return of_generation(accelerator.generation) if accelerator.chips_per_vm == _CHIPS_OF_VMS_THAT_JOIN else ()
 
 
 def normalized(topology: str, accelerator: Accelerator) -> str:

@@ -159,7 +159,7 @@ def _worker_pod(job: PathwaysJob, setting: Setting, choice: Choice) -> Tree:
     init = [sidecar(job, setting)] if has_sidecar(job) else []
     fields: Tree = {
         "nodeSelector": placement.worker_node_selector(job),
-        "tolerations": placement.worker_tolerations(),
+        "tolerations": [rule(placement.TPU_TOLERATION, "TPU nodes are tainted")],
         "affinity": placement.worker_affinity(job, setting, choice),
         "initContainers": init,
         "containers": containers,

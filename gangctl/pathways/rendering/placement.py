@@ -101,12 +101,7 @@ def _priority(name: From | None) -> Tree:
 XPK_HEAD_POOL: Final = "cpu-np"
 """The node pool that XPK makes for heads."""
 
-_TPU_TOLERATION: Final = {"key": words.TPU, "operator": "Exists", "effect": "NoSchedule"}
-
-
-def worker_tolerations() -> list[From]:
-    """The taint of GKE's TPU nodes."""
-    return [rule(_TPU_TOLERATION, "TPU nodes are tainted")]
+TPU_TOLERATION: Final = {"key": words.TPU, "operator": "Exists", "effect": "NoSchedule"}
 
 
 def head_tolerations(job: PathwaysJob) -> list[From]:
@@ -116,7 +111,7 @@ def head_tolerations(job: PathwaysJob) -> list[From]:
     users = [From(each, job.origin(f"{path}[{index}]")) for index, each in enumerate(given)]
     if not job.colocated or any(_tolerates_tpu(each) for each in given):
         return users
-    return [*users, rule(_TPU_TOLERATION, "the head goes to TPU nodes without requesting a TPU")]
+    return [*users, rule(TPU_TOLERATION, "the head goes to TPU nodes without requesting a TPU")]
 
 
 def worker_node_selector(job: PathwaysJob) -> dict[str, From]:
