@@ -374,7 +374,7 @@ async def test_an_error_of_a_controller_ends_one_reconcile_only(monkeypatch: pyt
 
     async with stage(roles=("job",)) as on:
         with capture_logs() as logs, monkeypatch.context() as patched:
-            patched.setattr("gangctl.sandbox.simulated.job.new_pod", broken)
+            patched.setattr("gangctl.sandbox.simulated.controller.new_pod", broken)
             await on.create(JOBS, job("broken"))
             await on.idle()
         await on.create(JOBS, job("whole"))
